@@ -1,0 +1,2 @@
+//! nginx's configuration language: lexer, parser, spans, diagnostics, directive tables
+#![forbid(unsafe_code)]

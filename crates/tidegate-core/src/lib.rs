@@ -1,0 +1,2 @@
+//! Exchange, phases, filters, variables, templates, plan, error log
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! Listeners, TLS, HTTP/1: from a socket to an Exchange and back
+#![forbid(unsafe_code)]

@@ -1,0 +1,1 @@
+//! Everything unsafe or particular to an operating system, behind safe calls

@@ -1,0 +1,2 @@
+//! Test harness: case language, scripted clients and origins (development only)
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! Peers, balancing, connection pools, retries towards origins
+#![forbid(unsafe_code)]
