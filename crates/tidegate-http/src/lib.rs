@@ -1,2 +1,14 @@
-//! Pure HTTP: heads, chunks, URIs, ranges, dates, caching rules; no I/O
+//! Pure HTTP: heads, chunks, URIs, ranges, dates, caching rules; no I/O, no clock.
+//!
+//! Everything here takes bytes and times as arguments and gives back decisions, so that all of it
+//! can be tested as tables. `request` and `headers` are the hot path: they fill buffers that the
+//! caller reuses and do not allocate for a common request.
 #![forbid(unsafe_code)]
+
+pub mod connection;
+pub mod headers;
+pub mod request;
+pub mod span;
+
+pub use headers::{Headers, Known};
+pub use span::Span;

@@ -1,0 +1,268 @@
+//! Header fields: ordered, spelled as received, stored as ranges into one byte buffer.
+//!
+//! For a received head the buffer is the whole head, so that parsing a field is writing five
+//! numbers. Fields that are pushed later append their bytes to the same buffer.
+
+mod known;
+#[cfg(test)]
+mod tests;
+
+pub use known::Known;
+
+/// One field's place in the buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    pub name_start: u32,
+    pub value_start: u32,
+    pub value_len: u32,
+    pub name_len: u16,
+    pub known: Known,
+}
+
+/// An ordered list of fields. `clear` keeps the capacity, so a reused value does not allocate.
+#[derive(Clone, Debug, Default)]
+pub struct Headers {
+    text: Vec<u8>,
+    fields: Vec<Field>,
+    /// Bit per `Known` that may be present; a clear bit answers `first` without a search.
+    present: u64,
+}
+
+impl Headers {
+    pub fn new() -> Headers {
+        Headers::default()
+    }
+
+    /// Room for a common head, so that filling it allocates nothing more.
+    pub fn with_capacity(text: usize, fields: usize) -> Headers {
+        Headers { text: Vec::with_capacity(text), fields: Vec::with_capacity(fields), present: 0 }
+    }
+
+    /// Takes a text and places in it. A place outside the text reads as empty.
+    pub fn from_raw_parts(text: Vec<u8>, fields: Vec<Field>) -> Headers {
+        let mut headers = Headers { text, fields, present: 0 };
+        headers.recount();
+        headers
+    }
+
+    /// All fields in order: known name, name as spelled, value.
+    pub fn iter(&self) -> impl Iterator<Item = (Known, &[u8], &[u8])> + '_ {
+        self.fields.iter().map(|field| (field.known, self.name_of(field), self.value_of(field)))
+    }
+
+    /// The first value of a well-known field.
+    #[inline]
+    pub fn first(&self, known: Known) -> Option<&[u8]> {
+        if self.present & known.bit() == 0 {
+            return None;
+        }
+        let field = self.fields.iter().find(|field| field.known == known)?;
+        Some(self.value_of(field))
+    }
+
+    /// All values of a well-known field, in order.
+    pub fn all(&self, known: Known) -> impl Iterator<Item = &[u8]> + '_ {
+        let fields = if self.present & known.bit() == 0 { &[] } else { self.fields.as_slice() };
+        let matching = fields.iter().filter(move |field| field.known == known);
+        matching.map(|field| self.value_of(field))
+    }
+
+    /// The first value of the field of this name, in any case.
+    pub fn first_named(&self, name: &[u8]) -> Option<&[u8]> {
+        match Known::of(name) {
+            Known::Other => {
+                let mut fields = self.fields.iter();
+                let field = fields.find(|field| self.is_other_named(field, name))?;
+                Some(self.value_of(field))
+            }
+            known => self.first(known),
+        }
+    }
+
+    /// All values of the field of this name, in any case and in order.
+    pub fn all_named<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + 'a {
+        let known = Known::of(name);
+        let matching = self.fields.iter().filter(move |field| {
+            field.known == known
+                && (known != Known::Other || self.name_of(field).eq_ignore_ascii_case(name))
+        });
+        matching.map(|field| self.value_of(field))
+    }
+
+    /// Whether the field is there; one bit test for an absent one.
+    #[inline]
+    pub fn contains(&self, known: Known) -> bool {
+        self.present & known.bit() != 0
+    }
+
+    pub fn len(&self) -> usize {
+        self.fields.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    /// Appends a field as spelled. Beyond 64 kB of name or 4 GB of text the field is not stored:
+    /// the limits on heads are far below.
+    pub fn push(&mut self, name: &[u8], value: &[u8]) {
+        self.append(Known::of(name), name, value);
+    }
+
+    /// Appends a well-known field in its canonical spelling; nothing for `Known::Other`.
+    pub fn push_known(&mut self, known: Known, value: &[u8]) {
+        if known != Known::Other {
+            self.append(known, known.name().as_bytes(), value);
+        }
+    }
+
+    /// Replaces all fields of this name by one, which takes the place of the first.
+    pub fn set_known(&mut self, known: Known, value: &[u8]) {
+        if known == Known::Other {
+            return;
+        }
+        if self.present & known.bit() == 0 {
+            return self.push_known(known, value);
+        }
+        let Some(at) = self.fields.iter().position(|field| field.known == known) else {
+            return self.push_known(known, value);
+        };
+        let before = self.fields.len();
+        self.push_known(known, value);
+        if self.fields.len() > before {
+            self.fields.swap_remove(at);
+            let mut position = 0;
+            self.fields.retain(|field| {
+                position += 1;
+                field.known != known || position == at + 1
+            });
+        }
+    }
+
+    /// Replaces all fields of this name, in any case, by one at the end.
+    pub fn set_named(&mut self, name: &[u8], value: &[u8]) {
+        self.remove_named(name);
+        self.push(name, value);
+    }
+
+    /// Removes all fields of a well-known name. Their bytes stay in the buffer until `clear`.
+    pub fn remove(&mut self, known: Known) {
+        if self.present & known.bit() != 0 && known != Known::Other {
+            self.fields.retain(|field| field.known != known);
+            self.present &= !known.bit();
+        }
+    }
+
+    /// Removes all fields of this name, in any case.
+    pub fn remove_named(&mut self, name: &[u8]) {
+        match Known::of(name) {
+            Known::Other => {
+                let text = &self.text;
+                self.fields.retain(|field| {
+                    field.known != Known::Other || !name_in(text, field).eq_ignore_ascii_case(name)
+                });
+                self.recount();
+            }
+            known => self.remove(known),
+        }
+    }
+
+    /// Keeps only the fields for which `keep` says so.
+    pub fn retain(&mut self, mut keep: impl FnMut(Known, &[u8], &[u8]) -> bool) {
+        let text = &self.text;
+        self.fields.retain(|field| keep(field.known, name_in(text, field), value_in(text, field)));
+        self.recount();
+    }
+
+    /// Forgets all fields and the text; the capacity stays.
+    pub fn clear(&mut self) {
+        self.text.clear();
+        self.fields.clear();
+        self.present = 0;
+    }
+
+    /// The buffer that holds the fields: for a received head, all of its bytes.
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// Bytes allocated, for accounting and for giving back what one large request took.
+    pub fn capacity(&self) -> usize {
+        self.text.capacity() + self.fields.capacity() * size_of::<Field>()
+    }
+
+    /// Gives memory above these bounds back.
+    pub fn shrink_to(&mut self, text: usize, fields: usize) {
+        self.text.shrink_to(text);
+        self.fields.shrink_to(fields);
+    }
+
+    /// Writes `Name: value\r\n` for each field.
+    pub fn write_to(&self, out: &mut Vec<u8>) {
+        for (_, name, value) in self.iter() {
+            out.extend_from_slice(name);
+            out.extend_from_slice(b": ");
+            out.extend_from_slice(value);
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+
+    /// For parsers: notes a field whose bytes `set_text` will bring.
+    #[inline]
+    pub(crate) fn note(&mut self, field: Field) {
+        self.present |= field.known.bit();
+        self.fields.push(field);
+    }
+
+    /// For parsers: the text that the noted fields lie in.
+    #[inline]
+    pub(crate) fn set_text(&mut self, text: &[u8]) {
+        self.text.clear();
+        self.text.extend_from_slice(text);
+    }
+
+    fn append(&mut self, known: Known, name: &[u8], value: &[u8]) {
+        let name_start = self.text.len();
+        let end = name_start.saturating_add(name.len()).saturating_add(value.len());
+        let (Ok(name_len), true) = (u16::try_from(name.len()), end < u32::MAX as usize) else {
+            return;
+        };
+        self.text.extend_from_slice(name);
+        self.text.extend_from_slice(value);
+        self.note(Field {
+            name_start: name_start as u32,
+            name_len,
+            value_start: (name_start + name.len()) as u32,
+            value_len: value.len() as u32,
+            known,
+        });
+    }
+
+    fn is_other_named(&self, field: &Field, name: &[u8]) -> bool {
+        field.known == Known::Other && self.name_of(field).eq_ignore_ascii_case(name)
+    }
+
+    fn recount(&mut self) {
+        self.present = self.fields.iter().fold(0, |bits, field| bits | field.known.bit());
+    }
+
+    #[inline]
+    fn name_of(&self, field: &Field) -> &[u8] {
+        name_in(&self.text, field)
+    }
+
+    #[inline]
+    fn value_of(&self, field: &Field) -> &[u8] {
+        value_in(&self.text, field)
+    }
+}
+
+fn name_in<'a>(text: &'a [u8], field: &Field) -> &'a [u8] {
+    let start = field.name_start as usize;
+    text.get(start..start + field.name_len as usize).unwrap_or(&[])
+}
+
+fn value_in<'a>(text: &'a [u8], field: &Field) -> &'a [u8] {
+    let start = field.value_start as usize;
+    text.get(start..start + field.value_len as usize).unwrap_or(&[])
+}

@@ -1,0 +1,134 @@
+//! What the fields of a head decide: body framing, connection, host (RFC 9112 sections 3.2, 6, 9).
+
+use super::error::{Fault, RequestError};
+use super::host::{HostName, parse_authority};
+use super::{Method, RequestHead, Version};
+use crate::connection::{has_token, parse_length};
+use crate::headers::Known;
+use crate::span::Span;
+
+/// The decisions that every request needs. Borrows the host from the head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestMeta<'a> {
+    /// `Content-Length`, bytes.
+    pub content_length: Option<u64>,
+    /// The body comes in chunks.
+    pub chunked: bool,
+    /// The client would send another request on this connection.
+    pub keep_alive: bool,
+    /// `Connection: upgrade` together with an `Upgrade` field.
+    pub upgrade: bool,
+    /// `Expect: 100-continue` from an HTTP/1.1 client.
+    pub expect_continue: bool,
+    /// From the target if it names one, else from `Host`; `None` for old clients without.
+    pub host: Option<HostName<'a>>,
+    /// The port that came with the host.
+    pub port: Option<u16>,
+}
+
+impl<'a> RequestMeta<'a> {
+    /// Reads and checks the fields that decide; repeated or conflicting ones are refused, since
+    /// two servers that read them differently disagree about where the next request begins.
+    pub fn of(head: &'a RequestHead) -> Result<RequestMeta<'a>, RequestError> {
+        if head.method == Method::Trace {
+            return Err(refuse(head, Fault::TraceMethod, b""));
+        }
+        let (host, port) = host_of(head)?;
+        let (content_length, chunked) = framing_of(head)?;
+        let headers = &head.headers;
+        let mut keep_alive = head.version == Version::H11;
+        let mut upgrade = false;
+        for value in headers.all(Known::Connection) {
+            if has_token(value, b"close") {
+                keep_alive = false;
+                upgrade |= has_token(value, b"upgrade");
+                break;
+            }
+            keep_alive |= head.version == Version::H10 && has_token(value, b"keep-alive");
+            upgrade |= has_token(value, b"upgrade");
+        }
+        let expects = headers.first(Known::Expect);
+        let expects = expects.is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue"));
+        Ok(RequestMeta {
+            content_length,
+            chunked,
+            keep_alive,
+            upgrade: upgrade && headers.contains(Known::Upgrade),
+            expect_continue: expects && head.version == Version::H11,
+            host,
+            port,
+        })
+    }
+
+    /// Whether a body follows the head.
+    pub fn has_body(&self) -> bool {
+        self.chunked || self.content_length.is_some_and(|length| length > 0)
+    }
+}
+
+fn host_of(head: &RequestHead) -> Result<(Option<HostName<'_>>, Option<u16>), RequestError> {
+    let field = sole(head, Known::Host)?;
+    if field.is_none() && head.version == Version::H11 {
+        return Err(refuse(head, Fault::HostMissing, b""));
+    }
+    let from_field = match field {
+        None => None,
+        // RFC 9112 section 3.2: an empty field is right for a target without authority, but a
+        // request for no host at all is refused by nginx.
+        Some(value) => match parse_authority(value) {
+            None => return Err(refuse(head, Fault::HostInvalid, value)),
+            host => host,
+        },
+    };
+    let host = match head.authority() {
+        None => from_field,
+        Some(authority) => match parse_authority(authority) {
+            None => return Err(refuse(head, Fault::TargetHostInvalid, authority)),
+            host => host,
+        },
+    };
+    Ok(host.map_or((None, None), |(name, port)| (Some(name), port)))
+}
+
+fn framing_of(head: &RequestHead) -> Result<(Option<u64>, bool), RequestError> {
+    let length = match sole(head, Known::ContentLength)? {
+        None => None,
+        Some(value) => match parse_length(value) {
+            None => return Err(refuse(head, Fault::ContentLengthInvalid, value)),
+            length => length,
+        },
+    };
+    let Some(coding) = sole(head, Known::TransferEncoding)? else { return Ok((length, false)) };
+    if length.is_some() {
+        return Err(refuse(head, Fault::ContentLengthWithTransferEncoding, b""));
+    }
+    if head.version < Version::H11 {
+        return Err(refuse(head, Fault::TransferEncodingInHttp10, b""));
+    }
+    if !coding.eq_ignore_ascii_case(b"chunked") {
+        return Err(refuse(head, Fault::TransferEncodingUnknown, coding));
+    }
+    Ok((None, true))
+}
+
+/// The value of a field that must not be repeated.
+fn sole(head: &RequestHead, known: Known) -> Result<Option<&[u8]>, RequestError> {
+    if !head.headers.contains(known) {
+        return Ok(None);
+    }
+    let mut values = head.headers.all(known);
+    let first = values.next();
+    match values.next() {
+        None => Ok(first),
+        Some(second) => Err(refuse(head, Fault::HeaderRepeated, second)),
+    }
+}
+
+/// An error that points at `value` within the head's text.
+fn refuse(head: &RequestHead, fault: Fault, value: &[u8]) -> RequestError {
+    let text = head.headers.text();
+    let start = (value.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize);
+    let inside = !value.is_empty() && start <= text.len() - value.len().min(text.len());
+    let span = if inside { Span::new(start, start + value.len()) } else { Span::default() };
+    RequestError::new(fault, span)
+}

@@ -1,0 +1,246 @@
+//! Request heads: the types, the limits, and what can be wrong with a head.
+//!
+//! `parse_request` turns received bytes into a `RequestHead` (RFC 9112 sections 2, 3 and 5);
+//! `RequestMeta::of` then reads what decides framing, connection and host from its fields.
+
+mod error;
+mod host;
+mod meta;
+mod parse;
+#[cfg(test)]
+mod tests;
+
+pub use error::{Fault, RequestError};
+pub use host::{HostName, parse_authority};
+pub use meta::RequestMeta;
+pub use parse::parse_request;
+
+use crate::headers::Headers;
+use crate::span::Span;
+
+/// The methods that the server itself has to do with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Method {
+    #[default]
+    Get,
+    Head,
+    Post,
+    Put,
+    Delete,
+    Options,
+    Patch,
+    Trace,
+    Connect,
+    Mkcol,
+    Copy,
+    Move,
+    Propfind,
+    Proppatch,
+    Lock,
+    Unlock,
+    /// Any other well-formed method; its bytes are in `RequestHead::method_bytes`.
+    Other,
+}
+
+impl Method {
+    /// The method that these bytes name; methods are case-sensitive (RFC 9110 section 9.1).
+    #[inline]
+    pub fn of(name: &[u8]) -> Method {
+        match name {
+            b"GET" => Method::Get,
+            b"HEAD" => Method::Head,
+            b"POST" => Method::Post,
+            b"PUT" => Method::Put,
+            b"DELETE" => Method::Delete,
+            b"OPTIONS" => Method::Options,
+            b"PATCH" => Method::Patch,
+            b"TRACE" => Method::Trace,
+            b"CONNECT" => Method::Connect,
+            b"MKCOL" => Method::Mkcol,
+            b"COPY" => Method::Copy,
+            b"MOVE" => Method::Move,
+            b"PROPFIND" => Method::Propfind,
+            b"PROPPATCH" => Method::Proppatch,
+            b"LOCK" => Method::Lock,
+            b"UNLOCK" => Method::Unlock,
+            _ => Method::Other,
+        }
+    }
+
+    /// As written in a request line; empty for `Other`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Get => "GET",
+            Method::Head => "HEAD",
+            Method::Post => "POST",
+            Method::Put => "PUT",
+            Method::Delete => "DELETE",
+            Method::Options => "OPTIONS",
+            Method::Patch => "PATCH",
+            Method::Trace => "TRACE",
+            Method::Connect => "CONNECT",
+            Method::Mkcol => "MKCOL",
+            Method::Copy => "COPY",
+            Method::Move => "MOVE",
+            Method::Propfind => "PROPFIND",
+            Method::Proppatch => "PROPPATCH",
+            Method::Lock => "LOCK",
+            Method::Unlock => "UNLOCK",
+            Method::Other => "",
+        }
+    }
+}
+
+/// The protocol version of an HTTP/1 request. A minor version above 1 counts as 1.1
+/// (RFC 9110 section 2.5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Version {
+    H09,
+    H10,
+    #[default]
+    H11,
+}
+
+/// What the request target looks like (RFC 9112 section 3.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TargetForm {
+    /// `/path?args`
+    #[default]
+    Origin,
+    /// `http://host/path?args`
+    Absolute,
+    /// `host:port`, only for CONNECT
+    Authority,
+    /// `*`, only for OPTIONS
+    Asterisk,
+}
+
+/// A parsed request head. Reuse one value per connection: `clear` keeps the buffers.
+#[derive(Clone, Debug, Default)]
+pub struct RequestHead {
+    pub method: Method,
+    pub version: Version,
+    pub form: TargetForm,
+    /// Without the line end; `$request`.
+    pub line_span: Span,
+    pub method_span: Span,
+    /// The whole target as received; `$request_uri`.
+    pub target_span: Span,
+    /// Host and port of an absolute or authority form; else empty.
+    pub authority_span: Span,
+    /// Path and arguments: the target without scheme and authority; may begin with `?`.
+    pub path_span: Span,
+    /// The fields; their text is the whole head as received.
+    pub headers: Headers,
+    /// Lines left out because of `ignore_invalid_headers`, for the error log.
+    pub ignored_lines: Vec<Span>,
+    pub(crate) progress: Progress,
+}
+
+/// How far an incomplete head was read, so that the next call goes on from there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Progress {
+    pub(crate) in_fields: bool,
+    /// Where the line begins that is being received.
+    pub(crate) line_start: usize,
+    /// Up to where no line end was found.
+    pub(crate) scan_from: usize,
+    /// Field lines so far, those left out included.
+    pub(crate) lines: usize,
+}
+
+impl RequestHead {
+    pub fn new() -> RequestHead {
+        RequestHead::default()
+    }
+
+    /// Makes ready for the next request; the buffers keep their capacity.
+    pub fn clear(&mut self) {
+        let mut headers = std::mem::take(&mut self.headers);
+        let mut ignored_lines = std::mem::take(&mut self.ignored_lines);
+        headers.clear();
+        ignored_lines.clear();
+        *self = RequestHead { headers, ignored_lines, ..RequestHead::default() };
+    }
+
+    /// The request line without its end. After an error: as much as was received of it.
+    pub fn line(&self) -> &[u8] {
+        self.line_span.of(self.headers.text())
+    }
+
+    pub fn method_bytes(&self) -> &[u8] {
+        self.method_span.of(self.headers.text())
+    }
+
+    pub fn target(&self) -> &[u8] {
+        self.target_span.of(self.headers.text())
+    }
+
+    /// `host:port` of an absolute or authority form target.
+    pub fn authority(&self) -> Option<&[u8]> {
+        let named = matches!(self.form, TargetForm::Absolute | TargetForm::Authority);
+        named.then(|| self.authority_span.of(self.headers.text()))
+    }
+
+    /// Path and arguments, `/` where an absolute target has none; input of `uri::Uri::parse`.
+    pub fn path_and_args(&self) -> &[u8] {
+        match self.form {
+            TargetForm::Absolute if self.path_span.is_empty() => b"/",
+            _ => self.path_span.of(self.headers.text()),
+        }
+    }
+}
+
+/// Limits and tolerances for a request head, from the server's directives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParseOptions {
+    /// `ignore_invalid_headers`: leave fields with odd names out instead of passing them on.
+    pub ignore_invalid_headers: bool,
+    /// `underscores_in_headers`: `_` is an ordinary letter of a name.
+    pub underscores_in_headers: bool,
+    /// `max_headers`: field lines per request.
+    pub headers_max: usize,
+    /// `client_header_buffer_size`, bytes.
+    pub header_buffer_bytes: usize,
+    /// `large_client_header_buffers`: how many.
+    pub large_buffers: usize,
+    /// `large_client_header_buffers`: bytes of each, so the longest line.
+    pub large_buffer_bytes: usize,
+}
+
+impl Default for ParseOptions {
+    fn default() -> ParseOptions {
+        ParseOptions {
+            ignore_invalid_headers: true,
+            underscores_in_headers: false,
+            headers_max: 1000,
+            header_buffer_bytes: 1024,
+            large_buffers: 4,
+            large_buffer_bytes: 8192,
+        }
+    }
+}
+
+impl ParseOptions {
+    /// The longest line, its end included.
+    pub fn line_bytes_max(&self) -> usize {
+        self.header_buffer_bytes.max(self.large_buffer_bytes)
+    }
+
+    /// The largest head; a receive buffer of this size holds any head that is accepted.
+    pub fn head_bytes_max(&self) -> usize {
+        let large = self.large_buffers.saturating_mul(self.large_buffer_bytes);
+        // Offsets are 32 bits.
+        large.saturating_add(self.header_buffer_bytes).min(1 << 30)
+    }
+}
+
+/// What a call to `parse_request` found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parse {
+    /// The head is whole: so many bytes from the start of the buffer belong to it.
+    Complete(usize),
+    /// More bytes are needed; call again with the same bytes and more behind them.
+    Partial,
+}

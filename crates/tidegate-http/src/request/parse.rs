@@ -1,0 +1,382 @@
+//! The request head parser: one pass, resumable at any byte, no allocation once the buffers grew.
+//!
+//! Stricter than nginx where its documentation and tests leave room: exactly one space between
+//! the parts of a request line, no bare CR anywhere, no folded fields (RFC 9112 sections 2.2, 3
+//! and 5.2). A bare LF ends a line, as nginx accepts it.
+
+use super::error::{Fault, RequestError};
+use super::{Method, Parse, ParseOptions, RequestHead, TargetForm, Version};
+use crate::headers::{Field, Known};
+use crate::span::Span;
+use memchr::{memchr, memchr3};
+
+/// Empty lines before a request line are skipped (RFC 9112 section 2.2), but not without end.
+const LEADING_EMPTY_BYTES: usize = 64;
+
+/// Reads a request head from the start of `buffer`.
+///
+/// Call it with a cleared `head`, and after `Partial` again with the same bytes and more: what
+/// was seen is not looked at twice. On `Complete` and on an error `head` holds its own copy of
+/// the bytes, so that `buffer` may move on.
+pub fn parse_request(
+    buffer: &[u8],
+    options: &ParseOptions,
+    head: &mut RequestHead,
+) -> Result<Parse, RequestError> {
+    let outcome = Parser { buffer, options, head }.run();
+    match outcome {
+        Ok(Parse::Complete(len)) => head.headers.set_text(buffer.get(..len).unwrap_or(buffer)),
+        Ok(Parse::Partial) => {}
+        Err(_) => {
+            let len = buffer.len().min(options.head_bytes_max());
+            head.headers.set_text(&buffer[..len]);
+            if !head.progress.in_fields {
+                note_broken_line(buffer, head);
+            }
+        }
+    }
+    outcome
+}
+
+struct Parser<'a> {
+    buffer: &'a [u8],
+    options: &'a ParseOptions,
+    head: &'a mut RequestHead,
+}
+
+impl Parser<'_> {
+    fn run(&mut self) -> Result<Parse, RequestError> {
+        if !self.head.progress.in_fields && !self.request_line()? {
+            return Ok(Parse::Partial);
+        }
+        if self.head.version == Version::H09 {
+            return Ok(Parse::Complete(self.head.progress.line_start));
+        }
+        // The line that was incomplete last time is looked at again only once its end is there.
+        let progress = self.head.progress;
+        let unseen = self.buffer.get(progress.scan_from..).unwrap_or(&[]);
+        if progress.scan_from > progress.line_start && memchr(b'\n', unseen).is_none() {
+            return self.incomplete();
+        }
+        self.fields()
+    }
+
+    /// Returns whether the line is complete.
+    fn request_line(&mut self) -> Result<bool, RequestError> {
+        let start = self.skip_empty_lines()?;
+        let from = self.head.progress.scan_from.max(start);
+        let Some(end) = memchr(b'\n', self.buffer.get(from..).unwrap_or(&[])) else {
+            return self.partial_request_line(start);
+        };
+        let next = from + end + 1;
+        self.check_line_length(start, next)?;
+        let mut line_end = next - 1;
+        if line_end > start && self.buffer[line_end - 1] == b'\r' {
+            line_end -= 1;
+        }
+        self.head.line_span = Span::new(start, line_end);
+        parse_line(&self.buffer[..line_end], start, self.head)
+            .map_err(|fault| RequestError::new(fault, Span::new(start, line_end)))?;
+        let progress = &mut self.head.progress;
+        progress.in_fields = true;
+        progress.line_start = next;
+        progress.scan_from = next;
+        Ok(true)
+    }
+
+    fn skip_empty_lines(&mut self) -> Result<usize, RequestError> {
+        let mut at = self.head.progress.line_start;
+        while let Some(b'\r' | b'\n') = self.buffer.get(at) {
+            at += 1;
+            if at > LEADING_EMPTY_BYTES {
+                return Err(RequestError::new(Fault::InvalidRequestLine, Span::default()));
+            }
+        }
+        self.head.progress.line_start = at;
+        Ok(at)
+    }
+
+    /// A wrong method is refused at once: a TLS greeting on a plain port holds no line end.
+    fn partial_request_line(&mut self, start: usize) -> Result<bool, RequestError> {
+        let len = self.buffer.len();
+        self.check_line_length(start, len)?;
+        let received = self.buffer.get(start..).unwrap_or(&[]);
+        let from = self.head.progress.scan_from.saturating_sub(start).min(received.len());
+        let method_open = from == 0 || !received[..from].contains(&b' ');
+        if method_open {
+            let letters = received[from..].iter().take_while(|byte| **byte != b' ');
+            if !letters.copied().all(is_method_byte) {
+                return Err(RequestError::new(Fault::InvalidMethod, Span::new(start, len)));
+            }
+        }
+        self.head.progress.scan_from = len;
+        Ok(false)
+    }
+
+    fn check_line_length(&self, start: usize, end: usize) -> Result<(), RequestError> {
+        let in_fields = self.head.progress.in_fields;
+        let span = Span::new(start, end);
+        if end - start > self.options.line_bytes_max() {
+            let fault = if in_fields { Fault::LongHeaderLine } else { Fault::LongRequestLine };
+            return Err(RequestError::new(fault, span));
+        }
+        if in_fields && end > self.options.head_bytes_max() {
+            return Err(RequestError::new(Fault::LargeHead, span));
+        }
+        Ok(())
+    }
+
+    fn incomplete(&mut self) -> Result<Parse, RequestError> {
+        let len = self.buffer.len();
+        self.check_line_length(self.head.progress.line_start, len)?;
+        self.head.progress.scan_from = len;
+        Ok(Parse::Partial)
+    }
+
+    fn fields(&mut self) -> Result<Parse, RequestError> {
+        loop {
+            let start = self.head.progress.line_start;
+            let next = match read_field(self.buffer, start, self.options) {
+                Line::Field(field, next) => {
+                    self.check_line_length(start, next)?;
+                    self.count_line(start, next)?;
+                    self.head.headers.note(field);
+                    next
+                }
+                Line::Ignored(next) => {
+                    self.check_line_length(start, next)?;
+                    self.count_line(start, next)?;
+                    let shown = trim_line_end(self.buffer, start, next);
+                    self.head.ignored_lines.push(Span::new(start, shown));
+                    next
+                }
+                Line::End(next) => {
+                    self.check_line_length(start, next)?;
+                    return Ok(Parse::Complete(next));
+                }
+                Line::Incomplete => return self.incomplete(),
+                Line::Invalid => {
+                    let end = memchr(b'\n', &self.buffer[start..]);
+                    let end = end.map_or(self.buffer.len(), |end| start + end + 1);
+                    self.check_line_length(start, end)?;
+                    let shown = trim_line_end(self.buffer, start, end);
+                    let span = Span::new(start, shown);
+                    return Err(RequestError::new(Fault::InvalidHeaderLine, span));
+                }
+            };
+            self.head.progress.line_start = next;
+            self.head.progress.scan_from = next;
+        }
+    }
+
+    fn count_line(&mut self, start: usize, next: usize) -> Result<(), RequestError> {
+        self.head.progress.lines += 1;
+        if self.head.progress.lines > self.options.headers_max {
+            return Err(RequestError::new(Fault::ManyHeaders, Span::new(start, next)));
+        }
+        Ok(())
+    }
+}
+
+/// After an error in the request line, `line_span` shows what there is of it.
+fn note_broken_line(buffer: &[u8], head: &mut RequestHead) {
+    let start = head.progress.line_start;
+    let end = buffer.iter().skip(start).position(|byte| matches!(byte, b'\r' | b'\n' | 0));
+    let end = end.map_or(buffer.len(), |end| start + end);
+    head.line_span = Span::new(start, end);
+}
+
+fn trim_line_end(buffer: &[u8], start: usize, next: usize) -> usize {
+    let line = &buffer[start..next];
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    start + line.strip_suffix(b"\r").unwrap_or(line).len()
+}
+
+/// Parses `buffer[start..]`, a request line without its end.
+fn parse_line(buffer: &[u8], start: usize, head: &mut RequestHead) -> Result<(), Fault> {
+    let line = &buffer[start..];
+    let method_len = line.iter().position(|byte| !is_method_byte(*byte)).unwrap_or(line.len());
+    if method_len == 0 || line.get(method_len).is_some_and(|byte| *byte != b' ') {
+        return Err(Fault::InvalidMethod);
+    }
+    head.method = Method::of(&line[..method_len]);
+    head.method_span = Span::new(start, start + method_len);
+    if line.len() <= method_len + 1 {
+        return Err(Fault::InvalidRequestLine);
+    }
+    let target_start = method_len + 1;
+    let rest = &line[target_start..];
+    let target_len = rest.iter().position(|byte| !is_target_byte(*byte)).unwrap_or(rest.len());
+    if target_len == 0 {
+        return Err(Fault::InvalidRequestLine);
+    }
+    head.target_span = Span::new(start + target_start, start + target_start + target_len);
+    head.version = match rest.get(target_len) {
+        None if head.method == Method::Get => Version::H09,
+        None => return Err(Fault::Http09Method),
+        Some(b' ') => parse_version(&rest[target_len + 1..])?,
+        Some(_) => return Err(Fault::InvalidRequestLine),
+    };
+    parse_form(&rest[..target_len], start + target_start, head)
+}
+
+fn parse_version(text: &[u8]) -> Result<Version, Fault> {
+    match text {
+        b"HTTP/1.1" => Ok(Version::H11),
+        b"HTTP/1.0" => Ok(Version::H10),
+        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9'] => Ok(Version::H11),
+        [b'H', b'T', b'T', b'P', b'/', b'2'..=b'9', b'.', b'0'..=b'9'] => {
+            Err(Fault::UnsupportedVersion)
+        }
+        _ => Err(Fault::InvalidRequestLine),
+    }
+}
+
+/// Splits the target into authority and path (RFC 9112 section 3.2). `at` is its offset.
+fn parse_form(target: &[u8], at: usize, head: &mut RequestHead) -> Result<(), Fault> {
+    let whole = Span::new(at, at + target.len());
+    if head.method == Method::Connect {
+        head.form = TargetForm::Authority;
+        head.authority_span = whole;
+        // The port is required (RFC 9112 section 3.2.3).
+        let colon = target.iter().rposition(|byte| *byte == b':');
+        let port = colon.map_or(&[][..], |colon| &target[colon + 1..]);
+        let digits = !port.is_empty() && port.iter().all(u8::is_ascii_digit);
+        return if digits { Ok(()) } else { Err(Fault::InvalidRequestLine) };
+    }
+    if target[0] == b'/' {
+        head.form = TargetForm::Origin;
+        head.path_span = whole;
+        return Ok(());
+    }
+    if target == b"*" && head.method == Method::Options {
+        head.form = TargetForm::Asterisk;
+        head.path_span = whole;
+        return Ok(());
+    }
+    let scheme = target.iter().position(|byte| !is_scheme_byte(*byte)).unwrap_or(target.len());
+    if !target[0].is_ascii_alphabetic() || !target[scheme..].starts_with(b"://") {
+        return Err(Fault::InvalidRequestLine);
+    }
+    let authority = scheme + 3;
+    let path = target[authority..].iter().position(|byte| matches!(byte, b'/' | b'?' | b'#'));
+    let path = path.map_or(target.len(), |path| authority + path);
+    if path == authority {
+        return Err(Fault::InvalidRequestLine);
+    }
+    head.form = TargetForm::Absolute;
+    head.authority_span = Span::new(at + authority, at + path);
+    head.path_span = Span::new(at + path, at + target.len());
+    Ok(())
+}
+
+enum Line {
+    /// A field, and where the next line begins.
+    Field(Field, usize),
+    /// A field with an odd name that is to be left out.
+    Ignored(usize),
+    /// The empty line.
+    End(usize),
+    Incomplete,
+    Invalid,
+}
+
+/// Reads one line at `start`.
+#[inline]
+fn read_field(buffer: &[u8], start: usize, options: &ParseOptions) -> Line {
+    let line = &buffer[start..];
+    let mut odd = false;
+    let mut name_len = 0;
+    loop {
+        let Some(byte) = line.get(name_len) else { return Line::Incomplete };
+        match NAME_CLASS[*byte as usize] {
+            NAME_PLAIN => {}
+            NAME_COLON => break,
+            NAME_UNDERSCORE => odd |= !options.underscores_in_headers,
+            NAME_ODD => odd = true,
+            _ => return line_without_name(line, name_len, start),
+        }
+        name_len += 1;
+    }
+    let value_from = name_len + 1;
+    let next = match memchr3(b'\n', b'\r', 0, &line[value_from..]) {
+        None => return Line::Incomplete,
+        Some(end) => value_from + end,
+    };
+    let line_next = match (line[next], line.get(next + 1)) {
+        (b'\n', _) => next + 1,
+        (b'\r', Some(b'\n')) => next + 2,
+        (b'\r', None) => return Line::Incomplete,
+        _ => return Line::Invalid,
+    };
+    let Ok(name_len16) = u16::try_from(name_len) else { return Line::Invalid };
+    if name_len == 0 {
+        return Line::Invalid;
+    }
+    if odd && options.ignore_invalid_headers {
+        return Line::Ignored(start + line_next);
+    }
+    let (mut from, mut to) = (value_from, next);
+    while from < to && matches!(line[from], b' ' | b'\t') {
+        from += 1;
+    }
+    while to > from && matches!(line[to - 1], b' ' | b'\t') {
+        to -= 1;
+    }
+    let field = Field {
+        name_start: start as u32,
+        name_len: name_len16,
+        value_start: (start + from) as u32,
+        value_len: (to - from) as u32,
+        known: Known::of(&line[..name_len]),
+    };
+    Line::Field(field, start + line_next)
+}
+
+/// A byte that no name may hold: right at the start it may be the empty line.
+fn line_without_name(line: &[u8], at: usize, start: usize) -> Line {
+    match (line[at], line.get(at + 1)) {
+        (b'\n', _) if at == 0 => Line::End(start + 1),
+        (b'\r', Some(b'\n')) if at == 0 => Line::End(start + 2),
+        (b'\r', None) => Line::Incomplete,
+        _ => Line::Invalid,
+    }
+}
+
+const NAME_PLAIN: u8 = 0;
+const NAME_UNDERSCORE: u8 = 1;
+/// Allowed only with `ignore_invalid_headers off`, else the field is left out.
+const NAME_ODD: u8 = 2;
+const NAME_COLON: u8 = 3;
+/// Spaces and controls: the request is refused.
+const NAME_BAD: u8 = 4;
+
+static NAME_CLASS: [u8; 256] = {
+    let mut classes = [NAME_ODD; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        classes[byte] = match byte as u8 {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' => NAME_PLAIN,
+            b'_' => NAME_UNDERSCORE,
+            b':' => NAME_COLON,
+            0..=b' ' | 0x7f => NAME_BAD,
+            _ => NAME_ODD,
+        };
+        byte += 1;
+    }
+    classes
+};
+
+#[inline]
+fn is_method_byte(byte: u8) -> bool {
+    matches!(byte, b'A'..=b'Z' | b'_' | b'-')
+}
+
+#[inline]
+fn is_target_byte(byte: u8) -> bool {
+    byte > b' ' && byte != 0x7f
+}
+
+fn is_scheme_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.')
+}
