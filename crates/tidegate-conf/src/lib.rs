@@ -1,2 +1,46 @@
-//! nginx's configuration language: lexer, parser, spans, diagnostics, directive tables
+//! nginx's configuration language: lexer, parser, includes, spans, diagnostics and the directive
+//! registry.
+//!
+//! The way of a configuration through this crate:
+//!
+//! ```text
+//! bytes → [`Parser`] → [`Statement`]s with [`Span`]s → [`Registry::check`] → a module's setter,
+//! which reads its words through [`Args`]
+//! ```
+//!
+//! Everything that goes wrong is a [`Diagnostic`]: its first line is the line that nginx would
+//! print, because people's tools read it; below it comes a picture of the place and a suggestion.
+//! The crate reads files only through [`Loader`].
 #![forbid(unsafe_code)]
+
+mod args;
+mod bundle;
+mod contexts;
+mod diagnostic;
+mod dump;
+mod fuzz;
+mod known;
+mod lexer;
+mod loader;
+mod parser;
+mod print;
+mod registry;
+mod source;
+mod tree;
+mod units;
+
+pub use args::{Args, once};
+pub use bundle::{Bundle, BundleError, BundleLoader, RecordingLoader};
+pub use contexts::Contexts;
+pub use diagnostic::{Diagnostic, Severity};
+pub use dump::dump;
+#[doc(hidden)]
+pub use fuzz::fuzz_config;
+pub use known::{KnownDirective, known_directives};
+pub use loader::{FsLoader, Loader};
+pub use parser::{BLOCK_DEPTH_MAX, INCLUDE_DEPTH_MAX, Parser};
+pub use print::{print_statements, print_word};
+pub use registry::{Arity, Directive, Kind, Registry, Row};
+pub use source::{FileId, SourceFile, SourceMap, Span};
+pub use tree::{Block, Statement, Word};
+pub use units::{parse_milliseconds, parse_number, parse_offset, parse_seconds, parse_size};

@@ -1,0 +1,127 @@
+//! What is wrong with a configuration: nginx's line for tools, a picture and advice for people.
+
+use crate::source::{SourceMap, Span};
+
+mod picture;
+
+/// How bad it is, in the names of `error_log` levels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// The configuration cannot be used.
+    Emerg,
+    /// As nginx uses it: an operating system call failed.
+    Crit,
+    /// An error that leaves the configuration usable.
+    Error,
+    /// Probably a mistake.
+    Warn,
+    /// Worth knowing.
+    Notice,
+}
+
+impl Severity {
+    /// The name in an error log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Emerg => "emerg",
+            Severity::Crit => "crit",
+            Severity::Error => "error",
+            Severity::Warn => "warn",
+            Severity::Notice => "notice",
+        }
+    }
+
+    /// May the configuration not be used?
+    pub fn is_fatal(self) -> bool {
+        matches!(self, Severity::Emerg | Severity::Crit)
+    }
+}
+
+/// One thing to tell about a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// How bad it is.
+    pub severity: Severity,
+    /// nginx's text, without ` in FILE:LINE`.
+    pub message: String,
+    /// The place that the picture shows.
+    pub span: Option<Span>,
+    /// The place whose line the first line names, when nginx names another one than that of
+    /// `span`: it names the line of the `;` or `{` that ends the directive.
+    pub line_span: Option<Span>,
+    /// Text beside the underlined place; may be empty.
+    pub label: String,
+    /// Advice, one line each.
+    pub help: Vec<String>,
+}
+
+impl Diagnostic {
+    /// A diagnostic without a place.
+    pub fn new(severity: Severity, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Diagnostic {
+            severity,
+            message,
+            span: None,
+            line_span: None,
+            label: String::new(),
+            help: Vec::new(),
+        }
+    }
+
+    /// What makes a configuration unusable.
+    pub fn emerg(message: impl Into<String>) -> Self {
+        Self::new(Severity::Emerg, message)
+    }
+
+    /// What is probably a mistake.
+    pub fn warn(message: impl Into<String>) -> Self {
+        Self::new(Severity::Warn, message)
+    }
+
+    /// The place.
+    pub fn at(mut self, span: Span) -> Self {
+        self.span = (span != Span::NONE).then_some(span);
+        self
+    }
+
+    /// The place whose line the first line names, see [`Diagnostic::line_span`].
+    pub fn line_at(mut self, span: Span) -> Self {
+        self.line_span = (span != Span::NONE).then_some(span);
+        self
+    }
+
+    /// Text beside the underlined place.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = label.into();
+        self
+    }
+
+    /// One more line of advice.
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help.push(help.into());
+        self
+    }
+
+    /// The message with its place as nginx's error log has it: `MESSAGE in FILE:LINE`.
+    pub fn first_line(&self, sources: &SourceMap) -> String {
+        let place = self.line_span.or(self.span);
+        let Some((span, file)) = place.and_then(|span| Some((span, sources.file(span.file)?)))
+        else {
+            return self.message.clone();
+        };
+        if file.path().is_none() {
+            // A fragment has no lines for nginx.
+            return format!("{} in {}", self.message, file.name());
+        }
+        format!("{} in {}:{}", self.message, file.name(), sources.line_column(span).0)
+    }
+
+    /// All of it, several lines, each ended by a line feed: `nginx: [emerg] MESSAGE in FILE:LINE`
+    /// first, then the picture. `color` adds terminal colours (to the picture only).
+    pub fn render(&self, sources: &SourceMap, color: bool) -> String {
+        let mut text = format!("nginx: [{}] {}\n", self.severity.name(), self.first_line(sources));
+        picture::draw(self, sources, color, &mut text);
+        text
+    }
+}

@@ -1,0 +1,1 @@
+//! Bytes to words, by nginx's rules.

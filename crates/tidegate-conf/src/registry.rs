@@ -1,0 +1,312 @@
+//! The table of all directives: what may stand where, with how many arguments.
+
+use std::collections::HashMap;
+
+use crate::args::Args;
+use crate::contexts::Contexts;
+use crate::diagnostic::Diagnostic;
+use crate::known;
+use crate::tree::Statement;
+
+/// How many arguments a directive takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arity {
+    /// At least so many.
+    pub min: usize,
+    /// At most so many.
+    pub max: usize,
+}
+
+impl Arity {
+    /// None.
+    pub const NONE: Arity = Arity::exactly(0);
+    /// One.
+    pub const ONE: Arity = Arity::exactly(1);
+    /// One, to be read with [`Args::flag`].
+    pub const FLAG: Arity = Arity::exactly(1);
+    /// Two.
+    pub const TWO: Arity = Arity::exactly(2);
+    /// Three.
+    pub const THREE: Arity = Arity::exactly(3);
+    /// One or two.
+    pub const ONE_OR_TWO: Arity = Arity::between(1, 2);
+    /// One to three.
+    pub const ONE_TO_THREE: Arity = Arity::between(1, 3);
+    /// One to four.
+    pub const ONE_TO_FOUR: Arity = Arity::between(1, 4);
+    /// Two or three.
+    pub const TWO_OR_THREE: Arity = Arity::between(2, 3);
+    /// Any number.
+    pub const ANY: Arity = Arity::between(0, usize::MAX);
+    /// One or more.
+    pub const AT_LEAST_ONE: Arity = Arity::between(1, usize::MAX);
+    /// Two or more.
+    pub const AT_LEAST_TWO: Arity = Arity::between(2, usize::MAX);
+
+    /// Just so many.
+    pub const fn exactly(count: usize) -> Arity {
+        Arity { min: count, max: count }
+    }
+
+    /// From `min` to `max`, both included.
+    pub const fn between(min: usize, max: usize) -> Arity {
+        Arity { min, max }
+    }
+
+    /// Is `count` allowed?
+    pub fn allows(self, count: usize) -> bool {
+        (self.min..=self.max).contains(&count)
+    }
+
+    /// For people: `2 arguments`, `1 to 3 arguments`.
+    pub fn describe(self) -> String {
+        match (self.min, self.max) {
+            (0, 0) => "no arguments".to_owned(),
+            (1, 1) => "1 argument".to_owned(),
+            (0, usize::MAX) => "any number of arguments".to_owned(),
+            (1, usize::MAX) => "1 or more arguments".to_owned(),
+            (min, usize::MAX) => format!("{min} or more arguments"),
+            (min, max) if min == max => format!("{min} arguments"),
+            (min, max) if min + 1 == max => format!("{min} or {max} arguments"),
+            (min, max) => format!("{min} to {max} arguments"),
+        }
+    }
+}
+
+/// How a directive ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// With `;`.
+    Simple,
+    /// With a block.
+    Block,
+    /// With either.
+    Either,
+}
+
+/// What the registry knows of a directive: a [`Directive`] without its setter.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// First word of the statement.
+    pub name: &'static str,
+    /// Where it may stand.
+    pub contexts: Contexts,
+    /// Number of arguments.
+    pub arity: Arity,
+    /// How it ends.
+    pub kind: Kind,
+    /// Value when it is not given, as text for the reference pages; empty for none.
+    pub default: &'static str,
+    /// What it does, one paragraph.
+    pub doc: &'static str,
+}
+
+/// A row of a module's directive table. `C` is the module's settings.
+pub struct Directive<C: 'static> {
+    /// First word of the statement.
+    pub name: &'static str,
+    /// Where it may stand.
+    pub contexts: Contexts,
+    /// Number of arguments.
+    pub args: Arity,
+    /// How it ends.
+    pub kind: Kind,
+    /// Value when it is not given, as text for the reference pages; empty for none.
+    pub default: &'static str,
+    /// What it does, one paragraph.
+    pub doc: &'static str,
+    /// Takes the arguments into the settings. Called after place, number of arguments and ending
+    /// were checked.
+    pub set: fn(&mut C, &Args<'_>) -> Result<(), Diagnostic>,
+}
+
+impl<C> Directive<C> {
+    /// The row without its setter.
+    pub const fn row(&self) -> Row {
+        Row {
+            name: self.name,
+            contexts: self.contexts,
+            arity: self.args,
+            kind: self.kind,
+            default: self.default,
+            doc: self.doc,
+        }
+    }
+}
+
+/// All rows of all owners (modules). Several rows may have the same name in different contexts;
+/// where two fit, the one added first is taken.
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    entries: Vec<Entry>,
+    by_name: HashMap<&'static [u8], Vec<usize>>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    owner: usize,
+    index: usize,
+    row: Row,
+}
+
+impl Registry {
+    /// An empty registry.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds the rows of one owner; their indices count from 0 within this call.
+    pub fn add(&mut self, owner: usize, rows: impl IntoIterator<Item = Row>) {
+        for (index, row) in rows.into_iter().enumerate() {
+            self.by_name.entry(row.name.as_bytes()).or_default().push(self.entries.len());
+            self.entries.push(Entry { owner, index, row });
+        }
+    }
+
+    /// Adds the table of one owner.
+    pub fn add_table<C>(&mut self, owner: usize, table: &'static [Directive<C>]) {
+        self.add(owner, table.iter().map(Directive::row));
+    }
+
+    /// All rows with owner and index, in order of adding.
+    pub fn rows(&self) -> impl Iterator<Item = (usize, usize, &Row)> {
+        self.entries.iter().map(|entry| (entry.owner, entry.index, &entry.row))
+    }
+
+    /// Finds the row for `statement`, which stands in `context`: `(owner, index of the row)`.
+    ///
+    /// # Errors
+    /// In nginx's words and order: unknown, not allowed here, wrong ending, wrong number of
+    /// arguments. What nginx knows and the registry does not is `not supported yet`.
+    pub fn check(
+        &self,
+        statement: &Statement,
+        context: Contexts,
+    ) -> Result<(usize, usize), Diagnostic> {
+        let Some(candidates) = self.by_name.get(statement.name.bytes.as_slice()) else {
+            return Err(self.unknown(statement, context));
+        };
+        let rows = candidates.iter().filter_map(|index| self.entries.get(*index));
+        let Some(entry) = rows.clone().find(|entry| entry.row.contexts.intersects(context)) else {
+            return Err(misplaced(statement, context, rows.map(|entry| &entry.row)));
+        };
+        check_ending(statement, &entry.row)?;
+        check_arity(statement, &entry.row)?;
+        Ok((entry.owner, entry.index))
+    }
+
+    /// The error for a name that no row has.
+    fn unknown(&self, statement: &Statement, context: Contexts) -> Diagnostic {
+        let name = statement.name.display();
+        let known = known::find(&statement.name.bytes);
+        if !known.is_empty() {
+            return unsupported(statement);
+        }
+        let error = error(statement, format!("unknown directive \"{name}\""));
+        let here = self.entries.iter().filter(|entry| entry.row.contexts.intersects(context));
+        if let Some(meant) = closest(&name, here.map(|entry| entry.row.name)) {
+            return error.help(format!("did you mean `{meant}`?"));
+        }
+        let Some(meant) = closest(&name, self.entries.iter().map(|entry| entry.row.name)) else {
+            return error;
+        };
+        let rows = self.entries.iter().filter(|entry| entry.row.name == meant);
+        let allowed = rows.fold(Contexts::empty(), |sum, entry| sum | entry.row.contexts);
+        error.help(format!(
+            "did you mean `{meant}`? It is not allowed here, only in: {}",
+            allowed.describe()
+        ))
+    }
+}
+
+/// The error for a name that has rows, but none for this place.
+fn misplaced<'a>(
+    statement: &Statement,
+    context: Contexts,
+    rows: impl Iterator<Item = &'a Row>,
+) -> Diagnostic {
+    if known::find(&statement.name.bytes).iter().any(|known| known.contexts.intersects(context)) {
+        return unsupported(statement).label(format!("in {}", context.describe()));
+    }
+    let allowed = rows.fold(Contexts::empty(), |sum, row| sum | row.contexts);
+    let name = statement.name.display();
+    error(statement, format!("\"{name}\" directive is not allowed here"))
+        .label(format!("this is {}", context.describe()))
+        .help(format!("`{name}` is allowed in: {}", allowed.describe()))
+}
+
+fn unsupported(statement: &Statement) -> Diagnostic {
+    let name = statement.name.display();
+    error(statement, format!("\"{name}\" directive is not supported yet"))
+}
+
+fn check_ending(statement: &Statement, row: &Row) -> Result<(), Diagnostic> {
+    let name = row.name;
+    match (row.kind, &statement.block) {
+        (Kind::Simple, Some(block)) => {
+            Err(Diagnostic::emerg(format!("directive \"{name}\" is not terminated by \";\""))
+                .at(block.open)
+                .label("expected `;`")
+                .help(format!("`{name}` takes no block")))
+        }
+        (Kind::Block, None) => {
+            Err(Diagnostic::emerg(format!("directive \"{name}\" has no opening \"{{\""))
+                .at(statement.terminator())
+                .label("expected `{`")
+                .help(format!("`{name}` takes a block: `{name} {{ ... }}`")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_arity(statement: &Statement, row: &Row) -> Result<(), Diagnostic> {
+    let count = statement.args.len();
+    if row.arity.allows(count) {
+        return Ok(());
+    }
+    let name = row.name;
+    let first = statement.name.span;
+    // What is too much, or the whole statement when something is missing.
+    let extra = statement.args.get(row.arity.max).zip(statement.args.last());
+    let span = match extra {
+        Some((from, last)) => from.span.to(last.span),
+        None => statement.args.last().map_or(first, |last| first.to(last.span)),
+    };
+    let mut found =
+        error(statement, format!("invalid number of arguments in \"{name}\" directive"))
+            .at(span)
+            .label(format!("`{name}` takes {}, found {count}", row.arity.describe()));
+    // A forgotten `;` makes the next lines arguments.
+    if let Some((from, _)) = extra
+        && from.span.start > first.end
+        && known::find(&from.bytes).first().is_some()
+    {
+        found = found.help(format!("is a `;` missing before `{}`?", from.display()));
+    }
+    Err(found)
+}
+
+fn error(statement: &Statement, message: String) -> Diagnostic {
+    Diagnostic::emerg(message).at(statement.name.span).line_at(statement.terminator())
+}
+
+/// The candidate that `name` is most probably a misspelling of.
+pub(crate) fn closest<'a>(
+    name: &str,
+    candidates: impl Iterator<Item = &'a str>,
+) -> Option<&'a str> {
+    // A third of the letters may be wrong; the cost of a comparison grows with both lengths, and
+    // no directive is as long as this.
+    if name.len() > NAME_BYTES_MAX {
+        return None;
+    }
+    let limit = (name.chars().count() / 3).max(1);
+    candidates
+        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
+        .filter(|(distance, _)| *distance <= limit)
+        .min_by_key(|(distance, candidate)| (*distance, *candidate))
+        .map(|(_, candidate)| candidate)
+}
+
+/// Longer names get no suggestion.
+const NAME_BYTES_MAX: usize = 64;
