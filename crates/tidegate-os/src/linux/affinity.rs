@@ -1,0 +1,49 @@
+//! Which processors a thread runs on, and its name: `worker_cpu_affinity`.
+
+use std::ffi::CString;
+use std::io;
+use std::num::NonZeroUsize;
+
+use rustix::thread::CpuSet;
+
+/// Processors that this process may use at start: what `worker_processes auto` counts.
+pub fn cpu_count_online() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}
+
+/// Binds the calling thread to the processors whose bits are set; bit 0 of word 0 is processor 0.
+///
+/// # Errors
+/// The system refuses a mask without any existing processor.
+pub fn pin_thread(mask: &[u64]) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    for cpu in bits(mask).take_while(|cpu| *cpu < CpuSet::MAX_CPU) {
+        set.set(cpu);
+    }
+    Ok(rustix::thread::sched_setaffinity(None, &set)?)
+}
+
+/// Numbers of the processors that the calling thread may run on.
+///
+/// # Errors
+/// More processors than the system's fixed-size set can hold.
+pub fn thread_cpus() -> io::Result<Vec<usize>> {
+    let set = rustix::thread::sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
+}
+
+/// Names the calling thread for `ps -L` and `top -H`; the kernel keeps 15 bytes.
+///
+/// # Errors
+/// A name with a NUL byte.
+pub fn set_thread_name(name: &str) -> io::Result<()> {
+    let end = name.floor_char_boundary(15);
+    let name = CString::new(&name[..end])?;
+    Ok(rustix::thread::set_name(&name)?)
+}
+
+fn bits(mask: &[u64]) -> impl Iterator<Item = usize> + '_ {
+    mask.iter().enumerate().flat_map(|(word, bits)| {
+        (0..64).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| word * 64 + bit)
+    })
+}

@@ -1,0 +1,62 @@
+//! Outgoing connections that do not wait: `proxy_bind`, `proxy_socket_keepalive`.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use super::socket::set_option;
+use crate::types::{ConnectOptions, ListenAddr, Transport};
+
+/// Begins to connect. The flag tells whether the connection stands already; otherwise wait until
+/// the socket is writable and ask `socket::take_error`.
+///
+/// # Errors
+/// Refused at once (typical of Unix sockets and loopback), no route, no local address.
+pub fn connect_nonblocking(
+    address: &ListenAddr,
+    options: &ConnectOptions,
+) -> io::Result<(OwnedFd, bool)> {
+    let (domain, target) = match address {
+        ListenAddr::Inet(inet) => (Domain::for_address(*inet), SockAddr::from(*inet)),
+        ListenAddr::Unix(path) => (Domain::UNIX, SockAddr::unix(path)?),
+    };
+    let kind = match options.transport {
+        Transport::Stream => Type::STREAM,
+        Transport::Datagram => Type::DGRAM,
+    };
+    let socket = Socket::new(domain, kind.nonblocking().cloexec(), None)?;
+    if options.keepalive {
+        socket.set_keepalive(true)?;
+    }
+    if let Some(bytes) = options.rcvbuf {
+        socket.set_recv_buffer_size(bytes)?;
+    }
+    if let (Some(local), ListenAddr::Inet(_)) = (options.local, address) {
+        bind_local(&socket, local, options.transparent)?;
+    }
+    let connected = match socket.connect(&target) {
+        Ok(()) => true,
+        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => false,
+        Err(error) => return Err(error),
+    };
+    Ok((socket.into(), connected))
+}
+
+fn bind_local(socket: &Socket, local: SocketAddr, transparent: bool) -> io::Result<()> {
+    if transparent {
+        match local {
+            SocketAddr::V4(_) => socket.set_ip_transparent_v4(true)?,
+            SocketAddr::V6(_) => socket.set_ip_transparent_v6(true)?,
+        }
+    }
+    if local.port() == 0 {
+        // The port is chosen at connect, so that one port can serve several targets. Kernels
+        // without the option choose at bind, which is correct too.
+        let _ = set_option(socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1);
+    } else {
+        socket.set_reuse_address(true)?;
+    }
+    socket.bind(&SockAddr::from(local))
+}

@@ -1,0 +1,34 @@
+//! Going into the background: `daemon on`.
+
+use std::io;
+
+use rustix::fs::{Mode, OFlags};
+
+use super::{check, usage};
+
+/// Continues as a child in a session of its own, with standard input, output and error at
+/// /dev/null; the calling process ends with status 0. Returns in the child.
+///
+/// Standard error is redirected too: messages of the start must have been printed before.
+///
+/// # Errors
+/// Refused once the process has more than one thread, for only the calling one would survive.
+pub fn daemonize() -> io::Result<()> {
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    if usage::thread_count()? != 1 {
+        let message = "cannot go into the background after threads were started";
+        return Err(io::Error::other(message));
+    }
+    // SAFETY: this is the only thread, so no lock can be held by a thread that the child lacks.
+    let pid = check(unsafe { libc::fork() })?;
+    if pid != 0 {
+        // SAFETY: _exit ends the process without running destructors, whose effects (removing
+        // files, flushing buffers) belong to the child.
+        unsafe { libc::_exit(0) };
+    }
+    rustix::process::setsid()?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null)?;
+    Ok(())
+}

@@ -1,0 +1,209 @@
+//! Reading, writing and describing open files.
+
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FallocateFlags, FileType, Mode, OFlags};
+use rustix::io::{Errno, ReadWriteFlags};
+
+pub use rustix::fs::Advice;
+
+use super::retry;
+use crate::types::{FileKind, Nowait, Stat};
+
+/// Describes an open file.
+///
+/// # Errors
+/// Those of fstat.
+pub fn fstat(fd: impl AsFd) -> io::Result<Stat> {
+    Ok(describe(&rustix::fs::fstat(fd)?))
+}
+
+/// Describes a name relative to a directory; links are not followed when `follow` is false.
+///
+/// # Errors
+/// Absent, no permission.
+pub fn stat_at(directory: impl AsFd, path: &Path, follow: bool) -> io::Result<Stat> {
+    let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
+    Ok(describe(&rustix::fs::statat(directory, path, flags)?))
+}
+
+/// Describes a path; links are not followed when `follow` is false.
+///
+/// # Errors
+/// Absent, no permission.
+pub fn stat(path: &Path, follow: bool) -> io::Result<Stat> {
+    stat_at(rustix::fs::CWD, path, follow)
+}
+
+/// Reads at an offset without moving the file's position; 0 is the end of the file.
+///
+/// # Errors
+/// Those of pread.
+pub fn pread(fd: impl AsFd, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    retry(|| rustix::io::pread(fd.as_fd(), &mut *buffer, offset))
+}
+
+/// Reads at an offset what the page cache holds, and does not wait for the disk (RWF_NOWAIT). On
+/// file systems without that ability it is a plain read.
+///
+/// # Errors
+/// Those of preadv2.
+pub fn pread_nowait(fd: impl AsFd, buffer: &mut [u8], offset: u64) -> io::Result<Nowait> {
+    pread_flagged(fd.as_fd(), buffer, offset, ReadWriteFlags::NOWAIT)
+}
+
+/// Writes at an offset, possibly less than all.
+///
+/// # Errors
+/// Those of pwrite: `StorageFull`, `QuotaExceeded`.
+pub fn pwrite(fd: impl AsFd, bytes: &[u8], offset: u64) -> io::Result<usize> {
+    retry(|| rustix::io::pwrite(fd.as_fd(), bytes, offset))
+}
+
+/// Writes all bytes at an offset.
+///
+/// # Errors
+/// As [`pwrite`]; `WriteZero` when nothing more can be written. A part may have been written.
+pub fn pwrite_all(fd: impl AsFd, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match pwrite(fd.as_fd(), bytes, offset)? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            written => {
+                bytes = bytes.get(written..).unwrap_or_default();
+                offset += written as u64;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes several pieces at an offset in one call (at most 1024), possibly less than all.
+///
+/// # Errors
+/// As [`pwrite`].
+pub fn pwrite_vectored(fd: impl AsFd, pieces: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
+    let pieces = &pieces[..pieces.len().min(1024)];
+    retry(|| rustix::io::pwritev(fd.as_fd(), pieces, offset))
+}
+
+/// Tells the kernel how a part of the file will be used (`Advice::WillNeed` reads ahead,
+/// `Advice::DontNeed` drops pages). Length 0 means to the end. Only a hint: errors are ignored.
+pub fn fadvise(fd: impl AsFd, offset: u64, length: u64, advice: Advice) {
+    let _ = rustix::fs::fadvise(fd, offset, std::num::NonZeroU64::new(length), advice);
+}
+
+/// Reserves disk space without changing the length of the file. File systems without that ability
+/// are no error.
+///
+/// # Errors
+/// `StorageFull`, `QuotaExceeded`.
+pub fn fallocate(fd: impl AsFd, offset: u64, length: u64) -> io::Result<()> {
+    if length == 0 {
+        return Ok(());
+    }
+    match retry(|| rustix::fs::fallocate(fd.as_fd(), FallocateFlags::KEEP_SIZE, offset, length)) {
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
+        other => other,
+    }
+}
+
+/// Bytes free for unprivileged users in the file system that holds `path` (`min_free=`).
+///
+/// # Errors
+/// Those of statvfs.
+pub fn statfs_free(path: &Path) -> io::Result<u64> {
+    let system = retry(|| rustix::fs::statvfs(path))?;
+    Ok(system.f_bavail.saturating_mul(system.f_frsize))
+}
+
+/// Block size of the file system that holds `path`, in bytes: what small files really take.
+///
+/// # Errors
+/// Those of statvfs.
+pub fn block_size(path: &Path) -> io::Result<u64> {
+    Ok(retry(|| rustix::fs::statvfs(path))?.f_bsize)
+}
+
+/// Renames within a file system, replacing the target at one stroke.
+///
+/// # Errors
+/// `CrossesDevices` (EXDEV) between file systems.
+pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::rename(from, to)
+}
+
+/// Makes renames and new names in a directory durable.
+///
+/// # Errors
+/// Those of open and fsync.
+pub fn sync_directory(path: &Path) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = retry(|| rustix::fs::open(path, flags, Mode::empty()))?;
+    retry(|| rustix::fs::fsync(&directory))
+}
+
+/// Creates a file without a name in a directory (O_TMPFILE): it vanishes with its descriptor
+/// unless [`link_temp`] names it, so a crash leaves nothing behind.
+///
+/// # Errors
+/// `Unsupported` (EOPNOTSUPP) on file systems without that ability.
+pub fn open_temp(directory: &Path, mode: u32) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(mode & 0o7777);
+    Ok(retry(|| rustix::fs::open(directory, flags, mode))?.into())
+}
+
+/// Gives a file of [`open_temp`] its name.
+///
+/// # Errors
+/// `AlreadyExists`: a link never replaces; link to a fresh name and rename that.
+pub fn link_temp(file: impl AsFd, path: &Path) -> io::Result<()> {
+    // linkat on the descriptor itself (AT_EMPTY_PATH) needs a capability; by way of /proc it
+    // does not.
+    let source = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
+    let cwd = rustix::fs::CWD;
+    Ok(rustix::fs::linkat(cwd, source, cwd, path, AtFlags::SYMLINK_FOLLOW)?)
+}
+
+pub(super) fn pread_flagged(
+    fd: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    offset: u64,
+    flags: ReadWriteFlags,
+) -> io::Result<Nowait> {
+    loop {
+        let mut pieces = [IoSliceMut::new(buffer)];
+        match rustix::io::preadv2(fd, &mut pieces, offset, flags) {
+            Ok(length) => return Ok(Nowait::Read(length)),
+            Err(Errno::AGAIN) => return Ok(Nowait::WouldBlock),
+            Err(Errno::INTR) => {}
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                return pread(fd, buffer, offset).map(Nowait::Read);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+#[allow(clippy::unnecessary_cast, clippy::cast_possible_wrap)] // widths differ by architecture
+fn describe(stat: &rustix::fs::Stat) -> Stat {
+    Stat {
+        size: u64::try_from(stat.st_size).unwrap_or(0),
+        mtime_seconds: stat.st_mtime as i64,
+        mtime_nanos: stat.st_mtime_nsec as u32,
+        inode: stat.st_ino as u64,
+        device: stat.st_dev as u64,
+        kind: match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => FileKind::File,
+            FileType::Directory => FileKind::Directory,
+            FileType::Symlink => FileKind::Symlink,
+            _ => FileKind::Other,
+        },
+        uid: stat.st_uid,
+        mode: (stat.st_mode & 0o7777) as u32,
+        allocated: u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512),
+    }
+}

@@ -1,0 +1,122 @@
+//! Users, groups and giving up privileges: the `user` directive.
+
+use std::ffi::CString;
+use std::io;
+use std::mem::MaybeUninit;
+
+use super::check;
+use crate::types::Credentials;
+
+/// Largest buffer offered for an entry of the user or group database.
+const MAX_ENTRY: usize = 1 << 20;
+
+/// Whether this process may do everything.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Looks up a user: its id and the id of its main group. `None` when there is no such user.
+///
+/// # Errors
+/// The user database cannot be read, or a NUL byte in the name.
+pub fn lookup_user(name: &str) -> io::Result<Option<(u32, u32)>> {
+    let name = CString::new(name)?;
+    with_growing_buffer(|buffer| {
+        let mut entry = MaybeUninit::<libc::passwd>::zeroed();
+        let mut found = std::ptr::null_mut();
+        // SAFETY: the name is NUL-terminated, the other pointers are to live memory of their
+        // types, and the length is the buffer's.
+        let code = unsafe {
+            libc::getpwnam_r(
+                name.as_ptr(),
+                entry.as_mut_ptr(),
+                buffer.as_mut_ptr(),
+                buffer.len(),
+                &raw mut found,
+            )
+        };
+        if found.is_null() {
+            return (code, None);
+        }
+        // SAFETY: a result that is not null means that the entry was filled.
+        let entry = unsafe { entry.assume_init() };
+        (code, Some((entry.pw_uid, entry.pw_gid)))
+    })
+}
+
+/// Looks up a group's id. `None` when there is no such group.
+///
+/// # Errors
+/// The group database cannot be read, or a NUL byte in the name.
+pub fn lookup_group(name: &str) -> io::Result<Option<u32>> {
+    let name = CString::new(name)?;
+    with_growing_buffer(|buffer| {
+        let mut entry = MaybeUninit::<libc::group>::zeroed();
+        let mut found = std::ptr::null_mut();
+        // SAFETY: as in lookup_user.
+        let code = unsafe {
+            libc::getgrnam_r(
+                name.as_ptr(),
+                entry.as_mut_ptr(),
+                buffer.as_mut_ptr(),
+                buffer.len(),
+                &raw mut found,
+            )
+        };
+        if found.is_null() {
+            return (code, None);
+        }
+        // SAFETY: a result that is not null means that the entry was filled.
+        let entry = unsafe { entry.assume_init() };
+        (code, Some(entry.gr_gid))
+    })
+}
+
+/// Looks up what `user NAME [GROUP]` names; without a group it is the one named as the user, as
+/// nginx's manual says.
+///
+/// # Errors
+/// `NotFound` naming the unknown user or group.
+pub fn lookup_credentials(user: &str, group: Option<&str>) -> io::Result<Credentials> {
+    let missing = |what: &str, name: &str| {
+        io::Error::new(io::ErrorKind::NotFound, format!("no {what} named \"{name}\""))
+    };
+    let (uid, _) = lookup_user(user)?.ok_or_else(|| missing("user", user))?;
+    let group = group.unwrap_or(user);
+    let gid = lookup_group(group)?.ok_or_else(|| missing("group", group))?;
+    Ok(Credentials { user_name: user.to_string(), uid, gid })
+}
+
+/// Becomes another user for good, with all threads of the process: supplementary groups, group,
+/// user, in this order since each step needs the privileges of the one before.
+///
+/// # Errors
+/// No privilege to do so. The process must then end: it may have changed in part.
+pub fn drop_privileges(to: &Credentials) -> io::Result<()> {
+    let name = CString::new(to.user_name.as_str())?;
+    // SAFETY: the name is NUL-terminated; glibc applies the change to all threads.
+    check(unsafe { libc::initgroups(name.as_ptr(), to.gid) })?;
+    // SAFETY: only an integer is passed; glibc applies the change to all threads.
+    check(unsafe { libc::setgid(to.gid) })?;
+    // SAFETY: as above.
+    check(unsafe { libc::setuid(to.uid) })?;
+    Ok(())
+}
+
+/// Calls a `get…_r` function with larger buffers until its entry fits.
+fn with_growing_buffer<T>(
+    mut call: impl FnMut(&mut [libc::c_char]) -> (libc::c_int, Option<T>),
+) -> io::Result<Option<T>> {
+    let mut size = 1024;
+    loop {
+        let mut buffer = vec![0; size];
+        match call(&mut buffer) {
+            (libc::ERANGE, _) if size < MAX_ENTRY => size *= 4,
+            (libc::EINTR, _) => {}
+            (_, Some(found)) => return Ok(Some(found)),
+            // "Not found" is reported as 0 or as one of several codes (getpwnam(3)).
+            (0 | libc::ENOENT | libc::ESRCH | libc::EBADF | libc::EPERM, None) => return Ok(None),
+            (code, None) => return Err(io::Error::from_raw_os_error(code)),
+        }
+    }
+}

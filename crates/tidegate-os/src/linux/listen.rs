@@ -1,0 +1,111 @@
+//! Listening sockets and accepting from them: the `listen` directive.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+use socket2::{Domain, SockAddr, SockRef, Socket, Type};
+
+use super::socket::{set_keepalive, set_option};
+use crate::types::{Acceptance, ListenAddr, ListenOptions, PeerAddr, Transport};
+
+/// Opens a non-blocking, close-on-exec socket that listens on `address`, with SO_REUSEADDR. A Unix
+/// socket is made accessible to every user, as nginx does; a leftover socket file is not removed.
+///
+/// # Errors
+/// `AddrInUse`, `PermissionDenied`, `AddrNotAvailable` and others of bind and setsockopt.
+pub fn listen_socket(address: &ListenAddr, options: &ListenOptions) -> io::Result<OwnedFd> {
+    let (domain, bind_to) = match address {
+        ListenAddr::Inet(inet) => (Domain::for_address(*inet), SockAddr::from(*inet)),
+        ListenAddr::Unix(path) => (Domain::UNIX, SockAddr::unix(path)?),
+    };
+    let kind = match options.transport {
+        Transport::Stream => Type::STREAM,
+        Transport::Datagram => Type::DGRAM,
+    };
+    let socket = Socket::new(domain, kind.nonblocking().cloexec(), None)?;
+    if let ListenAddr::Inet(inet) = address {
+        prepare_inet(&socket, *inet, options)?;
+    }
+    socket.bind(&bind_to)?;
+    if let ListenAddr::Unix(path) = address {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))?;
+    }
+    let fd = OwnedFd::from(socket);
+    apply_listen_options(&fd, options)?;
+    Ok(fd)
+}
+
+/// Applies the options that may change while a socket listens (backlog, buffers, keepalive, fast
+/// open, deferred accept), for instance to one inherited from an older process.
+///
+/// # Errors
+/// Those of setsockopt and listen.
+pub fn apply_listen_options(fd: impl AsFd, options: &ListenOptions) -> io::Result<()> {
+    let fd = fd.as_fd();
+    let socket = SockRef::from(&fd);
+    socket.set_nonblocking(true)?;
+    if let Some(bytes) = options.rcvbuf {
+        socket.set_recv_buffer_size(bytes)?;
+    }
+    if let Some(bytes) = options.sndbuf {
+        socket.set_send_buffer_size(bytes)?;
+    }
+    if options.transport == Transport::Datagram {
+        return Ok(());
+    }
+    let backlog = i32::try_from(options.backlog).unwrap_or(i32::MAX);
+    if socket.local_addr()?.is_unix() {
+        return socket.listen(backlog);
+    }
+    if let Some(keepalive) = &options.keepalive {
+        set_keepalive(fd, keepalive)?;
+    }
+    if let Some(length) = options.fastopen {
+        let length = i32::try_from(length).unwrap_or(i32::MAX);
+        set_option(fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, length)?;
+    }
+    // Seconds that the kernel holds a connection without data back; 0 switches it off again.
+    let deferred = i32::from(options.deferred);
+    set_option(fd, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, deferred)?;
+    socket.listen(backlog)
+}
+
+/// Takes one connection from the queue, non-blocking and close-on-exec; `None` when there is none.
+/// Connections that were given up before they were accepted are skipped.
+///
+/// # Errors
+/// EMFILE, ENFILE, ENOBUFS and ENOMEM: the caller should wait before it tries again.
+pub fn accept_nonblocking(fd: impl AsFd) -> io::Result<Option<Acceptance>> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    loop {
+        match rustix::net::acceptfrom_with(fd.as_fd(), flags) {
+            Ok((socket, peer)) => {
+                let inet = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+                return Ok(Some((socket, inet.map_or(PeerAddr::Unix, PeerAddr::Inet))));
+            }
+            Err(Errno::AGAIN) => return Ok(None),
+            Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn prepare_inet(socket: &Socket, address: SocketAddr, options: &ListenOptions) -> io::Result<()> {
+    socket.set_reuse_address(true)?;
+    if options.reuseport {
+        socket.set_reuse_port(true)?;
+    }
+    match address {
+        SocketAddr::V4(_) if options.transparent => socket.set_ip_transparent_v4(true)?,
+        SocketAddr::V6(_) if options.transparent => socket.set_ip_transparent_v6(true)?,
+        _ => {}
+    }
+    if address.is_ipv6() {
+        socket.set_only_v6(options.ipv6only)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! Linux: system calls behind safe functions, one file per subject.
+
+pub mod affinity;
+pub mod connect;
+pub mod daemon;
+pub mod file;
+pub mod identity;
+pub mod inherit;
+pub mod listen;
+pub mod open;
+pub mod pass;
+pub mod process;
+pub mod sendfile;
+pub mod socket;
+pub mod time;
+pub mod title;
+pub mod usage;
+pub mod watch;
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+
+/// Turns the result of a C call (`-1` and `errno`) into a `Result`.
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Repeats a call that a signal interrupted.
+fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(rustix::io::Errno::INTR) => {}
+            other => return Ok(other?),
+        }
+    }
+}

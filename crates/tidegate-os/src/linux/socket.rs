@@ -1,0 +1,295 @@
+//! Calls on an open socket: options, looks at its state, reads and writes that do not wait.
+
+use std::io::{self, IoSlice};
+use std::mem::{MaybeUninit, size_of};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use socket2::{SockRef, TcpKeepalive};
+
+use super::{check, retry};
+use crate::types::{Keepalive, ListenAddr, Peek, PeerAddr, TcpInfo};
+
+/// Sets or clears TCP_NODELAY (`tcp_nodelay`).
+///
+/// # Errors
+/// The socket is not TCP.
+pub fn set_nodelay(fd: impl AsFd, on: bool) -> io::Result<()> {
+    SockRef::from(&fd.as_fd()).set_tcp_nodelay(on)
+}
+
+/// Sets or clears TCP_CORK (`tcp_nopush`): partial segments wait while it is set.
+///
+/// # Errors
+/// The socket is not TCP.
+pub fn set_cork(fd: impl AsFd, on: bool) -> io::Result<()> {
+    SockRef::from(&fd.as_fd()).set_tcp_cork(on)
+}
+
+/// Lets the coming close send RST and free the socket at once (`reset_timedout_connection`).
+///
+/// # Errors
+/// Those of setsockopt.
+pub fn set_linger_reset(fd: impl AsFd) -> io::Result<()> {
+    SockRef::from(&fd.as_fd()).set_linger(Some(Duration::ZERO))
+}
+
+/// Applies `so_keepalive`.
+///
+/// # Errors
+/// Those of setsockopt; times are rounded down to seconds and zero is refused by the system.
+pub fn set_keepalive(fd: impl AsFd, keepalive: &Keepalive) -> io::Result<()> {
+    let fd = fd.as_fd();
+    let socket = SockRef::from(&fd);
+    socket.set_keepalive(keepalive.on)?;
+    if !keepalive.on {
+        return Ok(());
+    }
+    let mut times = TcpKeepalive::new();
+    if let Some(idle) = keepalive.idle {
+        times = times.with_time(idle);
+    }
+    if let Some(interval) = keepalive.interval {
+        times = times.with_interval(interval);
+    }
+    if let Some(count) = keepalive.count {
+        times = times.with_retries(count);
+    }
+    if keepalive.idle.is_some() || keepalive.interval.is_some() || keepalive.count.is_some() {
+        socket.set_tcp_keepalive(&times)?;
+    }
+    Ok(())
+}
+
+/// Sets SO_RCVBUF in bytes; the kernel doubles it for its own needs.
+///
+/// # Errors
+/// Those of setsockopt.
+pub fn set_receive_buffer(fd: impl AsFd, bytes: usize) -> io::Result<()> {
+    SockRef::from(&fd.as_fd()).set_recv_buffer_size(bytes)
+}
+
+/// Sets SO_SNDBUF in bytes; the kernel doubles it for its own needs.
+///
+/// # Errors
+/// Those of setsockopt.
+pub fn set_send_buffer(fd: impl AsFd, bytes: usize) -> io::Result<()> {
+    SockRef::from(&fd.as_fd()).set_send_buffer_size(bytes)
+}
+
+/// Sets TCP_NOTSENT_LOWAT: the socket reports itself writable only while fewer bytes are unsent.
+///
+/// # Errors
+/// The socket is not TCP.
+pub fn set_unsent_low_water(fd: impl AsFd, bytes: u32) -> io::Result<()> {
+    SockRef::from(&fd.as_fd()).set_tcp_notsent_lowat(bytes)
+}
+
+/// Makes the socket non-blocking (or blocking again).
+///
+/// # Errors
+/// Those of fcntl.
+pub fn set_nonblocking(fd: impl AsFd, on: bool) -> io::Result<()> {
+    SockRef::from(&fd.as_fd()).set_nonblocking(on)
+}
+
+/// Ends our sending side: the peer reads end of stream.
+///
+/// # Errors
+/// The socket is not connected.
+pub fn shutdown_write(fd: impl AsFd) -> io::Result<()> {
+    SockRef::from(&fd.as_fd()).shutdown(std::net::Shutdown::Write)
+}
+
+/// Looks at the receive queue without taking anything from it and without waiting.
+pub fn peek(fd: impl AsFd) -> Peek {
+    let mut byte = [0_u8; 1];
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    match retry(|| rustix::net::recv(fd.as_fd(), &mut byte[..], flags)) {
+        Ok((0, _)) => Peek::Closed,
+        Ok(_) => Peek::Data,
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Peek::Quiet,
+        Err(_) => Peek::Closed,
+    }
+}
+
+/// Whether an idle connection must not be used again: the peer closed it, it broke, or bytes came
+/// that nobody asked for.
+pub fn peek_closed(fd: impl AsFd) -> bool {
+    peek(fd) != Peek::Quiet
+}
+
+/// The pending error of the socket (SO_ERROR), as after a non-blocking connect.
+///
+/// # Errors
+/// Those of getsockopt.
+pub fn take_error(fd: impl AsFd) -> io::Result<Option<io::Error>> {
+    SockRef::from(&fd.as_fd()).take_error()
+}
+
+/// The address that the socket is bound to.
+///
+/// # Errors
+/// A family that is neither IPv4, IPv6 nor Unix; an unnamed Unix socket gives an empty path.
+pub fn local_addr(fd: impl AsFd) -> io::Result<ListenAddr> {
+    let address = SockRef::from(&fd.as_fd()).local_addr()?;
+    if let Some(inet) = address.as_socket() {
+        return Ok(ListenAddr::Inet(inet));
+    }
+    if address.is_unix() {
+        return Ok(ListenAddr::Unix(address.as_pathname().unwrap_or("".as_ref()).to_path_buf()));
+    }
+    Err(io::Error::new(io::ErrorKind::Unsupported, "socket of an unknown address family"))
+}
+
+/// The address of the peer.
+///
+/// # Errors
+/// The socket is not connected.
+pub fn peer_addr(fd: impl AsFd) -> io::Result<PeerAddr> {
+    let address = SockRef::from(&fd.as_fd()).peer_addr()?;
+    Ok(address.as_socket().map_or(PeerAddr::Unix, PeerAddr::Inet))
+}
+
+/// A connected pair of blocking, close-on-exec Unix stream sockets.
+///
+/// # Errors
+/// No descriptors left.
+pub fn socketpair() -> io::Result<(OwnedFd, OwnedFd)> {
+    pair(SocketType::STREAM)
+}
+
+/// A connected pair of blocking, close-on-exec Unix sockets that keep message borders.
+///
+/// # Errors
+/// No descriptors left.
+pub fn socketpair_messages() -> io::Result<(OwnedFd, OwnedFd)> {
+    pair(SocketType::SEQPACKET)
+}
+
+/// Bytes written to the socket that the peer has not acknowledged (SIOCOUTQ).
+///
+/// # Errors
+/// Not a TCP or Unix socket.
+pub fn bytes_in_send_queue(fd: impl AsFd) -> io::Result<usize> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: SIOCOUTQ (the same number as TIOCOUTQ) writes one int through the pointer, which is
+    // valid for that; the descriptor is open while it is borrowed.
+    check(unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) })?;
+    Ok(usize::try_from(bytes).unwrap_or(0))
+}
+
+/// Reads the kernel's figures of a TCP connection for `$tcpinfo_*`.
+///
+/// # Errors
+/// The socket is not TCP.
+pub fn tcp_info(fd: impl AsFd) -> io::Result<TcpInfo> {
+    let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
+    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: `info` has `length` writable bytes, and the kernel writes at most that many; the
+    // descriptor is open while it is borrowed.
+    check(unsafe {
+        libc::getsockopt(
+            fd.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    })?;
+    // SAFETY: tcp_info consists of integers only, for which the zeroes and whatever the kernel
+    // wrote over them are valid.
+    let info = unsafe { info.assume_init() };
+    Ok(TcpInfo {
+        rtt: info.tcpi_rtt,
+        rttvar: info.tcpi_rttvar,
+        snd_cwnd: info.tcpi_snd_cwnd,
+        rcv_space: info.tcpi_rcv_space,
+    })
+}
+
+/// Reads what has arrived, up to the length of the buffer; 0 is the end of the stream.
+///
+/// # Errors
+/// `WouldBlock` when nothing has arrived, else the connection's error.
+#[inline]
+pub fn read(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match rustix::io::read(fd.as_fd(), &mut *buffer) {
+            Err(Errno::INTR) => {}
+            other => return Ok(other?),
+        }
+    }
+}
+
+/// Reads into memory that need not be initialised, and returns the part that now is.
+///
+/// # Errors
+/// As [`read`].
+#[inline]
+pub fn read_uninit(fd: impl AsFd, buffer: &mut [MaybeUninit<u8>]) -> io::Result<&mut [u8]> {
+    Ok(rustix::io::read(fd.as_fd(), buffer)?.0)
+}
+
+/// Writes as much as the send buffer takes. A closed peer is an error, never SIGPIPE.
+///
+/// # Errors
+/// `WouldBlock` when the send buffer is full, else the connection's error.
+#[inline]
+pub fn write(fd: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+    retry(|| rustix::net::send(fd.as_fd(), bytes, SendFlags::NOSIGNAL))
+}
+
+/// Writes several pieces in one call (at most 1024), as much as the send buffer takes.
+///
+/// # Errors
+/// As [`write`]. The process must ignore SIGPIPE (`process::ignore_sigpipe`).
+#[inline]
+pub fn write_vectored(fd: impl AsFd, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+    // IOV_MAX: more pieces would be refused as a whole.
+    let pieces = &pieces[..pieces.len().min(1024)];
+    retry(|| rustix::io::writev(fd.as_fd(), pieces))
+}
+
+/// Receives one datagram from a connected or bound socket, with its sender.
+///
+/// # Errors
+/// `WouldBlock` when none waits.
+pub fn receive_from(
+    fd: impl AsFd,
+    buffer: &mut [u8],
+) -> io::Result<(usize, Option<std::net::SocketAddr>)> {
+    let (length, _, sender) =
+        retry(|| rustix::net::recvfrom(fd.as_fd(), &mut *buffer, RecvFlags::DONTWAIT))?;
+    Ok((length, sender.and_then(|address| address.try_into().ok())))
+}
+
+/// Sends one datagram to an address.
+///
+/// # Errors
+/// `WouldBlock` when the send buffer is full.
+pub fn send_to(fd: impl AsFd, bytes: &[u8], to: &std::net::SocketAddr) -> io::Result<usize> {
+    retry(|| rustix::net::sendto(fd.as_fd(), bytes, SendFlags::DONTWAIT, to))
+}
+
+/// Sets an integer socket option that no library names.
+pub(super) fn set_option(
+    fd: impl AsFd,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
+    let length = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the pointer is to one int that lives over the call, and `length` is its size; the
+    // descriptor is open while it is borrowed.
+    check(unsafe {
+        libc::setsockopt(fd.as_fd().as_raw_fd(), level, name, (&raw const value).cast(), length)
+    })?;
+    Ok(())
+}
+
+fn pair(kind: SocketType) -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?)
+}

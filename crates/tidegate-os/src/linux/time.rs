@@ -1,0 +1,66 @@
+//! Clocks, the local time zone and the system's random numbers.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::time::Duration;
+
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// Time since 1970, a few milliseconds behind at most (one timer tick), without a system call.
+pub fn clock_realtime_coarse() -> Duration {
+    duration(clock_gettime(ClockId::RealtimeCoarse))
+}
+
+/// Time since some start that never jumps, as fresh as [`clock_realtime_coarse`]. The start is the
+/// one of [`clock_monotonic`].
+pub fn clock_monotonic_coarse() -> Duration {
+    duration(clock_gettime(ClockId::MonotonicCoarse))
+}
+
+/// Time since some start that never jumps, exact: the clock under `std::time::Instant`.
+pub fn clock_monotonic() -> Duration {
+    duration(clock_gettime(ClockId::Monotonic))
+}
+
+/// Seconds east of Greenwich that local clocks (TZ, /etc/localtime) show at a Unix time; 0 where
+/// that cannot be told.
+pub fn local_utc_offset(unix_seconds: i64) -> i32 {
+    let time: libc::time_t = unix_seconds;
+    let mut parts = MaybeUninit::<libc::tm>::zeroed();
+    // SAFETY: both pointers are to live memory of their types for the length of the call;
+    // localtime_r is safe to call from several threads.
+    let filled = unsafe { libc::localtime_r(&raw const time, parts.as_mut_ptr()) };
+    if filled.is_null() {
+        return 0;
+    }
+    // SAFETY: localtime_r succeeded, so it filled the structure; its fields are integers and a
+    // pointer, which were zeroed before and are valid either way.
+    let parts = unsafe { parts.assume_init() };
+    i32::try_from(parts.tm_gmtoff).unwrap_or(0)
+}
+
+/// Fills the buffer with unpredictable bytes from the kernel.
+///
+/// # Errors
+/// No such source (kernels before 3.17, or a sandbox).
+pub fn random_bytes(mut buffer: &mut [u8]) -> io::Result<()> {
+    while !buffer.is_empty() {
+        // SAFETY: the pointer and length describe the writable buffer.
+        let filled = unsafe { libc::getrandom(buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+        match usize::try_from(filled) {
+            Ok(filled) => buffer = buffer.get_mut(filled..).unwrap_or_default(),
+            Err(_) => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn duration(time: Timespec) -> Duration {
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+}

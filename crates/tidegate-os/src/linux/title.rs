@@ -1,0 +1,99 @@
+//! The name under which `ps` shows this process: `master process …`, `worker process`.
+//!
+//! The kernel reads it from the memory that holds the program's arguments. What lies behind them,
+//! the environment, is moved away first, so that a title may be longer than the command line was.
+
+use std::ffi::CString;
+use std::io;
+use std::sync::OnceLock;
+
+use super::usage;
+
+/// Where a title may be written: address and length of the arguments and environment.
+static AREA: OnceLock<Option<(usize, usize)>> = OnceLock::new();
+
+/// Sets the title as far as possible: always the short name (15 bytes), and the whole command line
+/// if the process has a single thread. Arguments must have been read before: `std::env::args` is
+/// meaningless afterwards.
+pub fn set_process_title(title: &str) {
+    let end = title.floor_char_boundary(15);
+    if let Ok(short) = CString::new(&title[..end]) {
+        let _ = rustix::thread::set_name(&short);
+    }
+    if !usage::thread_count().is_ok_and(|threads| threads == 1) {
+        return;
+    }
+    if let Some((start, length)) = AREA.get_or_init(|| claim_area().ok()) {
+        write_title(*start, *length, title);
+    }
+}
+
+/// Finds the area in /proc/self/stat and moves the environment out of it.
+fn claim_area() -> io::Result<(usize, usize)> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    let area = parse_area(&stat)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no argument area"))?;
+    let Area { arguments_start, arguments_end, environment_start, environment_end } = area;
+    if environment_start != arguments_end {
+        return Ok((arguments_start, arguments_end - arguments_start));
+    }
+    // SAFETY: the caller checked that this is the only thread, so nobody reads or changes
+    // `environ` meanwhile. The array is terminated by a null pointer and its entries are strings
+    // that end with NUL; each is replaced by an equal one that is never freed.
+    unsafe {
+        let mut entry = environ;
+        while !entry.is_null() && !(*entry).is_null() {
+            let address = (*entry).addr();
+            if (environment_start..environment_end).contains(&address) {
+                let copy = libc::strdup(*entry);
+                if copy.is_null() {
+                    return Err(io::ErrorKind::OutOfMemory.into());
+                }
+                *entry = copy;
+            }
+            entry = entry.add(1);
+        }
+    }
+    Ok((arguments_start, environment_end - arguments_start))
+}
+
+fn write_title(start: usize, length: usize, title: &str) {
+    let Some(room) = length.checked_sub(1) else { return };
+    let shown = title.len().min(room);
+    let target = std::ptr::with_exposed_provenance_mut::<u8>(start);
+    // SAFETY: the kernel mapped these `length` bytes, writable, for the program's arguments and
+    // environment; no Rust reference to them exists (std::env copies on each call), the
+    // environment no longer points there, and this is the only thread.
+    unsafe {
+        std::ptr::copy_nonoverlapping(title.as_ptr(), target, shown);
+        std::ptr::write_bytes(target.add(shown), 0, length - shown);
+    }
+}
+
+pub(super) struct Area {
+    pub(super) arguments_start: usize,
+    pub(super) arguments_end: usize,
+    pub(super) environment_start: usize,
+    pub(super) environment_end: usize,
+}
+
+/// Fields 48 to 51 of proc_pid_stat(5).
+pub(super) fn parse_area(stat: &str) -> Option<Area> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_ascii_whitespace().skip(45).map(str::parse::<usize>);
+    let area = Area {
+        arguments_start: fields.next()?.ok()?,
+        arguments_end: fields.next()?.ok()?,
+        environment_start: fields.next()?.ok()?,
+        environment_end: fields.next()?.ok()?,
+    };
+    let ordered = area.arguments_start != 0
+        && area.arguments_start < area.arguments_end
+        && area.arguments_end <= area.environment_start
+        && area.environment_start <= area.environment_end;
+    ordered.then_some(area)
+}
+
+unsafe extern "C" {
+    static mut environ: *mut *mut libc::c_char;
+}

@@ -1,0 +1,219 @@
+//! Types shared by the folders of all operating systems.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// An address to listen on or to connect to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ListenAddr {
+    /// IPv4 or IPv6 address with port.
+    Inet(SocketAddr),
+    /// Path of a Unix domain socket.
+    Unix(PathBuf),
+}
+
+impl From<SocketAddr> for ListenAddr {
+    fn from(address: SocketAddr) -> Self {
+        ListenAddr::Inet(address)
+    }
+}
+
+/// Who connected. Unix domain peers are practically always unnamed, so no name is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PeerAddr {
+    /// IPv4 or IPv6 address with port.
+    Inet(SocketAddr),
+    /// Some process on this machine; nginx writes `unix:`.
+    Unix,
+}
+
+/// An accepted connection: its non-blocking, close-on-exec socket and its peer.
+pub type Acceptance = (OwnedFd, PeerAddr);
+
+/// Stream (TCP, Unix) or datagram (UDP, Unix) sockets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Transport {
+    /// A byte stream.
+    #[default]
+    Stream,
+    /// Datagrams: `listen … udp` of the stream modules, QUIC.
+    Datagram,
+}
+
+/// TCP keepalive as in `listen … so_keepalive=`. Absent times are the system's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Keepalive {
+    /// Whether probes are sent at all.
+    pub on: bool,
+    /// Silence before the first probe (TCP_KEEPIDLE, whole seconds).
+    pub idle: Option<Duration>,
+    /// Time between probes (TCP_KEEPINTVL, whole seconds).
+    pub interval: Option<Duration>,
+    /// Unanswered probes after which the connection is dropped (TCP_KEEPCNT).
+    pub count: Option<u32>,
+}
+
+/// Parameters of nginx's `listen` directive that concern the socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenOptions {
+    /// Stream or datagram.
+    pub transport: Transport,
+    /// `backlog=`: length of the queue of pending connections. nginx's default on Linux is 511.
+    pub backlog: u32,
+    /// `reuseport`: SO_REUSEPORT.
+    pub reuseport: bool,
+    /// `deferred`: TCP_DEFER_ACCEPT.
+    pub deferred: bool,
+    /// `fastopen=`: length of the queue of TCP Fast Open connections.
+    pub fastopen: Option<u32>,
+    /// `rcvbuf=`: SO_RCVBUF in bytes.
+    pub rcvbuf: Option<usize>,
+    /// `sndbuf=`: SO_SNDBUF in bytes.
+    pub sndbuf: Option<usize>,
+    /// `so_keepalive=`.
+    pub keepalive: Option<Keepalive>,
+    /// `ipv6only=`: IPV6_V6ONLY; no meaning for other families. nginx's default is on.
+    pub ipv6only: bool,
+    /// `transparent`: IP_TRANSPARENT.
+    pub transparent: bool,
+}
+
+impl Default for ListenOptions {
+    fn default() -> Self {
+        ListenOptions {
+            transport: Transport::Stream,
+            backlog: 511,
+            reuseport: false,
+            deferred: false,
+            fastopen: None,
+            rcvbuf: None,
+            sndbuf: None,
+            keepalive: None,
+            ipv6only: true,
+            transparent: false,
+        }
+    }
+}
+
+/// Parameters of an outgoing connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConnectOptions {
+    /// Stream or datagram.
+    pub transport: Transport,
+    /// `proxy_bind`: local address; port 0 lets the system choose at connect time.
+    pub local: Option<SocketAddr>,
+    /// `proxy_bind … transparent`: IP_TRANSPARENT, for a local address that is not ours.
+    pub transparent: bool,
+    /// `proxy_socket_keepalive`: SO_KEEPALIVE.
+    pub keepalive: bool,
+    /// SO_RCVBUF in bytes.
+    pub rcvbuf: Option<usize>,
+}
+
+/// What a look at a socket's receive queue shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peek {
+    /// Open, and no byte waits.
+    Quiet,
+    /// At least one byte waits.
+    Data,
+    /// The peer closed its sending side, or the connection is broken.
+    Closed,
+}
+
+/// Figures behind nginx's `$tcpinfo_*` variables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpInfo {
+    /// Smoothed round trip time in microseconds.
+    pub rtt: u32,
+    /// Variance of the round trip time in microseconds.
+    pub rttvar: u32,
+    /// Congestion window in segments.
+    pub snd_cwnd: u32,
+    /// Receive space in bytes.
+    pub rcv_space: u32,
+}
+
+/// How a file is opened below a directory; see `open::open_beneath`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenHow {
+    /// Refuse any symbolic link in the path (`disable_symlinks on`).
+    pub no_symlinks: bool,
+    /// Open for reading and writing instead of reading.
+    pub write: bool,
+    /// Create the file when absent; implies `write`.
+    pub create: bool,
+    /// With `create`: fail when the file exists.
+    pub exclusive: bool,
+    /// Cut the file to nothing; needs `write`.
+    pub truncate: bool,
+    /// Fail unless the path names a directory.
+    pub directory: bool,
+    /// Permission bits of a created file, before the umask; 0 means 0600.
+    pub mode: u32,
+}
+
+/// Kind of a file system object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// Regular file.
+    File,
+    /// Directory.
+    Directory,
+    /// Symbolic link (only seen when links are not followed).
+    Symlink,
+    /// FIFO, socket or device: never served.
+    Other,
+}
+
+/// What is needed of a file's metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// Length in bytes.
+    pub size: u64,
+    /// Time of last modification, seconds since 1970.
+    pub mtime_seconds: i64,
+    /// Fraction of that time, 0 to 999 999 999.
+    pub mtime_nanos: u32,
+    /// Inode number; with `device` it identifies the file.
+    pub inode: u64,
+    /// Device number.
+    pub device: u64,
+    /// Kind.
+    pub kind: FileKind,
+    /// Owner.
+    pub uid: u32,
+    /// Permission bits (0o7777).
+    pub mode: u32,
+    /// Space taken on the disk, in bytes.
+    pub allocated: u64,
+}
+
+/// Result of a read that must not wait for the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nowait {
+    /// So many bytes were read; 0 is the end of the file.
+    Read(usize),
+    /// The data is not in the page cache: read it on a thread that may wait.
+    WouldBlock,
+}
+
+/// A process that was started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Spawned {
+    /// Its process id.
+    pub pid: u32,
+}
+
+/// A user and group to run as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// Name of the user, for the supplementary groups.
+    pub user_name: String,
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+}
