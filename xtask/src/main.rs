@@ -1,2 +1,50 @@
-//! Chores of the project.
-fn main() {}
+//! Chores of the project, started as `cargo xtask <chore>`.
+//!
+//! - `tidy` checks what the compiler does not: sizes, dependency edges, forbidden calls.
+//! - `fuzz` replays the kept fuzz seeds and mutates them, on a stable compiler.
+#![forbid(unsafe_code)]
+
+mod fuzz;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask <chore>
+
+  tidy [--update-ratchet [--add]]
+        check sizes, dependency edges, forbidden calls, headers, tests, changelog;
+        --update-ratchet lowers and removes entries of xtask/ratchet.toml,
+        --add with it also writes new entries (a reviewer should see why)
+  fuzz [--seconds N] [--iterations N] [--seed N] [--target NAME] [--careful]
+        replay fuzz/seeds/* and mutate them: per target at most N iterations (default 20000),
+        over all targets at most N seconds (default 60);
+        --careful writes each input to target/fuzz-failures/ before it runs, to catch an abort";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match arguments.split_first() {
+        Some((chore, rest)) if chore == "tidy" => tidy::run(&repository_root(), rest),
+        Some((chore, rest)) if chore == "fuzz" => fuzz::run(&repository_root(), rest),
+        Some((chore, _)) if chore == "help" || chore == "--help" || chore == "-h" => {
+            println!("{USAGE}");
+            Ok(true)
+        }
+        _ => Err(USAGE.to_owned()),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The folder that holds the workspace's `Cargo.toml`.
+fn repository_root() -> PathBuf {
+    let own_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own_folder.parent().unwrap_or(own_folder).to_path_buf()
+}

@@ -1,0 +1,4 @@
+//! Fuzzes a request target: decoding, dot segments, merged slashes.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tidegate_http::fuzzing::fuzz_uri(data));

@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# Installs what a task needs and this machine lacks.
+#
+#   scripts/setup.sh run     a C compiler (some libraries bring C) and the pinned Rust toolchain
+#   scripts/setup.sh bench   the same, and genuine nginx to compare with
+#   scripts/setup.sh test    the same as bench, and curl and cargo-deny
+#
+# Debian packages come through apt, with sudo only when we are not root. When nothing is missing
+# nothing is started and nothing is printed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+task=${1:-run}
+cargo_deny_version=0.20.2
+tools="$PWD/target/tools"
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+fail() { say "$*"; exit 1; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif have sudo; then
+        sudo --non-interactive "$@" || fail "'sudo $*' failed; run it yourself, then try again"
+    else
+        fail "neither root nor sudo here; as root, run: $*"
+    fi
+}
+
+# Debian starts a server when its package is installed. /usr/sbin/policy-rc.d is Debian's own way
+# to forbid that; it is there only while apt runs, unless somebody else had put one.
+policy=/usr/sbin/policy-rc.d
+allow_services_again() { as_root rm -f "$policy"; }
+forbid_service_starts() {
+    [ -e "$policy" ] && return
+    trap allow_services_again EXIT
+    printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+    as_root chmod 755 "$policy"
+}
+
+install_packages() {
+    [ $# -gt 0 ] || return 0
+    have apt-get || fail "missing: $*. This machine has no apt; install them its own way"
+    say "installing with apt: $*"
+    forbid_service_starts
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq >&2
+    as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends "$@" >&2
+    # The package also asks to be started at the next boot. We came for the program alone.
+    case " $* " in *" nginx-extras "*)
+        if have systemctl; then as_root systemctl --quiet disable nginx >&2 || true; fi
+    esac
+}
+
+missing_packages() {
+    have cc || echo build-essential
+    if [ "$task" = test ] || [ "$task" = bench ]; then
+        have nginx || [ -x /usr/sbin/nginx ] || echo nginx-extras
+    fi
+    if [ "$task" = test ]; then
+        have curl || echo curl
+        have git || echo git
+    fi
+}
+
+# rust-toolchain.toml names the version. rustup fetches it by itself unless it was told not to.
+ensure_rust() {
+    have cargo || fail "cargo is missing: install Rust from https://rustup.rs, then try again"
+    if have rustup && ! rustup which rustc >/dev/null 2>&1; then
+        local version
+        version=$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
+        say "installing the Rust toolchain $version"
+        rustup toolchain install "$version" --profile minimal --component rustfmt,clippy >&2
+    fi
+    [ "$task" = run ] && return
+    cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt >&2
+    cargo clippy --version >/dev/null 2>&1 || rustup component add clippy >&2
+}
+
+# Kept below target/, so that a cache of that folder keeps it. A build takes a few minutes.
+ensure_cargo_deny() {
+    local present
+    present=$("$tools/bin/cargo-deny" --version 2>/dev/null || true)
+    [ "$present" = "cargo-deny $cargo_deny_version" ] && return
+    say "building cargo-deny $cargo_deny_version (once)"
+    cargo install cargo-deny --quiet --locked --version "$cargo_deny_version" --root "$tools" >&2
+}
+
+case $task in run | test | bench) ;; *) fail "unknown task $task: run, test or bench" ;; esac
+mapfile -t packages < <(missing_packages)
+install_packages "${packages[@]}"
+ensure_rust
+if [ "$task" = test ]; then ensure_cargo_deny; fi

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Every check that decides whether a change may go in; `make test` and continuous integration.
+#
+#   scripts/test.sh                 all steps, in the order below
+#   scripts/test.sh clippy tidy     only these
+#
+# The end-to-end cases come last, so that the last line is their count.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+all_steps=(format clippy unit tidy fuzz deny cases)
+# Ten targets share this; the rounds per target bound it too.
+fuzz_seconds=60
+export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
+
+# Other variants of a crate than the default one are checked under the same names.
+features=(--features xtask/fuzz)
+
+step_format() { cargo fmt --all --check; }
+step_clippy() { cargo clippy --quiet --workspace --all-targets "${features[@]}" -- -D warnings; }
+step_unit() { cargo test --quiet --workspace "${features[@]}"; }
+step_tidy() { cargo xtask tidy; }
+step_fuzz() { cargo xtask fuzz --seconds "$fuzz_seconds"; }
+
+step_deny() {
+    local deny=target/tools/bin/cargo-deny
+    "$deny" --log-level warn check --hide-inclusion-graph licenses bans sources
+    # The advisories live in a git repository, which not every builder can reach.
+    if timeout 60 "$deny" --log-level error fetch db >target/advisories.log 2>&1; then
+        "$deny" --log-level warn check --disable-fetch --hide-inclusion-graph advisories
+    else
+        echo "deny: ADVISORIES NOT CHECKED: the advisory database cannot be fetched here:"
+        tail -n 3 target/advisories.log | sed 's/^/deny:   /'
+    fi
+}
+
+# The harness starts the debug build of the server, so that must be the one of this tree.
+step_cases() {
+    cargo build --quiet --package tidegate
+    cargo run --quiet --package tidegate-testkit --bin tidegate-cases -- --world both tests/cases
+}
+
+steps=("$@")
+if [ ${#steps[@]} -eq 0 ]; then steps=("${all_steps[@]}"); fi
+for step in "${steps[@]}"; do
+    declare -F "step_$step" >/dev/null || { echo "no step $step: ${all_steps[*]}" >&2; exit 2; }
+done
+
+scripts/setup.sh test
+current=none
+trap 'status=$?; [ $status -eq 0 ] || echo "FAILED in step: $current" >&2' EXIT
+for step in "${steps[@]}"; do
+    current=$step
+    began=$SECONDS
+    echo "== $step"
+    "step_$step"
+    [ "$step" = cases ] || echo "== $step: passed in $((SECONDS - began)) s"
+done

@@ -1,0 +1,85 @@
+//! Runs one input at a time and keeps the one that panics, hangs or (if asked) aborts.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// An input of at most 16 KiB that takes longer than this, even unoptimised, is a hang.
+const INPUT_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How often the watchdog looks.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The input that runs now and when it began.
+type Running = Arc<Mutex<Option<(Instant, String, Vec<u8>)>>>;
+
+pub struct Guard {
+    failures: PathBuf,
+    careful: bool,
+    running: Running,
+    /// Dropped with the guard, which ends the watchdog.
+    _alive: mpsc::Sender<()>,
+}
+
+impl Guard {
+    /// `failures` is the folder for inputs that broke something; made when the first one appears.
+    pub fn new(failures: PathBuf, careful: bool) -> Guard {
+        let running = Running::default();
+        let (alive, ended) = mpsc::channel();
+        let (watched, folder) = (running.clone(), failures.clone());
+        std::thread::spawn(move || watch(&ended, &watched, &folder));
+        Guard { failures, careful, running, _alive: alive }
+    }
+
+    /// `Err` tells where the input that panicked was kept.
+    pub fn run(&self, target: &str, run: fn(&[u8]), input: &[u8]) -> Result<(), String> {
+        if self.careful {
+            keep(&self.failures, &format!("{target}-last"), input)?;
+        }
+        self.note(Some((Instant::now(), target.to_owned(), input.to_vec())));
+        let outcome = catch_unwind(AssertUnwindSafe(|| run(input)));
+        self.note(None);
+        match outcome {
+            Ok(()) => Ok(()),
+            Err(_) => Err(keep(&self.failures, &name_of(target, input), input)?),
+        }
+    }
+
+    fn note(&self, now: Option<(Instant, String, Vec<u8>)>) {
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    }
+}
+
+fn watch(ended: &mpsc::Receiver<()>, running: &Running, failures: &Path) {
+    while ended.recv_timeout(WATCH_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+        let running = running.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((began, target, input)) = running.as_ref() else { continue };
+        if began.elapsed() > INPUT_TIME_MAX {
+            let kept = keep(failures, &name_of(target, input), input);
+            eprintln!("fuzz: {target}: an input runs for more than {INPUT_TIME_MAX:?}: {kept:?}");
+            std::process::exit(1);
+        }
+    }
+}
+
+/// Writes an input; the answer is its path.
+fn keep(folder: &Path, name: &str, input: &[u8]) -> Result<String, String> {
+    let file = folder.join(name);
+    std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::write(&file, input))
+        .map_err(|error| format!("{}: {error}", file.display()))?;
+    Ok(file.display().to_string())
+}
+
+/// The same input gets the same name (FNV-1a of its bytes).
+fn name_of(target: &str, input: &[u8]) -> String {
+    format!("{target}-{:016x}", fingerprint(input))
+}
+
+pub fn fingerprint(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

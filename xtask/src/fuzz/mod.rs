@@ -1,0 +1,98 @@
+//! `cargo xtask fuzz`: the fuzz targets on a stable compiler.
+//!
+//! Every kept seed is replayed, then a deterministic loop mutates seeds for a bounded number of
+//! rounds. It finds less than a coverage-guided fuzzer (`make fuzz`), but needs no nightly, takes
+//! a known time, and repeats exactly: the same seed number gives the same inputs.
+//!
+//! The targets need the product's crates, so they sit behind the feature `fuzz`: without it this
+//! chore starts itself again with the feature, and `cargo xtask tidy` works even while a crate
+//! does not compile.
+
+#[cfg(any(feature = "fuzz", test))]
+mod corpus;
+#[cfg(any(feature = "fuzz", test))]
+mod guard;
+#[cfg(any(feature = "fuzz", test))]
+mod mutate;
+#[cfg(any(feature = "fuzz", test))]
+mod rounds;
+#[cfg(feature = "fuzz")]
+mod targets;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::time::Duration;
+
+/// What the command line asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Mutated inputs per target.
+    pub iterations: u64,
+    /// For all targets together; replaying the seeds is not cut short.
+    pub time: Duration,
+    /// Where the sequence of mutations begins.
+    pub seed: u64,
+    /// Only this target.
+    pub target: Option<String>,
+    /// Write each input to disk before it runs, so that one that aborts the process is kept.
+    pub careful: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            iterations: 20_000,
+            time: Duration::from_secs(60),
+            seed: 1,
+            target: None,
+            careful: false,
+        }
+    }
+}
+
+impl Options {
+    pub fn parse(arguments: &[String]) -> Result<Options, String> {
+        let mut options = Options::default();
+        let mut rest = arguments.iter();
+        while let Some(option) = rest.next() {
+            if option == "--careful" {
+                options.careful = true;
+                continue;
+            }
+            let value = rest.next().ok_or(format!("fuzz: {option} needs a value"))?;
+            let number = || value.parse().map_err(|_| format!("fuzz: {value} is not a number"));
+            match option.as_str() {
+                "--iterations" => options.iterations = number()?,
+                "--seconds" => options.time = Duration::from_secs(number()?),
+                "--seed" => options.seed = number()?,
+                "--target" => options.target = Some(value.clone()),
+                _ => return Err(format!("fuzz: unknown option {option}")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// The command line's entry. `Ok(false)` when an input broke a target.
+pub fn run(root: &Path, arguments: &[String]) -> Result<bool, String> {
+    let options = Options::parse(arguments)?;
+    run_targets(root, arguments, &options)
+}
+
+#[cfg(feature = "fuzz")]
+fn run_targets(root: &Path, _: &[String], options: &Options) -> Result<bool, String> {
+    rounds::run(root, targets::TARGETS, options)
+}
+
+#[cfg(not(feature = "fuzz"))]
+fn run_targets(root: &Path, arguments: &[String], _: &Options) -> Result<bool, String> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let status = std::process::Command::new(cargo)
+        .args(["run", "--quiet", "--package", "xtask", "--features", "fuzz", "--", "fuzz"])
+        .args(arguments)
+        .current_dir(root)
+        .status()
+        .map_err(|error| format!("fuzz: cargo: {error}"))?;
+    Ok(status.success())
+}

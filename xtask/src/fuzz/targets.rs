@@ -1,0 +1,17 @@
+//! The list of fuzz targets. Each name has a folder of seeds in `fuzz/seeds/`, a libFuzzer program
+//! in `fuzz/fuzz_targets/` and a `[[bin]]` in `fuzz/Cargo.toml`; a test keeps the four in step.
+
+use super::rounds::Target;
+
+pub const TARGETS: &[Target] = &[
+    Target { name: "config", run: tidegate_conf::fuzz_config },
+    Target { name: "request", run: tidegate_http::fuzzing::fuzz_request },
+    Target { name: "chunked", run: tidegate_http::fuzzing::fuzz_chunked },
+    Target { name: "uri", run: tidegate_http::fuzzing::fuzz_uri },
+    Target { name: "range", run: tidegate_http::fuzzing::fuzz_range },
+    Target { name: "response", run: tidegate_http::fuzzing::fuzz_response },
+    Target { name: "cache_control", run: tidegate_http::fuzzing::fuzz_cache_control },
+    Target { name: "proxy_protocol", run: tidegate_http::fuzzing::fuzz_proxy_protocol },
+    Target { name: "cache_header", run: tidegate_cache::fuzz_header },
+    Target { name: "cache_operations", run: tidegate_cache::fuzz_operations },
+];

@@ -1,0 +1,166 @@
+//! Calls that only some crates may make, each with the reason and what to use in its place.
+
+use super::Violation;
+use super::source::{Source, word_positions};
+
+/// One row: what must not be written, where it may be written all the same, and why not elsewhere.
+struct Ban {
+    call: &'static str,
+    allowed_in: &'static [&'static str],
+    reason: &'static str,
+}
+
+/// The door to time, sockets and tasks, and the programs that drive it from outside.
+const DOOR: &[&str] = &[
+    "tidegate-rt",
+    "tidegate-os",
+    "tidegate-testkit",
+    "tidegate-bench",
+    "crates/tidegate/src/master",
+    "xtask",
+    "fuzz",
+];
+const NOBODY: &[&str] = &[];
+
+const CLOCK: &str = "take `now` as an argument, or ask the clock of tidegate-rt: \
+                     tests and the simulator set the time";
+const TASKS: &str = "spawn through tidegate-rt, which counts tasks and drains them at shutdown";
+const SOCKETS: &str = "sockets come from tidegate-rt, the only door to tokio";
+const TIMERS: &str = "timers come from tidegate-rt, the only door to tokio";
+const UNFINISHED: &str = "unfinished code is not committed";
+
+const BANS: &[Ban] = &[
+    Ban {
+        call: "thread::sleep",
+        allowed_in: DOOR,
+        reason: "it stalls the loop; wait for an event, or use a timer of tidegate-rt",
+    },
+    Ban { call: "tokio::spawn", allowed_in: DOOR, reason: TASKS },
+    Ban { call: "tokio::task", allowed_in: DOOR, reason: TASKS },
+    Ban { call: "tokio::net", allowed_in: DOOR, reason: SOCKETS },
+    Ban { call: "tokio::time", allowed_in: DOOR, reason: TIMERS },
+    Ban { call: "Instant::now", allowed_in: DOOR, reason: CLOCK },
+    Ban { call: "SystemTime::now", allowed_in: DOOR, reason: CLOCK },
+    Ban { call: "todo!", allowed_in: NOBODY, reason: UNFINISHED },
+    Ban { call: "unimplemented!", allowed_in: NOBODY, reason: UNFINISHED },
+    Ban { call: "dbg!", allowed_in: NOBODY, reason: "a leftover of debugging" },
+];
+
+/// Names that must not come out of `use tokio::{…}` either.
+const TOKIO_PARTS: &[(&str, &str)] =
+    &[("net", SOCKETS), ("time", TIMERS), ("task", TASKS), ("spawn", TASKS)];
+
+/// Crates through which a request passes: a panic there ends somebody's request.
+const REQUEST_PATH: &[&str] = &[
+    "tidegate-conf",
+    "tidegate-http",
+    "tidegate-os",
+    "tidegate-rt",
+    "tidegate-cache",
+    "tidegate-core",
+    "tidegate-upstream",
+    "tidegate-front",
+    "tidegate-modules",
+    "tidegate",
+];
+
+/// The comment that lets an `unwrap()` stand, on its line or the one above.
+const CANNOT_FAIL: &str = "// cannot fail: ";
+
+pub fn check(source: &Source) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let mut above = "";
+    for (line, masked, raw) in source.lines() {
+        if !source.is_test_line(line) {
+            let found = banned_in_line(source, masked)
+                .into_iter()
+                .chain(unwrap_in_line(source.member(), masked, raw, above).map(str::to_owned));
+            violations.extend(found.map(|reason| Violation::new(&source.path, line, reason)));
+        }
+        above = raw;
+    }
+    violations.extend(check_tokio_import(source));
+    violations.extend(check_unsafe(source));
+    violations.extend(check_logic(source));
+    violations
+}
+
+fn banned_in_line(source: &Source, masked: &str) -> Vec<String> {
+    BANS.iter()
+        .filter(|ban| !is_allowed(source, ban.allowed_in))
+        .filter(|ban| word_positions(masked, ban.call).next().is_some())
+        .map(|ban| format!("`{}`: {}", ban.call, ban.reason))
+        .collect()
+}
+
+/// An entry with a slash is the beginning of a path, any other is the name of a member.
+fn is_allowed(source: &Source, allowed_in: &[&str]) -> bool {
+    allowed_in.iter().any(|entry| {
+        if entry.contains('/') { source.path.starts_with(entry) } else { source.member() == *entry }
+    })
+}
+
+fn unwrap_in_line(member: &str, masked: &str, raw: &str, above: &str) -> Option<&'static str> {
+    let excused = [raw, above]
+        .iter()
+        .any(|text| text.split(CANNOT_FAIL).nth(1).is_some_and(|reason| !reason.trim().is_empty()));
+    let found = REQUEST_PATH.contains(&member) && masked.contains(".unwrap()") && !excused;
+    found.then_some(
+        "`unwrap()` where requests pass: return an error, or say why in `// cannot fail: reason`",
+    )
+}
+
+fn check_tokio_import(source: &Source) -> Vec<Violation> {
+    const IMPORT: &str = "tokio::{";
+    if is_allowed(source, DOOR) {
+        return Vec::new();
+    }
+    let mut violations = Vec::new();
+    for (position, _) in source.masked.match_indices(IMPORT) {
+        let line = super::source::line_of(&source.masked, position);
+        let rest = &source.masked[position + IMPORT.len()..];
+        let list = rest.split(';').next().unwrap_or(rest);
+        let parts = TOKIO_PARTS.iter().filter(|(part, _)| {
+            !source.is_test_line(line)
+                && list.split([',', '{', '}', ':']).any(|name| name.trim() == *part)
+        });
+        violations.extend(parts.map(|(part, reason)| {
+            Violation::new(&source.path, line, format!("`tokio::{part}`: {reason}"))
+        }));
+    }
+    violations
+}
+
+/// `unsafe` has one home; everywhere else the compiler is told to refuse it.
+fn check_unsafe(source: &Source) -> Vec<Violation> {
+    const HOME: &str = "tidegate-os";
+    if source.member() == HOME {
+        return Vec::new();
+    }
+    let mut violations: Vec<Violation> = word_positions(&source.masked, "unsafe")
+        .map(|position| {
+            let line = super::source::line_of(&source.masked, position);
+            Violation::new(&source.path, line, "`unsafe` belongs in tidegate-os only".to_owned())
+        })
+        .collect();
+    let is_root = source.path.ends_with("/src/lib.rs") || source.path.ends_with("/src/main.rs");
+    if is_root && !source.masked.contains("#![forbid(unsafe_code)]") {
+        let reason = "the crate's root lacks `#![forbid(unsafe_code)]`".to_owned();
+        violations.push(Violation::new(&source.path, 1, reason));
+    }
+    violations
+}
+
+/// Decisions are plain functions: no runtime in them.
+fn check_logic(source: &Source) -> Vec<Violation> {
+    if !source.path.ends_with("/logic.rs") {
+        return Vec::new();
+    }
+    word_positions(&source.masked, "tokio")
+        .map(|position| {
+            let line = super::source::line_of(&source.masked, position);
+            let reason = "`tokio` in a logic.rs: decisions are pure, the glue is next door";
+            Violation::new(&source.path, line, reason.to_owned())
+        })
+        .collect()
+}

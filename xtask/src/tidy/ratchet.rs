@@ -1,0 +1,136 @@
+//! `xtask/ratchet.toml`: files and functions that are longer than the limit, with their size.
+//!
+//! An entry may only shrink. One that grew fails, one that shrank fails until it is lowered, and
+//! one that is no longer needed fails until it is removed: so the list only gets shorter, and
+//! nobody has to remember to make it so.
+
+use std::collections::BTreeMap;
+
+use super::Violation;
+
+/// Where the list lives, from the repository's root.
+pub const PATH: &str = "xtask/ratchet.toml";
+
+const HEADER: &str = "\
+# Files and functions over the limit, with their present number of lines.
+# Entries only shrink: `cargo xtask tidy --update-ratchet` lowers and removes them.
+";
+
+/// What is measured, and by which key it is listed: a file's path, or `path::function`.
+pub type Sizes = BTreeMap<String, usize>;
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Ratchet {
+    pub files: Sizes,
+    pub functions: Sizes,
+}
+
+impl Ratchet {
+    /// Reads the small part of TOML that `render` writes.
+    pub fn parse(text: &str) -> Result<Ratchet, String> {
+        let mut ratchet = Ratchet::default();
+        let mut section = None;
+        for (index, line) in text.lines().enumerate() {
+            let line = line.trim();
+            match line {
+                "" => {}
+                _ if line.starts_with('#') => {}
+                "[files]" => section = Some(&mut ratchet.files),
+                "[functions]" => section = Some(&mut ratchet.functions),
+                _ => {
+                    let entry = parse_entry(line);
+                    let (Some((key, size)), Some(sizes)) = (entry, section.as_mut()) else {
+                        return Err(format!("{PATH}:{}: cannot read `{line}`", index + 1));
+                    };
+                    sizes.insert(key, size);
+                }
+            }
+        }
+        Ok(ratchet)
+    }
+
+    pub fn render(&self) -> String {
+        let mut text = HEADER.to_owned();
+        for (section, sizes) in [("files", &self.files), ("functions", &self.functions)] {
+            text.push_str(&format!("\n[{section}]\n"));
+            for (key, size) in sizes {
+                text.push_str(&format!("\"{key}\" = {size}\n"));
+            }
+        }
+        text
+    }
+
+    /// The list as it should be now. Without `add`, entries are only lowered or removed.
+    pub fn updated(&self, now: &Ratchet, add: bool) -> Ratchet {
+        Ratchet {
+            files: updated(&self.files, &now.files, add),
+            functions: updated(&self.functions, &now.functions, add),
+        }
+    }
+}
+
+/// Compares what is over the limit now with what is listed.
+pub fn compare(
+    what: &str,
+    limit: impl Fn(&str) -> usize,
+    listed: &Sizes,
+    now: &Sizes,
+) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (key, &size) in now {
+        let place = place_of(key);
+        match listed.get(key) {
+            None => violations.push(Violation::new(
+                place,
+                0,
+                format!("{what} `{key}` has {size} lines, at most {} are allowed", limit(key)),
+            )),
+            Some(&allowed) if size > allowed => violations.push(Violation::new(
+                place,
+                0,
+                format!("{what} `{key}` grew from {allowed} to {size} lines; it may only shrink"),
+            )),
+            Some(&allowed) if size < allowed => violations.push(Violation::new(
+                PATH,
+                0,
+                format!(
+                    "{what} `{key}` shrank from {allowed} to {size} lines: \
+                     run `cargo xtask tidy --update-ratchet`"
+                ),
+            )),
+            Some(_) => {}
+        }
+    }
+    for key in listed.keys().filter(|key| !now.contains_key(*key)) {
+        violations.push(Violation::new(
+            PATH,
+            0,
+            format!(
+                "the entry `{key}` is no longer needed: run `cargo xtask tidy --update-ratchet`"
+            ),
+        ));
+    }
+    violations
+}
+
+fn place_of(key: &str) -> &str {
+    key.split("::").next().unwrap_or(key)
+}
+
+fn parse_entry(line: &str) -> Option<(String, usize)> {
+    let (key, size) = line.split_once(" = ")?;
+    let key = key.strip_prefix('"')?.strip_suffix('"')?;
+    Some((key.to_owned(), size.parse().ok()?))
+}
+
+fn updated(listed: &Sizes, now: &Sizes, add: bool) -> Sizes {
+    let mut sizes = Sizes::new();
+    for (key, &size) in now {
+        match listed.get(key) {
+            Some(&allowed) if !add => sizes.insert(key.clone(), size.min(allowed)),
+            None if !add => None,
+            _ => sizes.insert(key.clone(), size),
+        };
+    }
+    sizes
+}

@@ -1,0 +1,66 @@
+//! How long a file and a function may be. A reader should see a function whole, and know a file.
+
+use super::Violation;
+use super::ratchet::{self, Ratchet};
+use super::source::{Kind, Source, functions};
+
+pub const PRODUCT_FILE_LINES_MAX: usize = 500;
+pub const TEST_FILE_LINES_MAX: usize = 800;
+pub const FUNCTION_LINES_MAX: usize = 70;
+
+/// Everything that is over its limit now, in the shape of the ratchet file.
+pub fn oversized(sources: &[Source]) -> Ratchet {
+    let mut now = Ratchet::default();
+    for source in sources {
+        let lines = source.text.lines().count();
+        if lines > file_limit(source.kind) {
+            now.files.insert(source.path.clone(), lines);
+        }
+        for function in functions(&source.masked) {
+            if function.lines > FUNCTION_LINES_MAX {
+                let key = format!("{}::{}", source.path, function.name);
+                let size = now.functions.entry(key).or_default();
+                *size = function.lines.max(*size);
+            }
+        }
+    }
+    now
+}
+
+pub fn check(sources: &[Source], listed: &Ratchet) -> Vec<Violation> {
+    let now = oversized(sources);
+    let limit_of_file = |path: &str| {
+        let source = sources.iter().find(|source| source.path == path);
+        file_limit(source.map_or(Kind::Product, |source| source.kind))
+    };
+    let mut violations = ratchet::compare("file", limit_of_file, &listed.files, &now.files);
+    let limit_of_function = |_: &str| FUNCTION_LINES_MAX;
+    violations.extend(ratchet::compare(
+        "function",
+        limit_of_function,
+        &listed.functions,
+        &now.functions,
+    ));
+    for violation in &mut violations {
+        violation.line = first_line(sources, violation).unwrap_or(0);
+    }
+    violations
+}
+
+fn file_limit(kind: Kind) -> usize {
+    match kind {
+        Kind::Product => PRODUCT_FILE_LINES_MAX,
+        Kind::Test => TEST_FILE_LINES_MAX,
+    }
+}
+
+/// The line where the function named in a violation begins.
+fn first_line(sources: &[Source], violation: &Violation) -> Option<usize> {
+    let source = sources.iter().find(|source| source.path == violation.path)?;
+    let name = violation.reason.split("::").nth(1)?.split('`').next()?;
+    functions(&source.masked)
+        .into_iter()
+        .filter(|function| function.name == name)
+        .max_by_key(|function| function.lines)
+        .map(|function| function.line)
+}

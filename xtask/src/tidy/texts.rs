@@ -1,0 +1,123 @@
+//! Rules about text: each file says what it is for, no file knows whose machine it was written on,
+//! and the changelog has one form.
+
+use super::Violation;
+use super::source::Source;
+
+/// The first line of a Rust file tells what the file is for.
+pub fn check_header(source: &Source) -> Option<Violation> {
+    let first = source.text.lines().find(|line| !line.trim().is_empty()).unwrap_or("");
+    let says = first.strip_prefix("//!").is_some_and(|words| !words.trim().is_empty());
+    let reason = "the file does not begin with a `//!` comment that says what it is for";
+    (!says).then(|| Violation::new(&source.path, 1, reason.to_owned()))
+}
+
+/// Absolute paths of a developer's machine: the checkout's own folder, or somebody's home.
+pub fn check_machine_paths(path: &str, text: &str, checkout: &str) -> Vec<Violation> {
+    // A checkout directly under the root (`/src`) is too common a word to look for.
+    let checkout = (checkout.matches('/').count() >= 2).then_some(checkout);
+    let mut violations = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        if checkout.is_some_and(|folder| names_folder(line, folder)) || names_home(line) {
+            let reason = "an absolute path of a developer's machine".to_owned();
+            violations.push(Violation::new(path, index + 1, reason));
+        }
+    }
+    violations
+}
+
+/// `CHANGELOG.md`: `# Changelog`, `## Unreleased`, then `## 1.2.3 - 2026-01-31` newest first;
+/// below each the kinds of change, below each kind whole sentences.
+pub fn check_changelog(path: &str, text: &str) -> Vec<Violation> {
+    const KINDS: &[&str] = &["Added", "Changed", "Fixed", "Removed", "Security"];
+    let mut violations = Vec::new();
+    let mut releases: Vec<[u64; 3]> = Vec::new();
+    let mut headings = 0;
+    let mut inside_entry = false;
+    let mut refuse = |line: usize, reason: &str| {
+        violations.push(Violation::new(path, line, reason.to_owned()));
+    };
+    if text.lines().next() != Some("# Changelog") {
+        refuse(1, "the first line is `# Changelog`");
+    }
+    for (index, line) in text.lines().enumerate().skip(1) {
+        let number = index + 1;
+        let ends_here = entry_ends(text, index);
+        if let Some(kind) = line.strip_prefix("### ") {
+            inside_entry = false;
+            if !KINDS.contains(&kind) {
+                refuse(number, "a kind of change is Added, Changed, Fixed, Removed or Security");
+            }
+        } else if let Some(title) = line.strip_prefix("## ") {
+            inside_entry = false;
+            headings += 1;
+            match (headings, title, parse_release(title)) {
+                (1, "Unreleased", _) => {}
+                (1, ..) => refuse(number, "the first section is `## Unreleased`"),
+                (_, _, None) => refuse(number, "a release is `## 1.2.3 - 2026-01-31`"),
+                (_, _, Some(release)) => {
+                    if releases.last().is_some_and(|newer| *newer <= release) {
+                        refuse(number, "releases are listed newest first, each once");
+                    }
+                    releases.push(release);
+                }
+            }
+        } else if line.starts_with("- ") || (inside_entry && line.starts_with("  ")) {
+            inside_entry = true;
+            if ends_here && !line.ends_with('.') {
+                refuse(number, "an entry is a sentence and ends with a period");
+            }
+        } else if !line.is_empty() && headings > 0 {
+            refuse(
+                number,
+                "below a heading there are only entries (`- `) and their indented lines",
+            );
+        }
+    }
+    if headings == 0 {
+        refuse(1, "there is no `## Unreleased`");
+    }
+    violations
+}
+
+/// Whether the entry's last line is the one at `index`.
+fn entry_ends(text: &str, index: usize) -> bool {
+    !text.lines().nth(index + 1).is_some_and(|next| next.starts_with("  "))
+}
+
+fn parse_release(title: &str) -> Option<[u64; 3]> {
+    let (version, date) = title.split_once(" - ")?;
+    let date_is_whole = date.len() == 10
+        && date.bytes().enumerate().all(|(at, byte)| match at {
+            4 | 7 => byte == b'-',
+            _ => byte.is_ascii_digit(),
+        });
+    let numbers: Vec<u64> = version.split('.').map(str::parse).collect::<Result<_, _>>().ok()?;
+    if date_is_whole { numbers.try_into().ok() } else { None }
+}
+
+/// `folder` as a whole path, or followed by more of a path.
+fn names_folder(line: &str, folder: &str) -> bool {
+    line.match_indices(folder).any(|(at, _)| {
+        let after = line[at + folder.len()..].chars().next();
+        !after.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '-')
+    })
+}
+
+fn names_home(line: &str) -> bool {
+    // Joined here, so that this file does not name what it looks for.
+    let homes = [["/ho", "me/"].concat(), ["/Use", "rs/"].concat()];
+    let somebody = homes.iter().any(|home| {
+        line.match_indices(home.as_str()).any(|(at, _)| {
+            begins_path(line, at)
+                && line[at + home.len()..].starts_with(|c: char| c.is_ascii_alphabetic())
+        })
+    });
+    let root_dot = ["/ro", "ot/."].concat();
+    somebody || line.match_indices(root_dot.as_str()).any(|(at, _)| begins_path(line, at))
+}
+
+/// A path on a machine begins after a space, a quotation mark or the like, not within a URL.
+fn begins_path(line: &str, at: usize) -> bool {
+    line[..at].chars().next_back().is_none_or(|c| !(c.is_alphanumeric() || "/._-$}".contains(c)))
+}
