@@ -224,13 +224,14 @@ pub fn read(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// Reads into memory that need not be initialised, and returns the part that now is.
+/// Reads into the spare capacity of a vector, which need not be initialised, and lengthens it; 0 is
+/// the end of the stream, or a vector without spare capacity.
 ///
 /// # Errors
 /// As [`read`].
 #[inline]
-pub fn read_uninit(fd: impl AsFd, buffer: &mut [MaybeUninit<u8>]) -> io::Result<&mut [u8]> {
-    Ok(rustix::io::read(fd.as_fd(), buffer)?.0)
+pub fn read_append(fd: impl AsFd, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    retry(|| rustix::io::read(fd.as_fd(), rustix::buffer::spare_capacity(buffer)))
 }
 
 /// Writes as much as the send buffer takes. A closed peer is an error, never SIGPIPE.

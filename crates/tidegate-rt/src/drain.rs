@@ -1,0 +1,112 @@
+//! Finishing gracefully: counting what still runs, and telling it to come to an end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::{Notify, watch};
+
+/// Counts connections (or other work) of one generation, on any number of threads.
+#[derive(Clone, Debug)]
+pub struct Drain {
+    shared: Arc<Shared>,
+}
+
+/// One counted piece of work; it ends when this is dropped.
+#[derive(Debug)]
+pub struct DrainGuard {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    live: AtomicUsize,
+    closing: watch::Sender<bool>,
+    empty: Notify,
+}
+
+impl Default for Drain {
+    fn default() -> Self {
+        Drain::new()
+    }
+}
+
+impl Drain {
+    /// Nothing counted, not draining.
+    pub fn new() -> Drain {
+        let shared = Shared {
+            live: AtomicUsize::new(0),
+            closing: watch::Sender::new(false),
+            empty: Notify::new(),
+        };
+        Drain { shared: Arc::new(shared) }
+    }
+
+    /// Counts one more piece of work. Allowed while draining: a connection that was accepted
+    /// before may still have to be counted.
+    pub fn guard(&self) -> DrainGuard {
+        self.shared.live.fetch_add(1, Ordering::Relaxed);
+        DrainGuard { shared: Arc::clone(&self.shared) }
+    }
+
+    /// Asks everything to come to an end.
+    pub fn begin(&self) {
+        self.shared.closing.send_replace(true);
+        if self.live() == 0 {
+            self.shared.empty.notify_waiters();
+        }
+    }
+
+    /// Whether [`Drain::begin`] was called.
+    pub fn is_draining(&self) -> bool {
+        *self.shared.closing.borrow()
+    }
+
+    /// How many pieces of work run.
+    pub fn live(&self) -> usize {
+        self.shared.live.load(Ordering::Acquire)
+    }
+
+    /// Waits until [`Drain::begin`] is called.
+    pub async fn closing(&self) {
+        wait_closing(&self.shared).await;
+    }
+
+    /// Waits until draining has begun and nothing runs any more.
+    pub async fn drained(&self) {
+        wait_closing(&self.shared).await;
+        loop {
+            // Registered before the count is read, so that an end in between is not missed.
+            let mut empty = std::pin::pin!(self.shared.empty.notified());
+            empty.as_mut().enable();
+            if self.live() == 0 {
+                return;
+            }
+            empty.await;
+        }
+    }
+}
+
+impl DrainGuard {
+    /// Whether this work should come to an end.
+    pub fn is_draining(&self) -> bool {
+        *self.shared.closing.borrow()
+    }
+
+    /// Waits until this work should come to an end.
+    pub async fn closing(&self) {
+        wait_closing(&self.shared).await;
+    }
+}
+
+impl Drop for DrainGuard {
+    fn drop(&mut self) {
+        if self.shared.live.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.shared.empty.notify_waiters();
+        }
+    }
+}
+
+async fn wait_closing(shared: &Shared) {
+    // Cannot fail: `shared` keeps the sender alive.
+    let _ = shared.closing.subscribe().wait_for(|closing| *closing).await;
+}

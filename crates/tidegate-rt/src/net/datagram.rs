@@ -1,0 +1,113 @@
+//! A UDP socket on the loop: DNS, syslog, `listen … udp`.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::task::{Context, Poll, ready};
+
+use tidegate_os::{ConnectOptions, ListenAddr, ListenOptions, Transport, connect, listen, socket};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use super::watched::watched;
+
+/// A datagram socket, bound or connected. One task receives and one sends.
+#[derive(Debug)]
+pub struct Datagram {
+    io: AsyncFd<OwnedFd>,
+}
+
+impl Datagram {
+    /// Opens a socket bound to an address; `options.transport` is ignored.
+    ///
+    /// # Errors
+    /// Those of bind and setsockopt.
+    pub fn bind(address: &ListenAddr, options: &ListenOptions) -> io::Result<Datagram> {
+        let options = ListenOptions { transport: Transport::Datagram, ..options.clone() };
+        Datagram::from_fd(listen::listen_socket(address, &options)?)
+    }
+
+    /// Opens a socket that exchanges datagrams with one peer; `options.transport` is ignored.
+    ///
+    /// # Errors
+    /// Those of connect.
+    pub fn connect(address: &ListenAddr, options: &ConnectOptions) -> io::Result<Datagram> {
+        let options = ConnectOptions { transport: Transport::Datagram, ..options.clone() };
+        Datagram::from_fd(connect::connect_nonblocking(address, &options)?.0)
+    }
+
+    /// Takes over a socket.
+    ///
+    /// # Errors
+    /// The loop cannot watch it.
+    pub fn from_fd(fd: OwnedFd) -> io::Result<Datagram> {
+        socket::set_nonblocking(&fd, true)?;
+        Ok(Datagram { io: watched(fd, Interest::READABLE | Interest::WRITABLE)? })
+    }
+
+    /// This side.
+    ///
+    /// # Errors
+    /// Those of getsockname.
+    pub fn local_addr(&self) -> io::Result<ListenAddr> {
+        socket::local_addr(self)
+    }
+
+    /// Receives one datagram, cut to the buffer, and its sender where it has a name.
+    ///
+    /// # Errors
+    /// `ConnectionRefused` when a connected peer's port is closed.
+    pub async fn receive_from(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<SocketAddr>)> {
+        poll_fn(|context| self.poll_receive_from(context, buffer)).await
+    }
+
+    /// As [`Datagram::receive_from`], for hand-written futures.
+    pub fn poll_receive_from(
+        &self,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<(usize, Option<SocketAddr>)>> {
+        loop {
+            let mut guard = ready!(self.io.poll_read_ready(context))?;
+            match socket::receive_from(self, buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
+                other => return Poll::Ready(other),
+            }
+        }
+    }
+
+    /// Sends one datagram: to an address, or to the connected peer.
+    ///
+    /// # Errors
+    /// Too large, unreachable, refused.
+    pub async fn send(&self, bytes: &[u8], to: Option<&SocketAddr>) -> io::Result<usize> {
+        poll_fn(|context| self.poll_send(context, bytes, to)).await
+    }
+
+    /// As [`Datagram::send`], for hand-written futures.
+    pub fn poll_send(
+        &self,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+        to: Option<&SocketAddr>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let mut guard = ready!(self.io.poll_write_ready(context))?;
+            let result = match to {
+                Some(address) => socket::send_to(self, bytes, address),
+                None => socket::write(self, bytes),
+            };
+            match result {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
+                other => return Poll::Ready(other),
+            }
+        }
+    }
+}
+
+impl AsFd for Datagram {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.io.get_ref().as_fd()
+    }
+}

@@ -1,0 +1,134 @@
+//! A listening socket on the loop.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::task::{Context, Poll, Waker, ready};
+
+use tidegate_os::{ListenAddr, ListenOptions, listen, socket};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use super::Stream;
+use super::watched::watched;
+
+/// A listening socket, opened here or inherited. One task accepts from it.
+pub struct Listener {
+    io: AsyncFd<OwnedFd>,
+    paused: Cell<bool>,
+    /// Who waits while accepting is paused.
+    waiting: Cell<Option<Waker>>,
+}
+
+impl Listener {
+    /// Opens a socket; see `tidegate_os::listen::listen_socket`.
+    ///
+    /// # Errors
+    /// Those of bind and setsockopt.
+    pub fn bind(address: &ListenAddr, options: &ListenOptions) -> io::Result<Listener> {
+        Listener::from_fd(listen::listen_socket(address, options)?)
+    }
+
+    /// Takes over a listening socket.
+    ///
+    /// # Errors
+    /// The loop cannot watch it.
+    pub fn from_fd(fd: OwnedFd) -> io::Result<Listener> {
+        socket::set_nonblocking(&fd, true)?;
+        let io = watched(fd, Interest::READABLE)?;
+        Ok(Listener { io, paused: Cell::new(false), waiting: Cell::new(None) })
+    }
+
+    /// The address it listens on.
+    ///
+    /// # Errors
+    /// Those of getsockname.
+    pub fn local_addr(&self) -> io::Result<ListenAddr> {
+        socket::local_addr(self)
+    }
+
+    /// Waits for one connection.
+    ///
+    /// # Errors
+    /// No descriptors or memory left: wait before the next try.
+    pub async fn accept(&self) -> io::Result<Stream> {
+        poll_fn(|context| self.poll_accept(context)).await
+    }
+
+    /// Waits for connections and hands over all that have come, at most `limit` (`multi_accept`;
+    /// at least one): the bound keeps a flood of connections from starving those that stand.
+    /// Returns how many.
+    ///
+    /// # Errors
+    /// As [`Listener::accept`]; only if there was no connection before the error.
+    pub async fn accept_some(
+        &self,
+        limit: usize,
+        mut each: impl FnMut(Stream),
+    ) -> io::Result<usize> {
+        each(self.accept().await?);
+        let mut count = 1;
+        while count < limit && !self.paused.get() {
+            // An error comes again at the next call, where it can be reported.
+            let Ok(Some(acceptance)) = listen::accept_nonblocking(self) else { break };
+            let Ok(stream) = Stream::from_accepted(acceptance) else { break };
+            each(stream);
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// As [`Listener::accept`], for hand-written futures.
+    pub fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Stream>> {
+        if self.paused.get() {
+            self.waiting.set(Some(context.waker().clone()));
+            return Poll::Pending;
+        }
+        loop {
+            let mut guard = ready!(self.io.poll_read_ready(context))?;
+            if self.paused.get() {
+                self.waiting.set(Some(context.waker().clone()));
+                return Poll::Pending;
+            }
+            match listen::accept_nonblocking(self)? {
+                Some(acceptance) => return Poll::Ready(Stream::from_accepted(acceptance)),
+                None => guard.clear_ready(),
+            }
+        }
+    }
+
+    /// Stops accepting: connections wait in the kernel's queue, for this process or another one
+    /// that shares the socket.
+    pub fn pause(&self) {
+        self.paused.set(true);
+    }
+
+    /// Accepts again.
+    pub fn resume(&self) {
+        self.paused.set(false);
+        if let Some(waker) = self.waiting.take() {
+            waker.wake();
+        }
+    }
+
+    /// Whether accepting is stopped.
+    pub fn is_paused(&self) -> bool {
+        self.paused.get()
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.io.get_ref().as_fd()
+    }
+}
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Listener")
+            .field("fd", &self.as_fd())
+            .field("paused", &self.paused.get())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,16 @@
+//! Sockets on the loop: connections, listeners and datagrams.
+
+mod datagram;
+mod listener;
+mod stream;
+mod stream_io;
+mod watched;
+
+pub use datagram::Datagram;
+pub use listener::Listener;
+pub use stream::Stream;
+pub use stream_io::StreamIo;
+pub use tidegate_os::{
+    ConnectOptions, Keepalive, ListenAddr as Addr, ListenAddr, ListenOptions, PeerAddr, TcpInfo,
+    Transport,
+};

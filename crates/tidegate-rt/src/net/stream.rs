@@ -1,0 +1,364 @@
+//! A connection, TCP or Unix.
+//!
+//! All calls take `&self`, so that one task can read while another writes; at most one task may
+//! read (through the `poll_` functions and what is built on them) and one may write.
+//!
+//! Readiness is edge-triggered. A read or write that moved fewer bytes than it could have means
+//! that the kernel's queue is empty or full now (epoll(7), "Questions and answers", 9), so the
+//! readiness is cleared at once: the next attempt waits without asking the kernel in vain.
+
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::task::{Context, Poll, ready};
+
+use tidegate_os::{
+    Acceptance, ConnectOptions, Keepalive, ListenAddr, PeerAddr, TcpInfo, connect, sendfile, socket,
+};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use super::watched::watched;
+
+/// Bytes given to one sendfile call: a fast client must not keep the loop from the others
+/// (nginx's default of `sendfile_max_chunk`).
+const SENDFILE_CHUNK: u64 = 2 * 1024 * 1024;
+
+/// A connection, TCP or Unix.
+#[derive(Debug)]
+pub struct Stream {
+    io: AsyncFd<OwnedFd>,
+    peer: PeerAddr,
+}
+
+impl Stream {
+    /// Takes over a connected socket.
+    ///
+    /// # Errors
+    /// The socket is not connected, or the loop cannot watch it.
+    pub fn from_fd(fd: OwnedFd) -> io::Result<Stream> {
+        socket::set_nonblocking(&fd, true)?;
+        let peer = socket::peer_addr(&fd)?;
+        Stream::from_accepted((fd, peer))
+    }
+
+    /// Takes over a socket from `tidegate_os::listen::accept_nonblocking`.
+    ///
+    /// # Errors
+    /// The loop cannot watch it (its limit of watches is reached).
+    pub fn from_accepted((fd, peer): Acceptance) -> io::Result<Stream> {
+        Ok(Stream { io: watched(fd, Interest::READABLE | Interest::WRITABLE)?, peer })
+    }
+
+    /// Connects. Time limits are the caller's: see `timer::timeout`.
+    ///
+    /// # Errors
+    /// Refused, unreachable, no local address, no descriptors left.
+    pub async fn connect(address: &ListenAddr, options: &ConnectOptions) -> io::Result<Stream> {
+        let (fd, connected) = connect::connect_nonblocking(address, options)?;
+        let peer = match address {
+            ListenAddr::Inet(inet) => PeerAddr::Inet(*inet),
+            ListenAddr::Unix(_) => PeerAddr::Unix,
+        };
+        let stream = Stream { io: watched(fd, Interest::READABLE | Interest::WRITABLE)?, peer };
+        if !connected {
+            stream.writable().await?;
+            if let Some(error) = socket::take_error(&stream)? {
+                return Err(error);
+            }
+        }
+        Ok(stream)
+    }
+
+    /// A connected pair within this process.
+    ///
+    /// # Errors
+    /// No descriptors left.
+    pub fn pair() -> io::Result<(Stream, Stream)> {
+        let (left, right) = socket::socketpair()?;
+        Ok((Stream::from_fd(left)?, Stream::from_fd(right)?))
+    }
+
+    /// Gives the socket back, still non-blocking.
+    pub fn into_fd(self) -> OwnedFd {
+        self.io.into_inner()
+    }
+
+    /// The other side.
+    pub fn peer_addr(&self) -> PeerAddr {
+        self.peer
+    }
+
+    /// This side.
+    ///
+    /// # Errors
+    /// Those of getsockname.
+    pub fn local_addr(&self) -> io::Result<ListenAddr> {
+        socket::local_addr(self)
+    }
+
+    /// Reads what has arrived; 0 is the end of the stream (or an empty buffer).
+    pub fn poll_read(
+        &self,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let room = buffer.len();
+        self.poll_read_with(context, room, |fd| socket::read(fd, buffer))
+    }
+
+    /// Reads into a vector's spare capacity and lengthens it; 0 is the end of the stream (or a
+    /// vector without spare capacity).
+    pub fn poll_read_append(
+        &self,
+        context: &mut Context<'_>,
+        buffer: &mut Vec<u8>,
+    ) -> Poll<io::Result<usize>> {
+        let room = buffer.capacity() - buffer.len();
+        self.poll_read_with(context, room, |fd| socket::read_append(fd, buffer))
+    }
+
+    /// Writes what the send buffer takes.
+    pub fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_with(context, bytes.len(), |fd| socket::write(fd, bytes))
+    }
+
+    /// Writes several pieces with one call, as much as the send buffer takes.
+    pub fn poll_write_vectored(
+        &self,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let length = pieces.iter().map(|piece| piece.len()).sum();
+        self.poll_write_with(context, length, |fd| socket::write_vectored(fd, pieces))
+    }
+
+    /// Sends a piece of a file without copying it, as much as the send buffer takes; 0 means that
+    /// the file ends before `offset`.
+    pub fn poll_sendfile(
+        &self,
+        context: &mut Context<'_>,
+        file: impl AsFd,
+        offset: u64,
+        length: u64,
+    ) -> Poll<io::Result<usize>> {
+        let chunk = usize::try_from(length.min(SENDFILE_CHUNK)).unwrap_or(usize::MAX);
+        // The end of the file also makes a short result: only a refusal clears the readiness.
+        self.poll_write_with(context, 0, |fd| sendfile::sendfile(fd, file.as_fd(), offset, chunk))
+    }
+
+    /// Reads if bytes are known to have arrived.
+    ///
+    /// # Errors
+    /// `WouldBlock` when none are known; wait with [`Stream::readable`].
+    pub fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.io.try_io(Interest::READABLE, |fd| socket::read(fd, buffer))
+    }
+
+    /// Writes if room is known to exist.
+    ///
+    /// # Errors
+    /// `WouldBlock` when none is known; wait with [`Stream::writable`].
+    pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.io.try_io(Interest::WRITABLE, |fd| socket::write(fd, bytes))
+    }
+
+    /// Writes several pieces if room is known to exist.
+    ///
+    /// # Errors
+    /// As [`Stream::try_write`].
+    pub fn try_write_vectored(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.io.try_io(Interest::WRITABLE, |fd| socket::write_vectored(fd, pieces))
+    }
+
+    /// Waits until a read would not wait. Any number of tasks may.
+    ///
+    /// # Errors
+    /// The loop is ending.
+    pub async fn readable(&self) -> io::Result<()> {
+        self.io.readable().await.map(drop)
+    }
+
+    /// Waits until a write would not wait. Any number of tasks may.
+    ///
+    /// # Errors
+    /// The loop is ending.
+    pub async fn writable(&self) -> io::Result<()> {
+        self.io.writable().await.map(drop)
+    }
+
+    /// Reads at least one byte; 0 is the end of the stream.
+    ///
+    /// # Errors
+    /// The connection's.
+    pub async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        poll_fn(|context| self.poll_read(context, buffer)).await
+    }
+
+    /// Reads at least one byte into a vector's spare capacity; 0 is the end of the stream.
+    ///
+    /// # Errors
+    /// The connection's.
+    pub async fn read_append(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        poll_fn(|context| self.poll_read_append(context, buffer)).await
+    }
+
+    /// Writes all bytes.
+    ///
+    /// # Errors
+    /// The connection's; a part may have been written.
+    pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let written = poll_fn(|context| self.poll_write(context, bytes)).await?;
+            bytes = bytes.get(written..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// Writes all pieces, with one call as long as the send buffer takes them. The slices are used
+    /// up.
+    ///
+    /// # Errors
+    /// The connection's; a part may have been written.
+    pub async fn write_vectored_all(&self, mut pieces: &mut [IoSlice<'_>]) -> io::Result<()> {
+        IoSlice::advance_slices(&mut pieces, 0);
+        while !pieces.is_empty() {
+            let written = poll_fn(|context| self.poll_write_vectored(context, pieces)).await?;
+            IoSlice::advance_slices(&mut pieces, written);
+        }
+        Ok(())
+    }
+
+    /// Sends `length` bytes of a file from `*offset` on, which moves along. Returns the bytes sent:
+    /// fewer when the file ends early.
+    ///
+    /// # Errors
+    /// The connection's or the disk's; `*offset` tells how much was sent.
+    pub async fn sendfile(
+        &self,
+        file: impl AsFd,
+        offset: &mut u64,
+        length: u64,
+    ) -> io::Result<u64> {
+        let file = file.as_fd();
+        let end = offset.saturating_add(length);
+        let start = *offset;
+        while *offset < end {
+            let (at, rest) = (*offset, end - *offset);
+            match poll_fn(|context| self.poll_sendfile(context, file, at, rest)).await? {
+                0 => break,
+                sent => *offset += sent as u64,
+            }
+        }
+        Ok(*offset - start)
+    }
+
+    /// Waits until the peer closes its sending side or the connection breaks, even behind bytes
+    /// that nobody has read. Costs no system call, and does not disturb readers.
+    pub async fn peer_closed(&self) {
+        // Readiness "priority" includes "read side closed" and nothing else here, since urgent data
+        // is not watched. An error of the loop itself means that it is ending.
+        let _ = self.io.ready(Interest::PRIORITY | Interest::ERROR).await;
+    }
+
+    /// Ends our sending side.
+    ///
+    /// # Errors
+    /// The connection is broken already.
+    pub fn shutdown_write(&self) -> io::Result<()> {
+        socket::shutdown_write(self)
+    }
+
+    /// See `tidegate_os::socket::set_nodelay`; nothing on Unix sockets.
+    ///
+    /// # Errors
+    /// Those of setsockopt.
+    pub fn set_nodelay(&self, on: bool) -> io::Result<()> {
+        if self.peer == PeerAddr::Unix { Ok(()) } else { socket::set_nodelay(self, on) }
+    }
+
+    /// See `tidegate_os::socket::set_cork`; nothing on Unix sockets.
+    ///
+    /// # Errors
+    /// Those of setsockopt.
+    pub fn set_cork(&self, on: bool) -> io::Result<()> {
+        if self.peer == PeerAddr::Unix { Ok(()) } else { socket::set_cork(self, on) }
+    }
+
+    /// See `tidegate_os::socket::set_keepalive`; nothing on Unix sockets.
+    ///
+    /// # Errors
+    /// Those of setsockopt.
+    pub fn set_keepalive(&self, keepalive: &Keepalive) -> io::Result<()> {
+        if self.peer == PeerAddr::Unix { Ok(()) } else { socket::set_keepalive(self, keepalive) }
+    }
+
+    /// Lets the coming close send RST.
+    ///
+    /// # Errors
+    /// Those of setsockopt.
+    pub fn set_linger_reset(&self) -> io::Result<()> {
+        socket::set_linger_reset(self)
+    }
+
+    /// Whether an idle connection must not be used again; see `tidegate_os::socket::peek_closed`.
+    pub fn peek_closed(&self) -> bool {
+        socket::peek_closed(self)
+    }
+
+    /// Figures for `$tcpinfo_*`.
+    ///
+    /// # Errors
+    /// A Unix socket.
+    pub fn tcp_info(&self) -> io::Result<TcpInfo> {
+        socket::tcp_info(self)
+    }
+
+    fn poll_read_with(
+        &self,
+        context: &mut Context<'_>,
+        room: usize,
+        mut read: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let mut guard = ready!(self.io.poll_read_ready(context))?;
+            match read(self.as_fd()) {
+                Ok(length) => {
+                    if 0 < length && length < room {
+                        guard.clear_ready();
+                    }
+                    return Poll::Ready(Ok(length));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    fn poll_write_with(
+        &self,
+        context: &mut Context<'_>,
+        wanted: usize,
+        mut write: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let mut guard = ready!(self.io.poll_write_ready(context))?;
+            match write(self.as_fd()) {
+                Ok(length) => {
+                    if 0 < length && length < wanted {
+                        guard.clear_ready();
+                    }
+                    return Poll::Ready(Ok(length));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.io.get_ref().as_fd()
+    }
+}

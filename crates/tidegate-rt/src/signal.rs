@@ -1,0 +1,69 @@
+//! Signals that the process receives, as a stream.
+
+use std::future::poll_fn;
+use std::io;
+use std::task::Poll;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// What nginx's master and workers react to (nginx manual, "Controlling nginx").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProcessSignal {
+    /// HUP: read the configuration again.
+    Hangup,
+    /// QUIT: finish gracefully.
+    Quit,
+    /// TERM: end now.
+    Terminate,
+    /// INT: end now.
+    Interrupt,
+    /// USR1: open the logs again.
+    User1,
+    /// USR2: upgrade the binary.
+    User2,
+    /// WINCH: end the workers gracefully.
+    WindowChange,
+    /// CHLD: a child ended.
+    Child,
+}
+
+/// Takes over all signals of [`ProcessSignal`], for the rest of the process's life.
+#[derive(Debug)]
+pub struct Signals {
+    streams: [(ProcessSignal, Signal); 8],
+}
+
+impl Signals {
+    /// Installs the handlers.
+    ///
+    /// # Errors
+    /// The system refuses a handler.
+    pub fn new() -> io::Result<Signals> {
+        let window = SignalKind::window_change();
+        Ok(Signals {
+            streams: [
+                (ProcessSignal::Child, signal(SignalKind::child())?),
+                (ProcessSignal::Terminate, signal(SignalKind::terminate())?),
+                (ProcessSignal::Interrupt, signal(SignalKind::interrupt())?),
+                (ProcessSignal::Quit, signal(SignalKind::quit())?),
+                (ProcessSignal::Hangup, signal(SignalKind::hangup())?),
+                (ProcessSignal::User1, signal(SignalKind::user_defined1())?),
+                (ProcessSignal::User2, signal(SignalKind::user_defined2())?),
+                (ProcessSignal::WindowChange, signal(window)?),
+            ],
+        })
+    }
+
+    /// The next signal. Equal ones that arrive before the first is taken count once.
+    pub async fn next(&mut self) -> ProcessSignal {
+        poll_fn(|context| {
+            for (name, stream) in &mut self.streams {
+                if let Poll::Ready(Some(())) = stream.poll_recv(context) {
+                    return Poll::Ready(*name);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}

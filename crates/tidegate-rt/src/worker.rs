@@ -1,0 +1,238 @@
+//! A worker: one thread with one event loop, whose tasks never move to another thread.
+
+use std::any::Any;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::thread;
+
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+use tokio::task::JoinHandle;
+
+use crate::mail::{MailError, MailSender, Mailbox, mailbox};
+
+/// Closures that may wait for a worker. They come from reloads and signals, not from requests.
+const REMOTE_QUEUE: usize = 1024;
+
+type Errand = Box<dyn FnOnce() + Send>;
+
+/// A running worker thread.
+#[derive(Debug)]
+pub struct Worker {
+    thread: thread::JoinHandle<()>,
+    remote: Remote,
+}
+
+/// What the worker's own code is given.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    remote: Remote,
+    name: std::rc::Rc<str>,
+}
+
+/// Runs closures on a worker's loop, from any thread.
+#[derive(Clone, Debug)]
+pub struct Remote {
+    sender: MailSender<Errand>,
+}
+
+/// The worker cannot be reached: its queue is full or its loop has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RemoteError {
+    /// Too many closures wait.
+    Full,
+    /// The loop has ended.
+    Ended,
+}
+
+/// A task on this thread's loop. Dropping it lets the task go on; see [`Task::abort`].
+#[derive(Debug)]
+pub struct Task<T> {
+    join: JoinHandle<T>,
+}
+
+/// A task ended without result.
+#[derive(Debug)]
+pub enum TaskError {
+    /// It panicked; the message.
+    Panicked(String),
+    /// It was aborted, or its loop ended.
+    Aborted,
+}
+
+impl Worker {
+    /// Starts a thread named `name`, bound to the processors of `pin` (see
+    /// `tidegate_os::affinity::pin_thread`), which runs the future that `main` makes until it is
+    /// complete. Tasks that are left then are dropped.
+    ///
+    /// A processor mask that the system refuses is reported through `main` never running and the
+    /// error being returned from here.
+    ///
+    /// # Errors
+    /// No thread or event loop can be made, or the mask is refused.
+    pub fn run<F, Main>(name: &str, pin: Option<Vec<u64>>, main: F) -> io::Result<Worker>
+    where
+        F: FnOnce(Handle) -> Main + Send + 'static,
+        Main: Future<Output = ()>,
+    {
+        let (sender, errands) = mailbox::<Errand>(REMOTE_QUEUE);
+        let remote = Remote { sender };
+        let (ready_sender, ready) = std::sync::mpsc::sync_channel(1);
+        let inner = remote.clone();
+        let own_name = name.to_string();
+        let thread = thread::Builder::new().name(name.to_string()).spawn(move || {
+            let started = pin
+                .map_or(Ok(()), |mask| tidegate_os::affinity::pin_thread(&mask))
+                .and_then(|()| build_runtime());
+            let runtime = match started {
+                Ok(runtime) => runtime,
+                Err(error) => {
+                    let _ = ready_sender.send(Err(error));
+                    return;
+                }
+            };
+            let _ = ready_sender.send(Ok(()));
+            runtime.block_on(async move {
+                spawn_local(run_errands(errands));
+                main(Handle { remote: inner, name: own_name.into() }).await;
+            });
+        })?;
+        ready.recv().unwrap_or_else(|_| Err(io::Error::other("worker thread ended at start")))?;
+        Ok(Worker { thread, remote })
+    }
+
+    /// A handle to run closures on this worker.
+    pub fn remote(&self) -> Remote {
+        self.remote.clone()
+    }
+
+    /// Whether the worker's main future is complete.
+    pub fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Waits for the end of the thread (blocking).
+    ///
+    /// # Errors
+    /// The main future panicked; the message.
+    pub fn join(self) -> Result<(), String> {
+        drop(self.remote);
+        self.thread.join().map_err(|panic| panic_message(&*panic))
+    }
+}
+
+impl Handle {
+    /// A handle to run closures on this worker from other threads.
+    pub fn remote(&self) -> Remote {
+        self.remote.clone()
+    }
+
+    /// The worker's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Remote {
+    /// Has the worker run a closure in its next turn. Tasks can be started from there with
+    /// [`spawn_local`]. A panic in it is contained.
+    ///
+    /// # Errors
+    /// Too many closures wait, or the worker has ended.
+    pub fn run(&self, errand: impl FnOnce() + Send + 'static) -> Result<(), RemoteError> {
+        self.sender.send(Box::new(errand)).map_err(|error| match error {
+            MailError::Full(_) => RemoteError::Full,
+            MailError::Closed(_) => RemoteError::Ended,
+        })
+    }
+}
+
+/// Starts a task on this thread's loop.
+///
+/// # Panics
+/// Outside of [`Worker::run`] and [`block_on`]: a mistake of the program.
+#[track_caller]
+pub fn spawn_local<F>(future: F) -> Task<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    Task { join: tokio::task::spawn_local(future) }
+}
+
+/// Lets the other tasks of this loop run first.
+pub async fn yield_now() {
+    tokio::task::yield_now().await;
+}
+
+/// Runs a future with a loop of its own on the calling thread: for tools, tests and the master.
+///
+/// # Errors
+/// No event loop can be made.
+pub fn block_on<F: Future>(future: F) -> io::Result<F::Output> {
+    Ok(build_runtime()?.block_on(future))
+}
+
+impl<T> Task<T> {
+    /// Ends the task at its next `await`; its values are dropped.
+    pub fn abort(&self) {
+        self.join.abort();
+    }
+
+    /// Whether the task is complete.
+    pub fn is_finished(&self) -> bool {
+        self.join.is_finished()
+    }
+}
+
+impl<T> Future for Task<T> {
+    type Output = Result<T, TaskError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.join).poll(context).map_err(|error| match error.try_into_panic() {
+            Ok(panic) => TaskError::Panicked(panic_message(&*panic)),
+            Err(_) => TaskError::Aborted,
+        })
+    }
+}
+
+impl std::fmt::Display for RemoteError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            RemoteError::Full => "too many errands wait for the worker",
+            RemoteError::Ended => "the worker has ended",
+        })
+    }
+}
+
+impl std::error::Error for RemoteError {}
+
+impl std::fmt::Display for TaskError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            TaskError::Panicked(message) => write!(f, "the task panicked: {message}"),
+            TaskError::Aborted => f.write_str("the task was aborted"),
+        }
+    }
+}
+
+impl std::error::Error for TaskError {}
+
+/// The text of a panic.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_string());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+}
+
+async fn run_errands(mut errands: Mailbox<Errand>) {
+    while let Some(errand) = errands.receive().await {
+        // One errand's panic must not take the later ones with it; what it shares with others is
+        // behind its own locks and counters.
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(errand));
+    }
+}
+
+fn build_runtime() -> io::Result<LocalRuntime> {
+    Builder::new_current_thread().enable_all().build_local(LocalOptions::default())
+}
