@@ -1,2 +1,111 @@
-//! The benchmark program.
-fn main() {}
+//! `tidegate-bench`: compares Tidegate with genuine nginx on the user's own machine.
+//!
+//! Both servers get the same generated nginx.conf and are bound to one processor; load generator
+//! and origin simulator run in this process on another. The figure that counts is the server's
+//! processor time per request, which a busy neighbour disturbs less than rates.
+
+#![forbid(unsafe_code)]
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use options::{Command, Options};
+use server::Binary;
+use suites::quick::{CASES, Case};
+use suites::{CaseReport, Context};
+
+mod config;
+mod histogram;
+mod json;
+mod load;
+mod machine;
+mod options;
+mod origin;
+mod procfs;
+mod report;
+mod response;
+mod server;
+mod statistics;
+mod suites;
+#[cfg(test)]
+mod tests;
+
+fn main() -> ExitCode {
+    let result = match options::parse(std::env::args_os().skip(1)) {
+        Ok(Command::Help) => {
+            print!("{}", options::HELP);
+            Ok(())
+        }
+        Ok(Command::List) => {
+            for case in &CASES {
+                let target = case.target.map_or(String::new(), |t| format!(" (target ≤ {t:.2})"));
+                println!("{:<14} {}{target}", case.name, case.about);
+            }
+            Ok(())
+        }
+        Ok(Command::Run(options)) => run(options),
+        Err(reason) => Err(reason),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("tidegate-bench: {reason}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(options: Options) -> Result<(), String> {
+    let cases = chosen_cases(&options.only)?;
+    let tidegate_path = options.tidegate.clone().unwrap_or_else(beside_this_program);
+    let tidegate = named(&tidegate_path, Binary::probe(&tidegate_path))?;
+    let nginx = match &options.nginx {
+        Some(path) => Some(named(path, Binary::probe(path))?),
+        None => NGINX_PLACES.iter().find_map(|path| Binary::probe(Path::new(path)).ok()),
+    };
+    let processors = machine::Processors::choose(options.server_cpu, options.client_cpu)
+        .map_err(|error| error.to_string())?;
+    // Before the origin's thread starts, which inherits it.
+    machine::pin_current_thread(processors.client).map_err(|error| error.to_string())?;
+    machine::raise_descriptor_limit(DESCRIPTORS_WANTED);
+    // Better refused now than after minutes of measuring.
+    let json_file =
+        options.json.as_ref().map(|path| named(path, File::create(path))).transpose()?;
+    let origin = origin::Origin::start().map_err(|error| format!("origin: {error}"))?;
+    let environment = report::Environment::collect(&tidegate, nginx.as_ref(), processors, &options);
+    let context = Context { options, processors, origin, tidegate, nginx };
+    let reports: Vec<CaseReport> = cases.iter().map(|case| case.measure(&context)).collect();
+    print!("{}", report::table(&environment, &reports));
+    if let (Some(path), Some(mut file)) = (&context.options.json, json_file) {
+        named(path, writeln!(file, "{}", report::json(&environment, &reports)))?;
+    }
+    Ok(())
+}
+
+/// An error with the path it is about.
+fn named<T>(path: &Path, result: std::io::Result<T>) -> Result<T, String> {
+    result.map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn chosen_cases(names: &[String]) -> Result<Vec<Case>, String> {
+    for name in names {
+        if !CASES.iter().any(|case| case.name == name) {
+            return Err(format!("no case is named \"{name}\"; --list names them"));
+        }
+    }
+    let wanted = |case: &&Case| names.is_empty() || names.iter().any(|name| name == case.name);
+    Ok(CASES.iter().filter(wanted).copied().collect())
+}
+
+/// `tidegate` in this program's folder, as both are built and installed together.
+fn beside_this_program() -> PathBuf {
+    let folder = std::env::current_exe().ok().and_then(|path| path.parent().map(Path::to_owned));
+    folder.unwrap_or_default().join("tidegate")
+}
+
+/// Where distributions put nginx, then wherever PATH says.
+const NGINX_PLACES: [&str; 3] = ["/usr/sbin/nginx", "/usr/local/sbin/nginx", "nginx"];
+/// For both ends of the largest `--connections` through a proxy.
+const DESCRIPTORS_WANTED: u64 = 30_000;

@@ -1,0 +1,122 @@
+//! The configuration that both servers run: one nginx.conf, made for a scenario.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+/// Which part of a server is exercised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scenario {
+    /// `return 200` with a fixed text.
+    Fixed,
+    /// Files of two sizes.
+    Files,
+    /// Proxy over kept upstream connections.
+    ProxyTuned,
+    /// Proxy with nothing but `proxy_pass`.
+    ProxyDefault,
+    /// Proxy through a cache.
+    Cache,
+    /// Proxy through a cache whose misses are collapsed onto one fill.
+    Streaming,
+}
+
+/// What a configuration is made of.
+#[derive(Clone, Debug)]
+pub struct Setup<'a> {
+    pub scenario: Scenario,
+    /// The prefix folder; everything that the server writes goes below it.
+    pub directory: &'a Path,
+    pub listen: SocketAddr,
+    pub origin: SocketAddr,
+    pub worker_connections: u64,
+    /// The bench runs as root: the workers then stay root, or they could not read the folder.
+    pub privileged: bool,
+    /// Whether `proxy_cache_tempfile` is known to the server.
+    pub tempfile_directive: bool,
+}
+
+/// The text of `return 200`, as sent.
+pub const FIXED_BODY: &str = "Hello, world";
+/// The small file: name and size.
+pub const SMALL_FILE: (&str, u64) = ("small.html", 452);
+/// The large file: name and size.
+pub const LARGE_FILE: (&str, u64) = ("large.bin", 100 * 1024);
+/// Sub-folders of the prefix that must exist.
+pub const FOLDERS: [&str; 3] = ["html", "cache", "temp"];
+
+/// The text of nginx.conf.
+pub fn generate(setup: &Setup<'_>) -> String {
+    let directory = setup.directory.display();
+    let user = if setup.privileged { "user root;\n" } else { "" };
+    let connections = setup.worker_connections;
+    // Descriptors: two for a proxied connection, and some files.
+    let descriptors = connections * 2 + 512;
+    let descriptors = if setup.privileged {
+        format!("worker_rlimit_nofile {descriptors};\n")
+    } else {
+        String::new()
+    };
+    let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .iter()
+        .map(|kind| format!("    {kind}_temp_path {directory}/temp/{kind};\n"))
+        .collect();
+    let tuning = if setup.scenario == Scenario::ProxyDefault { "" } else { TUNING };
+    let http = http_level(setup);
+    let location = location(setup);
+    let listen = setup.listen;
+    format!(
+        "daemon off;\n{user}worker_processes 1;\n{descriptors}pid {directory}/server.pid;\n\
+         events {{\n    worker_connections {connections};\n}}\n\
+         http {{\n    access_log off;\n{temporary}{tuning}{http}\
+         \x20   server {{\n        listen {listen};\n        root {directory}/html;\n\
+         {location}    }}\n}}\n"
+    )
+}
+
+/// Upstream and cache, where the scenario has them.
+fn http_level(setup: &Setup<'_>) -> String {
+    let upstream = match setup.scenario {
+        Scenario::Fixed | Scenario::Files => return String::new(),
+        Scenario::ProxyDefault => {
+            format!("    upstream origin {{\n        server {};\n    }}\n", setup.origin)
+        }
+        _ => format!(
+            "    upstream origin {{\n        server {};\n        keepalive 64;\n    }}\n",
+            setup.origin
+        ),
+    };
+    let cache = match setup.scenario {
+        Scenario::Cache | Scenario::Streaming => format!(
+            "    proxy_cache_path {}/cache levels=1:2 keys_zone=bench:10m;\n",
+            setup.directory.display()
+        ),
+        _ => String::new(),
+    };
+    upstream + &cache
+}
+
+fn location(setup: &Setup<'_>) -> String {
+    let mut lines: Vec<&str> = Vec::new();
+    match setup.scenario {
+        Scenario::Fixed => return format!("        return 200 \"{FIXED_BODY}\";\n"),
+        Scenario::Files => return String::new(),
+        Scenario::ProxyDefault => lines.push("proxy_pass http://origin;"),
+        Scenario::ProxyTuned => lines.extend(PROXY_KEEPALIVE),
+        Scenario::Cache | Scenario::Streaming => {
+            lines.extend(PROXY_KEEPALIVE);
+            lines.push("proxy_cache bench;");
+        }
+    }
+    if setup.scenario == Scenario::Streaming {
+        lines.push("proxy_cache_lock on;");
+        if setup.tempfile_directive {
+            lines.push("proxy_cache_tempfile on;");
+        }
+    }
+    let body: String = lines.iter().map(|line| format!("            {line}\n")).collect();
+    format!("        location / {{\n{body}        }}\n")
+}
+
+const TUNING: &str = "    sendfile on;\n    tcp_nopush on;\n    open_file_cache max=1000;\n";
+const PROXY_KEEPALIVE: [&str; 3] =
+    ["proxy_pass http://origin;", "proxy_http_version 1.1;", "proxy_set_header Connection \"\";"];

@@ -1,0 +1,61 @@
+//! Which processor does what, and how many descriptors may be open.
+
+use std::io;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// The processors of the two halves of a measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Processors {
+    /// Where the measured server runs.
+    pub server: usize,
+    /// Where load generator and origin run.
+    pub client: usize,
+}
+
+impl Processors {
+    /// The first and the last processor that this process may use, unless the user named others.
+    pub fn choose(server: Option<usize>, client: Option<usize>) -> io::Result<Processors> {
+        let allowed = sched_getaffinity(None)?;
+        let list: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
+        let first = list.first().copied().unwrap_or(0);
+        let last = list.last().copied().unwrap_or(0);
+        let chosen = Processors { server: server.unwrap_or(first), client: client.unwrap_or(last) };
+        for cpu in [chosen.server, chosen.client] {
+            if !list.contains(&cpu) {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    format!("processor {cpu} may not be used here (allowed: {list:?})"),
+                ));
+            }
+        }
+        Ok(chosen)
+    }
+}
+
+/// Binds the calling thread to one processor; threads and processes it starts inherit that.
+pub fn pin_current_thread(cpu: usize) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    Ok(sched_setaffinity(None, &set)?)
+}
+
+/// Raises the limit of open descriptors to `wanted` as far as allowed (past the hard limit only
+/// with privilege) and returns what holds now. Children inherit it.
+pub fn raise_descriptor_limit(wanted: u64) -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    let current = limit.current.unwrap_or(u64::MAX);
+    if current >= wanted {
+        return current;
+    }
+    let maximum = limit.maximum.unwrap_or(u64::MAX);
+    let attempts = [(wanted, wanted.max(maximum)), (wanted.min(maximum), maximum)];
+    for (current, maximum) in attempts {
+        let limit = Rlimit { current: Some(current), maximum: Some(maximum) };
+        if setrlimit(Resource::Nofile, limit).is_ok() {
+            return current;
+        }
+    }
+    current
+}

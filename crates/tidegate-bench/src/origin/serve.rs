@@ -1,0 +1,356 @@
+//! The origin's thread: connections, prepared answers and the clockwork of slow ones.
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use memchr::memmem;
+use rustix::event::{Timespec, epoll};
+
+use super::{Answer, Shared, Trace, parse_target, response_head};
+use crate::load::is_transient;
+
+/// Everything the thread owns.
+pub(super) struct Serving {
+    listener: TcpListener,
+    epoll: OwnedFd,
+    shared: Arc<Shared>,
+    connections: Vec<Option<Connection>>,
+    prepared: HashMap<Vec<u8>, Prepared>,
+    /// Connections with a slow response in progress.
+    slow: Vec<usize>,
+    buffer: Vec<u8>,
+}
+
+/// A target's answer, made once.
+#[derive(Clone)]
+struct Prepared {
+    count: Arc<AtomicU64>,
+    answer: Answer,
+    head_bytes: usize,
+    /// Head, then the body (for a slow answer too).
+    bytes: Arc<[u8]>,
+}
+
+struct Connection {
+    stream: TcpStream,
+    /// A request that came in pieces.
+    request: Vec<u8>,
+    sending: Option<Sending>,
+    /// Told to epoll: also report when writing is possible.
+    wants_write: bool,
+}
+
+/// A response that is not yet written to its end.
+struct Sending {
+    prepared: Prepared,
+    written: usize,
+    close: bool,
+    started: Instant,
+    /// Index of the trace of a slow response.
+    trace: Option<usize>,
+}
+
+/// What becomes of a connection after an event.
+#[derive(PartialEq, Eq)]
+enum Fate {
+    Keep,
+    Close,
+}
+
+impl Serving {
+    pub(super) fn new(listener: TcpListener, shared: Arc<Shared>) -> io::Result<Serving> {
+        listener.set_nonblocking(true)?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let data = epoll::EventData::new_u64(LISTENER);
+        epoll::add(&epoll, &listener, data, epoll::EventFlags::IN)?;
+        Ok(Serving {
+            listener,
+            epoll,
+            shared,
+            connections: Vec::new(),
+            prepared: HashMap::new(),
+            slow: Vec::new(),
+            buffer: vec![0; READ_BYTES],
+        })
+    }
+
+    pub(super) fn run(&mut self) -> io::Result<()> {
+        let mut events = Vec::with_capacity(EVENTS_PER_WAIT);
+        while !self.shared.stop.load(Ordering::Relaxed) {
+            events.clear();
+            let timeout = self.timeout(Instant::now());
+            let buffer = rustix::buffer::spare_capacity(&mut events);
+            match epoll::wait(&self.epoll, buffer, Some(&timeout)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            for event in &events {
+                match event.data.u64() {
+                    LISTENER => self.accept()?,
+                    index => self.ready(index as usize, event.flags),
+                }
+            }
+            self.advance_slow();
+        }
+        Ok(())
+    }
+
+    /// Until the next part of a slow response, at most [`WAIT_MAX`].
+    fn timeout(&self, now: Instant) -> Timespec {
+        let sendings = self
+            .slow
+            .iter()
+            .filter_map(|index| self.connections.get(*index)?.as_ref()?.sending.as_ref());
+        let next = sendings.map(|sending| sending.next_part_at().saturating_duration_since(now));
+        let wait = next.min().unwrap_or(WAIT_MAX).min(WAIT_MAX);
+        Timespec { tv_sec: 0, tv_nsec: i64::from(wait.subsec_nanos()) }
+    }
+
+    fn accept(&mut self) -> io::Result<()> {
+        for _ in 0..ACCEPTS_PER_TURN {
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                // Out of descriptors or a client that left: the next turn tries again.
+                Err(_) => return Ok(()),
+            };
+            stream.set_nonblocking(true)?;
+            stream.set_nodelay(true)?;
+            let free = self.connections.iter().position(Option::is_none);
+            let index = free.unwrap_or(self.connections.len());
+            let data = epoll::EventData::new_u64(index as u64);
+            epoll::add(&self.epoll, &stream, data, epoll::EventFlags::IN)?;
+            let connection =
+                Connection { stream, request: Vec::new(), sending: None, wants_write: false };
+            match self.connections.get_mut(index) {
+                Some(slot) => *slot = Some(connection),
+                None => self.connections.push(Some(connection)),
+            }
+        }
+        Ok(())
+    }
+
+    fn ready(&mut self, index: usize, flags: epoll::EventFlags) {
+        let mut fate = Fate::Keep;
+        if flags.contains(epoll::EventFlags::OUT) {
+            fate = self.send(index);
+        }
+        if fate == Fate::Keep && flags.intersects(READABLE) {
+            fate = self.read(index);
+        }
+        self.settle(index, fate);
+    }
+
+    fn read(&mut self, index: usize) -> Fate {
+        let Some(Some(connection)) = self.connections.get_mut(index) else { return Fate::Keep };
+        let count = match connection.stream.read(&mut self.buffer) {
+            Ok(0) => return Fate::Close,
+            Ok(count) => count,
+            Err(error) if is_transient(&error) => return Fate::Keep,
+            Err(_) => return Fate::Close,
+        };
+        // A second request before the first answer's end, or an endless head: not ours to serve.
+        if connection.sending.is_some() || connection.request.len() + count > REQUEST_BYTES_MAX {
+            return Fate::Close;
+        }
+        let request = if connection.request.is_empty() && is_whole(&self.buffer[..count]) {
+            parse_request(&self.buffer[..count])
+        } else {
+            connection.request.extend_from_slice(&self.buffer[..count]);
+            if !is_whole(&connection.request) {
+                return Fate::Keep;
+            }
+            let request = parse_request(&connection.request);
+            connection.request.clear();
+            request
+        };
+        let Some((target, close)) = request else { return Fate::Close };
+        self.respond(index, &target, close)
+    }
+
+    fn respond(&mut self, index: usize, target: &[u8], close: bool) -> Fate {
+        let prepared = self.prepare(target);
+        prepared.count.fetch_add(1, Ordering::Relaxed);
+        let mut sending =
+            Sending { prepared, written: 0, close, started: Instant::now(), trace: None };
+        if matches!(sending.prepared.answer, Answer::Slow { .. }) {
+            let mut traces = self.shared.traces.lock().unwrap_or_else(PoisonError::into_inner);
+            sending.trace = Some(traces.len());
+            traces.push(Trace { target: target.to_vec(), sent: Vec::new() });
+            self.slow.push(index);
+        }
+        if let Some(Some(connection)) = self.connections.get_mut(index) {
+            connection.sending = Some(sending);
+        }
+        self.send(index)
+    }
+
+    /// The answer to a target; made anew when more targets than [`PREPARED_MAX`] were asked for.
+    fn prepare(&mut self, target: &[u8]) -> Prepared {
+        if let Some(prepared) = self.prepared.get(target) {
+            return prepared.clone();
+        }
+        let answer = parse_target(target);
+        let mut bytes = response_head(&answer);
+        let head_bytes = bytes.len();
+        if let Answer::Fixed { bytes: body, .. } | Answer::Slow { bytes: body, .. } = &answer {
+            bytes.resize(head_bytes + *body as usize, b'o');
+        }
+        let count = Arc::new(AtomicU64::new(0));
+        let prepared =
+            Prepared { count: Arc::clone(&count), answer, head_bytes, bytes: bytes.into() };
+        if self.prepared.len() < PREPARED_MAX {
+            let mut counters = self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner);
+            counters.insert(target.to_vec(), count);
+            self.prepared.insert(target.to_vec(), prepared.clone());
+        }
+        prepared
+    }
+
+    /// Writes what is due of the response in progress.
+    fn send(&mut self, index: usize) -> Fate {
+        let Some(Some(connection)) = self.connections.get_mut(index) else { return Fate::Keep };
+        let Some(sending) = &mut connection.sending else { return Fate::Keep };
+        let blocked = match sending.write_due(&mut connection.stream, &self.shared) {
+            Ok(blocked) => blocked,
+            Err(_) => return Fate::Close,
+        };
+        if sending.written == sending.prepared.bytes.len() {
+            let close = sending.close;
+            connection.sending = None;
+            self.slow.retain(|slow| *slow != index);
+            if close {
+                return Fate::Close;
+            }
+        }
+        self.watch(index, blocked)
+    }
+
+    /// Tells epoll whether the possibility to write matters.
+    fn watch(&mut self, index: usize, write: bool) -> Fate {
+        let Some(Some(connection)) = self.connections.get_mut(index) else { return Fate::Keep };
+        if connection.wants_write == write {
+            return Fate::Keep;
+        }
+        connection.wants_write = write;
+        let flags = if write { READABLE | epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
+        let data = epoll::EventData::new_u64(index as u64);
+        match epoll::modify(&self.epoll, &connection.stream, data, flags) {
+            Ok(()) => Fate::Keep,
+            Err(_) => Fate::Close,
+        }
+    }
+
+    fn advance_slow(&mut self) {
+        for index in self.slow.clone() {
+            let fate = self.send(index);
+            self.settle(index, fate);
+        }
+    }
+
+    fn settle(&mut self, index: usize, fate: Fate) {
+        if fate == Fate::Close {
+            self.slow.retain(|slow| *slow != index);
+            if let Some(slot) = self.connections.get_mut(index) {
+                *slot = None;
+            }
+        }
+    }
+}
+
+impl Sending {
+    /// Writes what is due; true when the socket took less.
+    fn write_due(&mut self, stream: &mut TcpStream, shared: &Shared) -> io::Result<bool> {
+        let now = Instant::now();
+        let due = self.due(now);
+        if self.written >= due {
+            return Ok(false);
+        }
+        // The trace stays locked over the write: nobody may see a byte before its trace.
+        let mut traces = self
+            .trace
+            .map(|trace| (trace, shared.traces.lock().unwrap_or_else(PoisonError::into_inner)));
+        match stream.write(&self.prepared.bytes[self.written..due]) {
+            Ok(count) => self.written += count,
+            Err(error) if is_transient(&error) => return Ok(true),
+            Err(error) => return Err(error),
+        }
+        let body = self.written.saturating_sub(self.prepared.head_bytes) as u64;
+        if let Some((index, traces)) = &mut traces
+            && let Some(trace) = traces.get_mut(*index)
+            && body > 0
+        {
+            trace.sent.push((now, body));
+        }
+        Ok(self.written < due)
+    }
+
+    /// Bytes (head included) that may have left by now. The head goes at once.
+    fn due(&self, now: Instant) -> usize {
+        let Answer::Slow { bytes, chunks, duration, .. } = self.prepared.answer else {
+            return self.prepared.bytes.len();
+        };
+        let parts = parts_due(now - self.started, duration, chunks);
+        self.prepared.head_bytes + (bytes * parts / chunks) as usize
+    }
+
+    fn next_part_at(&self) -> Instant {
+        let Answer::Slow { chunks, duration, .. } = self.prepared.answer else {
+            return self.started;
+        };
+        let parts = parts_due(self.started.elapsed(), duration, chunks) + 1;
+        self.started + duration.mul_f64(parts.min(chunks) as f64 / chunks as f64)
+    }
+}
+
+/// How many of `chunks` parts spread over `duration` are due after `elapsed`.
+pub(crate) fn parts_due(elapsed: Duration, duration: Duration, chunks: u64) -> u64 {
+    if duration.is_zero() {
+        return chunks;
+    }
+    let parts = elapsed.as_nanos() * u128::from(chunks) / duration.as_nanos();
+    u64::try_from(parts).unwrap_or(chunks).min(chunks)
+}
+
+fn is_whole(request: &[u8]) -> bool {
+    request.ends_with(b"\r\n\r\n")
+}
+
+/// Target of a GET, and whether the connection ends with the answer (RFC 9112 section 9.3;
+/// HTTP/1.0 keepalive is not offered). `None`: not a request this origin serves.
+pub(crate) fn parse_request(request: &[u8]) -> Option<(Vec<u8>, bool)> {
+    let line_end = memmem::find(request, b"\r\n")?;
+    let line = request[..line_end].strip_prefix(b"GET ")?;
+    let (target, version) = line.split_at(memchr::memchr(b' ', line)?);
+    let mut close = match version {
+        b" HTTP/1.1" => false,
+        b" HTTP/1.0" => true,
+        _ => return None,
+    };
+    for field in request[line_end..].split(|byte| *byte == b'\n') {
+        let Some(colon) = memchr::memchr(b':', field) else { continue };
+        if field[..colon].eq_ignore_ascii_case(b"connection") {
+            close |= field[colon + 1..].trim_ascii().eq_ignore_ascii_case(b"close");
+        }
+    }
+    Some((target.to_vec(), close))
+}
+
+/// The token of the listener; connections use their index.
+const LISTENER: u64 = u64::MAX;
+const READABLE: epoll::EventFlags =
+    epoll::EventFlags::IN.union(epoll::EventFlags::HUP).union(epoll::EventFlags::ERR);
+const READ_BYTES: usize = 16 * 1024;
+/// The compared servers send heads of a few hundred bytes.
+const REQUEST_BYTES_MAX: usize = 16 * 1024;
+const EVENTS_PER_WAIT: usize = 256;
+/// New connections must not starve the old ones.
+const ACCEPTS_PER_TURN: usize = 64;
+/// Distinct targets that are remembered and counted.
+const PREPARED_MAX: usize = 10_000;
+/// The stop flag is looked at this often when nothing happens.
+const WAIT_MAX: Duration = Duration::from_millis(50);

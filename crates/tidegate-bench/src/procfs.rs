@@ -1,0 +1,159 @@
+//! What /proc says: processor time and memory of a server's processes, and the machine's name.
+
+use std::fs;
+use std::io;
+
+/// One line of /proc/PID/stat, as far as it is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    pub parent: i32,
+    /// Clock ticks in user mode, of all threads, ended ones included.
+    pub user_ticks: u64,
+    /// Clock ticks in the kernel, likewise.
+    pub system_ticks: u64,
+}
+
+/// Processor time in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CpuTime {
+    pub user: f64,
+    pub system: f64,
+}
+
+impl CpuTime {
+    /// User and system time together.
+    pub fn total(self) -> f64 {
+        self.user + self.system
+    }
+
+    /// What was used since `earlier`; a process that ended in between counts as nothing.
+    pub fn since(self, earlier: CpuTime) -> CpuTime {
+        CpuTime {
+            user: (self.user - earlier.user).max(0.0),
+            system: (self.system - earlier.system).max(0.0),
+        }
+    }
+}
+
+/// The process and everything below it, the process first. Ended processes are left out.
+pub fn family(root: i32) -> io::Result<Vec<i32>> {
+    let mut parents = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let Some(id) = entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+            continue;
+        };
+        // A process may end between the listing and the reading.
+        if let Ok(stat) = stat(id) {
+            parents.push((id, stat.parent));
+        }
+    }
+    Ok(descendants(root, &parents))
+}
+
+/// Processor time of the processes given, from /proc/PID/stat.
+pub fn cpu_time(processes: &[i32]) -> CpuTime {
+    let tick = microseconds_per_tick();
+    let mut time = CpuTime::default();
+    for stat in processes.iter().filter_map(|id| stat(*id).ok()) {
+        time.user += stat.user_ticks as f64 * tick;
+        time.system += stat.system_ticks as f64 * tick;
+    }
+    time
+}
+
+/// Proportional set size of the processes together, in bytes.
+///
+/// # Errors
+/// When a process may not be read (another user's) or the kernel lacks smaps_rollup.
+pub fn proportional_memory(processes: &[i32]) -> io::Result<u64> {
+    let mut total = 0;
+    for id in processes {
+        let text = fs::read_to_string(format!("/proc/{id}/smaps_rollup"))?;
+        total += parse_pss(&text).ok_or_else(|| malformed("smaps_rollup"))?;
+    }
+    Ok(total)
+}
+
+/// Time that one processor spent on anything since boot, from /proc/stat; zero if unknown.
+pub fn processor_busy(cpu: usize) -> CpuTime {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let (user, system) = parse_busy(&text, cpu).unwrap_or_default();
+    let tick = microseconds_per_tick();
+    CpuTime { user: user as f64 * tick, system: system as f64 * tick }
+}
+
+/// The kernel's release and the processor's model, for the head of a report.
+pub fn machine() -> (String, String) {
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    (kernel.trim().to_owned(), parse_processor(&processors))
+}
+
+/// Reads a stat line. The name in parentheses may itself hold blanks and parentheses, so that
+/// fields are counted from the last `)`.
+pub(crate) fn parse_stat(text: &str) -> Option<Stat> {
+    let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
+    // Fields as numbered in proc(5): 3 is the state, 4 the parent, 14 and 15 the times.
+    let parent = fields.nth(1)?.parse().ok()?;
+    let user_ticks = fields.nth(9)?.parse().ok()?;
+    let system_ticks = fields.next()?.parse().ok()?;
+    Some(Stat { parent, user_ticks, system_ticks })
+}
+
+/// Ticks in user mode (nice included) and in the kernel (interrupts included) of one processor:
+/// fields 1, 2 and 3, 6, 7 of its line in /proc/stat (proc(5)).
+pub(crate) fn parse_busy(text: &str, cpu: usize) -> Option<(u64, u64)> {
+    let name = format!("cpu{cpu} ");
+    let line = text.lines().find_map(|line| line.strip_prefix(&name))?;
+    let ticks: Vec<u64> = line.split_ascii_whitespace().map_while(|t| t.parse().ok()).collect();
+    let [user, nice, system, _idle, _wait, hard, soft, ..] = ticks[..] else { return None };
+    Some((user + nice, system + hard + soft))
+}
+
+/// The `Pss:` line of smaps or smaps_rollup, in bytes.
+pub(crate) fn parse_pss(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
+/// `Model name × count` of /proc/cpuinfo.
+pub(crate) fn parse_processor(text: &str) -> String {
+    let models: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .filter(|(name, _)| name.trim() == "model name")
+        .map(|(_, model)| model.trim())
+        .collect();
+    match models.first() {
+        Some(model) => format!("{model} × {}", models.len()),
+        None => "unknown processor".to_owned(),
+    }
+}
+
+/// The root and all below it among (process, parent) pairs.
+pub(crate) fn descendants(root: i32, parents: &[(i32, i32)]) -> Vec<i32> {
+    let mut found = vec![root];
+    let mut index = 0;
+    while let Some(&parent) = found.get(index) {
+        for &(id, its_parent) in parents {
+            if its_parent == parent && !found.contains(&id) {
+                found.push(id);
+            }
+        }
+        index += 1;
+    }
+    found
+}
+
+fn microseconds_per_tick() -> f64 {
+    1e6 / rustix::param::clock_ticks_per_second().max(1) as f64
+}
+
+fn stat(id: i32) -> io::Result<Stat> {
+    parse_stat(&fs::read_to_string(format!("/proc/{id}/stat"))?).ok_or_else(|| malformed("stat"))
+}
+
+fn malformed(file: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("cannot read /proc/PID/{file}"))
+}

@@ -1,0 +1,182 @@
+//! The report: an aligned table for people, JSON for programs.
+
+use std::fmt::Write as _;
+
+use crate::json::Json;
+use crate::machine::Processors;
+use crate::options::Options;
+use crate::procfs;
+use crate::server::Binary;
+use crate::statistics::{Spread, Verdict};
+use crate::suites::{CaseReport, Row};
+
+/// Where and with what the figures were taken.
+#[derive(Clone, Debug)]
+pub struct Environment {
+    pub kernel: String,
+    pub processor: String,
+    pub tidegate: String,
+    /// nginx's version and path, or that it is not installed.
+    pub nginx: String,
+    pub nginx_installed: bool,
+    pub runs: String,
+}
+
+impl Environment {
+    pub fn collect(
+        tidegate: &Binary,
+        nginx: Option<&Binary>,
+        processors: Processors,
+        options: &Options,
+    ) -> Environment {
+        let (kernel, processor) = procfs::machine();
+        let describe = |binary: &Binary| format!("{} ({})", binary.version, binary.path.display());
+        let shared =
+            if processors.server == processors.client { " (shared: rates are low)" } else { "" };
+        Environment {
+            kernel,
+            processor,
+            tidegate: describe(tidegate),
+            nginx: nginx.map_or_else(|| NOT_INSTALLED.to_owned(), describe),
+            nginx_installed: nginx.is_some(),
+            runs: format!(
+                "{} rounds of {} s, {} connections; server on CPU {}, load and origin on CPU {}{shared}",
+                options.rounds,
+                options.run_time.as_secs_f64(),
+                options.connections,
+                processors.server,
+                processors.client,
+            ),
+        }
+    }
+}
+
+/// The table with its head and its notes.
+pub fn table(environment: &Environment, reports: &[CaseReport]) -> String {
+    let mut text = String::new();
+    for (name, value) in heading(environment) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{name:<10} {value}");
+    }
+    text.push('\n');
+    let mut lines = vec![COLUMNS.map(str::to_owned)];
+    let mut last_case = "";
+    for row in reports.iter().flat_map(|report| &report.rows) {
+        let case = if row.case == last_case { "" } else { row.case };
+        last_case = row.case;
+        lines.push(cells(case, row, environment.nginx_installed));
+    }
+    text.push_str(&align(&lines));
+    let notes: Vec<&String> = reports.iter().flat_map(|report| &report.notes).collect();
+    if !notes.is_empty() {
+        text.push('\n');
+    }
+    for note in notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    text
+}
+
+/// Everything, with each run's figures.
+pub fn json(environment: &Environment, reports: &[CaseReport]) -> Json {
+    let heading = heading(environment).map(|(name, value)| (name, Json::text(value)));
+    let rows = reports.iter().flat_map(|report| &report.rows).map(json_row).collect();
+    let notes = reports.iter().flat_map(|report| &report.notes).map(Json::text).collect();
+    Json::Object(vec![
+        ("environment", Json::Object(heading.to_vec())),
+        ("rows", Json::List(rows)),
+        ("notes", Json::List(notes)),
+    ])
+}
+
+fn heading(environment: &Environment) -> [(&'static str, &str); 5] {
+    [
+        ("tidegate", &environment.tidegate),
+        ("nginx", &environment.nginx),
+        ("kernel", &environment.kernel),
+        ("processor", &environment.processor),
+        ("runs", &environment.runs),
+    ]
+}
+
+fn json_row(row: &Row) -> Json {
+    let ratio = Spread::of_ratios(&row.tidegate, &row.nginx);
+    let number = |value: Option<f64>| value.map_or(Json::Null, Json::Number);
+    Json::Object(vec![
+        ("case", Json::text(row.case)),
+        ("measure", Json::text(row.measure.name)),
+        ("unit", Json::text(row.measure.unit)),
+        ("tidegate", json_side(&row.tidegate)),
+        ("nginx", json_side(&row.nginx)),
+        ("ratio", number(ratio.map(|ratio| ratio.median))),
+        ("ratio_minimum", number(ratio.map(|ratio| ratio.minimum))),
+        ("ratio_maximum", number(ratio.map(|ratio| ratio.maximum))),
+        ("target", number(row.measure.target)),
+        ("errors", Json::Number(row.errors as f64)),
+        ("verdict", Json::text(Verdict::of(ratio, row.measure.target, row.errors).word())),
+    ])
+}
+
+fn json_side(values: &[f64]) -> Json {
+    let Some(spread) = Spread::of(values) else { return Json::Null };
+    Json::Object(vec![
+        ("median", Json::Number(spread.median)),
+        ("minimum", Json::Number(spread.minimum)),
+        ("maximum", Json::Number(spread.maximum)),
+        ("runs", Json::numbers(values)),
+    ])
+}
+
+fn cells(case: &str, row: &Row, nginx_installed: bool) -> [String; COLUMNS.len()] {
+    let measure = row.measure;
+    let side = |values: &[f64], absent: &str| {
+        Spread::of(values).map_or(absent.to_owned(), |spread| figures(spread, measure.decimals))
+    };
+    let ratio = Spread::of_ratios(&row.tidegate, &row.nginx);
+    let verdict = Verdict::of(ratio, measure.target, row.errors);
+    let name = match measure.unit {
+        "" => measure.name.to_owned(),
+        unit => format!("{}, {unit}", measure.name),
+    };
+    [
+        case.to_owned(),
+        name,
+        side(&row.tidegate, "failed"),
+        side(&row.nginx, if nginx_installed { "failed" } else { NOT_INSTALLED }),
+        ratio.map_or("-".to_owned(), |ratio| figures(ratio, 2)),
+        measure.target.map_or("-".to_owned(), |target| format!("≤ {target:.2}")),
+        match verdict {
+            Verdict::Errors => format!("{} errors", row.errors),
+            verdict => verdict.word().to_owned(),
+        },
+    ]
+}
+
+/// Median and, in parentheses, minimum and maximum.
+fn figures(spread: Spread, decimals: usize) -> String {
+    let Spread { median, minimum, maximum } = spread;
+    format!("{median:.decimals$} ({minimum:.decimals$}–{maximum:.decimals$})")
+}
+
+/// Columns as wide as their widest cell, counted in characters.
+pub(crate) fn align<const N: usize>(lines: &[[String; N]]) -> String {
+    let width = |column: usize| {
+        lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default()
+    };
+    let widths: [usize; N] = std::array::from_fn(width);
+    let mut text = String::new();
+    for (number, line) in lines.iter().enumerate() {
+        let mut padded = String::new();
+        for (cell, width) in line.iter().zip(widths) {
+            let _ = write!(padded, "{cell:<width$}  ");
+        }
+        let _ = writeln!(text, "{}", padded.trim_end());
+        if number == 0 {
+            let _ = writeln!(text, "{}", widths.map(|width| "-".repeat(width)).join("  "));
+        }
+    }
+    text
+}
+
+const COLUMNS: [&str; 7] = ["case", "measure", "tidegate", "nginx", "ratio", "target", "verdict"];
+const NOT_INSTALLED: &str = "not installed";

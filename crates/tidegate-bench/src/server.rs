@@ -1,0 +1,238 @@
+//! Starts, observes and stops one measured server.
+//!
+//! A server gets its own folder, port and configuration, and is bound to one processor by being
+//! started from a thread that is: every process and thread below it inherits that.
+
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::config::{self, Scenario, Setup};
+use crate::procfs::{self, CpuTime};
+
+/// An installed server program.
+#[derive(Clone, Debug)]
+pub struct Binary {
+    pub path: PathBuf,
+    /// First line of what `-v` prints.
+    pub version: String,
+}
+
+impl Binary {
+    /// Asks a program for its version.
+    ///
+    /// # Errors
+    /// When it cannot be run.
+    pub fn probe(path: &Path) -> io::Result<Binary> {
+        let output = Command::new(path).arg("-v").stdin(Stdio::null()).output()?;
+        let text = [output.stderr, output.stdout].concat();
+        let text = String::from_utf8_lossy(&text);
+        let version = text.lines().map(str::trim).find(|line| !line.is_empty());
+        let version = version.unwrap_or("unknown version").to_owned();
+        Ok(Binary { path: path.to_owned(), version })
+    }
+}
+
+/// What a server is started for.
+#[derive(Clone, Copy, Debug)]
+pub struct Job {
+    pub scenario: Scenario,
+    pub origin: SocketAddr,
+    pub worker_connections: u64,
+    /// Ask for `proxy_cache_tempfile` if the server knows it.
+    pub tempfile_directive: bool,
+    /// Processor to run on.
+    pub cpu: usize,
+}
+
+/// A running server; dropping it stops it.
+pub struct Server {
+    child: Child,
+    address: SocketAddr,
+    /// Processes seen at the start, to end a worker that outlives its master.
+    workers: Vec<i32>,
+    /// Whether `proxy_cache_tempfile` was refused and left out.
+    pub without_tempfile: bool,
+    directory: tempfile::TempDir,
+}
+
+impl Server {
+    /// Starts the server and waits until it accepts connections.
+    ///
+    /// # Errors
+    /// What the server printed when it ended instead, in words.
+    pub fn start(binary: &Binary, job: Job) -> Result<Server, String> {
+        let mut job = job;
+        let mut without_tempfile = false;
+        let mut failure = String::new();
+        // The free port found may be taken by somebody else before the server binds it.
+        for _ in 0..START_ATTEMPTS {
+            match Server::try_start(binary, job, without_tempfile) {
+                Ok(server) => return Ok(server),
+                Err(reason) => failure = reason,
+            }
+            if failure.contains("unknown directive \"proxy_cache_tempfile\"") {
+                job.tempfile_directive = false;
+                without_tempfile = true;
+            } else if !failure.contains("bind()") {
+                break;
+            }
+        }
+        Err(failure)
+    }
+
+    fn try_start(binary: &Binary, job: Job, without_tempfile: bool) -> Result<Server, String> {
+        let directory = tempfile::Builder::new()
+            .prefix("tidegate-bench-")
+            .tempdir()
+            .map_err(|error| format!("no temporary folder: {error}"))?;
+        let address = prepare(directory.path(), job).map_err(|error| error.to_string())?;
+        let child = spawn_pinned(binary, directory.path(), job.cpu)
+            .map_err(|error| format!("{}: {error}", binary.path.display()))?;
+        let mut server =
+            Server { child, address, workers: Vec::new(), without_tempfile, directory };
+        server.wait_ready()?;
+        server.workers = server.processes();
+        Ok(server)
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// User and system time of all the server's processes since they began.
+    pub fn cpu_time(&self) -> CpuTime {
+        procfs::cpu_time(&self.processes())
+    }
+
+    /// Proportional set size of all the server's processes, in bytes.
+    pub fn memory(&self) -> io::Result<u64> {
+        procfs::proportional_memory(&self.processes())
+    }
+
+    /// Master and workers.
+    fn processes(&self) -> Vec<i32> {
+        let root = self.child.id() as i32;
+        procfs::family(root).unwrap_or_else(|_| vec![root])
+    }
+
+    fn wait_ready(&mut self) -> Result<(), String> {
+        let end = Instant::now() + READY_TIMEOUT;
+        while Instant::now() < end {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(format!("ended at start ({status}): {}", self.printed()));
+            }
+            if TcpStream::connect_timeout(&self.address, POLL_INTERVAL * 10).is_ok() {
+                return Ok(());
+            }
+            thread::sleep(POLL_INTERVAL);
+        }
+        Err(format!("not ready after {} s: {}", READY_TIMEOUT.as_secs(), self.printed()))
+    }
+
+    /// The last lines that the server printed or logged.
+    fn printed(&self) -> String {
+        let read = |name| fs::read(self.directory.path().join(name)).unwrap_or_default();
+        let text = [read(OUTPUT_FILE), read(LOG_FILE)].concat();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        lines[lines.len().saturating_sub(4)..].join(" / ")
+    }
+
+    /// Ends the process that was started: gracefully, then fast, then for good.
+    fn stop(&mut self) {
+        for signal in [Signal::QUIT, Signal::TERM] {
+            if matches!(self.child.try_wait(), Ok(Some(_))) {
+                return;
+            }
+            let _ = kill_process(Pid::from_child(&self.child), signal);
+            if self.wait_end() {
+                return;
+            }
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        // Only after a killed master may workers be left: those that are still its own.
+        for id in std::mem::take(&mut self.workers) {
+            if let Some(pid) = Pid::from_raw(id).filter(|_| is_server(id, self.directory.path())) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+    }
+
+    fn wait_end(&mut self) -> bool {
+        let end = Instant::now() + STOP_TIMEOUT;
+        while Instant::now() < end {
+            match self.child.try_wait() {
+                Ok(Some(_)) => return true,
+                Ok(None) => thread::sleep(POLL_INTERVAL),
+                Err(_) => return false,
+            }
+        }
+        false
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Writes files and configuration; the port is one that was free a moment ago.
+fn prepare(directory: &Path, job: Job) -> io::Result<SocketAddr> {
+    for folder in config::FOLDERS {
+        fs::create_dir(directory.join(folder))?;
+    }
+    for (name, bytes) in [config::SMALL_FILE, config::LARGE_FILE] {
+        fs::write(directory.join("html").join(name), vec![b'f'; bytes as usize])?;
+    }
+    let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+    let setup = Setup {
+        scenario: job.scenario,
+        directory,
+        listen: address,
+        origin: job.origin,
+        worker_connections: job.worker_connections,
+        privileged: rustix::process::geteuid().is_root(),
+        tempfile_directive: job.tempfile_directive,
+    };
+    fs::write(directory.join(CONFIG_FILE), config::generate(&setup))?;
+    Ok(address)
+}
+
+/// Starts the program from a thread bound to `cpu`, as affinity is inherited from a thread.
+fn spawn_pinned(binary: &Binary, directory: &Path, cpu: usize) -> io::Result<Child> {
+    let output = fs::File::create(directory.join(OUTPUT_FILE))?;
+    let mut command = Command::new(&binary.path);
+    command.arg("-p").arg(directory).arg("-c").arg(directory.join(CONFIG_FILE));
+    command.arg("-e").arg(directory.join(LOG_FILE));
+    command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+    thread::scope(|scope| {
+        let starter = scope.spawn(|| {
+            crate::machine::pin_current_thread(cpu)?;
+            command.spawn()
+        });
+        starter.join().unwrap_or_else(|_| Err(io::Error::other("starting thread panicked")))
+    })
+}
+
+/// Whether a process id still belongs to a server of this folder, and was not given to another
+/// process since: its standard output is the folder's file, as inherited from the master.
+fn is_server(id: i32, directory: &Path) -> bool {
+    fs::read_link(format!("/proc/{id}/fd/1")).is_ok_and(|path| path.starts_with(directory))
+}
+
+const CONFIG_FILE: &str = "nginx.conf";
+const LOG_FILE: &str = "error.log";
+const OUTPUT_FILE: &str = "output.txt";
+const START_ATTEMPTS: usize = 4;
+const READY_TIMEOUT: Duration = Duration::from_secs(10);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);

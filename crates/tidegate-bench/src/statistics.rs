@@ -1,0 +1,94 @@
+//! Medians and spreads of a few runs, and the verdict against a target.
+
+/// The middle and the extremes of the runs of one side.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    pub median: f64,
+    pub minimum: f64,
+    pub maximum: f64,
+}
+
+impl Spread {
+    /// Summary of the runs; `None` when there is none that is a number.
+    pub fn of(values: &[f64]) -> Option<Spread> {
+        let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
+        sorted.sort_by(f64::total_cmp);
+        let (minimum, maximum) = (*sorted.first()?, *sorted.last()?);
+        let middle = sorted.len() / 2;
+        let median = if sorted.len() % 2 == 1 {
+            sorted[middle]
+        } else {
+            (sorted[middle - 1] + sorted[middle]) / 2.0
+        };
+        Some(Spread { median, minimum, maximum })
+    }
+
+    /// Spread of the quotients of runs made next to each other, so that a slow drift of the
+    /// machine (frequency, neighbours) cancels out. `None` when no pair can be divided.
+    pub fn of_ratios(numerators: &[f64], denominators: &[f64]) -> Option<Spread> {
+        let ratios: Vec<f64> = numerators
+            .iter()
+            .zip(denominators)
+            .filter(|(_, denominator)| **denominator != 0.0)
+            .map(|(numerator, denominator)| numerator / denominator)
+            .collect();
+        Spread::of(&ratios)
+    }
+}
+
+/// What a ratio says about its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The ratio is at most the target.
+    Met,
+    /// The ratio is above the target.
+    Missed,
+    /// Some response was wrong, so that the figures do not count.
+    Errors,
+    /// No target, or nothing to compare with.
+    None,
+}
+
+impl Verdict {
+    /// Judges the median ratio; any failed request makes the figures void.
+    pub fn of(ratio: Option<Spread>, target: Option<f64>, errors: u64) -> Verdict {
+        if errors > 0 {
+            return Verdict::Errors;
+        }
+        match (ratio, target) {
+            (Some(ratio), Some(target)) if ratio.median <= target => Verdict::Met,
+            (Some(_), Some(_)) => Verdict::Missed,
+            _ => Verdict::None,
+        }
+    }
+
+    /// The word in the table and in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Met => "met",
+            Verdict::Missed => "missed",
+            Verdict::Errors => "errors",
+            Verdict::None => "-",
+        }
+    }
+}
+
+/// How long a byte waited on average, in seconds, between being sent by the origin and being
+/// read by a client. Both lists are (seconds, total bytes by then), in order. Bytes that never
+/// arrived are left out; zero when there is none at all.
+pub fn average_byte_wait(sent: &[(f64, u64)], arrived: &[(f64, u64)]) -> f64 {
+    let (mut sent_index, mut done) = (0, 0u64);
+    let mut waited = 0.0;
+    for &(arrival, arrived_total) in arrived {
+        while done < arrived_total && sent_index < sent.len() {
+            let (departure, sent_total) = sent[sent_index];
+            let until = sent_total.min(arrived_total).max(done);
+            waited += (arrival - departure) * (until - done) as f64;
+            done = until;
+            if sent_total <= arrived_total {
+                sent_index += 1;
+            }
+        }
+    }
+    if done == 0 { 0.0 } else { waited / done as f64 }
+}

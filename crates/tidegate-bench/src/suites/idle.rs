@@ -1,0 +1,133 @@
+//! How much memory idle keepalive connections cost: growth of the server's proportional set
+//! size from before them to after one request on each.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
+
+use super::{Context, Measure, Sample};
+use crate::config::{FIXED_BODY, Scenario};
+use crate::response::{Progress, ResponseReader};
+use crate::server::{Binary, Job, Server};
+
+/// What the case reports.
+pub const MEASURES: [Measure; 3] = [
+    Measure::new("memory per connection", "B", 0),
+    Measure::new("memory before", "KiB", 0),
+    Measure::new("memory after", "KiB", 0),
+];
+
+/// One run: a fresh server, all connections, both sizes.
+pub fn run(context: &Context, binary: &Binary) -> Result<Sample, String> {
+    let wanted = context.options.idle_connections;
+    let descriptors = crate::machine::raise_descriptor_limit(wanted as u64 + DESCRIPTORS_SPARE);
+    if descriptors < wanted as u64 + DESCRIPTORS_SPARE {
+        return Err(format!("only {descriptors} descriptors allowed; lower --idle-connections"));
+    }
+    let job = Job {
+        scenario: Scenario::Fixed,
+        origin: context.origin_address(),
+        worker_connections: wanted as u64 + DESCRIPTORS_SPARE / 2,
+        tempfile_directive: false,
+        cpu: context.processors.server,
+    };
+    let server = Server::start(binary, job)?;
+    // The first request brings in code and buffers that every server needs once.
+    drop(open(server.address(), 0).map_err(|error| format!("first connection: {error}"))?);
+    let before = settled_memory(&server)?;
+    let mut held = Vec::with_capacity(wanted);
+    let mut errors = 0;
+    let mut note = None;
+    for number in 0..wanted {
+        match open(server.address(), number) {
+            Ok(stream) => held.push(stream),
+            Err(error) => {
+                errors += 1;
+                note.get_or_insert_with(|| format!("connection {number}: {error}"));
+                if errors > ERRORS_MAX {
+                    break;
+                }
+            }
+        }
+    }
+    let after = settled_memory(&server)?;
+    let growth = after.saturating_sub(before) as f64 / held.len().max(1) as f64;
+    let closed = held.iter().filter(|stream| is_closed(stream)).count() as u64;
+    if closed > 0 {
+        note.get_or_insert_with(|| format!("{closed} connections were closed by the server"));
+    }
+    let values = vec![growth, before as f64 / 1024.0, after as f64 / 1024.0];
+    Ok(Sample { values, errors: errors + closed, note })
+}
+
+/// Connects, asks once, reads the whole answer, and keeps the connection.
+fn open(server: SocketAddr, number: usize) -> io::Result<TcpStream> {
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    for direction in [Timeout::Send, Timeout::Recv] {
+        set_socket_timeout(&socket, direction, Some(SOCKET_TIMEOUT))?;
+    }
+    // One loopback address has ports for so many connections only.
+    let group = number / CONNECTIONS_PER_ADDRESS;
+    if group > 0 {
+        let source = Ipv4Addr::new(127, 0, 0, 1 + u8::try_from(group).unwrap_or(u8::MAX - 1));
+        bind(&socket, &SocketAddrV4::new(source, 0))?;
+    }
+    connect(&socket, &server)?;
+    let mut stream = TcpStream::from(socket);
+    stream.write_all(format!("GET / HTTP/1.1\r\nHost: {server}\r\n\r\n").as_bytes())?;
+    let mut reader = ResponseReader::default();
+    let mut buffer = [0; 4096];
+    loop {
+        let count = stream.read(&mut buffer)?;
+        let progress = if count == 0 { reader.end() } else { reader.feed(&buffer[..count]) };
+        match progress {
+            Ok(Progress::Partial) => {}
+            Ok(Progress::Complete { status: 200, body_bytes, close: false })
+                if body_bytes == FIXED_BODY.len() as u64 =>
+            {
+                return Ok(stream);
+            }
+            other => return Err(io::Error::other(format!("wrong answer: {other:?}"))),
+        }
+    }
+}
+
+/// The size once it no longer changes; a server may tidy up after its last answer.
+fn settled_memory(server: &Server) -> Result<u64, String> {
+    let read = || server.memory().map_err(|error| format!("memory: {error}"));
+    let mut last = read()?;
+    for _ in 0..SETTLE_TRIES {
+        thread::sleep(SETTLE_INTERVAL);
+        let now = read()?;
+        if now == last {
+            break;
+        }
+        last = now;
+    }
+    Ok(last)
+}
+
+/// Whether the peer has closed an idle connection.
+fn is_closed(stream: &TcpStream) -> bool {
+    if stream.set_nonblocking(true).is_err() {
+        return true;
+    }
+    match stream.peek(&mut [0]) {
+        Ok(count) => count == 0,
+        Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+    }
+}
+
+/// Descriptors beside the connections, on either side.
+const DESCRIPTORS_SPARE: u64 = 2_000;
+/// Below the 28,000 ports that Linux gives to one address.
+const CONNECTIONS_PER_ADDRESS: usize = 20_000;
+/// More failures than this mean that the rest will fail too.
+const ERRORS_MAX: u64 = 10;
+const SOCKET_TIMEOUT: Duration = Duration::from_secs(5);
+const SETTLE_TRIES: usize = 10;
+const SETTLE_INTERVAL: Duration = Duration::from_millis(100);

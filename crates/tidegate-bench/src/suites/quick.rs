@@ -1,0 +1,216 @@
+//! The quick suite: what a request costs, what an idle connection costs, how a fill is shared.
+
+use std::time::{Duration, Instant};
+
+use super::{CaseReport, Context, Measure, Sample, alternate, idle, streaming};
+use crate::config::{FIXED_BODY, LARGE_FILE, SMALL_FILE, Scenario};
+use crate::load::{Bound, Load, Mode, Plan};
+use crate::procfs;
+use crate::server::{Binary, Job, Server};
+
+/// One case of the suite.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    pub name: &'static str,
+    pub about: &'static str,
+    /// Largest ratio Tidegate/nginx of the first measure that is meant to hold.
+    pub target: Option<f64>,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Load(LoadCase),
+    Idle,
+    Streaming,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct LoadCase {
+    scenario: Scenario,
+    target: &'static str,
+    body_bytes: u64,
+    mode: Mode,
+}
+
+/// The suite's table.
+pub const CASES: [Case; 9] = [
+    Case {
+        name: "fixed",
+        about: "return 200 with a short text",
+        target: Some(0.92),
+        kind: Kind::Load(keepalive(Scenario::Fixed, "/", FIXED_BODY.len() as u64)),
+    },
+    Case {
+        name: "fixed-close",
+        about: "the same, one connection for each request",
+        target: None,
+        kind: Kind::Load(LoadCase {
+            mode: Mode::Close,
+            ..keepalive(Scenario::Fixed, "/", FIXED_BODY.len() as u64)
+        }),
+    },
+    Case {
+        name: "file-small",
+        about: "file of 452 bytes, tuned (sendfile, tcp_nopush, open_file_cache)",
+        target: Some(0.75),
+        kind: Kind::Load(keepalive(Scenario::Files, "/small.html", SMALL_FILE.1)),
+    },
+    Case {
+        name: "file-large",
+        about: "file of 100 KiB, tuned likewise",
+        target: Some(0.80),
+        kind: Kind::Load(keepalive(Scenario::Files, "/large.bin", LARGE_FILE.1)),
+    },
+    Case {
+        name: "proxy-tuned",
+        about: "proxy, 1 KiB answer, upstream keepalive 64",
+        target: Some(0.90),
+        kind: Kind::Load(keepalive(Scenario::ProxyTuned, "/bytes?n=1024", 1024)),
+    },
+    Case {
+        name: "proxy-default",
+        about: "proxy, 1 KiB answer, nothing but proxy_pass",
+        target: Some(0.30),
+        kind: Kind::Load(keepalive(Scenario::ProxyDefault, "/bytes?n=1024", 1024)),
+    },
+    Case {
+        name: "cache-hit",
+        about: "10 KiB answer from the cache",
+        target: Some(0.75),
+        kind: Kind::Load(keepalive(Scenario::Cache, "/bytes?n=10240&max-age=3600", 10_240)),
+    },
+    Case {
+        name: "idle-memory",
+        about: "memory of idle keepalive connections after one request each",
+        target: Some(1.0),
+        kind: Kind::Idle,
+    },
+    Case {
+        name: "streaming",
+        about: "100 clients on one uncached object that takes 3 s, with proxy_cache_lock",
+        target: None,
+        kind: Kind::Streaming,
+    },
+];
+
+const fn keepalive(scenario: Scenario, target: &'static str, body_bytes: u64) -> LoadCase {
+    LoadCase { scenario, target, body_bytes, mode: Mode::KeepAlive }
+}
+
+impl Case {
+    /// Measures both sides.
+    pub fn measure(&self, context: &Context) -> CaseReport {
+        match self.kind {
+            Kind::Load(load) => self.measure_load(context, load),
+            Kind::Idle => {
+                let measures = self.with_target(&idle::MEASURES);
+                alternate(context, self.name, &measures, |binary, _| idle::run(context, binary))
+            }
+            Kind::Streaming => {
+                let measures = self.with_target(&streaming::MEASURES);
+                let mut number = 0;
+                alternate(context, self.name, &measures, |binary, is_tidegate| {
+                    number += 1;
+                    streaming::run(context, binary, is_tidegate, number)
+                })
+            }
+        }
+    }
+
+    fn measure_load(&self, context: &Context, load: LoadCase) -> CaseReport {
+        let measures = self.with_target(&LOAD_MEASURES);
+        alternate(context, self.name, &measures, |binary, _| run_load(context, binary, load))
+    }
+
+    /// The case's target belongs to the first measure.
+    fn with_target(&self, measures: &[Measure]) -> Vec<Measure> {
+        let mut measures = measures.to_vec();
+        if let Some(first) = measures.first_mut() {
+            first.target = self.target;
+        }
+        measures
+    }
+}
+
+const LOAD_MEASURES: [Measure; 6] = [
+    Measure::new("CPU per request", "µs", 2),
+    Measure::new("of it user", "µs", 2),
+    Measure::new("requests/s", "", 0),
+    Measure::new("p99", "µs", 0),
+    Measure::new("server busy", "%", 0),
+    // Above a few percent the other figures are those of a disturbed machine.
+    Measure::new("CPU taken by others", "%", 0),
+];
+
+/// One run: fresh server, warm-up, measurement over the same connections.
+fn run_load(context: &Context, binary: &Binary, case: LoadCase) -> Result<Sample, String> {
+    let job = Job {
+        scenario: case.scenario,
+        origin: context.origin_address(),
+        worker_connections: WORKER_CONNECTIONS,
+        tempfile_directive: false,
+        cpu: context.processors.server,
+    };
+    let server = Server::start(binary, job)?;
+    let plan = Plan {
+        address: server.address(),
+        target: case.target.to_owned(),
+        connections: context.options.connections,
+        mode: case.mode,
+        status: 200,
+        body_bytes: case.body_bytes,
+    };
+    // One request alone fills caches; else each connection of the warm-up would miss.
+    let prime = Plan { connections: 1, ..plan.clone() };
+    run_checked(&mut new_load(prime)?, Bound { duration: WARM_UP, requests_max: 1 })?;
+    let origin_before = context.origin.requests(case.target);
+
+    let mut load = new_load(plan)?;
+    run_checked(&mut load, Bound { duration: WARM_UP, requests_max: WARM_UP_REQUESTS })?;
+    let bound = Bound { duration: context.options.run_time, requests_max: REQUESTS_MAX };
+    let busy = || procfs::processor_busy(context.processors.server);
+    let (cpu_before, busy_before, started) = (server.cpu_time(), busy(), Instant::now());
+    let outcome = load.run(bound).map_err(|error| format!("load: {error}"))?;
+    let (cpu, wall) = (server.cpu_time().since(cpu_before), started.elapsed().as_secs_f64());
+    let others = (busy().since(busy_before).total() - cpu.total()).max(0.0);
+
+    let misses = match case.scenario {
+        Scenario::Cache => context.origin.requests(case.target) - origin_before,
+        _ => 0,
+    };
+    let requests = outcome.requests.max(1) as f64;
+    let mut note = outcome.first_error.as_ref().map(|error| format!("first error: {error}"));
+    if misses > 0 {
+        note = Some("a cached object was fetched again".to_owned());
+    }
+    let values = vec![
+        cpu.total() / requests,
+        cpu.user / requests,
+        outcome.requests_per_second(),
+        outcome.latency.quantile(0.99).as_secs_f64() * 1e6,
+        cpu.total() / wall / 1e4,
+        others / wall / 1e4,
+    ];
+    Ok(Sample { values, errors: outcome.errors + misses, note })
+}
+
+fn new_load(plan: Plan) -> Result<Load, String> {
+    Load::new(plan).map_err(|error| format!("load: {error}"))
+}
+
+/// A run whose errors end the case: it would measure error pages.
+fn run_checked(load: &mut Load, bound: Bound) -> Result<(), String> {
+    let outcome = load.run(bound).map_err(|error| format!("load: {error}"))?;
+    match outcome.first_error {
+        Some(error) if outcome.errors > 0 => Err(format!("wrong answer in warm-up: {error}")),
+        _ => Ok(()),
+    }
+}
+
+/// Enough for the largest `--connections`, upstream connections included.
+const WORKER_CONNECTIONS: u64 = 12_000;
+const WARM_UP: Duration = Duration::from_secs(2);
+const WARM_UP_REQUESTS: u64 = 5_000;
+/// Above what loopback can do in the longest run that the options allow.
+const REQUESTS_MAX: u64 = 100_000_000;

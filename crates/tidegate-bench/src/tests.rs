@@ -1,0 +1,5 @@
+//! Tests of the parts that decide figures, and one run of the load against the origin.
+
+mod figures;
+mod parsing;
+mod smoke;

@@ -1,0 +1,168 @@
+//! Histogram, statistics and the report's text.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use crate::histogram::{Histogram, bucket, bucket_upper};
+use crate::json::Json;
+use crate::report::{Environment, align, json, table};
+use crate::statistics::{Spread, Verdict, average_byte_wait};
+use crate::suites::streaming::summarise;
+use crate::suites::{CaseReport, Measure, Row};
+
+#[test]
+fn histogram_of_nothing_is_zero() {
+    let histogram = Histogram::default();
+    assert_eq!(histogram.quantile(0.5), Duration::ZERO);
+    assert_eq!(histogram.maximum(), Duration::ZERO);
+}
+
+#[test]
+fn histogram_quantiles_of_one_to_thousand() {
+    let mut histogram = Histogram::default();
+    for microseconds in 1..=1000 {
+        histogram.record(Duration::from_micros(microseconds));
+    }
+    #[track_caller]
+    fn check(histogram: &Histogram, fraction: f64, microseconds: f64) {
+        let got = histogram.quantile(fraction).as_secs_f64() * 1e6;
+        assert!(got >= microseconds && got <= microseconds * 1.017, "{fraction}: {got}");
+    }
+    check(&histogram, 0.0, 1.0);
+    check(&histogram, 0.5, 500.0);
+    check(&histogram, 0.99, 990.0);
+    check(&histogram, 1.0, 1000.0);
+    assert_eq!(histogram.maximum(), Duration::from_micros(1000));
+}
+
+#[test]
+fn histogram_takes_what_is_beyond_its_range() {
+    let mut histogram = Histogram::default();
+    histogram.record(Duration::MAX);
+    assert_eq!(histogram.maximum(), Duration::from_nanos(u64::MAX));
+}
+
+proptest! {
+    #[test]
+    fn bucket_holds_its_value(value in 0u64..1 << 40) {
+        let index = bucket(value);
+        let upper = bucket_upper(index);
+        prop_assert!(value <= upper);
+        prop_assert!(upper - value <= value / 64);
+        prop_assert!(index == 0 || bucket_upper(index - 1) < value);
+    }
+
+    #[test]
+    fn spread_is_in_order(values in prop::collection::vec(-1e9f64..1e9, 1..20)) {
+        let spread = Spread::of(&values).expect("values are numbers");
+        prop_assert!(spread.minimum <= spread.median && spread.median <= spread.maximum);
+        let below = values.iter().filter(|value| **value < spread.median).count();
+        prop_assert!(below <= values.len() / 2);
+    }
+}
+
+#[test]
+fn spreads() {
+    #[track_caller]
+    fn check(values: &[f64], expected: Option<(f64, f64, f64)>) {
+        let got = Spread::of(values).map(|s| (s.minimum, s.median, s.maximum));
+        assert_eq!(got, expected);
+    }
+    check(&[], None);
+    check(&[f64::NAN], None);
+    check(&[4.0], Some((4.0, 4.0, 4.0)));
+    check(&[3.0, 1.0], Some((1.0, 2.0, 3.0)));
+    check(&[5.0, 1.0, 2.0], Some((1.0, 2.0, 5.0)));
+}
+
+#[test]
+fn ratios_pair_neighbouring_runs() {
+    // A machine that gets twice as slow leaves the ratio alone.
+    let ratio = Spread::of_ratios(&[1.0, 2.0, 4.0], &[2.0, 4.0, 8.0]).expect("three pairs");
+    assert_eq!((ratio.minimum, ratio.median, ratio.maximum), (0.5, 0.5, 0.5));
+    assert_eq!(Spread::of_ratios(&[1.0], &[0.0]), None);
+    assert_eq!(Spread::of_ratios(&[1.0], &[]), None);
+}
+
+#[test]
+fn verdicts() {
+    #[track_caller]
+    fn check(ratio: Option<f64>, target: Option<f64>, errors: u64, word: &str) {
+        let ratio = ratio.and_then(|ratio| Spread::of(&[ratio]));
+        assert_eq!(Verdict::of(ratio, target, errors).word(), word);
+    }
+    check(Some(0.9), Some(0.9), 0, "met");
+    check(Some(0.91), Some(0.9), 0, "missed");
+    check(Some(0.5), Some(0.9), 1, "errors");
+    check(None, Some(0.9), 0, "-");
+    check(Some(0.5), None, 0, "-");
+}
+
+#[test]
+fn byte_waits() {
+    #[track_caller]
+    fn check(sent: &[(f64, u64)], arrived: &[(f64, u64)], expected: f64) {
+        let got = average_byte_wait(sent, arrived);
+        assert!((got - expected).abs() < 1e-9, "{got} is not {expected}");
+    }
+    let sent = [(0.0, 10), (1.0, 20)];
+    check(&sent, &[], 0.0);
+    check(&[], &[(1.0, 10)], 0.0);
+    check(&sent, &[(0.0, 10), (1.0, 20)], 0.0);
+    // All at the end: ten bytes waited one second, ten none.
+    check(&sent, &[(1.0, 20)], 0.5);
+    // The cuts of reading are not those of sending.
+    check(&sent, &[(0.0, 5), (2.0, 15), (2.0, 20)], (5.0 * 2.0 + 10.0 * 1.0) / 20.0);
+    check(&sent, &[(3.0, 5)], 3.0);
+}
+
+#[test]
+fn streaming_figures() {
+    let sent = [(0.0, 10), (1.0, 20)];
+    let live = vec![(0.0, 10), (1.0, 20)];
+    let late = vec![(1.0, 20)];
+    let got = summarise(1, &sent, &[live, late.clone(), late]);
+    assert_eq!(got, [1.0, 1000.0, 1000.0, 0.0, 500.0, 500.0]);
+    assert!(summarise(2, &sent, &[])[1].is_nan());
+}
+
+#[test]
+fn json_escapes_and_has_no_infinity() {
+    let value = Json::Object(vec![
+        ("text", Json::text("a \"b\" \\ \n")),
+        ("list", Json::numbers(&[1.0, 2.5, f64::INFINITY])),
+        ("none", Json::Null),
+    ]);
+    let expected = r#"{"text":"a \"b\" \\ \u000a","list":[1,2.5,null],"none":null}"#;
+    assert_eq!(value.to_string(), expected);
+}
+
+#[test]
+fn columns_are_aligned_by_characters() {
+    let lines = [["µs".to_owned(), "b".to_owned()], ["abc".to_owned(), "d".to_owned()]];
+    assert_eq!(align(&lines), "µs   b\n---  -\nabc  d\n");
+}
+
+#[test]
+fn report_without_nginx_says_so() {
+    let environment = Environment {
+        kernel: "6.1".to_owned(),
+        processor: "some × 2".to_owned(),
+        tidegate: "tidegate 0.1".to_owned(),
+        nginx: "not installed".to_owned(),
+        nginx_installed: false,
+        runs: "1 round".to_owned(),
+    };
+    let measure = Measure { target: Some(0.92), ..Measure::new("CPU per request", "µs", 2) };
+    let row = Row { case: "fixed", measure, tidegate: vec![3.5], nginx: Vec::new(), errors: 0 };
+    let reports = [CaseReport { rows: vec![row], notes: vec!["fixed: a remark".to_owned()] }];
+    let text = table(&environment, &reports);
+    let line = text.lines().find(|line| line.starts_with("fixed")).expect("the case's line");
+    assert!(line.contains("3.50 (3.50–3.50)  not installed"), "{line}");
+    assert!(line.ends_with("≤ 0.92  -"), "{line}");
+    assert!(text.ends_with("note: fixed: a remark\n"), "{text}");
+    let text = json(&environment, &reports).to_string();
+    assert!(text.contains(r#""nginx":null,"ratio":null"#), "{text}");
+    assert!(text.contains(r#""runs":[3.5]"#), "{text}");
+}
