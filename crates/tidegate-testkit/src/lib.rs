@@ -1,2 +1,141 @@
-//! Test harness: case language, scripted clients and origins (development only)
+//! Test harness (development only): cases written in Markdown run over real sockets against
+//! Tidegate and against genuine nginx. `tests/cases/README.md` describes the language.
+//!
+//! [`run_cases`] is the one entry; the binary `tidegate-cases` calls it.
 #![forbid(unsafe_code)]
+
+pub mod bell;
+pub mod case;
+mod client;
+mod folder;
+mod frame;
+mod ops;
+mod origin;
+mod places;
+mod report;
+mod run;
+mod server;
+mod syntax;
+#[cfg(test)]
+mod tests;
+mod wire;
+mod words;
+
+pub use report::{Outcome, Report, Summary};
+pub use server::Program;
+
+use bell::{Failure, locked};
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// All waiting of one case ends after this time. A case that holds takes a fraction of a second.
+pub const CASE_TIME: Duration = Duration::from_secs(30);
+
+/// A server that cases run against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum World {
+    /// Our binary.
+    Tidegate,
+    /// Genuine nginx, which says whether a case is right.
+    Nginx,
+}
+
+impl FromStr for World {
+    type Err = Failure;
+
+    fn from_str(name: &str) -> Result<Self, Failure> {
+        match name {
+            "tidegate" => Ok(Self::Tidegate),
+            "nginx" => Ok(Self::Nginx),
+            _ => Err(Failure::new(format!("unknown world `{name}`: tidegate or nginx"))),
+        }
+    }
+}
+
+impl std::fmt::Display for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Tidegate => "tidegate",
+            Self::Nginx => "nginx",
+        })
+    }
+}
+
+/// How to run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The programs to run against.
+    pub programs: Vec<Program>,
+    /// Cases that run at the same time.
+    pub jobs: usize,
+    /// Only cases whose `file:line: title` contains this.
+    pub filter: String,
+    /// Folder of nginx's loadable modules.
+    pub modules: String,
+    /// Leave the folders of cases behind.
+    pub keep: bool,
+}
+
+impl Options {
+    /// Runs everything against `programs`, several cases at a time.
+    pub fn new(programs: Vec<Program>) -> Self {
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        Self {
+            programs,
+            jobs: 2 * cores,
+            filter: String::new(),
+            modules: "/usr/lib/nginx/modules".to_owned(),
+            keep: false,
+        }
+    }
+}
+
+/// Runs the cases below `folder`; `told` hears of each result as it comes. Errors are mistakes
+/// in case files: nothing was started then.
+pub fn run_cases(
+    folder: &Path,
+    options: &Options,
+    told: impl Fn(&Report) + Sync,
+) -> Result<Summary, Vec<Failure>> {
+    let mut cases = case::load(folder)?;
+    cases.retain(|case| case.name().contains(&options.filter));
+    let work: Vec<_> = cases
+        .iter()
+        .flat_map(|case| options.programs.iter().map(move |program| (case, program)))
+        .collect();
+    let queue = Mutex::new(work.iter());
+    let reports = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..options.jobs.clamp(1, work.len().max(1)) {
+            scope.spawn(|| {
+                loop {
+                    let next = locked(&queue).next();
+                    let Some((case, program)) = next else { return };
+                    let report = one(case, program, options);
+                    told(&report);
+                    locked(&reports).push(report);
+                }
+            });
+        }
+    });
+    let mut reports = locked(&reports).split_off(0);
+    reports.sort_by(|a, b| (&a.name, a.world).cmp(&(&b.name, b.world)));
+    let differences = cases.iter().flat_map(|case| {
+        case.script.differs.iter().map(|(world, reason)| (case.name(), *world, reason.clone()))
+    });
+    Ok(Summary { cases: cases.len(), differences: differences.collect(), reports })
+}
+
+fn one(case: &case::Case, program: &Program, options: &Options) -> Report {
+    let begun = Instant::now();
+    let outcome = match run::applies(case, program.world) {
+        Err(reason) => Outcome::Skipped(reason),
+        Ok(()) => match run::run(case, program, &options.modules, options.keep) {
+            Ok(()) => Outcome::Passed,
+            Err(failure) => Outcome::Failed(failure.0),
+        },
+    };
+    Report { name: case.name(), world: program.world, outcome, took: begun.elapsed() }
+}

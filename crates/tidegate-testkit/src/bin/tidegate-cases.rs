@@ -1,0 +1,85 @@
+//! `tidegate-cases`: runs the end-to-end cases against Tidegate, genuine nginx, or both.
+#![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tidegate_testkit::{Options, Program, World, run_cases};
+
+const USAGE: &str = "usage: tidegate-cases [--world tidegate|nginx|both] [--tidegate PATH]
+    [--nginx PATH] [--modules DIR] [--filter TEXT] [--jobs N] [--keep] [--quiet] [DIR]
+Runs the cases below DIR (tests/cases). The last line is `N passed, N failed, N skipped`.";
+
+struct Arguments {
+    folder: PathBuf,
+    options: Options,
+    quiet: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = match arguments() {
+        Ok(arguments) => arguments,
+        Err(mistake) => {
+            eprintln!("{mistake}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    let quiet = arguments.quiet;
+    let told = |report: &tidegate_testkit::Report| {
+        if !quiet || matches!(report.outcome, tidegate_testkit::Outcome::Failed(_)) {
+            println!("{report}");
+        }
+    };
+    match run_cases(&arguments.folder, &arguments.options, told) {
+        Ok(summary) => {
+            println!("{summary}");
+            if summary.failed() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(mistakes) => {
+            for mistake in mistakes {
+                eprintln!("{mistake}");
+            }
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn arguments() -> Result<Arguments, lexopt::Error> {
+    use lexopt::prelude::*;
+    let mut world = "tidegate".to_owned();
+    let mut tidegate = beside_this_binary("tidegate");
+    let mut nginx = PathBuf::from("/usr/sbin/nginx");
+    let mut arguments = Arguments {
+        folder: PathBuf::from("tests/cases"),
+        options: Options::new(Vec::new()),
+        quiet: false,
+    };
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("world") => world = parser.value()?.string()?,
+            Long("tidegate") => tidegate = parser.value()?.into(),
+            Long("nginx") => nginx = parser.value()?.into(),
+            Long("modules") => arguments.options.modules = parser.value()?.string()?,
+            Long("filter") => arguments.options.filter = parser.value()?.string()?,
+            Long("jobs") => arguments.options.jobs = parser.value()?.parse()?,
+            Long("keep") => arguments.options.keep = true,
+            Long("quiet") => arguments.quiet = true,
+            Value(folder) => arguments.folder = folder.into(),
+            _ => return Err(argument.unexpected()),
+        }
+    }
+    let ours = Program { world: World::Tidegate, binary: tidegate };
+    let genuine = Program { world: World::Nginx, binary: nginx };
+    arguments.options.programs = match world.as_str() {
+        "tidegate" => vec![ours],
+        "nginx" => vec![genuine],
+        "both" => vec![ours, genuine],
+        other => return Err(format!("unknown world `{other}`").into()),
+    };
+    Ok(arguments)
+}
+
+fn beside_this_binary(name: &str) -> PathBuf {
+    let here = std::env::current_exe().unwrap_or_default();
+    here.parent().map_or_else(|| PathBuf::from(name), |folder| folder.join(name))
+}

@@ -1,0 +1,208 @@
+//! A scripted client: one connection at a time, its own HTTP/1 reader.
+
+use crate::bell::{Deadline, Failure};
+use crate::ops::{ClientOp, HeadCheck, Place};
+use crate::wire::{Ending, Framing, Message, Stream, Wire};
+use crate::words::shown;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+/// What a client needs to know of the case.
+#[derive(Debug, Clone)]
+pub struct Surroundings {
+    /// Addresses of the server by name.
+    pub fronts: BTreeMap<String, SocketAddr>,
+    /// The case's folder, for sockets in it.
+    pub folder: PathBuf,
+    /// End of all waiting.
+    pub deadline: Deadline,
+}
+
+/// A client between two lines of the script.
+#[derive(Debug, Default)]
+pub struct Client {
+    wire: Option<Wire>,
+    /// Methods of requests sent whose final head was not read.
+    asked: VecDeque<String>,
+    /// The response at hand.
+    response: Option<Message>,
+}
+
+impl Client {
+    /// Runs the operations of one line.
+    pub fn run(&mut self, ops: &[ClientOp], around: &Surroundings) -> Result<(), Failure> {
+        ops.iter().try_for_each(|op| self.one(op, around))
+    }
+
+    /// After a row: nothing may follow the response.
+    pub fn finish(self) -> Result<(), Failure> {
+        match self.wire {
+            Some(wire) if !wire.buffer.is_empty() => {
+                Err(Failure::new(format!("bytes after the response: {}", shown(&wire.buffer))))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Opens a new connection; an older one is closed.
+    pub fn connect(&mut self, place: &Place, around: &Surroundings) -> Result<(), Failure> {
+        let left = around.deadline.remaining()?;
+        let stream = match place {
+            Place::Front(name) => {
+                let address = around.fronts.get(name);
+                let address = address.ok_or_else(|| Failure::new(format!("no port {name}")))?;
+                TcpStream::connect_timeout(address, left).map(Stream::Tcp)
+            }
+            Place::Unix(name) => UnixStream::connect(around.folder.join(name)).map(Stream::Unix),
+        };
+        let stream = stream.map_err(|error| Failure::new(format!("cannot connect: {error}")))?;
+        *self = Self { wire: Some(Wire::new(stream, around.deadline)), ..Self::default() };
+        Ok(())
+    }
+
+    fn one(&mut self, op: &ClientOp, around: &Surroundings) -> Result<(), Failure> {
+        if let ClientOp::Connect(place) = op {
+            return self.connect(place, around);
+        }
+        if self.wire.is_none() {
+            self.connect(&Place::Front("front".to_owned()), around)?;
+        }
+        let Some(wire) = self.wire.as_mut() else { return Ok(()) };
+        match op {
+            ClientOp::Connect(_) => Ok(()),
+            ClientOp::Send { bytes, method } => {
+                self.asked.extend(method.clone());
+                wire.send(bytes)
+            }
+            ClientOp::WaitHead(status) => self.wait_head(*status),
+            ClientOp::WaitBody(prefix) => {
+                let response = at_hand(&mut self.response)?;
+                response.read_body(wire, prefix.len())?;
+                if response.body.starts_with(prefix) {
+                    return Ok(());
+                }
+                Err(Failure::new(format!(
+                    "expected a body that begins with {}, got {} ({:?} left, {:?})",
+                    shown(prefix),
+                    shown(&response.body),
+                    response.framing,
+                    wire.ending
+                )))
+            }
+            ClientOp::WaitEnd(expected) => {
+                let response = at_hand(&mut self.response)?;
+                response.read_body(wire, usize::MAX)?;
+                if response.framing != Framing::Complete {
+                    return Err(Failure::new(format!(
+                        "the response was cut ({:?}, {:?}) after {} bytes: {}",
+                        wire.ending,
+                        response.framing,
+                        response.body.len(),
+                        shown(&response.body)
+                    )));
+                }
+                expected
+                    .as_ref()
+                    .map_or(Ok(()), |matcher| check(&HeadCheck::Body(matcher.clone()), response))
+            }
+            ClientOp::WaitBroken => {
+                let response = at_hand(&mut self.response)?;
+                response.read_body(wire, usize::MAX)?;
+                match response.framing {
+                    Framing::Complete => {
+                        let body = shown(&response.body);
+                        Err(Failure::new(format!("expected a cut response, it is whole: {body}")))
+                    }
+                    _ => Ok(()),
+                }
+            }
+            ClientOp::WaitRaw(bytes) => wire.take_exactly(bytes),
+            ClientOp::WaitClose => ended(wire, Some(Ending::Closed)),
+            ClientOp::WaitReset => ended(wire, Some(Ending::Reset)),
+            ClientOp::WaitGone => ended(wire, None),
+            ClientOp::Check(condition) => check(condition, at_hand(&mut self.response)?),
+            ClientOp::HalfClose => wire.half_close(),
+            ClientOp::Close => {
+                self.wire = None;
+                Ok(())
+            }
+            ClientOp::Reset => {
+                if let Some(wire) = self.wire.take() {
+                    wire.reset();
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn wait_head(&mut self, status: u16) -> Result<(), Failure> {
+        let Some(wire) = self.wire.as_mut() else { return Ok(()) };
+        if let Some(before) = self.response.as_mut() {
+            before.read_body(wire, usize::MAX)?;
+            if before.framing != Framing::Complete {
+                return Err(Failure::new("the response before this one was cut"));
+            }
+        }
+        let Some(mut response) = wire.take_head()? else {
+            return Err(Failure::new(format!("expected a head with {status}, got the end")));
+        };
+        let found = response
+            .status()
+            .ok_or_else(|| Failure::new(format!("bad status line {:?}", response.start)))?;
+        let interim = (100..200).contains(&found);
+        let method = if interim { None } else { self.asked.pop_front() };
+        if !interim && !matches!(found, 204 | 304) && method.as_deref() != Some("HEAD") {
+            response.frame(true)?;
+        }
+        let head = shown(&response.head);
+        self.response = Some(response);
+        if found == status {
+            return Ok(());
+        }
+        Err(Failure::new(format!("expected status {status}, got {head}")))
+    }
+}
+
+fn at_hand(response: &mut Option<Message>) -> Result<&mut Message, Failure> {
+    response.as_mut().ok_or_else(|| Failure::new("no response at hand: `wait head` comes first"))
+}
+
+fn ended(wire: &mut Wire, expected: Option<Ending>) -> Result<(), Failure> {
+    let ending = wire.wait_ending()?;
+    match expected {
+        Some(expected) if expected != ending => {
+            Err(Failure::new(format!("expected {expected:?}, got {ending:?}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A condition on a message that was received.
+pub fn check(condition: &HeadCheck, message: &Message) -> Result<(), Failure> {
+    match condition {
+        HeadCheck::Field(name, matcher) => message.expect_field(name, matcher),
+        HeadCheck::NoField(name) => message.expect_no_field(name),
+        HeadCheck::Trailer(name, matcher) => {
+            let mut same =
+                message.trailers.iter().filter(|field| field.0.eq_ignore_ascii_case(name));
+            if same.any(|(_, value)| matcher.matches(value)) {
+                return Ok(());
+            }
+            Err(Failure::new(format!("trailer {name}: expected {matcher}")))
+        }
+        HeadCheck::Line(matcher) if matcher.matches(message.start.as_bytes()) => Ok(()),
+        HeadCheck::Line(matcher) => {
+            Err(Failure::new(format!("line: expected {matcher}, got {:?}", message.start)))
+        }
+        HeadCheck::Body(matcher) if matcher.matches(&message.body) => Ok(()),
+        HeadCheck::Body(matcher) => {
+            Err(Failure::new(format!("body: expected {matcher}, got {}", shown(&message.body))))
+        }
+        HeadCheck::Length(length) if *length == message.body.len() => Ok(()),
+        HeadCheck::Length(length) => {
+            Err(Failure::new(format!("expected {length} bytes, got {}", message.body.len())))
+        }
+    }
+}

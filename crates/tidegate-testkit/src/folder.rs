@@ -1,0 +1,163 @@
+//! The folder of a running case: making and changing files, reading them for conditions, and
+//! ringing the bell when anything in it changes.
+
+use crate::bell::Failure;
+use crate::origin::Shared;
+use crate::syntax::FileOp;
+use rustix::fs::inotify;
+use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// Folders below this depth are not looked at.
+const DEPTH_MAX: usize = 8;
+
+/// A case's folder with its watch.
+#[derive(Debug)]
+pub struct Folder {
+    /// Its path.
+    pub path: PathBuf,
+    watch: Arc<OwnedFd>,
+    watched: BTreeSet<PathBuf>,
+}
+
+impl Folder {
+    /// Watches `path`; each change rings the bell. The watching thread ends with the process or
+    /// at the first change after the case is over (the removal of the folder is one).
+    pub fn new(path: PathBuf, shared: Arc<Shared>) -> Result<Self, Failure> {
+        let watch = inotify::init(inotify::CreateFlags::CLOEXEC)
+            .map_err(|error| Failure::new(format!("inotify: {error}")))?;
+        let watch = Arc::new(watch);
+        let events = Arc::clone(&watch);
+        std::thread::spawn(move || {
+            let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
+            let mut reader = inotify::Reader::new(&*events, &mut buffer);
+            while reader.next().is_ok() {
+                shared.bell.ring();
+                if shared.over.load(std::sync::atomic::Ordering::SeqCst) {
+                    break;
+                }
+            }
+        });
+        let mut folder = Self { path, watch, watched: BTreeSet::new() };
+        folder.watch_all();
+        Ok(folder)
+    }
+
+    /// Adds watches for folders that have come since.
+    pub fn watch_all(&mut self) {
+        use inotify::WatchFlags as Flags;
+        let mut folders = vec![(self.path.clone(), 0)];
+        while let Some((path, depth)) = folders.pop() {
+            if !self.watched.contains(&path) {
+                let flags = Flags::MODIFY
+                    | Flags::CREATE
+                    | Flags::DELETE
+                    | Flags::MOVED_TO
+                    | Flags::MOVED_FROM
+                    | Flags::DELETE_SELF;
+                if inotify::add_watch(&*self.watch, &path, flags).is_ok() {
+                    self.watched.insert(path.clone());
+                }
+            }
+            let Ok(entries) = std::fs::read_dir(&path) else { continue };
+            let below = entries.flatten().filter(|entry| {
+                depth < DEPTH_MAX && entry.file_type().is_ok_and(|kind| kind.is_dir())
+            });
+            folders.extend(below.map(|entry| (entry.path(), depth + 1)));
+        }
+    }
+
+    /// Content of a file, lossy; empty when it is not there.
+    pub fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path.join(name)).unwrap_or_default()
+    }
+
+    /// Whether a file is there.
+    pub fn exists(&self, name: &str) -> bool {
+        std::fs::symlink_metadata(self.path.join(name)).is_ok()
+    }
+
+    /// Bytes of a file; 0 when it is not there.
+    pub fn size(&self, name: &str) -> u64 {
+        std::fs::metadata(self.path.join(name)).map_or(0, |metadata| metadata.len())
+    }
+
+    /// Files below a folder.
+    pub fn files(&self, name: &str) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        collect(&self.path.join(name), 0, &mut found);
+        found
+    }
+
+    /// Applies one change.
+    pub fn apply(&self, op: &FileOp) -> Result<(), Failure> {
+        self.change(op).map_err(|error| Failure::new(format!("{op:?}: {error}")))
+    }
+
+    fn change(&self, op: &FileOp) -> std::io::Result<()> {
+        use std::io::{Seek, Write};
+        let at = |name: &str| self.path.join(name);
+        match op {
+            FileOp::Write(name, content) => write_new(&at(name), content),
+            FileOp::Append(name, content) => {
+                std::fs::OpenOptions::new().append(true).open(at(name))?.write_all(content)
+            }
+            FileOp::Delete(name) if at(name).is_dir() => std::fs::remove_dir_all(at(name)),
+            FileOp::Delete(name) => std::fs::remove_file(at(name)),
+            FileOp::Folder(name) => open_folders(&at(name)),
+            FileOp::Link(name, target) => std::os::unix::fs::symlink(target, at(name)),
+            FileOp::Move(name, to) => std::fs::rename(at(name), at(to)),
+            FileOp::Time(name, seconds) => std::fs::File::open(at(name))?
+                .set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(*seconds)),
+            FileOp::Mode(name, mode) => {
+                std::fs::set_permissions(at(name), std::fs::Permissions::from_mode(*mode))
+            }
+            FileOp::Truncate(name, size) => self.files(name).iter().try_for_each(|path| {
+                std::fs::OpenOptions::new().write(true).open(path)?.set_len(*size)
+            }),
+            FileOp::Overwrite(name, offset, content) => {
+                self.files(name).iter().try_for_each(|path| {
+                    let mut file = std::fs::OpenOptions::new().write(true).open(path)?;
+                    file.seek(std::io::SeekFrom::Start(*offset))?;
+                    file.write_all(content)
+                })
+            }
+        }
+    }
+}
+
+/// Writes a file and the folders above it, writable for any user: the server's workers may run
+/// as another one.
+pub fn write_new(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    if let Some(parent) = path.parent() {
+        open_folders(parent)?;
+    }
+    std::fs::write(path, content)
+}
+
+fn open_folders(path: &Path) -> std::io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = path.parent() {
+        open_folders(parent)?;
+    }
+    std::fs::create_dir(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777))
+}
+
+fn collect(path: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+    if path.is_file() {
+        found.push(path.to_owned());
+    } else if depth < DEPTH_MAX
+        && let Ok(entries) = std::fs::read_dir(path)
+    {
+        for entry in entries.flatten() {
+            collect(&entry.path(), depth + 1, found);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Placeholders of a case and the ports they stand for.
+//!
+//! `{dir}` the case's folder, `{front}` `{front2}` … addresses for the server to listen on,
+//! `{port:front}` only the port, `{o1}` an origin's address, `{s1}` a syslog sink's, `{dead}` an
+//! address where connections are refused, `{pid}` the pid file. Anything else in braces stays.
+
+use crate::bell::{Failure, locked};
+use crate::syntax::is_sink;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::path::Path;
+use std::sync::Mutex;
+
+/// Ports are taken from below the range that systems use for outgoing connections, so that no
+/// such connection can take one between our choice and the server's bind.
+const PORTS: std::ops::Range<u16> = 10_000..32_000;
+
+/// The next port to try; begins at a place that differs between processes.
+static NEXT: Mutex<Option<u16>> = Mutex::new(None);
+
+/// What the placeholders of one run stand for.
+#[derive(Debug)]
+pub struct Places {
+    values: BTreeMap<String, String>,
+    /// Ports of the server by name.
+    pub fronts: BTreeMap<String, SocketAddr>,
+    /// Origins by name.
+    pub origins: BTreeMap<String, TcpListener>,
+    /// Syslog sinks by name.
+    pub sinks: BTreeMap<String, UdpSocket>,
+    /// Keeps the refusing address bound but not listening.
+    _dead: Option<socket2::Socket>,
+}
+
+impl Places {
+    /// Finds all placeholders in `texts` and binds what they need.
+    pub fn new(folder: &Path, texts: &[&str]) -> Result<Self, Failure> {
+        let failed = |error| Failure::new(format!("no free port: {error}"));
+        let mut places = Self {
+            values: BTreeMap::new(),
+            fronts: BTreeMap::new(),
+            origins: BTreeMap::new(),
+            sinks: BTreeMap::new(),
+            _dead: None,
+        };
+        places.set("dir", folder.display().to_string());
+        places.set("pid", folder.join("nginx.pid").display().to_string());
+        for name in texts.iter().flat_map(|text| placeholders(text)) {
+            if places.values.contains_key(name) {
+                continue;
+            }
+            let address = if numbered(name, "front") {
+                let address = free(TcpListener::bind).map_err(failed)?.0;
+                places.fronts.insert(name.to_owned(), address);
+                address
+            } else if numbered(name, "o") && name != "o" {
+                let (address, listener) = free(TcpListener::bind).map_err(failed)?;
+                places.origins.insert(name.to_owned(), listener);
+                address
+            } else if is_sink(name) {
+                let (address, socket) = free(UdpSocket::bind).map_err(failed)?;
+                places.sinks.insert(name.to_owned(), socket);
+                address
+            } else if name == "dead" {
+                let (address, socket) = free(bound_only).map_err(failed)?;
+                places._dead = Some(socket);
+                address
+            } else {
+                continue;
+            };
+            places.set(&format!("port:{name}"), address.port().to_string());
+            places.set(name, address.to_string());
+        }
+        Ok(places)
+    }
+
+    fn set(&mut self, name: &str, value: String) {
+        self.values.insert(name.to_owned(), value);
+    }
+
+    /// The text with placeholders filled.
+    pub fn fill(&self, text: &str) -> String {
+        let mut filled = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(start) = rest.find('{') {
+            filled.push_str(&rest[..start]);
+            let after = &rest[start + 1..];
+            match after.find('}').and_then(|end| Some((end, self.values.get(&after[..end])?))) {
+                Some((end, value)) => {
+                    filled.push_str(value);
+                    rest = &after[end + 1..];
+                }
+                None => {
+                    filled.push('{');
+                    rest = after;
+                }
+            }
+        }
+        filled.push_str(rest);
+        filled
+    }
+}
+
+fn placeholders(text: &str) -> impl Iterator<Item = &str> {
+    text.split('{').skip(1).filter_map(|part| {
+        let name = &part[..part.find('}')?];
+        Some(name.strip_prefix("port:").unwrap_or(name))
+    })
+}
+
+fn numbered(name: &str, base: &str) -> bool {
+    name.strip_prefix(base).is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+fn free<T>(bind: impl Fn(SocketAddr) -> std::io::Result<T>) -> std::io::Result<(SocketAddr, T)> {
+    let mut last = std::io::Error::other("none tried");
+    for _ in PORTS {
+        let port = {
+            let mut next = locked(&NEXT);
+            let count = u32::from(PORTS.end - PORTS.start);
+            let first = || PORTS.start + (std::process::id().wrapping_mul(97) % count) as u16;
+            let port = next.unwrap_or_else(first);
+            *next = Some(if port + 1 < PORTS.end { port + 1 } else { PORTS.start });
+            port
+        };
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        match bind(address) {
+            Ok(bound) => return Ok((address, bound)),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn bound_only(address: SocketAddr) -> std::io::Result<socket2::Socket> {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
+    socket.bind(&address.into())?;
+    Ok(socket)
+}

@@ -1,0 +1,103 @@
+//! Results: one per case and world, and their sum.
+
+use crate::World;
+use std::fmt;
+use std::time::Duration;
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// All lines held.
+    Passed,
+    /// With what was expected, what was found, and the logs.
+    Failed(String),
+    /// With the reason that the case gives.
+    Skipped(String),
+}
+
+/// One case in one world.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// `file:line: title`
+    pub name: String,
+    /// The world.
+    pub world: World,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Wall clock time.
+    pub took: Duration,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, world, took, .. } = self;
+        match &self.outcome {
+            Outcome::Passed => write!(f, "ok    {world} {name} ({} ms)", took.as_millis()),
+            Outcome::Skipped(reason) => write!(f, "skip  {world} {name}: {reason}"),
+            Outcome::Failed(text) => {
+                write!(f, "FAIL  {world} {name} ({} ms)", took.as_millis())?;
+                text.lines().try_for_each(|line| write!(f, "\n      {line}"))
+            }
+        }
+    }
+}
+
+/// All results.
+#[derive(Debug, Clone)]
+pub struct Summary {
+    /// Number of cases, not of runs.
+    pub cases: usize,
+    /// Where a case says that a world differs: case, world, reason.
+    pub differences: Vec<(String, World, String)>,
+    /// Sorted by name and world.
+    pub reports: Vec<Report>,
+}
+
+impl Summary {
+    fn count(&self, wanted: impl Fn(&Report) -> bool) -> usize {
+        self.reports.iter().filter(|report| wanted(report)).count()
+    }
+
+    /// Runs that passed.
+    pub fn passed(&self) -> usize {
+        self.count(|report| report.outcome == Outcome::Passed)
+    }
+
+    /// Runs that failed.
+    pub fn failed(&self) -> usize {
+        self.count(|report| matches!(report.outcome, Outcome::Failed(_)))
+    }
+
+    /// Runs that their case rules out.
+    pub fn skipped(&self) -> usize {
+        self.count(|report| matches!(report.outcome, Outcome::Skipped(_)))
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ran = |world| {
+            self.count(|report| {
+                report.world == world && !matches!(report.outcome, Outcome::Skipped(_))
+            })
+        };
+        let (ours, genuine) = (ran(World::Tidegate), ran(World::Nginx));
+        writeln!(f, "{} cases, {ours} ran on tidegate, {genuine} on genuine nginx", self.cases)?;
+        if !self.differences.is_empty() {
+            writeln!(f, "differences:")?;
+        }
+        for (case, world, reason) in &self.differences {
+            writeln!(f, "  {case}: {world}: {reason}")?;
+        }
+        let failed: Vec<_> =
+            self.reports.iter().filter(|r| matches!(r.outcome, Outcome::Failed(_))).collect();
+        if !failed.is_empty() {
+            writeln!(f, "failed:")?;
+        }
+        for report in failed {
+            writeln!(f, "  {} {}", report.world, report.name)?;
+        }
+        let (passed, failed, skipped) = (self.passed(), self.failed(), self.skipped());
+        write!(f, "{passed} passed, {failed} failed, {skipped} skipped")
+    }
+}

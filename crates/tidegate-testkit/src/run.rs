@@ -1,0 +1,426 @@
+//! Runs one case in one world: folder, ports, origins, server, then the script line by line.
+
+use crate::bell::{Bell, Deadline, Failure, locked};
+use crate::case::Case;
+use crate::client::{Client, Surroundings};
+use crate::folder::{Folder, write_new};
+use crate::frame::framed;
+use crate::ops::{ClientOp, Row};
+use crate::origin::{Origin, Shared};
+use crate::places::Places;
+use crate::server::{Program, Server};
+use crate::syntax::{self, Comparison, Condition, Quantity, Receiver, Signal, Source, Step};
+use crate::words::{Matcher, contains, shown};
+use crate::{CASE_TIME, World};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Pause between two tries of `until` when nothing rings the bell.
+const TRY_AGAIN: Duration = Duration::from_millis(20);
+
+/// Bytes of each log shown with a failure, from its end.
+const LOG_SHOWN: usize = 6000;
+
+/// What a worker writes when it has stopped to accept: nginx's old worker, then Tidegate's old
+/// generation. `reload` waits for one more of these.
+const RELOADED: &[u8] = b"gracefully shutting down";
+
+/// Runs the case; a failure carries the logs.
+pub fn run(case: &Case, program: &Program, modules: &str, keep: bool) -> Result<(), Failure> {
+    let mut outcome = once(case, program, modules, keep);
+    // Another process of this machine may have taken a port between our choice and the bind.
+    for _ in 0..2 {
+        match &outcome {
+            Err(failure) if failure.0.contains("Address already in use") => {
+                outcome = once(case, program, modules, keep);
+            }
+            _ => break,
+        }
+    }
+    outcome
+}
+
+fn once(case: &Case, program: &Program, modules: &str, keep: bool) -> Result<(), Failure> {
+    let made = tempfile::Builder::new().prefix("tidegate-case-").tempdir();
+    let mut made = made.map_err(|error| Failure::new(format!("no folder: {error}")))?;
+    made.disable_cleanup(keep);
+    let open = std::fs::Permissions::from_mode(0o777);
+    let _ = std::fs::set_permissions(made.path(), open);
+    let shared = Arc::new(Shared {
+        bell: Bell::default(),
+        gates: Mutex::new(BTreeSet::new()),
+        failures: Mutex::new(Vec::new()),
+        over: AtomicBool::new(false),
+        deadline: Deadline::after(CASE_TIME),
+    });
+    let mut runner = Runner::new(case, program, modules, made.path(), Arc::clone(&shared))?;
+    let mut failures: Vec<Failure> = runner.script().err().into_iter().collect();
+    failures.append(&mut locked(&shared.failures));
+    shared.over.store(true, Ordering::SeqCst);
+    shared.bell.ring();
+    failures.extend(runner.finish(failures.is_empty()));
+    if failures.is_empty() {
+        return Ok(());
+    }
+    let mut text: Vec<_> = failures.into_iter().map(|failure| failure.0).collect();
+    for name in ["nginx.conf", "output.log", "error.log", "access.log"] {
+        let content = std::fs::read(made.path().join(name)).unwrap_or_default();
+        let tail = &content[content.len().saturating_sub(LOG_SHOWN)..];
+        if !tail.is_empty() {
+            text.push(format!("--- {name}\n{}", String::from_utf8_lossy(tail).trim_end()));
+        }
+    }
+    if keep {
+        text.push(format!("kept: {}", made.path().display()));
+    }
+    Err(Failure::new(text.join("\n")))
+}
+
+struct Runner<'a> {
+    case: &'a Case,
+    program: &'a Program,
+    modules: &'a str,
+    shared: Arc<Shared>,
+    places: Places,
+    folder: Folder,
+    around: Surroundings,
+    origins: BTreeMap<String, Origin>,
+    sinks: BTreeMap<String, Arc<Mutex<Vec<u8>>>>,
+    clients: BTreeMap<String, Client>,
+    server: Option<Server>,
+    last_exit: i64,
+    last_output: Vec<u8>,
+}
+
+impl<'a> Runner<'a> {
+    fn new(
+        case: &'a Case,
+        program: &'a Program,
+        modules: &'a str,
+        path: &std::path::Path,
+        shared: Arc<Shared>,
+    ) -> Result<Self, Failure> {
+        let mut texts: Vec<&str> = case.configs.iter().map(|config| config.text.as_str()).collect();
+        texts.extend(case.files.iter().map(|(_, content)| content.as_str()));
+        texts.push(&case.script_text);
+        let mut places = Places::new(path, &texts)?;
+        let mut origins = BTreeMap::new();
+        for (name, listener) in std::mem::take(&mut places.origins) {
+            let origin = Origin::start(&name, listener, Arc::clone(&shared))?;
+            origins.insert(name, origin);
+        }
+        let mut sinks = BTreeMap::new();
+        for (name, socket) in std::mem::take(&mut places.sinks) {
+            sinks.insert(name, sink(socket, Arc::clone(&shared)));
+        }
+        for (name, content) in &case.files {
+            write_new(&path.join(name), places.fill(content).as_bytes())
+                .map_err(|error| Failure::new(format!("{name}: {error}")))?;
+        }
+        let folder = Folder::new(path.to_owned(), Arc::clone(&shared))?;
+        let around = Surroundings {
+            fronts: places.fronts.clone(),
+            folder: path.to_owned(),
+            deadline: shared.deadline,
+        };
+        let runner = Self {
+            case,
+            program,
+            modules,
+            shared,
+            places,
+            folder,
+            around,
+            origins,
+            sinks,
+            clients: BTreeMap::new(),
+            server: None,
+            last_exit: 0,
+            last_output: Vec::new(),
+        };
+        let first = case.configs.first().map_or("main", |config| config.label.as_str());
+        runner.configure(first)?;
+        Ok(runner)
+    }
+
+    fn script(&mut self) -> Result<(), Failure> {
+        if !self.case.script.no_start {
+            self.start()?;
+        }
+        let text = self.places.fill(&self.case.script_text);
+        let script = syntax::parse(&text, self.case.script_line).map_err(|mistakes| {
+            Failure::new(mistakes.first().map_or(String::new(), |(_, mistake)| mistake.0.clone()))
+        })?;
+        for line in script.lines {
+            if line.only.is_some_and(|world| world != self.program.world) {
+                continue;
+            }
+            self.step(&line.step, line.number).map_err(|failure| {
+                Failure::new(format!("line {}: {}\n{failure}", line.number, line.text))
+            })?;
+            if !locked(&self.shared.failures).is_empty() {
+                return Err(Failure::new(format!("stopped after line {}", line.number)));
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self, whole: bool) -> Vec<Failure> {
+        let mut failures = Vec::new();
+        if let Some(server) = self.server {
+            failures.extend(server.finish().err());
+        }
+        drop(self.clients);
+        for (_, origin) in self.origins {
+            let unused = origin.finish();
+            if whole {
+                failures.extend(unused);
+            }
+        }
+        for name in ["error.log", "output.log"] {
+            let log = self.folder.read(name);
+            let log = String::from_utf8_lossy(&log);
+            let alarm = log.lines().find(|line| {
+                ["[alert]", "[emerg]", "panicked at"].iter().any(|word| line.contains(word))
+                    && !self.case.script.allowed.iter().any(|allowed| line.contains(allowed))
+            });
+            if let Some(line) = alarm.filter(|_| whole) {
+                failures.push(Failure::new(format!("{name} has an alarm: {line}")));
+            }
+        }
+        failures
+    }
+
+    fn step(&mut self, step: &Step, number: usize) -> Result<(), Failure> {
+        match step {
+            Step::Origin(name, line) => {
+                let origin = self.origins.get_mut(name);
+                let none = || Failure::new(format!("{{{name}}} is nowhere in the configuration"));
+                origin.ok_or_else(none)?.apply(line, number)
+            }
+            Step::Client(names, ops) => self.client(names, ops),
+            Step::Row(row) => self.row(row),
+            Step::Until(row) => {
+                let mut last = Failure::new("");
+                let shared = Arc::clone(&self.shared);
+                let held = shared.bell.wait_until(shared.deadline, Some(TRY_AGAIN), || {
+                    last = match self.row(row) {
+                        Ok(()) => return Ok(true),
+                        Err(failure) => failure,
+                    };
+                    Ok(!locked(&shared.failures).is_empty())
+                });
+                held.map_err(|failure| Failure::new(format!("{failure}; at last: {last}")))
+            }
+            Step::Open(gate) => {
+                locked(&self.shared.gates).insert(gate.clone());
+                self.shared.bell.ring();
+                Ok(())
+            }
+            Step::Signal(signal, receiver) => self.server()?.signal(*signal, *receiver),
+            Step::Reload(label) => self.reload(label.as_deref()),
+            Step::Rewrite(label) => self.configure(label),
+            Step::File(op) => self.folder.apply(op),
+            Step::Check(condition) => match self.holds(condition) {
+                true => Ok(()),
+                false => Err(Failure::new(self.found(condition))),
+            },
+            Step::Wait(condition) => self.wait(condition),
+            Step::Command(arguments) => {
+                (self.last_exit, self.last_output) =
+                    self.program.run(&self.folder.path, arguments)?;
+                Ok(())
+            }
+            Step::Start => self.start(),
+            Step::Stop(signal) => {
+                let server = self.server()?;
+                server.signal(*signal, Receiver::Master)?;
+                server.wait_exit().map(drop)
+            }
+        }
+    }
+
+    fn server(&self) -> Result<&Server, Failure> {
+        self.server.as_ref().ok_or_else(|| Failure::new("the server was not started"))
+    }
+
+    fn start(&mut self) -> Result<(), Failure> {
+        let server = self.program.start(&self.folder.path, Arc::clone(&self.shared))?;
+        let server = self.server.insert(server);
+        let conf = String::from_utf8_lossy(&self.folder.read("nginx.conf")).into_owned();
+        let used = |front: &&std::net::SocketAddr| conf.contains(&front.to_string());
+        let fronts: Vec<_> = self.places.fronts.values().filter(used).copied().collect();
+        server.wait_ready(&fronts)
+    }
+
+    fn configure(&self, label: &str) -> Result<(), Failure> {
+        let config = self.case.configs.iter().find(|config| config.label == label);
+        let config = config.ok_or_else(|| Failure::new(format!("no ```nginx {label} block")))?;
+        let text = match config.raw {
+            true => config.text.clone(),
+            false => framed(&config.text, self.program.world, self.modules),
+        };
+        std::fs::write(self.folder.path.join("nginx.conf"), self.places.fill(&text))
+            .map_err(|error| Failure::new(format!("nginx.conf: {error}")))
+    }
+
+    fn reload(&mut self, label: Option<&str>) -> Result<(), Failure> {
+        if let Some(label) = label {
+            self.configure(label)?;
+        }
+        let before = count(&self.folder.read("error.log"), RELOADED);
+        self.server()?.signal(Signal::Hup, Receiver::Master)?;
+        let shared = Arc::clone(&self.shared);
+        shared.bell.wait_until(shared.deadline, None, || {
+            Ok(count(&self.folder.read("error.log"), RELOADED) > before)
+        })
+    }
+
+    /// All named clients do the same at the same time.
+    fn client(&mut self, names: &[String], ops: &[ClientOp]) -> Result<(), Failure> {
+        let mut actors: Vec<(String, Client)> = Vec::new();
+        for name in names {
+            actors.push((name.clone(), self.clients.remove(name).unwrap_or_default()));
+        }
+        let around = &self.around;
+        let outcome = std::thread::scope(|scope| {
+            let handles: Vec<_> = actors
+                .iter_mut()
+                .map(|(name, client)| {
+                    scope.spawn(move || {
+                        let done = client.run(ops, around);
+                        done.map_err(|failure| Failure::new(format!("{name}: {failure}")))
+                    })
+                })
+                .collect();
+            handles.into_iter().try_for_each(|handle| {
+                handle.join().unwrap_or_else(|_| Err(Failure::new("a client panicked")))
+            })
+        });
+        self.clients.extend(actors);
+        outcome
+    }
+
+    fn row(&self, row: &Row) -> Result<(), Failure> {
+        let mut client = Client::default();
+        client.connect(&row.place, &self.around)?;
+        client.run(&row.ops, &self.around)?;
+        client.finish()
+    }
+
+    fn wait(&mut self, condition: &Condition) -> Result<(), Failure> {
+        let shared = Arc::clone(&self.shared);
+        let waited = shared.bell.wait_until(shared.deadline, None, || {
+            self.folder.watch_all();
+            Ok(self.holds(condition) || !locked(&shared.failures).is_empty())
+        });
+        waited.map_err(|failure| Failure::new(format!("{failure}: {}", self.found(condition))))
+    }
+
+    fn holds(&self, condition: &Condition) -> bool {
+        match condition {
+            Condition::Holds(source, matcher) => matcher.matches(&self.text(source)),
+            Condition::Lacks(source, matcher) => !matcher.matches(&self.text(source)),
+            Condition::Exists(name) => self.folder.exists(name),
+            Condition::Absent(name) => !self.folder.exists(name),
+            Condition::Compare(quantity, comparison, number) => {
+                self.quantity(quantity).is_some_and(|found| match comparison {
+                    Comparison::Equal => found == *number,
+                    Comparison::Unequal => found != *number,
+                    Comparison::AtMost => found <= *number,
+                    Comparison::AtLeast => found >= *number,
+                })
+            }
+        }
+    }
+
+    fn found(&self, condition: &Condition) -> String {
+        match condition {
+            Condition::Holds(source, Matcher::Exact(text) | Matcher::Contains(text)) => {
+                format!("expected {}, found {}", shown(text), shown(&self.text(source)))
+            }
+            Condition::Holds(source, _) | Condition::Lacks(source, _) => {
+                format!("found {}", shown(&self.text(source)))
+            }
+            Condition::Exists(_) => "it is absent".to_owned(),
+            Condition::Absent(_) => "it exists".to_owned(),
+            Condition::Compare(quantity, ..) => match self.quantity(quantity) {
+                Some(found) => format!("found {found}"),
+                None => "found nothing".to_owned(),
+            },
+        }
+    }
+
+    fn text(&self, source: &Source) -> Vec<u8> {
+        match source {
+            Source::Log => self.folder.read("error.log"),
+            Source::Access => self.folder.read("access.log"),
+            Source::File(name) => self.folder.read(name),
+            Source::Output => self.last_output.clone(),
+            Source::Sink(name) => {
+                self.sinks.get(name).map(|text| locked(text).clone()).unwrap_or_default()
+            }
+        }
+    }
+
+    fn quantity(&self, quantity: &Quantity) -> Option<i64> {
+        match quantity {
+            Quantity::Requests(name) => self.origins.get(name).map(Origin::requests),
+            Quantity::Connections(name) => self.origins.get(name).map(Origin::connections),
+            Quantity::Exit => Some(self.last_exit),
+            Quantity::ServerExit => self.server.as_ref()?.exit(),
+            Quantity::Files(name) => i64::try_from(self.folder.files(name).len()).ok(),
+            Quantity::Size(name) => i64::try_from(self.folder.size(name)).ok(),
+            Quantity::Lines(name) => {
+                let content = self.folder.read(name);
+                i64::try_from(content.iter().filter(|byte| **byte == b'\n').count()).ok()
+            }
+            Quantity::LogCount(text) => {
+                i64::try_from(count(&self.folder.read("error.log"), text)).ok()
+            }
+        }
+    }
+}
+
+fn count(content: &[u8], text: &[u8]) -> usize {
+    content.split(|byte| *byte == b'\n').filter(|line| contains(line, text)).count()
+}
+
+/// Gathers the datagrams of a syslog sink, one a line.
+fn sink(socket: UdpSocket, shared: Arc<Shared>) -> Arc<Mutex<Vec<u8>>> {
+    let text = Arc::new(Mutex::new(Vec::new()));
+    let gathered = Arc::clone(&text);
+    // The timeout only ends the thread of a case that is over.
+    let _ = socket.set_read_timeout(Some(Duration::from_millis(200)));
+    std::thread::spawn(move || {
+        let mut datagram = [0; 65536];
+        while !shared.over.load(Ordering::SeqCst) {
+            if let Ok(length) = socket.recv(&mut datagram) {
+                let mut gathered = locked(&gathered);
+                gathered.extend_from_slice(&datagram[..length]);
+                gathered.push(b'\n');
+                shared.bell.ring();
+            }
+        }
+    });
+    text
+}
+
+/// Whether a world's run of the case is wanted, else the reason why not.
+pub fn applies(case: &Case, world: World) -> Result<(), String> {
+    if let Some((only, reason)) = &case.script.only
+        && *only != world
+    {
+        return Err(reason.clone());
+    }
+    let partly = case.script.lines.iter().any(|line| line.only.is_some());
+    let differs = case.script.differs.iter().find(|(other, _)| *other == world);
+    match differs {
+        Some((_, reason)) if !partly => Err(reason.clone()),
+        _ => Ok(()),
+    }
+}

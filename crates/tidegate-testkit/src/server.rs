@@ -1,0 +1,176 @@
+//! The server under test as processes: start, readiness, signals, stop.
+
+use crate::World;
+use crate::bell::{Failure, locked};
+use crate::origin::Shared;
+use crate::syntax::{Receiver, Signal};
+use rustix::process::{self, Pid};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How long one look for readiness lasts when nothing rings the bell.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// The most time a server gets to end after TERM before it is killed.
+const STOP_MAX: Duration = Duration::from_secs(10);
+
+/// A program and how it is called.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// Which of the two.
+    pub world: World,
+    /// Its binary.
+    pub binary: PathBuf,
+}
+
+/// A started server.
+#[derive(Debug)]
+pub struct Server {
+    group: Pid,
+    folder: PathBuf,
+    shared: Arc<Shared>,
+    /// Exit code, or 128 + signal, once the process that was started has ended.
+    exit: Arc<Mutex<Option<i64>>>,
+}
+
+impl Program {
+    fn command(&self, folder: &Path) -> Command {
+        let mut command = Command::new(&self.binary);
+        command
+            .arg("-p")
+            .arg(folder)
+            .arg("-c")
+            .arg(folder.join("nginx.conf"))
+            .env("LC_ALL", "C")
+            .env("TZ", "UTC")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Starts the server; its output goes to `output.log`.
+    pub fn start(&self, folder: &Path, shared: Arc<Shared>) -> Result<Server, Failure> {
+        let failed = |error: std::io::Error| {
+            Failure::new(format!("cannot start {}: {error}", self.binary.display()))
+        };
+        let output = std::fs::File::create(folder.join("output.log")).map_err(failed)?;
+        let errors = output.try_clone().map_err(failed)?;
+        let mut command = self.command(folder);
+        command.stdout(output).stderr(errors).process_group(0);
+        let mut child = command.spawn().map_err(failed)?;
+        let group = Pid::from_child(&child);
+        let exit = Arc::new(Mutex::new(None));
+        let (told, watcher) = (Arc::clone(&exit), Arc::clone(&shared));
+        std::thread::spawn(move || {
+            let status = child.wait();
+            let code = status.map_or(-1, |status| match status.code() {
+                Some(code) => i64::from(code),
+                None => 128 + i64::from(status.signal().unwrap_or_default()),
+            });
+            *locked(&told) = Some(code);
+            watcher.bell.ring();
+        });
+        Ok(Server { group, folder: folder.to_owned(), shared, exit })
+    }
+
+    /// Runs the binary with further arguments to its end: exit code and both outputs.
+    pub fn run(&self, folder: &Path, arguments: &[String]) -> Result<(i64, Vec<u8>), Failure> {
+        let output = self.command(folder).args(arguments).output().map_err(|error| {
+            Failure::new(format!("cannot run {}: {error}", self.binary.display()))
+        })?;
+        let code = i64::from(output.status.code().unwrap_or(-1));
+        Ok((code, [output.stdout, output.stderr].concat()))
+    }
+}
+
+impl Server {
+    /// Exit code of the process that was started, if it has ended.
+    pub fn exit(&self) -> Option<i64> {
+        *locked(&self.exit)
+    }
+
+    /// Waits until the pid file names a process and all `fronts` accept connections.
+    pub fn wait_ready(&self, fronts: &[SocketAddr]) -> Result<(), Failure> {
+        self.shared.bell.wait_until(self.shared.deadline, Some(LOOK_AGAIN), || {
+            if let Some(code) = self.exit() {
+                return Err(Failure::new(format!("the server ended at its start with {code}")));
+            }
+            Ok(self.pid("nginx.pid").is_some() && fronts.iter().all(|front| accepts(*front)))
+        })
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal, receiver: Receiver) -> Result<(), Failure> {
+        let master = self.pid("nginx.pid").ok_or_else(|| Failure::new("no pid file"));
+        let pid = match receiver {
+            Receiver::Master => master?,
+            Receiver::Old => {
+                self.pid("nginx.pid.oldbin").ok_or_else(|| Failure::new("no old pid file"))?
+            }
+            Receiver::Worker => {
+                let children = children(master?);
+                *children.first().ok_or_else(|| Failure::new("no worker"))?
+            }
+        };
+        process::kill_process(pid, number(signal))
+            .map_err(|error| Failure::new(format!("cannot signal: {error}")))
+    }
+
+    /// Waits for the exit of the process that was started.
+    pub fn wait_exit(&self) -> Result<i64, Failure> {
+        let exit = || Ok(self.exit().is_some());
+        self.shared.bell.wait_until(self.shared.deadline, None, exit)?;
+        Ok(self.exit().unwrap_or_default())
+    }
+
+    /// Ends everything that was started, whatever state it is in.
+    pub fn finish(self) -> Result<(), Failure> {
+        let mut stopped = Ok(());
+        if self.exit().is_none() {
+            let _ = process::kill_process(self.group, process::Signal::TERM);
+            let deadline = crate::bell::Deadline::after(STOP_MAX);
+            let gone = self.shared.bell.wait_until(deadline, None, || Ok(self.exit().is_some()));
+            stopped = gone.map_err(|_| Failure::new("the server did not end after TERM"));
+        }
+        if let Some(upgraded) = self.pid("nginx.pid") {
+            let _ = process::getpgid(Some(upgraded))
+                .ok()
+                .filter(|group| *group == self.group)
+                .map(|_| process::kill_process(upgraded, process::Signal::TERM));
+        }
+        // Workers of a master that died, and all else that is left of the group.
+        let _ = process::kill_process_group(self.group, process::Signal::KILL);
+        stopped
+    }
+
+    fn pid(&self, file: &str) -> Option<Pid> {
+        let text = std::fs::read_to_string(self.folder.join(file)).ok()?;
+        Pid::from_raw(text.trim().parse().ok()?)
+    }
+}
+
+fn accepts(address: SocketAddr) -> bool {
+    TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok()
+}
+
+fn children(master: Pid) -> Vec<Pid> {
+    let raw = master.as_raw_nonzero();
+    let list = std::fs::read_to_string(format!("/proc/{raw}/task/{raw}/children"));
+    let list = list.unwrap_or_default();
+    list.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
+}
+
+fn number(signal: Signal) -> process::Signal {
+    match signal {
+        Signal::Hup => process::Signal::HUP,
+        Signal::Quit => process::Signal::QUIT,
+        Signal::Term => process::Signal::TERM,
+        Signal::Int => process::Signal::INT,
+        Signal::Usr1 => process::Signal::USR1,
+        Signal::Usr2 => process::Signal::USR2,
+        Signal::Winch => process::Signal::WINCH,
+    }
+}

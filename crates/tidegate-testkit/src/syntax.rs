@@ -1,0 +1,454 @@
+//! The script of a case: statements, one a line; a line that begins with `|` continues the one
+//! above.
+
+use crate::World;
+use crate::bell::Failure;
+use crate::ops::{self, ClientOp, OriginLine, Row};
+use crate::words::{Cursor, Matcher, Word, split};
+
+/// Signals that a case may send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// Reload.
+    Hup,
+    /// Graceful stop.
+    Quit,
+    /// Fast stop.
+    Term,
+    /// As TERM.
+    Int,
+    /// Reopen logs.
+    Usr1,
+    /// Start a new binary.
+    Usr2,
+    /// Stop workers gracefully.
+    Winch,
+}
+
+/// Who gets a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Receiver {
+    /// The process named by the pid file.
+    Master,
+    /// Its first child.
+    Worker,
+    /// The process named by the pid file with `.oldbin`.
+    Old,
+}
+
+/// A change of the case's directory. Names are relative to it.
+#[derive(Debug, Clone)]
+pub enum FileOp {
+    /// `file write NAME "…"`
+    Write(String, Vec<u8>),
+    /// `file append NAME "…"`
+    Append(String, Vec<u8>),
+    /// `file delete NAME`: a file, or a folder with what is in it
+    Delete(String),
+    /// `file folder NAME`
+    Folder(String),
+    /// `file link NAME TARGET`
+    Link(String, String),
+    /// `file move NAME TO`
+    Move(String, String),
+    /// `file time NAME SECONDS`: modification time since 1970
+    Time(String, u64),
+    /// `file mode NAME OCTAL`
+    Mode(String, u32),
+    /// `file truncate NAME BYTES`: a file, or every file below a folder
+    Truncate(String, u64),
+    /// `file overwrite NAME OFFSET "…"`: a file, or every file below a folder
+    Overwrite(String, u64, Vec<u8>),
+}
+
+/// Where a condition looks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// error.log
+    Log,
+    /// access.log
+    Access,
+    /// `file NAME`
+    File(String),
+    /// `output` of the last command
+    Output,
+    /// what syslog sink `s1` received
+    Sink(String),
+}
+
+/// A number that a condition compares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Quantity {
+    /// `o1.requests`
+    Requests(String),
+    /// `o1.connections`
+    Connections(String),
+    /// `exit` of the last command
+    Exit,
+    /// `server.exit`
+    ServerExit,
+    /// `files NAME`: files below a folder
+    Files(String),
+    /// `lines NAME`
+    Lines(String),
+    /// `size NAME`
+    Size(String),
+    /// `log.count "text"`
+    LogCount(Vec<u8>),
+}
+
+/// What `check` asks once and `wait` waits for.
+#[derive(Debug, Clone)]
+pub enum Condition {
+    /// `SOURCE contains "…"`, `SOURCE matches ~"…"`, `SOURCE is "…"`
+    Holds(Source, Matcher),
+    /// `SOURCE lacks "…"`
+    Lacks(Source, Matcher),
+    /// `file NAME exists`
+    Exists(String),
+    /// `file NAME absent`
+    Absent(String),
+    /// `QUANTITY == N`
+    Compare(Quantity, Comparison, i64),
+}
+
+/// Between two numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Comparison {
+    /// `==`
+    Equal,
+    /// `!=`
+    Unequal,
+    /// `<=`
+    AtMost,
+    /// `>=`
+    AtLeast,
+}
+
+/// One statement.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// `origin NAME …`
+    Origin(String, OriginLine),
+    /// `client NAME… op | op`
+    Client(Vec<String>, Vec<ClientOp>),
+    /// a row
+    Row(Row),
+    /// `until ROW`: the row again and again until it holds
+    Until(Row),
+    /// `open GATE`
+    Open(String),
+    /// `signal NAME [worker|old]`
+    Signal(Signal, Receiver),
+    /// `reload [LABEL]`: writes that configuration, HUP, waits until it serves
+    Reload(Option<String>),
+    /// `rewrite config LABEL`
+    Rewrite(String),
+    /// `file …`
+    File(FileOp),
+    /// `check …`
+    Check(Condition),
+    /// `wait …`
+    Wait(Condition),
+    /// `command ARGUMENT…`: runs the binary on the case's configuration
+    Command(Vec<String>),
+    /// `start`
+    Start,
+    /// `stop [quit|term]`: signal and wait for the exit
+    Stop(Signal),
+}
+
+/// A statement with its place.
+#[derive(Debug, Clone)]
+pub struct Line {
+    /// Line of the Markdown file.
+    pub number: usize,
+    /// As written.
+    pub text: String,
+    /// `on WORLD:` in front of it.
+    pub only: Option<World>,
+    /// What to do.
+    pub step: Step,
+}
+
+/// A parsed script.
+#[derive(Debug, Clone, Default)]
+pub struct Script {
+    /// Statements in order.
+    pub lines: Vec<Line>,
+    /// `differs WORLD: reason`
+    pub differs: Vec<(World, String)>,
+    /// `worlds WORLD: reason`: runs only there
+    pub only: Option<(World, String)>,
+    /// `allow log "text"`: alerts that are expected
+    pub allowed: Vec<String>,
+    /// `no start`: the script starts the server itself, or never
+    pub no_start: bool,
+}
+
+/// Parses a script block whose first line is `first` in its file. Mistakes name their line.
+pub fn parse(source: &str, first: usize) -> Result<Script, Vec<(usize, Failure)>> {
+    let mut script = Script::default();
+    let mut mistakes = Vec::new();
+    for (number, text) in joined(source, first) {
+        if let Err(mistake) = statement(&text, number, None, &mut script) {
+            mistakes.push((number, mistake));
+        }
+    }
+    let partly = script.lines.iter().any(|line| line.only.is_some());
+    if partly && script.differs.is_empty() {
+        mistakes.push((first, Failure::new("`on WORLD:` needs a `differs WORLD: reason`")));
+    }
+    if mistakes.is_empty() { Ok(script) } else { Err(mistakes) }
+}
+
+fn joined(source: &str, first: usize) -> Vec<(usize, String)> {
+    let mut lines: Vec<(usize, String)> = Vec::new();
+    for (offset, line) in source.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        match lines.last_mut() {
+            Some((_, above)) if line.starts_with("| ") => {
+                // The operations of an actor are divided by bars, the parts of a row are not.
+                let verb = above.split(' ').next().unwrap_or_default();
+                let skip = if begins_row(verb) || verb == "until" { 1 } else { 0 };
+                above.push(' ');
+                above.push_str(&line[skip..]);
+            }
+            _ => lines.push((first + offset, line.to_owned())),
+        }
+    }
+    lines
+}
+
+fn statement(
+    text: &str,
+    number: usize,
+    only: Option<World>,
+    script: &mut Script,
+) -> Result<(), Failure> {
+    let (verb, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    match verb {
+        "differs" | "worlds" | "on" => {
+            let (world, rest) = rest
+                .split_once(':')
+                .ok_or_else(|| Failure::new(format!("`{verb} WORLD: …` needs a colon")))?;
+            let world = world.trim().parse::<World>()?;
+            let rest = rest.trim();
+            if rest.is_empty() {
+                return Err(Failure::new("a reason or statement is missing"));
+            }
+            match verb {
+                "differs" => script.differs.push((world, rest.to_owned())),
+                "worlds" => script.only = Some((world, rest.to_owned())),
+                _ => return statement(rest, number, Some(world), script),
+            }
+        }
+        "no" if rest.trim() == "start" => script.no_start = true,
+        "allow" => {
+            let words = split(rest)?;
+            let mut cursor = Cursor::new(&words);
+            if !cursor.accept("log") {
+                return Err(Failure::new("`allow` is followed by `log \"text\"`"));
+            }
+            script.allowed.push(cursor.string("a text")?);
+            cursor.finish()?;
+        }
+        _ => {
+            let step = step(verb, &split(text)?)?;
+            script.lines.push(Line { number, text: text.to_owned(), only, step });
+        }
+    }
+    Ok(())
+}
+
+fn step(verb: &str, words: &[Word]) -> Result<Step, Failure> {
+    if begins_row(verb) {
+        return Ok(Step::Row(ops::row(words)?));
+    }
+    let mut cursor = Cursor::new(&words[1..]);
+    let step = match verb {
+        "until" => return Ok(Step::Until(ops::row(&words[1..])?)),
+        "origin" => {
+            let name = cursor.bare("an origin's name")?.to_owned();
+            return Ok(Step::Origin(name, ops::origin_line(&words[2..])?));
+        }
+        "client" => return client(&words[1..]),
+        "open" => Step::Open(cursor.bare("a gate's name")?.to_owned()),
+        "signal" => Step::Signal(signal(cursor.bare("a signal")?)?, receiver(&mut cursor)?),
+        "reload" => {
+            let label = cursor.peek().map(str::to_owned);
+            cursor.word();
+            Step::Reload(label)
+        }
+        "rewrite" if cursor.accept("config") => {
+            Step::Rewrite(cursor.bare("a block's label")?.to_owned())
+        }
+        "file" => Step::File(file(&mut cursor)?),
+        "check" => Step::Check(condition(&mut cursor)?),
+        "wait" => Step::Wait(condition(&mut cursor)?),
+        "command" => {
+            let mut arguments = Vec::new();
+            while cursor.peek_word().is_some() {
+                arguments.push(cursor.string("an argument")?);
+            }
+            Step::Command(arguments)
+        }
+        "start" => Step::Start,
+        "stop" => Step::Stop(match cursor.peek() {
+            Some(name) => {
+                cursor.word();
+                signal(name)?
+            }
+            None => Signal::Quit,
+        }),
+        other => return Err(Failure::new(format!("unknown statement `{other}`"))),
+    };
+    cursor.finish()?;
+    Ok(step)
+}
+
+fn begins_row(verb: &str) -> bool {
+    verb.starts_with('@') || verb == "raw" || ops::is_method(verb)
+}
+
+fn client(words: &[Word]) -> Result<Step, Failure> {
+    let is_name = |word: &&Word| {
+        matches!(word, Word::Bare(name) if name.len() >= 2 && name.starts_with('c')
+            && name[1..].bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let count = words.iter().take_while(is_name).count();
+    if count == 0 {
+        return Err(Failure::new("a client's name is missing: c1, c2, …"));
+    }
+    let names = words[..count].iter().filter_map(|word| match word {
+        Word::Bare(name) => Some(name.clone()),
+        _ => None,
+    });
+    Ok(Step::Client(names.collect(), ops::piped(&words[count..], ops::client_op)?))
+}
+
+fn signal(name: &str) -> Result<Signal, Failure> {
+    Ok(match name.to_ascii_lowercase().as_str() {
+        "hup" => Signal::Hup,
+        "quit" => Signal::Quit,
+        "term" => Signal::Term,
+        "int" => Signal::Int,
+        "usr1" => Signal::Usr1,
+        "usr2" => Signal::Usr2,
+        "winch" => Signal::Winch,
+        _ => return Err(Failure::new(format!("unknown signal `{name}`"))),
+    })
+}
+
+fn receiver(cursor: &mut Cursor<'_>) -> Result<Receiver, Failure> {
+    Ok(match cursor.word() {
+        None => Receiver::Master,
+        Some(Word::Bare(word)) if word == "master" => Receiver::Master,
+        Some(Word::Bare(word)) if word == "worker" => Receiver::Worker,
+        Some(Word::Bare(word)) if word == "old" => Receiver::Old,
+        Some(_) => return Err(Failure::new("a signal goes to master, worker or old")),
+    })
+}
+
+fn file(cursor: &mut Cursor<'_>) -> Result<FileOp, Failure> {
+    let verb = cursor.bare("what to do with the file")?;
+    let name = cursor.string("a file's name")?;
+    Ok(match verb {
+        "write" => FileOp::Write(name, cursor.text("content")?),
+        "append" => FileOp::Append(name, cursor.text("content")?),
+        "delete" => FileOp::Delete(name),
+        "folder" => FileOp::Folder(name),
+        "link" => FileOp::Link(name, cursor.string("a target")?),
+        "move" => FileOp::Move(name, cursor.string("a new name")?),
+        "time" => FileOp::Time(name, cursor.number("seconds since 1970")?),
+        "mode" => {
+            let mode = cursor.bare("an octal mode")?;
+            let mode = u32::from_str_radix(mode, 8);
+            FileOp::Mode(name, mode.map_err(|_| Failure::new("an octal mode is missing"))?)
+        }
+        "truncate" => FileOp::Truncate(name, cursor.number("a size")?),
+        "overwrite" => {
+            FileOp::Overwrite(name, cursor.number("an offset")?, cursor.text("content")?)
+        }
+        other => return Err(Failure::new(format!("a file cannot be `{other}`"))),
+    })
+}
+
+fn condition(cursor: &mut Cursor<'_>) -> Result<Condition, Failure> {
+    let subject = cursor.bare("a condition")?;
+    let source = match subject {
+        "log" => Source::Log,
+        "access" => Source::Access,
+        "output" => Source::Output,
+        "file" => {
+            let name = cursor.string("a file's name")?;
+            if cursor.accept("exists") {
+                return Ok(Condition::Exists(name));
+            }
+            if cursor.accept("absent") {
+                return Ok(Condition::Absent(name));
+            }
+            Source::File(name)
+        }
+        "log.count" => {
+            let text = cursor.text("a text")?;
+            return compare(cursor, Quantity::LogCount(text));
+        }
+        "exit" => return compare(cursor, Quantity::Exit),
+        "server.exit" => return compare(cursor, Quantity::ServerExit),
+        "files" | "lines" | "size" => {
+            let name = cursor.string("a name")?;
+            let quantity = match subject {
+                "files" => Quantity::Files(name),
+                "lines" => Quantity::Lines(name),
+                _ => Quantity::Size(name),
+            };
+            return compare(cursor, quantity);
+        }
+        other => match other.split_once('.') {
+            Some((origin, "requests")) => {
+                return compare(cursor, Quantity::Requests(origin.to_owned()));
+            }
+            Some((origin, "connections")) => {
+                return compare(cursor, Quantity::Connections(origin.to_owned()));
+            }
+            _ if is_sink(other) => Source::Sink(other.to_owned()),
+            _ => return Err(Failure::new(format!("unknown condition `{other}`"))),
+        },
+    };
+    let relation = match cursor.peek() {
+        Some(word @ ("contains" | "lacks" | "is" | "matches")) => {
+            cursor.word();
+            word
+        }
+        _ => "contains",
+    };
+    let matcher = match (cursor.matcher("a text")?, relation) {
+        (Matcher::Exact(text), "contains" | "lacks") => Matcher::Contains(text),
+        (matcher, _) => matcher,
+    };
+    Ok(if relation == "lacks" {
+        Condition::Lacks(source, matcher)
+    } else {
+        Condition::Holds(source, matcher)
+    })
+}
+
+/// Syslog sinks are named s1, s2, …
+pub fn is_sink(name: &str) -> bool {
+    name.strip_prefix('s').is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+}
+
+fn compare(cursor: &mut Cursor<'_>, quantity: Quantity) -> Result<Condition, Failure> {
+    let comparison = match cursor.bare("a comparison")? {
+        "==" => Comparison::Equal,
+        "!=" => Comparison::Unequal,
+        "<=" => Comparison::AtMost,
+        ">=" => Comparison::AtLeast,
+        other => return Err(Failure::new(format!("`{other}` is no comparison"))),
+    };
+    Ok(Condition::Compare(quantity, comparison, cursor.number("a number")?))
+}

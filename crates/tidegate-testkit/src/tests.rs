@@ -1,0 +1,113 @@
+//! Tests of the language and of the frame; the actors are tested by the cases themselves.
+
+use crate::World;
+use crate::case;
+use crate::frame::framed;
+use crate::words::{Matcher, Word, split};
+
+#[test]
+fn words_are_split() {
+    let check = |line: &str, expected: &str| {
+        let shown: Vec<String> = match split(line) {
+            Ok(words) => words.iter().map(one).collect(),
+            Err(failure) => vec![format!("error: {failure}")],
+        };
+        assert_eq!(shown.join(","), expected, "{line}");
+    };
+    check("GET /a Host: x", "GET,/a,Host:,x");
+    check(r#"send "a\r\n\x41""#, "send,\"a\\r\\nA\"");
+    check(r#""ab"*3 + "c""#, "\"abababc\"");
+    check(r#"a | b -> 200"#, "a,|,b,->,200");
+    check(r#"*"x" ~"^\d+\"$""#, "*x,~^\\d+\"$");
+    check(r#"/a*b"#, "/a*b");
+    check(r#""open"#, "error: a closing quote is missing");
+    check(r#""a"b"#, "error: a space is missing before `b`");
+    check(r#""\q""#, r#"error: unknown escape; known are \r \n \t \0 \\ \" \xHH"#);
+    check(r#""xxxx"*99999999"#, "error: the repeated text is too long");
+    check(
+        r#"~"(""#,
+        "error: bad pattern \"(\": PCRE2: error compiling pattern at offset 1: missing closing parenthesis",
+    );
+}
+
+fn one(word: &Word) -> String {
+    match word {
+        Word::Bare(text) => text.clone(),
+        Word::Text(text) => format!("\"{}\"", text.escape_ascii()),
+        Word::Match(Matcher::Contains(text)) => format!("*{}", text.escape_ascii()),
+        Word::Match(Matcher::Pattern(pattern)) => format!("~{}", pattern.as_str()),
+        Word::Match(Matcher::Exact(_)) => "exact".to_owned(),
+        Word::Bar => "|".to_owned(),
+        Word::Arrow => "->".to_owned(),
+    }
+}
+
+const BLOCK: &str = "```nginx\nserver { }\n```\n";
+
+#[test]
+fn mistakes_have_lines() {
+    let check = |script: &str, expected: &str| {
+        let text = format!("# A\n{BLOCK}```script\n{script}\n```\n");
+        let mistakes = case::parse("a.md", &text).err().unwrap_or_default();
+        let shown: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
+        assert_eq!(shown.join("; "), expected, "{script}");
+    };
+    check("GET / -> 200", "");
+    check("GET / 200", "a.md:6: `->` is missing");
+    check("GET / -> x", "a.md:6: a status is missing, found `x`");
+    check("\nfly", "a.md:7: unknown statement `fly`");
+    check("client x GET /", "a.md:6: a client's name is missing: c1, c2, …");
+    check("client c1 jump", "a.md:6: a client cannot `jump`");
+    check("origin o1 send \"x\"", "a.md:6: an origin's line begins with `expect`");
+    check("origin o1 expect GET / | sing", "a.md:6: an origin cannot `sing`");
+    check("check o1.requests = 1", "a.md:6: `=` is no comparison");
+    check("check weather", "a.md:6: unknown condition `weather`");
+    check("on nginx: start", "a.md:6: `on WORLD:` needs a `differs WORLD: reason`");
+    check("differs mars: x", "a.md:6: unknown world `mars`: tidegate or nginx");
+    check("differs nginx:", "a.md:6: a reason or statement is missing");
+    check("signal kill", "a.md:6: unknown signal `kill`");
+    check("fly\nrun", "a.md:6: unknown statement `fly`; a.md:7: unknown statement `run`");
+    check("# nothing", "a.md:1: the case has no script");
+}
+
+#[test]
+fn blocks_are_checked() {
+    let check = |text: &str, expected: &str| {
+        let mistakes = case::parse("a.md", text).err().unwrap_or_default();
+        assert_eq!(mistakes.first().map(ToString::to_string).unwrap_or_default(), expected);
+    };
+    check("prose", "a.md:1: no case: `# Title` begins one");
+    check("```nginx\n```\n# A\n", "a.md:1: a block before the first `# Title`");
+    check("# A\n```nginx\n", "a.md:2: this block is not closed");
+    check("# A\n```perl\n```\n", "a.md:2: unknown block `perl`");
+    check("# A\n```file\n```\n", "a.md:2: the file's name is missing");
+    check("# A\n```script\nstart\n```\n", "a.md:1: the case has no ```nginx block");
+}
+
+#[test]
+fn two_cases_in_a_file() {
+    let one = "```file x\na\nb\n```\n```script\nGET /\n | -> 200\n```\n";
+    let text = format!("# A\n{BLOCK}{one}\n# B\n{BLOCK}{one}");
+    let cases = case::parse("a.md", &text).unwrap_or_default();
+    let names: Vec<_> = cases.iter().map(case::Case::name).collect();
+    assert_eq!(names, ["a.md:1: A", "a.md:13: B"]);
+    assert_eq!(cases[0].files, [("x".to_owned(), "a\nb".to_owned())]);
+}
+
+#[test]
+fn the_frame_sorts_statements() {
+    let config = "worker_processes 2; # two\nserver { listen {front}; location ~ \"^/a{2}$\" { return 200 '}'; } }\n\
+                  map $a $b { default \"{\"; }\nstream { server { listen 1; } }\naccess_log {dir}/${a}.log;\n";
+    let text = framed(config, World::Nginx, "/m");
+    let (main, http) = text.split_once("\nhttp {\n").unwrap_or_default();
+    for line in
+        ["load_module /m/ngx_stream_module.so;", "worker_processes 2;", "daemon off;", "stream {"]
+    {
+        assert!(main.contains(line), "{line} in {main}");
+    }
+    for line in ["server { listen {front};", "map $a", "access_log {dir}/${a}.log;", "root "] {
+        assert!(http.contains(line), "{line} in {http}");
+    }
+    assert!(!http.contains("access.log;"));
+    assert!(!main.contains("worker_processes 1;"));
+}
