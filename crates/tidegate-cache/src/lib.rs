@@ -1,2 +1,31 @@
-//! The cache store: index, files, live fills, eviction; knows bytes and keys, no HTTP
+//! The cache store: index, files, live fills, eviction; knows bytes and keys, no HTTP.
+//!
+//! - [`Store`]: one `proxy_cache_path`. [`Store::lookup`] tells what memory knows of a key,
+//!   [`Store::open_entry`] opens its file, [`Store::begin_fill`] starts to fill it.
+//! - [`FillWriter`] publishes a head, appends bytes, commits or aborts; any number of
+//!   [`FillReader`]s follow it while it goes.
+//! - [`Disk`]: the only door to the file system; each function says whether it may block.
+//!
+//! Metadata are opaque bytes; `now` is always an argument, in unix milliseconds.
 #![forbid(unsafe_code)]
+
+mod disk;
+mod fill;
+mod format;
+mod hot;
+mod index;
+mod key;
+mod lru;
+mod store;
+
+pub use disk::{Disk, DiskFile, FileHandle, FolderItem, RealDisk, read_full_at};
+pub use fill::{
+    Appended, BreakReason, Committed, Fill, FillFlusher, FillHead, FillReader, FillWriter,
+    FlushReport, Head, Piece, TAIL_BYTES_MAX_DEFAULT,
+};
+pub use format::{FormatError, Header, METADATA_BYTES_MAX, Times, fuzz_header};
+pub use hot::{BodySource, OpenEntry};
+pub use key::{KEY_BYTES_MAX, Key, KeyHash, Levels};
+pub use store::{
+    EntryInfo, LoadReport, Lookup, ManageReport, Options, ReconfigureError, Stats, Store,
+};

@@ -1,0 +1,200 @@
+//! The door to the disk. Every blocking call of this crate goes through [`Disk`], so that tests
+//! can make any of them fail, and the caller decides on which thread they are made.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+/// An open file, shared by all that read it. It stays readable when its name changes or goes.
+pub type FileHandle = Arc<dyn DiskFile>;
+
+/// The file system as the store needs it. Every call may block.
+pub trait Disk: Send + Sync + 'static {
+    /// Creates a folder and those above it; no error when it exists.
+    fn create_folder(&self, path: &Path) -> io::Result<()>;
+    /// Creates a file for reading and writing; an error when the name is taken.
+    fn create(&self, path: &Path) -> io::Result<FileHandle>;
+    /// Opens a file for reading.
+    fn open(&self, path: &Path) -> io::Result<FileHandle>;
+    /// Opens a file for reading and writing.
+    fn open_for_update(&self, path: &Path) -> io::Result<FileHandle>;
+    /// Renames a file, replacing the file that had the new name.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Lists a folder: names that are not UTF-8 are left out, since none of ours are such.
+    fn list(&self, path: &Path) -> io::Result<Vec<FolderItem>>;
+    /// When the file was last written, in unix milliseconds.
+    fn modified_at(&self, path: &Path) -> io::Result<u64>;
+    /// Bytes free for us in the file system of this path.
+    fn free_bytes(&self, path: &Path) -> io::Result<u64>;
+}
+
+/// An open file. Every call may block.
+pub trait DiskFile: Send + Sync {
+    /// Reads at an offset; fewer bytes than asked for are no error, 0 is the end of the file.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Writes at an offset; fewer bytes than given are no error.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
+    fn length(&self) -> io::Result<u64>;
+    /// The operating system's file, for `sendfile`; `None` when there is none behind this one.
+    fn system_file(&self) -> Option<&Arc<fs::File>>;
+}
+
+/// One item of a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FolderItem {
+    pub name: String,
+    pub path: PathBuf,
+    pub is_folder: bool,
+}
+
+/// The file system of this machine.
+///
+/// `std` cannot tell how much space is free, so the function that can is handed in.
+pub struct RealDisk {
+    free_bytes: fn(&Path) -> io::Result<u64>,
+}
+
+impl RealDisk {
+    pub fn new(free_bytes: fn(&Path) -> io::Result<u64>) -> RealDisk {
+        RealDisk { free_bytes }
+    }
+}
+
+impl Default for RealDisk {
+    /// A disk whose free space is unknown and taken to be without end: `min_free` has no effect.
+    fn default() -> RealDisk {
+        RealDisk::new(|_| Ok(u64::MAX))
+    }
+}
+
+impl Disk for RealDisk {
+    fn create_folder(&self, path: &Path) -> io::Result<()> {
+        folder_builder().create(path)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<FileHandle> {
+        let mut options = fs::OpenOptions::new();
+        options.read(true).write(true).create_new(true);
+        // As nginx: what is cached for one user is no other user's business.
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        Ok(RealFile::shared(options.open(path)?))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<FileHandle> {
+        Ok(RealFile::shared(fs::File::open(path)?))
+    }
+
+    fn open_for_update(&self, path: &Path) -> io::Result<FileHandle> {
+        Ok(RealFile::shared(fs::OpenOptions::new().read(true).write(true).open(path)?))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<FolderItem>> {
+        let mut items = Vec::new();
+        for entry in fs::read_dir(path)? {
+            let entry = entry?;
+            if let Ok(name) = entry.file_name().into_string() {
+                let is_folder = entry.file_type()?.is_dir();
+                items.push(FolderItem { name, path: entry.path(), is_folder });
+            }
+        }
+        Ok(items)
+    }
+
+    fn modified_at(&self, path: &Path) -> io::Result<u64> {
+        let modified = fs::symlink_metadata(path)?.modified()?;
+        let since = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Ok(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        (self.free_bytes)(path)
+    }
+}
+
+struct RealFile {
+    file: Arc<fs::File>,
+}
+
+impl RealFile {
+    fn shared(file: fs::File) -> FileHandle {
+        Arc::new(RealFile { file: Arc::new(file) })
+    }
+}
+
+impl DiskFile for RealFile {
+    #[cfg(unix)]
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        std::os::unix::fs::FileExt::read_at(&*self.file, buffer, offset)
+    }
+
+    #[cfg(windows)]
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        std::os::windows::fs::FileExt::seek_read(&*self.file, buffer, offset)
+    }
+
+    #[cfg(unix)]
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        std::os::unix::fs::FileExt::write_at(&*self.file, bytes, offset)
+    }
+
+    #[cfg(windows)]
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        std::os::windows::fs::FileExt::seek_write(&*self.file, bytes, offset)
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn system_file(&self) -> Option<&Arc<fs::File>> {
+        Some(&self.file)
+    }
+}
+
+/// Reads until the buffer is full or the file ends; returns how much was read. Blocks.
+pub fn read_full_at(file: &dyn DiskFile, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match file.read_at(&mut buffer[done..], offset.saturating_add(done as u64)) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+/// Writes all bytes. Blocks.
+pub(crate) fn write_full_at(file: &dyn DiskFile, bytes: &[u8], offset: u64) -> io::Result<()> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match file.write_at(&bytes[done..], offset.saturating_add(done as u64)) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => done += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn folder_builder() -> fs::DirBuilder {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
+}

@@ -1,0 +1,154 @@
+//! A live fill: one response on its way from the origin into the cache, read by any number of
+//! readers on any thread while it is written.
+//!
+//! The writer appends to a tail in memory and raises the watermark; whoever waits for those bytes
+//! is woken. The tail is written to a temporary file by `flush_step`, which is the only part that
+//! blocks. Bytes leave the memory when they are in the file and the readers near them have them;
+//! readers further behind get ranges of the file. If the disk fails, the fill goes on in memory
+//! at the pace of its foremost reader, and readers that fall too far behind end broken.
+//!
+//! Locks: the state's lock is never held across a disk call, a wake-up or a call of the index.
+
+mod reader;
+pub(crate) mod state;
+mod writer;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use crate::format::Times;
+use crate::key::Key;
+pub use reader::{FillReader, Head, Piece};
+use state::State;
+pub use writer::{Appended, Committed, FillFlusher, FillWriter, FlushReport};
+
+/// Default limit of a fill's memory: unflushed bytes while it is stored, unread bytes otherwise.
+/// A megabyte is some milliseconds of a fast origin, which a flush on a pool thread needs.
+pub const TAIL_BYTES_MAX_DEFAULT: usize = 1 << 20;
+
+/// One response being fetched. Shared by its readers, the writer and the index.
+pub struct Fill {
+    key: Key,
+    started_at: u64,
+    last_progress_at: AtomicU64,
+    pub(crate) limits: FillLimits,
+    pub(crate) state: Mutex<State>,
+    /// Held by whoever works on the temporary file; only taken by calls that may block.
+    pub(crate) disk_turn: Mutex<()>,
+}
+
+/// Limits of a fill's memory, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FillLimits {
+    pub tail_bytes_max: u64,
+    /// Bodies up to this size stay in memory to the end, for the memory tier.
+    pub kept_bytes_max: u64,
+}
+
+/// What the writer published before the body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FillHead {
+    pub metadata: Bytes,
+    pub times: Times,
+    /// The promised length of the body, where the origin gave one.
+    pub body_bytes: Option<u64>,
+}
+
+/// Why a fill ended before its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BreakReason {
+    /// The writer gave up, with its own words.
+    Aborted(Arc<str>),
+    /// The writer was dropped.
+    WriterGone,
+    /// The body is not as long as was promised.
+    LengthMismatch { promised: u64, received: u64 },
+    /// The response may not be cached: readers must go their own way.
+    Uncacheable,
+    /// This reader fell behind a fill that could not be written to disk.
+    ReaderTooSlow,
+}
+
+impl fmt::Display for BreakReason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BreakReason::Aborted(words) => formatter.write_str(words),
+            BreakReason::WriterGone => formatter.write_str("cache fill was dropped"),
+            BreakReason::LengthMismatch { promised, received } => {
+                write!(formatter, "response has {received} bytes of promised {promised}")
+            }
+            BreakReason::Uncacheable => formatter.write_str("response is not cacheable"),
+            BreakReason::ReaderTooSlow => {
+                formatter.write_str("reader is too slow for a cache fill without a file")
+            }
+        }
+    }
+}
+
+impl std::error::Error for BreakReason {}
+
+impl Fill {
+    pub(crate) fn new(key: Key, now: u64, storing: bool, limits: FillLimits) -> Arc<Fill> {
+        Arc::new(Fill {
+            key,
+            started_at: now,
+            last_progress_at: AtomicU64::new(now),
+            limits,
+            state: Mutex::new(State::new(storing)),
+            disk_turn: Mutex::new(()),
+        })
+    }
+
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// When the fill began, in unix milliseconds.
+    pub fn started_at(&self) -> u64 {
+        self.started_at
+    }
+
+    /// When bytes or the head last arrived, in unix milliseconds: for `proxy_cache_lock_age`.
+    pub fn last_progress_at(&self) -> u64 {
+        self.last_progress_at.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn progressed(&self, now: u64) {
+        self.last_progress_at.fetch_max(now, Ordering::Relaxed);
+    }
+
+    /// Starts reading at an offset of the body, which may lie ahead of what has arrived.
+    pub fn reader(self: &Arc<Fill>, offset: u64) -> FillReader {
+        FillReader::new(self.clone(), offset)
+    }
+
+    /// How many readers there are.
+    pub fn readers(&self) -> usize {
+        self.state.lock().readers.count()
+    }
+
+    /// How many bytes of the body have arrived.
+    pub fn watermark(&self) -> u64 {
+        self.state.lock().watermark()
+    }
+
+    /// What was published, if it was.
+    pub fn head_now(&self) -> Option<Arc<FillHead>> {
+        self.state.lock().head().cloned()
+    }
+
+    /// Whether the response became a cache file; `None` while that is open.
+    pub fn stored(&self) -> Option<bool> {
+        self.state.lock().stored
+    }
+}
+
+impl fmt::Debug for Fill {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Fill").field("key", &self.key).finish_non_exhaustive()
+    }
+}

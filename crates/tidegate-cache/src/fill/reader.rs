@@ -1,0 +1,123 @@
+//! Reading a fill while it is written. All waits are by registration: whoever publishes, appends
+//! or ends wakes exactly those who wait for it.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+
+use super::state::End;
+use super::{BreakReason, Fill, FillHead};
+use crate::disk::FileHandle;
+
+/// What a reader learns of the head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Head {
+    Ready(Arc<FillHead>),
+    /// The response may not be cached: go your own way.
+    Uncacheable,
+    /// The fill ended without a head.
+    Failed(BreakReason),
+}
+
+/// The next part of a body.
+#[derive(Clone)]
+pub enum Piece {
+    Bytes(Bytes),
+    /// A range of the file, already written; `offset` is the file's, not the body's.
+    File {
+        handle: FileHandle,
+        offset: u64,
+        length: u64,
+    },
+    /// The body is whole and was read to its end.
+    End,
+    /// The body ends here, unfinished. The same is answered from now on.
+    Broken(BreakReason),
+}
+
+/// One reader's place in a fill. `Send`; dropping it tells the writer.
+pub struct FillReader {
+    fill: Arc<Fill>,
+    slot: usize,
+    offset: u64,
+}
+
+impl FillReader {
+    pub(super) fn new(fill: Arc<Fill>, offset: u64) -> FillReader {
+        let slot = fill.state.lock().readers.add(offset);
+        FillReader { fill, slot, offset }
+    }
+
+    pub fn fill(&self) -> &Arc<Fill> {
+        &self.fill
+    }
+
+    /// Offset in the body of the next byte.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Waits for the head. Cancel-safe.
+    pub async fn head(&mut self) -> Head {
+        poll_fn(|context| self.poll_head(context)).await
+    }
+
+    /// Waits for the next part, of at most `max` bytes (at least one). Cancel-safe: a part is
+    /// either returned or not taken.
+    pub async fn next(&mut self, max: usize) -> Piece {
+        poll_fn(|context| self.poll_next(context, max)).await
+    }
+
+    /// [`FillReader::head`] as a poll function.
+    pub fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<Head> {
+        let mut state = self.fill.state.lock();
+        if state.is_uncacheable() {
+            return Poll::Ready(Head::Uncacheable);
+        }
+        if let Some(head) = state.head() {
+            return Poll::Ready(Head::Ready(head.clone()));
+        }
+        match state.end() {
+            End::Broken(reason) => Poll::Ready(Head::Failed(reason.clone())),
+            End::Whole => Poll::Ready(Head::Failed(BreakReason::WriterGone)),
+            End::Open => {
+                state.readers.waits(self.slot, context.waker());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// [`FillReader::next`] as a poll function.
+    pub fn poll_next(&mut self, context: &mut Context<'_>, max: usize) -> Poll<Piece> {
+        let mut state = self.fill.state.lock();
+        let Some(piece) = state.piece(self.offset, max) else {
+            state.readers.waits(self.slot, context.waker());
+            return Poll::Pending;
+        };
+        let length = match &piece {
+            Piece::Bytes(bytes) => bytes.len() as u64,
+            Piece::File { length, .. } => *length,
+            Piece::End | Piece::Broken(_) => 0,
+        };
+        self.offset += length;
+        state.readers.moved(self.slot, self.offset);
+        // Without a file the readers set the writer's pace.
+        let wakers = if state.storing || length == 0 { Vec::new() } else { state.take_writer() };
+        drop(state);
+        wakers.into_iter().for_each(|waker| waker.wake());
+        Poll::Ready(piece)
+    }
+}
+
+impl Drop for FillReader {
+    fn drop(&mut self) {
+        let mut state = self.fill.state.lock();
+        state.readers.remove(self.slot);
+        let concerns_writer = state.readers.count() == 0 || !state.storing;
+        let wakers = if concerns_writer { state.take_writer() } else { Vec::new() };
+        drop(state);
+        wakers.into_iter().for_each(|waker| waker.wake());
+    }
+}

@@ -1,0 +1,349 @@
+//! The state that writer and readers of a fill share: tail, watermark, waiting tasks. Pure: no
+//! disk, no wake-ups of its own (they are handed out, to be made when the lock is released).
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::task::Waker;
+
+use bytes::Bytes;
+
+use super::{BreakReason, FillHead, FillLimits, Piece};
+use crate::disk::FileHandle;
+use crate::format::Layout;
+
+/// Even a foremost reader is left behind when this many tails have piled up: only a writer that
+/// does not wait for room gets there.
+const TAILS_MAX: u64 = 4;
+
+pub(crate) struct State {
+    head: HeadState,
+    end: End,
+    /// Whether bytes still go to the file.
+    pub storing: bool,
+    /// What became of it, once that is known.
+    pub stored: Option<bool>,
+    /// The temporary file; readable for as long as anybody holds it, whatever its name.
+    pub file: Option<FileHandle>,
+    pub temporary: Option<PathBuf>,
+    pub layout: Option<Layout>,
+    tail: VecDeque<Chunk>,
+    tail_start: u64,
+    flushed: u64,
+    watermark: u64,
+    pub readers: Readers,
+    /// Tasks of the writer, waiting for room or for the last reader to go.
+    writer_waiting: Vec<Waker>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Chunk {
+    pub start: u64,
+    pub bytes: Bytes,
+}
+
+enum HeadState {
+    Waiting,
+    Ready(Arc<FillHead>),
+    Uncacheable,
+}
+
+#[derive(Clone)]
+pub(crate) enum End {
+    Open,
+    Whole,
+    Broken(BreakReason),
+}
+
+impl State {
+    pub fn new(storing: bool) -> State {
+        State {
+            head: HeadState::Waiting,
+            end: End::Open,
+            storing,
+            stored: None,
+            file: None,
+            temporary: None,
+            layout: None,
+            tail: VecDeque::new(),
+            tail_start: 0,
+            flushed: 0,
+            watermark: 0,
+            readers: Readers::default(),
+            writer_waiting: Vec::new(),
+        }
+    }
+
+    pub fn watermark(&self) -> u64 {
+        self.watermark
+    }
+
+    pub fn flushed(&self) -> u64 {
+        self.flushed
+    }
+
+    pub fn end(&self) -> &End {
+        &self.end
+    }
+
+    pub fn head(&self) -> Option<&Arc<FillHead>> {
+        match &self.head {
+            HeadState::Ready(head) => Some(head),
+            HeadState::Waiting | HeadState::Uncacheable => None,
+        }
+    }
+
+    pub fn is_uncacheable(&self) -> bool {
+        matches!(self.head, HeadState::Uncacheable)
+    }
+
+    /// Sets the head, once; false when there is one.
+    pub fn publish(&mut self, head: FillHead) -> bool {
+        let waiting = matches!(self.head, HeadState::Waiting);
+        if waiting {
+            self.head = HeadState::Ready(Arc::new(head));
+        }
+        waiting
+    }
+
+    pub fn append(&mut self, bytes: Bytes) {
+        if bytes.is_empty() {
+            return;
+        }
+        let start = self.watermark;
+        self.watermark += bytes.len() as u64;
+        self.tail.push_back(Chunk { start, bytes });
+    }
+
+    /// Ends the body, or breaks it; nothing happens to what has ended.
+    pub fn finish(&mut self, end: End) {
+        if matches!(self.end, End::Open) {
+            self.end = end;
+        }
+    }
+
+    /// Tells everybody that this response is not for sharing.
+    pub fn release(&mut self) {
+        self.head = HeadState::Uncacheable;
+        self.finish(End::Broken(BreakReason::Uncacheable));
+    }
+
+    /// What a reader at this offset gets now; `None`: it has to wait.
+    pub fn piece(&self, offset: u64, max: usize) -> Option<Piece> {
+        let max = max.max(1);
+        if self.is_uncacheable() {
+            return Some(Piece::Broken(BreakReason::Uncacheable));
+        }
+        if offset < self.watermark {
+            return Some(self.piece_present(offset, max));
+        }
+        match &self.end {
+            End::Open => None,
+            End::Whole => Some(Piece::End),
+            End::Broken(reason) => Some(Piece::Broken(reason.clone())),
+        }
+    }
+
+    fn piece_present(&self, offset: u64, max: usize) -> Piece {
+        if offset >= self.tail_start {
+            let at = self.tail.partition_point(|chunk| chunk.start <= offset);
+            if let Some(chunk) = at.checked_sub(1).and_then(|at| self.tail.get(at)) {
+                let from = (offset - chunk.start) as usize;
+                let to = chunk.bytes.len().min(from.saturating_add(max));
+                return Piece::Bytes(chunk.bytes.slice(from..to));
+            }
+        }
+        match (&self.file, &self.layout) {
+            (Some(file), Some(layout)) if offset < self.flushed => Piece::File {
+                handle: file.clone(),
+                offset: layout.body_start() as u64 + offset,
+                length: (self.flushed - offset).min(max as u64),
+            },
+            _ => Piece::Broken(BreakReason::ReaderTooSlow),
+        }
+    }
+
+    /// Bytes that are not in the file yet, from the first on, at most about `max` of them.
+    pub fn unflushed(&self, max: usize) -> Vec<Chunk> {
+        let first = self.tail.partition_point(|chunk| chunk.start < self.flushed);
+        let mut room = max as u64;
+        let mut chunks = Vec::new();
+        for chunk in self.tail.range(first..) {
+            chunks.push(chunk.clone());
+            room = room.saturating_sub(chunk.bytes.len() as u64);
+            if room == 0 {
+                break;
+            }
+        }
+        chunks
+    }
+
+    pub fn flushed_to(&mut self, offset: u64) {
+        self.flushed = offset.clamp(self.flushed, self.watermark);
+    }
+
+    /// The whole body, when all of it is still in memory.
+    pub fn body_in_memory(&self) -> Option<Bytes> {
+        if self.tail_start > 0 {
+            return None;
+        }
+        // Copied even if it is one chunk: that may be a small part of a large receive buffer.
+        let mut body = Vec::with_capacity(self.watermark as usize);
+        for chunk in &self.tail {
+            body.extend_from_slice(&chunk.bytes);
+        }
+        Some(body.into())
+    }
+
+    /// Drops what nobody needs from memory.
+    pub fn trim(&mut self, limits: FillLimits) {
+        let keep_whole = self.storing && self.watermark <= limits.kept_bytes_max;
+        let from = if self.storing { self.tail_start } else { 0 };
+        let lowest = self.readers.lowest(from);
+        let foremost = self.readers.foremost(self.watermark).unwrap_or(u64::MAX);
+        while let Some(chunk) = self.tail.front() {
+            let end = chunk.start + chunk.bytes.len() as u64;
+            let passed = end <= lowest && !keep_whole;
+            let held = self.watermark - self.tail_start;
+            let over = held > limits.tail_bytes_max;
+            let droppable = if self.storing {
+                end <= self.flushed && (passed || over)
+            } else {
+                passed
+                    || over && end <= foremost
+                    || held > limits.tail_bytes_max.saturating_mul(TAILS_MAX)
+            };
+            if !droppable {
+                return;
+            }
+            self.tail.pop_front();
+            self.tail_start = end;
+        }
+    }
+
+    /// Whether the writer should go on: see `FillWriter::backpressure`.
+    pub fn has_room(&self, limits: FillLimits) -> bool {
+        if !matches!(self.end, End::Open) {
+            return true;
+        }
+        if self.storing {
+            return self.watermark - self.flushed <= limits.tail_bytes_max;
+        }
+        match self.readers.foremost(self.watermark) {
+            Some(foremost) => self.watermark - foremost <= limits.tail_bytes_max / 2,
+            None => true,
+        }
+    }
+
+    /// Ends writing to disk; returns the temporary file's name for removal.
+    pub fn stop_storing(&mut self) -> Option<PathBuf> {
+        self.storing = false;
+        self.temporary.take()
+    }
+
+    pub fn writer_waits(&mut self, waker: &Waker) {
+        if !self.writer_waiting.iter().any(|known| known.will_wake(waker)) {
+            self.writer_waiting.push(waker.clone());
+        }
+    }
+
+    pub fn take_writer(&mut self) -> Vec<Waker> {
+        std::mem::take(&mut self.writer_waiting)
+    }
+
+    /// Everybody who waits, for when head or end became known.
+    pub fn take_everybody(&mut self) -> Vec<Waker> {
+        let mut wakers = self.take_writer();
+        wakers.extend(self.readers.take_waiting(u64::MAX));
+        wakers
+    }
+
+    /// The readers whose next byte is there.
+    pub fn take_readers(&mut self) -> Vec<Waker> {
+        self.readers.take_waiting(self.watermark)
+    }
+}
+
+/// The readers of a fill: where they are, and who of them waits.
+#[derive(Default)]
+pub(crate) struct Readers {
+    slots: Vec<Option<ReaderSlot>>,
+    free: Vec<usize>,
+    waiting: usize,
+}
+
+struct ReaderSlot {
+    offset: u64,
+    waker: Option<Waker>,
+}
+
+impl Readers {
+    pub fn count(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    pub fn add(&mut self, offset: u64) -> usize {
+        let slot = Some(ReaderSlot { offset, waker: None });
+        match self.free.pop() {
+            Some(at) => {
+                self.slots[at] = slot;
+                at
+            }
+            None => {
+                self.slots.push(slot);
+                self.slots.len() - 1
+            }
+        }
+    }
+
+    pub fn remove(&mut self, at: usize) {
+        if let Some(slot) = self.slots.get_mut(at).and_then(Option::take) {
+            self.waiting -= usize::from(slot.waker.is_some());
+            self.free.push(at);
+        }
+    }
+
+    /// Notes a reader's progress; it no longer waits.
+    pub fn moved(&mut self, at: usize, offset: u64) {
+        if let Some(Some(slot)) = self.slots.get_mut(at) {
+            slot.offset = offset;
+            self.waiting -= usize::from(slot.waker.take().is_some());
+        }
+    }
+
+    pub fn waits(&mut self, at: usize, waker: &Waker) {
+        if let Some(Some(slot)) = self.slots.get_mut(at) {
+            match &mut slot.waker {
+                Some(known) => known.clone_from(waker),
+                empty => {
+                    *empty = Some(waker.clone());
+                    self.waiting += 1;
+                }
+            }
+        }
+    }
+
+    fn take_waiting(&mut self, below: u64) -> Vec<Waker> {
+        if self.waiting == 0 {
+            return Vec::new();
+        }
+        let mut wakers = Vec::with_capacity(self.waiting);
+        for slot in self.slots.iter_mut().flatten().filter(|slot| slot.offset < below) {
+            wakers.extend(slot.waker.take());
+        }
+        self.waiting -= wakers.len();
+        wakers
+    }
+
+    /// The least offset of those at or after `from`.
+    fn lowest(&self, from: u64) -> u64 {
+        let offsets = self.slots.iter().flatten().map(|slot| slot.offset);
+        offsets.filter(|offset| *offset >= from).min().unwrap_or(u64::MAX)
+    }
+
+    /// The greatest offset up to the watermark: readers that wait for a later part set no pace.
+    fn foremost(&self, watermark: u64) -> Option<u64> {
+        let offsets = self.slots.iter().flatten().map(|slot| slot.offset);
+        offsets.filter(|offset| *offset <= watermark).max()
+    }
+}

@@ -1,0 +1,383 @@
+//! Writing a fill. The writer itself never blocks; [`FillFlusher::flush_step`] and
+//! [`FillWriter::commit`] do, and belong on a thread that may.
+
+use std::future::poll_fn;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::task::Poll;
+
+use bytes::Bytes;
+
+use super::state::{Chunk, End, State};
+use super::{BreakReason, Fill, FillHead};
+use crate::disk::{FileHandle, write_full_at};
+use crate::format::{Layout, Times, encode};
+use crate::store::StoreInner;
+
+/// How much one flush step takes up at most.
+const FLUSH_STEP_BYTES: usize = 1 << 20;
+
+/// Small chunks are joined up to this size, to make fewer system calls.
+const JOINED_BYTES_MAX: usize = 256 * 1024;
+
+/// The writing end of a fill; there is one. Dropping it breaks the fill off.
+pub struct FillWriter {
+    flusher: FillFlusher,
+    ended: bool,
+}
+
+/// Writes a fill's bytes to its file; may be sent to another thread while the writer appends.
+#[derive(Clone)]
+pub struct FillFlusher {
+    fill: Arc<Fill>,
+    store: Arc<StoreInner>,
+}
+
+/// What an append tells the writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// Bytes not yet in the file; 0 when nothing is to be flushed.
+    pub unflushed: u64,
+    /// Whether more may be appended without waiting for [`FillWriter::backpressure`].
+    pub has_room: bool,
+}
+
+/// What a flush step did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlushReport {
+    pub written: u64,
+    /// Bytes left to be flushed.
+    pub unflushed: u64,
+    /// False once the disk has failed: there is nothing to flush any more.
+    pub storing: bool,
+}
+
+/// What became of a committed fill.
+#[derive(Debug)]
+pub enum Committed {
+    Stored,
+    /// The readers got everything, the cache nothing. With the disk's error if that was the
+    /// reason; none: the disk failed earlier, or the key was removed or refilled meanwhile.
+    NotStored(Option<io::Error>),
+    /// The body was not whole; the readers were told.
+    Broken(BreakReason),
+}
+
+impl FillWriter {
+    pub(crate) fn new(fill: Arc<Fill>, store: Arc<StoreInner>) -> FillWriter {
+        FillWriter { flusher: FillFlusher { fill, store }, ended: false }
+    }
+
+    pub fn fill(&self) -> &Arc<Fill> {
+        &self.flusher.fill
+    }
+
+    pub fn flusher(&self) -> FillFlusher {
+        self.flusher.clone()
+    }
+
+    /// Publishes the head and wakes those who wait for it. Only the first head counts.
+    /// Never blocks.
+    pub fn publish_head(&self, metadata: Bytes, times: Times, body_bytes: Option<u64>, now: u64) {
+        let fill = self.fill();
+        fill.progressed(now);
+        let layout = Layout::for_new(fill.key(), &metadata);
+        let mut state = fill.state.lock();
+        if !state.publish(FillHead { metadata, times, body_bytes }) {
+            return;
+        }
+        state.layout = layout;
+        let unstorable = layout.is_none().then(|| state.stop_storing());
+        let wakers = state.take_everybody();
+        drop(state);
+        wakers.into_iter().for_each(|waker| waker.wake());
+        if let Some(temporary) = unstorable {
+            self.flusher.detach(temporary);
+        }
+    }
+
+    /// Appends bytes and wakes the readers that wait for them. Never blocks; the caller has them
+    /// flushed, and waits for [`FillWriter::backpressure`] when there is no room.
+    pub fn append(&self, bytes: Bytes, now: u64) -> Appended {
+        let fill = self.fill();
+        fill.progressed(now);
+        let mut state = fill.state.lock();
+        if !matches!(state.end(), End::Open) {
+            return Appended { unflushed: 0, has_room: true };
+        }
+        state.append(bytes);
+        state.trim(fill.limits);
+        let unflushed = unflushed_of(&state);
+        let has_room = state.has_room(fill.limits);
+        let wakers = state.take_readers();
+        drop(state);
+        wakers.into_iter().for_each(|waker| waker.wake());
+        Appended { unflushed, has_room }
+    }
+
+    /// Waits until more may be appended. While the fill is stored: until no more than the limit
+    /// is unflushed, so somebody has to flush. Else: until the foremost reader has all but half
+    /// the limit; at once if there is none. Cancel-safe.
+    pub async fn backpressure(&self) {
+        poll_fn(|context| {
+            let mut state = self.fill().state.lock();
+            if state.has_room(self.fill().limits) {
+                return Poll::Ready(());
+            }
+            state.writer_waits(context.waker());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Waits until there is no reader: at once if there never was one, so the initiator takes its
+    /// own reader first. Readers may come again later. Cancel-safe.
+    pub async fn abandoned(&self) {
+        poll_fn(|context| {
+            let mut state = self.fill().state.lock();
+            if state.readers.count() == 0 {
+                return Poll::Ready(());
+            }
+            state.writer_waits(context.waker());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Writes unflushed bytes to the file. Blocks. See [`FillFlusher::flush_step`].
+    pub fn flush_step(&self) -> FlushReport {
+        self.flusher.flush_step()
+    }
+
+    /// Declares the body whole: readers see its end without waiting for the commit. An error
+    /// (and a broken fill) if it is not as long as was promised. Never blocks.
+    pub fn finish(&self) -> Result<(), BreakReason> {
+        let mut state = self.fill().state.lock();
+        let received = state.watermark();
+        let end = match state.head().map(|head| head.body_bytes) {
+            None => End::Broken(BreakReason::Aborted("no head was published".into())),
+            Some(Some(promised)) if promised != received => {
+                End::Broken(BreakReason::LengthMismatch { promised, received })
+            }
+            Some(_) => End::Whole,
+        };
+        state.finish(end);
+        let result = match state.end() {
+            End::Broken(reason) => Err(reason.clone()),
+            End::Open | End::Whole => Ok(()),
+        };
+        let wakers = state.take_everybody();
+        drop(state);
+        wakers.into_iter().for_each(|waker| waker.wake());
+        result
+    }
+
+    /// Ends the fill: flushes, writes the header, gives the file its name and makes it known.
+    /// Blocks.
+    pub fn commit(mut self, now: u64) -> Committed {
+        if let Err(reason) = self.finish() {
+            return Committed::Broken(reason);
+        }
+        let outcome = self.flusher.store_whole(now);
+        let stored = matches!(outcome, Ok(true));
+        self.ended = true;
+        self.flusher.end(stored);
+        match outcome {
+            Ok(true) => Committed::Stored,
+            Ok(false) => Committed::NotStored(None),
+            Err(error) => Committed::NotStored(Some(error)),
+        }
+    }
+
+    /// Breaks the fill off: readers get what has arrived and then the reason. Never blocks; the
+    /// temporary file goes with a later `manage_step`.
+    pub fn abort(mut self, reason: impl Into<Arc<str>>) {
+        self.break_off(BreakReason::Aborted(reason.into()));
+    }
+
+    /// The head says that the response may not be cached: those who wait for it are told so at
+    /// once and the key is free. Never blocks.
+    pub fn release(mut self) {
+        self.fill().state.lock().release();
+        self.break_off(BreakReason::Uncacheable);
+    }
+
+    fn break_off(&mut self, reason: BreakReason) {
+        if self.ended {
+            return;
+        }
+        self.ended = true;
+        self.fill().state.lock().finish(End::Broken(reason));
+        self.flusher.end(false);
+    }
+}
+
+impl Drop for FillWriter {
+    fn drop(&mut self) {
+        self.break_off(BreakReason::WriterGone);
+    }
+}
+
+impl FillFlusher {
+    /// Writes up to a megabyte of unflushed bytes to the temporary file, creating it first.
+    /// Blocks. Does nothing before the head is published, since the body's place in the file
+    /// depends on it. On an error of the disk the fill goes on without a file.
+    pub fn flush_step(&self) -> FlushReport {
+        let turn = self.fill.disk_turn.lock();
+        let result = self.write_some();
+        drop(turn);
+        let written = result.unwrap_or_else(|_| {
+            self.give_up_storing();
+            0
+        });
+        let state = self.fill.state.lock();
+        FlushReport { written, unflushed: unflushed_of(&state), storing: state.storing }
+    }
+
+    /// One step of writing; the caller has the disk's turn.
+    fn write_some(&self) -> io::Result<u64> {
+        let (chunks, layout) = {
+            let state = self.fill.state.lock();
+            let Some(layout) = state.layout.filter(|_| state.storing) else { return Ok(0) };
+            (state.unflushed(FLUSH_STEP_BYTES), layout)
+        };
+        let Some(first) = chunks.first() else { return Ok(0) };
+        let start = first.start;
+        let Some(file) = self.temporary_file()? else { return Ok(0) };
+        let end = write_chunks(&file, &chunks, layout.body_start() as u64)?;
+        let mut state = self.fill.state.lock();
+        state.flushed_to(end);
+        state.trim(self.fill.limits);
+        let wakers = state.take_writer();
+        drop(state);
+        wakers.into_iter().for_each(|waker| waker.wake());
+        Ok(end - start)
+    }
+
+    /// The temporary file, created when there is none; `None`: the fill was broken off meanwhile.
+    fn temporary_file(&self) -> io::Result<Option<FileHandle>> {
+        if let Some(file) = &self.fill.state.lock().file {
+            return Ok(Some(file.clone()));
+        }
+        let (path, file) = self.store.create_temporary(self.fill.key().hash())?;
+        let mut state = self.fill.state.lock();
+        if !state.storing {
+            drop(state);
+            self.store.discard_temporary(path);
+            return Ok(None);
+        }
+        state.file = Some(file.clone());
+        state.temporary = Some(path);
+        Ok(Some(file))
+    }
+
+    /// Makes a cache file of a whole fill; false when it is not to be stored.
+    fn store_whole(&self, now: u64) -> io::Result<bool> {
+        let _turn = self.fill.disk_turn.lock();
+        let whole = self.write_whole()?;
+        let Some((temporary, layout, head)) = whole else { return Ok(false) };
+        let (file, body, body_bytes) = {
+            let state = self.fill.state.lock();
+            let kept = state.watermark() <= self.fill.limits.kept_bytes_max;
+            let body = if kept { state.body_in_memory() } else { None };
+            (state.file.clone(), body, state.watermark())
+        };
+        let Some(file) = file else { return Ok(false) };
+        let placed = crate::store::Placed { layout, head: &head, file, body, body_bytes };
+        self.store.place(&self.fill, temporary, placed, now)
+    }
+
+    /// Writes all that is missing: body first, then everything before it. Returns the temporary
+    /// file's name, which the caller is now responsible for.
+    fn write_whole(&self) -> io::Result<Option<(PathBuf, Layout, Arc<FillHead>)>> {
+        loop {
+            let (head, layout, pending) = {
+                let state = self.fill.state.lock();
+                let (Some(head), Some(layout)) = (state.head(), state.layout) else {
+                    return Ok(None);
+                };
+                if !state.storing {
+                    return Ok(None);
+                }
+                // A short body that never met the disk goes out with its header in one write.
+                let pending = state.watermark() - state.flushed();
+                let small = state.file.is_none() && pending <= JOINED_BYTES_MAX as u64;
+                let all = if small { Some(state.unflushed(usize::MAX)) } else { None };
+                (head.clone(), layout, if pending == 0 { Some(Vec::new()) } else { all })
+            };
+            let Some(rest) = pending else {
+                self.write_some()?;
+                continue;
+            };
+            let body_bytes = self.fill.watermark();
+            let key = self.fill.key();
+            let mut bytes = encode(key, layout, &head.metadata, head.times, body_bytes);
+            for chunk in &rest {
+                bytes.extend_from_slice(&chunk.bytes);
+            }
+            let Some(file) = self.temporary_file()? else { return Ok(None) };
+            write_full_at(&*file, &bytes, 0)?;
+            let mut state = self.fill.state.lock();
+            state.flushed_to(body_bytes);
+            let temporary = state.temporary.take();
+            return Ok(temporary.map(|temporary| (temporary, layout, head)));
+        }
+    }
+
+    /// The disk has failed: go on for the readers who are here, and let others start anew.
+    fn give_up_storing(&self) {
+        let mut state = self.fill.state.lock();
+        let temporary = state.stop_storing();
+        state.trim(self.fill.limits);
+        let wakers = state.take_writer();
+        drop(state);
+        wakers.into_iter().for_each(|waker| waker.wake());
+        self.detach(temporary);
+    }
+
+    /// Tells everybody that the writer is done.
+    fn end(&self, stored: bool) {
+        let mut state = self.fill.state.lock();
+        state.stored = Some(stored);
+        let temporary = if stored { None } else { state.stop_storing() };
+        let wakers = state.take_everybody();
+        drop(state);
+        wakers.into_iter().for_each(|waker| waker.wake());
+        self.detach(temporary);
+    }
+
+    fn detach(&self, temporary: Option<PathBuf>) {
+        self.store.index.fill_ended(self.fill.key().hash(), &self.fill);
+        if let Some(temporary) = temporary {
+            self.store.discard_temporary(temporary);
+        }
+    }
+}
+
+fn unflushed_of(state: &State) -> u64 {
+    if state.storing { state.watermark() - state.flushed() } else { 0 }
+}
+
+/// Writes neighbouring chunks, small ones joined; returns the body offset behind the last.
+fn write_chunks(file: &FileHandle, chunks: &[Chunk], body_start: u64) -> io::Result<u64> {
+    let mut joined: Vec<u8> = Vec::new();
+    let mut end = chunks.first().map_or(0, |chunk| chunk.start);
+    for chunk in chunks {
+        if !joined.is_empty() && joined.len() + chunk.bytes.len() > JOINED_BYTES_MAX {
+            let start = chunk.start - joined.len() as u64;
+            write_full_at(&**file, &joined, body_start + start)?;
+            joined.clear();
+        }
+        end = chunk.start + chunk.bytes.len() as u64;
+        if joined.is_empty() && chunk.bytes.len() >= JOINED_BYTES_MAX / 4 {
+            write_full_at(&**file, &chunk.bytes, body_start + chunk.start)?;
+        } else {
+            joined.extend_from_slice(&chunk.bytes);
+        }
+    }
+    if !joined.is_empty() {
+        write_full_at(&**file, &joined, body_start + end - joined.len() as u64)?;
+    }
+    Ok(end)
+}

@@ -1,0 +1,214 @@
+//! Open entries, shared by all who serve them, and the memory tier: bodies small enough are kept
+//! as bytes, so that a hit needs no system call and no descriptor.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+
+use crate::disk::FileHandle;
+use crate::format::Times;
+use crate::key::{Key, KeyHash};
+use crate::lru::{LruMap, Place, Sharded};
+
+const SHARDS: usize = 8;
+
+/// What an open entry costs beside its bytes: list links, table slot, the structure itself.
+const ENTRY_COST_BYTES: usize = 400;
+
+/// A whole object, ready to be served. Cheap to clone; stays valid after removal or replacement.
+#[derive(Clone)]
+pub struct OpenEntry {
+    inner: Arc<OpenInner>,
+}
+
+pub(crate) struct OpenInner {
+    pub key_text: Bytes,
+    pub metadata: Bytes,
+    pub times: Times,
+    pub body_start: u64,
+    pub body_bytes: u64,
+    pub source: BodySource,
+}
+
+/// Where the body of an open entry is.
+#[derive(Clone)]
+pub enum BodySource {
+    Memory(Bytes),
+    /// In the file, from [`OpenEntry::body_start`] on.
+    File(FileHandle),
+}
+
+impl OpenEntry {
+    pub(crate) fn new(inner: OpenInner) -> OpenEntry {
+        OpenEntry { inner: Arc::new(inner) }
+    }
+
+    /// The metadata as they were published, or renewed since.
+    pub fn metadata(&self) -> &Bytes {
+        &self.inner.metadata
+    }
+
+    pub fn times(&self) -> Times {
+        self.inner.times
+    }
+
+    /// Offset of the body in the file.
+    pub fn body_start(&self) -> u64 {
+        self.inner.body_start
+    }
+
+    pub fn body_bytes(&self) -> u64 {
+        self.inner.body_bytes
+    }
+
+    pub fn source(&self) -> &BodySource {
+        &self.inner.source
+    }
+
+    /// The whole body, when the memory tier has it. Otherwise [`OpenEntry::file`] does.
+    pub fn body_in_memory(&self) -> Option<Bytes> {
+        match &self.inner.source {
+            BodySource::Memory(body) => Some(body.clone()),
+            BodySource::File(_) => None,
+        }
+    }
+
+    /// The file, unless the body is in memory.
+    pub fn file(&self) -> Option<&FileHandle> {
+        match &self.inner.source {
+            BodySource::Memory(_) => None,
+            BodySource::File(file) => Some(file),
+        }
+    }
+
+    pub(crate) fn is_of(&self, key: &Key) -> bool {
+        self.inner.key_text[..] == key.text()[..]
+    }
+
+    /// The same body under renewed metadata.
+    pub(crate) fn renewed(&self, metadata: Bytes, times: Times) -> OpenEntry {
+        OpenEntry::new(OpenInner {
+            key_text: self.inner.key_text.clone(),
+            metadata,
+            times,
+            body_start: self.inner.body_start,
+            body_bytes: self.inner.body_bytes,
+            source: self.inner.source.clone(),
+        })
+    }
+
+    fn cost(&self) -> Cost {
+        let shared = ENTRY_COST_BYTES + self.inner.key_text.len() + self.inner.metadata.len();
+        match &self.inner.source {
+            BodySource::Memory(body) => Cost { bytes: shared + body.len(), files: 0 },
+            BodySource::File(_) => Cost { bytes: shared, files: 1 },
+        }
+    }
+}
+
+/// The bounded cache of open entries.
+pub(crate) struct HotEntries {
+    shards: Sharded<HotShard>,
+    bytes_max: AtomicUsize,
+    files_max: AtomicUsize,
+}
+
+#[derive(Default)]
+struct HotShard {
+    map: LruMap<Hot>,
+    total: Cost,
+}
+
+struct Hot {
+    generation: u64,
+    entry: OpenEntry,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Cost {
+    bytes: usize,
+    files: usize,
+}
+
+impl HotEntries {
+    pub fn new(bytes_max: usize, files_max: usize) -> HotEntries {
+        let hot = HotEntries {
+            shards: Sharded::new(SHARDS),
+            bytes_max: AtomicUsize::new(0),
+            files_max: AtomicUsize::new(0),
+        };
+        hot.limit(bytes_max, files_max);
+        hot
+    }
+
+    pub fn limit(&self, bytes_max: usize, files_max: usize) {
+        self.bytes_max.store(bytes_max / SHARDS, Ordering::Relaxed);
+        self.files_max.store(files_max / SHARDS, Ordering::Relaxed);
+        for shard in self.shards.shards() {
+            self.shrink(&mut shard.lock());
+        }
+    }
+
+    /// The open entry of a key, if it is of this generation.
+    pub fn find(&self, key: &Key, generation: u64) -> Option<OpenEntry> {
+        let (mut shard, place) = self.shards.lock(key.hash());
+        let hot = shard.map.touch(place)?;
+        (hot.generation == generation && hot.entry.is_of(key)).then(|| hot.entry.clone())
+    }
+
+    pub fn keep(&self, hash: &KeyHash, generation: u64, entry: OpenEntry) {
+        let (mut shard, place) = self.shards.lock(hash);
+        if shard.map.find(place).is_some_and(|hot| hot.generation > generation) {
+            return;
+        }
+        shard.total.add(entry.cost());
+        if let Some(old) = shard.map.insert(place, Hot { generation, entry }) {
+            shard.total.subtract(old.entry.cost());
+        }
+        self.shrink(&mut shard);
+    }
+
+    pub fn forget(&self, hash: &KeyHash) {
+        let (mut shard, place) = self.shards.lock(hash);
+        shard.drop_at(place);
+    }
+
+    /// Bytes and descriptors held.
+    pub fn totals(&self) -> (usize, usize) {
+        self.shards.shards().iter().fold((0, 0), |(bytes, files), shard| {
+            let total = shard.lock().total;
+            (bytes + total.bytes, files + total.files)
+        })
+    }
+
+    fn shrink(&self, shard: &mut HotShard) {
+        let bytes_max = self.bytes_max.load(Ordering::Relaxed);
+        let files_max = self.files_max.load(Ordering::Relaxed);
+        while shard.total.bytes > bytes_max || shard.total.files > files_max {
+            let Some((hash, _)) = shard.map.victim() else { return };
+            let place = self.shards.place(&hash);
+            shard.drop_at(place);
+        }
+    }
+}
+
+impl HotShard {
+    fn drop_at(&mut self, place: Place<'_>) {
+        if let Some(old) = self.map.remove(place) {
+            self.total.subtract(old.entry.cost());
+        }
+    }
+}
+
+impl Cost {
+    fn add(&mut self, other: Cost) {
+        self.bytes += other.bytes;
+        self.files += other.files;
+    }
+
+    fn subtract(&mut self, other: Cost) {
+        self.bytes = self.bytes.saturating_sub(other.bytes);
+        self.files = self.files.saturating_sub(other.files);
+    }
+}

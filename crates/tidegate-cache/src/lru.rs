@@ -1,0 +1,206 @@
+//! A map in order of use: a hash table over slots, and a replaceable order of eviction.
+//! [`Sharded`] spreads such maps over locks.
+
+use std::hash::BuildHasher;
+
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::key::KeyHash;
+
+/// Which slot goes first when room is needed. The seam where S3-FIFO will replace the list.
+pub(crate) trait Eviction: Default {
+    fn inserted(&mut self, slot: u32);
+    fn touched(&mut self, slot: u32);
+    fn removed(&mut self, slot: u32);
+    fn victim(&self) -> Option<u32>;
+}
+
+/// A map of values by key hash, in order of use.
+pub(crate) struct LruMap<V, E = LeastRecent> {
+    table: HashTable<u32>,
+    slots: Vec<Option<Slot<V>>>,
+    free: Vec<u32>,
+    eviction: E,
+}
+
+struct Slot<V> {
+    hash: KeyHash,
+    spread: u64,
+    value: V,
+}
+
+impl<V, E: Eviction> Default for LruMap<V, E> {
+    fn default() -> Self {
+        LruMap {
+            table: HashTable::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            eviction: E::default(),
+        }
+    }
+}
+
+impl<V, E: Eviction> LruMap<V, E> {
+    pub fn find(&mut self, place: Place<'_>) -> Option<&mut V> {
+        let slot = self.slot_of(place)?;
+        self.value_of(slot)
+    }
+
+    /// Finds and counts as a use.
+    pub fn touch(&mut self, place: Place<'_>) -> Option<&mut V> {
+        let slot = self.slot_of(place)?;
+        self.eviction.touched(slot);
+        self.value_of(slot)
+    }
+
+    /// Inserts a value and returns the one that it replaces.
+    pub fn insert(&mut self, place: Place<'_>, value: V) -> Option<V> {
+        if let Some(present) = self.touch(place) {
+            return Some(std::mem::replace(present, value));
+        }
+        let full = Some(Slot { hash: *place.hash, spread: place.spread, value });
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = full;
+                slot
+            }
+            None => {
+                self.slots.push(full);
+                (self.slots.len() - 1) as u32
+            }
+        };
+        let slots = &self.slots;
+        self.table.insert_unique(place.spread, slot, |slot| spread_of(slots, *slot));
+        self.eviction.inserted(slot);
+        None
+    }
+
+    pub fn remove(&mut self, place: Place<'_>) -> Option<V> {
+        let slots = &self.slots;
+        let entry =
+            self.table.find_entry(place.spread, |slot| is_at(slots, *slot, place.hash)).ok()?;
+        let (slot, _) = entry.remove();
+        self.eviction.removed(slot);
+        self.free.push(slot);
+        self.slots[slot as usize].take().map(|slot| slot.value)
+    }
+
+    /// The key that goes next when room is needed.
+    pub fn victim(&mut self) -> Option<(KeyHash, &mut V)> {
+        let slot = self.slots.get_mut(self.eviction.victim()? as usize)?.as_mut()?;
+        Some((slot.hash, &mut slot.value))
+    }
+
+    fn slot_of(&self, place: Place<'_>) -> Option<u32> {
+        self.table.find(place.spread, |slot| is_at(&self.slots, *slot, place.hash)).copied()
+    }
+
+    fn value_of(&mut self, slot: u32) -> Option<&mut V> {
+        Some(&mut self.slots.get_mut(slot as usize)?.as_mut()?.value)
+    }
+}
+
+/// Where a key lies: its hash, and that hash spread by a random seed, so that nobody outside can
+/// choose keys that crowd one bucket or shard.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub hash: &'a KeyHash,
+    spread: u64,
+}
+
+/// Several `S`, each behind its own lock, chosen by key.
+pub(crate) struct Sharded<S> {
+    spreader: RandomState,
+    shards: Box<[Mutex<S>]>,
+}
+
+impl<S: Default> Sharded<S> {
+    pub fn new(shards: usize) -> Sharded<S> {
+        let shards = (0..shards.max(1)).map(|_| Mutex::new(S::default())).collect();
+        Sharded { spreader: RandomState::default(), shards }
+    }
+
+    pub fn lock<'a>(&self, hash: &'a KeyHash) -> (MutexGuard<'_, S>, Place<'a>) {
+        let place = self.place(hash);
+        // The upper half chooses the shard: the table's buckets use the other bits.
+        let shard = (place.spread >> 40) as usize % self.shards.len();
+        (self.shards[shard].lock(), place)
+    }
+
+    pub fn place<'a>(&self, hash: &'a KeyHash) -> Place<'a> {
+        Place { hash, spread: self.spreader.hash_one(hash.0) }
+    }
+
+    pub fn shards(&self) -> &[Mutex<S>] {
+        &self.shards
+    }
+}
+
+/// Least recently used first: a doubly linked list over slot numbers.
+pub(crate) struct LeastRecent {
+    links: Vec<Links>,
+    newest: u32,
+    oldest: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Links {
+    newer: u32,
+    older: u32,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl Default for LeastRecent {
+    fn default() -> LeastRecent {
+        LeastRecent { links: Vec::new(), newest: NONE, oldest: NONE }
+    }
+}
+
+impl Eviction for LeastRecent {
+    fn inserted(&mut self, slot: u32) {
+        let at = slot as usize;
+        if self.links.len() <= at {
+            self.links.resize(at + 1, Links { newer: NONE, older: NONE });
+        }
+        self.links[at] = Links { newer: NONE, older: self.newest };
+        match self.newest {
+            NONE => self.oldest = slot,
+            newest => self.links[newest as usize].newer = slot,
+        }
+        self.newest = slot;
+    }
+
+    fn touched(&mut self, slot: u32) {
+        if self.newest != slot {
+            self.removed(slot);
+            self.inserted(slot);
+        }
+    }
+
+    fn removed(&mut self, slot: u32) {
+        let Links { newer, older } = self.links[slot as usize];
+        match newer {
+            NONE => self.newest = older,
+            newer => self.links[newer as usize].older = older,
+        }
+        match older {
+            NONE => self.oldest = newer,
+            older => self.links[older as usize].newer = newer,
+        }
+    }
+
+    fn victim(&self) -> Option<u32> {
+        (self.oldest != NONE).then_some(self.oldest)
+    }
+}
+
+fn is_at<V>(slots: &[Option<Slot<V>>], slot: u32, hash: &KeyHash) -> bool {
+    slots.get(slot as usize).and_then(Option::as_ref).is_some_and(|slot| slot.hash == *hash)
+}
+
+fn spread_of<V>(slots: &[Option<Slot<V>>], slot: u32) -> u64 {
+    slots.get(slot as usize).and_then(Option::as_ref).map_or(0, |slot| slot.spread)
+}

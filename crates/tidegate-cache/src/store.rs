@@ -1,0 +1,395 @@
+//! The cache store of one `proxy_cache_path`: index in memory, whole files on disk, live fills.
+//!
+//! Locks, outermost first: a fill's disk turn, a key's path lock, a shard of the index or of the
+//! open entries, a fill's state; the last three are never held together. Names in the cache
+//! folder are only changed under the path lock of their key, so that index and disk agree.
+//!
+//! The store survives a reload of the configuration: [`Store::reconfigure`].
+
+mod files;
+mod load;
+mod manage;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard, RwLock};
+
+use crate::disk::Disk;
+use crate::fill::{Fill, FillLimits, FillWriter, TAIL_BYTES_MAX_DEFAULT};
+use crate::format::Times;
+use crate::hot::{HotEntries, OpenEntry};
+use crate::index::{Begun, Index, Present};
+use crate::key::{Key, KeyHash, Levels};
+pub(crate) use files::Placed;
+pub use load::LoadReport;
+use load::Loader;
+pub use manage::ManageReport;
+
+/// Locks for names in the cache folder; each is held across a few disk calls.
+const PATH_LOCKS: usize = 64;
+
+/// Files waiting for removal by `manage_step`. What does not fit stays on disk until the next
+/// start finds it, which is better than memory without limit.
+const GARBAGE_MAX: usize = 64 * 1024;
+
+/// Settings of a store: `proxy_cache_path` and its parameters. Times are in milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    pub path: PathBuf,
+    pub levels: Levels,
+    /// Size of `keys_zone`; about 8000 keys for each megabyte.
+    pub keys_bytes: u64,
+    /// `max_size`, in bytes; `None`: no limit.
+    pub size_max: Option<u64>,
+    /// `min_free`, in bytes; `None`: not looked at.
+    pub free_min: Option<u64>,
+    /// `inactive`: what was not used for so long goes, fresh or not.
+    pub inactive: u64,
+    /// Where files are written before they are whole; `None` (`use_temp_path=off`): beside them.
+    pub temporary_folder: Option<PathBuf>,
+    /// Bytes of memory for open entries and small bodies.
+    pub memory_bytes: usize,
+    /// Bodies up to this size may be kept in memory.
+    pub memory_body_bytes_max: usize,
+    /// Files kept open for hits.
+    pub open_files_max: usize,
+    /// Limit of memory of one fill, see [`TAIL_BYTES_MAX_DEFAULT`].
+    pub fill_tail_bytes_max: usize,
+    /// When this process started: temporary files older than this are leftovers.
+    pub started_at: u64,
+}
+
+impl Options {
+    /// nginx's defaults, with 10 MB of keys and 32 MB of memory.
+    pub fn new(path: impl Into<PathBuf>) -> Options {
+        Options {
+            path: path.into(),
+            levels: Levels::default(),
+            keys_bytes: 10 << 20,
+            size_max: None,
+            free_min: None,
+            inactive: 10 * 60 * 1000,
+            temporary_folder: None,
+            memory_bytes: 32 << 20,
+            memory_body_bytes_max: 64 << 10,
+            open_files_max: 1024,
+            fill_tail_bytes_max: TAIL_BYTES_MAX_DEFAULT,
+            started_at: 0,
+        }
+    }
+}
+
+/// A change of configuration that a running store cannot follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReconfigureError {
+    /// A store is its path; another path is another store.
+    Path,
+    /// Files would no longer be found (nginx refuses it likewise).
+    Levels,
+}
+
+impl fmt::Display for ReconfigureError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            ReconfigureError::Path => "cache had previously a different path",
+            ReconfigureError::Levels => "cache had previously different levels",
+        })
+    }
+}
+
+impl std::error::Error for ReconfigureError {}
+
+/// A cache. Cheap to clone; all clones are one cache.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<StoreInner>,
+}
+
+/// What the memory knows of a key.
+#[derive(Clone)]
+pub struct Lookup {
+    /// The file, if there is one: fresh or stale, that is for the caller to decide.
+    pub entry: Option<EntryInfo>,
+    /// The opened file, if it is open: then no blocking call is needed.
+    pub open: Option<OpenEntry>,
+    /// The running fill, if one runs.
+    pub fill: Option<Arc<Fill>>,
+    /// How often the key was looked up, this time included (`proxy_cache_min_uses`).
+    pub uses: u32,
+    /// The loader has not finished and the key is not known: `open_entry` may find a file.
+    pub cold: bool,
+}
+
+/// A whole object, as the index knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryInfo {
+    pub times: Times,
+    pub body_bytes: u64,
+    /// Room taken on disk.
+    pub disk_bytes: u64,
+    /// The metadata, if they are in memory.
+    pub metadata: Option<Bytes>,
+}
+
+/// Figures of a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    pub keys: usize,
+    pub keys_max: usize,
+    /// Keys that have a file.
+    pub entries: usize,
+    pub disk_bytes: u64,
+    pub memory_bytes: usize,
+    pub open_files: usize,
+    /// Files removed for want of room or use.
+    pub evicted: u64,
+    /// Files found torn, short or foreign, and removed.
+    pub torn: u64,
+    /// Failed disk calls, removals included.
+    pub disk_errors: u64,
+    pub loaded: bool,
+}
+
+pub(crate) struct StoreInner {
+    pub index: Index,
+    disk: Arc<dyn Disk>,
+    options: RwLock<Arc<Options>>,
+    hot: HotEntries,
+    path_locks: Box<[Mutex<()>]>,
+    garbage: Mutex<VecDeque<Garbage>>,
+    loader: Mutex<Loader>,
+    counters: Counters,
+}
+
+#[derive(Default)]
+struct Counters {
+    temporaries: AtomicU64,
+    evicted: AtomicU64,
+    torn: AtomicU64,
+    disk_errors: AtomicU64,
+    loaded: std::sync::atomic::AtomicBool,
+}
+
+/// A file to be removed by `manage_step`.
+enum Garbage {
+    Temporary(PathBuf),
+    /// The file of a key that had to leave the index; stays if the key has come back.
+    Entry(KeyHash),
+}
+
+impl Store {
+    /// Opens a cache and creates its folders. Blocks. The files in it are found by `load_step`.
+    pub fn open(options: Options, disk: Arc<dyn Disk>) -> io::Result<Store> {
+        disk.create_folder(&options.path)?;
+        if let Some(folder) = &options.temporary_folder {
+            disk.create_folder(folder)?;
+        }
+        let inner = StoreInner {
+            index: Index::new(options.keys_bytes),
+            disk,
+            hot: HotEntries::new(options.memory_bytes, options.open_files_max),
+            path_locks: (0..PATH_LOCKS).map(|_| Mutex::new(())).collect(),
+            garbage: Mutex::new(VecDeque::new()),
+            loader: Mutex::new(Loader::new(&options)),
+            counters: Counters::default(),
+            options: RwLock::new(Arc::new(options)),
+        };
+        Ok(Store { inner: Arc::new(inner) })
+    }
+
+    pub fn options(&self) -> Arc<Options> {
+        self.inner.options()
+    }
+
+    /// Takes up new settings; path and levels must be the old ones. Does not block; what no longer
+    /// fits goes with the next `manage_step`.
+    pub fn reconfigure(&self, options: Options) -> Result<(), ReconfigureError> {
+        let mut current = self.inner.options.write();
+        if current.path != options.path {
+            return Err(ReconfigureError::Path);
+        }
+        if current.levels != options.levels {
+            return Err(ReconfigureError::Levels);
+        }
+        self.inner.index.limit_keys(options.keys_bytes);
+        self.inner.hot.limit(options.memory_bytes, options.open_files_max);
+        *current = Arc::new(options);
+        Ok(())
+    }
+
+    /// Looks a key up, counting a use. In memory only; never blocks.
+    pub fn lookup(&self, key: &Key, now: u64) -> Lookup {
+        let inner = &self.inner;
+        let view = inner.index.count_use(key.hash(), now, |hash| inner.discard_entry(hash));
+        inner.describe(key, view)
+    }
+
+    /// Looks a key up without counting, for a second look after a wait. Never blocks.
+    pub fn peek(&self, key: &Key) -> Lookup {
+        self.inner.describe(key, self.inner.index.peek(key.hash()))
+    }
+
+    /// Marks a key as used at `now`, without counting. Never blocks.
+    pub fn touch(&self, key: &Key, now: u64) {
+        self.inner.index.touch(key.hash(), now);
+    }
+
+    /// Starts to fill a key; if somebody does so already, his fill to follow. Never blocks.
+    ///
+    /// Where the index has no room, or another key of the same hash is being filled, the fill
+    /// goes to its own readers only: nobody else will find it and nothing is stored.
+    pub fn begin_fill(&self, key: &Key, now: u64) -> Result<FillWriter, Arc<Fill>> {
+        self.inner.clone().begin_fill(key, now, false)
+    }
+
+    /// Starts to fill a key though it may be being filled: the other fill is left to the readers
+    /// that it has and stores nothing. For fills that make no progress. Never blocks.
+    pub fn take_over_fill(&self, key: &Key, now: u64) -> FillWriter {
+        let inner = &self.inner;
+        match inner.clone().begin_fill(key, now, true) {
+            Ok(writer) => writer,
+            Err(_) => FillWriter::new(inner.new_fill(key, now, false), inner.clone()),
+        }
+    }
+
+    /// Opens the file of a key. Blocks, unless the open entry is at hand (see [`Lookup::open`]).
+    ///
+    /// `None`: there is no such file, or it is torn (then it is removed), or it is another key's
+    /// of the same hash. An error: the disk failed; the entry stays known.
+    pub fn open_entry(&self, key: &Key, now: u64) -> io::Result<Option<OpenEntry>> {
+        self.inner.open_entry(key, now)
+    }
+
+    /// Removes a key's file. A fill that runs is left to the readers that it has and stores
+    /// nothing, since it may have read what was to be removed. Blocks. Whether anything was known.
+    pub fn remove(&self, key: &Key) -> io::Result<bool> {
+        self.inner.remove(key.hash())
+    }
+
+    /// Renews metadata and times of a key's file, after a revalidation. Blocks. False when there
+    /// is no such file (any more). Either the old or the new metadata are found after a crash.
+    pub fn update_metadata(&self, key: &Key, metadata: Bytes, times: Times) -> io::Result<bool> {
+        self.inner.update_metadata(key, metadata, times)
+    }
+
+    /// One step of the cache manager: removes at most about `budget` files that are waiting for
+    /// removal, were not used for `inactive`, or are too many for `max_size` and `min_free`.
+    /// Blocks. `manager_files` is nginx's budget.
+    pub fn manage_step(&self, now: u64, budget: usize) -> ManageReport {
+        self.inner.manage_step(now, budget)
+    }
+
+    /// One step of the cache loader: looks at about `budget` files (`loader_files`) and adds them
+    /// to the index; removes leftovers. Blocks.
+    pub fn load_step(&self, now: u64, budget: usize) -> LoadReport {
+        self.inner.load_step(now, budget)
+    }
+
+    pub fn stats(&self) -> Stats {
+        self.inner.stats()
+    }
+}
+
+impl StoreInner {
+    pub fn options(&self) -> Arc<Options> {
+        self.options.read().clone()
+    }
+
+    fn describe(&self, key: &Key, view: crate::index::NodeView) -> Lookup {
+        let open = view.present.and_then(|present| self.hot.find(key, present.generation));
+        let entry = view.present.map(|present| EntryInfo {
+            times: present.times,
+            body_bytes: present.body_bytes,
+            disk_bytes: present.disk_bytes,
+            metadata: open.as_ref().map(|open| open.metadata().clone()),
+        });
+        let cold = entry.is_none() && !self.counters.loaded.load(Ordering::Acquire);
+        let fill = view.fill.filter(|fill| fill.key().text() == key.text());
+        Lookup { entry, open, fill, uses: view.uses, cold }
+    }
+
+    fn begin_fill(
+        self: Arc<Self>,
+        key: &Key,
+        now: u64,
+        replace: bool,
+    ) -> Result<FillWriter, Arc<Fill>> {
+        let fill = self.new_fill(key, now, true);
+        let evicted = |hash| self.discard_entry(hash);
+        match self.index.begin(key, &fill, now, replace, evicted) {
+            Begun::Started => Ok(FillWriter::new(fill, self)),
+            Begun::Running(running) => Err(running),
+            Begun::Refused => Ok(FillWriter::new(self.new_fill(key, now, false), self)),
+        }
+    }
+
+    fn new_fill(&self, key: &Key, now: u64, storing: bool) -> Arc<Fill> {
+        let options = self.options.read();
+        let limits = FillLimits {
+            tail_bytes_max: options.fill_tail_bytes_max.max(1) as u64,
+            kept_bytes_max: options.memory_body_bytes_max.min(options.fill_tail_bytes_max) as u64,
+        };
+        drop(options);
+        Fill::new(key.clone(), now, storing, limits)
+    }
+
+    fn lock_path(&self, hash: &KeyHash) -> MutexGuard<'_, ()> {
+        let [first, ..] = hash.0;
+        self.path_locks[usize::from(first) % PATH_LOCKS].lock()
+    }
+
+    /// Leaves a temporary file to `manage_step`. Never blocks.
+    pub fn discard_temporary(&self, path: PathBuf) {
+        self.discard(Garbage::Temporary(path));
+    }
+
+    fn discard_entry(&self, hash: KeyHash) {
+        self.hot.forget(&hash);
+        self.discard(Garbage::Entry(hash));
+    }
+
+    fn discard(&self, garbage: Garbage) {
+        let mut waiting = self.garbage.lock();
+        if waiting.len() < GARBAGE_MAX {
+            waiting.push_back(garbage);
+        }
+    }
+
+    fn disk_failed(&self) {
+        self.counters.disk_errors.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn stats(&self) -> Stats {
+        let (memory_bytes, open_files) = self.hot.totals();
+        Stats {
+            keys: self.index.keys(),
+            keys_max: self.index.keys_max(),
+            entries: self.index.entries(),
+            disk_bytes: self.index.disk_bytes(),
+            memory_bytes,
+            open_files,
+            evicted: self.counters.evicted.load(Ordering::Relaxed),
+            torn: self.counters.torn.load(Ordering::Relaxed),
+            disk_errors: self.counters.disk_errors.load(Ordering::Relaxed),
+            loaded: self.counters.loaded.load(Ordering::Acquire),
+        }
+    }
+}
+
+/// Room that a file of this size takes: whole blocks, as nginx counts.
+fn disk_bytes(file_bytes: u64) -> u64 {
+    const BLOCK_BYTES: u64 = 4096;
+    file_bytes.checked_next_multiple_of(BLOCK_BYTES).unwrap_or(u64::MAX)
+}
+
+/// The index's description of a file.
+fn present(index: &Index, times: Times, body_start: u64, body_bytes: u64) -> Present {
+    let disk_bytes = disk_bytes(body_start.saturating_add(body_bytes));
+    Present { times, body_bytes, disk_bytes, generation: index.next_generation() }
+}

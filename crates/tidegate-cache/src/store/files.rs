@@ -1,0 +1,448 @@
+//! The store's files: opening and verifying, placing a filled one, renewing metadata, removing.
+//! Everything here blocks.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+
+use super::{StoreInner, present};
+use crate::disk::{DiskFile, FileHandle, read_full_at, write_full_at};
+use crate::fill::{Fill, FillHead};
+use crate::format::{FormatError, Header, Layout, Times, encode};
+use crate::hot::{BodySource, OpenEntry, OpenInner};
+use crate::key::{Key, KeyHash, temporary_name};
+
+/// First read of a file: most headers fit.
+const FIRST_READ_BYTES: usize = 4096;
+
+/// Bytes copied at a time where a file has to be copied.
+const COPY_BYTES: usize = 256 * 1024;
+
+/// Names tried for a temporary file before giving up: others are left of an earlier process.
+const TEMPORARY_NAMES_TRIED: usize = 16;
+
+/// A whole temporary file, to be placed.
+pub(crate) struct Placed<'a> {
+    pub layout: Layout,
+    pub head: &'a FillHead,
+    pub file: FileHandle,
+    /// The body, if all of it is in memory.
+    pub body: Option<Bytes>,
+    pub body_bytes: u64,
+}
+
+/// A file that was opened and verified.
+pub(super) struct Opened {
+    pub header: Header,
+    pub file: FileHandle,
+    /// What was read: header and perhaps the whole body.
+    read: Bytes,
+}
+
+/// What is under a name.
+pub(super) enum Found {
+    Whole(Box<Opened>),
+    /// Not a whole cache file of this hash.
+    Torn,
+    Nothing,
+}
+
+impl StoreInner {
+    pub(super) fn open_entry(&self, key: &Key, now: u64) -> io::Result<Option<OpenEntry>> {
+        let view = self.index.peek(key.hash());
+        let Some(known) = view.present else {
+            if self.counters.loaded.load(Ordering::Acquire) {
+                return Ok(None);
+            }
+            return self.open_unknown(key, now);
+        };
+        if let Some(open) = self.hot.find(key, known.generation) {
+            return Ok(Some(open));
+        }
+        let path = self.path_of(key.hash());
+        if let Found::Whole(opened) = self.examine(key.hash(), &path)? {
+            // Replaced or renewed between the two looks: right to serve, but not to keep.
+            let entry = self.entry_of(*opened)?;
+            return Ok(entry.is_of(key).then(|| self.keep(key.hash(), known.generation, entry)));
+        }
+        // Once more, with nobody renaming or renewing under that name.
+        let _path_lock = self.lock_path(key.hash());
+        let Some(known) = self.index.peek(key.hash()).present else { return Ok(None) };
+        match self.examine(key.hash(), &path)? {
+            Found::Whole(opened) => {
+                let entry = self.entry_of(*opened)?;
+                Ok(entry.is_of(key).then(|| self.keep(key.hash(), known.generation, entry)))
+            }
+            Found::Torn => {
+                self.index.forget_file(key.hash(), known.generation);
+                self.remove_torn(&path);
+                Ok(None)
+            }
+            Found::Nothing => {
+                self.index.forget_file(key.hash(), known.generation);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Opens a file that the loader has not reached yet.
+    fn open_unknown(&self, key: &Key, now: u64) -> io::Result<Option<OpenEntry>> {
+        let _path_lock = self.lock_path(key.hash());
+        let path = self.path_of(key.hash());
+        match self.examine(key.hash(), &path)? {
+            Found::Whole(opened) => {
+                let generation = self.add_found(key.hash(), &opened.header, now);
+                let entry = self.entry_of(*opened)?;
+                Ok(entry.is_of(key).then(|| match generation {
+                    Some(generation) => self.keep(key.hash(), generation, entry),
+                    None => entry,
+                }))
+            }
+            Found::Torn => {
+                self.remove_torn(&path);
+                Ok(None)
+            }
+            Found::Nothing => Ok(None),
+        }
+    }
+
+    /// Adds a verified file to the index; its generation, unless the key has a file already.
+    /// The caller holds the path lock.
+    pub(super) fn add_found(&self, hash: &KeyHash, header: &Header, now: u64) -> Option<u64> {
+        let found = present(&self.index, header.times, header.body_start, header.body_bytes);
+        self.index
+            .add_found(hash, found, now, |evicted| self.discard_entry(evicted))
+            .then_some(found.generation)
+    }
+
+    /// Opens and verifies what is under a name; a small file is read whole.
+    fn examine(&self, hash: &KeyHash, path: &Path) -> io::Result<Found> {
+        self.examine_up_to(hash, path, self.options().memory_body_bytes_max + FIRST_READ_BYTES)
+    }
+
+    /// Opens and verifies what is under a name, without its body.
+    pub(super) fn examine_header(&self, hash: &KeyHash, path: &Path) -> io::Result<Found> {
+        self.examine_up_to(hash, path, 0)
+    }
+
+    fn examine_up_to(&self, hash: &KeyHash, path: &Path, whole_max: usize) -> io::Result<Found> {
+        let file = match self.disk.open(path) {
+            Ok(file) => file,
+            Err(error) if is_absent(&error) => return Ok(Found::Nothing),
+            Err(error) => return Err(self.counted(error)),
+        };
+        self.verify(hash, file, whole_max).map_err(|error| self.counted(error))
+    }
+
+    fn verify(&self, hash: &KeyHash, file: FileHandle, whole_max: usize) -> io::Result<Found> {
+        let length = file.length()?;
+        let first = if length <= whole_max as u64 { length as usize } else { FIRST_READ_BYTES };
+        let mut read = read_start(&*file, first)?;
+        let header = loop {
+            match Header::parse(&read) {
+                Ok(header) => break header,
+                Err(FormatError::Short(needed)) if needed as u64 <= length => {
+                    let longer = read_start(&*file, needed)?;
+                    if longer.len() < needed {
+                        return Ok(Found::Torn);
+                    }
+                    read = longer;
+                }
+                Err(_) => return Ok(Found::Torn),
+            }
+        };
+        if header.hash != *hash || header.file_bytes() != Some(length) {
+            return Ok(Found::Torn);
+        }
+        Ok(Found::Whole(Box::new(Opened { header, file, read })))
+    }
+
+    /// Makes the entry to be served, with a small body in memory.
+    fn entry_of(&self, opened: Opened) -> io::Result<OpenEntry> {
+        let Opened { header, file, read } = opened;
+        let limit = self.options().memory_body_bytes_max as u64;
+        let in_memory = header.body_bytes <= limit;
+        let whole = if in_memory && header.file_bytes() != Some(read.len() as u64) {
+            // Small body behind a long header, or the limit was raised meanwhile.
+            let bytes = header.file_bytes().unwrap_or(0) as usize;
+            let longer = read_start(&*file, bytes)?;
+            (longer.len() == bytes).then_some(longer)
+        } else {
+            in_memory.then_some(read)
+        };
+        let source = match whole {
+            Some(whole) => BodySource::Memory(whole.slice(header.body_start as usize..)),
+            None => BodySource::File(file),
+        };
+        // Copied: slices would keep all that was read in memory.
+        Ok(OpenEntry::new(OpenInner {
+            key_text: Bytes::copy_from_slice(&header.key_text),
+            metadata: Bytes::copy_from_slice(&header.metadata),
+            times: header.times,
+            body_start: header.body_start,
+            body_bytes: header.body_bytes,
+            source,
+        }))
+    }
+
+    /// Keeps an entry open, if the index still means what was opened.
+    fn keep(&self, hash: &KeyHash, generation: u64, entry: OpenEntry) -> OpenEntry {
+        let known = self.index.peek(hash).present;
+        let matches = known.is_some_and(|known| {
+            known.generation == generation
+                && known.times == entry.times()
+                && known.body_bytes == entry.body_bytes()
+        });
+        if matches {
+            self.hot.keep(hash, generation, entry.clone());
+        }
+        entry
+    }
+
+    /// Gives a whole temporary file its name and makes it known; false when the fill is no longer
+    /// the key's. The temporary name is gone afterwards, one way or the other.
+    pub fn place(
+        &self,
+        fill: &Arc<Fill>,
+        temporary: PathBuf,
+        placed: Placed<'_>,
+        now: u64,
+    ) -> io::Result<bool> {
+        let hash = fill.key().hash();
+        let path = self.path_of(hash);
+        let _path_lock = self.lock_path(hash);
+        if !self.index.is_filling(hash, fill) {
+            self.remove_quietly(&temporary);
+            return Ok(false);
+        }
+        if let Err(error) = self.rename_into(hash, &placed.file, &temporary, &path) {
+            self.remove_quietly(&temporary);
+            return Err(self.counted(error));
+        }
+        let body_start = placed.layout.body_start() as u64;
+        let known = present(&self.index, placed.head.times, body_start, placed.body_bytes);
+        if !self.index.filled(hash, fill, known, now) {
+            // Taken over or removed in between; the older file went with the renaming.
+            if let Some(older) = self.index.peek(hash).present {
+                self.index.forget_file(hash, older.generation);
+            }
+            self.remove_quietly(&path);
+            return Ok(false);
+        }
+        let source = placed.body.map_or(BodySource::File(placed.file), BodySource::Memory);
+        let entry = OpenEntry::new(OpenInner {
+            key_text: Bytes::copy_from_slice(fill.key().text()),
+            metadata: placed.head.metadata.clone(),
+            times: placed.head.times,
+            body_start,
+            body_bytes: placed.body_bytes,
+            source,
+        });
+        self.hot.keep(hash, known.generation, entry);
+        Ok(true)
+    }
+
+    /// Renames, making folders as needed; copies first if the name is on another file system.
+    fn rename_into(
+        &self,
+        hash: &KeyHash,
+        file: &FileHandle,
+        temporary: &Path,
+        path: &Path,
+    ) -> io::Result<()> {
+        let mut result = self.disk.rename(temporary, path);
+        if result.as_ref().is_err_and(is_absent) {
+            self.disk.create_folder(&self.folder_of(hash))?;
+            result = self.disk.rename(temporary, path);
+        }
+        match result {
+            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+                let (near, copy) = self.create_near(hash)?;
+                let copied = copy_bytes(&**file, &*copy, 0, 0, file.length()?)
+                    .and_then(|()| self.disk.rename(&near, path));
+                self.remove_quietly(if copied.is_ok() { temporary } else { &near });
+                copied
+            }
+            other => other,
+        }
+    }
+
+    pub(super) fn remove(&self, hash: &KeyHash) -> io::Result<bool> {
+        let _path_lock = self.lock_path(hash);
+        let known = self.index.remove(hash);
+        self.hot.forget(hash);
+        let has_file = known.as_ref().is_some_and(|known| known.present.is_some());
+        if !has_file && self.counters.loaded.load(Ordering::Acquire) {
+            return Ok(known.is_some_and(|known| known.fill.is_some()));
+        }
+        match self.disk.remove(&self.path_of(hash)) {
+            Ok(()) => Ok(true),
+            Err(error) if is_absent(&error) => {
+                Ok(known.is_some_and(|known| known.present.is_some() || known.fill.is_some()))
+            }
+            Err(error) => Err(self.counted(error)),
+        }
+    }
+
+    pub(super) fn update_metadata(
+        &self,
+        key: &Key,
+        metadata: Bytes,
+        times: Times,
+    ) -> io::Result<bool> {
+        let hash = key.hash();
+        let _path_lock = self.lock_path(hash);
+        let Some(known) = self.index.peek(hash).present else { return Ok(false) };
+        let path = self.path_of(hash);
+        let Found::Whole(opened) = self.examine(hash, &path)? else { return Ok(false) };
+        let header = opened.header;
+        if header.key_text[..] != key.text()[..] {
+            return Ok(false);
+        }
+        let mut renewed = known;
+        renewed.generation = self.index.next_generation();
+        renewed.times = times;
+        match header.renewal(&metadata, times) {
+            Some((offset, slot)) => {
+                let file = self.disk.open_for_update(&path)?;
+                write_full_at(&*file, &slot, offset)?;
+            }
+            None => {
+                let body_start = self.rewrite(key, &opened.file, &header, &metadata, times)?;
+                let bytes = body_start.saturating_add(header.body_bytes);
+                renewed.disk_bytes = super::disk_bytes(bytes);
+            }
+        }
+        let open = self.hot.find(key, known.generation);
+        let done = self.index.renew(hash, known.generation, renewed);
+        // An open file of the old layout would have another body start: it is opened anew.
+        if let Some(open) = open.filter(|open| done && open.body_in_memory().is_some()) {
+            self.hot.keep(hash, renewed.generation, open.renewed(metadata, times));
+        }
+        Ok(done)
+    }
+
+    /// Writes a file anew with longer metadata; returns where its body starts.
+    fn rewrite(
+        &self,
+        key: &Key,
+        file: &FileHandle,
+        header: &Header,
+        metadata: &[u8],
+        times: Times,
+    ) -> io::Result<u64> {
+        let layout = Layout::for_new(key, metadata)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "metadata too long"))?;
+        let (near, copy) = self.create_near(key.hash())?;
+        let start = layout.body_start() as u64;
+        let bytes = encode(key, layout, metadata, times, header.body_bytes);
+        let written = copy_bytes(&**file, &*copy, header.body_start, start, header.body_bytes)
+            .and_then(|()| write_full_at(&*copy, &bytes, 0))
+            .and_then(|()| self.disk.rename(&near, &self.path_of(key.hash())));
+        if let Err(error) = written {
+            self.remove_quietly(&near);
+            return Err(self.counted(error));
+        }
+        Ok(start)
+    }
+
+    /// Creates a temporary file for a fill.
+    pub fn create_temporary(&self, hash: &KeyHash) -> io::Result<(PathBuf, FileHandle)> {
+        match &self.options().temporary_folder {
+            Some(folder) => self.create_in(folder, hash),
+            None => self.create_near(hash),
+        }
+        .map_err(|error| self.counted(error))
+    }
+
+    /// Creates a temporary file beside a key's file.
+    fn create_near(&self, hash: &KeyHash) -> io::Result<(PathBuf, FileHandle)> {
+        self.create_in(&self.folder_of(hash), hash)
+    }
+
+    fn create_in(&self, folder: &Path, hash: &KeyHash) -> io::Result<(PathBuf, FileHandle)> {
+        let base = self.options().started_at;
+        for _ in 0..TEMPORARY_NAMES_TRIED {
+            let count = self.counters.temporaries.fetch_add(1, Ordering::Relaxed);
+            let path = folder.join(temporary_name(hash, base.saturating_add(count)));
+            let mut created = self.disk.create(&path);
+            if created.as_ref().is_err_and(is_absent) {
+                self.disk.create_folder(folder)?;
+                created = self.disk.create(&path);
+            }
+            match created {
+                Ok(file) => return Ok((path, file)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    pub(super) fn path_of(&self, hash: &KeyHash) -> PathBuf {
+        let options = self.options();
+        options.levels.path(&options.path, hash)
+    }
+
+    fn folder_of(&self, hash: &KeyHash) -> PathBuf {
+        let options = self.options();
+        options.levels.folder(&options.path, hash)
+    }
+
+    pub(super) fn remove_torn(&self, path: &Path) {
+        self.counters.torn.fetch_add(1, Ordering::Relaxed);
+        self.remove_quietly(path);
+    }
+
+    /// Removes a file; whether it is gone now. A failure is counted only.
+    pub(super) fn remove_quietly(&self, path: &Path) -> bool {
+        match self.disk.remove(path) {
+            Ok(()) => true,
+            Err(error) if is_absent(&error) => true,
+            Err(_) => {
+                self.disk_failed();
+                false
+            }
+        }
+    }
+
+    fn counted(&self, error: io::Error) -> io::Error {
+        self.disk_failed();
+        error
+    }
+}
+
+fn read_start(file: &dyn DiskFile, bytes: usize) -> io::Result<Bytes> {
+    let mut buffer = vec![0; bytes];
+    let count = read_full_at(file, &mut buffer, 0)?;
+    buffer.truncate(count);
+    Ok(buffer.into())
+}
+
+/// Copies a range; an error when the source ends too early.
+fn copy_bytes(
+    from: &dyn DiskFile,
+    to: &dyn DiskFile,
+    from_offset: u64,
+    to_offset: u64,
+    bytes: u64,
+) -> io::Result<()> {
+    let mut buffer = vec![0; COPY_BYTES.min(usize::try_from(bytes).unwrap_or(COPY_BYTES))];
+    let mut done = 0;
+    while done < bytes {
+        let part = (bytes - done).min(buffer.len() as u64) as usize;
+        if read_full_at(from, &mut buffer[..part], from_offset + done)? < part {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        write_full_at(to, &buffer[..part], to_offset + done)?;
+        done += part as u64;
+    }
+    Ok(())
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+}

@@ -1,0 +1,145 @@
+//! The cache loader: walks the cache folder after a start and adds what it finds. Blocks.
+//!
+//! Only names that this store makes are touched: folders and files as `levels` places them, and
+//! temporary files. Everything else is left alone.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use super::{Options, StoreInner};
+use crate::disk::FolderItem;
+use crate::key::{KeyHash, is_temporary_name};
+use crate::store::files::Found;
+
+/// What one step of the loader did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoadReport {
+    /// Entries added to the index.
+    pub added: usize,
+    /// Torn files, misplaced files and leftovers removed.
+    pub removed: usize,
+    /// Items of other names, left alone.
+    pub ignored: usize,
+    /// Folders and files that could not be read.
+    pub failed: usize,
+    /// The whole cache has been walked.
+    pub done: bool,
+}
+
+/// How far the walk has come.
+pub(super) struct Loader {
+    folders: Vec<Folder>,
+    items: Vec<FolderItem>,
+    /// The folder that the items are in.
+    place: Place,
+}
+
+struct Folder {
+    path: PathBuf,
+    place: Place,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// So many folders below the root of the cache.
+    Cache(usize),
+    TemporaryFolder,
+}
+
+impl Loader {
+    pub fn new(options: &Options) -> Loader {
+        let mut folders = Vec::new();
+        folders.extend(
+            options
+                .temporary_folder
+                .clone()
+                .map(|path| Folder { path, place: Place::TemporaryFolder }),
+        );
+        folders.push(Folder { path: options.path.clone(), place: Place::Cache(0) });
+        Loader { folders, items: Vec::new(), place: Place::Cache(0) }
+    }
+}
+
+impl StoreInner {
+    pub(super) fn load_step(&self, now: u64, budget: usize) -> LoadReport {
+        let options = self.options();
+        let mut report = LoadReport::default();
+        let mut loader = self.loader.lock();
+        for _ in 0..budget.max(1) {
+            if let Some(item) = loader.items.pop() {
+                let place = loader.place;
+                match (place, item.is_folder) {
+                    (Place::Cache(depth), true) if options.levels.is_folder(depth, &item.name) => {
+                        let place = Place::Cache(depth + 1);
+                        loader.folders.push(Folder { path: item.path, place });
+                    }
+                    (_, true) => report.ignored += 1,
+                    (place, false) => self.load_file(&options, place, &item, now, &mut report),
+                }
+            } else if let Some(folder) = loader.folders.pop() {
+                loader.place = folder.place;
+                match self.disk.list(&folder.path) {
+                    Ok(items) => loader.items = items,
+                    Err(_) => {
+                        self.disk_failed();
+                        report.failed += 1;
+                    }
+                }
+            } else {
+                self.counters.loaded.store(true, Ordering::Release);
+                report.done = true;
+                return report;
+            }
+        }
+        report
+    }
+
+    fn load_file(
+        &self,
+        options: &Options,
+        place: Place,
+        item: &FolderItem,
+        now: u64,
+        report: &mut LoadReport,
+    ) {
+        if is_temporary_name(&item.name) {
+            match self.disk.modified_at(&item.path) {
+                Ok(modified) if modified < options.started_at => {
+                    report.removed += usize::from(self.remove_quietly(&item.path));
+                }
+                // Written by this process, or by the one that it takes over from.
+                Ok(_) => report.ignored += 1,
+                Err(_) => report.failed += 1,
+            }
+            return;
+        }
+        let Some(hash) = KeyHash::from_hexadecimal(&item.name) else {
+            report.ignored += 1;
+            return;
+        };
+        if place == Place::TemporaryFolder {
+            report.ignored += 1;
+            return;
+        }
+        let _path_lock = self.lock_path(&hash);
+        if self.path_of(&hash) != item.path {
+            // Left of other levels: it would never be found.
+            report.removed += usize::from(self.remove_quietly(&item.path));
+            return;
+        }
+        if self.index.peek(&hash).present.is_some() {
+            return;
+        }
+        match self.examine_header(&hash, &item.path) {
+            Ok(Found::Whole(opened)) => {
+                report.added += usize::from(self.add_found(&hash, &opened.header, now).is_some());
+            }
+            Ok(Found::Torn) => {
+                self.remove_torn(&item.path);
+                report.removed += 1;
+            }
+            Ok(Found::Nothing) => {}
+            Err(_) => report.failed += 1,
+        }
+    }
+}
