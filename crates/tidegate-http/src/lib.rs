@@ -5,10 +5,21 @@
 //! caller reuses and do not allocate for a common request.
 #![forbid(unsafe_code)]
 
+pub mod chunked;
+pub mod conditional;
 pub mod connection;
+pub mod cookie;
+pub mod date;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod headers;
+mod lines;
+pub mod pages;
+pub mod range;
 pub mod request;
+pub mod response;
 pub mod span;
+pub mod uri;
 
 pub use headers::{Headers, Known};
 pub use span::Span;

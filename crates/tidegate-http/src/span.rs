@@ -30,3 +30,12 @@ impl Span {
         self.start as usize + self.len as usize
     }
 }
+
+/// The span of `part`, which should be a slice of `text`; an empty span when it is not.
+pub(crate) fn locate(text: &[u8], part: &[u8]) -> Span {
+    let start = (part.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize);
+    match start.checked_add(part.len()) {
+        Some(end) if end <= text.len() && !part.is_empty() => Span::new(start, end),
+        _ => Span::default(),
+    }
+}

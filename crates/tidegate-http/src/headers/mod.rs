@@ -26,6 +26,8 @@ pub struct Headers {
     fields: Vec<Field>,
     /// Bit per `Known` that may be present; a clear bit answers `first` without a search.
     present: u64,
+    /// Bit per `Known` that came more than once; bits may be left over after removals.
+    repeated: u64,
 }
 
 impl Headers {
@@ -35,12 +37,17 @@ impl Headers {
 
     /// Room for a common head, so that filling it allocates nothing more.
     pub fn with_capacity(text: usize, fields: usize) -> Headers {
-        Headers { text: Vec::with_capacity(text), fields: Vec::with_capacity(fields), present: 0 }
+        Headers {
+            text: Vec::with_capacity(text),
+            fields: Vec::with_capacity(fields),
+            present: 0,
+            repeated: 0,
+        }
     }
 
     /// Takes a text and places in it. A place outside the text reads as empty.
     pub fn from_raw_parts(text: Vec<u8>, fields: Vec<Field>) -> Headers {
-        let mut headers = Headers { text, fields, present: 0 };
+        let mut headers = Headers { text, fields, present: 0, repeated: 0 };
         headers.recount();
         headers
     }
@@ -93,6 +100,15 @@ impl Headers {
     #[inline]
     pub fn contains(&self, known: Known) -> bool {
         self.present & known.bit() != 0
+    }
+
+    /// The second value of the first of these names that came more than once.
+    pub(crate) fn repeated_among(&self, names: &[Known]) -> Option<&[u8]> {
+        if self.repeated == 0 {
+            return None;
+        }
+        let suspects = names.iter().filter(|known| self.repeated & known.bit() != 0);
+        suspects.filter_map(|known| self.all(*known).nth(1)).next()
     }
 
     pub fn len(&self) -> usize {
@@ -179,6 +195,7 @@ impl Headers {
         self.text.clear();
         self.fields.clear();
         self.present = 0;
+        self.repeated = 0;
     }
 
     /// The buffer that holds the fields: for a received head, all of its bytes.
@@ -210,7 +227,9 @@ impl Headers {
     /// For parsers: notes a field whose bytes `set_text` will bring.
     #[inline]
     pub(crate) fn note(&mut self, field: Field) {
-        self.present |= field.known.bit();
+        let bit = field.known.bit();
+        self.repeated |= self.present & bit;
+        self.present |= bit;
         self.fields.push(field);
     }
 
@@ -243,7 +262,12 @@ impl Headers {
     }
 
     fn recount(&mut self) {
-        self.present = self.fields.iter().fold(0, |bits, field| bits | field.known.bit());
+        (self.present, self.repeated) = (0, 0);
+        for field in &self.fields {
+            let bit = field.known.bit();
+            self.repeated |= self.present & bit;
+            self.present |= bit;
+        }
     }
 
     #[inline]

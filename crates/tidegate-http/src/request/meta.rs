@@ -5,7 +5,7 @@ use super::host::{HostName, parse_authority};
 use super::{Method, RequestHead, Version};
 use crate::connection::{has_token, parse_length};
 use crate::headers::Known;
-use crate::span::Span;
+use crate::span::locate;
 
 /// The decisions that every request needs. Borrows the host from the head.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,12 +26,30 @@ pub struct RequestMeta<'a> {
     pub port: Option<u16>,
 }
 
+/// Fields that must not come twice, as nginx documents for its duplicate check.
+const SOLE: [Known; 11] = [
+    Known::Host,
+    Known::ContentLength,
+    Known::TransferEncoding,
+    Known::IfModifiedSince,
+    Known::IfUnmodifiedSince,
+    Known::IfMatch,
+    Known::IfNoneMatch,
+    Known::ContentRange,
+    Known::IfRange,
+    Known::Expect,
+    Known::Authorization,
+];
+
 impl<'a> RequestMeta<'a> {
     /// Reads and checks the fields that decide; repeated or conflicting ones are refused, since
     /// two servers that read them differently disagree about where the next request begins.
     pub fn of(head: &'a RequestHead) -> Result<RequestMeta<'a>, RequestError> {
         if head.method == Method::Trace {
             return Err(refuse(head, Fault::TraceMethod, b""));
+        }
+        if let Some(second) = head.headers.repeated_among(&SOLE) {
+            return Err(refuse(head, Fault::HeaderRepeated, second));
         }
         let (host, port) = host_of(head)?;
         let (content_length, chunked) = framing_of(head)?;
@@ -67,7 +85,7 @@ impl<'a> RequestMeta<'a> {
 }
 
 fn host_of(head: &RequestHead) -> Result<(Option<HostName<'_>>, Option<u16>), RequestError> {
-    let field = sole(head, Known::Host)?;
+    let field = head.headers.first(Known::Host);
     if field.is_none() && head.version == Version::H11 {
         return Err(refuse(head, Fault::HostMissing, b""));
     }
@@ -91,14 +109,16 @@ fn host_of(head: &RequestHead) -> Result<(Option<HostName<'_>>, Option<u16>), Re
 }
 
 fn framing_of(head: &RequestHead) -> Result<(Option<u64>, bool), RequestError> {
-    let length = match sole(head, Known::ContentLength)? {
+    let length = match head.headers.first(Known::ContentLength) {
         None => None,
         Some(value) => match parse_length(value) {
             None => return Err(refuse(head, Fault::ContentLengthInvalid, value)),
             length => length,
         },
     };
-    let Some(coding) = sole(head, Known::TransferEncoding)? else { return Ok((length, false)) };
+    let Some(coding) = head.headers.first(Known::TransferEncoding) else {
+        return Ok((length, false));
+    };
     if length.is_some() {
         return Err(refuse(head, Fault::ContentLengthWithTransferEncoding, b""));
     }
@@ -111,24 +131,7 @@ fn framing_of(head: &RequestHead) -> Result<(Option<u64>, bool), RequestError> {
     Ok((None, true))
 }
 
-/// The value of a field that must not be repeated.
-fn sole(head: &RequestHead, known: Known) -> Result<Option<&[u8]>, RequestError> {
-    if !head.headers.contains(known) {
-        return Ok(None);
-    }
-    let mut values = head.headers.all(known);
-    let first = values.next();
-    match values.next() {
-        None => Ok(first),
-        Some(second) => Err(refuse(head, Fault::HeaderRepeated, second)),
-    }
-}
-
 /// An error that points at `value` within the head's text.
 fn refuse(head: &RequestHead, fault: Fault, value: &[u8]) -> RequestError {
-    let text = head.headers.text();
-    let start = (value.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize);
-    let inside = !value.is_empty() && start <= text.len() - value.len().min(text.len());
-    let span = if inside { Span::new(start, start + value.len()) } else { Span::default() };
-    RequestError::new(fault, span)
+    RequestError::new(fault, locate(head.headers.text(), value))
 }

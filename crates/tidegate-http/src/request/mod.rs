@@ -16,6 +16,7 @@ pub use meta::RequestMeta;
 pub use parse::parse_request;
 
 use crate::headers::Headers;
+use crate::lines::FieldRules;
 use crate::span::Span;
 
 /// The methods that the server itself has to do with.
@@ -226,6 +227,13 @@ impl ParseOptions {
     /// The longest line, its end included.
     pub fn line_bytes_max(&self) -> usize {
         self.header_buffer_bytes.max(self.large_buffer_bytes)
+    }
+
+    pub(crate) fn field_rules(&self) -> FieldRules {
+        FieldRules {
+            ignore_odd_names: self.ignore_invalid_headers,
+            underscores: self.underscores_in_headers,
+        }
     }
 
     /// The largest head; a receive buffer of this size holds any head that is accepted.

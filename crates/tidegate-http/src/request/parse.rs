@@ -6,9 +6,9 @@
 
 use super::error::{Fault, RequestError};
 use super::{Method, Parse, ParseOptions, RequestHead, TargetForm, Version};
-use crate::headers::{Field, Known};
+use crate::lines::{Line, read_field, trim_line_end};
 use crate::span::Span;
-use memchr::{memchr, memchr3};
+use memchr::memchr;
 
 /// Empty lines before a request line are skipped (RFC 9112 section 2.2), but not without end.
 const LEADING_EMPTY_BYTES: usize = 64;
@@ -136,7 +136,7 @@ impl Parser<'_> {
     fn fields(&mut self) -> Result<Parse, RequestError> {
         loop {
             let start = self.head.progress.line_start;
-            let next = match read_field(self.buffer, start, self.options) {
+            let next = match read_field(self.buffer, start, self.options.field_rules()) {
                 Line::Field(field, next) => {
                     self.check_line_length(start, next)?;
                     self.count_line(start, next)?;
@@ -184,12 +184,6 @@ fn note_broken_line(buffer: &[u8], head: &mut RequestHead) {
     let end = buffer.iter().skip(start).position(|byte| matches!(byte, b'\r' | b'\n' | 0));
     let end = end.map_or(buffer.len(), |end| start + end);
     head.line_span = Span::new(start, end);
-}
-
-fn trim_line_end(buffer: &[u8], start: usize, next: usize) -> usize {
-    let line = &buffer[start..next];
-    let line = line.strip_suffix(b"\n").unwrap_or(line);
-    start + line.strip_suffix(b"\r").unwrap_or(line).len()
 }
 
 /// Parses `buffer[start..]`, a request line without its end.
@@ -269,103 +263,6 @@ fn parse_form(target: &[u8], at: usize, head: &mut RequestHead) -> Result<(), Fa
     head.path_span = Span::new(at + path, at + target.len());
     Ok(())
 }
-
-enum Line {
-    /// A field, and where the next line begins.
-    Field(Field, usize),
-    /// A field with an odd name that is to be left out.
-    Ignored(usize),
-    /// The empty line.
-    End(usize),
-    Incomplete,
-    Invalid,
-}
-
-/// Reads one line at `start`.
-#[inline]
-fn read_field(buffer: &[u8], start: usize, options: &ParseOptions) -> Line {
-    let line = &buffer[start..];
-    let mut odd = false;
-    let mut name_len = 0;
-    loop {
-        let Some(byte) = line.get(name_len) else { return Line::Incomplete };
-        match NAME_CLASS[*byte as usize] {
-            NAME_PLAIN => {}
-            NAME_COLON => break,
-            NAME_UNDERSCORE => odd |= !options.underscores_in_headers,
-            NAME_ODD => odd = true,
-            _ => return line_without_name(line, name_len, start),
-        }
-        name_len += 1;
-    }
-    let value_from = name_len + 1;
-    let next = match memchr3(b'\n', b'\r', 0, &line[value_from..]) {
-        None => return Line::Incomplete,
-        Some(end) => value_from + end,
-    };
-    let line_next = match (line[next], line.get(next + 1)) {
-        (b'\n', _) => next + 1,
-        (b'\r', Some(b'\n')) => next + 2,
-        (b'\r', None) => return Line::Incomplete,
-        _ => return Line::Invalid,
-    };
-    let Ok(name_len16) = u16::try_from(name_len) else { return Line::Invalid };
-    if name_len == 0 {
-        return Line::Invalid;
-    }
-    if odd && options.ignore_invalid_headers {
-        return Line::Ignored(start + line_next);
-    }
-    let (mut from, mut to) = (value_from, next);
-    while from < to && matches!(line[from], b' ' | b'\t') {
-        from += 1;
-    }
-    while to > from && matches!(line[to - 1], b' ' | b'\t') {
-        to -= 1;
-    }
-    let field = Field {
-        name_start: start as u32,
-        name_len: name_len16,
-        value_start: (start + from) as u32,
-        value_len: (to - from) as u32,
-        known: Known::of(&line[..name_len]),
-    };
-    Line::Field(field, start + line_next)
-}
-
-/// A byte that no name may hold: right at the start it may be the empty line.
-fn line_without_name(line: &[u8], at: usize, start: usize) -> Line {
-    match (line[at], line.get(at + 1)) {
-        (b'\n', _) if at == 0 => Line::End(start + 1),
-        (b'\r', Some(b'\n')) if at == 0 => Line::End(start + 2),
-        (b'\r', None) => Line::Incomplete,
-        _ => Line::Invalid,
-    }
-}
-
-const NAME_PLAIN: u8 = 0;
-const NAME_UNDERSCORE: u8 = 1;
-/// Allowed only with `ignore_invalid_headers off`, else the field is left out.
-const NAME_ODD: u8 = 2;
-const NAME_COLON: u8 = 3;
-/// Spaces and controls: the request is refused.
-const NAME_BAD: u8 = 4;
-
-static NAME_CLASS: [u8; 256] = {
-    let mut classes = [NAME_ODD; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        classes[byte] = match byte as u8 {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' => NAME_PLAIN,
-            b'_' => NAME_UNDERSCORE,
-            b':' => NAME_COLON,
-            0..=b' ' | 0x7f => NAME_BAD,
-            _ => NAME_ODD,
-        };
-        byte += 1;
-    }
-    classes
-};
 
 #[inline]
 fn is_method_byte(byte: u8) -> bool {

@@ -1,0 +1,215 @@
+//! `Range` and `If-Range`: which bytes of a representation to send (RFC 9110 sections 13.1.5, 14).
+
+#[cfg(test)]
+mod tests;
+
+use crate::connection::trim;
+use crate::date::parse_http;
+
+/// Bytes `start` to `end`, the last not included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByteRange {
+    pub start: u64,
+    pub end: u64,
+}
+
+impl ByteRange {
+    pub fn len(&self) -> u64 {
+        self.end.saturating_sub(self.start)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.end <= self.start
+    }
+}
+
+/// What to answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RangeDecision {
+    /// 200 with everything: no `bytes` unit, too many ranges, or more bytes than there are.
+    Whole,
+    /// 206 with one part.
+    Single(ByteRange),
+    /// 206 as `multipart/byteranges`, in the order asked for.
+    Multiple(Vec<ByteRange>),
+    /// 416 with `Content-Range: bytes */size`.
+    Unsatisfiable,
+}
+
+/// Reads a `Range` field for a representation of `size` bytes.
+///
+/// `ranges_max` is `max_ranges`: 0 turns ranges off, `usize::MAX` is no limit. As nginx does:
+/// broken syntax is 416; ranges out of reach are left out and do not count; when the parts
+/// together are larger than the whole, the whole is sent.
+pub fn decide(field: &[u8], size: u64, ranges_max: usize) -> RangeDecision {
+    let unit = field.get(..6).unwrap_or(&[]);
+    if ranges_max == 0 || !unit.eq_ignore_ascii_case(b"bytes=") {
+        return RangeDecision::Whole;
+    }
+    let mut first = None;
+    let mut more: Vec<ByteRange> = Vec::new();
+    let mut total: u64 = 0;
+    for item in field[6..].split(|byte| *byte == b',') {
+        let range = match parse_item(trim(item), size) {
+            Item::Range(range) => range,
+            Item::OutOfReach => continue,
+            Item::Broken => return RangeDecision::Unsatisfiable,
+        };
+        total = total.saturating_add(range.len());
+        let count = if more.is_empty() { usize::from(first.is_some()) } else { more.len() };
+        if count >= ranges_max || total > size {
+            return RangeDecision::Whole;
+        }
+        match first {
+            None => first = Some(range),
+            Some(first) => {
+                if more.is_empty() {
+                    more.push(first);
+                }
+                more.push(range);
+            }
+        }
+    }
+    match first {
+        None => RangeDecision::Unsatisfiable,
+        Some(range) if more.is_empty() => RangeDecision::Single(range),
+        Some(_) => RangeDecision::Multiple(more),
+    }
+}
+
+enum Item {
+    Range(ByteRange),
+    OutOfReach,
+    Broken,
+}
+
+fn parse_item(item: &[u8], size: u64) -> Item {
+    let Some(dash) = memchr::memchr(b'-', item) else { return Item::Broken };
+    let (first, last) = (trim(&item[..dash]), trim(&item[dash + 1..]));
+    if first.is_empty() {
+        return match parse_position(last) {
+            None => Item::Broken,
+            Some(0) => Item::OutOfReach,
+            Some(_) if size == 0 => Item::OutOfReach,
+            Some(suffix) => {
+                Item::Range(ByteRange { start: size.saturating_sub(suffix), end: size })
+            }
+        };
+    }
+    let Some(start) = parse_position(first) else { return Item::Broken };
+    let end = if last.is_empty() {
+        size
+    } else {
+        match parse_position(last) {
+            None => return Item::Broken,
+            Some(last) => last.saturating_add(1).min(size),
+        }
+    };
+    if start >= size || start >= end {
+        return Item::OutOfReach;
+    }
+    Item::Range(ByteRange { start, end })
+}
+
+/// Digits only; beyond 64 bits the largest number, which is behind every representation's end.
+fn parse_position(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let step =
+        |sum: u64, digit: &u8| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0'));
+    Some(digits.iter().fold(0, step))
+}
+
+/// Whether `If-Range` lets the range through: the entity tag compares strongly, or the date is
+/// exactly `last_modified` (Unix seconds). A field that is neither means no.
+pub fn if_range_holds(field: &[u8], etag: Option<&[u8]>, last_modified: Option<i64>) -> bool {
+    let field = trim(field);
+    if field.ends_with(b"\"") {
+        return etag.is_some_and(|etag| etag == field && !field.starts_with(b"W/"));
+    }
+    match (parse_http(field), last_modified) {
+        (Some(date), Some(modified)) => date == modified,
+        _ => false,
+    }
+}
+
+/// Appends `bytes 0-8/1000`, the value of `Content-Range`; `*` for an unknown size.
+pub fn write_content_range(range: ByteRange, size: Option<u64>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"bytes ");
+    write_number(range.start, out);
+    out.push(b'-');
+    write_number(range.end.saturating_sub(1), out);
+    out.push(b'/');
+    match size {
+        Some(size) => write_number(size, out),
+        None => out.push(b'*'),
+    }
+}
+
+/// Appends `bytes */1000`, for a 416.
+pub fn write_unsatisfied_range(size: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"bytes */");
+    write_number(size, out);
+}
+
+/// Appends what stands before a part of `multipart/byteranges`. `boundary` has no dashes before
+/// it; `content_type` is the whole representation's, `None` leaves the line out.
+pub fn write_part_head(
+    boundary: &[u8],
+    content_type: Option<&[u8]>,
+    range: ByteRange,
+    size: u64,
+    out: &mut Vec<u8>,
+) {
+    out.extend_from_slice(b"\r\n--");
+    out.extend_from_slice(boundary);
+    if let Some(content_type) = content_type {
+        out.extend_from_slice(b"\r\nContent-Type: ");
+        out.extend_from_slice(content_type);
+    }
+    out.extend_from_slice(b"\r\nContent-Range: ");
+    write_content_range(range, Some(size), out);
+    out.extend_from_slice(b"\r\n\r\n");
+}
+
+/// Appends what stands behind the last part.
+pub fn write_parts_end(boundary: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\r\n--");
+    out.extend_from_slice(boundary);
+    out.extend_from_slice(b"--\r\n");
+}
+
+/// The `Content-Length` of the whole multipart body; `None` beyond 64 bits.
+pub fn multipart_len(
+    boundary: &[u8],
+    content_type: Option<&[u8]>,
+    ranges: &[ByteRange],
+    size: u64,
+) -> Option<u64> {
+    let mut head = Vec::new();
+    write_parts_end(boundary, &mut head);
+    let mut total = head.len() as u64;
+    for range in ranges {
+        head.clear();
+        write_part_head(boundary, content_type, *range, size, &mut head);
+        total = total.checked_add(head.len() as u64)?.checked_add(range.len())?;
+    }
+    Some(total)
+}
+
+/// Appends a number in decimal, without the formatting machinery.
+pub fn write_number(number: u64, out: &mut Vec<u8>) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    let mut left = number;
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (left % 10) as u8;
+        left /= 10;
+        if left == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}

@@ -1,0 +1,297 @@
+//! Response heads: parsing an upstream's, what follows it, and writing our own.
+
+use crate::chunked::ChunkError;
+use crate::connection::{has_token, parse_length};
+use crate::headers::{Headers, Known};
+use crate::lines::{FieldRules, Line, read_field, trim_line_end};
+use crate::request::{Method, Parse, Version};
+use crate::span::Span;
+use memchr::memchr;
+
+#[cfg(test)]
+mod tests;
+
+/// A parsed response head. Reuse it: `clear` keeps the buffers.
+#[derive(Clone, Debug, Default)]
+pub struct ResponseHead {
+    pub version: Version,
+    /// 100 to 999.
+    pub status: u16,
+    pub reason_span: Span,
+    pub headers: Headers,
+    line_start: usize,
+    scan_from: usize,
+}
+
+/// What an upstream's response is refused for (502).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResponseError {
+    /// No HTTP/1 status line; HTTP/0.9 responses are refused too.
+    StatusLine,
+    /// The head is larger than the buffer for it (`proxy_buffer_size`).
+    TooBig,
+    /// This line is no field, or holds a zero byte or a bare CR.
+    InvalidHeader(Span),
+    /// `Content-Length`, `Transfer-Encoding` came twice.
+    Repeated(Span),
+    ContentLengthInvalid(Span),
+    ContentLengthWithTransferEncoding,
+    TransferEncodingUnknown(Span),
+    /// The body's chunks are broken.
+    Chunk(ChunkError),
+}
+
+impl ResponseError {
+    /// The error log's text; `text` is the head's text.
+    pub fn message(&self, text: &[u8]) -> String {
+        let show = |what: &str, span: Span| {
+            format!("upstream sent {what}: \"{}\"", String::from_utf8_lossy(span.of(text)))
+        };
+        match self {
+            ResponseError::StatusLine => "upstream sent no valid HTTP/1.0 header".into(),
+            ResponseError::TooBig => "upstream sent too big header".into(),
+            ResponseError::InvalidHeader(span) => show("invalid header", *span),
+            ResponseError::Repeated(span) => show("duplicate header line", *span),
+            ResponseError::ContentLengthInvalid(span) => {
+                show("invalid \"Content-Length\" header", *span)
+            }
+            ResponseError::ContentLengthWithTransferEncoding => {
+                let both = "\"Content-Length\" and \"Transfer-Encoding\"";
+                format!("upstream sent {both} headers at the same time")
+            }
+            ResponseError::TransferEncodingUnknown(span) => {
+                show("unknown \"Transfer-Encoding\"", *span)
+            }
+            ResponseError::Chunk(_) => "upstream sent invalid chunked response".into(),
+        }
+    }
+}
+
+/// How the end of a response's body is known (RFC 9112 section 6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResponseFraming {
+    /// No body at all.
+    None,
+    Length(u64),
+    Chunked,
+    UntilClose,
+}
+
+impl ResponseHead {
+    pub fn new() -> ResponseHead {
+        ResponseHead::default()
+    }
+
+    /// Makes ready for the next response; the buffers keep their capacity.
+    pub fn clear(&mut self) {
+        let mut headers = std::mem::take(&mut self.headers);
+        headers.clear();
+        *self = ResponseHead { headers, ..ResponseHead::default() };
+    }
+
+    /// As sent; may be empty.
+    pub fn reason(&self) -> &[u8] {
+        self.reason_span.of(self.headers.text())
+    }
+
+    /// A 1xx head is followed by another head; 101 is the last of its connection.
+    pub fn is_interim(&self) -> bool {
+        (100..200).contains(&self.status) && self.status != 101
+    }
+
+    /// Whether the upstream would take another request on this connection.
+    pub fn keep_alive(&self) -> bool {
+        let mut keep = self.version == Version::H11;
+        for value in self.headers.all(Known::Connection) {
+            if has_token(value, b"close") {
+                return false;
+            }
+            keep |= has_token(value, b"keep-alive");
+        }
+        // RFC 9112 section 6.1: chunks from an HTTP/1.0 sender are not to be trusted further.
+        keep && !(self.version != Version::H11 && self.headers.contains(Known::TransferEncoding))
+    }
+
+    /// What follows this head, as the answer to `method`.
+    pub fn framing(&self, method: Method) -> Result<ResponseFraming, ResponseError> {
+        let headers = &self.headers;
+        let sole = [Known::ContentLength, Known::TransferEncoding];
+        if let Some(value) = headers.repeated_among(&sole) {
+            return Err(ResponseError::Repeated(self.span_of(value)));
+        }
+        let length = match headers.first(Known::ContentLength) {
+            None => None,
+            Some(value) => Some(
+                parse_length(value)
+                    .ok_or_else(|| ResponseError::ContentLengthInvalid(self.span_of(value)))?,
+            ),
+        };
+        let coding = headers.first(Known::TransferEncoding);
+        if coding.is_some() && length.is_some() {
+            return Err(ResponseError::ContentLengthWithTransferEncoding);
+        }
+        if let Some(value) = coding.filter(|value| !value.eq_ignore_ascii_case(b"chunked")) {
+            return Err(ResponseError::TransferEncodingUnknown(self.span_of(value)));
+        }
+        let tunnel = method == Method::Connect && (200..300).contains(&self.status);
+        if method == Method::Head || matches!(self.status, 100..=199 | 204 | 304) || tunnel {
+            return Ok(ResponseFraming::None);
+        }
+        Ok(match (coding, length) {
+            (Some(_), _) => ResponseFraming::Chunked,
+            (None, Some(length)) => ResponseFraming::Length(length),
+            (None, None) => ResponseFraming::UntilClose,
+        })
+    }
+
+    fn span_of(&self, value: &[u8]) -> Span {
+        crate::span::locate(self.headers.text(), value)
+    }
+}
+
+/// Reads a response head from the start of `buffer`; at most `head_bytes_max` bytes.
+///
+/// Call it with a cleared `head`, and after `Partial` again with the same bytes and more. A bare
+/// LF ends a line and the reason may be missing, as nginx accepts it from upstreams.
+pub fn parse_response(
+    buffer: &[u8],
+    head_bytes_max: usize,
+    head: &mut ResponseHead,
+) -> Result<Parse, ResponseError> {
+    let received = &buffer[..buffer.len().min(head_bytes_max)];
+    let outcome = match read_head(received, head) {
+        Ok(Parse::Partial) if buffer.len() > head_bytes_max => Err(ResponseError::TooBig),
+        other => other,
+    };
+    match outcome {
+        Ok(Parse::Complete(len)) => head.headers.set_text(&received[..len]),
+        Ok(Parse::Partial) => head.scan_from = buffer.len(),
+        Err(_) => head.headers.set_text(received),
+    }
+    outcome
+}
+
+fn read_head(buffer: &[u8], head: &mut ResponseHead) -> Result<Parse, ResponseError> {
+    let unseen = buffer.get(head.scan_from..).unwrap_or(&[]);
+    if head.scan_from > head.line_start && memchr(b'\n', unseen).is_none() {
+        return check_beginning(buffer, head);
+    }
+    if head.status == 0 {
+        let Some(end) = memchr(b'\n', buffer) else { return check_beginning(buffer, head) };
+        let line_end = trim_line_end(buffer, 0, end + 1);
+        read_status_line(&buffer[..line_end], head).ok_or(ResponseError::StatusLine)?;
+        head.line_start = end + 1;
+    }
+    let rules = FieldRules { ignore_odd_names: false, underscores: true };
+    loop {
+        let start = head.line_start;
+        match read_field(buffer, start, rules) {
+            Line::Field(field, next) => {
+                head.headers.note(field);
+                head.line_start = next;
+            }
+            Line::Ignored(next) => head.line_start = next,
+            Line::End(next) => return Ok(Parse::Complete(next)),
+            Line::Incomplete => return Ok(Parse::Partial),
+            Line::Invalid => {
+                let end = memchr(b'\n', &buffer[start..]);
+                let end = end.map_or(buffer.len(), |end| start + end + 1);
+                let span = Span::new(start, trim_line_end(buffer, start, end));
+                return Err(ResponseError::InvalidHeader(span));
+            }
+        }
+    }
+}
+
+/// Something that is not HTTP may never hold a line end.
+fn check_beginning(buffer: &[u8], head: &ResponseHead) -> Result<Parse, ResponseError> {
+    let begins = buffer.iter().zip(b"HTTP/1.").all(|(received, wanted)| received == wanted);
+    if head.status == 0 && !begins {
+        return Err(ResponseError::StatusLine);
+    }
+    Ok(Parse::Partial)
+}
+
+fn read_status_line(line: &[u8], head: &mut ResponseHead) -> Option<()> {
+    let rest = line.strip_prefix(b"HTTP/1.")?;
+    let [minor, b' ', a, b, c, reason @ ..] = rest else { return None };
+    if ![minor, a, b, c].into_iter().all(u8::is_ascii_digit) || *a == b'0' {
+        return None;
+    }
+    let reason = match reason {
+        [] => reason,
+        [b' ', text @ ..] => text,
+        _ => return None,
+    };
+    if reason.iter().any(|byte| matches!(byte, 0 | b'\r')) {
+        return None;
+    }
+    head.version = if *minor == b'0' { Version::H10 } else { Version::H11 };
+    head.status = u16::from(a - b'0') * 100 + u16::from(b - b'0') * 10 + u16::from(c - b'0');
+    head.reason_span = Span::new(line.len() - reason.len(), line.len());
+    Some(())
+}
+
+/// The reason phrase nginx sends; empty for a status it has none for.
+pub fn reason(status: u16) -> &'static str {
+    match status {
+        100 => "Continue",
+        101 => "Switching Protocols",
+        103 => "Early Hints",
+        200 => "OK",
+        201 => "Created",
+        202 => "Accepted",
+        204 => "No Content",
+        206 => "Partial Content",
+        301 => "Moved Permanently",
+        302 => "Moved Temporarily",
+        303 => "See Other",
+        304 => "Not Modified",
+        307 => "Temporary Redirect",
+        308 => "Permanent Redirect",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        402 => "Payment Required",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Not Allowed",
+        406 => "Not Acceptable",
+        408 => "Request Time-out",
+        409 => "Conflict",
+        410 => "Gone",
+        411 => "Length Required",
+        412 => "Precondition Failed",
+        413 => "Request Entity Too Large",
+        414 => "Request-URI Too Large",
+        415 => "Unsupported Media Type",
+        416 => "Requested Range Not Satisfiable",
+        421 => "Misdirected Request",
+        429 => "Too Many Requests",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        502 => "Bad Gateway",
+        503 => "Service Temporarily Unavailable",
+        504 => "Gateway Time-out",
+        505 => "HTTP Version Not Supported",
+        507 => "Insufficient Storage",
+        _ => "",
+    }
+}
+
+/// Appends `HTTP/1.1 200 OK\r\n`. A status without a phrase keeps the space behind it.
+pub fn write_status_line(status: u16, out: &mut Vec<u8>) {
+    if status == 200 {
+        return out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
+    }
+    write_status_line_with(status, reason(status).as_bytes(), out);
+}
+
+/// Appends a status line with a given reason, as an upstream sent it.
+pub fn write_status_line_with(status: u16, reason: &[u8], out: &mut Vec<u8>) {
+    let status = status.min(999);
+    let digit = |value: u16| b'0' + (value % 10) as u8;
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(&[digit(status / 100), digit(status / 10), digit(status), b' ']);
+    out.extend_from_slice(reason);
+    out.extend_from_slice(b"\r\n");
+}

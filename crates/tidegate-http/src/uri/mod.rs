@@ -1,0 +1,171 @@
+//! Request targets: percent decoding, dot segments and slashes, as locations are matched against.
+//!
+//! Most targets need none of that; `normalise` sees so in one pass and copies nothing.
+
+mod escape;
+#[cfg(test)]
+mod tests;
+
+pub use escape::{Escape, escape, escape_html, escaped_len, unescape};
+
+use crate::span::Span;
+
+/// The target cannot be decoded (400): a wrong `%XX`, an encoded zero byte, or `..` above the
+/// root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UriError;
+
+/// Where the parts of a target are. The spans lie in the target that was given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Uri {
+    /// The path needed no change: it is `raw_path` of the target.
+    pub plain: bool,
+    /// The path as received, without arguments and fragment.
+    pub raw_path: Span,
+    /// Behind the `?`, undecoded, without fragment; `Some` of nothing for a bare `?`.
+    pub args: Option<Span>,
+}
+
+impl Uri {
+    /// Decoded and normalised path: `$uri`. Give the target and buffer of `normalise`.
+    #[inline]
+    pub fn path<'a>(&self, target: &'a [u8], decoded: &'a [u8]) -> &'a [u8] {
+        if self.plain { self.raw_path.of(target) } else { decoded }
+    }
+
+    /// The arguments, empty where there are none: `$args`.
+    #[inline]
+    pub fn args<'a>(&self, target: &'a [u8]) -> &'a [u8] {
+        self.args.map_or(&[][..], |args| args.of(target))
+    }
+}
+
+/// Splits a target (`RequestHead::path_and_args`) and normalises its path.
+///
+/// `decoded` is overwritten, and only where the path needs a change: percent codes, `.` and `..`
+/// segments, or with `merge_slashes` several slashes in a row. An encoded slash or dot counts
+/// like a plain one; an encoded `?` or `#` becomes part of the path; `+` stays.
+pub fn normalise(
+    target: &[u8],
+    merge_slashes: bool,
+    decoded: &mut Vec<u8>,
+) -> Result<Uri, UriError> {
+    decoded.clear();
+    let mut complex = target.first() == Some(&b'?') || target.is_empty();
+    let mut path_len = target.len();
+    let mut args = None;
+    for (at, byte) in target.iter().enumerate() {
+        if !IS_SPECIAL[*byte as usize] {
+            continue;
+        }
+        match byte {
+            b'/' => match target.get(at + 1) {
+                Some(b'.') => complex = true,
+                Some(b'/') => complex |= merge_slashes,
+                _ => {}
+            },
+            b'%' => complex = true,
+            b'?' => {
+                path_len = at;
+                args = Some(args_span(target, at + 1));
+                break;
+            }
+            // A fragment is not for the server.
+            _ => {
+                path_len = at;
+                break;
+            }
+        }
+    }
+    if complex {
+        decode(&target[..path_len], merge_slashes, decoded)?;
+    }
+    Ok(Uri { plain: !complex, raw_path: Span::new(0, path_len), args })
+}
+
+static IS_SPECIAL: [bool; 256] = {
+    let mut table = [false; 256];
+    table[b'/' as usize] = true;
+    table[b'%' as usize] = true;
+    table[b'?' as usize] = true;
+    table[b'#' as usize] = true;
+    table
+};
+
+fn args_span(target: &[u8], start: usize) -> Span {
+    let rest = &target[start..];
+    let end = memchr::memchr(b'#', rest).unwrap_or(rest.len());
+    Span::new(start, start + end)
+}
+
+fn decode(path: &[u8], merge_slashes: bool, out: &mut Vec<u8>) -> Result<(), UriError> {
+    out.reserve(path.len() + 1);
+    let mut rest = path;
+    // Where the segment begins that is being written: behind the last slash.
+    let mut segment = 0;
+    while let Some((first, behind)) = rest.split_first() {
+        let mut byte = *first;
+        rest = behind;
+        if byte == b'%' {
+            let [high, low, behind @ ..] = rest else { return Err(UriError) };
+            byte = hex_digit(*high).ok_or(UriError)? << 4 | hex_digit(*low).ok_or(UriError)?;
+            if byte == 0 {
+                return Err(UriError);
+            }
+            rest = behind;
+        }
+        if byte != b'/' {
+            out.push(byte);
+            continue;
+        }
+        end_segment(out, &mut segment, true, merge_slashes)?;
+    }
+    end_segment(out, &mut segment, false, merge_slashes)?;
+    if out.is_empty() {
+        out.push(b'/');
+    }
+    Ok(())
+}
+
+/// Removes a dot segment at the end of `out`, else ends the segment with its slash.
+fn end_segment(
+    out: &mut Vec<u8>,
+    segment: &mut usize,
+    slash: bool,
+    merge_slashes: bool,
+) -> Result<(), UriError> {
+    // Without a slash before it this is the start of the path, where no dot segment can be.
+    if *segment > 0 {
+        match &out[*segment..] {
+            b"." => {
+                out.truncate(*segment);
+                return Ok(());
+            }
+            b".." => {
+                out.truncate(*segment - 1);
+                let parent = memchr::memrchr(b'/', out).ok_or(UriError)?;
+                out.truncate(parent + 1);
+                *segment = parent + 1;
+                return Ok(());
+            }
+            b"" if merge_slashes => return Ok(()),
+            _ => {}
+        }
+    }
+    if slash {
+        out.push(b'/');
+        *segment = out.len();
+    }
+    Ok(())
+}
+
+/// The value of a hexadecimal digit.
+#[inline]
+pub(crate) fn hex_digit(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        b'A'..=b'F' => Some(digit - b'A' + 10),
+        _ => None,
+    }
+}
