@@ -87,22 +87,21 @@ impl<'a> Args<'a> {
     /// A number within bounds.
     ///
     /// # Errors
-    /// `invalid number` when it is none, `invalid value` when it is out of bounds.
+    /// `"x" directive invalid number` when it is none; `value must be between 1 and 9` or `value
+    /// must be equal to or greater than 1` when it is out of bounds.
     pub fn number(&self, index: usize, range: RangeInclusive<u64>) -> Result<u64, Diagnostic> {
-        let shown = self.word(index).display();
         let Some(number) = units::parse_number(self.bytes(index)) else {
-            return Err(self
-                .error(index, format!("invalid number \"{shown}\""))
-                .label("expected a number"));
+            let message = format!("\"{}\" directive invalid number", self.name());
+            return Err(self.error(index, message).label("expected a number"));
         };
         if range.contains(&number) {
             return Ok(number);
         }
-        let label = match (*range.start(), *range.end()) {
-            (low, u64::MAX) => format!("must be at least {low}"),
-            (low, high) => format!("must be between {low} and {high}"),
+        let message = match (*range.start(), *range.end()) {
+            (low, u64::MAX) => format!("value must be equal to or greater than {low}"),
+            (low, high) => format!("value must be between {low} and {high}"),
         };
-        Err(self.error(index, format!("invalid value \"{shown}\"")).label(label))
+        Err(self.error(index, message).label("out of bounds"))
     }
 
     /// A size in bytes, see [`units::parse_size`].
@@ -219,7 +218,13 @@ impl<'a> Args<'a> {
 
     /// `invalid parameter "x"`: nginx's words for an unknown or bad `name=value`.
     pub fn invalid_parameter(&self, index: usize) -> Diagnostic {
-        self.error(index, format!("invalid parameter \"{}\"", self.word(index).display()))
+        let word = self.word(index);
+        let error = self.error(index, format!("invalid parameter \"{}\"", word.display()));
+        // The next directive's name becomes an argument when a `;` is forgotten.
+        if index > 0 && !crate::known::find(&word.bytes).is_empty() {
+            return error.help(format!("is a `;` missing before `{}`?", word.display()));
+        }
+        error
     }
 
     /// `"x" directive is duplicate`.

@@ -1,19 +1,34 @@
 //! Words to a tree, with included files in their place.
 
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::bundle::path_from_bytes;
 use crate::diagnostic::Diagnostic;
+use crate::lexer::{Lexer, Token, WORD_BYTES_MAX};
 use crate::loader::Loader;
-use crate::source::SourceMap;
-use crate::tree::Statement;
+use crate::loader::glob::is_pattern;
+use crate::source::{FileId, SourceMap, Span};
+use crate::tree::{Block, Statement, Word};
 
 /// Deepest nesting of included files. nginx has no limit of its own but open files; the deepest
 /// tree seen in practice has four levels.
 pub const INCLUDE_DEPTH_MAX: usize = 32;
 
-/// Deepest nesting of blocks, included files counted in. nginx's own directives nest nine levels
-/// deep, `location` in `location` aside; it bounds recursion over the tree.
+/// Deepest nesting of blocks, included files counted in. nginx's directives nest some nine levels
+/// deep; the limit bounds recursion over the tree.
 pub const BLOCK_DEPTH_MAX: usize = 100;
+
+/// Most bytes that one configuration may have, repeated includes counted each time: files that
+/// include each other twice grow as a power of two.
+const TEXT_BYTES_MAX: usize = 1 << 30;
+
+/// Most files that one configuration may include, repeated ones counted each time.
+const INCLUDES_MAX: usize = 200_000;
+
+/// After so many errors the parser gives up: what follows is most probably a consequence.
+const ERRORS_MAX: usize = 100;
 
 /// Reads configurations: files and fragments into one [`SourceMap`], all errors into one list.
 pub struct Parser<'a> {
@@ -21,6 +36,11 @@ pub struct Parser<'a> {
     conf_prefix: PathBuf,
     sources: SourceMap,
     diagnostics: Vec<Diagnostic>,
+    /// Files being read, the outermost first.
+    including: Vec<FileId>,
+    block_depth: usize,
+    includes: usize,
+    text_bytes: usize,
 }
 
 impl<'a> Parser<'a> {
@@ -32,21 +52,31 @@ impl<'a> Parser<'a> {
             conf_prefix: conf_prefix.into(),
             sources: SourceMap::new(),
             diagnostics: Vec::new(),
+            including: Vec::new(),
+            block_depth: 0,
+            includes: 0,
+            text_bytes: 0,
         }
     }
 
     /// Reads a configuration file and all that it includes. What is wrong is added to
     /// [`Parser::diagnostics`]; the result is what could be understood.
     pub fn parse_file(&mut self, path: &Path) -> Vec<Statement> {
-        let _ = (self.loader, &self.conf_prefix, path);
-        Vec::new()
+        let mut statements = Vec::new();
+        self.read_into(path, Span::NONE, &mut statements);
+        statements
     }
 
     /// Reads directives from a text that is no file, as `-g` gives them: `name` is what nginx
     /// prints for the place, `command line`. Blocks are not allowed there.
     pub fn parse_fragment(&mut self, name: &str, text: &[u8]) -> Vec<Statement> {
-        let _ = self.sources.add_fragment(name, text.to_vec());
-        Vec::new()
+        let mut statements = Vec::new();
+        let Some(file) = self.sources.add_fragment(name, text.to_vec()) else {
+            self.report(Diagnostic::emerg("too long command line"));
+            return statements;
+        };
+        self.parse_text(file, Form::Fragment, &mut statements);
+        statements
     }
 
     /// The texts read so far.
@@ -63,4 +93,302 @@ impl<'a> Parser<'a> {
     pub fn finish(self) -> (SourceMap, Vec<Diagnostic>) {
         (self.sources, self.diagnostics)
     }
+
+    /// Parses the file at `path`; `place` is what asked for it.
+    fn read_into(&mut self, path: &Path, place: Span, statements: &mut Vec<Statement>) {
+        let file = match self.sources.find(path) {
+            Some(file) => file,
+            None => match self.load(path) {
+                Ok(file) => file,
+                Err(error) => return self.report(error.at(place)),
+            },
+        };
+        if self.including.contains(&file) {
+            let message = format!("\"{}\" includes itself", path.display());
+            return self.report(Diagnostic::emerg(message).at(place));
+        }
+        if self.including.len() > INCLUDE_DEPTH_MAX {
+            let message = format!("files are included more than {INCLUDE_DEPTH_MAX} levels deep");
+            return self.report(Diagnostic::emerg(message).at(place));
+        }
+        self.includes += 1;
+        self.text_bytes += self.sources.file(file).map_or(0, |file| file.bytes().len());
+        if self.includes > INCLUDES_MAX || self.text_bytes > TEXT_BYTES_MAX {
+            return self.report(
+                Diagnostic::emerg("too large configuration")
+                    .at(place)
+                    .help("do files include each other again and again?"),
+            );
+        }
+        self.parse_text(file, Form::File, statements);
+    }
+
+    /// Reads a file into the map of sources.
+    fn load(&mut self, path: &Path) -> Result<FileId, Diagnostic> {
+        let bytes = self.loader.read(path).map_err(|error| {
+            let call = if error.kind() == io::ErrorKind::IsADirectory { "pread" } else { "open" };
+            let path = path.display();
+            Diagnostic::emerg(format!("{call}() \"{path}\" failed ({})", describe(&error)))
+        })?;
+        self.sources
+            .add_file(path, bytes)
+            .ok_or_else(|| Diagnostic::emerg(format!("too large file \"{}\"", path.display())))
+    }
+
+    fn parse_text(&mut self, file: FileId, form: Form, statements: &mut Vec<Statement>) {
+        let Some(source) = self.sources.file(file) else { return };
+        let text: Arc<[u8]> = source.shared_bytes();
+        let limit = if form == Form::File { WORD_BYTES_MAX } else { usize::MAX };
+        let mut lexer = Lexer::new(&text, file, limit);
+        self.including.push(file);
+        self.parse_statements(&mut lexer, form, None, statements);
+        self.including.pop();
+    }
+
+    /// Parses up to the `}` of the block that `open` began, or to the end of the text; returns
+    /// the place where it stopped. `None` after the end of the text or when giving up.
+    fn parse_statements(
+        &mut self,
+        lexer: &mut Lexer<'_>,
+        form: Form,
+        open: Option<Span>,
+        statements: &mut Vec<Statement>,
+    ) -> Option<Span> {
+        let mut words: Vec<Word> = Vec::new();
+        while self.diagnostics.len() < ERRORS_MAX {
+            let token = lexer.next();
+            for diagnostic in lexer.diagnostics.drain(..) {
+                self.report(diagnostic);
+            }
+            match token {
+                Token::Word(word) => words.push(word),
+                Token::Semicolon(span) => self.finish_simple(&mut words, span, statements),
+                Token::Open(span) => {
+                    self.finish_block(lexer, form, &mut words, span, statements)?
+                }
+                Token::Close(span) => {
+                    if words.is_empty() && open.is_some() {
+                        return Some(span);
+                    }
+                    self.unexpected_close(&words, span);
+                    if !words.is_empty() {
+                        self.finish_simple(&mut words, span, statements);
+                    }
+                    if open.is_some() {
+                        return Some(span);
+                    }
+                }
+                Token::End(span) => {
+                    self.check_end(form, words.last().map(|word| word.span), span, open);
+                    return None;
+                }
+                Token::EndInWord(word) => {
+                    self.check_end(form, Some(word), lexer.end(), open);
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    /// A `;`: the words so far are a statement, or an include.
+    fn finish_simple(&mut self, words: &mut Vec<Word>, end: Span, statements: &mut Vec<Statement>) {
+        let Some((name, args)) = take_words(words) else {
+            return self.report(
+                Diagnostic::emerg("unexpected \";\"")
+                    .at(end)
+                    .label("there is no directive before it"),
+            );
+        };
+        let span = name.span.to(end);
+        let statement = Statement { name, args, block: None, span };
+        if statement.name.bytes == b"include" {
+            self.include(&statement, statements);
+        } else {
+            statements.push(statement);
+        }
+    }
+
+    /// A `{`: parses the block and makes the statement. `None` when the text ended in it; the
+    /// statement is kept nevertheless.
+    fn finish_block(
+        &mut self,
+        lexer: &mut Lexer<'_>,
+        form: Form,
+        words: &mut Vec<Word>,
+        open: Span,
+        statements: &mut Vec<Statement>,
+    ) -> Option<()> {
+        let head = take_words(words);
+        self.check_open(form, head.as_ref().map(|(name, _)| name), open);
+        if self.block_depth >= BLOCK_DEPTH_MAX {
+            self.report(
+                Diagnostic::emerg(format!(
+                    "blocks are nested more than {BLOCK_DEPTH_MAX} levels deep"
+                ))
+                .at(open),
+            );
+            return skip_block(lexer);
+        }
+        let mut inner = Vec::new();
+        self.block_depth += 1;
+        let close = self.parse_statements(lexer, form, Some(open), &mut inner);
+        self.block_depth -= 1;
+        if let Some((name, args)) = head
+            && name.bytes != b"include"
+        {
+            let close_span = close.unwrap_or(lexer.end());
+            let span = name.span.to(close_span);
+            let block = Block { statements: inner, open, close: close_span };
+            statements.push(Statement { name, args, block: Some(block), span });
+        }
+        close.map(|_| ())
+    }
+
+    fn check_open(&mut self, form: Form, name: Option<&Word>, open: Span) {
+        let error = match name {
+            None => Diagnostic::emerg("unexpected \"{\"").label("there is no directive before it"),
+            Some(_) if form == Form::Fragment => {
+                Diagnostic::emerg("block directives are not supported in -g option")
+            }
+            Some(name) if name.bytes == b"include" => {
+                Diagnostic::emerg("directive \"include\" is not terminated by \";\"")
+                    .label("expected `;`")
+            }
+            Some(_) => return,
+        };
+        self.report(error.at(open));
+    }
+
+    fn unexpected_close(&mut self, words: &[Word], span: Span) {
+        let error = Diagnostic::emerg("unexpected \"}\"").at(span);
+        self.report(match words.last() {
+            Some(last) => error
+                .label("expected `;` before it")
+                .help(format!("is a `;` missing after `{}`?", shorten(last))),
+            None => error.label("no block is open here"),
+        });
+    }
+
+    /// The end of a text: nothing may be unfinished. `word` is a word without a `;`, `open` the
+    /// innermost open block.
+    fn check_end(&mut self, form: Form, word: Option<Span>, end: Span, open: Option<Span>) {
+        let error = match (form, word, open) {
+            (Form::Fragment, Some(word), _) => {
+                Diagnostic::emerg("unexpected end of parameter, expecting \";\"")
+                    .at(word)
+                    .label("expected `;` after this")
+            }
+            (_, Some(word), _) => {
+                Diagnostic::emerg("unexpected end of file, expecting \";\" or \"}\"")
+                    .at(word)
+                    .label("the directive with this is not finished")
+            }
+            (Form::File, None, Some(open)) => {
+                Diagnostic::emerg("unexpected end of file, expecting \"}\"")
+                    .at(open)
+                    .label("this block is not closed")
+            }
+            // The block itself was the error.
+            (Form::Fragment, None, Some(_)) | (_, None, None) => return,
+        };
+        self.report(error.line_at(end));
+    }
+
+    /// Puts the statements of the included files in the place of the `include`.
+    fn include(&mut self, statement: &Statement, statements: &mut Vec<Statement>) {
+        let [word] = statement.args.as_slice() else {
+            return self.report(
+                Diagnostic::emerg("invalid number of arguments in \"include\" directive")
+                    .at(statement.span)
+                    .line_at(statement.terminator())
+                    .label(format!("`include` takes 1 argument, found {}", statement.args.len())),
+            );
+        };
+        let Some(path) = path_from_bytes(&word.bytes) else {
+            return self.report(invalid_path(word));
+        };
+        let path = self.conf_prefix.join(path);
+        if !is_pattern(&word.bytes) {
+            return self.read_into(&path, word.span, statements);
+        }
+        let Some(pattern) = path.to_str() else { return self.report(invalid_path(word)) };
+        match self.loader.glob(pattern) {
+            Ok(paths) => {
+                for path in paths {
+                    if self.diagnostics.len() >= ERRORS_MAX {
+                        return;
+                    }
+                    self.read_into(&path, word.span, statements);
+                }
+            }
+            Err(error) => self.report(
+                Diagnostic::emerg(format!("glob() \"{pattern}\" failed ({})", describe(&error)))
+                    .at(word.span),
+            ),
+        }
+    }
+
+    fn report(&mut self, diagnostic: Diagnostic) {
+        self.diagnostics.push(diagnostic);
+    }
 }
+
+/// What kind of text is parsed.
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    File,
+    Fragment,
+}
+
+/// Takes all words out: the name and the arguments.
+fn take_words(words: &mut Vec<Word>) -> Option<(Word, Vec<Word>)> {
+    let mut taken = std::mem::take(words).into_iter();
+    let name = taken.next()?;
+    Some((name, taken.collect()))
+}
+
+/// Goes on after the `}` of a block whose `{` was read. `None` when the text ends before.
+fn skip_block(lexer: &mut Lexer<'_>) -> Option<()> {
+    let mut depth = 1_usize;
+    while depth > 0 {
+        match lexer.next() {
+            Token::Open(_) => depth += 1,
+            Token::Close(_) => depth -= 1,
+            Token::End(_) | Token::EndInWord(_) => return None,
+            Token::Word(_) | Token::Semicolon(_) => {}
+        }
+        lexer.diagnostics.clear();
+    }
+    Some(())
+}
+
+fn invalid_path(word: &Word) -> Diagnostic {
+    Diagnostic::emerg(format!("invalid path \"{}\"", word.display()))
+        .at(word.span)
+        .label("not valid UTF-8")
+}
+
+/// A word for a help line; very long ones are cut.
+fn shorten(word: &Word) -> String {
+    let shown = word.display();
+    if shown.chars().count() <= 60 {
+        return shown.into_owned();
+    }
+    shown.chars().take(57).chain("...".chars()).collect()
+}
+
+/// An error of the operating system as nginx prints it: `2: No such file or directory`.
+fn describe(error: &io::Error) -> String {
+    let text = error.to_string();
+    match error.raw_os_error() {
+        Some(code) => {
+            let suffix = format!(" (os error {code})");
+            format!("{code}: {}", text.strip_suffix(&suffix).unwrap_or(&text))
+        }
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -279,7 +279,7 @@ fn check_arity(statement: &Statement, row: &Row) -> Result<(), Diagnostic> {
     // A forgotten `;` makes the next lines arguments.
     if let Some((from, _)) = extra
         && from.span.start > first.end
-        && known::find(&from.bytes).first().is_some()
+        && !known::find(&from.bytes).is_empty()
     {
         found = found.help(format!("is a `;` missing before `{}`?", from.display()));
     }

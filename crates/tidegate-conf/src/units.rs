@@ -55,6 +55,94 @@ enum Resolution {
     Milliseconds,
 }
 
-fn parse_time(_text: &[u8], _resolution: Resolution) -> Option<u64> {
-    None
+/// Units from the largest to the smallest; each may be given once, in this order.
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
+enum Step {
+    Start,
+    Year,
+    Month,
+    Week,
+    Day,
+    Hour,
+    Minute,
+    Second,
+    Millisecond,
+    Last,
 }
+
+impl Step {
+    /// Length in seconds; milliseconds are counted by the caller.
+    fn seconds(self) -> u64 {
+        match self {
+            Step::Year => 365 * 24 * 3600,
+            Step::Month => 30 * 24 * 3600,
+            Step::Week => 7 * 24 * 3600,
+            Step::Day => 24 * 3600,
+            Step::Hour => 3600,
+            Step::Minute => 60,
+            Step::Start | Step::Second | Step::Millisecond | Step::Last => 1,
+        }
+    }
+}
+
+/// Numbers with units, spaces allowed after a unit; a number without a unit counts seconds and
+/// ends the list. As in nginx, a unit without a number counts nothing (`h30m`), though at least
+/// one digit must be there.
+fn parse_time(text: &[u8], resolution: Resolution) -> Option<u64> {
+    let scale = if resolution == Resolution::Milliseconds { 1000 } else { 1 };
+    let mut rest = text;
+    let (mut total, mut value, mut has_digits, mut step) = (0_u64, 0_u64, false, Step::Start);
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
+        if byte.is_ascii_digit() {
+            value = value.checked_mul(10)?.checked_add(u64::from(byte - b'0'))?;
+            if value > NUMBER_MAX {
+                return None;
+            }
+            has_digits = true;
+            continue;
+        }
+        let unit = unit(*byte, &mut rest, resolution)?;
+        // A second number without a unit has no place either: both would end the list.
+        if step >= unit || (unit == Step::Last && step >= Step::Second) {
+            return None;
+        }
+        step = unit;
+        let length = if unit == Step::Millisecond { 1 } else { unit.seconds() * scale };
+        total = total.checked_add(value.checked_mul(length)?)?;
+        value = 0;
+        while let Some(after) = rest.strip_prefix(b" ") {
+            rest = after;
+        }
+    }
+    if !has_digits {
+        return None;
+    }
+    total.checked_add(value.checked_mul(scale)?).filter(|time| *time <= NUMBER_MAX)
+}
+
+/// The unit that begins with `byte`; takes the second letter of `ms` from `rest`.
+fn unit(byte: u8, rest: &mut &[u8], resolution: Resolution) -> Option<Step> {
+    let fine = resolution == Resolution::Milliseconds;
+    match byte {
+        b'y' if !fine => Some(Step::Year),
+        b'M' if !fine => Some(Step::Month),
+        b'w' => Some(Step::Week),
+        b'd' => Some(Step::Day),
+        b'h' => Some(Step::Hour),
+        b'm' => match rest.strip_prefix(b"s") {
+            Some(after) if fine => {
+                *rest = after;
+                Some(Step::Millisecond)
+            }
+            Some(_) => None,
+            None => Some(Step::Minute),
+        },
+        b's' => Some(Step::Second),
+        b' ' => Some(Step::Last),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;
