@@ -1,2 +1,38 @@
-//! Exchange, phases, filters, variables, templates, plan, error log
+//! The core: what a request is, how it goes through phases and filters, and how a configuration
+//! becomes the plan that decides all of it. Knows no socket, no protocol and no module but its own.
 #![forbid(unsafe_code)]
+
+pub mod body;
+pub mod builder;
+pub mod client;
+pub mod error_log;
+pub mod exchange;
+pub mod file_path;
+pub mod http_core;
+pub mod listen;
+pub mod location;
+pub mod log_file;
+pub mod main_settings;
+pub mod module;
+pub mod phases;
+pub mod plan;
+pub mod regex;
+pub mod request_body;
+pub mod settings;
+pub mod special;
+pub mod step;
+pub mod syslog;
+pub mod temp_file;
+pub mod template;
+pub mod variables;
+
+/// A future of the connection's own thread.
+pub type LocalFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + 'a>>;
+
+pub use body::{Body, BodyError, BodyStream, Chunk, FileRange};
+pub use error_log::Level;
+pub use exchange::Exchange;
+pub use module::{Entry, ErasedModule, Module};
+pub use phases::{Answer, Phase};
+pub use step::{Jump, Step};
+pub use template::Template;

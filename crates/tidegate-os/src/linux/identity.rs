@@ -120,3 +120,13 @@ fn with_growing_buffer<T>(
         }
     }
 }
+
+/// The machine's name, as `hostname` shows it.
+pub fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// The kernel's number of the calling thread, as log lines show it.
+pub fn thread_id() -> u64 {
+    u64::try_from(rustix::thread::gettid().as_raw_nonzero().get()).unwrap_or(0)
+}

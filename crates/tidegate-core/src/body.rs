@@ -1,0 +1,139 @@
+//! Bodies that are pulled: a response body is a value the driver asks for its next piece, so that a slow
+//! client holds its source back without any buffer in between.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::LocalFuture;
+use bytes::Bytes;
+
+use crate::client::ClientIo;
+
+/// A part of an open file, sent by `sendfile` where the driver can.
+#[derive(Clone, Debug)]
+pub struct FileRange {
+    pub file: Arc<File>,
+    /// First byte, from the start of the file.
+    pub offset: u64,
+    /// Bytes to send. A file that turns out shorter ends the transfer visibly.
+    pub length: u64,
+}
+
+/// One piece of a body on its way to the client.
+#[derive(Clone, Debug)]
+pub enum Chunk {
+    Bytes(Bytes),
+    File(FileRange),
+    /// Send what is buffered now; carries no data.
+    Flush,
+}
+
+impl Chunk {
+    /// Bytes of data in this piece.
+    pub fn length(&self) -> u64 {
+        match self {
+            Chunk::Bytes(bytes) => bytes.len() as u64,
+            Chunk::File(range) => range.length,
+            Chunk::Flush => 0,
+        }
+    }
+}
+
+/// Why a body ended before its end. The client sees a broken transfer, never a short one that looks whole.
+#[derive(Debug)]
+pub enum BodyError {
+    Io(io::Error),
+    /// The origin broke off or lied about its length; already logged by whoever noticed.
+    Incomplete,
+}
+
+impl From<io::Error> for BodyError {
+    fn from(error: io::Error) -> Self {
+        BodyError::Io(error)
+    }
+}
+
+/// A source of pieces. Dropping it gives up whatever feeds it.
+pub trait BodyStream {
+    /// The next piece, or `None` at the regular end.
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>>;
+
+    /// Trailer fields, known once `poll_chunk` has answered `None`.
+    fn trailers(&mut self) -> Option<tidegate_http::Headers> {
+        None
+    }
+}
+
+/// What follows a 101 response: the handler owns the raw connection until it returns.
+pub type Tunnel = Box<dyn FnOnce(ClientIo) -> LocalFuture<'static, ()>>;
+
+/// A response body.
+#[derive(Default)]
+pub enum Body {
+    #[default]
+    Empty,
+    Bytes(Bytes),
+    File(FileRange),
+    /// Several pieces whose total length is known.
+    Chunks(VecDeque<Chunk>),
+    Stream(Box<dyn BodyStream>),
+    Tunnel(Tunnel),
+}
+
+impl Body {
+    /// Total bytes where that is known beforehand.
+    pub fn known_length(&self) -> Option<u64> {
+        match self {
+            Body::Empty => Some(0),
+            Body::Bytes(bytes) => Some(bytes.len() as u64),
+            Body::File(range) => Some(range.length),
+            Body::Chunks(chunks) => Some(chunks.iter().map(Chunk::length).sum()),
+            Body::Stream(_) | Body::Tunnel(_) => None,
+        }
+    }
+
+    /// The next piece, or `None` at the end.
+    pub fn poll_chunk(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Chunk, BodyError>>> {
+        match self {
+            Body::Stream(stream) => stream.poll_chunk(context),
+            Body::Chunks(chunks) => Poll::Ready(chunks.pop_front().map(Ok)),
+            Body::Empty | Body::Tunnel(_) => Poll::Ready(None),
+            Body::Bytes(_) | Body::File(_) => Poll::Ready(match std::mem::take(self) {
+                Body::Bytes(bytes) => Some(Ok(Chunk::Bytes(bytes))),
+                Body::File(range) => Some(Ok(Chunk::File(range))),
+                _ => None,
+            }),
+        }
+    }
+
+    /// `poll_chunk` as a future.
+    pub async fn next(&mut self) -> Option<Result<Chunk, BodyError>> {
+        poll_fn(|context| self.poll_chunk(context)).await
+    }
+
+    /// Trailer fields after the end.
+    pub fn trailers(&mut self) -> Option<tidegate_http::Headers> {
+        match self {
+            Body::Stream(stream) => stream.trailers(),
+            _ => None,
+        }
+    }
+
+    /// True for a body without a byte of data.
+    pub fn is_empty(&self) -> bool {
+        self.known_length() == Some(0)
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        if bytes.is_empty() { Body::Empty } else { Body::Bytes(bytes) }
+    }
+}

@@ -1,0 +1,311 @@
+//! Building locations: arguments of `location`, the search structure, and what modules add.
+
+use std::collections::HashMap;
+
+use tidegate_conf::{Contexts, Diagnostic, Span, Word};
+
+use super::{Outline, PlanBuilder};
+use crate::http_core::{self, HttpCore};
+use crate::location::LocationSet;
+use crate::phases::{Filter, Handler, Logger, PHASE_COUNT, Phase};
+use crate::plan::{Location, LocationId};
+use crate::regex::Regex;
+
+/// A location in the making; what modules see in `prepare`.
+pub struct LocationBuilder<'p, 'e> {
+    pub plan: &'p mut PlanBuilder<'e>,
+    pub outline: &'p Outline,
+    pub location: Location,
+    ifs: Vec<LocationId>,
+}
+
+impl LocationBuilder<'_, '_> {
+    /// Where this block stands: server, location, `if` or `limit_except`.
+    pub fn context(&self) -> Contexts {
+        self.outline.context
+    }
+
+    /// True for `if` blocks and `limit_except`, which stand for their location.
+    pub fn is_nameless(&self) -> bool {
+        self.context()
+            .intersects(Contexts::LOCATION_IF | Contexts::SERVER_IF | Contexts::LIMIT_EXCEPT)
+    }
+
+    /// Adds a handler to a phase.
+    pub fn handler(&mut self, phase: Phase, handler: Handler) {
+        self.location.phases[phase as usize].push(handler);
+    }
+
+    /// Sets the location's own content handler.
+    pub fn content(&mut self, handler: Handler) {
+        self.location.content = Some(handler);
+    }
+
+    /// Adds a response filter behind those of earlier modules.
+    pub fn filter(&mut self, filter: Filter) {
+        self.location.filters.push(filter);
+    }
+
+    pub fn logger(&mut self, logger: Logger) {
+        self.location.loggers.push(logger);
+    }
+
+    /// The location of the block's n-th `if`.
+    pub fn if_location(&self, index: usize) -> Option<LocationId> {
+        self.ifs.get(index).copied()
+    }
+}
+
+/// The kinds of `location` by their modifier.
+enum Name {
+    Prefix(Vec<u8>),
+    Exact(Vec<u8>),
+    Regex(Box<Regex>),
+    Named(Vec<u8>),
+}
+
+/// Collects the locations of one level.
+#[derive(Default)]
+struct Level {
+    exact: HashMap<Vec<u8>, LocationId>,
+    prefixes: Vec<(Vec<u8>, LocationId)>,
+    regexes: Vec<(Regex, LocationId)>,
+    named: HashMap<Vec<u8>, LocationId>,
+}
+
+impl PlanBuilder<'_> {
+    /// Builds a block that requests can be in, with all blocks inside; named locations go to `named`.
+    pub(super) fn location(
+        &mut self,
+        outline: &Outline,
+        named: &mut HashMap<Vec<u8>, LocationId>,
+    ) -> (LocationId, LocationSet) {
+        let id = LocationId(self.locations.len() as u32);
+        self.locations.push(None);
+        let mut ifs = Vec::new();
+        let mut limit_except = None;
+        for child in &outline.children {
+            match child.name {
+                "if" => ifs.push(self.location(child, named).0),
+                "limit_except" => {
+                    let methods = self.limit_except_methods(child);
+                    limit_except = Some((methods, self.location(child, named).0));
+                }
+                _ => {}
+            }
+        }
+        let nested = self.level(outline, named);
+        let server_level = outline.context.intersects(Contexts::SERVER);
+        let (set, nested) = if server_level {
+            (nested, LocationSet::default())
+        } else {
+            (LocationSet::default(), nested)
+        };
+        let location = self.empty_location(outline, nested, limit_except);
+        let location = self.prepared(outline, location, ifs);
+        self.locations[id.0 as usize] = location;
+        (id, set)
+    }
+
+    fn empty_location(
+        &mut self,
+        outline: &Outline,
+        nested: LocationSet,
+        limit_except: Option<(u32, LocationId)>,
+    ) -> Option<Location> {
+        let conf = outline.conf::<HttpCore>()?;
+        let settings = match http_core::settings(conf, self) {
+            Ok(settings) => settings,
+            Err(diagnostic) => {
+                self.diagnostics.push(diagnostic);
+                return None;
+            }
+        };
+        let (modifier, name) = match &outline.args[..] {
+            [name] => split_modifier(&name.bytes),
+            [modifier, name] => (&modifier.bytes[..], &name.bytes[..]),
+            _ => (&b""[..], &b""[..]),
+        };
+        let is_location = outline.context.intersects(Contexts::LOCATION);
+        Some(Location {
+            settings,
+            auto_redirect: false,
+            exact: is_location && modifier == b"=",
+            no_regex: is_location && modifier == b"^~",
+            is_regex: is_location && modifier.starts_with(b"~"),
+            is_named: is_location && modifier == b"@",
+            name: name.to_vec(),
+            nested,
+            limit_except,
+            phases: [const { Vec::new() }; PHASE_COUNT],
+            content: None,
+            filters: Vec::new(),
+            loggers: Vec::new(),
+        })
+    }
+
+    fn prepared(
+        &mut self,
+        outline: &Outline,
+        location: Option<Location>,
+        ifs: Vec<LocationId>,
+    ) -> Option<Location> {
+        let modules = self.environment.modules;
+        let mut builder = LocationBuilder { plan: self, outline, location: location?, ifs };
+        for (module, conf) in modules.iter().zip(&outline.confs) {
+            if let Err(diagnostic) = module.prepare(conf, &mut builder) {
+                builder.plan.diagnostics.push(diagnostic);
+            }
+        }
+        let mut location = builder.location;
+        let plain = !location.exact && !location.is_regex && !location.is_named;
+        location.auto_redirect =
+            plain && location.content.is_some() && location.name.ends_with(b"/");
+        Some(location)
+    }
+
+    /// The `location` blocks directly inside `outline`.
+    fn level(
+        &mut self,
+        outline: &Outline,
+        named: &mut HashMap<Vec<u8>, LocationId>,
+    ) -> LocationSet {
+        let mut level = Level::default();
+        for child in outline.blocks("location") {
+            let name = match self.location_name(&child.args, child.span) {
+                Ok(name) => name,
+                Err(diagnostic) => {
+                    self.diagnostics.push(diagnostic);
+                    continue;
+                }
+            };
+            if let Err(diagnostic) = check_nesting(outline, &name, child.span) {
+                self.diagnostics.push(diagnostic);
+            }
+            let (id, _) = self.location(child, named);
+            if let Err(diagnostic) = level.add(name, id, child.span) {
+                self.diagnostics.push(diagnostic);
+            }
+        }
+        named.extend(level.named);
+        LocationSet::new(level.exact, level.prefixes, level.regexes)
+    }
+
+    fn location_name(&mut self, args: &[Word], span: Span) -> Result<Name, Diagnostic> {
+        let (modifier, name): (&[u8], &[u8]) = match args {
+            [name] => split_modifier(&name.bytes),
+            [modifier, name] => (&modifier.bytes, &name.bytes),
+            _ => {
+                return Err(Diagnostic::emerg(
+                    "invalid number of arguments in \"location\" directive",
+                )
+                .at(span));
+            }
+        };
+        match modifier {
+            b"=" => Ok(Name::Exact(name.to_vec())),
+            b"~" | b"~*" => {
+                let regex = self.plain_regex(name, modifier == b"~*", span)?;
+                Ok(Name::Regex(Box::new(regex)))
+            }
+            b"@" => Ok(Name::Named(name.to_vec())),
+            b"" | b"^~" => Ok(Name::Prefix(name.to_vec())),
+            _ => {
+                let modifier = String::from_utf8_lossy(modifier).into_owned();
+                Err(Diagnostic::emerg(format!("invalid location modifier \"{modifier}\""))
+                    .at(args.first().map_or(span, |word| word.span))
+                    .help("modifiers are `=`, `^~`, `~` and `~*`"))
+            }
+        }
+    }
+
+    fn limit_except_methods(&mut self, outline: &Outline) -> u32 {
+        let mut methods = 0;
+        for word in &outline.args {
+            let method = tidegate_http::request::Method::of(&word.bytes);
+            if method == tidegate_http::request::Method::Other {
+                let message = format!("invalid method \"{}\"", word.display());
+                self.diagnostics.push(Diagnostic::emerg(message).at(word.span));
+            }
+            methods |= method.bit();
+            if method == tidegate_http::request::Method::Get {
+                methods |= tidegate_http::request::Method::Head.bit();
+            }
+        }
+        methods
+    }
+}
+
+/// A modifier may be written without a space: `=/path`, `~regex`.
+fn split_modifier(text: &[u8]) -> (&[u8], &[u8]) {
+    match text {
+        [b'=', rest @ ..] => (b"=", rest),
+        [b'^', b'~', rest @ ..] => (b"^~", rest),
+        [b'~', b'*', rest @ ..] => (b"~*", rest),
+        [b'~', rest @ ..] => (b"~", rest),
+        [b'@', ..] => (b"@", text),
+        _ => (b"", text),
+    }
+}
+
+/// nginx's rules for locations inside locations.
+fn check_nesting(outer: &Outline, inner: &Name, span: Span) -> Result<(), Diagnostic> {
+    if !outer.context.intersects(Contexts::LOCATION) {
+        return Ok(());
+    }
+    let (modifier, outer_name) = match &outer.args[..] {
+        [name] => split_modifier(&name.bytes),
+        [modifier, name] => (&modifier.bytes[..], &name.bytes[..]),
+        _ => return Ok(()),
+    };
+    let shown = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+    let inner_name = match inner {
+        Name::Prefix(name) | Name::Exact(name) => name,
+        Name::Regex(_) => return Ok(()),
+        Name::Named(name) => {
+            let name = shown(name);
+            let message = format!("named location \"{name}\" can be on the server level only");
+            return Err(Diagnostic::emerg(message).at(span));
+        }
+    };
+    match modifier {
+        b"=" | b"@" => {}
+        b"" | b"^~" if !inner_name.starts_with(outer_name) => {
+            let (inner, outer) = (shown(inner_name), shown(outer_name));
+            let message = format!("location \"{inner}\" is outside location \"{outer}\"");
+            return Err(Diagnostic::emerg(message).at(span));
+        }
+        _ => return Ok(()),
+    }
+    let kind = if modifier == b"=" { "exact" } else { "named" };
+    let (inner, outer) = (shown(inner_name), shown(outer_name));
+    let message = format!("location \"{inner}\" cannot be inside the {kind} location \"{outer}\"");
+    Err(Diagnostic::emerg(message).at(span))
+}
+
+impl Level {
+    fn add(&mut self, name: Name, id: LocationId, span: Span) -> Result<(), Diagnostic> {
+        let duplicate = |name: &[u8]| {
+            let name = String::from_utf8_lossy(name);
+            Err(Diagnostic::emerg(format!("duplicate location \"{name}\"")).at(span))
+        };
+        match name {
+            Name::Exact(name) => match self.exact.contains_key(&name) {
+                true => return duplicate(&name),
+                false => drop(self.exact.insert(name, id)),
+            },
+            Name::Prefix(name) => {
+                if self.prefixes.iter().any(|(known, _)| *known == name) {
+                    return duplicate(&name);
+                }
+                self.prefixes.push((name, id));
+            }
+            Name::Regex(regex) => self.regexes.push((*regex, id)),
+            Name::Named(name) => match self.named.contains_key(&name) {
+                true => return duplicate(&name),
+                false => drop(self.named.insert(name, id)),
+            },
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,184 @@
+//! From a parsed configuration to a plan: outline, inherit, prepare, freeze.
+
+mod locations;
+mod outline;
+mod servers;
+mod tools;
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tidegate_conf::{Diagnostic, Span, Statement};
+
+use crate::log_file::LogFile;
+use crate::main_settings::{MainCore, MainSettings};
+use crate::module::ErasedModule;
+use crate::plan::{Location, Plan, Server, Service};
+use crate::variables::VariableTable;
+
+pub use locations::LocationBuilder;
+pub use outline::Outline;
+pub use servers::ServerBuilder;
+pub(crate) use tools::error_log;
+pub use tools::os_error;
+
+/// What a plan needs from the outside while it is built: files that the master may have opened.
+pub trait Resources {
+    /// The content of a small file: certificates, keys, password files.
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
+
+    /// An open log file, the same one for the same path.
+    fn log_file(&self, path: &Path) -> io::Result<Arc<LogFile>>;
+
+    /// A file opened for appending, for logs whose names are known per request.
+    fn open_append(&self, path: &Path) -> io::Result<File> {
+        crate::log_file::open_append(path)
+    }
+}
+
+/// Objects that live on over reloads, by type and name: zones, caches, upstream state.
+#[derive(Default)]
+pub struct Survivors {
+    objects: Mutex<HashMap<(TypeId, String), Arc<dyn Any + Send + Sync>>>,
+}
+
+impl Survivors {
+    /// The object of this name, made by `make` the first time.
+    pub fn get_or_make<T: Send + Sync + 'static, E>(
+        &self,
+        name: &str,
+        make: impl FnOnce() -> Result<T, E>,
+    ) -> Result<Arc<T>, E> {
+        let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (TypeId::of::<T>(), name.to_owned());
+        if let Some(object) = objects.get(&key)
+            && let Ok(object) = object.clone().downcast()
+        {
+            return Ok(object);
+        }
+        let object = Arc::new(make()?);
+        objects.insert(key, object.clone());
+        Ok(object)
+    }
+}
+
+/// Everything a build starts from.
+pub struct Environment<'a> {
+    pub modules: &'a [&'static dyn ErasedModule],
+    /// Ends with `/`.
+    pub prefix: &'a str,
+    /// `-e`, or the built-in default.
+    pub error_log: &'a str,
+    pub resources: &'a dyn Resources,
+    pub survivors: &'a Survivors,
+    pub generation: u64,
+    /// Files are created and zones opened only when the plan is going to be used (not for `-t`).
+    pub for_use: bool,
+}
+
+/// Builds a plan. On any error nothing has changed and all mistakes are returned.
+pub fn build(
+    environment: &Environment<'_>,
+    statements: &[Statement],
+    span: Span,
+) -> Result<(Plan, Vec<Diagnostic>), Vec<Diagnostic>> {
+    let mut outliner = outline::Outliner::new(environment.modules);
+    let root = outliner.outline(statements, span);
+    let mut diagnostics = std::mem::take(&mut outliner.diagnostics);
+    let main = match MainSettings::prepare(environment, &root) {
+        Ok(main) => main,
+        Err(diagnostic) => {
+            diagnostics.push(diagnostic);
+            return Err(diagnostics);
+        }
+    };
+    let declared = environment.modules.iter().flat_map(|module| module.variables());
+    let mut plan = PlanBuilder {
+        environment,
+        main: &main,
+        variables: VariableTable::new(declared),
+        locations: Vec::new(),
+        servers: Vec::new(),
+        services: Vec::new(),
+        shared: HashMap::new(),
+        http: None,
+        diagnostics,
+    };
+    let http = root.blocks("http").next();
+    let listeners = match http {
+        Some(http) => plan.http(http),
+        None => Vec::new(),
+    };
+    let unresolved = plan.variables.unresolved();
+    plan.diagnostics.extend(unresolved);
+    let PlanBuilder { variables, locations, servers, services, diagnostics, .. } = plan;
+    let locations: Option<Vec<Location>> = locations.into_iter().collect();
+    let fatal = diagnostics.iter().any(|diagnostic| diagnostic.severity.is_fatal());
+    let (Some(locations), false) = (locations, fatal) else { return Err(diagnostics) };
+    let slot_count = variables.slot_count();
+    let generation = environment.generation;
+    let plan =
+        Plan { main, listeners, servers, locations, variables, slot_count, generation, services };
+    Ok((plan, diagnostics))
+}
+
+/// A plan in the making; what modules see in `prepare_http`.
+pub struct PlanBuilder<'e> {
+    pub environment: &'e Environment<'e>,
+    pub main: &'e MainSettings,
+    pub variables: VariableTable,
+    locations: Vec<Option<Location>>,
+    servers: Vec<Server>,
+    pub services: Vec<Arc<dyn Service>>,
+    shared: HashMap<TypeId, Box<dyn Any>>,
+    http: Option<&'e Outline>,
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl<'e> PlanBuilder<'e> {
+    /// The `http` block, for modules that look at others' blocks (`upstream`).
+    pub fn http_block(&self) -> Option<&'e Outline> {
+        self.http
+    }
+
+    /// Leaves something for later steps of this build, found by its type.
+    pub fn share<T: 'static>(&mut self, value: T) {
+        self.shared.insert(TypeId::of::<T>(), Box::new(value));
+    }
+
+    /// What [`PlanBuilder::share`] left, made by default if nothing was.
+    pub fn shared<T: Default + 'static>(&mut self) -> &mut T {
+        let value = self.shared.entry(TypeId::of::<T>()).or_insert_with(|| Box::<T>::default());
+        match value.downcast_mut() {
+            Some(value) => value,
+            // The key is the type's own id, so the value is of that type.
+            None => unreachable!("shared values are stored under their type"),
+        }
+    }
+
+    fn http<'b>(&mut self, http: &'b Outline) -> Vec<crate::listen::ListenerPlan>
+    where
+        'b: 'e,
+    {
+        self.http = Some(http);
+        for (module, conf) in self.environment.modules.iter().zip(&http.confs) {
+            if let Err(diagnostic) = module.prepare_http(conf, self) {
+                self.diagnostics.push(diagnostic);
+            }
+        }
+        let servers: Vec<&Outline> = http.blocks("server").collect();
+        for server in &servers {
+            self.server(server);
+        }
+        self.listeners(&servers)
+    }
+}
+
+/// Settings of the file level for whoever needs the main block typed.
+pub fn main_conf(root: &Outline) -> Option<&<MainCore as crate::module::Module>::Conf> {
+    root.conf::<MainCore>()
+}

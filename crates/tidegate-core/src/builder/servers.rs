@@ -1,0 +1,242 @@
+//! Building servers and the listeners that lead to them.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+
+use tidegate_conf::{Diagnostic, Word};
+
+use super::{Outline, PlanBuilder};
+use crate::client::Address;
+use crate::http_core::listen::ListenConf;
+use crate::http_core::{self, HttpCore};
+use crate::listen::{ListenerPlan, Names, VirtualServers};
+use crate::plan::{LocationId, Server, ServerId};
+
+/// A server in the making; what modules see in `prepare_server`.
+pub struct ServerBuilder<'p, 'e> {
+    pub plan: &'p mut PlanBuilder<'e>,
+    pub outline: &'p Outline,
+    pub server: Server,
+}
+
+impl PlanBuilder<'_> {
+    /// Builds one `server` block with all its locations.
+    pub(super) fn server(&mut self, outline: &Outline) {
+        let mut named: HashMap<Vec<u8>, LocationId> = HashMap::new();
+        let (location, locations) = self.location(outline, &mut named);
+        let Some(conf) = outline.conf::<HttpCore>() else { return };
+        let settings = http_core::server_settings(conf);
+        let name = conf.server_names.first().map_or(String::new(), shown_name);
+        let server =
+            Server { name, location, locations, named, settings, extensions: Default::default() };
+        let modules = self.environment.modules;
+        let mut builder = ServerBuilder { plan: self, outline, server };
+        for (module, conf) in modules.iter().zip(&outline.confs) {
+            if let Err(diagnostic) = module.prepare_server(conf, &mut builder) {
+                builder.plan.diagnostics.push(diagnostic);
+            }
+        }
+        let server = builder.server;
+        self.servers.push(server);
+    }
+
+    /// Groups the servers' `listen` directives by address.
+    pub(super) fn listeners(&mut self, servers: &[&Outline]) -> Vec<ListenerPlan> {
+        let mut groups: Vec<Group> = Vec::new();
+        for (index, outline) in servers.iter().enumerate() {
+            let Some(conf) = outline.conf::<HttpCore>() else { continue };
+            let id = ServerId(index as u32);
+            for listen in listens(conf, outline) {
+                if let Err(diagnostic) = add(&mut groups, listen, id) {
+                    self.diagnostics.push(diagnostic);
+                }
+            }
+        }
+        let finished: Vec<_> = groups
+            .into_iter()
+            .map(|group| {
+                let servers = self.virtual_servers(&group, servers);
+                (group, servers)
+            })
+            .collect();
+        merge_wildcards(finished)
+    }
+
+    fn virtual_servers(&mut self, group: &Group, outlines: &[&Outline]) -> VirtualServers {
+        let mut names = Names::default();
+        for id in &group.servers {
+            let conf = outlines.get(id.0 as usize).and_then(|outline| outline.conf::<HttpCore>());
+            let Some(conf) = conf else { continue };
+            if conf.server_names.is_empty() {
+                names.add_exact(Vec::new(), *id);
+            }
+            for word in &conf.server_names {
+                if let Err(diagnostic) = self.name(&mut names, word, *id, group) {
+                    self.diagnostics.push(diagnostic);
+                }
+            }
+        }
+        VirtualServers { default: group.default.unwrap_or(group.servers[0]), names }
+    }
+
+    fn name(
+        &mut self,
+        names: &mut Names,
+        word: &Word,
+        id: ServerId,
+        group: &Group,
+    ) -> Result<(), Diagnostic> {
+        let text = word.bytes.to_ascii_lowercase();
+        let invalid = || {
+            let message = format!("invalid server name or wildcard \"{}\"", word.display());
+            Diagnostic::emerg(message).at(word.span)
+        };
+        let added = match &text[..] {
+            [b'~', ..] => {
+                let pattern = &word.bytes[1..];
+                if pattern.is_empty() {
+                    let message = format!("empty regex in server name \"{}\"", word.display());
+                    return Err(Diagnostic::emerg(message).at(word.span));
+                }
+                // Host names are lower-cased before they are compared, as nginx does.
+                let regex = self.plain_regex(pattern, true, word.span)?;
+                names.add_regex(regex, id);
+                true
+            }
+            b"$hostname" => names.add_exact(
+                tidegate_os::identity::host_name().to_ascii_lowercase().into_bytes(),
+                id,
+            ),
+            [b'*', b'.', suffix @ ..] if !suffix.is_empty() && !suffix.contains(&b'*') => {
+                names.add_suffix(suffix, id)
+            }
+            [b'.', suffix @ ..] if !suffix.is_empty() && !suffix.contains(&b'*') => {
+                names.add_suffix(suffix, id) & names.add_exact(suffix.to_vec(), id)
+            }
+            [prefix @ .., b'.', b'*'] if !prefix.is_empty() && !prefix.contains(&b'*') => {
+                names.add_prefix(prefix, id)
+            }
+            _ if text.contains(&b'*') || text.contains(&b'/') => return Err(invalid()),
+            _ => names.add_exact(text.clone(), id),
+        };
+        if !added {
+            let address = group.address.text();
+            let message =
+                format!("conflicting server name \"{}\" on {address}, ignored", word.display());
+            self.diagnostics.push(Diagnostic::warn(message).at(word.span));
+        }
+        Ok(())
+    }
+}
+
+/// `$server_name` of a first name: regular expressions and wildcards as written.
+fn shown_name(word: &Word) -> String {
+    let text = word.display();
+    match text.strip_prefix('.') {
+        _ if word.bytes == b"$hostname" => tidegate_os::identity::host_name(),
+        Some(rest) => rest.to_owned(),
+        None => text.into_owned(),
+    }
+}
+
+struct Group {
+    address: Address,
+    conf: ListenConf,
+    servers: Vec<ServerId>,
+    default: Option<ServerId>,
+}
+
+fn listens(conf: &http_core::Conf, outline: &Outline) -> Vec<ListenConf> {
+    if !conf.listens.is_empty() {
+        return conf.listens.clone();
+    }
+    let port = if tidegate_os::identity::is_root() { 80 } else { 8000 };
+    let any = SocketAddr::new(IpAddr::from([0, 0, 0, 0]), port);
+    vec![ListenConf {
+        address: Address::Inet(any),
+        default_server: false,
+        tls: false,
+        proxy_protocol: false,
+        socket: Default::default(),
+        span: outline.span,
+    }]
+}
+
+fn add(groups: &mut Vec<Group>, listen: ListenConf, id: ServerId) -> Result<(), Diagnostic> {
+    let text = listen.address.text();
+    let Some(group) = groups.iter_mut().find(|group| group.address == listen.address) else {
+        let default = listen.default_server.then_some(id);
+        let address = listen.address.clone();
+        groups.push(Group { address, conf: listen, servers: vec![id], default });
+        return Ok(());
+    };
+    if group.servers.last() == Some(&id) {
+        return Err(Diagnostic::emerg(format!("a duplicate listen {text}")).at(listen.span));
+    }
+    if listen.default_server {
+        if group.default.is_some() {
+            let message = format!("a duplicate default server for {text}");
+            return Err(Diagnostic::emerg(message).at(listen.span));
+        }
+        group.default = Some(id);
+    }
+    if listen.socket.written {
+        if group.conf.socket.written && group.conf.socket != listen.socket {
+            let message = format!("duplicate listen options for {text}");
+            return Err(Diagnostic::emerg(message).at(listen.span));
+        }
+        group.conf.socket = listen.socket;
+    }
+    group.conf.tls |= listen.tls;
+    group.conf.proxy_protocol |= listen.proxy_protocol;
+    group.servers.push(id);
+    Ok(())
+}
+
+/// An address of a port that is also listened on with a wildcard needs no socket of its own, unless it
+/// has options: the connection's local address then chooses among the servers.
+fn merge_wildcards(groups: Vec<(Group, VirtualServers)>) -> Vec<ListenerPlan> {
+    let is_any =
+        |group: &Group| matches!(&group.address, Address::Inet(a) if a.ip().is_unspecified());
+    let (wildcards, others): (Vec<_>, Vec<_>) =
+        groups.into_iter().partition(|(group, _)| is_any(group));
+    let mut listeners: Vec<ListenerPlan> = wildcards.into_iter().map(listener).collect();
+    for (group, servers) in others {
+        let home = match &group.address {
+            Address::Inet(address) if !group.conf.socket.written => {
+                listeners.iter_mut().find(|listener| {
+                    matches!(&listener.address, Address::Inet(any) if any.ip().is_unspecified()
+                        && any.port() == address.port() && any.is_ipv4() == address.is_ipv4())
+                })
+            }
+            _ => None,
+        };
+        match (home, &group.address) {
+            (Some(listener), Address::Inet(address)) => {
+                listener.by_local.push((
+                    address.ip(),
+                    servers,
+                    group.conf.tls,
+                    group.conf.proxy_protocol,
+                ));
+            }
+            _ => listeners.push(listener_of(group, servers)),
+        }
+    }
+    listeners
+}
+
+fn listener((group, servers): (Group, VirtualServers)) -> ListenerPlan {
+    listener_of(group, servers)
+}
+
+fn listener_of(group: Group, servers: VirtualServers) -> ListenerPlan {
+    ListenerPlan {
+        address: group.address,
+        tls: group.conf.tls,
+        proxy_protocol: group.conf.proxy_protocol,
+        socket: group.conf.socket,
+        servers,
+        by_local: Vec::new(),
+    }
+}

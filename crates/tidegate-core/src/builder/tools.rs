@@ -1,0 +1,129 @@
+//! Compilers of texts that modules use while a plan is built.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tidegate_conf::{Diagnostic, Span, Word};
+
+use super::PlanBuilder;
+use crate::error_log::{ErrorLog, Level, Sink};
+use crate::http_core::conf::ErrorLogConf;
+use crate::log_file::LogFile;
+use crate::regex::Regex;
+use crate::settings::full_path;
+use crate::syslog::Syslog;
+use crate::template::Template;
+
+impl PlanBuilder<'_> {
+    /// A word with variables.
+    pub fn template(&mut self, word: &Word) -> Result<Template, Diagnostic> {
+        Template::compile(&word.bytes, word.span, &mut self.variables)
+    }
+
+    /// A text with variables that is a part of a word.
+    pub fn template_text(&mut self, text: &[u8], span: Span) -> Result<Template, Diagnostic> {
+        Template::compile(text, span, &mut self.variables)
+    }
+
+    /// A regular expression.
+    pub fn regex(
+        &mut self,
+        text: &[u8],
+        caseless: bool,
+        span: Span,
+    ) -> Result<Arc<Regex>, Diagnostic> {
+        self.plain_regex(text, caseless, span).map(Arc::new)
+    }
+
+    pub(crate) fn plain_regex(
+        &mut self,
+        text: &[u8],
+        caseless: bool,
+        span: Span,
+    ) -> Result<Regex, Diagnostic> {
+        let text = String::from_utf8_lossy(text);
+        Regex::compile(&text, caseless, &mut self.variables).map_err(|error| {
+            Diagnostic::emerg(format!("invalid regular expression \"{text}\": {error}")).at(span)
+        })
+    }
+
+    /// A path below the prefix, unless it is absolute.
+    pub fn path(&self, path: &str) -> PathBuf {
+        full_path(self.environment.prefix, path)
+    }
+
+    /// An open log.
+    pub fn log_file(&self, path: &Path, span: Span) -> Result<Arc<LogFile>, Diagnostic> {
+        open_log(self.environment, path, Some(span))
+    }
+
+    /// The error log of a block.
+    pub fn error_log(&self, confs: &[ErrorLogConf]) -> Result<ErrorLog, Diagnostic> {
+        error_log(self.environment, confs)
+    }
+}
+
+fn open_log(
+    environment: &super::Environment<'_>,
+    path: &Path,
+    span: Option<Span>,
+) -> Result<Arc<LogFile>, Diagnostic> {
+    environment.resources.log_file(path).map_err(|error| {
+        let message = format!("open() \"{}\" failed ({})", path.display(), os_error(&error));
+        let diagnostic = Diagnostic::emerg(message);
+        match span {
+            Some(span) => diagnostic.at(span),
+            None => diagnostic,
+        }
+    })
+}
+
+/// An error as nginx prints it: `2: No such file or directory`.
+pub fn os_error(error: &std::io::Error) -> String {
+    match error.raw_os_error() {
+        Some(code) => {
+            let text = error.to_string();
+            let text = text.split(" (os error").next().unwrap_or(&text).to_owned();
+            format!("{code}: {text}")
+        }
+        None => error.to_string(),
+    }
+}
+
+/// Opens what `error_log` directives name; without any, the built-in default.
+pub(crate) fn error_log(
+    environment: &super::Environment<'_>,
+    confs: &[ErrorLogConf],
+) -> Result<ErrorLog, Diagnostic> {
+    if confs.is_empty() {
+        let sink = sink(environment, environment.error_log, None)?;
+        return Ok(ErrorLog::new(vec![(sink, Level::Error)]));
+    }
+    let mut sinks = Vec::new();
+    for conf in confs {
+        sinks.push((sink(environment, &conf.target, Some(conf.span))?, conf.level));
+    }
+    Ok(ErrorLog::new(sinks))
+}
+
+fn sink(
+    environment: &super::Environment<'_>,
+    target: &str,
+    span: Option<Span>,
+) -> Result<Sink, Diagnostic> {
+    if target == "stderr" {
+        return Ok(Sink::Stderr);
+    }
+    if let Some(parameters) = target.strip_prefix("syslog:") {
+        let syslog = Syslog::parse(parameters).map_err(|message| {
+            let diagnostic = Diagnostic::emerg(message);
+            match span {
+                Some(span) => diagnostic.at(span),
+                None => diagnostic,
+            }
+        })?;
+        return Ok(Sink::Syslog(Arc::new(syslog)));
+    }
+    let path = full_path(environment.prefix, target);
+    open_log(environment, &path, span).map(Sink::File)
+}

@@ -1,0 +1,126 @@
+//! What a protocol driver offers about the client's connection to everything above it.
+
+use std::cell::Cell;
+use std::io;
+use std::net::SocketAddr;
+use std::task::{Context, Poll};
+
+use crate::LocalFuture;
+use bytes::Bytes;
+use tidegate_http::Headers;
+use tidegate_rt::sync::{AsyncRead, AsyncWrite};
+
+/// An address of either family; Unix peers have none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    Inet(SocketAddr),
+    Unix(String),
+}
+
+impl Address {
+    /// The address alone as `$remote_addr` shows it (`unix:` for Unix sockets).
+    pub fn host_text(&self) -> String {
+        match self {
+            Address::Inet(address) => address.ip().to_string(),
+            Address::Unix(_) => "unix:".to_owned(),
+        }
+    }
+
+    /// Address and port as `listen` takes them.
+    pub fn text(&self) -> String {
+        match self {
+            Address::Inet(address) => address.to_string(),
+            Address::Unix(path) => format!("unix:{path}"),
+        }
+    }
+
+    /// The port; `None` for Unix sockets.
+    pub fn port(&self) -> Option<u16> {
+        match self {
+            Address::Inet(address) => Some(address.port()),
+            Address::Unix(_) => None,
+        }
+    }
+}
+
+/// What the TLS layer knows of a connection, as the `$ssl_*` variables show it.
+#[derive(Clone, Debug, Default)]
+pub struct TlsInfo {
+    pub protocol: &'static str,
+    pub cipher: String,
+    pub server_name: Option<String>,
+    pub session_reused: bool,
+    pub alpn: Option<String>,
+}
+
+/// Facts of one client connection; shared by its requests.
+pub struct Connection {
+    /// `$connection`.
+    pub number: u64,
+    pub peer: Address,
+    pub local: Address,
+    /// Text of the peer's address, made once.
+    pub peer_text: String,
+    /// Addresses from a PROXY protocol header: client and server side.
+    pub proxy_protocol: Option<ProxyProtocol>,
+    pub tls: Option<TlsInfo>,
+    /// `$connection_requests`.
+    pub requests: Cell<u64>,
+    /// When it was accepted, for `keepalive_time` and `$connection_time`.
+    pub accepted_unix_millis: u64,
+}
+
+/// What a PROXY protocol header told.
+#[derive(Clone, Debug, Default)]
+pub struct ProxyProtocol {
+    pub client: Option<SocketAddr>,
+    pub server: Option<SocketAddr>,
+    /// (type, value) of version 2.
+    pub tlvs: Vec<(u8, Vec<u8>)>,
+}
+
+/// Duplex byte stream of a taken-over connection.
+pub trait Duplex: AsyncRead + AsyncWrite + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for T {}
+
+/// A taken-over client connection.
+pub struct ClientIo {
+    pub io: Box<dyn Duplex>,
+    /// Bytes the client had sent behind its request.
+    pub prefetched: Bytes,
+}
+
+/// The driver's side of a request in progress.
+pub trait Client {
+    /// Ready once the client has closed its connection.
+    fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()>;
+
+    /// Sends an informational (1xx) response at once.
+    fn send_interim<'a>(
+        &'a self,
+        status: u16,
+        headers: &'a Headers,
+    ) -> LocalFuture<'a, io::Result<()>>;
+
+    /// TCP figures for `$tcpinfo_*`: rtt, rttvar (µs), congestion window, receive space.
+    fn tcp_info(&self) -> Option<[u32; 4]> {
+        None
+    }
+}
+
+/// A client that is not there: for exchanges without a socket.
+pub struct NoClient;
+
+impl Client for NoClient {
+    fn poll_gone(&self, _context: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+
+    fn send_interim<'a>(
+        &'a self,
+        _status: u16,
+        _headers: &'a Headers,
+    ) -> LocalFuture<'a, io::Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+}

@@ -1,0 +1,348 @@
+//! One request and its answer, above every protocol: what handlers, filters and variables work on.
+
+use std::any::{Any, TypeId};
+use std::ops::Deref;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tidegate_http::request::{Method, RequestHead, Version};
+use tidegate_http::{Headers, Known};
+
+use crate::client::{Client, Connection};
+use crate::error_log::Level;
+use crate::plan::{Location, LocationId, Plan, Server, ServerId};
+use crate::request_body::RequestBody;
+use crate::settings::Settings;
+use crate::variables::VariableId;
+
+/// A thread's hold on a generation's plan: cloning it costs no atomic operation.
+#[derive(Clone)]
+pub struct PlanRef(Rc<Arc<Plan>>);
+
+impl PlanRef {
+    pub fn new(plan: Arc<Plan>) -> PlanRef {
+        PlanRef(Rc::new(plan))
+    }
+
+    /// The plan itself, for what must cross threads.
+    pub fn shared(&self) -> &Arc<Plan> {
+        &self.0
+    }
+}
+
+impl Deref for PlanRef {
+    type Target = Plan;
+
+    fn deref(&self) -> &Plan {
+        &self.0
+    }
+}
+
+/// The client's request as the phases see and change it.
+#[derive(Default)]
+pub struct Request {
+    /// As received, with header fields.
+    pub head: RequestHead,
+    /// May differ from the received one after an internal redirect for an error page.
+    pub method: Method,
+    /// Decoded and normalised path: `$uri`.
+    pub path: Vec<u8>,
+    /// Query without `?`: `$args`.
+    pub args: Vec<u8>,
+    /// Lower-cased host without port, from the target or the `Host` field; empty if neither is there.
+    pub host: Vec<u8>,
+    /// The path is the received target's path, byte for byte (nothing decoded, merged or rewritten).
+    pub path_is_raw: bool,
+    pub body: RequestBody,
+    pub keep_alive: bool,
+    pub upgrade: bool,
+}
+
+impl Request {
+    /// One header field's first value.
+    pub fn header(&self, known: Known) -> Option<&[u8]> {
+        self.head.headers.first(known)
+    }
+
+    pub fn version(&self) -> Version {
+        self.head.version
+    }
+
+    /// `$request_uri`: the target as received.
+    pub fn target(&self) -> &[u8] {
+        self.head.target()
+    }
+}
+
+/// The answer's head as handlers and filters build it. Length, connection and date are the driver's.
+#[derive(Default)]
+pub struct Response {
+    pub status: u16,
+    /// Reason phrase of an origin, when it is not the standard one.
+    pub reason: Option<Bytes>,
+    pub headers: Headers,
+    /// Length to announce for a body that is not sent or not known (HEAD of an origin); else the body tells.
+    pub content_length: Option<u64>,
+    /// Seconds since 1970 of `Last-Modified`, for conditions and `expires modified`.
+    pub last_modified: Option<i64>,
+    /// Byte ranges may be served from this response.
+    pub allow_ranges: bool,
+    /// The body is one whose ranges were already cut (206 of an origin).
+    pub single_range: bool,
+    /// Trailer fields may follow.
+    pub expects_trailers: bool,
+    /// Sent without `sendfile`-like delay: the body comes as it is produced.
+    pub unbuffered: bool,
+}
+
+impl Response {
+    /// Empties the head for another answer and keeps the memory.
+    pub fn clear(&mut self) {
+        let mut headers = std::mem::take(&mut self.headers);
+        headers.clear();
+        *self = Response { headers, ..Response::default() };
+    }
+}
+
+/// Groups of the last matching regular expression: `$1` to `$9` and beyond.
+#[derive(Clone, Default)]
+pub struct Captures {
+    pub subject: Vec<u8>,
+    pub ranges: Vec<Option<(usize, usize)>>,
+}
+
+impl Captures {
+    /// Group `index`; 0 is the whole match.
+    pub fn group(&self, index: usize) -> Option<&[u8]> {
+        let (start, end) = (*self.ranges.get(index)?)?;
+        self.subject.get(start..end)
+    }
+
+    pub fn clear(&mut self) {
+        self.subject.clear();
+        self.ranges.clear();
+    }
+}
+
+/// State of modules for one request, by type. Few entries, so a list.
+#[derive(Default)]
+pub struct Extensions(Vec<(TypeId, Box<dyn Any>)>);
+
+impl Extensions {
+    pub fn of<T: 'static>(&self) -> Option<&T> {
+        self.0.iter().find(|(id, _)| *id == TypeId::of::<T>())?.1.downcast_ref()
+    }
+
+    pub fn of_mut<T: 'static>(&mut self) -> Option<&mut T> {
+        self.0.iter_mut().find(|(id, _)| *id == TypeId::of::<T>())?.1.downcast_mut()
+    }
+
+    pub fn insert<T: 'static>(&mut self, value: T) {
+        self.remove::<T>();
+        self.0.push((TypeId::of::<T>(), Box::new(value)));
+    }
+
+    pub fn remove<T: 'static>(&mut self) -> Option<T> {
+        let place = self.0.iter().position(|(id, _)| *id == TypeId::of::<T>())?;
+        self.0.swap_remove(place).1.downcast().ok().map(|boxed| *boxed)
+    }
+
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// What decides how the driver goes on after the answer, and what the log tells of it.
+#[derive(Default)]
+pub struct Outcome {
+    /// Bytes sent including the head: `$bytes_sent`.
+    pub bytes_sent: u64,
+    /// `$body_bytes_sent`.
+    pub body_bytes_sent: u64,
+    /// Bytes received for this request: `$request_length`.
+    pub request_length: u64,
+    /// The answer was sent whole: `$request_completion` is `OK`.
+    pub complete: bool,
+    pub pipelined: bool,
+}
+
+/// One request and its answer.
+pub struct Exchange {
+    pub plan: PlanRef,
+    pub server: ServerId,
+    pub location: LocationId,
+    pub connection: Rc<Connection>,
+    pub client: Rc<dyn Client>,
+    pub request: Request,
+    pub response: Response,
+    pub captures: Captures,
+    pub extensions: Extensions,
+    pub outcome: Outcome,
+    /// Values of `set` variables, named captures and cached computed variables.
+    pub(crate) slots: Vec<Option<Rc<[u8]>>>,
+    /// After an internal redirect: `internal` locations may be entered.
+    pub internal: bool,
+    /// Rewrites and internal redirects left before 500 (nginx's limit of ten).
+    pub(crate) redirects_left: u8,
+    pub(crate) path_changed: bool,
+    /// An `error_page` is being served.
+    pub(crate) error_page_active: bool,
+    /// Status that `error_page … =code` forces on the next answer.
+    pub(crate) status_override: Option<u16>,
+    /// Status for the log when no answer was sent (400 before a head, 499).
+    pub error_status: u16,
+    /// Leave the connection open after this answer, if the protocol allows.
+    pub keep_alive: bool,
+    /// `$limit_rate` set by a variable or `X-Accel-Limit-Rate`, bytes a second.
+    pub limit_rate: Option<u64>,
+    /// What is being done, for error log lines: "while …".
+    pub action: &'static str,
+    /// Origin in use, for error log lines.
+    pub upstream_text: String,
+    /// Unix milliseconds when the request's first byte came.
+    pub started_unix_millis: u64,
+    /// The same by the monotonic clock.
+    pub started: std::time::Instant,
+    /// A subrequest's parent gets the answer; nothing is logged unless `log_subrequest`.
+    pub is_subrequest: bool,
+    pub request_id: Option<Box<str>>,
+}
+
+impl Exchange {
+    /// A fresh exchange on a connection.
+    pub fn new(plan: PlanRef, connection: Rc<Connection>, client: Rc<dyn Client>) -> Exchange {
+        let slots = vec![None; plan.slot_count];
+        Exchange {
+            plan,
+            server: ServerId(0),
+            location: LocationId(0),
+            connection,
+            client,
+            request: Request::default(),
+            response: Response::default(),
+            captures: Captures::default(),
+            extensions: Extensions::default(),
+            outcome: Outcome::default(),
+            slots,
+            internal: false,
+            redirects_left: REDIRECTS_MAX,
+            path_changed: false,
+            error_page_active: false,
+            status_override: None,
+            error_status: 0,
+            keep_alive: false,
+            limit_rate: None,
+            action: "reading client request line",
+            upstream_text: String::new(),
+            started_unix_millis: 0,
+            started: tidegate_rt::clock::now(),
+            is_subrequest: false,
+            request_id: None,
+        }
+    }
+
+    /// Makes it ready for the connection's next request; keeps all memory.
+    pub fn reset(&mut self, plan: PlanRef) {
+        let slot_count = plan.slot_count;
+        self.plan = plan;
+        self.request.body = RequestBody::default();
+        self.request.upgrade = false;
+        self.response.clear();
+        self.captures.clear();
+        self.extensions.clear();
+        self.outcome = Outcome::default();
+        self.slots.clear();
+        self.slots.resize(slot_count, None);
+        self.internal = false;
+        self.redirects_left = REDIRECTS_MAX;
+        self.path_changed = false;
+        self.error_page_active = false;
+        self.status_override = None;
+        self.error_status = 0;
+        self.keep_alive = false;
+        self.limit_rate = None;
+        self.action = "reading client request line";
+        self.upstream_text.clear();
+        self.is_subrequest = false;
+        self.request_id = None;
+    }
+
+    pub fn server(&self) -> &Server {
+        self.plan.server(self.server)
+    }
+
+    pub fn location(&self) -> &Location {
+        self.plan.location(self.location)
+    }
+
+    /// Settings of the core module in the present location.
+    pub fn settings(&self) -> &Settings {
+        &self.plan.location(self.location).settings
+    }
+
+    /// Writes a variable's value; `false` when it has none.
+    pub fn variable(&mut self, id: VariableId, out: &mut Vec<u8>) -> bool {
+        crate::variables::evaluate(self, id, out)
+    }
+
+    /// Value of a `set` variable or named capture.
+    pub fn slot(&self, slot: usize) -> Option<&[u8]> {
+        self.slots.get(slot)?.as_deref()
+    }
+
+    pub fn set_slot(&mut self, slot: usize, value: Option<&[u8]>) {
+        if let Some(place) = self.slots.get_mut(slot) {
+            *place = value.map(Rc::from);
+        }
+    }
+
+    /// All slots, for a subrequest that shares its parent's variables.
+    pub fn share_slots(&mut self, from: &Exchange) {
+        self.slots.clone_from(&from.slots);
+    }
+
+    /// Replaces path and, if given, args, so that after the rewrite phase a location is looked up anew.
+    pub fn rewrite_to(&mut self, path: Vec<u8>, args: Option<Vec<u8>>) {
+        self.set_path(path, args);
+        self.path_changed = true;
+    }
+
+    /// Replaces path and args without a new lookup (`rewrite … break`).
+    pub fn set_path(&mut self, path: Vec<u8>, args: Option<Vec<u8>>) {
+        self.request.path = path;
+        self.request.path_is_raw = false;
+        if let Some(args) = args {
+            self.request.args = args;
+        }
+    }
+
+    /// A rewrite was taken back (`break` behind `rewrite … last` of an outer block does not exist; `if` uses it).
+    pub fn clear_path_changed(&mut self) {
+        self.path_changed = false;
+    }
+
+    /// Writes an error log line with this request's context.
+    pub fn log(&self, level: Level, message: std::fmt::Arguments<'_>) {
+        let log = &self.settings().error_log;
+        if log.enabled(level) {
+            log.write(
+                level,
+                self.connection.number,
+                &crate::error_log::with_context(self, message),
+            );
+        }
+    }
+
+    /// `$host`: from the request, or the server's first name.
+    pub fn host(&self) -> &[u8] {
+        if self.request.host.is_empty() {
+            self.server().name.as_bytes()
+        } else {
+            &self.request.host
+        }
+    }
+}
+
+/// nginx's NGX_HTTP_MAX_URI_CHANGES as documented: "limited to 10".
+pub const REDIRECTS_MAX: u8 = 10;

@@ -1,0 +1,205 @@
+//! The `listen` directive: an address and how its socket is made.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use tidegate_conf::{Args, Diagnostic, Span, parse_seconds, parse_size};
+
+use crate::client::Address;
+
+/// TCP keepalive as `so_keepalive` sets it; `None` fields keep the system's values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SoKeepalive {
+    pub on: bool,
+    pub idle: Option<Duration>,
+    pub interval: Option<Duration>,
+    pub count: Option<u32>,
+}
+
+/// Socket options of an address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SocketOptions {
+    pub backlog: Option<i32>,
+    pub rcvbuf: Option<usize>,
+    pub sndbuf: Option<usize>,
+    pub fastopen: Option<i32>,
+    pub deferred: bool,
+    pub reuseport: bool,
+    pub ipv6only: Option<bool>,
+    pub so_keepalive: Option<SoKeepalive>,
+    pub multipath: bool,
+    /// Any socket option (or `bind`) was written: nginx allows that once for each address.
+    pub written: bool,
+}
+
+/// One `listen` directive.
+#[derive(Clone, Debug)]
+pub struct ListenConf {
+    pub address: Address,
+    pub default_server: bool,
+    pub tls: bool,
+    pub proxy_protocol: bool,
+    pub socket: SocketOptions,
+    pub span: Span,
+}
+
+/// Port when none is written and the master is privileged.
+const PORT_DEFAULT: u16 = 80;
+
+/// Reads the arguments; a name that stands for several addresses (`localhost`) gives several.
+pub fn parse(args: &Args<'_>) -> Result<Vec<ListenConf>, Diagnostic> {
+    let text = args.text(0)?;
+    let addresses = parse_addresses(text).map_err(|message| args.error(0, message))?;
+    let mut listen = ListenConf {
+        address: Address::Unix(String::new()),
+        default_server: false,
+        tls: false,
+        proxy_protocol: false,
+        socket: SocketOptions::default(),
+        span: args.word(0).span,
+    };
+    for index in 1..args.len() {
+        parameter(&mut listen, args, index, &addresses)?;
+    }
+    Ok(addresses.into_iter().map(|address| ListenConf { address, ..listen.clone() }).collect())
+}
+
+fn parameter(
+    listen: &mut ListenConf,
+    args: &Args<'_>,
+    index: usize,
+    addresses: &[Address],
+) -> Result<(), Diagnostic> {
+    let (name, value) = args.parameter(index)?;
+    let socket = &mut listen.socket;
+    match (name, value) {
+        ("default_server" | "default", None) => listen.default_server = true,
+        ("ssl", None) => listen.tls = true,
+        ("proxy_protocol", None) => listen.proxy_protocol = true,
+        _ => {
+            socket.written = true;
+            socket_option(socket, name, value, addresses).map_err(|fault| match fault {
+                Fault::Unknown => args.invalid_parameter(index),
+                Fault::Text(message) => args.error(index, message),
+            })?;
+        }
+    }
+    Ok(())
+}
+
+enum Fault {
+    Unknown,
+    Text(String),
+}
+
+fn socket_option(
+    socket: &mut SocketOptions,
+    name: &str,
+    value: Option<&str>,
+    addresses: &[Address],
+) -> Result<(), Fault> {
+    let invalid = || Fault::Text(format!("invalid {name} \"{}\"", value.unwrap_or_default()));
+    let unix = addresses.iter().any(|address| matches!(address, Address::Unix(_)));
+    match (name, value) {
+        ("bind", None) => {}
+        ("backlog", Some(text)) => {
+            socket.backlog =
+                Some(text.parse().ok().filter(|n| *n > 0 || *n == -1).ok_or_else(invalid)?);
+        }
+        ("rcvbuf", Some(text)) => socket.rcvbuf = Some(bytes(text).ok_or_else(invalid)?),
+        ("sndbuf", Some(text)) => socket.sndbuf = Some(bytes(text).ok_or_else(invalid)?),
+        ("fastopen", Some(text)) => socket.fastopen = Some(text.parse().map_err(|_| invalid())?),
+        ("deferred", None) => socket.deferred = true,
+        ("reuseport", None) => socket.reuseport = true,
+        ("multipath", None) => socket.multipath = true,
+        ("ipv6only", Some(text)) => {
+            if unix || !addresses.iter().any(|a| matches!(a, Address::Inet(a) if a.is_ipv6())) {
+                let message = "ipv6only is not supported on this address";
+                return Err(Fault::Text(message.to_owned()));
+            }
+            socket.ipv6only = Some(match text {
+                "on" => true,
+                "off" => false,
+                _ => return Err(Fault::Text(format!("invalid ipv6only flags \"{text}\""))),
+            });
+        }
+        ("so_keepalive", Some(text)) => {
+            socket.so_keepalive = Some(so_keepalive(text).ok_or_else(invalid)?);
+        }
+        _ => return Err(Fault::Unknown),
+    }
+    Ok(())
+}
+
+fn bytes(text: &str) -> Option<usize> {
+    usize::try_from(parse_size(text.as_bytes())?).ok()
+}
+
+/// `on`, `off` or `idle:interval:count` with empty parts left to the system.
+fn so_keepalive(text: &str) -> Option<SoKeepalive> {
+    match text {
+        "on" => return Some(SoKeepalive { on: true, ..SoKeepalive::default() }),
+        "off" => return Some(SoKeepalive::default()),
+        _ => {}
+    }
+    let parts: Vec<&str> = text.split(':').collect();
+    let [idle, interval, count] = parts[..] else { return None };
+    let time = |text: &str| match text {
+        "" => Some(None),
+        _ => parse_seconds(text.as_bytes()).map(Some),
+    };
+    let count = if count.is_empty() { None } else { Some(count.parse().ok()?) };
+    Some(SoKeepalive { on: true, idle: time(idle)?, interval: time(interval)?, count })
+}
+
+/// `*:80`, `80`, `127.0.0.1`, `127.0.0.1:80`, `[::1]:80`, `localhost:80`, `unix:/path`.
+pub fn parse_addresses(text: &str) -> Result<Vec<Address>, String> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        if path.is_empty() {
+            return Err(format!(
+                "no path in the unix domain socket in \"{text}\" of the \"listen\" directive"
+            ));
+        }
+        return Ok(vec![Address::Unix(path.to_owned())]);
+    }
+    let (host, port) = split_port(text)?;
+    let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let ip = match host {
+        "" | "*" => any,
+        _ => match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            Some(inner) => IpAddr::V6(inner.parse::<Ipv6Addr>().map_err(|_| {
+                format!("invalid IPv6 address in \"{text}\" of the \"listen\" directive")
+            })?),
+            None => match host.parse::<Ipv4Addr>() {
+                Ok(ip) => IpAddr::V4(ip),
+                Err(_) => return resolve(text, host, port),
+            },
+        },
+    };
+    Ok(vec![Address::Inet(SocketAddr::new(ip, port))])
+}
+
+fn split_port(text: &str) -> Result<(&str, u16), String> {
+    let port_of = |port: &str| match port.parse::<u16>() {
+        Ok(port) if port > 0 => Ok(port),
+        _ => Err(format!("invalid port in \"{text}\" of the \"listen\" directive")),
+    };
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(("", port_of(text)?));
+    }
+    match text.rfind(':') {
+        Some(colon) if !text[colon..].contains(']') => {
+            Ok((&text[..colon], port_of(&text[colon + 1..])?))
+        }
+        _ => Ok((text, PORT_DEFAULT)),
+    }
+}
+
+fn resolve(text: &str, host: &str, port: u16) -> Result<Vec<Address>, String> {
+    use std::net::ToSocketAddrs;
+    let failed = || format!("host not found in \"{text}\" of the \"listen\" directive");
+    let mut found: Vec<_> =
+        (host, port).to_socket_addrs().map_err(|_| failed())?.map(Address::Inet).collect();
+    found.dedup();
+    if found.is_empty() { Err(failed()) } else { Ok(found) }
+}

@@ -1,0 +1,517 @@
+//! Directives of the location level.
+
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, once};
+
+use super::conf::{
+    BodyInFile, Conf, ErrorLogConf, ErrorPageConf, IfModifiedSince, KEEPALIVE_DISABLE_MSIE6,
+    KEEPALIVE_DISABLE_SAFARI, Lingering, RootConf, ServerTokens, TempPath,
+};
+use super::server_rows::row;
+use crate::error_log::{LEVELS, Level};
+
+const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
+const ALL_IF: Contexts = Contexts::HTTP_SERVER_LOCATION_IF;
+
+pub(super) const ROWS: &[Directive<Conf>] = &[
+    row("root", ALL_IF, Arity::ONE, "html", "Folder that paths are looked up in.", |conf, args| {
+        set_root(conf, args, false)
+    }),
+    row(
+        "alias",
+        Contexts::LOCATION,
+        Arity::ONE,
+        "",
+        "Path that replaces the location's name.",
+        |conf, args| set_root(conf, args, true),
+    ),
+    row(
+        "internal",
+        Contexts::LOCATION,
+        Arity::NONE,
+        "",
+        "Only internal redirects and subrequests may enter; others get 404.",
+        |conf, args| once(&mut conf.internal, true, args),
+    ),
+    Directive {
+        name: "types",
+        contexts: ALL,
+        args: Arity::NONE,
+        kind: Kind::Block,
+        default: "text/html html; image/gif gif; image/jpeg jpg;",
+        doc: "Media types by file name extension.",
+        set: set_types,
+    },
+    row(
+        "default_type",
+        ALL,
+        Arity::ONE,
+        "text/plain",
+        "Media type of files whose extension `types` does not name.",
+        |conf, args| once(&mut conf.default_type, args.word(0).clone(), args),
+    ),
+    row(
+        "error_page",
+        ALL_IF,
+        Arity::AT_LEAST_TWO,
+        "",
+        "Path, named location or URL that answers the given statuses; `=code` changes the status.",
+        set_error_page,
+    ),
+    row(
+        "post_action",
+        ALL_IF,
+        Arity::ONE,
+        "",
+        "Path of a subrequest made after the request is over; `off` for none.",
+        |conf, args| once(&mut conf.post_action, args.word(0).clone(), args),
+    ),
+    row(
+        "client_max_body_size",
+        ALL,
+        Arity::ONE,
+        "1m",
+        "Most bytes of a request body, 413 past it; 0 for no limit.",
+        |conf, args| once(&mut conf.client_max_body_size, args.offset(0)?, args),
+    ),
+    row(
+        "client_body_buffer_size",
+        ALL,
+        Arity::ONE,
+        "16k",
+        "Bytes of a request body kept in memory; longer ones go to a file.",
+        |conf, args| once(&mut conf.client_body_buffer_size, args.size(0)?, args),
+    ),
+    row(
+        "client_body_timeout",
+        ALL,
+        Arity::ONE,
+        "60s",
+        "Longest time between two reads of a request body, 408 past it.",
+        |conf, args| once(&mut conf.client_body_timeout, args.milliseconds(0)?, args),
+    ),
+    row(
+        "client_body_temp_path",
+        ALL,
+        Arity::ONE_TO_FOUR,
+        "client_body_temp",
+        "Folder for request bodies in files, with up to three levels of subfolders.",
+        |conf, args| once(&mut conf.client_body_temp_path, temp_path(args)?, args),
+    ),
+    row(
+        "client_body_in_file_only",
+        ALL,
+        Arity::ONE,
+        "off",
+        "Put each request body into a file: `on` keeps the files, `clean` removes them.",
+        |conf, args| {
+            let choices =
+                [("off", BodyInFile::Off), ("on", BodyInFile::On), ("clean", BodyInFile::Clean)];
+            once(&mut conf.client_body_in_file_only, args.choice(0, &choices)?, args)
+        },
+    ),
+    row(
+        "client_body_in_single_buffer",
+        ALL,
+        Arity::FLAG,
+        "off",
+        "Keep a body in one piece; Tidegate always does.",
+        |conf, args| once(&mut conf.client_body_in_single_buffer, args.flag(0)?, args),
+    ),
+    row(
+        "satisfy",
+        ALL,
+        Arity::ONE,
+        "all",
+        "Whether all or any of the access modules must allow.",
+        |conf, args| {
+            let choice = args.choice(0, &[("all", false), ("any", true)])?;
+            once(&mut conf.satisfy_any, choice, args)
+        },
+    ),
+    row(
+        "recursive_error_pages",
+        ALL,
+        Arity::FLAG,
+        "off",
+        "Whether an error page's own error may have an error page.",
+        |conf, args| once(&mut conf.recursive_error_pages, args.flag(0)?, args),
+    ),
+    row(
+        "server_tokens",
+        ALL,
+        Arity::ONE,
+        "on",
+        "Version in the `Server` field and error pages: on, off, build, or a text; empty for none.",
+        |conf, args| {
+            let tokens = match args.bytes(0) {
+                b"off" => ServerTokens::Off,
+                b"on" => ServerTokens::On,
+                b"build" => ServerTokens::Build,
+                _ => ServerTokens::Text(args.word(0).clone()),
+            };
+            once(&mut conf.server_tokens, tokens, args)
+        },
+    ),
+    row(
+        "error_log",
+        Contexts::MAIN.union(ALL),
+        Arity::AT_LEAST_ONE,
+        "logs/error.log error",
+        "File, `stderr` or `syslog:…` for errors, and the least level that is written.",
+        set_error_log,
+    ),
+    row(
+        "log_not_found",
+        ALL,
+        Arity::FLAG,
+        "on",
+        "Whether missing files are logged.",
+        |conf, args| once(&mut conf.log_not_found, args.flag(0)?, args),
+    ),
+    row(
+        "log_subrequest",
+        ALL,
+        Arity::FLAG,
+        "off",
+        "Whether subrequests are written to the access log.",
+        |conf, args| once(&mut conf.log_subrequest, args.flag(0)?, args),
+    ),
+    row(
+        "absolute_redirect",
+        ALL,
+        Arity::FLAG,
+        "on",
+        "Whether redirects made by the server name scheme and host.",
+        |conf, args| once(&mut conf.absolute_redirect, args.flag(0)?, args),
+    ),
+    row(
+        "server_name_in_redirect",
+        ALL,
+        Arity::FLAG,
+        "off",
+        "Use the first server name in redirects instead of the request's host.",
+        |conf, args| once(&mut conf.server_name_in_redirect, args.flag(0)?, args),
+    ),
+    row(
+        "port_in_redirect",
+        ALL,
+        Arity::FLAG,
+        "on",
+        "Whether redirects name a port other than the scheme's own.",
+        |conf, args| once(&mut conf.port_in_redirect, args.flag(0)?, args),
+    ),
+    row(
+        "msie_padding",
+        ALL,
+        Arity::FLAG,
+        "on",
+        "Pad error pages for old Internet Explorers.",
+        |conf, args| once(&mut conf.msie_padding, args.flag(0)?, args),
+    ),
+    row(
+        "msie_refresh",
+        ALL,
+        Arity::FLAG,
+        "off",
+        "Refresh pages instead of redirects for Internet Explorer.",
+        |conf, args| once(&mut conf.msie_refresh, args.flag(0)?, args),
+    ),
+    row(
+        "resolver",
+        ALL,
+        Arity::AT_LEAST_ONE,
+        "",
+        "Name servers for names that are looked up while running.",
+        |conf, args| once(&mut conf.resolver, args.words().to_vec(), args),
+    ),
+    row(
+        "resolver_timeout",
+        ALL,
+        Arity::ONE,
+        "30s",
+        "Longest time for a name lookup.",
+        |conf, args| once(&mut conf.resolver_timeout, args.milliseconds(0)?, args),
+    ),
+];
+
+pub(super) const TRANSFER_ROWS: &[Directive<Conf>] = &[
+    row(
+        "send_timeout",
+        ALL,
+        Arity::ONE,
+        "60s",
+        "Longest time between two writes to the client; past it the connection is closed.",
+        |conf, args| once(&mut conf.send_timeout, args.milliseconds(0)?, args),
+    ),
+    row(
+        "send_lowat",
+        ALL,
+        Arity::ONE,
+        "0",
+        "Least bytes for a write where the system supports it; without effect on Linux, as in nginx.",
+        |conf, args| once(&mut conf.send_lowat, args.size(0)?, args),
+    ),
+    row(
+        "postpone_output",
+        ALL,
+        Arity::ONE,
+        "1460",
+        "Hold output back until so many bytes are there or it is flushed.",
+        |conf, args| once(&mut conf.postpone_output, args.size(0)?, args),
+    ),
+    row(
+        "output_buffers",
+        ALL,
+        Arity::TWO,
+        "2 32k",
+        "Number and bytes of buffers for reading files that are not sent by sendfile.",
+        |conf, args| {
+            once(&mut conf.output_buffers, (args.number(0, 1..=1024)?, args.size(1)?), args)
+        },
+    ),
+    row(
+        "limit_rate",
+        ALL_IF,
+        Arity::ONE,
+        "0",
+        "Bytes a second to a client for one request; 0 for no limit.",
+        |conf, args| once(&mut conf.limit_rate, args.word(0).clone(), args),
+    ),
+    row(
+        "limit_rate_after",
+        ALL_IF,
+        Arity::ONE,
+        "0",
+        "Bytes sent at full speed before limit_rate applies.",
+        |conf, args| once(&mut conf.limit_rate_after, args.word(0).clone(), args),
+    ),
+    row(
+        "keepalive_timeout",
+        ALL,
+        Arity::ONE_OR_TWO,
+        "75s",
+        "How long an idle connection is kept; 0 disables. The second value goes into the Keep-Alive field.",
+        |conf, args| {
+            let header = if args.len() > 1 { Some(args.seconds(1)?) } else { None };
+            once(&mut conf.keepalive_timeout, (args.milliseconds(0)?, header), args)
+        },
+    ),
+    row(
+        "keepalive_min_timeout",
+        ALL,
+        Arity::ONE,
+        "0",
+        "An idle connection younger than this is not closed to make room or to shut down.",
+        |conf, args| once(&mut conf.keepalive_min_timeout, args.milliseconds(0)?, args),
+    ),
+    row(
+        "keepalive_requests",
+        ALL,
+        Arity::ONE,
+        "1000",
+        "Most requests on one connection.",
+        |conf, args| once(&mut conf.keepalive_requests, args.number(0, 0..=u64::MAX)?, args),
+    ),
+    row(
+        "keepalive_time",
+        ALL,
+        Arity::ONE,
+        "1h",
+        "Longest life of a connection; it is closed after the request that passes it.",
+        |conf, args| once(&mut conf.keepalive_time, args.milliseconds(0)?, args),
+    ),
+    row(
+        "keepalive_disable",
+        ALL,
+        Arity::ONE_OR_TWO,
+        "msie6",
+        "Browsers whose connections are not kept: none, msie6, safari.",
+        |conf, args| {
+            let choices = [
+                ("none", 0),
+                ("msie6", KEEPALIVE_DISABLE_MSIE6),
+                ("safari", KEEPALIVE_DISABLE_SAFARI),
+            ];
+            let mut bits = 0;
+            for index in 0..args.len() {
+                bits |= args.choice(index, &choices)?;
+            }
+            once(&mut conf.keepalive_disable, bits, args)
+        },
+    ),
+    row(
+        "lingering_close",
+        ALL,
+        Arity::ONE,
+        "on",
+        "Whether to read on before closing, so that the client can read the answer.",
+        |conf, args| {
+            let choices =
+                [("off", Lingering::Off), ("on", Lingering::On), ("always", Lingering::Always)];
+            once(&mut conf.lingering_close, args.choice(0, &choices)?, args)
+        },
+    ),
+    row("lingering_time", ALL, Arity::ONE, "30s", "Longest time to linger.", |conf, args| {
+        once(&mut conf.lingering_time, args.milliseconds(0)?, args)
+    }),
+    row(
+        "lingering_timeout",
+        ALL,
+        Arity::ONE,
+        "5s",
+        "Longest wait for more data while lingering.",
+        |conf, args| once(&mut conf.lingering_timeout, args.milliseconds(0)?, args),
+    ),
+    row(
+        "reset_timedout_connection",
+        ALL,
+        Arity::FLAG,
+        "off",
+        "Close timed-out connections and those of status 444 with a reset.",
+        |conf, args| once(&mut conf.reset_timedout_connection, args.flag(0)?, args),
+    ),
+    row(
+        "if_modified_since",
+        ALL,
+        Arity::ONE,
+        "exact",
+        "How `If-Modified-Since` is compared: off, exact, before.",
+        |conf, args| {
+            let choices = [
+                ("off", IfModifiedSince::Off),
+                ("exact", IfModifiedSince::Exact),
+                ("before", IfModifiedSince::Before),
+            ];
+            once(&mut conf.if_modified_since, args.choice(0, &choices)?, args)
+        },
+    ),
+    row(
+        "max_ranges",
+        ALL,
+        Arity::ONE,
+        "",
+        "Most ranges of a request; 0 ignores ranges.",
+        |conf, args| once(&mut conf.max_ranges, args.number(0, 0..=u64::MAX)?, args),
+    ),
+    row(
+        "chunked_transfer_encoding",
+        ALL,
+        Arity::FLAG,
+        "on",
+        "Whether HTTP/1.1 answers of unknown length may be chunked.",
+        |conf, args| once(&mut conf.chunked_transfer_encoding, args.flag(0)?, args),
+    ),
+    row("etag", ALL, Arity::FLAG, "on", "Make `ETag` fields for files.", |conf, args| {
+        once(&mut conf.etag, args.flag(0)?, args)
+    }),
+    row(
+        "tcp_nodelay",
+        ALL,
+        Arity::FLAG,
+        "on",
+        "Set TCP_NODELAY on kept connections.",
+        |conf, args| once(&mut conf.tcp_nodelay, args.flag(0)?, args),
+    ),
+    row(
+        "tcp_nopush",
+        ALL,
+        Arity::FLAG,
+        "off",
+        "Send the head with the file's begin.",
+        |conf, args| once(&mut conf.tcp_nopush, args.flag(0)?, args),
+    ),
+    row("sendfile", ALL_IF, Arity::FLAG, "off", "Send files by sendfile().", |conf, args| {
+        once(&mut conf.sendfile, args.flag(0)?, args)
+    }),
+    row(
+        "sendfile_max_chunk",
+        ALL,
+        Arity::ONE,
+        "2m",
+        "Most bytes of one sendfile() call, so that a fast client cannot hold the loop; 0 for no limit.",
+        |conf, args| once(&mut conf.sendfile_max_chunk, args.size(0)?, args),
+    ),
+    row("read_ahead", ALL, Arity::ONE, "0", "Bytes the kernel should read ahead.", |conf, args| {
+        once(&mut conf.read_ahead, args.size(0)?, args)
+    }),
+];
+
+fn set_root(conf: &mut Conf, args: &Args<'_>, alias: bool) -> Result<(), Diagnostic> {
+    if let Some(root) = &conf.root {
+        let name = args.name();
+        return Err(if root.alias == alias {
+            args.duplicate()
+        } else {
+            let other = if root.alias { "alias" } else { "root" };
+            args.error_here(format!(
+                "\"{name}\" directive is duplicate, \"{other}\" directive was specified earlier"
+            ))
+        });
+    }
+    conf.root =
+        Some(RootConf { text: args.word(0).clone(), alias, alias_length: 0, alias_regex: false });
+    Ok(())
+}
+
+fn set_types(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let types = conf.types.get_or_insert_default();
+    for statement in args.entries()? {
+        types.extend(statement.args.iter().map(|word| (word.clone(), statement.name.clone())));
+    }
+    Ok(())
+}
+
+fn set_error_page(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let last = args.len() - 1;
+    let overwrite = match args.bytes(last - 1).strip_prefix(b"=") {
+        None => None,
+        Some(b"") => Some(0),
+        Some(code) => Some(code_of(code).ok_or_else(|| args.invalid(last - 1))?),
+    };
+    let codes_end = if overwrite.is_some() { last - 1 } else { last };
+    if codes_end == 0 {
+        return Err(args.invalid(last - 1));
+    }
+    let mut codes = Vec::new();
+    for index in 0..codes_end {
+        let code = code_of(args.bytes(index)).ok_or_else(|| args.invalid(index))?;
+        if code == 499 {
+            return Err(args.error(index, "value \"499\" must be between 300 and 599"));
+        }
+        if !(300..=599).contains(&code) {
+            let message = format!("value \"{code}\" must be between 300 and 599");
+            return Err(args.error(index, message));
+        }
+        codes.push(code);
+    }
+    conf.error_pages.push(ErrorPageConf { codes, overwrite, target: args.word(last).clone() });
+    Ok(())
+}
+
+fn code_of(text: &[u8]) -> Option<u16> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+fn set_error_log(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let mut level = Level::Error;
+    for index in 1..args.len() {
+        let text = args.text(index)?;
+        level = LEVELS
+            .iter()
+            .find(|(name, _)| *name == text)
+            .map(|(_, level)| *level)
+            .ok_or_else(|| args.error(index, format!("invalid log level \"{text}\"")))?;
+    }
+    let target = args.text(0)?.to_owned();
+    conf.error_logs.push(ErrorLogConf { target, level, span: args.word(0).span });
+    Ok(())
+}
+
+/// Reads a `*_temp_path` directive's arguments.
+pub fn temp_path(args: &Args<'_>) -> Result<TempPath, Diagnostic> {
+    let mut levels = Vec::new();
+    for index in 1..args.len() {
+        levels.push(args.number(index, 1..=3)? as usize);
+    }
+    Ok(TempPath { path: args.text(0)?.to_owned(), levels })
+}

@@ -1,0 +1,3 @@
+//! The core module's variables.
+use crate::variables::Variable;
+pub(super) const VARIABLES: &[Variable] = &[];

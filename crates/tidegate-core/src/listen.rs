@@ -1,0 +1,133 @@
+//! Listening addresses and the choice of a server by name.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+pub use crate::http_core::listen::{SoKeepalive, SocketOptions};
+
+use crate::client::Address;
+use crate::exchange::Captures;
+use crate::plan::ServerId;
+use crate::regex::Regex;
+
+/// One listening address.
+pub struct ListenerPlan {
+    pub address: Address,
+    pub tls: bool,
+    pub proxy_protocol: bool,
+    pub socket: SocketOptions,
+    pub servers: VirtualServers,
+    /// Servers for particular local addresses of a wildcard socket: address, servers, TLS, PROXY protocol.
+    pub by_local: Vec<(IpAddr, VirtualServers, bool, bool)>,
+}
+
+/// The servers of one address.
+pub struct VirtualServers {
+    /// For names that none claims.
+    pub default: ServerId,
+    pub names: Names,
+}
+
+impl VirtualServers {
+    /// The server for a lower-cased host; captures of a regular-expression name go to `captures` with its
+    /// expression for named groups.
+    pub fn find<'a>(
+        &'a self,
+        host: &[u8],
+        captures: &mut Captures,
+    ) -> (ServerId, Option<&'a Regex>) {
+        match self.names.find(host, captures) {
+            Some(found) => found,
+            None => (self.default, None),
+        }
+    }
+
+    /// True when every host leads to the default server, so that none need be looked up.
+    pub fn is_single(&self) -> bool {
+        self.names.only == Some(self.default)
+    }
+}
+
+/// Server names of one address: exact, then the longest leading wildcard, then the longest trailing one,
+/// then regular expressions in order.
+#[derive(Default)]
+pub struct Names {
+    exact: HashMap<Vec<u8>, ServerId>,
+    /// `*.example.com` without `*.`.
+    suffixes: HashMap<Vec<u8>, ServerId>,
+    /// `www.example.*` without `.*`.
+    prefixes: HashMap<Vec<u8>, ServerId>,
+    regexes: Vec<(Regex, ServerId)>,
+    only: Option<ServerId>,
+    several: bool,
+}
+
+impl Names {
+    fn note(&mut self, id: ServerId) {
+        self.several |= self.only.is_some_and(|only| only != id);
+        self.only = if self.several { None } else { Some(id) };
+    }
+
+    /// Each `add_*` answers whether the name was free.
+    pub fn add_exact(&mut self, name: Vec<u8>, id: ServerId) -> bool {
+        self.note(id);
+        add(&mut self.exact, name, id)
+    }
+
+    pub fn add_suffix(&mut self, suffix: &[u8], id: ServerId) -> bool {
+        self.note(id);
+        add(&mut self.suffixes, suffix.to_vec(), id)
+    }
+
+    pub fn add_prefix(&mut self, prefix: &[u8], id: ServerId) -> bool {
+        self.note(id);
+        add(&mut self.prefixes, prefix.to_vec(), id)
+    }
+
+    pub fn add_regex(&mut self, regex: Regex, id: ServerId) {
+        self.note(id);
+        // A regular expression stores captures even when it leads to the only server.
+        self.several = true;
+        self.only = None;
+        self.regexes.push((regex, id));
+    }
+
+    fn find(&self, host: &[u8], captures: &mut Captures) -> Option<(ServerId, Option<&Regex>)> {
+        if let Some(id) = self.exact.get(host) {
+            return Some((*id, None));
+        }
+        if host.is_empty() {
+            return None;
+        }
+        if !self.suffixes.is_empty() {
+            let dots = host.iter().enumerate().filter(|(_, byte)| **byte == b'.');
+            for (dot, _) in dots {
+                if let Some(id) = self.suffixes.get(&host[dot + 1..]) {
+                    return Some((*id, None));
+                }
+            }
+        }
+        if !self.prefixes.is_empty() {
+            let dots = host.iter().enumerate().rev().filter(|(_, byte)| **byte == b'.');
+            for (dot, _) in dots {
+                if let Some(id) = self.prefixes.get(&host[..dot]) {
+                    return Some((*id, None));
+                }
+            }
+        }
+        self.regexes.iter().find_map(|(regex, id)| {
+            let matched = regex.capture_into(captures, host).unwrap_or(false);
+            matched.then_some((*id, Some(regex)))
+        })
+    }
+}
+
+fn add(names: &mut HashMap<Vec<u8>, ServerId>, name: Vec<u8>, id: ServerId) -> bool {
+    match names.get(&name) {
+        Some(known) => *known == id,
+        None => {
+            names.insert(name, id);
+            true
+        }
+    }
+}

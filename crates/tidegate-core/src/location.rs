@@ -1,0 +1,189 @@
+//! Which location serves a path: exact name, longest prefix, first matching regular expression.
+
+use std::collections::HashMap;
+
+use crate::exchange::Exchange;
+use crate::plan::{Location, LocationId, Plan};
+use crate::regex::{MatchLimit, Regex};
+use crate::step::Step;
+
+/// The locations of one level (a server or an outer location).
+#[derive(Default)]
+pub struct LocationSet {
+    exact: HashMap<Vec<u8>, LocationId>,
+    /// Sorted by name; each with the nearest shorter entry that is its prefix.
+    prefixes: Vec<Prefix>,
+    regexes: Vec<(Regex, LocationId)>,
+}
+
+struct Prefix {
+    name: Vec<u8>,
+    location: LocationId,
+    parent: Option<usize>,
+}
+
+impl LocationSet {
+    /// Builds the search structure.
+    pub fn new(
+        exact: HashMap<Vec<u8>, LocationId>,
+        mut prefixes: Vec<(Vec<u8>, LocationId)>,
+        regexes: Vec<(Regex, LocationId)>,
+    ) -> LocationSet {
+        prefixes.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut sorted: Vec<Prefix> = Vec::with_capacity(prefixes.len());
+        for (name, location) in prefixes {
+            let mut parent = sorted.len().checked_sub(1);
+            while let Some(index) = parent
+                && !name.starts_with(&sorted[index].name)
+            {
+                parent = sorted[index].parent;
+            }
+            sorted.push(Prefix { name, location, parent });
+        }
+        LocationSet { exact, prefixes: sorted, regexes }
+    }
+
+    /// The longest prefix location of `path`.
+    fn longest_prefix(&self, path: &[u8]) -> Option<LocationId> {
+        let above = self.prefixes.partition_point(|prefix| prefix.name.as_slice() <= path);
+        let mut candidate = above.checked_sub(1);
+        while let Some(index) = candidate {
+            let prefix = &self.prefixes[index];
+            if path.starts_with(&prefix.name) {
+                return Some(prefix.location);
+            }
+            candidate = prefix.parent;
+        }
+        None
+    }
+
+    fn has_prefix_named(&self, name: &[u8]) -> Option<LocationId> {
+        let place = self.prefixes.binary_search_by(|prefix| prefix.name.as_slice().cmp(name));
+        place.ok().map(|index| self.prefixes[index].location)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.exact.is_empty() && self.prefixes.is_empty() && self.regexes.is_empty()
+    }
+}
+
+/// How a search ended, best last.
+enum Found {
+    Nothing,
+    /// A prefix: regular expressions of outer levels may still win.
+    Prefix(LocationId),
+    /// Exact or by regular expression: final.
+    Final(LocationId),
+}
+
+fn search(x: &mut Exchange, plan: &Plan, set: &LocationSet) -> Result<Found, MatchLimit> {
+    if set.is_empty() {
+        return Ok(Found::Nothing);
+    }
+    if let Some(location) = set.exact.get(&x.request.path) {
+        return Ok(Found::Final(*location));
+    }
+    let mut best = Found::Nothing;
+    let mut regex_allowed = true;
+    if let Some(id) = set.longest_prefix(&x.request.path) {
+        let location = plan.location(id);
+        regex_allowed = !location.no_regex;
+        best = match search(x, plan, &location.nested)? {
+            Found::Final(inner) => return Ok(Found::Final(inner)),
+            Found::Prefix(inner) => {
+                regex_allowed &= !plan.location(inner).no_regex;
+                Found::Prefix(inner)
+            }
+            Found::Nothing => Found::Prefix(id),
+        };
+    }
+    if regex_allowed && !set.regexes.is_empty() {
+        let path = std::mem::take(&mut x.request.path);
+        let matched = first_match(x, set, &path);
+        x.request.path = path;
+        if let Some(id) = matched? {
+            let nested = &plan.location(id).nested;
+            return Ok(match search(x, plan, nested)? {
+                Found::Prefix(inner) | Found::Final(inner) => Found::Final(inner),
+                Found::Nothing => Found::Final(id),
+            });
+        }
+    }
+    Ok(best)
+}
+
+fn first_match(
+    x: &mut Exchange,
+    set: &LocationSet,
+    path: &[u8],
+) -> Result<Option<LocationId>, MatchLimit> {
+    for (regex, location) in &set.regexes {
+        if regex.capture(x, path)? {
+            return Ok(Some(*location));
+        }
+    }
+    Ok(None)
+}
+
+/// The FindConfig step: chooses the location and applies what the core itself decides there.
+pub fn find_config(x: &mut Exchange, plan: &Plan) -> Step<'static> {
+    let server = plan.server(x.server);
+    x.location = server.location;
+    let Ok(found) = search(x, plan, &server.locations) else { return Step::Status(500) };
+    if let Found::Prefix(id) | Found::Final(id) = found {
+        x.location = id;
+    }
+    let location = plan.location(x.location);
+    if location.settings.internal && !x.internal {
+        return Step::Status(404);
+    }
+    if let Some(step) = auto_redirect(x, plan, location, &server.locations) {
+        return step;
+    }
+    x.request.body.set_limit(location.settings.client_max_body_size);
+    if let (Some(max), Some(length)) =
+        (location.settings.client_max_body_size, x.request.body.length)
+        && length > max
+        && !x.request.body.is_finished()
+    {
+        x.keep_alive = false;
+        x.log(
+            crate::error_log::Level::Error,
+            format_args!("client intended to send too large body: {length} bytes"),
+        );
+        return Step::Status(413);
+    }
+    if let Some((methods, other)) = location.limit_except
+        && methods & x.request.method.bit() == 0
+    {
+        x.location = other;
+    }
+    Step::Decline
+}
+
+/// `/dir` goes to `/dir/` where a prefix location `/dir/` is served by a content handler.
+fn auto_redirect(
+    x: &mut Exchange,
+    plan: &Plan,
+    location: &Location,
+    set: &LocationSet,
+) -> Option<Step<'static>> {
+    if location.exact || location.is_regex || x.request.path.ends_with(b"/") {
+        return None;
+    }
+    let mut with_slash = x.request.path.clone();
+    with_slash.push(b'/');
+    let nested = location.nested.has_prefix_named(&with_slash);
+    let target = plan.location(nested.or_else(|| set.has_prefix_named(&with_slash))?);
+    if !target.auto_redirect {
+        return None;
+    }
+    let mut place = Vec::new();
+    tidegate_http::uri::escape(&with_slash, tidegate_http::uri::Escape::Uri, &mut place);
+    if !x.request.args.is_empty() {
+        place.push(b'?');
+        place.extend_from_slice(&x.request.args);
+    }
+    crate::special::redirect_headers(x, &place);
+    Some(Step::Status(301))
+}

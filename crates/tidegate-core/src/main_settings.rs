@@ -1,0 +1,402 @@
+//! The file level and the `events` block: processes, threads, connections.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, Word, once};
+
+use crate::builder::{Environment, Outline};
+use crate::error_log::ErrorLog;
+use crate::http_core::HttpCore;
+use crate::module::{BlockRow, Module};
+use crate::settings::full_path;
+
+/// `worker_processes`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    Auto,
+    Number(usize),
+}
+
+/// `worker_cpu_affinity`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Affinity {
+    /// One CPU after the other, of those in the mask if there is one.
+    Auto(Option<u64>),
+    /// A mask for each worker thread; the last one repeats.
+    Masks(Vec<u64>),
+}
+
+/// The file level as written.
+#[derive(Default)]
+pub struct Conf {
+    daemon: Option<bool>,
+    master_process: Option<bool>,
+    worker_processes: Option<Count>,
+    worker_cpu_affinity: Option<Affinity>,
+    worker_priority: Option<i32>,
+    worker_rlimit_nofile: Option<u64>,
+    worker_rlimit_core: Option<u64>,
+    worker_shutdown_timeout: Option<Duration>,
+    working_directory: Option<String>,
+    user: Option<(String, Option<String>)>,
+    pid: Option<String>,
+    lock_file: Option<String>,
+    pcre_jit: Option<bool>,
+    timer_resolution: Option<Duration>,
+    env: Vec<String>,
+    thread_pools: Vec<(String, usize, usize)>,
+    events_seen: Option<()>,
+    worker_connections: Option<u64>,
+    accept_mutex: Option<bool>,
+    accept_mutex_delay: Option<Duration>,
+    multi_accept: Option<bool>,
+    use_method: Option<String>,
+    worker_aio_requests: Option<u64>,
+    debug_connections: Vec<Word>,
+}
+
+/// The file level, decided.
+#[derive(Clone)]
+pub struct MainSettings {
+    pub prefix: String,
+    pub daemon: bool,
+    pub master_process: bool,
+    pub worker_processes: Count,
+    pub worker_cpu_affinity: Option<Affinity>,
+    pub worker_priority: Option<i32>,
+    pub worker_rlimit_nofile: Option<u64>,
+    pub worker_rlimit_core: Option<u64>,
+    pub worker_shutdown_timeout: Option<Duration>,
+    pub working_directory: Option<PathBuf>,
+    /// User and group of the worker; `None` keeps nginx's default `nobody`.
+    pub user: Option<(String, Option<String>)>,
+    /// `None` only when the directive is `off`-like absent and the default applies.
+    pub pid: PathBuf,
+    pub env: Vec<String>,
+    /// (name, threads, longest queue).
+    pub thread_pools: Vec<(String, usize, usize)>,
+    pub worker_connections: u64,
+    pub accept_mutex: bool,
+    pub accept_mutex_delay: Duration,
+    pub multi_accept: bool,
+    pub error_log: ErrorLog,
+    /// An `http` block is there.
+    pub has_http: bool,
+}
+
+/// `ngx_core_module` and `ngx_event_core_module`.
+pub struct MainCore;
+
+impl Module for MainCore {
+    type Conf = Conf;
+    const NAME: &'static str = "core";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[MAIN_ROWS, EVENTS_ROWS];
+    const BLOCKS: &'static [BlockRow] =
+        &[BlockRow { name: "events", within: Contexts::MAIN, opens: Contexts::EVENTS }];
+}
+
+const fn row(
+    name: &'static str,
+    contexts: Contexts,
+    args: Arity,
+    default: &'static str,
+    doc: &'static str,
+    set: fn(&mut Conf, &Args<'_>) -> Result<(), Diagnostic>,
+) -> Directive<Conf> {
+    Directive { name, contexts, args, kind: Kind::Simple, default, doc, set }
+}
+
+const MAIN: Contexts = Contexts::MAIN;
+const EVENTS: Contexts = Contexts::EVENTS;
+
+const MAIN_ROWS: &[Directive<Conf>] = &[
+    row("daemon", MAIN, Arity::FLAG, "on", "Whether to run in the background.", |conf, args| {
+        once(&mut conf.daemon, args.flag(0)?, args)
+    }),
+    row(
+        "master_process",
+        MAIN,
+        Arity::FLAG,
+        "on",
+        "Whether to start a worker process.",
+        |conf, args| once(&mut conf.master_process, args.flag(0)?, args),
+    ),
+    row(
+        "worker_processes",
+        MAIN,
+        Arity::ONE,
+        "1",
+        "Number of worker threads, or `auto`.",
+        |conf, args| {
+            let count = match args.bytes(0) {
+                b"auto" => Count::Auto,
+                _ => Count::Number(args.number(0, 1..=1024)? as usize),
+            };
+            once(&mut conf.worker_processes, count, args)
+        },
+    ),
+    row(
+        "worker_cpu_affinity",
+        MAIN,
+        Arity::AT_LEAST_ONE,
+        "",
+        "CPU masks of the worker threads, or `auto` with a mask of allowed CPUs.",
+        |conf, args| once(&mut conf.worker_cpu_affinity, affinity(args)?, args),
+    ),
+    row(
+        "worker_priority",
+        MAIN,
+        Arity::ONE,
+        "0",
+        "Scheduling priority, -20 to 20.",
+        |conf, args| {
+            let value = args.text(0)?.parse().map_err(|_| args.invalid(0))?;
+            once(&mut conf.worker_priority, value, args)
+        },
+    ),
+    row(
+        "worker_rlimit_nofile",
+        MAIN,
+        Arity::ONE,
+        "",
+        "Most open files of the worker.",
+        |conf, args| {
+            once(&mut conf.worker_rlimit_nofile, args.number(0, 1..=u32::MAX.into())?, args)
+        },
+    ),
+    row(
+        "worker_rlimit_core",
+        MAIN,
+        Arity::ONE,
+        "",
+        "Largest core file of the worker.",
+        |conf, args| once(&mut conf.worker_rlimit_core, args.offset(0)?, args),
+    ),
+    row(
+        "worker_shutdown_timeout",
+        MAIN,
+        Arity::ONE,
+        "",
+        "How long old connections may go on after a graceful stop or a reload.",
+        |conf, args| once(&mut conf.worker_shutdown_timeout, args.milliseconds(0)?, args),
+    ),
+    row(
+        "working_directory",
+        MAIN,
+        Arity::ONE,
+        "",
+        "Current folder of the worker.",
+        |conf, args| once(&mut conf.working_directory, args.text(0)?.to_owned(), args),
+    ),
+    row(
+        "user",
+        MAIN,
+        Arity::ONE_OR_TWO,
+        "nobody nobody",
+        "User and group of the worker.",
+        |conf, args| {
+            let group = if args.len() > 1 { Some(args.text(1)?.to_owned()) } else { None };
+            once(&mut conf.user, (args.text(0)?.to_owned(), group), args)
+        },
+    ),
+    row(
+        "pid",
+        MAIN,
+        Arity::ONE,
+        "logs/nginx.pid",
+        "File with the master's process id.",
+        |conf, args| once(&mut conf.pid, args.text(0)?.to_owned(), args),
+    ),
+    row(
+        "lock_file",
+        MAIN,
+        Arity::ONE,
+        "logs/nginx.lock",
+        "Lock file of other servers; worker threads need none.",
+        |conf, args| once(&mut conf.lock_file, args.text(0)?.to_owned(), args),
+    ),
+    row(
+        "pcre_jit",
+        MAIN,
+        Arity::FLAG,
+        "off",
+        "Compiled regular expressions; always on.",
+        |conf, args| once(&mut conf.pcre_jit, args.flag(0)?, args),
+    ),
+    row(
+        "timer_resolution",
+        MAIN,
+        Arity::ONE,
+        "",
+        "Interval of clock reads; not needed.",
+        |conf, args| once(&mut conf.timer_resolution, args.milliseconds(0)?, args),
+    ),
+    row(
+        "env",
+        MAIN,
+        Arity::ONE,
+        "TZ",
+        "Environment variable that the worker keeps or gets.",
+        |conf, args| {
+            conf.env.push(args.text(0)?.to_owned());
+            Ok(())
+        },
+    ),
+    row(
+        "thread_pool",
+        MAIN,
+        Arity::TWO_OR_THREE,
+        "default threads=32 max_queue=65536",
+        "A named pool of threads for blocking work.",
+        thread_pool,
+    ),
+];
+
+const EVENTS_ROWS: &[Directive<Conf>] = &[
+    Directive {
+        name: "events",
+        contexts: MAIN,
+        args: Arity::NONE,
+        kind: Kind::Block,
+        default: "",
+        doc: "Settings of connection processing.",
+        set: |conf, args| once(&mut conf.events_seen, (), args),
+    },
+    row(
+        "worker_connections",
+        EVENTS,
+        Arity::ONE,
+        "512",
+        "Most open connections of a worker thread, those to origins included.",
+        |conf, args| once(&mut conf.worker_connections, args.number(0, 1..=u32::MAX.into())?, args),
+    ),
+    row(
+        "accept_mutex",
+        EVENTS,
+        Arity::FLAG,
+        "off",
+        "Worker threads accept in turn.",
+        |conf, args| once(&mut conf.accept_mutex, args.flag(0)?, args),
+    ),
+    row(
+        "accept_mutex_delay",
+        EVENTS,
+        Arity::ONE,
+        "500ms",
+        "Longest wait of a thread for its turn to accept.",
+        |conf, args| once(&mut conf.accept_mutex_delay, args.milliseconds(0)?, args),
+    ),
+    row(
+        "multi_accept",
+        EVENTS,
+        Arity::FLAG,
+        "off",
+        "Accept all waiting connections at once.",
+        |conf, args| once(&mut conf.multi_accept, args.flag(0)?, args),
+    ),
+    row("use", EVENTS, Arity::ONE, "", "Event method; epoll is used on Linux.", |conf, args| {
+        let method = args.text(0)?;
+        if !matches!(method, "epoll" | "poll" | "select" | "kqueue" | "eventport" | "/dev/poll") {
+            return Err(args.error(0, format!("invalid event type \"{method}\"")));
+        }
+        once(&mut conf.use_method, method.to_owned(), args)
+    }),
+    row(
+        "worker_aio_requests",
+        EVENTS,
+        Arity::ONE,
+        "32",
+        "Most pending asynchronous reads.",
+        |conf, args| once(&mut conf.worker_aio_requests, args.number(0, 1..=65536)?, args),
+    ),
+    row(
+        "debug_connection",
+        EVENTS,
+        Arity::ONE,
+        "",
+        "Addresses whose connections are logged at the debug level.",
+        |conf, args| {
+            conf.debug_connections.push(args.word(0).clone());
+            Ok(())
+        },
+    ),
+];
+
+fn affinity(args: &Args<'_>) -> Result<Affinity, Diagnostic> {
+    let mask = |index: usize| {
+        let text = args.text(index)?;
+        u64::from_str_radix(text, 2).map_err(|_| {
+            args.error(index, format!("invalid character in worker_cpu_affinity \"{text}\""))
+        })
+    };
+    if args.bytes(0) == b"auto" {
+        return match args.len() {
+            1 => Ok(Affinity::Auto(None)),
+            2 => Ok(Affinity::Auto(Some(mask(1)?))),
+            _ => {
+                Err(args
+                    .error_here("invalid number of arguments in \"worker_cpu_affinity\" directive"))
+            }
+        };
+    }
+    (0..args.len()).map(mask).collect::<Result<_, _>>().map(Affinity::Masks)
+}
+
+fn thread_pool(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let name = args.text(0)?.to_owned();
+    if conf.thread_pools.iter().any(|(known, ..)| *known == name) {
+        return Err(args.error(0, format!("duplicate thread pool \"{name}\"")));
+    }
+    let (mut threads, mut queue) = (None, 65536);
+    for index in 1..args.len() {
+        match args.parameter(index)? {
+            ("threads", Some(text)) => threads = text.parse().ok().filter(|n| *n > 0),
+            ("max_queue", Some(text)) => queue = text.parse().map_err(|_| args.invalid(index))?,
+            _ => return Err(args.invalid_parameter(index)),
+        }
+    }
+    let missing =
+        || args.error(0, format!("\"threads\" parameter is required in thread pool \"{name}\""));
+    conf.thread_pools.push((name.clone(), threads.ok_or_else(missing)?, queue));
+    Ok(())
+}
+
+impl MainSettings {
+    /// Decides the file level.
+    pub fn prepare(
+        environment: &Environment<'_>,
+        root: &Outline,
+    ) -> Result<MainSettings, Diagnostic> {
+        let none = Conf::default();
+        let main = root.conf::<MainCore>().unwrap_or(&none);
+        let Some(events_block) = root.blocks("events").next() else {
+            return Err(Diagnostic::emerg("no \"events\" section in configuration"));
+        };
+        let events = events_block.conf::<MainCore>().unwrap_or(&none);
+        let logs = root.conf::<HttpCore>().map_or(&[][..], |core| &core.error_logs);
+        let prefix = environment.prefix;
+        Ok(MainSettings {
+            prefix: prefix.to_owned(),
+            daemon: main.daemon.unwrap_or(true),
+            master_process: main.master_process.unwrap_or(true),
+            worker_processes: main.worker_processes.unwrap_or(Count::Number(1)),
+            worker_cpu_affinity: main.worker_cpu_affinity.clone(),
+            worker_priority: main.worker_priority,
+            worker_rlimit_nofile: main.worker_rlimit_nofile,
+            worker_rlimit_core: main.worker_rlimit_core,
+            worker_shutdown_timeout: main.worker_shutdown_timeout.filter(|time| !time.is_zero()),
+            working_directory: main.working_directory.as_ref().map(|path| full_path(prefix, path)),
+            user: main.user.clone(),
+            pid: full_path(prefix, main.pid.as_deref().unwrap_or("logs/nginx.pid")),
+            env: main.env.clone(),
+            thread_pools: main.thread_pools.clone(),
+            worker_connections: events.worker_connections.unwrap_or(512),
+            accept_mutex: events.accept_mutex.unwrap_or(false),
+            accept_mutex_delay: events.accept_mutex_delay.unwrap_or(Duration::from_millis(500)),
+            multi_accept: events.multi_accept.unwrap_or(false),
+            error_log: crate::builder::error_log(environment, logs)?,
+            has_http: root.blocks("http").next().is_some(),
+        })
+    }
+}

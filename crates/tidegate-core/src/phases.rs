@@ -1,0 +1,249 @@
+//! The way of a request, as one table and one loop.
+//!
+//! | step | what happens | then |
+//! |---|---|---|
+//! | PostRead | `realip` and the like | ServerRewrite |
+//! | ServerRewrite | `rewrite`, `set`, `return` of the server block | FindConfig |
+//! | FindConfig | the location is chosen; `internal`, size limit, redirect to `…/` | Rewrite |
+//! | Rewrite | `rewrite`, `if`, `set`, `return` of the location | PostRewrite |
+//! | PostRewrite | path changed: FindConfig again, at most ten times | Preaccess |
+//! | Preaccess | limits | Access |
+//! | Access | `allow`, `deny`, `auth_*`; `satisfy` | PostAccess |
+//! | PostAccess | the verdict of `satisfy any` | Precontent |
+//! | Precontent | `try_files`, `mirror` | Content |
+//! | Content | the location's own handler, or index, autoindex, static | answer |
+//!
+//! The answer then passes the location's filters in the order of the module list.
+
+use crate::body::Body;
+use crate::error_log::Level;
+use crate::exchange::Exchange;
+use crate::plan::Plan;
+use crate::special::{self, Special};
+use crate::step::{Jump, Step};
+
+/// A step of the way; handlers can be registered in all but FindConfig, PostRewrite and PostAccess.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    PostRead,
+    ServerRewrite,
+    FindConfig,
+    Rewrite,
+    PostRewrite,
+    Preaccess,
+    Access,
+    PostAccess,
+    Precontent,
+    Content,
+}
+
+/// Number of phases, for tables indexed by phase.
+pub const PHASE_COUNT: usize = Phase::Content as usize + 1;
+
+/// A phase handler. It runs on the connection's thread and must not block.
+pub type Handler = Box<dyn for<'a> Fn(&'a mut Exchange) -> Step<'a> + Send + Sync>;
+
+/// A response filter: changes `x.response` and wraps or replaces the body.
+pub type Filter = Box<dyn Fn(&mut Exchange, Body) -> Body + Send + Sync>;
+
+/// Runs when the request is over, whatever became of it.
+pub type Logger = Box<dyn Fn(&mut Exchange) + Send + Sync>;
+
+/// What the driver has to send.
+pub enum Answer {
+    /// `x.response` and this body.
+    Send(Body),
+    /// Nothing: close the connection.
+    Close,
+}
+
+/// Takes a request with its server chosen through all phases and filters.
+pub async fn run(x: &mut Exchange) -> Answer {
+    let first = Phase::PostRead;
+    drive(x, first, None).await
+}
+
+/// Answers a request that cannot be taken through the phases (bad head, timeout) with `status`.
+pub async fn refuse(x: &mut Exchange, status: u16) -> Answer {
+    drive(x, Phase::PostRead, Some(status)).await
+}
+
+async fn drive(x: &mut Exchange, mut phase: Phase, mut status: Option<u16>) -> Answer {
+    let plan = x.plan.clone();
+    loop {
+        let step = match status.take() {
+            Some(status) => Step::Status(status),
+            None => walk(x, &plan, phase).await,
+        };
+        let jump = match step {
+            Step::Respond(body) => return Answer::Send(filtered(x, &plan, body)),
+            Step::Close => return Answer::Close,
+            Step::Jump(jump) => jump,
+            Step::Status(status) => match special::answer(x, status) {
+                Special::Send(body) => return Answer::Send(filtered(x, &plan, body)),
+                Special::Jump(jump) => jump,
+                Special::Close => return Answer::Close,
+            },
+            Step::Decline | Step::Next | Step::Wait(_) => return Answer::Close,
+        };
+        match enter(x, &plan, jump) {
+            Ok(next) => phase = next,
+            Err(code) => status = Some(code),
+        }
+    }
+}
+
+/// Walks the phases from `phase` until something ends the request.
+async fn walk(x: &mut Exchange, plan: &Plan, mut phase: Phase) -> Step<'static> {
+    let mut refused = None;
+    loop {
+        phase = match phase {
+            Phase::PostRead => match each(x, plan, phase).await {
+                Step::Decline => Phase::ServerRewrite,
+                step => return step,
+            },
+            Phase::ServerRewrite => match each(x, plan, phase).await {
+                Step::Decline => Phase::FindConfig,
+                step => return step,
+            },
+            Phase::FindConfig => match crate::location::find_config(x, plan) {
+                Step::Decline => Phase::Rewrite,
+                step => return step,
+            },
+            Phase::Rewrite => match each(x, plan, phase).await {
+                Step::Decline => Phase::PostRewrite,
+                step => return step,
+            },
+            Phase::PostRewrite if !x.path_changed => Phase::Preaccess,
+            Phase::PostRewrite => match count_redirect(x) {
+                Ok(()) => Phase::FindConfig,
+                Err(status) => return Step::Status(status),
+            },
+            Phase::Preaccess => match each(x, plan, phase).await {
+                Step::Decline => Phase::Access,
+                step => return step,
+            },
+            Phase::Access => match access(x, plan, &mut refused).await {
+                Step::Decline => Phase::PostAccess,
+                step => return step,
+            },
+            Phase::PostAccess => match refused.take() {
+                None => Phase::Precontent,
+                Some(status) => return Step::Status(status),
+            },
+            Phase::Precontent => match each(x, plan, phase).await {
+                Step::Decline => Phase::Content,
+                step => return step,
+            },
+            Phase::Content => return content(x, plan).await,
+        }
+    }
+}
+
+/// Runs a phase's handlers until one answers. A handler may switch the location (`if`): the list is then
+/// that of the new location from the next phase on.
+async fn each(x: &mut Exchange, plan: &Plan, phase: Phase) -> Step<'static> {
+    for handler in plan.location(x.location).handlers(phase) {
+        match handler(x).settle().await {
+            Step::Decline | Step::Next => {}
+            step => return step,
+        }
+    }
+    Step::Decline
+}
+
+/// The access phase with `satisfy all` or `any`.
+async fn access(x: &mut Exchange, plan: &Plan, refused: &mut Option<u16>) -> Step<'static> {
+    let location = plan.location(x.location);
+    for handler in location.handlers(Phase::Access) {
+        match handler(x).settle().await {
+            Step::Decline => {}
+            Step::Next if location.settings.satisfy_any => {
+                *refused = None;
+                return Step::Decline;
+            }
+            Step::Next => {}
+            Step::Status(status @ (401 | 403)) if location.settings.satisfy_any => {
+                if *refused != Some(401) {
+                    *refused = Some(status);
+                }
+            }
+            step => return step,
+        }
+    }
+    Step::Decline
+}
+
+async fn content(x: &mut Exchange, plan: &Plan) -> Step<'static> {
+    let location = plan.location(x.location);
+    x.keep_alive = x.request.keep_alive;
+    if let Some(handler) = &location.content {
+        return match handler(x).settle().await {
+            Step::Decline | Step::Next => Step::Status(404),
+            step => step,
+        };
+    }
+    match each(x, plan, Phase::Content).await {
+        Step::Decline if x.request.path.ends_with(b"/") => {
+            let folder = crate::file_path::map(x).unwrap_or_default();
+            let folder = String::from_utf8_lossy(&folder);
+            x.log(Level::Error, format_args!("directory index of \"{folder}\" is forbidden"));
+            Step::Status(403)
+        }
+        Step::Decline => Step::Status(404),
+        step => step,
+    }
+}
+
+/// Makes the exchange ready for the target of an internal redirect.
+fn enter(x: &mut Exchange, plan: &Plan, jump: Jump) -> Result<Phase, u16> {
+    count_redirect(x)?;
+    x.internal = true;
+    x.response.clear();
+    match jump {
+        Jump::Path { path, args } => {
+            x.set_path(path, Some(args));
+            x.location = plan.server(x.server).location;
+            Ok(Phase::ServerRewrite)
+        }
+        Jump::Named(name) => match plan.server(x.server).named(&name) {
+            Some(location) => {
+                x.location = location;
+                Ok(Phase::Rewrite)
+            }
+            None => {
+                let name = String::from_utf8_lossy(&name).into_owned();
+                x.log(Level::Error, format_args!("could not find named location \"{name}\""));
+                Err(500)
+            }
+        },
+    }
+}
+
+fn count_redirect(x: &mut Exchange) -> Result<(), u16> {
+    x.path_changed = false;
+    if x.redirects_left == 0 {
+        let path = String::from_utf8_lossy(&x.request.path).into_owned();
+        x.log(
+            Level::Error,
+            format_args!("rewrite or internal redirection cycle while processing \"{path}\""),
+        );
+        return Err(500);
+    }
+    x.redirects_left -= 1;
+    Ok(())
+}
+
+fn filtered(x: &mut Exchange, plan: &Plan, mut body: Body) -> Body {
+    if let Some(status) = x.status_override.take() {
+        x.response.status = status;
+        x.response.reason = None;
+    }
+    if x.response.status == 0 {
+        x.response.status = 200;
+    }
+    for filter in &plan.location(x.location).filters {
+        body = filter(x, body);
+    }
+    body
+}

@@ -1,0 +1,112 @@
+//! Regular expressions with PCRE2's semantics, compiled once, with a bound on backtracking.
+
+use pcre2::bytes::{CaptureLocations, Regex as Pcre, RegexBuilder};
+
+use crate::error_log::Level;
+use crate::exchange::{Captures, Exchange};
+use crate::variables::VariableTable;
+
+/// Backtracking steps after which a match counts as an error: about 20 ms of work. PCRE2's default is
+/// 10,000,000, long enough for one request to hold a loop.
+const MATCH_LIMIT: &str = "(*LIMIT_MATCH=1000000)";
+
+/// A compiled expression and where its named groups go.
+pub struct Regex {
+    pcre: Pcre,
+    /// (group number, slot of the variable with its name).
+    named: Box<[(usize, usize)]>,
+    text: String,
+}
+
+/// An expression that could not be matched within the limit.
+pub struct MatchLimit;
+
+impl Regex {
+    /// Compiles `text`; named groups become variables. The error is PCRE2's own text.
+    pub fn compile(
+        text: &str,
+        caseless: bool,
+        variables: &mut VariableTable,
+    ) -> Result<Regex, String> {
+        let pcre = RegexBuilder::new()
+            .caseless(caseless)
+            .jit_if_available(true)
+            .max_jit_stack_size(Some(1 << 20))
+            .build(&format!("{MATCH_LIMIT}{text}"))
+            .map_err(|error| error.to_string())?;
+        let named = pcre.capture_names().iter().enumerate();
+        let named = named
+            .filter_map(|(group, name)| Some((group, variables.define_slot(name.as_ref()?))))
+            .collect();
+        Ok(Regex { pcre, named, text: text.to_owned() })
+    }
+
+    /// The expression as written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Number of groups, the whole match not counted.
+    pub fn group_count(&self) -> usize {
+        self.pcre.captures_len().saturating_sub(1)
+    }
+
+    /// Whether `subject` matches; stores groups and named variables in the exchange if it does.
+    /// A match that hits the limit is logged and answered with an error (500).
+    pub fn capture(&self, x: &mut Exchange, subject: &[u8]) -> Result<bool, MatchLimit> {
+        let mut captures = std::mem::take(&mut x.captures);
+        let matched = self.capture_into(&mut captures, subject);
+        x.captures = captures;
+        match matched {
+            Ok(true) => {
+                for (group, slot) in &self.named {
+                    let value = x.captures.group(*group).map(std::rc::Rc::from);
+                    if let Some(place) = x.slots.get_mut(*slot) {
+                        *place = value.or_else(|| Some(std::rc::Rc::from(&b""[..])));
+                    }
+                }
+                Ok(true)
+            }
+            Ok(false) => Ok(false),
+            Err(MatchLimit) => {
+                let text = &self.text;
+                x.log(Level::Alert, format_args!("matching \"{text}\" hit the backtracking limit"));
+                Err(MatchLimit)
+            }
+        }
+    }
+
+    /// Matches without an exchange; leaves `captures` alone when there is no match.
+    pub fn capture_into(
+        &self,
+        captures: &mut Captures,
+        subject: &[u8],
+    ) -> Result<bool, MatchLimit> {
+        if self.group_count() == 0 {
+            let found = self.pcre.find(subject).map_err(|_| MatchLimit)?;
+            let Some(found) = found else { return Ok(false) };
+            captures.clear();
+            captures.subject.extend_from_slice(subject);
+            captures.ranges.push(Some((found.start(), found.end())));
+            return Ok(true);
+        }
+        let mut locations = self.pcre.capture_locations();
+        let found = self.pcre.captures_read(&mut locations, subject).map_err(|_| MatchLimit)?;
+        if found.is_none() {
+            return Ok(false);
+        }
+        fill(captures, &locations, subject);
+        Ok(true)
+    }
+
+    /// Whether `subject` matches, without storing anything.
+    pub fn is_match(&self, subject: &[u8]) -> Result<bool, MatchLimit> {
+        self.pcre.is_match(subject).map_err(|_| MatchLimit)
+    }
+}
+
+fn fill(captures: &mut Captures, locations: &CaptureLocations, subject: &[u8]) {
+    captures.clear();
+    captures.subject.extend_from_slice(subject);
+    captures.ranges.extend((0..locations.len()).map(|group| locations.get(group)));
+}

@@ -1,0 +1,262 @@
+//! The request's body: pulled from the driver, or kept in memory and a temporary file as the
+//! `client_body_*` directives say.
+
+use std::fs::File;
+use std::future::poll_fn;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use tidegate_http::Headers;
+
+use crate::body::{Chunk, FileRange};
+
+/// Where a body comes from: a protocol driver.
+pub trait BodySource {
+    /// The next bytes, or `None` at the regular end. Enforces the read timeout itself.
+    fn poll_bytes(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, RequestBodyError>>;
+
+    /// Trailer fields, known at the end.
+    fn trailers(&mut self) -> Option<Headers> {
+        None
+    }
+}
+
+/// Why a body could not be read; each has one status.
+#[derive(Debug)]
+pub enum RequestBodyError {
+    /// `client_body_timeout` passed between two reads: 408.
+    Timeout,
+    /// More than `client_max_body_size`: 413.
+    TooLarge,
+    /// Bad chunk framing: 400.
+    Malformed(&'static str),
+    /// The client closed: nobody to answer; logged as 400 / 499.
+    Closed,
+    /// Temporary file trouble: 500.
+    Io(io::Error),
+}
+
+impl RequestBodyError {
+    /// The status that answers it.
+    pub fn status(&self) -> u16 {
+        match self {
+            RequestBodyError::Timeout => 408,
+            RequestBodyError::TooLarge => 413,
+            RequestBodyError::Malformed(_) | RequestBodyError::Closed => 400,
+            RequestBodyError::Io(_) => 500,
+        }
+    }
+}
+
+/// A body read to its end.
+#[derive(Clone, Debug, Default)]
+pub struct StoredBody {
+    /// In memory when there is no file.
+    pub memory: Vec<Bytes>,
+    /// The whole body in a file.
+    pub file: Option<Arc<File>>,
+    /// `$request_body_file`; kept on disk only under `client_body_in_file_only`.
+    pub path: Option<PathBuf>,
+    pub length: u64,
+}
+
+impl StoredBody {
+    /// The pieces of the body from its start.
+    pub fn chunks(&self) -> impl Iterator<Item = Chunk> + '_ {
+        let file = self.file.iter().map(|file| {
+            Chunk::File(FileRange { file: file.clone(), offset: 0, length: self.length })
+        });
+        let memory =
+            self.memory.iter().filter(|_| self.file.is_none()).map(|b| Chunk::Bytes(b.clone()));
+        file.chain(memory)
+    }
+}
+
+/// Limits and places for reading a whole body.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// `client_body_buffer_size`: more than this goes to a file.
+    pub memory_bytes_max: usize,
+    /// `client_body_temp_path` with its levels.
+    pub temp_path: PathBuf,
+    pub levels: Vec<usize>,
+    /// `client_body_in_file_only`.
+    pub in_file_only: bool,
+    /// `client_body_in_file_only clean`.
+    pub clean: bool,
+}
+
+/// The request's body in whatever state it is.
+#[derive(Default)]
+pub struct RequestBody {
+    /// `Content-Length`, if the client gave one.
+    pub length: Option<u64>,
+    pub chunked: bool,
+    source: Option<Box<dyn BodySource>>,
+    stored: Option<Arc<StoredBody>>,
+    received: u64,
+    max: Option<u64>,
+    trailers: Option<Headers>,
+}
+
+impl RequestBody {
+    /// A body that a driver can pull.
+    pub fn new(length: Option<u64>, chunked: bool, source: Box<dyn BodySource>) -> RequestBody {
+        RequestBody { length, chunked, source: Some(source), ..RequestBody::default() }
+    }
+
+    /// True when the request came with a body (even an empty chunked one).
+    pub fn is_present(&self) -> bool {
+        self.chunked || self.length.is_some_and(|length| length > 0)
+    }
+
+    /// True when nothing is left to be read from the client.
+    pub fn is_finished(&self) -> bool {
+        self.source.is_none()
+    }
+
+    /// `client_max_body_size`, checked while the body arrives; `None` for no limit.
+    pub fn set_limit(&mut self, max: Option<u64>) {
+        self.max = max;
+    }
+
+    /// Bytes received so far.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Trailer fields of a chunked body once it has been read.
+    pub fn trailers(&self) -> Option<&Headers> {
+        self.trailers.as_ref()
+    }
+
+    /// The body, if it has been read by [`RequestBody::store`].
+    pub fn stored(&self) -> Option<&Arc<StoredBody>> {
+        self.stored.as_ref()
+    }
+
+    /// The next bytes from the client, or `None` at the end.
+    pub fn poll_next(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, RequestBodyError>> {
+        let Some(source) = self.source.as_mut() else { return Poll::Ready(Ok(None)) };
+        let bytes = match source.poll_bytes(context) {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(Err(error)) => {
+                self.source = None;
+                return Poll::Ready(Err(error));
+            }
+            Poll::Ready(Ok(bytes)) => bytes,
+        };
+        let Some(bytes) = bytes else {
+            self.trailers = source.trailers();
+            self.source = None;
+            return Poll::Ready(Ok(None));
+        };
+        self.received += bytes.len() as u64;
+        if self.max.is_some_and(|max| self.received > max) {
+            self.source = None;
+            return Poll::Ready(Err(RequestBodyError::TooLarge));
+        }
+        if !self.chunked && self.length == Some(self.received) {
+            self.source = None;
+        }
+        Poll::Ready(Ok(Some(bytes)))
+    }
+
+    /// `poll_next` as a future.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, RequestBodyError> {
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// Reads and keeps the whole body; answers the kept one when that has been done before.
+    pub async fn store(
+        &mut self,
+        options: &StoreOptions,
+    ) -> Result<Arc<StoredBody>, RequestBodyError> {
+        if let Some(stored) = &self.stored {
+            return Ok(stored.clone());
+        }
+        let mut spool = Spool::new(options);
+        while let Some(bytes) = self.next().await? {
+            spool.push(bytes).map_err(RequestBodyError::Io)?;
+        }
+        let stored = Arc::new(spool.finish(self.is_present()).map_err(RequestBodyError::Io)?);
+        self.stored = Some(stored.clone());
+        Ok(stored)
+    }
+
+    /// Replaces the body by a kept one (`proxy_set_body`-like uses, subrequests).
+    pub fn set_stored(&mut self, stored: Arc<StoredBody>) {
+        self.length = Some(stored.length);
+        self.stored = Some(stored);
+    }
+}
+
+/// Collects bytes in memory, and in a file once they are too many.
+struct Spool<'a> {
+    options: &'a StoreOptions,
+    memory: Vec<Bytes>,
+    memory_bytes: usize,
+    file: Option<(File, PathBuf)>,
+    length: u64,
+}
+
+impl<'a> Spool<'a> {
+    fn new(options: &'a StoreOptions) -> Self {
+        Spool { options, memory: Vec::new(), memory_bytes: 0, file: None, length: 0 }
+    }
+
+    fn push(&mut self, bytes: Bytes) -> io::Result<()> {
+        self.length += bytes.len() as u64;
+        if let Some((file, _)) = &mut self.file {
+            return file.write_all(&bytes);
+        }
+        self.memory_bytes += bytes.len();
+        self.memory.push(bytes);
+        if self.memory_bytes > self.options.memory_bytes_max || self.options.in_file_only {
+            self.spill()?;
+        }
+        Ok(())
+    }
+
+    fn spill(&mut self) -> io::Result<()> {
+        let (mut file, path) =
+            crate::temp_file::create(&self.options.temp_path, &self.options.levels)?;
+        for bytes in self.memory.drain(..) {
+            file.write_all(&bytes)?;
+        }
+        self.file = Some((file, path));
+        Ok(())
+    }
+
+    fn finish(mut self, present: bool) -> io::Result<StoredBody> {
+        if self.options.in_file_only && present && self.file.is_none() {
+            self.spill()?;
+        }
+        if self.file.is_none() && self.memory.len() > 1 {
+            let mut joined = BytesMut::with_capacity(self.memory_bytes);
+            self.memory.iter().for_each(|bytes| joined.extend_from_slice(bytes));
+            self.memory = vec![joined.freeze()];
+        }
+        let (file, path) = match self.file {
+            None => (None, None),
+            Some((file, path)) => {
+                let kept = self.options.in_file_only && !self.options.clean;
+                let shown = self.options.in_file_only.then(|| path.clone());
+                if !kept && !self.options.in_file_only {
+                    std::fs::remove_file(&path)?;
+                }
+                (Some(Arc::new(file)), shown.or(Some(path)))
+            }
+        };
+        Ok(StoredBody { memory: self.memory, file, path, length: self.length })
+    }
+}

@@ -1,0 +1,106 @@
+//! The core module's settings as they are at request time: everything decided, nothing optional.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::error_log::ErrorLog;
+pub use crate::http_core::conf::{IfModifiedSince, Lingering};
+use crate::request_body::StoreOptions;
+use crate::template::Template;
+
+/// Settings of a server block.
+#[derive(Clone)]
+pub struct ServerSettings {
+    pub client_header_timeout: Duration,
+    pub parse: tidegate_http::request::ParseOptions,
+    pub merge_slashes: bool,
+}
+
+/// What the `Server` field and error pages say.
+#[derive(Clone)]
+pub enum Tokens {
+    /// A fixed text.
+    Fixed(Bytes),
+    /// A text with variables: `off`, `on`, `build` or empty are looked at when it is made.
+    Dynamic(Template),
+}
+
+/// One `error_page` of a location.
+#[derive(Clone)]
+pub struct ErrorPage {
+    pub code: u16,
+    /// `None`: keep the code; `Some(0)`: the answer's own code; else this code.
+    pub overwrite: Option<u16>,
+    pub target: Template,
+}
+
+/// Settings of a location.
+#[derive(Clone)]
+pub struct Settings {
+    pub root: Template,
+    pub alias: bool,
+    /// Length of the location's name that `alias` replaces.
+    pub alias_length: usize,
+    pub internal: bool,
+    pub types: Arc<HashMap<Vec<u8>, Bytes>>,
+    pub default_type: Bytes,
+    pub error_pages: Arc<[ErrorPage]>,
+    pub post_action: Option<Template>,
+    /// `None` for no limit.
+    pub client_max_body_size: Option<u64>,
+    pub client_body_timeout: Duration,
+    pub body_store: StoreOptions,
+    pub satisfy_any: bool,
+    pub send_timeout: Duration,
+    pub postpone_output: usize,
+    pub output_buffer_bytes: usize,
+    pub limit_rate: Option<Template>,
+    pub limit_rate_after: Option<Template>,
+    /// Zero: connections are not kept.
+    pub keepalive_timeout: Duration,
+    pub keepalive_header: Option<Duration>,
+    pub keepalive_min_timeout: Duration,
+    pub keepalive_requests: u64,
+    pub keepalive_time: Duration,
+    pub keepalive_disable: u8,
+    pub lingering_close: Lingering,
+    pub lingering_time: Duration,
+    pub lingering_timeout: Duration,
+    pub reset_timedout_connection: bool,
+    pub absolute_redirect: bool,
+    pub server_name_in_redirect: bool,
+    pub port_in_redirect: bool,
+    pub msie_padding: bool,
+    pub msie_refresh: bool,
+    pub log_not_found: bool,
+    pub log_subrequest: bool,
+    pub recursive_error_pages: bool,
+    pub tokens: Tokens,
+    pub if_modified_since: IfModifiedSince,
+    /// `None` for no limit.
+    pub max_ranges: Option<u64>,
+    pub chunked_transfer_encoding: bool,
+    pub etag: bool,
+    pub tcp_nodelay: bool,
+    pub tcp_nopush: bool,
+    pub sendfile: bool,
+    /// Zero for no limit.
+    pub sendfile_max_chunk: u64,
+    pub error_log: ErrorLog,
+    /// Name servers as written, for the resolver.
+    pub resolver: Arc<[String]>,
+    pub resolver_timeout: Duration,
+}
+
+/// Makes a folder absolute below the prefix.
+pub fn full_path(prefix: &str, path: &str) -> PathBuf {
+    if path.starts_with('/') {
+        PathBuf::from(path)
+    } else {
+        PathBuf::from(format!("{prefix}{path}"))
+    }
+}

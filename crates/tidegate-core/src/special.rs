@@ -1,0 +1,184 @@
+//! Answers made from a bare status: `error_page`, redirects, built-in pages.
+
+use bytes::Bytes;
+use tidegate_http::request::Method;
+use tidegate_http::{Known, pages};
+
+use crate::body::Body;
+use crate::exchange::Exchange;
+use crate::settings::Tokens;
+use crate::step::Jump;
+
+/// What a status becomes.
+pub enum Special {
+    Send(Body),
+    Jump(Jump),
+    Close,
+}
+
+/// Answers with `status`: an `error_page` if one is set and none is being served, else the built-in page.
+pub fn answer(x: &mut Exchange, status: u16) -> Special {
+    if status == 444 || status == 499 {
+        x.error_status = status;
+        return Special::Close;
+    }
+    if closes_connection(status) {
+        x.keep_alive = false;
+    }
+    let settings = x.settings();
+    if status >= 300 && (!x.error_page_active || settings.recursive_error_pages) {
+        let pages = settings.error_pages.clone();
+        if let Some(page) = pages.iter().find(|page| page.code == status) {
+            x.error_page_active = true;
+            x.response.status = status;
+            x.status_override = match page.overwrite {
+                None => Some(tidegate_http::request::wire_status(status)),
+                Some(0) => None,
+                Some(code) => Some(code),
+            };
+            let target = page.target.value(x);
+            return error_page(x, target, status, page.overwrite);
+        }
+    }
+    Special::Send(builtin(x, status))
+}
+
+/// Statuses after which the rest of the connection cannot be trusted.
+fn closes_connection(status: u16) -> bool {
+    matches!(status, 400 | 413 | 414 | 494..=497 | 500 | 501 | 505)
+}
+
+fn error_page(x: &mut Exchange, target: Vec<u8>, status: u16, overwrite: Option<u16>) -> Special {
+    match target.first() {
+        Some(b'/') => {
+            if x.request.method != Method::Head {
+                x.request.method = Method::Get;
+            }
+            let (path, args) = split_args(target);
+            Special::Jump(Jump::Path { path, args })
+        }
+        Some(b'@') => Special::Jump(Jump::Named(target)),
+        _ => {
+            x.status_override = None;
+            let redirect = match overwrite {
+                Some(code @ (301 | 302 | 303 | 307 | 308)) => code,
+                _ => 302,
+            };
+            let _ = status;
+            x.response.headers.set_known(Known::Location, &target);
+            Special::Send(builtin(x, redirect))
+        }
+    }
+}
+
+/// Splits `path?args`.
+pub fn split_args(mut target: Vec<u8>) -> (Vec<u8>, Vec<u8>) {
+    match target.iter().position(|byte| *byte == b'?') {
+        None => (target, Vec::new()),
+        Some(mark) => {
+            let args = target.split_off(mark + 1);
+            target.pop();
+            (target, args)
+        }
+    }
+}
+
+/// The built-in page of a status, with the head made for it. Fields that belong to it (`Location`,
+/// `WWW-Authenticate`, …) are already in the head.
+fn builtin(x: &mut Exchange, status: u16) -> Body {
+    let wire = tidegate_http::request::wire_status(status);
+    x.response.status = wire;
+    x.response.reason = None;
+    x.response.content_length = None;
+    x.response.last_modified = None;
+    x.response.allow_ranges = false;
+    for known in [Known::AcceptRanges, Known::LastModified, Known::Etag, Known::ContentEncoding] {
+        x.response.headers.remove(known);
+    }
+    if status == 416 || status == 204 || status == 304 || status < 300 {
+        if status != 416 {
+            x.response.headers.remove(Known::ContentType);
+            return Body::Empty;
+        }
+    }
+    let msie = is_msie(x);
+    if x.settings().msie_refresh && msie && matches!(status, 301 | 302) {
+        let place = x.response.headers.first(Known::Location).unwrap_or_default().to_vec();
+        x.response.headers.remove(Known::Location);
+        x.response.headers.set_known(Known::ContentType, b"text/html");
+        x.response.status = 200;
+        return Body::Bytes(refresh_page(&place));
+    }
+    let product = product(x);
+    let padding = x.settings().msie_padding && msie && status >= 400;
+    let mut page = Vec::with_capacity(512);
+    if !pages::write_page(status, &product, padding, &mut page) {
+        return Body::Empty;
+    }
+    x.response.headers.set_known(Known::ContentType, b"text/html");
+    Body::Bytes(Bytes::from(page))
+}
+
+/// A page that leads an Internet Explorer on without a redirect (`msie_refresh`).
+fn refresh_page(place: &[u8]) -> Bytes {
+    let mut page = b"<html><head><meta http-equiv=\"Refresh\" content=\"0; URL=".to_vec();
+    tidegate_http::uri::escape_html(place, &mut page);
+    page.extend_from_slice(b"\"></head><body></body></html>\r\n");
+    Bytes::from(page)
+}
+
+/// Old Internet Explorers, for whom nginx pads pages.
+fn is_msie(x: &Exchange) -> bool {
+    let agent = x.request.header(Known::UserAgent).unwrap_or_default();
+    let msie = agent.windows(5).any(|word| word == b"MSIE ");
+    msie && !agent.windows(6).any(|word| word == b"Opera ")
+}
+
+/// The product name for error pages and the `Server` field under `server_tokens`.
+pub fn product(x: &mut Exchange) -> Bytes {
+    let plan = x.plan.clone();
+    match &plan.location(x.location).settings.tokens {
+        Tokens::Fixed(text) => text.clone(),
+        Tokens::Dynamic(template) => match &template.value(x)[..] {
+            b"on" => Bytes::from_static(PRODUCT_WITH_VERSION.as_bytes()),
+            b"off" => Bytes::from_static(PRODUCT.as_bytes()),
+            b"build" => Bytes::from_static(PRODUCT_WITH_VERSION.as_bytes()),
+            text => Bytes::copy_from_slice(text),
+        },
+    }
+}
+
+/// Name on the wire.
+pub const PRODUCT: &str = "tidegate";
+/// Name and version on the wire.
+pub const PRODUCT_WITH_VERSION: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
+
+/// Puts a `Location` for a redirect of our own into the head: absolute if `absolute_redirect` says so.
+/// `place` is escaped and starts with `/`.
+pub fn redirect_headers(x: &mut Exchange, place: &[u8]) {
+    x.response.clear();
+    let settings = x.settings();
+    if !settings.absolute_redirect {
+        x.response.headers.set_known(Known::Location, place);
+        return;
+    }
+    let tls = x.connection.tls.is_some();
+    let mut url = Vec::with_capacity(place.len() + 64);
+    url.extend_from_slice(if tls { b"https://" } else { b"http://" });
+    if settings.server_name_in_redirect {
+        url.extend_from_slice(x.server().name.as_bytes());
+    } else if x.request.host.is_empty() && x.server().name.is_empty() {
+        url.extend_from_slice(x.connection.local.host_text().as_bytes());
+    } else {
+        url.extend_from_slice(x.host());
+    }
+    let standard = if tls { 443 } else { 80 };
+    if let Some(port) = x.connection.local.port()
+        && settings.port_in_redirect
+        && port != standard
+    {
+        url.extend_from_slice(format!(":{port}").as_bytes());
+    }
+    url.extend_from_slice(place);
+    x.response.headers.set_known(Known::Location, &url);
+}

@@ -1,0 +1,161 @@
+//! Sending log lines to syslog: `syslog:server=…,facility=…,tag=…,severity=…,nohostname`.
+
+use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
+use std::os::unix::net::UnixDatagram;
+use std::sync::Mutex;
+
+use crate::error_log::Level;
+
+const FACILITIES: &[&str] = &[
+    "kern", "user", "mail", "daemon", "auth", "intern", "lpr", "news", "uucp", "clock", "authpriv",
+    "ftp", "ntp", "audit", "alert", "cron", "local0", "local1", "local2", "local3", "local4",
+    "local5", "local6", "local7",
+];
+const SEVERITIES: &[&str] = &["emerg", "alert", "crit", "error", "warn", "notice", "info", "debug"];
+const PORT_DEFAULT: u16 = 514;
+
+enum Place {
+    Udp(SocketAddr),
+    Unix(String),
+}
+
+enum Socket {
+    Udp(UdpSocket),
+    Unix(UnixDatagram),
+}
+
+/// One syslog destination.
+pub struct Syslog {
+    place: Place,
+    facility: usize,
+    severity: usize,
+    tag: String,
+    hostname: Option<String>,
+    socket: Mutex<Option<Socket>>,
+}
+
+impl Syslog {
+    /// Reads the parameters behind `syslog:`. The error is the message for the diagnostic.
+    pub fn parse(text: &str) -> Result<Syslog, String> {
+        let mut place = None;
+        let mut syslog = Syslog {
+            place: Place::Unix(String::new()),
+            facility: 23,
+            severity: 6,
+            tag: "tidegate".to_owned(),
+            hostname: Some(tidegate_os::identity::host_name()),
+            socket: Mutex::new(None),
+        };
+        for parameter in text.split(',') {
+            match parameter.split_once('=') {
+                Some(("server", server)) => place = Some(parse_place(server)?),
+                Some(("facility", name)) => syslog.facility = index(FACILITIES, name, "facility")?,
+                Some(("severity", name)) => syslog.severity = index(SEVERITIES, name, "severity")?,
+                Some(("tag", tag)) => syslog.tag = checked_tag(tag)?,
+                None if parameter == "nohostname" => syslog.hostname = None,
+                _ => return Err(format!("unknown syslog parameter \"{parameter}\"")),
+            }
+        }
+        syslog.place = place.ok_or("no syslog server specified")?;
+        Ok(syslog)
+    }
+
+    /// Sends one line with an error log level.
+    pub fn send(&self, level: Level, line: &[u8]) {
+        self.send_with(level as usize, line);
+    }
+
+    /// Sends one line with the configured severity (access logs).
+    pub fn send_access(&self, line: &[u8]) {
+        self.send_with(self.severity, line);
+    }
+
+    fn send_with(&self, severity: usize, line: &[u8]) {
+        let mut message = format!("<{}>", self.facility * 8 + severity);
+        tidegate_rt::clock::http_date(|date| push_syslog_time(&mut message, date));
+        if let Some(name) = &self.hostname {
+            message.push(' ');
+            message.push_str(name);
+        }
+        message.push(' ');
+        message.push_str(&self.tag);
+        message.push_str(": ");
+        let mut bytes = message.into_bytes();
+        bytes.extend_from_slice(line);
+        let mut socket = self.socket.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if socket.is_none() {
+            *socket = self.connect().ok();
+        }
+        let sent = match socket.as_ref() {
+            Some(Socket::Udp(socket)) => socket.send(&bytes).is_ok(),
+            Some(Socket::Unix(socket)) => socket.send(&bytes).is_ok(),
+            None => return,
+        };
+        if !sent {
+            *socket = None;
+        }
+    }
+
+    fn connect(&self) -> std::io::Result<Socket> {
+        match &self.place {
+            Place::Udp(address) => {
+                let local = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+                let socket = UdpSocket::bind(local)?;
+                socket.connect(address)?;
+                socket.set_nonblocking(true)?;
+                Ok(Socket::Udp(socket))
+            }
+            Place::Unix(path) => {
+                let socket = UnixDatagram::unbound()?;
+                socket.connect(path)?;
+                socket.set_nonblocking(true)?;
+                Ok(Socket::Unix(socket))
+            }
+        }
+    }
+}
+
+fn index(names: &[&str], name: &str, what: &str) -> Result<usize, String> {
+    let place = names.iter().position(|known| *known == name);
+    place.ok_or_else(|| format!("unknown syslog {what} \"{name}\""))
+}
+
+fn checked_tag(tag: &str) -> Result<String, String> {
+    if tag.len() > 32 {
+        return Err("syslog tag length exceeds 32".to_owned());
+    }
+    if !tag.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        return Err("syslog \"tag\" only allows alphanumeric characters and underscore".to_owned());
+    }
+    Ok(tag.to_owned())
+}
+
+fn parse_place(server: &str) -> Result<Place, String> {
+    if let Some(path) = server.strip_prefix("unix:") {
+        return Ok(Place::Unix(path.to_owned()));
+    }
+    let with_port = match server.parse::<std::net::IpAddr>() {
+        Ok(ip) => return Ok(Place::Udp(SocketAddr::new(ip, PORT_DEFAULT))),
+        Err(_) if server.ends_with(']') || !server.contains(':') => {
+            format!("{server}:{PORT_DEFAULT}")
+        }
+        Err(_) => server.to_owned(),
+    };
+    let mut addresses = with_port
+        .to_socket_addrs()
+        .map_err(|_| format!("host not found in syslog server \"{server}\""))?;
+    addresses
+        .next()
+        .map(Place::Udp)
+        .ok_or_else(|| format!("no address for syslog server \"{server}\""))
+}
+
+/// RFC 3164 wants `Nov  6 08:49:37`; the parts are taken from an HTTP date in local terms of UTC.
+fn push_syslog_time(message: &mut String, http_date: &[u8]) {
+    let text = String::from_utf8_lossy(http_date);
+    let mut parts = text.split(' ').skip(1);
+    let (day, month) = (parts.next().unwrap_or("01"), parts.next().unwrap_or("Jan"));
+    let time = parts.nth(1).unwrap_or("00:00:00");
+    let day = day.trim_start_matches('0');
+    message.push_str(&format!("{month} {day:>2} {time}"));
+}

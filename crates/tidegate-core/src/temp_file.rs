@@ -1,0 +1,46 @@
+//! Temporary files below the `*_temp_path` folders, named and spread over levels as nginx names them.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Attempts before a name clash counts as an error: leftovers of a crash are few.
+const ATTEMPTS_MAX: usize = 1000;
+
+/// Creates a new file for reading and writing: ten digits, folders named by the last digits.
+pub fn create(folder: &Path, levels: &[usize]) -> io::Result<(File, PathBuf)> {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    for _ in 0..ATTEMPTS_MAX {
+        let name = format!("{:010}", NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = place(folder, &name, levels);
+        match open_new(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if let Some(parent) = path.parent() {
+                    fs::create_dir_all(parent)?;
+                }
+                return open_new(&path).map(|file| (file, path));
+            }
+            result => return result.map(|file| (file, path)),
+        }
+    }
+    Err(io::Error::other("no free name for a temporary file"))
+}
+
+fn open_new(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).open(path)
+}
+
+/// `…/9/98/0123456789` for levels 1 and 2: digits are taken from the end of the name.
+fn place(folder: &Path, name: &str, levels: &[usize]) -> PathBuf {
+    let mut path = folder.to_path_buf();
+    let mut end = name.len();
+    for level in levels {
+        let start = end.saturating_sub(*level);
+        path.push(&name[start..end]);
+        end = start;
+    }
+    path.push(name);
+    path
+}

@@ -1,0 +1,142 @@
+//! Strings with variables, compiled once to literals and numbers.
+
+use tidegate_conf::{Diagnostic, Span};
+
+use crate::exchange::Exchange;
+use crate::variables::{VariableId, VariableTable};
+
+#[derive(Clone, Debug)]
+enum Part {
+    Literal(Box<[u8]>),
+    Variable(VariableId),
+    Capture(usize),
+}
+
+/// A compiled string.
+#[derive(Clone, Debug, Default)]
+pub struct Template {
+    parts: Box<[Part]>,
+}
+
+impl Template {
+    /// A string without variables.
+    pub fn constant(text: &[u8]) -> Template {
+        let parts = if text.is_empty() { vec![] } else { vec![Part::Literal(text.into())] };
+        Template { parts: parts.into() }
+    }
+
+    /// Compiles `text`; `$name`, `${name}` and `$1` are replaced at each use.
+    pub fn compile(
+        text: &[u8],
+        span: Span,
+        variables: &mut VariableTable,
+    ) -> Result<Template, Diagnostic> {
+        let mut parts = Vec::new();
+        let mut rest = text;
+        while let Some(dollar) = rest.iter().position(|byte| *byte == b'$') {
+            if dollar > 0 {
+                parts.push(Part::Literal(rest[..dollar].into()));
+            }
+            let (name, after) = name_at(&rest[dollar + 1..])
+                .ok_or_else(|| Diagnostic::emerg("invalid variable name").at(span))?;
+            parts.push(part(name, span, variables));
+            rest = after;
+        }
+        if !rest.is_empty() {
+            parts.push(Part::Literal(rest.into()));
+        }
+        Ok(Template { parts: parts.into() })
+    }
+
+    /// The whole text, if it holds no variable.
+    pub fn literal(&self) -> Option<&[u8]> {
+        match &*self.parts {
+            [] => Some(b""),
+            [Part::Literal(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// True if it is the empty string.
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// True if a numbered capture is used.
+    pub fn uses_captures(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Capture(_)))
+    }
+
+    /// Appends the value; a variable without a value adds nothing.
+    pub fn write(&self, x: &mut Exchange, out: &mut Vec<u8>) {
+        for part in &self.parts {
+            match part {
+                Part::Literal(text) => out.extend_from_slice(text),
+                Part::Variable(id) => drop(x.variable(*id, out)),
+                Part::Capture(index) => {
+                    if let Some(group) = x.captures.group(*index) {
+                        out.extend_from_slice(group);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Appends the value with `escape` applied to what variables and captures give, for log formats.
+    pub fn write_escaped(
+        &self,
+        x: &mut Exchange,
+        out: &mut Vec<u8>,
+        escape: impl Fn(Option<&[u8]>, &mut Vec<u8>),
+    ) {
+        let mut value = Vec::new();
+        for part in &self.parts {
+            value.clear();
+            match part {
+                Part::Literal(text) => out.extend_from_slice(text),
+                Part::Variable(id) => {
+                    let found = x.variable(*id, &mut value);
+                    escape(found.then_some(&value[..]), out);
+                }
+                Part::Capture(index) => escape(x.captures.group(*index), out),
+            }
+        }
+    }
+
+    /// The value as a fresh vector.
+    pub fn value(&self, x: &mut Exchange) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.write(x, &mut out);
+        out
+    }
+}
+
+fn part(name: &[u8], span: Span, variables: &mut VariableTable) -> Part {
+    let name = String::from_utf8_lossy(name);
+    match name.as_bytes() {
+        [digit @ b'0'..=b'9'] => Part::Capture(usize::from(digit - b'0')),
+        _ => Part::Variable(variables.resolve(&name, span)),
+    }
+}
+
+/// Splits the text behind a `$` into the name and what follows it. One digit is a capture.
+fn name_at(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    match text.first()? {
+        b'{' => {
+            let end = text.iter().position(|byte| *byte == b'}')?;
+            let name = &text[1..end];
+            let plain = !name.is_empty() && name.iter().all(|byte| is_name_byte(*byte));
+            plain.then_some((name, &text[end + 1..]))
+        }
+        b'0'..=b'9' => Some(text.split_at(1)),
+        _ => {
+            let end = text.iter().position(|byte| !is_name_byte(*byte)).unwrap_or(text.len());
+            (end > 0).then(|| text.split_at(end))
+        }
+    }
+}
+
+/// Letters, digits and `_` make variable names.
+pub fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}

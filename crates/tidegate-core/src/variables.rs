@@ -1,0 +1,235 @@
+//! Variables: what modules declare, the table that gives each used name a number, and evaluation by number.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tidegate_conf::{Diagnostic, Span};
+
+use crate::error_log::Level;
+use crate::exchange::Exchange;
+
+/// Writes a value; `false` when there is none.
+pub type Fixed = fn(&mut Exchange, &mut Vec<u8>) -> bool;
+/// The same for a family of names; gets what follows the prefix.
+pub type Prefixed = fn(&mut Exchange, &[u8], &mut Vec<u8>) -> bool;
+/// A variable made by the configuration (`map`, `geo`, …).
+pub type Computed = Arc<dyn Fn(&mut Exchange, &mut Vec<u8>) -> bool + Send + Sync>;
+/// What `set` does to a built-in variable that can be changed.
+pub type Setter = fn(&mut Exchange, &[u8]);
+
+/// A variable as a module declares it.
+pub struct Variable {
+    /// Without `$`; a family's prefix ends in `_`.
+    pub name: &'static str,
+    pub value: Value,
+    /// Present if `set` may change it.
+    pub set: Option<Setter>,
+}
+
+/// How a declared variable gets its value.
+#[derive(Clone, Copy)]
+pub enum Value {
+    Fixed(Fixed),
+    Prefixed(Prefixed),
+}
+
+impl Variable {
+    pub const fn fixed(name: &'static str, value: Fixed) -> Variable {
+        Variable { name, value: Value::Fixed(value), set: None }
+    }
+
+    pub const fn prefixed(name: &'static str, value: Prefixed) -> Variable {
+        Variable { name, value: Value::Prefixed(value), set: None }
+    }
+}
+
+/// A variable's number in its plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct VariableId(u32);
+
+enum Entry {
+    /// Used, but nothing has defined it yet.
+    Unresolved(Span),
+    Fixed(Fixed),
+    Prefixed(Prefixed, Box<[u8]>),
+    Slot(usize),
+    Computed {
+        compute: Computed,
+        cache: Option<usize>,
+    },
+}
+
+/// All variables that a configuration uses.
+pub struct VariableTable {
+    declared: HashMap<&'static str, &'static Variable>,
+    prefixes: Vec<&'static Variable>,
+    ids: HashMap<String, VariableId>,
+    names: Vec<String>,
+    entries: Vec<Entry>,
+    slot_count: usize,
+}
+
+impl VariableTable {
+    /// A table that knows the modules' declarations.
+    pub fn new(declared: impl Iterator<Item = &'static Variable>) -> VariableTable {
+        let mut table = VariableTable {
+            declared: HashMap::new(),
+            prefixes: Vec::new(),
+            ids: HashMap::new(),
+            names: Vec::new(),
+            entries: Vec::new(),
+            slot_count: 0,
+        };
+        for variable in declared {
+            match variable.value {
+                Value::Fixed(_) => drop(table.declared.insert(variable.name, variable)),
+                Value::Prefixed(_) => table.prefixes.push(variable),
+            }
+        }
+        table.prefixes.sort_by_key(|variable| std::cmp::Reverse(variable.name.len()));
+        table
+    }
+
+    /// The number of a used name; whether it exists is known when the whole configuration is read.
+    pub fn resolve(&mut self, name: &str, span: Span) -> VariableId {
+        let name = name.to_ascii_lowercase();
+        if let Some(id) = self.ids.get(&name) {
+            return *id;
+        }
+        let entry = match self.declared.get(name.as_str()) {
+            Some(Variable { value: Value::Fixed(fixed), .. }) => Entry::Fixed(*fixed),
+            _ => self.family(&name).unwrap_or(Entry::Unresolved(span)),
+        };
+        self.insert(name, entry)
+    }
+
+    fn family(&self, name: &str) -> Option<Entry> {
+        self.prefixes.iter().find_map(|variable| {
+            let rest = name.strip_prefix(variable.name)?;
+            match variable.value {
+                Value::Prefixed(get) if !rest.is_empty() => {
+                    Some(Entry::Prefixed(get, rest.as_bytes().into()))
+                }
+                _ => None,
+            }
+        })
+    }
+
+    fn insert(&mut self, name: String, entry: Entry) -> VariableId {
+        let id = VariableId(self.entries.len() as u32);
+        self.entries.push(entry);
+        self.names.push(name.clone());
+        self.ids.insert(name, id);
+        id
+    }
+
+    /// The slot that holds a variable made by `set` or a named capture.
+    pub fn define_slot(&mut self, name: &str) -> usize {
+        let name = name.to_ascii_lowercase();
+        let known = self.ids.get(&name).copied();
+        if let Some(id) = known
+            && let Entry::Slot(slot) = self.entries[id.0 as usize]
+        {
+            return slot;
+        }
+        let slot = self.take_slot();
+        self.define(name, known, Entry::Slot(slot));
+        slot
+    }
+
+    /// Defines a variable by a function; `cached` keeps its first value for the request.
+    pub fn define_computed(&mut self, name: &str, compute: Computed, cached: bool) {
+        let name = name.to_ascii_lowercase();
+        let known = self.ids.get(&name).copied();
+        let cache = cached.then(|| self.take_slot());
+        self.define(name, known, Entry::Computed { compute, cache });
+    }
+
+    fn define(&mut self, name: String, known: Option<VariableId>, entry: Entry) {
+        match known {
+            Some(id) => self.entries[id.0 as usize] = entry,
+            None => drop(self.insert(name, entry)),
+        }
+    }
+
+    fn take_slot(&mut self) -> usize {
+        self.slot_count += 1;
+        self.slot_count - 1
+    }
+
+    /// The declared setter of a built-in variable; `Err` for one that cannot be changed.
+    pub fn setter(&self, name: &str) -> Result<Option<Setter>, ()> {
+        let name = name.to_ascii_lowercase();
+        match self.declared.get(name.as_str()) {
+            None if self.family(&name).is_some() => Err(()),
+            None => Ok(None),
+            Some(variable) => variable.set.map(Some).ok_or(()),
+        }
+    }
+
+    /// Errors for names that nothing defined.
+    pub fn unresolved(&self) -> Vec<Diagnostic> {
+        let entries = self.entries.iter().zip(&self.names);
+        entries
+            .filter_map(|(entry, name)| match entry {
+                Entry::Unresolved(span) => Some(self.unknown(name, *span)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn unknown(&self, name: &str, span: Span) -> Diagnostic {
+        let diagnostic =
+            Diagnostic::emerg(format!("unknown \"{name}\" variable")).at(span).label("not defined");
+        let candidates = self.declared.keys().copied();
+        match tidegate_conf::closest(name, candidates) {
+            Some(close) => diagnostic.help(format!("did you mean `${close}`?")),
+            None => diagnostic,
+        }
+    }
+
+    pub fn slot_count(&self) -> usize {
+        self.slot_count
+    }
+
+    /// A used name's number, if it is used at all.
+    pub fn find(&self, name: &str) -> Option<VariableId> {
+        self.ids.get(name).copied()
+    }
+}
+
+/// Writes the value of variable `id`; `false` when it has none.
+pub(crate) fn evaluate(x: &mut Exchange, id: VariableId, out: &mut Vec<u8>) -> bool {
+    let plan = x.plan.clone();
+    let Some(entry) = plan.variables.entries.get(id.0 as usize) else { return false };
+    match entry {
+        Entry::Unresolved(_) => false,
+        Entry::Fixed(get) => get(x, out),
+        Entry::Prefixed(get, rest) => get(x, rest, out),
+        Entry::Slot(slot) => match x.slots.get(*slot).and_then(Option::as_deref) {
+            Some(value) => {
+                out.extend_from_slice(value);
+                true
+            }
+            None => {
+                let name = &plan.variables.names[id.0 as usize];
+                x.log(Level::Warn, format_args!("using uninitialized \"{name}\" variable"));
+                false
+            }
+        },
+        Entry::Computed { compute, cache } => cached(x, compute, *cache, out),
+    }
+}
+
+fn cached(x: &mut Exchange, compute: &Computed, cache: Option<usize>, out: &mut Vec<u8>) -> bool {
+    if let Some(value) = cache.and_then(|slot| x.slot(slot)) {
+        out.extend_from_slice(value);
+        return true;
+    }
+    let start = out.len();
+    let found = compute(x, out);
+    if let (true, Some(slot)) = (found, cache) {
+        x.set_slot(slot, Some(&out[start..]));
+    }
+    found
+}
