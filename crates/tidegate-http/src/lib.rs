@@ -5,6 +5,7 @@
 //! caller reuses and do not allocate for a common request.
 #![forbid(unsafe_code)]
 
+pub mod caching;
 pub mod chunked;
 pub mod conditional;
 pub mod connection;
@@ -15,6 +16,7 @@ pub mod fuzzing;
 pub mod headers;
 mod lines;
 pub mod pages;
+pub mod proxy_protocol;
 pub mod range;
 pub mod request;
 pub mod response;

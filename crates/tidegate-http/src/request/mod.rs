@@ -10,7 +10,7 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
-pub use error::{Fault, RequestError};
+pub use error::{Fault, RequestError, wire_status};
 pub use host::{HostName, parse_authority};
 pub use meta::RequestMeta;
 pub use parse::parse_request;
@@ -45,6 +45,12 @@ pub enum Method {
 }
 
 impl Method {
+    /// A bit of its own in a mask of methods.
+    #[inline]
+    pub fn bit(self) -> u32 {
+        1 << self as u8
+    }
+
     /// The method that these bytes name; methods are case-sensitive (RFC 9110 section 9.1).
     #[inline]
     pub fn of(name: &[u8]) -> Method {

@@ -1,0 +1,362 @@
+//! May a response be stored, and until when: the rules of `proxy_cache` and its twins.
+//!
+//! Times are Unix seconds and always arguments. Sources: RFC 9111, and the documentation of
+//! `proxy_cache_valid`, `proxy_ignore_headers`, `proxy_cache_use_stale`.
+
+#[cfg(test)]
+mod tests;
+
+use crate::connection::{tokens, trim};
+use crate::date::parse_http;
+use crate::headers::{Headers, Known};
+
+/// The directives of `Cache-Control` that the server looks at, of all its fields together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheControl {
+    pub no_cache: bool,
+    pub no_store: bool,
+    pub no_transform: bool,
+    pub private: bool,
+    pub public: bool,
+    pub must_revalidate: bool,
+    pub proxy_revalidate: bool,
+    pub only_if_cached: bool,
+    pub immutable: bool,
+    /// Seconds; a number too large is the largest one, one that is no number is `Invalid`.
+    pub max_age: Option<Seconds>,
+    pub s_maxage: Option<Seconds>,
+    pub min_fresh: Option<Seconds>,
+    /// `max-stale` without a value is the largest number.
+    pub max_stale: Option<Seconds>,
+    pub stale_while_revalidate: Option<Seconds>,
+    pub stale_if_error: Option<Seconds>,
+}
+
+/// A number of seconds as a directive gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seconds {
+    Number(u32),
+    Invalid,
+}
+
+impl Seconds {
+    fn parse(text: &[u8]) -> Seconds {
+        let digits = trim(text);
+        let digits = digits.strip_prefix(b"\"").unwrap_or(digits);
+        let digits = digits.strip_suffix(b"\"").unwrap_or(digits);
+        if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+            return Seconds::Invalid;
+        }
+        let step =
+            |sum: u32, digit: &u8| sum.saturating_mul(10).saturating_add(u32::from(digit - b'0'));
+        // RFC 9111 section 1.2.2: beyond 2^31 counts as 2^31.
+        Seconds::Number(digits.iter().fold(0, step).min(SECONDS_MAX))
+    }
+
+    /// `None` for `Invalid`.
+    pub fn number(self) -> Option<u32> {
+        match self {
+            Seconds::Number(number) => Some(number),
+            Seconds::Invalid => None,
+        }
+    }
+}
+
+const SECONDS_MAX: u32 = 1 << 31;
+
+impl CacheControl {
+    /// Of all `Cache-Control` fields of a request or a response.
+    pub fn of(headers: &Headers) -> CacheControl {
+        let mut control = CacheControl::default();
+        for field in headers.all(Known::CacheControl) {
+            control.add(field);
+        }
+        control
+    }
+
+    /// Adds one field's directives (RFC 9111 section 5.2). The first of two numbers wins.
+    pub fn add(&mut self, field: &[u8]) {
+        for item in split_list(field) {
+            let (name, value) = match memchr::memchr(b'=', item) {
+                Some(equals) => (trim(&item[..equals]), Some(&item[equals + 1..])),
+                None => (item, None),
+            };
+            self.add_directive(name, value);
+        }
+    }
+
+    fn add_directive(&mut self, name: &[u8], value: Option<&[u8]>) {
+        let is = |wanted: &str| name.eq_ignore_ascii_case(wanted.as_bytes());
+        let seconds = || Seconds::parse(value.unwrap_or(&[]));
+        if is("no-cache") {
+            self.no_cache = true;
+        } else if is("no-store") {
+            self.no_store = true;
+        } else if is("no-transform") {
+            self.no_transform = true;
+        } else if is("private") {
+            self.private = true;
+        } else if is("public") {
+            self.public = true;
+        } else if is("must-revalidate") {
+            self.must_revalidate = true;
+        } else if is("proxy-revalidate") {
+            self.proxy_revalidate = true;
+        } else if is("only-if-cached") {
+            self.only_if_cached = true;
+        } else if is("immutable") {
+            self.immutable = true;
+        } else if is("max-age") {
+            self.max_age = self.max_age.or_else(|| Some(seconds()));
+        } else if is("s-maxage") {
+            self.s_maxage = self.s_maxage.or_else(|| Some(seconds()));
+        } else if is("min-fresh") {
+            self.min_fresh = self.min_fresh.or_else(|| Some(seconds()));
+        } else if is("max-stale") {
+            let any = Seconds::Number(SECONDS_MAX);
+            let stale = value.map_or(any, Seconds::parse);
+            self.max_stale = self.max_stale.or(Some(stale));
+        } else if is("stale-while-revalidate") {
+            self.stale_while_revalidate = self.stale_while_revalidate.or_else(|| Some(seconds()));
+        } else if is("stale-if-error") {
+            self.stale_if_error = self.stale_if_error.or_else(|| Some(seconds()));
+        }
+    }
+}
+
+/// Splits at commas that are not within quotes; empty items are left out.
+fn split_list(field: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut quoted = false;
+    let items = field.split(move |byte| {
+        quoted ^= *byte == b'"';
+        *byte == b',' && !quoted
+    });
+    items.map(trim).filter(|item| !item.is_empty())
+}
+
+/// What `X-Accel-Expires` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccelExpires {
+    /// 0: not to be stored.
+    Never,
+    /// `off`: nothing is said.
+    Off,
+    /// From now on, seconds.
+    For(u32),
+    /// `@time`, Unix seconds.
+    At(i64),
+}
+
+impl AccelExpires {
+    /// `None` for a value that cannot be read, which counts as no field.
+    pub fn parse(field: &[u8]) -> Option<AccelExpires> {
+        let field = trim(field);
+        if field.eq_ignore_ascii_case(b"off") {
+            return Some(AccelExpires::Off);
+        }
+        let (at, digits) = match field.strip_prefix(b"@") {
+            Some(digits) => (true, digits),
+            None => (false, field),
+        };
+        let number = crate::connection::parse_length(digits)?;
+        Some(match (at, number) {
+            (_, 0) => AccelExpires::Never,
+            (true, time) => AccelExpires::At(i64::try_from(time).unwrap_or(i64::MAX)),
+            (false, seconds) => AccelExpires::For(u32::try_from(seconds).unwrap_or(SECONDS_MAX)),
+        })
+    }
+}
+
+/// What `Vary` names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Vary {
+    /// `*`: no two requests are alike.
+    Any,
+    /// Lower-case names, sorted, each once; empty without the field.
+    Names(Vec<Vec<u8>>),
+}
+
+impl Vary {
+    /// Of all `Vary` fields of a response (RFC 9110 section 12.5.5).
+    pub fn of(response: &Headers) -> Vary {
+        let mut names = Vec::new();
+        for name in response.all(Known::Vary).flat_map(tokens) {
+            if name == b"*" {
+                return Vary::Any;
+            }
+            names.push(name.to_ascii_lowercase());
+        }
+        names.sort();
+        names.dedup();
+        Vary::Names(names)
+    }
+}
+
+/// Appends what a request says in the named fields, so that equal texts mean the same variant
+/// (RFC 9111 section 4.1). Lists are compared item by item, without spaces and empty items.
+pub fn write_variant(names: &[Vec<u8>], request: &Headers, out: &mut Vec<u8>) {
+    for name in names {
+        out.extend_from_slice(name);
+        out.push(b':');
+        let mut separator: &[u8] = b"";
+        for value in request.all_named(name) {
+            for item in split_list(value) {
+                out.extend_from_slice(separator);
+                out.extend_from_slice(item);
+                separator = b",";
+            }
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Response fields whose meaning `proxy_ignore_headers` takes away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IgnoredFields {
+    pub x_accel_expires: bool,
+    pub expires: bool,
+    pub cache_control: bool,
+    pub set_cookie: bool,
+    pub vary: bool,
+}
+
+/// A response that may be stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Storable {
+    /// Fresh until then, Unix seconds; may be in the past.
+    pub valid_until: i64,
+    /// Seconds past `valid_until` in which it may be served while it is fetched anew.
+    pub stale_while_revalidate: u32,
+    /// Seconds past `valid_until` in which it may be served when fetching fails.
+    pub stale_if_error: u32,
+    /// The request fields that tell variants apart.
+    pub vary: Vec<Vec<u8>>,
+}
+
+/// Why a response may not be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NotStorable {
+    /// `X-Accel-Expires: 0`
+    AccelExpires,
+    NoStore,
+    NoCache,
+    Private,
+    /// `max-age=0`, `s-maxage=0`, or no number.
+    MaxAge,
+    /// `Expires` in the past, or no date.
+    Expires,
+    SetCookie,
+    VaryAny,
+    /// No field gives a time, and `proxy_cache_valid` gives none for this status.
+    NoValidity,
+}
+
+/// Decides about a response's head at `now`.
+///
+/// `valid_for_status` is what `proxy_cache_valid` gives for the response's status, seconds;
+/// `Some(0)` means not to store. Priority: `X-Accel-Expires`, then `Cache-Control`
+/// (`s-maxage` before `max-age`), then `Expires`, then `proxy_cache_valid`.
+pub fn storable(
+    response: &Headers,
+    ignored: IgnoredFields,
+    valid_for_status: Option<u32>,
+    now: i64,
+) -> Result<Storable, NotStorable> {
+    if !ignored.set_cookie && response.contains(Known::SetCookie) {
+        return Err(NotStorable::SetCookie);
+    }
+    let vary = match Vary::of(response) {
+        _ if ignored.vary => Vec::new(),
+        Vary::Any => return Err(NotStorable::VaryAny),
+        Vary::Names(names) => names,
+    };
+    let control = match ignored.cache_control {
+        true => CacheControl::default(),
+        false => CacheControl::of(response),
+    };
+    let accel = match ignored.x_accel_expires {
+        true => None,
+        // The first counts, later ones are duplicates.
+        false => response.first(Known::XAccelExpires).and_then(AccelExpires::parse),
+    };
+    let valid_until = match accel {
+        Some(AccelExpires::Never) => return Err(NotStorable::AccelExpires),
+        Some(AccelExpires::For(seconds)) => now.saturating_add(i64::from(seconds)),
+        Some(AccelExpires::At(time)) => time,
+        Some(AccelExpires::Off) | None => {
+            match valid_by_fields(response, &control, ignored, now)? {
+                Some(time) => time,
+                None => match valid_for_status {
+                    None | Some(0) => return Err(NotStorable::NoValidity),
+                    Some(seconds) => now.saturating_add(i64::from(seconds)),
+                },
+            }
+        }
+    };
+    let seconds = |value: Option<Seconds>| value.and_then(Seconds::number).unwrap_or(0);
+    Ok(Storable {
+        valid_until,
+        stale_while_revalidate: seconds(control.stale_while_revalidate),
+        stale_if_error: seconds(control.stale_if_error),
+        vary,
+    })
+}
+
+/// By `Cache-Control`, else by `Expires`.
+fn valid_by_fields(
+    response: &Headers,
+    control: &CacheControl,
+    ignored: IgnoredFields,
+    now: i64,
+) -> Result<Option<i64>, NotStorable> {
+    if control.no_store {
+        return Err(NotStorable::NoStore);
+    }
+    if control.no_cache {
+        return Err(NotStorable::NoCache);
+    }
+    if control.private {
+        return Err(NotStorable::Private);
+    }
+    if let Some(age) = control.s_maxage.or(control.max_age) {
+        return match age {
+            Seconds::Invalid | Seconds::Number(0) => Err(NotStorable::MaxAge),
+            Seconds::Number(seconds) => Ok(Some(now.saturating_add(i64::from(seconds)))),
+        };
+    }
+    if ignored.expires {
+        return Ok(None);
+    }
+    match response.first(Known::Expires).map(parse_http) {
+        None => Ok(None),
+        Some(Some(time)) if time > now => Ok(Some(time)),
+        Some(_) => Err(NotStorable::Expires),
+    }
+}
+
+/// How a stored response stands at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freshness {
+    Fresh,
+    /// Past its time, but within `stale-while-revalidate`.
+    StaleWhileRevalidate,
+    /// Past that, but within `stale-if-error`.
+    StaleIfError,
+    Expired,
+}
+
+impl Storable {
+    /// nginx counts the last second as fresh no more.
+    pub fn freshness(&self, now: i64) -> Freshness {
+        let within = |seconds: u32| now < self.valid_until.saturating_add(i64::from(seconds));
+        if within(0) {
+            Freshness::Fresh
+        } else if within(self.stale_while_revalidate) {
+            Freshness::StaleWhileRevalidate
+        } else if within(self.stale_if_error) {
+            Freshness::StaleIfError
+        } else {
+            Freshness::Expired
+        }
+    }
+}
