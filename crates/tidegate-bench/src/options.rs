@@ -70,7 +70,8 @@ Usage: tidegate-bench [quick] [options]
   --help                this text
 
 A ratio is Tidegate's figure divided by nginx's; a target is the largest ratio that is meant to
-hold. Spreads are minimum and maximum of the rounds.
+hold. Spreads are minimum and maximum of the rounds; \"best\" is the ratio of the best rounds,
+which a busy machine disturbs least.
 ";
 
 /// Reads the arguments (without the program's name).

@@ -100,14 +100,14 @@ pub(crate) fn parse_stat(text: &str) -> Option<Stat> {
     Some(Stat { parent, user_ticks, system_ticks })
 }
 
-/// Ticks in user mode (nice included) and in the kernel (interrupts included) of one processor:
-/// fields 1, 2 and 3, 6, 7 of its line in /proc/stat (proc(5)).
+/// Ticks in user mode (nice included) and in the kernel (interrupts and what a hypervisor
+/// took included) of one processor: fields 1, 2 and 3, 6, 7, 8 of its line in /proc/stat (proc(5)).
 pub(crate) fn parse_busy(text: &str, cpu: usize) -> Option<(u64, u64)> {
     let name = format!("cpu{cpu} ");
     let line = text.lines().find_map(|line| line.strip_prefix(&name))?;
     let ticks: Vec<u64> = line.split_ascii_whitespace().map_while(|t| t.parse().ok()).collect();
-    let [user, nice, system, _idle, _wait, hard, soft, ..] = ticks[..] else { return None };
-    Some((user + nice, system + hard + soft))
+    let [user, nice, system, _idle, _wait, hard, soft, stolen, ..] = ticks[..] else { return None };
+    Some((user + nice, system + hard + soft + stolen))
 }
 
 /// The `Pss:` line of smaps or smaps_rollup, in bytes.

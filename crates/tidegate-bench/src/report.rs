@@ -100,7 +100,7 @@ fn heading(environment: &Environment) -> [(&'static str, &str); 5] {
 }
 
 fn json_row(row: &Row) -> Json {
-    let ratio = Spread::of_ratios(&row.tidegate, &row.nginx);
+    let ratio = row.ratio();
     let number = |value: Option<f64>| value.map_or(Json::Null, Json::Number);
     Json::Object(vec![
         ("case", Json::text(row.case)),
@@ -111,6 +111,7 @@ fn json_row(row: &Row) -> Json {
         ("ratio", number(ratio.map(|ratio| ratio.median))),
         ("ratio_minimum", number(ratio.map(|ratio| ratio.minimum))),
         ("ratio_maximum", number(ratio.map(|ratio| ratio.maximum))),
+        ("ratio_of_best", number(row.best_ratio())),
         ("target", number(row.measure.target)),
         ("errors", Json::Number(row.errors as f64)),
         ("verdict", Json::text(Verdict::of(ratio, row.measure.target, row.errors).word())),
@@ -132,7 +133,7 @@ fn cells(case: &str, row: &Row, nginx_installed: bool) -> [String; COLUMNS.len()
     let side = |values: &[f64], absent: &str| {
         Spread::of(values).map_or(absent.to_owned(), |spread| figures(spread, measure.decimals))
     };
-    let ratio = Spread::of_ratios(&row.tidegate, &row.nginx);
+    let ratio = row.ratio();
     let verdict = Verdict::of(ratio, measure.target, row.errors);
     let name = match measure.unit {
         "" => measure.name.to_owned(),
@@ -144,6 +145,7 @@ fn cells(case: &str, row: &Row, nginx_installed: bool) -> [String; COLUMNS.len()
         side(&row.tidegate, "failed"),
         side(&row.nginx, if nginx_installed { "failed" } else { NOT_INSTALLED }),
         ratio.map_or("-".to_owned(), |ratio| figures(ratio, 2)),
+        row.best_ratio().map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
         measure.target.map_or("-".to_owned(), |target| format!("≤ {target:.2}")),
         match verdict {
             Verdict::Errors => format!("{} errors", row.errors),
@@ -178,5 +180,6 @@ pub(crate) fn align<const N: usize>(lines: &[[String; N]]) -> String {
     text
 }
 
-const COLUMNS: [&str; 7] = ["case", "measure", "tidegate", "nginx", "ratio", "target", "verdict"];
+const COLUMNS: [&str; 8] =
+    ["case", "measure", "tidegate", "nginx", "ratio", "best", "target", "verdict"];
 const NOT_INSTALLED: &str = "not installed";

@@ -6,6 +6,7 @@ use crate::machine::Processors;
 use crate::options::Options;
 use crate::origin::Origin;
 use crate::server::Binary;
+use crate::statistics::Spread;
 
 mod idle;
 pub mod quick;
@@ -35,13 +36,30 @@ pub struct Measure {
     pub unit: &'static str,
     /// Digits after the point in the table.
     pub decimals: usize,
+    /// Which figures are good.
+    pub better: Better,
     /// Largest ratio Tidegate/nginx that is meant to hold.
     pub target: Option<f64>,
 }
 
+/// The good end of a measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    Lower,
+    Higher,
+    /// The figure only helps to judge the others.
+    Neither,
+}
+
 impl Measure {
+    /// A measure of which less is better.
     pub const fn new(name: &'static str, unit: &'static str, decimals: usize) -> Measure {
-        Measure { name, unit, decimals, target: None }
+        Measure { name, unit, decimals, better: Better::Lower, target: None }
+    }
+
+    /// The same with another good end.
+    pub const fn better(self, better: Better) -> Measure {
+        Measure { better, ..self }
     }
 }
 
@@ -63,6 +81,25 @@ pub struct Row {
     pub nginx: Vec<f64>,
     /// Wrong answers of both sides.
     pub errors: u64,
+}
+
+impl Row {
+    /// Tidegate's figure by nginx's, run by run.
+    pub fn ratio(&self) -> Option<Spread> {
+        Spread::of_ratios(&self.tidegate, &self.nginx)
+    }
+
+    /// The quotient of the best runs. A busy machine only ever adds to a cost, so that with
+    /// many rounds this is the steadier figure.
+    pub fn best_ratio(&self) -> Option<f64> {
+        let (tidegate, nginx) = (Spread::of(&self.tidegate)?, Spread::of(&self.nginx)?);
+        let (numerator, denominator) = match self.measure.better {
+            Better::Lower => (tidegate.minimum, nginx.minimum),
+            Better::Higher => (tidegate.maximum, nginx.maximum),
+            Better::Neither => return None,
+        };
+        (denominator != 0.0).then(|| numerator / denominator)
+    }
 }
 
 /// All that a case brought.

@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::{CaseReport, Context, Measure, Sample, alternate, idle, streaming};
+use super::{Better, CaseReport, Context, Measure, Sample, alternate, idle, streaming};
 use crate::config::{FIXED_BODY, LARGE_FILE, SMALL_FILE, Scenario};
 use crate::load::{Bound, Load, Mode, Plan};
 use crate::procfs;
 use crate::server::{Binary, Job, Server};
+use crate::statistics::Spread;
 
 /// One case of the suite.
 #[derive(Clone, Copy, Debug)]
@@ -120,7 +121,10 @@ impl Case {
 
     fn measure_load(&self, context: &Context, load: LoadCase) -> CaseReport {
         let measures = self.with_target(&LOAD_MEASURES);
-        alternate(context, self.name, &measures, |binary, _| run_load(context, binary, load))
+        let mut report =
+            alternate(context, self.name, &measures, |binary, _| run_load(context, binary, load));
+        report.notes.extend(disturbance(&report));
+        report
     }
 
     /// The case's target belongs to the first measure.
@@ -133,14 +137,26 @@ impl Case {
     }
 }
 
+/// A warning when the figures are those of a busy machine.
+pub(crate) fn disturbance(report: &CaseReport) -> Option<String> {
+    let row = report.rows.iter().find(|row| row.measure.name == OTHERS)?;
+    let percent = Spread::of(&[row.tidegate.as_slice(), row.nginx.as_slice()].concat())?.median;
+    (percent > OTHERS_PERCENT_MAX).then(|| {
+        format!(
+            "{}: other programs took {percent:.0} % of the server's processor; \
+             repeat when the machine is quiet",
+            row.case
+        )
+    })
+}
+
 const LOAD_MEASURES: [Measure; 6] = [
     Measure::new("CPU per request", "µs", 2),
     Measure::new("of it user", "µs", 2),
-    Measure::new("requests/s", "", 0),
+    Measure::new("requests/s", "", 0).better(Better::Higher),
     Measure::new("p99", "µs", 0),
-    Measure::new("server busy", "%", 0),
-    // Above a few percent the other figures are those of a disturbed machine.
-    Measure::new("CPU taken by others", "%", 0),
+    Measure::new("server busy", "%", 0).better(Better::Neither),
+    Measure::new(OTHERS, "%", 0).better(Better::Neither),
 ];
 
 /// One run: fresh server, warm-up, measurement over the same connections.
@@ -208,6 +224,9 @@ fn run_checked(load: &mut Load, bound: Bound) -> Result<(), String> {
     }
 }
 
+pub(crate) const OTHERS: &str = "CPU taken by others";
+/// Above it, costs and rates are those of a disturbed machine.
+const OTHERS_PERCENT_MAX: f64 = 5.0;
 /// Enough for the largest `--connections`, upstream connections included.
 const WORKER_CONNECTIONS: u64 = 12_000;
 const WARM_UP: Duration = Duration::from_secs(2);

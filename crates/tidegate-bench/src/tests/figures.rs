@@ -8,8 +8,9 @@ use crate::histogram::{Histogram, bucket, bucket_upper};
 use crate::json::Json;
 use crate::report::{Environment, align, json, table};
 use crate::statistics::{Spread, Verdict, average_byte_wait};
+use crate::suites::quick::{OTHERS, disturbance};
 use crate::suites::streaming::summarise;
-use crate::suites::{CaseReport, Measure, Row};
+use crate::suites::{Better, CaseReport, Measure, Row};
 
 #[test]
 fn histogram_of_nothing_is_zero() {
@@ -83,6 +84,36 @@ fn ratios_pair_neighbouring_runs() {
     assert_eq!((ratio.minimum, ratio.median, ratio.maximum), (0.5, 0.5, 0.5));
     assert_eq!(Spread::of_ratios(&[1.0], &[0.0]), None);
     assert_eq!(Spread::of_ratios(&[1.0], &[]), None);
+}
+
+#[test]
+fn best_runs_are_those_at_the_good_end() {
+    #[track_caller]
+    fn check(better: Better, expected: Option<f64>) {
+        let measure = Measure::new("some", "", 0).better(better);
+        let (tidegate, nginx) = (vec![3.0, 9.0], vec![4.0, 6.0]);
+        let row = Row { case: "some", measure, tidegate, nginx, errors: 0 };
+        assert_eq!(row.best_ratio(), expected);
+    }
+    check(Better::Lower, Some(0.75));
+    check(Better::Higher, Some(1.5));
+    check(Better::Neither, None);
+}
+
+#[test]
+fn busy_machines_are_told_of() {
+    #[track_caller]
+    fn check(tidegate: &[f64], nginx: &[f64], told: bool) {
+        let measure = Measure::new(OTHERS, "%", 0);
+        let (tidegate, nginx) = (tidegate.to_vec(), nginx.to_vec());
+        let rows = vec![Row { case: "some", measure, tidegate, nginx, errors: 0 }];
+        let report = CaseReport { rows, notes: Vec::new() };
+        assert_eq!(disturbance(&report).is_some(), told);
+    }
+    check(&[0.0, 1.0], &[2.0, 90.0], false);
+    check(&[10.0], &[20.0], true);
+    check(&[10.0], &[], true);
+    check(&[], &[], false);
 }
 
 #[test]
