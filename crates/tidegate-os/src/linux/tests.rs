@@ -1,1 +1,120 @@
+//! Tests of the Linux calls on the real system: loopback, temporary folders, /proc.
 
+mod files;
+mod sockets;
+
+use std::time::Duration;
+
+use super::{affinity, identity, inherit, process, time, title, usage};
+
+#[test]
+fn a_thread_can_be_pinned_and_named() {
+    std::thread::spawn(|| {
+        let allowed = affinity::thread_cpus().unwrap();
+        let cpu = allowed[0];
+        let mut mask = vec![0_u64; cpu / 64 + 1];
+        mask[cpu / 64] = 1 << (cpu % 64);
+        affinity::pin_thread(&mask).unwrap();
+        assert_eq!(affinity::thread_cpus().unwrap(), [cpu]);
+        assert!(affinity::pin_thread(&[0]).is_err());
+
+        affinity::set_thread_name("a name that is longer than fifteen").unwrap();
+        let name = std::fs::read_to_string("/proc/thread-self/comm").unwrap();
+        assert_eq!(name.trim_end_matches('\n'), "a name that is ");
+        assert!(affinity::set_thread_name("nul\0").is_err());
+    })
+    .join()
+    .unwrap();
+    assert!(affinity::cpu_count_online() >= 1);
+}
+
+#[test]
+fn users_and_groups_are_found_by_name() {
+    assert_eq!(identity::lookup_user("root").unwrap(), Some((0, 0)));
+    assert_eq!(identity::lookup_group("root").unwrap(), Some(0));
+    assert_eq!(identity::lookup_user("no such user").unwrap(), None);
+    assert_eq!(identity::lookup_group("no such group").unwrap(), None);
+    let root = identity::lookup_credentials("root", None).unwrap();
+    assert_eq!((root.uid, root.gid), (0, 0));
+    let error = identity::lookup_credentials("no such user", None).unwrap_err();
+    assert_eq!(error.to_string(), "no user named \"no such user\"");
+}
+
+#[test]
+fn clocks_agree() {
+    let coarse = time::clock_monotonic_coarse();
+    let exact = time::clock_monotonic();
+    assert!(coarse <= exact);
+    let system = std::time::SystemTime::now();
+    let since = system.duration_since(std::time::UNIX_EPOCH).unwrap();
+    // Coarse time lies behind by a timer tick at most; a day is far beyond any doubt.
+    assert!(since.abs_diff(time::clock_realtime_coarse()) < Duration::from_secs(86_400));
+    assert!(time::local_utc_offset(0).unsigned_abs() <= 15 * 3600);
+}
+
+#[test]
+fn random_bytes_differ() {
+    let (mut one, mut two) = ([0; 300], [0; 300]);
+    time::random_bytes(&mut one).unwrap();
+    time::random_bytes(&mut two).unwrap();
+    assert_ne!(one, two);
+}
+
+#[test]
+fn usage_of_this_process_is_known() {
+    let own = std::process::id();
+    assert!(usage::pss_bytes(own).unwrap() > 4096);
+    usage::cpu_time(own).unwrap();
+    assert!(usage::thread_count().unwrap() >= 1);
+}
+
+#[test]
+fn proc_stat_is_parsed_behind_a_strange_name() {
+    let stat = "7 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 110 25 0 0 20 0 1 0 9 8 7 6 5 4 3 2 1 0 0 0 0 \
+                0 0 0 0 17 1 0 0 0 0 0 0 0 1000 1100 1100 1900 0";
+    assert_eq!(usage::parse_ticks(stat), Some(135));
+    let area = title::parse_area(stat).unwrap();
+    assert_eq!((area.arguments_start, area.arguments_end), (1000, 1100));
+    assert_eq!((area.environment_start, area.environment_end), (1100, 1900));
+    assert_eq!(usage::parse_ticks("7 (x) S 1"), None);
+    assert!(title::parse_area("").is_none());
+    assert_eq!(usage::parse_pss("Rss: 9 kB\nPss:       12 kB\n"), Some(12 * 1024));
+    assert_eq!(usage::parse_pss("Pss: 12 MB\n"), None);
+}
+
+#[test]
+fn lists_of_inherited_sockets() {
+    #[track_caller]
+    fn check(list: &str, expected: Option<&[i32]>) {
+        assert_eq!(inherit::parse_list(list).ok().as_deref(), expected, "{list}");
+    }
+    check("", Some(&[]));
+    check("3;4;", Some(&[3, 4]));
+    check("17", Some(&[17]));
+    check("3;3;", None);
+    check("2;", None);
+    check("-1;", None);
+    check("3;x;", None);
+    check("99999999999;", None);
+    assert_eq!(inherit::format_list(&[3, 44]), "3;44;");
+}
+
+#[test]
+fn only_inherited_sockets_are_adopted() {
+    use std::os::fd::AsRawFd;
+    // Ours have an owner, which their close-on-exec flag tells.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    assert!(inherit::adopt_socket(listener.as_raw_fd()).is_err());
+    assert!(inherit::adopt_socket(0).is_err());
+    assert!(inherit::adopt_socket(1_000_000).is_err());
+    assert!(inherit::env_inherited_listeners("TIDEGATE_TEST_ABSENT").unwrap().is_empty());
+}
+
+#[test]
+fn signals_need_a_process() {
+    assert!(process::exists(std::process::id()));
+    assert!(!process::exists(0));
+    assert!(process::kill(0, process::Signal::Hangup).is_err());
+    assert!(process::kill(u32::MAX, process::Signal::Hangup).is_err());
+    assert!(process::nofile_limit() > 3);
+}
