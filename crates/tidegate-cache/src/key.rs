@@ -56,7 +56,7 @@ impl fmt::Debug for KeyHash {
 }
 
 /// A key: its hash and the text it was made from. Cheap to clone.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Key {
     hash: KeyHash,
     text: Arc<[u8]>,

@@ -10,13 +10,19 @@
 #![forbid(unsafe_code)]
 
 mod disk;
+#[doc(hidden)]
+pub mod fake;
 mod fill;
 mod format;
+#[doc(hidden)]
+pub mod fuzz;
 mod hot;
 mod index;
 mod key;
 mod lru;
 mod store;
+#[cfg(test)]
+mod tests;
 
 pub use disk::{Disk, DiskFile, FileHandle, FolderItem, RealDisk, read_full_at};
 pub use fill::{

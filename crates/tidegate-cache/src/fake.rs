@@ -1,0 +1,250 @@
+//! A disk in memory, for tests and simulation: the n-th call can fail, writes can be short, and
+//! the machine can crash, after which only what was written remains.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::disk::{Disk, DiskFile, FileHandle, FolderItem};
+
+/// What goes wrong, and when. Calls are counted from 1 over all calls of the disk and its files.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    /// The call that fails.
+    pub fail_at: Option<u64>,
+    /// All later calls fail as well: the disk stays full, or the machine is down.
+    pub fail_on: bool,
+    /// A failing write still writes its first half (a torn write).
+    pub torn_writes: bool,
+    /// Reads and writes do at most so many bytes at a time; 0: all.
+    pub bytes_max: usize,
+}
+
+/// A file system in memory. Clones are the same file system.
+#[derive(Clone, Default)]
+pub struct MemoryDisk {
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    files: BTreeMap<PathBuf, Contents>,
+    folders: BTreeSet<PathBuf>,
+    faults: Faults,
+    calls: u64,
+    free: Option<u64>,
+    now: u64,
+}
+
+#[derive(Clone)]
+struct Contents {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    modified_at: u64,
+}
+
+struct MemoryFile {
+    shared: Arc<Mutex<Shared>>,
+    bytes: Arc<Mutex<Vec<u8>>>,
+}
+
+impl MemoryDisk {
+    /// Sets what goes wrong from now on, and counts calls anew.
+    pub fn set_faults(&self, faults: Faults) {
+        let mut shared = self.shared.lock();
+        shared.faults = faults;
+        shared.calls = 0;
+    }
+
+    /// Calls made since the faults were set.
+    pub fn calls(&self) -> u64 {
+        self.shared.lock().calls
+    }
+
+    /// Limits the space: `None` is without end.
+    pub fn set_free_bytes(&self, free: Option<u64>) {
+        self.shared.lock().free = free;
+    }
+
+    /// Sets the time that new files carry.
+    pub fn set_now(&self, now: u64) {
+        self.shared.lock().now = now;
+    }
+
+    /// The files there are.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.shared.lock().files.keys().cloned().collect()
+    }
+
+    pub fn contents(&self, path: &Path) -> Option<Vec<u8>> {
+        self.shared.lock().files.get(path).map(|file| file.bytes.lock().clone())
+    }
+
+    /// Puts a file there, as somebody else might.
+    pub fn put(&self, path: &Path, bytes: Vec<u8>) {
+        let mut shared = self.shared.lock();
+        let modified_at = shared.now;
+        let contents = Contents { bytes: Arc::new(Mutex::new(bytes)), modified_at };
+        shared.files.insert(path.to_path_buf(), contents);
+        shared.folders.extend(path.ancestors().skip(1).map(Path::to_path_buf));
+    }
+
+    /// The disk after a crash: the same names and bytes, and no open file in common.
+    pub fn after_crash(&self) -> MemoryDisk {
+        let shared = self.shared.lock();
+        let files = shared.files.iter().map(|(path, file)| {
+            let bytes = Arc::new(Mutex::new(file.bytes.lock().clone()));
+            (path.clone(), Contents { bytes, modified_at: file.modified_at })
+        });
+        let copy = Shared {
+            files: files.collect(),
+            folders: shared.folders.clone(),
+            now: shared.now,
+            ..Shared::default()
+        };
+        MemoryDisk { shared: Arc::new(Mutex::new(copy)) }
+    }
+
+    fn call(&self) -> io::Result<parking_lot::MutexGuard<'_, Shared>> {
+        let mut shared = self.shared.lock();
+        shared.count_call()?;
+        Ok(shared)
+    }
+}
+
+impl Shared {
+    fn count_call(&mut self) -> io::Result<()> {
+        self.calls += 1;
+        let Some(fail_at) = self.faults.fail_at else { return Ok(()) };
+        if self.calls == fail_at || self.faults.fail_on && self.calls > fail_at {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        Ok(())
+    }
+
+    fn file(&self, path: &Path) -> io::Result<&Contents> {
+        self.files.get(path).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn check_folder_of(&self, path: &Path) -> io::Result<()> {
+        match path.parent() {
+            Some(folder) if !self.folders.contains(folder) => Err(io::ErrorKind::NotFound.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Disk for MemoryDisk {
+    fn create_folder(&self, path: &Path) -> io::Result<()> {
+        self.call()?.folders.extend(path.ancestors().map(Path::to_path_buf));
+        Ok(())
+    }
+
+    fn create(&self, path: &Path) -> io::Result<FileHandle> {
+        let mut shared = self.call()?;
+        shared.check_folder_of(path)?;
+        if shared.files.contains_key(path) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let contents = Contents { bytes: bytes.clone(), modified_at: shared.now };
+        shared.files.insert(path.to_path_buf(), contents);
+        Ok(Arc::new(MemoryFile { shared: self.shared.clone(), bytes }))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<FileHandle> {
+        let bytes = self.call()?.file(path)?.bytes.clone();
+        Ok(Arc::new(MemoryFile { shared: self.shared.clone(), bytes }))
+    }
+
+    fn open_for_update(&self, path: &Path) -> io::Result<FileHandle> {
+        self.open(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut shared = self.call()?;
+        shared.check_folder_of(to)?;
+        let contents = shared.file(from)?.clone();
+        shared.files.remove(from);
+        shared.files.insert(to.to_path_buf(), contents);
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut shared = self.call()?;
+        shared.file(path)?;
+        shared.files.remove(path);
+        Ok(())
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<FolderItem>> {
+        let shared = self.call()?;
+        let item = |path: &PathBuf, is_folder| FolderItem {
+            name: path.file_name().map_or(String::new(), |name| name.to_string_lossy().into()),
+            path: path.clone(),
+            is_folder,
+        };
+        let inside = |found: &&PathBuf| found.parent() == Some(path);
+        let files = shared.files.keys().filter(inside).map(|path| item(path, false));
+        let folders = shared.folders.iter().filter(inside).map(|path| item(path, true));
+        Ok(files.chain(folders).collect())
+    }
+
+    fn modified_at(&self, path: &Path) -> io::Result<u64> {
+        Ok(self.call()?.file(path)?.modified_at)
+    }
+
+    fn free_bytes(&self, _path: &Path) -> io::Result<u64> {
+        let shared = self.call()?;
+        let Some(space) = shared.free else { return Ok(u64::MAX) };
+        let used: u64 = shared.files.values().map(|file| file.bytes.lock().len() as u64).sum();
+        Ok(space.saturating_sub(used))
+    }
+}
+
+impl DiskFile for MemoryFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut shared = self.shared.lock();
+        shared.count_call()?;
+        let bytes = self.bytes.lock();
+        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+        let count = at_most(buffer.len().min(bytes.len() - from), shared.faults.bytes_max);
+        buffer[..count].copy_from_slice(&bytes[from..from + count]);
+        Ok(count)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        let mut shared = self.shared.lock();
+        let result = shared.count_call();
+        let count = match &result {
+            Ok(()) => at_most(bytes.len(), shared.faults.bytes_max),
+            Err(_) if shared.faults.torn_writes => bytes.len() / 2,
+            Err(_) => 0,
+        };
+        let from = usize::try_from(offset).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        if count > 0 {
+            let mut contents = self.bytes.lock();
+            if contents.len() < from + count {
+                contents.resize(from + count, 0);
+            }
+            contents[from..from + count].copy_from_slice(&bytes[..count]);
+        }
+        result.map(|()| count)
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        self.shared.lock().count_call()?;
+        Ok(self.bytes.lock().len() as u64)
+    }
+
+    fn system_file(&self) -> Option<&Arc<fs::File>> {
+        None
+    }
+}
+
+fn at_most(count: usize, limit: usize) -> usize {
+    if limit == 0 { count } else { count.min(limit) }
+}

@@ -1,0 +1,9 @@
+//! Tests of the store and its fills: see the modules.
+
+mod faults;
+mod fills;
+mod formats;
+mod models;
+mod stores;
+mod support;
+mod threads;

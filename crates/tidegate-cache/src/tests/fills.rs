@@ -1,0 +1,211 @@
+//! Live fills: what readers see while a body is on its way.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::support::*;
+use crate::fake::{Faults, MemoryDisk};
+use crate::fuzz::{block_on, fuzz_operations};
+use crate::{BreakReason, Committed, FillWriter, Head, Piece};
+
+#[derive(Default)]
+struct Count(AtomicUsize);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn counted() -> (Arc<Count>, Waker) {
+    let count = Arc::new(Count::default());
+    (count.clone(), Waker::from(count))
+}
+
+fn publish(writer: &FillWriter, length: Option<u64>) {
+    writer.publish_head(Bytes::from_static(b"head"), times(1), length, 1);
+}
+
+#[test]
+fn followers_stream_what_has_arrived() {
+    let disk = MemoryDisk::default();
+    let store = open(&disk);
+    let writer = begin(&store, &key("a"), 1);
+    let follow = store.begin_fill(&key("a"), 2).err().expect("a fill runs");
+    assert!(Arc::ptr_eq(&follow, writer.fill()));
+    let mut reader = follow.reader(0);
+    publish(&writer, Some(8));
+    assert!(matches!(block_on(reader.head()), Head::Ready(head) if head.metadata[..] == *b"head"));
+    writer.append(Bytes::from_static(b"1234"), 7);
+    assert!(matches!(block_on(reader.next(3)), Piece::Bytes(bytes) if bytes[..] == *b"123"));
+    assert!(matches!(block_on(reader.next(9)), Piece::Bytes(bytes) if bytes[..] == *b"4"));
+    assert_eq!(follow.last_progress_at(), 7);
+    writer.append(Bytes::from_static(b"5678"), 8);
+    assert!(matches!(writer.commit(9), Committed::Stored));
+    assert_eq!(drain(&mut reader, 100), (b"5678".to_vec(), Ok(())));
+    assert_eq!(drain(&mut follow.reader(6), 100), (b"78".to_vec(), Ok(())));
+    assert_eq!(served(&store, &key("a")), Some((b"head".to_vec(), b"12345678".to_vec())));
+    assert!(store.lookup(&key("a"), 10).fill.is_none());
+}
+
+#[test]
+fn an_append_wakes_those_it_concerns() {
+    let store = open(&MemoryDisk::default());
+    let writer = begin(&store, &key("a"), 1);
+    let (mut near, mut far) = (writer.fill().reader(0), writer.fill().reader(10));
+    let (near_count, near_waker) = counted();
+    let (far_count, far_waker) = counted();
+    assert!(near.poll_head(&mut Context::from_waker(&near_waker)).is_pending());
+    publish(&writer, None);
+    assert_eq!(near_count.0.load(Ordering::SeqCst), 1);
+    assert!(near.poll_next(&mut Context::from_waker(&near_waker), 9).is_pending());
+    assert!(far.poll_next(&mut Context::from_waker(&far_waker), 9).is_pending());
+    writer.append(Bytes::from_static(b"12345"), 1);
+    writer.append(Bytes::from_static(b"67890"), 1);
+    assert_eq!(near_count.0.load(Ordering::SeqCst), 2, "woken once, by the first append");
+    assert_eq!(far_count.0.load(Ordering::SeqCst), 0, "nothing for it yet");
+    writer.append(Bytes::from_static(b"x"), 1);
+    assert_eq!(far_count.0.load(Ordering::SeqCst), 1);
+    assert!(far.poll_next(&mut Context::from_waker(&far_waker), 9).is_ready());
+}
+
+#[test]
+fn far_readers_get_ranges_of_the_file() {
+    let disk = MemoryDisk::default();
+    let store = open(&disk);
+    let writer = begin(&store, &key("a"), 1);
+    publish(&writer, None);
+    let whole = body(5000, 3);
+    for part in whole.chunks(100) {
+        writer.append(Bytes::copy_from_slice(part), 1);
+        writer.flush_step();
+    }
+    let fill = writer.fill().clone();
+    let mut reader = fill.reader(0);
+    assert!(matches!(block_on(reader.next(50)), Piece::File { length: 50, .. }));
+    assert!(matches!(writer.commit(2), Committed::Stored));
+    // The file has another name now.
+    assert_eq!(drain(&mut reader, 1 << 20), (whole[50..].to_vec(), Ok(())));
+    assert_eq!(served(&store, &key("a")), Some((b"head".to_vec(), whole)));
+    let names = disk.paths();
+    assert_eq!(names.len(), 1, "{names:?}");
+}
+
+#[test]
+fn ends_before_the_end_are_told() {
+    let check = |end: fn(FillWriter), expected: BreakReason| {
+        let disk = MemoryDisk::default();
+        let store = open(&disk);
+        let writer = begin(&store, &key("a"), 1);
+        publish(&writer, Some(9));
+        writer.append(Bytes::from_static(b"1234"), 1);
+        writer.flush_step();
+        let mut reader = writer.fill().reader(0);
+        end(writer);
+        assert_eq!(drain(&mut reader, 100), (b"1234".to_vec(), Err(expected)));
+        assert!(store.lookup(&key("a"), 2).entry.is_none());
+        assert_eq!(store.manage_step(2, 10).removed_files, 1);
+        assert!(disk.paths().is_empty());
+        drop(begin(&store, &key("a"), 3));
+    };
+    check(|writer| writer.abort("reset"), BreakReason::Aborted("reset".into()));
+    check(drop, BreakReason::WriterGone);
+    check(
+        |writer| assert!(matches!(writer.commit(2), Committed::Broken(_))),
+        BreakReason::LengthMismatch { promised: 9, received: 4 },
+    );
+}
+
+#[test]
+fn uncacheable_heads_free_those_who_wait() {
+    let store = open(&MemoryDisk::default());
+    let writer = begin(&store, &key("a"), 1);
+    let mut reader = writer.fill().reader(0);
+    let (count, waker) = counted();
+    assert!(reader.poll_head(&mut Context::from_waker(&waker)).is_pending());
+    writer.release();
+    assert_eq!(count.0.load(Ordering::SeqCst), 1);
+    assert_eq!(block_on(reader.head()), Head::Uncacheable);
+    assert!(matches!(block_on(reader.next(1)), Piece::Broken(BreakReason::Uncacheable)));
+    assert!(store.lookup(&key("a"), 2).fill.is_none());
+}
+
+#[test]
+fn the_end_is_seen_before_the_commit() {
+    let store = open(&MemoryDisk::default());
+    let writer = begin(&store, &key("a"), 1);
+    let mut reader = writer.fill().reader(0);
+    publish(&writer, None);
+    writer.append(Bytes::from_static(b"x"), 1);
+    assert_eq!(writer.finish(), Ok(()));
+    assert_eq!(drain(&mut reader, 9), (b"x".to_vec(), Ok(())));
+    writer.append(Bytes::from_static(b"too late"), 1);
+    assert!(matches!(writer.commit(1), Committed::Stored));
+    assert_eq!(served(&store, &key("a")).map(|(_, body)| body), Some(b"x".to_vec()));
+}
+
+#[test]
+fn a_full_disk_breaks_only_the_slow() {
+    let disk = MemoryDisk::default();
+    let store = open(&disk);
+    let writer = begin(&store, &key("a"), 1);
+    publish(&writer, None);
+    let (mut fast, mut slow) = (writer.fill().reader(0), writer.fill().reader(0));
+    disk.set_faults(Faults { fail_at: Some(1), fail_on: true, ..Faults::default() });
+    let whole = body(3000, 1);
+    let mut got = Vec::new();
+    let (_, waker) = counted();
+    let mut context = Context::from_waker(&waker);
+    for part in whole.chunks(100) {
+        writer.append(Bytes::copy_from_slice(part), 1);
+        assert!(!writer.flush_step().storing);
+        block_on(writer.backpressure());
+        while let Poll::Ready(Piece::Bytes(bytes)) = fast.poll_next(&mut context, 1000) {
+            got.extend_from_slice(&bytes);
+        }
+    }
+    assert!(store.lookup(&key("a"), 2).fill.is_none(), "others start anew");
+    assert!(matches!(writer.commit(2), Committed::NotStored(None)));
+    assert_eq!(drain(&mut fast, 100).1, Ok(()));
+    assert_eq!(got, whole);
+    let (part, end) = drain(&mut slow, 100);
+    assert_eq!(end, Err(BreakReason::ReaderTooSlow));
+    assert!(whole.starts_with(&part));
+    assert!(store.stats().disk_errors > 0);
+}
+
+#[test]
+fn the_writer_waits_for_room_and_for_nobody() {
+    let store = open(&MemoryDisk::default());
+    let writer = begin(&store, &key("a"), 1);
+    publish(&writer, None);
+    let reader = writer.fill().reader(0);
+    let (count, waker) = counted();
+    let mut context = Context::from_waker(&waker);
+    assert!(!writer.append(body(300, 0).into(), 1).has_room);
+    {
+        let mut waiting = std::pin::pin!(writer.backpressure());
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
+        assert_eq!(writer.flush_step().unflushed, 0);
+        assert_eq!(count.0.load(Ordering::SeqCst), 1);
+        assert!(waiting.poll(&mut context).is_ready());
+    }
+    let mut abandoned = std::pin::pin!(writer.abandoned());
+    assert!(abandoned.as_mut().poll(&mut context).is_pending());
+    drop(reader);
+    assert_eq!(count.0.load(Ordering::SeqCst), 2);
+    assert!(abandoned.poll(&mut context).is_ready());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_operations_keep_the_promises(input in prop::collection::vec(any::<u8>(), 0..400)) {
+        fuzz_operations(&input);
+    }
+}

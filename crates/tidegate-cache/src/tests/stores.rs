@@ -1,0 +1,297 @@
+//! The store: index, limits, loader, renewal, the memory tier.
+
+use bytes::Bytes;
+
+use super::support::*;
+use crate::fake::MemoryDisk;
+use crate::{Committed, Key, Levels, Options, RealDisk, ReconfigureError, Store};
+
+const BLOCK: u64 = 4096;
+
+#[test]
+fn uses_count_without_a_file() {
+    let store = loaded(&MemoryDisk::default(), options());
+    for expected in 1..4 {
+        let found = store.lookup(&key("a"), expected);
+        assert_eq!((found.uses as u64, found.entry.is_none(), found.cold), (expected, true, false));
+    }
+    assert_eq!(store.peek(&key("a")).uses, 3);
+    fill(&store, &key("a"), "m", b"body", 5);
+    let found = store.lookup(&key("a"), 6);
+    let entry = found.entry.expect("entry");
+    assert_eq!((found.uses, entry.times, entry.body_bytes), (4, times(5), 4));
+    assert_eq!(entry.disk_bytes, BLOCK);
+    let open = found.open.expect("kept open by the commit");
+    assert_eq!(open.body_in_memory(), Some(Bytes::from_static(b"body")));
+}
+
+#[test]
+fn the_largest_zone_of_keys_makes_room() {
+    let mut settings = options();
+    settings.keys_bytes = 128 * 10;
+    let disk = MemoryDisk::default();
+    let store = loaded(&disk, settings);
+    for number in 0..30 {
+        fill(&store, &key(&number.to_string()), "m", b"body", number);
+    }
+    assert_eq!((store.stats().keys, store.stats().keys_max), (10, 10));
+    store.manage_step(30, 100);
+    assert_eq!(disk.paths().len(), store.stats().entries);
+    assert!(served(&store, &key("29")).is_some());
+    assert!(served(&store, &key("0")).is_none());
+}
+
+#[test]
+fn the_oldest_go_first() {
+    let mut settings = options();
+    settings.size_max = Some(3 * BLOCK);
+    settings.inactive = 1000;
+    let disk = MemoryDisk::default();
+    let store = loaded(&disk, settings);
+    for (now, name) in ["a", "b", "c", "d", "e"].iter().enumerate() {
+        fill(&store, &key(name), "m", b"body", now as u64);
+    }
+    store.touch(&key("a"), 10);
+    let report = store.manage_step(11, 1);
+    assert_eq!((report.removed_files, report.more), (1, true));
+    let report = store.manage_step(11, 10);
+    assert_eq!((report.removed_files, report.more), (1, false));
+    let kept = |name| served(&store, &key(name)).is_some();
+    assert_eq!(["a", "b", "c", "d", "e"].map(kept), [true, false, false, true, true]);
+    assert_eq!(store.stats().disk_bytes, 3 * BLOCK);
+    // `d` was used at 3: it goes at 1003 and not before.
+    assert_eq!(store.manage_step(1002, 10).come_again_in, 1);
+    assert_eq!(store.manage_step(1003, 10).removed_files, 1);
+    assert_eq!(store.manage_step(2000, 10).removed_files, 2);
+    assert!(disk.paths().is_empty());
+    assert_eq!(store.stats().disk_bytes, 0);
+}
+
+#[test]
+fn free_space_is_kept() {
+    let mut settings = options();
+    settings.free_min = Some(5000);
+    let disk = MemoryDisk::default();
+    disk.set_free_bytes(Some(10_000));
+    let store = loaded(&disk, settings);
+    for now in 0..4 {
+        fill(&store, &key(&now.to_string()), "m", &body(1500, 0), now);
+    }
+    let report = store.manage_step(5, 100);
+    assert!(report.removed_files > 0 && !report.more, "{report:?}");
+    assert!(served(&store, &key("3")).is_some());
+    disk.set_free_bytes(Some(0));
+    let report = store.manage_step(5, 100);
+    assert!(!report.more, "nothing is left that could be removed: {report:?}");
+}
+
+#[test]
+fn a_restart_finds_what_was_whole() {
+    let disk = MemoryDisk::default();
+    let store = open(&disk);
+    fill(&store, &key("small"), "m", b"body", 1);
+    fill(&store, &key("large"), "n", &body(9000, 1), 1);
+    let writer = begin(&store, &key("torn"), 1);
+    writer.publish_head(Bytes::new(), times(1), None, 1);
+    writer.append(body(500, 0).into(), 1);
+    writer.flush_step();
+    let after = disk.after_crash();
+    let foreign = "/cache/9/00/00000000000000000000000000000009";
+    let misplaced = "/cache/1/00/00000000000000000000000000000009";
+    let others = ["/cache/readme", "/cache/9/notes.txt"];
+    for path in [foreign, misplaced, others[0], others[1]] {
+        after.put(path.as_ref(), b"not ours".to_vec());
+    }
+    let mut settings = options();
+    settings.started_at = 10;
+    let store = open_with(&after, settings);
+    assert!(store.lookup(&key("small"), 1).cold);
+    assert_eq!(served(&store, &key("small")), Some((b"m".to_vec(), b"body".to_vec())));
+    assert_eq!(load(&store), 1, "one was found before by asking for it");
+    assert_eq!(served(&store, &key("large")), Some((b"n".to_vec(), body(9000, 1))));
+    assert!(!store.lookup(&key("torn"), 1).cold);
+    assert_eq!(served(&store, &key("torn")), None);
+    let left: Vec<_> =
+        after.paths().into_iter().filter(|path| path.starts_with("/cache")).collect();
+    assert_eq!(left.len(), 4, "{left:?}");
+    assert!(others.iter().all(|other| left.iter().any(|path| path.ends_with(other))));
+    assert_eq!((store.stats().entries, store.stats().torn), (2, 1));
+}
+
+#[test]
+fn damaged_files_are_misses() {
+    let check = |damage: fn(&mut Vec<u8>)| {
+        let disk = MemoryDisk::default();
+        let mut settings = options();
+        settings.memory_bytes = 0;
+        let store = loaded(&disk, settings);
+        fill(&store, &key("a"), "m", &body(300, 0), 1);
+        let path = disk.paths().remove(0);
+        let mut bytes = disk.contents(&path).expect("file");
+        damage(&mut bytes);
+        disk.put(&path, bytes);
+        assert_eq!(served(&store, &key("a")), None);
+        assert!(store.lookup(&key("a"), 2).entry.is_none());
+        assert!(disk.paths().is_empty());
+        assert_eq!((store.stats().torn, store.stats().disk_bytes), (1, 0));
+    };
+    check(|bytes| bytes.truncate(10));
+    check(|bytes| bytes.truncate(400));
+    check(|bytes| bytes.push(0));
+    check(|bytes| bytes[9] ^= 1);
+    check(|bytes| bytes[20] ^= 1);
+    check(Vec::clear);
+}
+
+#[test]
+fn colliding_keys_never_get_each_others_bytes() {
+    let store = loaded(&MemoryDisk::default(), options());
+    let one = key("one");
+    let two = Key::with_hash(&b"two"[..], *one.hash());
+    fill(&store, &one, "m", b"body of one", 1);
+    assert_eq!(served(&store, &two), None);
+    assert!(store.lookup(&two, 2).open.is_none());
+    assert!(served(&store, &one).is_some(), "a collision is no damage");
+    let writer = begin(&store, &one, 3);
+    assert!(store.lookup(&two, 3).fill.is_none());
+    let other = begin(&store, &two, 3);
+    other.publish_head(Bytes::new(), times(3), None, 3);
+    assert!(matches!(other.commit(4), Committed::NotStored(None)));
+    drop(writer);
+    fill(&store, &two, "m", b"body of two", 5);
+    assert_eq!(served(&store, &one), None);
+    assert_eq!(served(&store, &two), Some((b"m".to_vec(), b"body of two".to_vec())));
+}
+
+#[test]
+fn renewed_metadata_replace_the_old() {
+    for length in [60, 900] {
+        let disk = MemoryDisk::default();
+        let store = loaded(&disk, options());
+        let text = body(length, 0);
+        fill(&store, &key("a"), "first", &text, 1);
+        for metadata in ["second", "", &"long".repeat(300), "short again"] {
+            let bytes = Bytes::copy_from_slice(metadata.as_bytes());
+            assert!(store.update_metadata(&key("a"), bytes, times(50)).expect("disk"));
+            assert_eq!(served(&store, &key("a")), Some((metadata.into(), text.clone())));
+            let restarted = loaded(&disk.after_crash(), options());
+            assert_eq!(served(&restarted, &key("a")), Some((metadata.into(), text.clone())));
+            let known = restarted.lookup(&key("a"), 60).entry.expect("entry");
+            assert_eq!(known.times, times(50));
+        }
+        assert_eq!(disk.paths().len(), 1);
+        assert!(!store.update_metadata(&key("b"), Bytes::new(), times(1)).expect("disk"));
+    }
+}
+
+#[test]
+fn removal_reaches_running_fills() {
+    let disk = MemoryDisk::default();
+    let store = loaded(&disk, options());
+    fill(&store, &key("a"), "m", b"old", 1);
+    let writer = begin(&store, &key("a"), 2);
+    let mut reader = writer.fill().reader(0);
+    writer.publish_head(Bytes::new(), times(2), None, 2);
+    writer.append(Bytes::from_static(b"read before the purge"), 2);
+    assert!(store.remove(&key("a")).expect("disk"));
+    assert!(!store.remove(&key("a")).expect("disk"));
+    let newer = begin(&store, &key("a"), 3);
+    assert!(matches!(writer.commit(4), Committed::NotStored(None)));
+    assert_eq!(drain(&mut reader, 99), (b"read before the purge".to_vec(), Ok(())));
+    assert!(store.lookup(&key("a"), 4).fill.is_some(), "the newer fill goes on");
+    drop(newer);
+    assert_eq!(served(&store, &key("a")), None);
+    store.manage_step(5, 10);
+    assert!(disk.paths().is_empty());
+}
+
+#[test]
+fn a_stuck_fill_can_be_taken_over() {
+    let store = loaded(&MemoryDisk::default(), options());
+    let stuck = begin(&store, &key("a"), 1);
+    stuck.publish_head(Bytes::new(), times(1), None, 1);
+    let next = store.take_over_fill(&key("a"), 100);
+    next.publish_head(Bytes::new(), times(100), None, 100);
+    next.append(Bytes::from_static(b"new"), 100);
+    stuck.append(Bytes::from_static(b"old"), 100);
+    assert!(matches!(stuck.commit(101), Committed::NotStored(None)));
+    assert!(matches!(next.commit(102), Committed::Stored));
+    assert_eq!(served(&store, &key("a")).map(|(_, body)| body), Some(b"new".to_vec()));
+}
+
+#[test]
+fn memory_and_descriptors_are_bounded() {
+    let mut settings = options();
+    (settings.memory_bytes, settings.open_files_max) = (40_000, 16);
+    let store = loaded(&MemoryDisk::default(), settings);
+    for number in 0..200 {
+        let length = if number % 2 == 0 { 80 } else { 800 };
+        fill(&store, &key(&number.to_string()), "m", &body(length, 0), number);
+    }
+    let stats = store.stats();
+    assert!(stats.memory_bytes > 0 && stats.memory_bytes <= 40_000, "{stats:?}");
+    assert!(stats.open_files > 0 && stats.open_files <= 16, "{stats:?}");
+    for number in 0..200 {
+        assert!(served(&store, &key(&number.to_string())).is_some());
+    }
+    let stats = store.stats();
+    assert!(stats.memory_bytes <= 40_000 && stats.open_files <= 16, "{stats:?}");
+}
+
+#[test]
+fn reconfiguration_keeps_the_contents() {
+    let store = loaded(&MemoryDisk::default(), options());
+    fill(&store, &key("a"), "m", b"body", 1);
+    let mut settings = options();
+    settings.path = "/other".into();
+    assert_eq!(store.reconfigure(settings.clone()), Err(ReconfigureError::Path));
+    settings = options();
+    settings.levels = Levels::default();
+    assert_eq!(store.reconfigure(settings.clone()), Err(ReconfigureError::Levels));
+    settings = options();
+    settings.size_max = Some(0);
+    assert_eq!(store.reconfigure(settings), Ok(()));
+    assert!(served(&store, &key("a")).is_some());
+    assert_eq!(store.manage_step(2, 10).removed_files, 1);
+    assert_eq!(served(&store, &key("a")), None);
+}
+
+#[test]
+fn keys_and_metadata_too_long_are_not_stored() {
+    let store = loaded(&MemoryDisk::default(), options());
+    let long = key(&"k".repeat(crate::KEY_BYTES_MAX + 1));
+    assert!(matches!(fill(&store, &long, "m", b"body", 1), Committed::NotStored(None)));
+    let metadata = "m".repeat(crate::METADATA_BYTES_MAX + 1);
+    assert!(matches!(fill(&store, &key("a"), &metadata, b"b", 1), Committed::NotStored(None)));
+}
+
+#[test]
+fn the_real_disk_does_the_same() {
+    let folder = tempfile::tempdir().expect("folder");
+    for temporary in [None, Some(folder.path().join("temporary"))] {
+        let mut settings = Options::new(folder.path().join("cache"));
+        settings.levels = Levels::parse("1:2").expect("levels");
+        settings.temporary_folder = temporary;
+        settings.memory_body_bytes_max = 100;
+        let disk = || std::sync::Arc::new(RealDisk::default());
+        let store = Store::open(settings.clone(), disk()).expect("open");
+        for (name, length) in [("small", 10), ("large", 100_000), ("empty", 0)] {
+            let text = body(length, 1);
+            assert!(matches!(fill(&store, &key(name), "m", &text, 1), Committed::Stored));
+            assert_eq!(served(&store, &key(name)), Some((b"m".to_vec(), text)));
+        }
+        let open = store.open_entry(&key("large"), 1).expect("disk").expect("entry");
+        assert!(open.file().is_some_and(|file| file.system_file().is_some()));
+        drop(begin(&store, &key("dropped"), 1));
+        let store = Store::open(settings, disk()).expect("open");
+        assert_eq!(load(&store), 3);
+        let renewed = Bytes::from_static(b"renewed");
+        assert!(store.update_metadata(&key("large"), renewed, times(9)).expect("disk"));
+        let expected = Some((b"renewed".to_vec(), body(100_000, 1)));
+        assert_eq!(served(&store, &key("large")), expected);
+        for name in ["small", "large", "empty"] {
+            assert!(store.remove(&key(name)).expect("disk"));
+            assert_eq!(served(&store, &key(name)), None);
+        }
+    }
+}
