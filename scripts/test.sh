@@ -26,7 +26,7 @@ step_deny() {
     local deny=target/tools/bin/cargo-deny
     "$deny" --log-level warn check --hide-inclusion-graph licenses bans sources
     # The advisories live in a git repository, which not every builder can reach.
-    if timeout 60 "$deny" --log-level error fetch db >target/advisories.log 2>&1; then
+    if GIT_TERMINAL_PROMPT=0 timeout 60 "$deny" --log-level error fetch db >target/advisories.log 2>&1; then
         "$deny" --log-level warn check --disable-fetch --hide-inclusion-graph advisories
     else
         echo "deny: ADVISORIES NOT CHECKED: the advisory database cannot be fetched here:"
