@@ -1,9 +1,12 @@
 //! Entry points for fuzzers; plain functions, so that ordinary tests replay a corpus through them.
 
 use crate::caching::{self, IgnoredFields};
+use crate::chunked::{ChunkError, ChunkedDecoder};
 use crate::headers::{Headers, Known};
 use crate::proxy_protocol::{self, ParsedProxy};
 use crate::range::{self, RangeDecision};
+use crate::request::{Method, Parse, ParseOptions, RequestHead, RequestMeta, parse_request};
+use crate::response::{ResponseHead, parse_response};
 use crate::uri::normalise;
 
 /// Target normalisation with and without `merge_slashes`.
@@ -51,4 +54,60 @@ pub fn fuzz_proxy_protocol(data: &[u8]) {
         assert_eq!(proxy_protocol::parse(&data[..len - 1]), Ok(ParsedProxy::Partial));
         let _ = (header.ssl_verify(), header.ssl_tlv(0x21), header.tlv(1));
     }
+}
+
+/// Request heads: the result does not depend on where the bytes are cut.
+pub fn fuzz_request(data: &[u8]) {
+    let options = ParseOptions { headers_max: 8, ..ParseOptions::default() };
+    let mut head = RequestHead::new();
+    let outcome = parse_request(data, &options, &mut head);
+    if let Ok(Parse::Complete(len)) = outcome {
+        assert!(len <= data.len());
+        let _ = (head.target(), head.path_and_args(), RequestMeta::of(&head).is_ok());
+    }
+    if let Err(error) = outcome {
+        let _ = (error.message(head.headers.text()), head.line());
+    }
+    for cut in [1, data.len() / 2, data.len().saturating_sub(1)] {
+        let mut pieces = RequestHead::new();
+        let first = parse_request(&data[..cut.min(data.len())], &options, &mut pieces);
+        let second = match first {
+            Ok(Parse::Partial) => parse_request(data, &options, &mut pieces),
+            other => other,
+        };
+        assert_eq!(outcome.is_err(), second.is_err());
+        assert!(outcome.is_err() || outcome == second);
+    }
+}
+
+/// Response heads: as for requests.
+pub fn fuzz_response(data: &[u8]) {
+    let mut head = ResponseHead::new();
+    let outcome = parse_response(data, 4096, &mut head);
+    let _ = (head.framing(Method::Get), head.keep_alive(), head.reason());
+    let mut pieces = ResponseHead::new();
+    let second = match parse_response(&data[..data.len() / 2], 4096, &mut pieces) {
+        Ok(Parse::Partial) => parse_response(data, 4096, &mut pieces),
+        other => other,
+    };
+    assert_eq!(outcome.is_err(), second.is_err());
+    assert!(outcome.is_err() || outcome == second);
+}
+
+/// Chunked bodies: the decoder always moves on, and one piece equals many.
+pub fn fuzz_chunked(data: &[u8]) {
+    let decode = |piece: usize| -> Result<(Vec<u8>, usize, bool), (ChunkError, Vec<u8>)> {
+        let mut decoder = ChunkedDecoder::new(1024);
+        let (mut at, mut body) = (0, Vec::new());
+        while at < data.len() && !decoder.is_done() {
+            let input = &data[at..(at + piece).min(data.len())];
+            let step = decoder.decode(input).map_err(|error| (error, body.clone()))?;
+            assert!(step.consumed > 0 || step.done);
+            body.extend_from_slice(&input[step.data]);
+            at += step.consumed;
+        }
+        decoder.trailers(&mut Headers::new());
+        Ok((body, at, decoder.is_done()))
+    };
+    assert_eq!(decode(1), decode(data.len().max(1)));
 }

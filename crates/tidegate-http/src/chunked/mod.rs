@@ -137,6 +137,7 @@ impl ChunkedDecoder {
                 self.state = State::Extension;
                 self.extension = 0;
             }
+            (State::Size, b'\n') if self.digits > 0 => return Err(ChunkError::LineEnd),
             (State::Size, _) => {
                 let digit = hex_digit(byte).ok_or(ChunkError::Size)?;
                 self.digits += 1;

@@ -38,6 +38,9 @@ pub fn parse_request(
     outcome
 }
 
+/// No registered method is nearly as long; it keeps the check of an incomplete line cheap.
+const METHOD_BYTES_MAX: usize = 64;
+
 struct Parser<'a> {
     buffer: &'a [u8],
     options: &'a ParseOptions,
@@ -102,10 +105,12 @@ impl Parser<'_> {
         self.check_line_length(start, len)?;
         let received = self.buffer.get(start..).unwrap_or(&[]);
         let from = self.head.progress.scan_from.saturating_sub(start).min(received.len());
-        let method_open = from == 0 || !received[..from].contains(&b' ');
-        if method_open {
+        let known_good = &received[..from.min(METHOD_BYTES_MAX)];
+        if memchr(b' ', known_good).is_none() {
             let letters = received[from..].iter().take_while(|byte| **byte != b' ');
-            if !letters.copied().all(is_method_byte) {
+            let long = received.len() > METHOD_BYTES_MAX
+                && memchr(b' ', &received[..=METHOD_BYTES_MAX]).is_none();
+            if long || !letters.copied().all(is_method_byte) {
                 return Err(RequestError::new(Fault::InvalidMethod, Span::new(start, len)));
             }
         }
@@ -156,8 +161,11 @@ impl Parser<'_> {
                 }
                 Line::Incomplete => return self.incomplete(),
                 Line::Invalid => {
-                    let end = memchr(b'\n', &self.buffer[start..]);
-                    let end = end.map_or(self.buffer.len(), |end| start + end + 1);
+                    // Judged at its end, so that it does not matter how the bytes arrive.
+                    let Some(end) = memchr(b'\n', &self.buffer[start..]) else {
+                        return self.incomplete();
+                    };
+                    let end = start + end + 1;
                     self.check_line_length(start, end)?;
                     let shown = trim_line_end(self.buffer, start, end);
                     let span = Span::new(start, shown);
@@ -190,7 +198,9 @@ fn note_broken_line(buffer: &[u8], head: &mut RequestHead) {
 fn parse_line(buffer: &[u8], start: usize, head: &mut RequestHead) -> Result<(), Fault> {
     let line = &buffer[start..];
     let method_len = line.iter().position(|byte| !is_method_byte(*byte)).unwrap_or(line.len());
-    if method_len == 0 || line.get(method_len).is_some_and(|byte| *byte != b' ') {
+    if !(1..=METHOD_BYTES_MAX).contains(&method_len)
+        || line.get(method_len).is_some_and(|byte| *byte != b' ')
+    {
         return Err(Fault::InvalidMethod);
     }
     head.method = Method::of(&line[..method_len]);

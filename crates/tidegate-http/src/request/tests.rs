@@ -1,1 +1,332 @@
-//! Tables for request heads.
+//! Tables for request heads; each is also fed byte by byte.
+use super::*;
+use proptest::prelude::*;
+
+fn parse(input: &[u8], options: &ParseOptions) -> (Result<Parse, RequestError>, RequestHead) {
+    let mut head = RequestHead::new();
+    let outcome = parse_request(input, options, &mut head);
+    let mut slow = RequestHead::new();
+    let mut slow_outcome = Ok(Parse::Partial);
+    for end in 0..=input.len() {
+        slow_outcome = parse_request(&input[..end], options, &mut slow);
+        if slow_outcome != Ok(Parse::Partial) {
+            break;
+        }
+    }
+    assert_eq!(outcome.is_err(), slow_outcome.is_err(), "{}", String::from_utf8_lossy(input));
+    if outcome.is_ok() {
+        assert_eq!(outcome, slow_outcome);
+        slow.progress = head.progress;
+        assert_eq!(format!("{head:?}"), format!("{slow:?}"));
+    }
+    (outcome, head)
+}
+
+/// Parses and reads the meta data; the status of whichever fails, else 200.
+fn status_with(input: &str, options: &ParseOptions) -> u16 {
+    let (outcome, head) = parse(input.as_bytes(), options);
+    match outcome {
+        Err(error) => error.status(),
+        Ok(Parse::Partial) => 0,
+        Ok(Parse::Complete(len)) => {
+            assert_eq!(len, input.len(), "{input}");
+            RequestMeta::of(&head).map_or_else(|error| error.status(), |_| 200)
+        }
+    }
+}
+
+fn check(lines: &[(&str, u16)]) {
+    for (input, expected) in lines {
+        assert_eq!(status_with(input, &ParseOptions::default()), *expected, "{input:?}");
+    }
+}
+
+#[test]
+fn a_common_head_is_taken_apart() {
+    let input = b"\r\nGET /a?b HTTP/1.1\r\nHost: Example.COM.:81\r\nX-A:  \t b c \t\r\n\r\nNEXT";
+    let (outcome, head) = parse(input, &ParseOptions::default());
+    assert_eq!(outcome, Ok(Parse::Complete(input.len() - 4)));
+    assert_eq!(
+        (head.method, head.version, head.form),
+        (Method::Get, Version::H11, TargetForm::Origin)
+    );
+    assert_eq!(head.line(), b"GET /a?b HTTP/1.1");
+    assert_eq!(head.target(), b"/a?b");
+    assert_eq!(head.method_bytes(), b"GET");
+    assert_eq!(head.headers.first_named(b"x-a"), Some(&b"b c"[..]));
+    let meta = RequestMeta::of(&head).unwrap();
+    assert_eq!(meta.host.unwrap().as_bytes(), b"example.com");
+    assert_eq!(meta.port, Some(81));
+    assert!(meta.keep_alive && !meta.chunked && meta.content_length.is_none());
+}
+
+#[test]
+fn request_lines() {
+    check(&[
+        ("GET / HTTP/1.0\r\n\r\n", 200),
+        ("GET / HTTP/1.0\n\n", 200),
+        ("GET /\r\n", 200),
+        ("GET /\n", 200),
+        ("POST /\r\n", 400),
+        ("M-SEARCH / HTTP/1.0\r\n\r\n", 200),
+        ("get / HTTP/1.0\r\n\r\n", 400),
+        ("G\0T / HTTP/1.0\r\n\r\n", 400),
+        ("\u{16}\u{3}\u{1}", 400),
+        ("GET  / HTTP/1.0\r\n\r\n", 400),
+        ("GET / HTTP/1.0 \r\n\r\n", 400),
+        ("GET / / HTTP/1.0\r\n\r\n", 400),
+        ("GET /\u{2} HTTP/1.0\r\n\r\n", 400),
+        ("GET /\ta HTTP/1.0\r\n\r\n", 400),
+        ("GET / HTTP/1.1\r\r\n\r\n", 400),
+        ("GET / http/1.0\r\n\r\n", 400),
+        ("GET / HTTP/0.9\r\n\r\n", 400),
+        ("GET / HTTP/1\r\n\r\n", 400),
+        ("GET / HTTP/1.10\r\n\r\n", 400),
+        ("GET / HTTP/1.2\r\nHost: a\r\n\r\n", 200),
+        ("GET / HTTP/2.0\r\n\r\n", 505),
+        ("GET index.html HTTP/1.0\r\n\r\n", 400),
+        ("GET * HTTP/1.0\r\n\r\n", 400),
+        ("OPTIONS * HTTP/1.0\r\n\r\n", 200),
+        ("TRACE / HTTP/1.1\r\nHost: a\r\n\r\n", 405),
+        ("CONNECT localhost:8080 HTTP/1.1\r\nHost: localhost\r\n\r\n", 200),
+        ("CONNECT / HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        ("CONNECT localhost HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        ("GET / HTTP/1.0", 0),
+        ("", 0),
+        ("\r\n\r\n", 0),
+        ("GET", 0),
+    ]);
+    assert_eq!(status_with(&"\r\n".repeat(40), &ParseOptions::default()), 400);
+}
+
+#[test]
+fn absolute_targets_name_the_host() {
+    for (target, host, path) in [
+        ("http://localhost", "localhost", "/"),
+        ("http://LOCALHOST:8080/a?b", "localhost", "/a?b"),
+        ("HTTPS://localhost?args#frag", "localhost", "?args#frag"),
+        ("http://[::1]:80/", "[::1]", "/"),
+    ] {
+        let input = format!("GET {target} HTTP/1.1\r\nHost: other\r\n\r\n");
+        let (_, head) = parse(input.as_bytes(), &ParseOptions::default());
+        let meta = RequestMeta::of(&head).unwrap();
+        assert_eq!(meta.host.unwrap().as_bytes(), host.as_bytes(), "{target}");
+        assert_eq!(head.path_and_args(), path.as_bytes());
+    }
+}
+
+#[test]
+fn hosts() {
+    let good = [
+        ("l", "l"),
+        ("L", "l"),
+        ("abcd-ef.g02.xyz:", "abcd-ef.g02.xyz"),
+        ("www.abcd-ef.g02.xyz.", "www.abcd-ef.g02.xyz"),
+        ("abcd-ef.g02.xyz.:88", "abcd-ef.g02.xyz"),
+        ("123.49.0.78:987", "123.49.0.78"),
+        ("[abcd::ef98:0:7654:321]:80", "[abcd::ef98:0:7654:321]"),
+        ("[::ffff:12.30.67.89]", "[::ffff:12.30.67.89]"),
+        ("[v0123456789aBcDeF.!$&'()*+,;=-._~:]", "[v0123456789abcdef.!$&'()*+,;=-._~:]"),
+    ];
+    for (host, expected) in good {
+        for input in [
+            format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"),
+            format!("GET http://{host}/ HTTP/1.1\r\nHost: a\r\n\r\n"),
+        ] {
+            let (_, head) = parse(input.as_bytes(), &ParseOptions::default());
+            let meta = RequestMeta::of(&head).unwrap();
+            assert_eq!(meta.host.unwrap().as_bytes(), expected.as_bytes(), "{host}");
+        }
+    }
+    for host in [
+        "",
+        ".",
+        "..examp-LE.com",
+        "example.com.:1.2",
+        "com.exa-m.45..:",
+        "123.49.0.78:98777",
+        "123.40.56.78:9000:80",
+        "example.com/\\:552",
+        "\\e/xample.com",
+        "[abcd::e\\f98:0/:7654:321]",
+        "[abcd::ef98:0:7654:321].",
+        "[abcd::ef98:0:7654:321].:98",
+        "[ab..cd::ef98:0:7654:321]",
+        "extra[abcd::ef98:0:7654:321]:98",
+        "[abcd::ef98:0:7654:321",
+        "[]",
+        "user@host",
+        "localhost\u{2}",
+        "a b",
+    ] {
+        check(&[(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"), 400)]);
+        // In a target the slash begins the path.
+        if !host.starts_with("example.com/") {
+            check(&[(&format!("GET http://{host} HTTP/1.1\r\nHost: a\r\n\r\n"), 400)]);
+        }
+    }
+}
+
+#[test]
+fn fields_that_decide() {
+    let get = |fields: &str| format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n");
+    for (fields, expected) in [
+        ("Content-Length: 0", 200),
+        ("Content-Length: 9223372036854775807", 200),
+        ("Content-Length: 9223372036854775808", 400),
+        ("Content-Length: 1 2", 400),
+        ("Content-Length: +1", 400),
+        ("Content-Length: -1", 400),
+        ("Content-Length: 0x1", 400),
+        ("Content-Length:", 400),
+        ("Content-Length: 1,1", 400),
+        ("Content-Length: 0\r\nContent-Length: 0", 400),
+        ("Transfer-Encoding: Chunked", 200),
+        ("Transfer-Encoding: identity", 501),
+        ("Transfer-Encoding: chunked, identity", 501),
+        ("Transfer-Encoding: gzip, chunked", 501),
+        ("Transfer-Encoding:", 501),
+        ("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", 400),
+        ("Transfer-Encoding: chunked\r\nContent-Length: 5", 400),
+        ("Content-Length: 5\r\nTransfer-Encoding: x", 400),
+        ("Host: b", 400),
+        ("Expect: a\r\nExpect: b", 400),
+        ("If-Match: a\r\nIf-Match: b", 400),
+        ("Authorization: a\r\nAuthorization: a", 400),
+        ("Cookie: a\r\nCookie: b", 200),
+    ] {
+        check(&[(&get(fields), expected)]);
+    }
+    check(&[
+        ("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
+        ("GET / HTTP/1.1\r\n\r\n", 400),
+        ("GET / HTTP/1.0\r\n\r\n", 200),
+    ]);
+}
+
+#[test]
+fn connections_stay_or_close() {
+    for (version, fields, keep_alive, upgrade) in [
+        ("1.1", "", true, false),
+        ("1.0", "", false, false),
+        ("1.0", "Connection: Keep-Alive\r\n", true, false),
+        ("1.0", "Connection: keep-alive, close\r\n", false, false),
+        ("1.1", "Connection: foo , CLOSE\r\n", false, false),
+        ("1.1", "Connection: a\r\nConnection: close\r\n", false, false),
+        ("1.1", "Connection: closed\r\n", true, false),
+        ("1.1", "Connection: upgrade\r\nUpgrade: websocket\r\n", true, true),
+        ("1.1", "Connection: upgrade\r\n", true, false),
+    ] {
+        let input = format!("GET / HTTP/{version}\r\nHost: a\r\n{fields}\r\n");
+        let (_, head) = parse(input.as_bytes(), &ParseOptions::default());
+        let meta = RequestMeta::of(&head).unwrap();
+        assert_eq!((meta.keep_alive, meta.upgrade), (keep_alive, upgrade), "{input}");
+    }
+}
+
+#[test]
+fn broken_field_lines() {
+    let get = |line: &str| format!("GET / HTTP/1.0\r\n{line}\r\n\r\n");
+    for line in [
+        ":foo: x",
+        " foo: x",
+        "foo\u{2}: x",
+        "foo : x",
+        "a: b\r\n c",
+        "a: b\r\n\tc",
+        "a",
+        "a: \0",
+        "a: b\rc",
+        "a: b\r\r",
+        "\0",
+    ] {
+        check(&[(&get(line), 400)]);
+    }
+    let (outcome, head) = parse(get("a: b\r\n c: d").as_bytes(), &ParseOptions::default());
+    let error = outcome.unwrap_err();
+    let message = error.message(head.headers.text());
+    assert_eq!(message, "client sent invalid header line: \" c: d\"");
+    assert_eq!(error.action(), "reading client request headers");
+    assert_eq!(head.line(), b"GET / HTTP/1.0");
+}
+
+#[test]
+fn odd_names_are_left_out_or_kept() {
+    let count = |name: &str, ignore: bool, underscores: bool| {
+        let options = ParseOptions {
+            ignore_invalid_headers: ignore,
+            underscores_in_headers: underscores,
+            ..ParseOptions::default()
+        };
+        let input = format!("GET / HTTP/1.0\r\n{name}: x\r\n\r\n");
+        let (_, head) = parse(input.as_bytes(), &options);
+        assert_eq!(head.ignored_lines.len() + head.headers.len(), 1);
+        head.headers.len()
+    };
+    for (name, plain, kept, underscored) in
+        [("x_foo", 0, 1, 1), ("_foo", 0, 1, 1), ("x.foo", 0, 1, 0), ("</kie>", 0, 1, 0)]
+    {
+        assert_eq!(count(name, true, false), plain, "{name}");
+        assert_eq!(count(name, false, false), kept, "{name}");
+        assert_eq!(count(name, true, true), underscored, "{name}");
+    }
+}
+
+#[test]
+fn heads_are_limited() {
+    let options = ParseOptions {
+        headers_max: 5,
+        header_buffer_bytes: 128,
+        large_buffers: 2,
+        large_buffer_bytes: 256,
+        ..ParseOptions::default()
+    };
+    let line = |len: usize| format!("GET /{} HTTP/1.0\r\n\r\n", "a".repeat(len - 16));
+    let field = |len: usize| format!("X: {}\r\n", "a".repeat(len - 5));
+    for (input, expected) in [
+        (line(256), 200),
+        (line(257), 414),
+        (line(257)[..257].to_owned(), 414),
+        (format!("GET / HTTP/1.0\r\n{}\r\n", field(256)), 200),
+        (format!("GET / HTTP/1.0\r\n{}\r\n", field(257)), 494),
+        (format!("GET / HTTP/1.0\r\n{}\r\n", field(250).repeat(2)), 200),
+        (format!("GET / HTTP/1.0\r\n{}\r\n", field(250).repeat(3)), 494),
+        (format!("GET / HTTP/1.0\r\n{}\r\n", field(9).repeat(5)), 200),
+        (format!("GET / HTTP/1.0\r\n{}\r\n", field(9).repeat(6)), 400),
+    ] {
+        assert_eq!(status_with(&input, &options), expected, "{input}");
+    }
+    assert_eq!(wire_status(494), 400);
+    assert_eq!(wire_status(414), 414);
+}
+
+#[test]
+fn a_cleared_head_takes_the_next_request_without_allocating() {
+    let mut head = RequestHead::new();
+    let options = ParseOptions::default();
+    let input = b"GET /a HTTP/1.1\r\nHost: a\r\nCookie: b\r\n\r\n";
+    parse_request(input, &options, &mut head).unwrap();
+    let capacity = head.headers.capacity();
+    for _ in 0..3 {
+        head.clear();
+        assert_eq!(parse_request(input, &options, &mut head), Ok(Parse::Complete(input.len())));
+        assert_eq!(head.headers.capacity(), capacity);
+    }
+}
+
+proptest! {
+    #[test]
+    fn heads_do_not_depend_on_how_they_arrive(
+        input in "(GET|POST|G) (/[a%?]{0,5}|http://[a:.]{0,5}|\\*) HTTP/1\\.[01]\r?\n\
+                  ([A-Za-z_:. -]{0,6}: ?[a-z0-9\r, ]{0,8}\r?\n){0,4}\r?\n?",
+    ) {
+        let _ = parse(input.as_bytes(), &ParseOptions::default());
+        crate::fuzzing::fuzz_request(input.as_bytes());
+    }
+
+    #[test]
+    fn any_bytes_are_taken(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+        crate::fuzzing::fuzz_request(&bytes);
+        crate::fuzzing::fuzz_request(&[b"GET / HTTP/1.1\r\nHost: ", &bytes[..], b"\r\n\r\n"].concat());
+    }
+}

@@ -194,9 +194,10 @@ fn read_head(buffer: &[u8], head: &mut ResponseHead) -> Result<Parse, ResponseEr
             Line::End(next) => return Ok(Parse::Complete(next)),
             Line::Incomplete => return Ok(Parse::Partial),
             Line::Invalid => {
-                let end = memchr(b'\n', &buffer[start..]);
-                let end = end.map_or(buffer.len(), |end| start + end + 1);
-                let span = Span::new(start, trim_line_end(buffer, start, end));
+                let Some(end) = memchr(b'\n', &buffer[start..]) else {
+                    return Ok(Parse::Partial);
+                };
+                let span = Span::new(start, trim_line_end(buffer, start, start + end + 1));
                 return Err(ResponseError::InvalidHeader(span));
             }
         }
