@@ -79,6 +79,16 @@ impl Diagnostic {
         Self::new(Severity::Warn, message)
     }
 
+    /// Sorts diagnostics by the places that their first lines name, in the order in which nginx
+    /// reads them: the first error is then the one at which nginx would have stopped. Those without
+    /// a place come last.
+    pub fn sort(diagnostics: &mut [Diagnostic], sources: &SourceMap) {
+        diagnostics.sort_by_cached_key(|diagnostic| {
+            let place = diagnostic.line_span.or(diagnostic.span);
+            (place.is_none(), place.map(|span| sources.reading_key(span)))
+        });
+    }
+
     /// The place.
     pub fn at(mut self, span: Span) -> Self {
         self.span = (span != Span::NONE).then_some(span);

@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 use crate::contexts::Contexts;
 use crate::registry::{Arity, Kind};
 
-/// A directive of nginx 1.29: module, name, contexts and arguments of all modules of the source
-/// distribution, separated by tabs.
+/// Module, name, contexts and arguments of each directive of nginx's own modules, separated by
+/// tabs.
 const TABLE: &str = include_str!("../data/nginx-directives.tsv");
 
 /// A directive of nginx.

@@ -102,7 +102,8 @@ impl<'a> Lexer<'a> {
                 b'\\' => self.at += 1,
                 _ => {}
             }
-            after_dollar = byte == b'$';
+            // nginx takes any number of braces after a dollar for part of the word.
+            after_dollar = byte == b'$' || (after_dollar && byte == b'{');
             self.at += 1;
         }
         self.at = self.text.len();

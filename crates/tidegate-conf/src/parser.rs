@@ -99,7 +99,10 @@ impl<'a> Parser<'a> {
         let file = match self.sources.find(path) {
             Some(file) => file,
             None => match self.load(path) {
-                Ok(file) => file,
+                Ok(file) => {
+                    self.sources.note_include(file, place);
+                    file
+                }
                 Err(error) => return self.report(error.at(place)),
             },
         };

@@ -43,6 +43,8 @@ pub struct SourceFile {
     path: Option<PathBuf>,
     bytes: Arc<[u8]>,
     line_starts: OnceLock<Vec<u32>>,
+    /// The `include` that had the file read, the first of them.
+    included_at: Option<Span>,
 }
 
 impl SourceFile {
@@ -64,6 +66,11 @@ impl SourceFile {
     /// A handle to the text that does not borrow the map.
     pub(crate) fn shared_bytes(&self) -> Arc<[u8]> {
         Arc::clone(&self.bytes)
+    }
+
+    /// The first `include` that asked for the file; `None` for a file that nothing includes.
+    pub fn included_at(&self) -> Option<Span> {
+        self.included_at
     }
 
     /// Offsets at which lines begin; the first is 0.
@@ -147,6 +154,28 @@ impl SourceMap {
             .unwrap_or(&[])
     }
 
+    /// Notes which `include` had `file` read.
+    pub(crate) fn note_include(&mut self, file: FileId, place: Span) {
+        let known = self.file(place.file).is_some() && place.file < file;
+        if let Some(file) = self.files.get_mut(file.index()).filter(|_| known) {
+            file.included_at = Some(place);
+        }
+    }
+
+    /// Orders places as they are read: an included file where its `include` stands. The key is the
+    /// outermost file, then an offset for each level of includes.
+    pub(crate) fn reading_key(&self, span: Span) -> (FileId, Vec<u32>) {
+        let mut offsets = vec![span.start];
+        let mut file = span.file;
+        // A file is always included by one that was read before it, hence this ends.
+        while let Some(place) = self.file(file).and_then(SourceFile::included_at) {
+            offsets.push(place.start);
+            file = place.file;
+        }
+        offsets.reverse();
+        (file, offsets)
+    }
+
     fn push(&mut self, name: String, path: Option<PathBuf>, bytes: Vec<u8>) -> Option<FileId> {
         // One less than the maximum: the end of file is a place, too.
         if bytes.len() >= u32::MAX as usize {
@@ -154,7 +183,13 @@ impl SourceMap {
         }
         let file = FileId(u32::try_from(self.files.len()).ok().filter(|id| *id != u32::MAX)?);
         let bytes = Arc::from(bytes);
-        self.files.push(SourceFile { name, path, bytes, line_starts: OnceLock::new() });
+        self.files.push(SourceFile {
+            name,
+            path,
+            bytes,
+            line_starts: OnceLock::new(),
+            included_at: None,
+        });
         Some(file)
     }
 }

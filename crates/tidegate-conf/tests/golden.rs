@@ -53,6 +53,7 @@ fn run(input: &str) -> String {
     let statements = parser.parse_file(Path::new("/conf/nginx.conf"));
     let (sources, mut diagnostics) = parser.finish();
     check(&registry(), &statements, Contexts::MAIN, &mut diagnostics);
+    Diagnostic::sort(&mut diagnostics, &sources);
     let mut text = String::new();
     draw_tree(&statements, 0, &mut text);
     for diagnostic in &diagnostics {
