@@ -96,7 +96,8 @@ pub fn fuzz_response(data: &[u8]) {
 
 /// Chunked bodies: the decoder always moves on, and one piece equals many.
 pub fn fuzz_chunked(data: &[u8]) {
-    let decode = |piece: usize| -> Result<(Vec<u8>, usize, bool), (ChunkError, Vec<u8>)> {
+    type Outcome = Result<(Vec<u8>, usize, bool), (ChunkError, Vec<u8>)>;
+    let decode = |piece: usize| -> Outcome {
         let mut decoder = ChunkedDecoder::new(1024);
         let (mut at, mut body) = (0, Vec::new());
         while at < data.len() && !decoder.is_done() {

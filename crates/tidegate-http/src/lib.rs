@@ -15,6 +15,7 @@ pub mod date;
 pub mod fuzzing;
 pub mod headers;
 mod lines;
+pub mod mime;
 pub mod pages;
 pub mod proxy_protocol;
 pub mod range;

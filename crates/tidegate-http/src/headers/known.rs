@@ -147,6 +147,11 @@ impl Known {
         }
     }
 
+    /// Every well-known name, in the order of the enum.
+    pub fn all() -> impl Iterator<Item = Known> {
+        NAMES.iter().map(|(known, _)| *known)
+    }
+
     /// The canonical spelling, as in `Content-Length`; empty for `Other`.
     pub fn name(self) -> &'static str {
         match NAMES.get(self as usize) {

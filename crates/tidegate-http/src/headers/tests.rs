@@ -1,5 +1,6 @@
 //! Tables for names and the ordered list.
 use super::{Headers, Known};
+use proptest::prelude::*;
 
 fn listed(headers: &Headers) -> String {
     let mut text = Vec::new();
@@ -10,8 +11,11 @@ fn listed(headers: &Headers) -> String {
 #[test]
 fn every_known_name_is_found_in_any_case() {
     for name in ["Host", "TE", "ETag", "X-Real-IP", "WWW-Authenticate", "HTTP2-Settings"] {
-        let known = Known::of(name.as_bytes());
-        assert_eq!(known.name(), name);
+        assert_eq!(Known::of(name.as_bytes()).name(), name);
+    }
+    for known in Known::all() {
+        let name = known.name();
+        assert_eq!(Known::of(name.as_bytes()), known);
         assert_eq!(Known::of(name.to_lowercase().as_bytes()), known);
         assert_eq!(Known::of(name.to_uppercase().as_bytes()), known);
     }
@@ -56,4 +60,55 @@ fn setting_replaces_all_in_the_first_place() {
     assert_eq!(listed(&headers), "Via: new|Age: 2|A: 4|Server: u|");
     headers.set_named(b"a", b"5");
     assert_eq!(listed(&headers), "Via: new|Age: 2|Server: u|a: 5|");
+}
+
+proptest! {
+    #[test]
+    fn the_list_is_a_plain_list(
+        steps in proptest::collection::vec((0u8..5, "(Via|via|Age|X|x|Y)", "[a-z]{0,3}"), 0..12),
+    ) {
+        let mut headers = Headers::new();
+        let mut model: Vec<(String, String)> = Vec::new();
+        for (step, name, value) in steps {
+            let same = |other: &str| other.eq_ignore_ascii_case(&name);
+            match step {
+                0 | 1 => {
+                    headers.push(name.as_bytes(), value.as_bytes());
+                    model.push((name, value));
+                }
+                2 => {
+                    headers.remove_named(name.as_bytes());
+                    model.retain(|(other, _)| !same(other));
+                }
+                3 => {
+                    headers.set_named(name.as_bytes(), value.as_bytes());
+                    model.retain(|(other, _)| !same(other));
+                    model.push((name, value));
+                }
+                _ => {
+                    headers.set_known(Known::of(name.as_bytes()), value.as_bytes());
+                    let known = Known::of(name.as_bytes());
+                    if known != Known::Other {
+                        let at = model.iter().position(|(other, _)| same(other));
+                        let at = at.unwrap_or(model.len());
+                        let entry = (known.name().to_owned(), value);
+                        if at < model.len() { model[at] = entry } else { model.push(entry) }
+                        let mut index = 0;
+                        model.retain(|(other, _)| {
+                            index += 1;
+                            !same(other) || index == at + 1
+                        });
+                    }
+                }
+            }
+        }
+        let expected: Vec<String> = model.iter().map(|(n, v)| format!("{n}: {v}|")).collect();
+        prop_assert_eq!(listed(&headers), expected.concat());
+        for name in ["via", "AGE", "x", "y"] {
+            let first = model.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
+            let first = first.map(|(_, value)| value.as_bytes());
+            prop_assert_eq!(headers.first_named(name.as_bytes()), first);
+            prop_assert_eq!(headers.all_named(name.as_bytes()).next(), first);
+        }
+    }
 }
