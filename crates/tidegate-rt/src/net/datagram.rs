@@ -59,20 +59,12 @@ impl Datagram {
     /// # Errors
     /// `ConnectionRefused` when a connected peer's port is closed.
     pub async fn receive_from(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<SocketAddr>)> {
-        poll_fn(|context| self.poll_receive_from(context, buffer)).await
-    }
-
-    /// As [`Datagram::receive_from`], for hand-written futures.
-    pub fn poll_receive_from(
-        &self,
-        context: &mut Context<'_>,
-        buffer: &mut [u8],
-    ) -> Poll<io::Result<(usize, Option<SocketAddr>)>> {
         loop {
-            let mut guard = ready!(self.io.poll_read_ready(context))?;
+            // An ICMP error ("port unreachable") makes the socket fail, but not readable.
+            let mut guard = self.io.ready(Interest::READABLE | Interest::ERROR).await?;
             match socket::receive_from(self, buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
-                other => return Poll::Ready(other),
+                other => return other,
             }
         }
     }

@@ -1,0 +1,234 @@
+//! Workers, mail, pools, draining and signals.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+
+use super::{on_loop, poll_once};
+use crate::blocking::{JobError, Pool, QueueFull, ThreadPool};
+use crate::drain::Drain;
+use crate::mail::{MailError, mailbox};
+use crate::signal::{ProcessSignal, Signals};
+use crate::sync::Notify;
+use crate::worker::{RemoteError, TaskError};
+use crate::{Worker, spawn_local};
+
+#[test]
+fn a_worker_runs_local_tasks_and_errands() {
+    let (sender, receiver) = mpsc::channel();
+    let stop = Arc::new(Notify::new());
+    let inner = Arc::clone(&stop);
+    let worker = Worker::run("worker-x", None, move |handle| async move {
+        // Not Send: stays on this thread.
+        let shared = std::rc::Rc::new(handle.name().to_string());
+        let copy = std::rc::Rc::clone(&shared);
+        let name = spawn_local(async move { copy.len() }).await.unwrap();
+        assert_eq!(name, shared.len());
+        inner.notified().await;
+    })
+    .unwrap();
+    let remote = worker.remote();
+    remote.run(|| panic!("this errand fails alone")).unwrap();
+    remote
+        .run(move || {
+            spawn_local(async move {
+                let name = std::thread::current().name().map(String::from);
+                sender.send(name).unwrap();
+            });
+        })
+        .unwrap();
+    assert_eq!(receiver.recv().unwrap().as_deref(), Some("worker-x"));
+    assert!(!worker.is_finished());
+    stop.notify_one();
+    worker.join().unwrap();
+    assert_eq!(remote.run(|| ()), Err(RemoteError::Ended));
+}
+
+#[test]
+fn a_worker_reports_panics_and_refused_masks() {
+    let worker = Worker::run("fails", None, |_| async { panic!("as asked") }).unwrap();
+    assert_eq!(worker.join(), Err("as asked".to_string()));
+    assert!(Worker::run("nowhere", Some(vec![0]), |_| async {}).is_err());
+    let cpu = tidegate_os::affinity::thread_cpus().unwrap()[0];
+    let mut mask = vec![0; cpu / 64 + 1];
+    mask[cpu / 64] = 1 << (cpu % 64);
+    let worker = Worker::run("pinned", Some(mask), move |_| async move {
+        assert_eq!(tidegate_os::affinity::thread_cpus().unwrap(), [cpu]);
+    });
+    worker.unwrap().join().unwrap();
+}
+
+#[test]
+fn tasks_tell_how_they_ended() {
+    on_loop(async {
+        let failed = spawn_local(async { panic!("number {}", 7) });
+        let Err(TaskError::Panicked(message)) = failed.await else { panic!("no panic") };
+        assert_eq!(message, "number 7");
+        let endless = spawn_local(std::future::pending::<()>());
+        endless.abort();
+        assert!(matches!(endless.await, Err(TaskError::Aborted)));
+    });
+}
+
+#[test]
+fn mail_is_bounded_and_wakes_the_loop() {
+    let (sender, mut mail) = mailbox(2);
+    let other = sender.clone();
+    assert_eq!(sender.send(1), Ok(()));
+    assert_eq!(sender.send(2), Ok(()));
+    assert_eq!(sender.send(3), Err(MailError::Full(3)));
+    assert_eq!(mail.try_receive(), Some(1));
+    assert_eq!(mail.try_receive(), Some(2));
+    assert_eq!(mail.try_receive(), None);
+    drop(sender);
+    on_loop(async move {
+        assert!(poll_once(mail.receive()).await.is_none());
+        let thread = std::thread::spawn(move || {
+            other.send(4).unwrap();
+            other
+        });
+        assert_eq!(mail.receive().await, Some(4));
+        let other = thread.join().unwrap();
+        drop(mail);
+        assert!(other.is_closed());
+        assert_eq!(other.send(5), Err(MailError::Closed(5)));
+    });
+}
+
+#[test]
+fn jobs_give_results_and_panics_stay_theirs() {
+    on_loop(async {
+        let pool = ThreadPool::new("pool", 2, 16).unwrap();
+        let failed = pool.submit(|| -> u8 { panic!("broken job") }).unwrap();
+        let named = pool.submit(|| std::thread::current().name().map(String::from)).unwrap();
+        assert_eq!(failed.await, Err(JobError::Panicked("broken job".into())));
+        assert!(named.await.unwrap().unwrap().starts_with("pool-"));
+        for number in 0..100_u32 {
+            assert_eq!(pool.submit(move || number + 1).unwrap().await, Ok(number + 1));
+        }
+    });
+}
+
+/// A job that runs until told to end.
+fn blocker(pool: &ThreadPool) -> (crate::blocking::JobHandle<()>, mpsc::Sender<()>) {
+    let (release, wait) = mpsc::channel::<()>();
+    let (begun, began) = mpsc::channel();
+    let job = pool
+        .submit(move || {
+            begun.send(()).unwrap();
+            let _ = wait.recv();
+        })
+        .unwrap();
+    began.recv().unwrap();
+    (job, release)
+}
+
+#[test]
+fn a_full_queue_refuses_and_cancelled_jobs_make_room() {
+    on_loop(async {
+        let pool = ThreadPool::new("full", 1, 2).unwrap();
+        let (running, release) = blocker(&pool);
+        assert_eq!((pool.queued(), pool.running()), (0, 1));
+        let kept = pool.submit(|| "kept").unwrap();
+        let (ran, report) = mpsc::channel::<()>();
+        let cancelled = pool.submit(move || ran.send(()).unwrap()).unwrap();
+        assert_eq!(pool.submit(|| ()).unwrap_err(), QueueFull);
+        assert_eq!((pool.queued(), pool.running()), (2, 1));
+        drop(cancelled);
+        let later = pool.submit(|| "later").unwrap();
+        drop(release);
+        running.await.unwrap();
+        assert_eq!(kept.await, Ok("kept"));
+        assert_eq!(later.await, Ok("later"));
+        assert!(report.recv().is_err(), "the cancelled job ran");
+    });
+}
+
+#[test]
+fn draining_finishes_the_queue_and_dropping_cancels_it() {
+    on_loop(async {
+        let pool = Arc::new(ThreadPool::new("drained", 1, 8).unwrap());
+        let (running, release) = blocker(&pool);
+        let queued = pool.submit(|| 5).unwrap();
+        let drained = Arc::clone(&pool);
+        let drainer = std::thread::spawn(move || drained.drain());
+        drop(release);
+        assert_eq!(queued.await, Ok(5));
+        running.await.unwrap();
+        drainer.join().unwrap();
+        assert_eq!(pool.submit(|| ()).unwrap_err(), QueueFull);
+
+        let pool = ThreadPool::new("dropped", 1, 8).unwrap();
+        let (running, release) = blocker(&pool);
+        let queued = pool.submit(|| 5).unwrap();
+        drop(pool);
+        assert_eq!(queued.await, Err(JobError::Cancelled));
+        drop(release);
+        running.await.unwrap();
+    });
+}
+
+#[test]
+fn draining_waits_for_the_last_guard() {
+    on_loop(async {
+        let drain = Drain::new();
+        let guard = drain.guard();
+        assert!(!drain.is_draining() && !guard.is_draining());
+        assert!(poll_once(drain.closing()).await.is_none());
+        assert!(poll_once(drain.drained()).await.is_none());
+        let waiter = drain.clone();
+        let all_done = spawn_local(async move { waiter.drained().await });
+        let noticed = spawn_local(async move {
+            guard.closing().await;
+            guard
+        });
+        crate::yield_now().await;
+        drain.begin();
+        let guard = noticed.await.unwrap();
+        assert!(guard.is_draining());
+        assert_eq!(drain.live(), 1);
+        assert!(!all_done.is_finished());
+        std::thread::spawn(move || drop(guard)).join().unwrap();
+        all_done.await.unwrap();
+        drain.drained().await;
+        drop(drain.guard());
+    });
+}
+
+#[test]
+fn draining_nothing_is_done_at_once() {
+    on_loop(async {
+        let drain = Drain::default();
+        let waiter = drain.clone();
+        let done = spawn_local(async move { waiter.drained().await });
+        crate::yield_now().await;
+        drain.begin();
+        done.await.unwrap();
+    });
+}
+
+#[test]
+fn signals_arrive() {
+    use tidegate_os::process::{Signal, kill};
+    on_loop(async {
+        let mut signals = Signals::new().unwrap();
+        let own = std::process::id();
+        for (sent, expected) in [
+            (Signal::Hangup, ProcessSignal::Hangup),
+            (Signal::User1, ProcessSignal::User1),
+            (Signal::User2, ProcessSignal::User2),
+            (Signal::WindowChange, ProcessSignal::WindowChange),
+            (Signal::Quit, ProcessSignal::Quit),
+            (Signal::Terminate, ProcessSignal::Terminate),
+            (Signal::Interrupt, ProcessSignal::Interrupt),
+        ] {
+            kill(own, sent).unwrap();
+            loop {
+                match signals.next().await {
+                    // Another test's child, if any.
+                    ProcessSignal::Child => {}
+                    signal => break assert_eq!(signal, expected),
+                }
+            }
+        }
+    });
+}
