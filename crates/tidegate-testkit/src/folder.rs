@@ -139,7 +139,8 @@ pub fn write_new(path: &Path, content: &[u8]) -> std::io::Result<()> {
     std::fs::write(path, content)
 }
 
-fn open_folders(path: &Path) -> std::io::Result<()> {
+/// Makes a folder and those above it, writable for any user.
+pub fn open_folders(path: &Path) -> std::io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }

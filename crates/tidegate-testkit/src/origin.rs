@@ -235,12 +235,13 @@ impl State {
     }
 
     fn answer(&self, mut wire: Wire, mut message: Message) -> Option<Wire> {
-        self.count(&self.requests);
         if let Err(failure) = message.frame(false) {
             self.shared.fail(failure);
             return None;
         }
-        if let Some((number, ops)) = self.take(|op| fits(op, &message)) {
+        let taken = self.take(|op| fits(op, &message));
+        self.count(&self.requests);
+        if let Some((number, ops)) = taken {
             return match self.exchange(wire, Some(message), &ops[1..]) {
                 Ok(Fate::Keep(wire)) => Some(wire),
                 Ok(Fate::Gone) => None,

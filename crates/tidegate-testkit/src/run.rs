@@ -3,7 +3,7 @@
 use crate::bell::{Bell, Deadline, Failure, locked};
 use crate::case::Case;
 use crate::client::{Client, Surroundings};
-use crate::folder::{Folder, write_new};
+use crate::folder::{Folder, open_folders, write_new};
 use crate::frame::framed;
 use crate::ops::{ClientOp, Row};
 use crate::origin::{Origin, Shared};
@@ -117,6 +117,8 @@ impl<'a> Runner<'a> {
         for (name, socket) in std::mem::take(&mut places.sinks) {
             sinks.insert(name, sink(socket, Arc::clone(&shared)));
         }
+        open_folders(&path.join("html"))
+            .map_err(|error| Failure::new(format!("html: {error}")))?;
         for (name, content) in &case.files {
             write_new(&path.join(name), places.fill(content).as_bytes())
                 .map_err(|error| Failure::new(format!("{name}: {error}")))?;

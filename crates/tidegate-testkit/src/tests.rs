@@ -90,7 +90,7 @@ fn two_cases_in_a_file() {
     let text = format!("# A\n{BLOCK}{one}\n# B\n{BLOCK}{one}");
     let cases = case::parse("a.md", &text).unwrap_or_default();
     let names: Vec<_> = cases.iter().map(case::Case::name).collect();
-    assert_eq!(names, ["a.md:1: A", "a.md:13: B"]);
+    assert_eq!(names, ["a.md:1: A", "a.md:14: B"]);
     assert_eq!(cases[0].files, [("x".to_owned(), "a\nb".to_owned())]);
 }
 
