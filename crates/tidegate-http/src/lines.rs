@@ -116,3 +116,21 @@ pub(crate) fn trim_line_end(buffer: &[u8], start: usize, next: usize) -> usize {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     start + line.strip_suffix(b"\r").unwrap_or(line).len()
 }
+
+/// Bytes from outside as the error log may show them: at most 2048, and everything that is not
+/// plain ASCII text as `\xHH`, so that a line of the log stays one line.
+pub(crate) fn loggable(bytes: &[u8]) -> String {
+    const SHOWN_BYTES_MAX: usize = 2048;
+    let cut = &bytes[..bytes.len().min(SHOWN_BYTES_MAX)];
+    let mut text = String::with_capacity(cut.len() + 3);
+    for byte in cut {
+        match byte {
+            b' '..=b'~' if !matches!(byte, b'"' | b'\\') => text.push(char::from(*byte)),
+            _ => text.push_str(&format!("\\x{byte:02x}")),
+        }
+    }
+    if cut.len() < bytes.len() {
+        text.push_str("...");
+    }
+    text
+}

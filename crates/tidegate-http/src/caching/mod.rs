@@ -160,7 +160,9 @@ impl AccelExpires {
         };
         let number = crate::connection::parse_length(digits)?;
         Some(match (at, number) {
-            (_, 0) => AccelExpires::Never,
+            // As nginx does: time zero says nothing, while zero seconds forbid.
+            (true, 0) => return None,
+            (false, 0) => AccelExpires::Never,
             (true, time) => AccelExpires::At(i64::try_from(time).unwrap_or(i64::MAX)),
             (false, seconds) => AccelExpires::For(u32::try_from(seconds).unwrap_or(SECONDS_MAX)),
         })

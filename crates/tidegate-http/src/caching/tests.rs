@@ -34,6 +34,8 @@ fn fields_decide_in_their_order() {
         (cc("max-age=9223372036854775808"), Ok(NOW + (1 << 31))),
         (cc("max-age=0"), Err(MaxAge)),
         (cc("max-age=x"), Err(MaxAge)),
+        (cc("max-age=60, max-age=0"), Ok(NOW + 60)),
+        (cc("s-maxage=0, max-age=60"), Err(MaxAge)),
         (cc("Max-Age=60, S-MaxAge=5"), Ok(NOW + 5)),
         (cc("public"), Err(NoValidity)),
         (cc("x=\"no-store, a\", max-age=\"60\""), Ok(NOW + 60)),
@@ -62,6 +64,9 @@ fn proxy_cache_valid_is_the_last_word() {
     check("", Some(10), Ok(NOW + 10));
     check("", Some(0), Err(NotStorable::NoValidity));
     check("X-Accel-Expires: off", Some(10), Ok(NOW + 10));
+    check("X-Accel-Expires: @0", Some(10), Ok(NOW + 10));
+    check("X-Accel-Expires: -5", Some(10), Ok(NOW + 10));
+    check("X-Accel-Expires: 0", Some(10), Err(NotStorable::AccelExpires));
     check(PAST, Some(10), Err(NotStorable::Expires));
 }
 

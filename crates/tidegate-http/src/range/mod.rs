@@ -43,7 +43,7 @@ pub enum RangeDecision {
 /// together are larger than the whole, the whole is sent.
 pub fn decide(field: &[u8], size: u64, ranges_max: usize) -> RangeDecision {
     let unit = field.get(..6).unwrap_or(&[]);
-    if ranges_max == 0 || !unit.eq_ignore_ascii_case(b"bytes=") {
+    if ranges_max == 0 || field.len() < 7 || !unit.eq_ignore_ascii_case(b"bytes=") {
         return RangeDecision::Whole;
     }
     let mut first = None;

@@ -1,5 +1,6 @@
 //! What can be wrong with a request head: one table of statuses and log texts.
 
+use crate::lines::loggable;
 use crate::span::Span;
 
 /// A refused request head.
@@ -56,10 +57,7 @@ impl RequestError {
         if !shows_line {
             return reason.to_owned();
         }
-        let line = self.line.of(text);
-        let cut = &line[..line.len().min(LOGGED_LINE_BYTES)];
-        let dots = if cut.len() < line.len() { "..." } else { "" };
-        format!("{reason}: \"{}{dots}\"", String::from_utf8_lossy(cut))
+        format!("{reason}: \"{}\"", loggable(self.line.of(text)))
     }
 
     /// What the connection was doing, as the error log says it behind "while".
@@ -75,9 +73,6 @@ impl RequestError {
         }
     }
 }
-
-/// A log line shows at most this much of a line at fault.
-const LOGGED_LINE_BYTES: usize = 2048;
 
 /// The status on the wire for an internal one: 494 (header too large), 495, 496 (certificate)
 /// and 497 (plain HTTP to an HTTPS port) are all 400 to the client.

@@ -242,6 +242,9 @@ fn broken_field_lines() {
     ] {
         check(&[(&get(line), 400)]);
     }
+    let (outcome, head) = parse(get("a\"\u{1} b: \u{e9}").as_bytes(), &ParseOptions::default());
+    let message = outcome.unwrap_err().message(head.headers.text());
+    assert_eq!(message, "client sent invalid header line: \"a\\x22\\x01 b: \\xc3\\xa9\"");
     let (outcome, head) = parse(get("a: b\r\n c: d").as_bytes(), &ParseOptions::default());
     let error = outcome.unwrap_err();
     let message = error.message(head.headers.text());

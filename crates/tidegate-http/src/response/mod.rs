@@ -3,7 +3,7 @@
 use crate::chunked::ChunkError;
 use crate::connection::{has_token, parse_length};
 use crate::headers::{Headers, Known};
-use crate::lines::{FieldRules, Line, read_field, trim_line_end};
+use crate::lines::{FieldRules, Line, loggable, read_field, trim_line_end};
 use crate::request::{Method, Parse, Version};
 use crate::span::Span;
 use memchr::memchr;
@@ -45,7 +45,7 @@ impl ResponseError {
     /// The error log's text; `text` is the head's text.
     pub fn message(&self, text: &[u8]) -> String {
         let show = |what: &str, span: Span| {
-            format!("upstream sent {what}: \"{}\"", String::from_utf8_lossy(span.of(text)))
+            format!("upstream sent {what}: \"{}\"", loggable(span.of(text)))
         };
         match self {
             ResponseError::StatusLine => "upstream sent no valid HTTP/1.0 header".into(),
