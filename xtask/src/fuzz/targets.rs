@@ -13,5 +13,5 @@ pub const TARGETS: &[Target] = &[
     Target { name: "cache_control", run: tidegate_http::fuzzing::fuzz_cache_control },
     Target { name: "proxy_protocol", run: tidegate_http::fuzzing::fuzz_proxy_protocol },
     Target { name: "cache_header", run: tidegate_cache::fuzz_header },
-    Target { name: "cache_operations", run: tidegate_cache::fuzz_operations },
+    Target { name: "cache_operations", run: tidegate_cache::fuzz::fuzz_operations },
 ];
