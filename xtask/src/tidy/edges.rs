@@ -16,6 +16,7 @@ pub struct Row {
 /// A crate without I/O: what would bring a runtime in.
 const NO_RUNTIME: &[&str] = &["tokio", "mio", "async", "futures", "smol", "hyper"];
 
+/// From the top of the house down: a row names only rows below it.
 pub const TABLE: &[Row] = &[
     Row {
         name: "tidegate",
@@ -31,6 +32,14 @@ pub const TABLE: &[Row] = &[
             "tidegate-conf",
         ],
         never: &[],
+    },
+    Row { name: "tidegate-testkit", may_depend_on: &["tidegate-rt", "tidegate-conf"], never: &[] },
+    Row { name: "tidegate-bench", may_depend_on: &[], never: &[] },
+    // The fuzz smoke calls the plain fuzz functions of these three.
+    Row {
+        name: "xtask",
+        may_depend_on: &["tidegate-conf", "tidegate-http", "tidegate-cache"],
+        never: &["tokio"],
     },
     Row {
         name: "tidegate-modules",
@@ -64,14 +73,6 @@ pub const TABLE: &[Row] = &[
     Row { name: "tidegate-os", may_depend_on: &[], never: &["tokio"] },
     Row { name: "tidegate-http", may_depend_on: &[], never: NO_RUNTIME },
     Row { name: "tidegate-conf", may_depend_on: &[], never: NO_RUNTIME },
-    Row { name: "tidegate-testkit", may_depend_on: &["tidegate-rt", "tidegate-conf"], never: &[] },
-    Row { name: "tidegate-bench", may_depend_on: &[], never: &[] },
-    // The fuzz smoke calls the plain fuzz functions of these three.
-    Row {
-        name: "xtask",
-        may_depend_on: &["tidegate-conf", "tidegate-http", "tidegate-cache"],
-        never: &["tokio"],
-    },
 ];
 
 /// The harness: every crate may use it in its tests, none in its product.

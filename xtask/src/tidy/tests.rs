@@ -171,12 +171,10 @@ fn edges_follow_the_table() {
 
 #[test]
 fn the_edge_table_points_downward() {
-    let rank = |name: &str| edges::TABLE.iter().position(|row| row.name == name);
-    for row in edges::TABLE.iter().filter(|row| row.name != "xtask") {
+    for (rank, row) in edges::TABLE.iter().enumerate() {
         for to in row.may_depend_on {
-            let known = edges::TABLE.iter().find(|other| other.name == *to);
-            let back = known.is_some_and(|other| other.may_depend_on.contains(&row.name));
-            assert!(rank(to).is_some() && !back, "{} -> {to}", row.name);
+            let below = edges::TABLE[rank + 1..].iter().any(|lower| lower.name == *to);
+            assert!(below, "{} -> {to}", row.name);
         }
     }
 }
