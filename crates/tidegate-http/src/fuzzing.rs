@@ -6,7 +6,7 @@ use crate::headers::{Headers, Known};
 use crate::proxy_protocol::{self, ParsedProxy};
 use crate::range::{self, RangeDecision};
 use crate::request::{Method, Parse, ParseOptions, RequestHead, RequestMeta, parse_request};
-use crate::response::{ResponseHead, parse_response};
+use crate::response::{ResponseHead, parse_cgi_response, parse_response};
 use crate::uri::normalise;
 
 /// Target normalisation with and without `merge_slashes`.
@@ -85,6 +85,8 @@ pub fn fuzz_response(data: &[u8]) {
     let mut head = ResponseHead::new();
     let outcome = parse_response(data, 4096, &mut head);
     let _ = (head.framing(Method::Get), head.keep_alive(), head.reason());
+    let mut cgi = ResponseHead::new();
+    let _ = parse_cgi_response(data, 4096, &mut cgi);
     let mut pieces = ResponseHead::new();
     let second = match parse_response(&data[..data.len() / 2], 4096, &mut pieces) {
         Ok(Parse::Partial) => parse_response(data, 4096, &mut pieces),

@@ -27,7 +27,7 @@ pub(crate) enum Line {
 /// Reads one line at `start`.
 #[inline]
 pub(crate) fn read_field(buffer: &[u8], start: usize, rules: FieldRules) -> Line {
-    let line = &buffer[start..];
+    let line = buffer.get(start..).unwrap_or(&[]);
     let mut odd = false;
     let mut name_len = 0;
     loop {

@@ -121,7 +121,7 @@ impl Parser<'_> {
     fn check_line_length(&self, start: usize, end: usize) -> Result<(), RequestError> {
         let in_fields = self.head.progress.in_fields;
         let span = Span::new(start, end);
-        if end - start > self.options.line_bytes_max() {
+        if end.saturating_sub(start) > self.options.line_bytes_max() {
             let fault = if in_fields { Fault::LongHeaderLine } else { Fault::LongRequestLine };
             return Err(RequestError::new(fault, span));
         }

@@ -171,6 +171,46 @@ pub fn parse_response(
     outcome
 }
 
+/// Reads the head of a FastCGI, SCGI or uwsgi response: fields only, and the status in a `Status`
+/// field (RFC 3875 section 6.3; 302 with a `Location` and none, else 200). A whole HTTP/1 head is
+/// taken as well, as SCGI and uwsgi servers may send one.
+pub fn parse_cgi_response(
+    buffer: &[u8],
+    head_bytes_max: usize,
+    head: &mut ResponseHead,
+) -> Result<Parse, ResponseError> {
+    const HTTP: &[u8] = b"HTTP/1.";
+    let common = buffer.len().min(HTTP.len());
+    if buffer[..common] == HTTP[..common] {
+        return match common < HTTP.len() {
+            true => Ok(Parse::Partial),
+            false => parse_response(buffer, head_bytes_max, head),
+        };
+    }
+    // A status that is set says that no status line is to be looked for.
+    head.status = 200;
+    let outcome = parse_response(buffer, head_bytes_max, head)?;
+    if let Parse::Complete(_) = outcome {
+        match head.headers.first(Known::Status) {
+            Some(value) => {
+                let [a, b, c, reason @ ..] = value else { return Err(ResponseError::StatusLine) };
+                let reason = head.span_of(reason.strip_prefix(b" ").unwrap_or(reason));
+                head.status = status_of([*a, *b, *c]).ok_or(ResponseError::StatusLine)?;
+                head.reason_span = reason;
+            }
+            None if head.headers.contains(Known::Location) => head.status = 302,
+            None => {}
+        }
+    }
+    Ok(outcome)
+}
+
+/// Three digits, 100 to 999.
+fn status_of(digits: [u8; 3]) -> Option<u16> {
+    let valid = digits.iter().all(u8::is_ascii_digit) && digits[0] != b'0';
+    valid.then(|| digits.iter().fold(0, |sum, digit| sum * 10 + u16::from(digit - b'0')))
+}
+
 fn read_head(buffer: &[u8], head: &mut ResponseHead) -> Result<Parse, ResponseError> {
     let unseen = buffer.get(head.scan_from..).unwrap_or(&[]);
     if head.scan_from > head.line_start && memchr(b'\n', unseen).is_none() {
@@ -216,9 +256,10 @@ fn check_beginning(buffer: &[u8], head: &ResponseHead) -> Result<Parse, Response
 fn read_status_line(line: &[u8], head: &mut ResponseHead) -> Option<()> {
     let rest = line.strip_prefix(b"HTTP/1.")?;
     let [minor, b' ', a, b, c, reason @ ..] = rest else { return None };
-    if ![minor, a, b, c].into_iter().all(u8::is_ascii_digit) || *a == b'0' {
+    if !minor.is_ascii_digit() {
         return None;
     }
+    let status = status_of([*a, *b, *c])?;
     let reason = match reason {
         [] => reason,
         [b' ', text @ ..] => text,
@@ -228,7 +269,7 @@ fn read_status_line(line: &[u8], head: &mut ResponseHead) -> Option<()> {
         return None;
     }
     head.version = if *minor == b'0' { Version::H10 } else { Version::H11 };
-    head.status = u16::from(a - b'0') * 100 + u16::from(b - b'0') * 10 + u16::from(c - b'0');
+    head.status = status;
     head.reason_span = Span::new(line.len() - reason.len(), line.len());
     Some(())
 }

@@ -92,6 +92,40 @@ fn framing_follows_method_status_and_fields() {
 }
 
 #[test]
+fn cgi_heads_have_a_status_field() {
+    for (input, expected) in [
+        ("Status: 404 Not Found\r\nA: b\r\n\r\n", Some((404, "Not Found"))),
+        ("Status: 404\n\n", Some((404, ""))),
+        ("A: b\r\n\r\n", Some((200, ""))),
+        ("Location: /\r\n\r\n", Some((302, ""))),
+        ("Status: 200\r\nLocation: /\r\n\r\n", Some((200, ""))),
+        ("HTTP/1.1 201 Created\r\nA: b\r\n\r\n", Some((201, "Created"))),
+        ("HTTP_X: y\r\n\r\n", Some((200, ""))),
+        ("\r\n", Some((200, ""))),
+        ("Status: x\r\n\r\n", None),
+        ("Status: 42\r\n\r\n", None),
+        ("oops\r\n\r\n", None),
+        ("HTTP/2\r\n\r\n", None),
+    ] {
+        for cut in 0..input.len() {
+            let mut head = ResponseHead::new();
+            let first = parse_cgi_response(&input.as_bytes()[..cut], 4096, &mut head);
+            let outcome = match first {
+                Ok(Parse::Partial) => parse_cgi_response(input.as_bytes(), 4096, &mut head),
+                other => other,
+            };
+            match expected {
+                None => assert!(outcome.is_err(), "{input:?} cut at {cut}"),
+                Some((status, reason)) => {
+                    assert_eq!(outcome, Ok(Parse::Complete(input.len())), "{input:?}");
+                    assert_eq!((head.status, head.reason()), (status, reason.as_bytes()));
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn connections_stay_or_close() {
     for (input, expected) in [
         ("HTTP/1.1 200 OK\r\n\r\n", true),
