@@ -38,6 +38,7 @@ pub(crate) struct Present {
 pub(crate) struct Node {
     last_access: u64,
     uses: u32,
+    uncacheable_until: u64,
     present: Option<Present>,
     fill: Option<Arc<Fill>>,
 }
@@ -46,6 +47,7 @@ pub(crate) struct Node {
 #[derive(Clone, Default)]
 pub(crate) struct NodeView {
     pub uses: u32,
+    pub uncacheable_until: u64,
     pub present: Option<Present>,
     pub fill: Option<Arc<Fill>>,
 }
@@ -148,6 +150,14 @@ impl Index {
         self.touched(hash, now, |_| ()).is_some()
     }
 
+    /// Notes that a key's responses are not to be shared before a moment, if the key is known.
+    pub fn mark_uncacheable(&self, hash: &KeyHash, until: u64) {
+        let (mut nodes, place) = self.nodes.lock(hash);
+        if let Some(node) = nodes.find(place) {
+            node.uncacheable_until = until;
+        }
+    }
+
     /// Registers a fill, unless one runs. With `replace` a running one is left to its readers.
     pub fn begin(
         &self,
@@ -194,6 +204,7 @@ impl Index {
             return false;
         }
         node.fill = None;
+        node.uncacheable_until = 0;
         node.last_access = now;
         self.replace_present(node, Some(present));
         true
@@ -351,7 +362,12 @@ impl Index {
 }
 
 fn view_of(node: &Node) -> NodeView {
-    NodeView { uses: node.uses, present: node.present, fill: node.fill.clone() }
+    NodeView {
+        uses: node.uses,
+        uncacheable_until: node.uncacheable_until,
+        present: node.present,
+        fill: node.fill.clone(),
+    }
 }
 
 fn is_same(known: &Option<Arc<Fill>>, fill: &Arc<Fill>) -> bool {

@@ -24,7 +24,7 @@ use crate::disk::Disk;
 use crate::fill::{Fill, FillLimits, FillWriter, TAIL_BYTES_MAX_DEFAULT};
 use crate::format::Times;
 use crate::hot::{HotEntries, OpenEntry};
-use crate::index::{Begun, Index, Present};
+use crate::index::{Begun, Index, NodeView, Present};
 use crate::key::{Key, KeyHash, Levels};
 pub(crate) use files::Placed;
 pub use load::LoadReport;
@@ -122,6 +122,9 @@ pub struct Lookup {
     pub fill: Option<Arc<Fill>>,
     /// How often the key was looked up, this time included (`proxy_cache_min_uses`).
     pub uses: u32,
+    /// Until when requests of this key should not wait for each other, since its responses proved
+    /// not to be cacheable ([`Store::mark_uncacheable`]); 0: no such mark.
+    pub uncacheable_until: u64,
     /// The loader has not finished and the key is not known: `open_entry` may find a file.
     pub cold: bool,
 }
@@ -240,6 +243,13 @@ impl Store {
         self.inner.index.touch(key.hash(), now);
     }
 
+    /// Marks a key whose response proved not to be cacheable, so that until then (unix
+    /// milliseconds) its requests need not queue for one another. A stored response ends it. To be
+    /// called before [`FillWriter::release`]. Never blocks.
+    pub fn mark_uncacheable(&self, key: &Key, until: u64) {
+        self.inner.index.mark_uncacheable(key.hash(), until);
+    }
+
     /// Starts to fill a key; if somebody does so already, his fill to follow. Never blocks.
     ///
     /// Where the index has no room, or another key of the same hash is being filled, the fill
@@ -301,7 +311,7 @@ impl StoreInner {
         self.options.read().clone()
     }
 
-    fn describe(&self, key: &Key, view: crate::index::NodeView) -> Lookup {
+    fn describe(&self, key: &Key, view: NodeView) -> Lookup {
         let open = view.present.and_then(|present| self.hot.find(key, present.generation));
         let entry = view.present.map(|present| EntryInfo {
             times: present.times,
@@ -310,8 +320,9 @@ impl StoreInner {
             metadata: open.as_ref().map(|open| open.metadata().clone()),
         });
         let cold = entry.is_none() && !self.counters.loaded.load(Ordering::Acquire);
-        let fill = view.fill.filter(|fill| fill.key().text() == key.text());
-        Lookup { entry, open, fill, uses: view.uses, cold }
+        let fill = view.fill.clone().filter(|fill| fill.key().text() == key.text());
+        let NodeView { uses, uncacheable_until, .. } = view;
+        Lookup { entry, open, fill, uses, uncacheable_until, cold }
     }
 
     fn begin_fill(

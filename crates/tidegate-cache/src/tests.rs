@@ -3,6 +3,7 @@
 mod faults;
 mod fills;
 mod formats;
+mod hooks;
 mod models;
 mod stores;
 mod support;

@@ -18,6 +18,10 @@ use crate::store::StoreInner;
 /// How much one flush step takes up at most.
 const FLUSH_STEP_BYTES: usize = 1 << 20;
 
+/// A flush is due when this part of the tail's limit is unflushed: early enough to be done before
+/// the tail is full.
+const FLUSH_DUE_PART: u64 = 4;
+
 /// Small chunks are joined up to this size, to make fewer system calls.
 const JOINED_BYTES_MAX: usize = 256 * 1024;
 
@@ -39,6 +43,9 @@ pub struct FillFlusher {
 pub struct Appended {
     /// Bytes not yet in the file; 0 when nothing is to be flushed.
     pub unflushed: u64,
+    /// Enough is unflushed that a flush step is worth its system calls. Less may wait: a short
+    /// body goes out with its header in one write of the commit.
+    pub flush_due: bool,
     /// Whether more may be appended without waiting for [`FillWriter::backpressure`].
     pub has_room: bool,
 }
@@ -104,7 +111,7 @@ impl FillWriter {
         fill.progressed(now);
         let mut state = fill.state.lock();
         if !matches!(state.end(), End::Open) {
-            return Appended { unflushed: 0, has_room: true };
+            return Appended { unflushed: 0, flush_due: false, has_room: true };
         }
         state.append(bytes);
         state.trim(fill.limits);
@@ -113,7 +120,8 @@ impl FillWriter {
         let wakers = state.take_readers();
         drop(state);
         wakers.into_iter().for_each(|waker| waker.wake());
-        Appended { unflushed, has_room }
+        let flush_due = unflushed > fill.limits.tail_bytes_max / FLUSH_DUE_PART;
+        Appended { unflushed, flush_due, has_room }
     }
 
     /// Waits until more may be appended. While the fill is stored: until no more than the limit

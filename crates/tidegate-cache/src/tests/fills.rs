@@ -179,6 +179,44 @@ fn a_full_disk_breaks_only_the_slow() {
 }
 
 #[test]
+fn without_a_disk_the_foremost_reader_misses_nothing() {
+    let disk = MemoryDisk::default();
+    let store = open(&disk);
+    let writer = begin(&store, &key("a"), 1);
+    let mut reader = writer.fill().reader(0);
+    publish(&writer, None);
+    disk.set_faults(Faults { fail_at: Some(1), fail_on: true, ..Faults::default() });
+    writer.append(body(300, 0).into(), 1);
+    writer.flush_step();
+    writer.append(Bytes::from_static(b"more"), 1);
+    assert_eq!(writer.finish(), Ok(()));
+    assert_eq!(drain(&mut reader, 1000), ([&body(300, 0)[..], b"more"].concat(), Ok(())));
+}
+
+#[test]
+fn chunks_of_any_size_reach_their_place() {
+    let mut settings = options();
+    settings.fill_tail_bytes_max = 4 << 20;
+    settings.memory_bytes = 0;
+    let store = open_with(&MemoryDisk::default(), settings);
+    let whole = body(2_000_000, 3);
+    let writer = begin(&store, &key("a"), 1);
+    publish(&writer, None);
+    let (mut rest, mut due) = (&whole[..], 0);
+    for size in [1000, 90_000, 3, 300_000, 500].into_iter().cycle() {
+        let (part, after) = rest.split_at(size.min(rest.len()));
+        due += usize::from(writer.append(Bytes::copy_from_slice(part), 1).flush_due);
+        rest = after;
+        if rest.is_empty() {
+            break;
+        }
+    }
+    assert!(due > 0);
+    assert!(matches!(writer.commit(2), Committed::Stored));
+    assert!(served(&store, &key("a")).is_some_and(|(_, body)| body == whole));
+}
+
+#[test]
 fn the_writer_waits_for_room_and_for_nobody() {
     let store = open(&MemoryDisk::default());
     let writer = begin(&store, &key("a"), 1);

@@ -42,6 +42,35 @@ fn the_largest_zone_of_keys_makes_room() {
 }
 
 #[test]
+fn an_evicted_key_that_came_back_keeps_its_file() {
+    let mut settings = options();
+    settings.keys_bytes = 128;
+    let disk = MemoryDisk::default();
+    let store = loaded(&disk, settings);
+    for (now, name) in ["a", "b", "a"].into_iter().enumerate() {
+        fill(&store, &key(name), "m", name.as_bytes(), now as u64);
+    }
+    store.manage_step(5, 100);
+    assert_eq!(served(&store, &key("a")), Some((b"m".to_vec(), b"a".to_vec())));
+    assert_eq!(disk.paths().len(), 1);
+    let writer = begin(&store, &key("a"), 6);
+    assert_eq!(store.lookup(&key("c"), 6).uses, 1, "no room, since the only key is being filled");
+    assert!(matches!(fill(&store, &key("c"), "m", b"c", 6), Committed::NotStored(None)));
+    drop(writer);
+}
+
+#[test]
+fn uncacheable_keys_are_remembered_for_a_while() {
+    let store = loaded(&MemoryDisk::default(), options());
+    let writer = begin(&store, &key("a"), 1);
+    store.mark_uncacheable(&key("a"), 500);
+    writer.release();
+    assert_eq!(store.lookup(&key("a"), 2).uncacheable_until, 500);
+    fill(&store, &key("a"), "m", b"body", 3);
+    assert_eq!(store.lookup(&key("a"), 4).uncacheable_until, 0);
+}
+
+#[test]
 fn the_oldest_go_first() {
     let mut settings = options();
     settings.size_max = Some(3 * BLOCK);
@@ -216,6 +245,11 @@ fn a_stuck_fill_can_be_taken_over() {
     stuck.append(Bytes::from_static(b"old"), 100);
     assert!(matches!(stuck.commit(101), Committed::NotStored(None)));
     assert!(matches!(next.commit(102), Committed::Stored));
+    assert_eq!(served(&store, &key("a")).map(|(_, body)| body), Some(b"new".to_vec()));
+    let late = begin(&store, &key("a"), 200);
+    late.publish_head(Bytes::new(), times(1), None, 200);
+    drop(store.take_over_fill(&key("a"), 300));
+    assert!(matches!(late.commit(301), Committed::NotStored(None)));
     assert_eq!(served(&store, &key("a")).map(|(_, body)| body), Some(b"new".to_vec()));
 }
 

@@ -13,7 +13,9 @@ use crate::{Head, Store};
 #[test]
 fn one_fills_and_all_follow() {
     let disk = MemoryDisk::default();
-    let store = open(&disk);
+    let mut settings = options();
+    settings.fill_tail_bytes_max = 8000;
+    let store = open_with(&disk, settings);
     let whole = body(200_000, 5);
     const THREADS: usize = 8;
     let barrier = Barrier::new(THREADS);
@@ -36,11 +38,12 @@ fn fill_or_follow(store: &Store, whole: &[u8], barrier: &Barrier) -> usize {
             writer.publish_head(Bytes::new(), times(1), Some(whole.len() as u64), 1);
             let flusher = writer.flusher();
             thread::scope(|scope| {
-                for part in whole.chunks(97) {
-                    if !writer.append(Bytes::copy_from_slice(part), 1).has_room {
+                for part in whole.chunks(997) {
+                    let appended = writer.append(Bytes::copy_from_slice(part), 1);
+                    if appended.flush_due {
                         scope.spawn(|| flusher.flush_step());
-                        block_on(writer.backpressure());
                     }
+                    block_on(writer.backpressure());
                 }
             });
             writer.commit(2);

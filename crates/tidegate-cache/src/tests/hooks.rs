@@ -1,0 +1,179 @@
+//! What happens between two disk calls: a disk that calls back in the middle of one.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use super::support::*;
+use crate::fake::MemoryDisk;
+use crate::index::Index;
+use crate::{Committed, Disk, FileHandle, FolderItem, Store};
+
+type Hook = Mutex<Option<Box<dyn FnOnce() + Send>>>;
+
+/// Calls back once before a file is created, and once after one is renamed.
+#[derive(Default)]
+struct HookedDisk {
+    inner: MemoryDisk,
+    before_create: Hook,
+    after_rename: Hook,
+    /// The error of the next such call.
+    open_error: Mutex<Option<io::ErrorKind>>,
+    rename_error: Mutex<Option<io::ErrorKind>>,
+    /// A folder on another file system.
+    elsewhere: Option<&'static str>,
+}
+
+impl Disk for HookedDisk {
+    fn create_folder(&self, path: &Path) -> io::Result<()> {
+        self.inner.create_folder(path)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<FileHandle> {
+        call(&self.before_create);
+        self.inner.create(path)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<FileHandle> {
+        match self.open_error.lock().take() {
+            Some(error) => Err(error.into()),
+            None => self.inner.open(path),
+        }
+    }
+
+    fn open_for_update(&self, path: &Path) -> io::Result<FileHandle> {
+        self.inner.open_for_update(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        if let Some(error) = self.rename_error.lock().take() {
+            return Err(error.into());
+        }
+        let is_elsewhere =
+            |path: &Path| self.elsewhere.is_some_and(|other| path.starts_with(other));
+        if is_elsewhere(from) != is_elsewhere(to) {
+            return Err(io::ErrorKind::CrossesDevices.into());
+        }
+        let result = self.inner.rename(from, to);
+        call(&self.after_rename);
+        result
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.inner.remove(path)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<FolderItem>> {
+        self.inner.list(path)
+    }
+
+    fn modified_at(&self, path: &Path) -> io::Result<u64> {
+        self.inner.modified_at(path)
+    }
+
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        self.inner.free_bytes(path)
+    }
+}
+
+fn call(hook: &Hook) {
+    let taken = hook.lock().take();
+    if let Some(hook) = taken {
+        hook();
+    }
+}
+
+fn hooked() -> (Arc<HookedDisk>, Store) {
+    let disk = Arc::new(HookedDisk::default());
+    let store = Store::open(options(), disk.clone()).expect("open");
+    load(&store);
+    (disk, store)
+}
+
+#[test]
+fn a_fill_taken_over_while_it_is_renamed_serves_nothing() {
+    let (disk, store) = hooked();
+    fill(&store, &key("a"), "old", b"old body", 1);
+    let writer = begin(&store, &key("a"), 2);
+    writer.publish_head(Bytes::from_static(b"new"), times(2), None, 2);
+    let (other, other_key) = (store.clone(), key("a"));
+    let kept = Arc::new(Mutex::new(None));
+    let keep = kept.clone();
+    *disk.after_rename.lock() =
+        Some(Box::new(move || *keep.lock() = Some(other.take_over_fill(&other_key, 3))));
+    assert!(matches!(writer.commit(4), Committed::NotStored(None)));
+    assert_eq!(served(&store, &key("a")), None);
+    assert!(store.lookup(&key("a"), 5).entry.is_none());
+    assert!(disk.inner.paths().is_empty());
+    assert_eq!(store.stats().disk_bytes, 0);
+    drop(kept.lock().take());
+}
+
+#[test]
+fn a_fill_aborted_while_its_file_is_created_leaves_none() {
+    let (disk, store) = hooked();
+    let writer = begin(&store, &key("a"), 1);
+    writer.publish_head(Bytes::new(), times(1), None, 1);
+    writer.append(Bytes::from_static(b"bytes"), 1);
+    let flusher = writer.flusher();
+    *disk.before_create.lock() = Some(Box::new(move || writer.abort("client left")));
+    assert!(!flusher.flush_step().storing);
+    assert_eq!(disk.inner.paths().len(), 1);
+    store.manage_step(2, 10);
+    assert!(disk.inner.paths().is_empty());
+}
+
+#[test]
+fn a_temporary_folder_elsewhere_means_copying() {
+    let disk = Arc::new(HookedDisk { elsewhere: Some("/elsewhere"), ..HookedDisk::default() });
+    let mut settings = options();
+    settings.temporary_folder = Some("/elsewhere/temporary".into());
+    let store = Store::open(settings, disk.clone()).expect("open");
+    load(&store);
+    let text = body(600_000, 2);
+    assert!(matches!(fill(&store, &key("a"), "m", &text, 1), Committed::Stored));
+    assert!(served(&store, &key("a")).is_some_and(|(_, body)| body == text));
+    let paths = disk.inner.paths();
+    assert!(paths.len() == 1 && paths[0].starts_with(ROOT), "{paths:?}");
+}
+
+#[test]
+fn a_failed_renaming_leaves_nothing() {
+    let (disk, store) = hooked();
+    *disk.rename_error.lock() = Some(io::ErrorKind::PermissionDenied);
+    assert!(matches!(fill(&store, &key("a"), "m", b"body", 1), Committed::NotStored(Some(_))));
+    store.manage_step(2, 10);
+    assert!(disk.inner.paths().is_empty());
+    assert!(store.lookup(&key("a"), 3).entry.is_none());
+}
+
+/// A file that is being replaced may seem to be missing: it is looked for once more, with the
+/// name held still, before it is forgotten.
+#[test]
+fn a_file_missed_once_is_not_forgotten() {
+    let disk = Arc::new(HookedDisk::default());
+    let mut settings = options();
+    settings.memory_bytes = 0;
+    let store = Store::open(settings, disk.clone()).expect("open");
+    load(&store);
+    fill(&store, &key("a"), "m", b"body", 1);
+    *disk.open_error.lock() = Some(io::ErrorKind::NotFound);
+    assert!(served(&store, &key("a")).is_some());
+    *disk.open_error.lock() = Some(io::ErrorKind::Other);
+    assert!(store.open_entry(&key("a"), 2).is_err(), "a failing disk is no miss");
+    assert!(served(&store, &key("a")).is_some());
+}
+
+#[test]
+fn what_came_into_use_is_not_evicted() {
+    let index = Index::new(1 << 20);
+    index.count_use(key("a").hash(), 1, |_| ());
+    let victim = index.oldest().expect("victim");
+    index.touch(key("a").hash(), 2);
+    assert!(!index.evict(&victim));
+    assert!(index.evict(&index.oldest().expect("victim")));
+    assert_eq!(index.keys(), 0);
+}
