@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::support::*;
 use crate::fake::MemoryDisk;
-use crate::{Committed, Key};
+use crate::{Committed, Key, Options, Store};
 
 #[derive(Clone, Debug)]
 enum Operation {
@@ -36,110 +36,138 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     prop::collection::vec(one, 1..80)
 }
 
+const INACTIVE: u64 = 300;
+const BLOCKS_MAX: usize = 6;
+
 struct Expected {
     metadata: Vec<u8>,
     body: Vec<u8>,
     used: u64,
 }
 
-const INACTIVE: u64 = 300;
-const BLOCKS_MAX: usize = 6;
+/// The store and the map that it has to be like.
+struct Pair {
+    settings: Options,
+    disk: MemoryDisk,
+    store: Store,
+    model: HashMap<Key, Expected>,
+    now: u64,
+}
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
     fn the_store_is_a_map_with_an_order_of_use(operations in operations()) {
+        let mut pair = Pair::new();
+        for (step, operation) in operations.into_iter().enumerate() {
+            pair.now += 1;
+            pair.apply(operation, step);
+            assert_eq!(pair.store.stats().entries, pair.model.len());
+        }
+        pair.manage();
+        assert_eq!(pair.disk.paths().len(), pair.model.len());
+        let bytes = pair.model.len() as u64 * 4096;
+        assert_eq!(pair.store.stats().disk_bytes, bytes);
+    }
+}
+
+impl Pair {
+    fn new() -> Pair {
         let mut settings = options();
         settings.inactive = INACTIVE;
         settings.size_max = Some(BLOCKS_MAX as u64 * 4096);
         settings.memory_bytes = 8 * 2000;
         settings.open_files_max = 8;
-        let mut disk = MemoryDisk::default();
-        let mut store = loaded(&disk, settings.clone());
-        let mut model: HashMap<Key, Expected> = HashMap::new();
-        let mut now = 1;
-        for (step, operation) in operations.into_iter().enumerate() {
-            now += 1;
-            match operation {
-                Operation::Fill { key: number, length } => {
-                    let (key, body) = (number_key(number), body(length.into(), step as u8));
-                    let metadata = step.to_string();
-                    let committed = fill(&store, &key, &metadata, &body, now);
-                    prop_assert!(matches!(committed, Committed::Stored));
-                    let metadata = metadata.into_bytes();
-                    model.insert(key, Expected { metadata, body, used: now });
-                }
-                Operation::Abort { key: number } => {
-                    let key = number_key(number);
-                    begin(&store, &key, now).append(Bytes::from_static(b"unfinished"), now);
-                    model.entry(key).and_modify(|expected| expected.used = now);
-                }
-                Operation::Open { key: number } => {
-                    let key = number_key(number);
-                    let expected = model.get(&key);
-                    let found = served(&store, &key);
-                    prop_assert_eq!(
-                        found,
-                        expected.map(|known| (known.metadata.clone(), known.body.clone()))
-                    );
-                }
-                Operation::Lookup { key: number } => {
-                    let key = number_key(number);
-                    let found = store.lookup(&key, now);
-                    let expected = model.get_mut(&key);
-                    prop_assert_eq!(
-                        found.entry.map(|entry| entry.body_bytes),
-                        expected.as_ref().map(|known| known.body.len() as u64)
-                    );
-                    if let (Some(open), Some(known)) = (found.open, &expected) {
-                        prop_assert_eq!(
-                            contents(&open),
-                            (known.metadata.clone(), known.body.clone())
-                        );
-                    }
-                    expected.into_iter().for_each(|known| known.used = now);
-                }
-                Operation::Renew { key: number, length } => {
-                    let key = number_key(number);
-                    let metadata = body(length.into(), step as u8);
-                    let done = store
-                        .update_metadata(&key, Bytes::from(metadata.clone()), times(now))
-                        .expect("disk");
-                    prop_assert_eq!(done, model.contains_key(&key));
-                    model.entry(key).and_modify(|expected| expected.metadata = metadata);
-                }
-                Operation::Remove { key: number } => {
-                    let key = number_key(number);
-                    let removed = store.remove(&key).expect("disk");
-                    prop_assert_eq!(removed, model.remove(&key).is_some());
-                }
-                Operation::Manage { pass } => {
-                    now += u64::from(pass);
-                    while store.manage_step(now, 2).more {}
-                    expire(&mut model, now);
-                }
-                Operation::Restart => {
-                    while store.manage_step(now, 2).more {}
-                    expire(&mut model, now);
-                    disk = disk.after_crash();
-                    store = open_with(&disk, settings.clone());
-                    while !store.load_step(now, 4).done {}
-                    model.values_mut().for_each(|expected| expected.used = now);
-                    // What was loaded at one moment has no order of use: give it one.
-                    let mut keys: Vec<Key> = model.keys().cloned().collect();
-                    keys.sort_by_key(|key| *key.hash());
-                    for key in keys {
-                        now += 1;
-                        store.touch(&key, now);
-                        model.entry(key).and_modify(|expected| expected.used = now);
-                    }
-                }
+        let disk = MemoryDisk::default();
+        let store = loaded(&disk, settings.clone());
+        Pair { settings, disk, store, model: HashMap::new(), now: 1 }
+    }
+
+    fn apply(&mut self, operation: Operation, step: usize) {
+        match operation {
+            Operation::Fill { key, length } => self.fill(number_key(key), length, step),
+            Operation::Abort { key } => {
+                let key = number_key(key);
+                begin(&self.store, &key, self.now)
+                    .append(Bytes::from_static(b"unfinished"), self.now);
+                self.used(&key);
             }
-            prop_assert_eq!(store.stats().entries, model.len());
+            Operation::Open { key } => {
+                let key = number_key(key);
+                let expected = self.model.get(&key);
+                let expected = expected.map(|known| (known.metadata.clone(), known.body.clone()));
+                assert_eq!(served(&self.store, &key), expected);
+            }
+            Operation::Lookup { key } => self.lookup(&number_key(key)),
+            Operation::Renew { key, length } => self.renew(number_key(key), length, step),
+            Operation::Remove { key } => {
+                let key = number_key(key);
+                let removed = self.store.remove(&key).expect("disk");
+                assert_eq!(removed, self.model.remove(&key).is_some());
+            }
+            Operation::Manage { pass } => {
+                self.now += u64::from(pass);
+                self.manage();
+            }
+            Operation::Restart => self.restart(),
         }
-        while store.manage_step(now, 2).more {}
-        prop_assert_eq!(disk.paths().len(), store.stats().entries);
+    }
+
+    fn fill(&mut self, key: Key, length: u16, step: usize) {
+        let (metadata, body) = (step.to_string(), body(length.into(), step as u8));
+        let committed = fill(&self.store, &key, &metadata, &body, self.now);
+        assert!(matches!(committed, Committed::Stored));
+        let metadata = metadata.into_bytes();
+        self.model.insert(key, Expected { metadata, body, used: self.now });
+    }
+
+    fn lookup(&mut self, key: &Key) {
+        let found = self.store.lookup(key, self.now);
+        self.used(key);
+        let expected = self.model.get(key);
+        assert_eq!(
+            found.entry.map(|entry| entry.body_bytes),
+            expected.map(|known| known.body.len() as u64)
+        );
+        if let Some(open) = found.open {
+            let expected = expected.map(|known| (known.metadata.clone(), known.body.clone()));
+            assert_eq!(Some(contents(&open)), expected);
+        }
+    }
+
+    fn renew(&mut self, key: Key, length: u16, step: usize) {
+        let metadata = body(length.into(), step as u8);
+        let bytes = Bytes::from(metadata.clone());
+        let done = self.store.update_metadata(&key, bytes, times(self.now)).expect("disk");
+        assert_eq!(done, self.model.contains_key(&key));
+        self.model.entry(key).and_modify(|expected| expected.metadata = metadata);
+    }
+
+    fn manage(&mut self) {
+        while self.store.manage_step(self.now, 2).more {}
+        expire(&mut self.model, self.now);
+    }
+
+    fn restart(&mut self) {
+        self.manage();
+        self.disk = self.disk.after_crash();
+        self.store = open_with(&self.disk, self.settings.clone());
+        while !self.store.load_step(self.now, 4).done {}
+        // What was loaded at one moment has no order of use: give it one.
+        let mut keys: Vec<Key> = self.model.keys().cloned().collect();
+        keys.sort_by_key(|key| *key.hash());
+        for key in keys {
+            self.now += 1;
+            self.store.touch(&key, self.now);
+            self.used(&key);
+        }
+    }
+
+    fn used(&mut self, key: &Key) {
+        if let Some(expected) = self.model.get_mut(key) {
+            expected.used = self.now;
+        }
     }
 }
 
