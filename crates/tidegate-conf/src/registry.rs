@@ -291,10 +291,7 @@ fn error(statement: &Statement, message: String) -> Diagnostic {
 }
 
 /// The candidate that `name` is most probably a misspelling of.
-pub(crate) fn closest<'a>(
-    name: &str,
-    candidates: impl Iterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn closest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     // A third of the letters may be wrong; the cost of a comparison grows with both lengths, and
     // no directive is as long as this.
     if name.len() > NAME_BYTES_MAX {

@@ -75,8 +75,8 @@ pub struct Connection {
 pub struct ProxyProtocol {
     pub client: Option<SocketAddr>,
     pub server: Option<SocketAddr>,
-    /// (type, value) of version 2.
-    pub tlvs: Vec<(u8, Vec<u8>)>,
+    /// Version 2: the raw type-length-value list, see `tidegate_http::proxy_protocol`.
+    pub tlvs: Vec<u8>,
 }
 
 /// Duplex byte stream of a taken-over connection.

@@ -92,6 +92,8 @@ pub struct Response {
     pub single_range: bool,
     /// Trailer fields may follow.
     pub expects_trailers: bool,
+    /// Trailer fields of our own (`add_trailer`), as `$sent_trailer_*` shows them. The body brings them.
+    pub trailers: Headers,
     /// Sent without `sendfile`-like delay: the body comes as it is produced.
     pub unbuffered: bool,
 }
@@ -165,6 +167,8 @@ pub struct Outcome {
     /// The answer was sent whole: `$request_completion` is `OK`.
     pub complete: bool,
     pub pipelined: bool,
+    /// The answer's body was sent in chunks: `$sent_http_transfer_encoding`.
+    pub chunked: bool,
 }
 
 /// One request and its answer.
@@ -186,6 +190,12 @@ pub struct Exchange {
     /// Rewrites and internal redirects left before 500 (nginx's limit of ten).
     pub(crate) redirects_left: u8,
     pub(crate) path_changed: bool,
+    /// The path was replaced after the location had been chosen by it: `alias` has nothing to cut off.
+    pub(crate) path_replaced: bool,
+    /// `try_files` in a regular-expression location with `alias`: the path is appended to the alias.
+    pub alias_takes_path: bool,
+    /// Status that a filter answers with instead of the response it was given.
+    pub(crate) answer_instead: Option<u16>,
     /// An `error_page` is being served.
     pub(crate) error_page_active: bool,
     /// Status that `error_page … =code` forces on the next answer.
@@ -228,6 +238,9 @@ impl Exchange {
             internal: false,
             redirects_left: REDIRECTS_MAX,
             path_changed: false,
+            path_replaced: false,
+            alias_takes_path: false,
+            answer_instead: None,
             error_page_active: false,
             status_override: None,
             error_status: 0,
@@ -257,6 +270,9 @@ impl Exchange {
         self.internal = false;
         self.redirects_left = REDIRECTS_MAX;
         self.path_changed = false;
+        self.path_replaced = false;
+        self.alias_takes_path = false;
+        self.answer_instead = None;
         self.error_page_active = false;
         self.status_override = None;
         self.error_status = 0;
@@ -308,7 +324,29 @@ impl Exchange {
         self.path_changed = true;
     }
 
-    /// Replaces path and args without a new lookup (`rewrite … break`).
+    /// Replaces path and args and stays in the location (`rewrite … break`).
+    pub fn rewrite_in_place(&mut self, path: Vec<u8>, args: Option<Vec<u8>>) {
+        self.set_path(path, args);
+        self.path_changed = false;
+        self.path_replaced = true;
+    }
+
+    /// For filters: drops the response and answers with `status` as a handler's `Step::Status` would,
+    /// by an `error_page` or the built-in page, which the later filters see.
+    pub fn answer_instead(&mut self, status: u16) {
+        self.answer_instead = Some(status);
+    }
+
+    /// `$status`: the answer's status, or what an error page's answer will be given, or why there was none.
+    pub fn status(&self) -> u16 {
+        match (self.error_status, self.status_override) {
+            (0, None) => self.response.status,
+            (0, Some(status)) => status,
+            (status, _) => status,
+        }
+    }
+
+    /// Replaces path and args without a new lookup.
     pub fn set_path(&mut self, path: Vec<u8>, args: Option<Vec<u8>>) {
         self.request.path = path;
         self.request.path_is_raw = false;

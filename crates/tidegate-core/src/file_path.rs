@@ -15,9 +15,13 @@ pub fn map_path(x: &mut Exchange, path: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(128);
     append_root(x, &mut out);
     let location = x.location();
-    if !location.settings.alias {
+    if !location.settings.alias || x.alias_takes_path {
         out.extend_from_slice(path);
-    } else if !location.is_regex {
+    } else if x.path_replaced {
+        let message = "\"alias\" cannot be used in a location where the path was rewritten";
+        x.log(crate::Level::Error, format_args!("{message}"));
+        return None;
+    } else if location.settings.alias_length != usize::MAX {
         out.extend_from_slice(path.get(location.settings.alias_length..)?);
     }
     Some(out)

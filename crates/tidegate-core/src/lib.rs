@@ -2,12 +2,16 @@
 //! becomes the plan that decides all of it. Knows no socket, no protocol and no module but its own.
 #![forbid(unsafe_code)]
 
+pub mod blocking;
 pub mod body;
 pub mod builder;
 pub mod client;
+pub mod counters;
+pub mod credentials;
 pub mod error_log;
 pub mod exchange;
 pub mod file_path;
+pub mod file_read;
 pub mod http_core;
 pub mod listen;
 pub mod location;

@@ -129,6 +129,9 @@ fn first_match(
 pub fn find_config(x: &mut Exchange, plan: &Plan) -> Step<'static> {
     let server = plan.server(x.server);
     x.location = server.location;
+    x.path_changed = false;
+    x.path_replaced = false;
+    x.alias_takes_path = false;
     let Ok(found) = search(x, plan, &server.locations) else { return Step::Status(500) };
     if let Found::Prefix(id) | Found::Final(id) = found {
         x.location = id;

@@ -75,16 +75,20 @@ async fn drive(x: &mut Exchange, mut phase: Phase, mut status: Option<u16>) -> A
             Some(status) => Step::Status(status),
             None => walk(x, &plan, phase).await,
         };
-        let jump = match step {
-            Step::Respond(body) => return Answer::Send(filtered(x, &plan, body)),
-            Step::Close => return Answer::Close,
-            Step::Jump(jump) => jump,
+        let step = match step {
+            Step::Respond(body) => filtered(x, &plan, body),
+            Step::Close => Special::Close,
+            Step::Jump(jump) => Special::Jump(jump),
             Step::Status(status) => match special::answer(x, status) {
-                Special::Send(body) => return Answer::Send(filtered(x, &plan, body)),
-                Special::Jump(jump) => jump,
-                Special::Close => return Answer::Close,
+                Special::Send(body) => filtered(x, &plan, body),
+                other => other,
             },
-            Step::Decline | Step::Next | Step::Wait(_) => return Answer::Close,
+            Step::Decline | Step::Next | Step::Wait(_) => Special::Close,
+        };
+        let jump = match step {
+            Special::Send(body) => return Answer::Send(body),
+            Special::Close => return Answer::Close,
+            Special::Jump(jump) => jump,
         };
         match enter(x, &plan, jump) {
             Ok(next) => phase = next,
@@ -176,7 +180,6 @@ async fn access(x: &mut Exchange, plan: &Plan, refused: &mut Option<u16>) -> Ste
 
 async fn content(x: &mut Exchange, plan: &Plan) -> Step<'static> {
     let location = plan.location(x.location);
-    x.keep_alive = x.request.keep_alive;
     if let Some(handler) = &location.content {
         return match handler(x).settle().await {
             Step::Decline | Step::Next => Step::Status(404),
@@ -199,7 +202,15 @@ async fn content(x: &mut Exchange, plan: &Plan) -> Step<'static> {
 fn enter(x: &mut Exchange, plan: &Plan, jump: Jump) -> Result<Phase, u16> {
     count_redirect(x)?;
     x.internal = true;
+    // RFC 9110 section 15.5.17: an error page of a 416 keeps the field that tells the size.
+    let size = match x.response.status {
+        416 => x.response.headers.first(tidegate_http::Known::ContentRange).map(<[u8]>::to_vec),
+        _ => None,
+    };
     x.response.clear();
+    if let Some(size) = size {
+        x.response.headers.set_known(tidegate_http::Known::ContentRange, &size);
+    }
     match jump {
         Jump::Path { path, args } => {
             x.set_path(path, Some(args));
@@ -234,7 +245,7 @@ fn count_redirect(x: &mut Exchange) -> Result<(), u16> {
     Ok(())
 }
 
-fn filtered(x: &mut Exchange, plan: &Plan, mut body: Body) -> Body {
+fn filtered(x: &mut Exchange, plan: &Plan, mut body: Body) -> Special {
     if let Some(status) = x.status_override.take() {
         x.response.status = status;
         x.response.reason = None;
@@ -244,6 +255,14 @@ fn filtered(x: &mut Exchange, plan: &Plan, mut body: Body) -> Body {
     }
     for filter in &plan.location(x.location).filters {
         body = filter(x, body);
+        let Some(status) = x.answer_instead.take() else { continue };
+        body = match special::answer(x, status) {
+            Special::Send(body) => body,
+            other => return other,
+        };
+        if let Some(status) = x.status_override.take() {
+            x.response.status = status;
+        }
     }
-    body
+    Special::Send(body)
 }

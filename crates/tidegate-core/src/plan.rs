@@ -74,6 +74,8 @@ pub struct Location {
     pub content: Option<Handler>,
     pub filters: Vec<Filter>,
     pub loggers: Vec<Logger>,
+    /// `uninitialized_variable_warn`: log the use of variables that `set` has not reached.
+    pub warn_uninitialized: bool,
 }
 
 impl Location {

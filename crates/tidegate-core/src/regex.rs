@@ -59,12 +59,7 @@ impl Regex {
         x.captures = captures;
         match matched {
             Ok(true) => {
-                for (group, slot) in &self.named {
-                    let value = x.captures.group(*group).map(std::rc::Rc::from);
-                    if let Some(place) = x.slots.get_mut(*slot) {
-                        *place = value.or_else(|| Some(std::rc::Rc::from(&b""[..])));
-                    }
-                }
+                self.store_named(x);
                 Ok(true)
             }
             Ok(false) => Ok(false),
@@ -72,6 +67,16 @@ impl Regex {
                 let text = &self.text;
                 x.log(Level::Alert, format_args!("matching \"{text}\" hit the backtracking limit"));
                 Err(MatchLimit)
+            }
+        }
+    }
+
+    /// Copies the exchange's captures of this expression to the variables of its named groups.
+    pub fn store_named(&self, x: &mut Exchange) {
+        for (group, slot) in &self.named {
+            let value = x.captures.group(*group).unwrap_or_default().into();
+            if let Some(place) = x.slots.get_mut(*slot) {
+                *place = Some(value);
             }
         }
     }

@@ -82,24 +82,30 @@ impl Template {
         }
     }
 
-    /// Appends the value with `escape` applied to what variables and captures give, for log formats.
+    /// Appends the value; `escape` is called behind each variable and capture with the position where its
+    /// value begins in `out` and whether there was one, and may change all from there. For log formats:
+    /// the common value needs no change and is copied once.
     pub fn write_escaped(
         &self,
         x: &mut Exchange,
         out: &mut Vec<u8>,
-        escape: impl Fn(Option<&[u8]>, &mut Vec<u8>),
+        escape: impl Fn(&mut Vec<u8>, usize, bool),
     ) {
-        let mut value = Vec::new();
         for part in &self.parts {
-            value.clear();
-            match part {
-                Part::Literal(text) => out.extend_from_slice(text),
-                Part::Variable(id) => {
-                    let found = x.variable(*id, &mut value);
-                    escape(found.then_some(&value[..]), out);
+            let start = out.len();
+            let found = match part {
+                Part::Literal(text) => {
+                    out.extend_from_slice(text);
+                    continue;
                 }
-                Part::Capture(index) => escape(x.captures.group(*index), out),
-            }
+                Part::Variable(id) => x.variable(*id, out),
+                Part::Capture(index) => {
+                    let group = x.captures.group(*index);
+                    out.extend_from_slice(group.unwrap_or_default());
+                    group.is_some()
+                }
+            };
+            escape(out, start, found);
         }
     }
 

@@ -53,6 +53,11 @@ enum Entry {
     Fixed(Fixed),
     Prefixed(Prefixed, Box<[u8]>),
     Slot(usize),
+    /// A variable of another kind that `set` changes in some places: the slot's value if there is one.
+    Overridden {
+        slot: usize,
+        under: Box<Entry>,
+    },
     Computed {
         compute: Computed,
         cache: Option<usize>,
@@ -107,10 +112,8 @@ impl VariableTable {
         self.prefixes.iter().find_map(|variable| {
             let rest = name.strip_prefix(variable.name)?;
             match variable.value {
-                Value::Prefixed(get) if !rest.is_empty() => {
-                    Some(Entry::Prefixed(get, rest.as_bytes().into()))
-                }
-                _ => None,
+                Value::Prefixed(get) => Some(Entry::Prefixed(get, rest.as_bytes().into())),
+                Value::Fixed(_) => None,
             }
         })
     }
@@ -123,17 +126,29 @@ impl VariableTable {
         id
     }
 
-    /// The slot that holds a variable made by `set` or a named capture.
+    /// The slot that holds a variable made by `set` or a named capture. A name that has a value of
+    /// another kind (`map`, `http_*`) keeps it where the slot is empty.
     pub fn define_slot(&mut self, name: &str) -> usize {
         let name = name.to_ascii_lowercase();
-        let known = self.ids.get(&name).copied();
-        if let Some(id) = known
-            && let Entry::Slot(slot) = self.entries[id.0 as usize]
-        {
+        let Some(id) = self.ids.get(&name).copied() else {
+            let slot = self.take_slot();
+            let entry = match self.family(&name) {
+                Some(under) => Entry::Overridden { slot, under: Box::new(under) },
+                None => Entry::Slot(slot),
+            };
+            self.insert(name, entry);
             return slot;
+        };
+        let place = id.0 as usize;
+        let slot = match &self.entries[place] {
+            Entry::Slot(slot) | Entry::Overridden { slot, .. } => return *slot,
+            Entry::Computed { cache: Some(slot), .. } => return *slot,
+            _ => self.take_slot(),
+        };
+        let under = std::mem::replace(&mut self.entries[place], Entry::Slot(slot));
+        if !matches!(under, Entry::Unresolved(_)) {
+            self.entries[place] = Entry::Overridden { slot, under: Box::new(under) };
         }
-        let slot = self.take_slot();
-        self.define(name, known, Entry::Slot(slot));
         slot
     }
 
@@ -161,7 +176,6 @@ impl VariableTable {
     pub fn setter(&self, name: &str) -> Result<Option<Setter>, ()> {
         let name = name.to_ascii_lowercase();
         match self.declared.get(name.as_str()) {
-            None if self.family(&name).is_some() => Err(()),
             None => Ok(None),
             Some(variable) => variable.set.map(Some).ok_or(()),
         }
@@ -202,6 +216,10 @@ impl VariableTable {
 pub(crate) fn evaluate(x: &mut Exchange, id: VariableId, out: &mut Vec<u8>) -> bool {
     let plan = x.plan.clone();
     let Some(entry) = plan.variables.entries.get(id.0 as usize) else { return false };
+    evaluate_entry(x, entry, &plan.variables.names[id.0 as usize], out)
+}
+
+fn evaluate_entry(x: &mut Exchange, entry: &Entry, name: &str, out: &mut Vec<u8>) -> bool {
     match entry {
         Entry::Unresolved(_) => false,
         Entry::Fixed(get) => get(x, out),
@@ -212,10 +230,18 @@ pub(crate) fn evaluate(x: &mut Exchange, id: VariableId, out: &mut Vec<u8>) -> b
                 true
             }
             None => {
-                let name = &plan.variables.names[id.0 as usize];
-                x.log(Level::Warn, format_args!("using uninitialized \"{name}\" variable"));
+                if x.location().warn_uninitialized {
+                    x.log(Level::Warn, format_args!("using uninitialized \"{name}\" variable"));
+                }
                 false
             }
+        },
+        Entry::Overridden { slot, under } => match x.slots.get(*slot).and_then(Option::as_deref) {
+            Some(value) => {
+                out.extend_from_slice(value);
+                true
+            }
+            None => evaluate_entry(x, under, name, out),
         },
         Entry::Computed { compute, cache } => cached(x, compute, *cache, out),
     }

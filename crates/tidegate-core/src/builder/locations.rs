@@ -141,6 +141,7 @@ impl PlanBuilder<'_> {
             content: None,
             filters: Vec::new(),
             loggers: Vec::new(),
+            warn_uninitialized: true,
         })
     }
 

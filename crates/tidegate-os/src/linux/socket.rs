@@ -294,3 +294,12 @@ pub(super) fn set_option(
 fn pair(kind: SocketType) -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?)
 }
+
+/// Writes what the send buffer takes and announces that more follows at once (MSG_MORE).
+///
+/// # Errors
+/// `WouldBlock` when the buffer is full, else the connection's.
+pub fn write_more(fd: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+    let flags = rustix::net::SendFlags::MORE | rustix::net::SendFlags::NOSIGNAL;
+    Ok(rustix::net::send(fd.as_fd(), bytes, flags)?)
+}

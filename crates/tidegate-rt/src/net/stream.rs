@@ -253,6 +253,20 @@ impl Stream {
         Ok(*offset - start)
     }
 
+    /// Ready when a read would not wait; the task that reads may ask.
+    pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io.poll_read_ready(context).map_ok(drop)
+    }
+
+    /// Writes if room is known to exist, and tells the kernel that more follows at once (MSG_MORE), so
+    /// that a head goes out in one packet with its file.
+    ///
+    /// # Errors
+    /// As [`Stream::try_write`].
+    pub fn try_write_more(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.io.try_io(Interest::WRITABLE, |fd| socket::write_more(fd, bytes))
+    }
+
     /// Waits until the peer closes its sending side or the connection breaks, even behind bytes
     /// that nobody has read. Costs no system call, and does not disturb readers.
     pub async fn peer_closed(&self) {

@@ -1,0 +1,48 @@
+//! User name and password of `Authorization: Basic` (RFC 7617).
+
+/// The parts of the field's value; `None` when it is of another scheme, broken, or has no colon or name.
+pub fn basic(field: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    let (scheme, encoded) = field.split_at_checked(6)?;
+    if !scheme.eq_ignore_ascii_case(b"Basic ") {
+        return None;
+    }
+    let mut user = decode_base64(encoded.trim_ascii())?;
+    let colon = user.iter().position(|byte| *byte == b':')?;
+    let password = user.split_off(colon + 1);
+    user.pop();
+    (!user.is_empty()).then_some((user, password))
+}
+
+/// Base64 (RFC 4648 section 4), padding optional.
+pub fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
+    let end = text.iter().rposition(|byte| *byte != b'=').map_or(0, |last| last + 1);
+    let digits = &text[..end];
+    if digits.len() % 4 == 1 || text.len() - end > 2 {
+        return None;
+    }
+    let mut out = Vec::with_capacity(digits.len() / 4 * 3 + 2);
+    for group in digits.chunks(4) {
+        let mut bits = 0_u32;
+        for digit in group {
+            bits = bits << 6 | u32::from(base64_digit(*digit)?);
+        }
+        bits <<= 6 * (4 - group.len());
+        let bytes = bits.to_be_bytes();
+        out.extend_from_slice(&bytes[1..group.len()]);
+    }
+    Some(out)
+}
+
+fn base64_digit(digit: u8) -> Option<u8> {
+    match digit {
+        b'A'..=b'Z' => Some(digit - b'A'),
+        b'a'..=b'z' => Some(digit - b'a' + 26),
+        b'0'..=b'9' => Some(digit - b'0' + 52),
+        b'+' => Some(62),
+        b'/' => Some(63),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

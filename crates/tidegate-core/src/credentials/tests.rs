@@ -1,0 +1,38 @@
+//! Tables of credentials.
+use super::{basic, decode_base64};
+
+#[test]
+fn credentials_are_split_at_the_first_colon() {
+    for (field, expected) in [
+        ("Basic dXNlcjpzZWNyZXQ=", Some(("user", "secret"))),
+        ("basic dXNlcjpzZWNyZXQ", Some(("user", "secret"))),
+        ("Basic dTphOmI=", Some(("u", "a:b"))),
+        ("Basic dTo=", Some(("u", ""))),
+        ("Basic OnA=", None),
+        ("Basic dXNlcg==", None),
+        ("Basic d", None),
+        ("Basic !!!!", None),
+        ("Bearer dTo=", None),
+        ("", None),
+    ] {
+        let found = basic(field.as_bytes());
+        let expected =
+            expected.map(|(u, p): (&str, &str)| (u.as_bytes().to_vec(), p.as_bytes().to_vec()));
+        assert_eq!(found, expected, "{field}");
+    }
+}
+
+#[test]
+fn base64_lengths() {
+    for (text, expected) in
+        [("", Some("")), ("QQ==", Some("A")), ("QUI=", Some("AB")), ("QUJD", Some("ABC"))]
+    {
+        assert_eq!(
+            decode_base64(text.as_bytes()),
+            expected.map(|e| e.as_bytes().to_vec()),
+            "{text}"
+        );
+    }
+    assert_eq!(decode_base64(b"Q"), None);
+    assert_eq!(decode_base64(b"QQ==="), None);
+}

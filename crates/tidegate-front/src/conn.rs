@@ -1,0 +1,158 @@
+//! One client connection between and during its requests.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use tidegate_core::LocalFuture;
+use tidegate_core::client::{Address, Client, Connection};
+use tidegate_core::listen::VirtualServers;
+use tidegate_core::plan::Plan;
+use tidegate_http::Headers;
+use tidegate_http::response::write_status_line;
+use tidegate_rt::sync::Notify;
+use tidegate_rt::timer::Deadline;
+
+use crate::front::Front;
+use crate::io::Io;
+
+/// Where a connection came in: a listener of the plan, and the local address's own servers if any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entrance {
+    pub listener: u32,
+    pub local: Option<u32>,
+}
+
+impl Entrance {
+    /// Where a connection to `local`, accepted at `address`, belongs in a plan.
+    pub fn find(plan: &Plan, address: &Address, local: &Address) -> Option<Entrance> {
+        let index = plan.listeners.iter().position(|listener| listener.address == *address)?;
+        let place = match local {
+            Address::Inet(local) => {
+                let by_local = &plan.listeners[index].by_local;
+                by_local.iter().position(|(ip, ..)| *ip == local.ip())
+            }
+            Address::Unix(_) => None,
+        };
+        Some(Entrance { listener: index as u32, local: place.map(|place| place as u32) })
+    }
+
+    /// Whether TLS and the PROXY protocol are spoken there.
+    pub fn transport(self, plan: &Plan) -> Option<(bool, bool)> {
+        let listener = plan.listeners.get(self.listener as usize)?;
+        match self.local {
+            None => Some((listener.tls, listener.proxy_protocol)),
+            Some(local) => {
+                let (_, _, tls, proxy_protocol) = listener.by_local.get(local as usize)?;
+                Some((*tls, *proxy_protocol))
+            }
+        }
+    }
+
+    /// The servers that can be meant, in the plan that is current.
+    pub fn servers(self, plan: &Plan) -> Option<&VirtualServers> {
+        let listener = plan.listeners.get(self.listener as usize)?;
+        match self.local {
+            None => Some(&listener.servers),
+            Some(local) => listener.by_local.get(local as usize).map(|(_, servers, ..)| servers),
+        }
+    }
+}
+
+/// One client connection.
+pub struct Conn {
+    pub front: Rc<Front>,
+    pub io: Io,
+    pub info: Rc<Connection>,
+    pub entrance: Cell<Entrance>,
+    /// The generation whose plan `entrance` belongs to.
+    pub generation: Cell<u64>,
+    /// The listener it came in by, to find the entrance of a newer plan.
+    pub address: Address,
+    /// Bytes received and not yet used. Without memory of its own while idle.
+    pub input: RefCell<Vec<u8>>,
+    pub deadline: Deadline,
+    pub accepted: Instant,
+    /// TCP_NODELAY is set.
+    pub nodelay: Cell<bool>,
+    /// Close before the next request: shutdown, or room is needed.
+    pub closing: Cell<bool>,
+    /// Unix milliseconds since when it is idle; 0 while a request is in progress.
+    pub idle_since: Cell<u64>,
+    pub waker: RefCell<Option<Waker>>,
+    /// The connection was taken over by a tunnel.
+    pub handed_over: Cell<bool>,
+    /// Watches for the client's leaving once somebody asked.
+    pub gone: RefCell<Option<LocalFuture<'static, ()>>>,
+    /// Ends the connection at once, whatever it does.
+    pub abort: Notify,
+}
+
+impl Conn {
+    /// The servers a request can mean under `plan`, which may be newer than the connection. `None` when
+    /// the plan no longer has the listener.
+    pub fn servers<'p>(&self, plan: &'p Plan) -> Option<&'p VirtualServers> {
+        if self.generation.get() != plan.generation {
+            self.entrance.set(Entrance::find(plan, &self.address, &self.info.local)?);
+            self.generation.set(plan.generation);
+        }
+        self.entrance.get().servers(plan)
+    }
+
+    /// Asks an idle connection to close; one with a request finishes it first.
+    pub fn close_when_idle(&self) {
+        self.closing.set(true);
+        if let Some(waker) = self.waker.borrow().as_ref() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Remembers whom to wake while idle.
+    pub fn remember(&self, context: &Context<'_>) {
+        let mut waker = self.waker.borrow_mut();
+        match &*waker {
+            Some(known) if known.will_wake(context.waker()) => {}
+            _ => *waker = Some(context.waker().clone()),
+        }
+    }
+
+    /// Writes all bytes, without time limit of its own.
+    pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let written = poll_fn(|context| self.io.poll_write(context, bytes)).await?;
+            bytes = bytes.get(written..).unwrap_or_default();
+        }
+        self.io.flush().await
+    }
+}
+
+impl Client for Conn {
+    fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
+        let stream = self.io.stream().clone();
+        let mut gone = self.gone.borrow_mut();
+        let watch = gone.get_or_insert_with(|| Box::pin(async move { stream.peer_closed().await }));
+        watch.as_mut().poll(context)
+    }
+
+    fn send_interim<'a>(
+        &'a self,
+        status: u16,
+        headers: &'a Headers,
+    ) -> LocalFuture<'a, io::Result<()>> {
+        Box::pin(async move {
+            let mut text = Vec::with_capacity(256);
+            write_status_line(status, &mut text);
+            headers.write_to(&mut text);
+            text.extend_from_slice(b"\r\n");
+            self.write_all(&text).await
+        })
+    }
+
+    fn tcp_info(&self) -> Option<[u32; 4]> {
+        let info = self.io.stream().tcp_info().ok()?;
+        Some([info.rtt, info.rttvar, info.snd_cwnd, info.rcv_space])
+    }
+}

@@ -1,0 +1,68 @@
+//! A client connection as one byte stream, for tunnels.
+
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use tidegate_rt::sync::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::conn::Conn;
+
+/// Reads and writes the connection's bytes, through TLS where there is TLS.
+pub struct ConnDuplex {
+    conn: Rc<Conn>,
+    staged: Vec<u8>,
+}
+
+impl ConnDuplex {
+    pub fn new(conn: Rc<Conn>) -> ConnDuplex {
+        ConnDuplex { conn, staged: Vec::new() }
+    }
+}
+
+impl AsyncRead for ConnDuplex {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        this.staged.clear();
+        this.staged.reserve_exact(buffer.remaining().min(this.staged.capacity().max(16 * 1024)));
+        ready!(this.conn.io.poll_read_append(context, &mut this.staged))?;
+        let count = this.staged.len().min(buffer.remaining());
+        buffer.put_slice(&this.staged[..count]);
+        if count < this.staged.len() {
+            // The caller's buffer was smaller than what came: keep the rest for the next read.
+            let rest = this.staged.split_off(count);
+            this.conn.input.borrow_mut().extend_from_slice(&rest);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for ConnDuplex {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.conn.io.poll_write(context, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &self.conn.io {
+            crate::io::Io::Plain(_) => Poll::Ready(Ok(())),
+            crate::io::Io::Tls(_, tls) => Pin::new(&mut **tls.borrow_mut()).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let crate::io::Io::Tls(_, tls) = &self.conn.io {
+            let _ = ready!(Pin::new(&mut **tls.borrow_mut()).poll_shutdown(context));
+        }
+        let _ = self.conn.io.stream().shutdown_write();
+        Poll::Ready(Ok(()))
+    }
+}

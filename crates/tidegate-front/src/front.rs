@@ -1,0 +1,195 @@
+//! A worker thread's front side: the current plan, its connections, and spare memory for requests.
+
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidegate_core::Exchange;
+use tidegate_core::client::{Address, Connection, NoClient};
+use tidegate_core::exchange::PlanRef;
+use tidegate_core::plan::Plan;
+use tidegate_rt::sync::Notify;
+
+use crate::conn::Conn;
+
+/// Spare request memory kept by a thread: enough for bursts, little when idle.
+const SPARES_MAX: usize = 64;
+/// Spare buffers that grew larger than this are given back to the allocator.
+const SPARE_BYTES_MAX: usize = 64 * 1024;
+/// Idle connections closed at once when room is needed.
+const REUSE_BATCH: usize = 32;
+
+/// What the threads of a worker share.
+#[derive(Default)]
+pub struct Shared {
+    next_connection: AtomicU64,
+}
+
+/// Memory for one request in progress, kept for the next.
+pub struct Scratch {
+    pub exchange: Exchange,
+    pub input: Vec<u8>,
+    pub output: Vec<u8>,
+}
+
+/// A worker thread's front side.
+pub struct Front {
+    plan: RefCell<PlanRef>,
+    shared: Arc<Shared>,
+    connections: RefCell<slab::Slab<Weak<Conn>>>,
+    spares: RefCell<Vec<Box<Scratch>>>,
+    nobody: Rc<Connection>,
+    draining: Cell<bool>,
+    /// Told when the last connection has gone while draining.
+    empty: Notify,
+    /// Told when a connection has gone: an acceptor may be waiting for room.
+    pub room: Notify,
+}
+
+impl Front {
+    pub fn new(plan: Arc<Plan>, shared: Arc<Shared>) -> Rc<Front> {
+        Rc::new(Front {
+            plan: RefCell::new(PlanRef::new(plan)),
+            shared,
+            connections: RefCell::default(),
+            spares: RefCell::default(),
+            nobody: Rc::new(nobody()),
+            draining: Cell::new(false),
+            empty: Notify::new(),
+            room: Notify::new(),
+        })
+    }
+
+    /// The plan for new requests.
+    pub fn plan(&self) -> PlanRef {
+        self.plan.borrow().clone()
+    }
+
+    /// Swaps the plan; requests in progress keep theirs.
+    pub fn set_plan(&self, plan: Arc<Plan>) {
+        self.plan.replace(PlanRef::new(plan));
+        self.spares.borrow_mut().clear();
+    }
+
+    pub fn next_number(&self) -> u64 {
+        self.shared.next_connection.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub fn is_draining(&self) -> bool {
+        self.draining.get()
+    }
+
+    /// Connections of this thread.
+    pub fn live(&self) -> usize {
+        self.connections.borrow().len()
+    }
+
+    pub fn enter(&self, conn: &Rc<Conn>) -> usize {
+        self.connections.borrow_mut().insert(Rc::downgrade(conn))
+    }
+
+    pub fn leave(&self, key: usize) {
+        let mut connections = self.connections.borrow_mut();
+        connections.try_remove(key);
+        if connections.is_empty() {
+            connections.shrink_to_fit();
+            self.empty.notify_waiters();
+        }
+        self.room.notify_one();
+    }
+
+    /// Stops keeping connections: idle ones close now, others after their request.
+    pub fn drain(&self) {
+        self.draining.set(true);
+        for conn in self.all() {
+            if conn.idle_since.get() > 0 {
+                conn.close_when_idle();
+            }
+        }
+    }
+
+    /// Waits until no connection is left.
+    pub async fn drained(&self) {
+        loop {
+            let empty = self.empty.notified();
+            if self.live() == 0 {
+                return;
+            }
+            empty.await;
+        }
+    }
+
+    /// Closes everything at once (`worker_shutdown_timeout`, fast stop).
+    pub fn abort_all(&self) {
+        for conn in self.all() {
+            conn.abort.notify_waiters();
+        }
+    }
+
+    /// Closes the connections that have been idle longest, to make room.
+    pub fn reuse_idle(&self) -> bool {
+        let mut idle: Vec<_> =
+            self.all().into_iter().filter(|conn| conn.idle_since.get() > 0).collect();
+        idle.sort_by_key(|conn| conn.idle_since.get());
+        idle.iter().take(REUSE_BATCH).for_each(|conn| conn.close_when_idle());
+        !idle.is_empty()
+    }
+
+    fn all(&self) -> Vec<Rc<Conn>> {
+        self.connections.borrow().iter().filter_map(|(_, conn)| conn.upgrade()).collect()
+    }
+
+    /// Memory for a request of `conn`.
+    pub fn scratch(&self, conn: &Rc<Conn>) -> Box<Scratch> {
+        let plan = self.plan();
+        let spare = self.spares.borrow_mut().pop();
+        match spare {
+            Some(mut scratch) => {
+                scratch.exchange.reset(plan);
+                scratch.exchange.connection = conn.info.clone();
+                scratch.exchange.client = conn.clone();
+                scratch
+            }
+            None => Box::new(Scratch {
+                exchange: Exchange::new(plan, conn.info.clone(), conn.clone()),
+                input: Vec::with_capacity(READ_BYTES),
+                output: Vec::with_capacity(READ_BYTES),
+            }),
+        }
+    }
+
+    /// Takes memory back.
+    pub fn give_back(&self, mut scratch: Box<Scratch>) {
+        let mut spares = self.spares.borrow_mut();
+        if spares.len() >= SPARES_MAX
+            || scratch.input.capacity() > SPARE_BYTES_MAX
+            || scratch.output.capacity() > SPARE_BYTES_MAX
+        {
+            return;
+        }
+        let plan = self.plan();
+        scratch.exchange.reset(plan);
+        scratch.exchange.connection = self.nobody.clone();
+        scratch.exchange.client = Rc::new(NoClient);
+        scratch.input.clear();
+        scratch.output.clear();
+        spares.push(scratch);
+    }
+}
+
+/// Bytes asked from a socket for a request head at once.
+pub const READ_BYTES: usize = 4096;
+
+fn nobody() -> Connection {
+    Connection {
+        number: 0,
+        peer: Address::Unix(String::new()),
+        local: Address::Unix(String::new()),
+        peer_text: String::new(),
+        proxy_protocol: None,
+        tls: None,
+        requests: Cell::new(0),
+        accepted_unix_millis: 0,
+    }
+}

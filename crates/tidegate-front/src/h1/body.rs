@@ -1,0 +1,149 @@
+//! The request body of HTTP/1: by length or in chunks, pulled by whoever needs it.
+
+use std::io::Write as _;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidegate_core::request_body::{BodySource, RequestBodyError};
+use tidegate_http::Headers;
+use tidegate_http::chunked::ChunkedDecoder;
+use tidegate_rt::timer::Deadline;
+
+use crate::conn::Conn;
+
+/// Bytes asked from the socket at once.
+const READ_BYTES: usize = 16 * 1024;
+/// Most bytes of trailer fields.
+const TRAILER_BYTES_MAX: usize = 8 * 1024;
+
+enum Framing {
+    Length(u64),
+    Chunked(Box<ChunkedDecoder>),
+}
+
+/// Reads a body from a connection.
+pub struct H1Body {
+    conn: Rc<Conn>,
+    framing: Framing,
+    /// `100 Continue` is still owed.
+    expect_continue: bool,
+    timeout: Duration,
+    deadline: Deadline,
+    trailers: Option<Headers>,
+}
+
+impl H1Body {
+    pub fn with_length(conn: Rc<Conn>, length: u64, expect: bool, timeout: Duration) -> H1Body {
+        H1Body::new(conn, Framing::Length(length), expect, timeout)
+    }
+
+    pub fn chunked(conn: Rc<Conn>, expect: bool, timeout: Duration) -> H1Body {
+        let decoder = Box::new(ChunkedDecoder::new(TRAILER_BYTES_MAX));
+        H1Body::new(conn, Framing::Chunked(decoder), expect, timeout)
+    }
+
+    fn new(conn: Rc<Conn>, framing: Framing, expect_continue: bool, timeout: Duration) -> H1Body {
+        let deadline = Deadline::new();
+        H1Body { conn, framing, expect_continue, timeout, deadline, trailers: None }
+    }
+
+    /// Takes what is there of the body; `None` when more must be received first.
+    fn take(&mut self) -> Result<Option<Option<Bytes>>, RequestBodyError> {
+        let mut input = self.conn.input.borrow_mut();
+        match &mut self.framing {
+            Framing::Length(0) => Ok(Some(None)),
+            Framing::Length(_) if input.is_empty() => Ok(None),
+            Framing::Length(left) => {
+                let count = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
+                *left -= count as u64;
+                Ok(Some(Some(take_front(&mut input, count))))
+            }
+            Framing::Chunked(decoder) => loop {
+                if decoder.is_done() {
+                    let mut trailers = Headers::new();
+                    decoder.trailers(&mut trailers);
+                    self.trailers = (!trailers.is_empty()).then_some(trailers);
+                    return Ok(Some(None));
+                }
+                if input.is_empty() {
+                    return Ok(None);
+                }
+                let decoded = decoder
+                    .decode(&input)
+                    .map_err(|_| RequestBodyError::Malformed("client sent invalid chunked body"))?;
+                let data = Bytes::copy_from_slice(&input[decoded.data]);
+                input.drain(..decoded.consumed);
+                if !data.is_empty() {
+                    return Ok(Some(Some(data)));
+                }
+            },
+        }
+    }
+
+    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Result<(), RequestBodyError>> {
+        let mut input = self.conn.input.borrow_mut();
+        input.reserve(READ_BYTES);
+        match self.conn.io.poll_read_append(context, &mut input) {
+            Poll::Ready(Ok(0)) => Poll::Ready(Err(RequestBodyError::Closed)),
+            Poll::Ready(Ok(_)) => {
+                self.deadline.clear();
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Err(_)) => Poll::Ready(Err(RequestBodyError::Closed)),
+            Poll::Pending => {
+                if self.deadline.at().is_none() {
+                    self.deadline.set_after(self.timeout);
+                }
+                ready!(self.deadline.poll_elapsed(context));
+                Poll::Ready(Err(RequestBodyError::Timeout))
+            }
+        }
+    }
+
+    /// Sends `100 Continue`: it fits the empty send buffer of a connection whose answer has not begun,
+    /// and when it does not the client's own patience takes over (RFC 9110 section 10.1.1).
+    fn send_continue(&mut self, context: &mut Context<'_>) {
+        self.expect_continue = false;
+        if self.conn.input.borrow().is_empty() {
+            let _ = self.conn.io.poll_write(context, b"HTTP/1.1 100 Continue\r\n\r\n");
+        }
+    }
+}
+
+impl BodySource for H1Body {
+    fn poll_bytes(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, RequestBodyError>> {
+        if self.expect_continue {
+            self.send_continue(context);
+        }
+        loop {
+            if let Some(bytes) = self.take()? {
+                return Poll::Ready(Ok(bytes));
+            }
+            ready!(self.poll_receive(context))?;
+        }
+    }
+
+    fn trailers(&mut self) -> Option<Headers> {
+        self.trailers.take()
+    }
+}
+
+/// Removes the first `count` bytes; without copying when that is all.
+fn take_front(input: &mut Vec<u8>, count: usize) -> Bytes {
+    if count == input.len() {
+        return Bytes::from(std::mem::take(input));
+    }
+    let bytes = Bytes::copy_from_slice(&input[..count]);
+    input.drain(..count);
+    bytes
+}
+
+/// The head of a chunk: its length in hexadecimal digits.
+pub fn write_chunk_size(length: u64, out: &mut Vec<u8>) {
+    let _ = write!(out, "{length:x}\r\n");
+}

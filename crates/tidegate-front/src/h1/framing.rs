@@ -1,0 +1,129 @@
+//! The answer's head on the wire: how the body ends, whether the connection stays, and the text.
+
+use std::io::Write as _;
+
+use tidegate_core::Exchange;
+use tidegate_core::body::Body;
+use tidegate_core::special;
+use tidegate_http::Known;
+use tidegate_http::request::{Method, Version};
+use tidegate_http::response::{write_status_line, write_status_line_with};
+
+/// How a body ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// There is none: HEAD, 204, 304, HTTP/0.9 aside.
+    None,
+    Length(u64),
+    Chunked,
+    /// With the connection.
+    Close,
+}
+
+/// Decides how the body ends (RFC 9112 section 6).
+pub fn decide(x: &mut Exchange, body: &Body) -> (Framing, Option<u64>) {
+    let status = x.response.status;
+    let version = x.request.version();
+    if status == 101 || status == 204 || status == 304 {
+        let announced = if status == 304 { x.response.content_length } else { None };
+        return (Framing::None, announced);
+    }
+    let length = x.response.content_length.or_else(|| body.known_length());
+    if x.request.head.method == Method::Head {
+        return (Framing::None, length);
+    }
+    match length {
+        Some(length) if !x.response.expects_trailers || version != Version::H11 => {
+            (Framing::Length(length), Some(length))
+        }
+        _ if version == Version::H11 && x.settings().chunked_transfer_encoding => {
+            (Framing::Chunked, None)
+        }
+        _ => {
+            x.keep_alive = false;
+            (Framing::Close, None)
+        }
+    }
+}
+
+/// Writes the head in nginx's order: server, date, type, length, connection, then the others.
+pub fn write_head(x: &mut Exchange, framing: Framing, length: Option<u64>, out: &mut Vec<u8>) {
+    match &x.response.reason {
+        Some(reason) => write_status_line_with(x.response.status, reason, out),
+        None => write_status_line(x.response.status, out),
+    }
+    if !x.response.headers.contains(Known::Server) {
+        let product = special::product(x);
+        if !product.is_empty() {
+            field(out, b"Server: ", &product);
+        }
+    }
+    let headers = &x.response.headers;
+    if !headers.contains(Known::Date) {
+        tidegate_rt::clock::http_date(|date| field(out, b"Date: ", date));
+    }
+    if let Some(kind) = headers.first(Known::ContentType) {
+        field(out, b"Content-Type: ", kind);
+    }
+    if let Some(length) = length {
+        out.extend_from_slice(b"Content-Length: ");
+        write_number(length, out);
+        out.extend_from_slice(b"\r\n");
+    }
+    if framing == Framing::Chunked {
+        out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+    }
+    connection_fields(x, out);
+    for (known, name, value) in x.response.headers.iter() {
+        if !matches!(
+            known,
+            Known::ContentType | Known::ContentLength | Known::TransferEncoding | Known::Connection
+        ) {
+            field_named(out, name, value);
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+fn connection_fields(x: &Exchange, out: &mut Vec<u8>) {
+    if x.response.status == 101 {
+        out.extend_from_slice(b"Connection: upgrade\r\n");
+        return;
+    }
+    if !x.keep_alive {
+        out.extend_from_slice(b"Connection: close\r\n");
+        return;
+    }
+    out.extend_from_slice(b"Connection: keep-alive\r\n");
+    if let Some(time) = x.settings().keepalive_header {
+        let _ = write!(out, "Keep-Alive: timeout={}\r\n", time.as_secs());
+    }
+}
+
+fn field(out: &mut Vec<u8>, name_and_colon: &[u8], value: &[u8]) {
+    out.extend_from_slice(name_and_colon);
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn field_named(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Decimal digits without the formatting machinery.
+fn write_number(mut number: u64, out: &mut Vec<u8>) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}

@@ -1,0 +1,256 @@
+//! Receiving a request head and making an exchange of it: server, path, body.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+
+use tidegate_core::Exchange;
+use tidegate_core::error_log::Level;
+use tidegate_core::http_core::conf::{KEEPALIVE_DISABLE_MSIE6, KEEPALIVE_DISABLE_SAFARI};
+use tidegate_core::plan::ServerId;
+use tidegate_core::request_body::RequestBody;
+use tidegate_http::Known;
+use tidegate_http::request::{
+    Method, Parse, ParseOptions, RequestError, RequestMeta, TargetForm, parse_request,
+};
+use tidegate_http::uri;
+
+use super::body::H1Body;
+use crate::conn::Conn;
+use crate::front::READ_BYTES;
+
+/// What came.
+pub enum Received {
+    /// A false alarm: nothing to read after all.
+    Nothing,
+    /// The client closed.
+    End,
+    /// `client_header_timeout`.
+    Timeout,
+    /// A whole head, ready for the phases.
+    Request,
+    /// A head that is answered with this status.
+    Broken(u16),
+}
+
+/// Receives a head.
+pub async fn receive(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
+    x.request.head.clear();
+    let Some((options, default)) = server_options(conn, x) else { return Received::End };
+    x.server = default;
+    x.location = x.plan.server(default).location;
+    let mut begun = false;
+    loop {
+        let parsed = {
+            let mut input = conn.input.borrow_mut();
+            if !begun && !input.is_empty() {
+                begun = true;
+                begin(x);
+            }
+            let parsed = match input.is_empty() {
+                true => Ok(Parse::Partial),
+                false => parse_request(&input, &options, &mut x.request.head),
+            };
+            if let Ok(Parse::Complete(length)) = parsed {
+                x.outcome.request_length = length as u64;
+                let all = length == input.len();
+                if all { input.clear() } else { drop(input.drain(..length)) }
+            }
+            parsed
+        };
+        match parsed {
+            Ok(Parse::Complete(_)) => return prepare(conn, x),
+            Err(error) => return refuse(conn, x, &error),
+            Ok(Parse::Partial) => {}
+        }
+        match more(conn, x, begun, &options).await {
+            More::Bytes => {}
+            More::Other(received) => return received,
+        }
+    }
+}
+
+/// The parser's limits and the server that a request without a name would reach.
+fn server_options(conn: &Conn, x: &Exchange) -> Option<(ParseOptions, ServerId)> {
+    let servers = conn.servers(&x.plan)?;
+    let server = x.plan.server(servers.default);
+    Some((server.settings.parse, servers.default))
+}
+
+fn begin(x: &mut Exchange) {
+    x.started = tidegate_rt::clock::now();
+    x.started_unix_millis = tidegate_rt::clock::unix_millis();
+    x.connection.requests.set(x.connection.requests.get() + 1);
+}
+
+enum More {
+    Bytes,
+    Other(Received),
+}
+
+async fn more(conn: &Rc<Conn>, x: &Exchange, begun: bool, options: &ParseOptions) -> More {
+    let mut waited = false;
+    let read = poll_fn(|context| {
+        let mut input = conn.input.borrow_mut();
+        let room = options.head_bytes_max().saturating_sub(input.len()).clamp(1, READ_BYTES);
+        input.reserve(room);
+        if let Poll::Ready(read) = conn.io.poll_read_append(context, &mut input) {
+            return Poll::Ready(Some(read));
+        }
+        if !begun {
+            // Readable, yet nothing there (TLS records without data): back to idle.
+            return Poll::Ready(None);
+        }
+        if !waited {
+            waited = true;
+            conn.deadline.set_after(x.server().settings.client_header_timeout);
+        }
+        conn.deadline.poll_elapsed(context).map(|()| None)
+    })
+    .await;
+    match read {
+        None if !begun => More::Other(Received::Nothing),
+        None => More::Other(Received::Timeout),
+        Some(Ok(0)) | Some(Err(_)) => {
+            if begun {
+                x.log(Level::Info, format_args!("client prematurely closed connection"));
+            }
+            More::Other(Received::End)
+        }
+        Some(Ok(_)) => More::Bytes,
+    }
+}
+
+fn refuse(conn: &Rc<Conn>, x: &mut Exchange, error: &RequestError) -> Received {
+    x.action = error.action();
+    if let Some(host) = x.request.header(Known::Host).map(<[u8]>::to_vec) {
+        choose_server(conn, x, &host);
+    }
+    let message = error.message(x.request.head.headers.text());
+    x.log(Level::Info, format_args!("{message}"));
+    conn.input.borrow_mut().clear();
+    Received::Broken(error.status())
+}
+
+/// Makes a complete head into a request.
+fn prepare(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
+    x.action = "reading client request headers";
+    let head = std::mem::take(&mut x.request.head);
+    let meta = match RequestMeta::of(&head) {
+        Ok(meta) => meta,
+        Err(error) => {
+            x.request.head = head;
+            return refuse(conn, x, &error);
+        }
+    };
+    x.request.host.clear();
+    if let Some(host) = &meta.host {
+        x.request.host.extend_from_slice(host.as_bytes());
+    }
+    x.request.method = head.method;
+    x.request.keep_alive = meta.keep_alive;
+    x.request.upgrade = meta.upgrade;
+    let (length, chunked, expect) = (meta.content_length, meta.chunked, meta.expect_continue);
+    x.request.head = head;
+    let host = std::mem::take(&mut x.request.host);
+    choose_server(conn, x, &host);
+    x.request.host = host;
+    report_ignored(x);
+    if let Err(status) = set_target(x) {
+        return Received::Broken(status);
+    }
+    let timeout = x.settings().client_body_timeout;
+    if chunked {
+        let source = H1Body::chunked(conn.clone(), expect, timeout);
+        x.request.body = RequestBody::new(length, true, Box::new(source));
+    } else if let Some(length) = length.filter(|length| *length > 0) {
+        let source = H1Body::with_length(conn.clone(), length, expect, timeout);
+        x.request.body = RequestBody::new(Some(length), false, Box::new(source));
+    } else {
+        x.request.body.length = length;
+    }
+    x.keep_alive = x.request.keep_alive;
+    x.action = "";
+    Received::Request
+}
+
+fn choose_server(conn: &Conn, x: &mut Exchange, host: &[u8]) {
+    let plan = x.plan.clone();
+    let Some(servers) = conn.servers(&plan) else { return };
+    if servers.is_single() {
+        return;
+    }
+    let mut captures = std::mem::take(&mut x.captures);
+    let (server, regex) = servers.find(host, &mut captures);
+    x.captures = captures;
+    if let Some(regex) = regex {
+        regex.store_named(x);
+    }
+    x.server = server;
+    x.location = plan.server(server).location;
+}
+
+fn report_ignored(x: &Exchange) {
+    for line in &x.request.head.ignored_lines {
+        let line = String::from_utf8_lossy(line.of(x.request.head.headers.text()));
+        let line = line.trim_end();
+        x.log(Level::Info, format_args!("client sent invalid header line: \"{line}\""));
+    }
+}
+
+/// Decodes path and arguments.
+fn set_target(x: &mut Exchange) -> Result<(), u16> {
+    let request = &mut x.request;
+    request.args.clear();
+    if matches!(request.head.form, TargetForm::Authority | TargetForm::Asterisk) {
+        request.path.clear();
+        let connect = request.head.method == Method::Connect;
+        if connect {
+            return Err(405);
+        }
+        request.path.extend_from_slice(request.head.target());
+        request.path_is_raw = true;
+        return Ok(());
+    }
+    let merge = x.plan.server(x.server).settings.merge_slashes;
+    let target = request.head.path_and_args();
+    let mut decoded = std::mem::take(&mut request.path);
+    match uri::normalise(target, merge, &mut decoded) {
+        Ok(uri) => {
+            request.args.extend_from_slice(uri.args(target));
+            request.path_is_raw = uri.plain;
+            if uri.plain {
+                decoded.clear();
+                decoded.extend_from_slice(uri.raw_path.of(target));
+            }
+            request.path = decoded;
+            Ok(())
+        }
+        Err(_) => {
+            request.path = decoded;
+            x.action = "reading client request line";
+            x.log(Level::Info, format_args!("client sent invalid request"));
+            Err(400)
+        }
+    }
+}
+
+/// `keepalive_disable`: old Internet Explorers after POST, and Safari.
+pub fn keepalive_disabled(x: &Exchange) -> bool {
+    let disable = x.settings().keepalive_disable;
+    if disable == 0 {
+        return false;
+    }
+    let Some(agent) = x.request.header(Known::UserAgent) else { return false };
+    let has = |word: &[u8]| memchr::memmem::find(agent, word).is_some();
+    let msie6 = disable & KEEPALIVE_DISABLE_MSIE6 != 0
+        && x.request.head.method == Method::Post
+        && has(b"MSIE ")
+        && [&b"MSIE 4"[..], b"MSIE 5", b"MSIE 6"].iter().any(|old| has(old))
+        && !has(b"SV1");
+    let safari = disable & KEEPALIVE_DISABLE_SAFARI != 0
+        && has(b"Mac OS X")
+        && has(b"Safari/")
+        && !has(b"Chrome/");
+    msie6 || safari
+}

@@ -1,0 +1,292 @@
+//! The HTTP/1 driver: requests of one connection, one after the other.
+
+mod body;
+mod framing;
+mod head;
+mod linger;
+mod send;
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+
+use bytes::Bytes;
+use tidegate_core::Exchange;
+use tidegate_core::body::Body;
+use tidegate_core::client::ClientIo;
+use tidegate_core::error_log::Level;
+use tidegate_core::phases::{self, Answer};
+use tidegate_http::Known;
+use tidegate_http::request::Version;
+
+use crate::conn::Conn;
+use crate::front::Scratch;
+use framing::Framing;
+use send::{Pace, SendError, Sender};
+
+/// How the connection goes on after its requests so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// Wait for the next request without any memory.
+    Idle,
+    /// The next request has begun to arrive.
+    Next,
+    /// Close; what the client may still send was not read.
+    Linger,
+    Close,
+}
+
+/// Serves a connection until it ends.
+pub async fn run(conn: Rc<Conn>) {
+    let mut first = true;
+    loop {
+        if !idle(&conn, first).await {
+            break;
+        }
+        first = false;
+        // The state of requests in progress is boxed: an idle connection's task stays small.
+        let fate = Box::pin(serve(&conn)).await;
+        if fate != Fate::Idle {
+            if fate == Fate::Linger {
+                linger::close(&conn).await;
+            }
+            break;
+        }
+    }
+    if !conn.handed_over.get() {
+        conn.io.shutdown().await;
+    }
+}
+
+/// Waits for the first byte of a request; `false` when the connection shall be closed.
+async fn idle(conn: &Rc<Conn>, first: bool) -> bool {
+    conn.idle_since.set(tidegate_rt::clock::unix_millis());
+    if first {
+        let plan = conn.front.plan();
+        let servers = conn.servers(&plan);
+        let timeout =
+            servers.map(|servers| plan.server(servers.default).settings.client_header_timeout);
+        conn.deadline.set_after(timeout.unwrap_or_default());
+    }
+    let proceed = poll_fn(|context| {
+        if conn.closing.get() || (conn.front.is_draining() && !first) {
+            return Poll::Ready(false);
+        }
+        conn.remember(context);
+        if conn.io.poll_readable(context).is_ready() {
+            return Poll::Ready(true);
+        }
+        conn.deadline.poll_elapsed(context).map(|()| false)
+    })
+    .await;
+    conn.idle_since.set(0);
+    proceed
+}
+
+/// Serves requests as long as they are there.
+async fn serve(conn: &Rc<Conn>) -> Fate {
+    let mut scratch = conn.front.scratch(conn);
+    if conn.input.borrow().capacity() == 0 {
+        conn.input.swap(&RefCell::new(std::mem::take(&mut scratch.input)));
+    }
+    let fate = loop {
+        let fate = request(conn, &mut scratch).await;
+        if fate != Fate::Next {
+            break fate;
+        }
+        let plan = conn.front.plan();
+        scratch.exchange.reset(plan);
+    };
+    scratch.input = std::mem::take(&mut *conn.input.borrow_mut());
+    conn.front.give_back(scratch);
+    fate
+}
+
+/// Receives, answers and logs one request.
+async fn request(conn: &Rc<Conn>, scratch: &mut Scratch) -> Fate {
+    let Scratch { exchange: x, output, .. } = scratch;
+    output.clear();
+    let received = head::receive(conn, x).await;
+    let answer = match received {
+        head::Received::Nothing => return Fate::Idle,
+        head::Received::End => return Fate::Close,
+        head::Received::Timeout => {
+            x.error_status = 408;
+            log(x);
+            return Fate::Close;
+        }
+        head::Received::Broken(status) => {
+            x.keep_alive = false;
+            phases::refuse(x, status).await
+        }
+        head::Received::Request => phases::run(x).await,
+    };
+    let fate = match answer {
+        Answer::Close => close_without_answer(conn, x),
+        Answer::Send(body) => deliver(conn, x, output, body).await,
+    };
+    log(x);
+    fate
+}
+
+fn close_without_answer(conn: &Conn, x: &Exchange) -> Fate {
+    if x.error_status == 444 && x.settings().reset_timedout_connection {
+        let _ = conn.io.stream().set_linger_reset();
+    }
+    Fate::Close
+}
+
+/// Sends the answer and decides how the connection goes on.
+async fn deliver(conn: &Rc<Conn>, x: &mut Exchange, output: &mut Vec<u8>, mut body: Body) -> Fate {
+    if let Body::Tunnel(tunnel) = body {
+        return take_over(conn, x, output, tunnel).await;
+    }
+    settle_keep_alive(conn, x);
+    let (framing, length) = framing::decide(x, &body);
+    if x.request.version() != Version::H09 {
+        framing::write_head(x, framing, length, output);
+    }
+    if conn.nodelay_wanted(x) {
+        let _ = conn.io.stream().set_nodelay(true);
+        conn.nodelay.set(true);
+    }
+    let head_bytes = output.len() as u64;
+    let pace = pace(x);
+    let mut sender = Sender::new(conn, output, framing, pace, x);
+    let result = sender.run(&mut body).await;
+    x.outcome.bytes_sent = sender.sent;
+    x.outcome.body_bytes_sent = sender.sent.saturating_sub(head_bytes);
+    drop(body);
+    match result {
+        Ok(()) => {
+            x.outcome.complete = true;
+            after_answer(conn, x).await
+        }
+        Err(error) => broken(conn, x, &error),
+    }
+}
+
+/// The answer did not arrive whole: log why, close so that the client notices.
+fn broken(conn: &Conn, x: &mut Exchange, error: &SendError) -> Fate {
+    x.action = "sending response to client";
+    match error {
+        SendError::Client(error) => {
+            x.log(Level::Info, format_args!("send() failed ({error})"));
+        }
+        SendError::Timeout => {
+            x.log(Level::Info, format_args!("client timed out"));
+            if x.settings().reset_timedout_connection {
+                let _ = conn.io.stream().set_linger_reset();
+            }
+        }
+        SendError::Body(tidegate_core::BodyError::Io(error)) => {
+            x.log(Level::Alert, format_args!("reading response body failed ({error})"));
+        }
+        SendError::Body(tidegate_core::BodyError::Incomplete) => {}
+    }
+    Fate::Close
+}
+
+/// Reads what is left of the request's body, then keeps the connection or closes it.
+async fn after_answer(conn: &Rc<Conn>, x: &mut Exchange) -> Fate {
+    let settings = x.settings();
+    let unread = !x.request.body.is_finished();
+    if unread && x.keep_alive {
+        let (time, timeout) = (settings.lingering_time, settings.lingering_timeout);
+        if !linger::discard_body(&mut x.request.body, time, timeout).await {
+            return Fate::Close;
+        }
+    }
+    let settings = x.settings();
+    let more = !conn.input.borrow().is_empty();
+    if !x.keep_alive {
+        let always = settings.lingering_close == tidegate_core::settings::Lingering::Always;
+        let on = settings.lingering_close != tidegate_core::settings::Lingering::Off;
+        return if always || (on && (unread || more)) { Fate::Linger } else { Fate::Close };
+    }
+    conn.deadline.set_after(settings.keepalive_timeout);
+    if more {
+        x.outcome.pipelined = true;
+        return Fate::Next;
+    }
+    Fate::Idle
+}
+
+/// Whether the connection can stay, by all that limits it.
+fn settle_keep_alive(conn: &Conn, x: &mut Exchange) {
+    if !x.keep_alive {
+        return;
+    }
+    let settings = x.settings();
+    let requests = x.connection.requests.get();
+    let life = tidegate_rt::clock::now().saturating_duration_since(conn.accepted);
+    let keep = !settings.keepalive_timeout.is_zero()
+        && requests < settings.keepalive_requests
+        && life < settings.keepalive_time
+        && !conn.front.is_draining()
+        && !conn.closing.get()
+        && !head::keepalive_disabled(x);
+    x.keep_alive = keep;
+}
+
+fn pace(x: &mut Exchange) -> Option<Pace> {
+    let plan = x.plan.clone();
+    let settings = &plan.location(x.location).settings;
+    let rate = match x.limit_rate {
+        Some(rate) => rate,
+        None => number(&settings.limit_rate.as_ref()?.value(x)),
+    };
+    if rate == 0 {
+        return None;
+    }
+    let after = settings.limit_rate_after.as_ref().map_or(0, |after| number(&after.value(x)));
+    Some(Pace { rate, after, started_unix_seconds: x.started_unix_millis / 1000 })
+}
+
+fn number(text: &[u8]) -> u64 {
+    tidegate_conf::parse_size(text).unwrap_or(0)
+}
+
+/// Gives the connection to a tunnel (101, CONNECT) until that ends.
+async fn take_over(
+    conn: &Rc<Conn>,
+    x: &mut Exchange,
+    output: &mut Vec<u8>,
+    tunnel: tidegate_core::body::Tunnel,
+) -> Fate {
+    framing::write_head(x, Framing::None, None, output);
+    if conn.write_all(output).await.is_err() {
+        return Fate::Close;
+    }
+    x.outcome.bytes_sent = output.len() as u64;
+    let prefetched = Bytes::from(std::mem::take(&mut *conn.input.borrow_mut()));
+    let _ = conn.io.stream().set_nodelay(true);
+    conn.deadline.clear();
+    let io = Box::new(crate::duplex::ConnDuplex::new(conn.clone()));
+    tunnel(ClientIo { io, prefetched }).await;
+    x.outcome.complete = true;
+    Fate::Close
+}
+
+/// Runs the location's loggers.
+fn log(x: &mut Exchange) {
+    let plan = x.plan.clone();
+    if x.response.status == 0 || x.error_status != 0 {
+        x.response.status = if x.error_status != 0 { x.error_status } else { 400 };
+    }
+    for logger in &plan.location(x.location).loggers {
+        logger(x);
+    }
+}
+
+impl Conn {
+    fn nodelay_wanted(&self, x: &Exchange) -> bool {
+        !self.nodelay.get() && x.keep_alive && x.settings().tcp_nodelay
+    }
+}
+
+/// Whether a head names a protocol to switch to.
+pub fn asks_upgrade(x: &Exchange) -> bool {
+    x.request.upgrade && x.request.header(Known::Upgrade).is_some()
+}

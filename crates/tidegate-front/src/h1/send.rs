@@ -1,0 +1,344 @@
+//! Sending an answer: head and body with as few system calls as the body allows, paced by
+//! `limit_rate`, bounded by `send_timeout`.
+
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidegate_core::Exchange;
+use tidegate_core::body::{Body, BodyError, Chunk, FileRange};
+use tidegate_rt::timer::Deadline;
+
+use super::body::write_chunk_size;
+use super::framing::Framing;
+use crate::conn::Conn;
+
+/// Pieces smaller than this are copied behind the head, larger ones are sent from where they are.
+const COPY_BYTES_MAX: usize = 8 * 1024;
+/// Collected small pieces are sent at this size.
+const COLLECT_BYTES: usize = 32 * 1024;
+
+/// Why an answer did not arrive whole.
+#[derive(Debug)]
+pub enum SendError {
+    /// The client is gone or does not read: nothing more can be said.
+    Client(io::Error),
+    /// `send_timeout`.
+    Timeout,
+    /// The body broke off: the connection is closed so that the client notices.
+    Body(BodyError),
+}
+
+/// One answer on its way.
+pub struct Sender<'a> {
+    conn: &'a Conn,
+    /// Head and small pieces that are not yet sent.
+    out: &'a mut Vec<u8>,
+    framing: Framing,
+    timeout: Duration,
+    deadline: Deadline,
+    pace: Option<Pace>,
+    chunk_bytes_max: u64,
+    use_sendfile: bool,
+    /// Bytes that left, head included.
+    pub sent: u64,
+    left: Option<u64>,
+}
+
+/// `limit_rate` and `limit_rate_after`.
+pub struct Pace {
+    pub rate: u64,
+    pub after: u64,
+    pub started_unix_seconds: u64,
+}
+
+impl Pace {
+    /// Bytes that may leave now, as nginx counts: a second's worth for each second begun.
+    fn allowance(&self, sent: u64) -> i64 {
+        let seconds = tidegate_rt::clock::unix_millis() / 1000 + 1 - self.started_unix_seconds;
+        let granted = self.rate.saturating_mul(seconds);
+        granted as i64 - sent.saturating_sub(self.after) as i64
+    }
+}
+
+impl<'a> Sender<'a> {
+    pub fn new(
+        conn: &'a Conn,
+        out: &'a mut Vec<u8>,
+        framing: Framing,
+        pace: Option<Pace>,
+        x: &Exchange,
+    ) -> Sender<'a> {
+        let settings = x.settings();
+        let left = if let Framing::Length(length) = framing { Some(length) } else { None };
+        Sender {
+            conn,
+            out,
+            framing,
+            timeout: settings.send_timeout,
+            deadline: Deadline::new(),
+            pace,
+            chunk_bytes_max: settings.sendfile_max_chunk,
+            use_sendfile: settings.sendfile,
+            sent: 0,
+            left,
+        }
+    }
+
+    /// Sends head and body; `Ok` means the answer is whole on the wire.
+    pub async fn run(&mut self, body: &mut Body) -> Result<(), SendError> {
+        if self.framing == Framing::None {
+            return self.flush().await;
+        }
+        loop {
+            let next = match self.poll_now(body).await {
+                Some(next) => next,
+                None => {
+                    self.flush().await?;
+                    body.next().await
+                }
+            };
+            match next {
+                None => break,
+                Some(Err(error)) => {
+                    let _ = self.flush().await;
+                    return Err(SendError::Body(error));
+                }
+                Some(Ok(chunk)) => self.chunk(chunk).await?,
+            }
+        }
+        self.finish(body).await
+    }
+
+    /// The next piece if it is there at once.
+    async fn poll_now(&self, body: &mut Body) -> Option<Option<Result<Chunk, BodyError>>> {
+        poll_fn(|context| match body.poll_chunk(context) {
+            Poll::Ready(next) => Poll::Ready(Some(next)),
+            Poll::Pending => Poll::Ready(None),
+        })
+        .await
+    }
+
+    async fn chunk(&mut self, chunk: Chunk) -> Result<(), SendError> {
+        let mut length = chunk.length();
+        let chunk = match (self.left, chunk) {
+            (_, Chunk::Flush) => return self.flush().await,
+            (Some(left), Chunk::Bytes(bytes)) if length > left => {
+                length = left;
+                Chunk::Bytes(bytes.slice(..usize::try_from(left).unwrap_or(0)))
+            }
+            (_, chunk) => chunk,
+        };
+        if length == 0 {
+            return Ok(());
+        }
+        if let Some(left) = &mut self.left {
+            *left = left.saturating_sub(length);
+        }
+        if self.framing == Framing::Chunked {
+            write_chunk_size(length, self.out);
+        }
+        match chunk {
+            Chunk::Bytes(bytes) => self.bytes(bytes).await?,
+            Chunk::File(range) => self.file(range).await?,
+            Chunk::Flush => {}
+        }
+        if self.framing == Framing::Chunked {
+            self.out.extend_from_slice(b"\r\n");
+        }
+        if self.out.len() >= COLLECT_BYTES {
+            self.flush().await?;
+        }
+        Ok(())
+    }
+
+    async fn bytes(&mut self, bytes: Bytes) -> Result<(), SendError> {
+        if bytes.len() <= COPY_BYTES_MAX {
+            self.out.extend_from_slice(&bytes);
+            return Ok(());
+        }
+        if self.pace.is_some() {
+            self.flush().await?;
+            return self.write(&bytes).await;
+        }
+        let head = std::mem::take(self.out);
+        let mut pieces = [IoSlice::new(&head), IoSlice::new(&bytes)];
+        let result = self.write_vectored(&mut pieces).await;
+        *self.out = head;
+        self.out.clear();
+        result
+    }
+
+    async fn file(&mut self, range: FileRange) -> Result<(), SendError> {
+        let plain = self.conn.io.plain().is_some() && self.use_sendfile;
+        if plain {
+            self.send_head_before_file().await?;
+            return self.sendfile(range).await;
+        }
+        let mut offset = range.offset;
+        let end = range.offset.saturating_add(range.length);
+        while offset < end {
+            let want = usize::try_from((end - offset).min(COLLECT_BYTES as u64)).unwrap_or(0);
+            let bytes = tidegate_core::file_read::read(&range.file, offset, want).await;
+            let bytes = bytes.map_err(|error| SendError::Body(BodyError::Io(error)))?;
+            if bytes.is_empty() {
+                return Err(SendError::Body(BodyError::Incomplete));
+            }
+            offset += bytes.len() as u64;
+            self.bytes(Bytes::from(bytes)).await?;
+            if self.out.len() >= COLLECT_BYTES {
+                self.flush().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The head waits in the kernel for the file's first bytes, as `tcp_nopush` promises, at the cost
+    /// of no further system call.
+    async fn send_head_before_file(&mut self) -> Result<(), SendError> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        let sent = self.conn.io.plain().and_then(|stream| stream.try_write_more(self.out).ok());
+        if let Some(sent) = sent {
+            self.sent += sent as u64;
+            self.out.drain(..sent);
+        }
+        self.flush().await
+    }
+
+    async fn sendfile(&mut self, range: FileRange) -> Result<(), SendError> {
+        let Some(stream) = self.conn.io.plain() else { return Ok(()) };
+        let mut offset = range.offset;
+        let end = range.offset.saturating_add(range.length);
+        while offset < end {
+            let mut want = end - offset;
+            if self.chunk_bytes_max > 0 {
+                want = want.min(self.chunk_bytes_max);
+            }
+            want = self.paced(want).await;
+            let sent = limited(
+                &self.deadline,
+                self.timeout,
+                poll_fn(|context| stream.poll_sendfile(context, &range.file, offset, want)),
+            )
+            .await?;
+            if sent == 0 {
+                return Err(SendError::Body(BodyError::Incomplete));
+            }
+            offset += sent as u64;
+            self.sent += sent as u64;
+        }
+        Ok(())
+    }
+
+    /// Sends what was collected.
+    pub async fn flush(&mut self) -> Result<(), SendError> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        let bytes = std::mem::take(self.out);
+        let result = self.write(&bytes).await;
+        *self.out = bytes;
+        self.out.clear();
+        result?;
+        match &self.conn.io {
+            crate::io::Io::Plain(_) => Ok(()),
+            crate::io::Io::Tls(..) => self.conn.io.flush().await.map_err(SendError::Client),
+        }
+    }
+
+    async fn write(&mut self, mut bytes: &[u8]) -> Result<(), SendError> {
+        let conn = self.conn;
+        while !bytes.is_empty() {
+            let want = self.paced(bytes.len() as u64).await as usize;
+            let piece = &bytes[..want.min(bytes.len())];
+            let written = limited(
+                &self.deadline,
+                self.timeout,
+                poll_fn(|context| conn.io.poll_write(context, piece)),
+            )
+            .await?;
+            self.sent += written as u64;
+            bytes = bytes.get(written..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    async fn write_vectored(&mut self, mut pieces: &mut [IoSlice<'_>]) -> Result<(), SendError> {
+        let conn = self.conn;
+        IoSlice::advance_slices(&mut pieces, 0);
+        while !pieces.is_empty() {
+            let written = limited(
+                &self.deadline,
+                self.timeout,
+                poll_fn(|context| conn.io.poll_write_vectored(context, pieces)),
+            )
+            .await?;
+            if written == 0 {
+                return Err(SendError::Client(io::ErrorKind::WriteZero.into()));
+            }
+            self.sent += written as u64;
+            IoSlice::advance_slices(&mut pieces, written);
+        }
+        Ok(())
+    }
+
+    /// Waits until at least one byte may be sent and says how many, at most `want`.
+    async fn paced(&self, want: u64) -> u64 {
+        let Some(pace) = &self.pace else { return want };
+        loop {
+            let allowed = pace.allowance(self.sent);
+            if allowed > 0 {
+                return want.min(allowed as u64);
+            }
+            let wait = (-allowed) as u64 * 1000 / pace.rate.max(1) + 1;
+            tidegate_rt::timer::sleep(Duration::from_millis(wait)).await;
+        }
+    }
+
+    async fn finish(&mut self, body: &mut Body) -> Result<(), SendError> {
+        if self.left.is_some_and(|left| left > 0) {
+            let _ = self.flush().await;
+            return Err(SendError::Body(BodyError::Incomplete));
+        }
+        if self.framing == Framing::Chunked {
+            match body.trailers() {
+                Some(trailers) => tidegate_http::chunked::write_last_chunk(&trailers, self.out),
+                None => self.out.extend_from_slice(tidegate_http::chunked::LAST_CHUNK),
+            }
+        }
+        self.flush().await
+    }
+}
+
+/// Runs one write under `send_timeout`, without touching a timer when it need not wait.
+async fn limited(
+    deadline: &Deadline,
+    timeout: Duration,
+    write: impl Future<Output = io::Result<usize>>,
+) -> Result<usize, SendError> {
+    let mut write = std::pin::pin!(write);
+    let mut waited = false;
+    let result = poll_fn(|context| {
+        if let Poll::Ready(result) = write.as_mut().poll(context) {
+            return Poll::Ready(Some(result));
+        }
+        if !waited {
+            waited = true;
+            deadline.set_after(timeout);
+        }
+        deadline.poll_elapsed(context).map(|()| None)
+    })
+    .await;
+    if waited {
+        deadline.clear();
+    }
+    match result {
+        None => Err(SendError::Timeout),
+        Some(Err(error)) => Err(SendError::Client(error)),
+        Some(Ok(written)) => Ok(written),
+    }
+}

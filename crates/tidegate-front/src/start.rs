@@ -1,0 +1,77 @@
+//! What happens before the first request: PROXY protocol, then TLS.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use tidegate_core::client::{Connection, ProxyProtocol};
+use tidegate_core::error_log::Level;
+use tidegate_http::proxy_protocol::{self, ParsedProxy};
+use tidegate_rt::net::Stream;
+use tidegate_rt::timer::timeout;
+
+use crate::conn::Entrance;
+use crate::front::Front;
+use crate::io::Io;
+
+/// Brings a new connection to the point where HTTP begins, within the default server's
+/// `client_header_timeout`: its byte stream, what is known of it, and bytes already received.
+pub async fn start(
+    front: &Rc<Front>,
+    stream: Rc<Stream>,
+    mut info: Connection,
+    entrance: Entrance,
+    tls: bool,
+    with_proxy_protocol: bool,
+) -> Option<(Io, Connection, Vec<u8>)> {
+    let limit = header_timeout(front, entrance);
+    let mut input = Vec::new();
+    if with_proxy_protocol {
+        match timeout(limit, read_proxy_header(&stream, &mut input)).await {
+            Ok(Ok(header)) => info.proxy_protocol = Some(header),
+            Ok(Err(())) => {
+                let log = &front.plan().main.error_log;
+                let text = "broken header while reading PROXY protocol";
+                log.write(
+                    Level::Error,
+                    info.number,
+                    &format!("{text}, client: {}", info.peer_text),
+                );
+                return None;
+            }
+            Err(_) => return None,
+        }
+    }
+    if !tls {
+        return Some((Io::Plain(stream), info, input));
+    }
+    crate::tls::accept(front, stream, info, entrance, input, limit).await
+}
+
+fn header_timeout(front: &Front, entrance: Entrance) -> Duration {
+    let plan = front.plan();
+    let servers = entrance.servers(&plan);
+    servers.map_or(Duration::ZERO, |servers| {
+        plan.server(servers.default).settings.client_header_timeout
+    })
+}
+
+async fn read_proxy_header(stream: &Stream, input: &mut Vec<u8>) -> Result<ProxyProtocol, ()> {
+    loop {
+        match proxy_protocol::parse(input).map_err(drop)? {
+            ParsedProxy::Partial if input.len() >= proxy_protocol::HEADER_BYTES_MAX => {
+                return Err(());
+            }
+            ParsedProxy::Partial => {}
+            ParsedProxy::Complete(header, length) => {
+                input.drain(..length);
+                let (client, server) = header.addresses.unzip();
+                return Ok(ProxyProtocol { client, server, tlvs: header.tlvs });
+            }
+        }
+        input.reserve(512);
+        match stream.read_append(input).await {
+            Ok(count) if count > 0 => {}
+            _ => return Err(()),
+        }
+    }
+}
