@@ -67,7 +67,7 @@ fn once(case: &Case, program: &Program, modules: &str, keep: bool) -> Result<(),
         return Ok(());
     }
     let mut text: Vec<_> = failures.into_iter().map(|failure| failure.0).collect();
-    for name in ["nginx.conf", "output.log", "error.log", "access.log"] {
+    for name in ["nginx.conf", "output.log", "start.log", "error.log", "access.log"] {
         let content = std::fs::read(made.path().join(name)).unwrap_or_default();
         let tail = &content[content.len().saturating_sub(LOG_SHOWN)..];
         if !tail.is_empty() {
@@ -117,8 +117,7 @@ impl<'a> Runner<'a> {
         for (name, socket) in std::mem::take(&mut places.sinks) {
             sinks.insert(name, sink(socket, Arc::clone(&shared)));
         }
-        open_folders(&path.join("html"))
-            .map_err(|error| Failure::new(format!("html: {error}")))?;
+        open_folders(&path.join("html")).map_err(|error| Failure::new(format!("html: {error}")))?;
         for (name, content) in &case.files {
             write_new(&path.join(name), places.fill(content).as_bytes())
                 .map_err(|error| Failure::new(format!("{name}: {error}")))?;

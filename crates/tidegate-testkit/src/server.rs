@@ -45,6 +45,9 @@ impl Program {
             .arg(folder)
             .arg("-c")
             .arg(folder.join("nginx.conf"))
+            // The log that is used before the configuration's own is known.
+            .arg("-e")
+            .arg(folder.join("start.log"))
             .env("LC_ALL", "C")
             .env("TZ", "UTC")
             .stdin(Stdio::null());
