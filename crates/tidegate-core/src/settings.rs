@@ -96,6 +96,23 @@ pub struct Settings {
     pub resolver_timeout: Duration,
 }
 
+impl Settings {
+    /// The media type of a path by its extension (`types`), else `default_type`; may be empty.
+    pub fn media_type(&self, path: &[u8]) -> Bytes {
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+        let Some(dot) = name.iter().rposition(|byte| *byte == b'.') else {
+            return self.default_type.clone();
+        };
+        let extension = &name[dot + 1..];
+        // Names of types are kept in lower case; most extensions are already.
+        let found = match extension.iter().any(u8::is_ascii_uppercase) {
+            false => self.types.get(extension),
+            true => self.types.get(&extension.to_ascii_lowercase()),
+        };
+        found.unwrap_or(&self.default_type).clone()
+    }
+}
+
 /// Makes a folder absolute below the prefix.
 pub fn full_path(prefix: &str, path: &str) -> PathBuf {
     if path.starts_with('/') {

@@ -42,7 +42,14 @@ impl Module for HttpCore {
 
     fn close_block(conf: &mut Conf, block: BlockInfo<'_>) -> Result<(), Diagnostic> {
         if let (Some(root), Some(name)) = (&mut conf.root, block.args.last()) {
-            root.alias_length = name.bytes.len();
+            // The modifier may stand before the name without a space between.
+            let modifier = match &name.bytes[..] {
+                _ if block.args.len() > 1 => 0,
+                [b'=', ..] => 1,
+                [b'^', b'~', ..] => 2,
+                _ => 0,
+            };
+            root.alias_length = name.bytes.len() - modifier;
             root.alias_regex = block.args[0].bytes.starts_with(b"~");
         }
         Ok(())

@@ -1,0 +1,113 @@
+//! Variables of the connection, the server and the process.
+
+use std::net::{IpAddr, SocketAddr};
+
+use tidegate_http::proxy_protocol::{ProxyHeader, tlv_type};
+
+use super::{put, put_number, put_seconds};
+use crate::client::{Address, ProxyProtocol};
+use crate::exchange::Exchange;
+use crate::variables::Variable;
+
+pub(super) const COUNT: usize = VARIABLES.len();
+
+pub(super) const VARIABLES: &[Variable] = &[
+    Variable::fixed("remote_addr", |x, out| put(Some(x.connection.peer_text.as_bytes()), out)),
+    Variable::fixed("binary_remote_addr", binary_remote_addr),
+    Variable::fixed("remote_port", |x, out| {
+        x.connection.peer.port().is_none_or(|port| put_number(u64::from(port), out))
+    }),
+    Variable::fixed("server_addr", |x, out| match &x.connection.local {
+        Address::Inet(address) => put(Some(address.ip().to_string().as_bytes()), out),
+        Address::Unix(path) => put(Some(format!("unix:{path}").as_bytes()), out),
+    }),
+    Variable::fixed("server_port", |x, out| {
+        x.connection.local.port().is_none_or(|port| put_number(u64::from(port), out))
+    }),
+    Variable::fixed("server_name", |x, out| put(Some(x.server().name.as_bytes()), out)),
+    Variable::fixed("server_protocol", server_protocol),
+    Variable::fixed("scheme", |x, out| {
+        put(Some(if x.connection.tls.is_some() { b"https" } else { b"http" }), out)
+    }),
+    Variable::fixed("https", |x, out| {
+        put(Some(if x.connection.tls.is_some() { b"on" } else { b"" }), out)
+    }),
+    Variable::fixed("connection", |x, out| put_number(x.connection.number, out)),
+    Variable::fixed("connection_requests", |x, out| put_number(x.connection.requests.get(), out)),
+    Variable::fixed("connection_time", |x, out| {
+        let now = tidegate_rt::clock::unix_millis();
+        put_seconds(now.saturating_sub(x.connection.accepted_unix_millis), out)
+    }),
+    Variable::fixed("hostname", |_, out| {
+        put(Some(tidegate_os::identity::host_name().as_bytes()), out)
+    }),
+    Variable::fixed("pid", |_, out| put_number(u64::from(std::process::id()), out)),
+    Variable::fixed("nginx_version", |_, out| put(Some(env!("CARGO_PKG_VERSION").as_bytes()), out)),
+    Variable::fixed("tcpinfo_rtt", |x, out| tcp_info(x, 0, out)),
+    Variable::fixed("tcpinfo_rttvar", |x, out| tcp_info(x, 1, out)),
+    Variable::fixed("tcpinfo_snd_cwnd", |x, out| tcp_info(x, 2, out)),
+    Variable::fixed("tcpinfo_rcv_space", |x, out| tcp_info(x, 3, out)),
+    Variable::fixed("proxy_protocol_addr", |x, out| {
+        proxy_address(x, |told| told.client).is_some_and(|from| put_ip(from, out))
+    }),
+    Variable::fixed("proxy_protocol_port", |x, out| {
+        proxy_address(x, |told| told.client).is_some_and(|from| put_port(from, out))
+    }),
+    Variable::fixed("proxy_protocol_server_addr", |x, out| {
+        proxy_address(x, |told| told.server).is_some_and(|to| put_ip(to, out))
+    }),
+    Variable::fixed("proxy_protocol_server_port", |x, out| {
+        proxy_address(x, |told| told.server).is_some_and(|to| put_port(to, out))
+    }),
+    Variable::prefixed("proxy_protocol_tlv_", proxy_tlv),
+];
+
+fn binary_remote_addr(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    match &x.connection.peer {
+        Address::Inet(address) => match address.ip() {
+            IpAddr::V4(ip) => out.extend_from_slice(&ip.octets()),
+            IpAddr::V6(ip) => out.extend_from_slice(&ip.octets()),
+        },
+        Address::Unix(_) => out.extend_from_slice(b"unix:"),
+    }
+    true
+}
+
+/// The last word of the request line; nothing for requests that name no protocol.
+fn server_protocol(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    let last = x.request.head.line().rsplit(|byte| *byte == b' ').next().unwrap_or_default();
+    put(last.starts_with(b"HTTP/").then_some(last), out)
+}
+
+fn tcp_info(x: &mut Exchange, index: usize, out: &mut Vec<u8>) -> bool {
+    x.client.tcp_info().is_some_and(|figures| put_number(u64::from(figures[index]), out))
+}
+
+fn proxy_address(
+    x: &Exchange,
+    side: impl Fn(&ProxyProtocol) -> Option<SocketAddr>,
+) -> Option<SocketAddr> {
+    side(x.connection.proxy_protocol.as_ref()?)
+}
+
+fn put_ip(address: SocketAddr, out: &mut Vec<u8>) -> bool {
+    put(Some(address.ip().to_string().as_bytes()), out)
+}
+
+fn put_port(address: SocketAddr, out: &mut Vec<u8>) -> bool {
+    put_number(u64::from(address.port()), out)
+}
+
+fn proxy_tlv(x: &mut Exchange, name: &[u8], out: &mut Vec<u8>) -> bool {
+    let Some(told) = &x.connection.proxy_protocol else { return false };
+    let header = ProxyHeader { tlvs: told.tlvs.clone(), ..ProxyHeader::default() };
+    if name == b"ssl_verify" {
+        return header.ssl_verify().is_some_and(|verify| put_number(u64::from(verify), out));
+    }
+    let found = match std::str::from_utf8(name).ok().and_then(tlv_type) {
+        Some((true, kind)) => header.ssl_tlv(kind),
+        Some((false, kind)) => header.tlv(kind),
+        None => None,
+    };
+    put(found, out)
+}
