@@ -1,0 +1,258 @@
+//! The HTTP/1 driver over real sockets: a plan with one small module answers, raw bytes go in and come out.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidegate_conf::{Bundle, BundleLoader, Parser, Span};
+use tidegate_core::builder::{Environment, LocationBuilder, Resources, Survivors, build};
+use tidegate_core::client::Address;
+use tidegate_core::log_file::LogFile;
+use tidegate_core::main_settings::MainCore;
+use tidegate_core::module::{Arity, Contexts, Diagnostic, Directive, Entry, ErasedModule, Kind};
+use tidegate_core::{Body, Chunk, Module, Step, http_core::HttpCore};
+use tidegate_front::{Front, Shared};
+use tidegate_rt::Worker;
+use tidegate_rt::net::Listener;
+
+/// `say TEXT;` answers 200 with the text; `echo;` with the request's body; `boom;` panics;
+/// `pieces N;` streams N pieces of unknown total length.
+struct Say;
+
+#[derive(Default)]
+struct Conf {
+    text: Option<String>,
+    echo: Option<()>,
+    boom: Option<()>,
+    pieces: Option<u64>,
+}
+
+const fn row(
+    name: &'static str,
+    args: Arity,
+    set: fn(&mut Conf, &tidegate_conf::Args<'_>) -> Result<(), Diagnostic>,
+) -> Directive<Conf> {
+    let contexts = Contexts::LOCATION;
+    Directive { name, contexts, args, kind: Kind::Simple, default: "", doc: "test", set }
+}
+
+impl Module for Say {
+    type Conf = Conf;
+    const NAME: &'static str = "say";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[&[
+        row("say", Arity::ONE, |conf, args| {
+            conf.text = Some(args.text(0)?.to_owned());
+            Ok(())
+        }),
+        row("echo", Arity::NONE, |conf, _| {
+            conf.echo = Some(());
+            Ok(())
+        }),
+        row("boom", Arity::NONE, |conf, _| {
+            conf.boom = Some(());
+            Ok(())
+        }),
+        row("pieces", Arity::ONE, |conf, args| {
+            conf.pieces = Some(args.number(0, 0..=100)?);
+            Ok(())
+        }),
+    ]];
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        if let Some(text) = conf.text.clone() {
+            let bytes = Bytes::from(text);
+            location.content(Box::new(move |_| Step::Respond(Body::from(bytes.clone()))));
+        }
+        if conf.echo.is_some() {
+            location.content(Box::new(|x| {
+                Step::Wait(Box::pin(async move {
+                    let options = x.settings().body_store.clone();
+                    match x.request.body.store(&options).await {
+                        Ok(stored) => Step::Respond(Body::Chunks(stored.chunks().collect())),
+                        Err(error) => Step::Status(error.status()),
+                    }
+                }))
+            }));
+        }
+        if conf.boom.is_some() {
+            location.content(Box::new(|_| panic!("boom")));
+        }
+        if let Some(count) = conf.pieces {
+            location
+                .content(Box::new(move |_| Step::Respond(Body::Stream(Box::new(Pieces(count))))));
+        }
+        Ok(())
+    }
+}
+
+struct Pieces(u64);
+
+impl tidegate_core::BodyStream for Pieces {
+    fn poll_chunk(
+        &mut self,
+        _context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<Chunk, tidegate_core::BodyError>>> {
+        if self.0 == 0 {
+            return std::task::Poll::Ready(None);
+        }
+        self.0 -= 1;
+        std::task::Poll::Ready(Some(Ok(Chunk::Bytes(Bytes::from_static(b"piece")))))
+    }
+}
+
+static MODULES: &[&dyn ErasedModule] =
+    &[&Entry::<MainCore>::NEW, &Entry::<HttpCore>::NEW, &Entry::<Say>::NEW];
+
+struct Files;
+
+impl Resources for Files {
+    fn read(&self, path: &Path) -> std::io::Result<Vec<u8>> {
+        std::fs::read(path)
+    }
+
+    fn log_file(&self, path: &Path) -> std::io::Result<Arc<LogFile>> {
+        let file = tidegate_core::log_file::open_append(path)?;
+        Ok(Arc::new(LogFile::new(path.to_path_buf(), file)))
+    }
+}
+
+/// A server with `config` inside a `server` block; `listen` is added.
+fn serve(config: &str) -> (Worker, SocketAddr) {
+    let probe = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = probe.local_addr().expect("its address");
+    let text = format!(
+        "error_log stderr emerg; events {{}} http {{ server {{ listen {address}; {config} }} }}"
+    );
+    let file = PathBuf::from("/test.conf");
+    let bundle = Bundle { files: vec![(file.clone(), text.into_bytes())], globs: Vec::new() };
+    let loader = BundleLoader::new(bundle);
+    let mut parser = Parser::new(&loader, "/");
+    let statements = parser.parse_file(&file);
+    let (sources, diagnostics) = parser.finish();
+    assert!(diagnostics.is_empty(), "{}", diagnostics[0].render(&sources, false));
+    let survivors = Survivors::default();
+    let environment = Environment {
+        modules: MODULES,
+        prefix: "/tmp/",
+        error_log: "stderr",
+        resources: &Files,
+        survivors: &survivors,
+        generation: 1,
+        for_use: true,
+    };
+    let plan = match build(&environment, &statements, Span::NONE) {
+        Ok((plan, _)) => Arc::new(plan),
+        Err(diagnostics) => panic!("{}", diagnostics[0].render(&sources, false)),
+    };
+    let worker = Worker::run("test", None, move |_| async move {
+        let front = Front::new(plan, Arc::new(Shared::default()));
+        probe.set_nonblocking(true).expect("non-blocking");
+        let listener = Rc::new(Listener::from_fd(probe.into()).expect("a watched listener"));
+        tidegate_front::accept::run(front, listener, Address::Inet(address)).await;
+    });
+    (worker.expect("a worker"), address)
+}
+
+/// Sends `request` and answers everything received until the server closes.
+fn talk(address: SocketAddr, request: &[u8]) -> String {
+    let mut client = TcpStream::connect(address).expect("a connection");
+    client.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+    client.write_all(request).expect("written");
+    let mut answer = Vec::new();
+    client.read_to_end(&mut answer).expect("closed by the server");
+    let text = String::from_utf8_lossy(&answer).into_owned();
+    let lines = text.split("\r\n").filter(|line| !line.starts_with("Date: "));
+    lines.filter(|line| !line.starts_with("Server: ")).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn answers_one_request() {
+    let (_worker, address) = serve("location / { say hello; }");
+    let answer = talk(address, b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert_eq!(answer, "HTTP/1.1 200 OK\nContent-Length: 5\nConnection: close\n\nhello");
+}
+
+#[test]
+fn answers_pipelined_requests_in_order() {
+    let (_worker, address) = serve("location /a { say A; } location /b { say B; }");
+    let answer = talk(
+        address,
+        b"GET /a HTTP/1.1\r\nHost: a\r\n\r\nGET /b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+    );
+    assert_eq!(
+        answer,
+        "HTTP/1.1 200 OK\nContent-Length: 1\nConnection: keep-alive\n\nA\
+         HTTP/1.1 200 OK\nContent-Length: 1\nConnection: close\n\nB"
+    );
+}
+
+#[test]
+fn streams_in_chunks_and_closes_for_old_clients() {
+    let (_worker, address) = serve("location / { pieces 2; }");
+    let answer = talk(address, b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert!(answer.ends_with("\n\n5\npiece\n5\npiece\n0\n\n"), "{answer}");
+    assert!(answer.contains("Transfer-Encoding: chunked"), "{answer}");
+    let answer = talk(address, b"GET / HTTP/1.0\r\n\r\n");
+    assert_eq!(answer, "HTTP/1.1 200 OK\nConnection: close\n\npiecepiece");
+}
+
+#[test]
+fn reads_bodies_by_length_and_in_chunks() {
+    let (_worker, address) = serve("client_body_buffer_size 1k; location / { echo; }");
+    let tail = "Connection: close\r\n\r\n";
+    let by_length = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n{tail}12345");
+    assert!(talk(address, by_length.as_bytes()).ends_with("\n\n12345"));
+    let chunked = format!(
+        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n{tail}3\r\nabc\r\n0\r\n\r\n"
+    );
+    assert!(talk(address, chunked.as_bytes()).ends_with("\n\nabc"));
+    let bad = format!(
+        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n{tail}zz\r\nabc\r\n0\r\n\r\n"
+    );
+    assert!(talk(address, bad.as_bytes()).starts_with("HTTP/1.1 400 "));
+}
+
+#[test]
+fn refuses_what_is_no_http() {
+    let (_worker, address) = serve("client_max_body_size 1k; location / { echo; }");
+    for (request, start) in [
+        ("GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 400 Bad Request"),
+        ("G\0T / HTTP/1.1\r\nHost: a\r\n\r\n", "HTTP/1.1 400 "),
+        ("GET / HTTP/3.0\r\nHost: a\r\n\r\n", "HTTP/1.1 505 "),
+        ("GET /%zz HTTP/1.1\r\nHost: a\r\n\r\n", "HTTP/1.1 400 "),
+        ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9999\r\n\r\n", "HTTP/1.1 413 "),
+        (
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "HTTP/1.1 400 ",
+        ),
+        ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", "HTTP/1.1 501 "),
+    ] {
+        let mut client = TcpStream::connect(address).expect("a connection");
+        client.write_all(request.as_bytes()).expect("written");
+        let _ = client.shutdown(std::net::Shutdown::Write);
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).expect("closed by the server");
+        assert!(answer.starts_with(start), "{request:?}: {answer}");
+        assert!(answer.contains("Connection: close"), "{request:?}: {answer}");
+    }
+}
+
+#[test]
+fn a_panic_ends_one_connection() {
+    let (_worker, address) = serve("location / { say ok; } location /boom { boom; }");
+    let broken = talk(address, b"GET /boom HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(broken, "");
+    let answer = talk(address, b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert!(answer.ends_with("ok"), "{answer}");
+}
+
+#[test]
+fn head_has_no_body_and_a_length() {
+    let (_worker, address) = serve("location / { say hello; }");
+    let answer = talk(address, b"HEAD / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert_eq!(answer, "HTTP/1.1 200 OK\nContent-Length: 5\nConnection: close\n\n");
+}
