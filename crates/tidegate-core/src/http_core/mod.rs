@@ -5,6 +5,7 @@ pub mod listen;
 mod location_rows;
 mod prepare;
 mod server_rows;
+mod transfer_rows;
 mod variables;
 
 use tidegate_conf::Diagnostic;
@@ -21,12 +22,8 @@ pub struct HttpCore;
 impl Module for HttpCore {
     type Conf = Conf;
     const NAME: &'static str = "http_core";
-    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[
-        server_rows::BLOCK_ROWS,
-        server_rows::ROWS,
-        location_rows::ROWS,
-        location_rows::TRANSFER_ROWS,
-    ];
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] =
+        &[server_rows::BLOCK_ROWS, server_rows::ROWS, location_rows::ROWS, transfer_rows::ROWS];
     const VARIABLES: &'static [Variable] = variables::VARIABLES;
 
     const BLOCKS: &'static [BlockRow] = &[
