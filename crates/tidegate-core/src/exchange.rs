@@ -57,6 +57,8 @@ pub struct Request {
     pub body: RequestBody,
     pub keep_alive: bool,
     pub upgrade: bool,
+    /// The client waits for `100 Continue` before it sends its body.
+    pub expects_continue: bool,
 }
 
 impl Request {

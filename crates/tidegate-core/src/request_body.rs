@@ -103,6 +103,7 @@ pub struct RequestBody {
     received: u64,
     max: Option<u64>,
     trailers: Option<Headers>,
+    broken: bool,
 }
 
 impl RequestBody {
@@ -119,6 +120,11 @@ impl RequestBody {
     /// True when nothing is left to be read from the client.
     pub fn is_finished(&self) -> bool {
         self.source.is_none()
+    }
+
+    /// True after an error: where the next request begins is unknown, so the connection cannot be kept.
+    pub fn is_broken(&self) -> bool {
+        self.broken
     }
 
     /// `client_max_body_size`, checked while the body arrives; `None` for no limit.
@@ -150,7 +156,7 @@ impl RequestBody {
         let bytes = match source.poll_bytes(context) {
             Poll::Pending => return Poll::Pending,
             Poll::Ready(Err(error)) => {
-                self.source = None;
+                self.fail();
                 return Poll::Ready(Err(error));
             }
             Poll::Ready(Ok(bytes)) => bytes,
@@ -162,13 +168,18 @@ impl RequestBody {
         };
         self.received += bytes.len() as u64;
         if self.max.is_some_and(|max| self.received > max) {
-            self.source = None;
+            self.fail();
             return Poll::Ready(Err(RequestBodyError::TooLarge));
         }
         if !self.chunked && self.length == Some(self.received) {
             self.source = None;
         }
         Poll::Ready(Ok(Some(bytes)))
+    }
+
+    fn fail(&mut self) {
+        self.source = None;
+        self.broken = true;
     }
 
     /// `poll_next` as a future.

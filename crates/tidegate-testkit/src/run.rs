@@ -206,16 +206,20 @@ impl<'a> Runner<'a> {
             Step::Client(names, ops) => self.client(names, ops),
             Step::Row(row) => self.row(row),
             Step::Until(row) => {
-                let mut last = Failure::new("");
+                let mut tries = Vec::new();
                 let shared = Arc::clone(&self.shared);
-                let held = shared.bell.wait_until(shared.deadline, Some(TRY_AGAIN), || {
-                    last = match self.row(row) {
+                // A bell of its own: the server's log would ring the common one at each try.
+                let held = Bell::default().wait_until(shared.deadline, Some(TRY_AGAIN), || {
+                    match self.row(row) {
                         Ok(()) => return Ok(true),
-                        Err(failure) => failure,
-                    };
+                        Err(failure) => tries.push(failure.0),
+                    }
                     Ok(!locked(&shared.failures).is_empty())
                 });
-                held.map_err(|failure| Failure::new(format!("{failure}; at last: {last}")))
+                tries.dedup();
+                tries.drain(..tries.len().saturating_sub(3));
+                let last = tries.join("\nthen: ");
+                held.map_err(|failure| Failure::new(format!("{failure}; last tries: {last}")))
             }
             Step::Open(gate) => {
                 locked(&self.shared.gates).insert(gate.clone());

@@ -150,6 +150,7 @@ fn prepare(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
     x.request.method = head.method;
     x.request.keep_alive = meta.keep_alive;
     x.request.upgrade = meta.upgrade;
+    x.request.expects_continue = meta.expect_continue;
     let (length, chunked, expect) = (meta.content_length, meta.chunked, meta.expect_continue);
     x.request.head = head;
     let host = std::mem::take(&mut x.request.host);

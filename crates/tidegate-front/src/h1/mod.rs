@@ -191,7 +191,7 @@ fn broken(conn: &Conn, x: &mut Exchange, error: &SendError) -> Fate {
 /// Reads what is left of the request's body, then keeps the connection or closes it.
 async fn after_answer(conn: &Rc<Conn>, x: &mut Exchange) -> Fate {
     let settings = x.settings();
-    let unread = !x.request.body.is_finished();
+    let unread = !x.request.body.is_finished() || x.request.body.is_broken();
     if unread && x.keep_alive {
         let (time, timeout) = (settings.lingering_time, settings.lingering_timeout);
         if !linger::discard_body(&mut x.request.body, time, timeout).await {
@@ -218,6 +218,10 @@ fn settle_keep_alive(conn: &Conn, x: &mut Exchange) {
     if !x.keep_alive {
         return;
     }
+    // A client that still waits for `100 Continue` may or may not send its body after this answer.
+    let unasked = x.request.expects_continue
+        && !x.request.body.is_finished()
+        && x.request.body.received() == 0;
     let settings = x.settings();
     let requests = x.connection.requests.get();
     let life = tidegate_rt::clock::now().saturating_duration_since(conn.accepted);
@@ -226,6 +230,8 @@ fn settle_keep_alive(conn: &Conn, x: &mut Exchange) {
         && life < settings.keepalive_time
         && !conn.front.is_draining()
         && !conn.closing.get()
+        && !unasked
+        && !x.request.body.is_broken()
         && !head::keepalive_disabled(x);
     x.keep_alive = keep;
 }
