@@ -68,6 +68,29 @@ pub async fn refuse(x: &mut Exchange, status: u16) -> Answer {
     drive(x, Phase::PostRead, Some(status)).await
 }
 
+/// Runs `post_action` after an answer was sent: a request of its own whose answer nobody gets.
+pub async fn post_action(x: &mut Exchange) {
+    let plan = x.plan.clone();
+    let Some(target) = &plan.location(x.location).settings.post_action else { return };
+    let target = target.value(x);
+    let jump = match target.first() {
+        Some(b'@') => Jump::Named(target),
+        _ => {
+            let (path, args) = special::split_args(target);
+            Jump::Path { path, args }
+        }
+    };
+    let (status, headers) = (x.response.status, std::mem::take(&mut x.response.headers));
+    x.request.method = tidegate_http::request::Method::Get;
+    if let Ok(phase) = enter(x, &plan, jump)
+        && let Answer::Send(mut body) = drive(x, phase, None).await
+    {
+        while let Some(Ok(_)) = body.next().await {}
+    }
+    x.response.status = status;
+    x.response.headers = headers;
+}
+
 async fn drive(x: &mut Exchange, mut phase: Phase, mut status: Option<u16>) -> Answer {
     let plan = x.plan.clone();
     loop {

@@ -164,7 +164,7 @@ fn prepare(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
     if chunked {
         let source = H1Body::chunked(conn.clone(), expect, timeout);
         x.request.body = RequestBody::new(length, true, Box::new(source));
-    } else if let Some(length) = length.filter(|length| *length > 0) {
+    } else if let Some(length) = length.filter(|length| *length > 0 || expect) {
         let source = H1Body::with_length(conn.clone(), length, expect, timeout);
         x.request.body = RequestBody::new(Some(length), false, Box::new(source));
     } else {

@@ -126,6 +126,9 @@ async fn request(conn: &Rc<Conn>, scratch: &mut Scratch) -> Fate {
         Answer::Close => close_without_answer(conn, x),
         Answer::Send(body) => deliver(conn, x, output, body).await,
     };
+    if x.settings().post_action.is_some() {
+        phases::post_action(x).await;
+    }
     log(x);
     fate
 }
