@@ -1,9 +1,9 @@
 //! Which location serves a path: exact name, longest prefix, first matching regular expression.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::exchange::Exchange;
-use crate::plan::{Location, LocationId, Plan};
+use crate::plan::{LocationId, Plan};
 use crate::regex::{MatchLimit, Regex};
 use crate::step::Step;
 
@@ -14,6 +14,8 @@ pub struct LocationSet {
     /// Sorted by name; each with the nearest shorter entry that is its prefix.
     prefixes: Vec<Prefix>,
     regexes: Vec<(Regex, LocationId)>,
+    /// Names of prefix locations with a content handler, without their final slash.
+    redirects: HashSet<Vec<u8>>,
 }
 
 struct Prefix {
@@ -28,6 +30,7 @@ impl LocationSet {
         exact: HashMap<Vec<u8>, LocationId>,
         mut prefixes: Vec<(Vec<u8>, LocationId)>,
         regexes: Vec<(Regex, LocationId)>,
+        redirects: HashSet<Vec<u8>>,
     ) -> LocationSet {
         prefixes.sort_by(|a, b| a.0.cmp(&b.0));
         let mut sorted: Vec<Prefix> = Vec::with_capacity(prefixes.len());
@@ -40,7 +43,7 @@ impl LocationSet {
             }
             sorted.push(Prefix { name, location, parent });
         }
-        LocationSet { exact, prefixes: sorted, regexes }
+        LocationSet { exact, prefixes: sorted, regexes, redirects }
     }
 
     /// The longest prefix location of `path`.
@@ -57,11 +60,6 @@ impl LocationSet {
         None
     }
 
-    fn has_prefix_named(&self, name: &[u8]) -> Option<LocationId> {
-        let place = self.prefixes.binary_search_by(|prefix| prefix.name.as_slice().cmp(name));
-        place.ok().map(|index| self.prefixes[index].location)
-    }
-
     fn is_empty(&self) -> bool {
         self.exact.is_empty() && self.prefixes.is_empty() && self.regexes.is_empty()
     }
@@ -74,6 +72,8 @@ enum Found {
     Prefix(LocationId),
     /// Exact or by regular expression: final.
     Final(LocationId),
+    /// A folder's name without its slash: the client is sent to the name with it.
+    Redirect,
 }
 
 fn search(x: &mut Exchange, plan: &Plan, set: &LocationSet) -> Result<Found, MatchLimit> {
@@ -83,13 +83,16 @@ fn search(x: &mut Exchange, plan: &Plan, set: &LocationSet) -> Result<Found, Mat
     if let Some(location) = set.exact.get(&x.request.path) {
         return Ok(Found::Final(*location));
     }
+    if set.redirects.contains(&x.request.path) {
+        return Ok(Found::Redirect);
+    }
     let mut best = Found::Nothing;
     let mut regex_allowed = true;
     if let Some(id) = set.longest_prefix(&x.request.path) {
         let location = plan.location(id);
         regex_allowed = !location.no_regex;
         best = match search(x, plan, &location.nested)? {
-            Found::Final(inner) => return Ok(Found::Final(inner)),
+            found @ (Found::Final(_) | Found::Redirect) => return Ok(found),
             Found::Prefix(inner) => {
                 regex_allowed &= !plan.location(inner).no_regex;
                 Found::Prefix(inner)
@@ -106,6 +109,7 @@ fn search(x: &mut Exchange, plan: &Plan, set: &LocationSet) -> Result<Found, Mat
             return Ok(match search(x, plan, nested)? {
                 Found::Prefix(inner) | Found::Final(inner) => Found::Final(inner),
                 Found::Nothing => Found::Final(id),
+                Found::Redirect => Found::Redirect,
             });
         }
     }
@@ -133,21 +137,20 @@ pub fn find_config(x: &mut Exchange, plan: &Plan) -> Step<'static> {
     x.path_replaced = false;
     x.alias_takes_path = false;
     let Ok(found) = search(x, plan, &server.locations) else { return Step::Status(500) };
-    if let Found::Prefix(id) | Found::Final(id) = found {
-        x.location = id;
+    match found {
+        Found::Prefix(id) | Found::Final(id) => x.location = id,
+        Found::Redirect => return redirect_to_folder(x),
+        Found::Nothing => {}
     }
     let location = plan.location(x.location);
     if location.settings.internal && !x.internal {
         return Step::Status(404);
     }
-    if let Some(step) = auto_redirect(x, plan, location, &server.locations) {
-        return step;
-    }
     x.request.body.set_limit(location.settings.client_max_body_size);
     if let (Some(max), Some(length)) =
         (location.settings.client_max_body_size, x.request.body.length)
         && length > max
-        && !x.request.body.is_finished()
+        && !x.internal
     {
         x.keep_alive = false;
         x.log(
@@ -165,28 +168,14 @@ pub fn find_config(x: &mut Exchange, plan: &Plan) -> Step<'static> {
 }
 
 /// `/dir` goes to `/dir/` where a prefix location `/dir/` is served by a content handler.
-fn auto_redirect(
-    x: &mut Exchange,
-    plan: &Plan,
-    location: &Location,
-    set: &LocationSet,
-) -> Option<Step<'static>> {
-    if location.exact || location.is_regex || x.request.path.ends_with(b"/") {
-        return None;
-    }
-    let mut with_slash = x.request.path.clone();
-    with_slash.push(b'/');
-    let nested = location.nested.has_prefix_named(&with_slash);
-    let target = plan.location(nested.or_else(|| set.has_prefix_named(&with_slash))?);
-    if !target.auto_redirect {
-        return None;
-    }
+fn redirect_to_folder(x: &mut Exchange) -> Step<'static> {
     let mut place = Vec::new();
-    tidegate_http::uri::escape(&with_slash, tidegate_http::uri::Escape::Uri, &mut place);
+    tidegate_http::uri::escape(&x.request.path, tidegate_http::uri::Escape::Uri, &mut place);
+    place.push(b'/');
     if !x.request.args.is_empty() {
         place.push(b'?');
         place.extend_from_slice(&x.request.args);
     }
     crate::special::redirect_headers(x, &place);
-    Some(Step::Status(301))
+    Step::Status(301)
 }

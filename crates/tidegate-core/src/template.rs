@@ -82,6 +82,21 @@ impl Template {
         }
     }
 
+    /// Appends the value with captures percent-encoded: a `rewrite`'s replacement, whose captures come out of
+    /// the decoded path and go back into a target.
+    pub fn write_encoding_captures(&self, x: &mut Exchange, out: &mut Vec<u8>) {
+        for part in &self.parts {
+            match part {
+                Part::Literal(text) => out.extend_from_slice(text),
+                Part::Variable(id) => drop(x.variable(*id, out)),
+                Part::Capture(index) => {
+                    let group = x.captures.group(*index).unwrap_or_default();
+                    tidegate_http::uri::escape(group, tidegate_http::uri::Escape::Args, out);
+                }
+            }
+        }
+    }
+
     /// Appends the value; `escape` is called behind each variable and capture with the position where its
     /// value begins in `out` and whether there was one, and may change all from there. For log formats:
     /// the common value needs no change and is copied once.

@@ -189,7 +189,11 @@ impl PlanBuilder<'_> {
             }
         }
         named.extend(level.named);
-        LocationSet::new(level.exact, level.prefixes, level.regexes)
+        let redirects = level.prefixes.iter().filter(|(_, id)| {
+            self.locations[id.0 as usize].as_ref().is_some_and(|location| location.auto_redirect)
+        });
+        let redirects = redirects.map(|(name, _)| name[..name.len() - 1].to_vec()).collect();
+        LocationSet::new(level.exact, level.prefixes, level.regexes, redirects)
     }
 
     fn location_name(&mut self, args: &[Word], span: Span) -> Result<Name, Diagnostic> {
