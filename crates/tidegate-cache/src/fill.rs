@@ -15,7 +15,7 @@ mod writer;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -35,6 +35,10 @@ pub struct Fill {
     key: Key,
     started_at: u64,
     last_progress_at: AtomicU64,
+    /// Not (or no longer) the fill that the index knows: stored all the same when it is whole.
+    beside: AtomicBool,
+    /// Removals that the index had counted when the fill began: what was removed since stays so.
+    pub(crate) removals: u64,
     pub(crate) limits: FillLimits,
     pub(crate) state: Mutex<State>,
     /// Held by whoever works on the temporary file; only taken by calls that may block.
@@ -92,11 +96,19 @@ impl fmt::Display for BreakReason {
 impl std::error::Error for BreakReason {}
 
 impl Fill {
-    pub(crate) fn new(key: Key, now: u64, storing: bool, limits: FillLimits) -> Arc<Fill> {
+    pub(crate) fn new(
+        key: Key,
+        now: u64,
+        storing: bool,
+        removals: u64,
+        limits: FillLimits,
+    ) -> Arc<Fill> {
         Arc::new(Fill {
             key,
             started_at: now,
             last_progress_at: AtomicU64::new(now),
+            beside: AtomicBool::new(false),
+            removals,
             limits,
             state: Mutex::new(State::new(storing)),
             disk_turn: Mutex::new(()),
@@ -119,6 +131,14 @@ impl Fill {
 
     pub(crate) fn progressed(&self, now: u64) {
         self.last_progress_at.fetch_max(now, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_beside(&self) {
+        self.beside.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_beside(&self) -> bool {
+        self.beside.load(Ordering::Acquire)
     }
 
     /// Starts reading at an offset of the body, which may lie ahead of what has arrived.

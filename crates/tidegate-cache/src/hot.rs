@@ -1,8 +1,9 @@
 //! Open entries, shared by all who serve them, and the memory tier: bodies small enough are kept
 //! as bytes, so that a hit needs no system call and no descriptor.
 
-use std::sync::Arc;
+use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
@@ -29,6 +30,7 @@ pub(crate) struct OpenInner {
     pub body_start: u64,
     pub body_bytes: u64,
     pub source: BodySource,
+    pub companion: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 /// Where the body of an open entry is.
@@ -82,6 +84,12 @@ impl OpenEntry {
         }
     }
 
+    /// What the caller made of the metadata, kept with the entry so that it is made once for all
+    /// hits. `None` only when something of another type was kept before.
+    pub fn companion<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> Option<&T> {
+        self.inner.companion.get_or_init(|| Box::new(make())).downcast_ref()
+    }
+
     pub(crate) fn is_of(&self, key: &Key) -> bool {
         self.inner.key_text[..] == key.text()[..]
     }
@@ -95,6 +103,7 @@ impl OpenEntry {
             body_start: self.inner.body_start,
             body_bytes: self.inner.body_bytes,
             source: self.inner.source.clone(),
+            companion: OnceLock::new(),
         })
     }
 

@@ -67,6 +67,7 @@ pub(crate) struct Index {
     entries: AtomicUsize,
     disk_bytes: AtomicU64,
     generations: AtomicU64,
+    removals: AtomicU64,
     rotation: AtomicUsize,
 }
 
@@ -89,6 +90,7 @@ impl Index {
             entries: AtomicUsize::new(0),
             disk_bytes: AtomicU64::new(0),
             generations: AtomicU64::new(1),
+            removals: AtomicU64::new(0),
             rotation: AtomicUsize::new(0),
         };
         index.limit_keys(keys_bytes);
@@ -102,6 +104,11 @@ impl Index {
 
     pub fn next_generation(&self) -> u64 {
         self.generations.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// How many keys were removed on demand.
+    pub fn removals(&self) -> u64 {
+        self.removals.load(Ordering::Acquire)
     }
 
     pub fn keys(&self) -> usize {
@@ -158,7 +165,7 @@ impl Index {
         }
     }
 
-    /// Registers a fill, unless one runs. With `replace` a running one is left to its readers.
+    /// Registers a fill, unless one runs. With `replace` a running one goes on beside it.
     pub fn begin(
         &self,
         key: &Key,
@@ -173,7 +180,10 @@ impl Index {
         self.with_node(key.hash(), now, |node| match &node.fill {
             Some(running) if running.key().text() != key.text() => Begun::Refused,
             Some(running) if !replace => Begun::Running(running.clone()),
-            _ => {
+            running => {
+                if let Some(running) = running {
+                    running.set_beside();
+                }
                 node.fill = Some(fill.clone());
                 Begun::Started
             }
@@ -190,20 +200,26 @@ impl Index {
         }
     }
 
-    /// Whether this fill is still the key's.
-    pub fn is_filling(&self, hash: &KeyHash, fill: &Arc<Fill>) -> bool {
+    /// Whether what this fill made may become the key's file.
+    pub fn may_fill(&self, hash: &KeyHash, fill: &Arc<Fill>) -> bool {
         let (mut nodes, place) = self.nodes.lock(hash);
-        nodes.find(place).is_some_and(|node| is_same(&node.fill, fill))
+        nodes.find(place).is_some_and(|node| self.may_fill_node(node, fill))
     }
 
-    /// Ends a fill with a file; false (and nothing done) when the fill is no longer the key's.
+    fn may_fill_node(&self, node: &Node, fill: &Arc<Fill>) -> bool {
+        is_same(&node.fill, fill) || fill.is_beside() && fill.removals == self.removals()
+    }
+
+    /// Ends a fill with a file; false (and nothing done) when [`Index::may_fill`] no longer holds.
     pub fn filled(&self, hash: &KeyHash, fill: &Arc<Fill>, present: Present, now: u64) -> bool {
         let (mut nodes, place) = self.nodes.lock(hash);
         let Some(node) = nodes.touch(place) else { return false };
-        if !is_same(&node.fill, fill) {
+        if !self.may_fill_node(node, fill) {
             return false;
         }
-        node.fill = None;
+        if is_same(&node.fill, fill) {
+            node.fill = None;
+        }
         node.uncacheable_until = 0;
         node.last_access = now;
         self.replace_present(node, Some(present));
@@ -258,6 +274,7 @@ impl Index {
     /// Forgets all about a key, and the fill that runs (it goes on for its readers only).
     pub fn remove(&self, hash: &KeyHash) -> Option<NodeView> {
         let (mut nodes, place) = self.nodes.lock(hash);
+        self.removals.fetch_add(1, Ordering::AcqRel);
         self.remove_in(&mut nodes, place)
     }
 

@@ -258,14 +258,23 @@ impl Store {
         self.inner.clone().begin_fill(key, now, false)
     }
 
-    /// Starts to fill a key though it may be being filled: the other fill is left to the readers
-    /// that it has and stores nothing. For fills that make no progress. Never blocks.
+    /// Starts to fill a key though it may be being filled: nobody new will find the other fill, but
+    /// if it becomes whole after all, it is stored. For fills that make no progress. Never blocks.
     pub fn take_over_fill(&self, key: &Key, now: u64) -> FillWriter {
         let inner = &self.inner;
         match inner.clone().begin_fill(key, now, true) {
             Ok(writer) => writer,
             Err(_) => FillWriter::new(inner.new_fill(key, now, false), inner.clone()),
         }
+    }
+
+    /// Starts a fill that nobody else will find, for callers who do not share: whichever of several
+    /// is whole last is what stays stored. Nothing is stored if the key is removed meanwhile, or was
+    /// never looked up. Never blocks.
+    pub fn begin_fill_beside(&self, key: &Key, now: u64) -> FillWriter {
+        let fill = self.inner.new_fill(key, now, true);
+        fill.set_beside();
+        FillWriter::new(fill, self.inner.clone())
     }
 
     /// Opens the file of a key. Blocks, unless the open entry is at hand (see [`Lookup::open`]).
@@ -347,7 +356,7 @@ impl StoreInner {
             kept_bytes_max: options.memory_body_bytes_max.min(options.fill_tail_bytes_max) as u64,
         };
         drop(options);
-        Fill::new(key.clone(), now, storing, limits)
+        Fill::new(key.clone(), now, storing, self.index.removals(), limits)
     }
 
     fn lock_path(&self, hash: &KeyHash) -> MutexGuard<'_, ()> {

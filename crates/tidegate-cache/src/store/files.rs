@@ -3,8 +3,8 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
@@ -185,6 +185,7 @@ impl StoreInner {
             body_start: header.body_start,
             body_bytes: header.body_bytes,
             source,
+            companion: OnceLock::new(),
         }))
     }
 
@@ -202,8 +203,8 @@ impl StoreInner {
         entry
     }
 
-    /// Gives a whole temporary file its name and makes it known; false when the fill is no longer
-    /// the key's. The temporary name is gone afterwards, one way or the other.
+    /// Gives a whole temporary file its name and makes it known; false when the key was
+    /// removed meanwhile. The temporary name is gone afterwards, one way or the other.
     pub fn place(
         &self,
         fill: &Arc<Fill>,
@@ -214,7 +215,7 @@ impl StoreInner {
         let hash = fill.key().hash();
         let path = self.path_of(hash);
         let _path_lock = self.lock_path(hash);
-        if !self.index.is_filling(hash, fill) {
+        if !self.index.may_fill(hash, fill) {
             self.remove_quietly(&temporary);
             return Ok(false);
         }
@@ -240,6 +241,7 @@ impl StoreInner {
             body_start,
             body_bytes: placed.body_bytes,
             source,
+            companion: OnceLock::new(),
         });
         self.hot.keep(hash, known.generation, entry);
         Ok(true)

@@ -94,7 +94,7 @@ fn hooked() -> (Arc<HookedDisk>, Store) {
 }
 
 #[test]
-fn a_fill_taken_over_while_it_is_renamed_serves_nothing() {
+fn a_fill_taken_over_while_it_is_renamed_is_stored() {
     let (disk, store) = hooked();
     fill(&store, &key("a"), "old", b"old body", 1);
     let writer = begin(&store, &key("a"), 2);
@@ -104,11 +104,10 @@ fn a_fill_taken_over_while_it_is_renamed_serves_nothing() {
     let keep = kept.clone();
     *disk.after_rename.lock() =
         Some(Box::new(move || *keep.lock() = Some(other.take_over_fill(&other_key, 3))));
-    assert!(matches!(writer.commit(4), Committed::NotStored(None)));
-    assert_eq!(served(&store, &key("a")), None);
-    assert!(store.lookup(&key("a"), 5).entry.is_none());
-    assert!(disk.inner.paths().is_empty());
-    assert_eq!(store.stats().disk_bytes, 0);
+    assert!(matches!(writer.commit(4), Committed::Stored));
+    assert_eq!(served(&store, &key("a")).map(|(_, body)| body), Some(Vec::new()));
+    assert!(store.lookup(&key("a"), 5).fill.is_some());
+    assert_eq!(disk.inner.paths().len(), 1);
     drop(kept.lock().take());
 }
 

@@ -243,14 +243,30 @@ fn a_stuck_fill_can_be_taken_over() {
     next.publish_head(Bytes::new(), times(100), None, 100);
     next.append(Bytes::from_static(b"new"), 100);
     stuck.append(Bytes::from_static(b"old"), 100);
-    assert!(matches!(stuck.commit(101), Committed::NotStored(None)));
-    assert!(matches!(next.commit(102), Committed::Stored));
+    assert!(matches!(next.commit(101), Committed::Stored));
     assert_eq!(served(&store, &key("a")).map(|(_, body)| body), Some(b"new".to_vec()));
+    assert!(matches!(stuck.commit(102), Committed::Stored));
+    assert_eq!(served(&store, &key("a")).map(|(_, body)| body), Some(b"old".to_vec()));
     let late = begin(&store, &key("a"), 200);
     late.publish_head(Bytes::new(), times(1), None, 200);
     drop(store.take_over_fill(&key("a"), 300));
+    store.remove(&key("a")).expect("disk");
     assert!(matches!(late.commit(301), Committed::NotStored(None)));
-    assert_eq!(served(&store, &key("a")).map(|(_, body)| body), Some(b"new".to_vec()));
+    assert_eq!(served(&store, &key("a")), None);
+}
+
+#[test]
+fn the_last_of_several_unshared_fills_stays() {
+    let store = loaded(&MemoryDisk::default(), options());
+    store.lookup(&key("a"), 1);
+    let writers = [store.begin_fill_beside(&key("a"), 1), store.begin_fill_beside(&key("a"), 1)];
+    assert!(store.lookup(&key("a"), 1).fill.is_none());
+    for (writer, body) in writers.into_iter().zip(["first", "second"]) {
+        writer.publish_head(Bytes::new(), times(1), None, 1);
+        writer.append(Bytes::from(body), 1);
+        assert!(matches!(writer.commit(2), Committed::Stored));
+        assert_eq!(served(&store, &key("a")).map(|(_, body)| body), Some(body.into()));
+    }
 }
 
 #[test]
