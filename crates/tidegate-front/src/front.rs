@@ -127,6 +127,15 @@ impl Front {
         }
     }
 
+    /// Closes at once what still serves a request of a generation before `generation`.
+    pub fn abort_older(&self, generation: u64) {
+        for conn in self.all() {
+            if conn.idle_since.get() == 0 && conn.generation.get() < generation {
+                conn.abort.notify_waiters();
+            }
+        }
+    }
+
     /// Closes the connections that have been idle longest, to make room.
     pub fn reuse_idle(&self) -> bool {
         let mut idle: Vec<_> =

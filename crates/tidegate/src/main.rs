@@ -5,6 +5,7 @@ mod cli;
 mod configuration;
 mod events;
 mod listening;
+mod modules;
 mod options;
 mod report;
 mod resources;

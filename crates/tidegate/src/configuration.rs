@@ -1,0 +1,105 @@
+//! From the command line's file to a plan: what master and worker both do, each with its own
+//! sources of files.
+
+use std::path::{Path, PathBuf};
+
+use tidegate_conf::{Diagnostic, Loader, Parser, SourceMap, Span, Statement};
+use tidegate_core::builder::{Environment, Resources, Survivors, build};
+use tidegate_core::plan::Plan;
+
+use crate::options::Options;
+
+/// Where things are when nothing says otherwise: as in Debian's nginx package, so that this program
+/// can stand in its place.
+const PREFIX_DEFAULT: &str = "/usr/share/nginx/";
+const FILE_DEFAULT: &str = "/etc/nginx/nginx.conf";
+const ERROR_LOG_DEFAULT: &str = "/var/log/nginx/error.log";
+
+/// What a configuration is read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Ends with `/`.
+    pub prefix: String,
+    pub file: PathBuf,
+    /// `-e`, or the built-in default.
+    pub error_log: String,
+    /// `-g`.
+    pub directives: String,
+}
+
+impl Origin {
+    pub fn new(options: &Options) -> Origin {
+        let mut prefix = options.prefix.clone().unwrap_or_else(|| PREFIX_DEFAULT.to_owned());
+        if !prefix.ends_with('/') {
+            prefix.push('/');
+        }
+        let file = match &options.file {
+            Some(file) => Path::new(&prefix).join(file),
+            None if options.prefix.is_some() && !Path::new(FILE_DEFAULT).is_absolute() => {
+                Path::new(&prefix).join(FILE_DEFAULT)
+            }
+            None => FILE_DEFAULT.into(),
+        };
+        let error_log = options.error_log.clone().unwrap_or_else(|| ERROR_LOG_DEFAULT.to_owned());
+        let directives = options.directives.clone().unwrap_or_default();
+        Origin { prefix, file, error_log, directives }
+    }
+}
+
+/// A configuration as read, before anything has a meaning.
+pub struct Parsed {
+    statements: Vec<Statement>,
+    pub sources: SourceMap,
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Reads the directives of the command line and the file with all that it includes.
+pub fn parse(origin: &Origin, loader: &dyn Loader) -> Parsed {
+    let folder = origin.file.parent().unwrap_or(Path::new("/"));
+    let mut parser = Parser::new(loader, folder);
+    let mut statements = Vec::new();
+    if !origin.directives.is_empty() {
+        statements = parser.parse_fragment("command line", origin.directives.as_bytes());
+    }
+    statements.extend(parser.parse_file(&origin.file));
+    let (sources, diagnostics) = parser.finish();
+    Parsed { statements, sources, diagnostics }
+}
+
+/// How a plan is made from what was read.
+pub struct Making<'a> {
+    pub resources: &'a dyn Resources,
+    pub survivors: &'a Survivors,
+    pub generation: u64,
+    pub for_use: bool,
+}
+
+impl Parsed {
+    /// Builds the plan. All diagnostics end up in [`Parsed::diagnostics`], sorted; without a plan at
+    /// least one of them is fatal.
+    pub fn plan(&mut self, origin: &Origin, making: &Making<'_>) -> Option<Plan> {
+        let mut plan = None;
+        // What does not even parse would only give consequences of the first mistakes.
+        if !self.diagnostics.iter().any(|diagnostic| diagnostic.severity.is_fatal()) {
+            let environment = Environment {
+                modules: crate::modules::MODULES,
+                prefix: &origin.prefix,
+                error_log: &origin.error_log,
+                resources: making.resources,
+                survivors: making.survivors,
+                generation: making.generation,
+                for_use: making.for_use,
+            };
+            let found = match build(&environment, &self.statements, Span::NONE) {
+                Ok((built, found)) => {
+                    plan = Some(built);
+                    found
+                }
+                Err(found) => found,
+            };
+            self.diagnostics.extend(found);
+        }
+        Diagnostic::sort(&mut self.diagnostics, &self.sources);
+        plan
+    }
+}

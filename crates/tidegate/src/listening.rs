@@ -1,0 +1,178 @@
+//! Opening the sockets that a plan listens on, and keeping those that are open already.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tidegate_core::builder::os_error;
+use tidegate_core::client::Address;
+use tidegate_core::listen::{ListenerPlan, SocketOptions};
+use tidegate_os::listen::{apply_listen_options, listen_socket};
+use tidegate_os::{Keepalive, ListenAddr, ListenOptions};
+
+/// A port that is taken is tried again so often, with this pause, as nginx does: the one who has it
+/// may be about to end.
+const TRIES: usize = 5;
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// The open sockets of one address: several with `reuseport`, one for each worker thread.
+#[derive(Debug)]
+pub struct Listening {
+    pub address: Address,
+    pub sockets: Vec<OwnedFd>,
+}
+
+/// Why no socket listens on an address.
+#[derive(Debug)]
+pub struct BindError {
+    pub address: Address,
+    pub error: io::Error,
+}
+
+impl BindError {
+    /// The port is taken by another program.
+    pub fn is_taken(&self) -> bool {
+        self.error.kind() == io::ErrorKind::AddrInUse
+    }
+}
+
+impl std::fmt::Display for BindError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (address, error) = (self.address.text(), os_error(&self.error));
+        write!(formatter, "bind() to {address} failed ({error})")
+    }
+}
+
+/// What opening gave.
+#[derive(Debug, Default)]
+pub struct Opening {
+    /// All addresses of the plan that are open, in its order.
+    pub listening: Vec<Listening>,
+    /// Addresses whose sockets are new.
+    pub new: Vec<Address>,
+    pub failed: Vec<BindError>,
+}
+
+/// Opens what `wanted` needs and `present` does not have; `present` keeps what is wanted no more.
+/// `threads` is the number of sockets of a `reuseport` address.
+pub fn open(wanted: &[ListenerPlan], present: &mut Vec<Listening>, threads: usize) -> Opening {
+    let mut opening = Opening::default();
+    for listener in wanted {
+        let options = listen_options(&listener.socket);
+        let count = if options.reuseport { threads.max(1) } else { 1 };
+        let mut known = take(present, &listener.address);
+        known.sockets.truncate(count);
+        for socket in &known.sockets {
+            // Options that cannot be changed on an open socket stay as they are.
+            let _ = apply_listen_options(socket, &options);
+        }
+        if known.sockets.is_empty() {
+            opening.new.push(listener.address.clone());
+        }
+        while known.sockets.len() < count {
+            match open_one(&listener.address, &options) {
+                Ok(socket) => known.sockets.push(socket),
+                Err(error) => {
+                    let address = listener.address.clone();
+                    opening.failed.push(BindError { address, error });
+                    break;
+                }
+            }
+        }
+        opening.listening.push(known);
+    }
+    opening
+}
+
+/// Opens as [`open`], and tries taken ports again for a while. `tell` is called for each failure.
+pub fn open_patiently(
+    wanted: &[ListenerPlan],
+    present: &mut Vec<Listening>,
+    threads: usize,
+    mut tell: impl FnMut(&BindError),
+) -> Opening {
+    let mut all = Opening::default();
+    for round in 1..=TRIES {
+        let opening = open(wanted, present, threads);
+        all.new.extend(opening.new);
+        all.listening = opening.listening;
+        all.failed = opening.failed;
+        all.failed.iter().for_each(&mut tell);
+        let worth_waiting = all.failed.iter().any(BindError::is_taken);
+        if !worth_waiting || round == TRIES {
+            break;
+        }
+        present.append(&mut all.listening);
+        pause(PAUSE);
+    }
+    all
+}
+
+/// The file of a Unix socket, to be removed with it.
+pub fn socket_file(address: &Address) -> Option<PathBuf> {
+    match address {
+        Address::Unix(path) => Some(Path::new(path).to_owned()),
+        Address::Inet(_) => None,
+    }
+}
+
+/// The address of a socket that was inherited.
+pub fn address_of(socket: &OwnedFd) -> io::Result<Address> {
+    Ok(match tidegate_os::socket::local_addr(socket)? {
+        ListenAddr::Inet(address) => Address::Inet(address),
+        ListenAddr::Unix(path) => Address::Unix(path.to_string_lossy().into_owned()),
+    })
+}
+
+fn take(present: &mut Vec<Listening>, address: &Address) -> Listening {
+    let mut taken = Listening { address: address.clone(), sockets: Vec::new() };
+    let mut index = 0;
+    while index < present.len() {
+        if present[index].address == *address {
+            taken.sockets.extend(present.swap_remove(index).sockets);
+        } else {
+            index += 1;
+        }
+    }
+    taken
+}
+
+fn open_one(address: &Address, options: &ListenOptions) -> io::Result<OwnedFd> {
+    let address = match address {
+        Address::Inet(address) => ListenAddr::Inet(*address),
+        Address::Unix(path) => ListenAddr::Unix(path.into()),
+    };
+    listen_socket(&address, options)
+}
+
+/// nginx's queue length on Linux.
+const BACKLOG_DEFAULT: u32 = 511;
+
+fn listen_options(socket: &SocketOptions) -> ListenOptions {
+    let backlog = match socket.backlog {
+        None => BACKLOG_DEFAULT,
+        // -1 asks for the longest queue that the system allows.
+        Some(length) => u32::try_from(length).unwrap_or(i32::MAX as u32),
+    };
+    ListenOptions {
+        backlog,
+        reuseport: socket.reuseport,
+        deferred: socket.deferred,
+        fastopen: socket.fastopen.and_then(|length| u32::try_from(length).ok()),
+        rcvbuf: socket.rcvbuf,
+        sndbuf: socket.sndbuf,
+        keepalive: socket.so_keepalive.as_ref().map(|keepalive| Keepalive {
+            on: keepalive.on,
+            idle: keepalive.idle,
+            interval: keepalive.interval,
+            count: keepalive.count,
+        }),
+        ipv6only: socket.ipv6only.unwrap_or(true),
+        ..ListenOptions::default()
+    }
+}
+
+fn pause(time: Duration) {
+    let _ = tidegate_rt::block_on(tidegate_rt::timer::sleep(time));
+}

@@ -1,0 +1,94 @@
+//! What is told before the configured error log exists: to standard error as nginx does, and to the
+//! log of `-e`.
+
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+
+use tidegate_conf::{Diagnostic, Severity, SourceMap};
+use tidegate_core::builder::os_error;
+use tidegate_core::error_log::{ErrorLog, Level, Sink};
+use tidegate_core::log_file::{LogFile, open_append};
+use tidegate_core::settings::full_path;
+
+use crate::configuration::Origin;
+
+/// Where messages of the start go.
+pub struct Report {
+    log: ErrorLog,
+    /// `-q`: nothing but errors on standard error.
+    quiet: bool,
+}
+
+impl Report {
+    /// Opens the log of `-e`. That it cannot be opened is told and then lived with, as by nginx.
+    pub fn open(origin: &Origin, quiet: bool) -> Report {
+        let mut report = Report { log: ErrorLog::default(), quiet };
+        if origin.error_log == "stderr" || origin.error_log.starts_with("syslog:") {
+            return report;
+        }
+        let path = full_path(&origin.prefix, &origin.error_log);
+        match open_append(&path) {
+            Ok(file) => {
+                let sink = Sink::File(LogFile::new(path, file).into());
+                report.log = ErrorLog::new(vec![(sink, Level::Notice)]);
+            }
+            Err(error) => {
+                let failed = open_failed(&path, &error);
+                print(&format!("nginx: [alert] could not open error log file: {failed}"));
+            }
+        }
+        report
+    }
+
+    /// A message of the program itself.
+    pub fn say(&self, level: Level, message: &str) {
+        if !self.quiet || level <= Level::Error {
+            print(&format!("nginx: [{}] {message}", level.name()));
+        }
+        self.log.write(level, 0, message);
+    }
+
+    /// A line for standard error only.
+    pub fn line(&self, message: &str) {
+        if !self.quiet {
+            print(&format!("nginx: {message}"));
+        }
+    }
+
+    /// A line that says that something failed: not even `-q` hides it.
+    pub fn failure(&self, message: &str) {
+        print(&format!("nginx: {message}"));
+    }
+
+    /// All diagnostics with their pictures; their first lines go to the log as well.
+    pub fn diagnostics(&self, diagnostics: &[Diagnostic], sources: &SourceMap) {
+        let color = std::io::stderr().is_terminal();
+        for diagnostic in diagnostics {
+            if !self.quiet || diagnostic.severity <= Severity::Error {
+                let _ = std::io::stderr().write_all(diagnostic.render(sources, color).as_bytes());
+            }
+            log_diagnostic(&self.log, diagnostic, sources);
+        }
+    }
+}
+
+/// A diagnostic's first line in an error log.
+pub fn log_diagnostic(log: &ErrorLog, diagnostic: &Diagnostic, sources: &SourceMap) {
+    let level = match diagnostic.severity {
+        Severity::Emerg => Level::Emerg,
+        Severity::Crit => Level::Crit,
+        Severity::Error => Level::Error,
+        Severity::Warn => Level::Warn,
+        Severity::Notice => Level::Notice,
+    };
+    log.write(level, 0, &diagnostic.first_line(sources));
+}
+
+/// `open() "FILE" failed (2: No such file or directory)`.
+pub fn open_failed(path: &Path, error: &std::io::Error) -> String {
+    format!("open() \"{}\" failed ({})", path.display(), os_error(error))
+}
+
+fn print(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

@@ -1,0 +1,86 @@
+//! Files that a plan is built from: opened here by the master, handed over to the worker.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tidegate_core::builder::Resources;
+use tidegate_core::log_file::{LogFile, LogFiles, open_append};
+
+/// Contents of files by their paths.
+pub type Contents = Vec<(PathBuf, Vec<u8>)>;
+
+/// The file system, with a memory of what was read from it.
+pub struct Opened<'a> {
+    logs: &'a LogFiles,
+    /// Logs are kept open as long as this lives, so that each is opened once.
+    held: RefCell<Vec<Arc<LogFile>>>,
+    contents: RefCell<Contents>,
+}
+
+impl<'a> Opened<'a> {
+    pub fn new(logs: &'a LogFiles) -> Self {
+        Opened { logs, held: RefCell::default(), contents: RefCell::default() }
+    }
+
+    /// The logs that were opened and the files that were read.
+    pub fn into_parts(self) -> (Vec<Arc<LogFile>>, Contents) {
+        (self.held.into_inner(), self.contents.into_inner())
+    }
+}
+
+impl Resources for Opened<'_> {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let content = std::fs::read(path)?;
+        self.contents.borrow_mut().push((path.to_owned(), content.clone()));
+        Ok(content)
+    }
+
+    fn log_file(&self, path: &Path) -> io::Result<Arc<LogFile>> {
+        let log = self.logs.open(path, open_append)?;
+        let mut held = self.held.borrow_mut();
+        if !held.iter().any(|known| Arc::ptr_eq(known, &log)) {
+            held.push(log.clone());
+        }
+        Ok(log)
+    }
+}
+
+/// What the master handed over; anything else is tried with the worker's own rights.
+pub struct Received<'a> {
+    logs: &'a LogFiles,
+    contents: HashMap<PathBuf, Vec<u8>>,
+    files: Mutex<HashMap<PathBuf, File>>,
+}
+
+impl<'a> Received<'a> {
+    pub fn new(logs: &'a LogFiles, contents: Contents, files: Vec<(PathBuf, File)>) -> Self {
+        Received {
+            logs,
+            contents: contents.into_iter().collect(),
+            files: Mutex::new(files.into_iter().collect()),
+        }
+    }
+}
+
+impl Resources for Received<'_> {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        match self.contents.get(path) {
+            Some(content) => Ok(content.clone()),
+            None => std::fs::read(path),
+        }
+    }
+
+    fn log_file(&self, path: &Path) -> io::Result<Arc<LogFile>> {
+        self.logs.open(path, |path| {
+            let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+            match files.remove(path) {
+                Some(file) => Ok(file),
+                None => open_append(path),
+            }
+        })
+    }
+}

@@ -1,0 +1,190 @@
+//! What one worker thread owns: its front, its acceptors, its way to an end.
+
+use std::cell::RefCell;
+use std::panic::AssertUnwindSafe;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tidegate_core::client::Address;
+use tidegate_core::error_log::Level;
+use tidegate_core::plan::Plan;
+use tidegate_front::{Front, Shared, accept};
+use tidegate_rt::net::Listener;
+use tidegate_rt::sync::{Notify, Semaphore};
+use tidegate_rt::timer::{sleep, timeout};
+use tidegate_rt::{Task, spawn_local};
+
+use super::threads::Sockets;
+
+/// After connections were told to end at once, so long for them to do it.
+const ABORT_GRACE: Duration = Duration::from_millis(200);
+
+/// A worker thread's possessions.
+pub struct Local {
+    front: Rc<Front>,
+    acceptors: RefCell<Vec<Acceptor>>,
+    /// Takes turns with other threads (`accept_mutex`).
+    turns: RefCell<Option<Running>>,
+    end: Notify,
+}
+
+/// A task that ends with this value.
+struct Running(Task<()>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+struct Acceptor {
+    address: Address,
+    /// Which socket it is; it may be replaced by another one for the same address.
+    inode: u64,
+    listener: Rc<Listener>,
+    _task: Running,
+}
+
+thread_local! {
+    static LOCAL: RefCell<Option<Rc<Local>>> = const { RefCell::new(None) };
+}
+
+/// Runs on the loop of this thread, if it is a worker's.
+pub fn with(errand: impl FnOnce(&Rc<Local>)) {
+    let local = LOCAL.with(|local| local.borrow().clone());
+    if let Some(local) = local {
+        errand(&local);
+    }
+}
+
+/// A worker thread's whole life.
+pub async fn run(
+    plan: Arc<Plan>,
+    shared: Arc<Shared>,
+    sockets: Sockets,
+    baton: Option<Arc<Semaphore>>,
+) {
+    let front = Front::new(plan.clone(), shared);
+    let local = Rc::new(Local {
+        front,
+        acceptors: RefCell::default(),
+        turns: RefCell::default(),
+        end: Notify::new(),
+    });
+    LOCAL.with(|place| place.replace(Some(local.clone())));
+    local.apply(plan, sockets, baton);
+    local.end.notified().await;
+    LOCAL.with(|place| place.replace(None));
+}
+
+impl Local {
+    /// Goes over to a plan and its sockets.
+    pub fn apply(&self, plan: Arc<Plan>, sockets: Sockets, baton: Option<Arc<Semaphore>>) {
+        let baton = baton.filter(|_| plan.main.accept_mutex);
+        let delay = plan.main.accept_mutex_delay;
+        self.front.set_plan(plan);
+        self.listen(sockets);
+        let listeners: Vec<_> =
+            self.acceptors.borrow().iter().map(|acceptor| acceptor.listener.clone()).collect();
+        let turns = baton.map(|baton| {
+            listeners.iter().for_each(|listener| listener.pause());
+            Running(spawn_local(take_turns(listeners.clone(), baton, delay)))
+        });
+        if turns.is_none() {
+            listeners.iter().for_each(|listener| listener.resume());
+        }
+        self.turns.replace(turns);
+    }
+
+    /// Lets the connections finish, within `limit` if there is one, then ends the thread.
+    pub fn finish(self: &Rc<Self>, limit: Option<Duration>) {
+        self.close_listeners();
+        self.front.drain();
+        let local = self.clone();
+        spawn_local(async move {
+            let drained = local.front.drained();
+            match limit {
+                Some(limit) => {
+                    if timeout(limit, drained).await.is_err() {
+                        local.front.abort_all();
+                        let _ = timeout(ABORT_GRACE, local.front.drained()).await;
+                    }
+                }
+                None => drained.await,
+            }
+            local.end.notify_one();
+        });
+    }
+
+    /// Ends the thread and its connections now.
+    pub fn stop(&self) {
+        self.close_listeners();
+        self.front.abort_all();
+        self.end.notify_one();
+    }
+
+    /// Ends connections whose request belongs to an older generation.
+    pub fn abort_older(&self, generation: u64) {
+        self.front.abort_older(generation);
+    }
+
+    fn close_listeners(&self) {
+        self.turns.replace(None);
+        self.acceptors.borrow_mut().clear();
+    }
+
+    /// Starts acceptors for sockets that are new and ends those whose sockets are gone.
+    fn listen(&self, sockets: Sockets) {
+        let mut before = std::mem::take(&mut *self.acceptors.borrow_mut());
+        for (address, socket) in sockets {
+            let inode = tidegate_os::file::fstat(&socket).map_or(0, |stat| stat.inode);
+            let known =
+                before.iter().position(|known| known.inode == inode && known.address == address);
+            let acceptor = match known {
+                Some(place) => Ok(before.swap_remove(place)),
+                None => Listener::from_fd(socket).map(|listener| {
+                    let listener = Rc::new(listener);
+                    let accepting =
+                        accepting(self.front.clone(), listener.clone(), address.clone());
+                    let task = Running(spawn_local(accepting));
+                    Acceptor { address: address.clone(), inode, listener, _task: task }
+                }),
+            };
+            match acceptor {
+                Ok(acceptor) => self.acceptors.borrow_mut().push(acceptor),
+                Err(error) => {
+                    let log = self.front.plan().main.error_log.clone();
+                    let address = address.text();
+                    log.say(Level::Alert, format_args!("cannot accept at {address}: {error}"));
+                }
+            }
+        }
+    }
+}
+
+/// Accepts for ever; a panic is logged, and accepting goes on.
+async fn accepting(front: Rc<Front>, listener: Rc<Listener>, address: Address) {
+    loop {
+        let run = accept::run(front.clone(), listener.clone(), address.clone());
+        let mut run = std::pin::pin!(run);
+        std::future::poll_fn(|context| {
+            let poll = AssertUnwindSafe(|| run.as_mut().poll(context));
+            std::panic::catch_unwind(poll).unwrap_or(Poll::Ready(()))
+        })
+        .await;
+        let log = front.plan().main.error_log.clone();
+        log.say(Level::Alert, format_args!("accepting at {} panicked", address.text()));
+        sleep(ABORT_GRACE).await;
+    }
+}
+
+/// With `accept_mutex` one thread at a time accepts, each for `delay`.
+async fn take_turns(listeners: Vec<Rc<Listener>>, baton: Arc<Semaphore>, delay: Duration) {
+    while let Ok(_turn) = baton.acquire().await {
+        listeners.iter().for_each(|listener| listener.resume());
+        sleep(delay).await;
+        listeners.iter().for_each(|listener| listener.pause());
+    }
+}

@@ -1,0 +1,192 @@
+//! The worker threads: how many there are, what they run, how they come to an end.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::client::Address;
+use tidegate_core::main_settings::{Affinity, Count, MainSettings};
+use tidegate_core::plan::Plan;
+use tidegate_front::Shared;
+use tidegate_os::affinity::{cpu_count_online, thread_cpus};
+use tidegate_rt::Worker;
+use tidegate_rt::sync::Semaphore;
+
+use super::local::{self, Local};
+use crate::listening::Listening;
+
+/// Called on a worker thread when it ends, with its number.
+pub type Ended = Arc<dyn Fn(usize) + Send + Sync>;
+
+/// One socket for each address, for one thread.
+pub type Sockets = Vec<(Address, OwnedFd)>;
+
+/// The worker threads of this process.
+pub struct Threads {
+    shared: Arc<Shared>,
+    /// Whose turn it is to accept, with `accept_mutex`.
+    baton: Arc<Semaphore>,
+    running: Vec<Thread>,
+    next_number: usize,
+    ended: Ended,
+}
+
+struct Thread {
+    number: usize,
+    worker: Worker,
+    /// Told to come to an end.
+    ending: bool,
+}
+
+/// How many threads a plan wants.
+pub fn count(main: &MainSettings) -> usize {
+    match main.worker_processes {
+        Count::Auto => cpu_count_online(),
+        Count::Number(count) => count.max(1),
+    }
+}
+
+impl Threads {
+    pub fn new(ended: Ended) -> Threads {
+        Threads {
+            shared: Arc::default(),
+            baton: Arc::new(Semaphore::new(1)),
+            running: Vec::new(),
+            next_number: 0,
+            ended,
+        }
+    }
+
+    /// Brings all threads to a plan: running ones swap it, missing ones are started, those too many
+    /// finish what they have. Connections stay where they are.
+    ///
+    /// # Errors
+    /// No thread or descriptor could be had; what runs then still runs.
+    pub fn apply(&mut self, plan: &Arc<Plan>, listening: &[Listening]) -> io::Result<()> {
+        let wanted = count(&plan.main);
+        let limit = plan.main.worker_shutdown_timeout;
+        let mut position = 0;
+        for thread in self.running.iter_mut().filter(|thread| !thread.ending) {
+            if position >= wanted {
+                thread.ending = true;
+                thread.run(move |local| local.finish(limit))?;
+                continue;
+            }
+            let (plan, sockets) = (plan.clone(), sockets(listening, position)?);
+            let turns = (wanted > 1).then(|| self.baton.clone());
+            thread.run(move |local| local.apply(plan, sockets, turns))?;
+            position += 1;
+        }
+        while position < wanted {
+            self.start(plan, sockets(listening, position)?, position, wanted)?;
+            position += 1;
+        }
+        Ok(())
+    }
+
+    /// Lets all threads finish their connections, within `limit` if there is one.
+    pub fn finish(&mut self, limit: Option<Duration>) {
+        for thread in &mut self.running {
+            thread.ending = true;
+            let _ = thread.run(move |local| local.finish(limit));
+        }
+    }
+
+    /// Ends all threads with their connections now.
+    pub fn stop(&mut self) {
+        for thread in &mut self.running {
+            thread.ending = true;
+            let _ = thread.run(|local| local.stop());
+        }
+    }
+
+    /// Ends connections that still serve a request of a generation before `generation`.
+    pub fn abort_older(&self, generation: u64) {
+        for thread in &self.running {
+            let _ = thread.run(move |local| local.abort_older(generation));
+        }
+    }
+
+    /// Takes note that a thread has ended. Answers whether that was asked for, and what went wrong in it.
+    pub fn collect(&mut self, number: usize) -> (bool, Result<(), String>) {
+        let Some(place) = self.running.iter().position(|thread| thread.number == number) else {
+            return (true, Ok(()));
+        };
+        let thread = self.running.swap_remove(place);
+        (thread.ending, thread.worker.join())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.running.is_empty()
+    }
+
+    fn start(
+        &mut self,
+        plan: &Arc<Plan>,
+        sockets: Sockets,
+        position: usize,
+        wanted: usize,
+    ) -> io::Result<()> {
+        let number = self.next_number;
+        self.next_number += 1;
+        let (plan, shared, ended) = (plan.clone(), self.shared.clone(), self.ended.clone());
+        let turns = (wanted > 1).then(|| self.baton.clone());
+        let pin = pin(plan.main.worker_cpu_affinity.as_ref(), position);
+        let worker = Worker::run(&format!("worker-{number}"), pin, move |_| async move {
+            let _farewell = Farewell { number, ended };
+            local::run(plan, shared, sockets, turns).await;
+        })?;
+        self.running.push(Thread { number, worker, ending: false });
+        Ok(())
+    }
+}
+
+impl Thread {
+    fn run(&self, errand: impl FnOnce(&std::rc::Rc<Local>) + Send + 'static) -> io::Result<()> {
+        let errand = move || local::with(errand);
+        self.worker.remote().run(errand).map_err(io::Error::other)
+    }
+}
+
+/// Tells of a thread's end, however it ends.
+struct Farewell {
+    number: usize,
+    ended: Ended,
+}
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        (self.ended)(self.number);
+    }
+}
+
+/// The sockets of the thread at `position`: its own one of a `reuseport` address, else a duplicate.
+fn sockets(listening: &[Listening], position: usize) -> io::Result<Sockets> {
+    let mut sockets = Vec::with_capacity(listening.len());
+    for listening in listening.iter().filter(|listening| !listening.sockets.is_empty()) {
+        let own = &listening.sockets[position % listening.sockets.len()];
+        sockets.push((listening.address.clone(), own.try_clone()?));
+    }
+    Ok(sockets)
+}
+
+/// The processors of the thread at `position`.
+fn pin(affinity: Option<&Affinity>, position: usize) -> Option<Vec<u64>> {
+    match affinity? {
+        Affinity::Masks(masks) => {
+            let mask = masks.get(position).or(masks.last())?;
+            Some(vec![*mask])
+        }
+        Affinity::Auto(allowed) => {
+            let mut cpus = thread_cpus().ok()?;
+            if let Some(mask) = allowed {
+                cpus.retain(|cpu| *cpu < 64 && mask >> cpu & 1 == 1);
+            }
+            let cpu = *cpus.get(position.checked_rem(cpus.len())?)?;
+            let mut mask = vec![0; cpu / 64 + 1];
+            mask[cpu / 64] = 1 << (cpu % 64);
+            Some(mask)
+        }
+    }
+}
