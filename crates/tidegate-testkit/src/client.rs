@@ -3,7 +3,7 @@
 use crate::bell::{Deadline, Failure};
 use crate::ops::{ClientOp, HeadCheck, Place};
 use crate::wire::{Ending, Framing, Message, Stream, Wire};
-use crate::words::shown;
+use crate::words::{Matcher, shown};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -92,32 +92,9 @@ impl Client {
                 )))
             }
             ClientOp::WaitEnd(expected) => {
-                let response = at_hand(&mut self.response)?;
-                response.read_body(wire, usize::MAX)?;
-                if response.framing != Framing::Complete {
-                    return Err(Failure::new(format!(
-                        "the response was cut ({:?}, {:?}) after {} bytes: {}",
-                        wire.ending,
-                        response.framing,
-                        response.body.len(),
-                        shown(&response.body)
-                    )));
-                }
-                expected
-                    .as_ref()
-                    .map_or(Ok(()), |matcher| check(&HeadCheck::Body(matcher.clone()), response))
+                wait_end(at_hand(&mut self.response)?, wire, expected.as_ref())
             }
-            ClientOp::WaitBroken => {
-                let response = at_hand(&mut self.response)?;
-                response.read_body(wire, usize::MAX)?;
-                match response.framing {
-                    Framing::Complete => {
-                        let body = shown(&response.body);
-                        Err(Failure::new(format!("expected a cut response, it is whole: {body}")))
-                    }
-                    _ => Ok(()),
-                }
-            }
+            ClientOp::WaitBroken => wait_broken(at_hand(&mut self.response)?, wire),
             ClientOp::WaitRaw(bytes) => wire.take_exactly(bytes),
             ClientOp::WaitClose => ended(wire, Some(Ending::Closed)),
             ClientOp::WaitReset => ended(wire, Some(Ending::Reset)),
@@ -167,6 +144,35 @@ impl Client {
 
 fn at_hand(response: &mut Option<Message>) -> Result<&mut Message, Failure> {
     response.as_mut().ok_or_else(|| Failure::new("no response at hand: `wait head` comes first"))
+}
+
+fn wait_end(
+    response: &mut Message,
+    wire: &mut Wire,
+    expected: Option<&Matcher>,
+) -> Result<(), Failure> {
+    response.read_body(wire, usize::MAX)?;
+    if response.framing != Framing::Complete {
+        return Err(Failure::new(format!(
+            "the response was cut ({:?}, {:?}) after {} bytes: {}",
+            wire.ending,
+            response.framing,
+            response.body.len(),
+            shown(&response.body)
+        )));
+    }
+    expected.map_or(Ok(()), |matcher| check(&HeadCheck::Body(matcher.clone()), response))
+}
+
+fn wait_broken(response: &mut Message, wire: &mut Wire) -> Result<(), Failure> {
+    response.read_body(wire, usize::MAX)?;
+    match response.framing {
+        Framing::Complete => {
+            let body = shown(&response.body);
+            Err(Failure::new(format!("expected a cut response, it is whole: {body}")))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn ended(wire: &mut Wire, expected: Option<Ending>) -> Result<(), Failure> {

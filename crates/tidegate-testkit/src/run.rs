@@ -259,7 +259,7 @@ impl<'a> Runner<'a> {
         let conf = String::from_utf8_lossy(&self.folder.read("nginx.conf")).into_owned();
         let used = |front: &&std::net::SocketAddr| conf.contains(&front.to_string());
         let fronts: Vec<_> = self.places.fronts.values().filter(used).copied().collect();
-        server.wait_ready(&fronts)
+        server.wait_ready(&fronts, conf.contains("master_process off"))
     }
 
     fn configure(&self, label: &str) -> Result<(), Failure> {

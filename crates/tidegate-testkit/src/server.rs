@@ -95,13 +95,17 @@ impl Server {
         *locked(&self.exit)
     }
 
-    /// Waits until the pid file names a process and all `fronts` accept connections.
-    pub fn wait_ready(&self, fronts: &[SocketAddr]) -> Result<(), Failure> {
+    /// Waits until the pid file names a process, that process has a worker unless it works
+    /// `alone`, and all `fronts` accept connections. Without the worker a signal could come
+    /// before the master's loop begins, where nginx forgets it until the next one.
+    pub fn wait_ready(&self, fronts: &[SocketAddr], alone: bool) -> Result<(), Failure> {
         self.shared.bell.wait_until(self.shared.deadline, Some(LOOK_AGAIN), || {
             if let Some(code) = self.exit() {
                 return Err(Failure::new(format!("the server ended at its start with {code}")));
             }
-            Ok(self.pid("nginx.pid").is_some() && fronts.iter().all(|front| accepts(*front)))
+            let works = |master| alone || !children(master).is_empty();
+            Ok(self.pid("nginx.pid").is_some_and(works)
+                && fronts.iter().all(|front| accepts(*front)))
         })
     }
 
@@ -175,5 +179,6 @@ fn number(signal: Signal) -> process::Signal {
         Signal::Usr1 => process::Signal::USR1,
         Signal::Usr2 => process::Signal::USR2,
         Signal::Winch => process::Signal::WINCH,
+        Signal::Kill => process::Signal::KILL,
     }
 }

@@ -23,6 +23,8 @@ pub enum Signal {
     Usr2,
     /// Stop workers gracefully.
     Winch,
+    /// Die at once, as in a crash.
+    Kill,
 }
 
 /// Who gets a signal.
@@ -339,6 +341,7 @@ fn signal(name: &str) -> Result<Signal, Failure> {
         "usr1" => Signal::Usr1,
         "usr2" => Signal::Usr2,
         "winch" => Signal::Winch,
+        "kill" => Signal::Kill,
         _ => return Err(Failure::new(format!("unknown signal `{name}`"))),
     })
 }

@@ -65,7 +65,7 @@ fn mistakes_have_lines() {
     check("on nginx: start", "a.md:6: `on WORLD:` needs a `differs WORLD: reason`");
     check("differs mars: x", "a.md:6: unknown world `mars`: tidegate or nginx");
     check("differs nginx:", "a.md:6: a reason or statement is missing");
-    check("signal kill", "a.md:6: unknown signal `kill`");
+    check("signal stop", "a.md:6: unknown signal `stop`");
     check("fly\nrun", "a.md:6: unknown statement `fly`; a.md:7: unknown statement `run`");
     check("# nothing", "a.md:1: the case has no script");
 }
