@@ -1,2 +1,37 @@
-//! Peers, balancing, connection pools, retries towards origins
+//! Origins: groups of servers, connections that are kept, and a fetch that tries one server after the
+//! other.
+//!
+//! The seam for everything that needs an answer from an origin is [`fetch`]: it takes an
+//! [`OriginRequest`] that owns all it needs, so it can run inside a request's handler or in a task of
+//! its own that outlives the request (a cache fill).
+//!
+//! ```text
+//! fetch(OriginRequest, Arc<FetchSettings>, SharedReport, LogContext)
+//!     -> Result<OriginResponse { head, body, .. }, FetchError { status, .. }>
+//! ```
+//!
+//! Nothing here knows a directive: the modules build groups and settings from theirs.
 #![forbid(unsafe_code)]
+
+pub mod connection;
+mod fetch;
+pub mod h1;
+pub mod log;
+pub mod peers;
+pub mod pool;
+pub mod report;
+pub mod request;
+pub mod resolve;
+pub mod retry;
+pub mod tunnel;
+
+pub use fetch::fetch;
+pub use h1::body::OriginBody;
+pub use log::LogContext;
+pub use peers::{Group, Method, Peer, ServerOptions};
+pub use pool::Keepalive;
+pub use report::{Report, SharedReport};
+pub use request::{
+    FetchError, FetchSettings, LocalAddress, OriginRequest, OriginResponse, RequestPayload,
+};
+pub use retry::NextUpstream;

@@ -1,0 +1,107 @@
+//! One connection to an origin.
+
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use tidegate_rt::clock;
+use tidegate_rt::net::{Addr, ConnectOptions, Stream};
+use tidegate_rt::timer::{Deadline, timeout};
+
+use crate::request::{FetchSettings, LocalAddress};
+
+/// A connection to an origin, new or taken from the pool.
+pub struct OriginConnection {
+    /// Shared with a request body that is still being sent.
+    pub stream: Rc<Stream>,
+    /// Moves with every wait; its timer stays with the connection from request to request.
+    pub deadline: Deadline,
+    pub opened: Instant,
+    /// Requests sent on it, the present one included.
+    pub requests: u64,
+}
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub enum ConnectError {
+    Failed(io::Error),
+    TimedOut,
+}
+
+impl OriginConnection {
+    /// Opens a connection within `connect_timeout`.
+    pub async fn open(
+        address: &Addr,
+        local: Option<LocalAddress>,
+        settings: &FetchSettings,
+    ) -> Result<Box<OriginConnection>, ConnectError> {
+        let options = ConnectOptions {
+            local: local.map(|local| local.address),
+            transparent: local.is_some_and(|local| local.transparent),
+            keepalive: settings.socket_keepalive,
+            ..ConnectOptions::default()
+        };
+        let connecting = Stream::connect(address, &options);
+        let stream = match timeout(settings.connect_timeout, connecting).await {
+            Err(_) => return Err(ConnectError::TimedOut),
+            Ok(Err(error)) => return Err(ConnectError::Failed(error)),
+            Ok(Ok(stream)) => stream,
+        };
+        let _ = stream.set_nodelay(true);
+        let opened = clock::now();
+        let stream = Rc::new(stream);
+        Ok(Box::new(OriginConnection { stream, deadline: Deadline::new(), opened, requests: 0 }))
+    }
+
+    /// Whether nothing has arrived on an idle connection: no early response and no close. Asks the
+    /// kernel only when the loop has told of something.
+    pub fn is_quiet(&self) -> bool {
+        let mut byte = [0];
+        let read = self.stream.try_read(&mut byte);
+        matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// As [`OriginConnection::is_quiet`] with a system call, for requests that must not be sent twice.
+    pub fn is_quiet_now(&self) -> bool {
+        !self.stream.peek_closed()
+    }
+
+    /// Waits with a limit on the wait itself; `None` when it passed.
+    pub fn poll_limited<T>(
+        &self,
+        context: &mut Context<'_>,
+        waiting: &mut bool,
+        limit: Duration,
+        poll: impl FnOnce(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<Option<T>> {
+        if let Poll::Ready(value) = poll(context) {
+            *waiting = false;
+            return Poll::Ready(Some(value));
+        }
+        if !*waiting {
+            *waiting = true;
+            self.deadline.set_after(limit);
+        }
+        self.deadline.poll_elapsed(context).map(|()| None)
+    }
+
+    /// Writes all bytes; `None` when no byte could be written for `limit`.
+    pub async fn write_all(&self, mut bytes: &[u8], limit: Duration) -> Option<io::Result<()>> {
+        while !bytes.is_empty() {
+            let mut waiting = false;
+            let written = poll_fn(|context| {
+                self.poll_limited(context, &mut waiting, limit, |context| {
+                    self.stream.poll_write(context, bytes)
+                })
+            })
+            .await;
+            match written? {
+                Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        Some(Ok(()))
+    }
+}

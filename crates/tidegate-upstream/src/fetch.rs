@@ -1,0 +1,500 @@
+//! One answer from an origin: servers are tried until one answers or the rules say to give up.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+
+use bytes::Bytes;
+use tidegate_core::error_log::Level;
+use tidegate_core::request_body::{RequestBody, RequestBodyError};
+use tidegate_http::chunked::ChunkedDecoder;
+use tidegate_http::request::Method;
+use tidegate_http::response::{ResponseFraming, ResponseHead};
+use tidegate_rt::clock;
+
+use crate::connection::{ConnectError, OriginConnection};
+use crate::h1::body::{
+    BodyReader, Framing, OriginBody, Start, TRAILER_BYTES_MAX, Upgraded, report_excess,
+};
+use crate::h1::receive::{HeadReader, ReceiveError};
+use crate::h1::scratch;
+use crate::h1::send::{self, SendError, Upload, UploadEnd};
+use crate::log::{LogContext, os_error};
+use crate::peers::{Lease, Outcome};
+use crate::pool::{self, Fit};
+use crate::report::SharedReport;
+use crate::request::{FetchError, FetchSettings, OriginRequest, OriginResponse, RequestPayload};
+use crate::retry::{Blame, Decision, Event, Retry};
+
+/// Asks the group's servers until one answers. Owns all it needs: it can run in a detached task of the
+/// thread. Dropping it gives the attempt up.
+///
+/// # Errors
+/// With the status to answer: 502 and 504 as the last attempt ended, 400/408/413 when the client's body
+/// could not be read. What happened was logged.
+pub async fn fetch(
+    request: OriginRequest,
+    settings: Arc<FetchSettings>,
+    report: SharedReport,
+    log: LogContext,
+) -> Result<OriginResponse, FetchError> {
+    report.borrow_mut().begin_fetch();
+    let retry = Retry {
+        policy: settings.next_upstream,
+        tries_left: tries(&request, &settings),
+        until: match settings.next_upstream_timeout {
+            time if time.is_zero() => None,
+            time => clock::now().checked_add(time),
+        },
+        idempotent: !matches!(request.method, Method::Post | Method::Lock | Method::Patch),
+        repeatable: !matches!(request.payload, RequestPayload::Stream { .. }),
+        sent: false,
+    };
+    Fetch { request, settings, report, log, retry, fresh: false, given_back: None }.run().await
+}
+
+fn tries(request: &OriginRequest, settings: &FetchSettings) -> u32 {
+    let most = request.group.attempts_max().max(1);
+    match settings.next_upstream_tries {
+        0 => most,
+        tries => most.min(tries),
+    }
+}
+
+struct Fetch {
+    request: OriginRequest,
+    settings: Arc<FetchSettings>,
+    report: SharedReport,
+    log: LogContext,
+    retry: Retry,
+    /// Only a new connection will do: a reused one has just failed.
+    fresh: bool,
+    given_back: Option<Box<RequestBody>>,
+}
+
+/// A failed attempt.
+struct Trouble {
+    event: Event,
+    message: String,
+    action: &'static str,
+    /// The client's fault, with its status: nobody else is asked.
+    client_status: Option<u16>,
+}
+
+/// A head that came, and what is left to do on its connection.
+struct Answer {
+    connection: Box<OriginConnection>,
+    head: ResponseHead,
+    input: Vec<u8>,
+    upload: Option<Upload>,
+}
+
+const CONNECTING: &str = "connecting to upstream";
+const SENDING: &str = "sending request to upstream";
+const READING_HEAD: &str = "reading response header from upstream";
+
+impl Fetch {
+    async fn run(mut self) -> Result<OriginResponse, FetchError> {
+        let mut peer = None;
+        loop {
+            let now = clock::now();
+            let chosen = match peer.take() {
+                Some(same) => Some(same),
+                None => self.request.group.choose(&mut self.request.choice, now),
+            };
+            let Some(index) = chosen else { return Err(self.no_peer()) };
+            self.request.choice.mark(index);
+            self.report.borrow_mut().begin(&self.request.group, Some(index));
+            let lease = self.request.group.lease(index);
+            self.retry.sent = false;
+            let result = self.attempt(index).await;
+            let event = match &result {
+                Ok(answer) => Event::Head(answer.head.status),
+                Err(trouble) => trouble.event,
+            };
+            let now = clock::now();
+            let (decision, blame) = match &result {
+                Err(Trouble { client_status: Some(status), .. }) => {
+                    (Decision::GiveUp(*status), Blame::None)
+                }
+                _ => self.retry.decide(event, now),
+            };
+            self.settle(index, blame, decision, event);
+            if let Err(trouble) = &result {
+                self.complain(index, trouble, decision);
+            }
+            if decision != Decision::Accept
+                && let Some(attempt) = self.report.borrow_mut().last()
+            {
+                attempt.finished();
+            }
+            match (decision, result) {
+                (Decision::Accept, Ok(answer)) => return Ok(self.respond(index, answer, lease)),
+                (Decision::SamePeer, _) => {
+                    self.fresh = true;
+                    peer = Some(index);
+                }
+                (Decision::NextPeer, _) => {}
+                (Decision::GiveUp(status), _) => return Err(self.failed(status)),
+                (Decision::Accept, Err(_)) => return Err(self.failed(502)),
+            }
+        }
+    }
+
+    fn failed(self, status: u16) -> FetchError {
+        FetchError { status, request_body: self.given_back }
+    }
+
+    /// All servers are tried, failing, busy or down.
+    fn no_peer(self) -> FetchError {
+        let mut report = self.report.borrow_mut();
+        report.begin(&self.request.group, None);
+        if let Some(attempt) = report.last() {
+            attempt.status = 502;
+            attempt.finished();
+        }
+        drop(report);
+        let upstream = self.upstream(&self.request.group.name);
+        self.log.write(Level::Error, "no live upstreams", CONNECTING, &upstream);
+        self.failed(502)
+    }
+
+    /// Tells the group how an attempt went.
+    fn settle(&self, index: usize, blame: Blame, decision: Decision, event: Event) {
+        let outcome = match (blame, decision) {
+            (Blame::Failed, _) => Outcome::Failure,
+            (Blame::None, Decision::SamePeer) => return,
+            (Blame::None, Decision::NextPeer) => Outcome::Neutral,
+            (Blame::None, _) => Outcome::Success,
+        };
+        if let Some(attempt) = self.report.borrow_mut().last() {
+            attempt.status = match event {
+                Event::Head(status) => status,
+                Event::TimedOut | Event::ConnectTimedOut => 504,
+                _ => 502,
+            };
+        }
+        self.request.group.report(index, outcome, clock::now());
+    }
+
+    fn complain(&self, index: usize, trouble: &Trouble, decision: Decision) {
+        // An origin may close an idle connection at any time: nothing to complain about.
+        if decision == Decision::SamePeer || trouble.message.is_empty() {
+            return;
+        }
+        let upstream = self.upstream(&self.request.group.peer(index).text);
+        self.log.write(Level::Error, &trouble.message, trouble.action, &upstream);
+    }
+
+    fn upstream(&self, peer: &str) -> String {
+        let target = String::from_utf8_lossy(self.request.target_text());
+        let colon = if peer.starts_with("unix:") { ":" } else { "" };
+        format!("{}://{peer}{colon}{target}", self.request.scheme)
+    }
+
+    /// One server: connection, request, head.
+    async fn attempt(&mut self, index: usize) -> Result<Answer, Trouble> {
+        let (mut connection, reused) = self.connect(index).await?;
+        if let Some(attempt) = self.report.borrow_mut().last() {
+            attempt.connected();
+        }
+        connection.requests += 1;
+        self.retry.sent = true;
+        let lost = if reused { Event::ReusedLost } else { Event::Lost };
+        let mut sent = 0;
+        let limit = self.settings.send_timeout;
+        let OriginRequest { head, payload, .. } = &mut self.request;
+        let begun = send::begin(&connection.stream, head, payload, limit, &mut sent);
+        if let Some(attempt) = self.report.borrow_mut().last() {
+            attempt.bytes_sent = sent;
+        }
+        let mut upload = begun.map_err(|error| trouble_of_send(error, lost))?;
+        let limited = self.request.limit_rate > 0;
+        let mut reader = HeadReader::new(self.settings.head_bytes_max, limited);
+        loop {
+            let result = self.exchange(&connection, &mut upload, &mut reader, lost).await;
+            if let Some(attempt) = self.report.borrow_mut().last() {
+                attempt.bytes_received = reader.received;
+            }
+            result?;
+            if !reader.head().is_interim() {
+                break;
+            }
+            self.interim(&mut reader, lost).await?;
+        }
+        let (head, input) = reader.finish();
+        if let Err(error) = head.framing(self.request.method) {
+            let message = error.message(head.headers.text());
+            let (event, action) = (Event::Invalid, READING_HEAD);
+            return Err(Trouble { event, message, action, client_status: None });
+        }
+        if let Some(attempt) = self.report.borrow_mut().last() {
+            attempt.header_received(head.status);
+        }
+        Ok(Answer { connection, head, input, upload })
+    }
+
+    /// A kept connection or a new one; `true` for a kept one.
+    async fn connect(&mut self, index: usize) -> Result<(Box<OriginConnection>, bool), Trouble> {
+        let group = &self.request.group;
+        if !std::mem::take(&mut self.fresh) {
+            let fit = self.fit(index);
+            while let Some(connection) = pool::take(group, &fit, clock::now()) {
+                // What cannot be sent twice is worth a look at the socket first.
+                let careful = !self.retry.idempotent || !self.retry.repeatable;
+                if !careful || connection.is_quiet_now() {
+                    return Ok((connection, true));
+                }
+            }
+        }
+        let address = &group.peer(index).address;
+        let opened = OriginConnection::open(address, self.request.local, &self.settings).await;
+        match opened {
+            Ok(connection) => Ok((connection, false)),
+            Err(ConnectError::TimedOut) => Err(Trouble {
+                event: Event::ConnectTimedOut,
+                message: "upstream timed out (110: Connection timed out)".to_owned(),
+                action: CONNECTING,
+                client_status: None,
+            }),
+            Err(ConnectError::Failed(error)) => Err(Trouble {
+                event: Event::Refused,
+                message: format!("connect() failed ({})", os_error(&error)),
+                action: CONNECTING,
+                client_status: None,
+            }),
+        }
+    }
+
+    fn fit(&self, peer: usize) -> Fit {
+        let local = self.request.group.keepalive.local;
+        let tag = if local { self.request.location_tag } else { 0 };
+        Fit { peer, tag, local: self.request.local }
+    }
+
+    /// Sends what is left while reading until a head is whole.
+    async fn exchange(
+        &mut self,
+        connection: &OriginConnection,
+        upload: &mut Option<Upload>,
+        reader: &mut HeadReader,
+        lost: Event,
+    ) -> Result<(), Trouble> {
+        let mut waiting = false;
+        let limit = self.settings.read_timeout;
+        let mut ended = None;
+        let read = poll_fn(|context| {
+            if let Some(sending) = upload
+                && let Poll::Ready(end) = sending.as_mut().poll(context)
+            {
+                *upload = None;
+                let failed = end.result.is_err();
+                ended = Some(end);
+                if failed {
+                    return Poll::Ready(None);
+                }
+            }
+            if upload.is_some() {
+                // The time to answer begins when the request is sent.
+                return reader.poll_head(connection, context).map(|read| Some(Some(read)));
+            }
+            let read = connection.poll_limited(context, &mut waiting, limit, |context| {
+                reader.poll_head(connection, context)
+            });
+            read.map(Some)
+        })
+        .await;
+        if let Some(UploadEnd { result, body, sent }) = ended {
+            if let Some(attempt) = self.report.borrow_mut().last() {
+                attempt.bytes_sent += sent;
+            }
+            self.given_back = body.or(self.given_back.take());
+            result.map_err(|error| trouble_of_send(error, lost))?;
+        }
+        let lost = if reader.received > 0 { Event::Lost } else { lost };
+        let (event, message) = match read {
+            Some(Some(Ok(()))) => return Ok(()),
+            Some(Some(Err(ReceiveError::Closed))) => {
+                (lost, "upstream prematurely closed connection".to_owned())
+            }
+            Some(Some(Err(ReceiveError::Io(error)))) => {
+                (lost, format!("recv() failed ({})", os_error(&error)))
+            }
+            Some(Some(Err(ReceiveError::Invalid(message)))) => (Event::Invalid, message),
+            Some(None) | None => {
+                (Event::TimedOut, "upstream timed out (110: Connection timed out)".to_owned())
+            }
+        };
+        Err(Trouble { event, message, action: READING_HEAD, client_status: None })
+    }
+
+    /// Passes an interim head on and goes to the next one.
+    async fn interim(&mut self, reader: &mut HeadReader, lost: Event) -> Result<(), Trouble> {
+        if let Some(client) = &self.request.interim
+            && reader.head().status == 103
+        {
+            let _ = client.send_interim(103, &reader.head().headers).await;
+        }
+        match reader.skip() {
+            Ok(()) => Ok(()),
+            Err(ReceiveError::Invalid(message)) => Err(Trouble {
+                event: Event::Invalid,
+                message,
+                action: READING_HEAD,
+                client_status: None,
+            }),
+            Err(_) => Err(Trouble {
+                event: lost,
+                message: String::new(),
+                action: READING_HEAD,
+                client_status: None,
+            }),
+        }
+    }
+
+    /// Makes the answer of a head: the body whole if it is there, else a stream.
+    fn respond(self, index: usize, answer: Answer, lease: Option<Lease>) -> OriginResponse {
+        let Answer { connection, head, input, upload } = answer;
+        let body_in_flight = upload.is_some()
+            && matches!(self.request.payload, RequestPayload::None)
+            && !self.retry.repeatable;
+        let request_body = self.given_back;
+        let fetch = Parts {
+            fit: {
+                let local = self.request.group.keepalive.local;
+                let tag = if local { self.request.location_tag } else { 0 };
+                Fit { peer: index, tag, local: self.request.local }
+            },
+            request: self.request,
+            settings: self.settings,
+            report: self.report,
+            log: self.log,
+        };
+        let body = fetch.body(connection, &head, input, upload, lease);
+        OriginResponse { head, body, request_body, body_in_flight }
+    }
+}
+
+/// What of a fetch goes on into its body.
+struct Parts {
+    fit: Fit,
+    request: OriginRequest,
+    settings: Arc<FetchSettings>,
+    report: SharedReport,
+    log: LogContext,
+}
+
+impl Parts {
+    fn body(
+        self,
+        connection: Box<OriginConnection>,
+        head: &ResponseHead,
+        input: Vec<u8>,
+        upload: Option<Upload>,
+        lease: Option<Lease>,
+    ) -> OriginBody {
+        if head.status == 101 && self.request.upgrade {
+            let upstream = self.upstream();
+            let prefetched = scratch::into_bytes(input, 0);
+            let (settings, report, log) = (self.settings, self.report, self.log);
+            return OriginBody::Upgraded(Box::new(Upgraded {
+                connection,
+                prefetched,
+                settings,
+                report,
+                log,
+                upstream,
+                lease,
+            }));
+        }
+        // Errors of the framing were found before the head was accepted.
+        let framing = head.framing(self.request.method).unwrap_or(ResponseFraming::None);
+        let keep = head.keep_alive() && self.request.keep_connection && head.status != 101;
+        let whole = match framing {
+            ResponseFraming::None => Some(0),
+            ResponseFraming::Length(length) if length <= input.len() as u64 => {
+                Some(length as usize)
+            }
+            _ => None,
+        };
+        if let (Some(length), true) = (whole, upload.is_none()) {
+            return self.whole(connection, framing, input, length, keep);
+        }
+        let keep = (keep && framing != ResponseFraming::UntilClose)
+            .then(|| (self.request.group.clone(), self.fit));
+        let start = Start {
+            framing: match framing {
+                ResponseFraming::None => Framing::Length(0),
+                ResponseFraming::Length(length) => Framing::Length(length),
+                ResponseFraming::Chunked => {
+                    Framing::Chunked(Box::new(ChunkedDecoder::new(TRAILER_BYTES_MAX)))
+                }
+                ResponseFraming::UntilClose => Framing::UntilClose,
+            },
+            input: scratch::into_bytes(input, 0),
+            keep,
+            lease,
+            upload,
+            upstream: Rc::from(self.upstream()),
+            settings: self.settings,
+            report: self.report,
+            log: self.log,
+            limit_rate: self.request.limit_rate,
+        };
+        OriginBody::Stream(Box::new(BodyReader::new(start, connection)))
+    }
+
+    /// The body is here already: the connection goes back before the answer is sent.
+    fn whole(
+        self,
+        connection: Box<OriginConnection>,
+        framing: ResponseFraming,
+        input: Vec<u8>,
+        length: usize,
+        keep: bool,
+    ) -> OriginBody {
+        if let Some(attempt) = self.report.borrow_mut().last() {
+            attempt.response_length = length as u64;
+            attempt.finished();
+        }
+        let exact = input.len() == length;
+        if keep && exact {
+            pool::give(&self.request.group, self.fit, connection);
+        } else if !exact && matches!(framing, ResponseFraming::Length(_)) {
+            report_excess(&self.log, &self.upstream(), &Framing::Length(0));
+        }
+        if length == 0 {
+            scratch::give_buffer(input);
+            return OriginBody::Whole(Bytes::new());
+        }
+        let mut bytes = scratch::into_bytes(input, 0);
+        bytes.truncate(length);
+        OriginBody::Whole(bytes)
+    }
+
+    fn upstream(&self) -> String {
+        let peer = &self.request.group.peer(self.fit.peer).text;
+        let target = String::from_utf8_lossy(self.request.target_text());
+        let colon = if peer.starts_with("unix:") { ":" } else { "" };
+        format!("{}://{peer}{colon}{target}", self.request.scheme)
+    }
+}
+
+fn trouble_of_send(error: SendError, lost: Event) -> Trouble {
+    let trouble =
+        |event, message: String| Trouble { event, message, action: SENDING, client_status: None };
+    match error {
+        SendError::Origin(error) => trouble(lost, format!("send() failed ({})", os_error(&error))),
+        SendError::TimedOut => {
+            trouble(Event::TimedOut, "upstream timed out (110: Connection timed out)".to_owned())
+        }
+        SendError::Client(error) => Trouble {
+            client_status: Some(match &error {
+                RequestBodyError::Closed => 499,
+                other => other.status(),
+            }),
+            ..trouble(Event::Lost, String::new())
+        },
+    }
+}

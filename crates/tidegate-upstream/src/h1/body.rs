@@ -1,0 +1,334 @@
+//! A response body on its way from the origin; gives the connection back when it ended cleanly.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use bytes::{Buf, Bytes};
+use tidegate_core::body::{Body, BodyError, BodyStream, Chunk};
+use tidegate_core::error_log::Level;
+use tidegate_http::Headers;
+use tidegate_http::chunked::ChunkedDecoder;
+use tidegate_rt::clock;
+use tidegate_rt::timer::Deadline;
+
+use super::scratch;
+use super::send::Upload;
+use crate::connection::OriginConnection;
+use crate::log::{LogContext, os_error};
+use crate::peers::{Group, Lease};
+use crate::pool::{self, Fit};
+use crate::report::SharedReport;
+use crate::request::FetchSettings;
+
+/// Most bytes of trailer fields.
+pub const TRAILER_BYTES_MAX: usize = 8 * 1024;
+
+/// What follows a response head.
+pub enum OriginBody {
+    /// All of it is here already.
+    Whole(Bytes),
+    Stream(Box<BodyReader>),
+    /// A 101 answer to an upgrade: the raw connection.
+    Upgraded(Box<Upgraded>),
+}
+
+/// A connection that has left HTTP.
+pub struct Upgraded {
+    pub connection: Box<OriginConnection>,
+    /// What the origin sent behind its head.
+    pub prefetched: Bytes,
+    pub settings: Arc<FetchSettings>,
+    pub report: SharedReport,
+    pub log: LogContext,
+    pub upstream: String,
+    pub lease: Option<Lease>,
+}
+
+impl OriginBody {
+    /// As a body for a client; a tunnel has to be taken out before.
+    pub fn into_body(self) -> Body {
+        match self {
+            OriginBody::Whole(bytes) => Body::from(bytes),
+            OriginBody::Stream(reader) => Body::Stream(reader),
+            OriginBody::Upgraded(_) => Body::Empty,
+        }
+    }
+}
+
+/// How the end of a body is known.
+pub(crate) enum Framing {
+    Length(u64),
+    Chunked(Box<ChunkedDecoder>),
+    UntilClose,
+}
+
+/// What a body reader starts with.
+pub(crate) struct Start {
+    pub framing: Framing,
+    /// Bytes that came with the head.
+    pub input: Bytes,
+    /// Where the connection goes in the end; `None` closes it.
+    pub keep: Option<(Arc<Group>, Fit)>,
+    pub lease: Option<Lease>,
+    pub upload: Option<Upload>,
+    pub settings: Arc<FetchSettings>,
+    pub report: SharedReport,
+    pub log: LogContext,
+    /// For log lines: `http://127.0.0.1:80/path`.
+    pub upstream: Rc<str>,
+    /// `proxy_limit_rate`; 0 for no limit.
+    pub limit_rate: u64,
+}
+
+/// Streams a response body.
+pub struct BodyReader {
+    start: Start,
+    /// `None` once the body is over.
+    connection: Option<Box<OriginConnection>>,
+    waiting: bool,
+    pace: Option<Box<Pace>>,
+    trailers: Option<Headers>,
+}
+
+/// `proxy_limit_rate`: a second's worth for each second begun.
+struct Pace {
+    rate: u64,
+    begun: Instant,
+    received: u64,
+    timer: Deadline,
+}
+
+impl BodyReader {
+    pub(crate) fn new(start: Start, connection: Box<OriginConnection>) -> BodyReader {
+        let pace = (start.limit_rate > 0).then(|| {
+            let received = start.input.len() as u64;
+            let timer = Deadline::new();
+            Box::new(Pace { rate: start.limit_rate, begun: clock::now(), received, timer })
+        });
+        BodyReader { start, connection: Some(connection), waiting: false, pace, trailers: None }
+    }
+
+    /// Whether the length is known, and which.
+    pub fn length_left(&self) -> Option<u64> {
+        match &self.start.framing {
+            Framing::Length(left) => Some(*left),
+            _ => None,
+        }
+    }
+
+    /// Takes a piece out of what was received; `None` when more is needed.
+    fn take(&mut self) -> Result<Option<Piece>, BodyError> {
+        let input = &mut self.start.input;
+        match &mut self.start.framing {
+            Framing::Length(0) => Ok(Some(Piece::End)),
+            Framing::Length(_) | Framing::UntilClose if input.is_empty() => Ok(None),
+            Framing::Length(left) => {
+                let count = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
+                *left -= count as u64;
+                Ok(Some(Piece::Data(input.split_to(count))))
+            }
+            Framing::UntilClose => Ok(Some(Piece::Data(std::mem::take(input)))),
+            Framing::Chunked(decoder) => loop {
+                if decoder.is_done() {
+                    let mut trailers = Headers::new();
+                    decoder.trailers(&mut trailers);
+                    self.trailers = (!trailers.is_empty()).then_some(trailers);
+                    return Ok(Some(Piece::End));
+                }
+                if input.is_empty() {
+                    return Ok(None);
+                }
+                let Ok(decoded) = decoder.decode(input) else {
+                    return Err(self.broken("upstream sent invalid chunked response"));
+                };
+                let data = input.slice(decoded.data);
+                input.advance(decoded.consumed);
+                if !data.is_empty() {
+                    return Ok(Some(Piece::Data(data)));
+                }
+            },
+        }
+    }
+
+    /// Receives more; `Ok(false)` is the end of the stream.
+    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, BodyError>> {
+        let room = match &self.pace {
+            Some(pace) => ready!(pace.poll_room(context)),
+            None => scratch::READ_BYTES,
+        };
+        let Some(connection) = &self.connection else { return Poll::Ready(Ok(false)) };
+        let mut buffer = None;
+        let read = connection.poll_limited(
+            context,
+            &mut self.waiting,
+            self.start.settings.read_timeout,
+            |context| {
+                let _ = ready!(connection.stream.poll_readable(context));
+                let own = buffer.get_or_insert_with(scratch::buffer);
+                if room < own.capacity() {
+                    own.resize(room, 0);
+                    let read = connection.stream.poll_read(context, own);
+                    own.truncate(match &read {
+                        Poll::Ready(Ok(count)) => *count,
+                        _ => 0,
+                    });
+                    return read;
+                }
+                connection.stream.poll_read_append(context, own)
+            },
+        );
+        let result = match read {
+            Poll::Pending => {
+                buffer.into_iter().for_each(scratch::give_buffer);
+                return Poll::Pending;
+            }
+            Poll::Ready(None) => {
+                let message = "upstream timed out (110: Connection timed out)";
+                return Poll::Ready(Err(self.broken(message)));
+            }
+            Poll::Ready(Some(result)) => result,
+        };
+        match result {
+            Ok(0) => Poll::Ready(Ok(false)),
+            Ok(count) => {
+                if let Some(attempt) = self.start.report.borrow_mut().last() {
+                    attempt.bytes_received += count as u64;
+                }
+                if let Some(pace) = &mut self.pace {
+                    pace.received += count as u64;
+                }
+                self.start.input = scratch::into_bytes(buffer.unwrap_or_default(), 0);
+                Poll::Ready(Ok(true))
+            }
+            Err(error) => {
+                let message = format!("recv() failed ({})", os_error(&error));
+                Poll::Ready(Err(self.broken(&message)))
+            }
+        }
+    }
+
+    /// Logs why the body ends before its end.
+    fn broken(&mut self, message: &str) -> BodyError {
+        let start = &self.start;
+        start.log.write(Level::Error, message, "reading upstream", &start.upstream);
+        self.end(false);
+        BodyError::Incomplete
+    }
+
+    /// The body is over.
+    fn end(&mut self, clean: bool) {
+        if let Some(attempt) = self.start.report.borrow_mut().last() {
+            attempt.finished();
+        }
+        let Some(connection) = self.connection.take() else { return };
+        self.start.lease = None;
+        if clean && !self.start.input.is_empty() {
+            report_excess(&self.start.log, &self.start.upstream, &self.start.framing);
+            return;
+        }
+        let sent = self.start.upload.is_none();
+        if let (true, true, Some((group, fit))) = (clean, sent, self.start.keep.take()) {
+            pool::give(&group, fit, connection);
+        }
+    }
+
+    /// Goes on with sending the request's body.
+    fn poll_upload(&mut self, context: &mut Context<'_>) {
+        let Some(upload) = &mut self.start.upload else { return };
+        if let Poll::Ready(end) = upload.as_mut().poll(context) {
+            if let Some(attempt) = self.start.report.borrow_mut().last() {
+                attempt.bytes_sent += end.sent;
+            }
+            self.start.upload = None;
+            if end.result.is_err() {
+                self.start.keep = None;
+            }
+        }
+    }
+}
+
+/// What stands next in the input.
+enum Piece {
+    Data(Bytes),
+    End,
+}
+
+impl BodyStream for BodyReader {
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        if self.connection.is_none() {
+            return Poll::Ready(None);
+        }
+        if self.start.upload.is_some() {
+            self.poll_upload(context);
+        }
+        loop {
+            match self.take() {
+                Err(error) => return Poll::Ready(Some(Err(error))),
+                Ok(Some(Piece::End)) => {
+                    self.end(true);
+                    return Poll::Ready(None);
+                }
+                Ok(Some(Piece::Data(bytes))) => {
+                    if let Some(attempt) = self.start.report.borrow_mut().last() {
+                        attempt.response_length += bytes.len() as u64;
+                    }
+                    if matches!(self.start.framing, Framing::Length(0)) {
+                        self.end(true);
+                    }
+                    return Poll::Ready(Some(Ok(Chunk::Bytes(bytes))));
+                }
+                Ok(None) => {}
+            }
+            match ready!(self.poll_receive(context)) {
+                Err(error) => return Poll::Ready(Some(Err(error))),
+                Ok(true) => {}
+                Ok(false) if matches!(self.start.framing, Framing::UntilClose) => {
+                    self.end(false);
+                    return Poll::Ready(None);
+                }
+                Ok(false) => {
+                    let error = self.broken("upstream prematurely closed connection");
+                    return Poll::Ready(Some(Err(error)));
+                }
+            }
+        }
+    }
+
+    fn trailers(&mut self) -> Option<Headers> {
+        if self.start.settings.pass_trailers { self.trailers.take() } else { None }
+    }
+}
+
+impl Drop for BodyReader {
+    fn drop(&mut self) {
+        if self.connection.is_some() {
+            self.end(false);
+        }
+    }
+}
+
+impl Pace {
+    /// How many bytes may be read now, at least one.
+    fn poll_room(&self, context: &mut Context<'_>) -> Poll<usize> {
+        let passed = clock::now().saturating_duration_since(self.begun).as_secs() + 1;
+        let allowed = self.rate.saturating_mul(passed);
+        if allowed > self.received {
+            return Poll::Ready(usize::try_from(allowed - self.received).unwrap_or(usize::MAX));
+        }
+        self.timer.set(self.begun + std::time::Duration::from_secs(passed));
+        ready!(self.timer.poll_elapsed(context));
+        // The coarse clock may be a tick behind the timer.
+        Poll::Ready(usize::try_from(self.rate).unwrap_or(usize::MAX).max(1))
+    }
+}
+
+/// Bytes behind the end of a body: the connection cannot be used again.
+pub(crate) fn report_excess(log: &LogContext, upstream: &str, framing: &Framing) {
+    let message = match framing {
+        Framing::Length(_) => "upstream sent more data than specified in \"Content-Length\" header",
+        _ => "upstream sent data after final chunk",
+    };
+    log.write(Level::Warn, message, "reading upstream", upstream);
+}

@@ -1,0 +1,150 @@
+//! Reading a response head, past interim ones.
+
+use std::io;
+use std::task::{Context, Poll};
+
+use tidegate_http::request::Parse;
+use tidegate_http::response::{ResponseHead, parse_response};
+
+use super::scratch;
+use crate::connection::OriginConnection;
+
+/// Why there is no head.
+#[derive(Debug)]
+pub enum ReceiveError {
+    Io(io::Error),
+    /// The origin closed.
+    Closed,
+    Invalid(String),
+}
+
+/// A head in the course of arriving. Holds a buffer only once bytes have come.
+pub struct HeadReader {
+    buffer: Option<Vec<u8>>,
+    head_bytes_max: usize,
+    /// Bytes read at once at most.
+    read_bytes: usize,
+    head: ResponseHead,
+    /// The head is parsed already: it came behind an interim one.
+    whole: bool,
+    pub received: u64,
+}
+
+impl HeadReader {
+    pub fn new(head_bytes_max: usize, limited: bool) -> HeadReader {
+        let read_bytes = if limited { head_bytes_max } else { scratch::READ_BYTES };
+        HeadReader {
+            buffer: None,
+            head_bytes_max,
+            read_bytes,
+            head: scratch::head(),
+            whole: false,
+            received: 0,
+        }
+    }
+
+    /// Reads until a head is whole.
+    pub fn poll_head(
+        &mut self,
+        connection: &OriginConnection,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), ReceiveError>> {
+        if std::mem::take(&mut self.whole) {
+            return Poll::Ready(Ok(()));
+        }
+        loop {
+            if self.buffer.is_none() {
+                match connection.stream.poll_readable(context) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(ReceiveError::Io(error))),
+                    Poll::Ready(Ok(())) => self.buffer = Some(scratch::buffer()),
+                }
+            }
+            let Some(buffer) = &mut self.buffer else { return Poll::Pending };
+            let room = (buffer.capacity() - buffer.len()).min(self.read_bytes);
+            let read = if room < buffer.capacity() - buffer.len() {
+                read_limited(connection, context, buffer, room)
+            } else {
+                if room == 0 {
+                    // As large as a head may be and not whole.
+                    buffer.reserve(scratch::READ_BYTES);
+                }
+                connection.stream.poll_read_append(context, buffer)
+            };
+            match read {
+                Poll::Pending => {
+                    if buffer.is_empty()
+                        && let Some(buffer) = self.buffer.take()
+                    {
+                        scratch::give_buffer(buffer);
+                    }
+                    return Poll::Pending;
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(ReceiveError::Io(error))),
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(ReceiveError::Closed)),
+                Poll::Ready(Ok(count)) => {
+                    self.received += count as u64;
+                    if self.parse()? {
+                        return Poll::Ready(Ok(()));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The parsed head and what came behind it.
+    pub fn head(&self) -> &ResponseHead {
+        &self.head
+    }
+
+    /// Goes on to the next head behind an interim one.
+    pub fn skip(&mut self) -> Result<(), ReceiveError> {
+        self.head.clear();
+        if self.buffer.as_ref().is_none_or(Vec::is_empty) {
+            if let Some(buffer) = self.buffer.take() {
+                scratch::give_buffer(buffer);
+            }
+            return Ok(());
+        }
+        self.whole = self.parse()?;
+        Ok(())
+    }
+
+    /// Head and the bytes behind it, in their buffer from the given place on.
+    pub fn finish(self) -> (ResponseHead, Vec<u8>) {
+        (self.head, self.buffer.unwrap_or_default())
+    }
+
+    fn parse(&mut self) -> Result<bool, ReceiveError> {
+        let Some(buffer) = &mut self.buffer else { return Ok(false) };
+        match parse_response(buffer, self.head_bytes_max, &mut self.head) {
+            Ok(Parse::Partial) => Ok(false),
+            Ok(Parse::Complete(length)) => {
+                // Bodies in the same read are short: moving them is cheaper than a second read.
+                buffer.drain(..length);
+                Ok(true)
+            }
+            Err(error) => {
+                let message = error.message(self.head.headers.text());
+                Err(ReceiveError::Invalid(message))
+            }
+        }
+    }
+}
+
+fn read_limited(
+    connection: &OriginConnection,
+    context: &mut Context<'_>,
+    buffer: &mut Vec<u8>,
+    room: usize,
+) -> Poll<io::Result<usize>> {
+    let start = buffer.len();
+    buffer.resize(start + room, 0);
+    let read = connection.stream.poll_read(context, &mut buffer[start..]);
+    let count = match &read {
+        Poll::Ready(Ok(count)) => *count,
+        _ => 0,
+    };
+    buffer.truncate(start + count);
+    read
+}

@@ -1,0 +1,264 @@
+//! Sending a request: the head and a small body with one write; larger and streamed bodies go on while
+//! the answer is awaited.
+
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidegate_core::LocalFuture;
+use tidegate_core::body::{Chunk, FileRange};
+use tidegate_core::request_body::{RequestBody, RequestBodyError, StoredBody};
+use tidegate_http::chunked::{CHUNK_END, ChunkHeader, LAST_CHUNK};
+use tidegate_rt::net::Stream;
+use tidegate_rt::timer::timeout;
+
+use crate::request::RequestPayload;
+
+/// Bytes of a streamed body that are collected before they are sent.
+const COLLECT_BYTES: usize = 64 * 1024;
+
+/// A request body on its way.
+pub type Upload = LocalFuture<'static, UploadEnd>;
+
+/// How sending ended.
+pub struct UploadEnd {
+    pub result: Result<(), SendError>,
+    /// The client's body, to be given back.
+    pub body: Option<Box<RequestBody>>,
+    /// Bytes sent.
+    pub sent: u64,
+}
+
+/// Why a request could not be sent.
+#[derive(Debug)]
+pub enum SendError {
+    Origin(io::Error),
+    TimedOut,
+    /// The client's body could not be read.
+    Client(RequestBodyError),
+}
+
+/// Begins to send. `Ok(None)`: all is sent.
+pub fn begin(
+    stream: &Rc<Stream>,
+    head: &[u8],
+    payload: &mut RequestPayload,
+    limit: Duration,
+    sent: &mut u64,
+) -> Result<Option<Upload>, SendError> {
+    let streamed = matches!(payload, RequestPayload::Stream { .. });
+    let small: &[u8] = match &*payload {
+        RequestPayload::Bytes(bytes) => bytes,
+        RequestPayload::Stored(body) => match (&body.file, &body.memory[..]) {
+            (None, [only]) => only,
+            _ => &[],
+        },
+        _ => &[],
+    };
+    let written = match small.is_empty() {
+        true if streamed => Ok(0),
+        true => stream.try_write(head),
+        false => stream.try_write_vectored(&[IoSlice::new(head), IoSlice::new(small)]),
+    };
+    let written = match written {
+        Ok(written) => written,
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+        Err(error) => return Err(SendError::Origin(error)),
+    };
+    *sent += written as u64;
+    let rest = Rest { stream: stream.clone(), limit, sent: 0 };
+    let head_left = Bytes::copy_from_slice(head.get(written..).unwrap_or_default());
+    let body_sent = written.saturating_sub(head.len());
+    match payload {
+        RequestPayload::None if head_left.is_empty() => Ok(None),
+        RequestPayload::None => Ok(Some(Box::pin(rest.pieces(head_left, Vec::new(), 0)))),
+        RequestPayload::Bytes(bytes) if body_sent == bytes.len() && head_left.is_empty() => {
+            Ok(None)
+        }
+        RequestPayload::Bytes(bytes) => {
+            let pieces = vec![Chunk::Bytes(bytes.clone())];
+            Ok(Some(Box::pin(rest.pieces(head_left, pieces, body_sent))))
+        }
+        RequestPayload::Stored(body) if is_sent(body, body_sent) && head_left.is_empty() => {
+            Ok(None)
+        }
+        RequestPayload::Stored(body) => {
+            let pieces = body.chunks().collect();
+            Ok(Some(Box::pin(rest.pieces(head_left, pieces, body_sent))))
+        }
+        RequestPayload::Stream { .. } => match std::mem::take(payload) {
+            RequestPayload::Stream { body, chunked, keep_max } => {
+                Ok(Some(Box::pin(rest.stream(head_left, body, chunked, keep_max))))
+            }
+            _ => Ok(None),
+        },
+    }
+}
+
+fn is_sent(body: &StoredBody, sent: usize) -> bool {
+    body.length == sent as u64
+}
+
+/// The part of a request that one write did not take.
+struct Rest {
+    stream: Rc<Stream>,
+    limit: Duration,
+    sent: u64,
+}
+
+impl Rest {
+    /// Sends what is left of the head and pieces of a kept body, whose first `skip` bytes have left.
+    async fn pieces(mut self, head: Bytes, pieces: Vec<Chunk>, mut skip: usize) -> UploadEnd {
+        let mut result = self.write(&mut [IoSlice::new(&head)]).await;
+        for piece in pieces {
+            if result.is_err() {
+                break;
+            }
+            result = match piece {
+                Chunk::Bytes(bytes) => {
+                    let start = skip.min(bytes.len());
+                    skip -= start;
+                    self.write(&mut [IoSlice::new(&bytes[start..])]).await
+                }
+                Chunk::File(range) => self.file(range).await,
+                Chunk::Flush => Ok(()),
+            };
+        }
+        UploadEnd { result, body: None, sent: self.sent }
+    }
+
+    /// Sends the head and the client's body as it comes; what is there at once leaves together.
+    async fn stream(
+        mut self,
+        mut head: Bytes,
+        mut body: Box<RequestBody>,
+        chunked: bool,
+        keep_max: usize,
+    ) -> UploadEnd {
+        let mut kept = Keep::new(keep_max);
+        let mut data = Vec::new();
+        let result = loop {
+            data.clear();
+            let ended = match poll_fn(|context| gather(&mut body, &mut data, &head, context)).await
+            {
+                Ok(ended) => ended,
+                Err(error) => break Err(SendError::Client(error)),
+            };
+            kept.push(&data);
+            if let Err(error) = self.data(&head, &data, chunked, ended).await {
+                break Err(error);
+            }
+            head = Bytes::new();
+            if ended {
+                break Ok(());
+            }
+        };
+        if result.is_ok() {
+            kept.store(&mut body);
+        }
+        UploadEnd { result, body: Some(body), sent: self.sent }
+    }
+
+    async fn data(
+        &mut self,
+        head: &[u8],
+        data: &[u8],
+        chunked: bool,
+        ended: bool,
+    ) -> Result<(), SendError> {
+        let size = ChunkHeader::new(data.len() as u64);
+        let framed = chunked && !data.is_empty();
+        let mut pieces = [
+            IoSlice::new(head),
+            IoSlice::new(if framed { size.as_bytes() } else { &[] }),
+            IoSlice::new(data),
+            IoSlice::new(if framed { CHUNK_END } else { &[] }),
+            IoSlice::new(if chunked && ended { LAST_CHUNK } else { &[] }),
+        ];
+        self.write(&mut pieces).await
+    }
+
+    async fn write(&mut self, mut pieces: &mut [IoSlice<'_>]) -> Result<(), SendError> {
+        IoSlice::advance_slices(&mut pieces, 0);
+        while !pieces.is_empty() {
+            let write = poll_fn(|context| self.stream.poll_write_vectored(context, pieces));
+            let written = timeout(self.limit, write).await.map_err(|_| SendError::TimedOut)?;
+            let written = written.map_err(SendError::Origin)?;
+            self.sent += written as u64;
+            IoSlice::advance_slices(&mut pieces, written);
+        }
+        Ok(())
+    }
+
+    async fn file(&mut self, range: FileRange) -> Result<(), SendError> {
+        let (mut offset, end) = (range.offset, range.offset.saturating_add(range.length));
+        while offset < end {
+            let (at, left) = (offset, end - offset);
+            let write =
+                poll_fn(|context| self.stream.poll_sendfile(context, &range.file, at, left));
+            let written = timeout(self.limit, write).await.map_err(|_| SendError::TimedOut)?;
+            match written.map_err(SendError::Origin)? {
+                0 => {
+                    return Err(SendError::Client(RequestBodyError::Io(
+                        io::ErrorKind::UnexpectedEof.into(),
+                    )));
+                }
+                written => {
+                    self.sent += written as u64;
+                    offset += written as u64;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Collects what the client has sent. Ready with data, with the end (`true`), or at once while a head
+/// waits to be sent.
+fn gather(
+    body: &mut RequestBody,
+    data: &mut Vec<u8>,
+    head: &[u8],
+    context: &mut Context<'_>,
+) -> Poll<Result<bool, RequestBodyError>> {
+    while data.len() < COLLECT_BYTES {
+        match body.poll_next(context) {
+            Poll::Ready(Ok(Some(bytes))) => data.extend_from_slice(&bytes),
+            Poll::Ready(Ok(None)) => return Poll::Ready(Ok(true)),
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+            Poll::Pending if data.is_empty() && head.is_empty() => return Poll::Pending,
+            Poll::Pending => return Poll::Ready(Ok(false)),
+        }
+    }
+    Poll::Ready(Ok(false))
+}
+
+/// A copy of a small streamed body for `$request_body`.
+struct Keep {
+    bytes: Option<Vec<u8>>,
+    most: usize,
+}
+
+impl Keep {
+    fn new(most: usize) -> Keep {
+        Keep { bytes: Some(Vec::new()), most }
+    }
+
+    fn push(&mut self, data: &[u8]) {
+        match &mut self.bytes {
+            Some(bytes) if bytes.len() + data.len() <= self.most => bytes.extend_from_slice(data),
+            _ => self.bytes = None,
+        }
+    }
+
+    fn store(self, body: &mut RequestBody) {
+        let Some(bytes) = self.bytes.filter(|bytes| !bytes.is_empty()) else { return };
+        let length = bytes.len() as u64;
+        let memory = vec![Bytes::from(bytes)];
+        let stored = StoredBody { memory, length, ..StoredBody::default() };
+        body.set_stored(std::sync::Arc::new(stored));
+    }
+}

@@ -1,0 +1,98 @@
+//! Error log lines of a fetch, which has no exchange: what belongs into them is copied beforehand.
+
+use std::fmt::Write as _;
+use std::rc::Rc;
+
+use tidegate_core::client::Connection;
+use tidegate_core::error_log::{ErrorLog, Level};
+use tidegate_core::exchange::{Exchange, PlanRef};
+use tidegate_core::plan::{LocationId, ServerId};
+use tidegate_http::Known;
+
+/// The request in whose name lines are written.
+pub struct LogContext {
+    place: Option<Place>,
+    /// Request line, host and referrer behind each other.
+    text: Box<[u8]>,
+    line_end: usize,
+    host_end: usize,
+    /// For work that belongs to no request.
+    fallback: ErrorLog,
+}
+
+struct Place {
+    plan: PlanRef,
+    server: ServerId,
+    location: LocationId,
+    connection: Rc<Connection>,
+}
+
+impl LogContext {
+    /// The context of a client's request.
+    pub fn of(x: &Exchange) -> LogContext {
+        let line = x.request.head.line();
+        let host = x.request.header(Known::Host).unwrap_or_default();
+        let referrer = x.request.header(Known::Referer).unwrap_or_default();
+        let mut text = Vec::with_capacity(line.len() + host.len() + referrer.len());
+        text.extend_from_slice(line);
+        text.extend_from_slice(host);
+        text.extend_from_slice(referrer);
+        LogContext {
+            place: Some(Place {
+                plan: x.plan.clone(),
+                server: x.server,
+                location: x.location,
+                connection: x.connection.clone(),
+            }),
+            line_end: line.len(),
+            host_end: line.len() + host.len(),
+            text: text.into_boxed_slice(),
+            fallback: ErrorLog::default(),
+        }
+    }
+
+    /// A context without a request.
+    pub fn detached(log: ErrorLog) -> LogContext {
+        LogContext { place: None, text: Box::default(), line_end: 0, host_end: 0, fallback: log }
+    }
+
+    /// Writes `message while action, client: …, upstream: …`.
+    pub fn write(&self, level: Level, message: &str, action: &str, upstream: &str) {
+        let log = match &self.place {
+            Some(place) => &place.plan.location(place.location).settings.error_log,
+            None => &self.fallback,
+        };
+        if !log.enabled(level) {
+            return;
+        }
+        let mut line = message.to_owned();
+        if !action.is_empty() {
+            let _ = write!(line, " while {action}");
+        }
+        let mut number = 0;
+        if let Some(place) = &self.place {
+            number = place.connection.number;
+            let _ = write!(line, ", client: {}", place.connection.peer_text);
+            let _ = write!(line, ", server: {}", place.plan.server(place.server).name);
+        }
+        self.part(&mut line, "request", 0, self.line_end);
+        if !upstream.is_empty() {
+            let _ = write!(line, ", upstream: \"{upstream}\"");
+        }
+        self.part(&mut line, "host", self.line_end, self.host_end);
+        self.part(&mut line, "referrer", self.host_end, self.text.len());
+        log.write(level, number, &line);
+    }
+
+    fn part(&self, line: &mut String, name: &str, start: usize, end: usize) {
+        let text = self.text.get(start..end).unwrap_or_default();
+        if !text.is_empty() {
+            let _ = write!(line, ", {name}: \"{}\"", String::from_utf8_lossy(text));
+        }
+    }
+}
+
+/// An operating system error as nginx prints it: `111: Connection refused`.
+pub fn os_error(error: &std::io::Error) -> String {
+    tidegate_core::builder::os_error(error)
+}

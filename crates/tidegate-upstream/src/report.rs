@@ -1,0 +1,131 @@
+//! What happened with origins, for the `$upstream_*` variables: a list of attempts.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tidegate_rt::clock;
+
+use crate::peers::Group;
+
+/// Shared by a request's log variables and the body that still comes.
+pub type SharedReport = Rc<RefCell<Report>>;
+
+/// One attempt at one server.
+pub struct Attempt {
+    group: Arc<Group>,
+    /// `None` when no server was available.
+    peer: Option<usize>,
+    /// The first one behind an internal redirect: separated by ` : `.
+    first_of_fetch: bool,
+    started: Instant,
+    pub status: u16,
+    /// Milliseconds since the start; `u32::MAX` is none.
+    pub connect_millis: u32,
+    pub header_millis: u32,
+    pub response_millis: u32,
+    pub response_length: u64,
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
+}
+
+/// No value.
+pub const NONE: u32 = u32::MAX;
+
+/// All attempts of a request.
+#[derive(Default)]
+pub struct Report {
+    attempts: Vec<Attempt>,
+    next_is_first: bool,
+}
+
+impl Report {
+    pub fn shared() -> SharedReport {
+        Rc::new(RefCell::new(Report { attempts: Vec::with_capacity(1), next_is_first: false }))
+    }
+
+    /// Another fetch of the same request follows.
+    pub fn begin_fetch(&mut self) {
+        self.next_is_first = !self.attempts.is_empty();
+    }
+
+    /// Begins an attempt.
+    pub fn begin(&mut self, group: &Arc<Group>, peer: Option<usize>) {
+        let first_of_fetch = std::mem::take(&mut self.next_is_first);
+        self.attempts.push(Attempt {
+            group: group.clone(),
+            peer,
+            first_of_fetch,
+            started: clock::now(),
+            status: 0,
+            connect_millis: NONE,
+            header_millis: NONE,
+            response_millis: NONE,
+            response_length: 0,
+            bytes_sent: 0,
+            bytes_received: 0,
+        });
+    }
+
+    /// The attempt in progress.
+    pub fn last(&mut self) -> Option<&mut Attempt> {
+        self.attempts.last_mut()
+    }
+
+    pub fn attempts(&self) -> &[Attempt] {
+        &self.attempts
+    }
+
+    /// Writes a list: values of one fetch separated by `, `, fetches by ` : `. `false` without attempts.
+    pub fn list(&self, out: &mut Vec<u8>, mut value: impl FnMut(&Attempt, &mut Vec<u8>)) -> bool {
+        for (index, attempt) in self.attempts.iter().enumerate() {
+            if index > 0 {
+                out.extend_from_slice(if attempt.first_of_fetch { b" : " } else { b", " });
+            }
+            value(attempt, out);
+        }
+        !self.attempts.is_empty()
+    }
+}
+
+impl Attempt {
+    /// Milliseconds since the attempt began.
+    pub fn elapsed(&self) -> u32 {
+        let passed = clock::now().saturating_duration_since(self.started).as_millis();
+        u32::try_from(passed).unwrap_or(NONE - 1)
+    }
+
+    pub fn connected(&mut self) {
+        self.connect_millis = self.elapsed();
+    }
+
+    pub fn header_received(&mut self, status: u16) {
+        self.status = status;
+        self.header_millis = self.elapsed();
+    }
+
+    /// The attempt is over.
+    pub fn finished(&mut self) {
+        if self.response_millis == NONE {
+            self.response_millis = self.elapsed();
+        }
+    }
+
+    /// The server's address, or the group's name when no server was available.
+    pub fn address(&self) -> &str {
+        match self.peer {
+            Some(index) => &self.group.peer(index).text,
+            None => &self.group.name,
+        }
+    }
+}
+
+/// Writes milliseconds as seconds with three digits; `-` for none.
+pub fn write_millis(millis: u32, out: &mut Vec<u8>) {
+    if millis == NONE {
+        out.push(b'-');
+        return;
+    }
+    out.extend_from_slice(format!("{}.{:03}", millis / 1000, millis % 1000).as_bytes());
+}

@@ -1,0 +1,115 @@
+//! What a fetch takes and gives.
+
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidegate_core::client::Client;
+use tidegate_core::request_body::{RequestBody, StoredBody};
+use tidegate_http::request::Method;
+use tidegate_http::response::ResponseHead;
+
+use crate::h1::body::OriginBody;
+use crate::peers::{Choice, Group};
+use crate::retry::NextUpstream;
+
+/// `proxy_bind`: the local side of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalAddress {
+    pub address: SocketAddr,
+    pub transparent: bool,
+}
+
+/// What is sent behind the head.
+#[derive(Default)]
+pub enum RequestPayload {
+    #[default]
+    None,
+    /// A text of the configuration (`proxy_set_body`).
+    Bytes(Bytes),
+    /// The client's body, read beforehand: it can be sent again.
+    Stored(Arc<StoredBody>),
+    /// The client's body as it comes (`proxy_request_buffering off`): it can be sent once.
+    Stream {
+        body: Box<RequestBody>,
+        /// Sent in chunks: the client did not give a length.
+        chunked: bool,
+        /// Bytes kept for `$request_body` (`client_body_buffer_size`).
+        keep_max: usize,
+    },
+}
+
+/// Settings of a fetch that do not depend on the request.
+#[derive(Clone, Debug)]
+pub struct FetchSettings {
+    pub connect_timeout: Duration,
+    /// Between two writes.
+    pub send_timeout: Duration,
+    /// Between two reads.
+    pub read_timeout: Duration,
+    /// `proxy_buffer_size`: the largest response head.
+    pub head_bytes_max: usize,
+    /// `proxy_buffers` as bytes: how much is read at once.
+    pub read_bytes: usize,
+    pub next_upstream: NextUpstream,
+    /// 0 for no limit.
+    pub next_upstream_tries: u32,
+    /// Zero for no limit.
+    pub next_upstream_timeout: Duration,
+    pub socket_keepalive: bool,
+    /// `proxy_pass_trailers`.
+    pub pass_trailers: bool,
+}
+
+/// A request to an origin with everything that sending it takes.
+pub struct OriginRequest {
+    pub group: Arc<Group>,
+    pub choice: Choice,
+    pub method: Method,
+    /// The whole head, ready to be sent.
+    pub head: Vec<u8>,
+    /// Where in `head` the target is, for log lines.
+    pub target: Range<usize>,
+    pub payload: RequestPayload,
+    pub local: Option<LocalAddress>,
+    /// `proxy_limit_rate`, bytes a second; 0 for no limit.
+    pub limit_rate: u64,
+    /// Gets 103 responses (`early_hints`).
+    pub interim: Option<Rc<dyn Client>>,
+    /// The request lets the origin keep the connection.
+    pub keep_connection: bool,
+    /// The request asks for an upgrade: a 101 answer opens a tunnel.
+    pub upgrade: bool,
+    /// Number of the location, for `keepalive … local`.
+    pub location_tag: u64,
+    /// `http` or `https`, for log lines.
+    pub scheme: &'static str,
+}
+
+/// An origin's answer. Dropping the body gives the connection up.
+pub struct OriginResponse {
+    pub head: ResponseHead,
+    pub body: OriginBody,
+    /// The client's body that was being streamed, to be given back to the exchange. `None` when there
+    /// was none, or when it is still being sent: then the client's connection cannot be kept.
+    pub request_body: Option<Box<RequestBody>>,
+    /// The streamed body is still being sent.
+    pub body_in_flight: bool,
+}
+
+/// There is no answer.
+pub struct FetchError {
+    /// 502, 504; 400, 408, 413 for a client's body that could not be read; 500.
+    pub status: u16,
+    pub request_body: Option<Box<RequestBody>>,
+}
+
+impl OriginRequest {
+    /// The target as sent.
+    pub fn target_text(&self) -> &[u8] {
+        self.head.get(self.target.clone()).unwrap_or_default()
+    }
+}

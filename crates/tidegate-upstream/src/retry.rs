@@ -1,0 +1,144 @@
+//! When another server is asked: a state machine without I/O (`proxy_next_upstream` and companions).
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Instant;
+
+/// The cases of `proxy_next_upstream` as bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextUpstream(pub u16);
+
+impl NextUpstream {
+    pub const ERROR: NextUpstream = NextUpstream(1);
+    pub const TIMEOUT: NextUpstream = NextUpstream(1 << 1);
+    pub const INVALID_HEADER: NextUpstream = NextUpstream(1 << 2);
+    pub const HTTP_500: NextUpstream = NextUpstream(1 << 3);
+    pub const HTTP_502: NextUpstream = NextUpstream(1 << 4);
+    pub const HTTP_503: NextUpstream = NextUpstream(1 << 5);
+    pub const HTTP_504: NextUpstream = NextUpstream(1 << 6);
+    pub const HTTP_403: NextUpstream = NextUpstream(1 << 7);
+    pub const HTTP_404: NextUpstream = NextUpstream(1 << 8);
+    pub const HTTP_429: NextUpstream = NextUpstream(1 << 9);
+    pub const NON_IDEMPOTENT: NextUpstream = NextUpstream(1 << 10);
+    pub const OFF: NextUpstream = NextUpstream(1 << 11);
+    /// `error timeout`.
+    pub const DEFAULT: NextUpstream = NextUpstream(3);
+
+    pub fn has(self, case: NextUpstream) -> bool {
+        self.0 & case.0 != 0 && self.0 & NextUpstream::OFF.0 == 0
+    }
+
+    /// The case of a status that can be listed.
+    pub fn of_status(status: u16) -> Option<NextUpstream> {
+        Some(match status {
+            500 => NextUpstream::HTTP_500,
+            502 => NextUpstream::HTTP_502,
+            503 => NextUpstream::HTTP_503,
+            504 => NextUpstream::HTTP_504,
+            403 => NextUpstream::HTTP_403,
+            404 => NextUpstream::HTTP_404,
+            429 => NextUpstream::HTTP_429,
+            _ => return None,
+        })
+    }
+}
+
+/// What happened to an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// No connection; nothing was sent.
+    Refused,
+    ConnectTimedOut,
+    /// The connection broke before a whole head came.
+    Lost,
+    /// A reused connection broke before the first byte of an answer: the origin closed it while idle.
+    ReusedLost,
+    /// No progress in sending or receiving.
+    TimedOut,
+    /// What came is no HTTP head.
+    Invalid,
+    Head(u16),
+}
+
+/// What to do then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Give the answer to whoever asked.
+    Accept,
+    /// Ask another server.
+    NextPeer,
+    /// Ask the same server over a new connection.
+    SamePeer,
+    GiveUp(u16),
+}
+
+/// How a server's failure count is to be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blame {
+    None,
+    Failed,
+}
+
+/// The attempts of one fetch.
+#[derive(Clone, Debug)]
+pub struct Retry {
+    pub policy: NextUpstream,
+    /// Attempts left, the present one included.
+    pub tries_left: u32,
+    /// `proxy_next_upstream_timeout`.
+    pub until: Option<Instant>,
+    /// GET, HEAD and others that may be repeated (RFC 9110 section 9.2.2).
+    pub idempotent: bool,
+    /// The body can be sent again.
+    pub repeatable: bool,
+    /// Something was sent in the present attempt.
+    pub sent: bool,
+}
+
+impl Retry {
+    /// Decides after an attempt, and whether the server is to blame.
+    pub fn decide(&mut self, event: Event, now: Instant) -> (Decision, Blame) {
+        match event {
+            Event::ReusedLost if self.repeatable && self.may_repeat() => {
+                (Decision::SamePeer, Blame::None)
+            }
+            Event::Refused => (self.next(NextUpstream::ERROR, 502, now), Blame::Failed),
+            Event::Lost | Event::ReusedLost => {
+                (self.next(NextUpstream::ERROR, 502, now), Blame::Failed)
+            }
+            Event::ConnectTimedOut | Event::TimedOut => {
+                (self.next(NextUpstream::TIMEOUT, 504, now), Blame::Failed)
+            }
+            Event::Invalid => (self.next(NextUpstream::INVALID_HEADER, 502, now), Blame::Failed),
+            Event::Head(status) => self.head(status, now),
+        }
+    }
+
+    fn head(&mut self, status: u16, now: Instant) -> (Decision, Blame) {
+        let listed = NextUpstream::of_status(status).filter(|case| self.policy.has(*case));
+        let Some(case) = listed else { return (Decision::Accept, Blame::None) };
+        let blame = match status {
+            403 | 404 => Blame::None,
+            _ => Blame::Failed,
+        };
+        match self.next(case, 0, now) {
+            Decision::GiveUp(_) => (Decision::Accept, blame),
+            decision => (decision, blame),
+        }
+    }
+
+    fn next(&mut self, case: NextUpstream, status: u16, now: Instant) -> Decision {
+        self.tries_left = self.tries_left.saturating_sub(1);
+        let late = self.until.is_some_and(|until| now >= until);
+        let allowed = self.policy.has(case)
+            && self.tries_left > 0
+            && !late
+            && (!self.sent || (self.repeatable && self.may_repeat()));
+        if allowed { Decision::NextPeer } else { Decision::GiveUp(status) }
+    }
+
+    fn may_repeat(&self) -> bool {
+        self.idempotent || self.policy.has(NextUpstream::NON_IDEMPOTENT)
+    }
+}
