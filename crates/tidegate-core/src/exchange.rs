@@ -54,6 +54,8 @@ pub struct Request {
     pub host: Vec<u8>,
     /// The path is the received target's path, byte for byte (nothing decoded, merged or rewritten).
     pub path_is_raw: bool,
+    /// Path and args are those of the received target, as decoded: nothing was rewritten or redirected.
+    pub target_is_current: bool,
     pub body: RequestBody,
     pub keep_alive: bool,
     pub upgrade: bool,
@@ -194,6 +196,9 @@ pub struct Exchange {
     pub(crate) path_changed: bool,
     /// The path was replaced after the location had been chosen by it: `alias` has nothing to cut off.
     pub(crate) path_replaced: bool,
+    /// Fields that the next answer gets whoever makes it, in place of its own of the same name: they
+    /// survive an internal redirect (`X-Accel-Redirect`, an intercepted 401).
+    pub carried: Headers,
     /// `try_files` in a regular-expression location with `alias`: the path is appended to the alias.
     pub alias_takes_path: bool,
     /// Status that a filter answers with instead of the response it was given.
@@ -241,6 +246,7 @@ impl Exchange {
             redirects_left: REDIRECTS_MAX,
             path_changed: false,
             path_replaced: false,
+            carried: Headers::new(),
             alias_takes_path: false,
             answer_instead: None,
             error_page_active: false,
@@ -273,6 +279,7 @@ impl Exchange {
         self.redirects_left = REDIRECTS_MAX;
         self.path_changed = false;
         self.path_replaced = false;
+        self.carried.clear();
         self.alias_takes_path = false;
         self.answer_instead = None;
         self.error_page_active = false;
@@ -348,10 +355,16 @@ impl Exchange {
         }
     }
 
+    /// The path was replaced inside the location (`rewrite … break`): its prefix is not the location's name.
+    pub fn path_was_replaced(&self) -> bool {
+        self.path_replaced
+    }
+
     /// Replaces path and args without a new lookup.
     pub fn set_path(&mut self, path: Vec<u8>, args: Option<Vec<u8>>) {
         self.request.path = path;
         self.request.path_is_raw = false;
+        self.request.target_is_current = false;
         if let Some(args) = args {
             self.request.args = args;
         }

@@ -221,6 +221,17 @@ async fn content(x: &mut Exchange, plan: &Plan) -> Step<'static> {
     }
 }
 
+/// Puts carried fields in the place of the answer's own.
+fn add_carried(x: &mut Exchange) {
+    let carried = std::mem::take(&mut x.carried);
+    for (_, name, _) in carried.iter() {
+        x.response.headers.remove_named(name);
+    }
+    for (_, name, value) in carried.iter() {
+        x.response.headers.push(name, value);
+    }
+}
+
 /// Makes the exchange ready for the target of an internal redirect.
 fn enter(x: &mut Exchange, plan: &Plan, jump: Jump) -> Result<Phase, u16> {
     count_redirect(x)?;
@@ -269,6 +280,9 @@ fn count_redirect(x: &mut Exchange) -> Result<(), u16> {
 }
 
 fn filtered(x: &mut Exchange, plan: &Plan, mut body: Body) -> Special {
+    if !x.carried.is_empty() {
+        add_carried(x);
+    }
     if let Some(status) = x.status_override.take() {
         x.response.status = status;
         x.response.reason = None;

@@ -203,6 +203,7 @@ fn report_ignored(x: &Exchange) {
 fn set_target(x: &mut Exchange) -> Result<(), u16> {
     let request = &mut x.request;
     request.args.clear();
+    request.target_is_current = true;
     if matches!(request.head.form, TargetForm::Authority | TargetForm::Asterisk) {
         request.path.clear();
         let connect = request.head.method == Method::Connect;
