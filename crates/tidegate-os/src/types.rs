@@ -177,6 +177,8 @@ pub struct Stat {
     pub mtime_seconds: i64,
     /// Fraction of that time, 0 to 999 999 999.
     pub mtime_nanos: u32,
+    /// Time of last change of content or metadata, nanoseconds since 1970.
+    pub changed_nanos: i128,
     /// Inode number; with `device` it identifies the file.
     pub inode: u64,
     /// Device number.

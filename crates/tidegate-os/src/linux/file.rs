@@ -127,6 +127,34 @@ pub fn block_size(path: &Path) -> io::Result<u64> {
     Ok(retry(|| rustix::fs::statvfs(path))?.f_bsize)
 }
 
+/// Whether every change below a folder, or of a file, of this file system is made by this machine's
+/// kernel, so that watches (inotify) tell of it. `false` for network and stacked file systems, for
+/// those of programs (FUSE) and for made-up ones (proc, sysfs).
+///
+/// # Errors
+/// Those of statfs.
+pub fn reports_changes(path: &Path, directory: bool) -> io::Result<bool> {
+    const LOCAL: &[u32] = &[
+        0xEF53,      // ext2, ext3, ext4
+        0x5846_5342, // XFS
+        0x9123_683E, // Btrfs
+        0x0102_1994, // tmpfs
+        0x8584_58F6, // ramfs
+        0xF2F5_2010, // F2FS
+        0x2FC1_2FC1, // ZFS
+        0xCA45_1A4E, // bcachefs
+        0x5265_4973, // ReiserFS
+        0x3153_464A, // JFS
+        0x7371_7368, // SquashFS
+        0xE0F5_E1E2, // EROFS
+    ];
+    // A file of an overlay may be written through its lower folder; folders of the overlay itself
+    // are renamed and removed by its own operations only.
+    const OVERLAY: u32 = 0x794C_7630;
+    let magic = retry(|| rustix::fs::statfs(path))?.f_type as u32;
+    Ok(LOCAL.contains(&magic) || (directory && magic == OVERLAY))
+}
+
 /// Renames within a file system, replacing the target at one stroke.
 ///
 /// # Errors
@@ -194,6 +222,8 @@ fn describe(stat: &rustix::fs::Stat) -> Stat {
         size: u64::try_from(stat.st_size).unwrap_or(0),
         mtime_seconds: stat.st_mtime as i64,
         mtime_nanos: stat.st_mtime_nsec as u32,
+        changed_nanos: i128::from(stat.st_ctime as i64) * 1_000_000_000
+            + i128::from(stat.st_ctime_nsec as i64),
         inode: stat.st_ino as u64,
         device: stat.st_dev as u64,
         kind: match FileType::from_raw_mode(stat.st_mode) {

@@ -60,6 +60,69 @@ pub fn open_nonblock(path: &Path) -> io::Result<File> {
     Ok(super::retry(|| rustix::fs::open(path, flags, Mode::empty()))?.into())
 }
 
+/// Opens a path for reading where symbolic links below `from` bytes of it are refused, or must
+/// belong to the owner of what they point to (`disable_symlinks`). With `describe_only` the
+/// descriptor can only be described (fstat), and nothing is really opened: no FIFO's writer and no
+/// device notices.
+///
+/// # Errors
+/// `FilesystemLoop` (ELOOP) for a link that is not allowed, and those of open.
+pub fn open_checking_links(
+    path: &Path,
+    from: usize,
+    same_owner: bool,
+    describe_only: bool,
+) -> io::Result<File> {
+    let bytes = path.as_os_str().as_bytes();
+    let (start, rest) = bytes.split_at(from.min(bytes.len()));
+    let start = if start.is_empty() && bytes.starts_with(b"/") { b"/" } else { start };
+    let start = open_directory(or_dot(Path::new(OsStr::from_bytes(start))))?;
+    let first = rest.iter().position(|byte| *byte != b'/').unwrap_or(rest.len());
+    let rest = Path::new(OsStr::from_bytes(rest.get(first..).unwrap_or_default()));
+    let last = if describe_only { OFlags::PATH } else { open_flags(&OpenHow::default()) };
+    let last = last | OFlags::CLOEXEC;
+    if same_owner {
+        return Ok(open_same_owner(start, rest, last)?.into());
+    }
+    if !NO_OPENAT2.load(Ordering::Relaxed) {
+        let resolve = ResolveFlags::NO_SYMLINKS;
+        match rustix::fs::openat2(&start, or_dot(rest), last, Mode::empty(), resolve) {
+            Err(Errno::NOSYS | Errno::PERM) if refuses_openat2(start.as_fd()) => {
+                NO_OPENAT2.store(true, Ordering::Relaxed);
+            }
+            other => return Ok(other?.into()),
+        }
+    }
+    let how = OpenHow { no_symlinks: true, ..OpenHow::default() };
+    Ok(open_by_steps(start.as_fd(), rest, &how)?.into())
+}
+
+/// Walks component by component; a link's owner must be that of what it leads to.
+fn open_same_owner(start: OwnedFd, path: &Path, last: OFlags) -> rustix::io::Result<OwnedFd> {
+    let mut here = start;
+    let mut parts = path.components().peekable();
+    let slash_ends = path.as_os_str().as_bytes().ends_with(b"/");
+    if parts.peek().is_none() {
+        return rustix::fs::openat(&here, ".", last, Mode::empty());
+    }
+    while let Some(part) = parts.next() {
+        let name = part.as_os_str();
+        let flags = match parts.peek() {
+            Some(_) => OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            None if slash_ends => last | OFlags::DIRECTORY,
+            None => last,
+        };
+        let next = rustix::fs::openat(&here, name, flags, Mode::empty())?;
+        let named = rustix::fs::statat(&here, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?;
+        let link = rustix::fs::FileType::from_raw_mode(named.st_mode).is_symlink();
+        if link && named.st_uid != rustix::fs::fstat(&next)?.st_uid {
+            return Err(Errno::LOOP);
+        }
+        here = next;
+    }
+    Ok(here)
+}
+
 /// Opens a path relative to a directory as nginx does by default: links may lead anywhere, but the
 /// name itself must not contain `..` nor be absolute.
 ///

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use rustix::event::{Timespec, epoll};
 use rustix::fs::inotify;
 use rustix::io::Errno;
 
@@ -93,5 +94,83 @@ impl Watcher {
 impl AsFd for Watcher {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+/// Tells with one system call, whatever the number of watches, whether something has changed that
+/// nobody has looked at yet: events in a [`Watcher`]'s queue, or the table of mounted file systems.
+///
+/// The kernel puts an event into the queue before the call that caused it returns, so a check made
+/// after somebody's write has ended sees it. Each thread has its own: the news of a mount is told
+/// once to each, that of an event to all until it is read.
+#[derive(Debug)]
+pub struct Pending {
+    epoll: OwnedFd,
+    /// Kept open: its state is what tells of mounts. Absent where there is no `/proc`.
+    _mounts: Option<std::fs::File>,
+}
+
+/// What a check has found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// The watcher has events to read.
+    pub events: bool,
+    /// A file system was mounted, moved or unmounted since this was last told.
+    pub mounts: bool,
+}
+
+const EVENTS: u64 = 1;
+const MOUNTS: u64 = 2;
+
+impl Pending {
+    /// For the events of one watcher.
+    ///
+    /// # Errors
+    /// No descriptor is left, or no memory.
+    pub fn new(watcher: &Watcher) -> io::Result<Pending> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let events = epoll::EventData::new_u64(EVENTS);
+        epoll::add(&epoll, watcher, events, epoll::EventFlags::IN)?;
+        let mounts = std::fs::File::open("/proc/self/mountinfo").ok();
+        let mounts = mounts.filter(|mounts| {
+            let data = epoll::EventData::new_u64(MOUNTS);
+            epoll::add(&epoll, mounts, data, epoll::EventFlags::PRI).is_ok()
+        });
+        Ok(Pending { epoll, _mounts: mounts })
+    }
+
+    /// Looks without waiting.
+    ///
+    /// # Errors
+    /// None that can be met in a working process; take one for "everything may have changed".
+    pub fn check(&self) -> io::Result<Waiting> {
+        self.wait_for(Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))
+    }
+
+    /// Waits until there is something.
+    ///
+    /// # Errors
+    /// As [`Pending::check`].
+    pub fn wait(&self) -> io::Result<Waiting> {
+        self.wait_for(None)
+    }
+
+    fn wait_for(&self, timeout: Option<&Timespec>) -> io::Result<Waiting> {
+        let mut found = [MaybeUninit::<epoll::Event>::uninit(); 2];
+        let found = loop {
+            match epoll::wait(&self.epoll, &mut found[..], timeout) {
+                Ok((found, _)) => break found,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        };
+        let mut waiting = Waiting::default();
+        for event in found {
+            match event.data.u64() {
+                EVENTS => waiting.events = true,
+                _ => waiting.mounts = true,
+            }
+        }
+        Ok(waiting)
     }
 }

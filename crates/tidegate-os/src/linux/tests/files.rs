@@ -220,3 +220,50 @@ fn changes_are_noticed() {
     assert_eq!(watcher.read().unwrap()[0].what, watch::ReadFlags::IGNORED);
     assert!(watcher.add(&temp.path().join("absent"), flags).is_err());
 }
+
+#[test]
+fn pending_changes_are_seen_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let watcher = watch::Watcher::new().unwrap();
+    let (one, other) =
+        (watch::Pending::new(&watcher).unwrap(), watch::Pending::new(&watcher).unwrap());
+    watcher.add(folder.path(), watch::WatchFlags::CREATE).unwrap();
+    for _ in 0..3 {
+        assert!(!one.check().unwrap().events);
+        std::fs::write(folder.path().join("file"), "").unwrap();
+        for pending in [&one, &one, &other] {
+            assert!(pending.check().unwrap().events);
+        }
+        assert!(one.wait().unwrap().events);
+        assert_eq!(watcher.read().unwrap().len(), 1);
+        assert!(!other.check().unwrap().events);
+        std::fs::remove_file(folder.path().join("file")).unwrap();
+    }
+}
+
+#[test]
+fn links_are_checked_where_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().canonicalize().unwrap().join(name);
+    std::fs::create_dir(at("sub")).unwrap();
+    std::fs::write(at("sub/file"), "text").unwrap();
+    std::os::unix::fs::symlink("sub", at("link")).unwrap();
+    let all = at("").as_os_str().len();
+    let open = |name: &str, from, owner| {
+        let opened = [true, false].map(|describe| {
+            let result = open::open_checking_links(&at(name), from, owner, describe);
+            result.map(|_| ()).map_err(|error| error.raw_os_error().unwrap_or(0))
+        });
+        assert_eq!(opened[0], opened[1], "{name}");
+        opened[0]
+    };
+    assert_eq!(open("sub/file", 0, false), Ok(()));
+    assert_eq!(open("sub/file", 0, true), Ok(()));
+    assert_eq!(open("link/file", 0, false), Err(libc::ELOOP));
+    assert_eq!(open("link/file", 0, true), Ok(()));
+    assert_eq!(open("link/file", all + 4, false), Ok(()));
+    assert_eq!(open("sub/none", 0, false), Err(libc::ENOENT));
+    assert_eq!(open("sub/none", 0, true), Err(libc::ENOENT));
+    assert_eq!(open("sub/file/", 0, true), Err(libc::ENOTDIR));
+    assert_eq!(open("sub/file/", 0, false), Err(libc::ENOTDIR));
+}
