@@ -19,8 +19,9 @@ pub struct Field {
     pub known: Known,
 }
 
-/// An ordered list of fields. `clear` keeps the capacity, so a reused value does not allocate.
-#[derive(Clone, Debug, Default)]
+/// An ordered list of fields. `clear` keeps the capacity, so a reused value does not allocate; nor
+/// does `clone_from` into one.
+#[derive(Debug, Default)]
 pub struct Headers {
     text: Vec<u8>,
     fields: Vec<Field>,
@@ -28,6 +29,24 @@ pub struct Headers {
     present: u64,
     /// Bit per `Known` that came more than once; bits may be left over after removals.
     repeated: u64,
+}
+
+impl Clone for Headers {
+    fn clone(&self) -> Headers {
+        Headers {
+            text: self.text.clone(),
+            fields: self.fields.clone(),
+            present: self.present,
+            repeated: self.repeated,
+        }
+    }
+
+    fn clone_from(&mut self, source: &Headers) {
+        self.text.clone_from(&source.text);
+        self.fields.clone_from(&source.fields);
+        self.present = source.present;
+        self.repeated = source.repeated;
+    }
 }
 
 impl Headers {
