@@ -28,14 +28,14 @@ pub struct Server {
     pub named: HashMap<Vec<u8>, LocationId>,
     pub settings: ServerSettings,
     /// What modules of the server level (TLS) left here, by type.
-    pub extensions: ServerExtensions,
+    pub extensions: PlanExtensions,
 }
 
-/// Typed values of server-level modules.
+/// What modules leave at a server or location for the time of requests, by type.
 #[derive(Default)]
-pub struct ServerExtensions(HashMap<std::any::TypeId, Box<dyn std::any::Any + Send + Sync>>);
+pub struct PlanExtensions(HashMap<std::any::TypeId, Box<dyn std::any::Any + Send + Sync>>);
 
-impl ServerExtensions {
+impl PlanExtensions {
     pub fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
         self.0.insert(std::any::TypeId::of::<T>(), Box::new(value));
     }
@@ -74,6 +74,8 @@ pub struct Location {
     pub content: Option<Handler>,
     pub filters: Vec<Filter>,
     pub loggers: Vec<Logger>,
+    /// What modules left here for others of their own kind.
+    pub extensions: PlanExtensions,
     /// `uninitialized_variable_warn`: log the use of variables that `set` has not reached.
     pub warn_uninitialized: bool,
 }

@@ -8,7 +8,7 @@ use super::{Outline, PlanBuilder};
 use crate::http_core::{self, HttpCore};
 use crate::location::LocationSet;
 use crate::phases::{Filter, Handler, Logger, PHASE_COUNT, Phase};
-use crate::plan::{Location, LocationId};
+use crate::plan::{Location, LocationId, PlanExtensions};
 use crate::regex::Regex;
 
 /// A location in the making; what modules see in `prepare`.
@@ -141,6 +141,7 @@ impl PlanBuilder<'_> {
             content: None,
             filters: Vec::new(),
             loggers: Vec::new(),
+            extensions: PlanExtensions::default(),
             warn_uninitialized: true,
         })
     }
