@@ -10,11 +10,11 @@ use tidegate_core::client::{Address, Connection};
 use tidegate_core::error_log::Level;
 use tidegate_os::{ListenAddr, PeerAddr};
 use tidegate_rt::net::{Listener, Stream};
-use tidegate_rt::sync::Notify;
 use tidegate_rt::timer::Deadline;
 
 use crate::conn::{Conn, Entrance};
 use crate::front::Front;
+use crate::h1::End;
 
 /// Connections accepted at one turn with `multi_accept`: others must get their turn too.
 const ACCEPT_BATCH: usize = 64;
@@ -62,29 +62,39 @@ fn take(front: &Rc<Front>, stream: Stream, address: &Address) {
 }
 
 async fn connection(front: Rc<Front>, stream: Rc<Stream>, address: Address) {
+    // Boxed, so that the task stays as small as an idle connection.
+    let Some(conn) = Box::pin(open(front, stream, address)).await else { return };
+    serve(conn).await;
+}
+
+/// Brings a new connection to the point where HTTP begins.
+async fn open(front: Rc<Front>, stream: Rc<Stream>, address: Address) -> Option<Rc<Conn>> {
     let local = local_address(&stream, &address);
     let plan = front.plan();
-    let Some(entrance) = Entrance::find(&plan, &address, &local) else { return };
-    let Some((tls, proxy_protocol)) = entrance.transport(&plan) else { return };
+    let entrance = Entrance::find(&plan, &address, &local)?;
+    let (tls, proxy_protocol) = entrance.transport(&plan)?;
+    let peer = peer_address(&stream);
     let info = Connection {
         number: front.next_number(),
-        peer: peer_address(&stream),
+        peer_text: peer.host_text(),
+        peer,
         local,
-        peer_text: peer_address(&stream).host_text(),
         proxy_protocol: None,
         tls: None,
         requests: Cell::new(0),
         accepted_unix_millis: tidegate_rt::clock::unix_millis(),
     };
-    let started = crate::start::start(&front, stream, info, entrance, tls, proxy_protocol).await;
-    let Some((io, info, input)) = started else { return };
-    let conn = Rc::new(Conn {
-        front: front.clone(),
+    let generation = plan.generation;
+    drop(plan);
+    let started = crate::start::start(&front, stream, info, entrance, tls, proxy_protocol).await?;
+    let (io, info, input) = started;
+    Some(Rc::new(Conn {
+        front,
         io,
         info: Rc::new(info),
         entrance: Cell::new(entrance),
         address,
-        generation: Cell::new(plan.generation),
+        generation: Cell::new(generation),
         input: RefCell::new(input),
         deadline: Deadline::new(),
         accepted: tidegate_rt::clock::now(),
@@ -94,35 +104,48 @@ async fn connection(front: Rc<Front>, stream: Rc<Stream>, address: Address) {
         waker: RefCell::new(None),
         handed_over: Cell::new(false),
         gone: RefCell::new(None),
-        abort: Notify::new(),
-    });
+        aborted: Cell::new(false),
+        idle_until: Cell::new(tidegate_rt::clock::now()),
+        parking: Cell::new(false),
+    }))
+}
+
+/// Serves a connection until it ends or is parked.
+pub(crate) async fn serve(conn: Rc<Conn>) {
+    let front = conn.front.clone();
     let key = front.enter(&conn);
-    guarded(conn).await;
+    let end = guarded(&conn).await;
     front.leave(key);
+    if end == Some(End::Parked) {
+        crate::parking::park(&front, conn);
+    }
 }
 
 /// Runs a connection; a panic ends it alone, and so does an abort.
-async fn guarded(conn: Rc<Conn>) {
-    let run = std::pin::pin!(crate::h1::run(conn.clone()));
-    let mut run = run;
-    let caught = std::future::poll_fn(|context| {
-        let poll = std::panic::catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(context)));
-        match poll {
-            Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(())) => Poll::Ready(None),
-            Err(panic) => Poll::Ready(Some(panic)),
+async fn guarded(conn: &Rc<Conn>) -> Option<End> {
+    let mut run = Box::pin(crate::h1::run(conn.clone()));
+    let ended = std::future::poll_fn(|context| {
+        conn.remember(context);
+        if conn.aborted.get() {
+            return Poll::Ready(Ok(None));
         }
-    });
-    let panic = tidegate_rt::sync::select! {
-        panic = caught => panic,
-        () = conn.abort.notified() => None,
-    };
-    if let Some(panic) = panic {
-        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-        let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        let log = conn.front.plan().main.error_log.clone();
-        let number = conn.info.number;
-        log.write(Level::Alert, number, &format!("request ended by a panic: {text}"));
+        match std::panic::catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(context))) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(end)) => Poll::Ready(Ok(Some(end))),
+            Err(panic) => Poll::Ready(Err(panic)),
+        }
+    })
+    .await;
+    match ended {
+        Ok(end) => end,
+        Err(panic) => {
+            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+            let log = conn.front.plan().main.error_log.clone();
+            let number = conn.info.number;
+            log.write(Level::Alert, number, &format!("request ended by a panic: {text}"));
+            None
+        }
     }
 }
 

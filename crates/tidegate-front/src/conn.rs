@@ -13,7 +13,6 @@ use tidegate_core::listen::VirtualServers;
 use tidegate_core::plan::Plan;
 use tidegate_http::Headers;
 use tidegate_http::response::write_status_line;
-use tidegate_rt::sync::Notify;
 use tidegate_rt::timer::Deadline;
 
 use crate::front::Front;
@@ -88,7 +87,12 @@ pub struct Conn {
     /// Watches for the client's leaving once somebody asked.
     pub gone: RefCell<Option<LocalFuture<'static, ()>>>,
     /// Ends the connection at once, whatever it does.
-    pub abort: Notify,
+    pub aborted: Cell<bool>,
+    /// When it has been idle too long (`keepalive_timeout`, `client_header_timeout`); looked at by the
+    /// sweep of [`crate::parking`], so that an idle connection needs no timer.
+    pub idle_until: Cell<Instant>,
+    /// Give up the task and wait in the crowd.
+    pub parking: Cell<bool>,
 }
 
 impl Conn {
@@ -102,15 +106,37 @@ impl Conn {
         self.entrance.get().servers(plan)
     }
 
+    /// The client speaks plain HTTP where TLS is expected: its request is answered with 497.
+    pub fn lacks_tls(&self, plan: &Plan) -> bool {
+        let transport = self.entrance.get().transport(plan);
+        self.info.tls.is_none() && transport.is_some_and(|(tls, _)| tls)
+    }
+
     /// Asks an idle connection to close; one with a request finishes it first.
     pub fn close_when_idle(&self) {
         self.closing.set(true);
+        self.wake();
+    }
+
+    /// Ends it at once.
+    pub fn abort(&self) {
+        self.aborted.set(true);
+        self.wake();
+    }
+
+    /// Asks an idle connection to give up its task.
+    pub fn park(&self) {
+        self.parking.set(true);
+        self.wake();
+    }
+
+    fn wake(&self) {
         if let Some(waker) = self.waker.borrow().as_ref() {
             waker.wake_by_ref();
         }
     }
 
-    /// Remembers whom to wake while idle.
+    /// Remembers whom to wake.
     pub fn remember(&self, context: &Context<'_>) {
         let mut waker = self.waker.borrow_mut();
         match &*waker {

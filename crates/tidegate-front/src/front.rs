@@ -12,6 +12,7 @@ use tidegate_core::plan::Plan;
 use tidegate_rt::sync::Notify;
 
 use crate::conn::Conn;
+use crate::parking::Parking;
 
 /// Spare request memory kept by a thread: enough for bursts, little when idle.
 const SPARES_MAX: usize = 64;
@@ -38,6 +39,7 @@ pub struct Front {
     plan: RefCell<PlanRef>,
     shared: Arc<Shared>,
     connections: RefCell<slab::Slab<Weak<Conn>>>,
+    pub(crate) parking: Parking,
     spares: RefCell<Vec<Box<Scratch>>>,
     nobody: Rc<Connection>,
     draining: Cell<bool>,
@@ -48,17 +50,21 @@ pub struct Front {
 }
 
 impl Front {
+    /// The front side of the thread whose loop this runs on.
     pub fn new(plan: Arc<Plan>, shared: Arc<Shared>) -> Rc<Front> {
-        Rc::new(Front {
+        let front = Rc::new(Front {
             plan: RefCell::new(PlanRef::new(plan)),
             shared,
             connections: RefCell::default(),
+            parking: Parking::default(),
             spares: RefCell::default(),
             nobody: Rc::new(nobody()),
             draining: Cell::new(false),
             empty: Notify::new(),
             room: Notify::new(),
-        })
+        });
+        tidegate_rt::spawn_local(crate::parking::attend(front.clone()));
+        front
     }
 
     /// The plan for new requests.
@@ -82,7 +88,7 @@ impl Front {
 
     /// Connections of this thread.
     pub fn live(&self) -> usize {
-        self.connections.borrow().len()
+        self.connections.borrow().len() + self.parking.len()
     }
 
     pub fn enter(&self, conn: &Rc<Conn>) -> usize {
@@ -94,6 +100,14 @@ impl Front {
         connections.try_remove(key);
         if connections.is_empty() {
             connections.shrink_to_fit();
+        }
+        drop(connections);
+        self.left();
+    }
+
+    /// A connection is gone.
+    pub(crate) fn left(&self) {
+        if self.live() == 0 {
             self.empty.notify_waiters();
         }
         self.room.notify_one();
@@ -102,6 +116,8 @@ impl Front {
     /// Stops keeping connections: idle ones close now, others after their request.
     pub fn drain(&self) {
         self.draining.set(true);
+        self.parking.close_all();
+        self.left();
         for conn in self.all() {
             if conn.idle_since.get() > 0 {
                 conn.close_when_idle();
@@ -122,22 +138,26 @@ impl Front {
 
     /// Closes everything at once (`worker_shutdown_timeout`, fast stop).
     pub fn abort_all(&self) {
-        for conn in self.all() {
-            conn.abort.notify_waiters();
-        }
+        self.parking.close_all();
+        self.left();
+        self.all().iter().for_each(|conn| conn.abort());
     }
 
     /// Closes at once what still serves a request of a generation before `generation`.
     pub fn abort_older(&self, generation: u64) {
         for conn in self.all() {
             if conn.idle_since.get() == 0 && conn.generation.get() < generation {
-                conn.abort.notify_waiters();
+                conn.abort();
             }
         }
     }
 
     /// Closes the connections that have been idle longest, to make room.
     pub fn reuse_idle(&self) -> bool {
+        if self.parking.close_oldest(REUSE_BATCH) {
+            self.left();
+            return true;
+        }
         let mut idle: Vec<_> =
             self.all().into_iter().filter(|conn| conn.idle_since.get() > 0).collect();
         idle.sort_by_key(|conn| conn.idle_since.get());
@@ -145,7 +165,7 @@ impl Front {
         !idle.is_empty()
     }
 
-    fn all(&self) -> Vec<Rc<Conn>> {
+    pub(crate) fn all(&self) -> Vec<Rc<Conn>> {
         self.connections.borrow().iter().filter_map(|(_, conn)| conn.upgrade()).collect()
     }
 

@@ -7,7 +7,9 @@ mod duplex;
 pub mod front;
 pub mod h1;
 mod io;
+pub mod parking;
 mod start;
 pub mod tls;
 
 pub use front::{Front, Shared};
+pub use tls::MODULES;

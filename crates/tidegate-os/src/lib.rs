@@ -11,8 +11,8 @@ mod linux;
 
 #[cfg(target_os = "linux")]
 pub use linux::{
-    affinity, connect, daemon, file, identity, inherit, listen, open, pass, process, sendfile,
-    socket, time, title, usage, watch,
+    affinity, connect, crowd, daemon, file, identity, inherit, listen, open, pass, process,
+    sendfile, socket, time, title, usage, watch,
 };
 pub use types::{
     Acceptance, ConnectOptions, Credentials, FileKind, Keepalive, ListenAddr, ListenOptions,

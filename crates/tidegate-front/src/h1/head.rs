@@ -6,7 +6,9 @@ use std::task::Poll;
 
 use tidegate_core::Exchange;
 use tidegate_core::error_log::Level;
+use tidegate_core::exchange::Captures;
 use tidegate_core::http_core::conf::{KEEPALIVE_DISABLE_MSIE6, KEEPALIVE_DISABLE_SAFARI};
+use tidegate_core::listen::VirtualServers;
 use tidegate_core::plan::ServerId;
 use tidegate_core::request_body::RequestBody;
 use tidegate_http::Known;
@@ -73,8 +75,17 @@ pub async fn receive(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
 /// The parser's limits and the server that a request without a name would reach.
 fn server_options(conn: &Conn, x: &Exchange) -> Option<(ParseOptions, ServerId)> {
     let servers = conn.servers(&x.plan)?;
-    let server = x.plan.server(servers.default);
-    Some((server.settings.parse, servers.default))
+    let default = base_server(conn, servers);
+    Some((x.plan.server(default).settings.parse, default))
+}
+
+/// The server of requests whose host no server claims: the one that TLS chose by name, else the default.
+fn base_server(conn: &Conn, servers: &VirtualServers) -> ServerId {
+    let tls = conn.info.tls.as_ref().filter(|_| !servers.is_single());
+    let Some(name) = tls.and_then(|tls| tls.server_name.as_ref()) else { return servers.default };
+    let name = name.to_ascii_lowercase();
+    let found = servers.find_named(name.as_bytes(), &mut Captures::default());
+    found.map_or(servers.default, |(server, _)| server)
 }
 
 fn begin(x: &mut Exchange) {
@@ -182,8 +193,9 @@ fn choose_server(conn: &Conn, x: &mut Exchange, host: &[u8]) {
         return;
     }
     let mut captures = std::mem::take(&mut x.captures);
-    let (server, regex) = servers.find(host, &mut captures);
+    let found = servers.find_named(host, &mut captures);
     x.captures = captures;
+    let (server, regex) = found.unwrap_or_else(|| (base_server(conn, servers), None));
     if let Some(regex) = regex {
         regex.store_named(x);
     }

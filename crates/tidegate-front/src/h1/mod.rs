@@ -37,51 +37,87 @@ enum Fate {
     Close,
 }
 
-/// Serves a connection until it ends.
-pub async fn run(conn: Rc<Conn>) {
-    let mut first = true;
+/// How serving a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Closed,
+    /// It is idle and shall wait without a task.
+    Parked,
+}
+
+/// Serves a connection until it ends or is to be parked.
+pub async fn run(conn: Rc<Conn>) -> End {
     loop {
-        if !idle(&conn, first).await {
-            break;
+        match idle(&conn).await {
+            Awaited::Bytes => {}
+            Awaited::End => break,
+            Awaited::Parking => return End::Parked,
         }
-        first = false;
         // The state of requests in progress is boxed: an idle connection's task stays small.
         let fate = Box::pin(serve(&conn)).await;
         if fate != Fate::Idle {
             if fate == Fate::Linger {
-                linger::close(&conn).await;
+                Box::pin(linger::close(&conn)).await;
             }
             break;
         }
     }
     if !conn.handed_over.get() {
-        conn.io.shutdown().await;
+        Box::pin(conn.io.shutdown()).await;
     }
+    End::Closed
 }
 
-/// Waits for the first byte of a request; `false` when the connection shall be closed.
-async fn idle(conn: &Rc<Conn>, first: bool) -> bool {
-    conn.idle_since.set(tidegate_rt::clock::unix_millis());
-    if first {
-        let plan = conn.front.plan();
-        let servers = conn.servers(&plan);
-        let timeout =
-            servers.map(|servers| plan.server(servers.default).settings.client_header_timeout);
-        conn.deadline.set_after(timeout.unwrap_or_default());
+/// What became of waiting.
+enum Awaited {
+    Bytes,
+    End,
+    Parking,
+}
+
+/// Waits for the first byte of a request, a reason to close, or to be parked.
+async fn idle(conn: &Rc<Conn>) -> Awaited {
+    let first = conn.info.requests.get() == 0;
+    if !conn.input.borrow().is_empty() {
+        return Awaited::Bytes;
     }
-    let proceed = poll_fn(|context| {
+    conn.idle_since.set(tidegate_rt::clock::unix_millis());
+    let left = idle_time(conn, first);
+    // The sweep closes those that wait long; a timer of their own only have those that do not.
+    let timed = left < crate::parking::SWEEP_EVERY * 3;
+    if timed {
+        conn.deadline.set_after(left);
+    }
+    let awaited = poll_fn(|context| {
         if conn.closing.get() || (conn.front.is_draining() && !first) {
-            return Poll::Ready(false);
+            return Poll::Ready(Awaited::End);
         }
-        conn.remember(context);
         if conn.io.poll_readable(context).is_ready() {
-            return Poll::Ready(true);
+            return Poll::Ready(Awaited::Bytes);
         }
-        conn.deadline.poll_elapsed(context).map(|()| false)
+        if conn.parking.take() {
+            return Poll::Ready(Awaited::Parking);
+        }
+        match timed {
+            true => conn.deadline.poll_elapsed(context).map(|()| Awaited::End),
+            false => Poll::Pending,
+        }
     })
     .await;
     conn.idle_since.set(0);
-    proceed
+    awaited
+}
+
+/// How long the connection may be idle from now on.
+fn idle_time(conn: &Conn, first: bool) -> std::time::Duration {
+    if first && conn.idle_until.get() <= conn.accepted {
+        let plan = conn.front.plan();
+        let timeout = conn
+            .servers(&plan)
+            .map(|servers| plan.server(servers.default).settings.client_header_timeout);
+        conn.idle_until.set(conn.accepted + timeout.unwrap_or_default());
+    }
+    conn.idle_until.get().saturating_duration_since(tidegate_rt::clock::now())
 }
 
 /// Serves requests as long as they are there.
@@ -119,6 +155,11 @@ async fn request(conn: &Rc<Conn>, scratch: &mut Scratch) -> Fate {
         head::Received::Broken(status) => {
             x.keep_alive = false;
             phases::refuse(x, status).await
+        }
+        head::Received::Request if conn.lacks_tls(&x.plan) => {
+            x.keep_alive = false;
+            x.log(Level::Info, format_args!("client sent plain HTTP request to HTTPS port"));
+            phases::refuse(x, 497).await
         }
         head::Received::Request => phases::run(x).await,
     };
@@ -208,7 +249,7 @@ async fn after_answer(conn: &Rc<Conn>, x: &mut Exchange) -> Fate {
         let on = settings.lingering_close != tidegate_core::settings::Lingering::Off;
         return if always || (on && (unread || more)) { Fate::Linger } else { Fate::Close };
     }
-    conn.deadline.set_after(settings.keepalive_timeout);
+    conn.idle_until.set(tidegate_rt::clock::now() + settings.keepalive_timeout);
     if more {
         x.outcome.pipelined = true;
         return Fate::Next;

@@ -244,10 +244,8 @@ impl<'a> Sender<'a> {
         *self.out = bytes;
         self.out.clear();
         result?;
-        match &self.conn.io {
-            crate::io::Io::Plain(_) => Ok(()),
-            crate::io::Io::Tls(..) => self.conn.io.flush().await.map_err(SendError::Client),
-        }
+        let flush = poll_fn(|context| self.conn.io.poll_flush(context).map_ok(|()| 0));
+        limited(&self.deadline, self.timeout, flush).await.map(drop)
     }
 
     async fn write(&mut self, mut bytes: &[u8]) -> Result<(), SendError> {

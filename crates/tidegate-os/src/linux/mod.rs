@@ -2,6 +2,7 @@
 
 pub mod affinity;
 pub mod connect;
+pub mod crowd;
 pub mod daemon;
 pub mod file;
 pub mod identity;

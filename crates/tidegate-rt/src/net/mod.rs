@@ -1,11 +1,13 @@
 //! Sockets on the loop: connections, listeners and datagrams.
 
+mod crowd;
 mod datagram;
 mod listener;
 mod stream;
 mod stream_io;
 mod watched;
 
+pub use crowd::Crowd;
 pub use datagram::Datagram;
 pub use listener::Listener;
 pub use stream::Stream;

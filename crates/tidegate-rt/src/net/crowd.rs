@@ -1,0 +1,57 @@
+//! Many idle sockets under one watch of the loop; see `tidegate_os::crowd`.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use tidegate_os::crowd;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use super::watched::watched;
+
+/// A set of sockets that wait for their peers. One task asks it.
+#[derive(Debug)]
+pub struct Crowd {
+    io: AsyncFd<OwnedFd>,
+}
+
+impl Crowd {
+    /// An empty set.
+    ///
+    /// # Errors
+    /// No descriptors left.
+    pub fn new() -> io::Result<Crowd> {
+        Ok(Crowd { io: watched(crowd::create()?, Interest::READABLE)? })
+    }
+
+    /// Adds a socket; `key` is reported when its peer sends, closes or breaks.
+    ///
+    /// # Errors
+    /// The limit of watched descriptors is reached.
+    pub fn add(&self, member: impl AsFd, key: u64) -> io::Result<()> {
+        crowd::add(self.io.get_ref(), member, key)
+    }
+
+    /// Removes a socket.
+    ///
+    /// # Errors
+    /// It is no member.
+    pub fn remove(&self, member: impl AsFd) -> io::Result<()> {
+        crowd::remove(self.io.get_ref(), member)
+    }
+
+    /// Waits until something happened to members, and appends their keys. A member is reported again
+    /// until it is removed.
+    ///
+    /// # Errors
+    /// The loop is ending.
+    pub async fn ready(&self, keys: &mut Vec<u64>) -> io::Result<()> {
+        loop {
+            let mut guard = self.io.readable().await?;
+            if crowd::ready(self.io.get_ref(), keys)? > 0 {
+                return Ok(());
+            }
+            guard.clear_ready();
+        }
+    }
+}
