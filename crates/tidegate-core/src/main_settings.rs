@@ -71,7 +71,7 @@ pub struct MainSettings {
     pub working_directory: Option<PathBuf>,
     /// User and group of the worker; `None` keeps nginx's default `nobody`.
     pub user: Option<(String, Option<String>)>,
-    /// `None` only when the directive is `off`-like absent and the default applies.
+    /// The directive's file, or the place of Debian's package.
     pub pid: PathBuf,
     pub env: Vec<String>,
     /// (name, threads, longest queue).
@@ -204,7 +204,7 @@ const MAIN_ROWS: &[Directive<Conf>] = &[
         "pid",
         MAIN,
         Arity::ONE,
-        "logs/nginx.pid",
+        "/run/nginx.pid",
         "File with the master's process id.",
         |conf, args| once(&mut conf.pid, args.text(0)?.to_owned(), args),
     ),
@@ -388,7 +388,7 @@ impl MainSettings {
             worker_shutdown_timeout: main.worker_shutdown_timeout.filter(|time| !time.is_zero()),
             working_directory: main.working_directory.as_ref().map(|path| full_path(prefix, path)),
             user: main.user.clone(),
-            pid: full_path(prefix, main.pid.as_deref().unwrap_or("logs/nginx.pid")),
+            pid: full_path(prefix, main.pid.as_deref().unwrap_or("/run/nginx.pid")),
             env: main.env.clone(),
             thread_pools: main.thread_pools.clone(),
             worker_connections: events.worker_connections.unwrap_or(512),

@@ -25,11 +25,11 @@ const EXHAUSTED_PAUSE: Duration = Duration::from_millis(500);
 pub async fn run(front: Rc<Front>, listener: Rc<Listener>, address: Address) {
     loop {
         wait_for_room(&front).await;
-        let plan = front.plan();
-        let batch = if plan.main.multi_accept { ACCEPT_BATCH } else { 1 };
+        // The plan is not held while waiting: an idle listener must not keep an old generation.
+        let batch = if front.plan().main.multi_accept { ACCEPT_BATCH } else { 1 };
         let accepted = listener.accept_some(batch, |stream| take(&front, stream, &address)).await;
         if let Err(error) = accepted {
-            let log = &plan.main.error_log;
+            let log = front.plan().main.error_log.clone();
             log.say(Level::Alert, format_args!("accept4() failed ({error})"));
             if !front.reuse_idle() {
                 tidegate_rt::timer::sleep(EXHAUSTED_PAUSE).await;
@@ -42,13 +42,12 @@ pub async fn run(front: Rc<Front>, listener: Rc<Listener>, address: Address) {
 async fn wait_for_room(front: &Rc<Front>) {
     loop {
         let room = front.room.notified();
-        let plan = front.plan();
-        if (front.live() as u64) < plan.main.worker_connections {
+        let count = front.plan().main.worker_connections;
+        if (front.live() as u64) < count {
             return;
         }
         if !front.reuse_idle() {
-            let count = plan.main.worker_connections;
-            let log = &plan.main.error_log;
+            let log = front.plan().main.error_log.clone();
             log.say(Level::Alert, format_args!("{count} worker_connections are not enough"));
         }
         room.await;

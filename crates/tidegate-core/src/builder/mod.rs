@@ -38,6 +38,12 @@ pub trait Resources {
     fn open_append(&self, path: &Path) -> io::Result<File> {
         crate::log_file::open_append(path)
     }
+
+    /// A folder that requests write into (caches, temporary files): made if it is missing, as the
+    /// worker's own where the master is another user.
+    fn folder(&self, path: &Path) -> io::Result<()> {
+        std::fs::create_dir_all(path)
+    }
 }
 
 /// Objects that live on over reloads, by type and name: zones, caches, upstream state.
