@@ -15,6 +15,14 @@ const PREFIX_DEFAULT: &str = "/usr/share/nginx/";
 const FILE_DEFAULT: &str = "/etc/nginx/nginx.conf";
 const ERROR_LOG_DEFAULT: &str = "/var/log/nginx/error.log";
 
+/// The places as arguments of nginx's `configure` name them, for `-V`.
+pub const PATHS: &[(&str, &str)] = &[
+    ("prefix", "/usr/share/nginx"),
+    ("conf-path", FILE_DEFAULT),
+    ("error-log-path", ERROR_LOG_DEFAULT),
+    ("pid-path", "/run/nginx.pid"),
+];
+
 /// What a configuration is read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
@@ -35,9 +43,6 @@ impl Origin {
         }
         let file = match &options.file {
             Some(file) => Path::new(&prefix).join(file),
-            None if options.prefix.is_some() && !Path::new(FILE_DEFAULT).is_absolute() => {
-                Path::new(&prefix).join(FILE_DEFAULT)
-            }
             None => FILE_DEFAULT.into(),
         };
         let error_log = options.error_log.clone().unwrap_or_else(|| ERROR_LOG_DEFAULT.to_owned());

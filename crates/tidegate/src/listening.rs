@@ -109,6 +109,16 @@ pub fn open_patiently(
     all
 }
 
+/// Copies of all sockets: what a new generation may keep.
+pub fn duplicate(listening: &[Listening]) -> io::Result<Vec<Listening>> {
+    let copy = |listening: &Listening| {
+        let sockets = listening.sockets.iter().map(OwnedFd::try_clone);
+        let sockets = sockets.collect::<io::Result<_>>()?;
+        Ok(Listening { address: listening.address.clone(), sockets })
+    };
+    listening.iter().map(copy).collect()
+}
+
 /// The file of a Unix socket, to be removed with it.
 pub fn socket_file(address: &Address) -> Option<PathBuf> {
     match address {

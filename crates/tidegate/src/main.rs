@@ -3,13 +3,19 @@
 
 mod cli;
 mod configuration;
+mod demo;
 mod events;
+mod handover;
 mod listening;
+mod master;
 mod modules;
 mod options;
+mod order;
+mod panics;
 mod report;
 mod resources;
 mod single;
+mod version;
 mod worker;
 
 #[global_allocator]

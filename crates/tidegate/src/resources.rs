@@ -19,16 +19,22 @@ pub struct Opened<'a> {
     /// Logs are kept open as long as this lives, so that each is opened once.
     held: RefCell<Vec<Arc<LogFile>>>,
     contents: RefCell<Contents>,
+    folders: RefCell<Vec<PathBuf>>,
 }
 
 impl<'a> Opened<'a> {
     pub fn new(logs: &'a LogFiles) -> Self {
-        Opened { logs, held: RefCell::default(), contents: RefCell::default() }
+        Opened {
+            logs,
+            held: RefCell::default(),
+            contents: RefCell::default(),
+            folders: RefCell::default(),
+        }
     }
 
-    /// The logs that were opened and the files that were read.
-    pub fn into_parts(self) -> (Vec<Arc<LogFile>>, Contents) {
-        (self.held.into_inner(), self.contents.into_inner())
+    /// The logs that were opened, the files that were read, the folders that are written into.
+    pub fn into_parts(self) -> (Vec<Arc<LogFile>>, Contents, Vec<PathBuf>) {
+        (self.held.into_inner(), self.contents.into_inner(), self.folders.into_inner())
     }
 }
 
@@ -46,6 +52,11 @@ impl Resources for Opened<'_> {
             held.push(log.clone());
         }
         Ok(log)
+    }
+
+    fn folder(&self, path: &Path) -> io::Result<()> {
+        self.folders.borrow_mut().push(path.to_owned());
+        Ok(())
     }
 }
 
@@ -82,5 +93,10 @@ impl Resources for Received<'_> {
                 None => open_append(path),
             }
         })
+    }
+
+    fn folder(&self, _path: &Path) -> io::Result<()> {
+        // The master has made it.
+        Ok(())
     }
 }

@@ -2,18 +2,23 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 
+use tidegate_conf::FsLoader;
 use tidegate_core::builder::Survivors;
 use tidegate_core::error_log::Level;
-use tidegate_core::log_file::LogFiles;
+use tidegate_core::log_file::{LogFiles, open_append};
+use tidegate_core::plan::Plan;
 use tidegate_rt::signal::ProcessSignal;
 
-use crate::configuration::{Making, Origin, Parsed};
-use crate::events;
-use crate::listening::{self, open_patiently};
-use crate::report::Report;
+use crate::configuration::{self, Making, Origin};
+use crate::listening::{self, Listening, open_patiently, socket_file};
+use crate::master::generation::Generation;
+use crate::master::pidfile::PidFile;
+use crate::report::log_diagnostic;
 use crate::resources::Opened;
-use crate::worker::{Server, threads};
+use crate::worker::{self, Server, threads};
+use crate::{events, panics};
 
 enum Event {
     Signal(ProcessSignal),
@@ -26,52 +31,128 @@ impl From<ProcessSignal> for Event {
     }
 }
 
-pub fn run(origin: &Origin, mut parsed: Parsed, report: &Report, test: bool) -> ExitCode {
-    let logs = LogFiles::default();
-    let survivors = Survivors::default();
-    let resources = Opened::new(&logs);
-    let making =
-        Making { resources: &resources, survivors: &survivors, generation: 1, for_use: !test };
-    let plan = parsed.plan(origin, &making);
-    report.diagnostics(&parsed.diagnostics, &parsed.sources);
-    let Some(plan) = plan else { return ExitCode::FAILURE };
-    let plan = Arc::new(plan);
-    let mut present = Vec::new();
-    let opening =
-        open_patiently(&plan.listeners, &mut present, threads::count(&plan.main), |error| {
-            report.say(Level::Emerg, &error.to_string());
-        });
-    if !opening.failed.is_empty() {
-        return ExitCode::FAILURE;
-    }
+/// A process that is all there is.
+struct Single {
+    origin: Origin,
+    logs: LogFiles,
+    survivors: Survivors,
+    server: Server,
+    listening: Vec<Listening>,
+    ending: bool,
+}
+
+/// Serves until told to end.
+///
+/// # Errors
+/// What could not be had at the start.
+pub fn run(origin: Origin, first: Generation) -> Result<ExitCode, String> {
+    let log = first.log().clone();
     let (sender, events) = events::queue();
-    if events::watch_signals(sender.clone()).is_err() {
-        return ExitCode::FAILURE;
-    }
+    events::watch_signals(sender.clone()).map_err(|error| error.to_string())?;
+    let pid_file = PidFile::create(&first.main.pid)?;
+    let (logs, survivors) = (LogFiles::default(), Survivors::default());
+    let plan = plan(&origin, &logs, &survivors, 1, |message| {
+        log.say(Level::Emerg, format_args!("{message}"));
+    });
+    let plan = plan.ok_or("the configuration has changed meanwhile")?;
+    panics::log_to(plan.main.error_log.clone());
+    worker::prepare_process(&plan);
+    plan.main.error_log.say(Level::Notice, format_args!("using the \"epoll\" event method"));
     let ended = Arc::new(move |number| drop(sender.send(Event::ThreadEnded(number))));
-    let Ok(mut server) = Server::start(plan.clone(), &opening.listening, ended) else {
-        return ExitCode::FAILURE;
-    };
-    if let Err(error) = std::fs::write(&plan.main.pid, format!("{}\n", std::process::id())) {
-        report.say(Level::Emerg, &crate::report::open_failed(&plan.main.pid, &error));
-        return ExitCode::FAILURE;
+    let listening = first.listening;
+    let server = Server::start(plan, &listening, ended).map_err(|error| error.to_string())?;
+    let mut single = Single { origin, logs, survivors, server, listening, ending: false };
+    single.run_events(&events);
+    single.server.close();
+    for path in single.listening.iter().filter_map(|one| socket_file(&one.address)) {
+        let _ = std::fs::remove_file(path);
     }
-    while let Ok(event) = events.recv() {
-        match event {
-            Event::Signal(ProcessSignal::Quit) => server.finish(),
-            Event::Signal(ProcessSignal::Terminate | ProcessSignal::Interrupt) => server.stop(),
-            Event::Signal(_) => {}
-            Event::ThreadEnded(number) => {
-                if server.thread_ended(number, &opening.listening) {
-                    break;
+    pid_file.remove();
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Single {
+    fn run_events(&mut self, events: &Receiver<Event>) {
+        while let Ok(event) = events.recv() {
+            match event {
+                Event::Signal(ProcessSignal::Quit) => {
+                    self.ending = true;
+                    self.server.finish();
+                }
+                Event::Signal(ProcessSignal::Terminate | ProcessSignal::Interrupt) => {
+                    self.ending = true;
+                    self.server.stop();
+                }
+                Event::Signal(ProcessSignal::Hangup) if !self.ending => self.reload(),
+                Event::Signal(ProcessSignal::User1) => {
+                    self.say(Level::Notice, "reopening logs");
+                    for (path, error) in self.logs.reopen(open_append) {
+                        self.say(Level::Emerg, &crate::report::open_failed(&path, &error));
+                    }
+                }
+                Event::Signal(_) => {}
+                Event::ThreadEnded(number) => {
+                    if self.server.thread_ended(number, &self.listening) && self.ending {
+                        return;
+                    }
                 }
             }
         }
     }
-    server.close();
-    for listening in &opening.listening {
-        listening::socket_file(&listening.address).map(std::fs::remove_file);
+
+    fn reload(&mut self) {
+        self.say(Level::Notice, "reconfiguring");
+        let generation = self.server.plan().generation + 1;
+        let log = self.server.plan().main.error_log.clone();
+        let tell = |message: &str| log.say(Level::Emerg, format_args!("{message}"));
+        let Some(plan) = plan(&self.origin, &self.logs, &self.survivors, generation, tell) else {
+            return;
+        };
+        let mut present = match listening::duplicate(&self.listening) {
+            Ok(present) => present,
+            Err(error) => return self.say(Level::Emerg, &error.to_string()),
+        };
+        let count = threads::count(&plan.main);
+        let opening =
+            open_patiently(&plan.listeners, &mut present, count, |error| tell(&error.to_string()));
+        if !opening.failed.is_empty() {
+            return self.say(Level::Emerg, "still could not bind()");
+        }
+        if let Err(error) = self.server.reload(plan, &opening.listening) {
+            return self.say(Level::Emerg, &error.to_string());
+        }
+        self.listening = opening.listening;
+        for path in present.iter().filter_map(|one| socket_file(&one.address)) {
+            let _ = std::fs::remove_file(path);
+        }
     }
-    let _ = std::fs::remove_file(&plan.main.pid);
-    ExitCode::SUCCESS
+
+    fn say(&self, level: Level, message: &str) {
+        self.server.plan().main.error_log.say(level, format_args!("{message}"));
+    }
+}
+
+fn plan(
+    origin: &Origin,
+    logs: &LogFiles,
+    survivors: &Survivors,
+    generation: u64,
+    tell: impl Fn(&str),
+) -> Option<Arc<Plan>> {
+    let mut parsed = configuration::parse(origin, &FsLoader);
+    let resources = Opened::new(logs);
+    let making = Making { resources: &resources, survivors, generation, for_use: true };
+    let plan = parsed.plan(origin, &making);
+    match &plan {
+        None => {
+            for found in parsed.diagnostics.iter().filter(|found| found.severity.is_fatal()) {
+                tell(&found.first_line(&parsed.sources));
+            }
+        }
+        Some(plan) => {
+            let log = &plan.main.error_log;
+            parsed.diagnostics.iter().for_each(|found| log_diagnostic(log, found, &parsed.sources));
+        }
+    }
+    plan.map(Arc::new)
 }

@@ -2,6 +2,7 @@
 
 mod housekeeping;
 mod local;
+pub mod process;
 pub mod threads;
 
 use std::io;
@@ -13,6 +14,18 @@ use tidegate_core::plan::Plan;
 use crate::listening::Listening;
 use housekeeping::Housekeeping;
 pub use threads::{Ended, Threads};
+
+/// What concerns the whole process, once: the size of the pool for blocking work.
+pub fn prepare_process(plan: &Plan) {
+    for (name, threads, queue) in &plan.main.thread_pools {
+        if name == "default"
+            && let Err(error) = tidegate_core::blocking::configure(*threads, *queue)
+        {
+            let log = &plan.main.error_log;
+            log.say(Level::Alert, format_args!("cannot start thread pool \"{name}\": {error}"));
+        }
+    }
+}
 
 /// What serves requests in this process.
 pub struct Server {

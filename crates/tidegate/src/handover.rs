@@ -1,0 +1,346 @@
+//! What master and worker tell each other over their socket pair.
+//!
+//! A message is a kind (one byte) and fields: numbers of 64 bits, little endian, and pieces with
+//! their length in front. Open descriptors travel beside it, in the order in which the fields name
+//! them.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use tidegate_conf::Bundle;
+use tidegate_core::client::Address;
+use tidegate_os::{Credentials, pass};
+
+use crate::configuration::Origin;
+use crate::listening::Listening;
+use crate::resources::Contents;
+
+/// Longest message: a configuration's files may have 256 MiB, and as much again what they name.
+const MESSAGE_BYTES_MAX: usize = 1 << 29;
+
+/// Everything that a worker serves by.
+#[derive(Debug)]
+pub struct Handover {
+    pub generation: u64,
+    pub origin: Origin,
+    pub rights: Rights,
+    /// The configuration's files.
+    pub bundle: Bundle,
+    /// Other files that it names: certificates, keys, passwords.
+    pub contents: Contents,
+    pub logs: Vec<(PathBuf, File)>,
+    pub listening: Vec<Listening>,
+}
+
+/// What a worker may and shall be; looked at once, when it starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rights {
+    /// The user to become; none when the master is no superuser.
+    pub credentials: Option<Credentials>,
+    pub files_max: Option<u64>,
+    pub core_bytes_max: Option<u64>,
+    pub priority: Option<i32>,
+    pub folder: Option<PathBuf>,
+}
+
+/// From the master.
+#[derive(Debug)]
+pub enum ToWorker {
+    Serve(Box<Handover>),
+    /// Logs that were opened anew.
+    Reopen(Vec<(PathBuf, File)>),
+    Quit,
+    Terminate,
+}
+
+/// From the worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToMaster {
+    /// Serves by this generation now.
+    Ready(u64),
+    /// Cannot serve by this generation and goes on as before.
+    Failed(u64, String),
+    /// The last request of this generation has ended.
+    Retired(u64),
+}
+
+const SERVE: u8 = 1;
+const REOPEN: u8 = 2;
+const QUIT: u8 = 3;
+const TERMINATE: u8 = 4;
+const READY: u8 = 5;
+const FAILED: u8 = 6;
+const RETIRED: u8 = 7;
+
+impl ToWorker {
+    /// Sends it; waits while the other side does not take it.
+    ///
+    /// # Errors
+    /// The worker is gone, or the configuration is too large.
+    pub fn send(&self, socket: impl AsFd) -> io::Result<()> {
+        let mut writer = Writer::default();
+        match self {
+            ToWorker::Serve(handover) => {
+                writer.bytes.push(SERVE);
+                writer.handover(handover);
+            }
+            ToWorker::Reopen(logs) => {
+                writer.bytes.push(REOPEN);
+                writer.logs(logs);
+            }
+            ToWorker::Quit => writer.bytes.push(QUIT),
+            ToWorker::Terminate => writer.bytes.push(TERMINATE),
+        }
+        pass::send_with_fds(socket, &writer.bytes, &writer.descriptors)
+    }
+
+    /// Waits for a message; `None` when the master is gone.
+    ///
+    /// # Errors
+    /// The message is malformed: both sides are not of one version.
+    pub fn receive(socket: impl AsFd) -> io::Result<Option<ToWorker>> {
+        let Some(mut reader) = Reader::receive(socket)? else { return Ok(None) };
+        let message = match reader.kind()? {
+            SERVE => ToWorker::Serve(Box::new(reader.handover()?)),
+            REOPEN => ToWorker::Reopen(reader.logs()?),
+            QUIT => ToWorker::Quit,
+            TERMINATE => ToWorker::Terminate,
+            _ => return Err(malformed()),
+        };
+        Ok(Some(message))
+    }
+}
+
+impl ToMaster {
+    /// Sends it.
+    ///
+    /// # Errors
+    /// The master is gone.
+    pub fn send(&self, socket: impl AsFd) -> io::Result<()> {
+        let mut writer = Writer::default();
+        let (kind, generation, text) = match self {
+            ToMaster::Ready(generation) => (READY, generation, ""),
+            ToMaster::Failed(generation, text) => (FAILED, generation, text.as_str()),
+            ToMaster::Retired(generation) => (RETIRED, generation, ""),
+        };
+        writer.bytes.push(kind);
+        writer.number(*generation);
+        writer.piece(text.as_bytes());
+        pass::send_with_fds(socket, &writer.bytes, &[])
+    }
+
+    /// Waits for a message; `None` when the worker is gone.
+    ///
+    /// # Errors
+    /// The message is malformed.
+    pub fn receive(socket: impl AsFd) -> io::Result<Option<ToMaster>> {
+        let Some(mut reader) = Reader::receive(socket)? else { return Ok(None) };
+        let kind = reader.kind()?;
+        let generation = reader.number()?;
+        let text = reader.text()?;
+        Ok(Some(match kind {
+            READY => ToMaster::Ready(generation),
+            FAILED => ToMaster::Failed(generation, text),
+            RETIRED => ToMaster::Retired(generation),
+            _ => return Err(malformed()),
+        }))
+    }
+}
+
+#[derive(Default)]
+struct Writer<'a> {
+    bytes: Vec<u8>,
+    descriptors: Vec<BorrowedFd<'a>>,
+}
+
+impl<'a> Writer<'a> {
+    fn number(&mut self, number: u64) {
+        self.bytes.extend_from_slice(&number.to_le_bytes());
+    }
+
+    fn piece(&mut self, piece: &[u8]) {
+        self.number(piece.len() as u64);
+        self.bytes.extend_from_slice(piece);
+    }
+
+    fn path(&mut self, path: &Path) {
+        self.piece(path.as_os_str().as_bytes());
+    }
+
+    /// One more than the number, 0 for none.
+    fn option(&mut self, number: Option<u64>) {
+        self.number(number.map_or(0, |number| number.saturating_add(1)));
+    }
+
+    fn logs(&mut self, logs: &'a [(PathBuf, File)]) {
+        self.number(logs.len() as u64);
+        for (path, file) in logs {
+            self.path(path);
+            self.descriptors.push(file.as_fd());
+        }
+    }
+
+    fn handover(&mut self, handover: &'a Handover) {
+        self.number(handover.generation);
+        let origin = &handover.origin;
+        self.piece(origin.prefix.as_bytes());
+        self.path(&origin.file);
+        self.piece(origin.error_log.as_bytes());
+        self.piece(origin.directives.as_bytes());
+        self.rights(&handover.rights);
+        self.piece(&handover.bundle.to_bytes());
+        self.number(handover.contents.len() as u64);
+        for (path, content) in &handover.contents {
+            self.path(path);
+            self.piece(content);
+        }
+        self.logs(&handover.logs);
+        self.number(handover.listening.len() as u64);
+        for listening in &handover.listening {
+            self.piece(listening.address.text().as_bytes());
+            self.number(listening.sockets.len() as u64);
+            self.descriptors.extend(listening.sockets.iter().map(OwnedFd::as_fd));
+        }
+    }
+
+    fn rights(&mut self, rights: &Rights) {
+        match &rights.credentials {
+            Some(credentials) => {
+                self.piece(credentials.user_name.as_bytes());
+                self.number(credentials.uid.into());
+                self.number(credentials.gid.into());
+            }
+            None => {
+                self.piece(b"");
+                self.number(0);
+                self.number(0);
+            }
+        }
+        self.option(rights.files_max);
+        self.option(rights.core_bytes_max);
+        // Priorities go from -20 to 20.
+        self.option(rights.priority.map(|priority| u64::from(priority.saturating_add(100) as u32)));
+        self.path(rights.folder.as_deref().unwrap_or(Path::new("")));
+    }
+}
+
+struct Reader {
+    bytes: Vec<u8>,
+    at: usize,
+    descriptors: std::vec::IntoIter<OwnedFd>,
+}
+
+impl Reader {
+    fn receive(socket: impl AsFd) -> io::Result<Option<Reader>> {
+        let received = pass::recv_with_fds(socket, MESSAGE_BYTES_MAX)?;
+        Ok(received.map(|(bytes, descriptors)| Reader {
+            bytes,
+            at: 0,
+            descriptors: descriptors.into_iter(),
+        }))
+    }
+
+    fn take(&mut self, length: usize) -> io::Result<&[u8]> {
+        let end = self.at.checked_add(length).ok_or_else(malformed)?;
+        let taken = self.bytes.get(self.at..end).ok_or_else(malformed)?;
+        self.at = end;
+        Ok(taken)
+    }
+
+    fn kind(&mut self) -> io::Result<u8> {
+        Ok(self.take(1)?[0])
+    }
+
+    fn number(&mut self) -> io::Result<u64> {
+        let bytes = self.take(8)?.try_into().map_err(|_| malformed())?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    fn option(&mut self) -> io::Result<Option<u64>> {
+        Ok(self.number()?.checked_sub(1))
+    }
+
+    fn piece(&mut self) -> io::Result<Vec<u8>> {
+        let length = usize::try_from(self.number()?).map_err(|_| malformed())?;
+        self.take(length).map(<[u8]>::to_vec)
+    }
+
+    fn text(&mut self) -> io::Result<String> {
+        String::from_utf8(self.piece()?).map_err(|_| malformed())
+    }
+
+    fn path(&mut self) -> io::Result<PathBuf> {
+        Ok(std::ffi::OsString::from_vec(self.piece()?).into())
+    }
+
+    fn descriptor(&mut self) -> io::Result<OwnedFd> {
+        self.descriptors.next().ok_or_else(malformed)
+    }
+
+    fn logs(&mut self) -> io::Result<Vec<(PathBuf, File)>> {
+        let mut logs = Vec::new();
+        for _ in 0..self.number()? {
+            logs.push((self.path()?, File::from(self.descriptor()?)));
+        }
+        Ok(logs)
+    }
+
+    fn handover(&mut self) -> io::Result<Handover> {
+        let generation = self.number()?;
+        let origin = Origin {
+            prefix: self.text()?,
+            file: self.path()?,
+            error_log: self.text()?,
+            directives: self.text()?,
+        };
+        let rights = self.rights()?;
+        let bundle = Bundle::from_bytes(&self.piece()?).map_err(io::Error::other)?;
+        let mut contents = Contents::new();
+        for _ in 0..self.number()? {
+            contents.push((self.path()?, self.piece()?));
+        }
+        let logs = self.logs()?;
+        let mut listening = Vec::new();
+        for _ in 0..self.number()? {
+            let address = parse_address(&self.text()?)?;
+            let mut sockets = Vec::new();
+            for _ in 0..self.number()? {
+                sockets.push(self.descriptor()?);
+            }
+            listening.push(Listening { address, sockets });
+        }
+        Ok(Handover { generation, origin, rights, bundle, contents, logs, listening })
+    }
+
+    fn rights(&mut self) -> io::Result<Rights> {
+        let user_name = self.text()?;
+        let uid = u32::try_from(self.number()?).map_err(|_| malformed())?;
+        let gid = u32::try_from(self.number()?).map_err(|_| malformed())?;
+        let credentials = (!user_name.is_empty()).then_some(Credentials { user_name, uid, gid });
+        let (files_max, core_bytes_max) = (self.option()?, self.option()?);
+        let priority = match self.option()? {
+            Some(shifted) => Some(i32::try_from(shifted).map_err(|_| malformed())? - 100),
+            None => None,
+        };
+        let folder = self.path()?;
+        let folder = (!folder.as_os_str().is_empty()).then_some(folder);
+        Ok(Rights { credentials, files_max, core_bytes_max, priority, folder })
+    }
+}
+
+fn parse_address(text: &str) -> io::Result<Address> {
+    match text.strip_prefix("unix:") {
+        Some(path) => Ok(Address::Unix(path.to_owned())),
+        None => text.parse().map(Address::Inet).map_err(|_| malformed()),
+    }
+}
+
+fn malformed() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "malformed message between master and worker")
+}
+
+#[cfg(test)]
+mod tests;

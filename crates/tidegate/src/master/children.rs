@@ -1,0 +1,192 @@
+//! Worker processes: starting them, hearing them, replacing them.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use tidegate_core::error_log::Level;
+use tidegate_core::main_settings::MainSettings;
+use tidegate_os::process::{self, Signal};
+use tidegate_os::socket::socketpair;
+use tidegate_rt::clock::exact_now;
+
+use super::{Event, EventSender, environment};
+use crate::cli::WORKER_ARGUMENT;
+use crate::handover::{Handover, ToMaster, ToWorker};
+use crate::worker::process::SOCKET;
+
+/// The running binary itself, even when another file has its name by now.
+const SELF: &str = "/proc/self/exe";
+
+/// A worker that lived so long is replaced at once.
+const LIFE_MIN: Duration = Duration::from_secs(2);
+/// Others after this pause, doubled each time up to the longest.
+const RESPAWN_PAUSE: Duration = Duration::from_millis(100);
+const RESPAWN_PAUSE_MAX: Duration = Duration::from_secs(10);
+
+struct Child {
+    pid: u32,
+    /// To the thread that writes: a worker that does not read must not hold the master.
+    messages: Sender<ToWorker>,
+    started: Instant,
+    /// Is to be replaced when it ends.
+    serving: bool,
+}
+
+/// The worker processes of a master: one that serves, and perhaps some that come to their end.
+pub struct Children {
+    events: EventSender,
+    running: Vec<Child>,
+    respawn_at: Option<Instant>,
+    respawn_pause: Duration,
+    /// Some worker has served.
+    ready_once: bool,
+}
+
+impl Children {
+    pub fn new(events: EventSender) -> Children {
+        Children {
+            events,
+            running: Vec::new(),
+            respawn_at: None,
+            respawn_pause: Duration::ZERO,
+            ready_once: false,
+        }
+    }
+
+    /// Starts a worker and hands it what it serves by.
+    ///
+    /// # Errors
+    /// No process or descriptor can be had; another attempt is due later.
+    pub fn start(&mut self, handover: Handover, main: &MainSettings) -> io::Result<u32> {
+        self.respawn_at = None;
+        let started = self.try_start(handover, main);
+        if started.is_err() {
+            self.respawn_at = Some(exact_now() + RESPAWN_PAUSE_MAX);
+        }
+        started
+    }
+
+    fn try_start(&mut self, handover: Handover, main: &MainSettings) -> io::Result<u32> {
+        let (ours, theirs) = socketpair()?;
+        let arguments = [WORKER_ARGUMENT.into()];
+        let variables = environment::of_worker(&main.env);
+        let passed = [(theirs.as_fd(), SOCKET)];
+        let started = process::spawn(OsStr::new(SELF), &arguments, &variables, &passed)?;
+        drop(theirs);
+        let (pid, socket) = (started.pid, Arc::new(ours));
+        let (messages, to_send) = channel();
+        self.running.push(Child { pid, messages, started: exact_now(), serving: true });
+        self.listen(pid, socket.clone())?;
+        write_from(pid, to_send, socket)?;
+        self.send(ToWorker::Serve(Box::new(handover)));
+        Ok(pid)
+    }
+
+    /// Starts the thread that hears what a worker tells.
+    fn listen(&self, pid: u32, socket: Arc<OwnedFd>) -> io::Result<()> {
+        let events = self.events.clone();
+        std::thread::Builder::new().name(format!("worker {pid}")).spawn(move || {
+            while let Ok(Some(told)) = ToMaster::receive(&*socket) {
+                if events.send(Event::Told(pid, told)).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(())
+    }
+
+    /// Sends to the worker that serves, if there is one. Whether it arrives is known by its answer
+    /// or by its end.
+    pub fn send(&self, message: ToWorker) {
+        if let Some(child) = self.running.iter().find(|child| child.serving) {
+            let _ = child.messages.send(message);
+        }
+    }
+
+    /// A worker has told that it serves.
+    pub fn note_ready(&mut self) {
+        self.ready_once = true;
+    }
+
+    pub fn was_ready(&self) -> bool {
+        self.ready_once
+    }
+
+    pub fn has_workers(&self) -> bool {
+        !self.running.is_empty()
+    }
+
+    pub fn has_serving_worker(&self) -> bool {
+        self.running.iter().any(|child| child.serving)
+    }
+
+    /// The worker was told to end and is not to be replaced.
+    pub fn forget_serving(&mut self) {
+        self.running.iter_mut().for_each(|child| child.serving = false);
+        self.respawn_at = None;
+    }
+
+    pub fn terminate_all(&self) {
+        for child in &self.running {
+            let _ = process::kill(child.pid, Signal::Terminate);
+        }
+    }
+
+    pub fn kill_all(&self) {
+        for child in &self.running {
+            let _ = process::kill(child.pid, Signal::Kill);
+        }
+    }
+
+    /// Takes note of an end. Answers whether the worker was serving; `None` when it was no worker.
+    pub fn ended(&mut self, pid: u32) -> Option<bool> {
+        let place = self.running.iter().position(|child| child.pid == pid)?;
+        let child = self.running.swap_remove(place);
+        self.respawn_pause = match exact_now().duration_since(child.started) >= LIFE_MIN {
+            true => Duration::ZERO,
+            false => (self.respawn_pause * 2).clamp(RESPAWN_PAUSE, RESPAWN_PAUSE_MAX),
+        };
+        Some(child.serving)
+    }
+
+    /// Has the worker replaced: at once, unless the last ones ended right after their start.
+    pub fn respawn_soon(&mut self) {
+        self.respawn_at = Some(exact_now() + self.respawn_pause);
+    }
+
+    pub fn respawn_at(&self) -> Option<Instant> {
+        self.respawn_at
+    }
+}
+
+/// Starts the thread that writes to a worker.
+fn write_from(pid: u32, messages: Receiver<ToWorker>, socket: Arc<OwnedFd>) -> io::Result<()> {
+    std::thread::Builder::new().name(format!("to worker {pid}")).spawn(move || {
+        for message in messages {
+            if message.send(&*socket).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// What the log says of an ended worker.
+pub fn epitaph(pid: u32, status: ExitStatus) -> (Level, String) {
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => {
+            let core = if status.core_dumped() { " (core dumped)" } else { "" };
+            (Level::Alert, format!("worker process {pid} exited on signal {signal}{core}"))
+        }
+        (None, code) => {
+            let code = code.unwrap_or(-1);
+            (Level::Notice, format!("worker process {pid} exited with code {code}"))
+        }
+    }
+}

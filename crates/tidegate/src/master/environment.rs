@@ -1,0 +1,34 @@
+//! The environment of started processes: the `env` directive.
+
+use std::ffi::OsString;
+
+/// nginx keeps the time zone without being asked.
+const KEPT: &str = "TZ";
+
+/// What a worker gets: `TZ`, and what the directive names or sets.
+pub fn of_worker(directives: &[String]) -> Vec<(OsString, OsString)> {
+    let mut variables: Vec<(OsString, OsString)> = Vec::new();
+    let mut set = |name: &str, value: Option<OsString>| {
+        if let Some(value) = value {
+            variables.retain(|(known, _)| known != name);
+            variables.push((name.into(), value));
+        }
+    };
+    set(KEPT, std::env::var_os(KEPT));
+    for directive in directives {
+        match directive.split_once('=') {
+            Some((name, value)) => set(name, Some(value.into())),
+            None => set(directive, std::env::var_os(directive)),
+        }
+    }
+    variables
+}
+
+/// What a new binary gets: everything.
+pub fn inherited() -> Vec<(OsString, OsString)> {
+    std::env::vars_os().collect()
+}
+
+#[cfg(test)]
+#[path = "environment/tests.rs"]
+mod tests;

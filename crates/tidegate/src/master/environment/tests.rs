@@ -1,0 +1,15 @@
+//! Tests of the `env` directive.
+
+use super::*;
+
+#[test]
+fn only_named_variables_are_kept() {
+    let names = ["PATH", "A=1", "B=x=y", "A=2", "SURELY_NOT_SET_ANYWHERE"].map(str::to_owned);
+    let mut found = of_worker(&names);
+    found.retain(|(name, _)| name != KEPT);
+    let path = std::env::var_os("PATH").map(|path| ("PATH".into(), path));
+    let mut expected: Vec<(OsString, OsString)> = path.into_iter().collect();
+    expected.push(("B".into(), "x=y".into()));
+    expected.push(("A".into(), "2".into()));
+    assert_eq!(found, expected);
+}

@@ -1,0 +1,161 @@
+//! One generation as the master has it: checked, with everything open that a worker needs.
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use tidegate_conf::Bundle;
+use tidegate_core::builder::Survivors;
+use tidegate_core::error_log::{ErrorLog, Level};
+use tidegate_core::listen::ListenerPlan;
+use tidegate_core::log_file::{LogFiles, open_append};
+use tidegate_core::main_settings::MainSettings;
+
+use super::rights;
+use crate::configuration::{Making, Origin, Parsed};
+use crate::handover::{Handover, Rights};
+use crate::listening::{self, BindError, Listening, duplicate, open_patiently, socket_file};
+use crate::report::open_failed;
+use crate::resources::{Contents, Opened};
+use crate::worker::threads;
+
+/// A checked configuration with its open sockets.
+pub struct Generation {
+    pub number: u64,
+    pub main: MainSettings,
+    pub logs: LogFiles,
+    pub log_paths: Vec<PathBuf>,
+    pub bundle: Bundle,
+    pub contents: Contents,
+    pub rights: Rights,
+    pub listening: Vec<Listening>,
+}
+
+/// A checked configuration before its sockets are opened.
+pub struct Built {
+    pub generation: Generation,
+    wanted: Vec<ListenerPlan>,
+}
+
+impl Generation {
+    /// Builds the plan as a check, and opens its logs. `None` when the diagnostics say why.
+    pub fn build(origin: &Origin, parsed: &mut Parsed, number: u64) -> Option<Built> {
+        let logs = LogFiles::default();
+        let resources = Opened::new(&logs);
+        let survivors = Survivors::default();
+        let making = Making {
+            resources: &resources,
+            survivors: &survivors,
+            generation: number,
+            for_use: false,
+        };
+        let plan = parsed.plan(origin, &making)?;
+        let found = rights::of(&plan.main);
+        let Ok((rights, told)) = found.map_err(|message| parsed.diagnostics.push(message)) else {
+            return None;
+        };
+        parsed.diagnostics.extend(told);
+        let (held, contents, folders) = resources.into_parts();
+        if let Err(message) = rights::make_folders(&folders, rights.credentials.as_ref()) {
+            parsed.diagnostics.push(message);
+            return None;
+        }
+        let log_paths = held.iter().map(|log| log.path().to_owned()).collect();
+        let generation = Generation {
+            number,
+            main: plan.main,
+            logs,
+            log_paths,
+            bundle: Bundle::default(),
+            contents,
+            rights,
+            listening: Vec::new(),
+        };
+        Some(Built { generation, wanted: plan.listeners })
+    }
+
+    pub fn log(&self) -> &ErrorLog {
+        &self.main.error_log
+    }
+
+    /// What a worker is given. A log that cannot be opened is told and lost, the rest goes on.
+    pub fn handover(&self, origin: &Origin) -> Handover {
+        let mut logs = Vec::new();
+        for path in &self.log_paths {
+            let opened = open_append(path).or_else(|error| {
+                self.log().say(Level::Emerg, format_args!("{}", open_failed(path, &error)));
+                File::options().append(true).open("/dev/null")
+            });
+            if let Ok(file) = opened {
+                logs.push((path.clone(), file));
+            }
+        }
+        let listening = duplicate(&self.listening).unwrap_or_else(|error| {
+            self.log().say(Level::Emerg, format_args!("cannot hand over sockets: {error}"));
+            Vec::new()
+        });
+        Handover {
+            generation: self.number,
+            origin: origin.clone(),
+            rights: self.rights.clone(),
+            bundle: self.bundle.clone(),
+            contents: self.contents.clone(),
+            logs,
+            listening,
+        }
+    }
+
+    /// Stops listening here; the files of Unix sockets go when the master ends.
+    pub fn close_sockets(&mut self) {
+        for listening in &mut self.listening {
+            listening.sockets.clear();
+        }
+    }
+
+    /// Removes the files of Unix sockets that are not in `kept`.
+    pub fn remove_socket_files_but(&self, kept: &[Listening]) {
+        for listening in &self.listening {
+            if kept.iter().any(|kept| kept.address == listening.address) {
+                continue;
+            }
+            if let Some(path) = socket_file(&listening.address) {
+                let _ = std::fs::remove_file(path);
+            }
+        }
+    }
+}
+
+impl Built {
+    /// Opens the sockets that are not in `present`.
+    ///
+    /// # Errors
+    /// The generation with what could be opened, when something could not.
+    pub fn open_sockets(
+        mut self,
+        present: &mut Vec<Listening>,
+        tell: impl FnMut(&BindError),
+    ) -> Result<Generation, Generation> {
+        let threads = threads::count(&self.generation.main);
+        let opening = open_patiently(&self.wanted, present, threads, tell);
+        self.generation.listening = opening.listening;
+        if opening.failed.is_empty() {
+            return Ok(self.generation);
+        }
+        let new = &opening.new;
+        self.generation
+            .listening
+            .retain(|one| new.contains(&one.address) && !one.sockets.is_empty());
+        Err(self.generation)
+    }
+
+    /// Opens and closes what is not open, as a check: ports that are taken are another server's,
+    /// probably the one that this configuration is for.
+    pub fn try_sockets(&self) -> Vec<BindError> {
+        let opening = listening::open(&self.wanted, &mut Vec::new(), 1);
+        for listening in opening.listening.iter().filter(|one| !one.sockets.is_empty()) {
+            if let Some(path) = socket_file(&listening.address) {
+                let _ = std::fs::remove_file(path);
+            }
+        }
+        opening.failed.into_iter().filter(|error| !error.is_taken()).collect()
+    }
+}

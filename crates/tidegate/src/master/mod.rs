@@ -1,0 +1,230 @@
+//! The master: reads and checks configurations, holds what needs privileges, looks after the worker.
+//! It never reads what comes from a network.
+
+mod children;
+mod environment;
+pub mod generation;
+pub mod pidfile;
+mod rights;
+mod signals;
+pub mod upgrade;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::Instant;
+
+use tidegate_core::error_log::{ErrorLog, Level};
+use tidegate_os::{process, title};
+use tidegate_rt::clock::exact_now;
+use tidegate_rt::signal::ProcessSignal;
+
+use crate::configuration::Origin;
+use crate::events;
+use crate::handover::ToMaster;
+use crate::{panics, version};
+use children::Children;
+use generation::Generation;
+use pidfile::PidFile;
+use upgrade::Upgrade;
+
+/// What happens to a master.
+pub enum Event {
+    Signal(ProcessSignal),
+    /// A worker, by its process id, tells something.
+    Told(u32, ToMaster),
+}
+
+impl From<ProcessSignal> for Event {
+    fn from(signal: ProcessSignal) -> Event {
+        Event::Signal(signal)
+    }
+}
+
+/// How the master comes to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    No,
+    Graceful,
+    /// Workers that still run then are killed.
+    Fast(Instant),
+}
+
+/// A running master process.
+pub struct Master {
+    origin: Origin,
+    current: Generation,
+    /// Sent to the worker, which has not answered yet.
+    pending: Option<Generation>,
+    /// A reload was asked for while another one was under way.
+    reload_again: bool,
+    next_generation: u64,
+    children: Children,
+    pid_file: PidFile,
+    upgrade: Upgrade,
+    ending: Ending,
+    /// The worker was ended by WINCH and is not to be replaced.
+    resting: bool,
+    exit: ExitCode,
+}
+
+/// Runs a master with its first generation until it ends.
+pub fn run(
+    origin: Origin,
+    first: Generation,
+    arguments: Vec<OsString>,
+    inherited: bool,
+) -> Result<ExitCode, String> {
+    let line: Vec<_> = arguments.iter().map(|word| word.to_string_lossy()).collect();
+    title::set_process_title(&format!("nginx: master process {}", line.join(" ")));
+    process::ignore_sigpipe();
+    let log = first.log().clone();
+    panics::log_to(log.clone());
+    let (sender, events) = events::queue();
+    events::watch_signals(sender.clone()).map_err(|error| error.to_string())?;
+    let pid_file = PidFile::create(&first.main.pid)?;
+    greet(&log);
+    let mut master = Master {
+        origin,
+        current: first,
+        pending: None,
+        reload_again: false,
+        next_generation: 2,
+        children: Children::new(sender),
+        pid_file,
+        upgrade: Upgrade::new(arguments, inherited),
+        ending: Ending::No,
+        resting: false,
+        exit: ExitCode::SUCCESS,
+    };
+    master.start_worker();
+    master.run_events(&events);
+    master.close();
+    Ok(master.exit)
+}
+
+/// What nginx's log begins with.
+fn greet(log: &ErrorLog) {
+    log.say(Level::Notice, format_args!("using the \"epoll\" event method"));
+    log.say(Level::Notice, format_args!("nginx/{}", version::NGINX));
+    log.say(Level::Notice, format_args!("tidegate/{}", version::TIDEGATE));
+    let limit = process::nofile_limit();
+    log.say(Level::Notice, format_args!("getrlimit(RLIMIT_NOFILE): {limit}:{limit}"));
+}
+
+impl Master {
+    fn log(&self) -> &ErrorLog {
+        self.current.log()
+    }
+
+    fn say(&self, level: Level, message: &str) {
+        self.log().say(level, format_args!("{message}"));
+    }
+
+    fn run_events(&mut self, events: &Receiver<Event>) {
+        while self.ending == Ending::No || self.children.has_workers() {
+            let event = match self.next_moment() {
+                Some(at) => events.recv_timeout(at.saturating_duration_since(exact_now())),
+                None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match event {
+                Ok(Event::Signal(signal)) => self.signal(signal),
+                Ok(Event::Told(pid, told)) => self.told(pid, told),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            self.timers();
+        }
+    }
+
+    /// When something is to be done without an event.
+    fn next_moment(&self) -> Option<Instant> {
+        let kill = match self.ending {
+            Ending::Fast(at) => Some(at),
+            _ => None,
+        };
+        [kill, self.children.respawn_at()].into_iter().flatten().min()
+    }
+
+    fn timers(&mut self) {
+        let now = exact_now();
+        if matches!(self.ending, Ending::Fast(at) if at <= now) {
+            self.children.kill_all();
+            self.ending = Ending::Fast(now + signals::KILL_AFTER);
+        }
+        if self.ending == Ending::No && self.children.respawn_at().is_some_and(|at| at <= now) {
+            self.start_worker();
+        }
+    }
+
+    fn start_worker(&mut self) {
+        let handover = self.current.handover(&self.origin);
+        match self.children.start(handover, &self.current.main) {
+            Ok(pid) => self.say(Level::Notice, &format!("start worker process {pid}")),
+            Err(error) => self.say(Level::Alert, &format!("cannot start a worker: {error}")),
+        }
+    }
+
+    fn told(&mut self, pid: u32, told: ToMaster) {
+        match told {
+            ToMaster::Ready(generation) => {
+                self.children.note_ready();
+                if self.pending.as_ref().is_some_and(|next| next.number == generation) {
+                    self.commit();
+                }
+            }
+            ToMaster::Failed(generation, message) => {
+                self.say(Level::Emerg, &message);
+                if self.pending.as_ref().is_some_and(|next| next.number == generation) {
+                    self.roll_back("the worker cannot use the configuration");
+                } else if self.ending == Ending::No && !self.children.was_ready() {
+                    // The first worker cannot even start: there is nothing to go on with.
+                    self.exit = ExitCode::FAILURE;
+                    self.end_fast();
+                }
+            }
+            // In nginx an old worker process ends when its last request does, and this is the line
+            // that tools wait for.
+            ToMaster::Retired(generation) => {
+                let text =
+                    format!("generation {generation} of worker process {pid} exited with code 0");
+                self.say(Level::Notice, &text);
+            }
+        }
+    }
+
+    /// The worker serves by the new generation.
+    fn commit(&mut self) {
+        let Some(next) = self.pending.take() else { return };
+        let before = std::mem::replace(&mut self.current, next);
+        before.remove_socket_files_but(&self.current.listening);
+        if let Err(message) = self.pid_file.move_to(&self.current.main.pid) {
+            self.say(Level::Emerg, &message);
+        }
+        self.reload_if_asked();
+    }
+
+    fn roll_back(&mut self, why: &str) {
+        let Some(next) = self.pending.take() else { return };
+        next.remove_socket_files_but(&self.current.listening);
+        self.say(Level::Error, &format!("reload given up: {why}"));
+        self.reload_if_asked();
+    }
+
+    fn reload_if_asked(&mut self) {
+        if std::mem::take(&mut self.reload_again) {
+            self.reload();
+        }
+    }
+
+    fn close(&mut self) {
+        self.say(Level::Notice, "exit");
+        if !self.upgrade.sockets_are_used() {
+            self.current.remove_socket_files_but(&[]);
+        }
+        self.pid_file.remove();
+    }
+}
+
+/// A queue end for threads that listen to workers.
+pub type EventSender = Sender<Event>;

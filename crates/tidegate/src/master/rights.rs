@@ -1,0 +1,82 @@
+//! What a worker may be, from the configuration and from what the master is.
+
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::PathBuf;
+
+use tidegate_conf::Diagnostic;
+use tidegate_core::builder::os_error;
+use tidegate_core::main_settings::MainSettings;
+use tidegate_os::{Credentials, identity};
+
+use crate::handover::Rights;
+
+/// nginx's default user, and the name of its group on Debian.
+const USER_DEFAULT: &str = "nobody";
+const GROUP_DEFAULT: &str = "nogroup";
+
+/// The worker's rights, and what there is to say about them.
+///
+/// # Errors
+/// The user or group is unknown.
+pub fn of(main: &MainSettings) -> Result<(Rights, Option<Diagnostic>), Diagnostic> {
+    let mut rights = Rights {
+        credentials: None,
+        files_max: main.worker_rlimit_nofile,
+        core_bytes_max: main.worker_rlimit_core,
+        priority: main.worker_priority,
+        folder: main.working_directory.clone(),
+    };
+    if !identity::is_root() {
+        let told = main.user.as_ref().map(|_| {
+            Diagnostic::warn(
+                "the \"user\" directive makes sense only if the master process runs with \
+                 super-user privileges, ignored",
+            )
+        });
+        return Ok((rights, told));
+    }
+    rights.credentials = Some(credentials(main)?);
+    Ok((rights, None))
+}
+
+fn credentials(main: &MainSettings) -> Result<Credentials, Diagnostic> {
+    let Some((user, group)) = &main.user else {
+        let found = identity::lookup_credentials(USER_DEFAULT, None)
+            .or_else(|_| identity::lookup_credentials(USER_DEFAULT, Some(GROUP_DEFAULT)));
+        return found
+            .map_err(|_| Diagnostic::emerg(format!("getpwnam(\"{USER_DEFAULT}\") failed")));
+    };
+    let failed = |call: &str, name: &str| Diagnostic::emerg(format!("{call}(\"{name}\") failed"));
+    let known = identity::lookup_user(user).ok().flatten();
+    let (uid, _) = known.ok_or_else(|| failed("getpwnam", user))?;
+    let group = group.as_deref().unwrap_or(user);
+    let gid = identity::lookup_group(group).ok().flatten();
+    let gid = gid.ok_or_else(|| failed("getgrnam", group))?;
+    Ok(Credentials { user_name: user.clone(), uid, gid })
+}
+
+/// Makes folders that the worker writes into, as its own.
+///
+/// # Errors
+/// One cannot be made.
+pub fn make_folders(folders: &[PathBuf], owner: Option<&Credentials>) -> Result<(), Diagnostic> {
+    for folder in folders {
+        let made = std::fs::create_dir_all(folder);
+        made.map_err(|error| {
+            let text = format!("mkdir() \"{}\" failed ({})", folder.display(), os_error(&error));
+            Diagnostic::emerg(text)
+        })?;
+        let Some(owner) = owner else { continue };
+        let other = std::fs::metadata(folder).is_ok_and(|found| found.uid() != owner.uid);
+        if other && let Err(error) = chown(folder, Some(owner.uid), None) {
+            let text = format!(
+                "chown(\"{}\", {}) failed ({})",
+                folder.display(),
+                owner.uid,
+                os_error(&error)
+            );
+            return Err(Diagnostic::emerg(text));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,172 @@
+//! What a master does on signals (nginx's manual, "Controlling nginx").
+
+use std::time::Duration;
+
+use tidegate_conf::FsLoader;
+use tidegate_core::error_log::Level;
+use tidegate_core::log_file::open_append;
+use tidegate_os::process::wait_any_nohang;
+use tidegate_rt::clock::exact_now;
+use tidegate_rt::signal::ProcessSignal;
+
+use super::generation::Generation;
+use super::{Ending, Master};
+use crate::handover::ToWorker;
+use crate::report::{log_diagnostic, open_failed};
+use crate::{configuration, listening};
+
+/// A worker told to end at once gets so long.
+pub const KILL_AFTER: Duration = Duration::from_secs(2);
+
+impl Master {
+    pub(super) fn signal(&mut self, signal: ProcessSignal) {
+        let (number, name, what) = match signal {
+            ProcessSignal::Hangup => (1, "SIGHUP", ", reconfiguring"),
+            ProcessSignal::Interrupt => (2, "SIGINT", ", exiting"),
+            ProcessSignal::Quit => (3, "SIGQUIT", ", shutting down"),
+            ProcessSignal::User1 => (10, "SIGUSR1", ", reopening logs"),
+            ProcessSignal::User2 => (12, "SIGUSR2", ", changing binary"),
+            ProcessSignal::Terminate => (15, "SIGTERM", ", exiting"),
+            ProcessSignal::Child => (17, "SIGCHLD", ""),
+            ProcessSignal::WindowChange => (28, "SIGWINCH", ", gracefully shutting down workers"),
+        };
+        self.say(Level::Notice, &format!("signal {number} ({name}) received{what}"));
+        match signal {
+            ProcessSignal::Hangup => self.reload(),
+            ProcessSignal::Quit => self.end_gracefully(),
+            ProcessSignal::Terminate | ProcessSignal::Interrupt => self.end_fast(),
+            ProcessSignal::User1 => self.reopen_logs(),
+            ProcessSignal::User2 => self.change_binary(),
+            ProcessSignal::WindowChange => self.rest(),
+            ProcessSignal::Child => self.collect_children(),
+        }
+    }
+
+    /// Reads the configuration again; only a worker that serves by it makes it the current one.
+    pub(super) fn reload(&mut self) {
+        if self.ending != Ending::No {
+            return;
+        }
+        if self.pending.is_some() {
+            self.reload_again = true;
+            return;
+        }
+        self.say(Level::Notice, "reconfiguring");
+        if self.resting {
+            self.resting = false;
+        }
+        let Some(next) = self.read_next() else { return };
+        if !self.children.has_serving_worker() {
+            // Nobody to ask: the next worker begins with it.
+            self.pending = Some(next);
+            self.commit();
+            return self.start_worker();
+        }
+        let handover = next.handover(&self.origin);
+        self.pending = Some(next);
+        self.children.send(ToWorker::Serve(Box::new(handover)));
+    }
+
+    /// The next generation, checked, with its sockets open.
+    fn read_next(&mut self) -> Option<Generation> {
+        let number = self.next_generation;
+        self.next_generation += 1;
+        let loader = tidegate_conf::RecordingLoader::new(FsLoader);
+        let mut parsed = configuration::parse(&self.origin, &loader);
+        let read = Generation::build(&self.origin, &mut parsed, number);
+        for diagnostic in &parsed.diagnostics {
+            log_diagnostic(self.log(), diagnostic, &parsed.sources);
+        }
+        let mut built = read?;
+        built.generation.bundle = loader.into_bundle();
+        let mut present = match listening::duplicate(&self.current.listening) {
+            Ok(present) => present,
+            Err(error) => {
+                self.say(Level::Emerg, &format!("cannot keep the sockets: {error}"));
+                return None;
+            }
+        };
+        let log = self.log().clone();
+        let tell = |error: &listening::BindError| {
+            log.say(Level::Emerg, format_args!("{error}"));
+        };
+        match built.open_sockets(&mut present, tell) {
+            Ok(next) => Some(next),
+            Err(failed) => {
+                failed.remove_socket_files_but(&self.current.listening);
+                self.say(Level::Emerg, "still could not bind()");
+                None
+            }
+        }
+    }
+
+    pub(super) fn end_gracefully(&mut self) {
+        if self.ending == Ending::No {
+            self.ending = Ending::Graceful;
+            self.current.close_sockets();
+            self.pending = None;
+            self.children.send(ToWorker::Quit);
+        }
+    }
+
+    pub(super) fn end_fast(&mut self) {
+        self.ending = Ending::Fast(exact_now() + KILL_AFTER);
+        self.pending = None;
+        self.children.terminate_all();
+    }
+
+    /// WINCH: the worker ends gracefully and is not replaced; the sockets stay open for another
+    /// master, or for HUP.
+    fn rest(&mut self) {
+        self.resting = true;
+        self.children.send(ToWorker::Quit);
+        self.children.forget_serving();
+    }
+
+    fn reopen_logs(&mut self) {
+        self.say(Level::Notice, "reopening logs");
+        // What fails is told below, where the worker's are opened.
+        let _ = self.current.logs.reopen(open_append);
+        let mut files = Vec::new();
+        for path in &self.current.log_paths {
+            match open_append(path) {
+                Ok(file) => files.push((path.clone(), file)),
+                Err(error) => self.say(Level::Emerg, &open_failed(path, &error)),
+            }
+        }
+        self.children.send(ToWorker::Reopen(files));
+    }
+
+    fn collect_children(&mut self) {
+        while let Some((pid, status)) = wait_any_nohang() {
+            if self.upgrade.has_ended(pid, &mut self.pid_file) {
+                self.say(Level::Notice, &format!("new binary process {pid} exited: {status}"));
+                if self.resting && self.ending == Ending::No {
+                    self.resting = false;
+                    self.start_worker();
+                }
+                continue;
+            }
+            let Some(serving) = self.children.ended(pid) else { continue };
+            let (level, text) = super::children::epitaph(pid, status);
+            self.say(level, &text);
+            if self.ending != Ending::No || !serving {
+                continue;
+            }
+            self.roll_back("the worker ended");
+            self.children.respawn_soon();
+        }
+    }
+
+    fn change_binary(&mut self) {
+        if self.ending != Ending::No {
+            return;
+        }
+        let environment = super::environment::inherited();
+        let started = self.upgrade.start(&self.current.listening, environment, &mut self.pid_file);
+        match started {
+            Ok(pid) => self.say(Level::Notice, &format!("start new binary process {pid}")),
+            Err(message) => self.say(Level::Alert, &message),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Changing the binary without closing a socket: the new master inherits them (`USR2`).
+
+use std::ffi::OsString;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::parent_id;
+
+use tidegate_os::{inherit, process};
+
+use super::pidfile::PidFile;
+use crate::listening::{Listening, address_of};
+
+/// The variable in which nginx lists inherited sockets, and so do we: each can follow the other.
+pub const VARIABLE: &str = "NGINX";
+
+/// First number of an inherited socket.
+const FIRST: i32 = 3;
+
+/// The master's older and newer relatives.
+pub struct Upgrade {
+    arguments: Vec<OsString>,
+    /// The master whose sockets this one inherited, while it lives.
+    older: Option<u32>,
+    newer: Option<u32>,
+}
+
+/// Sockets that an older master left for this one.
+///
+/// # Errors
+/// What the environment lists is not what it says.
+pub fn inherited() -> std::io::Result<Vec<Listening>> {
+    let mut listening: Vec<Listening> = Vec::new();
+    for socket in inherit::env_inherited_listeners(VARIABLE)? {
+        let address = address_of(&socket)?;
+        match listening.iter_mut().find(|known| known.address == address) {
+            Some(known) => known.sockets.push(socket),
+            None => listening.push(Listening { address, sockets: vec![socket] }),
+        }
+    }
+    Ok(listening)
+}
+
+impl Upgrade {
+    pub fn new(arguments: Vec<OsString>, inherited: bool) -> Upgrade {
+        Upgrade { arguments, older: inherited.then(parent_id), newer: None }
+    }
+
+    /// Starts the program anew, by the name and arguments that this one was started with.
+    ///
+    /// # Errors
+    /// A new binary runs already, or cannot be started.
+    pub fn start(
+        &mut self,
+        listening: &[Listening],
+        mut environment: Vec<(OsString, OsString)>,
+        pid_file: &mut PidFile,
+    ) -> Result<u32, String> {
+        if self.newer.is_some() {
+            return Err("a new binary runs already".to_owned());
+        }
+        let sockets: Vec<&OwnedFd> = listening.iter().flat_map(|one| &one.sockets).collect();
+        let numbers: Vec<i32> = (FIRST..).take(sockets.len()).collect();
+        environment.retain(|(name, _)| name != VARIABLE);
+        environment.push((VARIABLE.into(), inherit::format_list(&numbers).into()));
+        let passed: Vec<_> =
+            sockets.iter().map(|socket| socket.as_fd()).zip(numbers.iter().copied()).collect();
+        let Some((program, arguments)) = self.arguments.split_first() else {
+            return Err("the name of the program is not known".to_owned());
+        };
+        pid_file.set_aside()?;
+        match process::spawn(program, arguments, &environment, &passed) {
+            Ok(started) => {
+                self.newer = Some(started.pid);
+                Ok(started.pid)
+            }
+            Err(error) => {
+                pid_file.restore();
+                let program = program.to_string_lossy();
+                Err(format!("cannot start new binary \"{program}\": {error}"))
+            }
+        }
+    }
+
+    /// Takes note of the end of a child; answers whether it was the new binary.
+    pub fn has_ended(&mut self, pid: u32, pid_file: &mut PidFile) -> bool {
+        if self.newer != Some(pid) {
+            return false;
+        }
+        self.newer = None;
+        pid_file.restore();
+        true
+    }
+
+    /// Whether another master uses the same Unix sockets, so that their files must stay.
+    pub fn sockets_are_used(&self) -> bool {
+        self.newer.is_some() || self.older.is_some_and(|older| older == parent_id())
+    }
+}

@@ -1,0 +1,64 @@
+//! `-s`: a signal to the master that runs by this configuration.
+
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use tidegate_conf::FsLoader;
+use tidegate_core::builder::{Resources, Survivors, os_error};
+use tidegate_core::error_log::Level;
+use tidegate_core::log_file::LogFile;
+use tidegate_os::process::{self, Signal};
+
+use crate::configuration::{self, Making, Origin};
+use crate::master::pidfile;
+use crate::options::Order;
+use crate::report::Report;
+
+/// Reads files, but neither opens nor creates logs: who sends a signal may have no right to.
+struct Reading;
+
+impl Resources for Reading {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        std::fs::read(path)
+    }
+
+    fn log_file(&self, path: &Path) -> io::Result<Arc<LogFile>> {
+        let file = std::fs::File::options().append(true).open("/dev/null")?;
+        Ok(Arc::new(LogFile::new(path.to_owned(), file)))
+    }
+
+    fn folder(&self, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Sends the signal.
+pub fn run(origin: &Origin, order: Order, report: &Report) -> ExitCode {
+    let mut parsed = configuration::parse(origin, &FsLoader);
+    let survivors = Survivors::default();
+    let making =
+        Making { resources: &Reading, survivors: &survivors, generation: 1, for_use: false };
+    let plan = parsed.plan(origin, &making);
+    report.diagnostics(&parsed.diagnostics, &parsed.sources);
+    let Some(plan) = plan else { return ExitCode::FAILURE };
+    let (signal, number) = match order {
+        Order::Stop => (Signal::Terminate, 15),
+        Order::Quit => (Signal::Quit, 3),
+        Order::Reload => (Signal::Hangup, 1),
+        Order::Reopen => (Signal::User1, 10),
+    };
+    let pid = match pidfile::read(&plan.main.pid) {
+        Ok(pid) => pid,
+        Err(message) => {
+            report.say(Level::Error, &message);
+            return ExitCode::FAILURE;
+        }
+    };
+    if let Err(error) = process::kill(pid, signal) {
+        report.say(Level::Alert, &format!("kill({pid}, {number}) failed ({})", os_error(&error)));
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}

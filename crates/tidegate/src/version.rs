@@ -1,0 +1,79 @@
+//! Version and build texts, in the form that tools read from nginx.
+
+/// The version of nginx whose directives and defaults are followed.
+pub const NGINX: &str = "1.31.5";
+/// Our own.
+pub const TIDEGATE: &str = env!("CARGO_PKG_VERSION");
+
+/// Modules of ours and the argument of nginx's `configure` that stands for them. Those that nginx
+/// builds without being asked have none.
+const WITH: &[(&str, &str)] = &[
+    ("ssl", "--with-http_ssl_module"),
+    ("v2", "--with-http_v2_module"),
+    ("v3", "--with-http_v3_module"),
+    ("realip", "--with-http_realip_module"),
+    ("addition", "--with-http_addition_module"),
+    ("sub", "--with-http_sub_module"),
+    ("dav", "--with-http_dav_module"),
+    ("flv", "--with-http_flv_module"),
+    ("mp4", "--with-http_mp4_module"),
+    ("gunzip", "--with-http_gunzip_module"),
+    ("gzip_static", "--with-http_gzip_static_module"),
+    ("random_index", "--with-http_random_index_module"),
+    ("secure_link", "--with-http_secure_link_module"),
+    ("degradation", "--with-http_degradation_module"),
+    ("slice", "--with-http_slice_module"),
+    ("stub_status", "--with-http_stub_status_module"),
+    ("auth_request", "--with-http_auth_request_module"),
+];
+
+/// `nginx version: …`, as `-v` prints it.
+pub fn line() -> String {
+    format!("nginx version: nginx/{NGINX} (tidegate {TIDEGATE})")
+}
+
+/// What `-V` prints, given the names of the modules.
+pub fn configure(modules: &[&str]) -> String {
+    let has = |name: &str| {
+        modules.iter().any(|module| {
+            let module = module.strip_prefix("http_").unwrap_or(module);
+            module.strip_suffix("_module").unwrap_or(module) == name
+        })
+    };
+    let mut text = line();
+    if has("ssl") {
+        text.push_str("\nbuilt with rustls 0.23 (aws-lc)\nTLS SNI support enabled");
+    }
+    text.push_str("\nconfigure arguments:");
+    for (name, value) in crate::configuration::PATHS {
+        text.push_str(&format!(" --{name}={value}"));
+    }
+    text.push_str(" --with-threads");
+    for (_, argument) in WITH.iter().filter(|(name, _)| has(name)) {
+        text.push(' ');
+        text.push_str(argument);
+    }
+    text
+}
+
+/// What `-h` prints below the version.
+pub const HELP: &str = "\
+Usage: nginx [-?hvVtTq] [-s signal] [-p prefix]
+             [-e filename] [-c filename] [-g directives]
+       tidegate demo [--port number]
+
+Options:
+  -?,-h         : this help
+  -v            : show version and exit
+  -V            : show version and configure options then exit
+  -t            : test configuration and exit
+  -T            : test configuration, dump it and exit
+  -q            : suppress non-error messages during configuration testing
+  -s signal     : send signal to a master process: stop, quit, reopen, reload
+  -p prefix     : set prefix path (default: /usr/share/nginx/)
+  -e filename   : set error log file (default: /var/log/nginx/error.log)
+  -c filename   : set configuration file (default: /etc/nginx/nginx.conf)
+  -g directives : set global directives out of configuration file
+
+  demo          : a built-in configuration with a slow origin behind a streaming cache
+";

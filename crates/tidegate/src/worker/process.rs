@@ -1,0 +1,307 @@
+//! The worker process: receives what it serves by, gives up privileges, serves.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use tidegate_conf::BundleLoader;
+use tidegate_core::builder::Survivors;
+use tidegate_core::error_log::Level;
+use tidegate_core::log_file::{LogFiles, open_append};
+use tidegate_core::plan::Plan;
+use tidegate_os::{identity, inherit, process, title};
+use tidegate_rt::clock::exact_now;
+use tidegate_rt::signal::ProcessSignal;
+
+use super::Server;
+use crate::configuration::{self, Making};
+use crate::events;
+use crate::handover::{Handover, Rights, ToMaster, ToWorker};
+use crate::listening::Listening;
+use crate::panics;
+use crate::resources::Received;
+
+/// The descriptor under which a worker finds its socket to the master.
+pub const SOCKET: i32 = 3;
+
+/// How often to look whether requests of older generations have ended, while there are any.
+const LOOK_PAUSE: Duration = Duration::from_millis(50);
+
+enum Event {
+    Signal(ProcessSignal),
+    Message(Box<ToWorker>),
+    MasterGone,
+    ThreadEnded(usize),
+}
+
+impl From<ProcessSignal> for Event {
+    fn from(signal: ProcessSignal) -> Event {
+        Event::Signal(signal)
+    }
+}
+
+/// Runs a worker process to its end.
+pub fn run() -> ExitCode {
+    let socket = match inherit::adopt_socket(SOCKET) {
+        Ok(socket) => Arc::new(socket),
+        Err(_) => {
+            eprintln!("nginx: worker processes are started by the master process only");
+            return ExitCode::FAILURE;
+        }
+    };
+    title::set_process_title("nginx: worker process");
+    process::ignore_sigpipe();
+    let handover = match ToWorker::receive(&*socket) {
+        Ok(Some(ToWorker::Serve(handover))) => handover,
+        // Told to end before it began, or the master is gone.
+        _ => return ExitCode::SUCCESS,
+    };
+    let generation = handover.generation;
+    match Worker::start(*handover, socket.clone()) {
+        Ok((worker, events)) => worker.run(&events),
+        Err(message) => {
+            let _ = ToMaster::Failed(generation, message).send(&*socket);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+struct Worker {
+    socket: Arc<OwnedFd>,
+    logs: LogFiles,
+    survivors: Survivors,
+    server: Server,
+    listening: Vec<Listening>,
+    /// Generations before the current one whose requests have not all ended.
+    older: Vec<(u64, Weak<Plan>)>,
+    /// When requests of older generations are ended (`worker_shutdown_timeout`).
+    older_until: Option<Instant>,
+    finishing: bool,
+}
+
+impl Worker {
+    fn start(
+        handover: Handover,
+        socket: Arc<OwnedFd>,
+    ) -> Result<(Worker, Receiver<Event>), String> {
+        let told = take_rights(&handover.rights)?;
+        let (logs, survivors) = (LogFiles::default(), Survivors::default());
+        let generation = handover.generation;
+        let (plan, listening) = plan(handover, &logs, &survivors)?;
+        panics::log_to(plan.main.error_log.clone());
+        for message in told {
+            plan.main.error_log.say(Level::Alert, format_args!("{message}"));
+        }
+        super::prepare_process(&plan);
+        let (sender, events) = events::queue();
+        events::watch_signals(sender.clone()).map_err(|error| error.to_string())?;
+        listen_to_master(socket.clone(), sender.clone()).map_err(|error| error.to_string())?;
+        let ended = Arc::new(move |number| drop(sender.send(Event::ThreadEnded(number))));
+        let server = Server::start(plan, &listening, ended).map_err(|error| error.to_string())?;
+        let _ = ToMaster::Ready(generation).send(&*socket);
+        let worker = Worker {
+            socket,
+            logs,
+            survivors,
+            server,
+            listening,
+            older: Vec::new(),
+            older_until: None,
+            finishing: false,
+        };
+        Ok((worker, events))
+    }
+
+    fn run(mut self, events: &Receiver<Event>) -> ExitCode {
+        loop {
+            let event = match self.pause() {
+                Some(pause) => events.recv_timeout(pause),
+                None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match event {
+                Ok(Event::ThreadEnded(number)) => {
+                    if self.server.thread_ended(number, &self.listening) && self.finishing {
+                        break;
+                    }
+                }
+                Ok(event) => self.handle(event),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            self.look_after_older();
+        }
+        let log = self.server.plan().main.error_log.clone();
+        log.say(Level::Notice, format_args!("exiting"));
+        self.server.close();
+        log.say(Level::Notice, format_args!("exit"));
+        ExitCode::SUCCESS
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Signal(ProcessSignal::Quit) => self.finish(),
+            Event::Signal(ProcessSignal::Terminate | ProcessSignal::Interrupt)
+            | Event::MasterGone => self.stop(),
+            Event::Signal(ProcessSignal::User1) => {
+                self.say("reopening logs");
+                self.logs.reopen(open_append);
+            }
+            Event::Signal(_) | Event::ThreadEnded(_) => {}
+            Event::Message(message) => match *message {
+                ToWorker::Serve(handover) if !self.finishing => self.reload(*handover),
+                ToWorker::Serve(_) => {}
+                ToWorker::Reopen(files) => {
+                    self.say("reopening logs");
+                    self.replace_logs(files);
+                }
+                ToWorker::Quit => self.finish(),
+                ToWorker::Terminate => self.stop(),
+            },
+        }
+    }
+
+    fn finish(&mut self) {
+        if !self.finishing {
+            self.say("gracefully shutting down");
+            self.finishing = true;
+            self.listening.clear();
+            self.server.finish();
+        }
+    }
+
+    fn stop(&mut self) {
+        self.finishing = true;
+        self.listening.clear();
+        self.server.stop();
+    }
+
+    fn reload(&mut self, mut handover: Handover) {
+        let generation = handover.generation;
+        // What the current generation writes to as well goes on in the file opened anew.
+        let known = self.logs.in_use();
+        let (again, new) = std::mem::take(&mut handover.logs)
+            .into_iter()
+            .partition(|(path, _)| known.iter().any(|log| log.path() == path));
+        handover.logs = new;
+        let made = plan(handover, &self.logs, &self.survivors).and_then(|(plan, listening)| {
+            let before = self.server.plan().clone();
+            self.server.reload(plan, &listening).map_err(|error| error.to_string())?;
+            Ok((before, listening))
+        });
+        let answer = match made {
+            Ok((before, listening)) => {
+                self.replace_logs(again);
+                self.listening = listening;
+                let main = &self.server.plan().main;
+                panics::log_to(main.error_log.clone());
+                let limit = main.worker_shutdown_timeout;
+                self.older_until = limit.map(|limit| exact_now() + limit);
+                self.older.push((before.generation, Arc::downgrade(&before)));
+                ToMaster::Ready(generation)
+            }
+            Err(message) => ToMaster::Failed(generation, message),
+        };
+        let _ = answer.send(&*self.socket);
+    }
+
+    fn replace_logs(&self, files: Vec<(std::path::PathBuf, std::fs::File)>) {
+        let logs = self.logs.in_use();
+        for (path, file) in files {
+            if let Some(log) = logs.iter().find(|log| log.path() == path) {
+                log.replace(file);
+            }
+        }
+    }
+
+    /// How long to wait for events before looking after older generations.
+    fn pause(&self) -> Option<Duration> {
+        (!self.older.is_empty()).then_some(LOOK_PAUSE)
+    }
+
+    fn look_after_older(&mut self) {
+        if self.older_until.is_some_and(|until| until <= exact_now()) {
+            self.older_until = None;
+            self.server.abort_older();
+        }
+        let socket = &self.socket;
+        self.older.retain(|(generation, plan)| {
+            let used = plan.strong_count() > 0;
+            if !used {
+                let _ = ToMaster::Retired(*generation).send(&**socket);
+            }
+            used
+        });
+    }
+
+    fn say(&self, message: &str) {
+        self.server.plan().main.error_log.say(Level::Notice, format_args!("{message}"));
+    }
+}
+
+/// Builds the plan that the master has checked.
+fn plan(
+    handover: Handover,
+    logs: &LogFiles,
+    survivors: &Survivors,
+) -> Result<(Arc<Plan>, Vec<Listening>), String> {
+    let Handover { generation, origin, bundle, contents, logs: files, listening, .. } = handover;
+    let resources = Received::new(logs, contents, files);
+    let mut parsed = configuration::parse(&origin, &BundleLoader::new(bundle));
+    let making = Making { resources: &resources, survivors, generation, for_use: true };
+    match parsed.plan(&origin, &making) {
+        Some(plan) => Ok((Arc::new(plan), listening)),
+        None => {
+            let first = parsed.diagnostics.iter().find(|found| found.severity.is_fatal());
+            Err(first.map_or_else(String::new, |found| found.first_line(&parsed.sources)))
+        }
+    }
+}
+
+/// Limits, priority, user, folder: what a process does once, in the order in which each step still
+/// has the privileges it needs. Answers what did not succeed and need not, as in nginx.
+fn take_rights(rights: &Rights) -> Result<Vec<String>, String> {
+    let failed = |what: &str, error: io::Error| {
+        format!("{what} failed ({})", tidegate_core::builder::os_error(&error))
+    };
+    let mut told = Vec::new();
+    if let Some(Err(error)) = rights.priority.map(process::set_priority) {
+        told.push(failed("setpriority()", error));
+    }
+    if let Some(Err(error)) = rights.files_max.map(process::set_nofile_limit) {
+        told.push(failed("setrlimit(RLIMIT_NOFILE)", error));
+    }
+    if let Some(Err(error)) = rights.core_bytes_max.map(process::set_core_limit) {
+        told.push(failed("setrlimit(RLIMIT_CORE)", error));
+    }
+    if let Some(credentials) = &rights.credentials {
+        identity::drop_privileges(credentials).map_err(|error| failed("setuid()", error))?;
+        if let Err(error) = process::set_dumpable(true) {
+            told.push(failed("prctl(PR_SET_DUMPABLE)", error));
+        }
+    }
+    if let Some(folder) = &rights.folder {
+        std::env::set_current_dir(folder)
+            .map_err(|error| failed(&format!("chdir(\"{}\")", folder.display()), error))?;
+    }
+    // After the change of user, which clears it.
+    if let Err(error) = process::parent_death_signal() {
+        told.push(failed("prctl(PR_SET_PDEATHSIG)", error));
+    }
+    Ok(told)
+}
+
+/// Starts the thread that receives what the master sends.
+fn listen_to_master(socket: Arc<OwnedFd>, events: Sender<Event>) -> io::Result<()> {
+    std::thread::Builder::new().name("master".to_owned()).spawn(move || {
+        while let Ok(Some(message)) = ToWorker::receive(&*socket) {
+            if events.send(Event::Message(Box::new(message))).is_err() {
+                return;
+            }
+        }
+        let _ = events.send(Event::MasterGone);
+    })?;
+    Ok(())
+}
