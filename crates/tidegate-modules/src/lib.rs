@@ -1,2 +1,48 @@
-//! One folder for each nginx module, and the list of them
+//! One file or folder for each nginx module, and the one list of them.
 #![forbid(unsafe_code)]
+
+pub mod http;
+#[cfg(test)]
+mod testing;
+
+use tidegate_core::http_core::HttpCore;
+use tidegate_core::main_settings::MainCore;
+use tidegate_core::{Entry, ErasedModule};
+
+use http::access::Access;
+use http::headers::AddedHeaders;
+use http::index::Index;
+use http::log::AccessLog;
+use http::map::Map;
+use http::not_modified::NotModified;
+use http::range::Ranges;
+use http::rewrite::Rewrite;
+use http::stub_status::StubStatus;
+use http::try_files::TryFiles;
+
+/// All modules. Within a phase handlers run in this order, and so do response filters; the groups follow
+/// the way of a request.
+pub static MODULES: &[&'static dyn ErasedModule] = &[
+    // What everything else stands on: the file level, servers and locations.
+    &Entry::<MainCore>::NEW,
+    &Entry::<HttpCore>::NEW,
+    // Variables made of variables: before whoever uses them, so that `set` finds them defined.
+    &Entry::<Map>::NEW,
+    // Rewrite phases.
+    &Entry::<Rewrite>::NEW,
+    // Access phase. The cheapest check first: addresses, then passwords, then subrequests.
+    &Entry::<Access>::NEW,
+    // Precontent phase. `try_files` chooses the path before anything is done with it.
+    &Entry::<TryFiles>::NEW,
+    // Content phase: handlers that a location has for itself, then index, listings and files.
+    &Entry::<StubStatus>::NEW,
+    &Entry::<Index>::NEW,
+    // Response filters. Conditions first: they look at the representation's own validators and may
+    // replace the answer, which the added fields then belong to. Then what changes heads and bodies.
+    // Ranges last: they count bytes as they are sent.
+    &Entry::<NotModified>::NEW,
+    &Entry::<AddedHeaders>::NEW,
+    &Entry::<Ranges>::NEW,
+    // After the answer.
+    &Entry::<AccessLog>::NEW,
+];

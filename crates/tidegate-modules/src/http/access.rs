@@ -1,0 +1,160 @@
+//! `allow` and `deny`: access by the client's address; the first rule that fits decides.
+//!
+//! ```nginx
+//! allow 192.0.2.0/24;
+//! allow 2001:db8::/32;
+//! deny  all;
+//! ```
+
+#[cfg(test)]
+mod tests;
+
+use std::net::IpAddr;
+
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive};
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::client::Address;
+use tidegate_core::module::{BlockInfo, Module};
+use tidegate_core::{Exchange, Level, Phase, Step};
+
+use super::row;
+
+/// `ngx_http_access_module`.
+pub struct Access;
+
+/// One block's rules in order.
+#[derive(Clone, Default)]
+pub struct Conf {
+    rules: Vec<Rule>,
+    warnings: Vec<Diagnostic>,
+}
+
+#[derive(Clone)]
+struct Rule {
+    clients: Clients,
+    deny: bool,
+}
+
+/// Addresses that a rule is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Clients {
+    All,
+    Unix,
+    /// Network and number of its bits.
+    Network(IpAddr, u8),
+}
+
+impl Module for Access {
+    type Conf = Conf;
+    const NAME: &'static str = "access";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
+
+    fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
+        if child.rules.is_empty() {
+            child.rules = parent.rules.clone();
+        }
+    }
+
+    fn prepare_http(
+        conf: &Conf,
+        plan: &mut tidegate_core::builder::PlanBuilder<'_>,
+    ) -> Result<(), Diagnostic> {
+        plan.diagnostics.extend(conf.warnings.iter().cloned());
+        Ok(())
+    }
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        location.plan.diagnostics.extend(conf.warnings.iter().cloned());
+        if conf.rules.is_empty() {
+            return Ok(());
+        }
+        let rules = conf.rules.clone();
+        location.handler(Phase::Access, Box::new(move |x| check(&rules, x)));
+        Ok(())
+    }
+}
+
+const CONTEXTS: Contexts = Contexts::HTTP_SERVER_LOCATION.union(Contexts::LIMIT_EXCEPT);
+
+const ROWS: &[Directive<Conf>] = &[
+    row("allow", CONTEXTS, Arity::ONE, "", "Let these addresses in.", |conf, args| {
+        add(conf, args, false)
+    }),
+    row("deny", CONTEXTS, Arity::ONE, "", "Answer these addresses with 403.", |conf, args| {
+        add(conf, args, true)
+    }),
+];
+
+fn add(conf: &mut Conf, args: &Args<'_>, deny: bool) -> Result<(), Diagnostic> {
+    let text = args.text(0)?;
+    let clients = match text {
+        "all" => Clients::All,
+        "unix:" => Clients::Unix,
+        _ => {
+            let Some((address, bits, exact)) = parse_network(text) else {
+                return Err(args.invalid_parameter(0));
+            };
+            if !exact {
+                let message = format!("low address bits of {text} are meaningless");
+                conf.warnings.push(Diagnostic::warn(message).at(args.word(0).span));
+            }
+            Clients::Network(address, bits)
+        }
+    };
+    conf.rules.push(Rule { clients, deny });
+    Ok(())
+}
+
+/// Reads `address` or `address/bits`: the network, its bits, and whether all other bits were zero.
+fn parse_network(text: &str) -> Option<(IpAddr, u8, bool)> {
+    let (address, bits) = match text.split_once('/') {
+        None => (text, None),
+        Some((address, bits)) => (address, Some(tidegate_conf::parse_number(bits.as_bytes())?)),
+    };
+    let address: IpAddr = address.parse().ok()?;
+    let bits_max = if address.is_ipv4() { 32 } else { 128 };
+    let bits = u8::try_from(bits.unwrap_or(bits_max)).ok().filter(|b| u64::from(*b) <= bits_max)?;
+    let network = masked(address, bits);
+    Some((network, bits, network == address))
+}
+
+fn masked(address: IpAddr, bits: u8) -> IpAddr {
+    match address {
+        IpAddr::V4(address) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);
+            IpAddr::V4((address.to_bits() & mask).into())
+        }
+        IpAddr::V6(address) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
+            IpAddr::V6((address.to_bits() & mask).into())
+        }
+    }
+}
+
+impl Clients {
+    fn include(self, client: &Address) -> bool {
+        match (self, client) {
+            (Clients::All, _) | (Clients::Unix, Address::Unix(_)) => true,
+            (Clients::Network(network, bits), Address::Inet(client)) => {
+                // An IPv4 client of an IPv6 socket counts as what it is.
+                let client = client.ip().to_canonical();
+                client.is_ipv4() == network.is_ipv4() && masked(client, bits) == network
+            }
+            _ => false,
+        }
+    }
+}
+
+fn check(rules: &[Rule], x: &mut Exchange) -> Step<'static> {
+    let rule = rules.iter().find(|rule| rule.clients.include(&x.connection.peer));
+    match rule {
+        None => Step::Decline,
+        Some(Rule { deny: false, .. }) => Step::Next,
+        Some(Rule { deny: true, .. }) => {
+            if !x.settings().satisfy_any {
+                x.log(Level::Error, format_args!("access forbidden by rule"));
+            }
+            Step::Status(403)
+        }
+    }
+}

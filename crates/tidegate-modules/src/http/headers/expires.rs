@@ -1,0 +1,148 @@
+//! `expires`: its forms, and what `Expires` and `Cache-Control` they make.
+
+use tidegate_conf::{Args, Diagnostic, Word};
+use tidegate_core::builder::PlanBuilder;
+use tidegate_core::{Exchange, Template};
+use tidegate_http::{Known, date};
+
+/// As written: a fixed rule, or one with variables.
+#[derive(Clone)]
+pub enum ExpiresConf {
+    Fixed(Rule),
+    Variable { modified: bool, value: Word },
+}
+
+/// As it runs.
+pub enum Expires {
+    Fixed(Rule),
+    Variable { modified: bool, value: Template },
+}
+
+/// One form. Times are in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    Off,
+    Epoch,
+    Max,
+    /// So long from now.
+    Access(i64),
+    /// So long from the modification.
+    Modified(i64),
+    /// The next time of the day, local.
+    Daily(i64),
+}
+
+const DAY: i64 = 24 * 3600;
+const EPOCH_TEXT: &[u8] = b"Thu, 01 Jan 1970 00:00:01 GMT";
+const MAX_TEXT: &[u8] = b"Thu, 31 Dec 2037 23:55:55 GMT";
+
+/// Reads the directive.
+pub fn read(args: &Args<'_>) -> Result<ExpiresConf, Diagnostic> {
+    let modified = args.len() == 2;
+    if modified && args.bytes(0) != b"modified" {
+        return Err(args.invalid(0));
+    }
+    let value = args.word(args.len() - 1);
+    if value.bytes.contains(&b'$') {
+        return Ok(ExpiresConf::Variable { modified, value: value.clone() });
+    }
+    match parse(&value.bytes, modified) {
+        Ok(rule) => Ok(ExpiresConf::Fixed(rule)),
+        Err(problem) => Err(args.error(args.len() - 1, format!("\"expires\" directive {problem}"))),
+    }
+}
+
+/// Reads a value; `modified` stands before it.
+pub fn parse(text: &[u8], modified: bool) -> Result<Rule, &'static str> {
+    if !modified {
+        match text {
+            b"epoch" => return Ok(Rule::Epoch),
+            b"max" => return Ok(Rule::Max),
+            b"off" => return Ok(Rule::Off),
+            _ => {}
+        }
+    }
+    if let Some(time) = text.strip_prefix(b"@") {
+        let Some(time) = seconds(time) else { return Err("invalid value") };
+        return match time {
+            _ if modified => Err("daily time cannot be used with \"modified\" parameter"),
+            DAY.. => Err("daily time value must be less than 24 hours"),
+            _ => Ok(Rule::Daily(time)),
+        };
+    }
+    let (sign, digits) = match text {
+        [b'+', digits @ ..] => (1, digits),
+        [b'-', digits @ ..] => (-1, digits),
+        digits => (1, digits),
+    };
+    let time = sign * seconds(digits).ok_or("invalid value")?;
+    Ok(if modified { Rule::Modified(time) } else { Rule::Access(time) })
+}
+
+fn seconds(text: &[u8]) -> Option<i64> {
+    i64::try_from(tidegate_conf::parse_seconds(text)?.as_secs()).ok()
+}
+
+impl ExpiresConf {
+    /// Compiles the variables.
+    pub fn compile(&self, plan: &mut PlanBuilder<'_>) -> Result<Expires, Diagnostic> {
+        Ok(match self {
+            ExpiresConf::Fixed(rule) => Expires::Fixed(*rule),
+            ExpiresConf::Variable { modified, value } => {
+                Expires::Variable { modified: *modified, value: plan.template(value)? }
+            }
+        })
+    }
+}
+
+impl Expires {
+    /// Sets both fields.
+    pub fn apply(&self, x: &mut Exchange) {
+        let rule = match self {
+            Expires::Fixed(rule) => *rule,
+            // A value that is none counts as `off`.
+            Expires::Variable { modified, value } => {
+                parse(&value.value(x), *modified).unwrap_or(Rule::Off)
+            }
+        };
+        let now = tidegate_rt::clock::unix_seconds();
+        let modified = x
+            .response
+            .last_modified
+            .or_else(|| x.response.headers.first(Known::LastModified).and_then(date::parse_http));
+        let offset = i64::from(tidegate_rt::clock::local_utc_offset());
+        let Some((expires, control)) = fields(rule, now, modified, offset) else { return };
+        x.response.headers.set_known(Known::Expires, &expires);
+        x.response.headers.set_known(Known::CacheControl, control.as_bytes());
+    }
+}
+
+/// The values of `Expires` and `Cache-Control`; `offset` is seconds east of Greenwich.
+pub fn fields(
+    rule: Rule,
+    now: i64,
+    modified: Option<i64>,
+    offset: i64,
+) -> Option<(Vec<u8>, String)> {
+    let (at, age, given) = match rule {
+        Rule::Off => return None,
+        Rule::Epoch => return Some((EPOCH_TEXT.to_vec(), "no-cache".to_owned())),
+        Rule::Max => return Some((MAX_TEXT.to_vec(), "max-age=315360000".to_owned())),
+        Rule::Access(time) => (now.saturating_add(time), time, time),
+        Rule::Modified(time) => {
+            let at = modified.unwrap_or(now).saturating_add(time);
+            (at, at.saturating_sub(now), time)
+        }
+        Rule::Daily(time) => {
+            let midnight = (now + offset).div_euclid(DAY) * DAY - offset;
+            let today = midnight + time;
+            let at = if today > now { today } else { today + DAY };
+            (at, at - now, time)
+        }
+    };
+    let control = match given < 0 || age < 0 {
+        true => "no-cache".to_owned(),
+        false => format!("max-age={age}"),
+    };
+    Some((date::format_http(at).to_vec(), control))
+}

@@ -1,0 +1,254 @@
+//! `expires`, `add_header`, `add_trailer`: fields that the configuration adds to answers.
+//!
+//! ```nginx
+//! expires    modified +1h;
+//! add_header X-Served-By $hostname always;
+//! ```
+
+mod expires;
+#[cfg(test)]
+mod tests;
+
+use bytes::Bytes;
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once};
+use tidegate_core::body::{BodyError, BodyStream, Chunk};
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::module::{BlockInfo, Module};
+use tidegate_core::{Body, Exchange, Template};
+use tidegate_http::request::{Method, Version};
+use tidegate_http::{Headers, Known};
+
+use super::row;
+use expires::{Expires, ExpiresConf};
+
+/// `ngx_http_headers_module`.
+pub struct AddedHeaders;
+
+/// One block's directives.
+#[derive(Default)]
+pub struct Conf {
+    expires: Option<ExpiresConf>,
+    headers: Vec<FieldConf>,
+    trailers: Vec<FieldConf>,
+    headers_inherit: Option<Inherit>,
+    trailers_inherit: Option<Inherit>,
+}
+
+#[derive(Clone)]
+struct FieldConf {
+    name: Word,
+    value: Word,
+    always: bool,
+}
+
+/// `add_header_inherit`, `add_trailer_inherit`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Inherit {
+    /// Outer fields count where the block has none of its own.
+    On,
+    Off,
+    /// Outer fields count too, behind the block's own.
+    Merge,
+}
+
+impl Module for AddedHeaders {
+    type Conf = Conf;
+    const NAME: &'static str = "headers";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
+
+    fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
+        if child.expires.is_none() {
+            child.expires = parent.expires.clone();
+        }
+        child.headers_inherit = child.headers_inherit.or(parent.headers_inherit);
+        child.trailers_inherit = child.trailers_inherit.or(parent.trailers_inherit);
+        inherit_fields(&mut child.headers, &parent.headers, child.headers_inherit);
+        inherit_fields(&mut child.trailers, &parent.trailers, child.trailers_inherit);
+    }
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        let plan = &mut *location.plan;
+        let expires = conf.expires.as_ref().map(|expires| expires.compile(plan)).transpose()?;
+        let mut compiled = |fields: &[FieldConf]| {
+            let fields = fields.iter().map(|field| {
+                let value = plan.template(&field.value)?;
+                let name = Bytes::copy_from_slice(&field.name.bytes);
+                let known = Known::of(&name);
+                Ok(Field { name, known, value, always: field.always })
+            });
+            fields.collect::<Result<Vec<Field>, Diagnostic>>()
+        };
+        let (headers, trailers) = (compiled(&conf.headers)?, compiled(&conf.trailers)?);
+        if expires.is_some() || !headers.is_empty() || !trailers.is_empty() {
+            let added = Added { expires, headers, trailers };
+            location.filter(Box::new(move |x, body| added.apply(x, body)));
+        }
+        Ok(())
+    }
+}
+
+const CONTEXTS: Contexts = Contexts::HTTP_SERVER_LOCATION_IF;
+const INHERITS: &[(&str, Inherit)] =
+    &[("on", Inherit::On), ("off", Inherit::Off), ("merge", Inherit::Merge)];
+
+const ROWS: &[Directive<Conf>] = &[
+    row(
+        "expires",
+        CONTEXTS,
+        Arity::ONE_OR_TWO,
+        "off",
+        "Set Expires and Cache-Control: a time, `modified` time, `@` time of day, epoch, max, off.",
+        |conf, args| once(&mut conf.expires, expires::read(args)?, args),
+    ),
+    row(
+        "add_header",
+        CONTEXTS,
+        Arity::TWO_OR_THREE,
+        "",
+        "Add a field to answers with a status of success or redirection, or with `always` to all.",
+        |conf, args| add(&mut conf.headers, args),
+    ),
+    row(
+        "add_header_inherit",
+        CONTEXTS,
+        Arity::ONE,
+        "on",
+        "How fields of outer blocks are taken over: on, off, merge.",
+        |conf, args| once(&mut conf.headers_inherit, args.choice(0, INHERITS)?, args),
+    ),
+    row(
+        "add_trailer",
+        CONTEXTS,
+        Arity::TWO_OR_THREE,
+        "",
+        "Add a field behind the body of a chunked answer.",
+        |conf, args| add(&mut conf.trailers, args),
+    ),
+    row(
+        "add_trailer_inherit",
+        CONTEXTS,
+        Arity::ONE,
+        "on",
+        "How trailer fields of outer blocks are taken over: on, off, merge.",
+        |conf, args| once(&mut conf.trailers_inherit, args.choice(0, INHERITS)?, args),
+    ),
+];
+
+fn add(fields: &mut Vec<FieldConf>, args: &Args<'_>) -> Result<(), Diagnostic> {
+    if args.len() == 3 && args.bytes(2) != b"always" {
+        return Err(args.invalid_parameter(2));
+    }
+    let (name, value) = (args.word(0).clone(), args.word(1).clone());
+    fields.push(FieldConf { name, value, always: args.len() == 3 });
+    Ok(())
+}
+
+fn inherit_fields(child: &mut Vec<FieldConf>, parent: &[FieldConf], how: Option<Inherit>) {
+    match how.unwrap_or(Inherit::On) {
+        Inherit::Off => {}
+        Inherit::On if !child.is_empty() => {}
+        Inherit::On | Inherit::Merge => child.extend_from_slice(parent),
+    }
+}
+
+struct Field {
+    name: Bytes,
+    known: Known,
+    value: Template,
+    always: bool,
+}
+
+struct Added {
+    expires: Option<Expires>,
+    headers: Vec<Field>,
+    trailers: Vec<Field>,
+}
+
+/// Statuses to which fields without `always` are added, as nginx documents them.
+fn is_plain_status(status: u16) -> bool {
+    matches!(status, 200 | 201 | 204 | 206 | 301 | 302 | 303 | 304 | 307 | 308)
+}
+
+impl Added {
+    fn apply(&self, x: &mut Exchange, body: Body) -> Body {
+        if x.is_subrequest {
+            return body;
+        }
+        let plain = is_plain_status(x.response.status);
+        if let Some(expires) = self.expires.as_ref().filter(|_| plain) {
+            expires.apply(x);
+        }
+        for field in self.headers.iter().filter(|field| plain || field.always) {
+            let value = one_line(field.value.value(x));
+            add_field(x, field, &value);
+        }
+        let mut has_trailers = false;
+        for field in self.trailers.iter().filter(|field| plain || field.always) {
+            let value = one_line(field.value.value(x));
+            if !value.is_empty() {
+                x.response.trailers.push(&field.name, &value);
+            }
+            has_trailers = true;
+        }
+        if !has_trailers || !carries_trailers(x) {
+            return body;
+        }
+        x.response.expects_trailers = true;
+        Body::Stream(Box::new(WithTrailers { body, trailers: Some(x.response.trailers.clone()) }))
+    }
+}
+
+/// Trailers need a chunked body.
+fn carries_trailers(x: &Exchange) -> bool {
+    x.request.version() >= Version::H11
+        && x.request.method != Method::Head
+        && !matches!(x.response.status, 204 | 304)
+        && x.settings().chunked_transfer_encoding
+}
+
+/// A decoded line feed of the client's (`$uri`) must not begin a field of its own.
+fn one_line(mut value: Vec<u8>) -> Vec<u8> {
+    let controls = value.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n' | 0));
+    controls.for_each(|byte| *byte = b' ');
+    value
+}
+
+fn add_field(x: &mut Exchange, field: &Field, value: &[u8]) {
+    let headers = &mut x.response.headers;
+    match field.known {
+        // These are validators: there is one, and an empty value takes it away.
+        Known::LastModified | Known::Etag => {
+            headers.remove(field.known);
+            if field.known == Known::LastModified {
+                x.response.last_modified = tidegate_http::date::parse_http(value);
+            }
+            if !value.is_empty() {
+                headers.push_known(field.known, value);
+            }
+        }
+        _ if value.is_empty() => {}
+        _ => headers.push(&field.name, value),
+    }
+}
+
+/// A body with further trailer fields.
+struct WithTrailers {
+    body: Body,
+    trailers: Option<Headers>,
+}
+
+impl BodyStream for WithTrailers {
+    fn poll_chunk(
+        &mut self,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<Chunk, BodyError>>> {
+        self.body.poll_chunk(context)
+    }
+
+    fn trailers(&mut self) -> Option<Headers> {
+        let added = self.trailers.take()?;
+        let Some(mut all) = self.body.trailers() else { return Some(added) };
+        added.iter().for_each(|(_, name, value)| all.push(name, value));
+        Some(all)
+    }
+}

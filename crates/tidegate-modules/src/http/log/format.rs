@@ -1,0 +1,103 @@
+//! Formats: templates whose values are escaped in place.
+
+use tidegate_conf::{Diagnostic, Span};
+use tidegate_core::builder::PlanBuilder;
+use tidegate_core::{Exchange, Template};
+
+use super::conf::FormatConf;
+
+/// `escape=`: how values are made harmless.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Escape {
+    /// `"`, `\`, controls and bytes above 126 as `\xHH`; `-` for what has no value.
+    Default,
+    /// As within a JSON string.
+    Json,
+    None,
+}
+
+/// A compiled `log_format`.
+pub struct Format {
+    template: Template,
+    escape: Escape,
+}
+
+const COMBINED: &[u8] = b"$remote_addr - $remote_user [$time_local] \"$request\" $status \
+    $body_bytes_sent \"$http_referer\" \"$http_user_agent\"";
+
+impl Format {
+    /// The predefined format.
+    pub fn combined(plan: &mut PlanBuilder<'_>) -> Result<Format, Diagnostic> {
+        let template = plan.template_text(COMBINED, Span::NONE)?;
+        Ok(Format { template, escape: Escape::Default })
+    }
+
+    pub fn compile(conf: &FormatConf, plan: &mut PlanBuilder<'_>) -> Result<Format, Diagnostic> {
+        let template = plan.template_text(&conf.text, conf.span)?;
+        Ok(Format { template, escape: conf.escape })
+    }
+
+    /// Appends the line without its end.
+    pub fn write(&self, x: &mut Exchange, out: &mut Vec<u8>) {
+        match self.escape {
+            Escape::Default => self.template.write_escaped(x, out, escape_default),
+            Escape::Json => self.template.write_escaped(x, out, escape_json),
+            Escape::None => self.template.write(x, out),
+        }
+    }
+}
+
+const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+
+/// Escapes all from `start`, or writes `-` where there is no value.
+pub fn escape_default(out: &mut Vec<u8>, start: usize, found: bool) {
+    if !found {
+        out.truncate(start);
+        out.push(b'-');
+        return;
+    }
+    let harmful = |byte: u8| !(b' '..0x7f).contains(&byte) || byte == b'"' || byte == b'\\';
+    rewrite(out, start, harmful, |byte, out| {
+        let digits = [DIGITS[(byte >> 4) as usize], DIGITS[(byte & 15) as usize]];
+        out.extend_from_slice(&[b'\\', b'x', digits[0], digits[1]]);
+    });
+}
+
+/// Escapes all from `start` for a JSON string; bytes above 127 stay.
+pub fn escape_json(out: &mut Vec<u8>, start: usize, _found: bool) {
+    let harmful = |byte: u8| byte < b' ' || byte == b'"' || byte == b'\\';
+    rewrite(out, start, harmful, |byte, out| {
+        let letter = match byte {
+            b'"' | b'\\' => byte,
+            b'\n' => b'n',
+            b'\r' => b'r',
+            b'\t' => b't',
+            0x08 => b'b',
+            0x0c => b'f',
+            _ => {
+                out.extend_from_slice(b"\\u00");
+                out.push(DIGITS[(byte >> 4) as usize]);
+                return out.push(DIGITS[(byte & 15) as usize]);
+            }
+        };
+        out.extend_from_slice(&[b'\\', letter]);
+    });
+}
+
+/// Replaces harmful bytes from `start` on. Most values hold none and are only looked at.
+fn rewrite(
+    out: &mut Vec<u8>,
+    start: usize,
+    harmful: impl Fn(u8) -> bool,
+    replace: impl Fn(u8, &mut Vec<u8>),
+) {
+    let Some(first) = out[start..].iter().position(|byte| harmful(*byte)) else { return };
+    let tail = out.split_off(start + first);
+    for byte in tail {
+        if harmful(byte) {
+            replace(byte, out);
+        } else {
+            out.push(byte);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! `access_log`, `log_format`: a line for each request.
+//!
+//! ```nginx
+//! log_format timed '$remote_addr "$request" $status $request_time';
+//! access_log logs/timed.log timed buffer=64k flush=1s if=$loggable;
+//! ```
+//! Without `buffer` each line is one write in append mode. Buffers are kept per thread; they are written out
+//! when full, by the plan's flush service when `flush` has passed (up to a quarter later), and by
+//! [`flush_all`], which the process calls before it reopens its logs and before it ends.
+
+mod buffer;
+mod conf;
+mod format;
+mod open_files;
+mod target;
+#[cfg(test)]
+mod tests;
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive};
+use tidegate_core::Exchange;
+use tidegate_core::builder::{LocationBuilder, PlanBuilder};
+use tidegate_core::module::{BlockInfo, Module};
+
+use super::row;
+pub use buffer::flush_all;
+use buffer::{Buffer, FlushService};
+use conf::Conf;
+use format::Format;
+use target::Target;
+
+/// `ngx_http_log_module`.
+pub struct AccessLog;
+
+impl Module for AccessLog {
+    type Conf = Conf;
+    const NAME: &'static str = "log";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
+
+    fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
+        if child.logs.is_empty() && !child.off {
+            child.logs = parent.logs.clone();
+            child.off = parent.off;
+        }
+        if child.open_files.is_none() {
+            child.open_files = parent.open_files;
+        }
+    }
+
+    fn prepare_http(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
+        let mut formats = HashMap::new();
+        formats.insert(b"combined".to_vec(), Arc::new(Format::combined(plan)?));
+        for written in &conf.formats {
+            if formats.contains_key(&written.name.bytes) {
+                let name = written.name.display();
+                let message = format!("duplicate \"log_format\" name \"{name}\"");
+                return Err(Diagnostic::emerg(message).at(written.name.span));
+            }
+            let format = Arc::new(Format::compile(written, plan)?);
+            formats.insert(written.name.bytes.clone(), format);
+        }
+        plan.shared::<Shared>().formats = formats;
+        Ok(())
+    }
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        if conf.off {
+            return Ok(());
+        }
+        let mut targets = Vec::new();
+        match conf.logs.is_empty() {
+            true => targets.push(Target::default_log(location.plan)?),
+            false => {
+                for log in &conf.logs {
+                    targets.push(Target::open(log, conf, location.plan)?);
+                }
+            }
+        }
+        location.logger(Box::new(move |x| write(&targets, x)));
+        Ok(())
+    }
+}
+
+/// What a build's locations have in common.
+#[derive(Default)]
+struct Shared {
+    formats: HashMap<Vec<u8>, Arc<Format>>,
+    buffers: HashMap<PathBuf, Arc<Buffer>>,
+    service: Option<Arc<FlushService>>,
+}
+
+const CONTEXTS: Contexts = Contexts::HTTP_SERVER_LOCATION_IF.union(Contexts::LIMIT_EXCEPT);
+
+const ROWS: &[Directive<Conf>] = &[
+    row(
+        "log_format",
+        Contexts::HTTP,
+        Arity::AT_LEAST_TWO,
+        "combined …",
+        "Name a form of lines; `escape=default|json|none` says how values are made harmless.",
+        conf::set_format,
+    ),
+    row(
+        "access_log",
+        CONTEXTS,
+        Arity::AT_LEAST_ONE,
+        "logs/access.log combined",
+        "File or `syslog:…` for a line per request, its format, buffer, flush, gzip and condition.",
+        conf::set_log,
+    ),
+    row(
+        "open_log_file_cache",
+        Contexts::HTTP_SERVER_LOCATION,
+        Arity::ONE_TO_FOUR,
+        "off",
+        "Keep logs open whose names have variables: max, inactive, min_uses, valid.",
+        conf::set_open_files,
+    ),
+];
+
+thread_local! {
+    /// The line in the making; its memory is kept.
+    static LINE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Lines beyond this size give their memory back.
+const LINE_BYTES_KEPT: usize = 16 << 10;
+
+fn write(targets: &[Target], x: &mut Exchange) {
+    if x.is_subrequest && !x.settings().log_subrequest {
+        return;
+    }
+    let mut line = LINE.take();
+    for target in targets {
+        line.clear();
+        target.write(x, &mut line);
+    }
+    if line.capacity() <= LINE_BYTES_KEPT {
+        LINE.set(line);
+    }
+}

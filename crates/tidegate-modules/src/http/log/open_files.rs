@@ -1,0 +1,78 @@
+//! `open_log_file_cache`: open descriptors of logs whose names have variables.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use tidegate_core::log_file::open_append;
+
+use super::conf::OpenFilesConf;
+
+/// Files that are kept open.
+pub struct OpenFiles {
+    conf: OpenFilesConf,
+    entries: Mutex<HashMap<PathBuf, Entry>>,
+}
+
+struct Entry {
+    file: Option<Arc<File>>,
+    uses: u64,
+    used: Instant,
+    /// When the name was last seen to lead to this file.
+    checked: Instant,
+}
+
+impl OpenFiles {
+    pub fn new(conf: OpenFilesConf) -> OpenFiles {
+        OpenFiles { conf, entries: Mutex::new(HashMap::new()) }
+    }
+
+    /// The open file of this name, opened if it is not or leads elsewhere by now.
+    pub fn open(&self, path: &Path, now: Instant) -> io::Result<Arc<File>> {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = |then: Instant| now.saturating_duration_since(then);
+        let known = entries.get_mut(path).filter(|entry| since(entry.used) < self.conf.inactive);
+        if let Some(entry) = known {
+            entry.uses += 1;
+            entry.used = now;
+            if let Some(file) = &entry.file {
+                if since(entry.checked) < self.conf.valid || is_same(path, file) {
+                    if since(entry.checked) >= self.conf.valid {
+                        entry.checked = now;
+                    }
+                    return Ok(file.clone());
+                }
+                entry.file = None;
+            }
+            let file = Arc::new(open_append(path)?);
+            if entry.uses >= self.conf.min_uses {
+                entry.file = Some(file.clone());
+                entry.checked = now;
+            }
+            return Ok(file);
+        }
+        let file = Arc::new(open_append(path)?);
+        entries.retain(|_, entry| since(entry.used) < self.conf.inactive);
+        if entries.len() >= self.conf.max
+            && let Some(oldest) =
+                entries.iter().min_by_key(|(_, entry)| entry.used).map(|(path, _)| path.clone())
+        {
+            entries.remove(&oldest);
+        }
+        let kept = (self.conf.min_uses <= 1).then(|| file.clone());
+        let entry = Entry { file: kept, uses: 1, used: now, checked: now };
+        entries.insert(path.to_path_buf(), entry);
+        Ok(file)
+    }
+}
+
+fn is_same(path: &Path, file: &File) -> bool {
+    match (std::fs::metadata(path), file.metadata()) {
+        (Ok(named), Ok(open)) => (named.dev(), named.ino()) == (open.dev(), open.ino()),
+        _ => false,
+    }
+}

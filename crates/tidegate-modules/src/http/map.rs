@@ -1,0 +1,248 @@
+//! `map`: a variable whose value depends on that of others.
+//!
+//! ```nginx
+//! map $http_user_agent $is_robot {
+//!     default     0;
+//!     ~*bot|crawl 1;
+//! }
+//! ```
+//! Keys are tried as nginx documents it: exact text without regard to case, with `hostnames` the longest
+//! leading and then the longest trailing wildcard, regular expressions in order, `default`.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tidegate_conf::{
+    Args, Arity, Contexts, Diagnostic, Directive, Kind, Span, Statement, Word, once,
+};
+use tidegate_core::builder::PlanBuilder;
+use tidegate_core::module::Module;
+use tidegate_core::regex::Regex;
+use tidegate_core::{Exchange, Template};
+
+use super::row;
+
+/// `ngx_http_map_module`.
+pub struct Map;
+
+/// All maps as written.
+#[derive(Default)]
+pub struct Conf {
+    maps: Vec<MapConf>,
+    hash_max_size: Option<u64>,
+    hash_bucket_size: Option<u64>,
+}
+
+struct MapConf {
+    source: Word,
+    name: String,
+    span: Span,
+    entries: Vec<Statement>,
+}
+
+impl Module for Map {
+    type Conf = Conf;
+    const NAME: &'static str = "map";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
+
+    fn prepare_http(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
+        for map in &conf.maps {
+            if let Err(diagnostic) = define(map, plan) {
+                plan.diagnostics.push(diagnostic);
+            }
+        }
+        Ok(())
+    }
+}
+
+const ROWS: &[Directive<Conf>] = &[
+    Directive {
+        name: "map",
+        contexts: Contexts::HTTP,
+        args: Arity::TWO,
+        kind: Kind::Block,
+        default: "",
+        doc: "Define a variable by a table of values of others.",
+        set: set_map,
+    },
+    row(
+        "map_hash_max_size",
+        Contexts::HTTP,
+        Arity::ONE,
+        "2048",
+        "Largest hash table of a map; tables grow as needed, so it has no effect.",
+        |conf, args| once(&mut conf.hash_max_size, args.number(0, 1..=u64::MAX)?, args),
+    ),
+    row(
+        "map_hash_bucket_size",
+        Contexts::HTTP,
+        Arity::ONE,
+        "32|64|128",
+        "Bucket size of a map's hash table; without effect.",
+        |conf, args| once(&mut conf.hash_bucket_size, args.number(0, 1..=u64::MAX)?, args),
+    ),
+];
+
+fn set_map(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let name = match args.bytes(1) {
+        [b'$', name @ ..] if !name.is_empty() => String::from_utf8_lossy(name).into_owned(),
+        _ => {
+            let name = args.word(1).display();
+            return Err(args.error(1, format!("invalid variable name \"{name}\"")));
+        }
+    };
+    conf.maps.push(MapConf {
+        source: args.word(0).clone(),
+        name,
+        span: args.word(1).span,
+        entries: args.entries()?.to_vec(),
+    });
+    Ok(())
+}
+
+/// A compiled map.
+#[derive(Default)]
+struct Table {
+    source: Template,
+    hostnames: bool,
+    exact: HashMap<Vec<u8>, Template>,
+    /// `*.example.com` without `*.`.
+    suffixes: HashMap<Vec<u8>, Template>,
+    /// `www.example.*` without `.*`.
+    prefixes: HashMap<Vec<u8>, Template>,
+    regexes: Vec<(Arc<Regex>, Template)>,
+    default: Option<Template>,
+}
+
+fn define(map: &MapConf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
+    if !matches!(plan.variables.setter(&map.name), Ok(None)) {
+        let message = format!("the duplicate \"{}\" variable", map.name);
+        return Err(Diagnostic::emerg(message).at(map.span));
+    }
+    let mut table = Table { source: plan.template(&map.source)?, ..Table::default() };
+    let is = |entry: &Statement, word: &[u8]| entry.args.is_empty() && entry.name.bytes == word;
+    table.hostnames = map.entries.iter().any(|entry| is(entry, b"hostnames"));
+    let volatile = map.entries.iter().any(|entry| is(entry, b"volatile"));
+    for entry in &map.entries {
+        if is(entry, b"hostnames") || is(entry, b"volatile") {
+            continue;
+        }
+        if let Err(diagnostic) = add(&mut table, entry, plan) {
+            plan.diagnostics.push(diagnostic);
+        }
+    }
+    let compute = move |x: &mut Exchange, out: &mut Vec<u8>| look_up(&table, x, out);
+    plan.variables.define_computed(&map.name, Arc::new(compute), !volatile);
+    Ok(())
+}
+
+fn add(table: &mut Table, entry: &Statement, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
+    let error = |message: String| {
+        Err(Diagnostic::emerg(message).at(entry.name.span).line_at(entry.terminator()))
+    };
+    let [value] = &entry.args[..] else {
+        return error("invalid number of the map parameters".to_owned());
+    };
+    let value = plan.template(value)?;
+    let key = &entry.name.bytes[..];
+    let shown = entry.name.display();
+    let conflict = || error(format!("conflicting parameter \"{shown}\""));
+    if key == b"default" && !entry.name.quoted {
+        if table.default.is_some() {
+            return error("duplicate default map parameter".to_owned());
+        }
+        table.default = Some(value);
+        return Ok(());
+    }
+    if let Some(regex) = key.strip_prefix(b"~") {
+        let (regex, caseless) = match regex.strip_prefix(b"*") {
+            Some(regex) => (regex, true),
+            None => (regex, false),
+        };
+        let regex = plan.regex(regex, caseless, entry.name.span)?;
+        table.regexes.push((regex, value));
+        return Ok(());
+    }
+    // A backslash protects keys that mean something else: `\default`, `\include`, `\~x`.
+    let key = key.strip_prefix(b"\\").unwrap_or(key).to_ascii_lowercase();
+    if !table.hostnames {
+        return if put(&mut table.exact, &key, value) { Ok(()) } else { conflict() };
+    }
+    let free = match &key[..] {
+        [b'*', b'.', suffix @ ..] if is_plain(suffix) => put(&mut table.suffixes, suffix, value),
+        [b'.', suffix @ ..] if is_plain(suffix) => {
+            put(&mut table.suffixes, suffix, value.clone()) && put(&mut table.exact, suffix, value)
+        }
+        [prefix @ .., b'.', b'*'] if is_plain(prefix) => put(&mut table.prefixes, prefix, value),
+        key if key.contains(&b'*') => {
+            return error(format!("invalid hostname or wildcard \"{shown}\""));
+        }
+        key => put(&mut table.exact, key.strip_suffix(b".").unwrap_or(key), value),
+    };
+    if free { Ok(()) } else { conflict() }
+}
+
+fn is_plain(name: &[u8]) -> bool {
+    !name.is_empty() && !name.contains(&b'*')
+}
+
+fn put(names: &mut HashMap<Vec<u8>, Template>, name: &[u8], value: Template) -> bool {
+    names.insert(name.to_vec(), value).is_none()
+}
+
+fn look_up(table: &Table, x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    let source = table.source.value(x);
+    // Names of hosts may end in a dot.
+    let subject = match table.hostnames {
+        true => source.strip_suffix(b".").unwrap_or(&source),
+        false => &source[..],
+    };
+    let value = match plain_value(table, subject) {
+        Some(value) => Some(value),
+        None => match matching_value(table, subject, x) {
+            Ok(value) => value.or(table.default.as_ref()),
+            Err(tidegate_core::regex::MatchLimit) => return false,
+        },
+    };
+    if let Some(value) = value {
+        value.write(x, out);
+    }
+    // Without a default the value is the empty text, which counts as one.
+    true
+}
+
+fn plain_value<'t>(table: &'t Table, subject: &[u8]) -> Option<&'t Template> {
+    let lowered;
+    let key = match subject.iter().any(u8::is_ascii_uppercase) {
+        true => {
+            lowered = subject.to_ascii_lowercase();
+            &lowered[..]
+        }
+        false => subject,
+    };
+    if let Some(value) = table.exact.get(key) {
+        return Some(value);
+    }
+    if !table.hostnames || key.is_empty() {
+        return None;
+    }
+    let dots = || key.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(at, _)| at);
+    let leading = dots().find_map(|dot| table.suffixes.get(&key[dot + 1..]));
+    leading.or_else(|| dots().filter_map(|dot| table.prefixes.get(&key[..dot])).next_back())
+}
+
+fn matching_value<'t>(
+    table: &'t Table,
+    subject: &[u8],
+    x: &mut Exchange,
+) -> Result<Option<&'t Template>, tidegate_core::regex::MatchLimit> {
+    for (regex, value) in &table.regexes {
+        if regex.capture(x, subject)? {
+            return Ok(Some(value));
+        }
+    }
+    Ok(None)
+}

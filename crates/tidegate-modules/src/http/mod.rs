@@ -1,0 +1,28 @@
+//! Modules of the `http` block.
+
+pub mod access;
+pub mod files;
+pub mod headers;
+pub mod index;
+pub mod log;
+pub mod map;
+pub mod not_modified;
+pub mod range;
+pub mod redirect;
+pub mod rewrite;
+pub mod stub_status;
+pub mod try_files;
+
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind};
+
+/// A row for a directive that ends with `;`.
+pub(crate) const fn row<C>(
+    name: &'static str,
+    contexts: Contexts,
+    args: Arity,
+    default: &'static str,
+    doc: &'static str,
+    set: fn(&mut C, &Args<'_>) -> Result<(), Diagnostic>,
+) -> Directive<C> {
+    Directive { name, contexts, args, kind: Kind::Simple, default, doc, set }
+}

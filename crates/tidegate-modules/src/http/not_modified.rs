@@ -1,0 +1,68 @@
+//! Conditional requests: 304 and 412 for answers with validators (`If-Modified-Since`, `If-None-Match`,
+//! `If-Match`, `If-Unmodified-Since`). It has no directives of its own.
+
+#[cfg(test)]
+mod tests;
+
+use tidegate_conf::{Diagnostic, Directive};
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::module::Module;
+use tidegate_core::settings::IfModifiedSince as Setting;
+use tidegate_core::{Body, Exchange};
+use tidegate_http::Known;
+use tidegate_http::conditional::{Condition, IfModifiedSince, evaluate};
+
+/// `ngx_http_not_modified_filter_module`.
+pub struct NotModified;
+
+impl Module for NotModified {
+    type Conf = ();
+    const NAME: &'static str = "not_modified";
+    const DIRECTIVES: &'static [&'static [Directive<()>]] = &[];
+
+    fn prepare(_conf: &(), location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        location.filter(Box::new(filter));
+        Ok(())
+    }
+}
+
+/// The request's fields that make it conditional.
+const CONDITIONS: [Known; 4] =
+    [Known::IfModifiedSince, Known::IfNoneMatch, Known::IfUnmodifiedSince, Known::IfMatch];
+
+fn filter(x: &mut Exchange, body: Body) -> Body {
+    let fields = &x.request.head.headers;
+    if x.response.status != 200
+        || x.is_subrequest
+        || !CONDITIONS.iter().any(|known| fields.contains(*known))
+    {
+        return body;
+    }
+    let mode = match x.settings().if_modified_since {
+        Setting::Off => IfModifiedSince::Off,
+        Setting::Exact => IfModifiedSince::Exact,
+        Setting::Before => IfModifiedSince::Before,
+    };
+    let etag = x.response.headers.first(Known::Etag);
+    match evaluate(fields, etag, x.response.last_modified, mode) {
+        Condition::Proceed => body,
+        Condition::Failed => {
+            x.response.headers.clear();
+            x.answer_instead(412);
+            Body::Empty
+        }
+        Condition::NotModified => {
+            let response = &mut x.response;
+            response.status = 304;
+            response.reason = None;
+            response.content_length = None;
+            response.allow_ranges = false;
+            response.expects_trailers = false;
+            for known in [Known::ContentType, Known::ContentEncoding, Known::AcceptRanges] {
+                response.headers.remove(known);
+            }
+            response.headers.remove(Known::ContentLength);
+            Body::Empty
+        }
+    }
+}

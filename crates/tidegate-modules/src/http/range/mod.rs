@@ -1,0 +1,118 @@
+//! Byte ranges: 206 with one part or several, 416, `If-Range`. It has no directives of its own
+//! (`max_ranges` is the core's).
+
+mod cut;
+#[cfg(test)]
+mod tests;
+
+use tidegate_conf::{Diagnostic, Directive};
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::module::Module;
+use tidegate_core::{Body, Exchange};
+use tidegate_http::Known;
+use tidegate_http::range::{
+    ByteRange, RangeDecision, decide, if_range_holds, multipart_len, write_content_range,
+    write_unsatisfied_range,
+};
+use tidegate_http::request::Version;
+
+/// `ngx_http_range_filter_module`.
+pub struct Ranges;
+
+impl Module for Ranges {
+    type Conf = ();
+    const NAME: &'static str = "range";
+    const DIRECTIVES: &'static [&'static [Directive<()>]] = &[];
+
+    fn prepare(_conf: &(), location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        location.filter(Box::new(filter));
+        Ok(())
+    }
+}
+
+fn filter(x: &mut Exchange, body: Body) -> Body {
+    let ranges_max = x.settings().max_ranges.unwrap_or(u64::MAX);
+    if !x.response.allow_ranges
+        || x.response.status != 200
+        || x.is_subrequest
+        || ranges_max == 0
+        || x.request.version() < Version::H10
+    {
+        return body;
+    }
+    let Some(size) = x.response.content_length.or_else(|| body.known_length()) else {
+        return body;
+    };
+    match decision(x, &body, size, ranges_max) {
+        RangeDecision::Whole => {
+            x.response.headers.set_known(Known::AcceptRanges, b"bytes");
+            body
+        }
+        RangeDecision::Single(range) => single(x, body, range, size),
+        RangeDecision::Multiple(ranges) => multiple(x, body, &ranges, size),
+        RangeDecision::Unsatisfiable => {
+            let mut value = Vec::new();
+            write_unsatisfied_range(size, &mut value);
+            x.response.headers.set_known(Known::ContentRange, &value);
+            x.response.content_length = None;
+            x.response.status = 416;
+            x.answer_instead(416);
+            Body::Empty
+        }
+    }
+}
+
+fn decision(x: &Exchange, body: &Body, size: u64, ranges_max: u64) -> RangeDecision {
+    let Some(field) = x.request.header(Known::Range) else { return RangeDecision::Whole };
+    if let Some(condition) = x.request.header(Known::IfRange) {
+        let etag = x.response.headers.first(Known::Etag);
+        if !if_range_holds(condition, etag, x.response.last_modified) {
+            return RangeDecision::Whole;
+        }
+    }
+    let ranges_max = if x.response.single_range { 1 } else { ranges_max };
+    let decision = decide(field, size, usize::try_from(ranges_max).unwrap_or(usize::MAX));
+    match &decision {
+        // A stream is read once, from its beginning.
+        RangeDecision::Multiple(ranges)
+            if matches!(body, Body::Stream(_))
+                && !ranges.is_sorted_by(|first, next| first.end <= next.start) =>
+        {
+            RangeDecision::Whole
+        }
+        _ => decision,
+    }
+}
+
+fn single(x: &mut Exchange, body: Body, range: ByteRange, size: u64) -> Body {
+    let mut value = Vec::new();
+    write_content_range(range, Some(size), &mut value);
+    let response = &mut x.response;
+    response.status = 206;
+    response.reason = None;
+    response.headers.remove(Known::AcceptRanges);
+    response.headers.set_known(Known::ContentRange, &value);
+    response.content_length = Some(range.len());
+    cut::single(body, range)
+}
+
+fn multiple(x: &mut Exchange, body: Body, ranges: &[ByteRange], size: u64) -> Body {
+    // Twenty digits, as nginx's; unguessable, so that no content can hold it on purpose.
+    let mut random = [0; 8];
+    tidegate_rt::random::unpredictable(&mut random);
+    let boundary = format!("{:020}", u64::from_ne_bytes(random));
+    let content_type = x.response.headers.first(Known::ContentType).map(<[u8]>::to_vec);
+    let content_type = content_type.as_deref();
+    let Some(length) = multipart_len(boundary.as_bytes(), content_type, ranges, size) else {
+        return body;
+    };
+    let cut = cut::multiple(body, ranges, size, boundary.as_bytes(), content_type);
+    let response = &mut x.response;
+    response.status = 206;
+    response.reason = None;
+    response.headers.remove(Known::AcceptRanges);
+    response.content_length = Some(length);
+    let value = format!("multipart/byteranges; boundary={boundary}");
+    response.headers.set_known(Known::ContentType, value.as_bytes());
+    cut
+}

@@ -1,0 +1,31 @@
+//! `Location` fields made from a configuration's text.
+
+use tidegate_core::{Exchange, special};
+use tidegate_http::Known;
+
+/// Empties the head and sets `Location`. A path becomes absolute as `absolute_redirect` says; anything else
+/// stays as it is. Control bytes are encoded: a decoded line feed of the client's must not end the field.
+pub fn set_location(x: &mut Exchange, place: &[u8]) {
+    let clean = encoded_controls(place);
+    if clean.starts_with(b"/") {
+        special::redirect_headers(x, &clean);
+        return;
+    }
+    x.response.clear();
+    x.response.headers.set_known(Known::Location, &clean);
+}
+
+fn encoded_controls(place: &[u8]) -> Vec<u8> {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let mut out = Vec::with_capacity(place.len());
+    for byte in place {
+        match byte {
+            0..b' ' | 0x7f => {
+                let digits = [DIGITS[(byte >> 4) as usize], DIGITS[(byte & 15) as usize]];
+                out.extend_from_slice(&[b'%', digits[0], digits[1]]);
+            }
+            _ => out.push(*byte),
+        }
+    }
+    out
+}

@@ -1,0 +1,282 @@
+//! Running a program on a request.
+
+use bytes::Bytes;
+use tidegate_core::regex::{MatchLimit, Regex};
+use tidegate_core::{Body, Exchange, Level, Step, Template};
+use tidegate_http::Known;
+
+use super::compile::{Condition, Op, RewriteOp};
+use super::condition::FileTest;
+use super::conf::Flag;
+use crate::http::files::{self, Kind};
+use crate::http::redirect::set_location;
+
+/// How a program goes on.
+enum Flow {
+    Go,
+    /// No more rewrite directives.
+    Stop,
+    End(Step<'static>),
+}
+
+/// Runs a block's program.
+pub fn run(program: &[Op], x: &mut Exchange) -> Step<'static> {
+    match run_ops(program, x) {
+        Flow::Go | Flow::Stop => Step::Decline,
+        Flow::End(step) => step,
+    }
+}
+
+fn run_ops(ops: &[Op], x: &mut Exchange) -> Flow {
+    for op in ops {
+        match run_op(op, x) {
+            Flow::Go => {}
+            flow => return flow,
+        }
+    }
+    Flow::Go
+}
+
+fn run_op(op: &Op, x: &mut Exchange) -> Flow {
+    match op {
+        Op::Break => {
+            x.clear_path_changed();
+            Flow::Stop
+        }
+        Op::SetSlot { slot, value } => {
+            match value.literal() {
+                Some(text) => x.set_slot(*slot, Some(text)),
+                None => {
+                    let value = value.value(x);
+                    x.set_slot(*slot, Some(&value));
+                }
+            }
+            Flow::Go
+        }
+        Op::SetBuiltIn { setter, value } => {
+            let value = value.value(x);
+            setter(x, &value);
+            Flow::Go
+        }
+        Op::Return { status, text } => Flow::End(answer(*status, text.as_ref(), x)),
+        Op::Rewrite(rewrite) => run_rewrite(rewrite, x),
+        Op::If { condition, location, log, body } => match holds(condition, *log, x) {
+            Ok(false) => Flow::Go,
+            Ok(true) => {
+                x.location = *location;
+                run_ops(body, x)
+            }
+            Err(MatchLimit) => Flow::End(Step::Status(500)),
+        },
+    }
+}
+
+/// `return`.
+fn answer(status: u16, text: Option<&Template>, x: &mut Exchange) -> Step<'static> {
+    match (status, text) {
+        (0, _) => return Step::Close,
+        (444, _) | (400.., None) => return Step::Status(status),
+        (301 | 302 | 303 | 307 | 308, text) => {
+            let place = text.map(|text| text.value(x)).unwrap_or_default();
+            set_location(x, &place);
+            return Step::Status(status);
+        }
+        _ => {}
+    }
+    x.response.status = status;
+    let text = text.map(|text| match text.literal() {
+        Some(text) => Bytes::copy_from_slice(text),
+        None => Bytes::from(text.value(x)),
+    });
+    if status == 204 {
+        return Step::Respond(Body::Empty);
+    }
+    let media_type = x.settings().media_type(&x.request.path);
+    if !media_type.is_empty() {
+        x.response.headers.set_known(Known::ContentType, &media_type);
+    }
+    Step::Respond(text.unwrap_or_default().into())
+}
+
+fn run_rewrite(rewrite: &RewriteOp, x: &mut Exchange) -> Flow {
+    match matches_path(rewrite, x) {
+        Ok(false) => return Flow::Go,
+        Ok(true) => {}
+        Err(MatchLimit) => return Flow::End(Step::Status(500)),
+    }
+    let encode = target_was_encoded(x);
+    // Captures within arguments, and those of a redirect, become parts of a target again.
+    let mut path = Vec::with_capacity(128);
+    match rewrite.flag {
+        Flag::Redirect(_) if encode => rewrite.path.write_encoding_captures(x, &mut path),
+        _ => rewrite.path.write(x, &mut path),
+    }
+    let args = rewrite.args.as_ref().map(|template| {
+        let mut args = Vec::with_capacity(64);
+        match encode {
+            true => template.write_encoding_captures(x, &mut args),
+            false => template.write(x, &mut args),
+        }
+        args
+    });
+    if let Flag::Redirect(status) = rewrite.flag {
+        redirect(rewrite, path, args, x);
+        return Flow::End(Step::Status(status));
+    }
+    if path.is_empty() {
+        x.log(Level::Error, format_args!("the rewritten URI has a zero length"));
+        return Flow::End(Step::Status(500));
+    }
+    // A rewritten request may enter `internal` locations.
+    x.internal = true;
+    let args = joined_args(rewrite, args, x);
+    if rewrite.log {
+        let shown = args.as_deref().unwrap_or(&x.request.args);
+        let (path, args) = (String::from_utf8_lossy(&path), String::from_utf8_lossy(shown));
+        x.log(Level::Notice, format_args!("rewritten data: \"{path}\", args: \"{args}\""));
+    }
+    match rewrite.flag {
+        Flag::Break => {
+            x.rewrite_in_place(path, args);
+            Flow::Stop
+        }
+        Flag::Last => {
+            x.rewrite_to(path, args);
+            Flow::Stop
+        }
+        _ => {
+            x.rewrite_to(path, args);
+            Flow::Go
+        }
+    }
+}
+
+fn matches_path(rewrite: &RewriteOp, x: &mut Exchange) -> Result<bool, MatchLimit> {
+    let path = std::mem::take(&mut x.request.path);
+    let matched = matches_text(&rewrite.regex, rewrite.log, &path, x);
+    x.request.path = path;
+    matched
+}
+
+/// Matches and tells under `rewrite_log`.
+fn matches_text(
+    regex: &Regex,
+    log: bool,
+    text: &[u8],
+    x: &mut Exchange,
+) -> Result<bool, MatchLimit> {
+    let matched = regex.capture(x, text)?;
+    if log {
+        let verb = if matched { "matches" } else { "does not match" };
+        let (regex, text) = (regex.text(), String::from_utf8_lossy(text));
+        x.log(Level::Notice, format_args!("\"{regex}\" {verb} \"{text}\""));
+    }
+    Ok(matched)
+}
+
+/// True if the received path was written with codes or `+`: only then captures are encoded again.
+fn target_was_encoded(x: &Exchange) -> bool {
+    let target = x.request.target();
+    let path = target.split(|byte| *byte == b'?').next().unwrap_or(target);
+    path.iter().any(|byte| matches!(byte, b'%' | b'+'))
+}
+
+/// The arguments after a rewrite; `None` leaves them as they are.
+fn joined_args(rewrite: &RewriteOp, args: Option<Vec<u8>>, x: &Exchange) -> Option<Vec<u8>> {
+    match (args, rewrite.keeps_args) {
+        (None, true) => None,
+        (None, false) => Some(Vec::new()),
+        (Some(mut args), true) if !x.request.args.is_empty() => {
+            args.push(b'&');
+            args.extend_from_slice(&x.request.args);
+            Some(args)
+        }
+        (args, _) => args,
+    }
+}
+
+fn redirect(rewrite: &RewriteOp, path: Vec<u8>, args: Option<Vec<u8>>, x: &mut Exchange) {
+    let has_args = args.is_some();
+    let mut place = path;
+    if let Some(args) = args {
+        place.push(b'?');
+        place.extend_from_slice(&args);
+    }
+    let mut place = decoded_for_redirect(&place);
+    if rewrite.keeps_args && !x.request.args.is_empty() {
+        place.push(if has_args { b'&' } else { b'?' });
+        place.extend_from_slice(&x.request.args);
+    }
+    if rewrite.log {
+        let place = String::from_utf8_lossy(&place);
+        x.log(Level::Notice, format_args!("rewritten redirect: \"{place}\""));
+    }
+    set_location(x, &place);
+}
+
+/// Undoes codes of visible characters behind `%` (0x25) up to the first `?`, as nginx shows redirects.
+fn decoded_for_redirect(place: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(place.len());
+    let mut rest = place;
+    while let Some((first, behind)) = rest.split_first() {
+        let code = match (first, behind) {
+            (b'%', [high, low, ..]) => hex(*high).zip(hex(*low)).map(|(high, low)| high << 4 | low),
+            _ => None,
+        };
+        let byte = match code {
+            Some(byte @ 0x26..0x7f) => byte,
+            Some(_) => {
+                out.extend_from_slice(&rest[..3]);
+                rest = &rest[3..];
+                continue;
+            }
+            None => *first,
+        };
+        rest = if code.is_some() { &rest[3..] } else { behind };
+        out.push(byte);
+        if byte == b'?' {
+            out.extend_from_slice(rest);
+            break;
+        }
+    }
+    out
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+}
+
+fn holds(condition: &Condition, log: bool, x: &mut Exchange) -> Result<bool, MatchLimit> {
+    Ok(match condition {
+        Condition::True(name) => {
+            let value = name.value(x);
+            !value.is_empty() && value != b"0"
+        }
+        Condition::Equal { name, text, negated } => {
+            let value = name.value(x);
+            let equal = match text.literal() {
+                Some(text) => value == text,
+                None => value == text.value(x),
+            };
+            equal != *negated
+        }
+        Condition::Match { name, regex, negated } => {
+            let value = name.value(x);
+            matches_text(regex, log, &value, x)? != *negated
+        }
+        Condition::File { test, path, negated } => {
+            let path = path.value(x);
+            file_holds(*test, &path) != *negated
+        }
+    })
+}
+
+fn file_holds(test: FileTest, path: &[u8]) -> bool {
+    let Ok(found) = files::file_test(path) else { return false };
+    match test {
+        FileTest::Plain => found.kind == Kind::File,
+        FileTest::Directory => found.kind == Kind::Directory,
+        FileTest::Exists => true,
+        FileTest::Executable => found.executable,
+    }
+}

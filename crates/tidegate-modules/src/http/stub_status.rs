@@ -1,0 +1,82 @@
+//! `stub_status`: the process's connection counters as a page and as variables.
+//!
+//! ```nginx
+//! location = /status { stub_status; }
+//! ```
+
+#[cfg(test)]
+mod tests;
+
+use bytes::Bytes;
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::counters::{COUNTERS, Figures};
+use tidegate_core::module::Module;
+use tidegate_core::variables::Variable;
+use tidegate_core::{Body, Exchange, Step};
+use tidegate_http::Known;
+use tidegate_http::range::write_number;
+use tidegate_http::request::Method;
+
+use super::row;
+
+/// `ngx_http_stub_status_module`.
+pub struct StubStatus;
+
+#[derive(Default)]
+pub struct Conf {
+    on: Option<()>,
+}
+
+impl Module for StubStatus {
+    type Conf = Conf;
+    const NAME: &'static str = "stub_status";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
+    const VARIABLES: &'static [Variable] = &[
+        Variable::fixed("connections_active", |_, out| put(COUNTERS.figures().active, out)),
+        Variable::fixed("connections_reading", |_, out| put(COUNTERS.figures().reading, out)),
+        Variable::fixed("connections_writing", |_, out| put(COUNTERS.figures().writing, out)),
+        Variable::fixed("connections_waiting", |_, out| put(COUNTERS.figures().waiting, out)),
+    ];
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        if conf.on.is_some() {
+            location.content(Box::new(answer));
+        }
+        Ok(())
+    }
+}
+
+const ROWS: &[Directive<Conf>] = &[row(
+    "stub_status",
+    Contexts::SERVER_LOCATION,
+    // Before nginx 1.7.5 an argument was required; it has never meant anything.
+    Arity::between(0, 1),
+    "",
+    "Answer with the number of connections and requests.",
+    |conf, args| once(&mut conf.on, (), args),
+)];
+
+fn put(number: u64, out: &mut Vec<u8>) -> bool {
+    write_number(number, out);
+    true
+}
+
+fn answer(x: &mut Exchange) -> Step<'_> {
+    if !matches!(x.request.method, Method::Get | Method::Head) {
+        return Step::Status(405);
+    }
+    x.response.status = 200;
+    x.response.headers.set_known(Known::ContentType, b"text/plain");
+    Step::Respond(Body::from(Bytes::from(page(&COUNTERS.figures()))))
+}
+
+/// The page; blanks at line ends are part of the form that monitoring tools know.
+fn page(figures: &Figures) -> String {
+    let Figures { accepted, handled, requests, active, reading, writing, waiting } = figures;
+    format!(
+        "Active connections: {active} \nserver accepts handled requests\n \
+         {accepted} {handled} {requests} \nReading: {reading} Writing: {writing} \
+         Waiting: {waiting} \n"
+    )
+}

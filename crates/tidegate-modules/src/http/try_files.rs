@@ -1,0 +1,142 @@
+//! `try_files`: the first file of a list that exists is served; the last element is the way out.
+//!
+//! ```nginx
+//! location / { try_files $uri $uri/ @application; }
+//! location /images/ { try_files $uri /images/default.gif; }
+//! location /strict/ { try_files $uri =404; }
+//! ```
+
+#[cfg(test)]
+mod tests;
+
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once};
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::module::Module;
+use tidegate_core::step::Jump;
+use tidegate_core::{Exchange, Phase, Step, Template, file_path, special};
+
+use super::files::{self, Kind};
+use super::row;
+
+/// `ngx_http_try_files_module`.
+pub struct TryFiles;
+
+/// The words and, if the last is `=code`, the code.
+#[derive(Default)]
+pub struct Conf {
+    words: Option<(Vec<Word>, Option<u16>)>,
+}
+
+impl Module for TryFiles {
+    type Conf = Conf;
+    const NAME: &'static str = "try_files";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        let Some((words, code)) = &conf.words else { return Ok(()) };
+        let plan = &mut *location.plan;
+        let Some((last, tried)) = words.split_last() else { return Ok(()) };
+        let mut candidates = Vec::new();
+        for word in tried {
+            let (text, directory) = match word.bytes.strip_suffix(b"/") {
+                Some(text) => (text, true),
+                None => (&word.bytes[..], false),
+            };
+            candidates.push(Candidate { path: plan.template_text(text, word.span)?, directory });
+        }
+        let fallback = match code {
+            Some(code) => Fallback::Status(*code),
+            None if last.bytes.starts_with(b"@") => Fallback::Named(last.bytes.clone()),
+            None => Fallback::Path(plan.template(last)?),
+        };
+        location.handler(Phase::Precontent, Box::new(move |x| answer(&candidates, &fallback, x)));
+        Ok(())
+    }
+}
+
+const ROWS: &[Directive<Conf>] = &[row(
+    "try_files",
+    Contexts::SERVER_LOCATION,
+    Arity::AT_LEAST_TWO,
+    "",
+    "Serve the first of these files that exists, else go to the last path, location or code.",
+    set_try_files,
+)];
+
+fn set_try_files(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let last = args.len() - 1;
+    let code = match args.bytes(last).strip_prefix(b"=") {
+        None => None,
+        Some(digits) => {
+            let code = tidegate_conf::parse_number(digits).filter(|code| *code <= 999);
+            let code = code.and_then(|code| u16::try_from(code).ok());
+            Some(code.ok_or_else(|| {
+                let message = format!("invalid code \"{}\"", args.word(last).display());
+                args.error(last, message)
+            })?)
+        }
+    };
+    once(&mut conf.words, (args.words().to_vec(), code), args)
+}
+
+struct Candidate {
+    path: Template,
+    /// Written with `/` at its end: a folder is looked for.
+    directory: bool,
+}
+
+enum Fallback {
+    Status(u16),
+    Named(Vec<u8>),
+    Path(Template),
+}
+
+fn answer(candidates: &[Candidate], fallback: &Fallback, x: &mut Exchange) -> Step<'static> {
+    for candidate in candidates {
+        let value = candidate.path.value(x);
+        let Some((file, target)) = places(x, value) else { return Step::Status(500) };
+        let Ok(found) = files::file_test(&file) else { continue };
+        if (found.kind == Kind::Directory) == candidate.directory {
+            serve(x, target);
+            return Step::Decline;
+        }
+    }
+    match fallback {
+        Fallback::Status(code) => Step::Status(*code),
+        Fallback::Named(name) => Step::Jump(Jump::Named(name.clone())),
+        Fallback::Path(template) => {
+            let (path, args) = special::split_args(template.value(x));
+            Step::Jump(Jump::Path { path, args })
+        }
+    }
+}
+
+/// The file that a candidate means, and the path that the request gets if it is there (none: its own).
+fn places(x: &mut Exchange, value: Vec<u8>) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+    let settings = x.settings();
+    if !settings.alias {
+        let mut file = Vec::with_capacity(128);
+        file_path::append_root(x, &mut file);
+        file.extend_from_slice(&value);
+        return Some((file, Some(value)));
+    }
+    let mut file = Vec::with_capacity(128);
+    if settings.alias_length == usize::MAX {
+        file_path::append_root(x, &mut file);
+        file.extend_from_slice(&value);
+        return Some((file, None));
+    }
+    // What `alias` replaces is taken off a candidate that begins like the request's path.
+    let prefix = x.request.path.get(..settings.alias_length)?.to_vec();
+    let rest = value.strip_prefix(&prefix[..]).unwrap_or(&value).to_vec();
+    file_path::append_root(x, &mut file);
+    file.extend_from_slice(&rest);
+    Some((file, Some([prefix, rest].concat())))
+}
+
+fn serve(x: &mut Exchange, target: Option<Vec<u8>>) {
+    match target {
+        Some(target) => x.set_path(target, None),
+        None => x.alias_takes_path = true,
+    }
+}

@@ -1,0 +1,269 @@
+//! A bench for module tests: a plan built from a text, requests sent through the phases without a socket.
+//!
+//! ```ignore
+//! let bench = Bench::new("server { location / { return 200 $uri; } }");
+//! let reply = bench.get("/a");
+//! assert_eq!((reply.status, reply.text()), (200, "/a"));
+//! ```
+//! `{dir}` in a configuration is a temporary folder of the bench, which is the prefix as well.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tidegate_conf::{FsLoader, Parser, SourceMap, Span};
+use tidegate_core::builder::{Environment, Resources, Survivors, build};
+use tidegate_core::client::{Address, Connection, NoClient};
+use tidegate_core::exchange::{Captures, PlanRef};
+use tidegate_core::log_file::{LogFile, LogFiles, open_append};
+use tidegate_core::request_body::{RequestBody, StoredBody};
+use tidegate_core::{Answer, Body, Chunk, Exchange, phases};
+use tidegate_http::request::{Parse, RequestMeta, parse_request};
+use tidegate_http::{Headers, uri};
+
+/// A plan and a folder for its files.
+pub struct Bench {
+    pub plan: PlanRef,
+    pub dir: tempfile::TempDir,
+    pub warnings: Vec<String>,
+    pub peer: Address,
+}
+
+/// What a request was answered with.
+pub struct Reply {
+    /// 0 when the connection was closed without an answer.
+    pub status: u16,
+    pub headers: Headers,
+    pub body: Vec<u8>,
+    pub trailers: Option<Headers>,
+    /// The body broke off.
+    pub broken: bool,
+    pub x: Exchange,
+}
+
+#[derive(Default)]
+struct Files(LogFiles);
+
+impl Resources for Files {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        std::fs::read(path)
+    }
+
+    fn log_file(&self, path: &Path) -> io::Result<Arc<LogFile>> {
+        self.0.open(path, |path: &Path| -> io::Result<File> { open_append(path) })
+    }
+}
+
+impl Bench {
+    /// A bench whose `http` block holds `config`.
+    pub fn new(config: &str) -> Bench {
+        Bench::with_files(config, &[])
+    }
+
+    /// The same with files (name, content) in the folder before the plan is built; a name that ends in `/`
+    /// is a folder.
+    pub fn with_files(config: &str, files: &[(&str, &str)]) -> Bench {
+        match Bench::try_build(config, files) {
+            Ok(bench) => bench,
+            Err(errors) => panic!("{}", errors.join("\n")),
+        }
+    }
+
+    /// The first lines of the diagnostics of a configuration that must be refused.
+    pub fn errors(config: &str) -> Vec<String> {
+        match Bench::try_build(config, &[]) {
+            Ok(_) => panic!("accepted: {config}"),
+            Err(errors) => errors,
+        }
+    }
+
+    fn try_build(config: &str, files: &[(&str, &str)]) -> Result<Bench, Vec<String>> {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("logs")).unwrap();
+        for (name, content) in files {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            match name.ends_with('/') {
+                true => std::fs::create_dir_all(&path).unwrap(),
+                false => std::fs::write(&path, content).unwrap(),
+            }
+        }
+        let folder = dir.path().to_str().unwrap().to_owned();
+        let text = format!("events {{ }}\nhttp {{\n{}\n}}\n", config.replace("{dir}", &folder));
+        let file = dir.path().join("bench.conf");
+        std::fs::write(&file, text).unwrap();
+        let loader = FsLoader;
+        let mut parser = Parser::new(&loader, dir.path());
+        let statements = parser.parse_file(&file);
+        let (sources, diagnostics) = parser.finish();
+        let show = |list: &[tidegate_conf::Diagnostic], sources: &SourceMap| {
+            list.iter().map(|diagnostic| shown(diagnostic, sources)).collect::<Vec<_>>()
+        };
+        if !diagnostics.is_empty() {
+            return Err(show(&diagnostics, &sources));
+        }
+        let prefix = format!("{folder}/");
+        let (resources, survivors) = (Files::default(), Survivors::default());
+        let environment = Environment {
+            modules: crate::MODULES,
+            prefix: &prefix,
+            error_log: "logs/error.log",
+            resources: &resources,
+            survivors: &survivors,
+            generation: 1,
+            for_use: true,
+        };
+        match build(&environment, &statements, Span::NONE) {
+            Ok((plan, warnings)) => Ok(Bench {
+                plan: PlanRef::new(Arc::new(plan)),
+                warnings: show(&warnings, &sources),
+                dir,
+                peer: Address::Inet("192.0.2.7:4711".parse().unwrap()),
+            }),
+            Err(errors) => Err(show(&errors, &sources)),
+        }
+    }
+
+    /// `GET target`, HTTP/1.1, `Host: localhost`.
+    pub fn get(&self, target: &str) -> Reply {
+        self.get_with(target, &[])
+    }
+
+    /// The same with further fields.
+    pub fn get_with(&self, target: &str, fields: &[&str]) -> Reply {
+        let fields: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
+        self.send(&format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"))
+    }
+
+    /// The body's text of a `GET`, for tables.
+    pub fn text(&self, target: &str) -> String {
+        let reply = self.get(target);
+        assert!(!reply.broken, "{target}: the body broke off");
+        reply.text().to_owned()
+    }
+
+    /// Sends a head, and behind it a body, which is there at once.
+    pub fn send(&self, request: &str) -> Reply {
+        let mut x = self.exchange();
+        let options = Default::default();
+        let Parse::Complete(length) =
+            parse_request(request.as_bytes(), &options, &mut x.request.head).unwrap()
+        else {
+            panic!("the head is not complete: {request:?}");
+        };
+        self.prepare(&mut x, &request.as_bytes()[length..]);
+        tidegate_rt::block_on(answer(x)).unwrap()
+    }
+
+    /// An exchange without a request.
+    pub fn exchange(&self) -> Exchange {
+        let connection = Connection {
+            number: 1,
+            peer_text: self.peer.host_text(),
+            peer: self.peer.clone(),
+            local: Address::Inet("192.0.2.1:8080".parse().unwrap()),
+            proxy_protocol: None,
+            tls: None,
+            requests: Cell::new(1),
+            accepted_unix_millis: tidegate_rt::clock::unix_millis(),
+        };
+        let mut x = Exchange::new(self.plan.clone(), Rc::new(connection), Rc::new(NoClient));
+        x.started_unix_millis = tidegate_rt::clock::unix_millis();
+        x
+    }
+
+    fn prepare(&self, x: &mut Exchange, body: &[u8]) {
+        let head = std::mem::take(&mut x.request.head);
+        let meta = RequestMeta::of(&head).unwrap();
+        if let Some(host) = &meta.host {
+            x.request.host.extend_from_slice(host.as_bytes());
+        }
+        x.request.method = head.method;
+        x.request.keep_alive = meta.keep_alive;
+        x.keep_alive = meta.keep_alive;
+        x.action = "";
+        let mut decoded = Vec::new();
+        let target = head.path_and_args();
+        let parsed = uri::normalise(target, true, &mut decoded).unwrap();
+        x.request.path = parsed.path(target, &decoded).to_vec();
+        x.request.args = parsed.args(target).to_vec();
+        let stored = StoredBody {
+            memory: vec![bytes::Bytes::copy_from_slice(body)],
+            length: body.len() as u64,
+            ..StoredBody::default()
+        };
+        if !body.is_empty() {
+            x.request.body = RequestBody::default();
+            x.request.body.set_stored(Arc::new(stored));
+        }
+        x.outcome.request_length = (head.headers.text().len() + body.len()) as u64;
+        let mut captures = Captures::default();
+        let servers = &self.plan.listeners[0].servers;
+        x.server = servers.find(&x.request.host, &mut captures).0;
+        x.location = self.plan.server(x.server).location;
+        drop(meta);
+        x.request.head = head;
+    }
+
+    /// The content of a file in the folder.
+    pub fn read(&self, name: &str) -> String {
+        let bytes = std::fs::read(self.dir.path().join(name)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+impl Reply {
+    /// The body as text.
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap_or("(not UTF-8)")
+    }
+
+    /// All values of a field, joined by `|`; `-` for none.
+    pub fn field(&self, name: &str) -> String {
+        let values = self.headers.all_named(name.as_bytes());
+        let values: Vec<_> = values.map(|value| String::from_utf8_lossy(value)).collect();
+        if values.is_empty() { "-".to_owned() } else { values.join("|") }
+    }
+}
+
+async fn answer(mut x: Exchange) -> Reply {
+    let answer = phases::run(&mut x).await;
+    let (mut body, mut broken, mut trailers) = (Vec::new(), false, None);
+    let closed = matches!(answer, Answer::Close);
+    if let Answer::Send(mut source) = answer {
+        broken = !collect(&mut source, &mut body).await;
+        trailers = source.trailers();
+    }
+    x.outcome.body_bytes_sent = body.len() as u64;
+    x.outcome.complete = !broken && !closed;
+    let plan = x.plan.clone();
+    for logger in &plan.location(x.location).loggers {
+        logger(&mut x);
+    }
+    let status = if closed { 0 } else { x.response.status };
+    Reply { status, headers: x.response.headers.clone(), body, trailers, broken, x }
+}
+
+async fn collect(source: &mut Body, out: &mut Vec<u8>) -> bool {
+    while let Some(chunk) = source.next().await {
+        match chunk {
+            Ok(Chunk::Bytes(bytes)) => out.extend_from_slice(&bytes),
+            Ok(Chunk::File(range)) => {
+                let mut bytes = vec![0; range.length as usize];
+                range.file.read_exact_at(&mut bytes, range.offset).unwrap();
+                out.extend_from_slice(&bytes);
+            }
+            Ok(Chunk::Flush) => {}
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+fn shown(diagnostic: &tidegate_conf::Diagnostic, _sources: &SourceMap) -> String {
+    diagnostic.message.clone()
+}
