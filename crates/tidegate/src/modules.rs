@@ -1,8 +1,9 @@
-//! The modules that configurations are checked against.
+//! The modules that configurations are checked against: those of the list, then TLS, which lives with the
+//! listeners it serves.
 
-use tidegate_core::http_core::HttpCore;
-use tidegate_core::main_settings::MainCore;
-use tidegate_core::{Entry, ErasedModule};
+use std::sync::LazyLock;
 
-pub static MODULES: &[&'static dyn ErasedModule] =
-    &[&Entry::<MainCore>::NEW, &Entry::<HttpCore>::NEW];
+use tidegate_core::ErasedModule;
+
+pub static MODULES: LazyLock<Vec<&'static dyn ErasedModule>> =
+    LazyLock::new(|| [tidegate_modules::MODULES, tidegate_front::MODULES].concat());

@@ -14,6 +14,7 @@ use crate::module::{BlockInfo, BlockRow, Contexts, Directive, Module};
 use crate::variables::Variable;
 
 pub use conf::Conf;
+pub use location_rows::temp_path;
 pub use prepare::{server_settings, settings};
 
 /// `ngx_http_core_module`'s part that belongs to no other module.
