@@ -47,10 +47,16 @@ impl Address {
 #[derive(Clone, Debug, Default)]
 pub struct TlsInfo {
     pub protocol: &'static str,
-    pub cipher: String,
+    /// OpenSSL's name.
+    pub cipher: &'static str,
+    /// OpenSSL's name of the key exchange group.
+    pub curve: &'static str,
     pub server_name: Option<String>,
     pub session_reused: bool,
     pub alpn: Option<String>,
+    /// Numbers of what the client offered; kept only when the configuration shows them.
+    pub offered_ciphers: Box<[u16]>,
+    pub offered_groups: Box<[u16]>,
 }
 
 /// Facts of one client connection; shared by its requests.
@@ -63,7 +69,7 @@ pub struct Connection {
     pub peer_text: String,
     /// Addresses from a PROXY protocol header: client and server side.
     pub proxy_protocol: Option<ProxyProtocol>,
-    pub tls: Option<TlsInfo>,
+    pub tls: Option<Box<TlsInfo>>,
     /// `$connection_requests`.
     pub requests: Cell<u64>,
     /// When it was accepted, for `keepalive_time` and `$connection_time`.

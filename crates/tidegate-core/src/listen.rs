@@ -36,10 +36,16 @@ impl VirtualServers {
         host: &[u8],
         captures: &mut Captures,
     ) -> (ServerId, Option<&'a Regex>) {
-        match self.names.find(host, captures) {
-            Some(found) => found,
-            None => (self.default, None),
-        }
+        self.find_named(host, captures).unwrap_or((self.default, None))
+    }
+
+    /// The same, but `None` for a host that no server claims.
+    pub fn find_named<'a>(
+        &'a self,
+        host: &[u8],
+        captures: &mut Captures,
+    ) -> Option<(ServerId, Option<&'a Regex>)> {
+        self.names.find(host, captures)
     }
 
     /// True when every host leads to the default server, so that none need be looked up.

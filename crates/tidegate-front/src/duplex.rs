@@ -52,17 +52,10 @@ impl AsyncWrite for ConnDuplex {
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &self.conn.io {
-            crate::io::Io::Plain(_) => Poll::Ready(Ok(())),
-            crate::io::Io::Tls(_, tls) => Pin::new(&mut **tls.borrow_mut()).poll_flush(context),
-        }
+        self.conn.io.poll_flush(context)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if let crate::io::Io::Tls(_, tls) = &self.conn.io {
-            let _ = ready!(Pin::new(&mut **tls.borrow_mut()).poll_shutdown(context));
-        }
-        let _ = self.conn.io.stream().shutdown_write();
-        Poll::Ready(Ok(()))
+        self.conn.io.poll_shutdown(context).map(Ok)
     }
 }

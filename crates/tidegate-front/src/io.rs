@@ -3,18 +3,17 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use tidegate_rt::net::Stream;
-use tidegate_rt::sync::{AsyncRead, AsyncWrite, ReadBuf, StreamIo};
-use tokio_rustls::server::TlsStream;
+
+use crate::tls::TlsStream;
 
 /// A client's byte stream.
 pub enum Io {
     Plain(Rc<Stream>),
-    Tls(Rc<Stream>, RefCell<Box<TlsStream<StreamIo>>>),
+    Tls(Rc<Stream>, RefCell<TlsStream>),
 }
 
 impl Io {
@@ -41,22 +40,17 @@ impl Io {
     ) -> Poll<io::Result<usize>> {
         match self {
             Io::Plain(stream) => stream.poll_read_append(context, buffer),
-            Io::Tls(_, tls) => {
-                let start = buffer.len();
-                buffer.resize(buffer.capacity(), 0);
-                let mut room = ReadBuf::new(&mut buffer[start..]);
-                let read = Pin::new(&mut **tls.borrow_mut()).poll_read(context, &mut room);
-                let filled = room.filled().len();
-                buffer.truncate(start + filled);
-                ready!(read)?;
-                Poll::Ready(Ok(filled))
-            }
+            Io::Tls(_, tls) => tls.borrow_mut().poll_read_append(context, buffer),
         }
     }
 
     /// Ready when a read would tell something: bytes, the end, or an error.
     pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<()> {
-        self.stream().poll_readable(context).map(drop)
+        match self {
+            // What was decrypted already is not seen on the socket.
+            Io::Tls(_, tls) if tls.borrow_mut().has_news() => Poll::Ready(()),
+            _ => self.stream().poll_readable(context).map(drop),
+        }
     }
 
     /// Writes several pieces, as much as is taken.
@@ -67,9 +61,7 @@ impl Io {
     ) -> Poll<io::Result<usize>> {
         match self {
             Io::Plain(stream) => stream.poll_write_vectored(context, pieces),
-            Io::Tls(_, tls) => {
-                Pin::new(&mut **tls.borrow_mut()).poll_write_vectored(context, pieces)
-            }
+            Io::Tls(_, tls) => tls.borrow_mut().poll_write_vectored(context, pieces),
         }
     }
 
@@ -77,26 +69,41 @@ impl Io {
     pub fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self {
             Io::Plain(stream) => stream.poll_write(context, bytes),
-            Io::Tls(_, tls) => Pin::new(&mut **tls.borrow_mut()).poll_write(context, bytes),
+            Io::Tls(_, tls) => tls.borrow_mut().poll_write(context, bytes),
         }
     }
 
     /// Hands everything written to the kernel. Nothing to do without TLS.
-    pub async fn flush(&self) -> io::Result<()> {
+    pub fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
-            Io::Plain(_) => Ok(()),
-            Io::Tls(_, tls) => {
-                poll_fn(|context| Pin::new(&mut **tls.borrow_mut()).poll_flush(context)).await
-            }
+            Io::Plain(_) => Poll::Ready(Ok(())),
+            Io::Tls(_, tls) => tls.borrow_mut().poll_flush(context),
         }
     }
 
+    /// See [`Io::poll_flush`].
+    pub async fn flush(&self) -> io::Result<()> {
+        poll_fn(|context| self.poll_flush(context)).await
+    }
+
     /// Ends our sending side: TLS close_notify, then FIN.
-    pub async fn shutdown(&self) {
+    pub fn poll_shutdown(&self, context: &mut Context<'_>) -> Poll<()> {
         if let Io::Tls(_, tls) = self {
-            let _ =
-                poll_fn(|context| Pin::new(&mut **tls.borrow_mut()).poll_shutdown(context)).await;
+            let _ = ready!(tls.borrow_mut().poll_shutdown(context));
         }
         let _ = self.stream().shutdown_write();
+        Poll::Ready(())
+    }
+
+    /// See [`Io::poll_shutdown`]. A peer that takes nothing more does not hold us up: what does not
+    /// fit its window at once is not sent.
+    pub async fn shutdown(&self) {
+        poll_fn(|context| {
+            if self.poll_shutdown(context).is_pending() {
+                let _ = self.stream().shutdown_write();
+            }
+            Poll::Ready(())
+        })
+        .await;
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tidegate_core::client::{Connection, ProxyProtocol};
 use tidegate_core::error_log::Level;
+use tidegate_core::plan::Plan;
 use tidegate_http::proxy_protocol::{self, ParsedProxy};
 use tidegate_rt::net::Stream;
 use tidegate_rt::timer::timeout;
@@ -23,13 +24,15 @@ pub async fn start(
     tls: bool,
     with_proxy_protocol: bool,
 ) -> Option<(Io, Connection, Vec<u8>)> {
-    let limit = header_timeout(front, entrance);
+    // The one that `entrance` belongs to: nothing has been waited for.
+    let plan = front.plan();
+    let limit = header_timeout(&plan, entrance);
     let mut input = Vec::new();
     if with_proxy_protocol {
         match timeout(limit, read_proxy_header(&stream, &mut input)).await {
             Ok(Ok(header)) => info.proxy_protocol = Some(header),
             Ok(Err(())) => {
-                let log = &front.plan().main.error_log;
+                let log = &plan.main.error_log;
                 let text = "broken header while reading PROXY protocol";
                 log.write(
                     Level::Error,
@@ -44,12 +47,11 @@ pub async fn start(
     if !tls {
         return Some((Io::Plain(stream), info, input));
     }
-    crate::tls::accept(front, stream, info, entrance, input, limit).await
+    crate::tls::accept(plan, stream, info, entrance, input, limit).await
 }
 
-fn header_timeout(front: &Front, entrance: Entrance) -> Duration {
-    let plan = front.plan();
-    let servers = entrance.servers(&plan);
+fn header_timeout(plan: &Plan, entrance: Entrance) -> Duration {
+    let servers = entrance.servers(plan);
     servers.map_or(Duration::ZERO, |servers| {
         plan.server(servers.default).settings.client_header_timeout
     })

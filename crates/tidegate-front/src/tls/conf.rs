@@ -1,0 +1,337 @@
+//! The `ssl_*` directives as written, and what a server takes over from `http`.
+
+use std::time::Duration;
+
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, Word, once, parse_size};
+
+/// `ssl_protocols`, the versions that exist here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Protocols {
+    pub tls12: bool,
+    pub tls13: bool,
+}
+
+/// `ssl_session_cache`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionCacheConf {
+    /// `off` and `none`: nothing is kept. (OpenSSL tells clients different things; they cannot resume
+    /// either way.)
+    Off,
+    /// A cache of this server's own; entries.
+    Builtin(usize),
+    /// A named cache that survives reloads; bytes.
+    Shared { name: String, bytes: u64 },
+}
+
+/// Directives of one block.
+#[derive(Default)]
+pub struct Conf {
+    pub certificates: Vec<Word>,
+    pub keys: Vec<Word>,
+    pub password_file: Option<Word>,
+    pub protocols: Option<Protocols>,
+    pub ciphers: Option<Word>,
+    pub prefer_server_ciphers: Option<bool>,
+    pub curves: Option<Word>,
+    pub buffer_size: Option<u64>,
+    pub reject_handshake: Option<bool>,
+    pub session_cache: Option<SessionCacheConf>,
+    pub session_timeout: Option<Duration>,
+    pub session_tickets: Option<bool>,
+    pub ticket_keys: Vec<Word>,
+    pub verify_client: Option<()>,
+    pub early_data: Option<()>,
+    pub dhparam: Option<()>,
+    /// Told once, where they were written; not inherited.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Fills what the inner block leaves open.
+pub fn inherit(child: &mut Conf, parent: &Conf) {
+    if child.certificates.is_empty() {
+        child.certificates.clone_from(&parent.certificates);
+    }
+    if child.keys.is_empty() {
+        child.keys.clone_from(&parent.keys);
+    }
+    if child.ticket_keys.is_empty() {
+        child.ticket_keys.clone_from(&parent.ticket_keys);
+    }
+    fill(&mut child.password_file, &parent.password_file);
+    fill(&mut child.protocols, &parent.protocols);
+    fill(&mut child.ciphers, &parent.ciphers);
+    fill(&mut child.prefer_server_ciphers, &parent.prefer_server_ciphers);
+    fill(&mut child.curves, &parent.curves);
+    fill(&mut child.buffer_size, &parent.buffer_size);
+    fill(&mut child.reject_handshake, &parent.reject_handshake);
+    fill(&mut child.session_cache, &parent.session_cache);
+    fill(&mut child.session_timeout, &parent.session_timeout);
+    fill(&mut child.session_tickets, &parent.session_tickets);
+}
+
+fn fill<T: Clone>(child: &mut Option<T>, parent: &Option<T>) {
+    if child.is_none() {
+        child.clone_from(parent);
+    }
+}
+
+const fn row(
+    name: &'static str,
+    args: Arity,
+    default: &'static str,
+    doc: &'static str,
+    set: fn(&mut Conf, &Args<'_>) -> Result<(), Diagnostic>,
+) -> Directive<Conf> {
+    let contexts = Contexts::HTTP_SERVER;
+    Directive { name, contexts, args, kind: Kind::Simple, default, doc, set }
+}
+
+pub(super) const CERTIFICATE_ROWS: &[Directive<Conf>] = &[
+    row(
+        "ssl_certificate",
+        Arity::ONE,
+        "",
+        "PEM file with the server's certificate, then intermediate ones. May be given several times, \
+         for keys of different kinds (RSA and ECDSA).",
+        |conf, args| {
+            conf.certificates.push(constant(args)?);
+            Ok(())
+        },
+    ),
+    row(
+        "ssl_certificate_key",
+        Arity::ONE,
+        "",
+        "PEM file with the private key of the `ssl_certificate` with the same number.",
+        |conf, args| {
+            conf.keys.push(constant(args)?);
+            Ok(())
+        },
+    ),
+    row(
+        "ssl_password_file",
+        Arity::ONE,
+        "",
+        "File with pass phrases for private keys, one a line, tried in turn.",
+        |conf, args| once(&mut conf.password_file, args.word(0).clone(), args),
+    ),
+    row(
+        "ssl_reject_handshake",
+        Arity::FLAG,
+        "off",
+        "Refuse TLS handshakes that ask for this server.",
+        |conf, args| once(&mut conf.reject_handshake, args.flag(0)?, args),
+    ),
+    row(
+        "ssl_verify_client",
+        Arity::ONE,
+        "off",
+        "Verification of client certificates. Only `off` is available.",
+        |conf, args| match args.bytes(0) {
+            b"off" => once(&mut conf.verify_client, (), args),
+            b"on" | b"optional" | b"optional_no_ca" => Err(unsupported(args)),
+            _ => Err(invalid_value(args, 0)),
+        },
+    ),
+];
+
+pub(super) const PROTOCOL_ROWS: &[Directive<Conf>] = &[
+    row(
+        "ssl_protocols",
+        Arity::AT_LEAST_ONE,
+        "TLSv1.2 TLSv1.3",
+        "Enabled protocol versions. Older ones than TLSv1.2 are not available: they are named in a \
+         warning and left out.",
+        set_protocols,
+    ),
+    row(
+        "ssl_ciphers",
+        Arity::ONE,
+        "HIGH:!aNULL:!MD5",
+        "Cipher suites of TLS 1.2 in OpenSSL's format. Only ECDHE suites with AES-GCM or ChaCha20 are \
+         available; those of TLS 1.3 are always on.",
+        |conf, args| once(&mut conf.ciphers, args.word(0).clone(), args),
+    ),
+    row(
+        "ssl_prefer_server_ciphers",
+        Arity::FLAG,
+        "off",
+        "Whether the server's order of cipher suites wins over the client's.",
+        |conf, args| once(&mut conf.prefer_server_ciphers, args.flag(0)?, args),
+    ),
+    row(
+        "ssl_ecdh_curve",
+        Arity::ONE,
+        "auto",
+        "Groups for key exchange, separated by colons: X25519MLKEM768, X25519, prime256v1, secp384r1.",
+        |conf, args| once(&mut conf.curves, args.word(0).clone(), args),
+    ),
+    row(
+        "ssl_dhparam",
+        Arity::ONE,
+        "",
+        "Parameters for DHE suites. There are none here: accepted with a warning.",
+        |conf, args| {
+            let message = "\"ssl_dhparam\" is ignored, there are no DHE cipher suites";
+            conf.warnings.push(warning(args, 0, message));
+            once(&mut conf.dhparam, (), args)
+        },
+    ),
+    row(
+        "ssl_buffer_size",
+        Arity::ONE,
+        "16k",
+        "Most bytes of data in one TLS record that is sent.",
+        |conf, args| {
+            let bytes = args.size(0)?;
+            if bytes == 0 {
+                return Err(invalid_value(args, 0));
+            }
+            once(&mut conf.buffer_size, bytes, args)
+        },
+    ),
+    row(
+        "ssl_early_data",
+        Arity::FLAG,
+        "off",
+        "Data in the client's first flight (TLS 1.3). Only `off` is available.",
+        |conf, args| match args.flag(0)? {
+            false => once(&mut conf.early_data, (), args),
+            true => Err(unsupported(args)),
+        },
+    ),
+];
+
+pub(super) const SESSION_ROWS: &[Directive<Conf>] = &[
+    row(
+        "ssl_session_cache",
+        Arity::ONE_OR_TWO,
+        "none",
+        "Where sessions are kept for resumption: `off`, `none`, `builtin[:entries]`, \
+         `shared:name:size`.",
+        |conf, args| {
+            let cache = session_cache(args)?;
+            // A repeated directive replaces the earlier one, as in nginx.
+            conf.session_cache = Some(cache);
+            Ok(())
+        },
+    ),
+    row(
+        "ssl_session_timeout",
+        Arity::ONE,
+        "5m",
+        "How long a session can be resumed.",
+        |conf, args| once(&mut conf.session_timeout, args.seconds(0)?, args),
+    ),
+    row(
+        "ssl_session_tickets",
+        Arity::FLAG,
+        "on",
+        "Resumption by tickets that the client keeps.",
+        |conf, args| once(&mut conf.session_tickets, args.flag(0)?, args),
+    ),
+    row(
+        "ssl_session_ticket_key",
+        Arity::ONE,
+        "",
+        "File of 48 or 80 random bytes with a key for tickets. The first encrypts, all decrypt.",
+        |conf, args| {
+            conf.ticket_keys.push(args.word(0).clone());
+            Ok(())
+        },
+    ),
+];
+
+/// A file name without variables.
+fn constant(args: &Args<'_>) -> Result<Word, Diagnostic> {
+    let word = args.word(0);
+    if word.bytes.contains(&b'$') {
+        let message = format!("variables in \"{}\" are not supported yet", args.name());
+        return Err(args.error(0, message).label("has a variable"));
+    }
+    Ok(word.clone())
+}
+
+fn set_protocols(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let mut protocols = Protocols { tls12: false, tls13: false };
+    for index in 0..args.len() {
+        let duplicate = match args.bytes(index) {
+            b"TLSv1.2" => std::mem::replace(&mut protocols.tls12, true),
+            b"TLSv1.3" => std::mem::replace(&mut protocols.tls13, true),
+            b"SSLv2" | b"SSLv3" | b"TLSv1" | b"TLSv1.1" => {
+                let name = args.word(index).display();
+                let message = format!("protocol \"{name}\" is not available, ignored");
+                conf.warnings.push(warning(args, index, message));
+                continue;
+            }
+            _ => return Err(invalid_value(args, index)),
+        };
+        if duplicate {
+            let message = format!("duplicate value \"{}\"", args.word(index).display());
+            conf.warnings.push(warning(args, index, message));
+        }
+    }
+    if !protocols.tls12 && !protocols.tls13 {
+        return Err(args
+            .error_here("no available protocol in \"ssl_protocols\"")
+            .help("TLSv1.2 and TLSv1.3 are available"));
+    }
+    once(&mut conf.protocols, protocols, args)
+}
+
+/// Sessions of `builtin` without a number, OpenSSL's default.
+const BUILTIN_ENTRIES: usize = 20_480;
+/// nginx's least size: eight pages.
+const SHARED_BYTES_MIN: u64 = 8 * 4096;
+
+fn session_cache(args: &Args<'_>) -> Result<SessionCacheConf, Diagnostic> {
+    let mut found = None;
+    for index in 0..args.len() {
+        let invalid = || {
+            let message = format!("invalid session cache \"{}\"", args.word(index).display());
+            args.error(index, message).label("`off`, `none`, `builtin` or `shared:name:size`")
+        };
+        let text = args.text(index)?;
+        let (kind, rest) = text.split_once(':').map_or((text, None), |(k, rest)| (k, Some(rest)));
+        let cache = match (kind, rest) {
+            ("off" | "none", None) => SessionCacheConf::Off,
+            ("builtin", None) => SessionCacheConf::Builtin(BUILTIN_ENTRIES),
+            ("builtin", Some(entries)) => {
+                SessionCacheConf::Builtin(entries.parse().map_err(|_| invalid())?)
+            }
+            ("shared", Some(rest)) => {
+                let (name, size) = rest.split_once(':').ok_or_else(invalid)?;
+                let bytes = parse_size(size.as_bytes()).ok_or_else(invalid)?;
+                if name.is_empty() {
+                    return Err(invalid());
+                }
+                if bytes < SHARED_BYTES_MIN {
+                    let message = format!("session cache \"{text}\" is too small");
+                    return Err(args.error(index, message));
+                }
+                SessionCacheConf::Shared { name: name.to_owned(), bytes }
+            }
+            _ => return Err(invalid()),
+        };
+        // With both, the shared one is enough: it is in the same process.
+        if !matches!(found, Some(SessionCacheConf::Shared { .. })) {
+            found = Some(cache);
+        }
+    }
+    Ok(found.unwrap_or(SessionCacheConf::Off))
+}
+
+fn invalid_value(args: &Args<'_>, index: usize) -> Diagnostic {
+    args.error(index, format!("invalid value \"{}\"", args.word(index).display()))
+}
+
+fn unsupported(args: &Args<'_>) -> Diagnostic {
+    let (name, value) = (args.name(), args.word(0).display());
+    args.error(0, format!("\"{name} {value}\" is not supported yet")).label("only `off` is")
+}
+
+fn warning(args: &Args<'_>, index: usize, message: impl Into<String>) -> Diagnostic {
+    let mut diagnostic = args.error(index, message);
+    diagnostic.severity = tidegate_conf::Severity::Warn;
+    diagnostic
+}

@@ -1,0 +1,70 @@
+//! TLS termination: the `ssl` directives, the choice of a certificate by name, handshakes, sessions.
+//! Nothing outside of this folder names the TLS library.
+//!
+//! | file | what |
+//! |---|---|
+//! | conf | directives and how they inherit |
+//! | server | from directives to one server's compiled settings |
+//! | keys | certificates and private keys from PEM |
+//! | ciphers, curves | OpenSSL's names on both ways |
+//! | sessions, tickets | resumption over threads and reloads |
+//! | handshake | from a socket to a stream and what is known of it |
+//! | stream | the stream itself |
+//! | variables | `$ssl_*` |
+
+mod ciphers;
+mod conf;
+mod curves;
+mod handshake;
+mod keys;
+mod server;
+mod sessions;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod tickets;
+mod variables;
+
+use tidegate_core::builder::{PlanBuilder, ServerBuilder};
+use tidegate_core::module::{BlockInfo, Contexts, Diagnostic, Directive};
+use tidegate_core::variables::Variable;
+use tidegate_core::{Entry, ErasedModule, Module};
+
+pub use handshake::accept;
+pub use stream::TlsStream;
+
+/// Modules that belong to the front side, to be joined with all others.
+pub const MODULES: &[&dyn ErasedModule] = &[&Entry::<Ssl>::NEW];
+
+/// `ngx_http_ssl_module`.
+pub struct Ssl;
+
+impl Module for Ssl {
+    type Conf = conf::Conf;
+    const NAME: &'static str = "http_ssl";
+    const DIRECTIVES: &'static [&'static [Directive<conf::Conf>]] =
+        &[conf::CERTIFICATE_ROWS, conf::PROTOCOL_ROWS, conf::SESSION_ROWS];
+    const VARIABLES: &'static [Variable] = variables::VARIABLES;
+
+    fn inherit(child: &mut conf::Conf, parent: &conf::Conf, block: BlockInfo<'_>) {
+        if block.context.intersects(Contexts::SERVER) {
+            conf::inherit(child, parent);
+        }
+    }
+
+    fn prepare_http(conf: &conf::Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
+        plan.diagnostics.extend(conf.warnings.iter().cloned());
+        server::check_listeners(plan);
+        Ok(())
+    }
+
+    fn prepare_server(
+        conf: &conf::Conf,
+        server: &mut ServerBuilder<'_, '_>,
+    ) -> Result<(), Diagnostic> {
+        server.plan.diagnostics.extend(conf.warnings.iter().cloned());
+        let settings = server::compile(conf, server.plan)?;
+        server.server.extensions.insert(settings);
+        Ok(())
+    }
+}

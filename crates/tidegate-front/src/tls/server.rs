@@ -1,0 +1,250 @@
+//! From directives to what one server's handshakes need, and the checks over all servers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_conf::Diagnostic;
+use tidegate_core::builder::{Outline, PlanBuilder};
+use tidegate_core::http_core::HttpCore;
+use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
+use tokio_rustls::rustls::server::NoServerSessionStorage;
+use tokio_rustls::rustls::{ServerConfig, version};
+
+use super::conf::{Conf, Protocols, SessionCacheConf};
+use super::keys::{self, Certificates};
+use super::sessions::{ServerSessions, SessionCache};
+use super::tickets::{Keys, RandomKeys, TicketKey, Tickets};
+use super::{Ssl, ciphers, curves};
+
+/// What a server brings to handshakes.
+pub struct TlsServer {
+    /// `None` without certificates: the address's default server then lends its own.
+    pub config: Option<Arc<ServerConfig>>,
+    pub reject: bool,
+}
+
+/// Protocols offered by ALPN, as nginx has them. HTTP/2 is to be put in front.
+const ALPN: [&[u8]; 3] = [b"http/1.1", b"http/1.0", b"http/0.9"];
+/// nginx's default.
+const CIPHERS_DEFAULT: &str = "HIGH:!aNULL:!MD5";
+const TIMEOUT_DEFAULT: Duration = Duration::from_secs(300);
+/// The library's limits of a record's size (RFC 8449: at least 64 bytes).
+const RECORD_BYTES_MIN: u64 = 64;
+const RECORD_BYTES_MAX: u64 = 16 * 1024;
+/// Tickets sent after a full handshake of TLS 1.3, as OpenSSL does.
+const TICKETS_SENT: usize = 2;
+
+/// Compiles one server's settings.
+///
+/// # Errors
+/// The first mistake, in nginx's words.
+pub fn compile(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<TlsServer, Diagnostic> {
+    let reject = conf.reject_handshake.unwrap_or(false);
+    if conf.certificates.is_empty() {
+        return Ok(TlsServer { config: None, reject });
+    }
+    let certificates = Arc::new(certificates(conf, plan)?);
+    let protocols = conf.protocols.unwrap_or(Protocols { tls12: true, tls13: true });
+    let provider = provider(conf, protocols, plan)?;
+    let versions =
+        [protocols.tls12.then_some(&version::TLS12), protocols.tls13.then_some(&version::TLS13)];
+    let versions: Vec<_> = versions.into_iter().flatten().collect();
+    let builder = ServerConfig::builder_with_provider(provider).with_protocol_versions(&versions);
+    let builder = builder.map_err(|error| {
+        let diagnostic = Diagnostic::emerg(format!("TLS settings cannot be used: {error}"));
+        diagnostic.at(conf.certificates[0].span)
+    })?;
+    let context = context(&certificates);
+    let mut config = builder.with_no_client_auth().with_cert_resolver(certificates);
+    config.alpn_protocols = ALPN.iter().map(|name| name.to_vec()).collect();
+    config.ignore_client_order = conf.prefer_server_ciphers.unwrap_or(false);
+    let record = conf.buffer_size.unwrap_or(RECORD_BYTES_MAX);
+    if record < RECORD_BYTES_MAX {
+        config.max_fragment_size = Some(record.max(RECORD_BYTES_MIN) as usize);
+    }
+    resumption(conf, plan, context, &mut config)?;
+    Ok(TlsServer { config: Some(Arc::new(config)), reject })
+}
+
+fn certificates(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Certificates, Diagnostic> {
+    if conf.keys.len() < conf.certificates.len() {
+        let last = &conf.certificates[conf.certificates.len() - 1];
+        let name = last.display();
+        let message = format!("no \"ssl_certificate_key\" is defined for certificate \"{name}\"");
+        return Err(Diagnostic::emerg(message).at(last.span).label("its key is missing"));
+    }
+    let passwords = match &conf.password_file {
+        Some(file) => keys::passwords(plan, file)?,
+        None => Vec::new(),
+    };
+    let pairs = conf.certificates.iter().zip(&conf.keys);
+    let pairs = pairs.map(|(certificate, key)| keys::load(plan, certificate, key, &passwords));
+    Ok(Certificates::new(pairs.collect::<Result<_, _>>()?))
+}
+
+fn provider(
+    conf: &Conf,
+    protocols: Protocols,
+    plan: &mut PlanBuilder<'_>,
+) -> Result<Arc<CryptoProvider>, Diagnostic> {
+    let list = conf.ciphers.as_ref().map(|word| word.display());
+    let list = list.as_deref().unwrap_or(CIPHERS_DEFAULT);
+    let suites = ciphers::tls12(list);
+    if let (true, Some(word)) = (suites.is_empty(), &conf.ciphers) {
+        let message = format!("SSL_CTX_set_cipher_list(\"{list}\") failed (SSL: no cipher match)");
+        let diagnostic = Diagnostic::emerg(message)
+            .at(word.span)
+            .label("names no available cipher suite")
+            .help("available: ECDHE with AES128-GCM, AES256-GCM and CHACHA20, for ECDSA and RSA");
+        // Lists do not concern TLS 1.3.
+        if protocols.tls12 {
+            return Err(diagnostic);
+        }
+    }
+    let mut groups = curves::all();
+    if let Some(word) = &conf.curves {
+        let list = word.display();
+        let failed = |reason: String| {
+            let message = format!("SSL_CTX_set1_curves_list(\"{list}\") failed (SSL: {reason})");
+            Diagnostic::emerg(message).at(word.span)
+        };
+        let parsed = curves::parse(&list);
+        let parsed = parsed.map_err(|name| failed(format!("group '{name}' cannot be set")))?;
+        if parsed.groups.is_empty() {
+            return Err(failed("none is available".to_owned()));
+        }
+        if !parsed.unavailable.is_empty() {
+            let names = parsed.unavailable.join(":");
+            let message = format!("curve \"{names}\" is not available, ignored");
+            let warning = Diagnostic::warn(message).at(word.span);
+            if !plan.diagnostics.contains(&warning) {
+                plan.diagnostics.push(warning);
+            }
+        }
+        groups = parsed.groups;
+    }
+    let cipher_suites = ciphers::tls13().into_iter().chain(suites).collect();
+    let provider = aws_lc_rs::default_provider();
+    Ok(Arc::new(CryptoProvider { cipher_suites, kx_groups: groups, ..provider }))
+}
+
+/// Tells servers' sessions apart by their certificates.
+fn context(certificates: &Certificates) -> [u8; 16] {
+    let mut digest = ::aws_lc_rs::digest::Context::new(&::aws_lc_rs::digest::SHA256);
+    for part in certificates.parts() {
+        digest.update(&(part.len() as u64).to_be_bytes());
+        digest.update(part);
+    }
+    let digest = digest.finish();
+    digest.as_ref().first_chunk().copied().unwrap_or_default()
+}
+
+/// Sizes of shared caches that were named in this build.
+#[derive(Default)]
+struct SharedSizes(Vec<(String, u64)>);
+
+fn resumption(
+    conf: &Conf,
+    plan: &mut PlanBuilder<'_>,
+    context: [u8; 16],
+    config: &mut ServerConfig,
+) -> Result<(), Diagnostic> {
+    let timeout = conf.session_timeout.unwrap_or(TIMEOUT_DEFAULT);
+    let cache = match &conf.session_cache {
+        None | Some(SessionCacheConf::Off) => None,
+        Some(SessionCacheConf::Builtin(entries)) => {
+            Some(Arc::new(SessionCache::with_entries(*entries)))
+        }
+        Some(SessionCacheConf::Shared { name, bytes }) => Some(shared(plan, name, *bytes)?),
+    };
+    let kept = cache.is_some();
+    config.session_storage = match cache {
+        Some(cache) => Arc::new(ServerSessions { cache, timeout, context }),
+        None => Arc::new(NoServerSessionStorage {}),
+    };
+    let tickets = conf.session_tickets.unwrap_or(true);
+    if tickets {
+        let keys = ticket_keys(conf, plan, timeout)?;
+        config.ticketer = Arc::new(Tickets { keys, timeout, context });
+    }
+    config.send_tls13_tickets = if tickets || kept { TICKETS_SENT } else { 0 };
+    Ok(())
+}
+
+fn shared(
+    plan: &mut PlanBuilder<'_>,
+    name: &str,
+    bytes: u64,
+) -> Result<Arc<SessionCache>, Diagnostic> {
+    let sizes = &mut plan.shared::<SharedSizes>().0;
+    match sizes.iter().find(|(known, _)| known == name) {
+        None => sizes.push((name.to_owned(), bytes)),
+        Some((_, size)) if *size == bytes => {}
+        Some((_, size)) => {
+            return Err(Diagnostic::emerg(format!(
+                "the size {bytes} of shared memory zone \"{name}\" conflicts with already declared \
+                 size {size}"
+            )));
+        }
+    }
+    let make = || Ok(SessionCache::with_bytes(bytes));
+    plan.environment.survivors.get_or_make(&format!("{name}:{bytes}"), make)
+}
+
+fn ticket_keys(conf: &Conf, plan: &PlanBuilder<'_>, timeout: Duration) -> Result<Keys, Diagnostic> {
+    if conf.ticket_keys.is_empty() {
+        let make = || Ok::<_, Diagnostic>(RandomKeys::new(timeout));
+        let name = format!("tickets:{}", timeout.as_secs());
+        return Ok(Keys::Random(plan.environment.survivors.get_or_make(&name, make)?));
+    }
+    let mut keys = Vec::new();
+    for word in &conf.ticket_keys {
+        let bytes = keys::read_file(plan, word)?;
+        let key = TicketKey::from_file(&bytes).ok_or_else(|| {
+            let path = plan.path(&word.display());
+            let message = format!("\"{}\" must be 48 or 80 bytes", path.display());
+            Diagnostic::emerg(message).at(word.span)
+        })?;
+        keys.push(key);
+    }
+    Ok(Keys::Files(keys))
+}
+
+/// Each address with `ssl` needs a certificate: of its default server, or, when that one rejects
+/// handshakes, of each server.
+pub fn check_listeners(plan: &mut PlanBuilder<'_>) {
+    let Some(http) = plan.http_block() else { return };
+    let servers: Vec<&Outline> = http.blocks("server").collect();
+    let mut faulty: Vec<&Outline> = Vec::new();
+    for (index, server) in servers.iter().enumerate() {
+        for listen in server.conf::<HttpCore>().map_or(&[][..], |conf| &conf.listens) {
+            let address = &listen.address;
+            let group = || {
+                servers.iter().filter_map(move |other| {
+                    let listens = &other.conf::<HttpCore>()?.listens;
+                    listens.iter().find(|l| l.address == *address).map(|l| (*other, l))
+                })
+            };
+            let default = group().find(|(_, listen)| listen.default_server).or(group().next());
+            let Some((default, _)) = default else { continue };
+            let missing = !lends(server) && !lends(default) && !rejects(server);
+            let known = faulty.iter().any(|known| std::ptr::eq(*known, servers[index]));
+            if missing && !known && group().any(|(_, listen)| listen.tls) {
+                faulty.push(server);
+            }
+        }
+    }
+    for server in faulty {
+        let message = "no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive";
+        let diagnostic = Diagnostic::emerg(message).at(server.span);
+        plan.diagnostics.push(diagnostic.label("this server has no certificate"));
+    }
+}
+
+fn lends(server: &Outline) -> bool {
+    server.conf::<Ssl>().is_some_and(|conf| !conf.certificates.is_empty())
+}
+
+fn rejects(server: &Outline) -> bool {
+    server.conf::<Ssl>().is_some_and(|conf| conf.reject_handshake == Some(true))
+}

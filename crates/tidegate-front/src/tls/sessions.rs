@@ -1,0 +1,123 @@
+//! Sessions kept by the server (`ssl_session_cache`): shared by all threads, and over reloads by name.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio_rustls::rustls::server::StoresServerSessions;
+
+/// Memory counted for a session, about what nginx's manual says: 4000 sessions in a megabyte.
+const SESSION_BYTES: u64 = 256;
+/// Parts with a lock each, so that threads seldom meet.
+const SHARDS: usize = 16;
+
+/// Sessions by key, the oldest replaced when there is no room.
+pub struct SessionCache {
+    shards: [Mutex<Shard>; SHARDS],
+    shard_entries_max: usize,
+}
+
+#[derive(Default)]
+struct Shard {
+    sessions: HashMap<Box<[u8]>, Session>,
+    /// Keys by age. May name sessions that are gone.
+    order: VecDeque<Box<[u8]>>,
+}
+
+struct Session {
+    value: Box<[u8]>,
+    stored_unix_millis: u64,
+}
+
+impl SessionCache {
+    /// A cache for so many sessions.
+    pub fn with_entries(entries: usize) -> SessionCache {
+        let shard_entries_max = entries.div_ceil(SHARDS).max(1);
+        SessionCache { shards: Default::default(), shard_entries_max }
+    }
+
+    /// A cache of `shared:name:size`.
+    pub fn with_bytes(bytes: u64) -> SessionCache {
+        SessionCache::with_entries(usize::try_from(bytes / SESSION_BYTES).unwrap_or(usize::MAX))
+    }
+
+    fn shard(&self, key: &[u8]) -> MutexGuard<'_, Shard> {
+        // Session ids are random, their last byte is as good as a hash.
+        let index = usize::from(key.last().copied().unwrap_or(0)) % SHARDS;
+        self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn put(&self, key: Vec<u8>, value: Vec<u8>, now_unix_millis: u64) {
+        let mut shard = self.shard(&key);
+        let key: Box<[u8]> = key.into();
+        let value = value.into();
+        shard.order.push_back(key.clone());
+        shard.sessions.insert(key, Session { value, stored_unix_millis: now_unix_millis });
+        while shard.sessions.len() > self.shard_entries_max {
+            let Some(oldest) = shard.order.pop_front() else { break };
+            shard.sessions.remove(&oldest);
+        }
+        if shard.order.len() > 2 * self.shard_entries_max {
+            let Shard { sessions, order } = &mut *shard;
+            order.retain(|key| sessions.contains_key(key));
+        }
+    }
+
+    pub(super) fn find(
+        &self,
+        key: &[u8],
+        remove: bool,
+        timeout: Duration,
+        now_unix_millis: u64,
+    ) -> Option<Vec<u8>> {
+        let mut shard = self.shard(key);
+        let session = shard.sessions.get(key)?;
+        let age = now_unix_millis.saturating_sub(session.stored_unix_millis);
+        let fresh = u128::from(age) <= timeout.as_millis();
+        let value = fresh.then(|| session.value.to_vec());
+        if remove || !fresh {
+            shard.sessions.remove(key);
+        }
+        value
+    }
+}
+
+/// One server's view of a cache: its own timeout, and no sessions of servers with other certificates.
+pub struct ServerSessions {
+    pub cache: Arc<SessionCache>,
+    pub timeout: Duration,
+    /// Tells servers apart.
+    pub context: [u8; 16],
+}
+
+impl ServerSessions {
+    fn key(&self, id: &[u8]) -> Vec<u8> {
+        [&self.context, id].concat()
+    }
+}
+
+impl StoresServerSessions for ServerSessions {
+    fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
+        self.cache.put(self.key(&key), value, tidegate_rt::clock::unix_millis());
+        true
+    }
+
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.cache.find(&self.key(key), false, self.timeout, tidegate_rt::clock::unix_millis())
+    }
+
+    fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.cache.find(&self.key(key), true, self.timeout, tidegate_rt::clock::unix_millis())
+    }
+
+    fn can_cache(&self) -> bool {
+        true
+    }
+}
+
+impl fmt::Debug for ServerSessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerSessions").field("timeout", &self.timeout).finish_non_exhaustive()
+    }
+}

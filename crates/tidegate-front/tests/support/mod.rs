@@ -1,0 +1,166 @@
+//! Servers and configuration checks for tests of this crate.
+
+pub mod tls;
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tidegate_conf::{Bundle, BundleLoader, Parser, SourceMap, Span, Word};
+use tidegate_core::builder::{Environment, LocationBuilder, Resources, Survivors, build};
+use tidegate_core::client::Address;
+use tidegate_core::log_file::LogFile;
+use tidegate_core::main_settings::MainCore;
+use tidegate_core::module::{Arity, Contexts, Diagnostic, Directive, Entry, ErasedModule, Kind};
+use tidegate_core::plan::Plan;
+use tidegate_core::{Body, Module, Step, http_core::HttpCore};
+use tidegate_front::{Front, Shared};
+use tidegate_rt::Worker;
+use tidegate_rt::net::Listener;
+
+use tls::Folder;
+
+/// `show TEXT;` answers with a text with variables; `fill N;` with so many bytes.
+struct Show;
+
+#[derive(Default)]
+struct Conf {
+    text: Option<Word>,
+    fill: Option<u64>,
+}
+
+const fn row(
+    name: &'static str,
+    set: fn(&mut Conf, &tidegate_conf::Args<'_>) -> Result<(), Diagnostic>,
+) -> Directive<Conf> {
+    let contexts = Contexts::LOCATION;
+    Directive { name, contexts, args: Arity::ONE, kind: Kind::Simple, default: "", doc: "", set }
+}
+
+impl Module for Show {
+    type Conf = Conf;
+    const NAME: &'static str = "show";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[&[
+        row("show", |conf, args| {
+            conf.text = Some(args.word(0).clone());
+            Ok(())
+        }),
+        row("fill", |conf, args| {
+            conf.fill = Some(args.number(0, 0..=u64::MAX)?);
+            Ok(())
+        }),
+    ]];
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        if let Some(word) = &conf.text {
+            let template = location.plan.template(word)?;
+            location.content(Box::new(move |x| {
+                let text = template.value(x).to_vec();
+                Step::Respond(Body::from(Bytes::from(text)))
+            }));
+        }
+        if let Some(count) = conf.fill {
+            let bytes = Bytes::from(vec![b'f'; count as usize]);
+            location.content(Box::new(move |_| Step::Respond(Body::from(bytes.clone()))));
+        }
+        Ok(())
+    }
+}
+
+struct Files;
+
+impl Resources for Files {
+    fn read(&self, path: &Path) -> std::io::Result<Vec<u8>> {
+        std::fs::read(path)
+    }
+
+    fn log_file(&self, path: &Path) -> std::io::Result<Arc<LogFile>> {
+        let file = tidegate_core::log_file::open_append(path)?;
+        Ok(Arc::new(LogFile::new(path.to_path_buf(), file)))
+    }
+}
+
+type Built = Result<(Plan, Vec<Diagnostic>), Vec<Diagnostic>>;
+
+fn compile(folder: &Folder, text: String, survivors: &Survivors) -> (Built, SourceMap) {
+    let file = PathBuf::from("/test.conf");
+    let bundle = Bundle { files: vec![(file.clone(), text.into_bytes())], globs: Vec::new() };
+    let loader = BundleLoader::new(bundle);
+    let mut parser = Parser::new(&loader, "/");
+    let statements = parser.parse_file(&file);
+    let (sources, diagnostics) = parser.finish();
+    assert!(diagnostics.is_empty(), "{}", diagnostics[0].render(&sources, false));
+    let mut modules: Vec<&'static dyn ErasedModule> =
+        vec![&Entry::<MainCore>::NEW, &Entry::<HttpCore>::NEW, &Entry::<Show>::NEW];
+    modules.extend(tidegate_front::MODULES);
+    let prefix = format!("{}/", folder.path("").display().to_string().trim_end_matches('/'));
+    let environment = Environment {
+        modules: &modules,
+        prefix: &prefix,
+        error_log: "stderr",
+        resources: &Files,
+        survivors,
+        generation: 1,
+        for_use: true,
+    };
+    (build(&environment, &statements, Span::NONE), sources)
+}
+
+fn config(address: SocketAddr, servers: &[&str]) -> String {
+    let servers: String =
+        servers.iter().map(|text| format!("server {{ listen {address} ssl; {text} }}\n")).collect();
+    format!("error_log stderr emerg; events {{}} http {{ {servers} }}")
+}
+
+/// A running server.
+pub struct Server {
+    pub address: SocketAddr,
+    survivors: Arc<Survivors>,
+    _worker: Worker,
+}
+
+impl Server {
+    /// `servers` are the insides of `server` blocks, without `listen`.
+    pub fn tls(folder: &Folder, servers: &[&str]) -> Server {
+        Server::start(folder, servers, Arc::default())
+    }
+
+    /// A later generation with the same survivors, on a port of its own.
+    pub fn next(&self, folder: &Folder, servers: &[&str]) -> Server {
+        Server::start(folder, servers, self.survivors.clone())
+    }
+
+    fn start(folder: &Folder, servers: &[&str], survivors: Arc<Survivors>) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("its address");
+        let (built, sources) = compile(folder, config(address, servers), &survivors);
+        let plan = match built {
+            Ok((plan, _)) => Arc::new(plan),
+            Err(diagnostics) => panic!("{}", diagnostics[0].render(&sources, false)),
+        };
+        let worker = Worker::run("test", None, move |_| async move {
+            let front = Front::new(plan, Arc::new(Shared::default()));
+            listener.set_nonblocking(true).expect("non-blocking");
+            let listener = Rc::new(Listener::from_fd(listener.into()).expect("a watched listener"));
+            tidegate_front::accept::run(front, listener, Address::Inet(address)).await;
+        });
+        Server { address, survivors, _worker: worker.expect("a worker") }
+    }
+}
+
+/// What a check of one server block says first: an error's start, `warn: ` and a warning's, or `ok`.
+#[track_caller]
+pub fn check_config(folder: &Folder, server: &str, expected: &str) {
+    let address = SocketAddr::from(([127, 0, 0, 1], 1));
+    let (built, _) = compile(folder, config(address, &[server]), &Survivors::default());
+    let found = match built {
+        Ok((_, diagnostics)) => match diagnostics.first() {
+            Some(diagnostic) => format!("warn: {}", diagnostic.message),
+            None => "ok".to_owned(),
+        },
+        Err(diagnostics) => diagnostics[0].message.clone(),
+    };
+    assert!(found.starts_with(expected), "{server}\nfound    {found}\nexpected {expected}");
+}

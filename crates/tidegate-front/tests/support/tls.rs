@@ -1,0 +1,227 @@
+//! Certificates made for a test, and a client that shows what it was given.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rcgen::{CertificateParams, DnType, KeyPair};
+use tokio_rustls::rustls::client::Resumption;
+use tokio_rustls::rustls::client::danger::{
+    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
+};
+use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio_rustls::rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned,
+    SupportedProtocolVersion, version,
+};
+
+use super::Server;
+
+pub type Versions = &'static [&'static SupportedProtocolVersion];
+pub const V12: Versions = &[&version::TLS12];
+const BOTH: Versions = &[&version::TLS12, &version::TLS13];
+pub const V13: Versions = &[&version::TLS13];
+
+/// A folder with certificates `NAME.crt` and keys `NAME.key`, removed in the end.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new(names: &[&str]) -> Folder {
+        static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let name = format!("tidegate-tls-{}-{number}", std::process::id());
+        let folder = Folder(std::env::temp_dir().join(name));
+        std::fs::create_dir_all(&folder.0).expect("a folder");
+        for name in names {
+            folder.add(name, KeyPair::generate().expect("a key"));
+        }
+        folder
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// A certificate with an RSA key.
+    pub fn rsa(&self, name: &str) {
+        self.add(name, KeyPair::generate_for(&rcgen::PKCS_RSA_SHA256).expect("a key"));
+    }
+
+    fn add(&self, name: &str, key: KeyPair) {
+        let mut params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
+        params.distinguished_name.push(DnType::CommonName, name);
+        let certificate = params.self_signed(&key).expect("signed");
+        std::fs::write(self.path(&format!("{name}.crt")), certificate.pem()).expect("written");
+        std::fs::write(self.path(&format!("{name}.key")), key.serialize_pem()).expect("written");
+    }
+
+    /// Directives for a pair.
+    pub fn pair(&self, name: &str) -> String {
+        format!("ssl_certificate {name}.crt; ssl_certificate_key {name}.key;")
+    }
+
+    /// Encrypts a key in place; `false` where there is no `openssl`.
+    pub fn encrypt(&self, name: &str, password: &str) -> bool {
+        let key = self.path(&format!("{name}.key"));
+        let out = self.path("encrypted");
+        let openssl = std::process::Command::new("openssl")
+            .args(["pkcs8", "-topk8", "-v2", "aes-256-cbc", "-passout"])
+            .arg(format!("pass:{password}"))
+            .arg("-in")
+            .arg(&key)
+            .arg("-out")
+            .arg(&out)
+            .status();
+        openssl.is_ok_and(|status| status.success()) && std::fs::rename(out, key).is_ok()
+    }
+
+    fn certificates(&self) -> Vec<(String, Vec<u8>)> {
+        use tokio_rustls::rustls::pki_types::pem::PemObject;
+        let files = std::fs::read_dir(&self.0).expect("a folder").flatten();
+        files
+            .filter_map(|file| {
+                let name = file.file_name().into_string().ok()?.strip_suffix(".crt")?.to_owned();
+                Some((name, CertificateDer::from_pem_file(file.path()).ok()?.to_vec()))
+            })
+            .collect()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What came.
+pub struct Answer {
+    /// Name of the certificate's files; empty in resumed sessions of which it is not known.
+    pub certificate: String,
+    pub bytes: Vec<u8>,
+    pub body: String,
+    /// The server said close_notify.
+    pub closed_properly: bool,
+}
+
+/// A client that keeps sessions and trusts everybody.
+pub struct Client {
+    config: ClientConfig,
+    certificates: Vec<(String, Vec<u8>)>,
+}
+
+impl Client {
+    pub fn new(folder: &Folder) -> Client {
+        let provider = classical();
+        Client { config: config(provider, BOTH), certificates: folder.certificates() }
+    }
+
+    pub fn versions(mut self, versions: Versions) -> Client {
+        self.config = config(classical(), versions);
+        self
+    }
+
+    /// Offers suites with RSA only.
+    pub fn only_rsa(mut self) -> Client {
+        let mut provider = classical();
+        provider.cipher_suites.retain(|suite| format!("{suite:?}").contains("ECDHE_RSA"));
+        self.config = config(provider, V12);
+        self
+    }
+
+    pub fn connect(&self, server: &Server, name: &str) -> StreamOwned<ClientConnection, TcpStream> {
+        let socket = TcpStream::connect(server.address).expect("a connection");
+        socket.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
+        let name = ServerName::try_from(name.to_owned()).expect("a name");
+        let connection = ClientConnection::new(Arc::new(self.config.clone()), name);
+        StreamOwned::new(connection.expect("a connection"), socket)
+    }
+
+    pub fn talk(&self, server: &Server, name: &str, request: &[u8]) -> Answer {
+        let mut session = self.connect(server, name);
+        session.write_all(request).expect("written");
+        let mut bytes = Vec::new();
+        let closed_properly = session.read_to_end(&mut bytes).is_ok();
+        let shown = session.conn.peer_certificates().and_then(|chain| chain.first());
+        let known = |bytes: &[u8]| self.certificates.iter().find(|(_, known)| known == bytes);
+        let certificate =
+            shown.and_then(|shown| known(shown.as_ref())).map(|(name, _)| name.clone());
+        let text = String::from_utf8_lossy(&bytes);
+        let body = text.split_once("\r\n\r\n").map_or(String::new(), |(_, body)| body.to_owned());
+        Answer { certificate: certificate.unwrap_or_default(), body, bytes, closed_properly }
+    }
+
+    pub fn get(&self, server: &Server, name: &str, host: &str) -> Answer {
+        let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        self.talk(server, name, request.as_bytes())
+    }
+
+    pub fn body(&self, server: &Server, name: &str) -> String {
+        self.get(server, name, name).body
+    }
+
+    /// Why there is no handshake.
+    pub fn failure(&self, server: &Server, name: &str) -> String {
+        let mut session = self.connect(server, name);
+        let written = session.write_all(b"x").and_then(|()| session.read(&mut [0; 16]));
+        written.expect_err("a failing handshake").to_string()
+    }
+}
+
+/// Classical groups first, as most clients still have them.
+fn classical() -> CryptoProvider {
+    let mut provider = aws_lc_rs::default_provider();
+    provider.kx_groups.sort_by_key(|group| format!("{:?}", group.name()).contains("MLKEM"));
+    provider
+}
+
+fn config(provider: CryptoProvider, versions: Versions) -> ClientConfig {
+    let builder = ClientConfig::builder_with_provider(Arc::new(provider));
+    let builder = builder.with_protocol_versions(versions).expect("versions");
+    let verifier = Arc::new(Anybody);
+    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+    let mut config = builder.with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.resumption = Resumption::in_memory_sessions(16);
+    config
+}
+
+#[derive(Debug)]
+struct Anybody;
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        aws_lc_rs::default_provider().signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,346 @@
+//! TLS over real sockets: the choice of certificates, resumption, variables, plain HTTP to a TLS port,
+//! and what a configuration check says.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use support::tls::{Client, Folder, V12, V13};
+use support::{Server, check_config};
+
+const SHOW: &str = "location / { show \"$ssl_protocol $ssl_cipher $ssl_curve [$ssl_server_name] \
+                    $ssl_session_reused $ssl_alpn_protocol $scheme $https $server_name\"; }";
+
+#[test]
+fn tells_what_was_negotiated() {
+    let folder = Folder::new(&["a"]);
+    let server = Server::tls(&folder, &[&format!("{} server_name a; {SHOW}", folder.pair("a"))]);
+    for (client, expected) in [
+        (
+            Client::new(&folder).versions(V13),
+            "TLSv1.3 TLS_AES_256_GCM_SHA384 X25519 [a] . http/1.1 https on a",
+        ),
+        (
+            Client::new(&folder).versions(V12),
+            "TLSv1.2 ECDHE-ECDSA-AES256-GCM-SHA384 X25519 [a] . http/1.1 https on a",
+        ),
+    ] {
+        assert_eq!(client.body(&server, "a"), expected);
+    }
+}
+
+#[test]
+fn chooses_server_and_certificate_by_name() {
+    let folder = Folder::new(&["a", "b", "c"]);
+    let server = Server::tls(
+        &folder,
+        &[
+            &format!("{} server_name a; {SHOW}", folder.pair("a")),
+            &format!("{} server_name b *.b.test; {SHOW}", folder.pair("b")),
+            &format!("server_name none; {SHOW}"),
+        ],
+    );
+    let client = Client::new(&folder);
+    for (name, certificate, by_host) in
+        [("a", "a", "a"), ("b", "b", "b"), ("x.b.test", "b", "b"), ("none", "a", "none")]
+    {
+        let answer = client.get(&server, name, name);
+        assert_eq!(answer.certificate, certificate, "{name}");
+        assert!(answer.body.ends_with(by_host), "{name}: {}", answer.body);
+    }
+    // A host that no server claims stays with the server of the handshake.
+    let answer = client.get(&server, "b", "unknown");
+    assert!(answer.body.ends_with(" b"), "{}", answer.body);
+    let answer = client.get(&server, "b", "a");
+    assert!(answer.body.ends_with(" a"), "{}", answer.body);
+    assert_eq!(client.get(&server, "unknown.test", "x").certificate, "a");
+}
+
+#[test]
+fn keys_of_two_kinds() {
+    let folder = Folder::new(&["e"]);
+    folder.rsa("r");
+    let pairs = format!("{} {}", folder.pair("r"), folder.pair("e"));
+    let server = Server::tls(&folder, &[&format!("{pairs} {SHOW}")]);
+    let modern = Client::new(&folder).get(&server, "a", "a");
+    assert_eq!(modern.certificate, "e", "both fit: ECDSA");
+    let rsa = Client::new(&folder).versions(V12).only_rsa().get(&server, "a", "a");
+    assert_eq!(rsa.certificate, "r");
+    assert!(rsa.body.starts_with("TLSv1.2 ECDHE-RSA-AES256-GCM-SHA384"), "{}", rsa.body);
+}
+
+#[test]
+fn resumes_as_configured() {
+    let folder = Folder::new(&["a"]);
+    std::fs::write(folder.path("ticket.key"), [5; 80]).expect("written");
+    for (directives, tls12, tls13) in [
+        ("", "r", "r"),
+        ("ssl_session_cache off;", "r", "r"),
+        ("ssl_session_tickets off;", ".", "."),
+        ("ssl_session_tickets off; ssl_session_cache none;", ".", "."),
+        ("ssl_session_tickets off; ssl_session_cache shared:S:1m;", "r", "r"),
+        ("ssl_session_tickets off; ssl_session_cache builtin:100;", "r", "r"),
+        ("ssl_session_cache builtin shared:S:1m;", "r", "r"),
+        ("ssl_session_ticket_key ticket.key;", "r", "r"),
+    ] {
+        let config = format!("{} {directives} {SHOW}", folder.pair("a"));
+        let server = Server::tls(&folder, &[&config]);
+        for (versions, expected) in [(V12, tls12), (V13, tls13)] {
+            let client = Client::new(&folder).versions(versions);
+            let reused = |body: String| body.split(' ').nth(4).map(str::to_owned);
+            assert_eq!(reused(client.body(&server, "a")).as_deref(), Some("."), "{directives}");
+            assert_eq!(
+                reused(client.body(&server, "a")).as_deref(),
+                Some(expected),
+                "{directives}"
+            );
+        }
+    }
+}
+
+#[test]
+fn sessions_survive_a_reload_and_stay_with_their_certificates() {
+    let folder = Folder::new(&["a", "b"]);
+    let directives = "ssl_session_tickets off; ssl_session_cache shared:S:1m;";
+    for directives in ["", directives] {
+        let config = |pair: &str| format!("{} {directives} {SHOW}", folder.pair(pair));
+        let first = Server::tls(&folder, &[&config("a")]);
+        let client = Client::new(&folder);
+        client.body(&first, "a");
+        // A second generation, on another port of the same process.
+        let second = first.next(&folder, &[&config("a")]);
+        assert!(client.body(&second, "a").contains(" r "), "{directives}");
+        let other = first.next(&folder, &[&config("b")]);
+        assert!(client.body(&other, "a").contains(" . "), "{directives}");
+    }
+}
+
+#[test]
+fn shows_what_the_client_offered() {
+    let folder = Folder::new(&["a"]);
+    let config = format!(
+        "{} location / {{ show \"$ssl_ciphers|$ssl_curves|$ssl_session_id|$ssl_client_verify\"; }}",
+        folder.pair("a")
+    );
+    let server = Server::tls(&folder, &[&config]);
+    let body = Client::new(&folder).versions(V13).body(&server, "a");
+    let ciphers = "TLS_AES_256_GCM_SHA384:TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256:";
+    assert!(body.starts_with(ciphers), "{body}");
+    let curves = "|X25519:prime256v1:secp384r1:X25519MLKEM768||NONE";
+    assert!(body.ends_with(curves), "{body}");
+}
+
+#[test]
+fn protocols_ciphers_and_curves() {
+    let folder = Folder::new(&["a"]);
+    let config = "ssl_protocols TLSv1.2; ssl_ciphers ECDHE-ECDSA-CHACHA20-POLY1305:AES128; \
+                  ssl_prefer_server_ciphers on; ssl_ecdh_curve prime256v1; ssl_buffer_size 4k;";
+    let server = Server::tls(&folder, &[&format!("{} {config} {SHOW}", folder.pair("a"))]);
+    let body = Client::new(&folder).body(&server, "a");
+    assert!(body.starts_with("TLSv1.2 ECDHE-ECDSA-CHACHA20-POLY1305 prime256v1"), "{body}");
+    let error = Client::new(&folder).versions(V13).failure(&server, "a");
+    assert!(error.contains("ProtocolVersion"), "{error}");
+}
+
+#[test]
+fn rejects_handshakes() {
+    let folder = Folder::new(&["a"]);
+    let server = Server::tls(
+        &folder,
+        &["ssl_reject_handshake on;", &format!("{} server_name a; {SHOW}", folder.pair("a"))],
+    );
+    let client = Client::new(&folder);
+    let error = client.failure(&server, "other");
+    assert!(error.contains("UnrecognisedName"), "{error}");
+    assert!(client.body(&server, "a").ends_with(" a"));
+}
+
+#[test]
+fn answers_plain_requests_with_497() {
+    let folder = Folder::new(&["a"]);
+    let talk = |server: &Server| {
+        let mut client = TcpStream::connect(server.address).expect("a connection");
+        let request = b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n";
+        client.write_all(request).expect("written");
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).expect("closed by the server");
+        answer
+    };
+    let server = Server::tls(&folder, &[&folder.pair("a")]);
+    let answer = talk(&server);
+    assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{answer}");
+    assert!(answer.contains("Connection: close"), "{answer}");
+    assert!(answer.contains("The plain HTTP request was sent to HTTPS port"), "{answer}");
+    let redirect = "error_page 497 https://$host$request_uri;";
+    let server = Server::tls(&folder, &[&format!("{} {redirect}", folder.pair("a"))]);
+    let answer = talk(&server);
+    assert!(answer.starts_with("HTTP/1.1 302 "), "{answer}");
+    assert!(answer.contains("Location: https://a/x\r\n"), "{answer}");
+}
+
+#[test]
+fn garbage_gets_an_alert_and_the_next_client_is_served() {
+    let folder = Folder::new(&["a"]);
+    let server = Server::tls(&folder, &[&format!("{} {SHOW}", folder.pair("a"))]);
+    for bytes in [&b"\x16\x03\x01\x00\x05hello"[..], b"\x80\x01\x02", b"\x16", b""] {
+        let mut client = TcpStream::connect(server.address).expect("a connection");
+        client.write_all(bytes).expect("written");
+        let _ = client.shutdown(std::net::Shutdown::Write);
+        let mut answer = Vec::new();
+        let _ = client.read_to_end(&mut answer);
+        assert!(answer.is_empty() || answer[0] == 0x15, "{answer:?}");
+    }
+    assert!(Client::new(&folder).body(&server, "a").starts_with("TLSv1.3"));
+}
+
+#[test]
+fn several_requests_in_one_record_and_large_bodies() {
+    let folder = Folder::new(&["a"]);
+    let config = format!("{} location /big {{ fill 3000000; }} {SHOW}", folder.pair("a"));
+    let server = Server::tls(&folder, &[&config]);
+    let client = Client::new(&folder);
+    let one = "GET / HTTP/1.1\r\nHost: a\r\nX-Fill: ".to_owned() + &"x".repeat(3000) + "\r\n\r\n";
+    let last = "GET /big HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let answer = client.talk(&server, "a", (one.repeat(5) + last).as_bytes());
+    let text = String::from_utf8_lossy(&answer.bytes);
+    assert_eq!(text.matches("HTTP/1.1 200 OK").count(), 6);
+    assert!(answer.bytes.ends_with(&[b'f'; 3_000_000][..]));
+    assert!(answer.closed_properly, "close_notify");
+}
+
+#[test]
+fn keeps_connections() {
+    let folder = Folder::new(&["a"]);
+    let server = Server::tls(&folder, &[&format!("{} {SHOW}", folder.pair("a"))]);
+    let client = Client::new(&folder);
+    let mut session = client.connect(&server, "a");
+    for _ in 0..3 {
+        session.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("written");
+        let mut head = Vec::new();
+        while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+            let mut bytes = [0; 512];
+            let count = session.read(&mut bytes).expect("read");
+            assert!(count > 0);
+            head.extend_from_slice(&bytes[..count]);
+        }
+        assert!(head.starts_with(b"HTTP/1.1 200 OK"));
+    }
+}
+
+#[test]
+fn encrypted_keys() {
+    let folder = Folder::new(&["a"]);
+    if !folder.encrypt("a", "secret") {
+        eprintln!("no openssl here: nothing to encrypt with");
+        return;
+    }
+    std::fs::write(folder.path("pass"), "wrong\nsecret\n").expect("written");
+    std::fs::write(folder.path("wrong"), "wrong\n").expect("written");
+    let config = |pass: &str| format!("{} {pass} {SHOW}", folder.pair("a"));
+    let server = Server::tls(&folder, &[&config("ssl_password_file pass;")]);
+    assert!(Client::new(&folder).body(&server, "a").starts_with("TLSv1.3"));
+    let key = folder.path("a.key");
+    for (pass, reason) in [("", "no pass phrase"), ("ssl_password_file wrong;", "bad decrypt")] {
+        let expected = format!(
+            "cannot load certificate key \"{}\": PEM_read_bio_PrivateKey() failed (SSL: {reason})",
+            key.display()
+        );
+        check_config(&folder, &config(pass), &expected);
+    }
+}
+
+#[test]
+fn configuration_errors() {
+    let folder = Folder::new(&["a", "b"]);
+    std::fs::write(folder.path("empty"), "").expect("written");
+    std::fs::write(folder.path("short"), "12345").expect("written");
+    let path = |name: &str| folder.path(name).display().to_string();
+    let both = folder.pair("a");
+    let with = |more: &str| format!("{both} {more}");
+    for (config, expected) in [
+        (
+            String::new(),
+            "no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive".to_owned(),
+        ),
+        (
+            "ssl_certificate a.crt;".to_owned(),
+            "no \"ssl_certificate_key\" is defined for certificate \"a.crt\"".to_owned(),
+        ),
+        (
+            "ssl_certificate none; ssl_certificate_key a.key;".to_owned(),
+            format!("cannot load certificate \"{}\": open() failed (2: No such", path("none")),
+        ),
+        (
+            "ssl_certificate a.crt; ssl_certificate_key none;".to_owned(),
+            format!("cannot load certificate key \"{}\": open() failed (2: No", path("none")),
+        ),
+        (
+            "ssl_certificate empty; ssl_certificate_key a.key;".to_owned(),
+            format!("cannot load certificate \"{}\": PEM_read_bio_X509_AUX() f", path("empty")),
+        ),
+        (
+            "ssl_certificate a.crt; ssl_certificate_key empty;".to_owned(),
+            format!("cannot load certificate key \"{}\": PEM_read_bio_Priva", path("empty")),
+        ),
+        (
+            "ssl_certificate a.crt; ssl_certificate_key b.key;".to_owned(),
+            format!("SSL_CTX_use_PrivateKey(\"{}\") failed (SSL: key values", path("b.key")),
+        ),
+        (
+            "ssl_certificate $x.crt; ssl_certificate_key b.key;".to_owned(),
+            "variables in \"ssl_certificate\" are not supported yet".to_owned(),
+        ),
+        (
+            with("ssl_ciphers NOPE;"),
+            "SSL_CTX_set_cipher_list(\"NOPE\") failed (SSL: no cipher match)".to_owned(),
+        ),
+        (
+            with("ssl_ecdh_curve foo;"),
+            "SSL_CTX_set1_curves_list(\"foo\") failed (SSL: group 'foo' cannot".to_owned(),
+        ),
+        (with("ssl_protocols TLSv1 TLSv1.1;"), "no available protocol in \"ssl_p".to_owned()),
+        (with("ssl_protocols foo;"), "invalid value \"foo\"".to_owned()),
+        (with("ssl_session_cache shared:S;"), "invalid session cache \"shared:S\"".to_owned()),
+        (
+            with("ssl_session_cache shared:S:1k;"),
+            "session cache \"shared:S:1k\" is too small".to_owned(),
+        ),
+        (
+            with("ssl_session_ticket_key short;"),
+            format!("\"{}\" must be 48 or 80 bytes", path("short")),
+        ),
+        (
+            with("ssl_session_ticket_key none;"),
+            format!("open() \"{}\" failed (2: No such file or directory)", path("none")),
+        ),
+        (with("ssl_verify_client on;"), "\"ssl_verify_client on\" is not supported".to_owned()),
+        (with("ssl_verify_client foo;"), "invalid value \"foo\"".to_owned()),
+        (with("ssl_early_data on;"), "\"ssl_early_data on\" is not supported".to_owned()),
+        (with("ssl_protocols TLSv1 TLSv1.2;"), "warn: protocol \"TLSv1\" is not".to_owned()),
+        (with("ssl_dhparam x;"), "warn: \"ssl_dhparam\" is ignored".to_owned()),
+        (with("ssl_ecdh_curve X25519:secp521r1;"), "warn: curve \"secp521r1\" is".to_owned()),
+        (with("ssl_protocols TLSv1.3; ssl_ciphers AES128-SHA;"), "ok".to_owned()),
+    ] {
+        check_config(&folder, &config, &expected);
+    }
+}
+
+/// Clients of the system, where they are installed, as a second opinion.
+#[test]
+fn other_clients() {
+    let folder = Folder::new(&["a"]);
+    let config = format!("{} ssl_session_cache shared:S:1m; {SHOW}", folder.pair("a"));
+    let server = Server::tls(&folder, &[&config]);
+    let port = server.address.port();
+    for version in ["1.2", "1.3"] {
+        let curl = std::process::Command::new("curl")
+            .args(["-sSk", "--max-time", "20", "--resolve", &format!("a:{port}:127.0.0.1")])
+            .args(["--tlsv1.2", "--tls-max", version, &format!("https://a:{port}/")])
+            .output();
+        let Ok(curl) = curl else { return };
+        let text = String::from_utf8_lossy(&curl.stdout).into_owned();
+        let error = String::from_utf8_lossy(&curl.stderr).into_owned();
+        assert!(text.starts_with(&format!("TLSv{version} ")), "{text} {error}");
+    }
+}
