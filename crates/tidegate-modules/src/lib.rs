@@ -17,6 +17,7 @@ use http::map::Map;
 use http::not_modified::NotModified;
 use http::range::Ranges;
 use http::rewrite::Rewrite;
+use http::static_files::StaticFiles;
 use http::stub_status::StubStatus;
 use http::try_files::TryFiles;
 
@@ -37,6 +38,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     // Content phase: handlers that a location has for itself, then index, listings and files.
     &Entry::<StubStatus>::NEW,
     &Entry::<Index>::NEW,
+    &Entry::<StaticFiles>::NEW,
     // Response filters. Conditions first: they look at the representation's own validators and may
     // replace the answer, which the added fields then belong to. Then what changes heads and bodies.
     // Ranges last: they count bytes as they are sent.

@@ -6,6 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use tidegate_core::Exchange;
+use tidegate_os::FileKind;
+
+use super::static_files;
+
 /// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -23,7 +28,18 @@ pub struct Found {
     pub executable: bool,
 }
 
-/// Looks at a path, links followed.
+/// Looks at a path as the present location has it: by the cache of open files and `disable_symlinks`.
+pub fn look(x: &mut Exchange, path: &[u8]) -> io::Result<Found> {
+    let tested = static_files::test(x, path)?;
+    let kind = match tested.kind {
+        FileKind::File => Kind::File,
+        FileKind::Directory => Kind::Directory,
+        FileKind::Symlink | FileKind::Other => Kind::Other,
+    };
+    Ok(Found { kind, executable: tested.executable })
+}
+
+/// Looks at a path of the configuration's, links followed.
 pub fn file_test(path: &[u8]) -> io::Result<Found> {
     let metadata = std::fs::metadata(Path::new(OsStr::from_bytes(path)))?;
     let kind = match () {
@@ -43,4 +59,9 @@ pub fn is_absent(error: &io::Error) -> bool {
             | io::ErrorKind::InvalidFilename
             | io::ErrorKind::InvalidInput
     )
+}
+
+/// True for errors that mean "not for you": no permission, or a link that must not be followed.
+pub fn is_refused(error: &io::Error) -> bool {
+    static_files::is_refused(static_files::errno(error))
 }

@@ -106,7 +106,7 @@ fn answer(names: &[Template], x: &mut Exchange) -> Step<'static> {
         }
         let mut path = folder.clone();
         path.extend_from_slice(&name);
-        let error = match files::file_test(&path) {
+        let error = match files::look(x, &path) {
             Ok(_) => {
                 let mut target = x.request.path.clone();
                 target.extend_from_slice(&name);
@@ -114,7 +114,7 @@ fn answer(names: &[Template], x: &mut Exchange) -> Step<'static> {
             }
             Err(error) => error,
         };
-        if error.kind() == std::io::ErrorKind::PermissionDenied {
+        if files::is_refused(&error) {
             complain(x, Level::Error, &path, &format!("is forbidden ({})", os_error(&error)));
             return Step::Status(403);
         }
@@ -131,10 +131,15 @@ fn answer(names: &[Template], x: &mut Exchange) -> Step<'static> {
 }
 
 /// Whether the folder itself is the problem.
-fn folder_status(x: &Exchange, folder: &[u8], path: &[u8], error: &std::io::Error) -> Option<u16> {
-    match files::file_test(folder) {
+fn folder_status(
+    x: &mut Exchange,
+    folder: &[u8],
+    path: &[u8],
+    error: &std::io::Error,
+) -> Option<u16> {
+    match files::look(x, folder) {
         Ok(found) if found.kind == Kind::Directory => None,
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+        Err(error) if files::is_refused(&error) => {
             complain(x, Level::Error, folder, &format!("is forbidden ({})", os_error(&error)));
             Some(403)
         }

@@ -10,6 +10,7 @@ pub mod not_modified;
 pub mod range;
 pub mod redirect;
 pub mod rewrite;
+pub mod static_files;
 pub mod stub_status;
 pub mod try_files;
 

@@ -95,7 +95,7 @@ fn answer(candidates: &[Candidate], fallback: &Fallback, x: &mut Exchange) -> St
     for candidate in candidates {
         let value = candidate.path.value(x);
         let Some((file, target)) = places(x, value) else { return Step::Status(500) };
-        let Ok(found) = files::file_test(&file) else { continue };
+        let Ok(found) = files::look(x, &file) else { continue };
         if (found.kind == Kind::Directory) == candidate.directory {
             serve(x, target);
             return Step::Decline;

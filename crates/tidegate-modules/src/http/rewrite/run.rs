@@ -266,13 +266,13 @@ fn holds(condition: &Condition, log: bool, x: &mut Exchange) -> Result<bool, Mat
         }
         Condition::File { test, path, negated } => {
             let path = path.value(x);
-            file_holds(*test, &path) != *negated
+            file_holds(*test, &path, x) != *negated
         }
     })
 }
 
-fn file_holds(test: FileTest, path: &[u8]) -> bool {
-    let Ok(found) = files::file_test(path) else { return false };
+fn file_holds(test: FileTest, path: &[u8], x: &mut Exchange) -> bool {
+    let Ok(found) = files::look(x, path) else { return false };
     match test {
         FileTest::Plain => found.kind == Kind::File,
         FileTest::Directory => found.kind == Kind::Directory,

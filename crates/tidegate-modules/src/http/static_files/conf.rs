@@ -1,0 +1,236 @@
+//! The directives of files: links, the cache, and how files are read.
+
+use std::time::Duration;
+
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once};
+use tidegate_core::Template;
+use tidegate_core::builder::PlanBuilder;
+use tidegate_core::exchange::Exchange;
+
+use super::entry::{LinkRule, Links};
+use crate::http::row;
+
+const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
+
+/// Directives as written.
+#[derive(Default)]
+pub struct Conf {
+    disable_symlinks: Option<(Links, Option<Word>)>,
+    open_file_cache: Option<bool>,
+    open_file_cache_valid: Option<Duration>,
+    open_file_cache_min_uses: Option<u64>,
+    open_file_cache_errors: Option<bool>,
+    open_file_cache_events: Option<bool>,
+    /// `Some(None)` for `off`.
+    directio: Option<Option<u64>>,
+    directio_alignment: Option<u64>,
+    aio: Option<Aio>,
+    aio_write: Option<bool>,
+}
+
+/// `aio`. Reads that the page cache cannot satisfy go to the thread pool whatever is written here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Aio {
+    Off,
+    On,
+    Threads,
+}
+
+pub const ROWS: &[Directive<Conf>] = &[
+    row(
+        "disable_symlinks",
+        ALL,
+        Arity::ONE_OR_TWO,
+        "off",
+        "Whether symbolic links are refused: off, on, or if_not_owner; from= is a part of the path \
+         in which they are not looked at.",
+        set_disable_symlinks,
+    ),
+    row(
+        "open_file_cache",
+        ALL,
+        Arity::ONE_OR_TWO,
+        "off",
+        "Files may be served without looking whether they have changed for open_file_cache_valid. \
+         Tidegate's own cache of open files is always on and never stale, and sizes itself.",
+        set_open_file_cache,
+    ),
+    row(
+        "open_file_cache_valid",
+        ALL,
+        Arity::ONE,
+        "60s",
+        "How long a look at a file holds under open_file_cache, where the system does not tell of \
+         changes by itself.",
+        |conf, args| once(&mut conf.open_file_cache_valid, args.seconds(0)?, args),
+    ),
+    row(
+        "open_file_cache_min_uses",
+        ALL,
+        Arity::ONE,
+        "1",
+        "Accepted: Tidegate keeps files from their second use on.",
+        |conf, args| once(&mut conf.open_file_cache_min_uses, args.number(0, 0..=u64::MAX)?, args),
+    ),
+    row(
+        "open_file_cache_errors",
+        ALL,
+        Arity::FLAG,
+        "off",
+        "Accepted: that a file does not exist is remembered, and seen at once when it does.",
+        |conf, args| once(&mut conf.open_file_cache_errors, args.flag(0)?, args),
+    ),
+    row(
+        "open_file_cache_events",
+        ALL,
+        Arity::FLAG,
+        "off",
+        "Accepted: the system's events are always used.",
+        |conf, args| once(&mut conf.open_file_cache_events, args.flag(0)?, args),
+    ),
+    row(
+        "directio",
+        ALL,
+        Arity::ONE,
+        "off",
+        "Accepted: files are read through the page cache, and by sendfile().",
+        |conf, args| {
+            let size = if args.bytes(0) == b"off" { None } else { Some(args.offset(0)?) };
+            once(&mut conf.directio, size, args)
+        },
+    ),
+    row("directio_alignment", ALL, Arity::ONE, "512", "Accepted, see directio.", |conf, args| {
+        once(&mut conf.directio_alignment, args.offset(0)?, args)
+    }),
+    row(
+        "aio",
+        ALL,
+        Arity::ONE,
+        "off",
+        "Accepted: off, on, threads, threads=pool. Reads that would wait for the disk always run on \
+         a thread pool.",
+        set_aio,
+    ),
+    row("aio_write", ALL, Arity::FLAG, "off", "Accepted, see aio.", |conf, args| {
+        once(&mut conf.aio_write, args.flag(0)?, args)
+    }),
+];
+
+fn set_disable_symlinks(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    if conf.disable_symlinks.is_some() {
+        return Err(args.duplicate());
+    }
+    let (mut links, mut from) = (None, None);
+    for (index, word) in args.words().iter().enumerate() {
+        match &word.bytes[..] {
+            b"off" => links = Some(Links::Follow),
+            b"on" => links = Some(Links::Refuse),
+            b"if_not_owner" => links = Some(Links::SameOwner),
+            bytes => {
+                let part =
+                    bytes.strip_prefix(b"from=").ok_or_else(|| args.invalid_parameter(index))?;
+                from = Some(Word { bytes: part.to_vec(), ..word.clone() });
+            }
+        }
+    }
+    let Some(links) = links else {
+        return Err(args.error_here(format!(
+            "\"{}\" directive without \"on\", \"off\" or \"if_not_owner\" parameter",
+            args.name()
+        )));
+    };
+    if args.len() == 2 && (from.is_none() || links == Links::Follow) {
+        let message = format!("duplicate parameter \"{}\"", args.word(1).display());
+        let error = args.error(1, message);
+        return Err(error.label("only `from=` goes with `on` or `if_not_owner`"));
+    }
+    conf.disable_symlinks = Some((links, from));
+    Ok(())
+}
+
+fn set_open_file_cache(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let mut max = None;
+    for index in 0..args.len() {
+        match args.parameter(index)? {
+            ("off", None) => {
+                return once(&mut conf.open_file_cache, false, args);
+            }
+            ("max", Some(value)) => {
+                let number = tidegate_conf::parse_number(value.as_bytes());
+                max = number.filter(|number| *number > 0);
+                max.ok_or_else(|| args.error(index, invalid(args, index)))?;
+            }
+            ("inactive", Some(value)) => {
+                tidegate_conf::parse_seconds(value.as_bytes())
+                    .ok_or_else(|| args.error(index, invalid(args, index)))?;
+            }
+            _ => return Err(args.error(index, invalid(args, index))),
+        }
+    }
+    if max.is_none() {
+        return Err(args.error_here("\"open_file_cache\" must have the \"max\" parameter"));
+    }
+    once(&mut conf.open_file_cache, true, args)
+}
+
+fn invalid(args: &Args<'_>, index: usize) -> String {
+    format!("invalid \"open_file_cache\" parameter \"{}\"", args.word(index).display())
+}
+
+fn set_aio(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let aio = match args.bytes(0) {
+        b"off" => Aio::Off,
+        b"on" => Aio::On,
+        b"threads" => Aio::Threads,
+        bytes if bytes.starts_with(b"threads=") && bytes.len() > 8 => Aio::Threads,
+        _ => return Err(args.error(0, "invalid value")),
+    };
+    once(&mut conf.aio, aio, args)
+}
+
+impl Conf {
+    pub(super) fn inherit(&mut self, parent: &Conf) {
+        if self.disable_symlinks.is_none() {
+            self.disable_symlinks.clone_from(&parent.disable_symlinks);
+        }
+        self.open_file_cache = self.open_file_cache.or(parent.open_file_cache);
+        self.open_file_cache_valid = self.open_file_cache_valid.or(parent.open_file_cache_valid);
+    }
+
+    pub(super) fn prepare(&self, plan: &mut PlanBuilder<'_>) -> Result<Options, Diagnostic> {
+        let (links, from) = match &self.disable_symlinks {
+            None => (Links::Follow, None),
+            Some((links, None)) => (*links, None),
+            Some((links, Some(from))) => (*links, Some(plan.template(from)?)),
+        };
+        let cached = self.open_file_cache == Some(true);
+        let window = cached.then(|| self.open_file_cache_valid.unwrap_or(Duration::from_secs(60)));
+        Ok(Options { links, from, window })
+    }
+}
+
+/// How a location looks at files.
+#[derive(Clone, Default)]
+pub struct Options {
+    pub links: Links,
+    from: Option<Template>,
+    /// `open_file_cache_valid`, if there is an `open_file_cache`.
+    pub window: Option<Duration>,
+}
+
+impl Options {
+    /// The rule for one path.
+    pub fn rule(&self, x: &mut Exchange, path: &[u8]) -> LinkRule {
+        let (Some(from), true) = (&self.from, self.links != Links::Follow) else {
+            return LinkRule { links: self.links, from: 0 };
+        };
+        let from = from.value(x);
+        match path.strip_prefix(&from[..]) {
+            Some(b"") if !from.is_empty() => LinkRule::default(),
+            Some(rest) if rest.starts_with(b"/") || from.ends_with(b"/") => {
+                LinkRule { links: self.links, from: from.len() }
+            }
+            _ => LinkRule { links: self.links, from: 0 },
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! One answer of the file system: what is at a path, with a file's content and its validators.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use bytes::Bytes;
+use tidegate_core::{Body, FileRange};
+use tidegate_http::{Headers, Known, conditional, date};
+use tidegate_os::{FileKind, Nowait, Stat, file, open};
+
+/// Which symbolic links a path may hold (`disable_symlinks`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Links {
+    #[default]
+    Follow,
+    /// `on`: none.
+    Refuse,
+    /// `if_not_owner`: those that belong to the owner of what they lead to.
+    SameOwner,
+}
+
+/// How links are treated in one path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkRule {
+    pub links: Links,
+    /// Bytes at the path's begin that are not looked at (`from=`).
+    pub from: usize,
+}
+
+/// Where a file's bytes are.
+#[derive(Clone, Debug)]
+pub enum Content {
+    Memory(Bytes),
+    File(Arc<File>),
+}
+
+/// A regular file, open or read.
+#[derive(Debug)]
+pub struct OpenFile {
+    pub size: u64,
+    /// Seconds since 1970.
+    pub modified: i64,
+    pub content: Content,
+    /// `Last-Modified` and `ETag`, ready to be copied into a response.
+    pub head: Headers,
+    stat: Stat,
+}
+
+/// What is at a path.
+#[derive(Debug)]
+pub enum What {
+    File(OpenFile),
+    Directory,
+    /// A FIFO, socket or device: never opened.
+    Other,
+    /// The number of the system's error.
+    Failed(i32),
+}
+
+/// An answer; in the cache it is valid until its place changes.
+#[derive(Debug)]
+pub struct Entry {
+    pub what: What,
+    /// Executable by the owner, for `if (-x …)`.
+    pub executable: bool,
+    /// Events tell of changes; else the name is looked at again each time.
+    pub(super) watched: bool,
+    pub(super) valid: AtomicBool,
+    /// Asked for since the last round of eviction.
+    pub(super) used: AtomicBool,
+    /// Unix milliseconds of the last check, for `open_file_cache_valid`.
+    pub(super) checked: AtomicU64,
+}
+
+impl OpenFile {
+    /// The whole file as a response body.
+    pub fn body(&self) -> Body {
+        match &self.content {
+            Content::Memory(bytes) => Body::from(bytes.clone()),
+            Content::File(_) if self.size == 0 => Body::Empty,
+            Content::File(file) => {
+                Body::File(FileRange { file: file.clone(), offset: 0, length: self.size })
+            }
+        }
+    }
+
+    /// Bytes that it takes in memory.
+    pub fn memory(&self) -> usize {
+        match &self.content {
+            Content::Memory(bytes) => bytes.len(),
+            Content::File(_) => 0,
+        }
+    }
+
+    /// Whether a descriptor is held.
+    pub fn is_open(&self) -> bool {
+        matches!(self.content, Content::File(_))
+    }
+
+    pub(super) fn is_same(&self, stat: &Stat) -> bool {
+        self.stat == *stat
+    }
+
+    /// Old enough for a later change to show in its times, whatever clock the file system has.
+    pub(super) fn is_settled(&self, now_millis: u64) -> bool {
+        let settled =
+            i128::from(now_millis).saturating_sub(SETTLE_MILLIS).saturating_mul(1_000_000);
+        self.stat.changed_nanos < settled && i128::from(self.modified) * 1_000_000_000 < settled
+    }
+}
+
+impl Entry {
+    /// Asks the file system. A file is opened, and read if it has at most `memory_max` bytes and these are
+    /// in the page cache.
+    pub fn load(path: &[u8], rule: LinkRule, memory_max: u64) -> Entry {
+        match look(path, rule) {
+            Err(error) => Entry::of(What::Failed(errno(&error)), false),
+            Ok(stat) => {
+                let what = match stat.kind {
+                    FileKind::File => open_file(path, rule, memory_max),
+                    FileKind::Directory => Ok(What::Directory),
+                    FileKind::Symlink | FileKind::Other => Ok(What::Other),
+                };
+                let what = what.unwrap_or_else(|error| What::Failed(errno(&error)));
+                Entry::of(what, stat.mode & 0o100 != 0)
+            }
+        }
+    }
+
+    fn of(what: What, executable: bool) -> Entry {
+        Entry {
+            what,
+            executable,
+            watched: false,
+            valid: AtomicBool::new(true),
+            used: AtomicBool::new(false),
+            checked: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn is_valid(&self) -> bool {
+        self.valid.load(Ordering::Acquire)
+    }
+
+    /// The file, if it is one.
+    pub fn file(&self) -> Option<&OpenFile> {
+        match &self.what {
+            What::File(file) => Some(file),
+            What::Directory | What::Other | What::Failed(_) => None,
+        }
+    }
+}
+
+/// Describes what is at a path, by the rule for links.
+pub fn look(path: &[u8], rule: LinkRule) -> io::Result<Stat> {
+    let name = Path::new(OsStr::from_bytes(path));
+    match rule.links {
+        Links::Follow => file::stat(name, true),
+        links => {
+            let owner = links == Links::SameOwner;
+            file::fstat(open::open_checking_links(name, rule.from, owner, true)?)
+        }
+    }
+}
+
+fn open_file(path: &[u8], rule: LinkRule, memory_max: u64) -> io::Result<What> {
+    let name = Path::new(OsStr::from_bytes(path));
+    let file = match rule.links {
+        Links::Follow => open::open_nonblock(name)?,
+        links => open::open_checking_links(name, rule.from, links == Links::SameOwner, false)?,
+    };
+    let stat = file::fstat(&file)?;
+    match stat.kind {
+        FileKind::File => {}
+        FileKind::Directory => return Ok(What::Directory),
+        FileKind::Symlink | FileKind::Other => return Ok(What::Other),
+    }
+    let content = match stat.size <= memory_max {
+        true => read_small(&file, stat.size).map(Content::Memory),
+        false => None,
+    };
+    let mut head = Headers::with_capacity(96, 2);
+    head.push_known(Known::LastModified, &date::format_http(stat.mtime_seconds));
+    let mut etag = Vec::with_capacity(32);
+    conditional::write_etag(stat.mtime_seconds, stat.size, &mut etag);
+    head.push_known(Known::Etag, &etag);
+    Ok(What::File(OpenFile {
+        size: stat.size,
+        modified: stat.mtime_seconds,
+        content: content.unwrap_or_else(|| Content::File(Arc::new(file))),
+        head,
+        stat,
+    }))
+}
+
+/// All of a small file, or nothing when the disk would have to be waited for or the size changes.
+fn read_small(file: &File, size: u64) -> Option<Bytes> {
+    let size = usize::try_from(size).ok()?;
+    // One byte more than there should be: a file that has grown shows.
+    let mut bytes = vec![0; size + 1];
+    let mut filled = 0;
+    loop {
+        match file::pread_nowait(file, bytes.get_mut(filled..)?, filled as u64) {
+            Ok(Nowait::Read(0)) => break,
+            Ok(Nowait::Read(count)) => filled += count,
+            Ok(Nowait::WouldBlock) | Err(_) => return None,
+        }
+        if filled > size {
+            return None;
+        }
+    }
+    if filled != size {
+        return None;
+    }
+    bytes.truncate(size);
+    Some(Bytes::from(bytes))
+}
+
+/// The system's number of an error.
+pub fn errno(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(INVALID)
+}
+
+/// EINVAL: what a path with a zero byte gives.
+const INVALID: i32 = 22;
+/// The coarsest clock of a file system in use is that of FAT: 2 seconds.
+const SETTLE_MILLIS: i128 = 2500;

@@ -1,0 +1,93 @@
+//! Files: what answers when no other content handler does.
+//!
+//! ```nginx
+//! location / {
+//!     root /srv/www;
+//!     disable_symlinks if_not_owner from=$document_root;
+//! }
+//! ```
+//! Files are kept open, and small ones in memory, by a cache that is always on and never stale (`cache.rs`
+//! tells how). FIFOs, sockets and devices are never opened.
+
+mod cache;
+mod conf;
+mod entry;
+mod places;
+mod serve;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+
+use tidegate_conf::{Diagnostic, Directive};
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::exchange::Exchange;
+use tidegate_core::module::BlockInfo;
+use tidegate_core::{Module, Phase};
+
+pub use cache::Tested;
+pub use conf::Options;
+pub use entry::{Content, Entry, LinkRule, Links, OpenFile, What, errno};
+
+/// The module.
+pub struct StaticFiles;
+
+impl Module for StaticFiles {
+    type Conf = conf::Conf;
+    const NAME: &'static str = "static";
+    const DIRECTIVES: &'static [&'static [Directive<conf::Conf>]] = &[conf::ROWS];
+
+    fn inherit(child: &mut conf::Conf, parent: &conf::Conf, _block: BlockInfo<'_>) {
+        child.inherit(parent);
+    }
+
+    fn prepare(
+        conf: &conf::Conf,
+        location: &mut LocationBuilder<'_, '_>,
+    ) -> Result<(), Diagnostic> {
+        let options = conf.prepare(location.plan)?;
+        location.location.extensions.insert(options);
+        location.handler(Phase::Content, Box::new(serve::handle));
+        Ok(())
+    }
+}
+
+/// The file, folder or error at a path, under the present location's rules and up to date.
+pub fn open(x: &mut Exchange, path: &[u8]) -> std::sync::Arc<Entry> {
+    let (rule, window) = rules(x, path);
+    cache::find(path, rule, window)
+}
+
+/// What is at a path, without opening it.
+///
+/// # Errors
+/// Those of stat; `FilesystemLoop` for a link that `disable_symlinks` refuses.
+pub fn test(x: &mut Exchange, path: &[u8]) -> io::Result<Tested> {
+    let (rule, window) = rules(x, path);
+    cache::test(path, rule, window)
+}
+
+fn rules(x: &mut Exchange, path: &[u8]) -> (LinkRule, Option<std::time::Duration>) {
+    let plan = x.plan.clone();
+    match plan.location(x.location).extensions.of::<Options>() {
+        Some(options) => (options.rule(x, path), options.window),
+        None => (LinkRule::default(), None),
+    }
+}
+
+/// Errors that mean "there is no such file", so that another may be tried.
+pub fn is_absent(errno: i32) -> bool {
+    matches!(errno, NO_ENTRY | NOT_A_DIRECTORY | NAME_TOO_LONG)
+}
+
+/// Errors that mean "not for you".
+pub fn is_refused(errno: i32) -> bool {
+    matches!(errno, NO_ACCESS | LOOP | TOO_MANY_LINKS)
+}
+
+const NO_ENTRY: i32 = 2;
+const NO_ACCESS: i32 = 13;
+const NOT_A_DIRECTORY: i32 = 20;
+const TOO_MANY_LINKS: i32 = 31;
+const NAME_TOO_LONG: i32 = 36;
+const LOOP: i32 = 40;

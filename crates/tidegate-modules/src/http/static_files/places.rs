@@ -1,0 +1,476 @@
+//! Watched places: for each name that an answer was derived from, a watch that tells when it stops being so.
+//!
+//! A place is a path. It depends on the folder that holds it, and if it is a link also on what the link leads
+//! to. Every existing thing on the way is watched itself (by inode: a file written through another hard
+//! link, a folder renamed far above, a link replaced all show up there); for a name that does not exist its
+//! folder is watched for new names. When a place changes, it and all that depends on it are forgotten.
+//! Nothing here reads a file; the caller holds the lock.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+use tidegate_os::watch::{Event, ReadFlags, WatchFlags, Watcher};
+use tidegate_os::{FileKind, Stat, file};
+
+/// What a place was when its watch began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    File,
+    Directory,
+    Missing,
+}
+
+/// A place's number; never used again for another.
+pub type PlaceId = u64;
+
+/// The path cannot be watched: ask the file system each time.
+#[derive(Debug)]
+pub struct Unwatchable;
+
+struct Place {
+    path: Box<[u8]>,
+    kind: Kind,
+    /// Where it is when no link is followed on the way; `None` when that is its own path.
+    real: Option<Box<[u8]>>,
+    watch: Option<i32>,
+    parents: Vec<PlaceId>,
+    dependents: HashSet<PlaceId>,
+    /// Key of an answer that stands on this place.
+    keys: Vec<Box<[u8]>>,
+    /// Names that do not exist in this folder, by their folded spelling.
+    absent: HashMap<Box<[u8]>, Vec<PlaceId>>,
+}
+
+impl Place {
+    /// An absent name below this folder is not waited for any more.
+    fn found(&mut self, path: &[u8], id: PlaceId) {
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let fold = folded(name).unwrap_or_default();
+        if let Some(ids) = self.absent.get_mut(&fold) {
+            ids.retain(|absent| *absent != id);
+            if ids.is_empty() {
+                self.absent.remove(&fold);
+            }
+        }
+    }
+}
+
+/// All watched places of the process.
+#[derive(Default)]
+pub struct Places {
+    places: HashMap<PlaceId, Place>,
+    by_path: HashMap<Box<[u8]>, PlaceId>,
+    by_watch: HashMap<i32, Vec<PlaceId>>,
+    /// Whether the file system of this device number tells of changes, to folders and to files.
+    devices: HashMap<(u64, bool), bool>,
+    next: PlaceId,
+}
+
+impl Places {
+    /// Number of places.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The watched place of an absolute path, made if need be.
+    pub fn ensure(
+        &mut self,
+        watcher: &Watcher,
+        path: &[u8],
+    ) -> Result<(PlaceId, Kind), Unwatchable> {
+        if !path.starts_with(b"/") {
+            return Err(Unwatchable);
+        }
+        let mut links_left = LINKS_MAX;
+        let id = self.walk(watcher, b"/", path, &mut links_left)?;
+        let place = self.places.get(&id).ok_or(Unwatchable)?;
+        Ok((id, place.kind))
+    }
+
+    /// Notes that the answer of `key` stands on a place; false when the place has changed meanwhile.
+    pub fn attach(&mut self, id: PlaceId, key: &[u8]) -> bool {
+        let Some(place) = self.places.get_mut(&id) else { return false };
+        if !place.keys.iter().any(|known| **known == *key) {
+            place.keys.push(key.into());
+        }
+        true
+    }
+
+    /// The answer of `key` is not kept any more; its watch goes with it.
+    pub fn detach(&mut self, watcher: &Watcher, id: PlaceId, key: &[u8]) {
+        let Some(place) = self.places.get_mut(&id) else { return };
+        place.keys.retain(|known| **known != *key);
+        if place.keys.is_empty() && place.dependents.is_empty() {
+            self.forget(watcher, id, &mut Vec::new());
+        }
+    }
+
+    /// Applies an event; keys whose answers no longer stand go to `gone`. False when events were lost and
+    /// everything has to be forgotten.
+    pub fn apply(&mut self, watcher: &Watcher, event: &Event, gone: &mut Vec<Box<[u8]>>) -> bool {
+        if event.what.contains(ReadFlags::QUEUE_OVERFLOW) {
+            return false;
+        }
+        let Some(places) = self.by_watch.get(&event.watch).cloned() else { return true };
+        if event.what.contains(ReadFlags::IGNORED) {
+            self.by_watch.remove(&event.watch);
+        }
+        for id in places {
+            match &event.name {
+                None => self.forget(watcher, id, gone),
+                Some(name) => self.named(watcher, id, name.as_bytes(), event.what, gone),
+            }
+        }
+        true
+    }
+
+    /// Forgets all places and ends all watches.
+    pub fn clear(&mut self, watcher: &Watcher) {
+        for watch in self.by_watch.keys() {
+            let _ = watcher.remove(*watch);
+        }
+        let next = self.next;
+        *self = Places { next, ..Places::default() };
+    }
+
+    /// Something happened to a name inside a watched folder.
+    fn named(
+        &mut self,
+        watcher: &Watcher,
+        folder: PlaceId,
+        name: &[u8],
+        what: ReadFlags,
+        gone: &mut Vec<Box<[u8]>>,
+    ) {
+        let Some(place) = self.places.get_mut(&folder) else { return };
+        let mut changed = Vec::new();
+        if what.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO) && !place.absent.is_empty() {
+            match folded(name) {
+                // In a folder that ignores case the new name may be any spelling of an absent one.
+                None => changed.extend(place.absent.drain().flat_map(|(_, ids)| ids)),
+                Some(fold) => {
+                    changed.extend(place.absent.remove(&*fold).unwrap_or_default());
+                    changed.extend(place.absent.remove(&b""[..]).unwrap_or_default());
+                }
+            }
+        }
+        if what.contains(ReadFlags::DELETE) {
+            let path = join(&place.path, name);
+            changed.extend(self.by_path.get(&*path));
+        }
+        for id in changed {
+            self.forget(watcher, id, gone);
+        }
+    }
+
+    /// Drops a place and all that depends on it.
+    fn forget(&mut self, watcher: &Watcher, id: PlaceId, gone: &mut Vec<Box<[u8]>>) {
+        let mut waiting = vec![id];
+        while let Some(id) = waiting.pop() {
+            let Some(place) = self.places.remove(&id) else { continue };
+            self.by_path.remove(&place.path);
+            if let Some(watch) = place.watch
+                && let Some(sharers) = self.by_watch.get_mut(&watch)
+            {
+                sharers.retain(|other| *other != id);
+                if sharers.is_empty() {
+                    self.by_watch.remove(&watch);
+                    let _ = watcher.remove(watch);
+                }
+            }
+            for parent in &place.parents {
+                if let Some(parent) = self.places.get_mut(parent) {
+                    parent.dependents.remove(&id);
+                    if place.kind == Kind::Missing {
+                        parent.found(&place.path, id);
+                    }
+                }
+            }
+            waiting.extend(place.dependents);
+            gone.extend(place.keys);
+        }
+    }
+
+    /// Walks `path` from the real folder `start`; the place at its end, which is real.
+    fn walk(
+        &mut self,
+        watcher: &Watcher,
+        start: &[u8],
+        path: &[u8],
+        links_left: &mut usize,
+    ) -> Result<PlaceId, Unwatchable> {
+        let mut id = self.folder(watcher, start, links_left)?;
+        let mut parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).peekable();
+        while let Some(name) = parts.next() {
+            match name {
+                b"." => continue,
+                b".." => return Err(Unwatchable),
+                _ => id = self.child(watcher, id, name, links_left)?,
+            }
+            let place = self.places.get(&id).ok_or(Unwatchable)?;
+            match place.kind {
+                // What is below a missing folder is missing as long as that is.
+                Kind::Missing => return Ok(id),
+                Kind::File if parts.peek().is_some() => return Err(Unwatchable),
+                Kind::File | Kind::Directory => {}
+            }
+        }
+        Ok(id)
+    }
+
+    fn folder(
+        &mut self,
+        watcher: &Watcher,
+        path: &[u8],
+        links_left: &mut usize,
+    ) -> Result<PlaceId, Unwatchable> {
+        if let Some(id) = self.by_path.get(path) {
+            return Ok(*id);
+        }
+        if path != b"/" {
+            return self.walk(watcher, b"/", path, links_left);
+        }
+        let stat = stat(path).map_err(|_| Unwatchable)?;
+        let watch = self.watch(watcher, path, &stat)?;
+        Ok(self.add(path, Kind::Directory, None, Some(watch), &[]))
+    }
+
+    /// The place of a name in a folder.
+    fn child(
+        &mut self,
+        watcher: &Watcher,
+        folder: PlaceId,
+        name: &[u8],
+        links_left: &mut usize,
+    ) -> Result<PlaceId, Unwatchable> {
+        let parent = self.places.get(&folder).ok_or(Unwatchable)?;
+        let path = join(&parent.path, name);
+        if let Some(id) = self.by_path.get(&path) {
+            return Ok(*id);
+        }
+        if let Some(real) = parent.real.clone() {
+            // A folder reached by a link: the watches are on the real one.
+            let folder_real = self.folder(watcher, &real, links_left)?;
+            let target = self.child(watcher, folder_real, name, links_left)?;
+            return self.follow(&path, target, &[folder, target], None);
+        }
+        let parent_watch = parent.watch;
+        for _ in 0..RACES_MAX {
+            match stat(&path) {
+                Ok(before) if before.kind == FileKind::Symlink => {
+                    let watch = self.watch(watcher, &path, &before)?;
+                    return self.link(watcher, folder, &path, watch, links_left);
+                }
+                Ok(before) => {
+                    let kind = match before.kind {
+                        FileKind::File => Kind::File,
+                        FileKind::Directory => Kind::Directory,
+                        FileKind::Symlink | FileKind::Other => return Err(Unwatchable),
+                    };
+                    if kind == Kind::Directory {
+                        // A folder that somebody stands in tells of its removal too late itself.
+                        self.watch_names(watcher, folder, WatchFlags::DELETE)?;
+                    }
+                    let watch = self.watch(watcher, &path, &before)?;
+                    let after = stat(&path).ok();
+                    if after.is_some_and(|after| same_file(&before, &after)) {
+                        return Ok(self.add(&path, kind, None, Some(watch), &[folder]));
+                    }
+                    self.unused(watcher, watch);
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    parent_watch.ok_or(Unwatchable)?;
+                    let names = WatchFlags::CREATE | WatchFlags::MOVED_TO;
+                    self.watch_names(watcher, folder, names)?;
+                    if stat(&path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+                        return Ok(self.add_missing(folder, &path, name));
+                    }
+                }
+                Err(_) => return Err(Unwatchable),
+            }
+        }
+        Err(Unwatchable)
+    }
+
+    /// The place of a symbolic link, which is watched itself.
+    fn link(
+        &mut self,
+        watcher: &Watcher,
+        folder: PlaceId,
+        path: &[u8],
+        watch: i32,
+        links_left: &mut usize,
+    ) -> Result<PlaceId, Unwatchable> {
+        let target = std::fs::read_link(Path::new(OsStr::from_bytes(path)));
+        let left = links_left.checked_sub(1);
+        let (Ok(target), Some(left)) = (target, left) else {
+            self.unused(watcher, watch);
+            return Err(Unwatchable);
+        };
+        *links_left = left;
+        let target = target.into_os_string().into_vec();
+        let place = self.places.get(&folder).ok_or(Unwatchable)?;
+        let mut start = place.path.to_vec();
+        let mut rest = &target[..];
+        if target.starts_with(b"/") {
+            start = b"/".to_vec();
+        }
+        // `..` at the begin leaves real folders, which needs no watch of its own.
+        while let Some(after) = rest.strip_prefix(b"..")
+            && (after.is_empty() || after.starts_with(b"/"))
+        {
+            let end = start.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+            start.truncate(end.max(1));
+            rest = after.get(1..).unwrap_or_default();
+        }
+        match self.walk(watcher, &start, rest, links_left) {
+            Ok(end) if self.places.contains_key(&folder) => {
+                self.follow(path, end, &[folder, end], Some(watch))
+            }
+            _ => {
+                self.unused(watcher, watch);
+                Err(Unwatchable)
+            }
+        }
+    }
+
+    /// A place that is what another one is.
+    fn follow(
+        &mut self,
+        path: &[u8],
+        target: PlaceId,
+        parents: &[PlaceId],
+        watch: Option<i32>,
+    ) -> Result<PlaceId, Unwatchable> {
+        let place = self.places.get(&target).ok_or(Unwatchable)?;
+        let real = place.real.as_ref().unwrap_or(&place.path).clone();
+        let kind = place.kind;
+        Ok(self.add(path, kind, Some(real), watch, parents))
+    }
+
+    fn add_missing(&mut self, folder: PlaceId, path: &[u8], name: &[u8]) -> PlaceId {
+        let id = self.add(path, Kind::Missing, None, None, &[folder]);
+        if let Some(place) = self.places.get_mut(&folder) {
+            place.absent.entry(folded(name).unwrap_or_default()).or_default().push(id);
+        }
+        id
+    }
+
+    fn add(
+        &mut self,
+        path: &[u8],
+        kind: Kind,
+        real: Option<Box<[u8]>>,
+        watch: Option<i32>,
+        parents: &[PlaceId],
+    ) -> PlaceId {
+        self.next += 1;
+        let id = self.next;
+        for parent in parents {
+            if let Some(parent) = self.places.get_mut(parent) {
+                parent.dependents.insert(id);
+            }
+        }
+        if let Some(watch) = watch {
+            self.by_watch.entry(watch).or_default().push(id);
+        }
+        self.by_path.insert(path.into(), id);
+        let place = Place {
+            path: path.into(),
+            kind,
+            real,
+            watch,
+            parents: parents.to_vec(),
+            dependents: HashSet::new(),
+            keys: Vec::new(),
+            absent: HashMap::new(),
+        };
+        self.places.insert(id, place);
+        id
+    }
+
+    /// Watches the thing at `path` itself.
+    fn watch(&mut self, watcher: &Watcher, path: &[u8], stat: &Stat) -> Result<i32, Unwatchable> {
+        let directory = stat.kind == FileKind::Directory;
+        let path = Path::new(OsStr::from_bytes(path));
+        if stat.kind != FileKind::Symlink {
+            let known = self.devices.get(&(stat.device, directory)).copied();
+            let reports = match known {
+                Some(reports) => reports,
+                None => {
+                    let reports = file::reports_changes(path, directory).unwrap_or(false);
+                    self.devices.insert((stat.device, directory), reports);
+                    reports
+                }
+            };
+            if !reports {
+                return Err(Unwatchable);
+            }
+        }
+        let mut what = WatchFlags::ATTRIB
+            | WatchFlags::MOVE_SELF
+            | WatchFlags::DELETE_SELF
+            | WatchFlags::DONT_FOLLOW
+            | WatchFlags::MASK_ADD;
+        if stat.kind == FileKind::File {
+            what |= WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE;
+        }
+        watcher.add(path, what).map_err(|_| Unwatchable)
+    }
+
+    /// Watches a folder for what happens to names in it, too. What the path leads to now may be another
+    /// folder than before: that one's own watch has told so then.
+    fn watch_names(
+        &self,
+        watcher: &Watcher,
+        folder: PlaceId,
+        what: WatchFlags,
+    ) -> Result<(), Unwatchable> {
+        let place = self.places.get(&folder).ok_or(Unwatchable)?;
+        let path = Path::new(OsStr::from_bytes(&place.path));
+        let flags = what | WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW | WatchFlags::MASK_ADD;
+        let watch = watcher.add(path, flags).map_err(|_| Unwatchable)?;
+        if place.watch == Some(watch) {
+            return Ok(());
+        }
+        self.unused(watcher, watch);
+        Err(Unwatchable)
+    }
+
+    fn unused(&self, watcher: &Watcher, watch: i32) {
+        if !self.by_watch.contains_key(&watch) {
+            let _ = watcher.remove(watch);
+        }
+    }
+}
+
+/// Links on one way, as in the kernel.
+const LINKS_MAX: usize = 40;
+/// Tries when the thing changes between looking and watching.
+const RACES_MAX: usize = 3;
+
+fn stat(path: &[u8]) -> io::Result<Stat> {
+    file::stat(Path::new(OsStr::from_bytes(path)), false)
+}
+
+fn same_file(one: &Stat, other: &Stat) -> bool {
+    (one.inode, one.device, one.kind) == (other.inode, other.device, other.kind)
+}
+
+fn join(folder: &[u8], name: &[u8]) -> Box<[u8]> {
+    let mut path = Vec::with_capacity(folder.len() + name.len() + 1);
+    path.extend_from_slice(folder);
+    if !path.ends_with(b"/") {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+    path.into()
+}
+
+/// A name in lower case; `None` beyond ASCII, where folding is a science.
+fn folded(name: &[u8]) -> Option<Box<[u8]>> {
+    name.is_ascii().then(|| name.to_ascii_lowercase().into())
+}

@@ -1,0 +1,120 @@
+//! The content handler for files.
+
+use bytes::Bytes;
+use tidegate_core::builder::os_error;
+use tidegate_core::exchange::Exchange;
+use tidegate_core::settings::Settings;
+use tidegate_core::{Level, Step, file_path, special};
+use tidegate_http::request::Method;
+use tidegate_http::uri::{Escape, escape};
+use tidegate_http::{Headers, Known};
+
+use super::{Links, OpenFile, Options, What, is_absent, is_refused, open};
+
+pub fn handle<'a>(x: &'a mut Exchange) -> Step<'a> {
+    if !matches!(x.request.method, Method::Get | Method::Head | Method::Post) {
+        return Step::Status(405);
+    }
+    if x.request.path.ends_with(b"/") {
+        return Step::Decline;
+    }
+    let Some(path) = file_path::map(x) else { return Step::Status(500) };
+    let entry = open(x, &path);
+    match &entry.what {
+        What::File(_) if x.request.method == Method::Post => Step::Status(405),
+        What::File(file) => send(x, file),
+        What::Directory => to_folder(x),
+        What::Other => {
+            let path = String::from_utf8_lossy(&path);
+            x.log(Level::Crit, format_args!("\"{path}\" is not a regular file"));
+            Step::Status(404)
+        }
+        What::Failed(errno) => failed(x, &path, *errno),
+    }
+}
+
+fn send<'a>(x: &'a mut Exchange, file: &OpenFile) -> Step<'a> {
+    x.action = "sending response to client";
+    head(x, file);
+    Step::Respond(file.body())
+}
+
+/// The head of a whole file.
+pub fn head(x: &mut Exchange, file: &OpenFile) {
+    let response = &mut x.response;
+    response.status = 200;
+    response.last_modified = Some(file.modified);
+    response.allow_ranges = true;
+    if response.headers.is_empty() {
+        response.headers.clone_from(&file.head);
+    } else {
+        for (known, _, value) in file.head.iter() {
+            response.headers.set_known(known, value);
+        }
+    }
+    let settings = &x.plan.location(x.location).settings;
+    if !settings.etag {
+        response.headers.remove(Known::Etag);
+    }
+    set_type(&mut response.headers, settings, &x.request.path);
+}
+
+fn set_type(headers: &mut Headers, settings: &Settings, path: &[u8]) {
+    let kind = type_of(settings, path);
+    if !kind.is_empty() {
+        headers.set_known(Known::ContentType, kind);
+    }
+}
+
+/// The media type of a path by its extension, as `types` and `default_type` say.
+pub fn type_of<'a>(settings: &'a Settings, path: &[u8]) -> &'a Bytes {
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    let Some(dot) = name.iter().rposition(|byte| *byte == b'.') else {
+        return &settings.default_type;
+    };
+    let extension = name.get(dot + 1..).unwrap_or_default();
+    let mut lower = [0; EXTENSION_MAX];
+    let found = match lower.get_mut(..extension.len()) {
+        Some(lower) => {
+            lower.copy_from_slice(extension);
+            lower.make_ascii_lowercase();
+            settings.types.get(&*lower)
+        }
+        None => settings.types.get(&extension.to_ascii_lowercase()),
+    };
+    found.unwrap_or(&settings.default_type)
+}
+
+/// A folder asked for without its slash: the client is sent to where relative links work.
+fn to_folder<'a>(x: &'a mut Exchange) -> Step<'a> {
+    let mut place = Vec::with_capacity(x.request.path.len() + x.request.args.len() + 2);
+    escape(&x.request.path, Escape::Uri, &mut place);
+    place.push(b'/');
+    if !x.request.args.is_empty() {
+        place.push(b'?');
+        place.extend_from_slice(&x.request.args);
+    }
+    special::redirect_headers(x, &place);
+    Step::Status(301)
+}
+
+fn failed<'a>(x: &'a mut Exchange, path: &[u8], errno: i32) -> Step<'a> {
+    let (status, level) = match errno {
+        _ if is_absent(errno) => (404, Level::Error),
+        _ if is_refused(errno) => (403, Level::Error),
+        _ => (500, Level::Crit),
+    };
+    if status != 404 || x.settings().log_not_found {
+        let plan = x.plan.clone();
+        let options = plan.location(x.location).extensions.of::<Options>();
+        let follow = options.is_none_or(|options| options.links == Links::Follow);
+        let call = if follow { "open()" } else { "openat()" };
+        let path = String::from_utf8_lossy(path);
+        let error = os_error(&std::io::Error::from_raw_os_error(errno));
+        x.log(level, format_args!("{call} \"{path}\" failed ({error})"));
+    }
+    Step::Status(status)
+}
+
+/// Extensions up to this length are compared without allocating.
+const EXTENSION_MAX: usize = 32;

@@ -1,0 +1,396 @@
+//! The cache against a real file system: after each change the very next answer must be right.
+
+mod handler;
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use super::cache::{find, test};
+use super::entry::{Content, Entry, LinkRule, Links, What};
+
+/// A folder to change things in.
+struct Tree {
+    dir: tempfile::TempDir,
+}
+
+impl Tree {
+    fn new(files: &[(&str, &str)]) -> Tree {
+        let tree = Tree { dir: tempfile::tempdir().unwrap() };
+        for (name, text) in files {
+            fs::create_dir_all(tree.at(name).parent().unwrap()).unwrap();
+            fs::write(tree.at(name), text).unwrap();
+        }
+        tree
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.dir.path().canonicalize().unwrap().join(name)
+    }
+
+    /// What the cache says of a name: a file's text, `/`, `other`, or the error's number.
+    fn ask(&self, name: &str) -> String {
+        self.ask_by(name, LinkRule::default())
+    }
+
+    fn ask_by(&self, name: &str, rule: LinkRule) -> String {
+        shown(&find(self.at(name).as_os_str().as_bytes(), rule, None))
+    }
+
+    /// Asks until the answer is in the cache, which must not change it.
+    fn warm(&self, name: &str, expected: &str) {
+        for _ in 0..4 {
+            assert_eq!(self.ask(name), expected, "{name} while unchanged");
+        }
+    }
+
+    /// The cache keeps an answer for this name that events keep fresh.
+    fn is_watched(&self, name: &str) -> bool {
+        find(self.at(name).as_os_str().as_bytes(), LinkRule::default(), None).watched
+    }
+}
+
+fn shown(entry: &Entry) -> String {
+    match &entry.what {
+        What::File(file) => match &file.content {
+            Content::Memory(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            Content::File(open) => {
+                let mut bytes = vec![0; file.size as usize];
+                std::os::unix::fs::FileExt::read_exact_at(&**open, &mut bytes, 0).unwrap();
+                String::from_utf8_lossy(&bytes).into_owned()
+            }
+        },
+        What::Directory => "/".to_owned(),
+        What::Other => "other".to_owned(),
+        What::Failed(errno) => errno.to_string(),
+    }
+}
+
+/// One change of a tree, and what must be seen of `name` before and after it. The change is made twenty
+/// times with everything warm, then seen; between the rounds a new tree starts.
+fn check(files: &[(&str, &str)], name: &str, before: &str, change: impl Fn(&Tree), after: &str) {
+    for _ in 0..ROUNDS {
+        let tree = Tree::new(files);
+        tree.warm(name, before);
+        change(&tree);
+        assert_eq!(tree.ask(name), after, "{name} right after the change");
+        tree.warm(name, after);
+    }
+}
+
+const ROUNDS: usize = 5;
+
+#[test]
+fn answers_are_kept_and_watched() {
+    let tree = Tree::new(&[("a/b/file", "text")]);
+    tree.warm("a/b/file", "text");
+    tree.warm("a/b/none", "2");
+    tree.warm("a", "/");
+    for name in ["a/b/file", "a/b/none", "a"] {
+        assert!(tree.is_watched(name), "{name}");
+    }
+}
+
+#[test]
+fn contents_change() {
+    let file = &[("a/file", "old")];
+    check(file, "a/file", "old", |tree| fs::write(tree.at("a/file"), "new").unwrap(), "new");
+    check(file, "a/file", "old", |tree| fs::write(tree.at("a/file"), "").unwrap(), "");
+    let cut = |tree: &Tree| {
+        let file = fs::OpenOptions::new().write(true).open(tree.at("a/file")).unwrap();
+        file.set_len(1).unwrap();
+    };
+    check(file, "a/file", "old", cut, "o");
+    let append = |tree: &Tree| {
+        use std::io::Write;
+        let mut file = fs::OpenOptions::new().append(true).open(tree.at("a/file")).unwrap();
+        file.write_all(b"er").unwrap();
+    };
+    check(file, "a/file", "old", append, "older");
+    let by_other_name = |tree: &Tree| {
+        fs::create_dir(tree.at("b")).unwrap();
+        fs::hard_link(tree.at("a/file"), tree.at("b/file")).unwrap();
+        tree.warm("a/file", "old");
+        fs::write(tree.at("b/file"), "new").unwrap();
+    };
+    check(file, "a/file", "old", by_other_name, "new");
+}
+
+#[test]
+fn the_same_length_and_time_hide_nothing() {
+    let same = |tree: &Tree| {
+        let time = fs::metadata(tree.at("a/file")).unwrap().modified().unwrap();
+        fs::write(tree.at("a/file"), "new").unwrap();
+        let file = fs::OpenOptions::new().write(true).open(tree.at("a/file")).unwrap();
+        file.set_modified(time).unwrap();
+    };
+    check(&[("a/file", "old")], "a/file", "old", same, "new");
+}
+
+#[test]
+fn names_come_and_go() {
+    let file = &[("a/file", "old"), ("a/other", "new")];
+    let replace = |tree: &Tree| fs::rename(tree.at("a/other"), tree.at("a/file")).unwrap();
+    check(file, "a/file", "old", replace, "new");
+    check(file, "a/file", "old", |tree| fs::remove_file(tree.at("a/file")).unwrap(), "2");
+    let away = |tree: &Tree| fs::rename(tree.at("a/file"), tree.at("gone")).unwrap();
+    check(file, "a/file", "old", away, "2");
+    let create = |tree: &Tree| fs::write(tree.at("a/new"), "made").unwrap();
+    check(file, "a/new", "2", create, "made");
+    let moved = |tree: &Tree| fs::rename(tree.at("a/file"), tree.at("a/new")).unwrap();
+    check(file, "a/new", "2", moved, "old");
+    let linked = |tree: &Tree| fs::hard_link(tree.at("a/file"), tree.at("a/new")).unwrap();
+    check(file, "a/new", "2", linked, "old");
+    let folder = |tree: &Tree| fs::create_dir(tree.at("a/new")).unwrap();
+    check(file, "a/new", "2", folder, "/");
+    let folders = |tree: &Tree| {
+        fs::create_dir_all(tree.at("x/y")).unwrap();
+        fs::write(tree.at("x/y/file"), "deep").unwrap();
+    };
+    check(file, "x/y/file", "2", folders, "deep");
+    let to_folder = |tree: &Tree| {
+        fs::remove_file(tree.at("a/file")).unwrap();
+        fs::create_dir(tree.at("a/file")).unwrap();
+    };
+    check(file, "a/file", "old", to_folder, "/");
+}
+
+#[test]
+fn folders_come_and_go() {
+    let files = &[("a/b/c/file", "old"), ("n/b/c/file", "new"), ("e/full", "")];
+    let away = |tree: &Tree| fs::rename(tree.at("a"), tree.at("gone")).unwrap();
+    check(files, "a/b/c/file", "old", away, "2");
+    let swapped = |tree: &Tree| {
+        fs::rename(tree.at("a"), tree.at("gone")).unwrap();
+        fs::rename(tree.at("n"), tree.at("a")).unwrap();
+    };
+    check(files, "a/b/c/file", "old", swapped, "new");
+    let middle = |tree: &Tree| {
+        fs::rename(tree.at("a/b"), tree.at("gone")).unwrap();
+        fs::rename(tree.at("n/b"), tree.at("a/b")).unwrap();
+    };
+    check(files, "a/b/c/file", "old", middle, "new");
+    let removed = |tree: &Tree| fs::remove_dir_all(tree.at("a")).unwrap();
+    check(files, "a/b", "/", removed, "2");
+    // A folder that a process holds open is told to be gone when its name is.
+    for _ in 0..ROUNDS {
+        let tree = Tree::new(files);
+        fs::create_dir(tree.at("empty")).unwrap();
+        let held = fs::File::open(tree.at("empty")).unwrap();
+        tree.warm("empty", "/");
+        tree.warm("empty/", "/");
+        fs::remove_dir(tree.at("empty")).unwrap();
+        assert_eq!(tree.ask("empty"), "2");
+        assert_eq!(tree.ask("empty/"), "2");
+        drop(held);
+    }
+    let over = |tree: &Tree| {
+        fs::remove_dir_all(tree.at("a/b")).unwrap();
+        fs::rename(tree.at("n"), tree.at("a")).unwrap();
+    };
+    check(files, "a/b/c/file", "old", over, "new");
+}
+
+#[test]
+fn links_are_followed_to_where_they_lead_now() {
+    let files = &[("v1/file", "one"), ("v2/file", "two")];
+    for target in ["v1", "./v1", "v1/"] {
+        for _ in 0..ROUNDS {
+            let tree = Tree::new(files);
+            symlink(target, tree.at("current")).unwrap();
+            tree.warm("current/file", "one");
+            assert!(tree.is_watched("current/file"));
+            symlink("v2", tree.at("next")).unwrap();
+            fs::rename(tree.at("next"), tree.at("current")).unwrap();
+            assert_eq!(tree.ask("current/file"), "two");
+            tree.warm("current/file", "two");
+            fs::write(tree.at("v2/file"), "three").unwrap();
+            assert_eq!(tree.ask("current/file"), "three");
+            fs::rename(tree.at("v2"), tree.at("v3")).unwrap();
+            assert_eq!(tree.ask("current/file"), "2");
+            tree.warm("current/file", "2");
+            fs::rename(tree.at("v3"), tree.at("v2")).unwrap();
+            assert_eq!(tree.ask("current/file"), "three");
+        }
+    }
+    let tree = Tree::new(files);
+    fs::create_dir_all(tree.at("x/y")).unwrap();
+    symlink(tree.at("v1/file"), tree.at("x/absolute")).unwrap();
+    symlink("../../v1/file", tree.at("x/y/up")).unwrap();
+    symlink("up", tree.at("x/y/twice")).unwrap();
+    symlink("nowhere", tree.at("x/dangling")).unwrap();
+    symlink("loop", tree.at("x/loop")).unwrap();
+    for name in ["x/absolute", "x/y/up", "x/y/twice"] {
+        tree.warm(name, "one");
+        assert!(tree.is_watched(name), "{name}");
+    }
+    tree.warm("x/dangling", "2");
+    tree.warm("x/loop", "40");
+    fs::write(tree.at("v1/file"), "new").unwrap();
+    for name in ["x/absolute", "x/y/up", "x/y/twice"] {
+        assert_eq!(tree.ask(name), "new");
+    }
+    fs::write(tree.at("x/nowhere"), "here").unwrap();
+    assert_eq!(tree.ask("x/dangling"), "here");
+}
+
+#[test]
+fn links_are_refused_where_rules_say_so() {
+    let tree = Tree::new(&[("a/file", "text"), ("b/none", "")]);
+    symlink("file", tree.at("a/link")).unwrap();
+    symlink("a", tree.at("folder")).unwrap();
+    let rule = |links, from| LinkRule { links, from };
+    let base = tree.at("a").as_os_str().len();
+    let table = [
+        ("a/file", rule(Links::Refuse, 0), "text"),
+        ("a/link", rule(Links::Refuse, 0), "40"),
+        ("folder/file", rule(Links::Refuse, 0), "40"),
+        ("folder/", rule(Links::Refuse, 0), "40"),
+        ("a/", rule(Links::Refuse, 0), "/"),
+        ("a/none", rule(Links::Refuse, 0), "2"),
+        ("a/link", rule(Links::SameOwner, 0), "text"),
+        ("folder/file", rule(Links::SameOwner, 0), "text"),
+        ("a/file", rule(Links::Refuse, base), "text"),
+        ("a/link", rule(Links::Refuse, base), "40"),
+        ("folder/file", rule(Links::Refuse, base + 5), "text"),
+    ];
+    for _ in 0..4 {
+        for (name, rule, expected) in table {
+            assert_eq!(tree.ask_by(name, rule), expected, "{name} {rule:?}");
+        }
+        assert_eq!(tree.ask("a/link"), "text");
+    }
+    fs::rename(tree.at("a/file"), tree.at("b/file")).unwrap();
+    symlink("../b/file", tree.at("a/file")).unwrap();
+    assert_eq!(tree.ask_by("a/file", rule(Links::Refuse, 0)), "40");
+    assert_eq!(tree.ask("a/file"), "text");
+}
+
+#[test]
+fn what_is_no_file_is_not_opened() {
+    let tree = Tree::new(&[("a/file", "text")]);
+    let fifo = std::process::Command::new("mkfifo").arg(tree.at("a/fifo")).status().unwrap();
+    assert!(fifo.success());
+    let _socket = std::os::unix::net::UnixListener::bind(tree.at("a/socket")).unwrap();
+    tree.warm("a/fifo", "other");
+    tree.warm("a/socket", "other");
+    assert_eq!(shown(&find(b"/dev/null", LinkRule::default(), None)), "other");
+    tree.warm("a/file/", "20");
+    tree.warm("a/file/more", "20");
+    tree.warm(&"x".repeat(300), "36");
+    tree.warm("a/./file", "text");
+    tree.warm("a/../a/file", "text");
+    tree.warm("a//file", "text");
+    fs::remove_file(tree.at("a/fifo")).unwrap();
+    fs::write(tree.at("a/fifo"), "now").unwrap();
+    assert_eq!(tree.ask("a/fifo"), "now");
+}
+
+#[test]
+fn names_are_bytes() {
+    let tree = Tree::new(&[("a/file", "text")]);
+    let name = tree.at("a").join(std::ffi::OsStr::from_bytes(b"\xff\xfe \n"));
+    let ask = || shown(&find(name.as_os_str().as_bytes(), LinkRule::default(), None));
+    for expected in ["one", "two", "2", "one"] {
+        match expected {
+            "2" => fs::remove_file(&name).unwrap(),
+            text => fs::write(&name, text).unwrap(),
+        }
+        for _ in 0..4 {
+            assert_eq!(ask(), expected);
+        }
+    }
+}
+
+#[test]
+fn large_files_are_kept_open_until_they_change() {
+    let tree = Tree::new(&[]);
+    let large = |byte: &str| byte.repeat(300 * 1024);
+    fs::write(tree.at("large"), large("a")).unwrap();
+    tree.warm("large", &large("a"));
+    let path = tree.at("large");
+    let entry = find(path.as_os_str().as_bytes(), LinkRule::default(), None);
+    assert!(entry.file().unwrap().is_open() && entry.watched);
+    fs::write(tree.at("large"), large("b")).unwrap();
+    assert_eq!(tree.ask("large"), large("b"));
+    drop(entry);
+    tree.warm("large", &large("b"));
+    let inode = fs::metadata(&path).unwrap().ino();
+    fs::remove_file(&path).unwrap();
+    assert_eq!(tree.ask("large"), "2");
+    let held = fs::read_dir("/proc/self/fd").unwrap().filter_map(|fd| fd.ok());
+    let held = held.filter_map(|fd| fs::metadata(fd.path()).ok());
+    assert_eq!(held.filter(|held| held.ino() == inode && held.nlink() == 0).count(), 0);
+}
+
+#[test]
+fn permissions_count_from_the_next_request_on() {
+    let tree = Tree::new(&[("a/file", "text")]);
+    tree.warm("a/file", "text");
+    let tested = || test(tree.at("a/file").as_os_str().as_bytes(), LinkRule::default(), None);
+    assert!(!tested().unwrap().executable);
+    fs::set_permissions(tree.at("a/file"), fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(tested().unwrap().executable);
+}
+
+#[test]
+fn validators_are_those_of_the_file() {
+    let tree = Tree::new(&[("file", "text")]);
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(0x1234_5678);
+    tree.warm("file", "text");
+    fs::File::open(tree.at("file")).unwrap().set_modified(time).unwrap();
+    let entry = find(tree.at("file").as_os_str().as_bytes(), LinkRule::default(), None);
+    let head = &entry.file().unwrap().head;
+    assert_eq!(head.first_named(b"etag"), Some(&b"\"12345678-4\""[..]));
+    assert_eq!(head.first_named(b"last-modified"), Some(&b"Wed, 05 Sep 1979 22:51:36 GMT"[..]));
+}
+
+/// Where nothing tells of changes the name is looked at each time: /proc stands for such file systems.
+#[test]
+fn unwatched_files_are_looked_at() {
+    let path = Path::new("/proc/self/comm").as_os_str().as_bytes();
+    for _ in 0..4 {
+        let entry = find(path, LinkRule::default(), None);
+        assert!(!entry.watched);
+    }
+}
+
+#[test]
+fn other_threads_see_changes_too() {
+    let tree = Tree::new(&[("a/file", "0")]);
+    let (ask, asked) = std::sync::mpsc::channel::<String>();
+    let (tell, told) = std::sync::mpsc::channel::<String>();
+    std::thread::scope(|scope| {
+        let tree = &tree;
+        scope.spawn(move || {
+            for name in asked {
+                tell.send(tree.ask(&name)).unwrap();
+            }
+        });
+        for round in 1..200 {
+            fs::write(tree.at("a/file"), round.to_string()).unwrap();
+            for _ in 0..3 {
+                ask.send("a/file".to_owned()).unwrap();
+                assert_eq!(tree.ask("a/file"), round.to_string());
+                assert_eq!(told.recv().unwrap(), round.to_string());
+            }
+        }
+        drop(ask);
+    });
+}
+
+#[test]
+fn many_names_stay_within_bounds() {
+    let tree = Tree::new(&[("a/file", "text")]);
+    for index in 0..20_000 {
+        let name = format!("a/none{index}");
+        assert_eq!(tree.ask(&name), "2");
+        assert_eq!(tree.ask(&name), "2");
+    }
+    let (entries, places) = super::cache::held();
+    assert!(entries <= 16 * 1024 && places <= 32 * 1024, "{entries} {places}");
+    fs::write(tree.at("a/none19999"), "now").unwrap();
+    assert_eq!(tree.ask("a/none19999"), "now");
+}
