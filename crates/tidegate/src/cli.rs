@@ -8,7 +8,7 @@ use tidegate_conf::{Diagnostic, FsLoader, RecordingLoader};
 use tidegate_core::error_log::Level;
 
 use crate::configuration::{self, Origin, Parsed};
-use crate::listening::BindError;
+use crate::listening::{self, BindError};
 use crate::master::generation::{Built, Generation};
 use crate::master::{self, pidfile, upgrade};
 use crate::options::{self, Options};
@@ -67,7 +67,7 @@ pub fn run() -> ExitCode {
 
 fn tell_version(options: &Options) {
     if options.configure {
-        let names: Vec<_> = crate::modules::MODULES.iter().map(|module| module.name()).collect();
+        let names: Vec<_> = crate::modules::all().iter().map(|module| module.name()).collect();
         print(&version::configure(&names));
     } else {
         print(&version::line());
@@ -124,7 +124,7 @@ fn start(
     let first = match built.open_sockets(&mut present, tell) {
         Ok(first) => first,
         Err(failed) => {
-            failed.remove_socket_files_but(&[]);
+            listening::remove_socket_files(&failed, &[]);
             return Err("still could not bind()".to_owned());
         }
     };
@@ -132,7 +132,7 @@ fn start(
     drop(present);
     if let Err(message) = pidfile::check(&first.main.pid) {
         if !inherited {
-            first.remove_socket_files_but(&[]);
+            listening::remove_socket_files(&first.listening, &[]);
         }
         return Err(message);
     }

@@ -119,6 +119,16 @@ pub fn duplicate(listening: &[Listening]) -> io::Result<Vec<Listening>> {
     listening.iter().map(copy).collect()
 }
 
+/// Removes the files of Unix sockets in `of` that are not in `kept`.
+pub fn remove_socket_files(of: &[Listening], kept: &[Listening]) {
+    for listening in of {
+        let is_kept = kept.iter().any(|kept| kept.address == listening.address);
+        if let Some(path) = socket_file(&listening.address).filter(|_| !is_kept) {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
 /// The file of a Unix socket, to be removed with it.
 pub fn socket_file(address: &Address) -> Option<PathBuf> {
     match address {

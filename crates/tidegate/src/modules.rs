@@ -1,9 +1,14 @@
-//! The modules that configurations are checked against: those of the list, then TLS, which lives with the
-//! listeners it serves.
+//! The modules that configurations are checked against: those of requests, and TLS, which stands
+//! beside them since it belongs to connections.
 
 use std::sync::LazyLock;
 
 use tidegate_core::ErasedModule;
 
-pub static MODULES: LazyLock<Vec<&'static dyn ErasedModule>> =
+static ALL: LazyLock<Vec<&'static dyn ErasedModule>> =
     LazyLock::new(|| [tidegate_modules::MODULES, tidegate_front::MODULES].concat());
+
+/// All of them, in the order in which they see a request.
+pub fn all() -> &'static [&'static dyn ErasedModule] {
+    &ALL
+}

@@ -12,7 +12,7 @@ use tidegate_core::plan::Plan;
 use tidegate_rt::signal::ProcessSignal;
 
 use crate::configuration::{self, Making, Origin};
-use crate::listening::{self, Listening, open_patiently, socket_file};
+use crate::listening::{self, Listening, open_patiently, remove_socket_files};
 use crate::master::generation::Generation;
 use crate::master::pidfile::PidFile;
 use crate::report::log_diagnostic;
@@ -64,9 +64,7 @@ pub fn run(origin: Origin, first: Generation) -> Result<ExitCode, String> {
     let mut single = Single { origin, logs, survivors, server, listening, ending: false };
     single.run_events(&events);
     single.server.close();
-    for path in single.listening.iter().filter_map(|one| socket_file(&one.address)) {
-        let _ = std::fs::remove_file(path);
-    }
+    remove_socket_files(&single.listening, &[]);
     pid_file.remove();
     Ok(ExitCode::SUCCESS)
 }
@@ -122,9 +120,7 @@ impl Single {
             return self.say(Level::Emerg, &error.to_string());
         }
         self.listening = opening.listening;
-        for path in present.iter().filter_map(|one| socket_file(&one.address)) {
-            let _ = std::fs::remove_file(path);
-        }
+        remove_socket_files(&present, &self.listening);
     }
 
     fn say(&self, level: Level, message: &str) {

@@ -1,8 +1,148 @@
-//! `tidegate demo`.
+//! `tidegate demo`: a server with a slow origin behind it, to see what streaming from a cache means.
+//! Needs neither root nor files; all data is below a fresh folder for temporary files.
+
+mod origin;
+mod pages;
 
 use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-pub fn run(_arguments: &[OsString]) -> ExitCode {
+use lexopt::Arg;
+use tidegate_conf::{FsLoader, SourceMap};
+
+use crate::configuration::{self, Origin};
+use crate::master::generation::Generation;
+use crate::options::Options;
+use crate::report::Report;
+use crate::single;
+
+const PORT_DEFAULT: u16 = 8080;
+/// Folders for temporary files that are tried before giving up.
+const FOLDERS_MAX: u32 = 100;
+
+/// Runs the demonstration until it is interrupted.
+pub fn run(arguments: &[OsString]) -> ExitCode {
+    let port = match port(arguments) {
+        Ok(Some(port)) => port,
+        Ok(None) => {
+            println!("Usage: tidegate demo [--port number]");
+            return ExitCode::SUCCESS;
+        }
+        Err(message) => return fail(&message),
+    };
+    if let Err(message) = check_port(port) {
+        return fail(&message);
+    }
+    let folder = match Folder::create() {
+        Ok(folder) => folder,
+        Err(error) => return fail(&format!("cannot make a folder for temporary files: {error}")),
+    };
+    match serve(&folder.path, port) {
+        Ok(code) => code,
+        Err(message) => fail(&message),
+    }
+}
+
+fn serve(folder: &Path, port: u16) -> Result<ExitCode, String> {
+    let origin_port =
+        origin::start().map_err(|error| format!("cannot start the origin: {error}"))?;
+    let file = folder.join("nginx.conf");
+    let write = |path: &Path, text: String| {
+        std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    write(&file, pages::configuration(folder, port, origin_port))?;
+    let html = folder.join("html");
+    std::fs::create_dir(&html).map_err(|error| format!("{}: {error}", html.display()))?;
+    write(&html.join("index.html"), pages::welcome(port))?;
+
+    let options = Options {
+        prefix: Some(folder.to_string_lossy().into_owned()),
+        file: Some(file),
+        error_log: Some("error.log".to_owned()),
+        ..Options::default()
+    };
+    let origin = Origin::new(&options);
+    let report = Report::open(&origin, false);
+    let mut parsed = configuration::parse(&origin, &FsLoader);
+    let built = Generation::build(&origin, &mut parsed, 1);
+    tell(&report, &parsed.diagnostics, &parsed.sources);
+    let built = built.ok_or("the built-in configuration is not understood: a mistake of ours")?;
+    let first = built
+        .open_sockets(&mut Vec::new(), |error| report.failure(&error.to_string()))
+        .map_err(|_| "cannot listen".to_owned())?;
+    println!("{}", pages::instructions(folder, port));
+    single::run(origin, first)
+}
+
+fn tell(report: &Report, diagnostics: &[tidegate_conf::Diagnostic], sources: &SourceMap) {
+    report.diagnostics(diagnostics, sources);
+}
+
+/// `--port`, or the default; `None` for `--help`.
+fn port(arguments: &[OsString]) -> Result<Option<u16>, String> {
+    let mut port = PORT_DEFAULT;
+    let mut parser = lexopt::Parser::from_args(arguments);
+    while let Some(argument) = parser.next().map_err(|error| error.to_string())? {
+        match argument {
+            Arg::Long("port") | Arg::Short('p') => {
+                let value = parser.value().map_err(|error| error.to_string())?;
+                let number = value.to_str().and_then(|text| text.parse().ok());
+                port = number
+                    .filter(|port| *port > 0)
+                    .ok_or_else(|| format!("invalid port {}", value.to_string_lossy()))?;
+            }
+            Arg::Long("help") | Arg::Short('h') => return Ok(None),
+            other => return Err(other.unexpected().to_string()),
+        }
+    }
+    Ok(Some(port))
+}
+
+/// Tells of a taken port at once: a demonstration need not be patient.
+fn check_port(port: u16) -> Result<(), String> {
+    match std::net::TcpListener::bind(("127.0.0.1", port)) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            let other = port.checked_add(1).unwrap_or(PORT_DEFAULT);
+            Err(format!(
+                "port {port} is taken by another program; try another one:\n  \
+                 tidegate demo --port {other}\n  make run ARGUMENTS=\"--port {other}\""
+            ))
+        }
+        Err(error) => Err(format!("cannot listen on port {port}: {error}")),
+    }
+}
+
+/// A fresh folder that goes with this value.
+struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    fn create() -> io::Result<Folder> {
+        let base = std::env::temp_dir();
+        let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
+        for number in 0..FOLDERS_MAX {
+            let path = base.join(format!("tidegate-demo-{}-{number}", std::process::id()));
+            match std::fs::create_dir(&path) {
+                Ok(()) => return Ok(Folder { path }),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => last = error,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(last)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+fn fail(message: &str) -> ExitCode {
+    eprintln!("tidegate demo: {message}");
     ExitCode::FAILURE
 }

@@ -110,41 +110,27 @@ impl Generation {
             listening.sockets.clear();
         }
     }
-
-    /// Removes the files of Unix sockets that are not in `kept`.
-    pub fn remove_socket_files_but(&self, kept: &[Listening]) {
-        for listening in &self.listening {
-            if kept.iter().any(|kept| kept.address == listening.address) {
-                continue;
-            }
-            if let Some(path) = socket_file(&listening.address) {
-                let _ = std::fs::remove_file(path);
-            }
-        }
-    }
 }
 
 impl Built {
     /// Opens the sockets that are not in `present`.
     ///
     /// # Errors
-    /// The generation with what could be opened, when something could not.
+    /// The sockets that are new, when something could not be opened.
     pub fn open_sockets(
         mut self,
         present: &mut Vec<Listening>,
         tell: impl FnMut(&BindError),
-    ) -> Result<Generation, Generation> {
+    ) -> Result<Generation, Vec<Listening>> {
         let threads = threads::count(&self.generation.main);
         let opening = open_patiently(&self.wanted, present, threads, tell);
-        self.generation.listening = opening.listening;
         if opening.failed.is_empty() {
+            self.generation.listening = opening.listening;
             return Ok(self.generation);
         }
-        let new = &opening.new;
-        self.generation
-            .listening
-            .retain(|one| new.contains(&one.address) && !one.sockets.is_empty());
-        Err(self.generation)
+        let is_new =
+            |one: &Listening| opening.new.contains(&one.address) && !one.sockets.is_empty();
+        Err(opening.listening.into_iter().filter(is_new).collect())
     }
 
     /// Opens and closes what is not open, as a check: ports that are taken are another server's,

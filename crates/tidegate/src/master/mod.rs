@@ -22,6 +22,7 @@ use tidegate_rt::signal::ProcessSignal;
 use crate::configuration::Origin;
 use crate::events;
 use crate::handover::ToMaster;
+use crate::listening::remove_socket_files;
 use crate::{panics, version};
 use children::Children;
 use generation::Generation;
@@ -197,7 +198,7 @@ impl Master {
     fn commit(&mut self) {
         let Some(next) = self.pending.take() else { return };
         let before = std::mem::replace(&mut self.current, next);
-        before.remove_socket_files_but(&self.current.listening);
+        remove_socket_files(&before.listening, &self.current.listening);
         if let Err(message) = self.pid_file.move_to(&self.current.main.pid) {
             self.say(Level::Emerg, &message);
         }
@@ -206,7 +207,7 @@ impl Master {
 
     fn roll_back(&mut self, why: &str) {
         let Some(next) = self.pending.take() else { return };
-        next.remove_socket_files_but(&self.current.listening);
+        remove_socket_files(&next.listening, &self.current.listening);
         self.say(Level::Error, &format!("reload given up: {why}"));
         self.reload_if_asked();
     }
@@ -220,7 +221,7 @@ impl Master {
     fn close(&mut self) {
         self.say(Level::Notice, "exit");
         if !self.upgrade.sockets_are_used() {
-            self.current.remove_socket_files_but(&[]);
+            remove_socket_files(&self.current.listening, &[]);
         }
         self.pid_file.remove();
     }

@@ -93,7 +93,7 @@ impl Master {
         match built.open_sockets(&mut present, tell) {
             Ok(next) => Some(next),
             Err(failed) => {
-                failed.remove_socket_files_but(&self.current.listening);
+                listening::remove_socket_files(&failed, &self.current.listening);
                 self.say(Level::Emerg, "still could not bind()");
                 None
             }
