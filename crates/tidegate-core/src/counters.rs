@@ -1,90 +1,123 @@
-//! Counters of the whole process for `stub_status` and its variables. The drivers count, all threads add.
+//! Counters of the whole process for `stub_status` and its variables. Each thread adds to its own, so that
+//! counting costs no locked instruction and no cache line moves; readers sum them.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// What the drivers count. Relaxed atomics: figures for people need no order among each other.
+/// What one thread's drivers count. Written by that thread alone.
 #[derive(Default)]
 pub struct Counters {
-    /// Connections taken from listeners.
-    pub accepted: AtomicU64,
-    /// Connections of these that were served: fewer where `worker_connections` was reached.
-    pub handled: AtomicU64,
-    /// Requests of all clients.
-    pub requests: AtomicU64,
-    /// Open client connections.
-    pub active: AtomicI64,
-    /// Connections on which a request head is being read.
-    pub reading: AtomicI64,
-    /// Connections on which a request is worked on or an answer is written.
-    pub writing: AtomicI64,
+    accepted: AtomicI64,
+    handled: AtomicI64,
+    requests: AtomicI64,
+    active: AtomicI64,
+    reading: AtomicI64,
+    writing: AtomicI64,
 }
 
-/// One moment's figures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// One moment's figures of all threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
+    /// Connections taken from listeners.
     pub accepted: u64,
+    /// Connections of these that were served: fewer where `worker_connections` was reached.
     pub handled: u64,
+    /// Requests of all clients.
     pub requests: u64,
+    /// Open client connections.
     pub active: u64,
+    /// Connections on which a request head is being read.
     pub reading: u64,
+    /// Connections on which a request is worked on or an answer is written.
     pub writing: u64,
     /// Idle connections: open, neither reading nor writing.
     pub waiting: u64,
 }
 
-/// The process's counters.
-pub static COUNTERS: Counters = Counters {
-    accepted: AtomicU64::new(0),
-    handled: AtomicU64::new(0),
-    requests: AtomicU64::new(0),
-    active: AtomicI64::new(0),
-    reading: AtomicI64::new(0),
-    writing: AtomicI64::new(0),
-};
+/// The counters of all threads, those of ended ones included: totals never go back.
+static ALL: Mutex<Vec<Arc<Counters>>> = Mutex::new(Vec::new());
+
+/// Sums up all threads.
+pub fn figures() -> Figures {
+    let all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    let sum = |field: fn(&Counters) -> &AtomicI64| {
+        let total: i64 = all.iter().map(|counters| field(counters).load(Ordering::Relaxed)).sum();
+        u64::try_from(total).unwrap_or(0)
+    };
+    let (active, reading, writing) = (sum(|c| &c.active), sum(|c| &c.reading), sum(|c| &c.writing));
+    Figures {
+        accepted: sum(|c| &c.accepted),
+        handled: sum(|c| &c.handled),
+        requests: sum(|c| &c.requests),
+        active,
+        reading,
+        writing,
+        waiting: active.saturating_sub(reading + writing),
+    }
+}
+
+/// One thread's figure goes up or down. Only that thread writes, so a load and a store do.
+fn add(figure: &AtomicI64, change: i64) {
+    figure.store(figure.load(Ordering::Relaxed) + change, Ordering::Relaxed);
+}
 
 impl Counters {
-    /// A connection was accepted and is going to be served.
-    pub fn connection_opened(&self) {
-        self.accepted.fetch_add(1, Ordering::Relaxed);
-        self.handled.fetch_add(1, Ordering::Relaxed);
-        self.active.fetch_add(1, Ordering::Relaxed);
+    /// Counters of the calling thread, added to the sums.
+    pub fn register() -> Arc<Counters> {
+        let counters = Arc::new(Counters::default());
+        ALL.lock().unwrap_or_else(PoisonError::into_inner).push(counters.clone());
+        counters
+    }
+
+    /// A connection was accepted and is served as long as the answer lives.
+    pub fn open(self: &Arc<Self>) -> Open {
+        add(&self.accepted, 1);
+        add(&self.handled, 1);
+        add(&self.active, 1);
+        Open(self.clone())
     }
 
     /// A connection was accepted and closed at once for want of room.
     pub fn connection_refused(&self) {
-        self.accepted.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub fn connection_closed(&self) {
-        self.active.fetch_sub(1, Ordering::Relaxed);
+        add(&self.accepted, 1);
     }
 
     pub fn request(&self) {
-        self.requests.fetch_add(1, Ordering::Relaxed);
+        add(&self.requests, 1);
     }
 
-    /// Adds to the connections that read a head (1 or -1).
-    pub fn reading(&self, change: i64) {
-        self.reading.fetch_add(change, Ordering::Relaxed);
+    /// A request head is being read as long as the answer lives.
+    pub fn reading(&self) -> Busy<'_> {
+        Busy::new(&self.reading)
     }
 
-    /// Adds to the connections that work on a request (1 or -1).
-    pub fn writing(&self, change: i64) {
-        self.writing.fetch_add(change, Ordering::Relaxed);
+    /// A request is worked on or an answer is written as long as the answer lives.
+    pub fn writing(&self) -> Busy<'_> {
+        Busy::new(&self.writing)
     }
+}
 
-    pub fn figures(&self) -> Figures {
-        let gauge = |value: &AtomicI64| u64::try_from(value.load(Ordering::Relaxed)).unwrap_or(0);
-        let active = gauge(&self.active);
-        let (reading, writing) = (gauge(&self.reading), gauge(&self.writing));
-        Figures {
-            accepted: self.accepted.load(Ordering::Relaxed),
-            handled: self.handled.load(Ordering::Relaxed),
-            requests: self.requests.load(Ordering::Relaxed),
-            active,
-            reading,
-            writing,
-            waiting: active.saturating_sub(reading + writing),
-        }
+/// An open connection; must be dropped on the thread that opened it.
+pub struct Open(Arc<Counters>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        add(&self.0.active, -1);
+    }
+}
+
+/// A connection in one of the states that are counted.
+pub struct Busy<'a>(&'a AtomicI64);
+
+impl<'a> Busy<'a> {
+    fn new(figure: &'a AtomicI64) -> Busy<'a> {
+        add(figure, 1);
+        Busy(figure)
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        add(self.0, -1);
     }
 }

@@ -68,6 +68,7 @@ async fn connection(front: Rc<Front>, stream: Rc<Stream>, address: Address) {
 
 /// Brings a new connection to the point where HTTP begins.
 async fn open(front: Rc<Front>, stream: Rc<Stream>, address: Address) -> Option<Rc<Conn>> {
+    let counted = front.counters.open();
     let local = local_address(&stream, &address);
     let plan = front.plan();
     let entrance = Entrance::find(&plan, &address, &local)?;
@@ -106,6 +107,7 @@ async fn open(front: Rc<Front>, stream: Rc<Stream>, address: Address) -> Option<
         aborted: Cell::new(false),
         idle_until: Cell::new(tidegate_rt::clock::now()),
         parking: Cell::new(false),
+        open: counted,
     }))
 }
 

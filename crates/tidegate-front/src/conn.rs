@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use tidegate_core::LocalFuture;
 use tidegate_core::client::{Address, Client, Connection};
+use tidegate_core::counters::Open;
 use tidegate_core::listen::VirtualServers;
 use tidegate_core::plan::Plan;
 use tidegate_http::Headers;
@@ -93,6 +94,8 @@ pub struct Conn {
     pub idle_until: Cell<Instant>,
     /// Give up the task and wait in the crowd.
     pub parking: Cell<bool>,
+    /// Counts it as open.
+    pub open: Open,
 }
 
 impl Conn {

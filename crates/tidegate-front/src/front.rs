@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_core::Exchange;
 use tidegate_core::client::{Address, Connection, NoClient};
+use tidegate_core::counters::Counters;
 use tidegate_core::exchange::PlanRef;
 use tidegate_core::plan::Plan;
 use tidegate_rt::sync::Notify;
@@ -40,6 +41,7 @@ pub struct Front {
     shared: Arc<Shared>,
     connections: RefCell<slab::Slab<Weak<Conn>>>,
     pub(crate) parking: Parking,
+    pub counters: Arc<Counters>,
     spares: RefCell<Vec<Box<Scratch>>>,
     nobody: Rc<Connection>,
     draining: Cell<bool>,
@@ -57,6 +59,7 @@ impl Front {
             shared,
             connections: RefCell::default(),
             parking: Parking::default(),
+            counters: Counters::register(),
             spares: RefCell::default(),
             nobody: Rc::new(nobody()),
             draining: Cell::new(false),

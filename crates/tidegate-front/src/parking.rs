@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use slab::Slab;
 use tidegate_core::client::{Address, Connection};
+use tidegate_core::counters::Open;
 use tidegate_rt::net::{Crowd, Stream};
 use tidegate_rt::sync::Notify;
 use tidegate_rt::timer::Deadline;
@@ -30,6 +31,7 @@ struct Parked {
     accepted: Instant,
     idle_until: Instant,
     nodelay: bool,
+    open: Open,
 }
 
 /// The parked connections of a thread.
@@ -99,6 +101,7 @@ pub fn park(front: &Rc<Front>, conn: Rc<Conn>) {
         accepted: conn.accepted,
         idle_until: conn.idle_until.get(),
         nodelay: conn.nodelay.get(),
+        open: conn.open,
     }));
     drop(parked);
     front.parking.begun.notify_one();
@@ -171,6 +174,7 @@ fn unpark(front: &Rc<Front>, crowd: &Crowd, key: usize) {
         aborted: Cell::new(false),
         idle_until: Cell::new(parked.idle_until),
         parking: Cell::new(false),
+        open: parked.open,
     });
     tidegate_rt::spawn_local(crate::accept::serve(conn));
 }

@@ -47,6 +47,7 @@ pub async fn receive(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
             let mut input = conn.input.borrow_mut();
             if !begun && !input.is_empty() {
                 begun = true;
+                conn.front.counters.request();
                 begin(x);
             }
             let parsed = match input.is_empty() {
@@ -65,7 +66,10 @@ pub async fn receive(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
             Err(error) => return refuse(conn, x, &error),
             Ok(Parse::Partial) => {}
         }
-        match more(conn, x, begun, &options).await {
+        let reading = begun.then(|| conn.front.counters.reading());
+        let received = more(conn, x, begun, &options).await;
+        drop(reading);
+        match received {
             More::Bytes => {}
             More::Other(received) => return received,
         }

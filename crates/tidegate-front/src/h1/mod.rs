@@ -144,6 +144,7 @@ async fn request(conn: &Rc<Conn>, scratch: &mut Scratch) -> Fate {
     let Scratch { exchange: x, output, .. } = scratch;
     output.clear();
     let received = head::receive(conn, x).await;
+    let _writing = conn.front.counters.writing();
     let answer = match received {
         head::Received::Nothing => return Fate::Idle,
         head::Received::End => return Fate::Close,
