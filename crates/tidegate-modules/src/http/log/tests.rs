@@ -1,5 +1,5 @@
 //! Lines, where they go and when.
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::buffer::flush_all;
 use super::conf::OpenFilesConf;
