@@ -15,11 +15,14 @@ use http::index::Index;
 use http::log::AccessLog;
 use http::map::Map;
 use http::not_modified::NotModified;
+use http::proxy::Proxy;
 use http::range::Ranges;
 use http::rewrite::Rewrite;
 use http::static_files::StaticFiles;
 use http::stub_status::StubStatus;
+use http::temp_paths::TempPaths;
 use http::try_files::TryFiles;
+use http::upstream::Upstream;
 
 /// All modules. Within a phase handlers run in this order, and so do response filters; the groups follow
 /// the way of a request.
@@ -36,6 +39,8 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     // Precontent phase. `try_files` chooses the path before anything is done with it.
     &Entry::<TryFiles>::NEW,
     // Content phase: handlers that a location has for itself, then index, listings and files.
+    &Entry::<Upstream>::NEW,
+    &Entry::<Proxy>::NEW,
     &Entry::<StubStatus>::NEW,
     &Entry::<Index>::NEW,
     &Entry::<StaticFiles>::NEW,
@@ -45,6 +50,8 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<NotModified>::NEW,
     &Entry::<AddedHeaders>::NEW,
     &Entry::<Ranges>::NEW,
+    // Folders that configurations name although nothing uses them yet.
+    &Entry::<TempPaths>::NEW,
     // After the answer.
     &Entry::<AccessLog>::NEW,
 ];

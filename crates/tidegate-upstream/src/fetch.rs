@@ -143,7 +143,11 @@ impl Fetch {
     }
 
     fn failed(self, status: u16) -> FetchError {
-        FetchError { status, request_body: self.given_back }
+        let request_body = match self.request.payload {
+            RequestPayload::Stream { body, .. } => Some(body),
+            _ => self.given_back,
+        };
+        FetchError { status, request_body }
     }
 
     /// All servers are tried, failing, busy or down.
@@ -356,9 +360,6 @@ impl Fetch {
     /// Makes the answer of a head: the body whole if it is there, else a stream.
     fn respond(self, index: usize, answer: Answer, lease: Option<Lease>) -> OriginResponse {
         let Answer { connection, head, input, upload } = answer;
-        let body_in_flight = upload.is_some()
-            && matches!(self.request.payload, RequestPayload::None)
-            && !self.retry.repeatable;
         let request_body = self.given_back;
         let fetch = Parts {
             fit: {
@@ -372,7 +373,7 @@ impl Fetch {
             log: self.log,
         };
         let body = fetch.body(connection, &head, input, upload, lease);
-        OriginResponse { head, body, request_body, body_in_flight }
+        OriginResponse { head, body, request_body }
     }
 }
 

@@ -96,8 +96,6 @@ pub struct OriginResponse {
     /// The client's body that was being streamed, to be given back to the exchange. `None` when there
     /// was none, or when it is still being sent: then the client's connection cannot be kept.
     pub request_body: Option<Box<RequestBody>>,
-    /// The streamed body is still being sent.
-    pub body_in_flight: bool,
 }
 
 /// There is no answer.

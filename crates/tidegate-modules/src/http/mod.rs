@@ -2,17 +2,21 @@
 
 pub mod access;
 pub mod files;
+pub mod gateway;
 pub mod headers;
 pub mod index;
 pub mod log;
 pub mod map;
 pub mod not_modified;
+pub mod proxy;
 pub mod range;
 pub mod redirect;
 pub mod rewrite;
 pub mod static_files;
 pub mod stub_status;
+pub mod temp_paths;
 pub mod try_files;
+pub mod upstream;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind};
 

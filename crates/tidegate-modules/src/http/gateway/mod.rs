@@ -1,0 +1,16 @@
+//! What all modules that ask an origin have in common (`proxy_`, later `fastcgi_`, `uwsgi_`, `scgi_`):
+//! directives, settings, the way to an answer, variables.
+//!
+//! A request's way: the protocol's module makes an `OriginRequest` → [`run::fetch`] (the client may leave
+//! meanwhile) → [`respond::respond`] makes the client's answer of the origin's.
+
+pub mod buffered;
+pub mod options;
+pub mod respond;
+pub mod run;
+pub mod settings;
+pub mod state;
+pub mod variables;
+
+#[cfg(test)]
+mod tests;

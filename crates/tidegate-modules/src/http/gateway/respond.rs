@@ -1,0 +1,188 @@
+//! The client's answer made of an origin's.
+
+use bytes::Bytes;
+use tidegate_core::step::Jump;
+use tidegate_core::{Body, Exchange, Step, special};
+use tidegate_http::request::Method;
+use tidegate_http::response::{ResponseHead, reason};
+use tidegate_http::{Known, connection, date, uri};
+use tidegate_upstream::{OriginBody, OriginResponse, tunnel};
+
+use super::options::{IGNORE_BUFFERING, IGNORE_CHARSET, IGNORE_LIMIT_RATE, IGNORE_REDIRECT};
+use super::settings::GatewaySettings;
+use super::state::GatewayState;
+
+/// What a protocol changes in the client's head: redirects, cookies.
+pub trait Rewriter {
+    /// Works on `x.response` after fields were copied.
+    fn rewrite(&self, x: &mut Exchange);
+}
+
+/// Fields that an internal redirect takes along (`X-Accel-Redirect`).
+const CARRIED: [&[u8]; 6] = [
+    b"Content-Type",
+    b"Set-Cookie",
+    b"Content-Disposition",
+    b"Cache-Control",
+    b"Expires",
+    b"Accept-Ranges",
+];
+
+/// Fields of which an answer has one: later ones are ignored, as nginx does.
+const SINGLE: [Known; 8] = [
+    Known::Expires,
+    Known::Location,
+    Known::LastModified,
+    Known::Etag,
+    Known::ContentType,
+    Known::Refresh,
+    Known::Date,
+    Known::Server,
+];
+
+/// Makes the answer: internal redirect, intercepted error, tunnel, or head and body.
+pub fn respond(
+    x: &mut Exchange,
+    response: OriginResponse,
+    settings: &GatewaySettings,
+    rewriter: &impl Rewriter,
+) -> Step<'static> {
+    let OriginResponse { head, body, .. } = response;
+    if settings.ignore & IGNORE_LIMIT_RATE == 0
+        && let Some(rate) = head.headers.first(Known::XAccelLimitRate)
+    {
+        x.limit_rate = tidegate_conf::parse_number(rate);
+    }
+    if settings.ignore & IGNORE_REDIRECT == 0
+        && let Some(place) = head.headers.first(Known::XAccelRedirect)
+    {
+        let place = place.to_vec();
+        return internal_redirect(x, head, &place);
+    }
+    if settings.intercept_errors && intercepts(x, head.status) {
+        return intercept(x, head);
+    }
+    copy_head(x, &head, settings);
+    rewriter.rewrite(x);
+    let buffering = settings.buffering && !forbids_buffering(&head, settings);
+    remember(x, head);
+    let body = match body {
+        OriginBody::Upgraded(upgraded) => Body::Tunnel(tunnel::tunnel(*upgraded, |_| ())),
+        OriginBody::Stream(reader) => {
+            x.response.unbuffered = !buffering;
+            x.response.expects_trailers = settings.fetch.pass_trailers;
+            let trailers = GatewayState::of(x).trailers.clone();
+            super::buffered::body(reader, buffering.then_some(&settings.spool), trailers)
+        }
+        OriginBody::Whole(bytes) => Body::from(bytes),
+    };
+    Step::Respond(body)
+}
+
+fn forbids_buffering(head: &ResponseHead, settings: &GatewaySettings) -> bool {
+    settings.ignore & IGNORE_BUFFERING == 0
+        && head
+            .headers
+            .first(Known::XAccelBuffering)
+            .is_some_and(|value| value.eq_ignore_ascii_case(b"no"))
+}
+
+/// Keeps the origin's head for variables.
+pub fn remember(x: &mut Exchange, head: ResponseHead) {
+    GatewayState::of(x).head = Some(head);
+}
+
+/// Copies status and fields, without those that are hidden or belong to the connection.
+pub fn copy_head(x: &mut Exchange, head: &ResponseHead, settings: &GatewaySettings) {
+    let upgraded = head.status == 101;
+    x.response.clear();
+    x.response.status = head.status;
+    if head.reason() != reason(head.status).as_bytes() {
+        x.response.reason = Some(Bytes::copy_from_slice(head.reason()));
+    }
+    let headers = &mut x.response.headers;
+    headers.clone_from(&head.headers);
+    let mut seen: u64 = 0;
+    headers.retain(|known, name, _| {
+        if settings.hidden.contains(known, name) {
+            return false;
+        }
+        let bit = 1u64 << known as u8;
+        let again = seen & bit != 0;
+        seen |= bit;
+        !(again && SINGLE.contains(&known))
+    });
+    if !upgraded {
+        x.response.content_length =
+            head.headers.first(Known::ContentLength).and_then(connection::parse_length);
+    }
+    x.response.last_modified = head.headers.first(Known::LastModified).and_then(date::parse_http);
+    x.response.allow_ranges = settings.force_ranges;
+    if settings.ignore & IGNORE_CHARSET == 0
+        && let Some(charset) = head.headers.first(Known::XAccelCharset)
+    {
+        add_charset(x, charset);
+    }
+}
+
+/// `X-Accel-Charset` sets the charset of a type that has none.
+fn add_charset(x: &mut Exchange, charset: &[u8]) {
+    let Some(kind) = x.response.headers.first(Known::ContentType) else { return };
+    if kind.windows(8).any(|part| part.eq_ignore_ascii_case(b"charset=")) {
+        return;
+    }
+    let kind = [kind, b"; charset=", charset].concat();
+    x.response.headers.set_known(Known::ContentType, &kind);
+}
+
+fn intercepts(x: &Exchange, status: u16) -> bool {
+    status >= 300 && x.settings().error_pages.iter().any(|page| page.code == status)
+}
+
+/// Lets `error_page` answer in the origin's place; a 401 keeps what the client must answer to.
+fn intercept(x: &mut Exchange, head: ResponseHead) -> Step<'static> {
+    let status = head.status;
+    x.response.clear();
+    if status == 401 {
+        for value in head.headers.all(Known::WwwAuthenticate) {
+            x.carried.push_known(Known::WwwAuthenticate, value);
+        }
+    }
+    remember(x, head);
+    Step::Status(status)
+}
+
+/// `X-Accel-Redirect`: another location answers.
+fn internal_redirect(x: &mut Exchange, head: ResponseHead, place: &[u8]) -> Step<'static> {
+    for (_, name, value) in head.headers.iter() {
+        if CARRIED.iter().any(|carried| carried.eq_ignore_ascii_case(name)) {
+            x.carried.push(name, value);
+        }
+    }
+    remember(x, head);
+    if place.starts_with(b"@") {
+        return Step::Jump(Jump::Named(place.to_vec()));
+    }
+    if x.request.method != Method::Head {
+        x.request.method = Method::Get;
+    }
+    let (path, args) = special::split_args(place.to_vec());
+    let mut decoded = Vec::with_capacity(path.len());
+    uri::unescape(&path, &mut decoded);
+    if is_unsafe(&decoded) {
+        x.log(
+            tidegate_core::Level::Error,
+            format_args!("unsafe URI \"{}\" was detected", String::from_utf8_lossy(place)),
+        );
+        x.carried.clear();
+        return Step::Status(404);
+    }
+    Step::Jump(Jump::Path { path: decoded, args })
+}
+
+/// A path that leads out of its root, or holds a zero byte.
+fn is_unsafe(path: &[u8]) -> bool {
+    path.is_empty()
+        || path.contains(&0)
+        || path.split(|byte| *byte == b'/').any(|segment| segment == b"..")
+}

@@ -1,0 +1,166 @@
+//! The shared settings as they are at request time.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_conf::Diagnostic;
+use tidegate_core::builder::PlanBuilder;
+use tidegate_core::{Exchange, Template};
+use tidegate_http::Known;
+use tidegate_upstream::{FetchSettings, LocalAddress, NextUpstream};
+
+use super::options::GatewayConf;
+
+/// Settings of a location that asks origins.
+pub struct GatewaySettings {
+    pub fetch: Arc<FetchSettings>,
+    pub buffering: bool,
+    pub request_buffering: bool,
+    pub ignore_client_abort: bool,
+    pub intercept_errors: bool,
+    pub pass_request_headers: bool,
+    pub pass_request_body: bool,
+    pub force_ranges: bool,
+    /// Bits of `options::IGNORABLE`.
+    pub ignore: u16,
+    pub bind: Option<(Template, bool)>,
+    pub limit_rate: Option<Template>,
+    pub hidden: HiddenFields,
+    pub spool: SpoolSettings,
+}
+
+/// Where a buffered answer waits for a slow client.
+#[derive(Clone, Debug)]
+pub struct SpoolSettings {
+    /// `*_buffers`.
+    pub memory_bytes_max: u64,
+    /// `*_max_temp_file_size`; 0 for no file.
+    pub file_bytes_max: u64,
+    pub path: PathBuf,
+    pub levels: Vec<usize>,
+}
+
+/// Fields of an origin's answer that the client does not get.
+#[derive(Clone, Debug, Default)]
+pub struct HiddenFields {
+    known: u64,
+    others: Vec<Box<[u8]>>,
+}
+
+impl HiddenFields {
+    fn hide(&mut self, name: &[u8]) {
+        match Known::of(name) {
+            Known::Other => self.others.push(name.into()),
+            known => self.known |= 1 << known as u8,
+        }
+    }
+
+    fn pass(&mut self, name: &[u8]) {
+        match Known::of(name) {
+            Known::Other => self.others.retain(|other| !other.eq_ignore_ascii_case(name)),
+            known => self.known &= !(1 << known as u8),
+        }
+    }
+
+    /// Whether a field is left out.
+    pub fn contains(&self, known: Known, name: &[u8]) -> bool {
+        match known {
+            Known::Other => self.others.iter().any(|other| other.eq_ignore_ascii_case(name)),
+            known => self.known & (1 << known as u8) != 0,
+        }
+    }
+}
+
+/// Fields that belong to a connection, not to an answer (RFC 9110 section 7.6.1), or that the driver
+/// makes itself.
+const NEVER_PASSED: [Known; 4] =
+    [Known::Connection, Known::KeepAlive, Known::TransferEncoding, Known::ContentLength];
+
+const KIB: u64 = 1024;
+
+/// Compiles the shared settings. `hidden` are the names that the protocol leaves out by default.
+pub fn settings(
+    conf: &GatewayConf,
+    hidden: &[&str],
+    temp_folder: &str,
+    plan: &mut PlanBuilder<'_>,
+) -> Result<GatewaySettings, Diagnostic> {
+    let buffers = conf.buffers.unwrap_or((8, 4 * KIB));
+    let second = Duration::from_secs(1);
+    let fetch = FetchSettings {
+        connect_timeout: conf.connect_timeout.unwrap_or(60 * second),
+        send_timeout: conf.send_timeout.unwrap_or(60 * second),
+        read_timeout: conf.read_timeout.unwrap_or(60 * second),
+        head_bytes_max: conf.buffer_size.unwrap_or(4 * KIB) as usize,
+        read_bytes: buffers.0.saturating_mul(buffers.1) as usize,
+        next_upstream: conf.next_upstream.unwrap_or(NextUpstream::DEFAULT),
+        next_upstream_tries: conf.next_upstream_tries.unwrap_or(0).min(u64::from(u32::MAX)) as u32,
+        next_upstream_timeout: conf.next_upstream_timeout.unwrap_or_default(),
+        socket_keepalive: conf.socket_keepalive.unwrap_or(false),
+        pass_trailers: conf.pass_trailers.unwrap_or(false),
+    };
+    let temp = conf.temp_path.as_ref();
+    Ok(GatewaySettings {
+        fetch: Arc::new(fetch),
+        buffering: conf.buffering.unwrap_or(true),
+        request_buffering: conf.request_buffering.unwrap_or(true),
+        ignore_client_abort: conf.ignore_client_abort.unwrap_or(false),
+        intercept_errors: conf.intercept_errors.unwrap_or(false),
+        pass_request_headers: conf.pass_request_headers.unwrap_or(true),
+        pass_request_body: conf.pass_request_body.unwrap_or(true),
+        force_ranges: conf.force_ranges.unwrap_or(false),
+        ignore: conf.ignore_headers.unwrap_or(0),
+        bind: match &conf.bind {
+            Some(Some((word, transparent))) => Some((plan.template(word)?, *transparent)),
+            _ => None,
+        },
+        limit_rate: match &conf.limit_rate {
+            Some(word) if word.bytes != b"0" => Some(plan.template(word)?),
+            _ => None,
+        },
+        hidden: hidden_fields(conf, hidden),
+        spool: SpoolSettings {
+            memory_bytes_max: buffers.0.saturating_mul(buffers.1),
+            file_bytes_max: conf.max_temp_file_size.unwrap_or(1024 * KIB * KIB),
+            path: plan.path(temp.map_or(temp_folder, |temp| temp.path.as_str())),
+            levels: temp.map_or_else(Vec::new, |temp| temp.levels.clone()),
+        },
+    })
+}
+
+fn hidden_fields(conf: &GatewayConf, defaults: &[&str]) -> HiddenFields {
+    let mut hidden = HiddenFields::default();
+    defaults.iter().for_each(|name| hidden.hide(name.as_bytes()));
+    conf.hide_header.iter().flatten().for_each(|word| hidden.hide(&word.bytes));
+    conf.pass_header.iter().flatten().for_each(|word| hidden.pass(&word.bytes));
+    NEVER_PASSED.iter().for_each(|known| hidden.known |= 1 << *known as u8);
+    hidden
+}
+
+impl GatewaySettings {
+    /// `*_bind` for this request.
+    pub fn local_address(&self, x: &mut Exchange) -> Option<LocalAddress> {
+        let (template, transparent) = self.bind.as_ref()?;
+        let text = template.value(x);
+        let address = parse_local(&text)?;
+        Some(LocalAddress { address, transparent: *transparent })
+    }
+
+    /// `*_limit_rate` for this request; 0 for no limit.
+    pub fn rate(&self, x: &mut Exchange) -> u64 {
+        let Some(template) = &self.limit_rate else { return 0 };
+        tidegate_conf::parse_size(&template.value(x)).unwrap_or(0)
+    }
+}
+
+/// A local address with an optional port.
+pub fn parse_local(text: &[u8]) -> Option<SocketAddr> {
+    let text = std::str::from_utf8(text).ok()?;
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return Some(address);
+    }
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    bare.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, 0))
+}

@@ -1,0 +1,45 @@
+//! What a request remembers of its origins, for variables and logs.
+
+use tidegate_core::Exchange;
+use tidegate_http::Headers;
+use tidegate_http::response::ResponseHead;
+use tidegate_upstream::{Report, SharedReport};
+
+/// Lives in the exchange's extensions from the first fetch to the end of the request.
+pub struct GatewayState {
+    pub report: SharedReport,
+    /// The last origin's head as received.
+    pub head: Option<ResponseHead>,
+    pub trailers: std::rc::Rc<std::cell::RefCell<Headers>>,
+    /// `$proxy_host` and `$proxy_port`.
+    pub host: Vec<u8>,
+    pub port: Vec<u8>,
+}
+
+impl GatewayState {
+    /// The request's state, made at its first fetch.
+    pub fn of(x: &mut Exchange) -> &mut GatewayState {
+        if x.extensions.of::<GatewayState>().is_none() {
+            x.extensions.insert(GatewayState {
+                report: Report::shared(),
+                head: None,
+                trailers: std::rc::Rc::default(),
+                host: Vec::new(),
+                port: Vec::new(),
+            });
+        }
+        match x.extensions.of_mut::<GatewayState>() {
+            Some(state) => state,
+            // It was inserted above.
+            None => unreachable!("extensions keep what was inserted"),
+        }
+    }
+}
+
+impl Drop for GatewayState {
+    fn drop(&mut self) {
+        if let Some(head) = self.head.take() {
+            tidegate_upstream::h1::scratch::give_head(head);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The `$upstream_*` variables.
+
+use tidegate_core::Exchange;
+use tidegate_core::variables::Variable;
+use tidegate_upstream::report::{Attempt, write_millis};
+
+use super::state::GatewayState;
+
+pub const VARIABLES: &[Variable] = &[
+    Variable::fixed("upstream_addr", |x, out| {
+        list(x, out, |attempt, out| out.extend_from_slice(attempt.address().as_bytes()))
+    }),
+    Variable::fixed("upstream_status", |x, out| {
+        list(x, out, |attempt, out| match attempt.status {
+            0 => out.push(b'-'),
+            status => number(u64::from(status), out),
+        })
+    }),
+    Variable::fixed("upstream_connect_time", |x, out| {
+        list(x, out, |attempt, out| write_millis(attempt.connect_millis, out))
+    }),
+    Variable::fixed("upstream_header_time", |x, out| {
+        list(x, out, |attempt, out| write_millis(attempt.header_millis, out))
+    }),
+    Variable::fixed("upstream_response_time", |x, out| {
+        list(x, out, |attempt, out| write_millis(attempt.response_millis, out))
+    }),
+    Variable::fixed("upstream_response_length", |x, out| {
+        list(x, out, |attempt, out| number(attempt.response_length, out))
+    }),
+    Variable::fixed("upstream_bytes_received", |x, out| {
+        list(x, out, |attempt, out| number(attempt.bytes_received, out))
+    }),
+    Variable::fixed("upstream_bytes_sent", |x, out| {
+        list(x, out, |attempt, out| number(attempt.bytes_sent, out))
+    }),
+    Variable::prefixed("upstream_http_", header),
+    Variable::prefixed("upstream_cookie_", cookie),
+    Variable::prefixed("upstream_trailer_", trailer),
+];
+
+fn list(x: &mut Exchange, out: &mut Vec<u8>, value: impl FnMut(&Attempt, &mut Vec<u8>)) -> bool {
+    match x.extensions.of::<GatewayState>() {
+        Some(state) => state.report.borrow().list(out, value),
+        None => false,
+    }
+}
+
+fn number(number: u64, out: &mut Vec<u8>) {
+    tidegate_http::range::write_number(number, out);
+}
+
+/// All values of a field whose name is spelled with `_` for `-`, as `$http_*` does.
+fn header(x: &mut Exchange, name: &[u8], out: &mut Vec<u8>) -> bool {
+    let state = x.extensions.of::<GatewayState>();
+    let Some(head) = state.and_then(|state| state.head.as_ref()) else { return false };
+    joined(&head.headers, name, out)
+}
+
+fn trailer(x: &mut Exchange, name: &[u8], out: &mut Vec<u8>) -> bool {
+    match x.extensions.of::<GatewayState>() {
+        Some(state) => joined(&state.trailers.borrow(), name, out),
+        None => false,
+    }
+}
+
+fn joined(headers: &tidegate_http::Headers, name: &[u8], out: &mut Vec<u8>) -> bool {
+    let mut found = false;
+    for (_, field, value) in headers.iter() {
+        let same = field.len() == name.len()
+            && field.iter().zip(name).all(|(byte, wanted)| {
+                let byte = if *byte == b'-' { b'_' } else { byte.to_ascii_lowercase() };
+                byte == *wanted
+            });
+        if same {
+            if found {
+                out.extend_from_slice(b", ");
+            }
+            out.extend_from_slice(value);
+            found = true;
+        }
+    }
+    found
+}
+
+/// The value of a cookie that the origin sets.
+fn cookie(x: &mut Exchange, name: &[u8], out: &mut Vec<u8>) -> bool {
+    let state = x.extensions.of::<GatewayState>();
+    let Some(head) = state.and_then(|state| state.head.as_ref()) else { return false };
+    for field in head.headers.all(tidegate_http::Known::SetCookie) {
+        let pair = field.split(|byte| *byte == b';').next().unwrap_or_default();
+        let Some(equals) = pair.iter().position(|byte| *byte == b'=') else { continue };
+        let key = tidegate_http::connection::trim(&pair[..equals]);
+        if key.eq_ignore_ascii_case(name) {
+            out.extend_from_slice(tidegate_http::connection::trim(&pair[equals + 1..]));
+            return true;
+        }
+    }
+    false
+}

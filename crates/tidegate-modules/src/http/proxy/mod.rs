@@ -1,0 +1,98 @@
+//! `proxy_pass`: requests are passed to other HTTP servers.
+//!
+//! ```nginx
+//! upstream backend { server 192.0.2.1:8080; server 192.0.2.2:8080; keepalive 32; }
+//! location /app/ {
+//!     proxy_pass http://backend/;
+//!     proxy_set_header Host $host;
+//!     proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+//! }
+//! ```
+//!
+//! `conf` holds what is written, `settings` what runs, `request` makes the origin's request, `redirect` and
+//! `cookie` change the answer; everything else is shared with the other gateways.
+
+pub mod conf;
+mod cookie;
+mod redirect;
+pub mod request;
+mod rows;
+pub mod settings;
+pub mod target;
+mod variables;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use tidegate_conf::{Contexts, Diagnostic, Directive};
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::module::{BlockInfo, Module};
+use tidegate_core::variables::Variable;
+use tidegate_core::{Exchange, Step};
+
+use super::gateway::respond::{Rewriter, respond};
+use super::gateway::run;
+pub use conf::Conf;
+use settings::ProxySettings;
+
+/// `ngx_http_proxy_module`.
+pub struct Proxy;
+
+impl Module for Proxy {
+    type Conf = Conf;
+    const NAME: &'static str = "proxy";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[rows::SHARED, rows::OWN];
+    const VARIABLES: &'static [Variable] = variables::VARIABLES;
+
+    fn close_block(conf: &mut Conf, block: BlockInfo<'_>) -> Result<(), Diagnostic> {
+        conf.note_place(block);
+        Ok(())
+    }
+
+    fn inherit(child: &mut Conf, parent: &Conf, block: BlockInfo<'_>) {
+        conf::inherit(child, parent, block);
+    }
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        let within = Contexts::LOCATION | Contexts::LOCATION_IF | Contexts::LIMIT_EXCEPT;
+        let (Some(_), true) = (&conf.pass, location.context().intersects(within)) else {
+            return Ok(());
+        };
+        let settings = Arc::new(settings::settings(conf, location.plan)?);
+        location.content(Box::new(move |x| Step::Wait(Box::pin(serve(x, settings.clone())))));
+        Ok(())
+    }
+}
+
+/// Passes a request on and answers it.
+async fn serve(x: &mut Exchange, settings: Arc<ProxySettings>) -> Step<'static> {
+    if let Err(step) = request::read_body(x, &settings).await {
+        return step;
+    }
+    let target = match settings.target(x).await {
+        Ok(target) => target,
+        Err(status) => return Step::Status(status),
+    };
+    let request = request::create(x, &settings, &target);
+    match run::fetch(x, request, &settings.gateway).await {
+        Ok(response) => {
+            let rewriter = ProxyRewriter { settings: &settings };
+            respond(x, response, &settings.gateway, &rewriter)
+        }
+        Err(step) => step,
+    }
+}
+
+/// `proxy_redirect` and `proxy_cookie_*`.
+pub struct ProxyRewriter<'a> {
+    pub settings: &'a ProxySettings,
+}
+
+impl Rewriter for ProxyRewriter<'_> {
+    fn rewrite(&self, x: &mut Exchange) {
+        redirect::apply(x, &self.settings.redirects);
+        cookie::apply(x, &self.settings.cookies);
+    }
+}

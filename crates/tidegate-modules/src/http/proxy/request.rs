@@ -1,0 +1,210 @@
+//! The request for the origin, made of the client's.
+
+use bytes::Bytes;
+use tidegate_core::request_body::RequestBodyError;
+use tidegate_core::{Exchange, Step};
+use tidegate_http::Known;
+use tidegate_http::request::{Method, Version as ClientVersion};
+use tidegate_http::uri::{Escape, escape, escaped_len};
+use tidegate_upstream::peers::Choice;
+use tidegate_upstream::{OriginRequest, RequestPayload};
+
+use super::conf::Version;
+use super::settings::{FieldValue, ProxySettings, TargetRef};
+use crate::http::gateway::state::GatewayState;
+
+/// Reads the client's body beforehand where `proxy_request_buffering` says so.
+pub async fn read_body(x: &mut Exchange, settings: &ProxySettings) -> Result<(), Step<'static>> {
+    let gateway = &settings.gateway;
+    let needed = x.request.body.is_present() && gateway.request_buffering;
+    if !needed || !x.request.body.is_present() {
+        return Ok(());
+    }
+    let plan = x.plan.clone();
+    let options = &plan.location(x.location).settings.body_store;
+    match x.request.body.store(options).await {
+        Ok(_) => Ok(()),
+        Err(RequestBodyError::Closed) => {
+            x.error_status = 400;
+            Err(Step::Close)
+        }
+        Err(error) => Err(Step::Status(error.status())),
+    }
+}
+
+/// Makes the request. The body is taken out of the exchange where it is to be streamed.
+pub fn create(x: &mut Exchange, settings: &ProxySettings, target: &TargetRef<'_>) -> OriginRequest {
+    let to = target.target();
+    note_target(x, target);
+    let payload = payload(x, settings);
+    let (length, chunked) = match &payload {
+        RequestPayload::None => {
+            let sent = settings.gateway.pass_request_body && settings.set_body.is_none();
+            (x.request.body.length.filter(|_| sent), false)
+        }
+        RequestPayload::Bytes(bytes) => (Some(bytes.len() as u64), false),
+        RequestPayload::Stored(body) => (Some(body.length), false),
+        RequestPayload::Stream { chunked, .. } => {
+            (x.request.body.length.filter(|_| !chunked), *chunked)
+        }
+    };
+    let (length, payload) = match payload {
+        RequestPayload::Stream { chunked, keep_max, .. } => {
+            let body = Box::new(std::mem::take(&mut x.request.body));
+            (length, RequestPayload::Stream { body, chunked, keep_max })
+        }
+        other => (length, other),
+    };
+    let mut head = Vec::with_capacity(HEAD_BYTES);
+    let method = write_method(x, settings, &mut head);
+    head.push(b' ');
+    let start = head.len();
+    write_uri(x, settings, target, &mut head);
+    let uri = start..head.len();
+    head.extend_from_slice(match settings.version {
+        Version::H10 => b" HTTP/1.0\r\n",
+        Version::H11 => b" HTTP/1.1\r\n",
+    });
+    write_fields(x, settings, &to.host, length, chunked, &mut head);
+    head.extend_from_slice(b"\r\n");
+    OriginRequest {
+        choice: match target.key() {
+            Some(key) => Choice::by_key(key.value(x)),
+            None => Choice::default(),
+        },
+        group: to.group.clone(),
+        method,
+        head,
+        target: uri,
+        payload,
+        local: settings.gateway.local_address(x),
+        limit_rate: settings.gateway.rate(x),
+        interim: None,
+        keep_connection: true,
+        upgrade: x.request.header(Known::Upgrade).is_some() && !x.is_subrequest,
+        location_tag: settings.location_tag,
+        scheme: "http",
+    }
+}
+
+/// Room for a common head.
+const HEAD_BYTES: usize = 1024;
+
+fn note_target(x: &mut Exchange, target: &TargetRef<'_>) {
+    let to = target.target();
+    let state = GatewayState::of(x);
+    state.host.clear();
+    state.host.extend_from_slice(&to.host);
+    state.port.clear();
+    state.port.extend_from_slice(&to.port);
+}
+
+/// What is sent behind the head; a stream's body is still in the exchange.
+fn payload(x: &mut Exchange, settings: &ProxySettings) -> RequestPayload {
+    if let Some(template) = &settings.set_body {
+        return RequestPayload::Bytes(Bytes::from(template.value(x)));
+    }
+    if !settings.gateway.pass_request_body || !x.request.body.is_present() {
+        return RequestPayload::None;
+    }
+    if let Some(stored) = x.request.body.stored() {
+        return RequestPayload::Stored(stored.clone());
+    }
+    let keep_max = x.settings().body_store.memory_bytes_max;
+    let chunked = x.request.body.chunked && settings.version == Version::H11;
+    RequestPayload::Stream { body: Box::default(), chunked, keep_max }
+}
+
+fn write_method(x: &mut Exchange, settings: &ProxySettings, out: &mut Vec<u8>) -> Method {
+    if let Some(template) = &settings.method {
+        let start = out.len();
+        template.write(x, out);
+        return Method::of(&out[start..]);
+    }
+    let method = x.request.method;
+    match method {
+        Method::Other => out.extend_from_slice(x.request.head.method_bytes()),
+        known => out.extend_from_slice(known.name().as_bytes()),
+    }
+    method
+}
+
+/// The target: the client's as received, or the path with the location's name replaced.
+fn write_uri(x: &Exchange, settings: &ProxySettings, target: &TargetRef<'_>, out: &mut Vec<u8>) {
+    let request = &x.request;
+    match &target.target().uri {
+        Some(uri) if target.is_made() => {
+            if uri.starts_with(b"?") {
+                out.push(b'/');
+            }
+            return out.extend_from_slice(uri);
+        }
+        Some(uri) if !x.path_was_replaced() => {
+            if uri.starts_with(b"?") {
+                out.push(b'/');
+            }
+            out.extend_from_slice(uri);
+            let rest = request.path.get(settings.prefix_length..).unwrap_or_default();
+            write_escaped(rest, out);
+        }
+        None if request.target_is_current => {
+            return out.extend_from_slice(request.head.path_and_args());
+        }
+        _ => write_escaped(&request.path, out),
+    }
+    if !request.args.is_empty() {
+        out.push(b'?');
+        out.extend_from_slice(&request.args);
+    }
+}
+
+fn write_escaped(path: &[u8], out: &mut Vec<u8>) {
+    if escaped_len(path, Escape::Uri) == path.len() {
+        out.extend_from_slice(path);
+    } else {
+        escape(path, Escape::Uri, out);
+    }
+}
+
+fn write_fields(
+    x: &mut Exchange,
+    settings: &ProxySettings,
+    host: &[u8],
+    length: Option<u64>,
+    chunked: bool,
+    out: &mut Vec<u8>,
+) {
+    for (name, value) in &settings.fields.set {
+        let start = out.len();
+        out.extend_from_slice(name);
+        out.extend_from_slice(b": ");
+        let value_start = out.len();
+        match value {
+            FieldValue::Template(template) => template.write(x, out),
+            FieldValue::ProxyHost => out.extend_from_slice(host),
+            FieldValue::BodyLength => {
+                if let Some(length) = length {
+                    tidegate_http::range::write_number(length, out);
+                }
+            }
+            FieldValue::Chunked if chunked => out.extend_from_slice(b"chunked"),
+            FieldValue::Chunked => {}
+        }
+        if out.len() == value_start {
+            out.truncate(start);
+        } else {
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+    if !settings.gateway.pass_request_headers || x.request.version() == ClientVersion::H09 {
+        return;
+    }
+    for (known, name, value) in x.request.head.headers.iter() {
+        if !settings.fields.replaces(known, name) {
+            out.extend_from_slice(name);
+            out.extend_from_slice(b": ");
+            out.extend_from_slice(value);
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The settings of a location with `proxy_pass` as they are at request time.
+
+use std::sync::Arc;
+
+use tidegate_conf::{Diagnostic, Word};
+use tidegate_core::builder::PlanBuilder;
+use tidegate_core::{Exchange, Level, Template};
+use tidegate_http::Known;
+
+use super::conf::{Conf, Place, Version};
+use super::cookie::CookieRules;
+use super::redirect::{self, Redirects};
+use super::target::{self, FindError, Target, UrlError};
+use crate::http::gateway::settings::{GatewaySettings, settings as gateway_settings};
+use crate::http::upstream::{GroupKey, Groups};
+
+/// Everything a request through `proxy_pass` needs.
+pub struct ProxySettings {
+    pub gateway: Arc<GatewaySettings>,
+    pub version: Version,
+    pub method: Option<Template>,
+    pub set_body: Option<Template>,
+    pub fields: Fields,
+    pub redirects: Redirects,
+    pub cookies: CookieRules,
+    pass: Pass,
+    /// Bytes of the path that the URI replaces.
+    pub prefix_length: usize,
+    pub location_tag: u64,
+}
+
+enum Pass {
+    Fixed(Target, Option<GroupKey>),
+    Variable(Template, Groups),
+}
+
+/// Fields that are set, in order, and the client's fields they replace.
+#[derive(Default)]
+pub struct Fields {
+    pub set: Vec<(Box<[u8]>, FieldValue)>,
+    known: u64,
+    others: Vec<Box<[u8]>>,
+}
+
+/// The value of a set field.
+pub enum FieldValue {
+    Template(Template),
+    ProxyHost,
+    /// Length of the body, if it has one.
+    BodyLength,
+    /// `chunked` for a body without a length.
+    Chunked,
+}
+
+impl Fields {
+    /// Whether the client's field of this name is not passed on.
+    pub fn replaces(&self, known: Known, name: &[u8]) -> bool {
+        match known {
+            Known::Other => self.others.iter().any(|other| other.eq_ignore_ascii_case(name)),
+            known => self.known & (1 << known as u8) != 0,
+        }
+    }
+
+    fn add(&mut self, name: &[u8], value: Option<FieldValue>) {
+        match Known::of(name) {
+            Known::Other => self.others.push(name.into()),
+            known => self.known |= 1 << known as u8,
+        }
+        if let Some(value) = value {
+            self.set.push((name.into(), value));
+        }
+    }
+}
+
+/// Fields that clients do not get unless `proxy_pass_header` says so.
+const HIDDEN: &[&str] = &[
+    "Date",
+    "Server",
+    "X-Pad",
+    "X-Accel-Expires",
+    "X-Accel-Redirect",
+    "X-Accel-Limit-Rate",
+    "X-Accel-Buffering",
+    "X-Accel-Charset",
+];
+
+/// Compiles a block's settings.
+pub fn settings(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<ProxySettings, Diagnostic> {
+    let gateway = Arc::new(gateway_settings(&conf.gateway, HIDDEN, "proxy_temp", plan)?);
+    let no_word = Word { bytes: Vec::new(), span: tidegate_conf::Span::NONE, quoted: false };
+    let word = conf.pass.as_ref().unwrap_or(&no_word);
+    let pass = pass(word, &conf.place, plan)?;
+    let version = conf.http_version.unwrap_or(Version::H11);
+    let optional = |word: &Option<Word>, plan: &mut PlanBuilder<'_>| {
+        word.as_ref().map(|word| plan.template(word)).transpose()
+    };
+    Ok(ProxySettings {
+        version,
+        method: optional(&conf.method, plan)?,
+        set_body: optional(&conf.set_body, plan)?,
+        fields: fields(conf, version, plan)?,
+        redirects: redirect::compile(conf, word, plan)?,
+        cookies: CookieRules::compile(conf, plan)?,
+        prefix_length: conf.place.name.len(),
+        location_tag: tag(&conf.place.name),
+        gateway,
+        pass,
+    })
+}
+
+/// A number for a location that is the same after a reload (FNV-1a of its name).
+fn tag(name: &[u8]) -> u64 {
+    let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    name.iter().fold(0xcbf2_9ce4_8422_2325, mix)
+}
+
+fn pass(word: &Word, place: &Place, plan: &mut PlanBuilder<'_>) -> Result<Pass, Diagnostic> {
+    let error = |message: String| Diagnostic::emerg(message).at(word.span);
+    if word.bytes.contains(&b'$') {
+        if word.bytes.starts_with(b"https://") {
+            return Err(unsupported(word));
+        }
+        let groups = plan.shared::<Groups>().clone();
+        return Ok(Pass::Variable(plan.template(word)?, groups));
+    }
+    let url = target::split(&word.bytes).map_err(|wrong| match wrong {
+        UrlError::Tls => unsupported(word),
+        UrlError::Prefix => error("invalid URL prefix".to_owned()),
+        UrlError::Invalid(what) => error(format!("{what} in \"{}\"", word.display())),
+    })?;
+    if url.uri.is_some() && (place.is_regex || place.is_named || place.is_nameless) {
+        return Err(error(
+            "\"proxy_pass\" cannot have URI part in location given by regular expression, or inside \
+             named location, or inside \"if\" statement, or inside \"limit_except\" block"
+                .to_owned(),
+        ));
+    }
+    let groups = plan.shared::<Groups>().clone();
+    let authority = url.authority.clone();
+    let target = url.resolve_now(&groups, plan.environment.survivors).map_err(|wrong| {
+        let what = match wrong {
+            UrlError::Invalid(what) => what,
+            _ => "invalid host",
+        };
+        error(format!("{what} in upstream \"{authority}\""))
+    })?;
+    let key = groups.key(&authority);
+    Ok(Pass::Fixed(target, key))
+}
+
+fn unsupported(word: &Word) -> Diagnostic {
+    Diagnostic::emerg("\"https://\" in \"proxy_pass\" is not supported yet").at(word.span)
+}
+
+/// Fields as written, then the defaults that were not written.
+fn fields(conf: &Conf, version: Version, plan: &mut PlanBuilder<'_>) -> Result<Fields, Diagnostic> {
+    let mut fields = Fields::default();
+    for (name, value) in conf.set_header.iter().flatten() {
+        let value = match value.bytes.is_empty() {
+            true => None,
+            false => Some(match (&value.bytes[..], name.bytes.eq_ignore_ascii_case(b"Host")) {
+                (b"$proxy_host", true) => FieldValue::ProxyHost,
+                _ => FieldValue::Template(plan.template(value)?),
+            }),
+        };
+        fields.add(&name.bytes, value);
+    }
+    let connection = match version {
+        Version::H10 => Some(FieldValue::Template(Template::constant(b"close"))),
+        Version::H11 => None,
+    };
+    let defaults: [(Known, Option<FieldValue>); 8] = [
+        (Known::Host, Some(FieldValue::ProxyHost)),
+        (Known::Connection, connection),
+        (Known::ContentLength, Some(FieldValue::BodyLength)),
+        (Known::TransferEncoding, Some(FieldValue::Chunked)),
+        (Known::Te, None),
+        (Known::KeepAlive, None),
+        (Known::Expect, None),
+        (Known::Upgrade, None),
+    ];
+    for (known, value) in defaults {
+        if !fields.replaces(known, b"") {
+            fields.add(known.name().as_bytes(), value);
+        }
+    }
+    Ok(fields)
+}
+
+impl ProxySettings {
+    /// The server of this request.
+    ///
+    /// # Errors
+    /// 500 for a URL that is none, 502 for a name that cannot be resolved.
+    pub async fn target<'s>(&'s self, x: &mut Exchange) -> Result<TargetRef<'s>, u16> {
+        let (template, groups) = match &self.pass {
+            Pass::Fixed(target, key) => return Ok(TargetRef::Fixed(target, key.as_ref())),
+            Pass::Variable(template, groups) => (template, groups),
+        };
+        let text = template.value(x);
+        let shown = String::from_utf8_lossy(&text).into_owned();
+        let Ok(url) = target::split(&text) else {
+            x.log(Level::Error, format_args!("invalid URL prefix in \"{shown}\""));
+            return Err(500);
+        };
+        let key = groups.key(&url.authority);
+        match url.find(groups) {
+            Ok(target) => Ok(TargetRef::Made(Box::new(target), key)),
+            Err(FindError::Invalid) => {
+                x.log(Level::Error, format_args!("invalid URL \"{shown}\""));
+                Err(500)
+            }
+            Err(FindError::Name(name)) => {
+                x.log(Level::Error, format_args!("no resolver defined to resolve {name}"));
+                Err(502)
+            }
+        }
+    }
+}
+
+/// A target that the settings hold, or one made for the request.
+pub enum TargetRef<'s> {
+    Fixed(&'s Target, Option<&'s GroupKey>),
+    Made(Box<Target>, Option<GroupKey>),
+}
+
+impl TargetRef<'_> {
+    pub fn target(&self) -> &Target {
+        match self {
+            TargetRef::Fixed(target, _) => target,
+            TargetRef::Made(target, _) => target,
+        }
+    }
+
+    /// What the group's choice depends on.
+    pub fn key(&self) -> Option<&GroupKey> {
+        match self {
+            TargetRef::Fixed(_, key) => *key,
+            TargetRef::Made(_, key) => key.as_ref(),
+        }
+    }
+
+    /// The URI was made of variables: it is sent as it is.
+    pub fn is_made(&self) -> bool {
+        matches!(self, TargetRef::Made(..))
+    }
+}

@@ -1,0 +1,136 @@
+//! Where `proxy_pass` leads: its text taken apart, and the group of servers found for it.
+
+use std::sync::Arc;
+
+use tidegate_upstream::resolve::{self, HostPort};
+use tidegate_upstream::{Group, Keepalive, Method, ServerOptions};
+
+use crate::http::upstream::Groups;
+
+/// A URL without its scheme, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Url {
+    /// `host`, `host:port` or `unix:/path` as written.
+    pub authority: String,
+    /// Path and arguments; `None` when there are none.
+    pub uri: Option<Vec<u8>>,
+}
+
+/// A server to ask, with the texts that depend on it.
+#[derive(Clone)]
+pub struct Target {
+    pub group: Arc<Group>,
+    /// `$proxy_host`.
+    pub host: Vec<u8>,
+    /// `$proxy_port`.
+    pub port: Vec<u8>,
+    pub uri: Option<Vec<u8>>,
+}
+
+/// What is wrong with a `proxy_pass`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UrlError {
+    Prefix,
+    /// `https://`: not supported yet.
+    Tls,
+    Invalid(&'static str),
+}
+
+const PORT: u16 = 80;
+
+/// Splits a URL.
+pub fn split(text: &[u8]) -> Result<Url, UrlError> {
+    let has_scheme = |scheme: &str| {
+        text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme.as_bytes()))
+    };
+    if has_scheme("https://") {
+        return Err(UrlError::Tls);
+    }
+    if !has_scheme("http://") {
+        return Err(UrlError::Prefix);
+    }
+    let rest = &text[7..];
+    let (authority, uri) = match rest.strip_prefix(b"unix:") {
+        Some(path) => match path.iter().position(|byte| *byte == b':') {
+            Some(colon) => (&rest[..colon + 5], &path[colon + 1..]),
+            None => (rest, &b""[..]),
+        },
+        None => {
+            let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?'));
+            rest.split_at(end.unwrap_or(rest.len()))
+        }
+    };
+    let authority =
+        std::str::from_utf8(authority).map_err(|_| UrlError::Invalid("invalid host"))?;
+    Ok(Url { authority: authority.to_owned(), uri: (!uri.is_empty()).then(|| uri.to_vec()) })
+}
+
+impl Url {
+    /// `$proxy_host` and `$proxy_port`.
+    fn names(&self) -> Result<(HostPort, Vec<u8>, Vec<u8>), UrlError> {
+        let host = resolve::parse(&self.authority, PORT).map_err(UrlError::Invalid)?;
+        let (name, port) = match &host {
+            HostPort::Unix(_) => (b"localhost".to_vec(), Vec::new()),
+            HostPort::Inet { port, .. } => {
+                let number = port.unwrap_or(PORT);
+                let name = match number {
+                    PORT => self.authority.strip_suffix(":80").unwrap_or(&self.authority),
+                    _ => &self.authority,
+                };
+                (name.as_bytes().to_vec(), number.to_string().into_bytes())
+            }
+        };
+        Ok((host, name, port))
+    }
+
+    /// The target of a fixed URL; names are looked up now.
+    pub fn resolve_now(
+        self,
+        groups: &Groups,
+        survivors: &tidegate_core::builder::Survivors,
+    ) -> Result<Target, UrlError> {
+        let (host, name, port) = self.names()?;
+        if let Some(group) = groups.find(&self.authority) {
+            return Ok(Target { group, host: name, port, uri: self.uri });
+        }
+        let addresses = resolve::addresses(&host, PORT).map_err(UrlError::Invalid)?;
+        let servers: Vec<_> = addresses
+            .into_iter()
+            .map(|address| {
+                let text = tidegate_upstream::peers::address_text(&address);
+                (text, address, ServerOptions::default())
+            })
+            .collect();
+        let key = format!("implicit {} {servers:?}", self.authority);
+        let make = || {
+            let keepalive = Keepalive::DEFAULT;
+            Ok::<_, UrlError>(Group::new(&self.authority, Method::RoundRobin, keepalive, servers))
+        };
+        let group = survivors.get_or_make(&key, make)?;
+        groups.add_implicit(&self.authority, group.clone());
+        Ok(Target { group, host: name, port, uri: self.uri })
+    }
+
+    /// The target of a URL that was made for one request: a known group or an address.
+    pub fn find(self, groups: &Groups) -> Result<Target, FindError> {
+        let (host, name, port) = self.names().map_err(|_| FindError::Invalid)?;
+        if let Some(group) = groups.find(&self.authority) {
+            return Ok(Target { group, host: name, port, uri: self.uri });
+        }
+        let address = match &host {
+            HostPort::Unix(path) => tidegate_rt::net::Addr::Unix(path.into()),
+            HostPort::Inet { literal: Some(address), .. } => (*address).into(),
+            HostPort::Inet { host, .. } => return Err(FindError::Name(host.clone())),
+        };
+        let group = Arc::new(Group::transient(&self.authority, vec![address]));
+        Ok(Target { group, host: name, port, uri: self.uri })
+    }
+}
+
+/// Why a request's URL leads nowhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FindError {
+    Invalid,
+    /// A name that only a resolver could know.
+    Name(String),
+}
