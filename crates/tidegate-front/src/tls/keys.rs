@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::builder::{PlanBuilder, os_error};
+use tokio_rustls::rustls::SignatureAlgorithm;
 use tokio_rustls::rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
-use tokio_rustls::rustls::{Error, InconsistentKeys, SignatureAlgorithm};
+
+use super::der;
 
 /// Pairs that were loaded already in this build: `http` level certificates serve many servers.
 #[derive(Default)]
@@ -71,21 +73,21 @@ pub fn load(
         Diagnostic::emerg(message).at(key.span)
     };
     let signing = any_supported_type(&private).map_err(|error| failed(&error.to_string()))?;
-    let pair = CertifiedKey::new(chain, signing);
-    match pair.keys_match() {
-        Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => {}
-        Err(Error::InconsistentKeys(_)) => {
-            let certificate = certificate.display();
-            return Err(failed("key values mismatch")
-                .label("this key belongs to another certificate")
-                .help(format!("the certificate is \"{certificate}\"")));
-        }
-        Err(error) => {
-            let name = certificate.display();
-            let message = format!("cannot load certificate \"{name}\": {error}");
-            return Err(Diagnostic::emerg(message).at(certificate.span));
-        }
+    let public = chain.first().and_then(|certificate| der::public_key(certificate));
+    let Some(public) = public else {
+        let name = certificate.display();
+        let message = format!("cannot load certificate \"{name}\": no X.509 certificate");
+        return Err(Diagnostic::emerg(message).at(certificate.span));
+    };
+    // Only the bits are compared: the algorithm beside them can be written in several ways.
+    let own = signing.public_key();
+    if own.is_some_and(|own| der::key_bits(own.as_ref()) != Some(public)) {
+        let certificate = certificate.display();
+        return Err(failed("key values mismatch")
+            .label("this key belongs to another certificate")
+            .help(format!("the certificate is \"{certificate}\"")));
     }
+    let pair = CertifiedKey::new(chain, signing);
     let pair = Arc::new(pair);
     plan.shared::<Loaded>().0.insert(place, pair.clone());
     Ok(pair)

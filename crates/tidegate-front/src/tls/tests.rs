@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::sessions::SessionCache;
 use super::tickets::{Keys, RandomKeys, TicketKey, Tickets};
-use super::{ciphers, curves};
+use super::{ciphers, curves, der};
 
 const TIMEOUT: Duration = Duration::from_secs(300);
 
@@ -64,6 +64,13 @@ proptest::proptest! {
     }
 
     #[test]
+    fn any_certificate_is_read(der in proptest::collection::vec(0u8..=255, 0..300)) {
+        let _ = der::public_key(&der);
+        let nested: Vec<u8> = der.iter().map(|byte| if byte % 3 == 0 { 0x30 } else { *byte }).collect();
+        let _ = der::public_key(&nested);
+    }
+
+    #[test]
     fn any_ticket_is_read(ticket in proptest::collection::vec(0u8..=255, 0..200)) {
         let tickets = tickets(vec![file_key(1)]);
         proptest::prop_assert_eq!(tickets.decrypt_at(&ticket, 5), None);
@@ -98,6 +105,19 @@ fn file_key(seed: u8) -> TicketKey {
 
 fn tickets(keys: Vec<TicketKey>) -> Tickets {
     Tickets { keys: Keys::Files(keys), timeout: TIMEOUT, context: [7; 16] }
+}
+
+#[test]
+fn finds_public_keys() {
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let params = rcgen::CertificateParams::new(vec!["a".to_owned()]).expect("a name");
+    let certificate = params.self_signed(&key).expect("signed");
+    let found = der::public_key(certificate.der());
+    // The bits begin with the number of unused ones.
+    assert_eq!(found, Some(&[&[0], key.public_key_raw()].concat()[..]));
+    for cut in 0..certificate.der().len() {
+        assert_eq!(der::public_key(&certificate.der()[..cut]), None);
+    }
 }
 
 #[test]
