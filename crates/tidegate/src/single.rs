@@ -121,6 +121,7 @@ impl Single {
         }
         self.listening = opening.listening;
         remove_socket_files(&present, &self.listening);
+        self.say(Level::Notice, "reconfigured");
     }
 
     fn say(&self, level: Level, message: &str) {

@@ -1,0 +1,5 @@
+//! Tests of the program from outside: processes, signals, files, command line.
+
+mod command_line;
+mod process;
+mod support;

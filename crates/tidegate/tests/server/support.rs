@@ -1,0 +1,201 @@
+//! A server under test: the binary with its own folder and port. Everything it tells comes through
+//! its standard error, so that tests wait for events instead of time.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tidegate_os::process::{Signal, kill};
+
+/// Far more than anything takes; reached only when something is broken.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+pub const BINARY: &str = env!("CARGO_BIN_EXE_tidegate");
+
+/// A folder with a configuration.
+pub struct Place {
+    folder: TempDir,
+    pub port: u16,
+    pub second_port: u16,
+}
+
+impl Place {
+    pub fn new() -> Place {
+        let ports: Vec<TcpListener> =
+            (0..2).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let port = |index: usize| ports[index].local_addr().unwrap().port();
+        Place {
+            folder: tempfile::Builder::new().prefix("tidegate-test").tempdir().unwrap(),
+            port: port(0),
+            second_port: port(1),
+        }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes the configuration; `http` is what stands in that block, and `{port}`, `{second}` and
+    /// `{dir}` are replaced.
+    pub fn configure(&self, main: &str, http: &str) {
+        let text = format!(
+            "daemon off;\nerror_log stderr notice;\npid {{dir}}/nginx.pid;\n{main}\nevents {{ }}\n\
+             http {{\naccess_log off;\n{http}\n}}\n"
+        );
+        self.write(&text);
+    }
+
+    /// Writes the whole configuration file.
+    pub fn write(&self, text: &str) {
+        let text = text
+            .replace("{dir}", &self.folder.path().to_string_lossy())
+            .replace("{port}", &self.port.to_string())
+            .replace("{second}", &self.second_port.to_string());
+        fs::write(self.path("nginx.conf"), text).unwrap();
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(BINARY);
+        command.arg("-p").arg(self.folder.path()).args(["-c", "nginx.conf", "-e", "stderr"]);
+        command
+    }
+
+    /// Runs the binary with more arguments to its end.
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        self.command().args(arguments).output().unwrap()
+    }
+
+    /// Starts the server and waits until its worker has been started.
+    pub fn start(&self) -> Server {
+        let mut child = self.command().stderr(Stdio::piped()).spawn().unwrap();
+        let (sender, lines) = channel();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        std::thread::spawn(move || {
+            stderr.lines().map_while(Result::ok).all(|line| sender.send(line).is_ok())
+        });
+        Server { child, lines, more: Vec::new() }
+    }
+
+    pub fn connect(&self) -> Connection {
+        connect(self.port).unwrap()
+    }
+
+    /// A whole request on a connection of its own; the response's body.
+    pub fn get(&self, port: u16) -> String {
+        connect(port).unwrap().get("/")
+    }
+}
+
+/// A running server.
+pub struct Server {
+    child: Child,
+    lines: Receiver<String>,
+    /// Other masters to end, whatever happens.
+    more: Vec<u32>,
+}
+
+impl Server {
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for a line of the log that contains a text.
+    #[track_caller]
+    pub fn wait_log(&self, text: &str) -> String {
+        let mut seen = Vec::new();
+        while let Ok(line) = self.lines.recv_timeout(DEADLINE) {
+            if line.contains(text) {
+                return line;
+            }
+            seen.push(line);
+        }
+        panic!("no line with {text:?} after:\n{}", seen.join("\n"));
+    }
+
+    /// Waits for a line that ends with a number: `start worker process 123`.
+    #[track_caller]
+    pub fn wait_number(&self, text: &str) -> u32 {
+        let line = self.wait_log(text);
+        line.rsplit(' ').next().and_then(|word| word.parse().ok()).unwrap()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill(self.pid(), signal).unwrap();
+    }
+
+    pub fn also_end(&mut self, pid: u32) {
+        self.more.push(pid);
+    }
+
+    /// Waits for the end.
+    pub fn wait(&mut self) -> ExitStatus {
+        self.child.wait().unwrap()
+    }
+
+    pub fn quit(mut self) {
+        self.signal(Signal::Quit);
+        assert!(self.wait().success());
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // A worker whose master is gone ends by itself.
+        for pid in &self.more {
+            let _ = kill(*pid, Signal::Kill);
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A client's connection.
+pub struct Connection(BufReader<TcpStream>);
+
+pub fn connect(port: u16) -> std::io::Result<Connection> {
+    let stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(DEADLINE))?;
+    Ok(Connection(BufReader::new(stream)))
+}
+
+impl Connection {
+    pub fn send(&mut self, text: &str) {
+        self.0.get_mut().write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Reads one response with a length; its body.
+    #[track_caller]
+    pub fn body(&mut self) -> String {
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            assert!(self.0.read_line(&mut line).unwrap() > 0, "the connection was closed");
+            let line = line.trim().to_ascii_lowercase();
+            if let Some(value) = line.strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            if line.is_empty() {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        self.0.read_exact(&mut body).unwrap();
+        String::from_utf8(body).unwrap()
+    }
+
+    #[track_caller]
+    pub fn get(&mut self, path: &str) -> String {
+        self.send(&format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        self.body()
+    }
+
+    /// Whether the server closes.
+    pub fn is_closed(&mut self) -> bool {
+        matches!(self.0.read(&mut [0; 1]), Ok(0) | Err(_))
+    }
+}
