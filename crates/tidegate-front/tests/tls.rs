@@ -314,6 +314,16 @@ fn configuration_errors() {
             with("ssl_session_ticket_key none;"),
             format!("open() \"{}\" failed (2: No such file or directory)", path("none")),
         ),
+    ] {
+        check_config(&folder, &config, &expected);
+    }
+}
+
+#[test]
+fn what_is_not_available_is_named() {
+    let folder = Folder::new(&["a"]);
+    let with = |more: &str| format!("{} {more}", folder.pair("a"));
+    for (config, expected) in [
         (with("ssl_verify_client on;"), "\"ssl_verify_client on\" is not supported".to_owned()),
         (with("ssl_verify_client foo;"), "invalid value \"foo\"".to_owned()),
         (with("ssl_early_data on;"), "\"ssl_early_data on\" is not supported".to_owned()),
