@@ -4,8 +4,16 @@ use crate::exchange::Exchange;
 
 /// The file-system path of the request's path, or `None` when `alias` cannot be applied.
 pub fn map(x: &mut Exchange) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(128);
+    map_into(x, &mut out).then_some(out)
+}
+
+/// The same into a buffer that is used again and again; `false` when `alias` cannot be applied.
+pub fn map_into(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    out.clear();
+    append_root(x, out);
     let path = std::mem::take(&mut x.request.path);
-    let mapped = map_path(x, &path);
+    let mapped = append_path(x, &path, out);
     x.request.path = path;
     mapped
 }
@@ -14,17 +22,22 @@ pub fn map(x: &mut Exchange) -> Option<Vec<u8>> {
 pub fn map_path(x: &mut Exchange, path: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(128);
     append_root(x, &mut out);
-    let location = x.location();
-    if !location.settings.alias || x.alias_takes_path {
+    append_path(x, path, &mut out).then_some(out)
+}
+
+fn append_path(x: &Exchange, path: &[u8], out: &mut Vec<u8>) -> bool {
+    let settings = x.settings();
+    if !settings.alias || x.alias_takes_path {
         out.extend_from_slice(path);
     } else if x.path_replaced {
         let message = "\"alias\" cannot be used in a location where the path was rewritten";
         x.log(crate::Level::Error, format_args!("{message}"));
-        return None;
-    } else if location.settings.alias_length != usize::MAX {
-        out.extend_from_slice(path.get(location.settings.alias_length..)?);
+        return false;
+    } else if settings.alias_length != usize::MAX {
+        let Some(rest) = path.get(settings.alias_length..) else { return false };
+        out.extend_from_slice(rest);
     }
-    Some(out)
+    true
 }
 
 /// `$document_root`'s text before links are resolved.
