@@ -382,8 +382,9 @@ impl Shared {
         {
             let mut inner = self.lock();
             let mut gone = Vec::new();
-            for _ in 0..READS_MAX {
-                let Ok(events) = watcher.read() else {
+            for round in 0.. {
+                let events = watcher.read().ok().filter(|_| round < READS_MAX);
+                let Some(events) = events else {
                     inner.clear(watcher);
                     break;
                 };
@@ -473,7 +474,8 @@ impl Inner {
 
 /// ENOENT.
 const NO_ENTRY: i32 = 2;
-/// Reads of events in one go; the rest is found by the next check.
+/// Reads of events in one go. So many changes at once are answered by forgetting everything, which makes
+/// what is left in the queue meaningless.
 const READS_MAX: usize = 64;
 /// Keys of dropped answers that may stay in the clock.
 const CLOCK_SLACK: usize = 1024;

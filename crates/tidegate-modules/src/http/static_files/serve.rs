@@ -1,5 +1,7 @@
 //! The content handler for files.
 
+use std::cell::Cell;
+
 use bytes::Bytes;
 use tidegate_core::builder::os_error;
 use tidegate_core::exchange::Exchange;
@@ -11,6 +13,7 @@ use tidegate_http::{Headers, Known};
 
 use super::{Links, OpenFile, Options, What, is_absent, is_refused, open};
 
+/// The handler of the content phase.
 pub fn handle<'a>(x: &'a mut Exchange) -> Step<'a> {
     if !matches!(x.request.method, Method::Get | Method::Head | Method::Post) {
         return Step::Status(405);
@@ -18,22 +21,36 @@ pub fn handle<'a>(x: &'a mut Exchange) -> Step<'a> {
     if x.request.path.ends_with(b"/") {
         return Step::Decline;
     }
-    let Some(path) = file_path::map(x) else { return Step::Status(500) };
-    let entry = open(x, &path);
+    let mut path = PATH.take();
+    let step = match file_path::map_into(x, &mut path) {
+        true => answer(x, &path),
+        false => Step::Status(500),
+    };
+    PATH.set(path);
+    step
+}
+
+thread_local! {
+    /// The path's buffer, used by one request after the other.
+    static PATH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+fn answer(x: &mut Exchange, path: &[u8]) -> Step<'static> {
+    let entry = open(x, path);
     match &entry.what {
         What::File(_) if x.request.method == Method::Post => Step::Status(405),
         What::File(file) => send(x, file),
         What::Directory => to_folder(x),
         What::Other => {
-            let path = String::from_utf8_lossy(&path);
+            let path = String::from_utf8_lossy(path);
             x.log(Level::Crit, format_args!("\"{path}\" is not a regular file"));
             Step::Status(404)
         }
-        What::Failed(errno) => failed(x, &path, *errno),
+        What::Failed(errno) => failed(x, path, *errno),
     }
 }
 
-fn send<'a>(x: &'a mut Exchange, file: &OpenFile) -> Step<'a> {
+fn send(x: &mut Exchange, file: &OpenFile) -> Step<'static> {
     x.action = "sending response to client";
     head(x, file);
     Step::Respond(file.body())
@@ -86,7 +103,7 @@ pub fn type_of<'a>(settings: &'a Settings, path: &[u8]) -> &'a Bytes {
 }
 
 /// A folder asked for without its slash: the client is sent to where relative links work.
-fn to_folder<'a>(x: &'a mut Exchange) -> Step<'a> {
+fn to_folder(x: &mut Exchange) -> Step<'static> {
     let mut place = Vec::with_capacity(x.request.path.len() + x.request.args.len() + 2);
     escape(&x.request.path, Escape::Uri, &mut place);
     place.push(b'/');
@@ -98,7 +115,7 @@ fn to_folder<'a>(x: &'a mut Exchange) -> Step<'a> {
     Step::Status(301)
 }
 
-fn failed<'a>(x: &'a mut Exchange, path: &[u8], errno: i32) -> Step<'a> {
+fn failed(x: &mut Exchange, path: &[u8], errno: i32) -> Step<'static> {
     let (status, level) = match errno {
         _ if is_absent(errno) => (404, Level::Error),
         _ if is_refused(errno) => (403, Level::Error),

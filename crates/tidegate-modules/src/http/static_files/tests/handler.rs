@@ -128,3 +128,32 @@ fn mistakes_are_told() {
         assert_eq!(bench.get("/file.txt").text(), "text");
     }
 }
+
+#[test]
+fn roots_may_hold_the_path() {
+    let bench = bench("location /v { root {dir}/html$uri-tree; }");
+    let folder = bench.dir.path().join("html/v-tree");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("v"), "found").unwrap();
+    assert_eq!(bench.get("/v").text(), "found");
+}
+
+#[test]
+fn a_storm_of_changes_hides_none() {
+    let bench = bench("");
+    let html = bench.dir.path().join("html");
+    for _ in 0..3 {
+        assert_eq!(bench.get("/late").status, 404);
+        assert_eq!(bench.get("/file.txt").text(), "text");
+    }
+    for index in 0..40_000 {
+        fs::write(html.join("storm"), "").unwrap();
+        fs::remove_file(html.join("storm")).unwrap();
+        if index == 20_000 {
+            fs::write(html.join("late"), "late").unwrap();
+            fs::write(html.join("file.txt"), "new").unwrap();
+        }
+    }
+    assert_eq!(bench.get("/late").text(), "late");
+    assert_eq!(bench.get("/file.txt").text(), "new");
+}
