@@ -156,6 +156,23 @@ impl Fill {
         self.state.lock().watermark()
     }
 
+    /// Whether the whole body has arrived; it may not be in the cache yet.
+    pub fn is_whole(&self) -> bool {
+        matches!(self.state.lock().end(), state::End::Whole)
+    }
+
+    /// Whether nothing more will come: all has, or the fill broke off.
+    pub fn has_ended(&self) -> bool {
+        !matches!(self.state.lock().end(), state::End::Open)
+    }
+
+    /// Whether a new reader would get every byte: not so when the disk has failed and memory holds
+    /// no more than the last part.
+    pub fn is_readable_from_start(&self) -> bool {
+        let state = self.state.lock();
+        state.storing || state.tail_start() == 0
+    }
+
     /// What was published, if it was.
     pub fn head_now(&self) -> Option<Arc<FillHead>> {
         self.state.lock().head().cloned()

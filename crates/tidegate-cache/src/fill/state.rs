@@ -78,6 +78,11 @@ impl State {
         self.watermark
     }
 
+    /// Where the part that is in memory begins.
+    pub fn tail_start(&self) -> u64 {
+        self.tail_start
+    }
+
     pub fn flushed(&self) -> u64 {
         self.flushed
     }
