@@ -214,8 +214,8 @@ impl Fetch {
             attempt.bytes_sent = sent;
         }
         let mut upload = begun.map_err(|error| trouble_of_send(error, lost))?;
-        let limited = self.request.limit_rate > 0;
-        let mut reader = HeadReader::new(self.settings.head_bytes_max, limited);
+        let paced = self.request.paced;
+        let mut reader = HeadReader::new(self.settings.head_bytes_max, paced);
         loop {
             let result = self.exchange(&connection, &mut upload, &mut reader, lost).await;
             if let Some(attempt) = self.report.borrow_mut().last() {
@@ -441,7 +441,6 @@ impl Parts {
             settings: self.settings,
             report: self.report,
             log: self.log,
-            limit_rate: self.request.limit_rate,
         };
         OriginBody::Stream(Box::new(BodyReader::new(start, connection)))
     }

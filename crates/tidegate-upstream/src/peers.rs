@@ -51,8 +51,6 @@ pub struct Peer {
     /// As `$upstream_addr` shows it: `127.0.0.1:80`, `unix:/path`.
     pub text: Box<str>,
     pub options: ServerOptions,
-    /// Which peers count their connections together: those written the same way.
-    shared_with: usize,
     connections: AtomicU32,
 }
 
@@ -131,7 +129,7 @@ pub struct Choice {
 }
 
 impl Group {
-    /// A group of servers with their names as written (equal names share `max_conns`).
+    /// A group of servers with their names as written.
     pub fn new(
         name: &str,
         method: Method,
@@ -139,21 +137,16 @@ impl Group {
         servers: Vec<(String, Addr, ServerOptions)>,
     ) -> Group {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let first = |name: &str| servers.iter().position(|(other, ..)| other == name);
-        let shared: Vec<usize> =
-            servers.iter().enumerate().map(|(at, s)| first(&s.0).unwrap_or(at)).collect();
         let ring = match method {
             Method::HashConsistent => choose::ring(&servers),
             _ => Box::default(),
         };
         let peers: Box<[Peer]> = servers
             .into_iter()
-            .zip(shared)
-            .map(|((_, address, options), shared_with)| Peer {
+            .map(|(_, address, options)| Peer {
                 text: address_text(&address).into(),
                 address,
                 options,
-                shared_with,
                 connections: AtomicU32::new(0),
             })
             .collect();
@@ -224,7 +217,7 @@ impl Group {
     }
 
     fn counter(&self, index: usize) -> &AtomicU32 {
-        &self.peers[self.peers[index].shared_with].connections
+        &self.peers[index].connections
     }
 
     fn is_busy(&self, index: usize) -> bool {

@@ -75,8 +75,9 @@ pub struct OriginRequest {
     pub target: Range<usize>,
     pub payload: RequestPayload,
     pub local: Option<LocalAddress>,
-    /// `proxy_limit_rate`, bytes a second; 0 for no limit.
-    pub limit_rate: u64,
+    /// The body will be read at a limited rate (`OriginBody::limit_rate`): no more of it is read with the
+    /// head than fits the head's buffer.
+    pub paced: bool,
     /// Gets 103 responses (`early_hints`).
     pub interim: Option<Rc<dyn Client>>,
     /// The request lets the origin keep the connection.

@@ -78,8 +78,6 @@ pub(crate) struct Start {
     pub log: LogContext,
     /// For log lines: `http://127.0.0.1:80/path`.
     pub upstream: Rc<str>,
-    /// `proxy_limit_rate`; 0 for no limit.
-    pub limit_rate: u64,
 }
 
 /// Streams a response body.
@@ -102,12 +100,24 @@ struct Pace {
 
 impl BodyReader {
     pub(crate) fn new(start: Start, connection: Box<OriginConnection>) -> BodyReader {
-        let pace = (start.limit_rate > 0).then(|| {
-            let received = start.input.len() as u64;
-            let timer = Deadline::new();
-            Box::new(Pace { rate: start.limit_rate, begun: clock::now(), received, timer })
-        });
-        BodyReader { start, connection: Some(connection), waiting: false, pace, trailers: None }
+        BodyReader {
+            start,
+            connection: Some(connection),
+            waiting: false,
+            pace: None,
+            trailers: None,
+        }
+    }
+
+    /// Reads at most so many bytes a second, those already received counted; 0 is no limit.
+    pub fn limit_rate(&mut self, rate: u64) {
+        let received = match self.start.report.borrow_mut().last() {
+            Some(attempt) => attempt.bytes_received,
+            None => 0,
+        };
+        let begun = clock::now();
+        self.pace =
+            (rate > 0).then(|| Box::new(Pace { rate, begun, received, timer: Deadline::new() }));
     }
 
     /// Whether the length is known, and which.

@@ -233,7 +233,7 @@ fn by_hash(
         .filter(primary)
         .map(|index| u64::from(group.peers()[index].options.weight))
         .sum();
-    if total == 0 || (choice.key.is_empty() && group.method == Method::IpHash) {
+    if total == 0 || choice.key.is_empty() {
         return None;
     }
     let mut running = 0;
@@ -256,6 +256,9 @@ fn by_hash(
 
 fn by_ring(group: &Group, state: &mut State, choice: &Choice, now: Instant) -> Option<usize> {
     let ring = &group.ring;
+    if choice.key.is_empty() {
+        return None;
+    }
     let start = ring.partition_point(|(point, _)| *point < crc32(&choice.key));
     let found = (0..ring.len()).find_map(|step| {
         let (_, index) = ring[(start + step) % ring.len()];

@@ -68,7 +68,10 @@ pub fn respond(
     remember(x, head);
     let body = match body {
         OriginBody::Upgraded(upgraded) => Body::Tunnel(tunnel::tunnel(*upgraded, |_| ())),
-        OriginBody::Stream(reader) => {
+        OriginBody::Stream(mut reader) => {
+            if settings.limit_rate.is_some() {
+                reader.limit_rate(settings.rate(x));
+            }
             x.response.unbuffered = !buffering;
             x.response.expects_trailers = settings.fetch.pass_trailers;
             let trailers = GatewayState::of(x).trailers.clone();

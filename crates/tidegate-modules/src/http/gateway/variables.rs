@@ -90,11 +90,18 @@ fn cookie(x: &mut Exchange, name: &[u8], out: &mut Vec<u8>) -> bool {
     for field in head.headers.all(tidegate_http::Known::SetCookie) {
         let pair = field.split(|byte| *byte == b';').next().unwrap_or_default();
         let Some(equals) = pair.iter().position(|byte| *byte == b'=') else { continue };
-        let key = tidegate_http::connection::trim(&pair[..equals]);
-        if key.eq_ignore_ascii_case(name) {
-            out.extend_from_slice(tidegate_http::connection::trim(&pair[equals + 1..]));
+        if spaceless(&pair[..equals]).eq_ignore_ascii_case(name) {
+            out.extend_from_slice(spaceless(&pair[equals + 1..]));
             return true;
         }
     }
     false
+}
+
+/// Without spaces at both ends; a tab belongs to the text, as nginx reads cookies.
+fn spaceless(mut text: &[u8]) -> &[u8] {
+    while let [b' ', rest @ ..] | [rest @ .., b' '] = text {
+        text = rest;
+    }
+    text
 }

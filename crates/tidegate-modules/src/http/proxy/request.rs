@@ -78,7 +78,7 @@ pub fn create(x: &mut Exchange, settings: &ProxySettings, target: &TargetRef<'_>
         target: uri,
         payload,
         local: settings.gateway.local_address(x),
-        limit_rate: settings.gateway.rate(x),
+        paced: settings.gateway.limit_rate.is_some(),
         interim: None,
         keep_connection: true,
         upgrade: x.request.header(Known::Upgrade).is_some() && !x.is_subrequest,
