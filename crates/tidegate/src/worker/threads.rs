@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use tidegate_core::client::Address;
@@ -21,6 +22,9 @@ pub type Ended = Arc<dyn Fn(usize) + Send + Sync>;
 
 /// One socket for each address, for one thread.
 pub type Sockets = Vec<(Address, OwnedFd)>;
+
+/// Longest wait for threads to take over a plan.
+const APPLY_TIME: Duration = Duration::from_secs(1);
 
 /// The worker threads of this process.
 pub struct Threads {
@@ -59,7 +63,8 @@ impl Threads {
     }
 
     /// Brings all threads to a plan: running ones swap it, missing ones are started, those too many
-    /// finish what they have. Connections stay where they are.
+    /// finish what they have. Connections stay where they are. When this returns, running threads
+    /// have taken over, unless one is held up longer than it should be.
     ///
     /// # Errors
     /// No thread or descriptor could be had; what runs then still runs.
@@ -67,6 +72,7 @@ impl Threads {
         let wanted = count(&plan.main);
         let limit = plan.main.worker_shutdown_timeout;
         let mut position = 0;
+        let (done, all_done) = channel::<()>();
         for thread in self.running.iter_mut().filter(|thread| !thread.ending) {
             if position >= wanted {
                 thread.ending = true;
@@ -75,9 +81,16 @@ impl Threads {
             }
             let (plan, sockets) = (plan.clone(), sockets(listening, position)?);
             let turns = (wanted > 1).then(|| self.baton.clone());
-            thread.run(move |local| local.apply(plan, sockets, turns))?;
+            let done = done.clone();
+            thread.run(move |local| {
+                local.apply(plan, sockets, turns);
+                drop(done);
+            })?;
             position += 1;
         }
+        drop(done);
+        // Nothing is ever sent: the channel closes when the last thread is done.
+        let _ = all_done.recv_timeout(APPLY_TIME);
         while position < wanted {
             self.start(plan, sockets(listening, position)?, position, wanted)?;
             position += 1;
