@@ -28,10 +28,6 @@ impl Resources for Reading {
         let file = std::fs::File::options().append(true).open("/dev/null")?;
         Ok(Arc::new(LogFile::new(path.to_owned(), file)))
     }
-
-    fn folder(&self, _path: &Path) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// Sends the signal.

@@ -54,9 +54,11 @@ impl Resources for Opened<'_> {
         Ok(log)
     }
 
-    fn folder(&self, path: &Path) -> io::Result<()> {
-        self.folders.borrow_mut().push(path.to_owned());
-        Ok(())
+    fn folder(&self, path: &Path) {
+        let mut folders = self.folders.borrow_mut();
+        if !folders.iter().any(|known| known == path) {
+            folders.push(path.to_owned());
+        }
     }
 }
 
@@ -93,10 +95,5 @@ impl Resources for Received<'_> {
                 None => open_append(path),
             }
         })
-    }
-
-    fn folder(&self, _path: &Path) -> io::Result<()> {
-        // The master has made it.
-        Ok(())
     }
 }

@@ -9,6 +9,7 @@ use tidegate_core::builder::Survivors;
 use tidegate_core::error_log::Level;
 use tidegate_core::log_file::{LogFiles, open_append};
 use tidegate_core::plan::Plan;
+use tidegate_modules::http::log::flush_all;
 use tidegate_rt::signal::ProcessSignal;
 
 use crate::configuration::{self, Making, Origin};
@@ -84,6 +85,7 @@ impl Single {
                 Event::Signal(ProcessSignal::Hangup) if !self.ending => self.reload(),
                 Event::Signal(ProcessSignal::User1) => {
                     self.say(Level::Notice, "reopening logs");
+                    flush_all();
                     for (path, error) in self.logs.reopen(open_append) {
                         self.say(Level::Emerg, &crate::report::open_failed(&path, &error));
                     }

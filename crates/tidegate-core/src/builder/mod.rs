@@ -39,11 +39,9 @@ pub trait Resources {
         crate::log_file::open_append(path)
     }
 
-    /// A folder that requests write into (caches, temporary files): made if it is missing, as the
-    /// worker's own where the master is another user.
-    fn folder(&self, path: &Path) -> io::Result<()> {
-        std::fs::create_dir_all(path)
-    }
+    /// Tells of a folder that requests write into (caches, temporary files). A privileged master
+    /// makes it if it is missing, as the worker's own; otherwise it is made when it is needed.
+    fn folder(&self, _path: &Path) {}
 }
 
 /// Objects that live on over reloads, by type and name: zones, caches, upstream state.

@@ -55,27 +55,24 @@ fn credentials(main: &MainSettings) -> Result<Credentials, Diagnostic> {
     Ok(Credentials { user_name: user.clone(), uid, gid })
 }
 
-/// Makes folders that the worker writes into, as its own.
+/// Makes folders that the worker writes into, as its own. Without privileges they are left to who
+/// needs them.
 ///
 /// # Errors
 /// One cannot be made.
 pub fn make_folders(folders: &[PathBuf], owner: Option<&Credentials>) -> Result<(), Diagnostic> {
+    let Some(owner) = owner else { return Ok(()) };
     for folder in folders {
-        let made = std::fs::create_dir_all(folder);
-        made.map_err(|error| {
-            let text = format!("mkdir() \"{}\" failed ({})", folder.display(), os_error(&error));
-            Diagnostic::emerg(text)
-        })?;
-        let Some(owner) = owner else { continue };
-        let other = std::fs::metadata(folder).is_ok_and(|found| found.uid() != owner.uid);
-        if other && let Err(error) = chown(folder, Some(owner.uid), None) {
-            let text = format!(
-                "chown(\"{}\", {}) failed ({})",
-                folder.display(),
-                owner.uid,
-                os_error(&error)
-            );
-            return Err(Diagnostic::emerg(text));
+        let failed = |call: &str, error: &std::io::Error| {
+            let (folder, error) = (folder.display(), os_error(error));
+            Diagnostic::emerg(format!("{call} \"{folder}\" failed ({error})"))
+        };
+        if !folder.is_dir() {
+            std::fs::create_dir_all(folder).map_err(|error| failed("mkdir()", &error))?;
+        }
+        let found = std::fs::metadata(folder).map_err(|error| failed("stat()", &error))?;
+        if found.uid() != owner.uid {
+            chown(folder, Some(owner.uid), None).map_err(|error| failed("chown()", &error))?;
         }
     }
     Ok(())

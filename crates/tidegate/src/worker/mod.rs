@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use tidegate_core::error_log::Level;
 use tidegate_core::plan::Plan;
+use tidegate_modules::http::log::flush_all;
 
 use crate::listening::Listening;
 use housekeeping::Housekeeping;
@@ -97,5 +98,6 @@ impl Server {
     /// Last work before the process ends.
     pub fn close(mut self) {
         self.housekeeping.finish();
+        flush_all();
     }
 }

@@ -12,6 +12,7 @@ use tidegate_core::builder::Survivors;
 use tidegate_core::error_log::Level;
 use tidegate_core::log_file::{LogFiles, open_append};
 use tidegate_core::plan::Plan;
+use tidegate_modules::http::log::flush_all;
 use tidegate_os::{identity, inherit, process, title};
 use tidegate_rt::clock::exact_now;
 use tidegate_rt::signal::ProcessSignal;
@@ -147,6 +148,7 @@ impl Worker {
             | Event::MasterGone => self.stop(),
             Event::Signal(ProcessSignal::User1) => {
                 self.say("reopening logs");
+                flush_all();
                 self.logs.reopen(open_append);
             }
             Event::Signal(_) | Event::ThreadEnded(_) => {}
@@ -155,6 +157,7 @@ impl Worker {
                 ToWorker::Serve(_) => {}
                 ToWorker::Reopen(files) => {
                     self.say("reopening logs");
+                    flush_all();
                     self.replace_logs(files);
                 }
                 ToWorker::Quit => self.finish(),
