@@ -244,6 +244,15 @@ const MAIN_ROWS: &[Directive<Conf>] = &[
         },
     ),
     row(
+        "load_module",
+        MAIN,
+        Arity::ONE,
+        "",
+        "A module to load. Modules are built in, so nothing is loaded; directives of one that is not \
+         there are errors where they stand.",
+        |_, args| args.text(0).map(drop),
+    ),
+    row(
         "thread_pool",
         MAIN,
         Arity::TWO_OR_THREE,
