@@ -124,6 +124,10 @@ async fn drive(x: &mut Exchange, mut phase: Phase, mut status: Option<u16>) -> A
 async fn walk(x: &mut Exchange, plan: &Plan, mut phase: Phase) -> Step<'static> {
     let mut refused = None;
     loop {
+        if let Some(next) = after_empty(x, plan, phase) {
+            phase = next;
+            continue;
+        }
         phase = match phase {
             Phase::PostRead => match each(x, plan, phase).await {
                 Step::Decline => Phase::ServerRewrite,
@@ -167,11 +171,35 @@ async fn walk(x: &mut Exchange, plan: &Plan, mut phase: Phase) -> Step<'static> 
     }
 }
 
+/// The phase behind one that has no handlers in this location: most have none.
+fn after_empty(x: &Exchange, plan: &Plan, phase: Phase) -> Option<Phase> {
+    let next = match phase {
+        Phase::PostRead => Phase::ServerRewrite,
+        Phase::ServerRewrite => Phase::FindConfig,
+        Phase::Rewrite => Phase::PostRewrite,
+        Phase::Preaccess => Phase::Access,
+        Phase::Access => Phase::PostAccess,
+        Phase::Precontent => Phase::Content,
+        Phase::FindConfig | Phase::PostRewrite | Phase::PostAccess | Phase::Content => return None,
+    };
+    plan.location(x.location).handlers(phase).is_empty().then_some(next)
+}
+
+/// Runs a handler to its end.
+macro_rules! settled {
+    ($handler:expr, $x:expr) => {
+        match $handler($x) {
+            Step::Wait(future) => future.await,
+            step => step.settled(),
+        }
+    };
+}
+
 /// Runs a phase's handlers until one answers. A handler may switch the location (`if`): the list is then
 /// that of the new location from the next phase on.
 async fn each(x: &mut Exchange, plan: &Plan, phase: Phase) -> Step<'static> {
     for handler in plan.location(x.location).handlers(phase) {
-        match handler(x).settle().await {
+        match settled!(handler, x) {
             Step::Decline | Step::Next => {}
             step => return step,
         }
@@ -183,7 +211,7 @@ async fn each(x: &mut Exchange, plan: &Plan, phase: Phase) -> Step<'static> {
 async fn access(x: &mut Exchange, plan: &Plan, refused: &mut Option<u16>) -> Step<'static> {
     let location = plan.location(x.location);
     for handler in location.handlers(Phase::Access) {
-        match handler(x).settle().await {
+        match settled!(handler, x) {
             Step::Decline => {}
             Step::Next if location.settings.satisfy_any => {
                 *refused = None;
@@ -204,7 +232,7 @@ async fn access(x: &mut Exchange, plan: &Plan, refused: &mut Option<u16>) -> Ste
 async fn content(x: &mut Exchange, plan: &Plan) -> Step<'static> {
     let location = plan.location(x.location);
     if let Some(handler) = &location.content {
-        return match handler(x).settle().await {
+        return match settled!(handler, x) {
             Step::Decline | Step::Next => Step::Status(404),
             step => step,
         };

@@ -31,11 +31,11 @@ pub enum Jump {
 }
 
 impl Step<'_> {
-    /// The step without its borrow; a waiting one has to be awaited first.
-    pub(crate) async fn settle(self) -> Step<'static> {
+    /// The step without its borrow. One that waits has been awaited before; left waiting it would never
+    /// end, so it counts as declined.
+    pub(crate) fn settled(self) -> Step<'static> {
         match self {
-            Step::Wait(future) => future.await,
-            Step::Decline => Step::Decline,
+            Step::Decline | Step::Wait(_) => Step::Decline,
             Step::Next => Step::Next,
             Step::Status(status) => Step::Status(status),
             Step::Respond(body) => Step::Respond(body),

@@ -100,7 +100,7 @@ async fn open(front: Rc<Front>, stream: Rc<Stream>, address: Address) -> Option<
         accepted: tidegate_rt::clock::now(),
         nodelay: Cell::new(false),
         closing: Cell::new(false),
-        idle_since: Cell::new(0),
+        idle_since: Cell::new(None),
         waker: RefCell::new(None),
         handed_over: Cell::new(false),
         gone: RefCell::new(None),

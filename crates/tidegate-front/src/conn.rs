@@ -80,8 +80,8 @@ pub struct Conn {
     pub nodelay: Cell<bool>,
     /// Close before the next request: shutdown, or room is needed.
     pub closing: Cell<bool>,
-    /// Unix milliseconds since when it is idle; 0 while a request is in progress.
-    pub idle_since: Cell<u64>,
+    /// Since when it is idle; `None` while a request is in progress.
+    pub idle_since: Cell<Option<Instant>>,
     pub waker: RefCell<Option<Waker>>,
     /// The connection was taken over by a tunnel.
     pub handed_over: Cell<bool>,

@@ -1,5 +1,6 @@
 //! A client connection as one byte stream, for tunnels.
 
+use std::cell::Cell;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -13,11 +14,14 @@ use crate::conn::Conn;
 pub struct ConnDuplex {
     conn: Rc<Conn>,
     staged: Vec<u8>,
+    /// Bytes sent to the client.
+    sent: Rc<Cell<u64>>,
 }
 
 impl ConnDuplex {
-    pub fn new(conn: Rc<Conn>) -> ConnDuplex {
-        ConnDuplex { conn, staged: Vec::new() }
+    /// `sent` is told how many bytes the client was sent.
+    pub fn new(conn: Rc<Conn>, sent: Rc<Cell<u64>>) -> ConnDuplex {
+        ConnDuplex { conn, staged: Vec::new(), sent }
     }
 }
 
@@ -48,7 +52,9 @@ impl AsyncWrite for ConnDuplex {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.conn.io.poll_write(context, bytes)
+        let written = ready!(self.conn.io.poll_write(context, bytes))?;
+        self.sent.set(self.sent.get() + written as u64);
+        Poll::Ready(Ok(written))
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_core::Exchange;
-use tidegate_core::client::{Address, Connection, NoClient};
+use tidegate_core::client::{Address, Client, Connection, NoClient};
 use tidegate_core::counters::Counters;
 use tidegate_core::exchange::PlanRef;
 use tidegate_core::plan::Plan;
@@ -44,6 +44,7 @@ pub struct Front {
     pub counters: Arc<Counters>,
     spares: RefCell<Vec<Box<Scratch>>>,
     nobody: Rc<Connection>,
+    no_client: Rc<dyn Client>,
     draining: Cell<bool>,
     /// Told when the last connection has gone while draining.
     empty: Notify,
@@ -62,6 +63,7 @@ impl Front {
             counters: Counters::register(),
             spares: RefCell::default(),
             nobody: Rc::new(nobody()),
+            no_client: Rc::new(NoClient),
             draining: Cell::new(false),
             empty: Notify::new(),
             room: Notify::new(),
@@ -122,7 +124,7 @@ impl Front {
         self.parking.close_all();
         self.left();
         for conn in self.all() {
-            if conn.idle_since.get() > 0 {
+            if conn.idle_since.get().is_some() {
                 conn.close_when_idle();
             }
         }
@@ -149,7 +151,9 @@ impl Front {
     /// Closes at once what still serves a request of a generation before `generation`.
     pub fn abort_older(&self, generation: u64) {
         for conn in self.all() {
-            if conn.idle_since.get() == 0 && conn.generation.get() < generation {
+            // A client that never asked for anything is not kept either, as in nginx.
+            let waiting = conn.idle_since.get().is_some() && conn.info.requests.get() > 0;
+            if conn.generation.get() < generation && !waiting {
                 conn.abort();
             }
         }
@@ -162,7 +166,7 @@ impl Front {
             return true;
         }
         let mut idle: Vec<_> =
-            self.all().into_iter().filter(|conn| conn.idle_since.get() > 0).collect();
+            self.all().into_iter().filter(|conn| conn.idle_since.get().is_some()).collect();
         idle.sort_by_key(|conn| conn.idle_since.get());
         idle.iter().take(REUSE_BATCH).for_each(|conn| conn.close_when_idle());
         !idle.is_empty()
@@ -174,17 +178,16 @@ impl Front {
 
     /// Memory for a request of `conn`.
     pub fn scratch(&self, conn: &Rc<Conn>) -> Box<Scratch> {
-        let plan = self.plan();
         let spare = self.spares.borrow_mut().pop();
         match spare {
             Some(mut scratch) => {
-                scratch.exchange.reset(plan);
+                // Reset when it was given back, and dropped when the plan changed.
                 scratch.exchange.connection = conn.info.clone();
                 scratch.exchange.client = conn.clone();
                 scratch
             }
             None => Box::new(Scratch {
-                exchange: Exchange::new(plan, conn.info.clone(), conn.clone()),
+                exchange: Exchange::new(self.plan(), conn.info.clone(), conn.clone()),
                 input: Vec::with_capacity(READ_BYTES),
                 output: Vec::with_capacity(READ_BYTES),
             }),
@@ -203,7 +206,7 @@ impl Front {
         let plan = self.plan();
         scratch.exchange.reset(plan);
         scratch.exchange.connection = self.nobody.clone();
-        scratch.exchange.client = Rc::new(NoClient);
+        scratch.exchange.client = self.no_client.clone();
         scratch.input.clear();
         scratch.output.clear();
         spares.push(scratch);

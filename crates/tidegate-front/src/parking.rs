@@ -131,16 +131,11 @@ fn sweep(front: &Rc<Front>) {
     let now = tidegate_rt::clock::now();
     let before = front.live();
     front.parking.close_expired(now);
-    let idle_before =
-        tidegate_rt::clock::unix_millis().saturating_sub(SWEEP_EVERY.as_millis() as u64);
     for conn in front.all() {
-        let since = conn.idle_since.get();
-        if since == 0 {
-            continue;
-        }
+        let Some(since) = conn.idle_since.get() else { continue };
         if conn.idle_until.get() <= now {
             conn.close_when_idle();
-        } else if since <= idle_before && conn.io.plain().is_some() {
+        } else if now.saturating_duration_since(since) >= SWEEP_EVERY && conn.io.plain().is_some() {
             conn.park();
         }
     }
@@ -167,7 +162,7 @@ fn unpark(front: &Rc<Front>, crowd: &Crowd, key: usize) {
         accepted: parked.accepted,
         nodelay: Cell::new(parked.nodelay),
         closing: Cell::new(false),
-        idle_since: Cell::new(0),
+        idle_since: Cell::new(None),
         waker: RefCell::new(None),
         handed_over: Cell::new(false),
         gone: RefCell::new(None),

@@ -150,25 +150,21 @@ fn refuse(conn: &Rc<Conn>, x: &mut Exchange, error: &RequestError) -> Received {
 /// Makes a complete head into a request.
 fn prepare(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
     x.action = "reading client request headers";
-    let head = std::mem::take(&mut x.request.head);
-    let meta = match RequestMeta::of(&head) {
+    let request = &mut x.request;
+    let meta = match RequestMeta::of(&request.head) {
         Ok(meta) => meta,
-        Err(error) => {
-            x.request.head = head;
-            return refuse(conn, x, &error);
-        }
+        Err(error) => return refuse(conn, x, &error),
     };
-    x.request.host.clear();
+    request.host.clear();
     if let Some(host) = &meta.host {
-        x.request.host.extend_from_slice(host.as_bytes());
+        request.host.extend_from_slice(host.as_bytes());
     }
-    x.request.method = head.method;
-    x.request.keep_alive = meta.keep_alive;
-    x.request.upgrade = meta.upgrade;
-    x.request.expects_continue = meta.expect_continue;
+    request.method = request.head.method;
+    request.keep_alive = meta.keep_alive;
+    request.upgrade = meta.upgrade;
+    request.expects_continue = meta.expect_continue;
     let (length, chunked, expect) = (meta.content_length, meta.chunked, meta.expect_continue);
-    x.request.head = head;
-    let host = std::mem::take(&mut x.request.host);
+    let host = std::mem::take(&mut request.host);
     choose_server(conn, x, &host);
     x.request.host = host;
     report_ignored(x);

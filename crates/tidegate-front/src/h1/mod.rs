@@ -10,6 +10,7 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tidegate_core::Exchange;
@@ -81,8 +82,9 @@ async fn idle(conn: &Rc<Conn>) -> Awaited {
     if !conn.input.borrow().is_empty() {
         return Awaited::Bytes;
     }
-    conn.idle_since.set(tidegate_rt::clock::unix_millis());
-    let left = idle_time(conn, first);
+    let now = tidegate_rt::clock::now();
+    conn.idle_since.set(Some(now));
+    let left = idle_time(conn, first, now);
     // The sweep closes those that wait long; a timer of their own only have those that do not.
     let timed = left < crate::parking::SWEEP_EVERY * 3;
     if timed {
@@ -104,12 +106,12 @@ async fn idle(conn: &Rc<Conn>) -> Awaited {
         }
     })
     .await;
-    conn.idle_since.set(0);
+    conn.idle_since.set(None);
     awaited
 }
 
 /// How long the connection may be idle from now on.
-fn idle_time(conn: &Conn, first: bool) -> std::time::Duration {
+fn idle_time(conn: &Conn, first: bool, now: Instant) -> Duration {
     if first && conn.idle_until.get() <= conn.accepted {
         let plan = conn.front.plan();
         let timeout = conn
@@ -117,7 +119,7 @@ fn idle_time(conn: &Conn, first: bool) -> std::time::Duration {
             .map(|servers| plan.server(servers.default).settings.client_header_timeout);
         conn.idle_until.set(conn.accepted + timeout.unwrap_or_default());
     }
-    conn.idle_until.get().saturating_duration_since(tidegate_rt::clock::now())
+    conn.idle_until.get().saturating_duration_since(now)
 }
 
 /// Serves requests as long as they are there.
@@ -198,10 +200,19 @@ async fn deliver(conn: &Rc<Conn>, x: &mut Exchange, output: &mut Vec<u8>, mut bo
     }
     let head_bytes = output.len() as u64;
     let pace = pace(x);
-    let mut sender = Sender::new(conn, output, framing, pace, x);
-    let result = sender.run(&mut body).await;
-    x.outcome.bytes_sent = sender.sent;
-    x.outcome.body_bytes_sent = sender.sent.saturating_sub(head_bytes);
+    let (at_once, framing) = match pace {
+        None => send::at_once(conn, output, &mut body, framing),
+        Some(_) => (0, framing),
+    };
+    let mut sent = at_once;
+    let mut result = Ok(());
+    if !(output.is_empty() && framing == Framing::None) {
+        let mut sender = Sender::new(conn, output, framing, pace, x);
+        result = sender.run(&mut body).await;
+        sent += sender.sent;
+    }
+    x.outcome.bytes_sent = sent;
+    x.outcome.body_bytes_sent = sent.saturating_sub(head_bytes);
     drop(body);
     match result {
         Ok(()) => {
@@ -314,8 +325,11 @@ async fn take_over(
     let prefetched = Bytes::from(std::mem::take(&mut *conn.input.borrow_mut()));
     let _ = conn.io.stream().set_nodelay(true);
     conn.deadline.clear();
-    let io = Box::new(crate::duplex::ConnDuplex::new(conn.clone()));
+    let sent = Rc::new(std::cell::Cell::new(0));
+    let io = Box::new(crate::duplex::ConnDuplex::new(conn.clone(), sent.clone()));
     tunnel(ClientIo { io, prefetched }).await;
+    x.outcome.bytes_sent += sent.get();
+    x.outcome.body_bytes_sent = sent.get();
     x.outcome.complete = true;
     Fate::Close
 }

@@ -31,6 +31,35 @@ pub enum SendError {
     Body(BodyError),
 }
 
+/// Sends head and a small body with one system call if the socket takes them, without any of the
+/// machinery for bodies that come slowly. Answers the bytes sent and how the rest is framed: what was not
+/// taken stays in `out`.
+pub fn at_once(
+    conn: &Conn,
+    out: &mut Vec<u8>,
+    body: &mut Body,
+    framing: Framing,
+) -> (u64, Framing) {
+    let Some(stream) = conn.io.plain() else { return (0, framing) };
+    match (framing, &mut *body) {
+        (Framing::None, _) => {}
+        (Framing::Length(length), Body::Bytes(bytes))
+            if bytes.len() as u64 == length && bytes.len() <= COPY_BYTES_MAX =>
+        {
+            out.extend_from_slice(bytes);
+        }
+        (Framing::Length(0), Body::Empty) => {}
+        _ => return (0, framing),
+    }
+    *body = Body::Empty;
+    let sent = stream.try_write(out).unwrap_or(0);
+    match sent == out.len() {
+        true => out.clear(),
+        false => drop(out.drain(..sent)),
+    }
+    (sent as u64, Framing::None)
+}
+
 /// One answer on its way.
 pub struct Sender<'a> {
     conn: &'a Conn,
