@@ -109,5 +109,4 @@ fn order(name: &str) -> Result<Order, String> {
 }
 
 #[cfg(test)]
-#[path = "options/tests.rs"]
 mod tests;

@@ -30,5 +30,4 @@ pub fn inherited() -> Vec<(OsString, OsString)> {
 }
 
 #[cfg(test)]
-#[path = "environment/tests.rs"]
 mod tests;

@@ -103,3 +103,6 @@ fn old_name(path: &Path) -> PathBuf {
     name.push(OLD);
     name.into()
 }
+
+#[cfg(test)]
+mod tests;

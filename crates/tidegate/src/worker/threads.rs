@@ -203,3 +203,6 @@ fn pin(affinity: Option<&Affinity>, position: usize) -> Option<Vec<u64>> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,42 @@
+//! Tests of the pid file.
+
+use super::*;
+
+#[test]
+fn a_new_binary_has_the_name_until_it_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, old) = (folder.path().join("n.pid"), folder.path().join("n.pid.oldbin"));
+    let mut file = PidFile::create(&path).unwrap();
+    assert_eq!(read(&path), Ok(std::process::id()));
+    file.set_aside().unwrap();
+    assert!(!path.exists() && old.exists());
+    // The configuration may name another file meanwhile: the old one stays where it is.
+    file.move_to(&folder.path().join("other.pid")).unwrap();
+    assert!(old.exists());
+    file.restore();
+    assert!(path.exists() && !old.exists());
+    let other = folder.path().join("other.pid");
+    file.move_to(&other).unwrap();
+    assert!(!path.exists() && other.exists());
+    file.set_aside().unwrap();
+    file.remove();
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn nonsense_is_no_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("n.pid");
+    for text in ["", "x", "0", "-1", "1 2"] {
+        std::fs::write(&path, text).unwrap();
+        let message = format!("invalid PID number \"{text}\" in \"{}\"", path.display());
+        assert_eq!(read(&path), Err(message));
+    }
+    std::fs::write(&path, "12\n").unwrap();
+    assert_eq!(read(&path), Ok(12));
+    let absent = folder.path().join("absent/n.pid");
+    let message = format!("open() \"{}\" failed (2: No such file or directory)", absent.display());
+    assert_eq!(read(&absent), Err(message.clone()));
+    assert_eq!(check(&absent), Err(message.clone()));
+    assert_eq!(PidFile::create(&absent).map(drop), Err(message));
+}
