@@ -17,9 +17,9 @@ use crate::h1::body::Upgraded;
 /// Bytes of each direction that wait for the other side to take them.
 const BUFFER_BYTES: usize = 16 * 1024;
 
-/// Connects a client with an upgraded connection. `sent` is told the bytes sent to the client.
-pub fn tunnel(upgraded: Upgraded, sent: impl FnOnce(u64) + 'static) -> Tunnel {
-    Box::new(move |client: ClientIo| Box::pin(async move { sent(relay(upgraded, client).await) }))
+/// Connects a client with an upgraded connection.
+pub fn tunnel(upgraded: Upgraded) -> Tunnel {
+    Box::new(move |client: ClientIo| Box::pin(relay(upgraded, client)))
 }
 
 /// One direction.
@@ -51,7 +51,7 @@ impl Flow {
     }
 }
 
-async fn relay(upgraded: Upgraded, client: ClientIo) -> u64 {
+async fn relay(upgraded: Upgraded, client: ClientIo) {
     let Upgraded { connection, prefetched, settings, report, log, upstream, lease } = upgraded;
     let ClientIo { mut io, prefetched: from_client } = client;
     let mut up = Flow::with(&from_client);
@@ -61,7 +61,7 @@ async fn relay(upgraded: Upgraded, client: ClientIo) -> u64 {
     let result: io::Result<()> = poll_fn(|context| {
         loop {
             let moved = turn(&connection.stream, &mut *io, &mut up, &mut down, context)?;
-            if up.closed && down.closed || down.closed {
+            if down.closed {
                 return Poll::Ready(Ok(()));
             }
             if !moved {
@@ -85,7 +85,6 @@ async fn relay(upgraded: Upgraded, client: ClientIo) -> u64 {
         attempt.finished();
     }
     drop(lease);
-    down.moved
 }
 
 /// Moves what can be moved now; `Ok(false)` when nothing could.
@@ -98,12 +97,14 @@ fn turn(
 ) -> io::Result<bool> {
     let mut moved = false;
     if !up.ended && up.pending().is_empty() {
-        let mut room = vec![0; BUFFER_BYTES];
-        let mut buffer = ReadBuf::new(&mut room);
-        if let Poll::Ready(read) = Pin::new(&mut *client).poll_read(context, &mut buffer) {
+        up.buffer.resize(BUFFER_BYTES, 0);
+        let mut buffer = ReadBuf::new(&mut up.buffer);
+        let read = Pin::new(&mut *client).poll_read(context, &mut buffer);
+        let count = buffer.filled().len();
+        up.buffer.truncate(count);
+        if let Poll::Ready(read) = read {
             read?;
-            up.ended = buffer.filled().is_empty();
-            up.buffer.extend_from_slice(buffer.filled());
+            up.ended = count == 0;
             moved = true;
         }
     }

@@ -11,6 +11,7 @@ use tidegate_upstream::{OriginBody, OriginResponse, tunnel};
 use super::options::{IGNORE_BUFFERING, IGNORE_CHARSET, IGNORE_LIMIT_RATE, IGNORE_REDIRECT};
 use super::settings::GatewaySettings;
 use super::state::GatewayState;
+use crate::http::cache::seam::StoredAnswer;
 
 /// What a protocol changes in the client's head: redirects, cookies.
 pub trait Rewriter {
@@ -67,7 +68,7 @@ pub fn respond(
     let buffering = settings.buffering && !forbids_buffering(&head, settings);
     remember(x, head);
     let body = match body {
-        OriginBody::Upgraded(upgraded) => Body::Tunnel(tunnel::tunnel(*upgraded, |_| ())),
+        OriginBody::Upgraded(upgraded) => Body::Tunnel(tunnel::tunnel(*upgraded)),
         OriginBody::Stream(mut reader) => {
             if settings.limit_rate.is_some() {
                 reader.limit_rate(settings.rate(x));
@@ -79,6 +80,37 @@ pub fn respond(
         }
         OriginBody::Whole(bytes) => Body::from(bytes),
     };
+    Step::Respond(body)
+}
+
+/// Makes the answer of a stored head: internal redirect, intercepted error, or head and body.
+pub fn respond_stored(
+    x: &mut Exchange,
+    stored: StoredAnswer<'_>,
+    settings: &GatewaySettings,
+    rewriter: &impl Rewriter,
+) -> Step<'static> {
+    let StoredAnswer { head, body, content_length } = stored;
+    if settings.ignore & IGNORE_LIMIT_RATE == 0
+        && let Some(rate) = head.headers.first(Known::XAccelLimitRate)
+    {
+        x.limit_rate = tidegate_conf::parse_number(rate);
+    }
+    if settings.ignore & IGNORE_REDIRECT == 0
+        && let Some(place) = head.headers.first(Known::XAccelRedirect)
+    {
+        return internal_redirect(x, head.clone(), place);
+    }
+    if settings.intercept_errors && intercepts(x, head.status) {
+        return intercept(x, head.clone());
+    }
+    copy_head(x, head, settings);
+    // What is stored does not change: its ranges may be served unless the origin forbids it.
+    let accepts = head.headers.first(Known::AcceptRanges);
+    x.response.allow_ranges |= accepts.is_none_or(|units| !units.eq_ignore_ascii_case(b"none"));
+    x.response.headers.remove(Known::AcceptRanges);
+    rewriter.rewrite(x);
+    x.response.content_length = content_length;
     Step::Respond(body)
 }
 

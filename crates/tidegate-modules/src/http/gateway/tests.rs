@@ -1,1 +1,87 @@
+//! Buffered answers: order, spilling, ends.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidegate_core::body::{BodyError, BodyStream, Chunk};
+
+use super::buffered;
+use super::settings::SpoolSettings;
+
+/// A source that always has the next of `count` pieces ready, and tells how many were taken.
+struct Source {
+    next: u8,
+    count: u8,
+    taken: Rc<RefCell<u8>>,
+}
+
+const PIECE: usize = 100;
+
+impl BodyStream for Source {
+    fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        if self.next == self.count {
+            return Poll::Ready(None);
+        }
+        self.next += 1;
+        *self.taken.borrow_mut() = self.next;
+        Poll::Ready(Some(Ok(Chunk::Bytes(Bytes::from(vec![self.next; PIECE])))))
+    }
+}
+
+fn bytes_of(chunk: &Chunk) -> Vec<u8> {
+    match chunk {
+        Chunk::Bytes(bytes) => bytes.to_vec(),
+        Chunk::File(range) => {
+            use std::os::unix::fs::FileExt;
+            let mut bytes = vec![0; range.length as usize];
+            range.file.read_exact_at(&mut bytes, range.offset).expect("the spilled part is there");
+            bytes
+        }
+        Chunk::Flush => Vec::new(),
+    }
+}
+
+/// A client takes two pieces and then nothing until `stalled` pieces were read in its place.
+fn check(name: &str, memory: u64, file: u64, stalled: u8) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let taken = Rc::new(RefCell::new(0));
+    let spool = SpoolSettings {
+        memory_bytes_max: memory,
+        file_bytes_max: file,
+        path: folder.path().to_path_buf(),
+        levels: Vec::new(),
+    };
+    let source = Box::new(Source { next: 0, count: 50, taken: taken.clone() });
+    let got = tidegate_rt::block_on(async move {
+        let mut body = buffered::body(source, Some(&spool), Rc::default());
+        let mut got = Vec::new();
+        for _ in 0..2 {
+            got.extend(bytes_of(&body.next().await.expect("a piece").expect("no error")));
+        }
+        while *taken.borrow() < stalled {
+            tidegate_rt::timer::timeout(Duration::from_secs(10), tidegate_rt::yield_now())
+                .await
+                .expect("in time");
+        }
+        while let Some(chunk) = body.next().await {
+            got.extend(bytes_of(&chunk.expect("no error")));
+        }
+        got
+    })
+    .expect("a loop");
+    let expected: Vec<u8> = (1..=50).flat_map(|piece| vec![piece; PIECE]).collect();
+    assert!(got == expected, "{name}: the body arrives whole and in order");
+    let left = std::fs::read_dir(folder.path()).expect("the folder").count();
+    assert_eq!(left, 0, "{name}: temporary files have no name");
+}
+
+#[test]
+fn slow_clients_are_decoupled() {
+    check("all in memory", 10_000, 0, 50);
+    check("memory, then the file", 500, 100_000, 50);
+    check("a small file, then back-pressure", 500, 1_000, 17);
+    check("nothing but memory", 500, 0, 7);
+}

@@ -18,6 +18,7 @@ pub struct Conf {
     pub cookie_domain: Option<Vec<(Word, Word)>>,
     pub cookie_path: Option<Vec<(Word, Word)>>,
     pub cookie_flags: Option<Vec<Vec<Word>>>,
+    pub early_hints: Option<Vec<Word>>,
     /// Where `pass` stands, since the location's name is what its URI replaces.
     pub place: Place,
 }
@@ -97,6 +98,7 @@ pub fn inherit(child: &mut Conf, parent: &Conf, block: BlockInfo<'_>) {
         redirect,
         cookie_domain,
         cookie_path,
-        cookie_flags
+        cookie_flags,
+        early_hints
     );
 }

@@ -114,6 +114,14 @@ pub const OWN: &[Directive<Conf>] = &[
         },
     ),
     row(
+        "early_hints",
+        ALL,
+        Arity::AT_LEAST_ONE,
+        "",
+        "Passes 103 answers of origins on when a value is neither empty nor `0`.",
+        |conf, args| once(&mut conf.early_hints, args.words().to_vec(), args),
+    ),
+    row(
         "proxy_headers_hash_max_size",
         ALL,
         Arity::ONE,
