@@ -10,6 +10,7 @@ use tidegate_core::main_settings::MainCore;
 use tidegate_core::{Entry, ErasedModule};
 
 use http::access::Access;
+use http::cache::ProxyCache;
 use http::headers::AddedHeaders;
 use http::index::Index;
 use http::log::AccessLog;
@@ -41,6 +42,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     // Content phase: handlers that a location has for itself, then index, listings and files.
     &Entry::<Upstream>::NEW,
     &Entry::<Proxy>::NEW,
+    &Entry::<ProxyCache>::NEW,
     &Entry::<StubStatus>::NEW,
     &Entry::<Index>::NEW,
     &Entry::<StaticFiles>::NEW,

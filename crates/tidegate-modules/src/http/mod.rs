@@ -1,6 +1,7 @@
 //! Modules of the `http` block.
 
 pub mod access;
+pub mod cache;
 pub mod files;
 pub mod gateway;
 pub mod headers;

@@ -12,6 +12,7 @@
 //! `conf` holds what is written, `settings` what runs, `request` makes the origin's request, `redirect` and
 //! `cookie` change the answer; everything else is shared with the other gateways.
 
+mod cached;
 pub mod conf;
 mod cookie;
 mod redirect;
@@ -61,6 +62,10 @@ impl Module for Proxy {
             return Ok(());
         };
         let settings = Arc::new(settings::settings(conf, location.plan)?);
+        if let Some(handler) = cached::handler(conf, &settings, location)? {
+            location.content(handler);
+            return Ok(());
+        }
         location.content(Box::new(move |x| Step::Wait(Box::pin(serve(x, settings.clone())))));
         Ok(())
     }
@@ -75,7 +80,8 @@ async fn serve(x: &mut Exchange, settings: Arc<ProxySettings>) -> Step<'static> 
         Ok(target) => target,
         Err(status) => return Step::Status(status),
     };
-    let request = request::create(x, &settings, &target);
+    let shape = request::Shape { fields: &settings.fields, get_for_head: false };
+    let request = request::create(x, &settings, &target, shape);
     match run::fetch(x, request, &settings.gateway).await {
         Ok(response) => {
             let rewriter = ProxyRewriter { settings: &settings };

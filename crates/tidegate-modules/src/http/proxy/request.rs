@@ -10,14 +10,21 @@ use tidegate_upstream::peers::Choice;
 use tidegate_upstream::{OriginRequest, RequestPayload};
 
 use super::conf::Version;
-use super::settings::{FieldValue, ProxySettings, TargetRef};
+use super::settings::{FieldValue, Fields, ProxySettings, TargetRef};
 use crate::http::gateway::state::GatewayState;
 
 /// Reads the client's body beforehand where `proxy_request_buffering` says so.
 pub async fn read_body(x: &mut Exchange, settings: &ProxySettings) -> Result<(), Step<'static>> {
     let gateway = &settings.gateway;
-    let needed = x.request.body.is_present() && gateway.request_buffering;
-    if !needed || !x.request.body.is_present() {
+    if !gateway.request_buffering {
+        return Ok(());
+    }
+    read_body_now(x).await
+}
+
+/// Reads the client's body to its end.
+pub async fn read_body_now(x: &mut Exchange) -> Result<(), Step<'static>> {
+    if !x.request.body.is_present() {
         return Ok(());
     }
     let plan = x.plan.clone();
@@ -32,8 +39,21 @@ pub async fn read_body(x: &mut Exchange, settings: &ProxySettings) -> Result<(),
     }
 }
 
+/// What differs between requests that are passed on as they are and those that fill a cache.
+#[derive(Clone, Copy)]
+pub struct Shape<'a> {
+    pub fields: &'a Fields,
+    /// GET in place of HEAD.
+    pub get_for_head: bool,
+}
+
 /// Makes the request. The body is taken out of the exchange where it is to be streamed.
-pub fn create(x: &mut Exchange, settings: &ProxySettings, target: &TargetRef<'_>) -> OriginRequest {
+pub fn create(
+    x: &mut Exchange,
+    settings: &ProxySettings,
+    target: &TargetRef<'_>,
+    shape: Shape<'_>,
+) -> OriginRequest {
     let to = target.target();
     note_target(x, target);
     let payload = payload(x, settings);
@@ -56,7 +76,7 @@ pub fn create(x: &mut Exchange, settings: &ProxySettings, target: &TargetRef<'_>
         other => (length, other),
     };
     let mut head = Vec::with_capacity(HEAD_BYTES);
-    let method = write_method(x, settings, &mut head);
+    let method = write_method(x, settings, shape, &mut head);
     head.push(b' ');
     let start = head.len();
     write_uri(x, settings, target, &mut head);
@@ -65,7 +85,7 @@ pub fn create(x: &mut Exchange, settings: &ProxySettings, target: &TargetRef<'_>
         Version::H10 => b" HTTP/1.0\r\n",
         Version::H11 => b" HTTP/1.1\r\n",
     });
-    write_fields(x, settings, &to.host, length, chunked, &mut head);
+    write_fields(x, (settings, shape.fields), &to.host, length, chunked, &mut head);
     head.extend_from_slice(b"\r\n");
     OriginRequest {
         choice: match target.key() {
@@ -115,13 +135,21 @@ fn payload(x: &mut Exchange, settings: &ProxySettings) -> RequestPayload {
     RequestPayload::Stream { body: Box::default(), chunked, keep_max }
 }
 
-fn write_method(x: &mut Exchange, settings: &ProxySettings, out: &mut Vec<u8>) -> Method {
+fn write_method(
+    x: &mut Exchange,
+    settings: &ProxySettings,
+    shape: Shape<'_>,
+    out: &mut Vec<u8>,
+) -> Method {
     if let Some(template) = &settings.method {
         let start = out.len();
         template.write(x, out);
         return Method::of(&out[start..]);
     }
-    let method = x.request.method;
+    let method = match x.request.method {
+        Method::Head if shape.get_for_head => Method::Get,
+        method => method,
+    };
     match method {
         Method::Other => out.extend_from_slice(x.request.head.method_bytes()),
         known => out.extend_from_slice(known.name().as_bytes()),
@@ -130,7 +158,7 @@ fn write_method(x: &mut Exchange, settings: &ProxySettings, out: &mut Vec<u8>) -
 }
 
 /// The target: the client's as received, or the path with the location's name replaced.
-fn write_uri(x: &Exchange, settings: &ProxySettings, target: &TargetRef<'_>, out: &mut Vec<u8>) {
+pub(super) fn write_uri(x: &Exchange, settings: &ProxySettings, target: &TargetRef<'_>, out: &mut Vec<u8>) {
     let request = &x.request;
     match &target.target().uri {
         Some(uri) if target.is_made() => {
@@ -168,13 +196,13 @@ fn write_escaped(path: &[u8], out: &mut Vec<u8>) {
 
 fn write_fields(
     x: &mut Exchange,
-    settings: &ProxySettings,
+    (settings, fields): (&ProxySettings, &Fields),
     host: &[u8],
     length: Option<u64>,
     chunked: bool,
     out: &mut Vec<u8>,
 ) {
-    for (name, value) in &settings.fields.set {
+    for (name, value) in &fields.set {
         let start = out.len();
         out.extend_from_slice(name);
         out.extend_from_slice(b": ");
@@ -200,7 +228,7 @@ fn write_fields(
         return;
     }
     for (known, name, value) in x.request.head.headers.iter() {
-        if !settings.fields.replaces(known, name) {
+        if !fields.replaces(known, name) {
             out.extend_from_slice(name);
             out.extend_from_slice(b": ");
             out.extend_from_slice(value);

@@ -98,7 +98,7 @@ pub fn settings(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<ProxySettings
         version,
         method: optional(&conf.method, plan)?,
         set_body: optional(&conf.set_body, plan)?,
-        fields: fields(conf, version, plan)?,
+        fields: fields(conf, version, plan, false)?,
         redirects: redirect::compile(conf, word, plan)?,
         cookies: CookieRules::compile(conf, plan)?,
         prefix_length: conf.place.name.len(),
@@ -152,8 +152,14 @@ fn unsupported(word: &Word) -> Diagnostic {
     Diagnostic::emerg("\"https://\" in \"proxy_pass\" is not supported yet").at(word.span)
 }
 
-/// Fields as written, then the defaults that were not written.
-fn fields(conf: &Conf, version: Version, plan: &mut PlanBuilder<'_>) -> Result<Fields, Diagnostic> {
+/// Fields as written, then the defaults that were not written. Requests for the cache have defaults of
+/// their own: none of the client's ranges and conditions, but those of the stored object.
+pub(super) fn fields(
+    conf: &Conf,
+    version: Version,
+    plan: &mut PlanBuilder<'_>,
+    for_cache: bool,
+) -> Result<Fields, Diagnostic> {
     let mut fields = Fields::default();
     for (name, value) in conf.set_header.iter().flatten() {
         let value = match value.bytes.is_empty() {
@@ -184,10 +190,53 @@ fn fields(conf: &Conf, version: Version, plan: &mut PlanBuilder<'_>) -> Result<F
             fields.add(known.name().as_bytes(), value);
         }
     }
+    if for_cache {
+        let defaults = [
+            (Known::IfModifiedSince, "$upstream_cache_last_modified"),
+            (Known::IfNoneMatch, "$upstream_cache_etag"),
+            (Known::IfUnmodifiedSince, ""),
+            (Known::IfMatch, ""),
+            (Known::Range, ""),
+            (Known::IfRange, ""),
+        ];
+        for (known, text) in defaults {
+            if fields.replaces(known, b"") {
+                continue;
+            }
+            let value = match text {
+                "" => None,
+                text => {
+                    let template = plan.template_text(text.as_bytes(), tidegate_conf::Span::NONE)?;
+                    Some(FieldValue::Template(template))
+                }
+            };
+            fields.add(known.name().as_bytes(), value);
+        }
+    }
     Ok(fields)
 }
 
 impl ProxySettings {
+    /// Writes what is asked and of whom, the default key of a cache: the URL that is passed to.
+    pub fn write_key(&self, x: &mut Exchange, out: &mut Vec<u8>) {
+        match &self.pass {
+            Pass::Fixed(target, key) => {
+                out.extend_from_slice(b"http://");
+                out.extend_from_slice(&target.host);
+                let target = TargetRef::Fixed(target, key.as_ref());
+                super::request::write_uri(x, self, &target, out);
+            }
+            Pass::Variable(template, _) => {
+                let start = out.len();
+                template.write(x, out);
+                let has_uri = target::split(&out[start..]).is_ok_and(|url| url.uri.is_some());
+                if !has_uri {
+                    out.extend_from_slice(x.request.head.path_and_args());
+                }
+            }
+        }
+    }
+
     /// The server of this request.
     ///
     /// # Errors

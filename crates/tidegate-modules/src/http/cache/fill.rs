@@ -1,0 +1,260 @@
+//! The detached task of a fill: asks the origin, lets the turn judge the head, stores the body and
+//! feeds all who read it. It belongs to no client: whoever leaves, it goes on.
+
+use std::sync::Arc;
+
+use tidegate_cache::{FillReader, FillWriter, Key, OpenEntry, Store};
+use tidegate_core::blocking;
+use tidegate_http::caching::write_variant;
+use tidegate_http::request::Method;
+use tidegate_http::{Headers, Known, connection};
+use tidegate_rt::clock;
+use tidegate_rt::sync::{mpsc, oneshot};
+use tidegate_rt::worker::spawn_local;
+use tidegate_upstream::{
+    FetchError, FetchSettings, LogContext, OriginBody, OriginRequest, OriginResponse, SharedReport,
+    fetch,
+};
+
+use super::lookup::decoded;
+use super::meta::Meta;
+use super::policy::{self, Refusal, Stored};
+use super::pump::pump;
+use super::settings::CacheSettings;
+use super::status::CacheStatus;
+use super::turn::{Failure, HeadKind, Input, Output, Turn};
+
+/// How long requests of a key do not queue after a response of it proved not to be storable.
+const UNCACHEABLE_FOR_MILLIS: u64 = 10_000;
+/// The same after an error of the origin: the next answer may be a good one.
+const UNCACHEABLE_ERROR_FOR_MILLIS: u64 = 1_000;
+
+/// What is asked of the origin; owns all that it needs.
+pub struct Question {
+    pub request: OriginRequest,
+    pub settings: Arc<FetchSettings>,
+    pub report: SharedReport,
+    pub log: LogContext,
+}
+
+/// What a fill knows of the request that began it; nothing of it is an exchange's.
+pub struct Filler {
+    pub store: Store,
+    pub main: Key,
+    /// The fields by which the fill's key was chosen; empty when it is the main key.
+    pub names: Vec<Vec<u8>>,
+    pub cache: Arc<CacheSettings>,
+    pub turn: Turn,
+    /// The client's fields, by which variants are told apart.
+    pub client_fields: Headers,
+    /// The request to the origin is conditional, by the validators of `stale`.
+    pub conditional: bool,
+    pub stale: Option<OpenEntry>,
+}
+
+/// What a fill tells whoever began it.
+pub enum Answer {
+    /// The head is there: shall it be stored (`proxy_no_cache`)? No answer is a no.
+    Judge(OriginResponse, oneshot::Sender<(OriginResponse, bool)>),
+    /// It is being stored: read it.
+    Follow(FillReader, CacheStatus),
+    /// It is not for the cache.
+    Pass(OriginResponse, CacheStatus),
+    /// The object that was there, perhaps renewed.
+    Serve(OpenEntry, CacheStatus),
+    Failed(FetchError, CacheStatus),
+}
+
+/// The way back to whoever began a fill.
+pub type Answers = mpsc::Sender<Answer>;
+
+/// Starts a fill on this thread. `to` is `None` when nobody waits for it.
+pub fn start(question: Question, filler: Filler, writer: FillWriter, to: Option<Answers>) {
+    // The handle is not kept: the task ends by itself, and dropping a handle does not end it.
+    drop(spawn_local(run(question, filler, writer, to)));
+}
+
+async fn run(question: Question, mut filler: Filler, writer: FillWriter, to: Option<Answers>) {
+    let Question { request, settings, report, log } = question;
+    let is_head = request.method == Method::Head;
+    match fetch(request, settings, report, log).await {
+        Err(error) => filler.failed(error, writer, to).await,
+        Ok(response) => filler.answered(response, is_head, writer, to).await,
+    }
+}
+
+/// Tells whoever began the fill, if he is still there.
+async fn tell(to: Option<&Answers>, answer: Answer) {
+    if let Some(to) = to {
+        let _ = to.send(answer).await;
+    }
+}
+
+impl Filler {
+    async fn failed(&mut self, error: FetchError, writer: FillWriter, to: Option<Answers>) {
+        let failure = match error.status {
+            504 => Failure::Timeout,
+            _ => Failure::Error,
+        };
+        let output = self.step(Input::OriginFailed(failure));
+        writer.abort("no answer from the origin");
+        let answer = match (output, self.stale.take()) {
+            (Output::Serve(status), Some(stale)) => Answer::Serve(stale, status),
+            _ => Answer::Failed(error, self.turn.status()),
+        };
+        tell(to.as_ref(), answer).await;
+    }
+
+    async fn answered(
+        &mut self,
+        response: OriginResponse,
+        is_head: bool,
+        writer: FillWriter,
+        to: Option<Answers>,
+    ) {
+        let status = response.head.status;
+        let now = clock::unix_millis();
+        let mut stored = self.judge(&response, now);
+        let mut response = response;
+        if stored.is_ok() && !self.cache.no_cache.is_empty() {
+            match self.ask(response, to.as_ref()).await {
+                Some((back, true)) => response = back,
+                Some((back, false)) => {
+                    response = back;
+                    stored = Err(Refusal::Asked);
+                }
+                // Nobody can say, and nobody waits for it.
+                None => return writer.release(),
+            }
+        }
+        let renews = self.conditional && status == 304 && self.stale.is_some();
+        let kind = match &stored {
+            _ if renews => HeadKind::NotModified,
+            Ok(_) => HeadKind::Storable,
+            Err(_) => HeadKind::NotStorable,
+        };
+        match (self.step(Input::OriginHead { status, kind }), stored, self.stale.take()) {
+            (Output::Serve(CacheStatus::Revalidated), _, Some(stale)) => {
+                let entry = self.renew(&stale, &response.head.headers, &writer, now).await;
+                writer.abort("the stored response is still good");
+                tell(to.as_ref(), Answer::Serve(entry, CacheStatus::Revalidated)).await;
+            }
+            (Output::Serve(status), _, Some(stale)) => {
+                writer.abort("the stored response is used instead");
+                tell(to.as_ref(), Answer::Serve(stale, status)).await;
+            }
+            (Output::Follow, Ok(stored), _) => {
+                self.store(response, is_head, stored, writer, to).await;
+            }
+            (_, stored, _) => {
+                if matches!(stored, Err(Refusal::Rules(_))) {
+                    self.mark_uncacheable(status, &writer, now);
+                }
+                writer.release();
+                tell(to.as_ref(), Answer::Pass(response, self.turn.status())).await;
+            }
+        }
+    }
+
+    fn step(&mut self, input: Input) -> Output {
+        self.turn.step(&self.cache.rules, input, clock::unix_millis())
+    }
+
+    fn judge(&self, response: &OriginResponse, now: u64) -> Result<Stored, Refusal> {
+        let head = &response.head;
+        let redirects =
+            head.headers.contains(Known::XAccelRedirect) && !self.cache.ignored.redirect;
+        if redirects || matches!(response.body, OriginBody::Upgraded(_)) {
+            return Err(Refusal::Status);
+        }
+        let CacheSettings { validity, ignored, .. } = &*self.cache;
+        policy::decide(head.status, &head.headers, validity, ignored.fields, now)
+    }
+
+    /// Has the request that began the fill look at the head.
+    async fn ask(
+        &self,
+        response: OriginResponse,
+        to: Option<&Answers>,
+    ) -> Option<(OriginResponse, bool)> {
+        let (back, verdict) = oneshot::channel();
+        to?.send(Answer::Judge(response, back)).await.ok()?;
+        verdict.await.ok()
+    }
+
+    fn mark_uncacheable(&self, status: u16, writer: &FillWriter, now: u64) {
+        let time = match status {
+            0..=499 => UNCACHEABLE_FOR_MILLIS,
+            _ => UNCACHEABLE_ERROR_FOR_MILLIS,
+        };
+        self.store.mark_uncacheable(writer.fill().key(), now.saturating_add(time));
+    }
+
+    /// Takes up what the origin's 304 says; the renewed entry, or the old one when that fails.
+    async fn renew(
+        &self,
+        stale: &OpenEntry,
+        not_modified: &Headers,
+        writer: &FillWriter,
+        now: u64,
+    ) -> OpenEntry {
+        let Some(old) = decoded(stale) else { return stale.clone() };
+        let meta = old.meta.refreshed(not_modified);
+        let CacheSettings { validity, ignored, .. } = &*self.cache;
+        let Ok(stored) = policy::decide(meta.status, &meta.headers, validity, ignored.fields, now)
+        else {
+            return stale.clone();
+        };
+        let (store, key) = (self.store.clone(), writer.fill().key().clone());
+        let metadata = meta.encode();
+        let renewed = blocking::run(move || {
+            store.update_metadata(&key, metadata, stored.times)?;
+            store.open_entry(&key, now)
+        });
+        renewed.await.ok().flatten().unwrap_or_else(|| stale.clone())
+    }
+
+    /// Publishes the head and takes the body to its end.
+    async fn store(
+        &self,
+        response: OriginResponse,
+        is_head: bool,
+        stored: Stored,
+        writer: FillWriter,
+        to: Option<Answers>,
+    ) {
+        let now = clock::unix_millis();
+        let OriginResponse { head, body, .. } = response;
+        let mut variant = Vec::new();
+        write_variant(&stored.vary, &self.client_fields, &mut variant);
+        let writer = self.at_its_key(&stored.vary, writer, now);
+        let announced = head.headers.first(Known::ContentLength).and_then(connection::parse_length);
+        let head_length = if is_head { Some(announced.unwrap_or(0)) } else { None };
+        let meta =
+            Meta::of(head.status, head.reason(), &head.headers, stored.vary, variant, head_length);
+        let length = match &body {
+            OriginBody::Whole(bytes) => Some(bytes.len() as u64),
+            OriginBody::Stream(reader) => reader.length_left(),
+            OriginBody::Upgraded(_) => None,
+        };
+        writer.publish_head(meta.encode(), stored.times, length, now);
+        let reader = to.is_some().then(|| writer.fill().reader(0));
+        if let Some(reader) = reader {
+            tell(to.as_ref(), Answer::Follow(reader, self.turn.status())).await;
+        }
+        drop(to);
+        pump(writer, body.into_body()).await;
+    }
+
+    /// A variant whose origin has changed the fields that tell variants apart becomes the object
+    /// under the main key, where the next request learns of it.
+    fn at_its_key(&self, vary: &[Vec<u8>], writer: FillWriter, now: u64) -> FillWriter {
+        if self.names.is_empty() || self.names == vary {
+            return writer;
+        }
+        let beside = |_| self.store.begin_fill_beside(&self.main, now);
+        let moved = self.store.begin_fill(&self.main, now).unwrap_or_else(beside);
+        writer.release();
+        moved
+    }
+}

@@ -1,0 +1,120 @@
+//! The settings of a location and the rules of HTTP caching, put together: may this response be
+//! stored, until when, and as which variant. No I/O, no clock.
+
+use tidegate_cache::Times;
+use tidegate_http::Headers;
+use tidegate_http::caching::{self, IgnoredFields, NotStorable};
+
+/// `proxy_cache_valid`: seconds by status. The first line that fits counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Validity {
+    rows: Vec<(Option<u16>, u32)>,
+}
+
+impl Validity {
+    /// Adds a status, or with `None` any status.
+    pub fn add(&mut self, status: Option<u16>, seconds: u32) {
+        self.rows.push((status, seconds));
+    }
+
+    /// Seconds for a status; `Some(0)`: not to be stored.
+    pub fn of(&self, status: u16) -> Option<u32> {
+        let fits = |row: &&(Option<u16>, u32)| row.0.is_none_or(|code| code == status);
+        self.rows.iter().find(fits).map(|(_, seconds)| *seconds)
+    }
+
+    fn names(&self, status: u16) -> bool {
+        self.rows.iter().any(|(code, _)| *code == Some(status))
+    }
+}
+
+/// What a response's head means for the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    pub times: Times,
+    /// Request fields that tell variants apart.
+    pub vary: Vec<Vec<u8>>,
+}
+
+/// Why a response is not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// By the rules of HTTP and the origin's fields.
+    Rules(NotStorable),
+    /// 1xx, 304 and parts that nobody asked for are no whole responses.
+    Status,
+    /// `proxy_no_cache` says so.
+    Asked,
+}
+
+/// Decides about a response's head at `now`, in Unix milliseconds.
+pub fn decide(
+    status: u16,
+    headers: &Headers,
+    validity: &Validity,
+    ignored: IgnoredFields,
+    now: u64,
+) -> Result<Stored, Refusal> {
+    let whole = match status {
+        0..=199 | 304 => false,
+        // A part is only asked for by a configuration that makes its key of it (`slice`), and that
+        // names the status.
+        206 => validity.names(206),
+        _ => true,
+    };
+    if !whole {
+        return Err(Refusal::Status);
+    }
+    let seconds = i64::try_from(now / 1000).unwrap_or(i64::MAX);
+    let storable = caching::storable(headers, ignored, validity.of(status), seconds)
+        .map_err(Refusal::Rules)?;
+    // A time that is relative to now keeps now's milliseconds, so that one second is one second.
+    let valid_until = if storable.valid_until > seconds {
+        millis(storable.valid_until).saturating_add(now % 1000)
+    } else {
+        millis(storable.valid_until)
+    };
+    let behind = |seconds: u32| valid_until.saturating_add(u64::from(seconds) * 1000);
+    Ok(Stored {
+        times: Times {
+            created: now,
+            valid_until,
+            updating_until: behind(storable.stale_while_revalidate),
+            error_until: behind(storable.stale_if_error),
+        },
+        vary: storable.vary,
+    })
+}
+
+fn millis(seconds: i64) -> u64 {
+    u64::try_from(seconds).unwrap_or(0).saturating_mul(1000)
+}
+
+/// What a `Range` field asks for, as far as `proxy_cache_max_range_offset` is concerned: whether the
+/// (first) range begins beyond `max`.
+pub fn range_is_beyond(field: &[u8], max: u64) -> bool {
+    let Some(set) = field.get(..6).filter(|unit| unit.eq_ignore_ascii_case(b"bytes=")) else {
+        return false;
+    };
+    let rest = field.get(set.len()..).unwrap_or_default();
+    let rest = rest.trim_ascii_start();
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if digits == 0 {
+        // A suffix (`-500`) may begin anywhere: the length is not known.
+        return rest.first() == Some(&b'-');
+    }
+    let start = rest[..digits]
+        .iter()
+        .fold(0_u64, |sum, digit| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0')));
+    // "0" forbids every range, as documented by its effect.
+    start >= max
+}
+
+/// The text of a variant's key: the main key and what tells the variant apart.
+pub fn variant_key(main: &[u8], variant: &[u8]) -> Vec<u8> {
+    let mut key = Vec::with_capacity(main.len() + variant.len() + 1);
+    key.extend_from_slice(main);
+    key.push(0);
+    key.extend_from_slice(variant);
+    key
+}

@@ -1,0 +1,62 @@
+//! What a gateway offers to the cache: requests that own all they need, and answers to the client.
+
+use std::sync::Arc;
+
+use tidegate_core::{Body, Exchange, LocalFuture, Step};
+use tidegate_http::response::ResponseHead;
+use tidegate_upstream::{FetchError, FetchSettings, OriginRequest, OriginResponse, SharedReport};
+
+/// What the request for a whole object is like: no `Range`, and no conditions but those that the
+/// exchange's `CacheNote` holds (`If-Modified-Since`, `If-None-Match`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Whole {
+    /// GET in place of HEAD.
+    pub convert_head: bool,
+}
+
+/// A gateway in one location.
+pub trait Gateway: Send + Sync {
+    /// Makes the request, reading the client's body first if there is one to be sent. The request
+    /// holds nothing of the exchange afterwards.
+    fn request<'a>(
+        &'a self,
+        x: &'a mut Exchange,
+        whole: Whole,
+    ) -> LocalFuture<'a, Result<OriginRequest, Step<'static>>>;
+
+    fn fetch_settings(&self) -> Arc<FetchSettings>;
+
+    /// The list of attempts behind the `$upstream_*` variables.
+    fn report(&self, x: &mut Exchange) -> SharedReport;
+
+    /// Writes the default key: what is asked, and of whom.
+    fn write_key(&self, x: &mut Exchange, out: &mut Vec<u8>);
+
+    /// Lets the variables see an origin's head (`$upstream_http_*`).
+    fn show_head(&self, x: &mut Exchange, head: &ResponseHead);
+
+    /// Answers with what came from an origin, as without a cache.
+    fn respond(&self, x: &mut Exchange, response: OriginResponse) -> Step<'static>;
+
+    /// Answers with a head that an origin once gave, and a body from elsewhere. The same is done to
+    /// the head as by `respond`.
+    fn respond_stored(&self, x: &mut Exchange, stored: StoredAnswer<'_>) -> Step<'static>;
+
+    /// Answers when no origin did.
+    fn fail(&self, x: &mut Exchange, error: FetchError) -> Step<'static>;
+
+    /// The client has left.
+    fn client_left(&self, x: &mut Exchange) -> Step<'static>;
+
+    /// The answer as without a cache, from request to response.
+    fn pass<'a>(&'a self, x: &'a mut Exchange) -> LocalFuture<'a, Step<'static>>;
+}
+
+/// An answer out of the cache.
+pub struct StoredAnswer<'a> {
+    /// As the origin sent it, without the fields of its connection and without a length.
+    pub head: &'a ResponseHead,
+    pub body: Body,
+    /// Length of the body, where the body does not tell.
+    pub content_length: Option<u64>,
+}

@@ -1,0 +1,104 @@
+//! Heads and bodies out of the cache: of stored objects, and of those that are still arriving.
+
+use std::task::{Context, Poll, ready};
+
+use tidegate_cache::{BreakReason, FillReader, Head, OpenEntry, Piece};
+use tidegate_core::{Body, BodyError, BodyStream, Chunk, Exchange, FileRange, Step};
+use tidegate_http::request::Method;
+
+use super::lookup::decoded;
+use super::meta::Decoded;
+use super::seam::{Gateway, StoredAnswer};
+use super::status::{CacheNote, CacheStatus};
+
+/// Most bytes handed out in one piece: large enough for few system calls, small enough that a client
+/// that leaves is noticed.
+const PIECE_BYTES_MAX: usize = 1 << 20;
+
+/// Answers with a stored object; `None` when its head cannot be read.
+pub fn entry(
+    x: &mut Exchange,
+    gateway: &dyn Gateway,
+    entry: &OpenEntry,
+    status: CacheStatus,
+) -> Option<Step<'static>> {
+    let Decoded { meta, head } = decoded(entry)?;
+    note(x, |note| {
+        note.status = status;
+        note.stored_at = entry.times().created;
+        note.entry = Some(entry.clone());
+    });
+    let content_length = meta.head_length.filter(|_| x.request.method == Method::Head);
+    let body = match (entry.body_in_memory(), entry.file().and_then(|file| file.system_file())) {
+        (Some(bytes), _) => Body::from(bytes),
+        (None, Some(file)) if entry.body_bytes() > 0 => Body::File(FileRange {
+            file: file.clone(),
+            offset: entry.body_start(),
+            length: entry.body_bytes(),
+        }),
+        _ => Body::Empty,
+    };
+    Some(gateway.respond_stored(x, StoredAnswer { head, body, content_length }))
+}
+
+/// Answers with a fill as it grows. The error gives the reason why it has no head.
+pub async fn fill(
+    x: &mut Exchange,
+    gateway: &dyn Gateway,
+    mut reader: FillReader,
+    status: CacheStatus,
+) -> Result<Step<'static>, BreakReason> {
+    let published = match reader.head().await {
+        Head::Ready(head) => head,
+        Head::Uncacheable => return Err(BreakReason::Uncacheable),
+        Head::Failed(reason) => return Err(reason),
+    };
+    let Some(Decoded { meta, head }) = Decoded::of(&published.metadata) else {
+        return Err(BreakReason::WriterGone);
+    };
+    note(x, |note| {
+        note.status = status;
+        note.stored_at = if status == CacheStatus::Hit { published.times.created } else { 0 };
+    });
+    gateway.show_head(x, &head);
+    let fill = reader.fill();
+    let whole = fill.is_whole().then(|| fill.watermark());
+    let content_length = match x.request.method {
+        Method::Head => meta.head_length.or(published.body_bytes).or(whole),
+        _ => published.body_bytes.or(whole),
+    };
+    // A HEAD request's answer needs no reader, and a fill needs none to go on.
+    let body = match (x.request.method, content_length) {
+        (Method::Head, Some(_)) | (_, Some(0)) => Body::Empty,
+        _ => Body::Stream(Box::new(FillBody { reader })),
+    };
+    Ok(gateway.respond_stored(x, StoredAnswer { head: &head, body, content_length }))
+}
+
+/// Changes what the exchange knows of its way through the cache.
+pub fn note(x: &mut Exchange, change: impl FnOnce(&mut CacheNote)) {
+    if let Some(note) = x.extensions.of_mut::<CacheNote>() {
+        change(note);
+    }
+}
+
+/// The body of a fill: bytes from memory while they are new, else ranges of its file.
+struct FillBody {
+    reader: FillReader,
+}
+
+impl BodyStream for FillBody {
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        Poll::Ready(match ready!(self.reader.poll_next(context, PIECE_BYTES_MAX)) {
+            Piece::Bytes(bytes) => Some(Ok(Chunk::Bytes(bytes))),
+            Piece::File { handle, offset, length } => match handle.system_file() {
+                Some(file) => {
+                    Some(Ok(Chunk::File(FileRange { file: file.clone(), offset, length })))
+                }
+                None => Some(Err(BodyError::Incomplete)),
+            },
+            Piece::End => None,
+            Piece::Broken(_) => Some(Err(BodyError::Incomplete)),
+        })
+    }
+}

@@ -1,0 +1,169 @@
+//! The settings of one location, compiled: all that a request's turn with the cache needs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_conf::{Diagnostic, Word};
+use tidegate_core::builder::PlanBuilder;
+use tidegate_core::{Exchange, Level, Template};
+use tidegate_http::caching::IgnoredFields;
+use tidegate_http::request::Method;
+
+use super::conf::CacheConf;
+use super::policy::Validity;
+use super::turn::Rules;
+use super::zones::{Zone, ZoneTable, Zones};
+
+/// `proxy_cache_lock_age`, `proxy_cache_lock_timeout` and `proxy_cache_tempfile_timeout`.
+const PATIENCE_DEFAULT: Duration = Duration::from_secs(5);
+
+/// Which cache a request uses.
+enum Choice {
+    Fixed(Arc<Zone>),
+    Named { name: Template, zones: ZoneTable },
+}
+
+/// A location's settings for the cache.
+pub struct CacheSettings {
+    choice: Choice,
+    /// `None`: the gateway's own text (scheme, origin, path and query as sent to it).
+    pub key: Option<Template>,
+    pub validity: Validity,
+    /// What the gateway ignores of the origin's fields.
+    pub ignored: Ignored,
+    pub bypass: Vec<Template>,
+    pub no_cache: Vec<Template>,
+    pub methods: u32,
+    pub max_range_offset: Option<u64>,
+    pub convert_head: bool,
+    pub rules: Rules,
+}
+
+/// What `proxy_ignore_headers` takes from the cache's rules.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ignored {
+    pub fields: IgnoredFields,
+    /// `X-Accel-Redirect`: an answer with it is stored like any other.
+    pub redirect: bool,
+}
+
+/// What the choice of a cache came to.
+pub enum Chosen<'a> {
+    Zone(&'a Arc<Zone>),
+    /// No cache for this request.
+    Off,
+    /// The variables name no known cache: 500.
+    Unknown,
+}
+
+impl CacheSettings {
+    /// Compiles a block's settings; `None` when caching is off.
+    ///
+    /// # Errors
+    /// A zone that nobody defines, a bad text with variables.
+    pub fn compile(
+        family: &'static str,
+        conf: &CacheConf,
+        ignored: Ignored,
+        plan: &mut PlanBuilder<'_>,
+    ) -> Result<Option<CacheSettings>, Diagnostic> {
+        let Some(word) = conf.zone.as_ref().and_then(|zone| zone.word.as_ref()) else {
+            return Ok(None);
+        };
+        let name = plan.template(word)?;
+        let choice = match name.literal() {
+            None => Choice::Named { name, zones: plan.shared::<Zones>().table(family) },
+            Some(text) => {
+                let text = String::from_utf8_lossy(text).into_owned();
+                match plan.shared::<Zones>().find(family, &text) {
+                    Some(zone) => Choice::Fixed(zone),
+                    // Told where it was written, see `check_zone`.
+                    None => return Ok(None),
+                }
+            }
+        };
+        Ok(Some(CacheSettings {
+            choice,
+            key: conf.key.as_ref().map(|key| plan.template(key)).transpose()?,
+            validity: conf.valid.clone().unwrap_or_default(),
+            ignored,
+            bypass: templates(conf.bypass.as_deref(), plan)?,
+            no_cache: templates(conf.no_cache.as_deref(), plan)?,
+            methods: conf.methods.unwrap_or(Method::Get.bit() | Method::Head.bit()),
+            max_range_offset: conf.max_range_offset,
+            convert_head: conf.convert_head.unwrap_or(true),
+            rules: Rules {
+                lock: conf.lock.unwrap_or(false),
+                lock_age: millis(conf.lock_age),
+                lock_timeout: millis(conf.lock_timeout),
+                tempfile: conf.tempfile.unwrap_or(false),
+                tempfile_timeout: millis(conf.tempfile_timeout),
+                min_uses: conf.min_uses.unwrap_or(1),
+                use_stale: conf.use_stale.unwrap_or_default(),
+                background_update: conf.background_update.unwrap_or(false),
+                revalidate: conf.revalidate.unwrap_or(false),
+            },
+        }))
+    }
+
+    /// The cache of this request.
+    pub fn zone(&self, x: &mut Exchange) -> Chosen<'_> {
+        let (name, zones) = match &self.choice {
+            Choice::Fixed(zone) => return Chosen::Zone(zone),
+            Choice::Named { name, zones } => (name, zones),
+        };
+        let name = name.value(x);
+        if name.is_empty() || name == b"off" {
+            return Chosen::Off;
+        }
+        match zones.get(&name) {
+            Some(zone) => Chosen::Zone(zone),
+            None => {
+                let name = String::from_utf8_lossy(&name);
+                x.log(Level::Error, format_args!("cache \"{name}\" not found"));
+                Chosen::Unknown
+            }
+        }
+    }
+}
+
+/// Complains about a cache that nobody defines, once: in the block that names it.
+pub fn check_zone(
+    family: &'static str,
+    conf: &CacheConf,
+    plan: &mut PlanBuilder<'_>,
+) -> Result<(), Diagnostic> {
+    let own = conf.zone.as_ref().filter(|zone| zone.is_own);
+    let Some(word) = own.and_then(|zone| zone.word.as_ref()) else { return Ok(()) };
+    if word.bytes.contains(&b'$') {
+        return Ok(());
+    }
+    let name = word.display().into_owned();
+    if plan.shared::<Zones>().find(family, &name).is_some() {
+        return Ok(());
+    }
+    let message = format!("\"{family}cache\" zone \"{name}\" is unknown");
+    let advice = format!("define it by `{family}cache_path … keys_zone={name}:10m`");
+    Err(Diagnostic::emerg(message).at(word.span).help(advice))
+}
+
+/// Whether any of the conditions holds: a value neither empty nor `0`.
+pub fn holds(conditions: &[Template], x: &mut Exchange) -> bool {
+    let mut value = Vec::new();
+    conditions.iter().any(|condition| {
+        value.clear();
+        condition.write(x, &mut value);
+        !value.is_empty() && value != b"0"
+    })
+}
+
+fn templates(
+    words: Option<&[Word]>,
+    plan: &mut PlanBuilder<'_>,
+) -> Result<Vec<Template>, Diagnostic> {
+    words.unwrap_or_default().iter().map(|word| plan.template(word)).collect()
+}
+
+fn millis(time: Option<Duration>) -> u64 {
+    u64::try_from(time.unwrap_or(PATIENCE_DEFAULT).as_millis()).unwrap_or(u64::MAX)
+}

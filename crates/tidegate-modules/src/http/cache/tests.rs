@@ -1,0 +1,5 @@
+//! Tests of the pure parts: turn, policy, meta. What they come to over sockets is tested by the cases.
+
+mod meta;
+mod policy;
+mod turn;

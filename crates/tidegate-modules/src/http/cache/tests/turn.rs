@@ -1,0 +1,304 @@
+//! The state machine as tables of inputs and outputs.
+
+use super::super::status::CacheStatus::{Bypass, Expired, Hit, Miss, Revalidated, Stale, Updating};
+use super::super::turn::HeadKind::{NotModified, NotStorable, Storable};
+use super::super::turn::Sharing::{Alone, Shared, TakeOver};
+use super::super::turn::{
+    FOLLOW_FROM_BYTES, Failure, Filling, Input, Output, Rules, Standing, Turn, UseStale,
+};
+
+const RULES: Rules = Rules {
+    lock: false,
+    lock_age: 5000,
+    lock_timeout: 5000,
+    tempfile: false,
+    tempfile_timeout: 5000,
+    min_uses: 1,
+    use_stale: UseStale(0),
+    background_update: false,
+    revalidate: false,
+};
+
+const LOCK: Rules = Rules { lock: true, ..RULES };
+const TEMPFILE: Rules = Rules { tempfile: true, ..RULES };
+
+const FRESH: Standing = Standing {
+    fresh: true,
+    may_serve_while_updating: false,
+    may_serve_on_error: false,
+    has_validators: true,
+    filling: None,
+};
+const STALE: Standing = Standing { fresh: false, ..FRESH };
+
+/// A fill that began at 1000 and has given nothing.
+const SILENT: Filling =
+    Filling { has_head: false, arrived: 0, promised: None, whole: false, last_progress: 1000 };
+const SMALL: Filling = Filling { has_head: true, arrived: 10, ..SILENT };
+const LARGE: Filling = Filling { promised: Some(FOLLOW_FROM_BYTES + 1), ..SMALL };
+const WHOLE: Filling = Filling { whole: true, ..SMALL };
+
+const NEW: Input = Input::Absent { uses: 1, uncacheable: false };
+
+fn head(status: u16, kind: super::super::turn::HeadKind) -> Input {
+    Input::OriginHead { status, kind }
+}
+
+fn check(what: &str, rules: &Rules, steps: &[(u64, Input, Output)]) {
+    check_turn(what, Turn::default(), rules, steps);
+}
+
+fn check_turn(what: &str, mut turn: Turn, rules: &Rules, steps: &[(u64, Input, Output)]) {
+    for (number, (now, input, output)) in steps.iter().enumerate() {
+        assert_eq!(turn.step(rules, *input, *now), *output, "{what}, step {number}");
+    }
+}
+
+#[test]
+fn hits_and_misses() {
+    check("fresh", &RULES, &[(1000, Input::Found(FRESH), Output::Serve(Hit))]);
+    check(
+        "a fresh one that is renewed all the same",
+        &RULES,
+        &[(1000, Input::Found(Standing { filling: Some(SILENT), ..FRESH }), Output::Serve(Hit))],
+    );
+    check(
+        "miss, stored",
+        &RULES,
+        &[(1000, NEW, Output::Fetch(Shared)), (1001, head(200, Storable), Output::Follow)],
+    );
+    check(
+        "miss, not stored",
+        &RULES,
+        &[(1000, NEW, Output::Fetch(Shared)), (1001, head(200, NotStorable), Output::Pass)],
+    );
+    check(
+        "miss, no answer",
+        &RULES,
+        &[
+            (1000, NEW, Output::Fetch(Shared)),
+            (1001, Input::OriginFailed(Failure::Error), Output::Fail),
+        ],
+    );
+    let rare = Rules { min_uses: 3, ..RULES };
+    check(
+        "used too seldom",
+        &rare,
+        &[(1000, Input::Absent { uses: 2, uncacheable: false }, Output::Pass)],
+    );
+    check(
+        "used often enough",
+        &rare,
+        &[(1000, Input::Absent { uses: 3, uncacheable: false }, Output::Fetch(Shared))],
+    );
+    check(
+        "not storable lately: nobody queues",
+        &LOCK,
+        &[(1000, Input::Absent { uses: 1, uncacheable: true }, Output::Fetch(Alone))],
+    );
+    check(
+        "left",
+        &LOCK,
+        &[(1000, NEW, Output::Fetch(Shared)), (1, Input::ClientGone, Output::Leave)],
+    );
+}
+
+#[test]
+fn without_sharing_everybody_fetches() {
+    check("running", &RULES, &[(1000, Input::Filling(SMALL), Output::Fetch(Alone))]);
+    check("just whole", &RULES, &[(1000, Input::Filling(WHOLE), Output::Follow)]);
+    check(
+        "stale, being renewed",
+        &RULES,
+        &[(1000, Input::Found(Standing { filling: Some(SMALL), ..STALE }), Output::Fetch(Alone))],
+    );
+}
+
+#[test]
+fn the_lock_waits_as_long_as_nothing_is_wrong() {
+    let until = Output::Wait { until: 6000 };
+    check(
+        "a small one is waited for",
+        &LOCK,
+        &[
+            (1000, Input::Filling(SILENT), until),
+            (2000, Input::FillProgress(Filling { last_progress: 2000, ..SMALL }), until),
+            (2500, Input::FillEnded, Output::Look),
+            (2500, Input::Found(FRESH), Output::Serve(Hit)),
+        ],
+    );
+    check(
+        "a large one is followed",
+        &LOCK,
+        &[
+            (1000, Input::Filling(SILENT), until),
+            (2000, Input::FillProgress(LARGE), Output::Follow),
+        ],
+    );
+    let patient = Rules { lock_age: 60_000, ..LOCK };
+    check(
+        "timeout without a byte: alone and unstored",
+        &patient,
+        &[(1000, Input::Filling(SILENT), until), (6000, Input::TimedOut(SILENT), Output::Pass)],
+    );
+    check(
+        "timeout while bytes come: those",
+        &patient,
+        &[
+            (1000, Input::Filling(SILENT), until),
+            (6000, Input::TimedOut(Filling { last_progress: 5900, ..SMALL }), Output::Follow),
+        ],
+    );
+    let short = Rules { lock_age: 100, ..LOCK };
+    check(
+        "age counts from the last byte",
+        &short,
+        &[
+            (1000, Input::Filling(SMALL), Output::Wait { until: 1100 }),
+            (
+                1100,
+                Input::TimedOut(Filling { last_progress: 1090, ..SMALL }),
+                Output::Wait { until: 1190 },
+            ),
+            (
+                1190,
+                Input::TimedOut(Filling { last_progress: 1090, ..SMALL }),
+                Output::Fetch(TakeOver),
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_fill_that_fails_again_and_again_is_left() {
+    let mut turn = Turn::default();
+    for round in 0..8 {
+        let wait = Output::Wait { until: 6000 };
+        assert_eq!(turn.step(&LOCK, Input::Filling(SILENT), 1000), wait, "round {round}");
+        assert_eq!(turn.step(&LOCK, Input::FillEnded, 1001), Output::Look, "round {round}");
+    }
+    turn.step(&LOCK, Input::Filling(SILENT), 1002);
+    assert_eq!(turn.step(&LOCK, Input::FillEnded, 1003), Output::Pass);
+    assert_eq!(turn.status(), Miss);
+}
+
+#[test]
+fn with_tempfile_everybody_follows() {
+    check("head is there", &TEMPFILE, &[(1000, Input::Filling(SMALL), Output::Follow)]);
+    check(
+        "head comes",
+        &TEMPFILE,
+        &[
+            (1000, Input::Filling(SILENT), Output::Wait { until: 6000 }),
+            (5000, Input::FillProgress(SMALL), Output::Follow),
+        ],
+    );
+    check(
+        "head does not come",
+        &TEMPFILE,
+        &[
+            (1000, Input::Filling(SILENT), Output::Wait { until: 6000 }),
+            (6000, Input::TimedOut(SILENT), Output::Pass),
+        ],
+    );
+    check(
+        "a stale one that is renewed",
+        &TEMPFILE,
+        &[(1000, Input::Found(Standing { filling: Some(SMALL), ..STALE }), Output::Follow)],
+    );
+}
+
+#[test]
+fn expired_objects() {
+    let revalidate = Rules { revalidate: true, ..RULES };
+    check("fetched anew", &RULES, &[(1000, Input::Found(STALE), Output::Fetch(Shared))]);
+    check(
+        "revalidated",
+        &revalidate,
+        &[
+            (1000, Input::Found(STALE), Output::Revalidate(Shared)),
+            (1001, head(304, NotModified), Output::Serve(Revalidated)),
+        ],
+    );
+    check(
+        "changed",
+        &revalidate,
+        &[
+            (1000, Input::Found(STALE), Output::Revalidate(Shared)),
+            (1001, head(200, Storable), Output::Follow),
+        ],
+    );
+    check(
+        "nothing to revalidate by",
+        &revalidate,
+        &[(1000, Input::Found(Standing { has_validators: false, ..STALE }), Output::Fetch(Shared))],
+    );
+    let mut turn = Turn::default();
+    turn.step(&RULES, Input::Found(STALE), 1000);
+    assert_eq!(turn.status(), Expired);
+}
+
+#[test]
+fn stale_objects_on_errors() {
+    let rules = |use_stale| Rules { use_stale, ..RULES };
+    let fetch = (1000, Input::Found(STALE), Output::Fetch(Shared));
+    let failed = |failure, output| (1001, Input::OriginFailed(failure), output);
+    check("no", &RULES, &[fetch, failed(Failure::Error, Output::Fail)]);
+    check("error", &rules(UseStale::ERROR), &[fetch, failed(Failure::Error, Output::Serve(Stale))]);
+    check("not timeout", &rules(UseStale::ERROR), &[fetch, failed(Failure::Timeout, Output::Fail)]);
+    check(
+        "timeout",
+        &rules(UseStale::TIMEOUT),
+        &[fetch, failed(Failure::Timeout, Output::Serve(Stale))],
+    );
+    check(
+        "invalid header",
+        &rules(UseStale::INVALID_HEADER),
+        &[fetch, failed(Failure::InvalidHeader, Output::Serve(Stale))],
+    );
+    check(
+        "status, though it could be stored",
+        &rules(UseStale::HTTP_500),
+        &[fetch, (1001, head(500, Storable), Output::Serve(Stale))],
+    );
+    check(
+        "another status",
+        &rules(UseStale::HTTP_500),
+        &[fetch, (1001, head(502, NotStorable), Output::Pass)],
+    );
+    let lenient = Standing { may_serve_on_error: true, ..STALE };
+    let fetch = (1000, Input::Found(lenient), Output::Fetch(Shared));
+    check("stale-if-error", &RULES, &[fetch, failed(Failure::Timeout, Output::Serve(Stale))]);
+    check(
+        "stale-if-error is not for statuses",
+        &RULES,
+        &[fetch, (1001, head(500, NotStorable), Output::Pass)],
+    );
+}
+
+#[test]
+fn stale_objects_while_they_are_updated() {
+    let renewed = Input::Found(Standing { filling: Some(SILENT), ..STALE });
+    let updating = Rules { use_stale: UseStale::UPDATING, ..RULES };
+    check("the first one fetches", &updating, &[(1, Input::Found(STALE), Output::Fetch(Shared))]);
+    check("the others do not", &updating, &[(1, renewed, Output::Serve(Updating))]);
+    let behind = Rules { background_update: true, revalidate: true, ..updating };
+    let refresh = Output::ServeStaleAndRefresh { conditional: true };
+    check("behind the answer", &behind, &[(1, Input::Found(STALE), refresh)]);
+    check("others meanwhile", &behind, &[(1, renewed, Output::Serve(Updating))]);
+    let tolerant = Standing { may_serve_while_updating: true, ..STALE };
+    let only_behind = Rules { background_update: true, ..RULES };
+    let refresh = Output::ServeStaleAndRefresh { conditional: false };
+    check("stale-while-revalidate", &only_behind, &[(1, Input::Found(tolerant), refresh)]);
+    check("not without it", &only_behind, &[(1, Input::Found(STALE), Output::Fetch(Shared))]);
+    let whole = Input::Found(Standing { filling: Some(WHOLE), ..STALE });
+    check("just renewed", &behind, &[(1, whole, Output::Follow)]);
+}
+
+#[test]
+fn bypassing_stores() {
+    let turn = Turn::bypassing();
+    assert_eq!(turn.status(), Bypass);
+    check_turn("stored", turn.clone(), &RULES, &[(1, head(200, Storable), Output::Follow)]);
+    check_turn("not", turn, &RULES, &[(1, Input::OriginFailed(Failure::Error), Output::Fail)]);
+}

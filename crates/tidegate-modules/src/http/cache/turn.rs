@@ -1,0 +1,369 @@
+//! One request's conversation with the cache, as a state machine: what was found goes in, what to do
+//! comes out. No I/O, no clock: times are arguments, in milliseconds.
+//!
+//! | in | means |
+//! |---|---|
+//! | `Found` | there is a whole object, fresh or not, and perhaps a fill that renews it |
+//! | `Filling` | there is no object, but somebody fetches it |
+//! | `Absent` | there is neither |
+//! | `OriginHead`, `OriginFailed` | what became of the fetch that `Fetch` or `Revalidate` asked for |
+//! | `FillEnded` | the fill that `Wait` was for is over: look again, and tell what is found |
+//! | `FillProgress`, `TimedOut` | the fill has grown; the time that `Wait` named has come |
+//! | `ClientGone` | nobody wants an answer any more |
+//!
+//! The rule about waiting: as long as bytes arrive, nobody else fetches the same object. So
+//! `proxy_cache_lock_age` counts from the last byte that came, and a waiter whose
+//! `proxy_cache_lock_timeout` passes while bytes come is given those instead of the origin.
+
+use super::status::CacheStatus;
+
+/// Bodies above this are followed while they arrive even with `proxy_cache_lock` alone: to wait for
+/// the whole of a small one costs little and hides a broken fetch, to wait for a large one is what
+/// makes clients give up.
+pub const FOLLOW_FROM_BYTES: u64 = 64 * 1024;
+
+/// How often a request looks again after fills that failed, before it goes its own way.
+const ROUNDS_MAX: u8 = 8;
+
+/// The conditions of `proxy_cache_use_stale` as bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UseStale(pub u16);
+
+impl UseStale {
+    pub const ERROR: UseStale = UseStale(1);
+    pub const TIMEOUT: UseStale = UseStale(1 << 1);
+    pub const INVALID_HEADER: UseStale = UseStale(1 << 2);
+    pub const UPDATING: UseStale = UseStale(1 << 3);
+    pub const HTTP_500: UseStale = UseStale(1 << 4);
+    pub const HTTP_502: UseStale = UseStale(1 << 5);
+    pub const HTTP_503: UseStale = UseStale(1 << 6);
+    pub const HTTP_504: UseStale = UseStale(1 << 7);
+    pub const HTTP_403: UseStale = UseStale(1 << 8);
+    pub const HTTP_404: UseStale = UseStale(1 << 9);
+    pub const HTTP_429: UseStale = UseStale(1 << 10);
+
+    pub fn has(self, condition: UseStale) -> bool {
+        self.0 & condition.0 != 0
+    }
+
+    pub fn with(self, condition: UseStale) -> UseStale {
+        UseStale(self.0 | condition.0)
+    }
+
+    fn of_status(status: u16) -> Option<UseStale> {
+        Some(match status {
+            500 => UseStale::HTTP_500,
+            502 => UseStale::HTTP_502,
+            503 => UseStale::HTTP_503,
+            504 => UseStale::HTTP_504,
+            403 => UseStale::HTTP_403,
+            404 => UseStale::HTTP_404,
+            429 => UseStale::HTTP_429,
+            _ => return None,
+        })
+    }
+}
+
+/// The directives that decide here. Times in milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rules {
+    pub lock: bool,
+    pub lock_age: u64,
+    pub lock_timeout: u64,
+    pub tempfile: bool,
+    pub tempfile_timeout: u64,
+    pub min_uses: u32,
+    pub use_stale: UseStale,
+    pub background_update: bool,
+    pub revalidate: bool,
+}
+
+/// A whole object as it stands now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    pub fresh: bool,
+    /// Within `stale-while-revalidate`.
+    pub may_serve_while_updating: bool,
+    /// Within `stale-if-error`.
+    pub may_serve_on_error: bool,
+    /// There is something to ask the origin by: `Last-Modified` or `ETag`.
+    pub has_validators: bool,
+    /// Somebody renews it.
+    pub filling: Option<Filling>,
+}
+
+/// A fill as it stands now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Filling {
+    pub has_head: bool,
+    /// Bytes of the body that are there.
+    pub arrived: u64,
+    /// The length of the body, if the origin told it.
+    pub promised: Option<u64>,
+    /// All of it is there, though it may not be stored yet.
+    pub whole: bool,
+    /// When the fill began or something last arrived.
+    pub last_progress: u64,
+}
+
+/// Why there is no answer from the origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    Error,
+    Timeout,
+    InvalidHeader,
+}
+
+/// What an origin's head is to the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadKind {
+    /// To be stored, and so followed.
+    Storable,
+    NotStorable,
+    /// 304 to our own condition.
+    NotModified,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    Found(Standing),
+    Filling(Filling),
+    Absent {
+        /// Uses counted so far, this one included.
+        uses: u32,
+        /// Its responses proved not to be storable a short time ago: do not queue.
+        uncacheable: bool,
+    },
+    OriginHead {
+        status: u16,
+        kind: HeadKind,
+    },
+    OriginFailed(Failure),
+    FillEnded,
+    FillProgress(Filling),
+    TimedOut(Filling),
+    ClientGone,
+}
+
+/// How a fetch stands to other requests of the same key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Others find it and follow or wait; if somebody was faster, he is followed.
+    Shared,
+    /// Nobody else finds it.
+    Alone,
+    /// As `Shared`, in the place of one that makes no progress.
+    TakeOver,
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// The object as it is.
+    Serve(CacheStatus),
+    /// The fill, from its first byte, as it grows.
+    Follow,
+    /// Wait for the fill until this moment at the latest; wake up when it ends, or has more than
+    /// [`FOLLOW_FROM_BYTES`].
+    Wait { until: u64 },
+    /// Look again: something has changed.
+    Look,
+    /// Ask the origin for all of it, and store it if it may be.
+    Fetch(Sharing),
+    /// Ask the origin whether the object is still good.
+    Revalidate(Sharing),
+    /// The object as it is, and a fetch that nobody waits for.
+    ServeStaleAndRefresh { conditional: bool },
+    /// The origin's answer, without the cache.
+    Pass,
+    /// The origin's failure is the answer.
+    Fail,
+    /// Nothing: the client has gone.
+    Leave,
+}
+
+/// What the request is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Looking,
+    Waiting { since: u64 },
+    Fetching { stale: Option<Standing> },
+}
+
+/// One request's state.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    state: State,
+    /// `$upstream_cache_status` of an answer from the origin.
+    status: CacheStatus,
+    rounds: u8,
+}
+
+impl Default for Turn {
+    fn default() -> Turn {
+        Turn { state: State::Looking, status: CacheStatus::Miss, rounds: 0 }
+    }
+}
+
+impl Turn {
+    /// A turn that does not ask the cache (`proxy_cache_bypass`), but stores what the origin says.
+    pub fn bypassing() -> Turn {
+        let state = State::Fetching { stale: None };
+        Turn { state, status: CacheStatus::Bypass, rounds: 0 }
+    }
+
+    /// `$upstream_cache_status` as far as it is known.
+    pub fn status(&self) -> CacheStatus {
+        self.status
+    }
+
+    /// Takes what happened, answers what to do.
+    pub fn step(&mut self, rules: &Rules, input: Input, now: u64) -> Output {
+        match input {
+            Input::Found(standing) => self.found(rules, standing, now),
+            Input::Filling(filling) => self.filling(rules, filling, now),
+            Input::Absent { uses, uncacheable } => self.absent(rules, uses, uncacheable),
+            Input::OriginHead { status, kind } => self.origin_head(rules, status, kind),
+            Input::OriginFailed(failure) => self.origin_failed(rules, failure),
+            Input::FillEnded => self.look_again(),
+            Input::FillProgress(filling) => self.filling(rules, filling, now),
+            Input::TimedOut(filling) => self.timed_out(rules, filling, now),
+            Input::ClientGone => Output::Leave,
+        }
+    }
+
+    fn found(&mut self, rules: &Rules, standing: Standing, now: u64) -> Output {
+        if standing.fresh {
+            self.status = CacheStatus::Hit;
+            return Output::Serve(CacheStatus::Hit);
+        }
+        let while_updating =
+            rules.use_stale.has(UseStale::UPDATING) || standing.may_serve_while_updating;
+        let conditional = rules.revalidate && standing.has_validators;
+        if standing.filling.is_some_and(|filling| filling.whole) {
+            self.status = CacheStatus::Hit;
+            return Output::Follow;
+        }
+        if let Some(filling) = standing.filling {
+            if while_updating {
+                self.status = CacheStatus::Updating;
+                return Output::Serve(CacheStatus::Updating);
+            }
+            if rules.lock || rules.tempfile {
+                return self.filling(rules, filling, now);
+            }
+        } else if while_updating && rules.background_update {
+            self.status = CacheStatus::Stale;
+            self.state = State::Fetching { stale: Some(standing) };
+            return Output::ServeStaleAndRefresh { conditional };
+        }
+        let sharing = if standing.filling.is_some() { Sharing::Alone } else { Sharing::Shared };
+        self.status = CacheStatus::Expired;
+        self.state = State::Fetching { stale: Some(standing) };
+        if conditional { Output::Revalidate(sharing) } else { Output::Fetch(sharing) }
+    }
+
+    fn absent(&mut self, rules: &Rules, uses: u32, uncacheable: bool) -> Output {
+        self.status = CacheStatus::Miss;
+        self.state = State::Fetching { stale: None };
+        if uses < rules.min_uses {
+            return Output::Pass;
+        }
+        Output::Fetch(if uncacheable { Sharing::Alone } else { Sharing::Shared })
+    }
+
+    fn filling(&mut self, rules: &Rules, filling: Filling, now: u64) -> Output {
+        if filling.whole {
+            self.status = CacheStatus::Hit;
+            return Output::Follow;
+        }
+        if !rules.lock && !rules.tempfile {
+            self.state = State::Fetching { stale: None };
+            return Output::Fetch(Sharing::Alone);
+        }
+        let large =
+            filling.promised.unwrap_or(filling.arrived).max(filling.arrived) > FOLLOW_FROM_BYTES;
+        if filling.has_head && (rules.tempfile || large) {
+            self.status = CacheStatus::Hit;
+            return Output::Follow;
+        }
+        let quiet = now.saturating_sub(filling.last_progress);
+        if rules.lock && quiet >= rules.lock_age {
+            self.status = CacheStatus::Miss;
+            self.state = State::Fetching { stale: None };
+            return Output::Fetch(Sharing::TakeOver);
+        }
+        let since = match self.state {
+            State::Waiting { since } => since,
+            State::Looking | State::Fetching { .. } => now,
+        };
+        self.state = State::Waiting { since };
+        let patience = since.saturating_add(patience(rules));
+        if now >= patience {
+            return self.out_of_patience(filling);
+        }
+        let aged = filling.last_progress.saturating_add(rules.lock_age);
+        Output::Wait { until: if rules.lock { aged.min(patience) } else { patience } }
+    }
+
+    fn timed_out(&mut self, rules: &Rules, filling: Filling, now: u64) -> Output {
+        match self.state {
+            State::Waiting { .. } => self.filling(rules, filling, now),
+            State::Looking | State::Fetching { .. } => Output::Look,
+        }
+    }
+
+    /// Waited for as long as the directives allow.
+    fn out_of_patience(&mut self, filling: Filling) -> Output {
+        if filling.has_head {
+            self.status = CacheStatus::Hit;
+            return Output::Follow;
+        }
+        self.status = CacheStatus::Miss;
+        Output::Pass
+    }
+
+    fn look_again(&mut self) -> Output {
+        self.rounds += 1;
+        if self.rounds > ROUNDS_MAX {
+            self.status = CacheStatus::Miss;
+            return Output::Pass;
+        }
+        Output::Look
+    }
+
+    fn origin_head(&mut self, rules: &Rules, status: u16, kind: HeadKind) -> Output {
+        let State::Fetching { stale: Some(_) } = self.state else {
+            return if kind == HeadKind::Storable { Output::Follow } else { Output::Pass };
+        };
+        if kind == HeadKind::NotModified {
+            self.status = CacheStatus::Revalidated;
+            return Output::Serve(CacheStatus::Revalidated);
+        }
+        if UseStale::of_status(status).is_some_and(|condition| rules.use_stale.has(condition)) {
+            self.status = CacheStatus::Stale;
+            return Output::Serve(CacheStatus::Stale);
+        }
+        if kind == HeadKind::Storable { Output::Follow } else { Output::Pass }
+    }
+
+    fn origin_failed(&mut self, rules: &Rules, failure: Failure) -> Output {
+        let State::Fetching { stale: Some(stale) } = self.state else { return Output::Fail };
+        let condition = match failure {
+            Failure::Error => UseStale::ERROR,
+            Failure::Timeout => UseStale::TIMEOUT,
+            Failure::InvalidHeader => UseStale::INVALID_HEADER,
+        };
+        if rules.use_stale.has(condition) || stale.may_serve_on_error {
+            self.status = CacheStatus::Stale;
+            return Output::Serve(CacheStatus::Stale);
+        }
+        Output::Fail
+    }
+}
+
+/// How long a request waits for the head of a fill that goes on.
+fn patience(rules: &Rules) -> u64 {
+    if rules.lock { rules.lock_timeout } else { rules.tempfile_timeout }
+}

@@ -1,0 +1,186 @@
+//! The caches that `proxy_cache_path` names: opened once for a path, kept over reloads, tended by a
+//! service each.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use tidegate_cache::{Levels, Options, RealDisk, Store};
+use tidegate_conf::Diagnostic;
+use tidegate_core::builder::{PlanBuilder, os_error};
+use tidegate_core::plan::Service;
+use tidegate_rt::clock;
+
+use super::conf::{Pace, PathConf};
+
+/// Files that one call of the store handles, so that `*_threshold` can end a go.
+const STEP_FILES: usize = 10;
+
+/// A cache in use.
+pub struct Zone {
+    pub name: String,
+    /// `None` while a configuration is only tested.
+    pub store: Option<Store>,
+}
+
+/// All caches of a configuration, by prefix (`proxy_`) and name.
+#[derive(Default)]
+pub struct Zones {
+    by_name: HashMap<(&'static str, String), Arc<Zone>>,
+    paths: HashMap<PathBuf, tidegate_conf::Span>,
+}
+
+/// The caches of one family by name, for `proxy_cache $variable`.
+pub type ZoneTable = Arc<HashMap<Vec<u8>, Arc<Zone>>>;
+
+impl Zones {
+    pub fn find(&self, family: &'static str, name: &str) -> Option<Arc<Zone>> {
+        self.by_name.get(&(family, name.to_owned())).cloned()
+    }
+
+    pub fn table(&self, family: &'static str) -> ZoneTable {
+        let own = self.by_name.iter().filter(|((of, _), _)| *of == family);
+        Arc::new(own.map(|((_, name), zone)| (name.clone().into_bytes(), zone.clone())).collect())
+    }
+}
+
+/// Opens (or finds again) the cache of one `proxy_cache_path`. `temporary` is where files are
+/// written before they are whole, unless `use_temp_path=off`.
+pub fn open(
+    family: &'static str,
+    conf: &PathConf,
+    temporary: PathBuf,
+    plan: &mut PlanBuilder<'_>,
+) -> Result<(), Diagnostic> {
+    let path = plan.path(&conf.path);
+    let zones = plan.shared::<Zones>();
+    if zones.by_name.contains_key(&(family, conf.name.clone())) {
+        let message = format!("duplicate zone \"{}\"", conf.name);
+        return Err(Diagnostic::emerg(message).at(conf.span));
+    }
+    if zones.paths.insert(path.clone(), conf.span).is_some() {
+        let message = format!("the same path name \"{}\" used", path.display());
+        return Err(Diagnostic::emerg(message)
+            .at(conf.span)
+            .label("another cache has this folder"));
+    }
+    plan.environment.resources.folder(&path);
+    if conf.use_temp_path {
+        plan.environment.resources.folder(&temporary);
+    }
+    let store = match plan.environment.for_use {
+        true => Some(open_store(family, conf, &path, temporary, plan)?),
+        false => None,
+    };
+    let zone = Arc::new(Zone { name: conf.name.clone(), store: store.clone() });
+    plan.shared::<Zones>().by_name.insert((family, conf.name.clone()), zone);
+    if let Some(store) = store {
+        let (manager, loader) = (conf.manager, conf.loader);
+        plan.services.push(Arc::new(Tending { name: conf.name.clone(), store, manager, loader }));
+    }
+    Ok(())
+}
+
+fn open_store(
+    family: &'static str,
+    conf: &PathConf,
+    path: &Path,
+    temporary: PathBuf,
+    plan: &PlanBuilder<'_>,
+) -> Result<Store, Diagnostic> {
+    let mut options = Options::new(path);
+    // Without `levels` all files lie in one folder.
+    options.levels = Levels::parse(&conf.levels).unwrap_or_default();
+    options.keys_bytes = conf.keys_bytes;
+    options.size_max = conf.size_max;
+    options.free_min = conf.free_min;
+    options.inactive = conf.inactive;
+    options.temporary_folder = conf.use_temp_path.then_some(temporary);
+    options.started_at = started_at();
+    let survivor = format!("{family}cache_path {}", path.display());
+    let opened = plan.environment.survivors.get_or_make(&survivor, || {
+        let disk = RealDisk::new(tidegate_os::file::statfs_free);
+        Store::open(options.clone(), Arc::new(disk))
+    });
+    let failed = |error: io::Error| {
+        let message = format!("mkdir() \"{}\" failed ({})", path.display(), os_error(&error));
+        Diagnostic::emerg(message).at(conf.span)
+    };
+    let store = opened.map_err(failed)?;
+    store.reconfigure(options).map_err(|error| {
+        Diagnostic::emerg(format!("cache \"{}\": {error}", conf.name)).at(conf.span)
+    })?;
+    Ok(Store::clone(&store))
+}
+
+/// When this process first asked: temporary files that are older are leftovers of another one.
+fn started_at() -> u64 {
+    static STARTED: OnceLock<u64> = OnceLock::new();
+    *STARTED.get_or_init(clock::unix_millis)
+}
+
+/// The cache loader and, when that is done, the cache manager of one cache.
+struct Tending {
+    name: String,
+    store: Store,
+    manager: Pace,
+    loader: Pace,
+}
+
+impl Service for Tending {
+    fn name(&self) -> String {
+        format!("cache {}", self.name)
+    }
+
+    fn step(&self) -> Duration {
+        if !self.store.stats().loaded {
+            return self.load();
+        }
+        let go = Go::new(self.manager);
+        for budget in go {
+            let report = self.store.manage_step(clock::unix_millis(), budget);
+            if !report.more {
+                return Duration::from_millis(report.come_again_in.max(1));
+            }
+        }
+        self.manager.sleep
+    }
+}
+
+impl Tending {
+    fn load(&self) -> Duration {
+        for budget in Go::new(self.loader) {
+            if self.store.load_step(clock::unix_millis(), budget).done {
+                return Duration::ZERO;
+            }
+        }
+        self.loader.sleep
+    }
+}
+
+/// One go: budgets of a few files each, until there were enough or it took too long.
+struct Go {
+    left: usize,
+    until: Instant,
+}
+
+impl Go {
+    fn new(pace: Pace) -> Go {
+        Go { left: pace.files.max(1), until: clock::exact_now() + pace.threshold }
+    }
+}
+
+impl Iterator for Go {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        if self.left == 0 || clock::exact_now() > self.until {
+            return None;
+        }
+        let budget = self.left.min(STEP_FILES);
+        self.left -= budget;
+        Some(budget)
+    }
+}
