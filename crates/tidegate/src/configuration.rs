@@ -87,7 +87,7 @@ impl Parsed {
         // What does not even parse would only give consequences of the first mistakes.
         if !self.diagnostics.iter().any(|diagnostic| diagnostic.severity.is_fatal()) {
             let environment = Environment {
-                modules: &crate::modules::all(),
+                modules: crate::modules::all(),
                 prefix: &origin.prefix,
                 error_log: &origin.error_log,
                 resources: making.resources,

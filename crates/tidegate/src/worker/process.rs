@@ -221,7 +221,9 @@ impl Worker {
 
     /// How long to wait for events before looking after older generations.
     fn pause(&self) -> Option<Duration> {
-        (!self.older.is_empty()).then_some(LOOK_PAUSE)
+        let look = (!self.older.is_empty()).then_some(LOOK_PAUSE);
+        let abort = self.older_until.map(|until| until.saturating_duration_since(exact_now()));
+        [look, abort].into_iter().flatten().min()
     }
 
     fn look_after_older(&mut self) {

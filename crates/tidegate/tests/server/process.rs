@@ -234,3 +234,25 @@ fn reuseport_gives_each_thread_its_socket() {
     }
     server.quit();
 }
+
+#[test]
+fn old_requests_end_with_the_shutdown_timeout() {
+    let place = Place::new();
+    let main = "worker_shutdown_timeout 50ms;";
+    place.configure(main, SERVER);
+    let server = place.start();
+    server.wait_log("start worker process ");
+    let mut idle = place.connect();
+    assert_eq!(idle.get("/"), "old");
+    let mut busy = place.connect();
+    busy.send("GET / HTTP/1.1\r\nHo");
+    for _ in 0..3 {
+        assert_eq!(idle.get("/"), "old");
+    }
+    place.configure(main, &SERVER.replace("old", "new"));
+    server.signal(Signal::Hangup);
+    assert!(busy.is_closed());
+    assert_eq!(idle.get("/"), "new", "a connection without a request goes on");
+    drop(idle);
+    server.quit();
+}
