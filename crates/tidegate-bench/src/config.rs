@@ -18,6 +18,10 @@ pub enum Scenario {
     Cache,
     /// Proxy through a cache whose misses are collapsed onto one fill.
     Streaming,
+    /// Files, a proxied location, and the generation's number at [`GENERATION`].
+    Reload,
+    /// Proxy through a cache that says in `X-Cache` where an answer came from.
+    Crash,
 }
 
 /// What a configuration is made of.
@@ -33,6 +37,8 @@ pub struct Setup<'a> {
     pub privileged: bool,
     /// Whether `proxy_cache_tempfile` is known to the server.
     pub tempfile_directive: bool,
+    /// What tells one configuration from the next (scenario [`Scenario::Reload`]).
+    pub generation: u32,
 }
 
 /// The text of `return 200`, as sent.
@@ -41,6 +47,10 @@ pub const FIXED_BODY: &str = "Hello, world";
 pub const SMALL_FILE: (&str, u64) = ("small.html", 452);
 /// The large file: name and size.
 pub const LARGE_FILE: (&str, u64) = ("large.bin", 100 * 1024);
+/// Where a server says which generation it runs.
+pub const GENERATION: &str = "/generation";
+/// What of a server's targets is proxied in the scenario [`Scenario::Reload`].
+pub const PROXIED: &str = "/bytes";
 /// Sub-folders of the prefix that must exist.
 pub const FOLDERS: [&str; 3] = ["html", "cache", "temp"];
 
@@ -86,7 +96,7 @@ fn http_level(setup: &Setup<'_>) -> String {
         ),
     };
     let cache = match setup.scenario {
-        Scenario::Cache | Scenario::Streaming => format!(
+        Scenario::Cache | Scenario::Streaming | Scenario::Crash => format!(
             "    proxy_cache_path {}/cache levels=1:2 keys_zone=bench:10m;\n",
             setup.directory.display()
         ),
@@ -102,7 +112,16 @@ fn location(setup: &Setup<'_>) -> String {
         Scenario::Files => return String::new(),
         Scenario::ProxyDefault => lines.push("proxy_pass http://origin;"),
         Scenario::ProxyTuned => lines.extend(PROXY_KEEPALIVE),
-        Scenario::Cache | Scenario::Streaming => {
+        Scenario::Reload => {
+            let number = setup.generation;
+            let (generation, proxied) = (GENERATION, PROXIED);
+            return format!(
+                "        location = {generation} {{ return 200 \"{number}\"; }}\n\
+                 \x20       location {proxied} {{\n{}        }}\n",
+                block(&PROXY_KEEPALIVE)
+            );
+        }
+        Scenario::Cache | Scenario::Streaming | Scenario::Crash => {
             lines.extend(PROXY_KEEPALIVE);
             lines.push("proxy_cache bench;");
         }
@@ -113,8 +132,14 @@ fn location(setup: &Setup<'_>) -> String {
             lines.push("proxy_cache_tempfile on;");
         }
     }
-    let body: String = lines.iter().map(|line| format!("            {line}\n")).collect();
-    format!("        location / {{\n{body}        }}\n")
+    if setup.scenario == Scenario::Crash {
+        lines.push("add_header X-Cache $upstream_cache_status always;");
+    }
+    format!("        location / {{\n{}        }}\n", block(&lines))
+}
+
+fn block(lines: &[&str]) -> String {
+    lines.iter().map(|line| format!("            {line}\n")).collect()
 }
 
 const TUNING: &str = "    sendfile on;\n    tcp_nopush on;\n    open_file_cache max=1000;\n";

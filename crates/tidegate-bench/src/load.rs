@@ -1,29 +1,70 @@
 //! Closed-loop HTTP/1.1 load: N connections, each with one request in flight.
 //!
 //! One thread around one epoll instance, so that the generator costs little more than its system
-//! calls. Every response is checked (status and body length). A run ends by time or by count,
-//! whichever comes first, and then waits for the answers that are still due.
+//! calls. Every response is checked (status, body length and, where known, every byte). A run ends
+//! by time, by count or when told, whichever comes first, and then waits for the answers that are
+//! still due.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{Timespec, epoll};
 
-use crate::histogram::Histogram;
-use crate::response::{Progress, ResponseReader};
+use crate::pattern;
+use crate::response::{Fault, Progress, ResponseReader};
+
+mod outcome;
+
+pub use outcome::{Loss, Outcome};
 
 /// What is asked, and which answer is right.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub address: SocketAddr,
-    /// Request target, such as `/index.html`.
-    pub target: String,
+    /// Each connection asks for them in turn, beginning at its own place. Not empty.
+    pub asks: Vec<Ask>,
     pub connections: usize,
     pub mode: Mode,
+    pub unanswered: Unanswered,
+}
+
+/// A request and its right answer.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// Request target, such as `/index.html`.
+    pub target: String,
     pub status: u16,
     pub body_bytes: u64,
+    /// The body, where every byte is to be checked.
+    pub body: Option<Arc<[u8]>>,
+}
+
+impl Ask {
+    /// Status 200 and so many body bytes of any kind.
+    pub fn counted(target: impl Into<String>, body_bytes: u64) -> Ask {
+        Ask { target: target.into(), status: 200, body_bytes, body: None }
+    }
+
+    /// Status 200 and the target's pattern as body.
+    pub fn checked(target: impl Into<String>, body_bytes: u64) -> Ask {
+        let target = target.into();
+        let body = pattern::body(target.as_bytes(), body_bytes).into();
+        Ask { target, status: 200, body_bytes, body: Some(body) }
+    }
+}
+
+/// What becomes of a request whose connection ends before the first byte of the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unanswered {
+    /// It is an error.
+    Count,
+    /// It is sent again over a new connection, as clients do (RFC 9112 section 9.3.1), at most
+    /// [`RETRIES_MAX`] times. Its latency goes on from the first time.
+    Retry,
 }
 
 /// What happens to a connection after a response.
@@ -42,63 +83,55 @@ pub struct Bound {
     pub requests_max: u64,
 }
 
-/// What a run saw.
-#[derive(Clone, Debug, Default)]
-pub struct Outcome {
-    /// Right answers.
-    pub requests: u64,
-    /// Wrong, broken or missing answers.
-    pub errors: u64,
-    /// Body bytes of right answers.
-    pub bytes: u64,
-    /// From the first request to the last answer.
-    pub elapsed: Duration,
-    pub latency: Histogram,
-    /// The first error in words.
-    pub first_error: Option<String>,
-}
-
-impl Outcome {
-    /// Right answers in a second.
-    pub fn requests_per_second(&self) -> f64 {
-        self.requests as f64 / self.elapsed.as_secs_f64().max(1e-9)
-    }
-
-    fn error(&mut self, reason: impl Into<String>) {
-        self.errors += 1;
-        self.first_error.get_or_insert_with(|| reason.into());
-    }
-}
-
 /// The connections of a plan; may run several times (a warm-up, then the measurement).
 pub struct Load {
     plan: Plan,
-    request: Vec<u8>,
+    /// One for each ask.
+    requests: Vec<Vec<u8>>,
     epoll: OwnedFd,
     connections: Vec<Connection>,
     buffer: Vec<u8>,
 }
 
 struct Connection {
-    /// `None` after a failed connect: not tried again before the next run.
+    /// `None` before the first request, and after a loss.
     stream: Option<TcpStream>,
     reader: ResponseReader,
+    /// The ask in progress or, between requests, the last one.
+    ask: usize,
+    opened_at: Instant,
     sent_at: Instant,
     waiting: bool,
+    /// A byte of the answer in progress was not the expected one.
+    damaged: bool,
+    retries: u32,
 }
 
 /// Progress of one run.
-struct Run {
+struct Run<'a> {
     outcome: Outcome,
     bound: Bound,
+    stop: &'a AtomicBool,
     started: Instant,
     issued: u64,
     waiting: usize,
+    /// Connections that could not be opened or written to; they are tried again after a pause.
+    parked: Vec<usize>,
+    parked_until: Instant,
 }
 
-impl Run {
+impl Run<'_> {
     fn may_issue(&self, now: Instant) -> bool {
-        self.issued < self.bound.requests_max && now - self.started < self.bound.duration
+        self.issued < self.bound.requests_max
+            && now - self.started < self.bound.duration
+            && !self.stop.load(Ordering::Relaxed)
+    }
+
+    fn park(&mut self, index: usize) {
+        if self.parked.is_empty() {
+            self.parked_until = Instant::now() + PARKING;
+        }
+        self.parked.push(index);
     }
 }
 
@@ -112,21 +145,26 @@ impl Load {
             Mode::KeepAlive => "",
             Mode::Close => "Connection: close\r\n",
         };
-        let request = format!(
-            "GET {} HTTP/1.1\r\nHost: {}\r\n{connection_field}\r\n",
-            plan.target, plan.address
-        );
+        let request = |ask: &Ask| {
+            let Ask { target, .. } = ask;
+            let address = plan.address;
+            format!("GET {target} HTTP/1.1\r\nHost: {address}\r\n{connection_field}\r\n").into()
+        };
         let now = Instant::now();
-        let connection = || Connection {
+        let connection = |index: usize| Connection {
             stream: None,
             reader: ResponseReader::default(),
+            ask: index % plan.asks.len(),
+            opened_at: now,
             sent_at: now,
             waiting: false,
+            damaged: false,
+            retries: 0,
         };
         Ok(Load {
-            request: request.into_bytes(),
+            requests: plan.asks.iter().map(request).collect(),
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
-            connections: (0..plan.connections).map(|_| connection()).collect(),
+            connections: (0..plan.connections).map(connection).collect(),
             buffer: vec![0; READ_BYTES],
             plan,
         })
@@ -138,20 +176,45 @@ impl Load {
     /// # Errors
     /// When epoll itself fails; what servers do wrong is counted in the outcome.
     pub fn run(&mut self, bound: Bound) -> io::Result<Outcome> {
+        self.run_until(bound, &AtomicBool::new(false))
+    }
+
+    /// The same, but no request is begun either once `stop` is true.
+    ///
+    /// # Errors
+    /// As [`Load::run`].
+    pub fn run_until(&mut self, bound: Bound, stop: &AtomicBool) -> io::Result<Outcome> {
         let started = Instant::now();
-        let mut run = Run { outcome: Outcome::default(), bound, started, issued: 0, waiting: 0 };
+        let mut run = Run {
+            outcome: Outcome::default(),
+            bound,
+            stop,
+            started,
+            issued: 0,
+            waiting: 0,
+            parked: Vec::new(),
+            parked_until: started,
+        };
         for index in 0..self.connections.len() {
-            let now = Instant::now();
-            if run.may_issue(now) {
-                self.issue(index, now, &mut run);
-            }
+            self.begin(index, &mut run);
         }
         let mut events = Vec::with_capacity(EVENTS_PER_WAIT);
         let hard_end = started + bound.duration + DRAIN;
-        while run.waiting > 0 && Instant::now() < hard_end {
+        loop {
+            let now = Instant::now();
+            let expects_more = !run.parked.is_empty() && run.may_issue(now);
+            if (run.waiting == 0 && !expects_more) || now >= hard_end {
+                break;
+            }
+            if expects_more && now >= run.parked_until {
+                for index in std::mem::take(&mut run.parked) {
+                    self.begin(index, &mut run);
+                }
+            }
             events.clear();
             let buffer = rustix::buffer::spare_capacity(&mut events);
-            match epoll::wait(&self.epoll, buffer, Some(&WAIT_MAX)) {
+            let patience = if run.parked.is_empty() { &WAIT_MAX } else { &WAIT_PARKED };
+            match epoll::wait(&self.epoll, buffer, Some(patience)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -164,27 +227,40 @@ impl Load {
         Ok(run.outcome)
     }
 
-    /// Sends the next request, over a new connection when there is none.
-    fn issue(&mut self, index: usize, now: Instant, run: &mut Run) {
-        run.issued += 1;
-        self.connections[index].sent_at = now;
+    /// Begins the next request of a connection, if the run still lasts.
+    fn begin(&mut self, index: usize, run: &mut Run<'_>) {
+        let now = Instant::now();
+        if run.may_issue(now) {
+            run.issued += 1;
+            let connection = &mut self.connections[index];
+            connection.ask = (connection.ask + 1) % self.plan.asks.len();
+            connection.sent_at = now;
+            connection.retries = 0;
+            self.send(index, run);
+        }
+    }
+
+    /// Sends a connection's request, over a new connection when there is none.
+    fn send(&mut self, index: usize, run: &mut Run<'_>) {
         if self.connections[index].stream.is_none()
             && let Err(error) = self.connect(index)
         {
-            run.outcome.error(format!("connect: {error}"));
-            return;
+            run.outcome.lose(Loss::Refused, Instant::now(), format!("connect: {error}"));
+            return run.park(index);
         }
         let connection = &mut self.connections[index];
+        connection.damaged = false;
         let Some(stream) = &mut connection.stream else { return };
+        let request = &self.requests[connection.ask];
         // A request is far smaller than an empty socket buffer: it goes out whole or not at all.
-        match stream.write(&self.request) {
-            Ok(count) if count == self.request.len() => {
-                connection.waiting = true;
-                run.waiting += 1;
-            }
-            Ok(_) => self.drop_connection(index, run, "request written in part"),
+        let written = stream.write(request);
+        connection.waiting = true;
+        run.waiting += 1;
+        match written {
+            Ok(count) if count == request.len() => {}
+            Ok(_) => self.give_up(index, run, "request written in part"),
             // The server closed an idle connection, as it may (keepalive_requests, timeouts).
-            Err(error) => self.drop_connection(index, run, &format!("write: {error}")),
+            Err(error) => self.lose(index, run, &format!("write: {error}")),
         }
     }
 
@@ -197,11 +273,12 @@ impl Load {
         let connection = &mut self.connections[index];
         connection.stream = Some(stream);
         connection.reader = ResponseReader::default();
+        connection.opened_at = Instant::now();
         Ok(())
     }
 
     /// One read; epoll is level-triggered, so that the rest is reported again.
-    fn readable(&mut self, index: usize, run: &mut Run) {
+    fn readable(&mut self, index: usize, run: &mut Run<'_>) {
         let Some(connection) = self.connections.get_mut(index) else { return };
         let Some(stream) = &mut connection.stream else { return };
         let progress = match stream.read(&mut self.buffer) {
@@ -210,54 +287,89 @@ impl Load {
                 return;
             }
             Ok(0) => connection.reader.end(),
-            Ok(count) => connection.reader.feed(&self.buffer[..count]),
+            Ok(count) => match &self.plan.asks[connection.ask].body {
+                None => connection.reader.feed(&self.buffer[..count]),
+                Some(expected) => {
+                    let damaged = &mut connection.damaged;
+                    connection.reader.feed_into(&self.buffer[..count], &mut |at, part| {
+                        *damaged |= !is_part(expected, at, part);
+                    })
+                }
+            },
             Err(error) if is_transient(&error) => return,
-            Err(error) => return self.fail(index, run, &format!("read: {error}")),
+            Err(error) => return self.lose(index, run, &format!("read: {error}")),
         };
         match progress {
             Ok(Progress::Partial) => {}
-            Ok(Progress::Complete { status, body_bytes, close }) => {
-                self.complete(index, run, (status, body_bytes), close);
-            }
-            Err(fault) => self.fail(index, run, &format!("{fault:?}")),
+            Ok(complete @ Progress::Complete { .. }) => self.complete(index, run, complete),
+            Err(Fault::ClosedEarly) => self.lose(index, run, "closed before the answer's end"),
+            Err(fault) => self.give_up(index, run, &format!("{fault:?}")),
         }
     }
 
-    fn complete(&mut self, index: usize, run: &mut Run, got: (u16, u64), close: bool) {
+    fn complete(&mut self, index: usize, run: &mut Run<'_>, progress: Progress) {
+        let Progress::Complete { status, body_bytes, close, hit } = progress else { return };
         let now = Instant::now();
         let connection = &mut self.connections[index];
         if !connection.waiting {
-            return self.fail(index, run, "response without a request");
+            return self.give_up(index, run, "response without a request");
         }
         connection.waiting = false;
         run.waiting -= 1;
-        if got == (self.plan.status, self.plan.body_bytes) {
+        let ask = &self.plan.asks[connection.ask];
+        if (status, body_bytes) == (ask.status, ask.body_bytes) && !connection.damaged {
             run.outcome.requests += 1;
-            run.outcome.bytes += got.1;
+            run.outcome.hits += u64::from(hit);
+            run.outcome.bytes += body_bytes;
             run.outcome.latency.record(now - connection.sent_at);
         } else {
-            run.outcome.error(format!("status {}, {} body bytes", got.0, got.1));
+            let is_object = status == ask.status && ask.body.is_some();
+            let loss = if is_object { Loss::Damaged } else { Loss::Wrong };
+            let damage = if connection.damaged { ", not the expected ones" } else { "" };
+            let reason = format!("status {status}, {body_bytes} body bytes{damage}");
+            run.outcome.lose(loss, now, reason);
         }
         if close || self.plan.mode == Mode::Close {
             connection.stream = None;
         }
-        if run.may_issue(now) {
-            self.issue(index, now, run);
+        self.begin(index, run);
+    }
+
+    /// The connection ended under a request.
+    fn lose(&mut self, index: usize, run: &mut Run<'_>, reason: &str) {
+        let connection = &mut self.connections[index];
+        let again = self.plan.unanswered == Unanswered::Retry
+            && connection.waiting
+            && connection.reader.is_untouched()
+            && connection.retries < RETRIES_MAX;
+        if !again {
+            return self.give_up(index, run, reason);
         }
+        connection.retries += 1;
+        connection.stream = None;
+        connection.waiting = false;
+        run.waiting -= 1;
+        run.outcome.reconnects += 1;
+        self.send(index, run);
     }
 
     /// Counts a broken exchange and goes on with a new connection.
-    fn fail(&mut self, index: usize, run: &mut Run, reason: &str) {
+    fn give_up(&mut self, index: usize, run: &mut Run<'_>, reason: &str) {
+        let fresh = self.connections[index].reader.is_untouched();
         self.drop_connection(index, run, reason);
-        let now = Instant::now();
-        if run.may_issue(now) {
-            self.issue(index, now, run);
+        if fresh {
+            // Perhaps nobody serves at the moment: not again at once.
+            run.park(index);
+        } else {
+            self.begin(index, run);
         }
     }
 
-    fn drop_connection(&mut self, index: usize, run: &mut Run, reason: &str) {
-        run.outcome.error(reason);
+    fn drop_connection(&mut self, index: usize, run: &mut Run<'_>, reason: &str) {
         let connection = &mut self.connections[index];
+        let opened_at = connection.opened_at;
+        let loss = if connection.damaged { Loss::Damaged } else { Loss::Broken { opened_at } };
+        run.outcome.lose(loss, Instant::now(), reason);
         connection.stream = None;
         if std::mem::take(&mut connection.waiting) {
             run.waiting -= 1;
@@ -265,13 +377,19 @@ impl Load {
     }
 
     /// Answers that did not come before the end are errors.
-    fn abandon(&mut self, run: &mut Run) {
+    fn abandon(&mut self, run: &mut Run<'_>) {
         for index in 0..self.connections.len() {
             if self.connections[index].waiting {
                 self.drop_connection(index, run, "no answer before the end of the run");
             }
         }
     }
+}
+
+/// Whether `part` is what `whole` has at that place.
+fn is_part(whole: &[u8], at: u64, part: &[u8]) -> bool {
+    let start = usize::try_from(at).ok();
+    start.and_then(|start| whole.get(start..)?.get(..part.len())).is_some_and(|it| it == part)
 }
 
 /// Whether the socket should simply be asked again.
@@ -287,3 +405,9 @@ pub const DRAIN: Duration = Duration::from_secs(5);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The loop looks at the clock at least this often.
 const WAIT_MAX: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// While connections are parked, at least this often.
+const WAIT_PARKED: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+/// Before a connection that could not be used is opened again.
+const PARKING: Duration = Duration::from_millis(10);
+/// A server that drops the same request so often does not serve it.
+pub const RETRIES_MAX: u32 = 3;

@@ -11,10 +11,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use options::{Command, Options};
+use options::{Command, Options, Suite};
 use server::Binary;
-use suites::quick::{CASES, Case};
-use suites::{CaseReport, Context};
+use suites::{Case, CaseReport, Context};
 
 mod config;
 mod histogram;
@@ -23,6 +22,8 @@ mod load;
 mod machine;
 mod options;
 mod origin;
+mod pattern;
+mod probe;
 mod procfs;
 mod report;
 mod response;
@@ -36,20 +37,26 @@ fn main() -> ExitCode {
     let result = match options::parse(std::env::args_os().skip(1)) {
         Ok(Command::Help) => {
             print!("{}", options::HELP);
-            Ok(())
+            Ok(Vec::new())
         }
         Ok(Command::List) => {
-            for case in &CASES {
-                let target = case.target.map_or(String::new(), |t| format!(" (target ≤ {t:.2})"));
-                println!("{:<14} {}{target}", case.name, case.about);
+            for (name, suite) in [("quick", Suite::Quick), ("steady", Suite::Steady)] {
+                println!("{name}:");
+                for case in suites::cases(suite) {
+                    println!("  {:<14} {}", case.name(), case.about());
+                }
             }
-            Ok(())
+            Ok(Vec::new())
         }
         Ok(Command::Run(options)) => run(options),
         Err(reason) => Err(reason),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(unmet) if unmet.is_empty() => ExitCode::SUCCESS,
+        Ok(unmet) => {
+            unmet.iter().for_each(|reason| eprintln!("tidegate-bench: not met: {reason}"));
+            ExitCode::FAILURE
+        }
         Err(reason) => {
             eprintln!("tidegate-bench: {reason}");
             ExitCode::from(2)
@@ -57,14 +64,18 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(options: Options) -> Result<(), String> {
-    let cases = chosen_cases(&options.only)?;
+/// Measures and reports; returns the requirements that are not met, in words.
+fn run(options: Options) -> Result<Vec<String>, String> {
+    let cases = chosen_cases(&options)?;
     let tidegate_path = options.tidegate.clone().unwrap_or_else(beside_this_program);
     let tidegate = named(&tidegate_path, Binary::probe(&tidegate_path))?;
     let nginx = match &options.nginx {
         Some(path) => Some(named(path, Binary::probe(path))?),
         None => NGINX_PLACES.iter().find_map(|path| Binary::probe(Path::new(path)).ok()),
     };
+    if options.strict && options.suite == Suite::Quick && nginx.is_none() {
+        return Err("--strict compares with nginx, which is not installed".to_owned());
+    }
     let processors = machine::Processors::choose(options.server_cpu, options.client_cpu)
         .map_err(|error| error.to_string())?;
     // Before the origin's thread starts, which inherits it.
@@ -81,7 +92,8 @@ fn run(options: Options) -> Result<(), String> {
     if let (Some(path), Some(mut file)) = (&context.options.json, json_file) {
         named(path, writeln!(file, "{}", report::json(&environment, &reports)))?;
     }
-    Ok(())
+    let rows = reports.iter().flat_map(|report| &report.rows);
+    Ok(rows.filter_map(|row| row.unmet(context.options.strict)).collect())
 }
 
 /// An error with the path it is about.
@@ -89,14 +101,16 @@ fn named<T>(path: &Path, result: std::io::Result<T>) -> Result<T, String> {
     result.map_err(|error| format!("{}: {error}", path.display()))
 }
 
-fn chosen_cases(names: &[String]) -> Result<Vec<Case>, String> {
-    for name in names {
-        if !CASES.iter().any(|case| case.name == name) {
-            return Err(format!("no case is named \"{name}\"; --list names them"));
+fn chosen_cases(options: &Options) -> Result<Vec<Case>, String> {
+    let cases = suites::cases(options.suite);
+    for name in &options.only {
+        if !cases.iter().any(|case| case.name() == name) {
+            return Err(format!("no case of this suite is named \"{name}\"; --list names them"));
         }
     }
-    let wanted = |case: &&Case| names.is_empty() || names.iter().any(|name| name == case.name);
-    Ok(CASES.iter().filter(wanted).copied().collect())
+    let wanted =
+        |case: &Case| options.only.is_empty() || options.only.iter().any(|n| n == case.name());
+    Ok(cases.into_iter().filter(wanted).collect())
 }
 
 /// `tidegate` in this program's folder, as both are built and installed together.

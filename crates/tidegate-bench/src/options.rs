@@ -9,18 +9,21 @@ use lexopt::prelude::*;
 /// What the user asked for.
 #[derive(Clone, Debug)]
 pub struct Options {
+    pub suite: Suite,
     /// Program to measure; without it the `tidegate` beside this program.
     pub tidegate: Option<PathBuf>,
     /// Program to compare with; without it nginx's usual place.
     pub nginx: Option<PathBuf>,
     pub rounds: u32,
-    /// Length of one measured run.
+    /// Length of one measured run (of the suite steady: of one case).
     pub run_time: Duration,
     pub connections: usize,
     pub idle_connections: usize,
     /// Cases to run; all when empty.
     pub only: Vec<String>,
     pub json: Option<PathBuf>,
+    /// Missed targets end the program with a failure.
+    pub strict: bool,
     pub server_cpu: Option<usize>,
     pub client_cpu: Option<usize>,
 }
@@ -28,6 +31,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
+            suite: Suite::Quick,
             tidegate: None,
             nginx: None,
             rounds: 5,
@@ -36,10 +40,20 @@ impl Default for Options {
             idle_connections: 10_000,
             only: Vec::new(),
             json: None,
+            strict: false,
             server_cpu: None,
             client_cpu: None,
         }
     }
+}
+
+/// Which cases there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suite {
+    /// What things cost.
+    Quick,
+    /// Whether anything is lost.
+    Steady,
 }
 
 /// What to do.
@@ -54,24 +68,34 @@ pub enum Command {
 pub const HELP: &str = "\
 Compares Tidegate with genuine nginx on this machine.
 
-Usage: tidegate-bench [quick] [options]
+Usage: tidegate-bench [quick|steady] [options]
+
+  quick    what requests, idle connections and shared fills cost (the default)
+  steady   whether anything is lost when the server is reloaded every second under load
+           (reload), and when its worker process is killed in the middle of one (crash)
 
   --tidegate PATH       program to measure (default: tidegate beside this program)
   --nginx PATH          program to compare with (default: /usr/sbin/nginx or from PATH)
   --only CASE           run this case only; may be repeated
   --list                name the cases
-  --rounds N            runs of each side, alternating (1 to 100, default 5)
-  --seconds S           length of a run (0.1 to 60, default 3)
+  --rounds N            runs of each side, alternating (1 to 100; default quick 5, steady 1)
+  --seconds S           length of a run (quick: 0.1 to 60, default 3; steady: 1 to 600,
+                        default 60; the case crash takes no more than 10)
   --connections N       connections of the load (1 to 5000, default 64)
   --idle-connections N  connections of the memory case (1 to 200000, default 10000)
   --server-cpu N        processor of the servers (default: the first)
   --client-cpu N        processor of load and origin (default: the last)
   --json FILE           also write every run's figures there
+  --strict              quick: missed targets and wrong answers are a failure (needs nginx)
   --help                this text
 
 A ratio is Tidegate's figure divided by nginx's; a target is the largest ratio that is meant to
 hold. Spreads are minimum and maximum of the rounds; \"best\" is the ratio of the best rounds,
-which a busy machine disturbs least.
+which a busy machine disturbs least. Targets of the suite steady are about Tidegate's figure
+alone.
+
+Exit status: 0; 1 when a requirement on Tidegate is not met (all of the suite steady; those of
+quick with --strict); 2 when nothing could be measured.
 ";
 
 /// Reads the arguments (without the program's name).
@@ -84,30 +108,48 @@ pub fn parse(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> Result<
 
 fn parse_arguments(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error> {
     let mut options = Options::default();
+    let (mut suite, mut rounds, mut seconds, mut list) = (None, None, None, false);
     while let Some(argument) = parser.next()? {
         match argument {
             Long("tidegate") => options.tidegate = Some(parser.value()?.into()),
             Long("nginx") => options.nginx = Some(parser.value()?.into()),
             Long("only") => options.only.push(parser.value()?.string()?),
             Long("json") => options.json = Some(parser.value()?.into()),
-            Long("rounds") => options.rounds = number(&mut parser, 1, 100)?,
-            Long("seconds") => {
-                options.run_time = Duration::from_secs_f64(number(&mut parser, 0.1, 60.0)?);
-            }
+            Long("strict") => options.strict = true,
+            Long("rounds") => rounds = Some(number(&mut parser, 1, 100)?),
+            Long("seconds") => seconds = Some(number(&mut parser, 0.1, STEADY_SECONDS_MAX)?),
             Long("connections") => options.connections = number(&mut parser, 1, 5000)?,
             Long("idle-connections") => {
                 options.idle_connections = number(&mut parser, 1, 200_000)?;
             }
             Long("server-cpu") => options.server_cpu = Some(number(&mut parser, 0, 1023)?),
             Long("client-cpu") => options.client_cpu = Some(number(&mut parser, 0, 1023)?),
-            Long("list") => return Ok(Command::List),
+            Long("list") => list = true,
             Long("help") | Short('h') => return Ok(Command::Help),
-            Value(suite) if suite == "quick" => {}
+            Value(name) if suite.is_none() && name == "quick" => suite = Some(Suite::Quick),
+            Value(name) if suite.is_none() && name == "steady" => suite = Some(Suite::Steady),
             other => return Err(other.unexpected()),
         }
     }
+    if list {
+        return Ok(Command::List);
+    }
+    options.suite = suite.unwrap_or(options.suite);
+    let (default_rounds, default_seconds, bounds) = match options.suite {
+        Suite::Quick => (5, 3.0, 0.1..=60.0),
+        Suite::Steady => (1, 60.0, 1.0..=STEADY_SECONDS_MAX),
+    };
+    let seconds = seconds.unwrap_or(default_seconds);
+    if !bounds.contains(&seconds) {
+        let (least, most) = bounds.into_inner();
+        return Err(format!("--seconds {seconds} is not between {least} and {most}").into());
+    }
+    options.rounds = rounds.unwrap_or(default_rounds);
+    options.run_time = Duration::from_secs_f64(seconds);
     Ok(Command::Run(options))
 }
+
+const STEADY_SECONDS_MAX: f64 = 600.0;
 
 /// A number within bounds (NaN is outside of any).
 fn number<T>(parser: &mut lexopt::Parser, minimum: T, maximum: T) -> Result<T, lexopt::Error>

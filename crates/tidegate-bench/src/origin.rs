@@ -4,7 +4,8 @@
 //! - `/slow?ms=3000&bytes=1048576&chunks=100` streams evenly over the time given, the first part
 //!   after ms/chunks, and remembers when each byte was sent.
 //!
-//! Requests are counted by target.
+//! Requests are counted by target. Bodies are the target's pattern; arguments that mean nothing
+//! here tell objects apart.
 
 use std::collections::HashMap;
 use std::io;

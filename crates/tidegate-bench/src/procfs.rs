@@ -7,6 +7,8 @@ use std::io;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
     pub parent: i32,
+    /// Only its exit status is left of it.
+    pub ended: bool,
     /// Clock ticks in user mode, of all threads, ended ones included.
     pub user_ticks: u64,
     /// Clock ticks in the kernel, likewise.
@@ -37,17 +39,31 @@ impl CpuTime {
 
 /// The process and everything below it, the process first. Ended processes are left out.
 pub fn family(root: i32) -> io::Result<Vec<i32>> {
-    let mut parents = Vec::new();
-    for entry in fs::read_dir("/proc")? {
-        let Some(id) = entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
-            continue;
-        };
-        // A process may end between the listing and the reading.
-        if let Ok(stat) = stat(id) {
-            parents.push((id, stat.parent));
+    // A process may end between the listing and the reading.
+    let parents = processes()?.into_iter().filter_map(|id| Some((id, stat(id).ok()?.parent)));
+    let parents: Vec<(i32, i32)> = parents.collect();
+    Ok(descendants(root, &parents))
+}
+
+/// The processes directly below one that have not ended, each with its command line (titles
+/// that servers give themselves included).
+pub fn children(parent: i32) -> io::Result<Vec<(i32, String)>> {
+    let mut children = Vec::new();
+    for id in processes()? {
+        if stat(id).is_ok_and(|stat| stat.parent == parent && !stat.ended)
+            && let Ok(bytes) = fs::read(format!("/proc/{id}/cmdline"))
+        {
+            let words: Vec<_> =
+                bytes.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
+            children.push((id, words.join(" ").trim_end().to_owned()));
         }
     }
-    Ok(descendants(root, &parents))
+    Ok(children)
+}
+
+/// Whether a process exists and has not ended.
+pub fn is_running(id: i32) -> bool {
+    stat(id).is_ok_and(|stat| !stat.ended)
 }
 
 /// Processor time of the processes given, from /proc/PID/stat.
@@ -94,10 +110,11 @@ pub fn machine() -> (String, String) {
 pub(crate) fn parse_stat(text: &str) -> Option<Stat> {
     let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
     // Fields as numbered in proc(5): 3 is the state, 4 the parent, 14 and 15 the times.
-    let parent = fields.nth(1)?.parse().ok()?;
+    let ended = matches!(fields.next()?, "Z" | "X");
+    let parent = fields.next()?.parse().ok()?;
     let user_ticks = fields.nth(9)?.parse().ok()?;
     let system_ticks = fields.next()?.parse().ok()?;
-    Some(Stat { parent, user_ticks, system_ticks })
+    Some(Stat { parent, ended, user_ticks, system_ticks })
 }
 
 /// Ticks in user mode (nice included) and in the kernel (interrupts and what a hypervisor
@@ -144,6 +161,14 @@ pub(crate) fn descendants(root: i32, parents: &[(i32, i32)]) -> Vec<i32> {
         index += 1;
     }
     found
+}
+
+fn processes() -> io::Result<Vec<i32>> {
+    let mut ids = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        ids.extend(entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok()));
+    }
+    Ok(ids)
 }
 
 fn microseconds_per_tick() -> f64 {

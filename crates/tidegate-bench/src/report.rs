@@ -7,7 +7,7 @@ use crate::machine::Processors;
 use crate::options::Options;
 use crate::procfs;
 use crate::server::Binary;
-use crate::statistics::{Spread, Verdict};
+use crate::statistics::{Limit, Spread, Verdict};
 use crate::suites::{CaseReport, Row};
 
 /// Where and with what the figures were taken.
@@ -113,9 +113,14 @@ fn json_row(row: &Row) -> Json {
         ("ratio_maximum", number(ratio.map(|ratio| ratio.maximum))),
         ("ratio_of_best", number(row.best_ratio())),
         ("target", number(row.measure.target)),
+        ("required", json_limit(row.measure.required)),
         ("errors", Json::Number(row.errors as f64)),
-        ("verdict", Json::text(Verdict::of(ratio, row.measure.target, row.errors).word())),
+        ("verdict", Json::text(row.verdict().word())),
     ])
+}
+
+fn json_limit(limit: Option<Limit>) -> Json {
+    limit.map_or(Json::Null, |limit| Json::text(limit.to_string()))
 }
 
 fn json_side(values: &[f64]) -> Json {
@@ -130,11 +135,12 @@ fn json_side(values: &[f64]) -> Json {
 
 fn cells(case: &str, row: &Row, nginx_installed: bool) -> [String; COLUMNS.len()] {
     let measure = row.measure;
-    let side = |values: &[f64], absent: &str| {
-        Spread::of(values).map_or(absent.to_owned(), |spread| figures(spread, measure.decimals))
+    let side = |values: &[f64], absent: &str| match Spread::of(values) {
+        Some(spread) => figures(spread, measure.decimals),
+        None if values.is_empty() => absent.to_owned(),
+        None => "-".to_owned(),
     };
     let ratio = row.ratio();
-    let verdict = Verdict::of(ratio, measure.target, row.errors);
     let name = match measure.unit {
         "" => measure.name.to_owned(),
         unit => format!("{}, {unit}", measure.name),
@@ -146,17 +152,24 @@ fn cells(case: &str, row: &Row, nginx_installed: bool) -> [String; COLUMNS.len()
         side(&row.nginx, if nginx_installed { "failed" } else { NOT_INSTALLED }),
         ratio.map_or("-".to_owned(), |ratio| figures(ratio, 2)),
         row.best_ratio().map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
-        measure.target.map_or("-".to_owned(), |target| format!("≤ {target:.2}")),
-        match verdict {
+        match (measure.required, measure.target) {
+            (Some(limit), _) => limit.to_string(),
+            (None, Some(target)) => format!("≤ {target:.2}"),
+            (None, None) => "-".to_owned(),
+        },
+        match row.verdict() {
             Verdict::Errors => format!("{} errors", row.errors),
             verdict => verdict.word().to_owned(),
         },
     ]
 }
 
-/// Median and, in parentheses, minimum and maximum.
+/// Median and, in parentheses, minimum and maximum unless all are the same.
 fn figures(spread: Spread, decimals: usize) -> String {
     let Spread { median, minimum, maximum } = spread;
+    if minimum == maximum {
+        return format!("{median:.decimals$}");
+    }
     format!("{median:.decimals$} ({minimum:.decimals$}–{maximum:.decimals$})")
 }
 

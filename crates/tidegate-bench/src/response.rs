@@ -1,18 +1,32 @@
-//! Reads one HTTP/1.1 response at a time, counting its body (RFC 9112 sections 4 and 6).
+//! Reads one HTTP/1.1 response at a time, counting its body (RFC 9112 sections 4, 6 and 7).
 //!
 //! Only what the compared servers send to the suites' requests is understood: bodies with
-//! Content-Length, or up to the end of the connection. Chunked answers are a fault.
+//! Content-Length, chunked, or up to the end of the connection.
 
 use memchr::memmem;
+
+use chunked::Chunked;
+
+mod chunked;
 
 /// What a response head says about the body and the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     pub status: u16,
-    /// `None`: the body ends with the connection.
-    pub content_length: Option<u64>,
+    pub framing: Framing,
     /// The server will close the connection after this response.
     pub close: bool,
+    /// `X-Cache: HIT`, which the suites' configurations add from $upstream_cache_status.
+    pub hit: bool,
+}
+
+/// How the end of a body is found (RFC 9112 section 6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    Length(u64),
+    Chunked,
+    /// The body ends with the connection.
+    UntilEnd,
 }
 
 /// Why a response cannot be counted.
@@ -20,7 +34,9 @@ pub struct Head {
 pub enum Fault {
     HeadMalformed,
     HeadTooLong,
+    /// A coding other than chunked.
     TransferEncoding,
+    ChunkMalformed,
     BytesAfterEnd,
     ClosedEarly,
 }
@@ -29,7 +45,13 @@ pub enum Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     Partial,
-    Complete { status: u16, body_bytes: u64, close: bool },
+    /// `body_bytes` is the decoded length.
+    Complete {
+        status: u16,
+        body_bytes: u64,
+        close: bool,
+        hit: bool,
+    },
 }
 
 /// Incremental reader; after `Complete` it is ready for the next response.
@@ -38,6 +60,7 @@ pub struct ResponseReader {
     /// A head that came in pieces.
     pending: Vec<u8>,
     head: Option<Head>,
+    chunked: Chunked,
     body_received: u64,
 }
 
@@ -45,27 +68,38 @@ impl ResponseReader {
     /// Takes the bytes of one read.
     ///
     /// # Errors
-    /// A malformed head, or bytes past the response's end (nothing was asked for them).
+    /// A malformed head or body, or bytes past the response's end (nothing was asked for them).
     pub fn feed(&mut self, bytes: &[u8]) -> Result<Progress, Fault> {
-        if self.head.is_some() {
-            return self.feed_body(bytes.len() as u64);
+        self.feed_into(bytes, &mut |_, _| {})
+    }
+
+    /// The same; `body` gets each part of the decoded body and its place in it.
+    ///
+    /// # Errors
+    /// As [`ResponseReader::feed`].
+    pub fn feed_into(
+        &mut self,
+        bytes: &[u8],
+        body: &mut impl FnMut(u64, &[u8]),
+    ) -> Result<Progress, Fault> {
+        if let Some(head) = self.head {
+            return self.feed_body(head, bytes, body);
         }
-        let parsed = if self.pending.is_empty() {
-            parse_head(bytes)?
-        } else {
-            self.pending.extend_from_slice(bytes);
-            parse_head(&self.pending)?
-        };
-        let Some((head, head_bytes)) = parsed else {
-            if self.pending.is_empty() {
-                self.pending.extend_from_slice(bytes);
-            }
+        if self.pending.is_empty() {
+            return match parse_head(bytes)? {
+                Some((head, head_bytes)) => self.begin_body(head, &bytes[head_bytes..], body),
+                None => {
+                    self.pending.extend_from_slice(bytes);
+                    Ok(Progress::Partial)
+                }
+            };
+        }
+        self.pending.extend_from_slice(bytes);
+        let Some((head, head_bytes)) = parse_head(&self.pending)? else {
             return Ok(Progress::Partial);
         };
-        let available = if self.pending.is_empty() { bytes.len() } else { self.pending.len() };
-        self.pending.clear();
-        self.head = Some(head);
-        self.feed_body((available - head_bytes) as u64)
+        let pending = std::mem::take(&mut self.pending);
+        self.begin_body(head, &pending[head_bytes..], body)
     }
 
     /// The connection ended: completes a body that is delimited by that.
@@ -74,31 +108,68 @@ impl ResponseReader {
     /// `ClosedEarly` when more was announced.
     pub fn end(&mut self) -> Result<Progress, Fault> {
         match self.head {
-            Some(head) if head.content_length.is_none() => Ok(self.complete(head)),
+            Some(head) if head.framing == Framing::UntilEnd => Ok(self.complete(head)),
             _ => Err(Fault::ClosedEarly),
         }
     }
 
-    /// Body bytes of the response in progress.
+    /// Body bytes of the response in progress, decoded.
     pub fn body_received(&self) -> u64 {
         self.body_received
     }
 
-    fn feed_body(&mut self, count: u64) -> Result<Progress, Fault> {
-        let Some(head) = self.head else { return Ok(Progress::Partial) };
-        self.body_received += count;
-        match head.content_length {
-            Some(length) if self.body_received > length => Err(Fault::BytesAfterEnd),
-            Some(length) if self.body_received == length => Ok(self.complete(head)),
-            _ => Ok(Progress::Partial),
-        }
+    /// Whether no byte of a response in progress has come.
+    pub fn is_untouched(&self) -> bool {
+        self.head.is_none() && self.pending.is_empty()
+    }
+
+    fn begin_body(
+        &mut self,
+        head: Head,
+        bytes: &[u8],
+        body: &mut impl FnMut(u64, &[u8]),
+    ) -> Result<Progress, Fault> {
+        self.head = Some(head);
+        self.chunked = Chunked::default();
+        self.feed_body(head, bytes, body)
+    }
+
+    fn feed_body(
+        &mut self,
+        head: Head,
+        bytes: &[u8],
+        body: &mut impl FnMut(u64, &[u8]),
+    ) -> Result<Progress, Fault> {
+        let received = &mut self.body_received;
+        let mut take = |part: &[u8]| {
+            body(*received, part);
+            *received += part.len() as u64;
+        };
+        let done = match head.framing {
+            Framing::Chunked => {
+                self.chunked.feed(bytes, &mut take)?;
+                self.chunked.is_done()
+            }
+            Framing::Length(length) => {
+                take(bytes);
+                if self.body_received > length {
+                    return Err(Fault::BytesAfterEnd);
+                }
+                self.body_received == length
+            }
+            Framing::UntilEnd => {
+                take(bytes);
+                false
+            }
+        };
+        Ok(if done { self.complete(head) } else { Progress::Partial })
     }
 
     fn complete(&mut self, head: Head) -> Progress {
         let body_bytes = std::mem::take(&mut self.body_received);
         self.head = None;
-        let close = head.close || head.content_length.is_none();
-        Progress::Complete { status: head.status, body_bytes, close }
+        let close = head.close || head.framing == Framing::UntilEnd;
+        Progress::Complete { status: head.status, body_bytes, close, hit: head.hit }
     }
 }
 
@@ -113,7 +184,8 @@ pub(crate) fn parse_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, Fault> {
     }
     let status = decimal(&bytes[9..12]).and_then(|status| u16::try_from(status).ok());
     let status = status.ok_or(Fault::HeadMalformed)?;
-    let mut head = Head { status, content_length: None, close: bytes[7] == b'0' };
+    let close = bytes[7] == b'0';
+    let mut head = Head { status, framing: Framing::UntilEnd, close, hit: false };
     let mut line_start = memmem::find(&bytes[..end + 2], b"\r\n").map_or(end + 2, |at| at + 2);
     while line_start < end {
         let line_end =
@@ -122,25 +194,40 @@ pub(crate) fn parse_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, Fault> {
         line_start = line_end + 2;
     }
     if status == 204 || status == 304 {
-        head.content_length = Some(0);
+        head.framing = Framing::Length(0);
     }
     Ok(Some((head, end + 4)))
 }
 
 fn read_field(line: &[u8], head: &mut Head) -> Result<(), Fault> {
-    // Names that matter begin with C or T; the others are skipped without a comparison.
-    if !matches!(line.first(), Some(b'c' | b'C' | b't' | b'T')) {
+    // Names that matter begin with C, T or X; the others are skipped without a comparison.
+    if !matches!(line.first(), Some(b'c' | b'C' | b't' | b'T' | b'x' | b'X')) {
         return Ok(());
     }
     let Some(colon) = memchr::memchr(b':', line) else { return Err(Fault::HeadMalformed) };
     let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
     if name.eq_ignore_ascii_case(b"content-length") {
-        head.content_length = Some(decimal(value).ok_or(Fault::HeadMalformed)?);
+        let length = decimal(value).ok_or(Fault::HeadMalformed)?;
+        set_framing(head, Framing::Length(length))?;
     } else if name.eq_ignore_ascii_case(b"connection") {
         head.close = value.eq_ignore_ascii_case(b"close");
     } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
-        return Err(Fault::TransferEncoding);
+        if !value.eq_ignore_ascii_case(b"chunked") {
+            return Err(Fault::TransferEncoding);
+        }
+        set_framing(head, Framing::Chunked)?;
+    } else if name.eq_ignore_ascii_case(b"x-cache") {
+        head.hit = value == b"HIT";
     }
+    Ok(())
+}
+
+/// A second statement about the length is what request smuggling is made of: never right.
+fn set_framing(head: &mut Head, framing: Framing) -> Result<(), Fault> {
+    if head.framing != Framing::UntilEnd {
+        return Err(Fault::HeadMalformed);
+    }
+    head.framing = framing;
     Ok(())
 }
 

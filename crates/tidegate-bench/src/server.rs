@@ -14,7 +14,13 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::config::{self, Scenario, Setup};
+use crate::pattern;
 use crate::procfs::{self, CpuTime};
+
+mod control;
+pub use control::Death;
+#[cfg(test)]
+pub(crate) use control::serves;
 
 /// An installed server program.
 #[derive(Clone, Debug)]
@@ -30,6 +36,7 @@ impl Binary {
     /// # Errors
     /// When it cannot be run.
     pub fn probe(path: &Path) -> io::Result<Binary> {
+        let path = &in_path(path);
         let output = Command::new(path).arg("-v").stdin(Stdio::null()).output()?;
         let text = [output.stderr, output.stdout].concat();
         let text = String::from_utf8_lossy(&text);
@@ -37,6 +44,16 @@ impl Binary {
         let version = version.unwrap_or("unknown version").to_owned();
         Ok(Binary { path: path.to_owned(), version })
     }
+}
+
+/// The file that a bare name means, looked up in PATH as starting it would.
+fn in_path(name: &Path) -> PathBuf {
+    if name.components().count() > 1 {
+        return name.to_owned();
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&folders).map(|folder| folder.join(name));
+    found.into_iter().find(|path| path.is_file()).unwrap_or_else(|| name.to_owned())
 }
 
 /// What a server is started for.
@@ -47,6 +64,9 @@ pub struct Job {
     pub worker_connections: u64,
     /// Ask for `proxy_cache_tempfile` if the server knows it.
     pub tempfile_directive: bool,
+    /// Run a copy of the program: another process of the same file takes a share of the pages
+    /// that it maps, so that proportional sizes would change as such processes come and go.
+    pub private_copy: bool,
     /// Processor to run on.
     pub cpu: usize,
 }
@@ -54,6 +74,7 @@ pub struct Job {
 /// A running server; dropping it stops it.
 pub struct Server {
     child: Child,
+    job: Job,
     address: SocketAddr,
     /// Processes seen at the start, to end a worker that outlives its master.
     workers: Vec<i32>,
@@ -93,10 +114,10 @@ impl Server {
             .tempdir()
             .map_err(|error| format!("no temporary folder: {error}"))?;
         let address = prepare(directory.path(), job).map_err(|error| error.to_string())?;
-        let child = spawn_pinned(binary, directory.path(), job.cpu)
+        let child = spawn_pinned(binary, directory.path(), job)
             .map_err(|error| format!("{}: {error}", binary.path.display()))?;
         let mut server =
-            Server { child, address, workers: Vec::new(), without_tempfile, directory };
+            Server { child, job, address, workers: Vec::new(), without_tempfile, directory };
         server.wait_ready()?;
         server.workers = server.processes();
         Ok(server)
@@ -147,6 +168,8 @@ impl Server {
 
     /// Ends the process that was started: gracefully, then fast, then for good.
     fn stop(&mut self) {
+        // Reloads and crashes bring new ones.
+        self.workers.extend(self.processes());
         for signal in [Signal::QUIT, Signal::TERM] {
             if matches!(self.child.try_wait(), Ok(Some(_))) {
                 return;
@@ -191,32 +214,46 @@ fn prepare(directory: &Path, job: Job) -> io::Result<SocketAddr> {
         fs::create_dir(directory.join(folder))?;
     }
     for (name, bytes) in [config::SMALL_FILE, config::LARGE_FILE] {
-        fs::write(directory.join("html").join(name), vec![b'f'; bytes as usize])?;
+        let body = pattern::body(format!("/{name}").as_bytes(), bytes);
+        fs::write(directory.join("html").join(name), body)?;
     }
     let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+    write_config(directory, job, address, 0)?;
+    Ok(address)
+}
+
+/// Puts the configuration in place at once: a server never sees half of it.
+fn write_config(directory: &Path, job: Job, listen: SocketAddr, generation: u32) -> io::Result<()> {
     let setup = Setup {
         scenario: job.scenario,
         directory,
-        listen: address,
+        listen,
         origin: job.origin,
         worker_connections: job.worker_connections,
         privileged: rustix::process::geteuid().is_root(),
         tempfile_directive: job.tempfile_directive,
+        generation,
     };
-    fs::write(directory.join(CONFIG_FILE), config::generate(&setup))?;
-    Ok(address)
+    let new = directory.join(CONFIG_FILE).with_extension("new");
+    fs::write(&new, config::generate(&setup))?;
+    fs::rename(new, directory.join(CONFIG_FILE))
 }
 
 /// Starts the program from a thread bound to `cpu`, as affinity is inherited from a thread.
-fn spawn_pinned(binary: &Binary, directory: &Path, cpu: usize) -> io::Result<Child> {
+fn spawn_pinned(binary: &Binary, directory: &Path, job: Job) -> io::Result<Child> {
     let output = fs::File::create(directory.join(OUTPUT_FILE))?;
-    let mut command = Command::new(&binary.path);
+    let mut program = binary.path.clone();
+    if job.private_copy {
+        program = directory.join(PROGRAM_FILE);
+        fs::copy(&binary.path, &program)?;
+    }
+    let mut command = Command::new(program);
     command.arg("-p").arg(directory).arg("-c").arg(directory.join(CONFIG_FILE));
     command.arg("-e").arg(directory.join(LOG_FILE));
     command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
     thread::scope(|scope| {
         let starter = scope.spawn(|| {
-            crate::machine::pin_current_thread(cpu)?;
+            crate::machine::pin_current_thread(job.cpu)?;
             command.spawn()
         });
         starter.join().unwrap_or_else(|_| Err(io::Error::other("starting thread panicked")))
@@ -230,6 +267,7 @@ fn is_server(id: i32, directory: &Path) -> bool {
 }
 
 const CONFIG_FILE: &str = "nginx.conf";
+const PROGRAM_FILE: &str = "program";
 const LOG_FILE: &str = "error.log";
 const OUTPUT_FILE: &str = "output.txt";
 const START_ATTEMPTS: usize = 4;

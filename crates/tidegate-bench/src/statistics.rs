@@ -73,6 +73,43 @@ impl Verdict {
     }
 }
 
+/// What one side's figure must be, whatever the other side's is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Limit {
+    Exactly(f64),
+    Below(f64),
+}
+
+impl Limit {
+    pub fn holds(self, value: f64) -> bool {
+        match self {
+            Limit::Exactly(wanted) => value == wanted,
+            Limit::Below(bound) => value < bound,
+        }
+    }
+
+    /// Judges every run of a side; NaN stands for a run that was too short to tell.
+    pub fn judge(self, values: &[f64]) -> Verdict {
+        let told: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
+        if told.is_empty() && !values.is_empty() {
+            Verdict::None
+        } else if !told.is_empty() && told.iter().all(|value| self.holds(*value)) {
+            Verdict::Met
+        } else {
+            Verdict::Missed
+        }
+    }
+}
+
+impl std::fmt::Display for Limit {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Limit::Exactly(value) => write!(out, "= {value}"),
+            Limit::Below(value) => write!(out, "< {value}"),
+        }
+    }
+}
+
 /// How long a byte waited on average, in seconds, between being sent by the origin and being
 /// read by a client. Both lists are (seconds, total bytes by then), in order. Bytes that never
 /// arrived are left out; zero when there is none at all.

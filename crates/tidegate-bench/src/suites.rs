@@ -3,14 +3,59 @@
 use std::net::SocketAddr;
 
 use crate::machine::Processors;
-use crate::options::Options;
+use crate::options::{Options, Suite};
 use crate::origin::Origin;
 use crate::server::Binary;
-use crate::statistics::Spread;
+use crate::statistics::{Limit, Spread, Verdict};
 
 mod idle;
 pub mod quick;
+pub mod steady;
 pub(crate) mod streaming;
+
+/// One case of any suite.
+#[derive(Clone, Copy, Debug)]
+pub enum Case {
+    Quick(quick::Case),
+    Steady(steady::Case),
+}
+
+/// The cases of a suite, in their order.
+pub fn cases(suite: Suite) -> Vec<Case> {
+    match suite {
+        Suite::Quick => quick::CASES.into_iter().map(Case::Quick).collect(),
+        Suite::Steady => steady::CASES.into_iter().map(Case::Steady).collect(),
+    }
+}
+
+impl Case {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Case::Quick(case) => case.name,
+            Case::Steady(case) => case.name,
+        }
+    }
+
+    /// What the case does and, if it has one, its target.
+    pub fn about(&self) -> String {
+        match self {
+            Case::Quick(quick::Case { about, target: Some(target), .. }) => {
+                format!("{about} (target ≤ {target:.2})")
+            }
+            Case::Quick(quick::Case { about, .. }) | Case::Steady(steady::Case { about, .. }) => {
+                (*about).to_owned()
+            }
+        }
+    }
+
+    /// Measures both sides.
+    pub fn measure(&self, context: &Context) -> CaseReport {
+        match self {
+            Case::Quick(case) => case.measure(context),
+            Case::Steady(case) => case.measure(context),
+        }
+    }
+}
 
 /// What all cases share.
 pub struct Context {
@@ -40,6 +85,8 @@ pub struct Measure {
     pub better: Better,
     /// Largest ratio Tidegate/nginx that is meant to hold.
     pub target: Option<f64>,
+    /// What must hold for each of Tidegate's figures, whatever nginx's are.
+    pub required: Option<Limit>,
 }
 
 /// The good end of a measure.
@@ -49,17 +96,24 @@ pub enum Better {
     Higher,
     /// The figure only helps to judge the others.
     Neither,
+    /// The figure is a number without a size, such as a process id: there is no ratio.
+    Fact,
 }
 
 impl Measure {
     /// A measure of which less is better.
     pub const fn new(name: &'static str, unit: &'static str, decimals: usize) -> Measure {
-        Measure { name, unit, decimals, better: Better::Lower, target: None }
+        Measure { name, unit, decimals, better: Better::Lower, target: None, required: None }
     }
 
     /// The same with another good end.
     pub const fn better(self, better: Better) -> Measure {
         Measure { better, ..self }
+    }
+
+    /// The same with a requirement on Tidegate's side.
+    pub const fn required(self, limit: Limit) -> Measure {
+        Measure { required: Some(limit), ..self }
     }
 }
 
@@ -81,12 +135,58 @@ pub struct Row {
     pub nginx: Vec<f64>,
     /// Wrong answers of both sides.
     pub errors: u64,
+    /// Tidegate's share of them.
+    pub tidegate_errors: u64,
 }
 
 impl Row {
     /// Tidegate's figure by nginx's, run by run.
     pub fn ratio(&self) -> Option<Spread> {
+        if self.measure.better == Better::Fact {
+            return None;
+        }
         Spread::of_ratios(&self.tidegate, &self.nginx)
+    }
+
+    /// Whether the requirement holds or, without one, the target is reached.
+    pub fn verdict(&self) -> Verdict {
+        match self.measure.required {
+            Some(limit) => limit.judge(&self.tidegate),
+            None => Verdict::of(self.ratio(), self.measure.target, self.errors),
+        }
+    }
+
+    /// Why the row makes the program fail. Targets and wrong answers do so if `strict` only.
+    pub fn unmet(&self, strict: bool) -> Option<String> {
+        let Row { case, measure, .. } = self;
+        let Measure { name, decimals, .. } = *measure;
+        if let Some(limit) = measure.required {
+            let worst = || match Spread::of(&self.tidegate) {
+                Some(Spread { minimum, maximum, .. }) if minimum != maximum => {
+                    format!("{minimum:.decimals$} to {maximum:.decimals$}")
+                }
+                Some(Spread { maximum, .. }) => format!("{maximum:.decimals$}"),
+                None => "unknown".to_owned(),
+            };
+            return (self.verdict() == Verdict::Missed)
+                .then(|| format!("{case}: {name} is {}, must be {limit}", worst()));
+        }
+        if !strict {
+            None
+        } else if self.tidegate.is_empty() {
+            Some(format!("{case}: {name}: failed"))
+        } else if self.tidegate_errors > 0 {
+            Some(format!("{case}: {} wrong answers", self.tidegate_errors))
+        } else if measure.target.is_some() && self.verdict() != Verdict::Met {
+            Some(match (self.ratio(), measure.target) {
+                (Some(ratio), Some(target)) if self.errors == 0 => {
+                    format!("{case}: {name}: ratio {:.2}, target {target:.2}", ratio.median)
+                }
+                _ => format!("{case}: {name}: nginx gave nothing to compare with"),
+            })
+        } else {
+            None
+        }
     }
 
     /// The quotient of the best runs. A busy machine only ever adds to a cost, so that with
@@ -96,7 +196,7 @@ impl Row {
         let (numerator, denominator) = match self.measure.better {
             Better::Lower => (tidegate.minimum, nginx.minimum),
             Better::Higher => (tidegate.maximum, nginx.maximum),
-            Better::Neither => return None,
+            Better::Neither | Better::Fact => return None,
         };
         (denominator != 0.0).then(|| numerator / denominator)
     }
@@ -144,13 +244,14 @@ pub fn alternate(
             notes.extend(note.filter(|note| !notes.contains(note)));
         }
     }
-    let errors = sides.iter().flat_map(|side| &side.samples).map(|sample| sample.errors).sum();
+    let [tidegate_errors, nginx_errors] = [sides[0].errors(), sides[1].errors()];
     let rows = measures.iter().enumerate().map(|(index, measure)| Row {
         case,
         measure: *measure,
         tidegate: sides[0].values(index),
         nginx: sides[1].values(index),
-        errors,
+        errors: tidegate_errors + nginx_errors,
+        tidegate_errors,
     });
     CaseReport { rows: rows.collect(), notes }
 }
@@ -165,6 +266,10 @@ struct Side<'a> {
 impl<'a> Side<'a> {
     fn new(name: &'static str, binary: Option<&'a Binary>) -> Side<'a> {
         Side { name, binary, samples: Vec::new() }
+    }
+
+    fn errors(&self) -> u64 {
+        self.samples.iter().map(|sample| sample.errors).sum()
     }
 
     fn values(&self, index: usize) -> Vec<f64> {

@@ -198,7 +198,7 @@ impl Serving {
         let mut bytes = response_head(&answer);
         let head_bytes = bytes.len();
         if let Answer::Fixed { bytes: body, .. } | Answer::Slow { bytes: body, .. } = &answer {
-            bytes.resize(head_bytes + *body as usize, b'o');
+            bytes.extend(crate::pattern::body(target, *body));
         }
         let count = Arc::new(AtomicU64::new(0));
         let prepared =

@@ -33,6 +33,7 @@ pub fn run(context: &Context, binary: &Binary) -> Result<Sample, String> {
         origin: context.origin_address(),
         worker_connections: wanted as u64 + DESCRIPTORS_SPARE / 2,
         tempfile_directive: false,
+        private_copy: false,
         cpu: context.processors.server,
     };
     let server = Server::start(binary, job)?;
@@ -86,7 +87,7 @@ fn open(server: SocketAddr, number: usize) -> io::Result<TcpStream> {
         let progress = if count == 0 { reader.end() } else { reader.feed(&buffer[..count]) };
         match progress {
             Ok(Progress::Partial) => {}
-            Ok(Progress::Complete { status: 200, body_bytes, close: false })
+            Ok(Progress::Complete { status: 200, body_bytes, close: false, .. })
                 if body_bytes == FIXED_BODY.len() as u64 =>
             {
                 return Ok(stream);

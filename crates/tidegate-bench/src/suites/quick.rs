@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::{Better, CaseReport, Context, Measure, Sample, alternate, idle, streaming};
 use crate::config::{FIXED_BODY, LARGE_FILE, SMALL_FILE, Scenario};
-use crate::load::{Bound, Load, Mode, Plan};
+use crate::load::{Ask, Bound, Load, Mode, Plan, Unanswered};
 use crate::procfs;
 use crate::server::{Binary, Job, Server};
 use crate::statistics::Spread;
@@ -166,16 +166,16 @@ fn run_load(context: &Context, binary: &Binary, case: LoadCase) -> Result<Sample
         origin: context.origin_address(),
         worker_connections: WORKER_CONNECTIONS,
         tempfile_directive: false,
+        private_copy: false,
         cpu: context.processors.server,
     };
     let server = Server::start(binary, job)?;
     let plan = Plan {
         address: server.address(),
-        target: case.target.to_owned(),
+        asks: vec![Ask::counted(case.target, case.body_bytes)],
         connections: context.options.connections,
         mode: case.mode,
-        status: 200,
-        body_bytes: case.body_bytes,
+        unanswered: Unanswered::Count,
     };
     // One request alone fills caches; else each connection of the warm-up would miss.
     let prime = Plan { connections: 1, ..plan.clone() };
@@ -211,12 +211,12 @@ fn run_load(context: &Context, binary: &Binary, case: LoadCase) -> Result<Sample
     Ok(Sample { values, errors: outcome.errors + misses, note })
 }
 
-fn new_load(plan: Plan) -> Result<Load, String> {
+pub(super) fn new_load(plan: Plan) -> Result<Load, String> {
     Load::new(plan).map_err(|error| format!("load: {error}"))
 }
 
 /// A run whose errors end the case: it would measure error pages.
-fn run_checked(load: &mut Load, bound: Bound) -> Result<(), String> {
+pub(super) fn run_checked(load: &mut Load, bound: Bound) -> Result<(), String> {
     let outcome = load.run(bound).map_err(|error| format!("load: {error}"))?;
     match outcome.first_error {
         Some(error) if outcome.errors > 0 => Err(format!("wrong answer in warm-up: {error}")),

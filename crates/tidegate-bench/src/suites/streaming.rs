@@ -37,6 +37,7 @@ pub fn run(
         origin: context.origin_address(),
         worker_connections: 1024,
         tempfile_directive: is_tidegate,
+        private_copy: false,
         cpu: context.processors.server,
     };
     let server = Server::start(binary, job)?;

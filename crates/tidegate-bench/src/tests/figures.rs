@@ -7,8 +7,9 @@ use proptest::prelude::*;
 use crate::histogram::{Histogram, bucket, bucket_upper};
 use crate::json::Json;
 use crate::report::{Environment, align, json, table};
-use crate::statistics::{Spread, Verdict, average_byte_wait};
+use crate::statistics::{Limit, Spread, Verdict, average_byte_wait};
 use crate::suites::quick::{OTHERS, disturbance};
+use crate::suites::steady::reload::growth_percent;
 use crate::suites::streaming::summarise;
 use crate::suites::{Better, CaseReport, Measure, Row};
 
@@ -92,7 +93,7 @@ fn best_runs_are_those_at_the_good_end() {
     fn check(better: Better, expected: Option<f64>) {
         let measure = Measure::new("some", "", 0).better(better);
         let (tidegate, nginx) = (vec![3.0, 9.0], vec![4.0, 6.0]);
-        let row = Row { case: "some", measure, tidegate, nginx, errors: 0 };
+        let row = Row { case: "some", measure, tidegate, nginx, errors: 0, tidegate_errors: 0 };
         assert_eq!(row.best_ratio(), expected);
     }
     check(Better::Lower, Some(0.75));
@@ -106,7 +107,8 @@ fn busy_machines_are_told_of() {
     fn check(tidegate: &[f64], nginx: &[f64], told: bool) {
         let measure = Measure::new(OTHERS, "%", 0);
         let (tidegate, nginx) = (tidegate.to_vec(), nginx.to_vec());
-        let rows = vec![Row { case: "some", measure, tidegate, nginx, errors: 0 }];
+        let rows =
+            vec![Row { case: "some", measure, tidegate, nginx, errors: 0, tidegate_errors: 0 }];
         let report = CaseReport { rows, notes: Vec::new() };
         assert_eq!(disturbance(&report).is_some(), told);
     }
@@ -128,6 +130,84 @@ fn verdicts() {
     check(Some(0.5), Some(0.9), 1, "errors");
     check(None, Some(0.9), 0, "-");
     check(Some(0.5), None, 0, "-");
+}
+
+#[test]
+fn requirements_hold_for_every_run() {
+    #[track_caller]
+    fn check(limit: Limit, tidegate: &[f64], word: &str, unmet: Option<&str>) {
+        let measure = Measure::new("losses", "", 0).required(limit);
+        let tidegate = tidegate.to_vec();
+        // nginx's figures and errors do not matter.
+        let row = Row {
+            case: "some",
+            measure,
+            tidegate,
+            nginx: vec![9.0],
+            errors: 3,
+            tidegate_errors: 0,
+        };
+        assert_eq!(row.verdict().word(), word);
+        assert_eq!(row.unmet(false).as_deref(), unmet);
+        assert_eq!(row.unmet(true).as_deref(), unmet);
+    }
+    check(Limit::Exactly(0.0), &[0.0, 0.0], "met", None);
+    check(Limit::Exactly(0.0), &[0.0, 1.0], "missed", Some("some: losses is 0 to 1, must be = 0"));
+    check(Limit::Exactly(0.0), &[], "missed", Some("some: losses is unknown, must be = 0"));
+    check(Limit::Below(10.0), &[9.9, -3.0, f64::NAN], "met", None);
+    check(Limit::Below(10.0), &[10.0], "missed", Some("some: losses is 10, must be < 10"));
+    check(Limit::Below(10.0), &[f64::NAN], "-", None);
+}
+
+#[test]
+fn strict_targets() {
+    #[track_caller]
+    fn check(tidegate: &[f64], nginx: &[f64], errors: (u64, u64), unmet: Option<&str>) {
+        let measure = Measure { target: Some(0.9), ..Measure::new("cost", "", 0) };
+        let (tidegate, nginx) = (tidegate.to_vec(), nginx.to_vec());
+        let (tidegate_errors, errors) = (errors.0, errors.0 + errors.1);
+        let row = Row { case: "some", measure, tidegate, nginx, errors, tidegate_errors };
+        assert_eq!(row.unmet(true).as_deref(), unmet);
+        assert_eq!(row.unmet(false), None);
+        // Without a target only Tidegate's own faults count.
+        let row = Row { measure: Measure::new("cost", "", 0), ..row };
+        assert_eq!(row.unmet(true).is_some(), row.tidegate.is_empty() || tidegate_errors > 0);
+    }
+    check(&[0.8], &[1.0], (0, 0), None);
+    check(&[2.0], &[1.0], (0, 0), Some("some: cost: ratio 2.00, target 0.90"));
+    check(&[0.8], &[1.0], (2, 0), Some("some: 2 wrong answers"));
+    check(&[0.8], &[1.0], (0, 2), Some("some: cost: nginx gave nothing to compare with"));
+    check(&[0.8], &[], (0, 0), Some("some: cost: nginx gave nothing to compare with"));
+    check(&[], &[1.0], (0, 0), Some("some: cost: failed"));
+}
+
+#[test]
+fn growth_of_memory() {
+    #[track_caller]
+    fn check(memory: impl IntoIterator<Item = u64>, expected: Option<f64>) {
+        let memory: Vec<u64> = memory.into_iter().collect();
+        let got = growth_percent(&memory);
+        assert_eq!(got.map(f64::round), expected, "{memory:?}: {got:?}");
+    }
+    check([], None);
+    check([100; 11], None);
+    check([100; 12], Some(0.0));
+    // The first ten reloads may do as they like.
+    check((0..10).chain([100; 20]), Some(0.0));
+    check([100; 30].into_iter().chain([120; 5]), Some(20.0));
+    check([100; 30].into_iter().chain([90; 5]), Some(-10.0));
+    // One size out of line is no growth, nor does one hide it.
+    check([100; 30].into_iter().chain([500, 100, 100, 100, 100]), Some(0.0));
+    check([100; 30].into_iter().chain([150, 150, 150, 1, 150]), Some(50.0));
+    check([0; 40], None);
+}
+
+#[test]
+fn facts_have_no_ratio() {
+    let measure = Measure::new("pid", "", 0).better(Better::Fact);
+    let (tidegate, nginx) = (vec![10.0], vec![20.0]);
+    let row = Row { case: "some", measure, tidegate, nginx, errors: 0, tidegate_errors: 0 };
+    assert_eq!((row.ratio(), row.best_ratio()), (None, None));
 }
 
 #[test]
@@ -186,14 +266,22 @@ fn report_without_nginx_says_so() {
         runs: "1 round".to_owned(),
     };
     let measure = Measure { target: Some(0.92), ..Measure::new("CPU per request", "µs", 2) };
-    let row = Row { case: "fixed", measure, tidegate: vec![3.5], nginx: Vec::new(), errors: 0 };
+    let row = Row {
+        case: "fixed",
+        measure,
+        tidegate: vec![3.5],
+        nginx: Vec::new(),
+        errors: 0,
+        tidegate_errors: 0,
+    };
     let reports = [CaseReport { rows: vec![row], notes: vec!["fixed: a remark".to_owned()] }];
     let text = table(&environment, &reports);
     let line = text.lines().find(|line| line.starts_with("fixed")).expect("the case's line");
-    assert!(line.contains("3.50 (3.50–3.50)  not installed"), "{line}");
+    assert!(line.contains("3.50      not installed"), "{line}");
     assert!(line.ends_with("≤ 0.92  -"), "{line}");
     assert!(text.ends_with("note: fixed: a remark\n"), "{text}");
     let text = json(&environment, &reports).to_string();
     assert!(text.contains(r#""nginx":null,"ratio":null"#), "{text}");
     assert!(text.contains(r#""runs":[3.5]"#), "{text}");
+    assert!(text.contains(r#""required":null"#), "{text}");
 }

@@ -7,12 +7,14 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use crate::config::{Scenario, Setup, generate};
-use crate::options::{Command, parse};
+use crate::options::{Command, Suite, parse};
 use crate::origin::{Answer, parse_request, parse_target, parts_due, response_head};
+use crate::pattern;
 use crate::procfs::{
     CpuTime, Stat, descendants, parse_busy, parse_processor, parse_pss, parse_stat,
 };
-use crate::response::{Fault, Head, Progress, ResponseReader, decimal, parse_head};
+use crate::response::{Fault, Framing, Head, Progress, ResponseReader, decimal, parse_head};
+use crate::server::serves;
 
 #[test]
 fn stat_lines() {
@@ -20,12 +22,14 @@ fn stat_lines() {
     fn check(text: &str, expected: Option<(i32, u64, u64)>) {
         let expected = expected.map(|(parent, user_ticks, system_ticks)| Stat {
             parent,
+            ended: text.contains(") Z"),
             user_ticks,
             system_ticks,
         });
         assert_eq!(parse_stat(text), expected);
     }
     check("7 (nginx) S 3 7 7 0 -1 4194624 100 0 0 0 21 34 0 0 20 0 1 0 9", Some((3, 21, 34)));
+    check("7 (nginx) Z 3 7 7 0 -1 4194624 100 0 0 0 21 34 0 0", Some((3, 21, 34)));
     check("7 (a) b (c) R 3 7 7 0 -1 4 100 0 0 0 21 34 5 6", Some((3, 21, 34)));
     check("7 (nginx) S 3 7 7 0 -1 4194624 100 0 0 0 21", None);
     check("7 nginx S 3", None);
@@ -77,8 +81,9 @@ fn response_heads() {
     #[track_caller]
     fn check(text: &str, expected: Result<Option<(u16, Option<u64>, bool)>, Fault>) {
         let expected = expected.map(|head| {
-            head.map(|(status, content_length, close)| {
-                (Head { status, content_length, close }, text.len())
+            head.map(|(status, length, close)| {
+                let framing = length.map_or(Framing::UntilEnd, Framing::Length);
+                (Head { status, framing, close, hit: text.contains(": HIT") }, text.len())
             })
         });
         assert_eq!(parse_head(text.as_bytes()), expected, "{text:?}");
@@ -96,7 +101,11 @@ fn response_heads() {
     check("HTTP/2 200\r\n\r\n", Err(Fault::HeadMalformed));
     check("\r\n\r\n", Err(Fault::HeadMalformed));
     check("HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n", Err(Fault::HeadMalformed));
-    check("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", Err(Fault::TransferEncoding));
+    check("HTTP/1.1 200 OK\r\nX-Cache: HIT\r\n\r\n", Ok(Some((200, None, false))));
+    check("HTTP/1.1 200 OK\r\nX-Cache: MISS\r\n\r\n", Ok(Some((200, None, false))));
+    check("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n", Err(Fault::TransferEncoding));
+    let both = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n";
+    check(both, Err(Fault::HeadMalformed));
 }
 
 #[test]
@@ -120,11 +129,106 @@ fn responses_out_of_step_are_faults() {
 fn body_up_to_the_end_of_the_connection() {
     let mut reader = ResponseReader::default();
     assert_eq!(reader.feed(b"HTTP/1.1 200 OK\r\n\r\nabc"), Ok(Progress::Partial));
-    let complete = Progress::Complete { status: 200, body_bytes: 3, close: true };
+    let complete = Progress::Complete { status: 200, body_bytes: 3, close: true, hit: false };
     assert_eq!(reader.end(), Ok(complete));
 }
 
+#[test]
+fn chunked_bodies() {
+    /// A complete body gives its decoded bytes.
+    #[track_caller]
+    fn check(body: &str, expected: Result<Option<&str>, Fault>) {
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n";
+        let mut decoded = Vec::new();
+        let progress = ResponseReader::default().feed_into(
+            format!("{head}{body}").as_bytes(),
+            &mut |at, part| {
+                assert_eq!(at, decoded.len() as u64);
+                decoded.extend_from_slice(part);
+            },
+        );
+        let complete = expected.map(|decoded| match decoded {
+            Some(text) => {
+                let body_bytes = text.len() as u64;
+                Progress::Complete { status: 200, body_bytes, close: false, hit: false }
+            }
+            None => Progress::Partial,
+        });
+        assert_eq!(progress, complete, "{body:?}");
+        if let Ok(Some(text)) = expected {
+            assert_eq!(decoded, text.as_bytes());
+        }
+    }
+    check("0\r\n\r\n", Ok(Some("")));
+    check("3\r\nabc\r\n0\r\n\r\n", Ok(Some("abc")));
+    check("3;name=value\r\nabc\r\n00A \r\n0123456789\r\n0\r\n\r\n", Ok(Some("abc0123456789")));
+    check("1\r\na\r\n0\r\nX-Trailer: 1\r\nY: 2\r\n\r\n", Ok(Some("a")));
+    check("3\r\nabc\r\n0\r\n", Ok(None));
+    check("3\r\nab", Ok(None));
+    check("3\r\nabcd\r\n0\r\n\r\n", Err(Fault::ChunkMalformed));
+    check("3\nabc", Err(Fault::ChunkMalformed));
+    check("\r\n", Err(Fault::ChunkMalformed));
+    check("-1\r\n", Err(Fault::ChunkMalformed));
+    check("1000000000000000\r\n", Err(Fault::ChunkMalformed));
+    check("0\r\n\r\nx", Err(Fault::BytesAfterEnd));
+    check(&format!("1;{}", "e".repeat(70_000)), Err(Fault::HeadTooLong));
+}
+
+#[test]
+fn patterns_tell_objects_and_places_apart() {
+    let body = pattern::body(b"/a", 4099);
+    assert_eq!(body.len(), 4099);
+    assert_eq!(body[..100], pattern::body(b"/a", 100));
+    let differing = |other: &[u8]| body.iter().zip(other).filter(|(a, b)| a != b).count();
+    assert!(differing(&pattern::body(b"/b", 4099)) > 4000);
+    assert!(differing(&body[1..]) > 4000);
+    assert!(differing(&body[1024..]) > 3000);
+    assert!(pattern::body(b"/a", 0).is_empty());
+}
+
+#[test]
+fn children_that_serve() {
+    for (title, expected) in [
+        ("nginx: worker process", true),
+        ("nginx: worker process is shutting down", true),
+        ("nginx: cache manager process", false),
+        ("nginx: cache loader process", false),
+    ] {
+        assert_eq!(serves(title), expected, "{title}");
+    }
+}
+
 proptest! {
+    #[test]
+    fn chunked_responses_in_pieces(
+        cuts in prop::collection::vec(1usize..20, 0..30),
+        chunks in prop::collection::vec(1usize..50, 0..10),
+    ) {
+        let mut bytes = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+        let body = pattern::body(b"/", chunks.iter().sum::<usize>() as u64);
+        let mut rest = &body[..];
+        for size in chunks {
+            bytes.extend_from_slice(format!("{size:x}\r\n").as_bytes());
+            bytes.extend_from_slice(&rest[..size]);
+            bytes.extend_from_slice(b"\r\n");
+            rest = &rest[size..];
+        }
+        bytes.extend_from_slice(b"0\r\n\r\n");
+        let (mut reader, mut decoded) = (ResponseReader::default(), Vec::new());
+        let (mut rest, mut cuts, mut last) = (&bytes[..], cuts.into_iter(), Ok(Progress::Partial));
+        while !rest.is_empty() {
+            prop_assert_eq!(last, Ok(Progress::Partial));
+            let cut = cuts.next().unwrap_or(rest.len()).min(rest.len());
+            last = reader.feed_into(&rest[..cut], &mut |_, part| decoded.extend_from_slice(part));
+            rest = &rest[cut..];
+        }
+        let body_bytes = body.len() as u64;
+        let complete = Progress::Complete { status: 200, body_bytes, close: false, hit: false };
+        prop_assert_eq!(last, Ok(complete));
+        prop_assert_eq!(decoded, body);
+        prop_assert!(reader.is_untouched());
+    }
+
     #[test]
     fn responses_in_pieces(cuts in prop::collection::vec(1usize..20, 0..30), body in 0usize..200) {
         let mut bytes =
@@ -138,8 +242,9 @@ proptest! {
             let progress = reader.feed(&rest[..cut]);
             rest = &rest[cut..];
             if rest.is_empty() {
+                let body_bytes = body as u64;
                 let complete =
-                    Progress::Complete { status: 200, body_bytes: body as u64, close: false };
+                    Progress::Complete { status: 200, body_bytes, close: false, hit: false };
                 prop_assert_eq!(progress, Ok(complete));
                 break;
             }
@@ -150,6 +255,8 @@ proptest! {
     #[test]
     fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let _ = ResponseReader::default().feed(&bytes);
+        let chunked = [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", &bytes[..]].concat();
+        let _ = ResponseReader::default().feed(&chunked);
         let _ = parse_request(&bytes);
         let _ = parse_target(&bytes);
         let text = String::from_utf8_lossy(&bytes);
@@ -242,9 +349,30 @@ fn command_lines() {
     assert_eq!(got.run_time, Duration::from_millis(500));
     assert_eq!(got.only, ["fixed", "streaming"]);
     assert_eq!(got.json.as_deref(), Some(Path::new("out.json")));
+    assert_eq!((got.suite, got.strict), (Suite::Quick, false));
+    let Ok(Command::Run(got)) = options("--strict") else { panic!("the line is in order") };
+    assert_eq!((got.suite, got.strict, got.rounds), (Suite::Quick, true, 5));
+    assert_eq!(got.run_time, Duration::from_secs(3));
+    let Ok(Command::Run(got)) = options("steady") else { panic!("the line is in order") };
+    assert_eq!((got.suite, got.rounds, got.run_time), (Suite::Steady, 1, Duration::from_secs(60)));
+    let Ok(Command::Run(got)) = options("--seconds 600 steady --rounds 3") else {
+        panic!("the line is in order")
+    };
+    assert_eq!((got.rounds, got.run_time), (3, Duration::from_secs(600)));
     assert!(matches!(options("--list"), Ok(Command::List)));
     assert!(matches!(options("--help"), Ok(Command::Help)));
-    for wrong in ["--rounds 0", "--seconds NaN", "--seconds 1e9", "--what", "slow", "--rounds"] {
+    for wrong in [
+        "--rounds 0",
+        "--seconds NaN",
+        "--seconds 1e9",
+        "--what",
+        "slow",
+        "--rounds",
+        "quick steady",
+        "--seconds 61",
+        "steady --seconds 0.5",
+        "steady --seconds 601",
+    ] {
         assert!(options(wrong).is_err(), "{wrong}");
     }
 }
@@ -261,6 +389,7 @@ fn configurations() {
             worker_connections: 1000,
             privileged: false,
             tempfile_directive: true,
+            generation: 7,
         });
         assert_eq!(text.matches('{').count(), text.matches('}').count(), "{text}");
         for needle in ["listen 127.0.0.1:8080;", "worker_processes 1;", "access_log off;"] {
@@ -278,5 +407,9 @@ fn configurations() {
     check(Scenario::ProxyDefault, &["server 127.0.0.1:9090;", "proxy_pass"], &keepalive);
     check(Scenario::ProxyDefault, &[], &tuning);
     check(Scenario::Cache, &["proxy_cache bench;", "keys_zone=bench:10m"], &["proxy_cache_lock"]);
+    let reload = ["location = /generation { return 200 \"7\"; }", "location /bytes {"];
+    check(Scenario::Reload, &reload, &["proxy_cache ", "location / "]);
+    let crash = ["proxy_cache bench;", "add_header X-Cache $upstream_cache_status always;"];
+    check(Scenario::Crash, &crash, &["proxy_cache_lock", "/generation"]);
     check(Scenario::Streaming, &["proxy_cache_lock on;", "proxy_cache_tempfile on;"], &[]);
 }

@@ -1,11 +1,23 @@
 //! The load generator against the origin simulator, both in this process.
 
-use std::io::Read;
-use std::net::TcpListener;
-use std::time::Duration;
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
-use crate::load::{Bound, Load, Mode, Outcome, Plan};
+use rustix::net::{AddressFamily, SocketType};
+
+use crate::load::{Ask, Bound, Load, Loss, Mode, Outcome, Plan, Unanswered};
+use crate::machine::Processors;
+use crate::options::{Command, Suite, parse};
 use crate::origin::Origin;
+use crate::probe;
+use crate::server::Binary;
+use crate::suites::{Context, cases};
 
 /// 200 requests of a plan; the time bound only guards against a hang.
 fn run(plan: Plan) -> Outcome {
@@ -14,8 +26,9 @@ fn run(plan: Plan) -> Outcome {
 }
 
 fn plan(origin: &Origin, target: &str, mode: Mode, body_bytes: u64) -> Plan {
-    let (address, target) = (origin.address(), target.to_owned());
-    Plan { address, target, connections: 7, mode, status: 200, body_bytes }
+    let asks = vec![Ask::checked(target, body_bytes)];
+    let address = origin.address();
+    Plan { address, asks, connections: 7, mode, unanswered: Unanswered::Count }
 }
 
 #[test]
@@ -59,9 +72,13 @@ fn server_that_hangs_up_is_an_error() {
             let _ = stream.read(&mut [0; 1024]);
         }
     });
-    let target = "/".to_owned();
-    let plan =
-        Plan { address, target, connections: 1, mode: Mode::KeepAlive, status: 200, body_bytes: 0 };
+    let plan = Plan {
+        address,
+        asks: vec![Ask::counted("/", 0)],
+        connections: 1,
+        mode: Mode::KeepAlive,
+        unanswered: Unanswered::Count,
+    };
     let bound = Bound { duration: Duration::from_secs(60), requests_max: 3 };
     let outcome = Load::new(plan).expect("epoll").run(bound).expect("epoll");
     assert_eq!((outcome.requests, outcome.errors), (0, 3));
@@ -83,3 +100,135 @@ fn slow_object_is_sent_whole_and_traced() {
         assert!(trace.is_sorted());
     }
 }
+
+#[test]
+fn asks_take_turns() {
+    let origin = Origin::start().expect("a loopback port");
+    let targets = ["/bytes?n=10&turns=1", "/bytes?n=2000&turns=1"];
+    let asks = vec![Ask::checked(targets[0], 10), Ask::checked(targets[1], 2000)];
+    let outcome = run(Plan { asks, ..plan(&origin, "/", Mode::KeepAlive, 0) });
+    assert_eq!((outcome.requests, outcome.errors), (200, 0), "{:?}", outcome.first_error);
+    let asked = targets.map(|target| origin.requests(target));
+    assert_eq!(asked[0] + asked[1], 200);
+    assert!(asked[0].abs_diff(asked[1]) <= 7, "{asked:?}");
+}
+
+#[test]
+fn foreign_bytes_are_damage() {
+    let origin = Origin::start().expect("a loopback port");
+    let mut ask = Ask::checked("/bytes?n=5000", 5000);
+    let mut body = ask.body.as_deref().expect("checked").to_vec();
+    body[4321] ^= 1;
+    ask.body = Some(body.into());
+    let outcome = run(Plan { asks: vec![ask.clone()], ..plan(&origin, "/", Mode::KeepAlive, 0) });
+    assert_eq!((outcome.requests, outcome.errors, outcome.damaged), (0, 200, 200));
+    let answer = probe::ask(origin.address(), &ask.target, PATIENCE).expect("an answer");
+    assert!(!answer.suits(&ask));
+    assert!(answer.suits(&Ask::checked("/bytes?n=5000", 5000)));
+}
+
+/// A server that answers each first request of a connection and drops the second.
+fn forgetful_server(connections: usize) -> (SocketAddr, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback port");
+    let address = listener.local_addr().expect("an address");
+    let server = std::thread::spawn(move || {
+        for _ in 0..connections {
+            let (mut stream, _) = listener.accept().expect("a client");
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+            let _ = stream.read(&mut [0; 1024]);
+        }
+    });
+    (address, server)
+}
+
+#[test]
+fn unanswered_requests_are_counted_or_sent_again() {
+    for (unanswered, requests, errors, reconnects) in
+        [(Unanswered::Count, 2, 1, 0), (Unanswered::Retry, 3, 0, 2)]
+    {
+        let (address, server) = forgetful_server(requests as usize);
+        let asks = vec![Ask::counted("/", 2)];
+        let plan = Plan { address, asks, connections: 1, mode: Mode::KeepAlive, unanswered };
+        let bound = Bound { duration: Duration::from_secs(60), requests_max: 3 };
+        let mut load = Load::new(plan).expect("epoll");
+        let began = Instant::now();
+        let outcome = load.run(bound).expect("epoll");
+        assert_eq!((outcome.requests, outcome.errors), (requests, errors), "{unanswered:?}");
+        assert_eq!(outcome.reconnects, reconnects);
+        // What was open at the time may break; what was opened later may not.
+        assert_eq!(outcome.unexplained(began, Instant::now()), 0);
+        assert_eq!(outcome.unexplained(began, began), errors);
+        drop(load);
+        server.join().expect("the server's thread");
+    }
+}
+
+#[test]
+fn refusals_are_tried_again_until_told_to_stop() {
+    // Bound, but not listening: connections are refused, and nobody else gets the port.
+    let (address, _held) = refusing_address();
+    let asks = vec![Ask::counted("/", 0)];
+    let unanswered = Unanswered::Retry;
+    let plan = Plan { address, asks, connections: 2, mode: Mode::KeepAlive, unanswered };
+    let bound = Bound { duration: Duration::from_secs(60), requests_max: 6 };
+    let outcome = Load::new(plan.clone()).expect("epoll").run(bound).expect("epoll");
+    assert_eq!((outcome.requests, outcome.errors, outcome.reconnects), (0, 6, 0));
+    assert!(outcome.losses.iter().all(|(_, loss)| *loss == Loss::Refused));
+    let stopped = AtomicBool::new(true);
+    let outcome = Load::new(plan).expect("epoll").run_until(bound, &stopped).expect("epoll");
+    assert_eq!((outcome.requests, outcome.errors), (0, 0));
+}
+
+fn refusing_address() -> (SocketAddr, OwnedFd) {
+    let held =
+        rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+    let any_port = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+    rustix::net::bind(&held, &any_port).expect("a free port");
+    let name = rustix::net::getsockname(&held).expect("a name");
+    (SocketAddr::try_from(name).expect("an IPv4 address"), held)
+}
+
+/// What both suites rest on, with genuine nginx as either side. Where nginx is not installed there
+/// is nothing to try with.
+#[test]
+fn steady_suite_with_nginx() {
+    let Ok(nginx) = Binary::probe(Path::new("/usr/sbin/nginx")) else {
+        eprintln!("skipped: nginx is not installed");
+        return;
+    };
+    let Ok(Command::Run(options)) =
+        parse(["steady", "--seconds", "1", "--connections", "4"].map(OsString::from))
+    else {
+        panic!("the line is in order")
+    };
+    let processors = Processors::choose(None, None).expect("a processor");
+    let origin = Origin::start().expect("a loopback port");
+    let context = Context { options, processors, origin, tidegate: nginx, nginx: None };
+    let reports: Vec<_> = cases(Suite::Steady).iter().map(|case| case.measure(&context)).collect();
+    let figure = |case: &str, name: &str| {
+        let mut rows = reports.iter().flat_map(|report| &report.rows);
+        let row = rows.find(|row| row.case == case && row.measure.name == name);
+        let figures = &row.expect("the case has the measure").tidegate;
+        *figures.first().unwrap_or_else(|| panic!("{case} failed: {reports:#?}"))
+    };
+    assert!(figure("reload", "reloads") >= 1.0);
+    assert_eq!(figure("reload", "failed requests"), 0.0);
+    // nginx's worker is another one after a reload, and the suite has to see that.
+    assert!(figure("reload", "worker changes") >= 1.0);
+    assert_ne!(figure("reload", "worker pid before"), figure("reload", "worker pid after"));
+    assert!(figure("reload", "memory at the end") > 0.0);
+    assert_ne!(figure("crash", "worker pid before"), figure("crash", "worker pid after"));
+    assert!(figure("crash", "failed requests") <= 4.0);
+    for name in [
+        "of them unexplained",
+        "damaged bodies",
+        "answers not a HIT",
+        "origin requests",
+        "master changes",
+    ] {
+        assert_eq!(figure("crash", name), 0.0, "{name}");
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(60);

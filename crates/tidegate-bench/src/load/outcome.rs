@@ -1,0 +1,70 @@
+//! What a run of the load saw.
+
+use std::time::{Duration, Instant};
+
+use crate::histogram::Histogram;
+
+/// Counts of one run.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Right answers.
+    pub requests: u64,
+    /// Wrong, broken or missing answers.
+    pub errors: u64,
+    /// Errors that are bodies other than the object's.
+    pub damaged: u64,
+    /// Requests sent again because their connection ended before the answer began; no errors.
+    pub reconnects: u64,
+    /// Right answers marked `X-Cache: HIT`.
+    pub hits: u64,
+    /// Body bytes of right answers.
+    pub bytes: u64,
+    /// From the first request to the last answer.
+    pub elapsed: Duration,
+    pub latency: Histogram,
+    /// The first error in words.
+    pub first_error: Option<String>,
+    /// When the first [`LOSSES_MAX`] errors happened, and which they were.
+    pub losses: Vec<(Instant, Loss)>,
+}
+
+/// How an answer was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// No connection could be opened.
+    Refused,
+    /// The connection, opened then, ended before the answer's end, or made no sense any more.
+    Broken { opened_at: Instant },
+    /// Another status or length than expected.
+    Wrong,
+    /// A body that is not the object's.
+    Damaged,
+}
+
+impl Outcome {
+    /// Right answers in a second.
+    pub fn requests_per_second(&self) -> f64 {
+        self.requests as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+
+    /// Errors beside those that the end of a process explains, which lasted from `begin` to `end`:
+    /// connections open at that time may break. Errors that were not kept count.
+    pub fn unexplained(&self, begin: Instant, end: Instant) -> u64 {
+        let explained = self.losses.iter().filter(|(at, loss)| {
+            matches!(loss, Loss::Broken { opened_at } if *opened_at <= end && *at >= begin)
+        });
+        self.errors - explained.count() as u64
+    }
+
+    pub(super) fn lose(&mut self, loss: Loss, at: Instant, reason: impl Into<String>) {
+        self.errors += 1;
+        self.damaged += u64::from(loss == Loss::Damaged);
+        self.first_error.get_or_insert_with(|| reason.into());
+        if self.losses.len() < LOSSES_MAX {
+            self.losses.push((at, loss));
+        }
+    }
+}
+
+/// More are counted but not kept.
+const LOSSES_MAX: usize = 10_000;

@@ -1,0 +1,84 @@
+//! One request over a connection of its own, with limits.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use crate::load::Ask;
+use crate::response::{Progress, ResponseReader};
+
+/// A whole answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub status: u16,
+    pub body: Vec<u8>,
+    /// `X-Cache: HIT`.
+    pub hit: bool,
+}
+
+impl Answer {
+    /// Whether this is the right answer.
+    pub fn suits(&self, ask: &Ask) -> bool {
+        let body = ask.body.as_ref().is_none_or(|body| body[..] == self.body[..]);
+        self.status == ask.status && self.body.len() as u64 == ask.body_bytes && body
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub enum Failure {
+    /// The connection ended before the first byte.
+    Unanswered,
+    /// Anything else.
+    Other(io::Error),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::Other(error)
+    }
+}
+
+/// Asks for a target and reads the answer to its end. Connecting and each read take at most
+/// `patience`.
+///
+/// # Errors
+/// No connection, no answer in time, or one that makes no sense or has more than
+/// [`BODY_BYTES_MAX`].
+pub fn ask(address: SocketAddr, target: &str, patience: Duration) -> Result<Answer, Failure> {
+    let mut stream = TcpStream::connect_timeout(&address, patience)?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))?;
+    let request = format!("GET {target} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    match stream.write_all(request.as_bytes()) {
+        Err(error) if is_ended(&error) => return Err(Failure::Unanswered),
+        result => result?,
+    }
+    let (mut reader, mut body) = (ResponseReader::default(), Vec::new());
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        let count = match stream.read(&mut buffer) {
+            Err(error) if is_ended(&error) => 0,
+            result => result?,
+        };
+        if count == 0 && reader.is_untouched() {
+            return Err(Failure::Unanswered);
+        }
+        let progress = if count == 0 {
+            reader.end()
+        } else {
+            reader.feed_into(&buffer[..count], &mut |_, part| body.extend_from_slice(part))
+        };
+        match progress {
+            Ok(Progress::Partial) if body.len() <= BODY_BYTES_MAX => {}
+            Ok(Progress::Complete { status, hit, .. }) => return Ok(Answer { status, body, hit }),
+            other => return Err(io::Error::other(format!("wrong answer: {other:?}")).into()),
+        }
+    }
+}
+
+fn is_ended(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
+}
+
+const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;

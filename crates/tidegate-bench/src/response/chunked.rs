@@ -1,0 +1,104 @@
+//! The chunked transfer coding, decoded as it comes (RFC 9112 section 7.1).
+
+use super::{Fault, HEAD_BYTES_MAX};
+
+/// Incremental decoder of one body.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Chunked {
+    state: State,
+    /// Of the chunk in progress: its size as read so far, then what is left of it.
+    left: u64,
+    digits: u32,
+    /// Bytes of extensions and trailers, which are skipped.
+    skipped: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Size,
+    Extension,
+    SizeEnd,
+    Data,
+    DataEnd,
+    DataEndLine,
+    TrailerStart,
+    Trailer,
+    TrailerEnd,
+    LastEnd,
+    Done,
+}
+
+impl Chunked {
+    /// Takes the bytes of one read; `data` gets the decoded ones in order.
+    ///
+    /// # Errors
+    /// What is not the coding, and bytes past its end.
+    pub fn feed(&mut self, mut bytes: &[u8], data: &mut impl FnMut(&[u8])) -> Result<(), Fault> {
+        while let Some(&byte) = bytes.first() {
+            if self.state == State::Data {
+                let count = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len());
+                data(&bytes[..count]);
+                bytes = &bytes[count..];
+                self.left -= count as u64;
+                if self.left == 0 {
+                    self.state = State::DataEnd;
+                }
+                continue;
+            }
+            self.state = self.step(byte)?;
+            bytes = &bytes[1..];
+        }
+        Ok(())
+    }
+
+    /// Whether the last chunk and the trailers were read to their end.
+    pub fn is_done(&self) -> bool {
+        self.state == State::Done
+    }
+
+    /// The state after one byte of framing.
+    fn step(&mut self, byte: u8) -> Result<State, Fault> {
+        let next = match (self.state, byte) {
+            (State::Size, b'\r') if self.digits > 0 => State::SizeEnd,
+            (State::Size, b';' | b' ' | b'\t') if self.digits > 0 => State::Extension,
+            (State::Size, digit) => self.size_digit(digit)?,
+            (State::Extension, b'\r') => State::SizeEnd,
+            (State::Extension, _) => self.skip(State::Extension)?,
+            (State::SizeEnd, b'\n') if self.left == 0 => State::TrailerStart,
+            (State::SizeEnd, b'\n') => State::Data,
+            (State::DataEnd, b'\r') => State::DataEndLine,
+            (State::DataEndLine, b'\n') => {
+                self.digits = 0;
+                State::Size
+            }
+            (State::TrailerStart, b'\r') => State::LastEnd,
+            (State::TrailerStart | State::Trailer, b'\n') => return Err(Fault::ChunkMalformed),
+            (State::Trailer, b'\r') => State::TrailerEnd,
+            (State::TrailerStart | State::Trailer, _) => self.skip(State::Trailer)?,
+            (State::TrailerEnd, b'\n') => State::TrailerStart,
+            (State::LastEnd, b'\n') => State::Done,
+            (State::Done, _) => return Err(Fault::BytesAfterEnd),
+            _ => return Err(Fault::ChunkMalformed),
+        };
+        Ok(next)
+    }
+
+    fn size_digit(&mut self, byte: u8) -> Result<State, Fault> {
+        let digit = char::from(byte).to_digit(16).ok_or(Fault::ChunkMalformed)?;
+        self.digits += 1;
+        if self.digits > SIZE_DIGITS_MAX {
+            return Err(Fault::ChunkMalformed);
+        }
+        self.left = self.left * 16 + u64::from(digit);
+        Ok(State::Size)
+    }
+
+    fn skip(&mut self, state: State) -> Result<State, Fault> {
+        self.skipped += 1;
+        if self.skipped > HEAD_BYTES_MAX { Err(Fault::HeadTooLong) } else { Ok(state) }
+    }
+}
+
+/// So many hexadecimal digits fit into 64 bits with room to spare.
+const SIZE_DIGITS_MAX: u32 = 15;

@@ -1,0 +1,71 @@
+//! The steady suite: whether anything is lost when a server is reloaded, or a process of it dies,
+//! in the middle of its work.
+//!
+//! Its requirements are about Tidegate alone; nginx's figures stand beside them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use super::{CaseReport, Context, alternate};
+use crate::load::{Bound, Load, Outcome};
+
+mod crash;
+pub(crate) mod reload;
+
+/// One case of the suite.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    pub name: &'static str,
+    pub about: &'static str,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Reload,
+    Crash,
+}
+
+/// The suite's table.
+pub const CASES: [Case; 2] = [
+    Case {
+        name: "reload",
+        about: "a file and a proxied answer under load while the server is reloaded every second",
+        kind: Kind::Reload,
+    },
+    Case {
+        name: "crash",
+        about: "cached objects under load while the worker process is killed",
+        kind: Kind::Crash,
+    },
+];
+
+impl Case {
+    /// Runs both sides.
+    pub fn measure(&self, context: &Context) -> CaseReport {
+        match self.kind {
+            Kind::Reload => alternate(context, self.name, &reload::MEASURES, |binary, _| {
+                reload::run(context, binary)
+            }),
+            Kind::Crash => alternate(context, self.name, &crash::MEASURES, |binary, _| {
+                crash::run(context, binary)
+            }),
+        }
+    }
+}
+
+/// Runs a load on a thread of its own for as long as `conduct` takes, at most for its bound.
+fn beside_load<T>(
+    load: &mut Load,
+    bound: Bound,
+    conduct: impl FnOnce() -> Result<T, String>,
+) -> Result<(T, Outcome), String> {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let running = scope.spawn(|| load.run_until(bound, &stop));
+        let conducted = conduct();
+        stop.store(true, Ordering::Relaxed);
+        let outcome = running.join().map_err(|_| "the load panicked".to_owned())?;
+        Ok((conducted?, outcome.map_err(|error| format!("load: {error}"))?))
+    })
+}
