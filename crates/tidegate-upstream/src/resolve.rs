@@ -1,8 +1,14 @@
-//! Addresses of names: the system's resolver while the configuration is loaded.
+//! Addresses of names: the system's resolver while the configuration is loaded, `resolver`'s name servers
+//! for names that are known per request only.
+
+mod dns;
+mod stub;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
 use tidegate_rt::net::Addr;
+
+pub use stub::{ResolveError, Resolver};
 
 /// An address or name with an optional port, or `unix:/path`, as `server` and `proxy_pass` take it.
 #[derive(Clone, Debug, PartialEq, Eq)]

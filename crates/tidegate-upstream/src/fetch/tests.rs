@@ -1,0 +1,214 @@
+//! Fetches over real sockets, from an origin that plays a script.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::body::{BodyStream, Chunk};
+use tidegate_core::error_log::ErrorLog;
+use tidegate_http::request::Method as HttpMethod;
+use tidegate_rt::net::{Addr, ListenOptions, Listener, Stream};
+
+use super::*;
+use crate::OriginBody;
+use crate::peers::{Choice, Group, Method, ServerOptions};
+use crate::pool::Keepalive;
+use crate::report::Report;
+use crate::retry::NextUpstream;
+
+/// What an origin answers to each connection's requests, one after the other; an empty text closes.
+type Script = Vec<Vec<String>>;
+
+/// What a test sees of a fetch: status, body, whether the body ended well, addresses tried.
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
+    status: u16,
+    body: String,
+    whole: bool,
+    attempts: usize,
+}
+
+fn seen(status: u16, body: &str, whole: bool, attempts: usize) -> Seen {
+    Seen { status, body: body.to_owned(), whole, attempts }
+}
+
+async fn origin(listener: Listener, script: Script) {
+    for answers in script {
+        let Ok(stream) = listener.accept().await else { return };
+        serve(&stream, &answers).await;
+    }
+}
+
+async fn serve(stream: &Stream, answers: &[String]) {
+    for answer in answers {
+        let mut head = Vec::with_capacity(4096);
+        while !head.ends_with(b"\r\n\r\n") {
+            if stream.read_append(&mut head).await.unwrap_or(0) == 0 {
+                return;
+            }
+        }
+        if answer.is_empty() || stream.write_all(answer.as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn settings() -> Arc<FetchSettings> {
+    let long = Duration::from_secs(20);
+    Arc::new(FetchSettings {
+        connect_timeout: long,
+        send_timeout: long,
+        read_timeout: long,
+        head_bytes_max: 4096,
+        read_bytes: 32 * 1024,
+        next_upstream: NextUpstream::DEFAULT,
+        next_upstream_tries: 0,
+        next_upstream_timeout: Duration::ZERO,
+        socket_keepalive: false,
+        pass_trailers: false,
+    })
+}
+
+fn request(group: &Arc<Group>, method: &str) -> OriginRequest {
+    let head = format!("{method} /path HTTP/1.1\r\nHost: a\r\n\r\n").into_bytes();
+    let start = method.len() + 1;
+    OriginRequest {
+        group: group.clone(),
+        choice: Choice::default(),
+        method: HttpMethod::of(method.as_bytes()),
+        target: start..start + 5,
+        head,
+        payload: RequestPayload::None,
+        local: None,
+        paced: false,
+        interim: None,
+        keep_connection: true,
+        upgrade: false,
+        location_tag: 0,
+        scheme: "http",
+    }
+}
+
+async fn one(group: &Arc<Group>, method: &str) -> Seen {
+    let report = Report::shared();
+    let log = LogContext::detached(ErrorLog::default());
+    let result = fetch(request(group, method), settings(), report.clone(), log).await;
+    let (status, body, whole) = match result {
+        Err(error) => (error.status, String::new(), false),
+        Ok(response) => {
+            let (body, whole) = read(response.body).await;
+            (response.head.status, body, whole)
+        }
+    };
+    let attempts = report.borrow().attempts().len();
+    Seen { status, body, whole, attempts }
+}
+
+async fn read(body: OriginBody) -> (String, bool) {
+    let mut stream = match body {
+        OriginBody::Whole(bytes) => return (String::from_utf8_lossy(&bytes).into_owned(), true),
+        OriginBody::Stream(stream) => stream,
+        OriginBody::Upgraded(_) => return (String::new(), false),
+    };
+    let mut text = Vec::new();
+    loop {
+        match poll_fn(|context| stream.poll_chunk(context)).await {
+            None => return (String::from_utf8_lossy(&text).into_owned(), true),
+            Some(Ok(Chunk::Bytes(bytes))) => text.extend_from_slice(&bytes),
+            Some(Ok(_)) => {}
+            Some(Err(_)) => return (String::from_utf8_lossy(&text).into_owned(), false),
+        }
+    }
+}
+
+/// Sends the methods one after the other through one group to an origin with a script.
+fn check(name: &str, script: &[&[&str]], methods: &[&str], expected: &[Seen]) {
+    let texts = |answers: &&[&str]| answers.iter().map(|text| (*text).to_owned()).collect();
+    let script: Script = script.iter().map(texts).collect();
+    let all = tidegate_rt::block_on(async {
+        let any = Addr::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        let listener = Listener::bind(&any, &ListenOptions::default()).expect("a port");
+        let address = listener.local_addr().expect("an address");
+        tidegate_rt::spawn_local(origin(listener, script));
+        let server = (String::from("origin"), address, ServerOptions::default());
+        let keepalive = Keepalive { local: false, ..Keepalive::DEFAULT };
+        let group = Arc::new(Group::new("g", Method::RoundRobin, keepalive, vec![server]));
+        let mut all = Vec::new();
+        for method in methods {
+            all.push(one(&group, method).await);
+        }
+        all
+    });
+    assert_eq!(all.expect("a loop"), expected, "{name}");
+}
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+#[test]
+fn bodies_end_as_their_framing_says() {
+    check("length", &[&[OK]], &["GET"], &[seen(200, "ok", true, 1)]);
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n";
+    check("chunked", &[&[chunked]], &["GET"], &[seen(200, "ok", true, 1)]);
+    let closed = "HTTP/1.1 200 OK\r\n\r\nall of it";
+    check("until close", &[&[closed]], &["GET"], &[seen(200, "all of it", true, 1)]);
+    let head = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n";
+    check("HEAD has none", &[&[head]], &["HEAD"], &[seen(200, "", true, 1)]);
+}
+
+#[test]
+fn broken_answers_are_visible() {
+    let short = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok";
+    check("short", &[&[short]], &["GET"], &[seen(200, "ok", false, 1)]);
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n";
+    check("no last chunk", &[&[chunked]], &["GET"], &[seen(200, "ok", false, 1)]);
+    check("garbage", &[&["nonsense\r\n\r\n"]], &["GET"], &[seen(502, "", false, 1)]);
+    check("closed before the head", &[&[""]], &["GET"], &[seen(502, "", false, 1)]);
+    let both = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\nok";
+    check("two framings", &[&[both]], &["GET"], &[seen(502, "", false, 1)]);
+}
+
+#[test]
+fn connections_are_used_again() {
+    let twice = [seen(200, "ok", true, 1), seen(200, "ok", true, 1)];
+    check("one connection", &[&[OK, OK]], &["GET", "GET"], &twice);
+    let extra = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokEXTRA";
+    check("not after excess", &[&[extra], &[OK]], &["GET", "GET"], &twice);
+    let close = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
+    check("not when told so", &[&[close], &[OK]], &["GET", "GET"], &twice);
+    let interim = "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    check("behind an interim head", &[&[interim, OK]], &["GET", "GET"], &twice);
+}
+
+#[test]
+fn an_idle_connection_closed_under_a_request_costs_nothing() {
+    // The origin takes the second request and closes without a byte; a new connection answers.
+    let repeated = [seen(200, "ok", true, 1), seen(200, "ok", true, 2)];
+    check("GET", &[&[OK, ""], &[OK]], &["GET", "GET"], &repeated);
+    let given_up = [seen(200, "ok", true, 1), seen(502, "", false, 1)];
+    check("POST", &[&[OK, ""], &[OK]], &["GET", "POST"], &given_up);
+}
+
+#[test]
+fn a_dropped_body_gives_its_connection_up() {
+    let result = tidegate_rt::block_on(async {
+        let any = Addr::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        let listener = Rc::new(Listener::bind(&any, &ListenOptions::default()).expect("a port"));
+        let address = listener.local_addr().expect("an address");
+        let server = (String::from("origin"), address, ServerOptions::default());
+        let group = Arc::new(Group::new("g", Method::RoundRobin, Keepalive::DEFAULT, vec![server]));
+        let accepting = listener.clone();
+        let origin = tidegate_rt::spawn_local(async move {
+            let stream = accepting.accept().await.expect("a connection");
+            let part = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nbegin".to_owned();
+            serve(&stream, &[part]).await;
+            let mut rest = Vec::with_capacity(16);
+            stream.read_append(&mut rest).await.unwrap_or(0)
+        });
+        let log = LogContext::detached(ErrorLog::default());
+        let response = fetch(request(&group, "GET"), settings(), Report::shared(), log).await;
+        drop(response.ok().expect("a head"));
+        origin.await.expect("the origin sees the end")
+    });
+    assert_eq!(result.expect("a loop"), 0);
+}

@@ -1,0 +1,189 @@
+//! The wire format of DNS questions for addresses and their answers (RFC 1035 section 4).
+
+#[cfg(test)]
+mod tests;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    A,
+    Aaaa,
+}
+
+impl Kind {
+    fn code(self) -> u16 {
+        match self {
+            Kind::A => 1,
+            Kind::Aaaa => 28,
+        }
+    }
+}
+
+/// Addresses of a name, or the name to ask for instead.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    pub addresses: Vec<IpAddr>,
+    /// The last alias, when no address came with it.
+    pub alias: Option<String>,
+    /// Seconds for which all of it holds.
+    pub ttl: u32,
+}
+
+/// Why an answer is of no use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DnsError {
+    /// Not the answer to this question: wait for another one.
+    Foreign,
+    Malformed,
+    /// Cut off: it would have to be asked over TCP.
+    Truncated,
+    /// The server's code, 1 to 15; 3: no such name.
+    Refused(u8),
+}
+
+const CNAME: u16 = 5;
+const IN: u16 = 1;
+/// Aliases within one answer.
+const ALIASES_MAX: usize = 16;
+/// Compression pointers within one name.
+const POINTERS_MAX: usize = 32;
+
+/// A question for one name; `None` when the name cannot be one.
+pub fn question(id: u16, name: &str, kind: Kind) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(name.len() + 18);
+    out.extend_from_slice(&id.to_be_bytes());
+    // Recursion desired; one question.
+    out.extend_from_slice(&[1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+    let name = name.strip_suffix('.').unwrap_or(name);
+    if name.is_empty() || name.len() > 253 {
+        return None;
+    }
+    for label in name.split('.') {
+        if label.is_empty() || label.len() > 63 {
+            return None;
+        }
+        out.push(label.len() as u8);
+        out.extend_from_slice(label.as_bytes());
+    }
+    out.push(0);
+    out.extend_from_slice(&kind.code().to_be_bytes());
+    out.extend_from_slice(&IN.to_be_bytes());
+    Some(out)
+}
+
+/// Reads the answer to a question.
+pub fn answer(bytes: &[u8], id: u16, name: &str, kind: Kind) -> Result<Answer, DnsError> {
+    let mut at = 0;
+    let (got, flags) = (number(bytes, &mut at)?, number(bytes, &mut at)?);
+    let (questions, answers) = (number(bytes, &mut at)?, number(bytes, &mut at)?);
+    at += 4;
+    if got != id || flags & 0x8000 == 0 || questions != 1 {
+        return Err(DnsError::Foreign);
+    }
+    let asked = read_name(bytes, &mut at)?;
+    let (asked_kind, class) = (number(bytes, &mut at)?, number(bytes, &mut at)?);
+    let wanted = name.strip_suffix('.').unwrap_or(name);
+    if !asked.eq_ignore_ascii_case(wanted) || asked_kind != kind.code() || class != IN {
+        return Err(DnsError::Foreign);
+    }
+    match (flags & 0xf, flags & 0x200) {
+        (0, 0) => {}
+        (0, _) => return Err(DnsError::Truncated),
+        (code, _) => return Err(DnsError::Refused(code as u8)),
+    }
+    records(bytes, at, answers, asked, kind)
+}
+
+fn records(
+    bytes: &[u8],
+    mut at: usize,
+    count: u16,
+    asked: String,
+    kind: Kind,
+) -> Result<Answer, DnsError> {
+    let mut found = Answer { ttl: u32::MAX, ..Answer::default() };
+    let mut owner = asked;
+    let mut aliases = 0;
+    for _ in 0..count {
+        let name = read_name(bytes, &mut at)?;
+        let (record, class) = (number(bytes, &mut at)?, number(bytes, &mut at)?);
+        let ttl = u32::from(number(bytes, &mut at)?) << 16 | u32::from(number(bytes, &mut at)?);
+        let length = usize::from(number(bytes, &mut at)?);
+        let data = bytes.get(at..at + length).ok_or(DnsError::Malformed)?;
+        let ours = class == IN && name.eq_ignore_ascii_case(&owner);
+        if ours && record == CNAME && aliases < ALIASES_MAX {
+            let mut place = at;
+            owner = read_name(bytes, &mut place)?;
+            aliases += 1;
+            found.ttl = found.ttl.min(ttl);
+        } else if ours && record == kind.code() {
+            found.addresses.push(address(data).ok_or(DnsError::Malformed)?);
+            found.ttl = found.ttl.min(ttl);
+        }
+        at += length;
+    }
+    if found.addresses.is_empty() && aliases > 0 {
+        found.alias = Some(owner);
+    }
+    Ok(found)
+}
+
+fn address(data: &[u8]) -> Option<IpAddr> {
+    match data.len() {
+        4 => <[u8; 4]>::try_from(data).ok().map(|bytes| IpAddr::V4(Ipv4Addr::from(bytes))),
+        16 => <[u8; 16]>::try_from(data).ok().map(|bytes| IpAddr::V6(Ipv6Addr::from(bytes))),
+        _ => None,
+    }
+}
+
+fn number(bytes: &[u8], at: &mut usize) -> Result<u16, DnsError> {
+    let pair = bytes.get(*at..*at + 2).ok_or(DnsError::Malformed)?;
+    *at += 2;
+    Ok(u16::from(pair[0]) << 8 | u16::from(pair[1]))
+}
+
+/// A name in dotted form; follows compression pointers (RFC 1035 section 4.1.4).
+fn read_name(bytes: &[u8], at: &mut usize) -> Result<String, DnsError> {
+    let mut name = String::new();
+    let mut place = *at;
+    let mut pointers = 0;
+    loop {
+        let length = *bytes.get(place).ok_or(DnsError::Malformed)?;
+        match length {
+            0 => {
+                place += 1;
+                break;
+            }
+            0xc0.. => {
+                let low = *bytes.get(place + 1).ok_or(DnsError::Malformed)?;
+                if pointers == 0 {
+                    *at = place + 2;
+                }
+                pointers += 1;
+                if pointers > POINTERS_MAX {
+                    return Err(DnsError::Malformed);
+                }
+                place = usize::from(length & 0x3f) << 8 | usize::from(low);
+            }
+            64.. => return Err(DnsError::Malformed),
+            _ => {
+                let label = bytes.get(place + 1..place + 1 + usize::from(length));
+                let label = label.ok_or(DnsError::Malformed)?;
+                if !name.is_empty() {
+                    name.push('.');
+                }
+                name.extend(label.iter().map(|byte| char::from(*byte)));
+                place += 1 + usize::from(length);
+                if name.len() > 255 {
+                    return Err(DnsError::Malformed);
+                }
+            }
+        }
+    }
+    if pointers == 0 {
+        *at = place;
+    }
+    Ok(name)
+}

@@ -1,0 +1,61 @@
+use super::*;
+
+/// The answer section's records behind a copied question.
+fn message(name: &str, kind: Kind, flags: [u8; 2], records: &[(u16, u32, &[u8])]) -> Vec<u8> {
+    let mut bytes = question(7, name, kind).expect("a name");
+    bytes[2..4].copy_from_slice(&flags);
+    bytes[6..8].copy_from_slice(&(records.len() as u16).to_be_bytes());
+    for (record, ttl, data) in records {
+        bytes.extend_from_slice(&[0xc0, 12]);
+        bytes.extend_from_slice(&record.to_be_bytes());
+        bytes.extend_from_slice(&[0, 1]);
+        bytes.extend_from_slice(&ttl.to_be_bytes());
+        bytes.extend_from_slice(&(data.len() as u16).to_be_bytes());
+        bytes.extend_from_slice(data);
+    }
+    bytes
+}
+
+#[test]
+fn answers() {
+    let good = [0x81, 0x80];
+    let found = |bytes: &[u8]| answer(bytes, 7, "a.example", Kind::A);
+    let two =
+        message("a.example", Kind::A, good, &[(1, 60, &[10, 0, 0, 1]), (1, 30, &[10, 0, 0, 2])]);
+    let answer_two = found(&two).expect("an answer");
+    assert_eq!(answer_two.addresses.len(), 2);
+    assert_eq!(answer_two.ttl, 30);
+    let alias = message("a.example", Kind::A, good, &[(5, 60, b"\x01b\xc0\x0e")]);
+    assert_eq!(found(&alias).expect("an alias").alias.as_deref(), Some("b.example"));
+    let none = message("a.example", Kind::A, [0x81, 0x83], &[]);
+    assert_eq!(found(&none), Err(DnsError::Refused(3)));
+    let cut = message("a.example", Kind::A, [0x83, 0x80], &[]);
+    assert_eq!(found(&cut), Err(DnsError::Truncated));
+    let other = message("b.example", Kind::A, good, &[]);
+    assert_eq!(found(&other), Err(DnsError::Foreign));
+    assert_eq!(answer(&two, 8, "a.example", Kind::A), Err(DnsError::Foreign));
+}
+
+#[test]
+fn nothing_that_is_cut_or_looped_harms() {
+    let whole = message("a.example", Kind::A, [0x81, 0x80], &[(1, 60, &[10, 0, 0, 1])]);
+    for end in 0..whole.len() {
+        assert!(answer(&whole[..end], 7, "a.example", Kind::A).is_err());
+    }
+    let looped = message("a.example", Kind::A, [0x81, 0x80], &[(5, 1, &[0xc0, 39])]);
+    assert!(answer(&looped, 7, "a.example", Kind::A).is_err());
+}
+
+#[test]
+fn names_that_are_none() {
+    for name in ["", ".", "a..b", &"x".repeat(64), &"a.".repeat(200)] {
+        assert!(question(1, name, Kind::A).is_none(), "{name}");
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_bytes_are_survived(bytes in proptest::collection::vec(0u8.., 0..200)) {
+        let _ = answer(&bytes, 7, "a.example", Kind::A);
+    }
+}

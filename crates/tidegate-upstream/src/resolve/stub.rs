@@ -1,0 +1,222 @@
+//! The `resolver` directive: names asked of name servers over UDP, answers kept per thread.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use tidegate_rt::net::{Addr, ConnectOptions, Datagram};
+use tidegate_rt::{clock, random, timer};
+
+use super::dns::{self, DnsError, Kind};
+
+/// A `resolver` directive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolver {
+    pub servers: Vec<SocketAddr>,
+    /// `valid=`: in place of the answers' own times.
+    pub valid: Option<Duration>,
+    pub ipv4: bool,
+    pub ipv6: bool,
+    /// `resolver_timeout`.
+    pub timeout: Duration,
+}
+
+/// Why a name has no address: the code and text of nginx's log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResolveError(pub u16, pub &'static str);
+
+const NOT_FOUND: ResolveError = ResolveError(3, "Host not found");
+const TIMED_OUT: ResolveError = ResolveError(110, "Operation timed out");
+const REFUSED: [&str; 6] =
+    ["", "Format error", "Server failure", "Host not found", "Unimplemented", "Operation refused"];
+
+/// Time after which the next server is asked.
+const RETRY: Duration = Duration::from_secs(5);
+/// Aliases over several questions.
+const ALIASES_MAX: usize = 8;
+/// Names kept per thread; beyond it the cache starts anew.
+const KEPT_MAX: usize = 1024;
+/// Answers over UDP are at most 512 bytes without extensions (RFC 1035 section 4.2.1); some send more.
+const ANSWER_BYTES_MAX: usize = 4096;
+
+struct Kept {
+    addresses: Vec<IpAddr>,
+    until: Instant,
+}
+
+/// Name servers, families and the name.
+type Key = (Vec<SocketAddr>, bool, bool, String);
+
+thread_local! {
+    static KEPT: RefCell<HashMap<Key, Kept>> = RefCell::default();
+}
+
+impl Resolver {
+    /// Reads the words of the directive; names of servers are looked up now.
+    ///
+    /// # Errors
+    /// What is wrong, in nginx's words.
+    pub fn parse(words: &[String], timeout: Duration) -> Result<Resolver, String> {
+        let (ipv4, ipv6) = (true, true);
+        let mut resolver = Resolver { servers: Vec::new(), valid: None, ipv4, ipv6, timeout };
+        for word in words {
+            let invalid = || format!("invalid parameter: {word}");
+            let flag = |text: &str| match text {
+                "on" => Ok(true),
+                "off" => Ok(false),
+                _ => Err(invalid()),
+            };
+            match word.split_once('=') {
+                Some(("valid", time)) => {
+                    let time = seconds(time).ok_or_else(invalid)?;
+                    resolver.valid = Some(time);
+                }
+                Some(("ipv4", text)) => resolver.ipv4 = flag(text)?,
+                Some(("ipv6", text)) => resolver.ipv6 = flag(text)?,
+                Some(("status_zone", _)) => {}
+                _ => {
+                    let host = super::parse(word, 53).map_err(|what| format!("{what}: {word}"))?;
+                    let found = super::addresses(&host, 53);
+                    for address in found.map_err(|what| format!("{what} in resolver \"{word}\""))? {
+                        if let Addr::Inet(address) = address {
+                            resolver.servers.push(address);
+                        }
+                    }
+                }
+            }
+        }
+        if !resolver.ipv4 && !resolver.ipv6 {
+            return Err("\"ipv4\" and \"ipv6\" cannot both be \"off\"".to_owned());
+        }
+        Ok(resolver)
+    }
+
+    /// The addresses of a name, from the thread's cache or the name servers.
+    pub async fn resolve(&self, name: &str) -> Result<Vec<IpAddr>, ResolveError> {
+        let name = name.to_ascii_lowercase();
+        let key = (self.servers.clone(), self.ipv4, self.ipv6, name.clone());
+        let now = clock::now();
+        let kept = KEPT.with_borrow(|kept| {
+            let kept = kept.get(&key).filter(|kept| kept.until > now);
+            kept.map(|kept| kept.addresses.clone())
+        });
+        if let Some(addresses) = kept {
+            return Ok(addresses);
+        }
+        let looked_up = timer::timeout(self.timeout, self.ask_all(&name)).await;
+        let (addresses, ttl) = looked_up.map_err(|_| TIMED_OUT)??;
+        let time = self.valid.unwrap_or(Duration::from_secs(u64::from(ttl)));
+        if let Some(until) = clock::now().checked_add(time) {
+            KEPT.with_borrow_mut(|kept| {
+                if kept.len() >= KEPT_MAX {
+                    kept.clear();
+                }
+                kept.insert(key, Kept { addresses: addresses.clone(), until });
+            });
+        }
+        Ok(addresses)
+    }
+
+    /// Both families as configured; one of them is enough.
+    async fn ask_all(&self, name: &str) -> Result<(Vec<IpAddr>, u32), ResolveError> {
+        let one = async |wanted: bool, kind: Kind| match wanted {
+            true => Some(self.follow(name, kind).await),
+            false => None,
+        };
+        let (four, six) =
+            tidegate_rt::sync::join!(one(self.ipv4, Kind::A), one(self.ipv6, Kind::Aaaa));
+        let mut addresses = Vec::new();
+        let mut ttl = u32::MAX;
+        let mut error = NOT_FOUND;
+        for result in [four, six].into_iter().flatten() {
+            match result {
+                Ok((found, time)) => {
+                    addresses.extend(found);
+                    ttl = ttl.min(time);
+                }
+                Err(failed) => error = failed,
+            }
+        }
+        if addresses.is_empty() { Err(error) } else { Ok((addresses, ttl)) }
+    }
+
+    /// One family, along aliases.
+    async fn follow(&self, name: &str, kind: Kind) -> Result<(Vec<IpAddr>, u32), ResolveError> {
+        let mut name = name.to_owned();
+        let mut ttl = u32::MAX;
+        for _ in 0..ALIASES_MAX {
+            let answer = self.ask(&name, kind).await?;
+            ttl = ttl.min(answer.ttl);
+            match answer.alias {
+                Some(alias) => name = alias,
+                None if answer.addresses.is_empty() => return Err(NOT_FOUND),
+                None => return Ok((answer.addresses, ttl)),
+            }
+        }
+        Err(NOT_FOUND)
+    }
+
+    /// One question; server after server until one answers.
+    async fn ask(&self, name: &str, kind: Kind) -> Result<dns::Answer, ResolveError> {
+        if self.servers.is_empty() {
+            return Err(NOT_FOUND);
+        }
+        let first = random::below(self.servers.len() as u64) as usize;
+        for turn in 0.. {
+            let server = self.servers[(first + turn) % self.servers.len()];
+            match timer::timeout(RETRY, exchange(server, name, kind)).await {
+                Ok(Ok(Ok(answer))) => return Ok(answer),
+                Ok(Ok(Err(DnsError::Refused(code)))) => {
+                    let text = REFUSED.get(usize::from(code)).copied().unwrap_or("Unknown error");
+                    return Err(ResolveError(u16::from(code), text));
+                }
+                Ok(Ok(Err(_))) => return Err(ResolveError(2, "Server failure")),
+                // Unreachable just now: wait for the others' turn.
+                Ok(Err(_)) => timer::sleep(Duration::from_secs(1)).await,
+                Err(_) => {}
+            }
+        }
+        Err(TIMED_OUT)
+    }
+}
+
+/// Sends a question from a port of its own and waits for its answer.
+async fn exchange(
+    server: SocketAddr,
+    name: &str,
+    kind: Kind,
+) -> io::Result<Result<dns::Answer, DnsError>> {
+    let mut seed = [0; 2];
+    random::unpredictable(&mut seed);
+    let id = u16::from_be_bytes(seed);
+    let Some(question) = dns::question(id, name, kind) else {
+        return Ok(Err(DnsError::Refused(3)));
+    };
+    let socket = Datagram::connect(&Addr::Inet(server), &ConnectOptions::default())?;
+    socket.send(&question, None).await?;
+    let mut buffer = vec![0; ANSWER_BYTES_MAX];
+    loop {
+        let (length, _) = socket.receive_from(&mut buffer).await?;
+        match dns::answer(&buffer[..length], id, name, kind) {
+            Err(DnsError::Foreign) => {}
+            other => return Ok(other),
+        }
+    }
+}
+
+/// `30s`, `5m`, `1h` or bare seconds.
+fn seconds(text: &str) -> Option<Duration> {
+    let split = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(split);
+    let count: u64 = digits.parse().ok()?;
+    let seconds = match unit {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return None,
+    };
+    Some(Duration::from_secs(count.checked_mul(seconds)?))
+}
