@@ -4,7 +4,7 @@
 //! fill, or the last two together (a stale entry that is being refreshed).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::fill::Fill;
 use crate::format::Times;
@@ -13,6 +13,9 @@ use crate::lru::{LruMap, Place, Sharded};
 
 /// nginx's manual: one megabyte of `keys_zone` holds about 8000 keys.
 const KEY_COST_BYTES: u64 = 128;
+
+/// What nginx takes of a zone for itself; a zone of 16 kilobytes is a small one there, too.
+const ZONE_COST_BYTES: u64 = 8 * 1024;
 
 /// Locks of the index: enough that a dozen threads seldom meet.
 const SHARDS: usize = 32;
@@ -68,6 +71,8 @@ pub(crate) struct Index {
     disk_bytes: AtomicU64,
     generations: AtomicU64,
     removals: AtomicU64,
+    /// Some key had to leave to make room for another: the manager shall make more.
+    crowded: AtomicBool,
     rotation: AtomicUsize,
 }
 
@@ -91,6 +96,7 @@ impl Index {
             disk_bytes: AtomicU64::new(0),
             generations: AtomicU64::new(1),
             removals: AtomicU64::new(0),
+            crowded: AtomicBool::new(false),
             rotation: AtomicUsize::new(0),
         };
         index.limit_keys(keys_bytes);
@@ -98,12 +104,27 @@ impl Index {
     }
 
     pub fn limit_keys(&self, keys_bytes: u64) {
-        let keys = usize::try_from(keys_bytes / KEY_COST_BYTES).unwrap_or(usize::MAX);
+        let usable = keys_bytes.saturating_sub(ZONE_COST_BYTES);
+        let keys = usize::try_from(usable / KEY_COST_BYTES).unwrap_or(usize::MAX);
         self.keys_max.store(keys.clamp(1, u32::MAX as usize), Ordering::Relaxed);
     }
 
     pub fn next_generation(&self) -> u64 {
         self.generations.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether the manager should remove keys: there are too many, or so many that a new one had to
+    /// wait for room; then an eighth is made free.
+    pub fn is_crowded(&self) -> bool {
+        let (keys, most) = (self.keys(), self.keys_max());
+        if keys > most {
+            return true;
+        }
+        let crowded = self.crowded.load(Ordering::Relaxed) && keys > most - most / 8;
+        if !crowded {
+            self.crowded.store(false, Ordering::Relaxed);
+        }
+        crowded
     }
 
     /// How many keys were removed on demand.
@@ -310,6 +331,7 @@ impl Index {
                 .take(ROOM_SAMPLES)
                 .min_by_key(|victim| victim.last_access);
             let Some(victim) = victim else { return false };
+            self.crowded.store(true, Ordering::Relaxed);
             if self.evict(&victim) && victim.generation.is_some() {
                 evicted(victim.hash);
             }

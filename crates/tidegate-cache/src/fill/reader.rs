@@ -70,6 +70,19 @@ impl FillReader {
         poll_fn(|context| self.poll_next(context, max)).await
     }
 
+    /// Waits until it is decided whether the response became a cache file: after the end of the
+    /// body, for who wants the next request to find it.
+    pub fn poll_stored(&mut self, context: &mut Context<'_>) -> Poll<bool> {
+        let mut state = self.fill.state.lock();
+        match state.stored {
+            Some(stored) => Poll::Ready(stored),
+            None => {
+                state.readers.waits(self.slot, context.waker());
+                Poll::Pending
+            }
+        }
+    }
+
     /// [`FillReader::head`] as a poll function.
     pub fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<Head> {
         let mut state = self.fill.state.lock();

@@ -47,7 +47,7 @@ impl StoreInner {
 
     fn is_too_full(&self, options: &Options) -> bool {
         if options.size_max.is_some_and(|max| self.index.disk_bytes() > max)
-            || self.index.keys() > self.index.keys_max()
+            || self.index.is_crowded()
         {
             return true;
         }

@@ -28,7 +28,7 @@ fn uses_count_without_a_file() {
 #[test]
 fn the_largest_zone_of_keys_makes_room() {
     let mut settings = options();
-    settings.keys_bytes = 128 * 10;
+    settings.keys_bytes = 8192 + 128 * 10;
     let disk = MemoryDisk::default();
     let store = loaded(&disk, settings);
     for number in 0..30 {
@@ -36,6 +36,7 @@ fn the_largest_zone_of_keys_makes_room() {
     }
     assert_eq!((store.stats().keys, store.stats().keys_max), (10, 10));
     store.manage_step(30, 100);
+    assert_eq!(store.stats().keys, 9, "the manager makes an eighth free");
     assert_eq!(disk.paths().len(), store.stats().entries);
     assert!(served(&store, &key("29")).is_some());
     assert!(served(&store, &key("0")).is_none());
@@ -44,7 +45,7 @@ fn the_largest_zone_of_keys_makes_room() {
 #[test]
 fn an_evicted_key_that_came_back_keeps_its_file() {
     let mut settings = options();
-    settings.keys_bytes = 128;
+    settings.keys_bytes = 8192 + 128;
     let disk = MemoryDisk::default();
     let store = loaded(&disk, settings);
     for (now, name) in ["a", "b", "a"].into_iter().enumerate() {
