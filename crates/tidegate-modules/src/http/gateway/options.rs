@@ -217,7 +217,9 @@ pub fn set_ignore_headers(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(),
     for index in 0..args.len() {
         bits |= args.choice(index, IGNORABLE)?;
     }
-    once(&mut conf.ignore_headers, bits, args)
+    // Several lines add up, as in nginx.
+    conf.ignore_headers = Some(conf.ignore_headers.unwrap_or(0) | bits);
+    Ok(())
 }
 
 pub fn set_limit_rate(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
