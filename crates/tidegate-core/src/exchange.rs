@@ -14,6 +14,7 @@ use crate::error_log::Level;
 use crate::plan::{Location, LocationId, Plan, Server, ServerId};
 use crate::request_body::RequestBody;
 use crate::settings::Settings;
+use crate::subrequest::Lineage;
 use crate::variables::VariableId;
 
 /// A thread's hold on a generation's plan: cloning it costs no atomic operation.
@@ -94,6 +95,8 @@ pub struct Response {
     pub allow_ranges: bool,
     /// The body is one whose ranges were already cut (206 of an origin).
     pub single_range: bool,
+    /// Charset that the origin asks for (`X-Accel-Charset`), for the charset module.
+    pub charset: Option<Bytes>,
     /// Trailer fields may follow.
     pub expects_trailers: bool,
     /// Trailer fields of our own (`add_trailer`), as `$sent_trailer_*` shows them. The body brings them.
@@ -223,6 +226,10 @@ pub struct Exchange {
     pub started: std::time::Instant,
     /// A subrequest's parent gets the answer; nothing is logged unless `log_subrequest`.
     pub is_subrequest: bool,
+    /// What it has in common with its parent and its subrequests.
+    pub lineage: Lineage,
+    /// First status that was to be answered by `error_page` or a built-in page.
+    pub refused_with: Option<u16>,
     pub request_id: Option<Box<str>>,
 }
 
@@ -259,6 +266,8 @@ impl Exchange {
             started_unix_millis: 0,
             started: tidegate_rt::clock::now(),
             is_subrequest: false,
+            lineage: Lineage::default(),
+            refused_with: None,
             request_id: None,
         }
     }
@@ -290,6 +299,8 @@ impl Exchange {
         self.action = "reading client request line";
         self.upstream_text.clear();
         self.is_subrequest = false;
+        self.lineage = Lineage::default();
+        self.refused_with = None;
         self.request_id = None;
     }
 
@@ -309,6 +320,12 @@ impl Exchange {
     /// Writes a variable's value; `false` when it has none.
     pub fn variable(&mut self, id: VariableId, out: &mut Vec<u8>) -> bool {
         crate::variables::evaluate(self, id, out)
+    }
+
+    /// Writes the value of the variable of this name in lower case, whether the configuration uses it or
+    /// not; `false` when it has none. For names that come with an answer (SSI).
+    pub fn variable_named(&mut self, name: &[u8], out: &mut Vec<u8>) -> bool {
+        crate::variables::evaluate_named(self, name, out)
     }
 
     /// Value of a `set` variable or named capture.

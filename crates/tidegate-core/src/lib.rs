@@ -5,6 +5,7 @@
 pub mod blocking;
 pub mod body;
 pub mod builder;
+pub mod byte_body;
 pub mod client;
 pub mod counters;
 pub mod credentials;
@@ -25,6 +26,7 @@ pub mod request_body;
 pub mod settings;
 pub mod special;
 pub mod step;
+pub mod subrequest;
 pub mod syslog;
 pub mod temp_file;
 pub mod template;

@@ -59,7 +59,8 @@ pub enum Answer {
 
 /// Takes a request with its server chosen through all phases and filters.
 pub async fn run(x: &mut Exchange) -> Answer {
-    let first = Phase::PostRead;
+    // What comes before belongs to the connection and is done.
+    let first = if x.is_subrequest { Phase::ServerRewrite } else { Phase::PostRead };
     drive(x, first, None).await
 }
 
@@ -154,6 +155,8 @@ async fn walk(x: &mut Exchange, plan: &Plan, mut phase: Phase) -> Step<'static> 
                 Step::Decline => Phase::Access,
                 step => return step,
             },
+            // The request that a part belongs to has been let in.
+            Phase::Access if x.is_subrequest => Phase::PostAccess,
             Phase::Access => match access(x, plan, &mut refused).await {
                 Step::Decline => Phase::PostAccess,
                 step => return step,

@@ -219,6 +219,23 @@ pub(crate) fn evaluate(x: &mut Exchange, id: VariableId, out: &mut Vec<u8>) -> b
     evaluate_entry(x, entry, &plan.variables.names[id.0 as usize], out)
 }
 
+/// Writes the value of the variable of this name, used or not; `false` when it has none.
+pub(crate) fn evaluate_named(x: &mut Exchange, name: &[u8], out: &mut Vec<u8>) -> bool {
+    let plan = x.plan.clone();
+    let table = &plan.variables;
+    let Ok(name) = std::str::from_utf8(name) else { return false };
+    if let Some(id) = table.find(name) {
+        return evaluate(x, id, out);
+    }
+    if let Some(Variable { value: Value::Fixed(fixed), .. }) = table.declared.get(name) {
+        return fixed(x, out);
+    }
+    match table.family(name) {
+        Some(entry) => evaluate_entry(x, &entry, name, out),
+        None => false,
+    }
+}
+
 fn evaluate_entry(x: &mut Exchange, entry: &Entry, name: &str, out: &mut Vec<u8>) -> bool {
     match entry {
         Entry::Unresolved(_) => false,

@@ -7,6 +7,7 @@ mod response;
 mod tests;
 
 use crate::variables::Variable;
+pub(crate) use request::made_request_id;
 
 /// All of them.
 pub(super) const VARIABLES: &[Variable] = &joined();

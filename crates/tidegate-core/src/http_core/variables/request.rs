@@ -157,9 +157,13 @@ fn request_body_file(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
 }
 
 fn request_id(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
-    let id = x.request_id.get_or_insert_with(|| {
+    put(Some(made_request_id(x).as_bytes()), out)
+}
+
+/// `$request_id`, made now if nothing has asked for it.
+pub(crate) fn made_request_id(x: &mut Exchange) -> &str {
+    x.request_id.get_or_insert_with(|| {
         let id = tidegate_rt::random::request_id();
         String::from_utf8_lossy(&id).into_owned().into_boxed_str()
-    });
-    put(Some(id.as_bytes()), out)
+    })
 }

@@ -1,0 +1,89 @@
+//! A body as bytes, for filters that have to look at them: file ranges are read piece by piece, on a
+//! pool thread where the disk would hold the loop.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+
+use crate::LocalFuture;
+use crate::body::{Body, BodyError, Chunk, FileRange};
+
+/// Bytes of a file that are read at once.
+const READ_BYTES: usize = 32 << 10;
+
+/// One piece of a body that has no file ranges left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// Never empty.
+    Bytes(Bytes),
+    /// Pass on what was made so far.
+    Flush,
+}
+
+/// A body whose pieces are bytes.
+pub struct ByteBody {
+    body: Body,
+    /// What is left of the file range at hand.
+    file: Option<FileRange>,
+    reading: Option<LocalFuture<'static, std::io::Result<Vec<u8>>>>,
+}
+
+impl ByteBody {
+    pub fn new(body: Body) -> ByteBody {
+        ByteBody { body, file: None, reading: None }
+    }
+
+    /// The next piece, or `None` at the end. A file that is shorter than promised breaks the body off.
+    pub fn poll_piece(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Piece, BodyError>>> {
+        loop {
+            if let Some(range) = &self.file {
+                let read = self.reading.get_or_insert_with(|| read(range));
+                let bytes = std::task::ready!(read.as_mut().poll(context));
+                self.reading = None;
+                return Poll::Ready(Some(self.advance(bytes)));
+            }
+            match std::task::ready!(self.body.poll_chunk(context)) {
+                None => return Poll::Ready(None),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                Some(Ok(Chunk::Flush)) => return Poll::Ready(Some(Ok(Piece::Flush))),
+                Some(Ok(Chunk::Bytes(bytes))) if bytes.is_empty() => {}
+                Some(Ok(Chunk::Bytes(bytes))) => return Poll::Ready(Some(Ok(Piece::Bytes(bytes)))),
+                Some(Ok(Chunk::File(range))) if range.length == 0 => {}
+                Some(Ok(Chunk::File(range))) => self.file = Some(range),
+            }
+        }
+    }
+
+    /// `poll_piece` as a future.
+    pub async fn next(&mut self) -> Option<Result<Piece, BodyError>> {
+        std::future::poll_fn(|context| self.poll_piece(context)).await
+    }
+
+    /// Trailer fields after the end.
+    pub fn trailers(&mut self) -> Option<tidegate_http::Headers> {
+        self.body.trailers()
+    }
+
+    fn advance(&mut self, bytes: std::io::Result<Vec<u8>>) -> Result<Piece, BodyError> {
+        let bytes = bytes?;
+        let Some(range) = self.file.as_mut().filter(|_| !bytes.is_empty()) else {
+            return Err(BodyError::Incomplete);
+        };
+        range.offset += bytes.len() as u64;
+        range.length = range.length.saturating_sub(bytes.len() as u64);
+        if range.length == 0 {
+            self.file = None;
+        }
+        Ok(Piece::Bytes(Bytes::from(bytes)))
+    }
+}
+
+fn read(range: &FileRange) -> LocalFuture<'static, std::io::Result<Vec<u8>>> {
+    let (file, offset) = (Arc::clone(&range.file), range.offset);
+    let want = usize::try_from(range.length).unwrap_or(READ_BYTES).min(READ_BYTES);
+    Box::pin(async move { crate::file_read::read(&file, offset, want).await })
+}

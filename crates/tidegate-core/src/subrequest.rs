@@ -1,0 +1,348 @@
+//! Subrequests: exchanges without a socket that go the same way as a client's, and whose answers their
+//! maker gets (`auth_request`, `mirror`, SSI includes, …).
+//!
+//! ```ignore
+//! let subrequest = x.subrequest(b"/part".to_vec(), Vec::new(), Options::default())?;
+//! let reply = subrequest.run().await;
+//! if reply.status() == 200 { body_parts.push(reply.into_body()) }
+//! ```
+//! A subrequest has its parent's connection, header fields and variables, passes the phases from the
+//! server's rewrites on, and is let in without access checks, which its parent has passed. It is owned by
+//! whoever made it: dropping it ends it.
+
+use std::any::{Any, TypeId};
+use std::cell::Cell;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use tidegate_http::request::Method;
+use tidegate_http::{Headers, Known};
+
+use crate::LocalFuture;
+use crate::body::{Body, BodyError, BodyStream, Chunk};
+use crate::byte_body::{ByteBody, Piece};
+use crate::client::Client;
+use crate::error_log::Level;
+use crate::exchange::{Exchange, Request, Response};
+use crate::phases::{self, Answer};
+use crate::request_body::{RequestBody, StoredBody};
+
+/// How deep subrequests may make subrequests: nginx's limit.
+pub const DEPTH_MAX: u8 = 50;
+/// Subrequests that one request may cause in all, about as many as nginx can have at a time: it ends
+/// pages that include themselves several times.
+pub const COUNT_MAX: u32 = 64_535;
+
+/// What differs from a plain `GET` without a body.
+#[derive(Clone, Default)]
+pub struct Options {
+    pub method: Method,
+    pub body: SubrequestBody,
+}
+
+/// The request body of a subrequest.
+#[derive(Clone, Default)]
+pub enum SubrequestBody {
+    #[default]
+    None,
+    /// The parent's, as far as it has been read by [`RequestBody::store`].
+    Shared,
+    Stored(Arc<StoredBody>),
+}
+
+/// A subrequest would lead too deep, or there were too many; it has been logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooMany;
+
+/// Where an exchange stands among others of the same request.
+#[derive(Default)]
+pub struct Lineage {
+    /// What makers of subrequests leave for them and for their subrequests.
+    pub inherited: Inherited,
+    /// `Content-Type` of the client's answer, which this subrequest's becomes a part of.
+    pub page_type: Option<Rc<[u8]>>,
+    depth: u8,
+    /// Subrequests made so far for the whole request; there once there is one.
+    made: Option<Rc<Cell<u32>>>,
+}
+
+/// Objects that an exchange shares with its subrequests, by type.
+#[derive(Clone, Default)]
+pub struct Inherited(Vec<(TypeId, Rc<dyn Any>)>);
+
+impl Inherited {
+    pub fn of<T: 'static>(&self) -> Option<Rc<T>> {
+        let (_, object) = self.0.iter().find(|(id, _)| *id == TypeId::of::<T>())?;
+        object.clone().downcast().ok()
+    }
+
+    pub fn insert<T: 'static>(&mut self, object: Rc<T>) {
+        self.0.retain(|(id, _)| *id != TypeId::of::<T>());
+        self.0.push((TypeId::of::<T>(), object));
+    }
+}
+
+impl Exchange {
+    /// Another exchange of the same request as it is now: for bodies that need variables and
+    /// subrequests after the head has left. It has none of the modules' state.
+    pub fn fork(&mut self) -> Exchange {
+        // It is made when it is first asked for, and must be the same for all.
+        let _ = crate::http_core::made_request_id(self);
+        let mut fork =
+            Exchange::new(self.plan.clone(), self.connection.clone(), self.client.clone());
+        fork.server = self.server;
+        fork.location = self.location;
+        fork.request = self.request.share();
+        fork.response = self.response.share();
+        fork.captures = self.captures.clone();
+        fork.share_slots(self);
+        fork.internal = self.internal;
+        fork.keep_alive = self.keep_alive;
+        fork.limit_rate = self.limit_rate;
+        fork.action = self.action;
+        fork.started_unix_millis = self.started_unix_millis;
+        fork.started = self.started;
+        fork.is_subrequest = self.is_subrequest;
+        fork.request_id = self.request_id.clone();
+        fork.lineage = Lineage {
+            inherited: self.lineage.inherited.clone(),
+            page_type: self.lineage.page_type.clone(),
+            depth: self.lineage.depth,
+            made: self.lineage.made.clone(),
+        };
+        fork
+    }
+
+    /// A subrequest for a decoded path and arguments.
+    ///
+    /// # Errors
+    /// When [`DEPTH_MAX`] or [`COUNT_MAX`] is reached.
+    pub fn subrequest(
+        &mut self,
+        path: Vec<u8>,
+        args: Vec<u8>,
+        options: Options,
+    ) -> Result<Subrequest, TooMany> {
+        let made = self.lineage.made.get_or_insert_default();
+        if self.lineage.depth >= DEPTH_MAX || made.get() >= COUNT_MAX {
+            let shown = String::from_utf8_lossy(&path);
+            self.log(Level::Error, format_args!("subrequests cycle while processing \"{shown}\""));
+            return Err(TooMany);
+        }
+        made.set(made.get() + 1);
+        let mut x = self.fork();
+        if !self.is_subrequest {
+            let page_type = self.response.headers.first(Known::ContentType);
+            x.lineage.page_type = page_type.map(Rc::from);
+        }
+        x.lineage.depth += 1;
+        x.client = Rc::new(PartOf(self.client.clone()));
+        x.response.clear();
+        x.captures.clear();
+        x.set_path(path, Some(args));
+        x.request.method = options.method;
+        x.request.upgrade = false;
+        x.request.expects_continue = false;
+        match options.body {
+            SubrequestBody::None => x.request.body = RequestBody::default(),
+            SubrequestBody::Shared => {}
+            SubrequestBody::Stored(body) => x.request.body.set_stored(body),
+        }
+        x.location = x.server().location;
+        x.internal = true;
+        x.is_subrequest = true;
+        Ok(Subrequest(Box::new(x)))
+    }
+
+    /// Takes over the variables that a subrequest changed.
+    pub fn take_variables(&mut self, reply: &Reply) {
+        let changes = reply.before.iter().zip(&reply.x.0.slots).zip(&mut self.slots);
+        for ((before, after), own) in changes {
+            let same = match (before, after) {
+                (Some(before), Some(after)) => Rc::ptr_eq(before, after),
+                (before, after) => before.is_none() && after.is_none(),
+            };
+            if !same {
+                own.clone_from(after);
+            }
+        }
+    }
+}
+
+impl Request {
+    /// The same request; of its body what has been read.
+    fn share(&self) -> Request {
+        let mut body = RequestBody::default();
+        if let Some(stored) = self.body.stored() {
+            body.set_stored(stored.clone());
+        }
+        Request {
+            head: self.head.clone(),
+            method: self.method,
+            path: self.path.clone(),
+            args: self.args.clone(),
+            host: self.host.clone(),
+            path_is_raw: self.path_is_raw,
+            target_is_current: self.target_is_current,
+            body,
+            keep_alive: self.keep_alive,
+            upgrade: self.upgrade,
+            expects_continue: self.expects_continue,
+        }
+    }
+}
+
+impl Response {
+    /// The head as far as variables show it.
+    fn share(&self) -> Response {
+        Response {
+            status: self.status,
+            headers: self.headers.clone(),
+            content_length: self.content_length,
+            last_modified: self.last_modified,
+            ..Response::default()
+        }
+    }
+}
+
+/// A subrequest that has not begun.
+pub struct Subrequest(Box<Exchange>);
+
+impl Subrequest {
+    /// Its exchange, to be changed before it begins.
+    pub fn exchange(&mut self) -> &mut Exchange {
+        &mut self.0
+    }
+
+    /// Goes through the phases; ready when the answer's head is.
+    pub fn run(self) -> LocalFuture<'static, Reply> {
+        let mut x = self.0;
+        Box::pin(async move {
+            let before = x.slots.clone();
+            let answer = phases::run(&mut x).await;
+            let (body, closed) = match answer {
+                Answer::Close => (Body::Empty, true),
+                Answer::Send(Body::Tunnel(_)) => (Body::Empty, false),
+                Answer::Send(body) => (body, false),
+            };
+            Reply { x: Logged(x), body, closed, before }
+        })
+    }
+}
+
+/// A subrequest's answer.
+pub struct Reply {
+    x: Logged,
+    body: Body,
+    closed: bool,
+    /// Variables as they were when it began.
+    before: Vec<Option<Rc<[u8]>>>,
+}
+
+impl Reply {
+    /// The answer's status; 0 when there is none (`return 444`, time-outs).
+    pub fn status(&self) -> u16 {
+        if self.closed { 0 } else { self.x.0.response.status }
+    }
+
+    /// The status that was to be answered before `error_page` or the built-in page came in its place;
+    /// `None` where a handler made the answer itself.
+    pub fn refused_with(&self) -> Option<u16> {
+        self.x.0.refused_with
+    }
+
+    /// Its exchange, for variables (`$upstream_http_*`) and header fields.
+    pub fn exchange(&mut self) -> &mut Exchange {
+        &mut self.x.0
+    }
+
+    /// The answer's body. The subrequest ends, and is logged if it is to be, when that is over or dropped.
+    pub fn into_body(self) -> Body {
+        Body::Stream(Box::new(ReplyBody { body: self.body, x: self.x }))
+    }
+
+    /// Reads the body into memory.
+    ///
+    /// # Errors
+    /// When it is longer than `bytes_max` or breaks off.
+    pub async fn read(self, bytes_max: usize) -> Result<Bytes, BodyError> {
+        let mut body = ByteBody::new(self.into_body());
+        let mut out = BytesMut::new();
+        while let Some(piece) = body.next().await {
+            let Piece::Bytes(bytes) = piece? else { continue };
+            if out.len() + bytes.len() > bytes_max {
+                return Err(BodyError::Io(io::Error::other("too big subrequest response")));
+            }
+            out.extend_from_slice(&bytes);
+        }
+        Ok(out.freeze())
+    }
+
+    /// Waits for the body's end without looking at it.
+    pub async fn discard(self) {
+        let mut body = self.into_body();
+        while let Some(Ok(_)) = body.next().await {}
+    }
+}
+
+/// Runs the loggers when it goes.
+struct Logged(Box<Exchange>);
+
+impl Drop for Logged {
+    fn drop(&mut self) {
+        let x = &mut self.0;
+        let plan = x.plan.clone();
+        for logger in &plan.location(x.location).loggers {
+            logger(x);
+        }
+    }
+}
+
+struct ReplyBody {
+    body: Body,
+    x: Logged,
+}
+
+impl BodyStream for ReplyBody {
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        let next = std::task::ready!(self.body.poll_chunk(context));
+        let outcome = &mut self.x.0.outcome;
+        match &next {
+            Some(Ok(chunk)) => {
+                outcome.body_bytes_sent += chunk.length();
+                outcome.bytes_sent += chunk.length();
+            }
+            Some(Err(_)) => {}
+            None => outcome.complete = true,
+        }
+        Poll::Ready(next)
+    }
+
+    fn trailers(&mut self) -> Option<Headers> {
+        self.body.trailers()
+    }
+}
+
+/// The client of a part: it can go, but nothing can be told to it.
+struct PartOf(Rc<dyn Client>);
+
+impl Client for PartOf {
+    fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.0.poll_gone(context)
+    }
+
+    fn send_interim<'a>(
+        &'a self,
+        _status: u16,
+        _headers: &'a Headers,
+    ) -> LocalFuture<'a, io::Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn tcp_info(&self) -> Option<[u32; 4]> {
+        self.0.tcp_info()
+    }
+}
