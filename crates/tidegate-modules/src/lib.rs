@@ -11,6 +11,7 @@ use tidegate_core::{Entry, ErasedModule};
 
 use http::access::Access;
 use http::cache::ProxyCache;
+use http::charset::Charset;
 use http::headers::AddedHeaders;
 use http::index::Index;
 use http::log::AccessLog;
@@ -51,6 +52,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     // Ranges last: they count bytes as they are sent.
     &Entry::<NotModified>::NEW,
     &Entry::<AddedHeaders>::NEW,
+    &Entry::<Charset>::NEW,
     &Entry::<Ranges>::NEW,
     // Folders that configurations name although nothing uses them yet.
     &Entry::<TempPaths>::NEW,

@@ -2,12 +2,14 @@
 
 pub mod access;
 pub mod cache;
+pub mod charset;
 pub mod files;
 pub mod gateway;
 pub mod headers;
 pub mod index;
 pub mod log;
 pub mod map;
+pub mod media_types;
 pub mod not_modified;
 pub mod proxy;
 pub mod range;

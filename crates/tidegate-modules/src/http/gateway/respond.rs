@@ -156,18 +156,8 @@ pub fn copy_head(x: &mut Exchange, head: &ResponseHead, settings: &GatewaySettin
     if settings.ignore & IGNORE_CHARSET == 0
         && let Some(charset) = head.headers.first(Known::XAccelCharset)
     {
-        add_charset(x, charset);
+        x.response.charset = Some(Bytes::copy_from_slice(charset));
     }
-}
-
-/// `X-Accel-Charset` sets the charset of a type that has none.
-fn add_charset(x: &mut Exchange, charset: &[u8]) {
-    let Some(kind) = x.response.headers.first(Known::ContentType) else { return };
-    if kind.windows(8).any(|part| part.eq_ignore_ascii_case(b"charset=")) {
-        return;
-    }
-    let kind = [kind, b"; charset=", charset].concat();
-    x.response.headers.set_known(Known::ContentType, &kind);
 }
 
 fn intercepts(x: &Exchange, status: u16) -> bool {

@@ -1,0 +1,56 @@
+//! What a block's charset directives say, as written.
+
+use tidegate_conf::{Args, Diagnostic, Span, Statement, Word};
+
+use crate::http::media_types::MediaTypes;
+
+/// One block's directives.
+#[derive(Default)]
+pub struct Conf {
+    pub charset: Option<Name>,
+    pub source: Option<Name>,
+    pub overrides: Option<bool>,
+    pub types: Option<MediaTypes>,
+    pub maps: Vec<MapConf>,
+}
+
+/// A charset.
+#[derive(Clone)]
+pub enum Name {
+    Off,
+    Fixed(Vec<u8>, Span),
+    /// With variables.
+    Made(Word),
+}
+
+/// A `charset_map`.
+pub struct MapConf {
+    pub from: Word,
+    pub to: Word,
+    pub entries: Vec<Statement>,
+}
+
+/// Reads a charset's name.
+pub fn name(args: &Args<'_>, may_be_off: bool) -> Result<Name, Diagnostic> {
+    let word = args.word(0);
+    if may_be_off && word.bytes == b"off" {
+        return Ok(Name::Off);
+    }
+    if word.bytes.contains(&b'$') {
+        return Ok(Name::Made(word.clone()));
+    }
+    Ok(Name::Fixed(word.bytes.clone(), word.span))
+}
+
+/// Reads a `charset_map`.
+pub fn map(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let (from, to) = (args.word(0).clone(), args.word(1).clone());
+    if from.bytes.eq_ignore_ascii_case(&to.bytes) {
+        let name = from.display();
+        let message =
+            format!("\"charset_map\" between the same charsets \"{name}\" and \"{name}\"");
+        return Err(args.error(1, message));
+    }
+    conf.maps.push(MapConf { from, to, entries: args.entries()?.to_vec() });
+    Ok(())
+}

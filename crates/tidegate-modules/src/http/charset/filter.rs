@@ -1,0 +1,194 @@
+//! Which charset an answer gets, and its body in it.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use tidegate_conf::Diagnostic;
+use tidegate_core::body::{BodyError, BodyStream, Chunk};
+use tidegate_core::builder::PlanBuilder;
+use tidegate_core::byte_body::{ByteBody, Piece};
+use tidegate_core::{Body, Exchange, Level, Template};
+use tidegate_http::{Headers, Known};
+
+use super::conf::{Conf, Name};
+use super::recode::Recoder;
+use super::{MapTable, key};
+use crate::http::media_types::MediaTypes;
+
+/// Types whose charset is named by default.
+const TYPES: &[&str] = &[
+    "text/html",
+    "text/xml",
+    "text/plain",
+    "text/vnd.wap.wml",
+    "application/javascript",
+    "application/rss+xml",
+];
+
+/// A location's charset directives.
+pub struct CharsetFilter {
+    charset: Option<Template>,
+    source: Option<Template>,
+    overrides: bool,
+    types: MediaTypes,
+    maps: Arc<MapTable>,
+}
+
+impl CharsetFilter {
+    pub fn compile(
+        conf: &Conf,
+        maps: Arc<MapTable>,
+        plan: &mut PlanBuilder<'_>,
+    ) -> Result<CharsetFilter, Diagnostic> {
+        let mut template = |name: &Option<Name>| match name {
+            None | Some(Name::Off) => Ok(None),
+            Some(Name::Fixed(text, _)) => Ok(Some(Template::constant(text))),
+            Some(Name::Made(word)) => plan.template(word).map(Some),
+        };
+        Ok(CharsetFilter {
+            charset: template(&conf.charset)?,
+            source: template(&conf.source)?,
+            overrides: conf.overrides.unwrap_or(false),
+            types: conf.types.clone().unwrap_or_else(|| MediaTypes::of(TYPES)),
+            maps,
+        })
+    }
+
+    pub fn apply(&self, x: &mut Exchange, body: Body) -> Body {
+        let asked = x.response.charset.take();
+        if self.charset.is_none() && asked.is_none() && !x.is_subrequest {
+            return body;
+        }
+        let Some(content_type) = x.response.headers.first(Known::ContentType) else { return body };
+        let (name, own) = split(content_type);
+        let (name, own) = (name.to_vec(), own.map(<[u8]>::to_vec));
+        let wanted = match x.is_subrequest {
+            true => x.lineage.page_type.as_deref().and_then(|page| split(page).1).map(Vec::from),
+            false => self.wanted(x, asked, own.is_some()),
+        };
+        let Some(wanted) = wanted else { return body };
+        let source = match own {
+            Some(own) => Some(own),
+            None => self.source.as_ref().map(|source| source.value(x)),
+        };
+        let recoder = match source.filter(|source| !source.is_empty()) {
+            Some(source) if !source.eq_ignore_ascii_case(&wanted) => {
+                // What is encoded cannot be recoded.
+                if x.response.headers.contains(Known::ContentEncoding) {
+                    return body;
+                }
+                match self.maps.get(&key(&source, &wanted)) {
+                    Some(recoder) => Some(recoder.clone()),
+                    None => {
+                        complain(x, &source, &wanted);
+                        return body;
+                    }
+                }
+            }
+            _ => None,
+        };
+        let content_type = [&name[..], b"; charset=", &wanted].concat();
+        x.response.headers.set_known(Known::ContentType, &content_type);
+        match recoder {
+            Some(recoder) => recoded(x, body, recoder),
+            None => body,
+        }
+    }
+
+    /// The charset that the answer to the client shall have.
+    fn wanted(&self, x: &mut Exchange, asked: Option<Bytes>, has_own: bool) -> Option<Vec<u8>> {
+        if let Some(asked) = asked {
+            return Some(asked.to_vec());
+        }
+        if has_own && !self.overrides {
+            return None;
+        }
+        if !has_own && !self.types.matches(x.response.headers.first(Known::ContentType)) {
+            return None;
+        }
+        let wanted = self.charset.as_ref()?.value(x);
+        (!wanted.is_empty() && wanted != b"off").then_some(wanted)
+    }
+}
+
+/// Splits a `Content-Type` into what stands before its charset and the charset.
+fn split(content_type: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let semicolons = content_type.iter().enumerate().filter(|(_, byte)| **byte == b';');
+    for (at, _) in semicolons {
+        let parameter = content_type[at + 1..].trim_ascii();
+        let Some((name, value)) = parameter.split_at_checked(b"charset=".len()) else { continue };
+        if name.eq_ignore_ascii_case(b"charset=") {
+            let value = value.strip_prefix(b"\"").unwrap_or(value);
+            let value = value.strip_suffix(b"\"").unwrap_or(value);
+            return (content_type[..at].trim_ascii_end(), Some(value));
+        }
+    }
+    (content_type, None)
+}
+
+fn complain(x: &Exchange, source: &[u8], wanted: &[u8]) {
+    let (source, wanted) = (String::from_utf8_lossy(source), String::from_utf8_lossy(wanted));
+    x.log(
+        Level::Error,
+        format_args!("no \"charset_map\" between the charsets \"{source}\" and \"{wanted}\""),
+    );
+}
+
+fn recoded(x: &mut Exchange, body: Body, recoder: Arc<Recoder>) -> Body {
+    if matches!(body, Body::Tunnel(_)) {
+        return body;
+    }
+    if recoder.keeps_length() {
+        if let Body::Bytes(bytes) = body {
+            let mut out = Vec::with_capacity(bytes.len());
+            recoder.recode(&bytes, &mut Vec::new(), &mut out);
+            return Body::from(Bytes::from(out));
+        }
+        x.response.content_length = x.response.content_length.or_else(|| body.known_length());
+    } else {
+        x.response.content_length = None;
+        x.response.headers.remove(Known::ContentLength);
+        x.response.headers.remove(Known::AcceptRanges);
+        x.response.allow_ranges = false;
+    }
+    let source = Some(ByteBody::new(body));
+    Body::Stream(Box::new(Recoded { source, recoder, left: Vec::new(), trailers: None }))
+}
+
+/// A body in another charset.
+struct Recoded {
+    source: Option<ByteBody>,
+    recoder: Arc<Recoder>,
+    /// The beginning of a character whose end has not come yet.
+    left: Vec<u8>,
+    trailers: Option<Headers>,
+}
+
+impl BodyStream for Recoded {
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        let mut out = Vec::new();
+        loop {
+            let Some(source) = &mut self.source else { return Poll::Ready(None) };
+            match ready!(source.poll_piece(context)) {
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                Some(Ok(Piece::Flush)) => return Poll::Ready(Some(Ok(Chunk::Flush))),
+                Some(Ok(Piece::Bytes(bytes))) => {
+                    self.recoder.recode(&bytes, &mut self.left, &mut out);
+                }
+                None => {
+                    self.trailers = source.trailers();
+                    self.source = None;
+                    self.recoder.finish(&mut self.left, &mut out);
+                }
+            }
+            if !out.is_empty() {
+                return Poll::Ready(Some(Ok(Chunk::Bytes(Bytes::from(out)))));
+            }
+        }
+    }
+
+    fn trailers(&mut self) -> Option<Headers> {
+        self.trailers.take()
+    }
+}

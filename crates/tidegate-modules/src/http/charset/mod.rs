@@ -1,0 +1,144 @@
+//! `charset`, `source_charset`, `charset_map`: names the charset of answers and recodes them.
+//!
+//! ```nginx
+//! charset_map koi8-r utf-8 { C0 D18E; C1 D0B0; }
+//! charset        utf-8;
+//! source_charset koi8-r;
+//! ```
+//! Between two charsets of one byte the length stays, so that ranges may be served from what was recoded;
+//! to and from UTF-8 it changes, and the answer has neither length nor ranges. A subrequest's answer is
+//! recoded to the charset of the request's own.
+
+mod conf;
+mod filter;
+mod recode;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Kind, once};
+use tidegate_core::builder::{LocationBuilder, PlanBuilder};
+use tidegate_core::module::{BlockInfo, Module};
+
+use super::media_types::MediaTypes;
+use super::row;
+use conf::{Conf, MapConf, Name};
+use filter::CharsetFilter;
+use recode::Recoder;
+
+/// `ngx_http_charset_filter_module`.
+pub struct Charset;
+
+impl Module for Charset {
+    type Conf = Conf;
+    const NAME: &'static str = "charset";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
+
+    fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
+        let inherited = |own: &Option<Name>, outer: &Option<Name>| own.clone().or(outer.clone());
+        child.charset = inherited(&child.charset, &parent.charset);
+        child.source = inherited(&child.source, &parent.source);
+        child.overrides = child.overrides.or(parent.overrides);
+        child.types = child.types.take().or_else(|| parent.types.clone());
+    }
+
+    fn prepare_http(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
+        let mut maps = HashMap::new();
+        for map in &conf.maps {
+            if let Err(diagnostic) = add_map(&mut maps, map) {
+                plan.diagnostics.push(diagnostic);
+            }
+        }
+        plan.shared::<Maps>().0 = Arc::new(maps);
+        Ok(())
+    }
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        let maps = location.plan.shared::<Maps>().0.clone();
+        if let (Some(Name::Fixed(to, span)), Some(Name::Fixed(from, _))) =
+            (&conf.charset, &conf.source)
+            && !to.eq_ignore_ascii_case(from)
+            && !maps.contains_key(&key(from, to))
+        {
+            let (from, to) = (String::from_utf8_lossy(from), String::from_utf8_lossy(to));
+            let message =
+                format!("no \"charset_map\" between the charsets \"{from}\" and \"{to}\"");
+            return Err(Diagnostic::emerg(message).at(*span));
+        }
+        let filter = CharsetFilter::compile(conf, maps, location.plan)?;
+        location.filter(Box::new(move |x, body| filter.apply(x, body)));
+        Ok(())
+    }
+}
+
+const CONTEXTS: Contexts = Contexts::HTTP_SERVER_LOCATION_IF;
+
+const ROWS: &[Directive<Conf>] = &[
+    row(
+        "charset",
+        CONTEXTS,
+        Arity::ONE,
+        "off",
+        "Charset to name in `Content-Type`; the answer is recoded where its own is another. May be a variable.",
+        |conf, args| once(&mut conf.charset, conf::name(args, true)?, args),
+    ),
+    row(
+        "source_charset",
+        CONTEXTS,
+        Arity::ONE,
+        "",
+        "Charset that answers are in before they are recoded.",
+        |conf, args| once(&mut conf.source, conf::name(args, false)?, args),
+    ),
+    row(
+        "override_charset",
+        CONTEXTS,
+        Arity::FLAG,
+        "off",
+        "Recode answers of origins that already name a charset.",
+        |conf, args| once(&mut conf.overrides, args.flag(0)?, args),
+    ),
+    row(
+        "charset_types",
+        Contexts::HTTP_SERVER_LOCATION,
+        Arity::AT_LEAST_ONE,
+        "text/html text/xml text/plain text/vnd.wap.wml application/javascript application/rss+xml",
+        "Media types whose charset is named, beside text/html; `*` for all.",
+        |conf, args| MediaTypes::read(&mut conf.types, args),
+    ),
+    Directive {
+        name: "charset_map",
+        contexts: Contexts::HTTP,
+        args: Arity::TWO,
+        kind: Kind::Block,
+        default: "",
+        doc: "Table between two charsets: codes of one and the other in hexadecimal.",
+        set: conf::map,
+    },
+];
+
+/// Recoders by the names of their charsets in lower case, source first.
+type MapTable = HashMap<(Vec<u8>, Vec<u8>), Arc<Recoder>>;
+
+/// What a build's locations have in common.
+#[derive(Default)]
+struct Maps(Arc<MapTable>);
+
+fn key(from: &[u8], to: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    (from.to_ascii_lowercase(), to.to_ascii_lowercase())
+}
+
+fn add_map(maps: &mut MapTable, map: &MapConf) -> Result<(), Diagnostic> {
+    let (from, to) = (&map.from.bytes, &map.to.bytes);
+    if maps.contains_key(&key(from, to)) {
+        let (from, to) = (map.from.display(), map.to.display());
+        let message = format!("duplicate \"charset_map\" between \"{from}\" and \"{to}\"");
+        return Err(Diagnostic::emerg(message).at(map.from.span));
+    }
+    let (there, back) = Recoder::pair(&map.entries, to.eq_ignore_ascii_case(b"utf-8"))?;
+    maps.insert(key(from, to), Arc::new(there));
+    maps.insert(key(to, from), Arc::new(back));
+    Ok(())
+}

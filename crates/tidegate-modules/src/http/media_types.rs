@@ -1,0 +1,42 @@
+//! Lists of media types (`charset_types`, `ssi_types`, …): which answers a filter works on.
+
+use tidegate_conf::{Args, Diagnostic};
+
+/// Media types in lower case, or all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MediaTypes {
+    any: bool,
+    types: Vec<Vec<u8>>,
+}
+
+impl MediaTypes {
+    /// The types of a directive's default.
+    pub fn of(types: &[&str]) -> MediaTypes {
+        MediaTypes {
+            any: false,
+            types: types.iter().map(|name| name.as_bytes().to_vec()).collect(),
+        }
+    }
+
+    /// Reads a `*_types` directive: `text/html` always counts, `*` means all.
+    pub fn read(slot: &mut Option<MediaTypes>, args: &Args<'_>) -> Result<(), Diagnostic> {
+        let list = slot.get_or_insert_with(|| MediaTypes::of(&["text/html"]));
+        for word in args.words() {
+            let name = word.bytes.to_ascii_lowercase();
+            match &name[..] {
+                b"*" => list.any = true,
+                _ if list.types.contains(&name) => {}
+                _ => list.types.push(name),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a `Content-Type` names one of the types; its parameters do not count.
+    pub fn matches(&self, content_type: Option<&[u8]>) -> bool {
+        let Some(content_type) = content_type else { return false };
+        let name = content_type.split(|byte| *byte == b';').next().unwrap_or_default();
+        let name = name.trim_ascii();
+        self.any || self.types.iter().any(|known| known.eq_ignore_ascii_case(name))
+    }
+}
