@@ -123,7 +123,8 @@ impl Single {
         }
         self.listening = opening.listening;
         remove_socket_files(&present, &self.listening);
-        self.say(Level::Notice, "reconfigured");
+        let old = generation - 1;
+        self.say(Level::Notice, &format!("gracefully shutting down generation {old}"));
     }
 
     fn say(&self, level: Level, message: &str) {

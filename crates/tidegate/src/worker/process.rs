@@ -203,6 +203,7 @@ impl Worker {
                 let limit = main.worker_shutdown_timeout;
                 self.older_until = limit.map(|limit| exact_now() + limit);
                 self.older.push((before.generation, Arc::downgrade(&before)));
+                self.say(&format!("gracefully shutting down generation {}", before.generation));
                 ToMaster::Ready(generation)
             }
             Err(message) => ToMaster::Failed(generation, message),

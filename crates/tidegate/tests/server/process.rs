@@ -207,7 +207,7 @@ fn one_process_serves_and_reloads() {
     assert_eq!(connection.get("/"), "old");
     place.configure("master_process off;", &SERVER.replace("old", "new"));
     server.signal(Signal::Hangup);
-    server.wait_log("reconfigured");
+    server.wait_log("gracefully shutting down generation 1");
     assert_eq!(connection.get("/"), "new");
     drop(connection);
     server.quit();
