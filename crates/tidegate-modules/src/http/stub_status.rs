@@ -10,7 +10,7 @@ mod tests;
 use bytes::Bytes;
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once};
 use tidegate_core::builder::LocationBuilder;
-use tidegate_core::counters::{COUNTERS, Figures};
+use tidegate_core::counters::{self, Figures};
 use tidegate_core::module::Module;
 use tidegate_core::variables::Variable;
 use tidegate_core::{Body, Exchange, Step};
@@ -33,10 +33,10 @@ impl Module for StubStatus {
     const NAME: &'static str = "stub_status";
     const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
     const VARIABLES: &'static [Variable] = &[
-        Variable::fixed("connections_active", |_, out| put(COUNTERS.figures().active, out)),
-        Variable::fixed("connections_reading", |_, out| put(COUNTERS.figures().reading, out)),
-        Variable::fixed("connections_writing", |_, out| put(COUNTERS.figures().writing, out)),
-        Variable::fixed("connections_waiting", |_, out| put(COUNTERS.figures().waiting, out)),
+        Variable::fixed("connections_active", |_, out| put(counters::figures().active, out)),
+        Variable::fixed("connections_reading", |_, out| put(counters::figures().reading, out)),
+        Variable::fixed("connections_writing", |_, out| put(counters::figures().writing, out)),
+        Variable::fixed("connections_waiting", |_, out| put(counters::figures().waiting, out)),
     ];
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
@@ -68,7 +68,7 @@ fn answer(x: &mut Exchange) -> Step<'_> {
     }
     x.response.status = 200;
     x.response.headers.set_known(Known::ContentType, b"text/plain");
-    Step::Respond(Body::from(Bytes::from(page(&COUNTERS.figures()))))
+    Step::Respond(Body::from(Bytes::from(page(&counters::figures()))))
 }
 
 /// The page; blanks at line ends are part of the form that monitoring tools know.
