@@ -32,6 +32,7 @@ use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::variables::Variable;
 use tidegate_core::{Exchange, Step};
+use tidegate_upstream::resolve::Resolver;
 
 use super::gateway::respond::{Rewriter, respond};
 use super::gateway::run;
@@ -61,7 +62,13 @@ impl Module for Proxy {
         let (Some(_), true) = (&conf.pass, location.context().intersects(within)) else {
             return Ok(());
         };
-        let settings = Arc::new(settings::settings(conf, location.plan)?);
+        let mut settings = settings::settings(conf, location.plan)?;
+        let core = &location.location.settings;
+        if settings.is_variable() && !core.resolver.is_empty() {
+            let resolver = Resolver::parse(&core.resolver, core.resolver_timeout);
+            settings.resolver = Some(resolver.map_err(Diagnostic::emerg)?);
+        }
+        let settings = Arc::new(settings);
         if let Some(handler) = cached::handler(conf, &settings, location)? {
             location.content(handler);
             return Ok(());

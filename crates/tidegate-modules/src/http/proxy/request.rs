@@ -99,7 +99,7 @@ pub fn create(
         payload,
         local: settings.gateway.local_address(x),
         paced: settings.gateway.limit_rate.is_some(),
-        interim: None,
+        interim: settings.wants_early_hints(x).then(|| x.client.clone()),
         keep_connection: true,
         upgrade: x.request.header(Known::Upgrade).is_some() && !x.is_subrequest,
         location_tag: settings.location_tag,
@@ -158,7 +158,12 @@ fn write_method(
 }
 
 /// The target: the client's as received, or the path with the location's name replaced.
-pub(super) fn write_uri(x: &Exchange, settings: &ProxySettings, target: &TargetRef<'_>, out: &mut Vec<u8>) {
+pub(super) fn write_uri(
+    x: &Exchange,
+    settings: &ProxySettings,
+    target: &TargetRef<'_>,
+    out: &mut Vec<u8>,
+) {
     let request = &x.request;
     match &target.target().uri {
         Some(uri) if target.is_made() => {

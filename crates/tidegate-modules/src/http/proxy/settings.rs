@@ -6,6 +6,7 @@ use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::builder::PlanBuilder;
 use tidegate_core::{Exchange, Level, Template};
 use tidegate_http::Known;
+use tidegate_upstream::resolve::{ResolveError, Resolver};
 
 use super::conf::{Conf, Place, Version};
 use super::cookie::CookieRules;
@@ -23,6 +24,9 @@ pub struct ProxySettings {
     pub fields: Fields,
     pub redirects: Redirects,
     pub cookies: CookieRules,
+    early_hints: Vec<Template>,
+    /// `resolver`, for names that are known per request only.
+    pub resolver: Option<Resolver>,
     pass: Pass,
     /// Bytes of the path that the URI replaces.
     pub prefix_length: usize,
@@ -101,6 +105,13 @@ pub fn settings(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<ProxySettings
         fields: fields(conf, version, plan, false)?,
         redirects: redirect::compile(conf, word, plan)?,
         cookies: CookieRules::compile(conf, plan)?,
+        early_hints: conf
+            .early_hints
+            .iter()
+            .flatten()
+            .map(|word| plan.template(word))
+            .collect::<Result<_, _>>()?,
+        resolver: None,
         prefix_length: conf.place.name.len(),
         location_tag: tag(&conf.place.name),
         gateway,
@@ -206,7 +217,8 @@ pub(super) fn fields(
             let value = match text {
                 "" => None,
                 text => {
-                    let template = plan.template_text(text.as_bytes(), tidegate_conf::Span::NONE)?;
+                    let template =
+                        plan.template_text(text.as_bytes(), tidegate_conf::Span::NONE)?;
                     Some(FieldValue::Template(template))
                 }
             };
@@ -217,6 +229,17 @@ pub(super) fn fields(
 }
 
 impl ProxySettings {
+    /// `proxy_pass` holds variables: its server is known per request.
+    pub fn is_variable(&self) -> bool {
+        matches!(self.pass, Pass::Variable(..))
+    }
+
+    /// Whether this request's client gets 103 answers.
+    pub fn wants_early_hints(&self, x: &mut Exchange) -> bool {
+        let wanted = |value: Vec<u8>| !value.is_empty() && value != b"0";
+        self.early_hints.iter().any(|template| wanted(template.value(x)))
+    }
+
     /// Writes what is asked and of whom, the default key of a cache: the URL that is passed to.
     pub fn write_key(&self, x: &mut Exchange, out: &mut Vec<u8>) {
         match &self.pass {
@@ -253,14 +276,25 @@ impl ProxySettings {
             return Err(500);
         };
         let key = groups.key(&url.authority);
-        match url.find(groups) {
-            Ok(target) => Ok(TargetRef::Made(Box::new(target), key)),
+        let name = match url.clone().find(groups) {
+            Ok(target) => return Ok(TargetRef::Made(Box::new(target), key)),
+            Err(FindError::Name(name)) => name,
             Err(FindError::Invalid) => {
                 x.log(Level::Error, format_args!("invalid URL \"{shown}\""));
-                Err(500)
+                return Err(500);
             }
-            Err(FindError::Name(name)) => {
-                x.log(Level::Error, format_args!("no resolver defined to resolve {name}"));
+        };
+        let Some(resolver) = &self.resolver else {
+            x.log(Level::Error, format_args!("no resolver defined to resolve {name}"));
+            return Err(502);
+        };
+        match resolver.resolve(&name).await {
+            Ok(addresses) => {
+                let target = url.with_addresses(addresses).map_err(|_| 500_u16)?;
+                Ok(TargetRef::Made(Box::new(target), None))
+            }
+            Err(ResolveError(code, text)) => {
+                x.log(Level::Error, format_args!("{name} could not be resolved ({code}: {text})"));
                 Err(502)
             }
         }

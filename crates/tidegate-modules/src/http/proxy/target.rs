@@ -111,6 +111,22 @@ impl Url {
         Ok(Target { group, host: name, port, uri: self.uri })
     }
 
+    /// The target of a URL whose name a resolver knew; requests begin with any of the addresses.
+    pub fn with_addresses(self, addresses: Vec<std::net::IpAddr>) -> Result<Target, UrlError> {
+        let (host, name, port) = self.names()?;
+        let number = match host {
+            HostPort::Inet { port, .. } => port.unwrap_or(PORT),
+            HostPort::Unix(_) => PORT,
+        };
+        let mut addresses: Vec<tidegate_rt::net::Addr> =
+            addresses.into_iter().map(|ip| std::net::SocketAddr::new(ip, number).into()).collect();
+        let first = tidegate_rt::random::below(addresses.len().max(1) as u64) as usize;
+        let first = first.min(addresses.len());
+        addresses.rotate_left(first);
+        let group = Arc::new(Group::transient(&self.authority, addresses));
+        Ok(Target { group, host: name, port, uri: self.uri })
+    }
+
     /// The target of a URL that was made for one request: a known group or an address.
     pub fn find(self, groups: &Groups) -> Result<Target, FindError> {
         let (host, name, port) = self.names().map_err(|_| FindError::Invalid)?;
