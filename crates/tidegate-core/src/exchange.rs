@@ -101,6 +101,8 @@ pub struct Response {
     pub expects_trailers: bool,
     /// Trailer fields of our own (`add_trailer`), as `$sent_trailer_*` shows them. The body brings them.
     pub trailers: Headers,
+    /// The client's conditions were the origin's to judge: they are not looked at again.
+    pub conditions_judged: bool,
     /// Sent without `sendfile`-like delay: the body comes as it is produced.
     pub unbuffered: bool,
 }

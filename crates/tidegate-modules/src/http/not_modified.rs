@@ -33,6 +33,7 @@ const CONDITIONS: [Known; 4] =
 fn filter(x: &mut Exchange, body: Body) -> Body {
     let fields = &x.request.head.headers;
     if x.response.status != 200
+        || x.response.conditions_judged
         || x.is_subrequest
         || !CONDITIONS.iter().any(|known| fields.contains(*known))
     {

@@ -64,7 +64,10 @@ pub fn respond(
         return intercept(x, head);
     }
     copy_head(x, &head, settings);
+    x.response.conditions_judged = true;
     rewriter.rewrite(x);
+    // A switch that nobody asked for: what follows is not HTTP.
+    x.keep_alive &= head.status != 101;
     let buffering = settings.buffering && !forbids_buffering(&head, settings);
     remember(x, head);
     let body = match body {
