@@ -70,7 +70,7 @@ pub async fn fill(
     // A HEAD request's answer needs no reader, and a fill needs none to go on.
     let body = match (x.request.method, content_length) {
         (Method::Head, Some(_)) | (_, Some(0)) => Body::Empty,
-        _ => Body::Stream(Box::new(FillBody { reader })),
+        _ => Body::Stream(Box::new(FillBody { reader, waits: published.body_bytes.is_none() })),
     };
     Ok(gateway.respond_stored(x, StoredAnswer { head: &head, body, content_length }))
 }
@@ -85,6 +85,9 @@ pub fn note(x: &mut Exchange, change: impl FnOnce(&mut CacheNote)) {
 /// The body of a fill: bytes from memory while they are new, else ranges of its file.
 struct FillBody {
     reader: FillReader,
+    /// The end of the body is the end of the answer: it is told when the object is stored, so that
+    /// the client's next request finds it. With a length of the origin's the client knows by itself.
+    waits: bool,
 }
 
 impl BodyStream for FillBody {
@@ -97,7 +100,12 @@ impl BodyStream for FillBody {
                 }
                 None => Some(Err(BodyError::Incomplete)),
             },
-            Piece::End => None,
+            Piece::End => {
+                if self.waits {
+                    ready!(self.reader.poll_stored(context));
+                }
+                None
+            }
             Piece::Broken(_) => Some(Err(BodyError::Incomplete)),
         })
     }
