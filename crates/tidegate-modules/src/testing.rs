@@ -189,6 +189,7 @@ impl Bench {
         let mut decoded = Vec::new();
         let target = head.path_and_args();
         let parsed = uri::normalise(target, true, &mut decoded).unwrap();
+        x.request.target_is_current = true;
         x.request.path = parsed.path(target, &decoded).to_vec();
         x.request.args = parsed.args(target).to_vec();
         let stored = StoredBody {

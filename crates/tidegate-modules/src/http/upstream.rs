@@ -11,8 +11,6 @@
 //! ```
 
 mod rows;
-#[cfg(test)]
-mod tests;
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};

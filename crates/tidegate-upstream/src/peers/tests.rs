@@ -32,7 +32,7 @@ fn order(group: &Group, count: usize, now: Instant) -> String {
 
 #[test]
 fn smooth_weighted_round_robin() {
-    let now = Instant::now();
+    let now = tidegate_rt::clock::now();
     let even = group(Method::RoundRobin, &[(A, weight(1)), (B, weight(1)), (C, weight(1))]);
     assert_eq!(order(&even, 6, now), "abcabc");
     let uneven = group(Method::RoundRobin, &[(A, weight(5)), (B, weight(1)), (C, weight(1))]);
@@ -41,7 +41,7 @@ fn smooth_weighted_round_robin() {
 
 #[test]
 fn failures_rest_and_come_back() {
-    let now = Instant::now();
+    let now = tidegate_rt::clock::now();
     let group = group(Method::RoundRobin, &[(A, weight(1)), (B, weight(1))]);
     group.report(0, Outcome::Failure, now);
     assert_eq!(order(&group, 3, now), "bbb");
@@ -53,7 +53,7 @@ fn failures_rest_and_come_back() {
 
 #[test]
 fn backups_stand_in() {
-    let now = Instant::now();
+    let now = tidegate_rt::clock::now();
     let backup = ServerOptions { backup: true, ..ServerOptions::default() };
     let group = group(Method::RoundRobin, &[(A, weight(1)), (B, backup)]);
     assert_eq!(order(&group, 2, now), "aa");
@@ -63,7 +63,7 @@ fn backups_stand_in() {
 
 #[test]
 fn a_request_tries_each_server_once() {
-    let now = Instant::now();
+    let now = tidegate_rt::clock::now();
     let down = ServerOptions { down: true, ..ServerOptions::default() };
     let group = group(Method::RoundRobin, &[(A, weight(1)), (B, weight(1)), (C, down)]);
     assert_eq!(group.attempts_max(), 2);
@@ -74,7 +74,7 @@ fn a_request_tries_each_server_once() {
 
 #[test]
 fn limits_of_connections() {
-    let now = Instant::now();
+    let now = tidegate_rt::clock::now();
     let one = ServerOptions { max_conns: 1, ..ServerOptions::default() };
     let group = Arc::new(group(Method::RoundRobin, &[(A, one), (B, weight(1))]));
     let lease = group.lease(0);
@@ -85,7 +85,7 @@ fn limits_of_connections() {
 
 #[test]
 fn keys_stay_with_their_server() {
-    let now = Instant::now();
+    let now = tidegate_rt::clock::now();
     for method in [Method::IpHash, Method::Hash, Method::HashConsistent] {
         let group = group(method, &[(A, weight(1)), (B, weight(1)), (C, weight(1))]);
         let mut seen = std::collections::BTreeSet::new();

@@ -4,15 +4,17 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use tidegate_rt::net::{Addr, ConnectOptions, Datagram};
+use tidegate_rt::net::{Addr, ConnectOptions, Datagram, Stream};
 use tidegate_rt::{clock, random, timer};
 
 use super::dns::{self, DnsError, Kind};
 
 /// A `resolver` directive.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Resolver {
     pub servers: Vec<SocketAddr>,
     /// `valid=`: in place of the answers' own times.
@@ -21,6 +23,8 @@ pub struct Resolver {
     pub ipv6: bool,
     /// `resolver_timeout`.
     pub timeout: Duration,
+    /// Questions take the servers in turn.
+    turn: Arc<AtomicUsize>,
 }
 
 /// Why a name has no address: the code and text of nginx's log lines.
@@ -60,7 +64,14 @@ impl Resolver {
     /// What is wrong, in nginx's words.
     pub fn parse(words: &[String], timeout: Duration) -> Result<Resolver, String> {
         let (ipv4, ipv6) = (true, true);
-        let mut resolver = Resolver { servers: Vec::new(), valid: None, ipv4, ipv6, timeout };
+        let mut resolver = Resolver {
+            servers: Vec::new(),
+            valid: None,
+            ipv4,
+            ipv6,
+            timeout,
+            turn: Arc::default(),
+        };
         for word in words {
             let invalid = || format!("invalid parameter: {word}");
             let flag = |text: &str| match text {
@@ -163,9 +174,9 @@ impl Resolver {
         if self.servers.is_empty() {
             return Err(NOT_FOUND);
         }
-        let first = random::below(self.servers.len() as u64) as usize;
+        let first = self.turn.fetch_add(1, Ordering::Relaxed);
         for turn in 0.. {
-            let server = self.servers[(first + turn) % self.servers.len()];
+            let server = self.servers[first.wrapping_add(turn) % self.servers.len()];
             match timer::timeout(RETRY, exchange(server, name, kind)).await {
                 Ok(Ok(Ok(answer))) => return Ok(answer),
                 Ok(Ok(Err(DnsError::Refused(code)))) => {
@@ -201,7 +212,29 @@ async fn exchange(
         let (length, _) = socket.receive_from(&mut buffer).await?;
         match dns::answer(&buffer[..length], id, name, kind) {
             Err(DnsError::Foreign) => {}
+            Err(DnsError::Truncated) => break,
             other => return Ok(other),
+        }
+    }
+    let whole = over_tcp(server, &question).await?;
+    Ok(dns::answer(&whole, id, name, kind))
+}
+
+/// Asks again over TCP, where answers of any length fit (RFC 1035 section 4.2.2).
+async fn over_tcp(server: SocketAddr, question: &[u8]) -> io::Result<Vec<u8>> {
+    let stream = Stream::connect(&Addr::Inet(server), &ConnectOptions::default()).await?;
+    let length = u16::try_from(question.len()).map_err(io::Error::other)?;
+    stream.write_all(&[&length.to_be_bytes(), question].concat()).await?;
+    let mut received = Vec::with_capacity(ANSWER_BYTES_MAX);
+    loop {
+        if let [high, low, rest @ ..] = &received[..]
+            && let Some(answer) = rest.get(..usize::from(u16::from_be_bytes([*high, *low])))
+        {
+            return Ok(answer.to_vec());
+        }
+        received.reserve(ANSWER_BYTES_MAX);
+        if stream.read_append(&mut received).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
 }

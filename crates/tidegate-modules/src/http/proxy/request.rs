@@ -80,6 +80,7 @@ pub fn create(
     head.push(b' ');
     let start = head.len();
     write_uri(x, settings, target, &mut head);
+    encode_breaks(&mut head, start);
     let uri = start..head.len();
     head.extend_from_slice(match settings.version {
         Version::H10 => b" HTTP/1.0\r\n",
@@ -144,6 +145,8 @@ fn write_method(
     if let Some(template) = &settings.method {
         let start = out.len();
         template.write(x, out);
+        let text = out.split_off(start);
+        out.extend(text.into_iter().filter(u8::is_ascii_graphic));
         return Method::of(&out[start..]);
     }
     let method = match x.request.method {
@@ -191,6 +194,30 @@ pub(super) fn write_uri(
     }
 }
 
+/// A target made of decoded variables may hold spaces and line ends, with which a client could write a
+/// request of its own: they are encoded.
+fn encode_breaks(head: &mut Vec<u8>, start: usize) {
+    let breaks = |byte: &u8| *byte <= b' ' || *byte == 0x7f;
+    if !head[start..].iter().any(breaks) {
+        return;
+    }
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    for byte in head.split_off(start) {
+        match breaks(&byte) {
+            true => {
+                let digits = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+                head.extend_from_slice(&[b'%', digits[0], digits[1]]);
+            }
+            false => head.push(byte),
+        }
+    }
+}
+
+/// Line ends and zero bytes of decoded variables must not end a field (RFC 9110 section 5.5).
+fn blank_breaks(value: &mut [u8]) {
+    value.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n' | 0)).for_each(|byte| *byte = b' ');
+}
+
 fn write_escaped(path: &[u8], out: &mut Vec<u8>) {
     if escaped_len(path, Escape::Uri) == path.len() {
         out.extend_from_slice(path);
@@ -213,7 +240,10 @@ fn write_fields(
         out.extend_from_slice(b": ");
         let value_start = out.len();
         match value {
-            FieldValue::Template(template) => template.write(x, out),
+            FieldValue::Template(template) => {
+                template.write(x, out);
+                blank_breaks(&mut out[value_start..]);
+            }
             FieldValue::ProxyHost => out.extend_from_slice(host),
             FieldValue::BodyLength => {
                 if let Some(length) = length {
