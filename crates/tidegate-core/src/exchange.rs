@@ -391,6 +391,8 @@ impl Exchange {
 
     /// A rewrite was taken back (`break` behind `rewrite … last` of an outer block does not exist; `if` uses it).
     pub fn clear_path_changed(&mut self) {
+        // A changed path that stays in its location: the prefix is no longer the location's name.
+        self.path_replaced |= self.path_changed;
         self.path_changed = false;
     }
 

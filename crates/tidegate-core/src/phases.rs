@@ -15,6 +15,8 @@
 //!
 //! The answer then passes the location's filters in the order of the module list.
 
+use tidegate_http::Known;
+
 use crate::body::Body;
 use crate::error_log::Level;
 use crate::exchange::Exchange;
@@ -267,14 +269,11 @@ fn add_carried(x: &mut Exchange) {
 fn enter(x: &mut Exchange, plan: &Plan, jump: Jump) -> Result<Phase, u16> {
     count_redirect(x)?;
     x.internal = true;
-    // RFC 9110 section 15.5.17: an error page of a 416 keeps the field that tells the size.
-    let size = match x.response.status {
-        416 => x.response.headers.first(tidegate_http::Known::ContentRange).map(<[u8]>::to_vec),
-        _ => None,
-    };
+    let belonging = belonging_field(x.response.status);
+    let kept = belonging.and_then(|known| Some((known, x.response.headers.first(known)?.to_vec())));
     x.response.clear();
-    if let Some(size) = size {
-        x.response.headers.set_known(tidegate_http::Known::ContentRange, &size);
+    if let Some((known, value)) = kept {
+        x.response.headers.set_known(known, &value);
     }
     match jump {
         Jump::Path { path, args } => {
@@ -293,6 +292,17 @@ fn enter(x: &mut Exchange, plan: &Plan, jump: Jump) -> Result<Phase, u16> {
                 Err(500)
             }
         },
+    }
+}
+
+/// The field that is part of what a status says, so that its error page has it as well: the size behind
+/// 416 (RFC 9110 section 15.5.17), the place of a redirect, the challenge of 401.
+fn belonging_field(status: u16) -> Option<Known> {
+    match status {
+        301 | 302 | 303 | 307 | 308 => Some(Known::Location),
+        401 => Some(Known::WwwAuthenticate),
+        416 => Some(Known::ContentRange),
+        _ => None,
     }
 }
 

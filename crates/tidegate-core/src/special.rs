@@ -19,6 +19,8 @@ pub enum Special {
 /// Answers with `status`: an `error_page` if one is set and none is being served, else the built-in page.
 pub fn answer(x: &mut Exchange, status: u16) -> Special {
     x.refused_with.get_or_insert(status);
+    // A status that comes while an error page is made replaces the one that asked for the page.
+    x.status_override = None;
     // As nginx: who was too slow with his request gets no answer.
     if matches!(status, 408 | 444 | 499) {
         x.error_status = status;
