@@ -76,6 +76,20 @@ pub struct Connection {
     pub accepted_unix_millis: u64,
 }
 
+/// A client's address other than the connection's, which a trusted proxy told.
+#[derive(Clone, Debug)]
+pub struct ClientAddress {
+    pub address: Address,
+    /// Text of the address, made once.
+    pub text: String,
+}
+
+impl From<Address> for ClientAddress {
+    fn from(address: Address) -> ClientAddress {
+        ClientAddress { text: address.host_text(), address }
+    }
+}
+
 /// What a PROXY protocol header told.
 #[derive(Clone, Debug, Default)]
 pub struct ProxyProtocol {

@@ -134,7 +134,7 @@ pub fn with_context(x: &Exchange, message: fmt::Arguments<'_>) -> String {
     if !x.action.is_empty() {
         let _ = write!(text, " while {}", x.action);
     }
-    let _ = write!(text, ", client: {}", x.connection.peer_text);
+    let _ = write!(text, ", client: {}", x.client_text());
     let _ = write!(text, ", server: {}", x.server().name);
     let line = x.request.head.line();
     if !line.is_empty() {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tidegate_http::request::{Method, RequestHead, Version};
 use tidegate_http::{Headers, Known};
 
-use crate::client::{Client, Connection};
+use crate::client::{Address, Client, ClientAddress, Connection};
 use crate::error_log::Level;
 use crate::plan::{Location, LocationId, Plan, Server, ServerId};
 use crate::request_body::RequestBody;
@@ -187,6 +187,8 @@ pub struct Exchange {
     pub location: LocationId,
     pub connection: Rc<Connection>,
     pub client: Rc<dyn Client>,
+    /// The client's address where it is not the connection's (`realip`), see [`Exchange::client_address`].
+    pub told_address: Option<Rc<ClientAddress>>,
     pub request: Request,
     pub response: Response,
     pub captures: Captures,
@@ -245,6 +247,7 @@ impl Exchange {
             location: LocationId(0),
             connection,
             client,
+            told_address: None,
             request: Request::default(),
             response: Response::default(),
             captures: Captures::default(),
@@ -278,6 +281,7 @@ impl Exchange {
     pub fn reset(&mut self, plan: PlanRef) {
         let slot_count = plan.slot_count;
         self.plan = plan;
+        self.told_address = None;
         self.request.body = RequestBody::default();
         self.request.upgrade = false;
         self.response.clear();
@@ -312,6 +316,22 @@ impl Exchange {
 
     pub fn location(&self) -> &Location {
         self.plan.location(self.location)
+    }
+
+    /// The client's address: the connection's, or the one that a trusted proxy told.
+    pub fn client_address(&self) -> &Address {
+        match &self.told_address {
+            Some(told) => &told.address,
+            None => &self.connection.peer,
+        }
+    }
+
+    /// The text of [`Exchange::client_address`]: `$remote_addr`.
+    pub fn client_text(&self) -> &str {
+        match &self.told_address {
+            Some(told) => &told.text,
+            None => &self.connection.peer_text,
+        }
     }
 
     /// Settings of the core module in the present location.

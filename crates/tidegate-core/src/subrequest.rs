@@ -93,6 +93,7 @@ impl Exchange {
         let _ = crate::http_core::made_request_id(self);
         let mut fork =
             Exchange::new(self.plan.clone(), self.connection.clone(), self.client.clone());
+        fork.told_address = self.told_address.clone();
         fork.server = self.server;
         fork.location = self.location;
         fork.request = self.request.share();

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-use tidegate_core::client::Connection;
+use tidegate_core::client::{ClientAddress, Connection};
 use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_core::exchange::{Exchange, PlanRef};
 use tidegate_core::plan::{LocationId, ServerId};
@@ -25,6 +25,7 @@ struct Place {
     server: ServerId,
     location: LocationId,
     connection: Rc<Connection>,
+    told_address: Option<Rc<ClientAddress>>,
 }
 
 impl LogContext {
@@ -43,6 +44,7 @@ impl LogContext {
                 server: x.server,
                 location: x.location,
                 connection: x.connection.clone(),
+                told_address: x.told_address.clone(),
             }),
             line_end: line.len(),
             host_end: line.len() + host.len(),
@@ -72,7 +74,9 @@ impl LogContext {
         let mut number = 0;
         if let Some(place) = &self.place {
             number = place.connection.number;
-            let _ = write!(line, ", client: {}", place.connection.peer_text);
+            let told = place.told_address.as_ref().map(|told| &told.text);
+            let client = told.unwrap_or(&place.connection.peer_text);
+            let _ = write!(line, ", client: {client}");
             let _ = write!(line, ", server: {}", place.plan.server(place.server).name);
         }
         self.part(&mut line, "request", 0, self.line_end);

@@ -9,14 +9,13 @@
 #[cfg(test)]
 mod tests;
 
-use std::net::IpAddr;
-
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::client::Address;
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::{Exchange, Level, Phase, Step};
 
+use super::network::{self, Network};
 use super::row;
 
 /// `ngx_http_access_module`.
@@ -40,8 +39,7 @@ struct Rule {
 enum Clients {
     All,
     Unix,
-    /// Network and number of its bits.
-    Network(IpAddr, u8),
+    Network(Network),
 }
 
 impl Module for Access {
@@ -91,62 +89,31 @@ fn add(conf: &mut Conf, args: &Args<'_>, deny: bool) -> Result<(), Diagnostic> {
         "all" => Clients::All,
         "unix:" => Clients::Unix,
         _ => {
-            let Some((address, bits, exact)) = parse_network(text) else {
+            let Some((network, exact)) = Network::parse(text) else {
                 return Err(args.invalid_parameter(0));
             };
             if !exact {
-                let message = format!("low address bits of {text} are meaningless");
-                conf.warnings.push(Diagnostic::warn(message).at(args.word(0).span));
+                conf.warnings.push(network::meaningless_bits(args, 0));
             }
-            Clients::Network(address, bits)
+            Clients::Network(network)
         }
     };
     conf.rules.push(Rule { clients, deny });
     Ok(())
 }
 
-/// Reads `address` or `address/bits`: the network, its bits, and whether all other bits were zero.
-fn parse_network(text: &str) -> Option<(IpAddr, u8, bool)> {
-    let (address, bits) = match text.split_once('/') {
-        None => (text, None),
-        Some((address, bits)) => (address, Some(tidegate_conf::parse_number(bits.as_bytes())?)),
-    };
-    let address: IpAddr = address.parse().ok()?;
-    let bits_max = if address.is_ipv4() { 32 } else { 128 };
-    let bits = u8::try_from(bits.unwrap_or(bits_max)).ok().filter(|b| u64::from(*b) <= bits_max)?;
-    let network = masked(address, bits);
-    Some((network, bits, network == address))
-}
-
-fn masked(address: IpAddr, bits: u8) -> IpAddr {
-    match address {
-        IpAddr::V4(address) => {
-            let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);
-            IpAddr::V4((address.to_bits() & mask).into())
-        }
-        IpAddr::V6(address) => {
-            let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
-            IpAddr::V6((address.to_bits() & mask).into())
-        }
-    }
-}
-
 impl Clients {
     fn include(self, client: &Address) -> bool {
         match (self, client) {
             (Clients::All, _) | (Clients::Unix, Address::Unix(_)) => true,
-            (Clients::Network(network, bits), Address::Inet(client)) => {
-                // An IPv4 client of an IPv6 socket counts as what it is.
-                let client = client.ip().to_canonical();
-                client.is_ipv4() == network.is_ipv4() && masked(client, bits) == network
-            }
+            (Clients::Network(network), Address::Inet(client)) => network.contains(client.ip()),
             _ => false,
         }
     }
 }
 
 fn check(rules: &[Rule], x: &mut Exchange) -> Step<'static> {
-    let rule = rules.iter().find(|rule| rule.clients.include(&x.connection.peer));
+    let rule = rules.iter().find(|rule| rule.clients.include(x.client_address()));
     match rule {
         None => Step::Decline,
         Some(Rule { deny: false, .. }) => Step::Next,

@@ -10,6 +10,7 @@ pub mod index;
 pub mod log;
 pub mod map;
 pub mod media_types;
+pub mod network;
 pub mod not_modified;
 pub mod proxy;
 pub mod range;

@@ -72,7 +72,7 @@ impl GroupKey {
     pub fn value(&self, x: &mut Exchange) -> Vec<u8> {
         match self {
             GroupKey::Text(template) => template.value(x),
-            GroupKey::Client => match &x.connection.peer {
+            GroupKey::Client => match x.client_address() {
                 Address::Inet(address) => match address.ip() {
                     std::net::IpAddr::V4(ip) => ip.octets()[..3].to_vec(),
                     std::net::IpAddr::V6(ip) => ip.octets().to_vec(),

@@ -12,10 +12,12 @@ use crate::variables::Variable;
 pub(super) const COUNT: usize = VARIABLES.len();
 
 pub(super) const VARIABLES: &[Variable] = &[
-    Variable::fixed("remote_addr", |x, out| put(Some(x.connection.peer_text.as_bytes()), out)),
+    Variable::fixed("remote_addr", |x, out| put(Some(x.client_text().as_bytes()), out)),
     Variable::fixed("binary_remote_addr", binary_remote_addr),
     Variable::fixed("remote_port", |x, out| {
-        x.connection.peer.port().is_none_or(|port| put_number(u64::from(port), out))
+        // An address that was told without a port has port 0, and shows none.
+        let port = x.client_address().port().filter(|port| *port > 0);
+        port.is_none_or(|port| put_number(u64::from(port), out))
     }),
     Variable::fixed("server_addr", |x, out| match &x.connection.local {
         Address::Inet(address) => put(Some(address.ip().to_string().as_bytes()), out),
@@ -63,7 +65,7 @@ pub(super) const VARIABLES: &[Variable] = &[
 ];
 
 fn binary_remote_addr(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
-    match &x.connection.peer {
+    match x.client_address() {
         Address::Inet(address) => match address.ip() {
             IpAddr::V4(ip) => out.extend_from_slice(&ip.octets()),
             IpAddr::V6(ip) => out.extend_from_slice(&ip.octets()),

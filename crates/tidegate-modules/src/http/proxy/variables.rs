@@ -28,6 +28,6 @@ fn add_x_forwarded_for(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
         out.extend_from_slice(value);
         out.extend_from_slice(b", ");
     }
-    out.extend_from_slice(x.connection.peer_text.as_bytes());
+    out.extend_from_slice(x.client_text().as_bytes());
     true
 }

@@ -1,0 +1,59 @@
+//! Networks of IP addresses as directives name them: an address, or an address and a number of bits.
+
+use std::net::IpAddr;
+
+use tidegate_conf::{Args, Diagnostic, parse_number};
+
+/// A network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    address: IpAddr,
+    bits: u8,
+}
+
+impl Network {
+    /// Reads `address` or `address/bits`; tells as well whether all bits beyond those were zero.
+    pub fn parse(text: &str) -> Option<(Network, bool)> {
+        let (address, bits) = match text.split_once('/') {
+            None => (text, None),
+            Some((address, bits)) => (address, Some(parse_number(bits.as_bytes())?)),
+        };
+        let written: IpAddr = address.parse().ok()?;
+        let bits_max = if written.is_ipv4() { 32 } else { 128 };
+        let bits = bits.unwrap_or(bits_max);
+        let bits = u8::try_from(bits).ok().filter(|bits| u64::from(*bits) <= bits_max)?;
+        let address = masked(written, bits);
+        Some((Network { address, bits }, address == written))
+    }
+
+    /// The network of one address.
+    pub fn single(address: IpAddr) -> Network {
+        Network { address, bits: if address.is_ipv4() { 32 } else { 128 } }
+    }
+
+    /// Whether an address belongs to it; an IPv4 client of an IPv6 socket counts as what it is.
+    pub fn contains(self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        address.is_ipv4() == self.address.is_ipv4() && masked(address, self.bits) == self.address
+    }
+}
+
+/// nginx's warning for a network with bits beyond its own.
+pub fn meaningless_bits(args: &Args<'_>, index: usize) -> Diagnostic {
+    let word = args.word(index);
+    let message = format!("low address bits of {} are meaningless", word.display());
+    Diagnostic::warn(message).at(word.span)
+}
+
+fn masked(address: IpAddr, bits: u8) -> IpAddr {
+    match address {
+        IpAddr::V4(address) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);
+            IpAddr::V4((address.to_bits() & mask).into())
+        }
+        IpAddr::V6(address) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
+            IpAddr::V6((address.to_bits() & mask).into())
+        }
+    }
+}
