@@ -19,6 +19,7 @@ use http::map::Map;
 use http::not_modified::NotModified;
 use http::proxy::Proxy;
 use http::range::Ranges;
+use http::realip::RealIp;
 use http::rewrite::Rewrite;
 use http::static_files::StaticFiles;
 use http::stub_status::StubStatus;
@@ -34,6 +35,8 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<HttpCore>::NEW,
     // Variables made of variables: before whoever uses them, so that `set` finds them defined.
     &Entry::<Map>::NEW,
+    // Who the client is: before whatever asks, in the read phase and the one of limits.
+    &Entry::<RealIp>::NEW,
     // Rewrite phases.
     &Entry::<Rewrite>::NEW,
     // Access phase. The cheapest check first: addresses, then passwords, then subrequests.

@@ -14,6 +14,7 @@ pub mod network;
 pub mod not_modified;
 pub mod proxy;
 pub mod range;
+pub mod realip;
 pub mod redirect;
 pub mod rewrite;
 pub mod static_files;

@@ -1,0 +1,196 @@
+//! `set_real_ip_from`: the client's address as a trusted proxy tells it, for everything behind: rules,
+//! limits, variables, logs.
+//!
+//! ```nginx
+//! set_real_ip_from  10.0.0.0/8;
+//! set_real_ip_from  unix:;
+//! real_ip_header    X-Forwarded-For;
+//! real_ip_recursive on;
+//! ```
+
+mod logic;
+#[cfg(test)]
+mod tests;
+
+use std::net::ToSocketAddrs;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_core::builder::{LocationBuilder, PlanBuilder};
+use tidegate_core::client::{Address, ClientAddress};
+use tidegate_core::module::{BlockInfo, Module};
+use tidegate_core::variables::Variable;
+use tidegate_core::{Exchange, Phase, Step};
+use tidegate_http::Known;
+
+use super::network::{self, Network};
+use super::row;
+use logic::Trusted;
+
+/// `ngx_http_realip_module`.
+pub struct RealIp;
+
+/// One block's directives.
+#[derive(Default)]
+pub struct Conf {
+    trusted: Vec<Trusted>,
+    header: Option<Source>,
+    recursive: Option<bool>,
+    warnings: Vec<Diagnostic>,
+}
+
+/// Where the address is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Source {
+    XRealIp,
+    XForwardedFor,
+    ProxyProtocol,
+    Field(Box<[u8]>),
+}
+
+impl Module for RealIp {
+    type Conf = Conf;
+    const NAME: &'static str = "realip";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
+    const VARIABLES: &'static [Variable] = &[
+        Variable::fixed("realip_remote_addr", |x, out| {
+            out.extend_from_slice(x.connection.peer_text.as_bytes());
+            true
+        }),
+        Variable::fixed("realip_remote_port", |x, out| {
+            if let Some(port) = x.connection.peer.port() {
+                out.extend_from_slice(port.to_string().as_bytes());
+            }
+            true
+        }),
+    ];
+
+    fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
+        if child.trusted.is_empty() {
+            child.trusted.clone_from(&parent.trusted);
+        }
+        if child.header.is_none() {
+            child.header.clone_from(&parent.header);
+        }
+        child.recursive = child.recursive.or(parent.recursive);
+    }
+
+    fn prepare_http(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
+        plan.diagnostics.extend(conf.warnings.iter().cloned());
+        Ok(())
+    }
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        location.plan.diagnostics.extend(conf.warnings.iter().cloned());
+        if conf.trusted.is_empty() {
+            return Ok(());
+        }
+        let rules = Arc::new(Rules {
+            trusted: conf.trusted.clone(),
+            source: conf.header.clone().unwrap_or(Source::XRealIp),
+            recursive: conf.recursive.unwrap_or(false),
+        });
+        // First as the server says, so that its rewrites see the client; then as the location says, unless
+        // the client is known by then.
+        for phase in [Phase::PostRead, Phase::Preaccess] {
+            let rules = rules.clone();
+            location.handler(phase, Box::new(move |x| rules.apply(x)));
+        }
+        Ok(())
+    }
+}
+
+const ROWS: &[Directive<Conf>] = &[
+    row(
+        "set_real_ip_from",
+        Contexts::HTTP_SERVER_LOCATION,
+        Arity::ONE,
+        "",
+        "A proxy that is believed: an address, a network, a host name, or `unix:` for Unix sockets.",
+        trust,
+    ),
+    row(
+        "real_ip_header",
+        Contexts::HTTP_SERVER_LOCATION,
+        Arity::ONE,
+        "X-Real-IP",
+        "The request field that tells the client's address, or `proxy_protocol`.",
+        |conf, args| once(&mut conf.header, source(args.bytes(0)), args),
+    ),
+    row(
+        "real_ip_recursive",
+        Contexts::HTTP_SERVER_LOCATION,
+        Arity::FLAG,
+        "off",
+        "Take the last address that is not a trusted proxy's instead of the last one.",
+        |conf, args| once(&mut conf.recursive, args.flag(0)?, args),
+    ),
+];
+
+fn trust(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let text = args.text(0)?;
+    if text == "unix:" {
+        conf.trusted.push(Trusted::Unix);
+        return Ok(());
+    }
+    if let Some((network, exact)) = Network::parse(text) {
+        if !exact {
+            conf.warnings.push(network::meaningless_bits(args, 0));
+        }
+        conf.trusted.push(Trusted::Network(network));
+        return Ok(());
+    }
+    let failed = || args.error(0, format!("host not found in set_real_ip_from \"{text}\""));
+    if text.is_empty() || text.contains(['/', ':']) {
+        return Err(failed());
+    }
+    for address in (text, 0).to_socket_addrs().map_err(|_| failed())? {
+        conf.trusted.push(Trusted::Network(Network::single(address.ip())));
+    }
+    Ok(())
+}
+
+fn source(name: &[u8]) -> Source {
+    if name == b"proxy_protocol" {
+        return Source::ProxyProtocol;
+    }
+    match Known::of(name) {
+        Known::XRealIp => Source::XRealIp,
+        Known::XForwardedFor => Source::XForwardedFor,
+        _ => Source::Field(name.into()),
+    }
+}
+
+/// A location's settings.
+struct Rules {
+    trusted: Vec<Trusted>,
+    source: Source,
+    recursive: bool,
+}
+
+impl Rules {
+    fn apply(&self, x: &mut Exchange) -> Step<'static> {
+        if x.told_address.is_none()
+            && logic::is_trusted(&self.trusted, &x.connection.peer)
+            && let Some(told) = self.told(x)
+        {
+            x.told_address = Some(Rc::new(ClientAddress::from(Address::Inet(told))));
+        }
+        Step::Decline
+    }
+
+    fn told(&self, x: &Exchange) -> Option<std::net::SocketAddr> {
+        let headers = &x.request.head.headers;
+        let one = |value| logic::client([value].into_iter(), &self.trusted, self.recursive);
+        match &self.source {
+            Source::ProxyProtocol => x.connection.proxy_protocol.as_ref()?.client,
+            Source::XRealIp => one(headers.first(Known::XRealIp)?),
+            Source::Field(name) => one(headers.first_named(name)?),
+            Source::XForwardedFor => {
+                let values: Vec<&[u8]> = headers.all(Known::XForwardedFor).collect();
+                logic::client(values.into_iter(), &self.trusted, self.recursive)
+            }
+        }
+    }
+}
