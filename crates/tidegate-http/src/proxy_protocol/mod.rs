@@ -109,7 +109,8 @@ fn parse_v2(buffer: &[u8]) -> Result<ParsedProxy, ProxyProtocolError> {
         1 => (v4_addresses(body), 12),
         2 => (v6_addresses(body), 36),
         3 => (None, 216),
-        _ => return Err(ProxyProtocolError),
+        // A family of later days: skipped with all that belongs to it, as nginx does.
+        _ => (None, len),
     };
     if matches!(family >> 4, 1 | 2) && addresses.is_none() {
         return Err(ProxyProtocolError);

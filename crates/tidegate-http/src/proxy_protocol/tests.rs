@@ -58,7 +58,7 @@ fn version_2_headers() {
     check(&v2(1, 0x11, &addresses)[..20], Ok(None));
     check(&v2(1, 0x11, &addresses[..11]), Err(ProxyProtocolError));
     check(&v2(2, 0x11, &addresses), Err(ProxyProtocolError));
-    check(&v2(1, 0x41, &addresses), Err(ProxyProtocolError));
+    check(&v2(1, 0x41, &addresses), Ok(Some("- 28")));
     check(&v2(1, 0x11, &[0; 5000]), Err(ProxyProtocolError));
 }
 
