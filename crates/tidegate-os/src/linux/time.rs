@@ -39,6 +39,24 @@ pub fn local_utc_offset(unix_seconds: i64) -> i32 {
     i32::try_from(parts.tm_gmtoff).unwrap_or(0)
 }
 
+/// Name of the local time zone at a Unix time (`CET`); empty where that cannot be told.
+pub fn local_zone_name(unix_seconds: i64) -> String {
+    let time: libc::time_t = unix_seconds;
+    let mut parts = MaybeUninit::<libc::tm>::zeroed();
+    // SAFETY: both pointers are to live memory of their types for the length of the call.
+    let filled = unsafe { libc::localtime_r(&raw const time, parts.as_mut_ptr()) };
+    if filled.is_null() {
+        return String::new();
+    }
+    let mut text = [0_u8; 64];
+    // SAFETY: the buffer's length is given, the format ends in a zero byte, and localtime_r filled the
+    // structure; strftime copies the zone's name, so that none of libc's own memory is kept.
+    let length = unsafe {
+        libc::strftime(text.as_mut_ptr().cast(), text.len(), c"%Z".as_ptr(), parts.as_ptr())
+    };
+    String::from_utf8_lossy(text.get(..length).unwrap_or_default()).into_owned()
+}
+
 /// Fills the buffer with unpredictable bytes from the kernel.
 ///
 /// # Errors
