@@ -140,6 +140,9 @@ pub fn with_context(x: &Exchange, message: fmt::Arguments<'_>) -> String {
     if !line.is_empty() {
         let _ = write!(text, ", request: \"{}\"", String::from_utf8_lossy(line));
     }
+    if x.is_subrequest {
+        let _ = write!(text, ", subrequest: \"{}\"", String::from_utf8_lossy(&x.request.path));
+    }
     if !x.upstream_text.is_empty() {
         let _ = write!(text, ", upstream: \"{}\"", x.upstream_text);
     }

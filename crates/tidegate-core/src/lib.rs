@@ -13,6 +13,7 @@ pub mod error_log;
 pub mod exchange;
 pub mod file_path;
 pub mod file_read;
+pub mod generated;
 pub mod http_core;
 pub mod listen;
 pub mod location;

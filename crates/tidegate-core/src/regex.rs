@@ -41,6 +41,21 @@ impl Regex {
         Ok(Regex { pcre, named, text: text.to_owned() })
     }
 
+    /// Compiles a text that comes with an answer (SSI). Its named groups are no variables of the
+    /// configuration: see [`Regex::names`].
+    pub fn compile_late(text: &str) -> Result<Regex, String> {
+        let pcre = RegexBuilder::new()
+            .build(&format!("{MATCH_LIMIT}{text}"))
+            .map_err(|error| error.to_string())?;
+        Ok(Regex { pcre, named: Box::default(), text: text.to_owned() })
+    }
+
+    /// Numbers and names of the named groups.
+    pub fn names(&self) -> impl Iterator<Item = (usize, &str)> {
+        let names = self.pcre.capture_names().iter().enumerate();
+        names.filter_map(|(group, name)| Some((group, name.as_deref()?)))
+    }
+
     /// The expression as written.
     pub fn text(&self) -> &str {
         &self.text

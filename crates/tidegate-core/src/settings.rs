@@ -78,6 +78,8 @@ pub struct Settings {
     pub msie_refresh: bool,
     pub log_not_found: bool,
     pub log_subrequest: bool,
+    /// Longest answer of a subrequest that is read into memory.
+    pub subrequest_output_bytes_max: usize,
     pub recursive_error_pages: bool,
     pub tokens: Tokens,
     pub if_modified_since: IfModifiedSince,

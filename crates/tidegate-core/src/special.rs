@@ -126,7 +126,15 @@ fn builtin(x: &mut Exchange, status: u16) -> Body {
 /// A page that leads an Internet Explorer on without a redirect (`msie_refresh`).
 fn refresh_page(place: &[u8]) -> Bytes {
     let mut page = b"<html><head><meta http-equiv=\"Refresh\" content=\"0; URL=".to_vec();
-    tidegate_http::uri::escape_html(place, &mut page);
+    for byte in place {
+        // What would end the attribute or the line; the rest is an address already.
+        match byte {
+            b' ' | b'"' | b'\'' | b'<' | b'>' | 0..0x20 | 0x7f.. => {
+                page.extend_from_slice(format!("%{byte:02X}").as_bytes());
+            }
+            plain => page.push(*plain),
+        }
+    }
     page.extend_from_slice(b"\"></head><body></body></html>\r\n");
     Bytes::from(page)
 }

@@ -30,8 +30,8 @@ use crate::exchange::{Exchange, Request, Response};
 use crate::phases::{self, Answer};
 use crate::request_body::{RequestBody, StoredBody};
 
-/// How deep subrequests may make subrequests: nginx's limit.
-pub const DEPTH_MAX: u8 = 50;
+/// How deep subrequests may make subrequests: nginx's limit of 50 below the first.
+pub const DEPTH_MAX: u8 = 51;
 /// Subrequests that one request may cause in all, about as many as nginx can have at a time: it ends
 /// pages that include themselves several times.
 pub const COUNT_MAX: u32 = 64_535;
@@ -155,6 +155,7 @@ impl Exchange {
         x.location = x.server().location;
         x.internal = true;
         x.is_subrequest = true;
+        x.action = "";
         Ok(Subrequest(Box::new(x)))
     }
 
@@ -268,14 +269,17 @@ impl Reply {
     /// Reads the body into memory.
     ///
     /// # Errors
-    /// When it is longer than `bytes_max` or breaks off.
-    pub async fn read(self, bytes_max: usize) -> Result<Bytes, BodyError> {
-        let mut body = ByteBody::new(self.into_body());
+    /// When it is longer than `bytes_max`, which is logged, or breaks off.
+    pub async fn read(mut self, bytes_max: usize) -> Result<Bytes, BodyError> {
+        let mut body = ByteBody::new(std::mem::take(&mut self.body));
         let mut out = BytesMut::new();
         while let Some(piece) = body.next().await {
             let Piece::Bytes(bytes) = piece? else { continue };
             if out.len() + bytes.len() > bytes_max {
-                return Err(BodyError::Io(io::Error::other("too big subrequest response")));
+                let message =
+                    format_args!("too big subrequest response: {bytes_max} bytes are allowed");
+                self.x.0.log(Level::Error, message);
+                return Err(BodyError::Incomplete);
             }
             out.extend_from_slice(&bytes);
         }

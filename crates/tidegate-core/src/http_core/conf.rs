@@ -132,6 +132,7 @@ pub struct Conf {
     pub msie_refresh: Option<bool>,
     pub log_not_found: Option<bool>,
     pub log_subrequest: Option<bool>,
+    pub subrequest_output_buffer_size: Option<u64>,
     pub recursive_error_pages: Option<bool>,
     pub server_tokens: Option<ServerTokens>,
     pub if_modified_since: Option<IfModifiedSince>,
@@ -166,7 +167,7 @@ pub fn inherit(child: &mut Conf, parent: &Conf) {
         keepalive_timeout, keepalive_min_timeout, keepalive_requests, keepalive_time, keepalive_disable,
         lingering_close, lingering_time, lingering_timeout, reset_timedout_connection, absolute_redirect,
         server_name_in_redirect, port_in_redirect, msie_padding, msie_refresh, log_not_found,
-        log_subrequest, recursive_error_pages, server_tokens, if_modified_since, max_ranges,
+        log_subrequest, subrequest_output_buffer_size, recursive_error_pages, server_tokens, if_modified_since, max_ranges,
         chunked_transfer_encoding, etag, tcp_nodelay, tcp_nopush, sendfile, sendfile_max_chunk,
         read_ahead, resolver, resolver_timeout,
     );

@@ -176,6 +176,14 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         |conf, args| once(&mut conf.log_subrequest, args.flag(0)?, args),
     ),
     row(
+        "subrequest_output_buffer_size",
+        ALL,
+        Arity::ONE,
+        "4k",
+        "Longest answer of a subrequest that is kept in memory (SSI's `set`).",
+        |conf, args| once(&mut conf.subrequest_output_buffer_size, args.size(0)?, args),
+    ),
+    row(
         "absolute_redirect",
         ALL,
         Arity::FLAG,

@@ -78,6 +78,7 @@ pub fn settings(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Settings, Dia
         msie_refresh: conf.msie_refresh.unwrap_or(false),
         log_not_found: conf.log_not_found.unwrap_or(true),
         log_subrequest: conf.log_subrequest.unwrap_or(false),
+        subrequest_output_bytes_max: conf.subrequest_output_buffer_size.unwrap_or(4 * KIB) as usize,
         recursive_error_pages: conf.recursive_error_pages.unwrap_or(false),
         tokens: tokens(conf, plan)?,
         if_modified_since: conf.if_modified_since.unwrap_or(IfModifiedSince::Exact),

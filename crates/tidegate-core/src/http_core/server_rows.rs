@@ -109,7 +109,6 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
     accepted("variables_hash_bucket_size", Contexts::HTTP, "64"),
     accepted("types_hash_max_size", Contexts::HTTP_SERVER_LOCATION, "1024"),
     accepted("types_hash_bucket_size", Contexts::HTTP_SERVER_LOCATION, "64"),
-    accepted("subrequest_output_buffer_size", Contexts::HTTP_SERVER_LOCATION, "8k"),
 ];
 
 /// A size that tunes a structure that Tidegate sizes by itself: checked, and otherwise without effect.
