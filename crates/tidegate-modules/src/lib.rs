@@ -21,6 +21,7 @@ use http::proxy::Proxy;
 use http::range::Ranges;
 use http::realip::RealIp;
 use http::rewrite::Rewrite;
+use http::ssi::Ssi;
 use http::static_files::StaticFiles;
 use http::stub_status::StubStatus;
 use http::temp_paths::TempPaths;
@@ -56,6 +57,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<NotModified>::NEW,
     &Entry::<AddedHeaders>::NEW,
     &Entry::<Charset>::NEW,
+    &Entry::<Ssi>::NEW,
     &Entry::<Ranges>::NEW,
     // Folders that configurations name although nothing uses them yet.
     &Entry::<TempPaths>::NEW,

@@ -17,6 +17,7 @@ pub mod range;
 pub mod realip;
 pub mod redirect;
 pub mod rewrite;
+pub mod ssi;
 pub mod static_files;
 pub mod stub_status;
 pub mod temp_paths;

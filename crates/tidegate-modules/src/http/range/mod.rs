@@ -111,6 +111,8 @@ fn multiple(x: &mut Exchange, body: Body, ranges: &[ByteRange], size: u64) -> Bo
     response.status = 206;
     response.reason = None;
     response.headers.remove(Known::AcceptRanges);
+    // An origin's own would contradict those of the parts.
+    response.headers.remove(Known::ContentRange);
     response.content_length = Some(length);
     let value = format!("multipart/byteranges; boundary={boundary}");
     response.headers.set_known(Known::ContentType, value.as_bytes());

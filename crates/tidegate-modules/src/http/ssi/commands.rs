@@ -1,0 +1,307 @@
+//! The commands.
+
+use bytes::{Bytes, BytesMut};
+use tidegate_core::regex::Regex;
+use tidegate_core::special::split_args;
+use tidegate_core::subrequest::Options;
+use tidegate_http::uri::{Escape, escape, escape_html, unescape};
+
+use super::DateFormat;
+use super::expression::{Condition, condition, expand};
+use super::render::{Block, Branch, Renderer, Source};
+use super::tag::Command;
+
+/// What a command takes.
+struct Rule {
+    name: &'static [u8],
+    parameters: &'static [&'static str],
+    mandatory: &'static [&'static str],
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: b"include",
+        parameters: &["virtual", "file", "wait", "set", "stub"],
+        mandatory: &[],
+    },
+    Rule { name: b"echo", parameters: &["var", "default", "encoding"], mandatory: &["var"] },
+    Rule { name: b"config", parameters: &["errmsg", "timefmt"], mandatory: &[] },
+    Rule { name: b"set", parameters: &["var", "value"], mandatory: &["var", "value"] },
+    Rule { name: b"if", parameters: &["expr"], mandatory: &["expr"] },
+    Rule { name: b"elif", parameters: &["expr"], mandatory: &["expr"] },
+    Rule { name: b"else", parameters: &[], mandatory: &[] },
+    Rule { name: b"endif", parameters: &[], mandatory: &[] },
+    Rule { name: b"block", parameters: &["name"], mandatory: &["name"] },
+    Rule { name: b"endblock", parameters: &[], mandatory: &[] },
+];
+
+impl Command {
+    fn parameter(&self, name: &str) -> Option<&[u8]> {
+        let mut parameters = self.parameters.iter();
+        let (_, value) = parameters.find(|(known, _)| known == name.as_bytes())?;
+        Some(value)
+    }
+
+    /// A mandatory parameter, which [`check`] found.
+    fn value(&self, name: &str) -> &[u8] {
+        self.parameter(name).unwrap_or_default()
+    }
+}
+
+/// Whether the command exists and has what it needs; the error is for the log.
+fn check(command: &Command) -> Result<(), String> {
+    let shown = String::from_utf8_lossy(&command.name);
+    let Some(rule) = RULES.iter().find(|rule| rule.name == command.name) else {
+        return Err(format!("invalid SSI command: \"{shown}\""));
+    };
+    for (index, (name, _)) in command.parameters.iter().enumerate() {
+        let parameter = String::from_utf8_lossy(name);
+        if !rule.parameters.contains(&&*parameter) {
+            return Err(format!(
+                "invalid parameter name: \"{parameter}\" in \"{shown}\" SSI command"
+            ));
+        }
+        if command.parameters[..index].iter().any(|(earlier, _)| earlier == name) {
+            return Err(format!("duplicate \"{parameter}\" parameter in \"{shown}\" SSI command"));
+        }
+    }
+    match rule.mandatory.iter().find(|name| command.parameter(name).is_none()) {
+        None => Ok(()),
+        Some(name) => {
+            Err(format!("mandatory \"{name}\" parameter is absent in \"{shown}\" SSI command"))
+        }
+    }
+}
+
+impl Renderer {
+    /// Runs a command. True when an include has to end before the text goes on.
+    pub fn command(&mut self, source: &mut Source, command: &Command) -> bool {
+        let decides = matches!(&command.name[..], b"if" | b"elif" | b"else" | b"endif");
+        if !decides && !source.is_active() {
+            return false;
+        }
+        match self.try_command(source, command) {
+            Ok(wait) => wait,
+            Err(message) => {
+                self.fail(&message);
+                false
+            }
+        }
+    }
+
+    fn try_command(&mut self, source: &mut Source, command: &Command) -> Result<bool, String> {
+        check(command)?;
+        match &command.name[..] {
+            b"include" => return self.include_command(command),
+            b"echo" => self.echo(command),
+            b"config" => self.config(command),
+            b"set" => {
+                let value = self.expanded(command.value("value"), false)?;
+                let name = command.value("var").to_ascii_lowercase();
+                self.page.variables.borrow_mut().insert(name, Bytes::from(value));
+            }
+            b"block" => {
+                let name = command.value("name").to_vec();
+                source.block = Some(Block { name, text: BytesMut::new() });
+            }
+            b"endblock" => match source.block.take() {
+                Some(block) => {
+                    self.page.blocks.borrow_mut().insert(block.name, block.text.freeze());
+                }
+                None => return Err("invalid context of SSI command: \"endblock\"".to_owned()),
+            },
+            _ => self.decide(source, command)?,
+        }
+        Ok(false)
+    }
+
+    /// `if`, `elif`, `else`, `endif`.
+    fn decide(&mut self, source: &mut Source, command: &Command) -> Result<(), String> {
+        if command.name == b"if" {
+            // The inside of what is left out is not looked at.
+            let outer = source.is_active();
+            let active = outer && self.holds(command.value("expr"))?;
+            source.branches.push(Branch { active, taken: active || !outer, had_else: false });
+            return Ok(());
+        }
+        let name = String::from_utf8_lossy(&command.name);
+        let invalid = || Err(format!("invalid context of SSI command: \"{name}\""));
+        let Some(branch) = source.branches.last_mut() else { return invalid() };
+        if command.name == b"endif" {
+            source.branches.pop();
+            return Ok(());
+        }
+        if branch.had_else {
+            return invalid();
+        }
+        branch.had_else = command.name == b"else";
+        branch.active = false;
+        if !branch.taken {
+            branch.active = branch.had_else || self.holds(command.value("expr"))?;
+            branch.taken = branch.active;
+        }
+        Ok(())
+    }
+
+    fn config(&mut self, command: &Command) {
+        if let Some(format) = command.parameter("timefmt") {
+            self.x.extensions.insert(DateFormat(format.to_vec()));
+        }
+        if let Some(text) = command.parameter("errmsg") {
+            self.error_text = Bytes::copy_from_slice(text);
+        }
+    }
+
+    fn echo(&mut self, command: &Command) {
+        let mut value = Vec::new();
+        let name = command.value("var").to_ascii_lowercase();
+        if !self.look_up(&name, &mut value) {
+            value = command.parameter("default").unwrap_or(b"(none)").to_vec();
+        }
+        let mut out = Vec::with_capacity(value.len());
+        match command.parameter("encoding") {
+            Some(b"none") => out = value,
+            Some(b"url") => escape_url(&value, &mut out),
+            _ => escape_html(&value, &mut out),
+        }
+        self.push(Bytes::from(out));
+    }
+
+    fn include_command(&mut self, command: &Command) -> Result<bool, String> {
+        let target = match (command.parameter("virtual"), command.parameter("file")) {
+            (Some(target), None) | (None, Some(target)) => target,
+            (Some(target), Some(file)) => {
+                let (target, file) =
+                    (String::from_utf8_lossy(target), String::from_utf8_lossy(file));
+                return Err(format!(
+                    "inclusion may be either virtual=\"{target}\" or file=\"{file}\""
+                ));
+            }
+            (None, None) => return Err("no parameter in \"include\" SSI command".to_owned()),
+        };
+        let mut wait = match command.parameter("wait") {
+            None | Some(b"no") => false,
+            Some(b"yes") => true,
+            Some(other) => {
+                let other = String::from_utf8_lossy(other);
+                return Err(format!("invalid value \"{other}\" in the \"wait\" parameter"));
+            }
+        };
+        let target = self.expanded(target, false)?;
+        let (path, args) = self.target(target)?;
+        let stub = match command.parameter("stub") {
+            None => None,
+            Some(name) => match self.page.blocks.borrow().get(name) {
+                Some(text) => Some(text.clone()),
+                None => {
+                    let name = String::from_utf8_lossy(name);
+                    return Err(format!("\"stub\"=\"{name}\" for \"include\" not found"));
+                }
+            },
+        };
+        let set = command.parameter("set").map(<[u8]>::to_ascii_lowercase);
+        if let Some(name) = &set {
+            // It exists from now on; only a success changes it.
+            self.page.variables.borrow_mut().entry(name.clone()).or_default();
+            wait = true;
+        }
+        match self.x.subrequest(path, args, Options::default()) {
+            Ok(subrequest) => {
+                self.push_include(subrequest, stub, set);
+                Ok(wait)
+            }
+            Err(_) => {
+                self.push_error_text();
+                Ok(false)
+            }
+        }
+    }
+
+    /// Path and arguments of an include; a relative path begins at the page's folder.
+    fn target(&self, target: Vec<u8>) -> Result<(Vec<u8>, Vec<u8>), String> {
+        let (written, args) = split_args(target);
+        let mut path = Vec::with_capacity(written.len() + 32);
+        if !written.starts_with(b"/") {
+            let page = &self.x.request.path;
+            let folder = page.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+            path.extend_from_slice(&page[..folder]);
+        }
+        unescape(&written, &mut path);
+        let climbs = path.split(|byte| *byte == b'/').any(|segment| segment == b"..");
+        if climbs || path.contains(&0) || !path.starts_with(b"/") {
+            let shown = String::from_utf8_lossy(&written);
+            return Err(format!("unsafe URI \"{shown}\" was detected"));
+        }
+        Ok((path, args))
+    }
+
+    /// Whether a condition is true.
+    fn holds(&mut self, text: &[u8]) -> Result<bool, String> {
+        let shown = || String::from_utf8_lossy(text).into_owned();
+        match condition(text).ok_or_else(|| format!("invalid expression in \"{}\"", shown()))? {
+            Condition::Present(text) => Ok(!self.expanded(text, false)?.is_empty()),
+            Condition::Equal { left, right, negated } => {
+                Ok((self.expanded(left, false)? == self.expanded(right, false)?) != negated)
+            }
+            Condition::Match { left, regex, negated } => {
+                let left = self.expanded(left, false)?;
+                let regex = self.expanded(regex, true)?;
+                Ok(self.matches(&left, &regex)? != negated)
+            }
+        }
+    }
+
+    fn matches(&mut self, subject: &[u8], regex: &[u8]) -> Result<bool, String> {
+        let regex = Regex::compile_late(&String::from_utf8_lossy(regex))?;
+        match regex.capture_into(&mut self.captures, subject) {
+            Ok(false) => Ok(false),
+            Ok(true) => {
+                let mut variables = self.page.variables.borrow_mut();
+                for (group, name) in regex.names() {
+                    let value = self.captures.group(group).unwrap_or_default();
+                    let name = name.to_ascii_lowercase().into_bytes();
+                    variables.insert(name, Bytes::copy_from_slice(value));
+                }
+                Ok(true)
+            }
+            Err(_) => Err(format!("matching \"{}\" hit the backtracking limit", regex.text())),
+        }
+    }
+
+    fn expanded(&mut self, text: &[u8], lenient: bool) -> Result<Vec<u8>, String> {
+        let mut out = Vec::with_capacity(text.len());
+        let look_up = |name: &[u8], out: &mut Vec<u8>| {
+            self.look_up(name, out);
+        };
+        match expand(text, lenient, &mut out, look_up) {
+            Ok(()) => Ok(out),
+            Err(()) => {
+                Err(format!("invalid variable name in \"{}\"", String::from_utf8_lossy(text)))
+            }
+        }
+    }
+
+    /// Appends a variable's value: a group, one of the page's, one of the request's. False for none.
+    fn look_up(&mut self, name: &[u8], out: &mut Vec<u8>) -> bool {
+        if let [digit @ b'0'..=b'9'] = name {
+            let group = self.captures.group(usize::from(digit - b'0'));
+            out.extend_from_slice(group.unwrap_or_default());
+            return group.is_some();
+        }
+        if let Some(value) = self.page.variables.borrow().get(name) {
+            out.extend_from_slice(value);
+            return true;
+        }
+        self.x.variable_named(name, out)
+    }
+}
+
+/// `encoding="url"`: as a path is encoded, but `?` stays.
+fn escape_url(value: &[u8], out: &mut Vec<u8>) {
+    for (index, part) in value.split(|byte| *byte == b'?').enumerate() {
+        if index > 0 {
+            out.push(b'?');
+        }
+        escape(part, Escape::Uri, out);
+    }
+}

@@ -1,0 +1,203 @@
+//! `ssi`: commands in pages: includes, variables, conditions.
+//!
+//! ```nginx
+//! location / { ssi on; }
+//! ```
+//! ```html
+//! <!--#if expr="$arg_user" -->Hello <!--#echo var="arg_user" -->!<!--#endif -->
+//! <!--#include virtual="/news.html" stub="none" -->
+//! ```
+//! Includes begin as soon as they are read, so that several wait for their origins at the same time, and
+//! their answers come in the page's order. `wait="yes"` and `set` wait before the page is read on.
+//! Unlike nginx's, conditions may be nested.
+
+mod commands;
+mod date;
+mod expression;
+mod render;
+mod tag;
+#[cfg(test)]
+mod tests;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::byte_body::ByteBody;
+use tidegate_core::generated::generate;
+use tidegate_core::module::{BlockInfo, Module};
+use tidegate_core::variables::Variable;
+use tidegate_core::{Body, Exchange};
+use tidegate_http::Known;
+
+use super::media_types::MediaTypes;
+use super::row;
+use date::Moment;
+use render::{Page, Renderer};
+
+/// `ngx_http_ssi_module`.
+pub struct Ssi;
+
+/// One block's directives.
+#[derive(Default)]
+pub struct Conf {
+    enabled: Option<bool>,
+    silent_errors: Option<bool>,
+    min_file_chunk: Option<u64>,
+    value_length: Option<u64>,
+    last_modified: Option<bool>,
+    types: Option<MediaTypes>,
+}
+
+/// A location's settings.
+struct Settings {
+    silent_errors: bool,
+    value_bytes_max: usize,
+    keeps_last_modified: bool,
+    types: MediaTypes,
+}
+
+impl Module for Ssi {
+    type Conf = Conf;
+    const NAME: &'static str = "ssi";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
+    const VARIABLES: &'static [Variable] = &[
+        Variable::fixed("date_local", |x, out| {
+            let unix_seconds = tidegate_rt::clock::unix_seconds();
+            let offset = tidegate_rt::clock::local_utc_offset();
+            let zone = tidegate_os::time::local_zone_name(unix_seconds);
+            write_date(x, &Moment { unix_seconds, offset, zone: &zone }, out)
+        }),
+        Variable::fixed("date_gmt", |x, out| {
+            let unix_seconds = tidegate_rt::clock::unix_seconds();
+            write_date(x, &Moment { unix_seconds, offset: 0, zone: "GMT" }, out)
+        }),
+    ];
+
+    fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
+        child.enabled = child.enabled.or(parent.enabled);
+        child.silent_errors = child.silent_errors.or(parent.silent_errors);
+        child.value_length = child.value_length.or(parent.value_length);
+        child.last_modified = child.last_modified.or(parent.last_modified);
+        child.types = child.types.take().or_else(|| parent.types.clone());
+    }
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        if !conf.enabled.unwrap_or(false) {
+            return Ok(());
+        }
+        let settings = Arc::new(Settings {
+            silent_errors: conf.silent_errors.unwrap_or(false),
+            value_bytes_max: conf.value_length.unwrap_or(256) as usize,
+            keeps_last_modified: conf.last_modified.unwrap_or(false),
+            types: conf.types.clone().unwrap_or_else(|| MediaTypes::of(&["text/html"])),
+        });
+        location.filter(Box::new(move |x, body| apply(&settings, x, body)));
+        Ok(())
+    }
+}
+
+const CONTEXTS: Contexts = Contexts::HTTP_SERVER_LOCATION;
+
+const ROWS: &[Directive<Conf>] = &[
+    row(
+        "ssi",
+        Contexts::HTTP_SERVER_LOCATION_IF,
+        Arity::FLAG,
+        "off",
+        "Run the commands in answers.",
+        |conf, args| once(&mut conf.enabled, args.flag(0)?, args),
+    ),
+    row(
+        "ssi_silent_errors",
+        CONTEXTS,
+        Arity::FLAG,
+        "off",
+        "Leave out the text that stands for a command that failed.",
+        |conf, args| once(&mut conf.silent_errors, args.flag(0)?, args),
+    ),
+    row(
+        "ssi_min_file_chunk",
+        CONTEXTS,
+        Arity::ONE,
+        "1k",
+        "Smallest part of a file worth sending from it; without effect, as parts are sent as they were read.",
+        |conf, args| once(&mut conf.min_file_chunk, args.size(0)?, args),
+    ),
+    row(
+        "ssi_value_length",
+        CONTEXTS,
+        Arity::ONE,
+        "256",
+        "Longest value of a command's parameter, in bytes.",
+        |conf, args| once(&mut conf.value_length, args.size(0)?, args),
+    ),
+    row(
+        "ssi_last_modified",
+        CONTEXTS,
+        Arity::FLAG,
+        "off",
+        "Keep Last-Modified and a weak ETag of the page.",
+        |conf, args| once(&mut conf.last_modified, args.flag(0)?, args),
+    ),
+    row(
+        "ssi_types",
+        CONTEXTS,
+        Arity::AT_LEAST_ONE,
+        "text/html",
+        "Media types of pages beside text/html; `*` for all.",
+        |conf, args| MediaTypes::read(&mut conf.types, args),
+    ),
+];
+
+/// `config timefmt` of the page at hand.
+struct DateFormat(Vec<u8>);
+
+fn write_date(x: &mut Exchange, moment: &Moment<'_>, out: &mut Vec<u8>) -> bool {
+    let chosen = x.extensions.of::<DateFormat>();
+    date::format(moment, chosen.map_or(date::DEFAULT_FORMAT, |format| &format.0), out);
+    true
+}
+
+fn apply(settings: &Arc<Settings>, x: &mut Exchange, body: Body) -> Body {
+    let nothing = body.is_empty() || x.response.content_length == Some(0);
+    if nothing
+        || matches!(body, Body::Tunnel(_))
+        || !settings.types.matches(x.response.headers.first(Known::ContentType))
+    {
+        return body;
+    }
+    change_head(settings, x);
+    let mut x = x.fork();
+    x.action = "sending response to client";
+    let page = match x.lineage.inherited.of::<Page>() {
+        Some(page) => page,
+        None => {
+            let page = Rc::<Page>::default();
+            x.lineage.inherited.insert(page.clone());
+            page
+        }
+    };
+    let renderer = Renderer::new(x, page, settings.clone());
+    generate(move |out| renderer.run(ByteBody::new(body), out))
+}
+
+/// The length is not known, and ranges and validators of the file are not the page's.
+fn change_head(settings: &Settings, x: &mut Exchange) {
+    let response = &mut x.response;
+    response.content_length = None;
+    response.headers.remove(Known::ContentLength);
+    response.headers.remove(Known::AcceptRanges);
+    response.allow_ranges = false;
+    if !settings.keeps_last_modified {
+        response.last_modified = None;
+        response.headers.remove(Known::LastModified);
+        response.headers.remove(Known::Etag);
+    } else if let Some(tag) = response.headers.first(Known::Etag)
+        && !tag.starts_with(b"W/")
+    {
+        let weak = [b"W/", tag].concat();
+        response.headers.set_known(Known::Etag, &weak);
+    }
+}

@@ -1,0 +1,323 @@
+//! A page on its way: what was read waits in a queue in the page's order, behind includes whose answers
+//! have not come yet.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use tidegate_core::body::{BodyError, Chunk};
+use tidegate_core::byte_body::{ByteBody, Piece};
+use tidegate_core::exchange::Captures;
+use tidegate_core::generated::Yielder;
+use tidegate_core::subrequest::{Reply, Subrequest};
+use tidegate_core::{Exchange, Level, LocalFuture};
+
+use super::Settings;
+use super::tag::{Token, Tokenizer};
+
+/// Includes that may be under way at a time; the page is not read on before the first has ended.
+const INCLUDES_MAX: usize = 32;
+/// Text that may wait behind includes.
+const WAITING_BYTES_MAX: usize = 256 << 10;
+/// Longest `block`.
+const BLOCK_BYTES_MAX: usize = 1 << 20;
+
+/// What a page shares with the pages that it includes.
+#[derive(Default)]
+pub struct Page {
+    /// Made by `set`, by includes with `set` and by named groups.
+    pub variables: RefCell<HashMap<Vec<u8>, Bytes>>,
+    pub blocks: RefCell<HashMap<Vec<u8>, Bytes>>,
+}
+
+/// A text with commands: the page, or a block in the place of an empty include.
+pub struct Source {
+    tokenizer: Tokenizer,
+    pub branches: Vec<Branch>,
+    pub block: Option<Block>,
+}
+
+/// An `if` whose `endif` has not come.
+pub struct Branch {
+    /// What stands here counts.
+    pub active: bool,
+    /// One of its parts was the right one.
+    pub taken: bool,
+    pub had_else: bool,
+}
+
+/// A `block` whose `endblock` has not come.
+pub struct Block {
+    pub name: Vec<u8>,
+    pub text: BytesMut,
+}
+
+impl Source {
+    fn new(settings: &Settings) -> Source {
+        let tokenizer = Tokenizer::new(settings.value_bytes_max);
+        Source { tokenizer, branches: Vec::new(), block: None }
+    }
+
+    /// No condition around is false.
+    pub fn is_active(&self) -> bool {
+        self.branches.iter().all(|branch| branch.active)
+    }
+
+    fn record(&mut self, text: &[u8]) -> bool {
+        let Some(block) = &mut self.block else { return false };
+        if block.text.len() + text.len() <= BLOCK_BYTES_MAX {
+            block.text.extend_from_slice(text);
+        }
+        true
+    }
+}
+
+/// A part of the page that waits for its turn.
+enum Item {
+    Chunk(Chunk),
+    Include(Box<Include>),
+    /// What is left of a block.
+    Block(Box<Source>),
+}
+
+struct Include {
+    state: State,
+    /// Block for an empty or failed answer.
+    stub: Option<Bytes>,
+    /// Variable that gets the answer.
+    set: Option<Vec<u8>>,
+}
+
+enum State {
+    Running(LocalFuture<'static, Reply>),
+    Ready(Option<Box<Reply>>),
+}
+
+impl Include {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Box<Reply>>> {
+        if let State::Running(future) = &mut self.state
+            && let Poll::Ready(reply) = future.as_mut().poll(context)
+        {
+            self.state = State::Ready(Some(Box::new(reply)));
+        }
+        match &mut self.state {
+            State::Running(_) => Poll::Pending,
+            State::Ready(reply) => Poll::Ready(reply.take()),
+        }
+    }
+
+    /// Goes on until the answer is there, which stays.
+    fn advance(&mut self, context: &mut Context<'_>) {
+        if let Poll::Ready(reply) = self.poll(context) {
+            self.state = State::Ready(reply);
+        }
+    }
+}
+
+/// A page in the making.
+pub struct Renderer {
+    pub x: Exchange,
+    pub page: Rc<Page>,
+    pub(super) settings: Arc<Settings>,
+    pub error_text: Bytes,
+    /// Groups of the last expression of this page.
+    pub captures: Captures,
+    queue: VecDeque<Item>,
+}
+
+impl Renderer {
+    pub fn new(x: Exchange, page: Rc<Page>, settings: Arc<Settings>) -> Renderer {
+        let error_text = Bytes::from_static(b"[an error occurred while processing the directive]");
+        let captures = Captures::default();
+        Renderer { x, page, settings, error_text, captures, queue: VecDeque::new() }
+    }
+
+    /// Reads the page to its end and gives what it becomes.
+    pub async fn run(mut self, mut body: ByteBody, out: Yielder) -> Result<(), BodyError> {
+        let mut source = Source::new(&self.settings);
+        loop {
+            if self.render(&mut source) {
+                self.drain(&out).await?;
+                continue;
+            }
+            if self.is_full() {
+                self.drain(&out).await?;
+            }
+            let next = poll_fn(|context| {
+                self.advance_includes(context);
+                match body.poll_piece(context) {
+                    Poll::Ready(next) => Poll::Ready(Some(next)),
+                    Poll::Pending if self.queue.is_empty() => Poll::Pending,
+                    Poll::Pending => Poll::Ready(None),
+                }
+            });
+            match next.await {
+                None => self.drain(&out).await?,
+                Some(None) => break,
+                Some(Some(Err(error))) => return Err(error),
+                Some(Some(Ok(Piece::Flush))) => self.push_chunk(Chunk::Flush),
+                Some(Some(Ok(Piece::Bytes(bytes)))) => source.tokenizer.push(bytes),
+            }
+        }
+        self.finish_source(&mut source);
+        out.set_trailers(body.trailers());
+        self.drain(&out).await
+    }
+
+    /// Appends a text.
+    pub fn push(&mut self, text: Bytes) {
+        if !text.is_empty() {
+            self.push_chunk(Chunk::Bytes(text));
+        }
+    }
+
+    /// Begins an include.
+    pub fn push_include(
+        &mut self,
+        subrequest: Subrequest,
+        stub: Option<Bytes>,
+        set: Option<Vec<u8>>,
+    ) {
+        let state = State::Running(subrequest.run());
+        self.queue.push_back(Item::Include(Box::new(Include { state, stub, set })));
+    }
+
+    /// A command that cannot be run: its place is taken by the error text.
+    pub fn fail(&mut self, message: &str) {
+        self.x.log(Level::Error, format_args!("{message}"));
+        self.push_error_text();
+    }
+
+    pub fn push_error_text(&mut self) {
+        if !self.settings.silent_errors {
+            self.push(self.error_text.clone());
+        }
+    }
+
+    fn push_chunk(&mut self, chunk: Chunk) {
+        self.queue.push_back(Item::Chunk(chunk));
+    }
+
+    /// Runs what has been received. True when an include has to end before the text goes on.
+    fn render(&mut self, source: &mut Source) -> bool {
+        while let Some(token) = source.tokenizer.next() {
+            match token {
+                Token::Text(text) => {
+                    if !source.record(&text) && source.is_active() {
+                        self.push(text);
+                    }
+                }
+                Token::Broken(message) => {
+                    if source.block.is_none() && source.is_active() {
+                        self.fail(&message);
+                    }
+                }
+                Token::Command(command) => {
+                    let recorded = command.name != b"endblock" && source.record(&command.raw);
+                    if !recorded && self.command(source, &command) {
+                        return true;
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    fn finish_source(&mut self, source: &mut Source) {
+        if let Some(text) = source.tokenizer.finish()
+            && source.block.is_none()
+            && source.is_active()
+        {
+            self.push(text);
+        }
+    }
+
+    /// Nothing is gained by reading on before something has left.
+    fn is_full(&self) -> bool {
+        let (mut includes, mut bytes) = (0, 0);
+        for item in &self.queue {
+            match item {
+                Item::Chunk(chunk) => bytes += chunk.length(),
+                Item::Include(_) | Item::Block(_) => includes += 1,
+            }
+        }
+        includes == 0 || includes >= INCLUDES_MAX || bytes >= WAITING_BYTES_MAX as u64
+    }
+
+    fn advance_includes(&mut self, context: &mut Context<'_>) {
+        for item in &mut self.queue {
+            if let Item::Include(include) = item {
+                include.advance(context);
+            }
+        }
+    }
+
+    /// Gives all that waits.
+    async fn drain(&mut self, out: &Yielder) -> Result<(), BodyError> {
+        while let Some(item) = self.queue.pop_front() {
+            match item {
+                Item::Chunk(chunk) => out.put(chunk).await,
+                Item::Include(include) => self.include(*include, out).await?,
+                Item::Block(source) => self.block(source),
+            }
+        }
+        Ok(())
+    }
+
+    async fn include(&mut self, mut include: Include, out: &Yielder) -> Result<(), BodyError> {
+        let reply = poll_fn(|context| {
+            self.advance_includes(context);
+            include.poll(context)
+        });
+        let Some(mut reply) = reply.await else { return Ok(()) };
+        self.x.take_variables(&reply);
+        if let Some(name) = include.set {
+            if (200..300).contains(&reply.status()) {
+                let bytes_max = reply.exchange().settings().subrequest_output_bytes_max;
+                let value = reply.read(bytes_max).await?;
+                self.page.variables.borrow_mut().insert(name, value);
+            }
+            return Ok(());
+        }
+        let refused = reply.refused_with().is_some() || reply.status() == 0;
+        let mut empty = true;
+        if include.stub.is_none() || !refused {
+            let mut body = reply.into_body();
+            loop {
+                let next = poll_fn(|context| {
+                    self.advance_includes(context);
+                    body.poll_chunk(context)
+                });
+                let Some(chunk) = next.await else { break };
+                let chunk = chunk?;
+                if chunk.length() > 0 {
+                    empty = false;
+                    out.put(chunk).await;
+                } else if matches!(chunk, Chunk::Flush) {
+                    out.put(Chunk::Flush).await;
+                }
+            }
+        }
+        if let (true, Some(text)) = (empty, include.stub) {
+            let mut source = Source::new(&self.settings);
+            source.tokenizer.push(text);
+            self.queue.push_front(Item::Block(Box::new(source)));
+        }
+        Ok(())
+    }
+
+    /// Puts what a block becomes before all that waits.
+    fn block(&mut self, mut source: Box<Source>) {
+        let mut rest = std::mem::take(&mut self.queue);
+        if self.render(&mut source) {
+            self.queue.push_back(Item::Block(source));
+        } else {
+            self.finish_source(&mut source);
+        }
+        self.queue.append(&mut rest);
+    }
+}

@@ -1,0 +1,230 @@
+//! Splits a page into text and commands (`<!--#name parameter="value" -->`), however its bytes come.
+
+use bytes::{Bytes, BytesMut};
+use memchr::memmem;
+
+/// Limits that nginx has, too.
+const NAME_BYTES_MAX: usize = 32;
+const PARAMETERS_MAX: usize = 16;
+
+const OPEN: &[u8] = b"<!--#";
+const CLOSE: &[u8] = b"-->";
+
+/// One piece of a page.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Token {
+    Text(Bytes),
+    Command(Command),
+    /// A command that cannot be read, and why.
+    Broken(String),
+}
+
+/// A command as written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Command {
+    pub name: Vec<u8>,
+    pub parameters: Vec<(Vec<u8>, Vec<u8>)>,
+    /// All its bytes, for blocks.
+    pub raw: Bytes,
+}
+
+/// The part of a page that has been received and not yet been read.
+pub struct Tokenizer {
+    pending: Bytes,
+    value_bytes_max: usize,
+    /// Behind a broken command: its end has not come yet.
+    skipping: bool,
+}
+
+impl Tokenizer {
+    /// `value_bytes_max`: `ssi_value_length`.
+    pub fn new(value_bytes_max: usize) -> Tokenizer {
+        Tokenizer { pending: Bytes::new(), value_bytes_max, skipping: false }
+    }
+
+    /// Takes the next bytes of the page.
+    pub fn push(&mut self, bytes: Bytes) {
+        if self.pending.is_empty() {
+            self.pending = bytes;
+            return;
+        }
+        let mut joined = BytesMut::with_capacity(self.pending.len() + bytes.len());
+        joined.extend_from_slice(&self.pending);
+        joined.extend_from_slice(&bytes);
+        self.pending = joined.freeze();
+    }
+
+    /// The next piece; `None` when it takes more bytes to know.
+    pub fn next(&mut self) -> Option<Token> {
+        if self.skipping {
+            let Some(end) = memmem::find(&self.pending, CLOSE) else {
+                let kept = self.pending.len().min(CLOSE.len() - 1);
+                self.pending = self.pending.split_off(self.pending.len() - kept);
+                return None;
+            };
+            self.pending = self.pending.split_off(end + CLOSE.len());
+            self.skipping = false;
+        }
+        match memmem::find(&self.pending, OPEN) {
+            Some(0) => self.command(),
+            Some(at) => Some(Token::Text(self.pending.split_to(at))),
+            None => {
+                let text = self.pending.len() - open_suffix(&self.pending);
+                (text > 0).then(|| Token::Text(self.pending.split_to(text)))
+            }
+        }
+    }
+
+    /// What is left at the page's end; a command without an end is dropped, as nginx does.
+    pub fn finish(&mut self) -> Option<Bytes> {
+        let left = std::mem::take(&mut self.pending);
+        (!self.skipping && !left.is_empty() && !left.starts_with(OPEN)).then_some(left)
+    }
+
+    fn command(&mut self) -> Option<Token> {
+        let mut reader = Reader { text: &self.pending, at: OPEN.len() };
+        match reader.command(self.value_bytes_max) {
+            Ok(mut command) => {
+                let length = reader.at;
+                command.raw = self.pending.split_to(length);
+                Some(Token::Command(command))
+            }
+            Err(Fault::Incomplete) => None,
+            Err(Fault::Broken(message)) => {
+                let length = reader.at;
+                self.pending = self.pending.split_off(length);
+                self.skipping = true;
+                Some(Token::Broken(message))
+            }
+        }
+    }
+}
+
+/// Bytes at the end of `text` with which a command may begin.
+fn open_suffix(text: &[u8]) -> usize {
+    (1..OPEN.len()).rev().find(|length| text.ends_with(&OPEN[..*length])).unwrap_or(0)
+}
+
+enum Fault {
+    Incomplete,
+    Broken(String),
+}
+
+struct Reader<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn peek(&self) -> Result<u8, Fault> {
+        self.text.get(self.at).copied().ok_or(Fault::Incomplete)
+    }
+
+    fn space(&mut self) -> Result<bool, Fault> {
+        let start = self.at;
+        while matches!(self.peek()?, b' ' | b'\t' | b'\r' | b'\n') {
+            self.at += 1;
+        }
+        Ok(self.at > start)
+    }
+
+    fn command(&mut self, value_bytes_max: usize) -> Result<Command, Fault> {
+        self.space()?;
+        let name = self.name(|byte| byte == b'-')?;
+        let shown = String::from_utf8_lossy(&name).into_owned();
+        let mut command = Command { name, ..Command::default() };
+        loop {
+            let spaced = self.space()?;
+            if self.peek()? == b'-' {
+                self.close(&shown)?;
+                return Ok(command);
+            }
+            if !spaced {
+                return Err(self.unexpected(&format!("in \"{shown}\" SSI command")));
+            }
+            if command.parameters.len() == PARAMETERS_MAX {
+                let message = format!("too many \"{shown}\" SSI command parameters");
+                return Err(Fault::Broken(message));
+            }
+            let name = self.name(|byte| matches!(byte, b'=' | b'-' | b'"' | b'\''))?;
+            self.space()?;
+            let place = format!("\"{}\" parameter in \"{shown}\"", String::from_utf8_lossy(&name));
+            if name.is_empty() {
+                return Err(self.unexpected(&format!("in \"{shown}\" SSI command")));
+            }
+            if self.peek()? != b'=' {
+                return Err(self.unexpected(&format!("after {place} SSI command")));
+            }
+            self.at += 1;
+            self.space()?;
+            let value = self.value(&place, value_bytes_max)?;
+            command.parameters.push((name, value));
+        }
+    }
+
+    /// A name up to white space or a byte that `ends` it.
+    fn name(&mut self, ends: impl Fn(u8) -> bool) -> Result<Vec<u8>, Fault> {
+        let start = self.at;
+        loop {
+            let byte = self.peek()?;
+            if byte.is_ascii_whitespace() || ends(byte) {
+                return Ok(self.text[start..self.at].to_vec());
+            }
+            if self.at - start == NAME_BYTES_MAX {
+                let name = String::from_utf8_lossy(&self.text[start..self.at]);
+                return Err(Fault::Broken(format!("the \"{name}...\" SSI name is too long")));
+            }
+            self.at += 1;
+        }
+    }
+
+    fn value(&mut self, place: &str, bytes_max: usize) -> Result<Vec<u8>, Fault> {
+        let quote = self.peek()?;
+        if !matches!(quote, b'"' | b'\'') {
+            return Err(self.unexpected(&format!("before value of {place} SSI command")));
+        }
+        self.at += 1;
+        let mut value = Vec::new();
+        loop {
+            let byte = self.peek()?;
+            if byte == quote {
+                self.at += 1;
+                return Ok(value);
+            }
+            if value.len() >= bytes_max {
+                let start = String::from_utf8_lossy(&value).into_owned();
+                return Err(Fault::Broken(format!(
+                    "too long \"{start}...\" value of {place} SSI command"
+                )));
+            }
+            if byte == b'\\' {
+                let escaped = self.text.get(self.at + 1).copied().ok_or(Fault::Incomplete)?;
+                if matches!(escaped, b'"' | b'\'' | b'\\') {
+                    self.at += 1;
+                    value.push(escaped);
+                } else {
+                    value.push(byte);
+                }
+            } else {
+                value.push(byte);
+            }
+            self.at += 1;
+        }
+    }
+
+    fn close(&mut self, shown: &str) -> Result<(), Fault> {
+        for expected in CLOSE {
+            if self.peek()? != *expected {
+                return Err(self.unexpected(&format!("in \"{shown}\" SSI command")));
+            }
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    fn unexpected(&self, place: &str) -> Fault {
+        let byte = self.text.get(self.at).copied().unwrap_or(b' ');
+        let symbol = String::from_utf8_lossy(&[byte]).into_owned();
+        Fault::Broken(format!("unexpected \"{symbol}\" symbol {place}"))
+    }
+}
