@@ -12,6 +12,7 @@ use tidegate_core::{Entry, ErasedModule};
 use http::access::Access;
 use http::cache::ProxyCache;
 use http::charset::Charset;
+use http::gzip::Gzip;
 use http::headers::AddedHeaders;
 use http::index::Index;
 use http::log::AccessLog;
@@ -58,6 +59,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<AddedHeaders>::NEW,
     &Entry::<Charset>::NEW,
     &Entry::<Ssi>::NEW,
+    &Entry::<Gzip>::NEW,
     &Entry::<Ranges>::NEW,
     // Folders that configurations name although nothing uses them yet.
     &Entry::<TempPaths>::NEW,

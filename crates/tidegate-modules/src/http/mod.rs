@@ -5,6 +5,7 @@ pub mod cache;
 pub mod charset;
 pub mod files;
 pub mod gateway;
+pub mod gzip;
 pub mod headers;
 pub mod index;
 pub mod log;

@@ -1,0 +1,177 @@
+//! Whether a client may get something compressed: what `gzip`, `gzip_static` and `gunzip` go by.
+
+use std::sync::Arc;
+
+use tidegate_conf::Diagnostic;
+use tidegate_core::Exchange;
+use tidegate_core::builder::PlanBuilder;
+use tidegate_core::regex::Regex;
+use tidegate_http::request::Version;
+use tidegate_http::{Headers, Known, date};
+
+use super::conf::Conf;
+
+/// The values of `gzip_proxied` as a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Proxied(u16);
+
+impl Proxied {
+    pub const NONE: Proxied = Proxied(0);
+    pub const OFF: Proxied = Proxied(1);
+    pub const EXPIRED: Proxied = Proxied(1 << 1);
+    pub const NO_CACHE: Proxied = Proxied(1 << 2);
+    pub const NO_STORE: Proxied = Proxied(1 << 3);
+    pub const PRIVATE: Proxied = Proxied(1 << 4);
+    pub const NO_LAST_MODIFIED: Proxied = Proxied(1 << 5);
+    pub const NO_ETAG: Proxied = Proxied(1 << 6);
+    pub const AUTH: Proxied = Proxied(1 << 7);
+    pub const ANY: Proxied = Proxied(1 << 8);
+
+    pub const fn with(self, other: Proxied) -> Proxied {
+        Proxied(self.0 | other.0)
+    }
+
+    const fn has(self, other: Proxied) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+/// A location's rules. They lie in the location's extensions as `Arc<Rules>`.
+pub struct Rules {
+    version_min: Version,
+    proxied: Proxied,
+    disabled_agents: Vec<Arc<Regex>>,
+    disabled_msie6: bool,
+    vary: bool,
+}
+
+impl Rules {
+    pub fn compile(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Rules, Diagnostic> {
+        let (mut disabled_agents, mut disabled_msie6) = (Vec::new(), false);
+        for word in conf.disable.iter().flatten() {
+            match &word.bytes[..] {
+                b"msie6" => disabled_msie6 = true,
+                // Its module watches the memory of processes, which are none here.
+                b"degradation" => {}
+                text => disabled_agents.push(plan.regex(text, true, word.span)?),
+            }
+        }
+        Ok(Rules {
+            version_min: conf.http_version.unwrap_or(Version::H11),
+            proxied: conf.proxied.unwrap_or(Proxied::OFF),
+            disabled_agents,
+            disabled_msie6,
+            vary: conf.vary.unwrap_or(false),
+        })
+    }
+
+    /// Whether the client may get a compressed answer with the present header fields.
+    pub fn allow(&self, x: &Exchange) -> bool {
+        let fields = &x.request.head.headers;
+        !x.is_subrequest
+            && x.request.version() >= self.version_min
+            && fields.first(Known::AcceptEncoding).is_some_and(accepts_gzip)
+            && (!fields.contains(Known::Via) || self.allow_proxied(fields, &x.response.headers))
+            && !self.disabled_for(fields.first(Known::UserAgent))
+    }
+
+    /// Adds `Vary: Accept-Encoding` if `gzip_vary` wants it: the answer depends on the client.
+    pub fn add_vary(&self, x: &mut Exchange) {
+        let headers = &mut x.response.headers;
+        let named = |value: &[u8]| {
+            let mut names = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+            names.any(|name| name == b"*" || name.eq_ignore_ascii_case(b"accept-encoding"))
+        };
+        if self.vary && !x.is_subrequest && !headers.all(Known::Vary).any(named) {
+            headers.push_known(Known::Vary, b"Accept-Encoding");
+        }
+    }
+
+    fn disabled_for(&self, agent: Option<&[u8]>) -> bool {
+        let Some(agent) = agent else { return false };
+        // One that cannot be matched in time gets what every client understands.
+        self.disabled_msie6 && is_msie6(agent)
+            || self.disabled_agents.iter().any(|regex| regex.is_match(agent).unwrap_or(true))
+    }
+
+    /// As nginx does: a proxy that must not keep the answer anyway gets it compressed; `Expires`, where it
+    /// is, decides alone.
+    fn allow_proxied(&self, request: &Headers, response: &Headers) -> bool {
+        let chosen = self.proxied;
+        if chosen.has(Proxied::OFF) {
+            return false;
+        }
+        if chosen.has(Proxied::ANY)
+            || chosen.has(Proxied::AUTH) && request.contains(Known::Authorization)
+        {
+            return true;
+        }
+        if let Some(expires) = response.first(Known::Expires) {
+            return chosen.has(Proxied::EXPIRED) && is_past(expires, response);
+        }
+        let control = |name: &[u8]| {
+            let mut parts = response.all(Known::CacheControl).flat_map(|v| v.split(|b| *b == b','));
+            parts.any(|part| {
+                let word = part.split(|byte| *byte == b'=').next().unwrap_or_default();
+                word.trim_ascii().eq_ignore_ascii_case(name)
+            })
+        };
+        chosen.has(Proxied::NO_CACHE) && control(b"no-cache")
+            || chosen.has(Proxied::NO_STORE) && control(b"no-store")
+            || chosen.has(Proxied::PRIVATE) && control(b"private")
+            || chosen.has(Proxied::NO_LAST_MODIFIED) && !response.contains(Known::LastModified)
+            || chosen.has(Proxied::NO_ETAG) && !response.contains(Known::Etag)
+    }
+}
+
+/// Whether `Expires` lies before `Date`; what is no date has expired.
+fn is_past(expires: &[u8], response: &Headers) -> bool {
+    let Some(expires) = date::parse_http(expires) else { return true };
+    let date = response.first(Known::Date).and_then(date::parse_http);
+    let now = (tidegate_rt::clock::unix_millis() / 1000) as i64;
+    expires < date.unwrap_or(now)
+}
+
+/// Whether an `Accept-Encoding` takes gzip (RFC 9110 section 12.5.3). `*` does not count, as in nginx:
+/// clients that mean it name it.
+pub fn accepts_gzip(value: &[u8]) -> bool {
+    for coding in value.split(|byte| *byte == b',') {
+        let mut parts = coding.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+        if !parts.next().is_some_and(|name| name.eq_ignore_ascii_case(b"gzip")) {
+            continue;
+        }
+        let weight = parts.find_map(|part| {
+            let (name, weight) = part.split_at_checked(2)?;
+            name.eq_ignore_ascii_case(b"q=").then_some(weight)
+        });
+        return weight.is_none_or(is_positive_weight);
+    }
+    false
+}
+
+/// `0.001` to `1.000` with at most three digits behind the point.
+fn is_positive_weight(weight: &[u8]) -> bool {
+    match weight {
+        [b'1', rest @ ..] => {
+            matches!(rest, [] | [b'.', ..])
+                && rest.len() <= 4
+                && rest.iter().skip(1).all(|digit| *digit == b'0')
+        }
+        [b'0', b'.', rest @ ..] => {
+            rest.len() <= 3
+                && rest.iter().all(u8::is_ascii_digit)
+                && rest.iter().any(|digit| *digit != b'0')
+        }
+        _ => false,
+    }
+}
+
+/// Internet Explorer 4 to 6 without the service pack that repaired it.
+fn is_msie6(agent: &[u8]) -> bool {
+    let Some(at) = agent.windows(5).position(|window| window == b"MSIE ") else { return false };
+    match &agent[at + 5..] {
+        [b'4' | b'5', b'.', ..] => true,
+        [b'6', b'.', rest @ ..] => !rest.windows(3).any(|window| window == b"SV1"),
+        _ => false,
+    }
+}
