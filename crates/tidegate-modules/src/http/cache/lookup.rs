@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use tidegate_cache::{Fill, Key, Lookup, OpenEntry, Store};
+use tidegate_cache::{Fill, Key, Lookup, OpenEntry, Store, Times};
 use tidegate_core::blocking;
 use tidegate_http::Headers;
 use tidegate_http::caching::write_variant;
@@ -24,6 +24,8 @@ pub struct Sight {
     pub names: Vec<Vec<u8>>,
     pub entry: Option<OpenEntry>,
     pub fill: Option<Arc<Fill>>,
+    /// Those of the object that the index knows, whether it can be used or not.
+    pub times: Option<Times>,
     uses: u32,
     uncacheable_until: u64,
 }
@@ -106,11 +108,16 @@ impl Sight {
 /// A fill as the turn sees it.
 pub fn filling_of(fill: &Arc<Fill>) -> Filling {
     let head = fill.head_now();
+    let has_head = head.is_some();
+    let arrived = fill.watermark();
+    let promised = head.and_then(|head| head.body_bytes);
+    // The last byte comes before the news that it was the last.
+    let all = fill.is_whole() || !fill.has_ended() && promised == Some(arrived);
     Filling {
-        has_head: head.is_some(),
-        arrived: fill.watermark(),
-        promised: head.and_then(|head| head.body_bytes),
-        whole: fill.is_whole() && fill.is_readable_from_start(),
+        has_head,
+        arrived,
+        promised,
+        whole: all && fill.is_readable_from_start(),
         last_progress: fill.last_progress_at(),
     }
 }
@@ -142,24 +149,27 @@ fn found(lookup: &Lookup, request: &Headers) -> Found {
 }
 
 async fn opened(store: &Store, key: &Key) -> Lookup {
-    let mut lookup = store.peek(key);
+    let lookup = store.peek(key);
     if lookup.open.is_some() || lookup.entry.is_none() && !lookup.cold {
         return lookup;
     }
     let (opening, of) = (store.clone(), key.clone());
     let opened = blocking::run(move || opening.open_entry(&of, clock::unix_millis())).await;
     // A disk that fails makes the cache empty, not the server dead: the store counts the errors.
-    lookup.open = opened.ok().flatten();
+    let opened = opened.ok().flatten();
+    // A fill may have begun, or even ended, while the disk was asked.
+    let mut lookup = store.peek(key);
+    lookup.open = lookup.open.or(opened);
     if lookup.open.is_none() {
-        lookup.entry = None;
         lookup.cold = false;
     }
     lookup
 }
 
 fn sight(key: Key, names: Vec<Vec<u8>>, lookup: Lookup) -> Sight {
-    let Lookup { open, fill, uses, uncacheable_until, .. } = lookup;
-    Sight { key, names, entry: open, fill, uses, uncacheable_until }
+    let Lookup { entry, open, fill, uses, uncacheable_until, .. } = lookup;
+    let times = entry.map(|entry| entry.times);
+    Sight { key, names, entry: open, fill, times, uses, uncacheable_until }
 }
 
 /// Under a variant's key lies an answer that is none for this request: its origin has changed the

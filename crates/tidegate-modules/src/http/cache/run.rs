@@ -52,7 +52,7 @@ pub fn handle<'a>(
     let sight = lookup::look_now(store, &main, &x.request.head.headers, now);
     let bypass = !cache.bypass.is_empty() && holds(&cache.bypass, x);
     if !bypass
-        && let Some(entry) = sight.as_ref().and_then(|sight| sight.entry.as_ref())
+        && let Some(Sight { entry: Some(entry), fill: None, .. }) = &sight
         && now < entry.times().valid_until
         && let Some(step) = serve::entry(x, &**gateway, entry, CacheStatus::Hit)
     {
@@ -93,7 +93,8 @@ impl Conversation {
             None => lookup::look(&self.store, &self.main, &x.request.head.headers).await,
         };
         let mut output = match self.bypass {
-            true => Output::Fetch(Sharing::Alone),
+            // Its answer is newer than what others are fetching.
+            true => Output::Fetch(Sharing::TakeOver),
             false => self.tell(sight.input(clock::unix_millis())),
         };
         loop {
@@ -178,6 +179,11 @@ impl Conversation {
             Sharing::Alone => self.store.begin_fill_beside(&sight.key, now),
             Sharing::TakeOver => self.store.take_over_fill(&sight.key, now),
             Sharing::Shared => match self.store.begin_fill(&sight.key, now) {
+                // Somebody's fill may have ended since we looked.
+                Ok(writer) if self.is_outdated(sight) => {
+                    writer.abort("the object is there");
+                    return Done::Then(self.tell(Input::FillEnded));
+                }
                 Ok(writer) => writer,
                 Err(running) => {
                     sight.fill = Some(running);
@@ -203,6 +209,12 @@ impl Conversation {
             let store = !holds(&self.cache.no_cache, x);
             let _ = verdict.send((response, store));
         }
+    }
+
+    /// Whether the store has another object now than when it was looked at.
+    fn is_outdated(&self, sight: &Sight) -> bool {
+        let now = self.store.peek(&sight.key).entry.map(|entry| entry.times);
+        now.is_some() && sight.times != now
     }
 
     async fn answer(&self, x: &mut Exchange, answer: Answer) -> Done {

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use tidegate_cache::OpenEntry;
 use tidegate_core::Exchange;
 use tidegate_core::variables::Variable;
+use tidegate_http::response::ResponseHead;
+
+use super::lookup::decoded;
 
 /// The values of `$upstream_cache_status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +55,12 @@ impl CacheNote {
         let (last_modified, etag) = (Vec::new(), Vec::new());
         CacheNote { status, key, stored_at: 0, last_modified, etag, entry: None }
     }
+}
+
+/// The origin's head of the object that is served, for `$upstream_http_*`.
+pub fn stored_head(x: &Exchange) -> Option<&ResponseHead> {
+    let note = x.extensions.of::<CacheNote>()?;
+    decoded(note.entry.as_ref()?).map(|decoded| &decoded.head)
 }
 
 pub const VARIABLES: &[Variable] = &[

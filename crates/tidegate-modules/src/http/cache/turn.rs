@@ -22,6 +22,9 @@ use super::status::CacheStatus;
 /// makes clients give up.
 pub const FOLLOW_FROM_BYTES: u64 = 64 * 1024;
 
+/// Longest pause of an origin in which a small body counts as just arriving.
+const NEARLY_MILLIS_MAX: u64 = 100;
+
 /// How often a request looks again after fills that failed, before it goes its own way.
 const ROUNDS_MAX: u8 = 8;
 
@@ -104,6 +107,15 @@ pub struct Filling {
     pub whole: bool,
     /// When the fill began or something last arrived.
     pub last_progress: u64,
+}
+
+impl Filling {
+    /// A small body that is just arriving: there in less time than another fetch would take.
+    fn is_nearly_whole(&self, now: u64) -> bool {
+        self.has_head
+            && self.promised.is_some_and(|promised| promised <= FOLLOW_FROM_BYTES)
+            && now.saturating_sub(self.last_progress) < NEARLY_MILLIS_MAX
+    }
 }
 
 /// Why there is no answer from the origin.
@@ -234,6 +246,11 @@ impl Turn {
     }
 
     fn found(&mut self, rules: &Rules, standing: Standing, now: u64) -> Output {
+        // What is whole is newer than what is stored.
+        if standing.filling.is_some_and(|filling| filling.whole) {
+            self.status = CacheStatus::Hit;
+            return Output::Follow;
+        }
         if standing.fresh {
             self.status = CacheStatus::Hit;
             return Output::Serve(CacheStatus::Hit);
@@ -241,10 +258,6 @@ impl Turn {
         let while_updating =
             rules.use_stale.has(UseStale::UPDATING) || standing.may_serve_while_updating;
         let conditional = rules.revalidate && standing.has_validators;
-        if standing.filling.is_some_and(|filling| filling.whole) {
-            self.status = CacheStatus::Hit;
-            return Output::Follow;
-        }
         if let Some(filling) = standing.filling {
             if while_updating {
                 self.status = CacheStatus::Updating;
@@ -275,6 +288,10 @@ impl Turn {
 
     fn filling(&mut self, rules: &Rules, filling: Filling, now: u64) -> Output {
         if filling.whole {
+            self.status = CacheStatus::Hit;
+            return Output::Follow;
+        }
+        if !rules.lock && !rules.tempfile && filling.is_nearly_whole(now) {
             self.status = CacheStatus::Hit;
             return Output::Follow;
         }

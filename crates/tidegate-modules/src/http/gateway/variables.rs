@@ -2,6 +2,7 @@
 
 use tidegate_core::Exchange;
 use tidegate_core::variables::Variable;
+use tidegate_http::response::ResponseHead;
 use tidegate_upstream::report::{Attempt, write_millis};
 
 use super::state::GatewayState;
@@ -50,10 +51,15 @@ fn number(number: u64, out: &mut Vec<u8>) {
     tidegate_http::range::write_number(number, out);
 }
 
+/// The head that the answer was made of: an origin's, or one out of the cache.
+fn head(x: &Exchange) -> Option<&ResponseHead> {
+    let stored = crate::http::cache::status::stored_head(x);
+    stored.or_else(|| x.extensions.of::<GatewayState>()?.head.as_ref())
+}
+
 /// All values of a field whose name is spelled with `_` for `-`, as `$http_*` does.
 fn header(x: &mut Exchange, name: &[u8], out: &mut Vec<u8>) -> bool {
-    let state = x.extensions.of::<GatewayState>();
-    let Some(head) = state.and_then(|state| state.head.as_ref()) else { return false };
+    let Some(head) = head(x) else { return false };
     joined(&head.headers, name, out)
 }
 
@@ -85,8 +91,7 @@ fn joined(headers: &tidegate_http::Headers, name: &[u8], out: &mut Vec<u8>) -> b
 
 /// The value of a cookie that the origin sets.
 fn cookie(x: &mut Exchange, name: &[u8], out: &mut Vec<u8>) -> bool {
-    let state = x.extensions.of::<GatewayState>();
-    let Some(head) = state.and_then(|state| state.head.as_ref()) else { return false };
+    let Some(head) = head(x) else { return false };
     for field in head.headers.all(tidegate_http::Known::SetCookie) {
         let pair = field.split(|byte| *byte == b';').next().unwrap_or_default();
         let Some(equals) = pair.iter().position(|byte| *byte == b'=') else { continue };

@@ -63,6 +63,11 @@ fn hits_and_misses() {
         &[(1000, Input::Found(Standing { filling: Some(SILENT), ..FRESH }), Output::Serve(Hit))],
     );
     check(
+        "a fresh one that has just been replaced",
+        &RULES,
+        &[(1000, Input::Found(Standing { filling: Some(WHOLE), ..FRESH }), Output::Follow)],
+    );
+    check(
         "miss, stored",
         &RULES,
         &[(1000, NEW, Output::Fetch(Shared)), (1001, head(200, Storable), Output::Follow)],
@@ -106,6 +111,9 @@ fn hits_and_misses() {
 #[test]
 fn without_sharing_everybody_fetches() {
     check("running", &RULES, &[(1000, Input::Filling(SMALL), Output::Fetch(Alone))]);
+    let small = Filling { promised: Some(10), ..SMALL };
+    check("just arriving", &RULES, &[(1050, Input::Filling(small), Output::Follow)]);
+    check("arriving slowly", &RULES, &[(2000, Input::Filling(small), Output::Fetch(Alone))]);
     check("just whole", &RULES, &[(1000, Input::Filling(WHOLE), Output::Follow)]);
     check(
         "stale, being renewed",
