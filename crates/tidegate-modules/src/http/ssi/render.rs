@@ -1,7 +1,7 @@
 //! A page on its way: what was read waits in a queue in the page's order, behind includes whose answers
 //! have not come yet.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -23,6 +23,8 @@ use super::tag::{Token, Tokenizer};
 const INCLUDES_MAX: usize = 32;
 /// Text that may wait behind includes.
 const WAITING_BYTES_MAX: usize = 256 << 10;
+/// After so many includes other connections get their turn: they may all be in memory.
+const INCLUDES_PER_TURN: u32 = 32;
 /// Longest `block`.
 const BLOCK_BYTES_MAX: usize = 1 << 20;
 
@@ -32,6 +34,8 @@ pub struct Page {
     /// Made by `set`, by includes with `set` and by named groups.
     pub variables: RefCell<HashMap<Vec<u8>, Bytes>>,
     pub blocks: RefCell<HashMap<Vec<u8>, Bytes>>,
+    /// Includes that ended.
+    includes: Cell<u32>,
 }
 
 /// A text with commands: the page, or a block in the place of an empty include.
@@ -274,6 +278,10 @@ impl Renderer {
             include.poll(context)
         });
         let Some(mut reply) = reply.await else { return Ok(()) };
+        self.page.includes.set(self.page.includes.get() + 1);
+        if self.page.includes.get().is_multiple_of(INCLUDES_PER_TURN) {
+            another_turn().await;
+        }
         self.x.take_variables(&reply);
         if let Some(name) = include.set {
             if (200..300).contains(&reply.status()) {
@@ -320,4 +328,17 @@ impl Renderer {
         }
         self.queue.append(&mut rest);
     }
+}
+
+/// Lets others run before it goes on.
+async fn another_turn() {
+    let mut waited = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut waited, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }

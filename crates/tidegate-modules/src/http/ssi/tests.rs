@@ -243,3 +243,24 @@ fn dates() {
     }
     check(&[("<!--#config timefmt=\"%%\"--><!--#echo var=\"date_gmt\"-->", "%")]);
 }
+
+#[test]
+fn a_page_that_includes_itself_twice_ends() {
+    let page = "<!--#include virtual=\"/page\"--><!--#include virtual=\"/page\"-->.";
+    let bench = Bench::with_files(CONFIG, &[("page", page)]);
+    let reply = bench.get("/page");
+    assert!(!reply.broken);
+    // Each page makes one dot, and there are no more pages than may be.
+    let pages = reply.text().replace(ERROR, "").len();
+    assert_eq!(pages, 1 + tidegate_core::subrequest::COUNT_MAX as usize);
+}
+
+#[test]
+fn an_answer_too_long_for_a_variable_breaks_the_page() {
+    let page = "<!--#include virtual=\"/plain\" set=\"v\"-->[<!--#echo var=\"v\"-->]";
+    for (length, broken) in [(4096, false), (4097, true)] {
+        let content = "x".repeat(length);
+        let bench = Bench::with_files(CONFIG, &[("page", page), ("plain", &content)]);
+        assert_eq!(bench.get("/page").broken, broken, "{length}");
+    }
+}
