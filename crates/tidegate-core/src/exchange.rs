@@ -97,6 +97,10 @@ pub struct Response {
     pub single_range: bool,
     /// Charset that the origin asks for (`X-Accel-Charset`), for the charset module.
     pub charset: Option<Bytes>,
+    /// `Date` is the origin's affair, even when it sends none (`proxy_pass_header Date`).
+    pub omit_date: bool,
+    /// The same for `Server`.
+    pub omit_server: bool,
     /// Trailer fields may follow.
     pub expects_trailers: bool,
     /// Trailer fields of our own (`add_trailer`), as `$sent_trailer_*` shows them. The body brings them.

@@ -10,9 +10,13 @@ use tidegate_rt::sync::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::conn::Conn;
 
+/// Bytes asked from the connection at once.
+const STAGE_BYTES: usize = 16 * 1024;
+
 /// Reads and writes the connection's bytes, through TLS where there is TLS.
 pub struct ConnDuplex {
     conn: Rc<Conn>,
+    /// Received and not yet asked for.
     staged: Vec<u8>,
     /// Bytes sent to the client.
     sent: Rc<Cell<u64>>,
@@ -32,16 +36,14 @@ impl AsyncRead for ConnDuplex {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        this.staged.clear();
-        this.staged.reserve_exact(buffer.remaining().min(this.staged.capacity().max(16 * 1024)));
-        ready!(this.conn.io.poll_read_append(context, &mut this.staged))?;
+        if this.staged.is_empty() {
+            this.staged.reserve(STAGE_BYTES);
+            ready!(this.conn.io.poll_read_append(context, &mut this.staged))?;
+        }
+        // The caller's buffer may be smaller than what came: the rest waits for the next read.
         let count = this.staged.len().min(buffer.remaining());
         buffer.put_slice(&this.staged[..count]);
-        if count < this.staged.len() {
-            // The caller's buffer was smaller than what came: keep the rest for the next read.
-            let rest = this.staged.split_off(count);
-            this.conn.input.borrow_mut().extend_from_slice(&rest);
-        }
+        this.staged.drain(..count);
         Poll::Ready(Ok(()))
     }
 }

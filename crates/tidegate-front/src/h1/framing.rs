@@ -52,14 +52,14 @@ pub fn write_head(x: &mut Exchange, framing: Framing, length: Option<u64>, out: 
         Some(reason) => write_status_line_with(x.response.status, reason, out),
         None => write_status_line(x.response.status, out),
     }
-    if !x.response.headers.contains(Known::Server) {
+    if !x.response.omit_server && !x.response.headers.contains(Known::Server) {
         let product = special::product(x);
         if !product.is_empty() {
             field(out, b"Server: ", &product);
         }
     }
     let headers = &x.response.headers;
-    if !headers.contains(Known::Date) {
+    if !x.response.omit_date && !headers.contains(Known::Date) {
         tidegate_rt::clock::http_date(|date| field(out, b"Date: ", date));
     }
     if let Some(kind) = headers.first(Known::ContentType) {

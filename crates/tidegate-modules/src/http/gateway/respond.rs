@@ -156,6 +156,8 @@ pub fn copy_head(x: &mut Exchange, head: &ResponseHead, settings: &GatewaySettin
     }
     x.response.last_modified = head.headers.first(Known::LastModified).and_then(date::parse_http);
     x.response.allow_ranges = settings.force_ranges;
+    x.response.omit_date = !settings.hidden.contains(Known::Date, b"Date");
+    x.response.omit_server = !settings.hidden.contains(Known::Server, b"Server");
     if settings.ignore & IGNORE_CHARSET == 0
         && let Some(charset) = head.headers.first(Known::XAccelCharset)
     {
