@@ -1,11 +1,15 @@
 //! The `listen` directive: an address and how its socket is made.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use tidegate_conf::{Args, Diagnostic, Span, parse_seconds, parse_size};
 
 use crate::client::Address;
+
+#[cfg(test)]
+mod tests;
 
 /// TCP keepalive as `so_keepalive` sets it; `None` fields keep the system's values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -152,7 +156,8 @@ fn so_keepalive(text: &str) -> Option<SoKeepalive> {
     Some(SoKeepalive { on: true, idle: time(idle)?, interval: time(interval)?, count })
 }
 
-/// `*:80`, `80`, `127.0.0.1`, `127.0.0.1:80`, `[::1]:80`, `localhost:80`, `unix:/path`.
+/// `*:80`, `80`, `127.0.0.1`, `127.0.0.1:80`, `[::1]:80`, `localhost:80`, `unix:/path`; ports also as a
+/// range: `8000-8010`.
 pub fn parse_addresses(text: &str) -> Result<Vec<Address>, String> {
     if let Some(path) = text.strip_prefix("unix:") {
         if path.is_empty() {
@@ -162,7 +167,7 @@ pub fn parse_addresses(text: &str) -> Result<Vec<Address>, String> {
         }
         return Ok(vec![Address::Unix(path.to_owned())]);
     }
-    let (host, port) = split_port(text)?;
+    let (host, ports) = split_ports(text)?;
     let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     let ip = match host {
         "" | "*" => any,
@@ -172,34 +177,40 @@ pub fn parse_addresses(text: &str) -> Result<Vec<Address>, String> {
             })?),
             None => match host.parse::<Ipv4Addr>() {
                 Ok(ip) => IpAddr::V4(ip),
-                Err(_) => return resolve(text, host, port),
+                Err(_) => return resolve(text, host, ports),
             },
         },
     };
-    Ok(vec![Address::Inet(SocketAddr::new(ip, port))])
+    Ok(ports.map(|port| Address::Inet(SocketAddr::new(ip, port))).collect())
 }
 
-fn split_port(text: &str) -> Result<(&str, u16), String> {
-    let port_of = |port: &str| match port.parse::<u16>() {
-        Ok(port) if port > 0 => Ok(port),
-        _ => Err(format!("invalid port in \"{text}\" of the \"listen\" directive")),
+/// The host and the ports, from the first to the last.
+fn split_ports(text: &str) -> Result<(&str, RangeInclusive<u16>), String> {
+    let bare = text.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit());
+    let (host, ports) = match text.rfind(':') {
+        _ if bare => ("", text),
+        Some(colon) if !text[colon..].contains(']') => (&text[..colon], &text[colon + 1..]),
+        _ => return Ok((text, PORT_DEFAULT..=PORT_DEFAULT)),
     };
-    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Ok(("", port_of(text)?));
-    }
-    match text.rfind(':') {
-        Some(colon) if !text[colon..].contains(']') => {
-            Ok((&text[..colon], port_of(&text[colon + 1..])?))
-        }
-        _ => Ok((text, PORT_DEFAULT)),
+    let (first, last) = ports.split_once('-').unwrap_or((ports, ports));
+    match (port(first), port(last)) {
+        (Some(first), Some(last)) if first <= last => Ok((host, first..=last)),
+        _ => Err(format!("invalid port in \"{text}\" of the \"listen\" directive")),
     }
 }
 
-fn resolve(text: &str, host: &str, port: u16) -> Result<Vec<Address>, String> {
+fn port(text: &str) -> Option<u16> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|port| digits && *port > 0)
+}
+
+fn resolve(text: &str, host: &str, ports: RangeInclusive<u16>) -> Result<Vec<Address>, String> {
     use std::net::ToSocketAddrs;
     let failed = || format!("host not found in \"{text}\" of the \"listen\" directive");
-    let mut found: Vec<_> =
-        (host, port).to_socket_addrs().map_err(|_| failed())?.map(Address::Inet).collect();
+    let first = *ports.start();
+    let mut found: Vec<_> = (host, first).to_socket_addrs().map_err(|_| failed())?.collect();
     found.dedup();
-    if found.is_empty() { Err(failed()) } else { Ok(found) }
+    let all = ports.flat_map(|port| found.iter().map(move |at| SocketAddr::new(at.ip(), port)));
+    let all: Vec<Address> = all.map(Address::Inet).collect();
+    if all.is_empty() { Err(failed()) } else { Ok(all) }
 }
