@@ -102,13 +102,13 @@ async fn drive(x: &mut Exchange, mut phase: Phase, mut status: Option<u16>) -> A
             None => walk(x, &plan, phase).await,
         };
         let step = match step {
-            Step::Respond(body) => filtered(x, &plan, body),
+            Step::Respond(body) => match x.request.body.discard_received() {
+                Ok(()) => filtered(x, &plan, body),
+                Err(error) => refused(x, &plan, error.status()),
+            },
             Step::Close => Special::Close,
             Step::Jump(jump) => Special::Jump(jump),
-            Step::Status(status) => match special::answer(x, status) {
-                Special::Send(body) => filtered(x, &plan, body),
-                other => other,
-            },
+            Step::Status(status) => refused(x, &plan, status),
             Step::Decline | Step::Next | Step::Wait(_) => Special::Close,
         };
         let jump = match step {
@@ -120,6 +120,14 @@ async fn drive(x: &mut Exchange, mut phase: Phase, mut status: Option<u16>) -> A
             Ok(next) => phase = next,
             Err(code) => status = Some(code),
         }
+    }
+}
+
+/// A bare status becomes an answer or a jump to the one that stands for it.
+fn refused(x: &mut Exchange, plan: &Plan, status: u16) -> Special {
+    match special::answer(x, status) {
+        Special::Send(body) => filtered(x, plan, body),
+        other => other,
     }
 }
 
@@ -235,6 +243,10 @@ async fn access(x: &mut Exchange, plan: &Plan, refused: &mut Option<u16>) -> Ste
 }
 
 async fn content(x: &mut Exchange, plan: &Plan) -> Step<'static> {
+    if x.request.expects_continue && x.request.body.length == Some(0) {
+        // Nobody will read an empty body, yet its sender waits for the word (RFC 9110 section 10.1.1).
+        let _ = x.request.body.next().await;
+    }
     let location = plan.location(x.location);
     if let Some(handler) = &location.content {
         return match settled!(handler, x) {

@@ -21,6 +21,12 @@ pub trait BodySource {
         context: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, RequestBodyError>>;
 
+    /// The next bytes if they have been received already (`Some(None)` is the end), else `None`.
+    /// Neither reads nor waits.
+    fn take_received(&mut self) -> Result<Option<Option<Bytes>>, RequestBodyError> {
+        Ok(None)
+    }
+
     /// Trailer fields, known at the end.
     fn trailers(&mut self) -> Option<Headers> {
         None
@@ -175,6 +181,23 @@ impl RequestBody {
             self.source = None;
         }
         Poll::Ready(Ok(Some(bytes)))
+    }
+
+    /// Drops what has been received of a body that nobody wants, so that one that is malformed can
+    /// still be refused. The rest is left to the driver.
+    pub fn discard_received(&mut self) -> Result<(), RequestBodyError> {
+        while let Some(source) = self.source.as_mut() {
+            match source.take_received() {
+                Ok(None) => break,
+                Ok(Some(Some(bytes))) => self.received += bytes.len() as u64,
+                Ok(Some(None)) => self.source = None,
+                Err(error) => {
+                    self.fail();
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
     }
 
     fn fail(&mut self) {

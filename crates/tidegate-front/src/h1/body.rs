@@ -128,6 +128,10 @@ impl BodySource for H1Body {
         }
     }
 
+    fn take_received(&mut self) -> Result<Option<Option<Bytes>>, RequestBodyError> {
+        self.take()
+    }
+
     fn trailers(&mut self) -> Option<Headers> {
         self.trailers.take()
     }
