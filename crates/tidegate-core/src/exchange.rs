@@ -179,6 +179,7 @@ pub struct Outcome {
     pub request_length: u64,
     /// The answer was sent whole: `$request_completion` is `OK`.
     pub complete: bool,
+    /// It had arrived, at least in part, before the answer to the one before was sent: `$pipe`.
     pub pipelined: bool,
     /// The answer's body was sent in chunks: `$sent_http_transfer_encoding`.
     pub chunked: bool,

@@ -135,6 +135,7 @@ async fn serve(conn: &Rc<Conn>) -> Fate {
         }
         let plan = conn.front.plan();
         scratch.exchange.reset(plan);
+        scratch.exchange.outcome.pipelined = true;
     };
     scratch.input = std::mem::take(&mut *conn.input.borrow_mut());
     conn.front.give_back(scratch);
@@ -262,11 +263,7 @@ async fn after_answer(conn: &Rc<Conn>, x: &mut Exchange) -> Fate {
         return if always || (on && (unread || more)) { Fate::Linger } else { Fate::Close };
     }
     conn.idle_until.set(tidegate_rt::clock::now() + settings.keepalive_timeout);
-    if more {
-        x.outcome.pipelined = true;
-        return Fate::Next;
-    }
-    Fate::Idle
+    if more { Fate::Next } else { Fate::Idle }
 }
 
 /// Whether the connection can stay, by all that limits it.
