@@ -15,30 +15,42 @@ use super::conf::OpenFilesConf;
 /// Files that are kept open.
 pub struct OpenFiles {
     conf: OpenFilesConf,
-    entries: Mutex<HashMap<PathBuf, Entry>>,
+    entries: Mutex<Entries>,
+}
+
+#[derive(Default)]
+struct Entries {
+    by_path: HashMap<PathBuf, Entry>,
+    /// Uses of all entries so far: the clock is too coarse to tell which was used last.
+    uses: u64,
 }
 
 struct Entry {
     file: Option<Arc<File>>,
     uses: u64,
     used: Instant,
+    /// The number of its last use.
+    turn: u64,
     /// When the name was last seen to lead to this file.
     checked: Instant,
 }
 
 impl OpenFiles {
     pub fn new(conf: OpenFilesConf) -> OpenFiles {
-        OpenFiles { conf, entries: Mutex::new(HashMap::new()) }
+        OpenFiles { conf, entries: Mutex::default() }
     }
 
     /// The open file of this name, opened if it is not or leads elsewhere by now.
     pub fn open(&self, path: &Path, now: Instant) -> io::Result<Arc<File>> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let Entries { by_path: entries, uses: turn } = &mut *entries;
+        *turn += 1;
+        let turn = *turn;
         let since = |then: Instant| now.saturating_duration_since(then);
         let known = entries.get_mut(path).filter(|entry| since(entry.used) < self.conf.inactive);
         if let Some(entry) = known {
             entry.uses += 1;
-            entry.used = now;
+            (entry.used, entry.turn) = (now, turn);
             if let Some(file) = &entry.file {
                 if since(entry.checked) < self.conf.valid || is_same(path, file) {
                     if since(entry.checked) >= self.conf.valid {
@@ -59,12 +71,12 @@ impl OpenFiles {
         entries.retain(|_, entry| since(entry.used) < self.conf.inactive);
         if entries.len() >= self.conf.max
             && let Some(oldest) =
-                entries.iter().min_by_key(|(_, entry)| entry.used).map(|(path, _)| path.clone())
+                entries.iter().min_by_key(|(_, entry)| entry.turn).map(|(path, _)| path.clone())
         {
             entries.remove(&oldest);
         }
         let kept = (self.conf.min_uses <= 1).then(|| file.clone());
-        let entry = Entry { file: kept, uses: 1, used: now, checked: now };
+        let entry = Entry { file: kept, uses: 1, used: now, turn, checked: now };
         entries.insert(path.to_path_buf(), entry);
         Ok(file)
     }
