@@ -15,6 +15,8 @@ use http::charset::Charset;
 use http::gzip::Gzip;
 use http::headers::AddedHeaders;
 use http::index::Index;
+use http::limit_conn::LimitConn;
+use http::limit_req::LimitReq;
 use http::log::AccessLog;
 use http::map::Map;
 use http::not_modified::NotModified;
@@ -41,6 +43,9 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<RealIp>::NEW,
     // Rewrite phases.
     &Entry::<Rewrite>::NEW,
+    // Limits. A request that waits for its turn has no place among the connections yet.
+    &Entry::<LimitReq>::NEW,
+    &Entry::<LimitConn>::NEW,
     // Access phase. The cheapest check first: addresses, then passwords, then subrequests.
     &Entry::<Access>::NEW,
     // Precontent phase. `try_files` chooses the path before anything is done with it.

@@ -1,0 +1,52 @@
+//! The keys of a zone that have requests, with their number; bounded by the zone's size.
+
+use std::collections::HashMap;
+
+use foldhash::quality::RandomState;
+
+/// A zone's counts.
+#[derive(Default)]
+pub struct Counts {
+    by_key: HashMap<Box<[u8]>, u32, RandomState>,
+    bytes: usize,
+}
+
+impl Counts {
+    /// Counts a request of this key; `false`, and nothing is counted, if there are `most` already or the
+    /// key would not fit into `bytes_max`.
+    pub fn enter(&mut self, key: &[u8], most: u32, bytes_max: usize) -> bool {
+        if let Some(count) = self.by_key.get_mut(key) {
+            let free = *count < most;
+            *count += u32::from(free);
+            return free;
+        }
+        if self.bytes + cost(key) > bytes_max {
+            return false;
+        }
+        self.bytes += cost(key);
+        self.by_key.insert(key.into(), 1);
+        true
+    }
+
+    /// A request of this key is over.
+    pub fn leave(&mut self, key: &[u8]) {
+        let Some(count) = self.by_key.get_mut(key) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.by_key.remove(key);
+            self.bytes -= cost(key);
+        }
+    }
+
+    /// Number of keys.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.by_key.len()
+    }
+}
+
+/// Memory that a key takes, as nginx's manual counts it: 64 bytes for one of an IPv4 address, 16000 of
+/// which fit into a megabyte.
+fn cost(key: &[u8]) -> usize {
+    (48 + key.len()).next_power_of_two()
+}

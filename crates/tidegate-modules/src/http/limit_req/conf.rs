@@ -1,0 +1,131 @@
+//! The directives of `limit_req`.
+
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Span, once};
+use tidegate_core::Level;
+
+use super::logic::{self, REQUEST};
+use crate::http::limits::{self, LEVELS, ZoneText};
+use crate::http::row;
+
+/// One block's directives.
+#[derive(Default)]
+pub struct Conf {
+    pub zones: Vec<(ZoneText, u64)>,
+    pub rules: Vec<RuleText>,
+    pub status: Option<u16>,
+    pub level: Option<Level>,
+    pub dry_run: Option<bool>,
+}
+
+/// A `limit_req` as written; excesses in thousandths of a request.
+#[derive(Clone)]
+pub struct RuleText {
+    pub zone: String,
+    /// Excess beyond this is refused.
+    pub burst: u64,
+    /// Excess up to this is not delayed.
+    pub free: u64,
+    pub span: Span,
+}
+
+pub const ROWS: &[Directive<Conf>] = &[
+    row(
+        "limit_req_zone",
+        Contexts::HTTP,
+        Arity::THREE,
+        "",
+        "A zone for the states of keys: the key, `zone=name:size` and `rate=`, requests a second (`r/s`) or \
+         a minute (`r/m`).",
+        zone,
+    ),
+    row(
+        "limit_req",
+        Contexts::HTTP_SERVER_LOCATION,
+        Arity::ONE_TO_THREE,
+        "",
+        "Limit requests by a zone's rate: `zone=`, `burst=` requests may be too early, of which `delay=` \
+         (or with `nodelay` all) do not wait.",
+        rule,
+    ),
+    row(
+        "limit_req_status",
+        Contexts::HTTP_SERVER_LOCATION,
+        Arity::ONE,
+        "503",
+        "Status of refused requests, 400 to 599.",
+        |conf, args| once(&mut conf.status, args.number(0, 400..=599)? as u16, args),
+    ),
+    row(
+        "limit_req_log_level",
+        Contexts::HTTP_SERVER_LOCATION,
+        Arity::ONE,
+        "error",
+        "Level of log lines about refused requests; those about delayed ones have one less.",
+        |conf, args| once(&mut conf.level, args.choice(0, LEVELS)?, args),
+    ),
+    row(
+        "limit_req_dry_run",
+        Contexts::HTTP_SERVER_LOCATION,
+        Arity::FLAG,
+        "off",
+        "Count and log, but let all requests through.",
+        |conf, args| once(&mut conf.dry_run, args.flag(0)?, args),
+    ),
+];
+
+fn zone(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let (mut place, mut rate) = (None, logic::parse_rate("1r/s").unwrap_or(REQUEST));
+    for index in 1..args.len() {
+        match args.parameter(index)? {
+            ("zone", Some(value)) => place = Some(limits::parse_zone(args, index, value)?),
+            ("rate", Some(value)) => {
+                rate = logic::parse_rate(value).ok_or_else(|| {
+                    let shown = args.word(index).display();
+                    args.error(index, format!("invalid rate \"{shown}\""))
+                        .help("rates are requests a second or minute, such as `10r/s` and `30r/m`")
+                })?;
+            }
+            _ => return Err(args.invalid_parameter(index)),
+        }
+    }
+    let Some((name, bytes)) = place else {
+        return Err(args.error_here("\"limit_req_zone\" must have \"zone\" parameter"));
+    };
+    if let Some((known, _)) = conf.zones.iter().find(|(known, _)| known.name == name) {
+        let key = String::from_utf8_lossy(&known.key);
+        let message = format!("limit_req_zone \"{name}\" is already bound to key \"{key}\"");
+        return Err(args.error_here(message));
+    }
+    let word = args.word(0);
+    conf.zones.push((ZoneText { key: word.bytes.to_vec(), name, bytes, span: word.span }, rate));
+    Ok(())
+}
+
+fn rule(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let (mut zone, mut burst, mut free) = (None, 0, 0);
+    for index in 0..args.len() {
+        let invalid = |what: &str| {
+            let shown = args.word(index).display();
+            args.error(index, format!("invalid {what} value \"{shown}\""))
+        };
+        let count = |value: &str| {
+            let count = tidegate_conf::parse_number(value.as_bytes()).filter(|count| *count > 0)?;
+            count.checked_mul(REQUEST)
+        };
+        match args.parameter(index)? {
+            ("zone", Some(value)) => zone = Some((value.to_owned(), args.word(index).span)),
+            ("burst", Some(value)) => burst = count(value).ok_or_else(|| invalid("burst"))?,
+            ("delay", Some(value)) => free = count(value).ok_or_else(|| invalid("delay"))?,
+            ("nodelay", None) => free = u64::MAX,
+            _ => return Err(args.invalid_parameter(index)),
+        }
+    }
+    let Some((zone, span)) = zone else {
+        return Err(args.error_here("\"limit_req\" must have \"zone\" parameter"));
+    };
+    if conf.rules.iter().any(|rule| rule.zone == zone) {
+        return Err(args.duplicate());
+    }
+    conf.rules.push(RuleText { zone, burst, free, span });
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! The leaky bucket of one key, and what a request's excess means. `now` is an argument.
+//!
+//! Each request fills the bucket by one; it leaks at the rate. What is in it beyond the request that is
+//! being served is the excess, counted in thousandths of a request.
+
+use std::time::{Duration, Instant};
+
+/// One request, in the unit that excesses are counted in.
+pub const REQUEST: u64 = 1000;
+
+/// What remains of a key's requests.
+#[derive(Clone, Copy, Debug)]
+pub struct Bucket {
+    excess: u64,
+    last: Instant,
+}
+
+impl Bucket {
+    /// The bucket of a key's first request.
+    pub fn new(now: Instant) -> Bucket {
+        Bucket { excess: 0, last: now }
+    }
+
+    /// The excess that one more request makes; `rate` in thousandths of a request a second.
+    pub fn excess(&self, rate: u64, now: Instant) -> u64 {
+        (self.excess + REQUEST).saturating_sub(self.leaked(rate, now))
+    }
+
+    /// Counts a request.
+    pub fn fill(&mut self, rate: u64, now: Instant) {
+        let excess = self.excess(rate, now);
+        *self = Bucket { excess, last: self.last.max(now) };
+    }
+
+    /// It has been empty for `time`: a new bucket would be the same.
+    pub fn is_stale(&self, rate: u64, now: Instant, time: Duration) -> bool {
+        now.saturating_duration_since(self.last) >= time && self.leaked(rate, now) >= self.excess
+    }
+
+    fn leaked(&self, rate: u64, now: Instant) -> u64 {
+        let passed = now.saturating_duration_since(self.last).as_millis();
+        u64::try_from(passed).unwrap_or(u64::MAX).saturating_mul(rate) / 1000
+    }
+}
+
+/// How long a request with `excess` waits, so that what goes on does so at the rate; excess up to `free`
+/// goes on at once.
+pub fn delay(excess: u64, free: u64, rate: u64) -> Duration {
+    Duration::from_millis(excess.saturating_sub(free).saturating_mul(1000) / rate.max(1))
+}
+
+/// Reads `10r/s` or `30r/m` as thousandths of a request a second.
+pub fn parse_rate(text: &str) -> Option<u64> {
+    let (count, seconds) = match text.strip_suffix("r/s") {
+        Some(count) => (count, 1),
+        None => (text.strip_suffix("r/m")?, 60),
+    };
+    let count = tidegate_conf::parse_number(count.as_bytes()).filter(|count| *count > 0)?;
+    // Less than a thousandth would never leak.
+    Some((count.checked_mul(1000)? / seconds).max(1))
+}

@@ -1,0 +1,314 @@
+//! `limit_req`: at most so many requests a second for each key; those that come too early wait, or are
+//! refused if too many do.
+//!
+//! ```nginx
+//! limit_req_zone $binary_remote_addr zone=clients:10m rate=10r/s;
+//! server { limit_req zone=clients burst=20 delay=5; }
+//! ```
+//! The zones are shared by all threads and stay over reloads.
+
+mod buckets;
+mod conf;
+mod logic;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use tidegate_conf::{Diagnostic, Directive};
+use tidegate_core::builder::{LocationBuilder, PlanBuilder};
+use tidegate_core::module::{BlockInfo, Module};
+use tidegate_core::variables::Variable;
+use tidegate_core::{Exchange, Level, Phase, Step, Template};
+
+use super::limits::{self, ZoneText};
+use buckets::{Buckets, NoRoom};
+use conf::{Conf, ROWS, RuleText};
+
+/// `ngx_http_limit_req_module`.
+pub struct LimitReq;
+
+impl Module for LimitReq {
+    type Conf = Conf;
+    const NAME: &'static str = "limit_req";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
+    const VARIABLES: &'static [Variable] = &[Variable::fixed("limit_req_status", |x, out| {
+        let Some(status) = x.lineage.inherited.of::<Status>() else { return false };
+        out.extend_from_slice(status.name().as_bytes());
+        true
+    })];
+
+    fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
+        if child.rules.is_empty() {
+            child.rules.clone_from(&parent.rules);
+        }
+        child.status = child.status.or(parent.status);
+        child.level = child.level.or(parent.level);
+        child.dry_run = child.dry_run.or(parent.dry_run);
+    }
+
+    fn prepare_http(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
+        for (text, rate) in &conf.zones {
+            let zone = Zone::open(text, *rate, plan)?;
+            limits::declare(plan, &text.name);
+            plan.shared::<Zones>().0.insert(text.name.clone(), Arc::new(zone));
+        }
+        Ok(())
+    }
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        if conf.rules.is_empty() {
+            return Ok(());
+        }
+        let rules = conf.rules.iter().map(|rule| Rule::new(rule, location.plan));
+        let limits = Limits {
+            rules: rules.collect::<Result<_, _>>()?,
+            status: conf.status.unwrap_or(503),
+            level: conf.level.unwrap_or(Level::Error),
+            dry_run: conf.dry_run.unwrap_or(false),
+        };
+        location.handler(Phase::Preaccess, Box::new(move |x| limits.apply(x)));
+        Ok(())
+    }
+}
+
+/// The zones of a configuration by name.
+#[derive(Default)]
+struct Zones(HashMap<String, Arc<Zone>>);
+
+/// A zone with this configuration's settings.
+struct Zone {
+    name: String,
+    key: Template,
+    /// Thousandths of a request a second.
+    rate: u64,
+    bytes_max: usize,
+    states: Arc<States>,
+}
+
+/// What of a zone outlives a reload.
+struct States {
+    key: Vec<u8>,
+    buckets: Mutex<Buckets>,
+}
+
+impl Zone {
+    fn open(text: &ZoneText, rate: u64, plan: &mut PlanBuilder<'_>) -> Result<Zone, Diagnostic> {
+        let key = plan.template_text(&text.key, text.span)?;
+        let made = || -> Result<States, Diagnostic> {
+            Ok(States { key: text.key.clone(), buckets: Mutex::default() })
+        };
+        let survivor = format!("limit_req {}", text.name);
+        let states = plan.environment.survivors.get_or_make(&survivor, made)?;
+        if states.key != text.key {
+            let (name, now) = (&text.name, String::from_utf8_lossy(&text.key));
+            let before = String::from_utf8_lossy(&states.key);
+            let message = format!(
+                "limit_req \"{name}\" uses the \"{now}\" key while previously it used the \
+                 \"{before}\" key"
+            );
+            return Err(Diagnostic::emerg(message).at(text.span));
+        }
+        Ok(Zone { name: text.name.clone(), key, rate, bytes_max: text.bytes, states })
+    }
+
+    fn buckets(&self) -> MutexGuard<'_, Buckets> {
+        self.states.buckets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fill(&self, buckets: &mut Buckets, key: &[u8], now: Instant) -> Result<(), NoRoom> {
+        buckets.fill(key, self.rate, now, self.bytes_max)
+    }
+}
+
+/// A `limit_req`; excesses in thousandths of a request.
+struct Rule {
+    zone: Arc<Zone>,
+    burst: u64,
+    free: u64,
+}
+
+impl Rule {
+    fn new(text: &RuleText, plan: &mut PlanBuilder<'_>) -> Result<Rule, Diagnostic> {
+        match plan.shared::<Zones>().0.get(&text.zone).cloned() {
+            Some(zone) => Ok(Rule { zone, burst: text.burst, free: text.free }),
+            None => Err(limits::no_zone(plan, &text.zone, text.span)),
+        }
+    }
+}
+
+/// `$limit_req_status`, for the whole request: a request is limited once, whatever it becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Status {
+    Passed,
+    Delayed,
+    Rejected,
+    DelayedDryRun,
+    RejectedDryRun,
+}
+
+impl Status {
+    fn name(self) -> &'static str {
+        match self {
+            Status::Passed => "PASSED",
+            Status::Delayed => "DELAYED",
+            Status::Rejected => "REJECTED",
+            Status::DelayedDryRun => "DELAYED_DRY_RUN",
+            Status::RejectedDryRun => "REJECTED_DRY_RUN",
+        }
+    }
+}
+
+/// All limits of a location.
+struct Limits {
+    rules: Vec<Rule>,
+    status: u16,
+    level: Level,
+    dry_run: bool,
+}
+
+/// What the rules say of a request; excesses in thousandths.
+enum Verdict<'r> {
+    /// No rule has a key.
+    Unlimited,
+    Pass,
+    Delay {
+        time: Duration,
+        excess: u64,
+        zone: &'r Zone,
+    },
+    Refuse {
+        excess: u64,
+        zone: &'r Zone,
+    },
+    NoRoom,
+}
+
+impl Limits {
+    fn apply<'a>(&self, x: &'a mut Exchange) -> Step<'a> {
+        if x.lineage.inherited.of::<Status>().is_some() {
+            return Step::Decline;
+        }
+        let verdict = self.decide(x);
+        let dry = if self.dry_run { ", dry run" } else { "" };
+        match verdict {
+            Verdict::Unlimited => return Step::Decline,
+            Verdict::Pass => note(x, Status::Passed),
+            Verdict::NoRoom => {
+                x.log(Level::Alert, format_args!("could not allocate node{dry}"));
+                return self.refuse(x);
+            }
+            Verdict::Refuse { excess, zone } => {
+                let (whole, rest, name) = (excess / 1000, excess % 1000, &zone.name);
+                x.log(
+                    self.level,
+                    format_args!(
+                        "limiting requests{dry}, excess: {whole}.{rest:03} by zone \"{name}\""
+                    ),
+                );
+                return self.refuse(x);
+            }
+            Verdict::Delay { time, excess, zone } => {
+                let (whole, rest, name) = (excess / 1000, excess % 1000, &zone.name);
+                x.log(
+                    less(self.level),
+                    format_args!(
+                        "delaying request{dry}, excess: {whole}.{rest:03}, by zone \"{name}\""
+                    ),
+                );
+                if !self.dry_run {
+                    note(x, Status::Delayed);
+                    return Step::Wait(Box::pin(wait(x, time)));
+                }
+                note(x, Status::DelayedDryRun);
+            }
+        }
+        Step::Decline
+    }
+
+    /// Asks all rules; the request is counted by each or, if one refuses, by none.
+    fn decide(&self, x: &mut Exchange) -> Verdict<'_> {
+        let now = tidegate_rt::clock::now();
+        let mut text = Vec::new();
+        let mut keys = Vec::with_capacity(self.rules.len());
+        for rule in &self.rules {
+            let start = text.len();
+            if limits::write_key(&rule.zone.key, x, &mut text) {
+                keys.push((rule, start..text.len()));
+            }
+        }
+        let mut verdict = if keys.is_empty() { Verdict::Unlimited } else { Verdict::Pass };
+        let mut longest = Duration::ZERO;
+        for (index, (rule, key)) in keys.iter().enumerate() {
+            let (zone, key) = (&*rule.zone, &text[key.clone()]);
+            let mut buckets = zone.buckets();
+            let excess = buckets.excess(key, zone.rate, now);
+            if excess > rule.burst {
+                return Verdict::Refuse { excess, zone };
+            }
+            // The last one decides and counts at once, so that no other thread comes between.
+            if index + 1 == keys.len() && zone.fill(&mut buckets, key, now).is_err() {
+                return Verdict::NoRoom;
+            }
+            let time = logic::delay(excess, rule.free, zone.rate);
+            if time > longest {
+                longest = time;
+                verdict = Verdict::Delay { time, excess, zone };
+            }
+        }
+        for (rule, key) in keys.iter().rev().skip(1) {
+            if rule.zone.fill(&mut rule.zone.buckets(), &text[key.clone()], now).is_err() {
+                return Verdict::NoRoom;
+            }
+        }
+        verdict
+    }
+
+    fn refuse(&self, x: &mut Exchange) -> Step<'static> {
+        if self.dry_run {
+            note(x, Status::RejectedDryRun);
+            return Step::Decline;
+        }
+        note(x, Status::Rejected);
+        Step::Status(self.status)
+    }
+}
+
+fn note(x: &mut Exchange, status: Status) {
+    x.lineage.inherited.insert(Rc::new(status));
+}
+
+/// The level of lines about delays: one less severe than that about refusals.
+fn less(level: Level) -> Level {
+    match level {
+        Level::Error => Level::Warn,
+        Level::Warn => Level::Notice,
+        _ => Level::Info,
+    }
+}
+
+/// Lets a request wait, unless its client leaves.
+async fn wait(x: &mut Exchange, time: Duration) -> Step<'static> {
+    let mut sleep = std::pin::pin!(tidegate_rt::timer::sleep(time));
+    let (client, watch) = (x.client.clone(), !x.is_subrequest);
+    let left = poll_fn(|context| {
+        if sleep.as_mut().poll(context).is_ready() {
+            return Poll::Ready(false);
+        }
+        match watch && client.poll_gone(context).is_ready() {
+            true => Poll::Ready(true),
+            false => Poll::Pending,
+        }
+    });
+    if !left.await {
+        return Step::Decline;
+    }
+    x.log(Level::Info, format_args!("client prematurely closed connection"));
+    x.error_status = 499;
+    Step::Close
+}
