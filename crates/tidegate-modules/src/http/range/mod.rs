@@ -80,8 +80,16 @@ fn decision(x: &Exchange, body: &Body, size: u64, ranges_max: u64) -> RangeDecis
         {
             RangeDecision::Whole
         }
+        // An empty body has no byte to refuse, as nginx sees it, where the range begins at its start.
+        RangeDecision::Unsatisfiable if size == 0 && begins_at_start(field) => RangeDecision::Whole,
         _ => decision,
     }
+}
+
+fn begins_at_start(field: &[u8]) -> bool {
+    let ranges = field.split(|byte| *byte == b'=').nth(1).unwrap_or_default();
+    let mut starts = ranges.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    starts.any(|range| range.starts_with(b"0-") || range.starts_with(b"-"))
 }
 
 fn single(x: &mut Exchange, body: Body, range: ByteRange, size: u64) -> Body {
