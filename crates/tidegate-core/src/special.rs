@@ -179,10 +179,10 @@ pub fn redirect_headers(x: &mut Exchange, place: &[u8]) {
     url.extend_from_slice(if tls { b"https://" } else { b"http://" });
     if settings.server_name_in_redirect {
         url.extend_from_slice(x.server().name.as_bytes());
-    } else if x.request.host.is_empty() && x.server().name.is_empty() {
+    } else if x.request.host.is_empty() {
         url.extend_from_slice(x.connection.local.host_text().as_bytes());
     } else {
-        url.extend_from_slice(x.host());
+        url.extend_from_slice(&x.request.host);
     }
     let standard = if tls { 443 } else { 80 };
     if let Some(port) = x.connection.local.port()
