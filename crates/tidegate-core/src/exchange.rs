@@ -103,7 +103,7 @@ pub struct Response {
     pub omit_server: bool,
     /// Trailer fields may follow.
     pub expects_trailers: bool,
-    /// Trailer fields of our own (`add_trailer`), as `$sent_trailer_*` shows them. The body brings them.
+    /// Trailer fields as sent, known at the body's end: `$sent_trailer_*`.
     pub trailers: Headers,
     /// The client's conditions were the origin's to judge: they are not looked at again.
     pub conditions_judged: bool,

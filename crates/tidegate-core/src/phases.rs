@@ -15,7 +15,7 @@
 //!
 //! The answer then passes the location's filters in the order of the module list.
 
-use tidegate_http::Known;
+use tidegate_http::{Headers, Known};
 
 use crate::body::Body;
 use crate::error_log::Level;
@@ -48,6 +48,9 @@ pub type Handler = Box<dyn for<'a> Fn(&'a mut Exchange) -> Step<'a> + Send + Syn
 /// A response filter: changes `x.response` and wraps or replaces the body.
 pub type Filter = Box<dyn Fn(&mut Exchange, Body) -> Body + Send + Sync>;
 
+/// Adds to `x.response.trailers` once the body has been sent.
+pub type Trailer = Box<dyn Fn(&mut Exchange) + Send + Sync>;
+
 /// Runs when the request is over, whatever became of it.
 pub type Logger = Box<dyn Fn(&mut Exchange) + Send + Sync>;
 
@@ -64,6 +67,18 @@ pub async fn run(x: &mut Exchange) -> Answer {
     // What comes before belongs to the connection and is done.
     let first = if x.is_subrequest { Phase::ServerRewrite } else { Phase::PostRead };
     drive(x, first, None).await
+}
+
+/// The trailer fields of an answer whose body has ended: those that came with it, then the location's.
+pub fn trailers<'x>(x: &'x mut Exchange, body: &mut Body) -> &'x Headers {
+    if let Some(trailers) = body.trailers() {
+        x.response.trailers = trailers;
+    }
+    let plan = x.plan.clone();
+    for trailer in &plan.location(x.location).trailers {
+        trailer(x);
+    }
+    &x.response.trailers
 }
 
 /// Answers a request that cannot be taken through the phases (bad head, timeout) with `status`.

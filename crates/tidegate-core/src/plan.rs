@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::listen::ListenerPlan;
 use crate::location::LocationSet;
 use crate::main_settings::MainSettings;
-use crate::phases::{Filter, Handler, Logger, PHASE_COUNT, Phase};
+use crate::phases::{Filter, Handler, Logger, PHASE_COUNT, Phase, Trailer};
 use crate::settings::{ServerSettings, Settings};
 use crate::variables::VariableTable;
 
@@ -73,6 +73,8 @@ pub struct Location {
     /// The location's own content handler (`proxy_pass`, `return` is not one, `stub_status`, …).
     pub content: Option<Handler>,
     pub filters: Vec<Filter>,
+    /// They make trailer fields, where the response `expects_trailers`.
+    pub trailers: Vec<Trailer>,
     pub loggers: Vec<Logger>,
     /// What modules left here for others of their own kind.
     pub extensions: PlanExtensions,

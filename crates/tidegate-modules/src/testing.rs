@@ -237,7 +237,9 @@ async fn answer(mut x: Exchange) -> Reply {
     let closed = matches!(answer, Answer::Close);
     if let Answer::Send(mut source) = answer {
         broken = !collect(&mut source, &mut body).await;
-        trailers = source.trailers();
+        if x.response.expects_trailers {
+            trailers = Some(phases::trailers(&mut x, &mut source).clone());
+        }
     }
     x.outcome.body_bytes_sent = body.len() as u64;
     x.outcome.complete = !broken && !closed;

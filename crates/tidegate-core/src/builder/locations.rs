@@ -7,7 +7,7 @@ use tidegate_conf::{Contexts, Diagnostic, Span, Word};
 use super::{Outline, PlanBuilder};
 use crate::http_core::{self, HttpCore};
 use crate::location::LocationSet;
-use crate::phases::{Filter, Handler, Logger, PHASE_COUNT, Phase};
+use crate::phases::{Filter, Handler, Logger, PHASE_COUNT, Phase, Trailer};
 use crate::plan::{Location, LocationId, PlanExtensions};
 use crate::regex::Regex;
 
@@ -44,6 +44,11 @@ impl LocationBuilder<'_, '_> {
     /// Adds a response filter behind those of earlier modules.
     pub fn filter(&mut self, filter: Filter) {
         self.location.filters.push(filter);
+    }
+
+    /// Adds a maker of trailer fields. A filter tells by `expects_trailers` whether they are wanted.
+    pub fn trailer(&mut self, trailer: Trailer) {
+        self.location.trailers.push(trailer);
     }
 
     pub fn logger(&mut self, logger: Logger) {
@@ -140,6 +145,7 @@ impl PlanBuilder<'_> {
             phases: [const { Vec::new() }; PHASE_COUNT],
             content: None,
             filters: Vec::new(),
+            trailers: Vec::new(),
             loggers: Vec::new(),
             extensions: PlanExtensions::default(),
             warn_uninitialized: true,

@@ -37,7 +37,12 @@ pub enum Received {
 
 /// Receives a head.
 pub async fn receive(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
-    x.request.head.clear();
+    // A head that is refused must not be taken for an earlier connection's request.
+    let request = &mut x.request;
+    request.head.clear();
+    request.host.clear();
+    request.path.clear();
+    request.args.clear();
     let Some((options, default)) = server_options(conn, x) else { return Received::End };
     x.server = default;
     x.location = x.plan.server(default).location;

@@ -210,6 +210,11 @@ async fn deliver(conn: &Rc<Conn>, x: &mut Exchange, output: &mut Vec<u8>, mut bo
     if !(output.is_empty() && framing == Framing::None) {
         let mut sender = Sender::new(conn, output, framing, pace, x);
         result = sender.run(&mut body).await;
+        if result.is_ok() {
+            let trailers = (framing == Framing::Chunked && x.response.expects_trailers)
+                .then(|| phases::trailers(x, &mut body));
+            result = sender.finish(trailers).await;
+        }
         sent += sender.sent;
     }
     x.outcome.bytes_sent = sent;

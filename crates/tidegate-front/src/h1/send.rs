@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidegate_core::Exchange;
 use tidegate_core::body::{Body, BodyError, Chunk, FileRange};
+use tidegate_http::Headers;
 use tidegate_rt::timer::Deadline;
 
 use super::body::write_chunk_size;
@@ -116,7 +117,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Sends head and body; `Ok` means the answer is whole on the wire.
+    /// Sends head and body; what ends the answer is left to [`Sender::finish`].
     pub async fn run(&mut self, body: &mut Body) -> Result<(), SendError> {
         if self.framing == Framing::None {
             return self.flush().await;
@@ -138,7 +139,11 @@ impl<'a> Sender<'a> {
                 Some(Ok(chunk)) => self.chunk(chunk).await?,
             }
         }
-        self.finish(body).await
+        if self.left.is_some_and(|left| left > 0) {
+            let _ = self.flush().await;
+            return Err(SendError::Body(BodyError::Incomplete));
+        }
+        Ok(())
     }
 
     /// The next piece if it is there at once.
@@ -326,14 +331,11 @@ impl<'a> Sender<'a> {
         }
     }
 
-    async fn finish(&mut self, body: &mut Body) -> Result<(), SendError> {
-        if self.left.is_some_and(|left| left > 0) {
-            let _ = self.flush().await;
-            return Err(SendError::Body(BodyError::Incomplete));
-        }
+    /// Sends the end; `Ok` means the answer is whole on the wire.
+    pub async fn finish(&mut self, trailers: Option<&Headers>) -> Result<(), SendError> {
         if self.framing == Framing::Chunked {
-            match body.trailers() {
-                Some(trailers) => tidegate_http::chunked::write_last_chunk(&trailers, self.out),
+            match trailers {
+                Some(trailers) => tidegate_http::chunked::write_last_chunk(trailers, self.out),
                 None => self.out.extend_from_slice(tidegate_http::chunked::LAST_CHUNK),
             }
         }

@@ -11,12 +11,11 @@ mod tests;
 
 use bytes::Bytes;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once};
-use tidegate_core::body::{BodyError, BodyStream, Chunk};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::{Body, Exchange, Template};
+use tidegate_http::Known;
 use tidegate_http::request::{Method, Version};
-use tidegate_http::{Headers, Known};
 
 use super::row;
 use expires::{Expires, ExpiresConf};
@@ -80,8 +79,13 @@ impl Module for AddedHeaders {
         };
         let (headers, trailers) = (compiled(&conf.headers)?, compiled(&conf.trailers)?);
         if expires.is_some() || !headers.is_empty() || !trailers.is_empty() {
-            let added = Added { expires, headers, trailers };
+            let has_trailers = !trailers.is_empty();
+            let always_trails = trailers.iter().any(|field| field.always);
+            let added = Added { expires, headers, has_trailers, always_trails };
             location.filter(Box::new(move |x, body| added.apply(x, body)));
+            if has_trailers {
+                location.trailer(Box::new(move |x| add_trailers(&trailers, x)));
+            }
         }
         Ok(())
     }
@@ -161,7 +165,9 @@ struct Field {
 struct Added {
     expires: Option<Expires>,
     headers: Vec<Field>,
-    trailers: Vec<Field>,
+    has_trailers: bool,
+    /// One of them is for every status.
+    always_trails: bool,
 }
 
 /// Statuses to which fields without `always` are added, as nginx documents them.
@@ -182,19 +188,24 @@ impl Added {
             let value = one_line(field.value.value(x));
             add_field(x, field, &value);
         }
-        let mut has_trailers = false;
-        for field in self.trailers.iter().filter(|field| plain || field.always) {
-            let value = one_line(field.value.value(x));
-            if !value.is_empty() {
-                x.response.trailers.push(&field.name, &value);
-            }
-            has_trailers = true;
+        if self.has_trailers && carries_trailers(x) {
+            x.response.expects_trailers |= self.always_trails || plain;
         }
-        if !has_trailers || !carries_trailers(x) {
-            return body;
+        body
+    }
+}
+
+/// `add_trailer`: values are those of the body's end.
+fn add_trailers(fields: &[Field], x: &mut Exchange) {
+    if x.is_subrequest {
+        return;
+    }
+    let plain = is_plain_status(x.response.status);
+    for field in fields.iter().filter(|field| plain || field.always) {
+        let value = one_line(field.value.value(x));
+        if !value.is_empty() {
+            x.response.trailers.push(&field.name, &value);
         }
-        x.response.expects_trailers = true;
-        Body::Stream(Box::new(WithTrailers { body, trailers: Some(x.response.trailers.clone()) }))
     }
 }
 
@@ -228,27 +239,5 @@ fn add_field(x: &mut Exchange, field: &Field, value: &[u8]) {
         }
         _ if value.is_empty() => {}
         _ => headers.push(&field.name, value),
-    }
-}
-
-/// A body with further trailer fields.
-struct WithTrailers {
-    body: Body,
-    trailers: Option<Headers>,
-}
-
-impl BodyStream for WithTrailers {
-    fn poll_chunk(
-        &mut self,
-        context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Result<Chunk, BodyError>>> {
-        self.body.poll_chunk(context)
-    }
-
-    fn trailers(&mut self) -> Option<Headers> {
-        let added = self.trailers.take()?;
-        let Some(mut all) = self.body.trailers() else { return Some(added) };
-        added.iter().for_each(|(_, name, value)| all.push(name, value));
-        Some(all)
     }
 }

@@ -100,6 +100,7 @@ fn trailers_follow_chunked_bodies() {
     let bench = Bench::new(
         r#"server { location / {
             add_trailer Foo foo; add_trailer Foo bar; add_trailer X-Sent $sent_trailer_foo;
+            add_trailer X-Late $sent_http_accept_ranges; add_trailer X-Empty "";
             return 200 "text";
         } }"#,
     );
