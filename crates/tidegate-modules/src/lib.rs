@@ -27,6 +27,7 @@ use http::rewrite::Rewrite;
 use http::ssi::Ssi;
 use http::static_files::StaticFiles;
 use http::stub_status::StubStatus;
+use http::sub::Sub;
 use http::temp_paths::TempPaths;
 use http::try_files::TryFiles;
 use http::upstream::Upstream;
@@ -62,6 +63,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     // Ranges last: they count bytes as they are sent.
     &Entry::<NotModified>::NEW,
     &Entry::<AddedHeaders>::NEW,
+    &Entry::<Sub>::NEW,
     &Entry::<Charset>::NEW,
     &Entry::<Ssi>::NEW,
     &Entry::<Gzip>::NEW,

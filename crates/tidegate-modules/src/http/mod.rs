@@ -24,6 +24,7 @@ pub mod rewrite;
 pub mod ssi;
 pub mod static_files;
 pub mod stub_status;
+pub mod sub;
 pub mod temp_paths;
 pub mod try_files;
 pub mod upstream;
