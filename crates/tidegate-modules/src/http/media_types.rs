@@ -32,9 +32,10 @@ impl MediaTypes {
         Ok(())
     }
 
-    /// Whether a `Content-Type` names one of the types; its parameters do not count.
+    /// Whether a `Content-Type` names one of the types; its parameters do not count. `*` means answers
+    /// without one as well.
     pub fn matches(&self, content_type: Option<&[u8]>) -> bool {
-        let Some(content_type) = content_type else { return false };
+        let Some(content_type) = content_type else { return self.any };
         let name = content_type.split(|byte| *byte == b';').next().unwrap_or_default();
         let name = name.trim_ascii();
         self.any || self.types.iter().any(|known| known.eq_ignore_ascii_case(name))
