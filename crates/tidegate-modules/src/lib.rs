@@ -10,6 +10,7 @@ use tidegate_core::main_settings::MainCore;
 use tidegate_core::{Entry, ErasedModule};
 
 use http::access::Access;
+use http::addition::Addition;
 use http::cache::ProxyCache;
 use http::charset::Charset;
 use http::gzip::Gzip;
@@ -63,6 +64,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     // Ranges last: they count bytes as they are sent.
     &Entry::<NotModified>::NEW,
     &Entry::<AddedHeaders>::NEW,
+    &Entry::<Addition>::NEW,
     &Entry::<Sub>::NEW,
     &Entry::<Charset>::NEW,
     &Entry::<Ssi>::NEW,

@@ -1,6 +1,7 @@
 //! Modules of the `http` block.
 
 pub mod access;
+pub mod addition;
 pub mod cache;
 pub mod charset;
 pub mod files;

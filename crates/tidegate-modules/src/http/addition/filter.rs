@@ -1,0 +1,74 @@
+//! A body between the answers of two subrequests.
+
+use tidegate_core::body::BodyError;
+use tidegate_core::generated::{Yielder, generate};
+use tidegate_core::subrequest::{Options, Subrequest};
+use tidegate_core::{Body, Exchange};
+use tidegate_http::Known;
+use tidegate_http::request::Method;
+
+use crate::http::gzip::weaken_etag;
+use crate::http::media_types::MediaTypes;
+
+/// A location's additions.
+pub struct AdditionFilter {
+    pub before: Option<Vec<u8>>,
+    pub after: Option<Vec<u8>>,
+    pub types: MediaTypes,
+}
+
+impl AdditionFilter {
+    pub fn apply(&self, x: &mut Exchange, body: Body) -> Body {
+        if x.response.status != 200
+            || x.is_subrequest
+            || matches!(body, Body::Tunnel(_))
+            || !self.types.matches(x.response.headers.first(Known::ContentType))
+        {
+            return body;
+        }
+        let response = &mut x.response;
+        response.content_length = None;
+        response.allow_ranges = false;
+        response.headers.remove(Known::ContentLength);
+        response.headers.remove(Known::AcceptRanges);
+        weaken_etag(&mut response.headers);
+        if x.request.head.method == Method::Head {
+            // Nobody gets the parts; a stream has no length either.
+            return generate(|_| async { Ok(()) });
+        }
+        let before = self.before.as_deref().and_then(|path| part(x, path));
+        let after = self.after.as_deref().and_then(|path| part(x, path));
+        generate(|out| joined(out, before, body, after))
+    }
+}
+
+/// The subrequest for a part; none where there were too many, which is logged.
+fn part(x: &mut Exchange, path: &[u8]) -> Option<Subrequest> {
+    x.subrequest(path.to_vec(), Vec::new(), Options::default()).ok()
+}
+
+async fn joined(
+    out: Yielder,
+    before: Option<Subrequest>,
+    mut body: Body,
+    after: Option<Subrequest>,
+) -> Result<(), BodyError> {
+    if let Some(before) = before {
+        copy(&mut before.run().await.into_body(), &out).await?;
+    }
+    copy(&mut body, &out).await?;
+    let trailers = body.trailers();
+    drop(body);
+    if let Some(after) = after {
+        copy(&mut after.run().await.into_body(), &out).await?;
+    }
+    out.set_trailers(trailers);
+    Ok(())
+}
+
+async fn copy(body: &mut Body, out: &Yielder) -> Result<(), BodyError> {
+    while let Some(chunk) = body.next().await {
+        out.put(chunk?).await;
+    }
+    Ok(())
+}

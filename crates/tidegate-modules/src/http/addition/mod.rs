@@ -1,0 +1,84 @@
+//! `add_before_body` and `add_after_body`: puts the answers of subrequests around a body.
+//!
+//! ```nginx
+//! add_before_body /header.html;
+//! add_after_body  /footer.html;
+//! ```
+//! The part behind is asked for when the body has ended as it should: a body that breaks off has none.
+
+mod filter;
+#[cfg(test)]
+mod tests;
+
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::module::{BlockInfo, Module};
+
+use super::media_types::MediaTypes;
+use super::row;
+use filter::AdditionFilter;
+
+/// `ngx_http_addition_module`.
+pub struct Addition;
+
+/// One block's directives as written. An empty path takes back what an outer block says.
+#[derive(Default)]
+pub struct Conf {
+    before: Option<Vec<u8>>,
+    after: Option<Vec<u8>>,
+    types: Option<MediaTypes>,
+}
+
+impl Module for Addition {
+    type Conf = Conf;
+    const NAME: &'static str = "addition";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
+
+    fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
+        child.before = child.before.take().or_else(|| parent.before.clone());
+        child.after = child.after.take().or_else(|| parent.after.clone());
+        child.types = child.types.take().or_else(|| parent.types.clone());
+    }
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        let path = |path: &Option<Vec<u8>>| path.clone().filter(|path| !path.is_empty());
+        let filter = AdditionFilter {
+            before: path(&conf.before),
+            after: path(&conf.after),
+            types: conf.types.clone().unwrap_or_else(|| MediaTypes::of(&["text/html"])),
+        };
+        if filter.before.is_some() || filter.after.is_some() {
+            location.filter(Box::new(move |x, body| filter.apply(x, body)));
+        }
+        Ok(())
+    }
+}
+
+const CONTEXTS: Contexts = Contexts::HTTP_SERVER_LOCATION;
+
+const ROWS: &[Directive<Conf>] = &[
+    row(
+        "add_before_body",
+        CONTEXTS,
+        Arity::ONE,
+        "",
+        "Path whose answer is put before the body; empty for none.",
+        |conf, args| once(&mut conf.before, args.bytes(0).to_vec(), args),
+    ),
+    row(
+        "add_after_body",
+        CONTEXTS,
+        Arity::ONE,
+        "",
+        "Path whose answer is put behind the body; empty for none.",
+        |conf, args| once(&mut conf.after, args.bytes(0).to_vec(), args),
+    ),
+    row(
+        "addition_types",
+        CONTEXTS,
+        Arity::AT_LEAST_ONE,
+        "text/html",
+        "Media types to add to beside text/html; `*` for all.",
+        |conf, args| MediaTypes::read(&mut conf.types, args),
+    ),
+];
