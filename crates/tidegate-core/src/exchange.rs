@@ -19,16 +19,21 @@ use crate::variables::VariableId;
 
 /// A thread's hold on a generation's plan: cloning it costs no atomic operation.
 #[derive(Clone)]
-pub struct PlanRef(Rc<Arc<Plan>>);
+pub struct PlanRef(Rc<Held>);
+
+/// Behind the thread's own count, one count of the plan that all threads share.
+struct Held {
+    plan: Arc<Plan>,
+}
 
 impl PlanRef {
     pub fn new(plan: Arc<Plan>) -> PlanRef {
-        PlanRef(Rc::new(plan))
+        PlanRef(Rc::new(Held { plan }))
     }
 
     /// The plan itself, for what must cross threads.
     pub fn shared(&self) -> &Arc<Plan> {
-        &self.0
+        &self.0.plan
     }
 }
 
@@ -36,7 +41,7 @@ impl Deref for PlanRef {
     type Target = Plan;
 
     fn deref(&self) -> &Plan {
-        &self.0
+        &self.0.plan
     }
 }
 

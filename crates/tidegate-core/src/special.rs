@@ -41,7 +41,7 @@ pub fn answer(x: &mut Exchange, status: u16) -> Special {
                 Some(code) => Some(code),
             };
             let target = page.target.value(x);
-            return error_page(x, target, status, page.overwrite);
+            return error_page(x, target, page.overwrite);
         }
     }
     Special::Send(builtin(x, status))
@@ -52,7 +52,7 @@ fn closes_connection(status: u16) -> bool {
     matches!(status, 400 | 413 | 414 | 494..=497 | 500 | 501 | 505)
 }
 
-fn error_page(x: &mut Exchange, target: Vec<u8>, status: u16, overwrite: Option<u16>) -> Special {
+fn error_page(x: &mut Exchange, target: Vec<u8>, overwrite: Option<u16>) -> Special {
     match target.first() {
         Some(b'/') => {
             if x.request.method != Method::Head {
@@ -64,13 +64,9 @@ fn error_page(x: &mut Exchange, target: Vec<u8>, status: u16, overwrite: Option<
         Some(b'@') => Special::Jump(Jump::Named(target)),
         _ => {
             x.status_override = None;
-            let redirect = match overwrite {
-                Some(code @ (301 | 302 | 303 | 307 | 308)) => code,
-                _ => 302,
-            };
-            let _ = status;
+            let redirect = overwrite.filter(|code| matches!(code, 301..=303 | 307 | 308));
             x.response.headers.set_known(Known::Location, &target);
-            Special::Send(builtin(x, redirect))
+            Special::Send(builtin(x, redirect.unwrap_or(302)))
         }
     }
 }
@@ -99,11 +95,9 @@ fn builtin(x: &mut Exchange, status: u16) -> Body {
     for known in [Known::AcceptRanges, Known::LastModified, Known::Etag, Known::ContentEncoding] {
         x.response.headers.remove(known);
     }
-    if status == 416 || status == 204 || status == 304 || status < 300 {
-        if status != 416 {
-            x.response.headers.remove(Known::ContentType);
-            return Body::Empty;
-        }
+    if status == 304 || status < 300 {
+        x.response.headers.remove(Known::ContentType);
+        return Body::Empty;
     }
     let msie = is_msie(x);
     if x.settings().msie_refresh && msie && matches!(status, 301 | 302) {

@@ -43,6 +43,17 @@ impl Variable {
     }
 }
 
+/// Whether the configuration may give a name another value.
+#[derive(Clone, Copy)]
+pub enum Changeable {
+    /// No module declares it.
+    Free,
+    /// A built-in variable that has a setter.
+    By(Setter),
+    /// A built-in variable that has none.
+    Never,
+}
+
 /// A variable's number in its plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct VariableId(u32);
@@ -172,12 +183,13 @@ impl VariableTable {
         self.slot_count - 1
     }
 
-    /// The declared setter of a built-in variable; `Err` for one that cannot be changed.
-    pub fn setter(&self, name: &str) -> Result<Option<Setter>, ()> {
+    /// How `set` may treat a name.
+    pub fn changeable(&self, name: &str) -> Changeable {
         let name = name.to_ascii_lowercase();
         match self.declared.get(name.as_str()) {
-            None => Ok(None),
-            Some(variable) => variable.set.map(Some).ok_or(()),
+            None => Changeable::Free,
+            Some(Variable { set: Some(setter), .. }) => Changeable::By(*setter),
+            Some(_) => Changeable::Never,
         }
     }
 

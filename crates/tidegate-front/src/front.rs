@@ -42,6 +42,8 @@ pub struct Front {
     connections: RefCell<slab::Slab<Weak<Conn>>>,
     pub(crate) parking: Parking,
     pub counters: Arc<Counters>,
+    // Boxed: they go in and out with every request and are large.
+    #[allow(clippy::vec_box)]
     spares: RefCell<Vec<Box<Scratch>>>,
     nobody: Rc<Connection>,
     no_client: Rc<dyn Client>,
@@ -93,7 +95,7 @@ impl Front {
 
     /// Connections of this thread.
     pub fn live(&self) -> usize {
-        self.connections.borrow().len() + self.parking.len()
+        self.connections.borrow().len() + self.parking.count()
     }
 
     pub fn enter(&self, conn: &Rc<Conn>) -> usize {

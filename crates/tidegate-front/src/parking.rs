@@ -44,7 +44,7 @@ pub struct Parking {
 }
 
 impl Parking {
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.parked.borrow().len()
     }
 

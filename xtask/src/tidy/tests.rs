@@ -57,6 +57,7 @@ fn test_code_is_told_from_product() {
         ("crates/a/src/lib.rs", Kind::Product),
         ("crates/a/src/tests.rs", Kind::Test),
         ("crates/a/src/uri_tests.rs", Kind::Test),
+        ("crates/a/src/testing.rs", Kind::Test),
         ("crates/a/tests/golden.rs", Kind::Test),
         ("crates/a/src/contests.rs", Kind::Product),
     ] {

@@ -21,13 +21,14 @@ const KIB: u64 = 1024;
 /// Settings of a server block.
 pub fn server_settings(conf: &Conf) -> ServerSettings {
     let large = conf.large_client_header_buffers.unwrap_or((4, 8 * KIB));
-    let mut parse = tidegate_http::request::ParseOptions::default();
-    parse.ignore_invalid_headers = conf.ignore_invalid_headers.unwrap_or(true);
-    parse.underscores_in_headers = conf.underscores_in_headers.unwrap_or(false);
-    parse.headers_max = conf.max_headers.unwrap_or(1000) as usize;
-    parse.header_buffer_bytes = conf.client_header_buffer_size.unwrap_or(KIB) as usize;
-    parse.large_buffers = large.0 as usize;
-    parse.large_buffer_bytes = large.1 as usize;
+    let parse = tidegate_http::request::ParseOptions {
+        ignore_invalid_headers: conf.ignore_invalid_headers.unwrap_or(true),
+        underscores_in_headers: conf.underscores_in_headers.unwrap_or(false),
+        headers_max: conf.max_headers.unwrap_or(1000) as usize,
+        header_buffer_bytes: conf.client_header_buffer_size.unwrap_or(KIB) as usize,
+        large_buffers: large.0 as usize,
+        large_buffer_bytes: large.1 as usize,
+    };
     ServerSettings {
         client_header_timeout: conf.client_header_timeout.unwrap_or(seconds(60)),
         parse,

@@ -21,6 +21,7 @@ use tidegate_conf::{
 use tidegate_core::builder::PlanBuilder;
 use tidegate_core::module::Module;
 use tidegate_core::regex::Regex;
+use tidegate_core::variables::Changeable;
 use tidegate_core::{Exchange, Template};
 
 use super::row;
@@ -118,7 +119,7 @@ struct Table {
 }
 
 fn define(map: &MapConf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
-    if !matches!(plan.variables.setter(&map.name), Ok(None)) {
+    if !matches!(plan.variables.changeable(&map.name), Changeable::Free) {
         let message = format!("the duplicate \"{}\" variable", map.name);
         return Err(Diagnostic::emerg(message).at(map.span));
     }

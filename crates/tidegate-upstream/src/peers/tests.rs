@@ -1,3 +1,5 @@
+//! Choice among servers: weights, failures, backups, limits, keys.
+
 use std::time::{Duration, Instant};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! The retry machine as tables of events and decisions.
+
 use super::*;
 
 fn retry(policy: u16, tries: u32, idempotent: bool) -> Retry {

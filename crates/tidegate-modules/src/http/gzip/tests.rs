@@ -1,3 +1,5 @@
+//! `gzip`: what is compressed, how streams are flushed, what the head says.
+
 use std::collections::VecDeque;
 use std::io::Read as _;
 use std::task::{Context, Poll, Waker};

@@ -7,7 +7,7 @@ use tidegate_core::Template;
 use tidegate_core::builder::{LocationBuilder, Outline, PlanBuilder};
 use tidegate_core::plan::LocationId;
 use tidegate_core::regex::Regex;
-use tidegate_core::variables::Setter;
+use tidegate_core::variables::{Changeable, Setter};
 
 use super::Rewrite;
 use super::condition::{ConditionConf, FileTest};
@@ -95,10 +95,12 @@ fn op(statement: &Statement, conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<
         }
         Statement::Set { name, value, span } => {
             let value = plan.template(value)?;
-            match plan.variables.setter(name) {
-                Ok(Some(setter)) => Ok(Op::SetBuiltIn { setter, value }),
-                Ok(None) => Ok(Op::SetSlot { slot: plan.variables.define_slot(name), value }),
-                Err(_) => {
+            match plan.variables.changeable(name) {
+                Changeable::By(setter) => Ok(Op::SetBuiltIn { setter, value }),
+                Changeable::Free => {
+                    Ok(Op::SetSlot { slot: plan.variables.define_slot(name), value })
+                }
+                Changeable::Never => {
                     let message = format!("the duplicate \"{name}\" variable");
                     Err(Diagnostic::emerg(message).at(*span).label("cannot be changed"))
                 }

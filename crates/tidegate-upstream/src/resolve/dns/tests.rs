@@ -1,3 +1,5 @@
+//! DNS messages: questions as sent, answers as read, and what is no answer.
+
 use super::*;
 
 /// The answer section's records behind a copied question.
