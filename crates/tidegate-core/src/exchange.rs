@@ -236,7 +236,7 @@ pub struct Exchange {
     pub upstream_text: String,
     /// Unix milliseconds when the request's first byte came.
     pub started_unix_millis: u64,
-    /// The same by the monotonic clock.
+    /// The same by the monotonic clock, exact.
     pub started: std::time::Instant,
     /// A subrequest's parent gets the answer; nothing is logged unless `log_subrequest`.
     pub is_subrequest: bool,
@@ -279,7 +279,7 @@ impl Exchange {
             action: "reading client request line",
             upstream_text: String::new(),
             started_unix_millis: 0,
-            started: tidegate_rt::clock::now(),
+            started: tidegate_rt::clock::exact_now(),
             is_subrequest: false,
             lineage: Lineage::default(),
             refused_with: None,

@@ -21,7 +21,7 @@ pub(super) const VARIABLES: &[Variable] = &[
         put(Some(if x.outcome.complete { b"OK" } else { b"" }), out)
     }),
     Variable::fixed("request_time", |x, out| {
-        let passed = tidegate_rt::clock::now().saturating_duration_since(x.started);
+        let passed = tidegate_rt::clock::exact_now().saturating_duration_since(x.started);
         put_seconds(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX), out)
     }),
     Variable::fixed("pipe", |x, out| put(Some(if x.outcome.pipelined { b"p" } else { b"." }), out)),
