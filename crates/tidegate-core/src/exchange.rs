@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tidegate_http::request::{Method, RequestHead, Version};
+use tidegate_http::request::{Method, RequestHead, TargetForm, Version};
 use tidegate_http::{Headers, Known};
 
 use crate::client::{Address, Client, ClientAddress, Connection};
@@ -79,9 +79,12 @@ impl Request {
         self.head.version
     }
 
-    /// `$request_uri`: the target as received.
+    /// `$request_uri`: the target as received, without the authority of an absolute one.
     pub fn target(&self) -> &[u8] {
-        self.head.target()
+        match self.head.form {
+            TargetForm::Absolute => self.head.path_and_args(),
+            _ => self.head.target(),
+        }
     }
 }
 
@@ -106,6 +109,9 @@ pub struct Response {
     pub omit_date: bool,
     /// The same for `Server`.
     pub omit_server: bool,
+    /// The body's source does its work to the end although the client has left
+    /// (`proxy_ignore_client_abort`).
+    pub outlives_client: bool,
     /// Trailer fields may follow.
     pub expects_trailers: bool,
     /// Trailer fields as sent, known at the body's end: `$sent_trailer_*`.

@@ -163,7 +163,12 @@ impl Client for Conn {
         let stream = self.io.stream().clone();
         let mut gone = self.gone.borrow_mut();
         let watch = gone.get_or_insert_with(|| Box::pin(async move { stream.peer_closed().await }));
-        watch.as_mut().poll(context)
+        let left = watch.as_mut().poll(context);
+        if left.is_ready() {
+            // Whoever asks next is told the same.
+            *watch = Box::pin(std::future::ready(()));
+        }
+        left
     }
 
     fn send_interim<'a>(

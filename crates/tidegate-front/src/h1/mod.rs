@@ -236,6 +236,9 @@ fn broken(conn: &Conn, x: &mut Exchange, error: &SendError) -> Fate {
         SendError::Client(error) => {
             x.log(Level::Info, format_args!("send() failed ({error})"));
         }
+        SendError::Left => {
+            x.log(Level::Info, format_args!("client prematurely closed connection"));
+        }
         SendError::Timeout => {
             x.log(Level::Info, format_args!("client timed out"));
             if x.settings().reset_timedout_connection {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidegate_core::Exchange;
 use tidegate_core::body::{Body, BodyError, Chunk, FileRange};
+use tidegate_core::client::Client;
 use tidegate_http::Headers;
 use tidegate_rt::timer::Deadline;
 
@@ -26,6 +27,8 @@ const COLLECT_BYTES: usize = 32 * 1024;
 pub enum SendError {
     /// The client is gone or does not read: nothing more can be said.
     Client(io::Error),
+    /// The client was seen to leave while there was nothing to send.
+    Left,
     /// `send_timeout`.
     Timeout,
     /// The body broke off: the connection is closed so that the client notices.
@@ -72,6 +75,7 @@ pub struct Sender<'a> {
     pace: Option<Pace>,
     chunk_bytes_max: u64,
     use_sendfile: bool,
+    watch_client: bool,
     /// Bytes that left, head included.
     pub sent: u64,
     left: Option<u64>,
@@ -112,6 +116,7 @@ impl<'a> Sender<'a> {
             pace,
             chunk_bytes_max: settings.sendfile_max_chunk,
             use_sendfile: settings.sendfile,
+            watch_client: !x.response.outlives_client,
             sent: 0,
             left,
         }
@@ -127,7 +132,7 @@ impl<'a> Sender<'a> {
                 Some(next) => next,
                 None => {
                     self.flush().await?;
-                    body.next().await
+                    self.unless_left(body.next()).await?
                 }
             };
             match next {
@@ -252,7 +257,7 @@ impl<'a> Sender<'a> {
             if self.chunk_bytes_max > 0 {
                 want = want.min(self.chunk_bytes_max);
             }
-            want = self.paced(want).await;
+            want = self.paced(want).await?;
             let sent = limited(
                 &self.deadline,
                 self.timeout,
@@ -285,7 +290,7 @@ impl<'a> Sender<'a> {
     async fn write(&mut self, mut bytes: &[u8]) -> Result<(), SendError> {
         let conn = self.conn;
         while !bytes.is_empty() {
-            let want = self.paced(bytes.len() as u64).await as usize;
+            let want = self.paced(bytes.len() as u64).await? as usize;
             let piece = &bytes[..want.min(bytes.len())];
             let written = limited(
                 &self.deadline,
@@ -319,16 +324,31 @@ impl<'a> Sender<'a> {
     }
 
     /// Waits until at least one byte may be sent and says how many, at most `want`.
-    async fn paced(&self, want: u64) -> u64 {
-        let Some(pace) = &self.pace else { return want };
+    async fn paced(&self, want: u64) -> Result<u64, SendError> {
+        let Some(pace) = &self.pace else { return Ok(want) };
         loop {
             let allowed = pace.allowance(self.sent);
             if allowed > 0 {
-                return want.min(allowed as u64);
+                return Ok(want.min(allowed as u64));
             }
             let wait = (-allowed) as u64 * 1000 / pace.rate.max(1) + 1;
-            tidegate_rt::timer::sleep(Duration::from_millis(wait)).await;
+            self.unless_left(tidegate_rt::timer::sleep(Duration::from_millis(wait))).await?;
         }
+    }
+
+    /// Waits for something that is not the client, and gives up when the client leaves meanwhile.
+    async fn unless_left<T>(&self, wait: impl Future<Output = T>) -> Result<T, SendError> {
+        let mut wait = std::pin::pin!(wait);
+        poll_fn(|context| {
+            if let Poll::Ready(value) = wait.as_mut().poll(context) {
+                return Poll::Ready(Ok(value));
+            }
+            if self.watch_client && self.conn.poll_gone(context).is_ready() {
+                return Poll::Ready(Err(SendError::Left));
+            }
+            Poll::Pending
+        })
+        .await
     }
 
     /// Sends the end; `Ok` means the answer is whole on the wire.

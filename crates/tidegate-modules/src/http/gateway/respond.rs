@@ -65,6 +65,7 @@ pub fn respond(
     }
     copy_head(x, &head, settings);
     x.response.conditions_judged = true;
+    x.response.outlives_client = settings.ignore_client_abort;
     rewriter.rewrite(x);
     // A switch that nobody asked for: what follows is not HTTP.
     x.keep_alive &= head.status != 101;
