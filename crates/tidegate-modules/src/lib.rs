@@ -13,6 +13,7 @@ use http::access::Access;
 use http::addition::Addition;
 use http::cache::ProxyCache;
 use http::charset::Charset;
+use http::flv::Flv;
 use http::gzip::Gzip;
 use http::headers::AddedHeaders;
 use http::index::Index;
@@ -57,6 +58,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<Proxy>::NEW,
     &Entry::<ProxyCache>::NEW,
     &Entry::<StubStatus>::NEW,
+    &Entry::<Flv>::NEW,
     &Entry::<Index>::NEW,
     &Entry::<StaticFiles>::NEW,
     // Response filters. Conditions first: they look at the representation's own validators and may

@@ -5,6 +5,7 @@ pub mod addition;
 pub mod cache;
 pub mod charset;
 pub mod files;
+pub mod flv;
 pub mod gateway;
 pub mod gzip;
 pub mod headers;

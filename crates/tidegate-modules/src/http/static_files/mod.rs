@@ -28,7 +28,7 @@ use tidegate_core::{Module, Phase};
 pub use cache::Tested;
 pub use conf::Options;
 pub use entry::{Content, Entry, LinkRule, Links, OpenFile, What, errno};
-pub use serve::{head, type_of};
+pub use serve::{head, serve, type_of};
 
 /// The module.
 pub struct StaticFiles;

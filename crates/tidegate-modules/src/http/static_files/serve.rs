@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tidegate_core::builder::os_error;
 use tidegate_core::exchange::Exchange;
 use tidegate_core::settings::Settings;
-use tidegate_core::{Level, Step, file_path, special};
+use tidegate_core::{Body, Level, Step, file_path, special};
 use tidegate_http::request::Method;
 use tidegate_http::uri::{Escape, escape};
 use tidegate_http::{Headers, Known};
@@ -15,6 +15,11 @@ use super::{Links, OpenFile, Options, What, is_absent, is_refused, open};
 
 /// The handler of the content phase.
 pub fn handle<'a>(x: &'a mut Exchange) -> Step<'a> {
+    serve(x, |_, file| file.body())
+}
+
+/// Serves the file that the request names, with the body that `body` makes of it.
+pub fn serve(x: &mut Exchange, body: impl FnOnce(&Exchange, &OpenFile) -> Body) -> Step<'static> {
     if !matches!(x.request.method, Method::Get | Method::Head | Method::Post) {
         return Step::Status(405);
     }
@@ -23,7 +28,7 @@ pub fn handle<'a>(x: &'a mut Exchange) -> Step<'a> {
     }
     let mut path = PATH.take();
     let step = match file_path::map_into(x, &mut path) {
-        true => answer(x, &path),
+        true => answer(x, &path, body),
         false => Step::Status(500),
     };
     PATH.set(path);
@@ -35,11 +40,19 @@ thread_local! {
     static PATH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-fn answer(x: &mut Exchange, path: &[u8]) -> Step<'static> {
+fn answer(
+    x: &mut Exchange,
+    path: &[u8],
+    body: impl FnOnce(&Exchange, &OpenFile) -> Body,
+) -> Step<'static> {
     let entry = open(x, path);
     match &entry.what {
         What::File(_) if x.request.method == Method::Post => Step::Status(405),
-        What::File(file) => send(x, file),
+        What::File(file) => {
+            x.action = "sending response to client";
+            head(x, file);
+            Step::Respond(body(x, file))
+        }
         What::Directory => to_folder(x),
         What::Other => {
             let path = String::from_utf8_lossy(path);
@@ -48,12 +61,6 @@ fn answer(x: &mut Exchange, path: &[u8]) -> Step<'static> {
         }
         What::Failed(errno) => failed(x, path, *errno),
     }
-}
-
-fn send(x: &mut Exchange, file: &OpenFile) -> Step<'static> {
-    x.action = "sending response to client";
-    head(x, file);
-    Step::Respond(file.body())
 }
 
 /// The head of a whole file.

@@ -1,0 +1,71 @@
+//! `flv`: Flash video from a byte on (`?start=N`), with the format's header in front so that players take
+//! it for a whole file.
+
+#[cfg(test)]
+mod tests;
+
+use bytes::Bytes;
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::module::Module;
+use tidegate_core::{Body, Chunk, Exchange, FileRange};
+
+use super::row;
+use super::static_files::{Content, OpenFile, serve};
+
+/// `ngx_http_flv_module`.
+pub struct Flv;
+
+#[derive(Default)]
+pub struct Conf {
+    on: Option<()>,
+}
+
+/// Signature, version 1, audio and video, header length 9, and the first back pointer.
+const HEADER: &[u8] = b"FLV\x01\x05\0\0\0\x09\0\0\0\0";
+
+impl Module for Flv {
+    type Conf = Conf;
+    const NAME: &'static str = "flv";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[&[row(
+        "flv",
+        Contexts::LOCATION,
+        Arity::NONE,
+        "",
+        "Serves Flash video files from the byte that the `start` argument names.",
+        |conf, args| once(&mut conf.on, (), args),
+    )]];
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        if conf.on.is_some() {
+            location.content(Box::new(|x| serve(x, body)));
+        }
+        Ok(())
+    }
+}
+
+/// The file from `start` on behind a header; the whole file when `start` is none or behind its end.
+fn body(x: &Exchange, file: &OpenFile) -> Body {
+    match start(&x.request.args).filter(|start| *start > 0 && *start < file.size) {
+        None => file.body(),
+        Some(start) => {
+            let rest = match &file.content {
+                Content::Memory(bytes) => {
+                    Chunk::Bytes(bytes.slice(usize::try_from(start).unwrap_or(bytes.len())..))
+                }
+                Content::File(handle) => Chunk::File(FileRange {
+                    file: handle.clone(),
+                    offset: start,
+                    length: file.size - start,
+                }),
+            };
+            Body::Chunks([Chunk::Bytes(Bytes::from_static(HEADER)), rest].into())
+        }
+    }
+}
+
+/// The `start` argument.
+fn start(args: &[u8]) -> Option<u64> {
+    let value = args.split(|byte| *byte == b'&').find_map(|arg| arg.strip_prefix(b"start="))?;
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
