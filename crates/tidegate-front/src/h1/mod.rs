@@ -36,6 +36,8 @@ enum Fate {
     /// Close; what the client may still send was not read.
     Linger,
     Close,
+    /// Close without a word (`reset_timedout_connection`).
+    Reset,
 }
 
 /// How serving a connection ended.
@@ -57,8 +59,11 @@ pub async fn run(conn: Rc<Conn>) -> End {
         // The state of requests in progress is boxed: an idle connection's task stays small.
         let fate = Box::pin(serve(&conn)).await;
         if fate != Fate::Idle {
-            if fate == Fate::Linger {
-                Box::pin(linger::close(&conn)).await;
+            match fate {
+                Fate::Linger => Box::pin(linger::close(&conn)).await,
+                // Saying that we end would make it an orderly close.
+                Fate::Reset => return End::Closed,
+                _ => {}
             }
             break;
         }
@@ -181,6 +186,7 @@ async fn request(conn: &Rc<Conn>, scratch: &mut Scratch) -> Fate {
 fn close_without_answer(conn: &Conn, x: &Exchange) -> Fate {
     if x.error_status == 444 && x.settings().reset_timedout_connection {
         let _ = conn.io.stream().set_linger_reset();
+        return Fate::Reset;
     }
     Fate::Close
 }
@@ -243,6 +249,7 @@ fn broken(conn: &Conn, x: &mut Exchange, error: &SendError) -> Fate {
             x.log(Level::Info, format_args!("client timed out"));
             if x.settings().reset_timedout_connection {
                 let _ = conn.io.stream().set_linger_reset();
+                return Fate::Reset;
             }
         }
         SendError::Body(tidegate_core::BodyError::Io(error)) => {
