@@ -22,7 +22,7 @@ pub struct Regex {
 pub struct MatchLimit;
 
 impl Regex {
-    /// Compiles `text`; named groups become variables. The error is PCRE2's own text.
+    /// Compiles `text`; named groups become variables. The error is worded as nginx's.
     pub fn compile(
         text: &str,
         caseless: bool,
@@ -33,7 +33,7 @@ impl Regex {
             .jit_if_available(true)
             .max_jit_stack_size(Some(1 << 20))
             .build(&format!("{MATCH_LIMIT}{text}"))
-            .map_err(|error| error.to_string())?;
+            .map_err(|error| complaint(text, &error))?;
         let named = pcre.capture_names().iter().enumerate();
         let named = named
             .filter_map(|(group, name)| Some((group, variables.define_slot(name.as_ref()?))))
@@ -46,7 +46,7 @@ impl Regex {
     pub fn compile_late(text: &str) -> Result<Regex, String> {
         let pcre = RegexBuilder::new()
             .build(&format!("{MATCH_LIMIT}{text}"))
-            .map_err(|error| error.to_string())?;
+            .map_err(|error| complaint(text, &error))?;
         Ok(Regex { pcre, named: Box::default(), text: text.to_owned() })
     }
 
@@ -129,4 +129,16 @@ fn fill(captures: &mut Captures, locations: &CaptureLocations, subject: &[u8]) {
     captures.clear();
     captures.subject.extend_from_slice(subject);
     captures.ranges.extend((0..locations.len()).map(|group| locations.get(group)));
+}
+
+/// What is wrong with an expression: PCRE2's reason, and the part that it did not get to.
+fn complaint(text: &str, error: &pcre2::Error) -> String {
+    let shown = error.to_string();
+    let reason = shown.split_once(" at offset ").and_then(|(_, rest)| rest.split_once(": "));
+    let reason = reason.map_or(shown.as_str(), |(_, reason)| reason);
+    let rest = error.offset().and_then(|offset| text.get(offset.checked_sub(MATCH_LIMIT.len())?..));
+    match rest.unwrap_or_default() {
+        "" => format!("pcre2_compile() failed: {reason} in \"{text}\""),
+        rest => format!("pcre2_compile() failed: {reason} in \"{text}\" at \"{rest}\""),
+    }
 }

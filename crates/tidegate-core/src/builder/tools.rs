@@ -42,9 +42,8 @@ impl PlanBuilder<'_> {
         span: Span,
     ) -> Result<Regex, Diagnostic> {
         let text = String::from_utf8_lossy(text);
-        Regex::compile(&text, caseless, &mut self.variables).map_err(|error| {
-            Diagnostic::emerg(format!("invalid regular expression \"{text}\": {error}")).at(span)
-        })
+        Regex::compile(&text, caseless, &mut self.variables)
+            .map_err(|error| Diagnostic::emerg(error).at(span))
     }
 
     /// A path below the prefix, unless it is absolute.
