@@ -143,6 +143,11 @@ impl<'a> Sender<'a> {
                 }
                 Some(Ok(chunk)) => self.chunk(chunk).await?,
             }
+            if self.left == Some(0) {
+                // All that was promised is there: a source that takes its time to end is not waited for.
+                let _ = self.poll_now(body).await;
+                break;
+            }
         }
         if self.left.is_some_and(|left| left > 0) {
             let _ = self.flush().await;
