@@ -6,6 +6,7 @@ pub mod blocking;
 pub mod body;
 pub mod builder;
 pub mod byte_body;
+pub mod cipher_suites;
 pub mod client;
 pub mod counters;
 pub mod credentials;
@@ -15,6 +16,7 @@ pub mod file_path;
 pub mod file_read;
 pub mod generated;
 pub mod http_core;
+pub mod key_files;
 pub mod listen;
 pub mod location;
 pub mod log_file;
@@ -32,6 +34,7 @@ pub mod syslog;
 pub mod temp_file;
 pub mod template;
 pub mod variables;
+pub mod x509;
 
 /// A future of the connection's own thread.
 pub type LocalFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + 'a>>;

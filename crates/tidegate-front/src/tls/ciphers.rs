@@ -1,61 +1,8 @@
-//! Cipher suites under OpenSSL's names: lists in its format, and names for variables and logs.
+//! The library's cipher suites by OpenSSL's names.
 
+pub use tidegate_core::cipher_suites::name;
 use tokio_rustls::rustls::SupportedCipherSuite;
-use tokio_rustls::rustls::crypto::aws_lc_rs::cipher_suite as suite;
-
-/// A TLS 1.2 suite that is available, with what lists can name it by.
-struct Row {
-    name: &'static str,
-    standard: &'static str,
-    suite: SupportedCipherSuite,
-    /// Strength in bits, for `@STRENGTH`.
-    bits: u16,
-    aliases: &'static [&'static str],
-}
-
-macro_rules! row {
-    ($name:literal, $suite:ident, $bits:literal, $($alias:literal)+) => {
-        Row {
-            name: $name,
-            standard: stringify!($suite),
-            suite: suite::$suite,
-            bits: $bits,
-            aliases: &[$($alias),+],
-        }
-    };
-}
-
-/// In OpenSSL's order of preference.
-static ROWS: [Row; 6] = [
-    row!("ECDHE-ECDSA-AES256-GCM-SHA384", TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, 256,
-        "aECDSA" "ECDSA" "AES" "AES256" "AESGCM"),
-    row!("ECDHE-RSA-AES256-GCM-SHA384", TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, 256,
-        "aRSA" "AES" "AES256" "AESGCM"),
-    row!("ECDHE-ECDSA-CHACHA20-POLY1305", TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, 256,
-        "aECDSA" "ECDSA" "CHACHA20"),
-    row!("ECDHE-RSA-CHACHA20-POLY1305", TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256, 256,
-        "aRSA" "CHACHA20"),
-    row!("ECDHE-ECDSA-AES128-GCM-SHA256", TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, 128,
-        "aECDSA" "ECDSA" "AES" "AES128" "AESGCM"),
-    row!("ECDHE-RSA-AES128-GCM-SHA256", TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, 128,
-        "aRSA" "AES" "AES128" "AESGCM"),
-];
-
-/// Words that name every available suite.
-const ALL: &[&str] =
-    &["ALL", "HIGH", "DEFAULT", "FIPS", "TLSv1.2", "ECDHE", "EECDH", "kECDHE", "kEECDH"];
-
-impl Row {
-    /// Whether one word of a list (without `+`) means this suite.
-    fn is(&self, word: &str) -> bool {
-        // The Government's view of ChaCha20 is the only difference between these words.
-        let fips = word != "FIPS" || !self.aliases.contains(&"CHACHA20");
-        self.name == word
-            || self.standard == word
-            || self.aliases.contains(&word)
-            || (ALL.contains(&word) && fips)
-    }
-}
+use tokio_rustls::rustls::crypto::aws_lc_rs::{ALL_CIPHER_SUITES, cipher_suite as suite};
 
 /// The suites of TLS 1.3, which no list changes.
 pub fn tls13() -> [SupportedCipherSuite; 3] {
@@ -66,107 +13,11 @@ pub fn tls13() -> [SupportedCipherSuite; 3] {
     ]
 }
 
-/// The TLS 1.2 suites of a list in OpenSSL's format (its manual page ciphers(1)): words separated by
-/// `:`, `,`, space or `;`; `!` removes for good, `-` removes, `+` moves to the end, `a+b` means both.
-/// Words without meaning here are left out, as OpenSSL does with those that it does not know.
+/// The TLS 1.2 suites of a list in OpenSSL's format.
 pub fn tls12(list: &str) -> Vec<SupportedCipherSuite> {
-    let mut active: Vec<usize> = Vec::new();
-    let mut killed = [false; ROWS.len()];
-    for item in list.split([':', ',', ' ', ';']).filter(|item| !item.is_empty()) {
-        if item == "@STRENGTH" {
-            active.sort_by_key(|index| std::cmp::Reverse(ROWS[*index].bits));
-            continue;
-        }
-        let (operator, words) = match item.as_bytes()[0] {
-            sign @ (b'!' | b'-' | b'+') => (sign, &item[1..]),
-            _ => (b' ', item),
-        };
-        let meant = |index: usize| words.split('+').all(|word| ROWS[index].is(word));
-        match operator {
-            b'!' => {
-                active.retain(|index| !meant(*index));
-                (0..ROWS.len()).filter(|index| meant(*index)).for_each(|i| killed[i] = true);
-            }
-            b'-' => active.retain(|index| !meant(*index)),
-            b'+' => active.sort_by_key(|index| meant(*index)),
-            _ => {
-                let new = (0..ROWS.len())
-                    .filter(|index| meant(*index) && !killed[*index] && !active.contains(index));
-                let new: Vec<usize> = new.collect();
-                active.extend(new);
-            }
-        }
-    }
-    active.into_iter().map(|index| ROWS[index].suite).collect()
+    let numbers = tidegate_core::cipher_suites::tls12(list);
+    let find = |number: &u16| {
+        ALL_CIPHER_SUITES.iter().find(|suite| u16::from(suite.suite()) == *number).copied()
+    };
+    numbers.iter().filter_map(find).collect()
 }
-
-/// OpenSSL's name of a suite by its number (IANA registry "TLS Cipher Suites"); `None` for numbers that
-/// OpenSSL would not show by name.
-pub fn name(number: u16) -> Option<&'static str> {
-    let place = NAMES.binary_search_by_key(&number, |(known, _)| *known).ok()?;
-    Some(NAMES[place].1)
-}
-
-/// Suites that clients offer and OpenSSL 3 knows, by number.
-static NAMES: &[(u16, &str)] = &[
-    (0x000a, "DES-CBC3-SHA"),
-    (0x0016, "DHE-RSA-DES-CBC3-SHA"),
-    (0x002f, "AES128-SHA"),
-    (0x0032, "DHE-DSS-AES128-SHA"),
-    (0x0033, "DHE-RSA-AES128-SHA"),
-    (0x0034, "ADH-AES128-SHA"),
-    (0x0035, "AES256-SHA"),
-    (0x0038, "DHE-DSS-AES256-SHA"),
-    (0x0039, "DHE-RSA-AES256-SHA"),
-    (0x003a, "ADH-AES256-SHA"),
-    (0x003c, "AES128-SHA256"),
-    (0x003d, "AES256-SHA256"),
-    (0x0040, "DHE-DSS-AES128-SHA256"),
-    (0x0041, "CAMELLIA128-SHA"),
-    (0x0045, "DHE-RSA-CAMELLIA128-SHA"),
-    (0x0067, "DHE-RSA-AES128-SHA256"),
-    (0x006a, "DHE-DSS-AES256-SHA256"),
-    (0x006b, "DHE-RSA-AES256-SHA256"),
-    (0x0084, "CAMELLIA256-SHA"),
-    (0x0088, "DHE-RSA-CAMELLIA256-SHA"),
-    (0x008c, "PSK-AES128-CBC-SHA"),
-    (0x008d, "PSK-AES256-CBC-SHA"),
-    (0x009c, "AES128-GCM-SHA256"),
-    (0x009d, "AES256-GCM-SHA384"),
-    (0x009e, "DHE-RSA-AES128-GCM-SHA256"),
-    (0x009f, "DHE-RSA-AES256-GCM-SHA384"),
-    (0x00a2, "DHE-DSS-AES128-GCM-SHA256"),
-    (0x00a3, "DHE-DSS-AES256-GCM-SHA384"),
-    (0x00a8, "PSK-AES128-GCM-SHA256"),
-    (0x00a9, "PSK-AES256-GCM-SHA384"),
-    (0x00ff, "TLS_EMPTY_RENEGOTIATION_INFO_SCSV"),
-    (0x1301, "TLS_AES_128_GCM_SHA256"),
-    (0x1302, "TLS_AES_256_GCM_SHA384"),
-    (0x1303, "TLS_CHACHA20_POLY1305_SHA256"),
-    (0x1304, "TLS_AES_128_CCM_SHA256"),
-    (0x1305, "TLS_AES_128_CCM_8_SHA256"),
-    (0xc008, "ECDHE-ECDSA-DES-CBC3-SHA"),
-    (0xc009, "ECDHE-ECDSA-AES128-SHA"),
-    (0xc00a, "ECDHE-ECDSA-AES256-SHA"),
-    (0xc012, "ECDHE-RSA-DES-CBC3-SHA"),
-    (0xc013, "ECDHE-RSA-AES128-SHA"),
-    (0xc014, "ECDHE-RSA-AES256-SHA"),
-    (0xc023, "ECDHE-ECDSA-AES128-SHA256"),
-    (0xc024, "ECDHE-ECDSA-AES256-SHA384"),
-    (0xc027, "ECDHE-RSA-AES128-SHA256"),
-    (0xc028, "ECDHE-RSA-AES256-SHA384"),
-    (0xc02b, "ECDHE-ECDSA-AES128-GCM-SHA256"),
-    (0xc02c, "ECDHE-ECDSA-AES256-GCM-SHA384"),
-    (0xc02f, "ECDHE-RSA-AES128-GCM-SHA256"),
-    (0xc030, "ECDHE-RSA-AES256-GCM-SHA384"),
-    (0xc09c, "AES128-CCM"),
-    (0xc09d, "AES256-CCM"),
-    (0xc09e, "DHE-RSA-AES128-CCM"),
-    (0xc09f, "DHE-RSA-AES256-CCM"),
-    (0xc0ac, "ECDHE-ECDSA-AES128-CCM"),
-    (0xc0ad, "ECDHE-ECDSA-AES256-CCM"),
-    (0xcca8, "ECDHE-RSA-CHACHA20-POLY1305"),
-    (0xcca9, "ECDHE-ECDSA-CHACHA20-POLY1305"),
-    (0xccaa, "DHE-RSA-CHACHA20-POLY1305"),
-    (0xccab, "PSK-CHACHA20-POLY1305"),
-];

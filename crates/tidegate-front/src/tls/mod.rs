@@ -6,7 +6,6 @@
 //! | conf | directives and how they inherit |
 //! | server | from directives to one server's compiled settings |
 //! | keys | certificates and private keys from PEM |
-//! | der | a certificate's public key |
 //! | ciphers, curves | OpenSSL's names on both ways |
 //! | sessions, tickets | resumption over threads and reloads |
 //! | handshake | from a socket to a stream and what is known of it |
@@ -16,7 +15,6 @@
 mod ciphers;
 mod conf;
 mod curves;
-mod der;
 mod handshake;
 mod keys;
 mod server;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::sessions::SessionCache;
 use super::tickets::{Keys, RandomKeys, TicketKey, Tickets};
-use super::{ciphers, curves, der};
+use super::{ciphers, curves};
+use tidegate_core::x509 as der;
 
 const TIMEOUT: Duration = Duration::from_secs(300);
 
