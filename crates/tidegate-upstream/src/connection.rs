@@ -10,12 +10,14 @@ use tidegate_rt::clock;
 use tidegate_rt::net::{Addr, ConnectOptions, Stream};
 use tidegate_rt::timer::{Deadline, timeout};
 
+use crate::io::Io;
 use crate::request::{FetchSettings, LocalAddress};
+use crate::tls::{self, TlsTarget};
 
 /// A connection to an origin, new or taken from the pool.
 pub struct OriginConnection {
     /// Shared with a request body that is still being sent.
-    pub stream: Rc<Stream>,
+    pub io: Io,
     /// Moves with every wait; its timer stays with the connection from request to request.
     pub deadline: Deadline,
     pub opened: Instant,
@@ -28,13 +30,17 @@ pub struct OriginConnection {
 pub enum ConnectError {
     Failed(io::Error),
     TimedOut,
+    /// The handshake failed; the text is for the log.
+    Handshake(String),
+    HandshakeTimedOut,
 }
 
 impl OriginConnection {
-    /// Opens a connection within `connect_timeout`.
+    /// Opens a connection within `connect_timeout`; a handshake has as long again.
     pub async fn open(
         address: &Addr,
         local: Option<LocalAddress>,
+        tls: Option<&TlsTarget>,
         settings: &FetchSettings,
     ) -> Result<Box<OriginConnection>, ConnectError> {
         let options = ConnectOptions {
@@ -50,22 +56,32 @@ impl OriginConnection {
             Ok(Ok(stream)) => stream,
         };
         let _ = stream.set_nodelay(true);
-        let opened = clock::now();
         let stream = Rc::new(stream);
-        Ok(Box::new(OriginConnection { stream, deadline: Deadline::new(), opened, requests: 0 }))
+        let io = match tls {
+            None => Io::Plain(stream),
+            Some(tls) => {
+                // Boxed: the state of a handshake is large, and plain connections need no room for it.
+                let handshake = Box::pin(tls::handshake(stream, address, tls));
+                match timeout(settings.connect_timeout, handshake).await {
+                    Err(_) => return Err(ConnectError::HandshakeTimedOut),
+                    Ok(Err(message)) => return Err(ConnectError::Handshake(message)),
+                    Ok(Ok(tls)) => Io::Tls(Rc::new(tls)),
+                }
+            }
+        };
+        let opened = clock::now();
+        Ok(Box::new(OriginConnection { io, deadline: Deadline::new(), opened, requests: 0 }))
     }
 
     /// Whether nothing has arrived on an idle connection: no early response and no close. Asks the
     /// kernel only when the loop has told of something.
     pub fn is_quiet(&self) -> bool {
-        let mut byte = [0];
-        let read = self.stream.try_read(&mut byte);
-        matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+        self.io.is_quiet()
     }
 
     /// As [`OriginConnection::is_quiet`] with a system call, for requests that must not be sent twice.
     pub fn is_quiet_now(&self) -> bool {
-        !self.stream.peek_closed()
+        self.io.is_quiet_now()
     }
 
     /// Waits with a limit on the wait itself; `None` when it passed.
@@ -93,7 +109,7 @@ impl OriginConnection {
             let mut waiting = false;
             let written = poll_fn(|context| {
                 self.poll_limited(context, &mut waiting, limit, |context| {
-                    self.stream.poll_write(context, bytes)
+                    self.io.poll_write(context, bytes)
                 })
             })
             .await;

@@ -21,7 +21,7 @@ use crate::h1::receive::{HeadReader, ReceiveError};
 use crate::h1::send::{self, SendError, Upload, UploadEnd};
 use crate::log::{LogContext, os_error};
 use crate::peers::{Lease, Outcome};
-use crate::pool::{self, Fit};
+use crate::pool;
 use crate::report::SharedReport;
 use crate::request::{FetchError, FetchSettings, OriginRequest, OriginResponse, RequestPayload};
 use crate::retry::{Blame, Decision, Event, Retry};
@@ -90,6 +90,7 @@ struct Answer {
 }
 
 const CONNECTING: &str = "connecting to upstream";
+const HANDSHAKING: &str = "SSL handshaking to upstream";
 const SENDING: &str = "sending request to upstream";
 const READING_HEAD: &str = "reading response header from upstream";
 
@@ -158,7 +159,7 @@ impl Fetch {
             attempt.finished();
         }
         drop(report);
-        let upstream = self.upstream(&self.request.group.name);
+        let upstream = self.request.url(&self.request.group.name);
         self.log.write(Level::Error, "no live upstreams", CONNECTING, &upstream);
         self.failed(502)
     }
@@ -186,14 +187,8 @@ impl Fetch {
         if decision == Decision::SamePeer || trouble.message.is_empty() {
             return;
         }
-        let upstream = self.upstream(&self.request.group.peer(index).text);
+        let upstream = self.request.url(&self.request.group.peer(index).text);
         self.log.write(Level::Error, &trouble.message, trouble.action, &upstream);
-    }
-
-    fn upstream(&self, peer: &str) -> String {
-        let target = String::from_utf8_lossy(self.request.target_text());
-        let colon = if peer.starts_with("unix:") { ":" } else { "" };
-        format!("{}://{peer}{colon}{target}", self.request.scheme)
     }
 
     /// One server: connection, request, head.
@@ -208,7 +203,7 @@ impl Fetch {
         let mut sent = 0;
         let limit = self.settings.send_timeout;
         let OriginRequest { head, payload, .. } = &mut self.request;
-        let begun = send::begin(&connection.stream, head, payload, limit, &mut sent);
+        let begun = send::begin(&connection.io, head, payload, limit, &mut sent);
         if let Some(attempt) = self.report.borrow_mut().last() {
             attempt.bytes_sent = sent;
         }
@@ -242,7 +237,7 @@ impl Fetch {
     async fn connect(&mut self, index: usize) -> Result<(Box<OriginConnection>, bool), Trouble> {
         let group = &self.request.group;
         if !std::mem::take(&mut self.fresh) {
-            let fit = self.fit(index);
+            let fit = self.request.fit(index);
             while let Some(connection) = pool::take(group, &fit, clock::now()) {
                 // What cannot be sent twice is worth a look at the socket first.
                 let careful = !self.retry.idempotent || !self.retry.repeatable;
@@ -252,28 +247,11 @@ impl Fetch {
             }
         }
         let address = &group.peer(index).address;
-        let opened = OriginConnection::open(address, self.request.local, &self.settings).await;
-        match opened {
-            Ok(connection) => Ok((connection, false)),
-            Err(ConnectError::TimedOut) => Err(Trouble {
-                event: Event::ConnectTimedOut,
-                message: "upstream timed out (110: Connection timed out)".to_owned(),
-                action: CONNECTING,
-                client_status: None,
-            }),
-            Err(ConnectError::Failed(error)) => Err(Trouble {
-                event: Event::Refused,
-                message: format!("connect() failed ({})", os_error(&error)),
-                action: CONNECTING,
-                client_status: None,
-            }),
-        }
-    }
-
-    fn fit(&self, peer: usize) -> Fit {
-        let local = self.request.group.keepalive.local;
-        let tag = if local { self.request.location_tag } else { 0 };
-        Fit { peer, tag, local: self.request.local }
+        let opened = {
+            let OriginRequest { local, tls, .. } = &self.request;
+            OriginConnection::open(address, *local, tls.as_ref(), &self.settings).await
+        };
+        opened.map(|connection| (connection, false)).map_err(trouble_of_connect)
     }
 
     /// Sends what is left while reading until a head is whole.
@@ -361,11 +339,7 @@ impl Fetch {
         let Answer { connection, head, input, upload } = answer;
         let request_body = self.given_back;
         let fetch = Parts {
-            fit: {
-                let local = self.request.group.keepalive.local;
-                let tag = if local { self.request.location_tag } else { 0 };
-                Fit { peer: index, tag, local: self.request.local }
-            },
+            fit: self.request.fit(index),
             request: self.request,
             settings: self.settings,
             report: self.report,
@@ -374,6 +348,19 @@ impl Fetch {
         let body = fetch.body(connection, &head, input, upload, lease);
         OriginResponse { head, body, request_body }
     }
+}
+
+fn trouble_of_connect(error: ConnectError) -> Trouble {
+    let timed_out = || "upstream timed out (110: Connection timed out)".to_owned();
+    let (event, message, action) = match error {
+        ConnectError::TimedOut => (Event::ConnectTimedOut, timed_out(), CONNECTING),
+        ConnectError::HandshakeTimedOut => (Event::ConnectTimedOut, timed_out(), HANDSHAKING),
+        ConnectError::Failed(error) => {
+            (Event::Refused, format!("connect() failed ({})", os_error(&error)), CONNECTING)
+        }
+        ConnectError::Handshake(message) => (Event::Refused, message, HANDSHAKING),
+    };
+    Trouble { event, message, action, client_status: None }
 }
 
 fn trouble_of_send(error: SendError, lost: Event) -> Trouble {

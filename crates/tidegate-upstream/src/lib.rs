@@ -16,6 +16,7 @@
 pub mod connection;
 mod fetch;
 pub mod h1;
+mod io;
 pub mod log;
 pub mod peers;
 pub mod pool;
@@ -23,10 +24,12 @@ pub mod report;
 pub mod request;
 pub mod resolve;
 pub mod retry;
+pub mod tls;
 pub mod tunnel;
 
 pub use fetch::fetch;
 pub use h1::body::OriginBody;
+pub use io::Io;
 pub use log::LogContext;
 pub use peers::{Group, Method, Peer, ServerOptions};
 pub use pool::Keepalive;
@@ -35,3 +38,4 @@ pub use request::{
     FetchError, FetchSettings, LocalAddress, OriginRequest, OriginResponse, RequestPayload,
 };
 pub use retry::NextUpstream;
+pub use tls::{TlsOptions, TlsSettings, TlsTarget};

@@ -8,6 +8,7 @@ use tidegate_rt::clock;
 use crate::connection::OriginConnection;
 use crate::peers::Group;
 use crate::request::LocalAddress;
+use crate::tls::TlsTarget;
 
 /// `keepalive` and its companions of an `upstream` block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,12 +40,13 @@ impl Keepalive {
 }
 
 /// What a connection must fit to serve a request again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fit {
     pub peer: usize,
     /// Location, where connections are not shared between locations; else 0.
     pub tag: u64,
     pub local: Option<LocalAddress>,
+    pub tls: Option<TlsTarget>,
 }
 
 struct Idle {

@@ -14,7 +14,9 @@ use tidegate_http::response::ResponseHead;
 
 use crate::h1::body::OriginBody;
 use crate::peers::{Choice, Group};
+use crate::pool::Fit;
 use crate::retry::NextUpstream;
+use crate::tls::TlsTarget;
 
 /// `proxy_bind`: the local side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,8 +88,8 @@ pub struct OriginRequest {
     pub upgrade: bool,
     /// Number of the location, for `keepalive … local`.
     pub location_tag: u64,
-    /// `http` or `https`, for log lines.
-    pub scheme: &'static str,
+    /// `None` speaks plain HTTP.
+    pub tls: Option<TlsTarget>,
 }
 
 /// An origin's answer. Dropping the body gives the connection up.
@@ -110,5 +112,19 @@ impl OriginRequest {
     /// The target as sent.
     pub fn target_text(&self) -> &[u8] {
         self.head.get(self.target.clone()).unwrap_or_default()
+    }
+
+    /// What is asked of a peer, for log lines: `http://127.0.0.1:80/path`.
+    pub(crate) fn url(&self, peer: &str) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let target = String::from_utf8_lossy(self.target_text());
+        let colon = if peer.starts_with("unix:") { ":" } else { "" };
+        format!("{scheme}://{peer}{colon}{target}")
+    }
+
+    /// What a connection to a peer must fit to be used again.
+    pub(crate) fn fit(&self, peer: usize) -> Fit {
+        let tag = if self.group.keepalive.local { self.location_tag } else { 0 };
+        Fit { peer, tag, local: self.local, tls: self.tls.clone() }
     }
 }

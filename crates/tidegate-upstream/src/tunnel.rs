@@ -8,11 +8,11 @@ use std::task::{Context, Poll};
 use tidegate_core::body::Tunnel;
 use tidegate_core::client::{ClientIo, Duplex};
 use tidegate_core::error_log::Level;
-use tidegate_rt::net::Stream;
 use tidegate_rt::sync::ReadBuf;
 use tidegate_rt::timer::Deadline;
 
 use crate::h1::body::Upgraded;
+use crate::io::Io;
 
 /// Bytes of each direction that wait for the other side to take them.
 const BUFFER_BYTES: usize = 16 * 1024;
@@ -60,7 +60,7 @@ async fn relay(upgraded: Upgraded, client: ClientIo) {
     idle.set_after(settings.read_timeout);
     let result: io::Result<()> = poll_fn(|context| {
         loop {
-            let moved = turn(&connection.stream, &mut *io, &mut up, &mut down, context)?;
+            let moved = turn(&connection.io, &mut *io, &mut up, &mut down, context)?;
             if down.closed {
                 return Poll::Ready(Ok(()));
             }
@@ -89,7 +89,7 @@ async fn relay(upgraded: Upgraded, client: ClientIo) {
 
 /// Moves what can be moved now; `Ok(false)` when nothing could.
 fn turn(
-    origin: &Stream,
+    origin: &Io,
     client: &mut dyn Duplex,
     up: &mut Flow,
     down: &mut Flow,
@@ -115,7 +115,7 @@ fn turn(
         }
     } else if up.ended && !up.closed {
         up.closed = true;
-        let _ = origin.shutdown_write();
+        let _ = origin.poll_shutdown(context);
         moved = true;
     }
     if !down.ended && down.pending().is_empty() {
@@ -134,6 +134,10 @@ fn turn(
     } else if down.ended && !down.closed {
         down.closed = true;
         moved = true;
+    }
+    // What does not fit now is tried again at the next turn.
+    if let Poll::Ready(flushed) = origin.poll_flush(context) {
+        flushed?;
     }
     if moved {
         let _ = Pin::new(&mut *client).poll_flush(context);

@@ -50,7 +50,14 @@ pub struct ServerConf {
 
 /// All groups by name, those of `upstream` blocks and those that a `proxy_pass` implies.
 #[derive(Clone, Default)]
-pub struct Groups(Arc<RwLock<HashMap<String, Entry>>>);
+pub struct Groups(Arc<RwLock<Known>>);
+
+#[derive(Default)]
+struct Known {
+    named: HashMap<String, Entry>,
+    /// By scheme, plain and TLS: they differ in the port where none is written.
+    implied: [HashMap<String, Arc<Group>>; 2],
+}
 
 #[derive(Clone)]
 struct Entry {
@@ -84,27 +91,30 @@ impl GroupKey {
 }
 
 impl Groups {
-    /// The group of this name.
-    pub fn find(&self, name: &str) -> Option<Arc<Group>> {
+    /// The group of this name, or the one implied by a directive with the same scheme.
+    pub fn find(&self, name: &str, tls: bool) -> Option<Arc<Group>> {
         let groups = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        groups.get(name).map(|entry| entry.group.clone())
+        match groups.named.get(name) {
+            Some(entry) => Some(entry.group.clone()),
+            None => groups.implied[usize::from(tls)].get(name).cloned(),
+        }
     }
 
     /// What the choice in the group of this name depends on.
     pub fn key(&self, name: &str) -> Option<GroupKey> {
         let groups = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        groups.get(name).and_then(|entry| entry.key.clone())
+        groups.named.get(name).and_then(|entry| entry.key.clone())
     }
 
     /// Adds a group that an address in a directive implies.
-    pub fn add_implicit(&self, name: &str, group: Arc<Group>) {
+    pub fn add_implicit(&self, name: &str, tls: bool, group: Arc<Group>) {
         let mut groups = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        groups.entry(name.to_owned()).or_insert(Entry { group, key: None });
+        groups.implied[usize::from(tls)].entry(name.to_owned()).or_insert(group);
     }
 
     fn add(&self, name: &str, entry: Entry) -> bool {
         let mut groups = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        groups.insert(name.to_owned(), entry).is_none()
+        groups.named.insert(name.to_owned(), entry).is_none()
     }
 }
 

@@ -64,6 +64,7 @@ impl Parts {
         if let (Some(length), true) = (whole, upload.is_none()) {
             return self.whole(connection, framing, input, length, keep);
         }
+        let upstream = Rc::from(self.upstream());
         let keep = (keep && framing != ResponseFraming::UntilClose)
             .then(|| (self.request.group.clone(), self.fit));
         let start = Start {
@@ -79,7 +80,7 @@ impl Parts {
             keep,
             lease,
             upload,
-            upstream: Rc::from(self.upstream()),
+            upstream,
             settings: self.settings,
             report: self.report,
             log: self.log,
@@ -117,8 +118,6 @@ impl Parts {
 
     fn upstream(&self) -> String {
         let peer = &self.request.group.peer(self.fit.peer).text;
-        let target = String::from_utf8_lossy(self.request.target_text());
-        let colon = if peer.starts_with("unix:") { ":" } else { "" };
-        format!("{}://{peer}{colon}{target}", self.request.scheme)
+        self.request.url(peer)
     }
 }

@@ -86,7 +86,7 @@ fn request(group: &Arc<Group>, method: &str) -> OriginRequest {
         keep_connection: true,
         upgrade: false,
         location_tag: 0,
-        scheme: "http",
+        tls: None,
     }
 }
 

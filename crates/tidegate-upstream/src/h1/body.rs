@@ -175,18 +175,18 @@ impl BodyReader {
             &mut self.waiting,
             self.start.settings.read_timeout,
             |context| {
-                let _ = ready!(connection.stream.poll_readable(context));
+                let _ = ready!(connection.io.poll_readable(context));
                 let own = buffer.get_or_insert_with(scratch::buffer);
                 if room < own.capacity() {
                     own.resize(room, 0);
-                    let read = connection.stream.poll_read(context, own);
+                    let read = connection.io.poll_read(context, own);
                     own.truncate(match &read {
                         Poll::Ready(Ok(count)) => *count,
                         _ => 0,
                     });
                     return read;
                 }
-                connection.stream.poll_read_append(context, own)
+                connection.io.poll_read_append(context, own)
             },
         );
         let result = match read {

@@ -54,7 +54,7 @@ impl HeadReader {
         }
         loop {
             if self.buffer.is_none() {
-                match connection.stream.poll_readable(context) {
+                match connection.io.poll_readable(context) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(ReceiveError::Io(error))),
                     Poll::Ready(Ok(())) => self.buffer = Some(scratch::buffer()),
@@ -69,7 +69,7 @@ impl HeadReader {
                     // As large as a head may be and not whole.
                     buffer.reserve(scratch::READ_BYTES);
                 }
-                connection.stream.poll_read_append(context, buffer)
+                connection.io.poll_read_append(context, buffer)
             };
             match read {
                 Poll::Pending => {
@@ -140,7 +140,7 @@ fn read_limited(
 ) -> Poll<io::Result<usize>> {
     let start = buffer.len();
     buffer.resize(start + room, 0);
-    let read = connection.stream.poll_read(context, &mut buffer[start..]);
+    let read = connection.io.poll_read(context, &mut buffer[start..]);
     let count = match &read {
         Poll::Ready(Ok(count)) => *count,
         _ => 0,

@@ -3,7 +3,7 @@
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
-use std::rc::Rc;
+use std::os::unix::fs::FileExt;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use tidegate_core::LocalFuture;
 use tidegate_core::body::{Chunk, FileRange};
 use tidegate_core::request_body::{RequestBody, RequestBodyError, StoredBody};
 use tidegate_http::chunked::{CHUNK_END, ChunkHeader, LAST_CHUNK};
-use tidegate_rt::net::Stream;
 use tidegate_rt::timer::timeout;
 
+use crate::io::Io;
 use crate::request::RequestPayload;
 
 /// Bytes of a streamed body that are collected before they are sent.
@@ -43,7 +43,7 @@ pub enum SendError {
 
 /// Begins to send. `Ok(None)`: all is sent.
 pub fn begin(
-    stream: &Rc<Stream>,
+    io: &Io,
     head: &[u8],
     payload: &mut RequestPayload,
     limit: Duration,
@@ -58,10 +58,12 @@ pub fn begin(
         },
         _ => &[],
     };
-    let written = match small.is_empty() {
-        true if streamed => Ok(0),
-        true => stream.try_write(head),
-        false => stream.try_write_vectored(&[IoSlice::new(head), IoSlice::new(small)]),
+    let written = match io.plain() {
+        // Encrypted bytes may have to wait: the upload sees them out.
+        None => Ok(0),
+        Some(_) if streamed => Ok(0),
+        Some(stream) if small.is_empty() => stream.try_write(head),
+        Some(stream) => stream.try_write_vectored(&[IoSlice::new(head), IoSlice::new(small)]),
     };
     let written = match written {
         Ok(written) => written,
@@ -69,7 +71,7 @@ pub fn begin(
         Err(error) => return Err(SendError::Origin(error)),
     };
     *sent += written as u64;
-    let rest = Rest { stream: stream.clone(), limit, sent: 0 };
+    let rest = Rest { io: io.clone(), limit, sent: 0 };
     let head_left = Bytes::copy_from_slice(head.get(written..).unwrap_or_default());
     let body_sent = written.saturating_sub(head.len());
     match payload {
@@ -104,7 +106,7 @@ fn is_sent(body: &StoredBody, sent: usize) -> bool {
 
 /// The part of a request that one write did not take.
 struct Rest {
-    stream: Rc<Stream>,
+    io: Io,
     limit: Duration,
     sent: u64,
 }
@@ -184,28 +186,29 @@ impl Rest {
     async fn write(&mut self, mut pieces: &mut [IoSlice<'_>]) -> Result<(), SendError> {
         IoSlice::advance_slices(&mut pieces, 0);
         while !pieces.is_empty() {
-            let write = poll_fn(|context| self.stream.poll_write_vectored(context, pieces));
+            let write = poll_fn(|context| self.io.poll_write_vectored(context, pieces));
             let written = timeout(self.limit, write).await.map_err(|_| SendError::TimedOut)?;
             let written = written.map_err(SendError::Origin)?;
             self.sent += written as u64;
             IoSlice::advance_slices(&mut pieces, written);
         }
-        Ok(())
+        if self.io.plain().is_some() {
+            return Ok(());
+        }
+        let flush = poll_fn(|context| self.io.poll_flush(context));
+        let flushed = timeout(self.limit, flush).await.map_err(|_| SendError::TimedOut)?;
+        flushed.map_err(SendError::Origin)
     }
 
     async fn file(&mut self, range: FileRange) -> Result<(), SendError> {
+        let Some(stream) = self.io.plain() else { return self.file_by_pieces(range).await };
         let (mut offset, end) = (range.offset, range.offset.saturating_add(range.length));
         while offset < end {
             let (at, left) = (offset, end - offset);
-            let write =
-                poll_fn(|context| self.stream.poll_sendfile(context, &range.file, at, left));
+            let write = poll_fn(|context| stream.poll_sendfile(context, &range.file, at, left));
             let written = timeout(self.limit, write).await.map_err(|_| SendError::TimedOut)?;
             match written.map_err(SendError::Origin)? {
-                0 => {
-                    return Err(SendError::Client(RequestBodyError::Io(
-                        io::ErrorKind::UnexpectedEof.into(),
-                    )));
-                }
+                0 => return Err(cut_short()),
                 written => {
                     self.sent += written as u64;
                     offset += written as u64;
@@ -214,6 +217,28 @@ impl Rest {
         }
         Ok(())
     }
+
+    /// Sends a file that has to be encrypted.
+    async fn file_by_pieces(&mut self, range: FileRange) -> Result<(), SendError> {
+        let mut buffer = vec![0; COLLECT_BYTES];
+        let (mut offset, end) = (range.offset, range.offset.saturating_add(range.length));
+        while offset < end {
+            let room = usize::try_from(end - offset).unwrap_or(usize::MAX).min(buffer.len());
+            let read = range.file.read_at(&mut buffer[..room], offset);
+            let count = read.map_err(|error| SendError::Client(RequestBodyError::Io(error)))?;
+            if count == 0 {
+                return Err(cut_short());
+            }
+            self.write(&mut [IoSlice::new(&buffer[..count])]).await?;
+            offset += count as u64;
+        }
+        Ok(())
+    }
+}
+
+/// The file of a body is shorter than the body.
+fn cut_short() -> SendError {
+    SendError::Client(RequestBodyError::Io(io::ErrorKind::UnexpectedEof.into()))
 }
 
 /// Collects what the client has sent. Ready with data, with the end (`true`), or at once while a head

@@ -45,7 +45,7 @@ pub struct Proxy;
 impl Module for Proxy {
     type Conf = Conf;
     const NAME: &'static str = "proxy";
-    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[rows::SHARED, rows::OWN];
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[rows::SHARED, rows::TLS, rows::OWN];
     const VARIABLES: &'static [Variable] = variables::VARIABLES;
 
     fn close_block(conf: &mut Conf, block: BlockInfo<'_>) -> Result<(), Diagnostic> {

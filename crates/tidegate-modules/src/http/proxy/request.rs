@@ -88,6 +88,10 @@ pub fn create(
     });
     write_fields(x, (settings, shape.fields), &to.host, length, chunked, &mut head);
     head.extend_from_slice(b"\r\n");
+    let tls = match &settings.tls {
+        Some(tls) if to.tls => Some(tls.target(x, &to.host)),
+        _ => None,
+    };
     OriginRequest {
         choice: match target.key() {
             Some(key) => Choice::by_key(key.value(x)),
@@ -104,7 +108,7 @@ pub fn create(
         keep_connection: true,
         upgrade: x.request.header(Known::Upgrade).is_some() && !x.is_subrequest,
         location_tag: settings.location_tag,
-        scheme: "http",
+        tls,
     }
 }
 

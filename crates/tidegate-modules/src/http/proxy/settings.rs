@@ -13,6 +13,7 @@ use super::cookie::CookieRules;
 use super::redirect::{self, Redirects};
 use super::target::{self, FindError, Target, UrlError};
 use crate::http::gateway::settings::{GatewaySettings, settings as gateway_settings};
+use crate::http::gateway::tls::{self, GatewayTls};
 use crate::http::upstream::{GroupKey, Groups};
 
 /// Everything a request through `proxy_pass` needs.
@@ -25,6 +26,8 @@ pub struct ProxySettings {
     pub redirects: Redirects,
     pub cookies: CookieRules,
     early_hints: Vec<Template>,
+    /// For targets with `https://`.
+    pub tls: Option<GatewayTls>,
     /// `resolver`, for names that are known per request only.
     pub resolver: Option<Resolver>,
     pass: Pass,
@@ -94,6 +97,10 @@ pub fn settings(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<ProxySettings
     let no_word = Word { bytes: Vec::new(), span: tidegate_conf::Span::NONE, quoted: false };
     let word = conf.pass.as_ref().unwrap_or(&no_word);
     let pass = pass(word, &conf.place, plan)?;
+    let tls = match &pass {
+        Pass::Fixed(target, _) if !target.tls => None,
+        _ => Some(tls::compile(&conf.gateway.tls, "proxy_", plan, word.span)?),
+    };
     let version = conf.http_version.unwrap_or(Version::H11);
     let optional = |word: &Option<Word>, plan: &mut PlanBuilder<'_>| {
         word.as_ref().map(|word| plan.template(word)).transpose()
@@ -111,6 +118,7 @@ pub fn settings(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<ProxySettings
             .flatten()
             .map(|word| plan.template(word))
             .collect::<Result<_, _>>()?,
+        tls,
         resolver: None,
         prefix_length: conf.place.name.len(),
         location_tag: tag(&conf.place.name),
@@ -128,14 +136,10 @@ fn tag(name: &[u8]) -> u64 {
 fn pass(word: &Word, place: &Place, plan: &mut PlanBuilder<'_>) -> Result<Pass, Diagnostic> {
     let error = |message: String| Diagnostic::emerg(message).at(word.span);
     if word.bytes.contains(&b'$') {
-        if word.bytes.starts_with(b"https://") {
-            return Err(unsupported(word));
-        }
         let groups = plan.shared::<Groups>().clone();
         return Ok(Pass::Variable(plan.template(word)?, groups));
     }
     let url = target::split(&word.bytes).map_err(|wrong| match wrong {
-        UrlError::Tls => unsupported(word),
         UrlError::Prefix => error("invalid URL prefix".to_owned()),
         UrlError::Invalid(what) => error(format!("{what} in \"{}\"", word.display())),
     })?;
@@ -157,10 +161,6 @@ fn pass(word: &Word, place: &Place, plan: &mut PlanBuilder<'_>) -> Result<Pass, 
     })?;
     let key = groups.key(&authority);
     Ok(Pass::Fixed(target, key))
-}
-
-fn unsupported(word: &Word) -> Diagnostic {
-    Diagnostic::emerg("\"https://\" in \"proxy_pass\" is not supported yet").at(word.span)
 }
 
 /// Fields as written, then the defaults that were not written. Requests for the cache have defaults of
@@ -244,7 +244,7 @@ impl ProxySettings {
     pub fn write_key(&self, x: &mut Exchange, out: &mut Vec<u8>) {
         match &self.pass {
             Pass::Fixed(target, key) => {
-                out.extend_from_slice(b"http://");
+                out.extend_from_slice(if target.tls { b"https://" } else { b"http://" });
                 out.extend_from_slice(&target.host);
                 let target = TargetRef::Fixed(target, key.as_ref());
                 super::request::write_uri(x, self, &target, out);

@@ -14,6 +14,8 @@ pub struct Url {
     pub authority: String,
     /// Path and arguments; `None` when there are none.
     pub uri: Option<Vec<u8>>,
+    /// `https://`.
+    pub tls: bool,
 }
 
 /// A server to ask, with the texts that depend on it.
@@ -25,31 +27,30 @@ pub struct Target {
     /// `$proxy_port`.
     pub port: Vec<u8>,
     pub uri: Option<Vec<u8>>,
+    /// `https://`.
+    pub tls: bool,
 }
 
 /// What is wrong with a `proxy_pass`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UrlError {
     Prefix,
-    /// `https://`: not supported yet.
-    Tls,
     Invalid(&'static str),
 }
 
 const PORT: u16 = 80;
+const TLS_PORT: u16 = 443;
 
 /// Splits a URL.
 pub fn split(text: &[u8]) -> Result<Url, UrlError> {
     let has_scheme = |scheme: &str| {
         text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme.as_bytes()))
     };
-    if has_scheme("https://") {
-        return Err(UrlError::Tls);
-    }
-    if !has_scheme("http://") {
-        return Err(UrlError::Prefix);
-    }
-    let rest = &text[7..];
+    let (tls, rest) = match () {
+        () if has_scheme("https://") => (true, &text[8..]),
+        () if has_scheme("http://") => (false, &text[7..]),
+        () => return Err(UrlError::Prefix),
+    };
     let (authority, uri) = match rest.strip_prefix(b"unix:") {
         Some(path) => match path.iter().position(|byte| *byte == b':') {
             Some(colon) => (&rest[..colon + 5], &path[colon + 1..]),
@@ -62,20 +63,28 @@ pub fn split(text: &[u8]) -> Result<Url, UrlError> {
     };
     let authority =
         std::str::from_utf8(authority).map_err(|_| UrlError::Invalid("invalid host"))?;
-    Ok(Url { authority: authority.to_owned(), uri: (!uri.is_empty()).then(|| uri.to_vec()) })
+    let uri = (!uri.is_empty()).then(|| uri.to_vec());
+    Ok(Url { authority: authority.to_owned(), uri, tls })
 }
 
 impl Url {
+    /// The port where none is written.
+    fn default_port(&self) -> u16 {
+        if self.tls { TLS_PORT } else { PORT }
+    }
+
     /// `$proxy_host` and `$proxy_port`.
     fn names(&self) -> Result<(HostPort, Vec<u8>, Vec<u8>), UrlError> {
-        let host = resolve::parse(&self.authority, PORT).map_err(UrlError::Invalid)?;
+        let default = self.default_port();
+        let host = resolve::parse(&self.authority, default).map_err(UrlError::Invalid)?;
         let (name, port) = match &host {
             HostPort::Unix(_) => (b"localhost".to_vec(), Vec::new()),
             HostPort::Inet { port, .. } => {
-                let number = port.unwrap_or(PORT);
-                let name = match number {
-                    PORT => self.authority.strip_suffix(":80").unwrap_or(&self.authority),
-                    _ => &self.authority,
+                let number = port.unwrap_or(default);
+                let suffix = if self.tls { ":443" } else { ":80" };
+                let name = match number == default {
+                    true => self.authority.strip_suffix(suffix).unwrap_or(&self.authority),
+                    false => &self.authority,
                 };
                 (name.as_bytes().to_vec(), number.to_string().into_bytes())
             }
@@ -90,10 +99,11 @@ impl Url {
         survivors: &tidegate_core::builder::Survivors,
     ) -> Result<Target, UrlError> {
         let (host, name, port) = self.names()?;
-        if let Some(group) = groups.find(&self.authority) {
-            return Ok(Target { group, host: name, port, uri: self.uri });
+        if let Some(group) = groups.find(&self.authority, self.tls) {
+            return Ok(Target { group, host: name, port, uri: self.uri, tls: self.tls });
         }
-        let addresses = resolve::addresses(&host, PORT).map_err(UrlError::Invalid)?;
+        let addresses =
+            resolve::addresses(&host, self.default_port()).map_err(UrlError::Invalid)?;
         let servers: Vec<_> = addresses
             .into_iter()
             .map(|address| {
@@ -107,15 +117,15 @@ impl Url {
             Ok::<_, UrlError>(Group::new(&self.authority, Method::RoundRobin, keepalive, servers))
         };
         let group = survivors.get_or_make(&key, make)?;
-        groups.add_implicit(&self.authority, group.clone());
-        Ok(Target { group, host: name, port, uri: self.uri })
+        groups.add_implicit(&self.authority, self.tls, group.clone());
+        Ok(Target { group, host: name, port, uri: self.uri, tls: self.tls })
     }
 
     /// The target of a URL whose name a resolver knew; requests begin with any of the addresses.
     pub fn with_addresses(self, addresses: Vec<std::net::IpAddr>) -> Result<Target, UrlError> {
         let (host, name, port) = self.names()?;
         let number = match host {
-            HostPort::Inet { port, .. } => port.unwrap_or(PORT),
+            HostPort::Inet { port, .. } => port.unwrap_or(self.default_port()),
             HostPort::Unix(_) => PORT,
         };
         let mut addresses: Vec<tidegate_rt::net::Addr> =
@@ -124,14 +134,14 @@ impl Url {
         let first = first.min(addresses.len());
         addresses.rotate_left(first);
         let group = Arc::new(Group::transient(&self.authority, addresses));
-        Ok(Target { group, host: name, port, uri: self.uri })
+        Ok(Target { group, host: name, port, uri: self.uri, tls: self.tls })
     }
 
     /// The target of a URL that was made for one request: a known group or an address.
     pub fn find(self, groups: &Groups) -> Result<Target, FindError> {
         let (host, name, port) = self.names().map_err(|_| FindError::Invalid)?;
-        if let Some(group) = groups.find(&self.authority) {
-            return Ok(Target { group, host: name, port, uri: self.uri });
+        if let Some(group) = groups.find(&self.authority, self.tls) {
+            return Ok(Target { group, host: name, port, uri: self.uri, tls: self.tls });
         }
         let address = match &host {
             HostPort::Unix(path) => tidegate_rt::net::Addr::Unix(path.into()),
@@ -139,7 +149,7 @@ impl Url {
             HostPort::Inet { host, .. } => return Err(FindError::Name(host.clone())),
         };
         let group = Arc::new(Group::transient(&self.authority, vec![address]));
-        Ok(Target { group, host: name, port, uri: self.uri })
+        Ok(Target { group, host: name, port, uri: self.uri, tls: self.tls })
     }
 }
 

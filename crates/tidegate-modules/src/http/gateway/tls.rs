@@ -1,0 +1,264 @@
+//! The shared `*_ssl_*` directives: TLS towards origins.
+
+use std::sync::Arc;
+
+use tidegate_conf::{Args, Diagnostic, Span, Word, once};
+use tidegate_core::builder::PlanBuilder;
+use tidegate_core::{Exchange, Template, cipher_suites, key_files};
+use tidegate_upstream::{TlsOptions, TlsSettings, TlsTarget};
+
+use super::options::HasGateway;
+
+/// The directives of one block as written.
+#[derive(Clone, Default)]
+pub struct TlsConf {
+    session_reuse: Option<bool>,
+    /// TLS 1.2 and TLS 1.3.
+    protocols: Option<(bool, bool)>,
+    ciphers: Option<Word>,
+    name: Option<Word>,
+    server_name: Option<bool>,
+    verify: Option<bool>,
+    verify_depth: Option<u64>,
+    trusted_certificate: Option<Word>,
+    certificate: Option<Word>,
+    key: Option<Word>,
+    password_file: Option<Word>,
+    /// Told when the block is used.
+    warnings: Vec<Diagnostic>,
+}
+
+/// TLS of one location.
+pub struct GatewayTls {
+    settings: Arc<TlsSettings>,
+    /// `*_ssl_name`; `None` is the host that is asked.
+    name: Option<Template>,
+}
+
+/// nginx's default.
+const CIPHERS_DEFAULT: &str = "DEFAULT";
+
+/// The rows for a prefix and a module's settings.
+macro_rules! gateway_tls_rows {
+    ($prefix:literal, $conf:ty) => {
+        &[
+            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, "session_reuse", FLAG, "on",
+                "Whether sessions are resumed in later connections.", set_session_reuse),
+            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, "protocols", AT_LEAST_ONE,
+                "TLSv1.2 TLSv1.3", "Enabled protocol versions; older ones are not available and left out.",
+                set_protocols),
+            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, "ciphers", ONE, "DEFAULT",
+                "Cipher suites of TLS 1.2 in OpenSSL's format.", set_ciphers),
+            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, "name", ONE, "$proxy_host",
+                "Name that the origin's certificate is verified for and that is sent to it.", set_name),
+            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, "server_name", FLAG, "off",
+                "Whether the name is sent to the origin (SNI).", set_server_name),
+            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, "verify", FLAG, "off",
+                "Whether the origin's certificate is verified.", set_verify),
+            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, "verify_depth", ONE, "1",
+                "Accepted; the library limits the length of chains by itself.", set_verify_depth),
+            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, "trusted_certificate", ONE, "",
+                "PEM file with the certificates that are trusted.", set_trusted_certificate),
+            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, "certificate", ONE, "",
+                "PEM file with our own certificate, for origins that ask for one.", set_certificate),
+            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, "certificate_key", ONE, "",
+                "PEM file with the private key of our own certificate.", set_key),
+            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, "password_file", ONE, "",
+                "File with pass phrases for the private key, one a line.", set_password_file),
+        ]
+    };
+    (@row $prefix:literal, $conf:ty, $name:literal, $arity:ident, $default:literal, $doc:literal, $set:ident) => {
+        $crate::http::row::<$conf>(concat!($prefix, "ssl_", $name),
+            tidegate_conf::Contexts::HTTP_SERVER_LOCATION, tidegate_conf::Arity::$arity, $default, $doc,
+            $crate::http::gateway::tls::$set::<$conf>)
+    };
+}
+pub(crate) use gateway_tls_rows;
+
+/// A setter of a flag or of a word.
+macro_rules! setters {
+    ($($set:ident $field:ident $value:expr;)*) => {
+        $(pub fn $set<C: HasGateway>(conf: &mut C, args: &Args<'_>) -> Result<(), Diagnostic> {
+            let value: fn(&Args<'_>) -> Result<_, Diagnostic> = $value;
+            once(&mut conf.gateway().tls.$field, value(args)?, args)
+        })*
+    };
+}
+
+setters! {
+    set_session_reuse session_reuse |args| args.flag(0);
+    set_ciphers ciphers |args| Ok(args.word(0).clone());
+    set_name name |args| Ok(args.word(0).clone());
+    set_server_name server_name |args| args.flag(0);
+    set_verify verify |args| args.flag(0);
+    set_verify_depth verify_depth |args| args.number(0, 0..=u64::MAX);
+    set_trusted_certificate trusted_certificate |args| Ok(args.word(0).clone());
+    set_certificate certificate constant;
+    set_key key constant;
+    set_password_file password_file |args| Ok(args.word(0).clone());
+}
+
+pub fn set_protocols<C: HasGateway>(conf: &mut C, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let conf = &mut conf.gateway().tls;
+    let (mut tls12, mut tls13) = (false, false);
+    for index in 0..args.len() {
+        match args.bytes(index) {
+            b"TLSv1.2" => tls12 = true,
+            b"TLSv1.3" => tls13 = true,
+            b"SSLv2" | b"SSLv3" | b"TLSv1" | b"TLSv1.1" => {
+                let name = args.word(index).display();
+                let message = format!("protocol \"{name}\" is not available, ignored");
+                let mut warning = args.error(index, message);
+                warning.severity = tidegate_conf::Severity::Warn;
+                conf.warnings.push(warning);
+            }
+            _ => {
+                let message = format!("invalid value \"{}\"", args.word(index).display());
+                return Err(args.error(index, message));
+            }
+        }
+    }
+    if !tls12 && !tls13 {
+        let message = format!("no available protocol in \"{}\"", args.name());
+        return Err(args.error_here(message).help("TLSv1.2 and TLSv1.3 are available"));
+    }
+    once(&mut conf.protocols, (tls12, tls13), args)
+}
+
+/// A file name without variables.
+fn constant(args: &Args<'_>) -> Result<Word, Diagnostic> {
+    let word = args.word(0);
+    if word.bytes.contains(&b'$') {
+        let message = format!("variables in \"{}\" are not supported yet", args.name());
+        return Err(args.error(0, message).label("has a variable"));
+    }
+    Ok(word.clone())
+}
+
+/// http → server → location.
+pub fn inherit(child: &mut TlsConf, parent: &TlsConf) {
+    macro_rules! take_over {
+        ($($field:ident),*) => {
+            $(if child.$field.is_none() { child.$field.clone_from(&parent.$field); })*
+        };
+    }
+    if child.protocols.is_none() {
+        child.warnings.clone_from(&parent.warnings);
+    }
+    take_over!(
+        session_reuse,
+        protocols,
+        ciphers,
+        name,
+        server_name,
+        verify,
+        verify_depth,
+        trusted_certificate,
+        certificate,
+        key,
+        password_file
+    );
+}
+
+/// Compiles the directives of a location that asks origins by TLS.
+pub fn compile(
+    conf: &TlsConf,
+    prefix: &str,
+    plan: &mut PlanBuilder<'_>,
+    span: Span,
+) -> Result<GatewayTls, Diagnostic> {
+    for warning in &conf.warnings {
+        if !plan.diagnostics.contains(warning) {
+            plan.diagnostics.push(warning.clone());
+        }
+    }
+    let options = options(conf, prefix, plan, span)?;
+    let make = || {
+        TlsSettings::new(&options).map_err(|reason| {
+            let span = conf.key.as_ref().map_or(span, |word| word.span);
+            let name = conf.key.as_ref().map(|word| plan.path(&word.display()));
+            let name = name.unwrap_or_default();
+            let message =
+                format!("SSL_CTX_use_PrivateKey(\"{}\") failed (SSL: {reason})", name.display());
+            Diagnostic::emerg(message).at(span)
+        })
+    };
+    let survivors = plan.environment.survivors;
+    let settings = survivors.get_or_make(&format!("origin tls {}", options.identity()), make)?;
+    let name = conf.name.as_ref().map(|word| plan.template(word)).transpose()?;
+    Ok(GatewayTls { settings, name })
+}
+
+fn options(
+    conf: &TlsConf,
+    prefix: &str,
+    plan: &PlanBuilder<'_>,
+    span: Span,
+) -> Result<TlsOptions, Diagnostic> {
+    let (tls12, tls13) = conf.protocols.unwrap_or((true, true));
+    let list = conf.ciphers.as_ref().map(Word::display);
+    let list = list.as_deref().unwrap_or(CIPHERS_DEFAULT);
+    let suites = cipher_suites::tls12(list);
+    if let (true, true, Some(word)) = (suites.is_empty(), tls12, &conf.ciphers) {
+        let message = format!("SSL_CTX_set_cipher_list(\"{list}\") failed (SSL: no cipher match)");
+        return Err(Diagnostic::emerg(message).at(word.span));
+    }
+    let verify = conf.verify.unwrap_or(false);
+    let trusted = match &conf.trusted_certificate {
+        Some(word) if verify => key_files::certificates(plan, word)?,
+        None if verify => {
+            let message = format!("no {prefix}ssl_trusted_certificate for {prefix}ssl_verify");
+            return Err(Diagnostic::emerg(message).at(span));
+        }
+        _ => Vec::new(),
+    };
+    let (mut certificate, mut key) = (Vec::new(), Vec::new());
+    // An empty name takes back what is inherited.
+    if let Some(word) = conf.certificate.as_ref().filter(|word| !word.bytes.is_empty()) {
+        let Some(key_word) = &conf.key else {
+            let name = word.display();
+            let message =
+                format!("no \"{prefix}ssl_certificate_key\" is defined for certificate \"{name}\"");
+            return Err(Diagnostic::emerg(message).at(word.span));
+        };
+        let passwords = match &conf.password_file {
+            Some(file) => key_files::passwords(plan, file)?,
+            None => Vec::new(),
+        };
+        certificate = key_files::certificates(plan, word)?;
+        key = key_files::private_key(plan, key_word, &passwords)?.1.secret_der().to_vec();
+    }
+    let bytes = |list: Vec<key_files::CertificateDer<'static>>| {
+        list.iter().map(|certificate| certificate.to_vec()).collect()
+    };
+    Ok(TlsOptions {
+        tls12,
+        tls13,
+        suites,
+        session_reuse: conf.session_reuse.unwrap_or(true),
+        server_name: conf.server_name.unwrap_or(false),
+        verify,
+        trusted: bytes(trusted),
+        certificate: bytes(certificate),
+        key,
+    })
+}
+
+impl GatewayTls {
+    /// For a request to `host`, which may have a port.
+    pub fn target(&self, x: &mut Exchange, host: &[u8]) -> TlsTarget {
+        let value = self.name.as_ref().map(|template| template.value(x));
+        let name = without_port(value.as_deref().unwrap_or(host));
+        TlsTarget { settings: self.settings.clone(), name: name.into() }
+    }
+}
+
+/// A host without its port; an IPv6 address keeps its brackets.
+fn without_port(host: &[u8]) -> &[u8] {
+    let start = match host.first() {
+        Some(b'[') => host.iter().position(|byte| *byte == b']').unwrap_or(host.len()),
+        _ => 0,
+    };
+    let colon = host.iter().skip(start).rposition(|byte| *byte == b':');
+    &host[..colon.map_or(host.len(), |colon| start + colon)]
+}

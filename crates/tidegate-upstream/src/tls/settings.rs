@@ -1,0 +1,166 @@
+//! From the options of a configuration to what handshakes need.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tidegate_core::x509;
+use tidegate_rt::net::Addr;
+use tokio_rustls::rustls::client::Resumption;
+use tokio_rustls::rustls::crypto::aws_lc_rs::sign::any_supported_type;
+use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
+use tokio_rustls::rustls::{ClientConfig, ProtocolVersion, RootCertStore, version};
+
+use super::verify::Verifier;
+
+/// What a configuration says of TLS towards origins.
+#[derive(Clone, Debug, Default)]
+pub struct TlsOptions {
+    pub tls12: bool,
+    pub tls13: bool,
+    /// Suites of TLS 1.2 by their numbers in the IANA registry, the preferred first.
+    pub suites: Vec<u16>,
+    pub session_reuse: bool,
+    /// Send the name (SNI, RFC 6066 section 3).
+    pub server_name: bool,
+    pub verify: bool,
+    /// Certificates (DER) that are trusted; needed with `verify` only.
+    pub trusted: Vec<Vec<u8>>,
+    /// Our own certificate and those between it and its root (DER); empty for none.
+    pub certificate: Vec<Vec<u8>>,
+    /// Its private key (DER: PKCS#8, PKCS#1 or SEC1).
+    pub key: Vec<u8>,
+}
+
+/// Compiled settings, with the sessions that can be resumed.
+pub struct TlsSettings {
+    config: ClientConfig,
+    session_reuse: bool,
+    pub(super) verify: bool,
+    /// For each peer: one cannot resume another's sessions.
+    peers: Mutex<HashMap<Addr, Arc<ClientConfig>>>,
+}
+
+/// Settings and the name that an origin is asked by.
+#[derive(Clone, Debug)]
+pub struct TlsTarget {
+    pub settings: Arc<TlsSettings>,
+    /// `proxy_ssl_name` without a port.
+    pub name: Arc<[u8]>,
+}
+
+/// Peers whose sessions are kept; more begin anew.
+const PEERS_MAX: usize = 1024;
+/// Names whose sessions are kept for a peer.
+const NAMES_MAX: usize = 32;
+
+impl TlsOptions {
+    /// Tells options apart: a text that is the same for the same options.
+    pub fn identity(&self) -> String {
+        let mut digest = ::aws_lc_rs::digest::Context::new(&::aws_lc_rs::digest::SHA256);
+        let flags = [self.tls12, self.tls13, self.session_reuse, self.server_name, self.verify];
+        digest.update(&flags.map(u8::from));
+        let suites: Vec<u8> = self.suites.iter().flat_map(|suite| suite.to_be_bytes()).collect();
+        let lists = [&[suites][..], &self.trusted, &self.certificate];
+        for list in lists {
+            digest.update(&(list.len() as u64).to_be_bytes());
+            for part in list {
+                digest.update(&(part.len() as u64).to_be_bytes());
+                digest.update(part);
+            }
+        }
+        digest.update(&self.key);
+        digest.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl TlsSettings {
+    /// Compiles options.
+    ///
+    /// # Errors
+    /// What the library says: a key that is none or belongs to another certificate, no protocol.
+    pub fn new(options: &TlsOptions) -> Result<TlsSettings, String> {
+        let provider = aws_lc_rs::default_provider();
+        let algorithms = provider.signature_verification_algorithms;
+        let suites = aws_lc_rs::ALL_CIPHER_SUITES;
+        let tls13 = suites.iter().filter(|s| s.version().version == ProtocolVersion::TLSv1_3);
+        let tls12 = options
+            .suites
+            .iter()
+            .filter_map(|wanted| suites.iter().find(|suite| u16::from(suite.suite()) == *wanted));
+        let cipher_suites = tls13.chain(tls12).copied().collect();
+        let provider = Arc::new(CryptoProvider { cipher_suites, ..provider });
+        let versions =
+            [options.tls12.then_some(&version::TLS12), options.tls13.then_some(&version::TLS13)];
+        let versions: Vec<_> = versions.into_iter().flatten().collect();
+        let builder =
+            ClientConfig::builder_with_provider(provider).with_protocol_versions(&versions);
+        let builder = builder.map_err(|error| error.to_string())?;
+        let verifier = match options.verify {
+            true => {
+                let trusted: Vec<_> =
+                    options.trusted.iter().cloned().map(CertificateDer::from).collect();
+                let mut roots = RootCertStore::empty();
+                roots.add_parsable_certificates(trusted.iter().cloned());
+                Verifier::trusting(algorithms, roots, trusted)
+            }
+            false => Verifier::blind(algorithms),
+        };
+        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
+        let mut config = match options.certificate.is_empty() {
+            true => builder.with_no_client_auth(),
+            false => builder.with_client_cert_resolver(Arc::new(own_certificate(options)?)),
+        };
+        config.enable_sni = options.server_name;
+        config.resumption = Resumption::disabled();
+        let (session_reuse, verify) = (options.session_reuse, options.verify);
+        Ok(TlsSettings { config, session_reuse, verify, peers: Mutex::default() })
+    }
+
+    /// What a handshake with this peer takes.
+    pub(super) fn config(&self, peer: &Addr) -> Arc<ClientConfig> {
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(config) = peers.get(peer) {
+            return config.clone();
+        }
+        if peers.len() >= PEERS_MAX {
+            peers.clear();
+        }
+        let mut config = self.config.clone();
+        if self.session_reuse {
+            config.resumption = Resumption::in_memory_sessions(NAMES_MAX);
+        }
+        let config = Arc::new(config);
+        peers.insert(peer.clone(), config.clone());
+        config
+    }
+}
+
+fn own_certificate(options: &TlsOptions) -> Result<SingleCertAndKey, String> {
+    let chain: Vec<_> = options.certificate.iter().cloned().map(CertificateDer::from).collect();
+    let key = PrivateKeyDer::try_from(options.key.clone()).map_err(str::to_owned)?;
+    let signing = any_supported_type(&key).map_err(|error| error.to_string())?;
+    let public = chain.first().and_then(|certificate| x509::public_key(certificate));
+    let public = public.ok_or("no X.509 certificate")?;
+    let own = signing.public_key();
+    if own.is_some_and(|own| x509::key_bits(own.as_ref()) != Some(public)) {
+        return Err("key values mismatch".to_owned());
+    }
+    Ok(SingleCertAndKey::from(CertifiedKey::new(chain, signing)))
+}
+
+impl PartialEq for TlsTarget {
+    fn eq(&self, other: &TlsTarget) -> bool {
+        Arc::ptr_eq(&self.settings, &other.settings) && self.name == other.name
+    }
+}
+
+impl Eq for TlsTarget {}
+
+impl fmt::Debug for TlsSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsSettings").field("verify", &self.verify).finish_non_exhaustive()
+    }
+}
