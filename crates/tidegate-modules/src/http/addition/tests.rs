@@ -1,3 +1,5 @@
+//! `addition`: answers with more or other text than the origin's, whole and in pieces.
+
 use crate::testing::Bench;
 
 #[test]

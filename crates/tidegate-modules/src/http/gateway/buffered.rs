@@ -9,6 +9,7 @@ use std::fs::File;
 use std::future::poll_fn;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -27,6 +28,7 @@ pub fn body<S: BodyStream + 'static>(
     source: Box<S>,
     spool: Option<&SpoolSettings>,
     trailers: Rc<RefCell<Headers>>,
+    told: SpillLog,
 ) -> Body {
     let state = State {
         source,
@@ -38,6 +40,7 @@ pub fn body<S: BodyStream + 'static>(
         polls: 0,
         client_waits: false,
         client_gone: false,
+        told,
     };
     let state = Rc::new(RefCell::new(state));
     Body::Stream(Box::new(Buffered { state, trailers, watched: false }))
@@ -66,7 +69,12 @@ struct State<S> {
     /// The client's task waits for the source: nobody else may poll it.
     client_waits: bool,
     client_gone: bool,
+    /// Told when a file is made.
+    told: SpillLog,
 }
+
+/// Says in the error log that an answer goes through a file.
+pub type SpillLog = Box<dyn Fn(&Path)>;
 
 /// The part of the answer in a temporary file, which has no name any more.
 struct Spilled {
@@ -180,8 +188,10 @@ impl<S: BodyStream> State<S> {
             Some(spilled) => spilled,
             None => {
                 let created = temp_file::create(&spool.path, &spool.levels);
-                let made =
-                    created.and_then(|(file, path)| std::fs::remove_file(&path).map(|()| file));
+                let made = created.and_then(|(file, path)| {
+                    (self.told)(&path);
+                    std::fs::remove_file(&path).map(|()| file)
+                });
                 let file = match made {
                     Ok(file) => file,
                     Err(error) => {

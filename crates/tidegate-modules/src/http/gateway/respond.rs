@@ -2,12 +2,13 @@
 
 use bytes::Bytes;
 use tidegate_core::step::Jump;
-use tidegate_core::{Body, Exchange, Step, special};
+use tidegate_core::{Body, Exchange, Level, Step, special};
 use tidegate_http::request::Method;
 use tidegate_http::response::{ResponseHead, reason};
 use tidegate_http::{Known, connection, date, uri};
-use tidegate_upstream::{OriginBody, OriginResponse, tunnel};
+use tidegate_upstream::{LogContext, OriginBody, OriginResponse, tunnel};
 
+use super::buffered::SpillLog;
 use super::options::{IGNORE_BUFFERING, IGNORE_CHARSET, IGNORE_LIMIT_RATE, IGNORE_REDIRECT};
 use super::settings::GatewaySettings;
 use super::state::GatewayState;
@@ -80,11 +81,22 @@ pub fn respond(
             x.response.unbuffered = !buffering;
             x.response.expects_trailers = settings.fetch.pass_trailers;
             let trailers = GatewayState::of(x).trailers.clone();
-            super::buffered::body(reader, buffering.then_some(&settings.spool), trailers)
+            let told = spill_log(x);
+            super::buffered::body(reader, buffering.then_some(&settings.spool), trailers, told)
         }
         OriginBody::Whole(bytes) => Body::from(bytes),
     };
     Step::Respond(body)
+}
+
+/// What to say when the answer does not fit into memory.
+fn spill_log(x: &Exchange) -> SpillLog {
+    let log = LogContext::of(x);
+    Box::new(move |path| {
+        let path = path.display();
+        let text = format!("an upstream response is buffered to a temporary file {path}");
+        log.write(Level::Warn, &text, "reading upstream", "");
+    })
 }
 
 /// Makes the answer of a stored head: internal redirect, intercepted error, or head and body.

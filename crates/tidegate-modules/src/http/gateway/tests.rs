@@ -56,7 +56,7 @@ fn check(name: &str, memory: u64, file: u64, stalled: u8) {
     };
     let source = Box::new(Source { next: 0, count: 50, taken: taken.clone() });
     let got = tidegate_rt::block_on(async move {
-        let mut body = buffered::body(source, Some(&spool), Rc::default());
+        let mut body = buffered::body(source, Some(&spool), Rc::default(), Box::new(|_| {}));
         let mut got = Vec::new();
         for _ in 0..2 {
             got.extend(bytes_of(&body.next().await.expect("a piece").expect("no error")));

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use tidegate_core::request_body::RequestBodyError;
-use tidegate_core::{Exchange, Step};
+use tidegate_core::{Exchange, Level, Step};
 use tidegate_http::Known;
 use tidegate_http::request::{Method, Version as ClientVersion};
 use tidegate_http::uri::{Escape, escape, escaped_len};
@@ -29,8 +29,16 @@ pub async fn read_body_now(x: &mut Exchange) -> Result<(), Step<'static>> {
     }
     let plan = x.plan.clone();
     let options = &plan.location(x.location).settings.body_store;
+    let known = x.request.body.stored().is_some();
     match x.request.body.store(options).await {
-        Ok(_) => Ok(()),
+        Ok(stored) => {
+            if let Some(path) = stored.path.as_ref().filter(|_| !known && !options.in_file_only) {
+                let path = path.display();
+                let text = "a client request body is buffered to a temporary file";
+                x.log(Level::Warn, format_args!("{text} {path}"));
+            }
+            Ok(())
+        }
         Err(RequestBodyError::Closed) => {
             x.error_status = 400;
             Err(Step::Close)

@@ -1,3 +1,5 @@
+//! `sub`: answers with more or other text than the origin's, whole and in pieces.
+
 use super::search::{Pair, Replacer};
 use crate::testing::Bench;
 
