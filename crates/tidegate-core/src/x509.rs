@@ -1,6 +1,9 @@
 //! As much of X.509 (RFC 5280 section 4.1) as both sides of TLS need: a certificate's public key, its
 //! names and its time. Versions are none of our business: nginx takes certificates of version 1 as well.
 
+#[cfg(test)]
+mod tests;
+
 const BOOLEAN: u8 = 0x01;
 const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;

@@ -1,6 +1,20 @@
-//! Names of certificates, without sockets.
+//! Names of certificates, and handshakes over a pair of sockets.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tidegate_rt::net::{Addr, Stream};
+use tidegate_rt::sync::{AsyncRead, ReadBuf, StreamIo};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
 use super::verify::{is_for, matches};
+use super::{TlsOptions, TlsSettings, TlsTarget, handshake};
+use crate::io::Io;
 
 #[test]
 fn matches_names() {
@@ -43,4 +57,89 @@ fn finds_names_in_certificates() {
     check(&["::1"], "", "[::1]", true);
     check(&[], "", "", false);
     assert!(!is_for(b"", b"a"));
+}
+
+/// A handshake with an origin whose certificate is for `localhost`; what the origin received, or the error.
+fn greet(options: TlsOptions, own: &Own, name: &str) -> Result<String, String> {
+    let settings = Arc::new(TlsSettings::new(&options).expect("settings"));
+    let target = TlsTarget { settings, name: name.as_bytes().into() };
+    let acceptor = TlsAcceptor::from(own.config.clone());
+    tidegate_rt::block_on(async move {
+        let (left, right) = Stream::pair().expect("a pair");
+        let origin = async {
+            let Ok(mut session) = acceptor.accept(StreamIo(Rc::new(right))).await else {
+                return String::new();
+            };
+            let mut bytes = [0; 64];
+            let read = poll_fn(|context| {
+                let mut buffer = ReadBuf::new(&mut bytes);
+                let read = Pin::new(&mut session).poll_read(context, &mut buffer);
+                read.map_ok(|()| buffer.filled().len())
+            });
+            let count = read.await.unwrap_or(0);
+            String::from_utf8_lossy(&bytes[..count]).into_owned()
+        };
+        let peer = Addr::Unix("/none".into());
+        let client = async {
+            let io = Io::Tls(Rc::new(handshake(Rc::new(left), &peer, &target).await?));
+            poll_fn(|context| io.poll_write(context, b"hello")).await.expect("written");
+            poll_fn(|context| io.poll_flush(context)).await.expect("flushed");
+            Ok::<_, String>(io)
+        };
+        let (received, result) = tidegate_rt::sync::join!(origin, client);
+        result.map(|io| {
+            assert!(io.is_quiet(), "tickets are not news");
+            received
+        })
+    })
+    .expect("a loop")
+}
+
+/// An origin's certificate and settings.
+struct Own {
+    der: Vec<u8>,
+    config: Arc<ServerConfig>,
+}
+
+fn own() -> Own {
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+    let certificate = params.self_signed(&key).expect("signed");
+    let private = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
+    let builder = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().expect("versions");
+    let chain = vec![certificate.der().clone()];
+    let config = builder.with_no_client_auth().with_single_cert(chain, private).expect("a pair");
+    Own { der: certificate.der().to_vec(), config: Arc::new(config) }
+}
+
+#[test]
+fn handshakes_verify_what_is_asked() {
+    let (own, stranger) = (own(), self::own());
+    let base = || TlsOptions {
+        tls12: true,
+        tls13: true,
+        suites: tidegate_core::cipher_suites::tls12("DEFAULT"),
+        ..TlsOptions::default()
+    };
+    let trusting =
+        |trusted: &Own| TlsOptions { verify: true, trusted: vec![trusted.der.clone()], ..base() };
+    let hello = || Ok("hello".to_owned());
+    assert_eq!(greet(base(), &own, "any name: at all"), hello());
+    assert_eq!(greet(TlsOptions { tls13: false, ..base() }, &own, "localhost"), hello());
+    assert_eq!(greet(trusting(&own), &own, "localhost"), hello());
+    let error = greet(trusting(&own), &own, "other").expect_err("another name");
+    assert_eq!(error, "upstream SSL certificate does not match \"other\"");
+    let error = greet(trusting(&stranger), &own, "localhost").expect_err("another certificate");
+    assert!(error.starts_with("upstream SSL certificate verify error: ("), "{error}");
+}
+
+#[test]
+fn keys_must_belong_to_their_certificate() {
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let certificate = vec![own().der];
+    let options =
+        TlsOptions { tls13: true, certificate, key: key.serialize_der(), ..TlsOptions::default() };
+    let error = TlsSettings::new(&options).err();
+    assert_eq!(error.as_deref(), Some("key values mismatch"));
 }
