@@ -264,10 +264,12 @@ async fn content(x: &mut Exchange, plan: &Plan) -> Step<'static> {
     }
     let location = plan.location(x.location);
     if let Some(handler) = &location.content {
-        return match settled!(handler, x) {
-            Step::Decline | Step::Next => Step::Status(404),
-            step => step,
-        };
+        match settled!(handler, x) {
+            // A folder, for a handler of files: as where the location had none.
+            Step::Decline => {}
+            Step::Next => return Step::Status(404),
+            step => return step,
+        }
     }
     match each(x, plan, Phase::Content).await {
         Step::Decline if x.request.path.ends_with(b"/") => {
