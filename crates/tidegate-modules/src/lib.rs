@@ -21,6 +21,7 @@ use http::limit_conn::LimitConn;
 use http::limit_req::LimitReq;
 use http::log::AccessLog;
 use http::map::Map;
+use http::mp4::Mp4;
 use http::not_modified::NotModified;
 use http::proxy::Proxy;
 use http::range::Ranges;
@@ -59,6 +60,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<ProxyCache>::NEW,
     &Entry::<StubStatus>::NEW,
     &Entry::<Flv>::NEW,
+    &Entry::<Mp4>::NEW,
     &Entry::<Index>::NEW,
     &Entry::<StaticFiles>::NEW,
     // Response filters. Conditions first: they look at the representation's own validators and may

@@ -16,6 +16,7 @@ pub mod limits;
 pub mod log;
 pub mod map;
 pub mod media_types;
+pub mod mp4;
 pub mod network;
 pub mod not_modified;
 pub mod proxy;

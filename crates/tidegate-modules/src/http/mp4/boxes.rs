@@ -1,0 +1,239 @@
+//! ISO base media files, as bytes: boxes, their headers, and the tables of a track (ISO/IEC 14496-12).
+
+/// Four letters that say what a box holds.
+pub type Kind = [u8; 4];
+
+/// Why a file cannot be cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A box that is smaller than its header, or ends behind the one that holds it: its bytes.
+    AtomSmall(u64),
+    AtomLarge(u64),
+    /// A box ends before its own content does.
+    TooSmall(Kind),
+    /// A box is, or would become, larger than can be.
+    TooLarge(Kind),
+    Duplicate(Kind),
+    Missing(Kind),
+    /// `mp4_max_buffer_size` is less than the index has bytes.
+    Index(u64),
+    /// More boxes than a file has in earnest.
+    Boxes,
+    /// The film ends before the part begins.
+    Exceeds,
+    NoData,
+    /// The part begins behind the end of what this box tells of.
+    StartOut(Kind),
+    /// The part ends behind the end of what this box tells of.
+    EndOut(Kind),
+    /// The table contradicts itself.
+    Malformed(Kind),
+}
+
+impl Fault {
+    /// The line for the log.
+    pub fn about(&self, path: &str) -> String {
+        let name = |kind: &Kind| String::from_utf8_lossy(kind).into_owned();
+        match self {
+            Fault::AtomSmall(size) => format!("\"{path}\" mp4 atom is too small:{size}"),
+            Fault::AtomLarge(size) => format!("\"{path}\" mp4 atom too large:{size}"),
+            Fault::TooSmall(kind) => format!("\"{path}\" mp4 {} atom too small", name(kind)),
+            Fault::TooLarge(kind) => format!("\"{path}\" mp4 {} atom too large", name(kind)),
+            Fault::Duplicate(kind) => format!("duplicate mp4 {} atom in \"{path}\"", name(kind)),
+            Fault::Missing(kind) => {
+                format!("no mp4 {} atoms were found in \"{path}\"", name(kind))
+            }
+            Fault::Index(size) => format!(
+                "\"{path}\" mp4 moov atom is too large:{size}, you may want to increase \
+                 mp4_max_buffer_size"
+            ),
+            Fault::Boxes => format!("\"{path}\" mp4 file has too many atoms"),
+            Fault::Exceeds => format!("\"{path}\" mp4 start time exceeds file duration"),
+            Fault::NoData => format!("no data between start time and end time in \"{path}\""),
+            Fault::StartOut(kind) => {
+                format!("start time is out mp4 {} atom in \"{path}\"", name(kind))
+            }
+            Fault::EndOut(kind) => {
+                format!("end time is out mp4 {} atom in \"{path}\"", name(kind))
+            }
+            Fault::Malformed(kind) => format!("\"{path}\" mp4 {} atom is malformed", name(kind)),
+        }
+    }
+}
+
+/// The header of a box.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    pub kind: Kind,
+    /// Bytes of the header itself: 8, or 16 with a long length.
+    pub length: u64,
+    /// Bytes of the box with its header.
+    pub size: u64,
+}
+
+impl Header {
+    /// Reads the header at the beginning of `bytes`, for a box of which at most `room` bytes can be.
+    /// A length of zero means all of them.
+    ///
+    /// # Errors
+    /// A box that is smaller than its header or larger than `room`.
+    pub fn parse(bytes: &[u8], room: u64) -> Result<Header, Fault> {
+        let kind = bytes.get(4..8).and_then(|kind| kind.try_into().ok()).unwrap_or(*b"????");
+        let (length, size) = match be32(bytes, 0).ok_or(Fault::TooSmall(kind))? {
+            0 => (8, room),
+            1 => (16, be64(bytes, 8).ok_or(Fault::TooSmall(kind))?),
+            size => (8, u64::from(size)),
+        };
+        if size < length || bytes.len() < 8 {
+            return Err(Fault::AtomSmall(size));
+        }
+        if size > room {
+            return Err(Fault::AtomLarge(size));
+        }
+        Ok(Header { kind, length, size })
+    }
+}
+
+/// A box inside another.
+#[derive(Clone, Copy, Debug)]
+pub struct Child<'a> {
+    pub kind: Kind,
+    /// With its header.
+    pub whole: &'a [u8],
+    pub content: &'a [u8],
+}
+
+/// The boxes in a box's content.
+pub struct Children<'a>(pub &'a [u8]);
+
+impl<'a> Iterator for Children<'a> {
+    type Item = Result<Child<'a>, Fault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        // Four zero bytes may stand at the end (QuickTime).
+        if self.0.is_empty() || be32(self.0, 0) == Some(0) {
+            return None;
+        }
+        let child = Header::parse(self.0, self.0.len() as u64).and_then(|header| {
+            let too_large = Fault::TooLarge(header.kind);
+            let size = usize::try_from(header.size).map_err(|_| too_large)?;
+            let (whole, rest) = self.0.split_at_checked(size).ok_or(too_large)?;
+            let start = usize::try_from(header.length).map_err(|_| too_large)?;
+            let content = whole.get(start..).ok_or(too_large)?;
+            self.0 = rest;
+            Ok(Child { kind: header.kind, whole, content })
+        });
+        if child.is_err() {
+            self.0 = &[];
+        }
+        Some(child)
+    }
+}
+
+/// The content of the one box of this kind.
+///
+/// # Errors
+/// Two of them, or a box around it that cannot be read.
+pub fn find(content: &[u8], kind: Kind) -> Result<Option<&[u8]>, Fault> {
+    let mut found = None;
+    for child in Children(content) {
+        let child = child?;
+        if child.kind == kind && found.replace(child.content).is_some() {
+            return Err(Fault::Duplicate(kind));
+        }
+    }
+    Ok(found)
+}
+
+/// The same where there must be one.
+///
+/// # Errors
+/// As [`find`], and when there is none.
+pub fn need(content: &[u8], kind: Kind) -> Result<&[u8], Fault> {
+    find(content, kind)?.ok_or(Fault::Missing(kind))
+}
+
+/// A table: rows of numbers of 32 bits (or of one number of 64 bits).
+#[derive(Clone, Copy, Debug)]
+pub struct Table<'a> {
+    bytes: &'a [u8],
+    width: usize,
+}
+
+impl<'a> Table<'a> {
+    /// The rows behind the number of them, which stands at `count_at` in the box's content. `width` is in
+    /// bytes and not zero.
+    ///
+    /// # Errors
+    /// [`Fault::TooSmall`] when there are fewer.
+    pub fn parse(
+        content: &'a [u8],
+        kind: Kind,
+        count_at: usize,
+        width: usize,
+    ) -> Result<Table<'a>, Fault> {
+        let too_small = Fault::TooSmall(kind);
+        let count = be32(content, count_at).ok_or(too_small)?;
+        let size = usize::try_from(count).ok().and_then(|count| count.checked_mul(width));
+        let rows = content.get(count_at.saturating_add(4)..).ok_or(too_small)?;
+        let bytes = rows.get(..size.ok_or(too_small)?).ok_or(too_small)?;
+        Ok(Table { bytes, width })
+    }
+
+    pub fn len(&self) -> u64 {
+        (self.bytes.len() / self.width) as u64
+    }
+
+    /// The rows in order.
+    pub fn rows(&self) -> impl Iterator<Item = Row<'a>> + use<'a> {
+        self.bytes.chunks_exact(self.width).map(Row)
+    }
+
+    /// The rows from `first` on, up to but without `last`; fewer where the table ends.
+    pub fn part(&self, first: u64, last: u64) -> Table<'a> {
+        let at =
+            |row: u64| usize::try_from(row.min(self.len())).unwrap_or(0).saturating_mul(self.width);
+        Table { bytes: self.bytes.get(at(first)..at(last)).unwrap_or_default(), width: self.width }
+    }
+
+    pub fn row(&self, index: u64) -> Option<Row<'a>> {
+        self.part(index, index.saturating_add(1)).rows().next()
+    }
+
+    /// Bytes of a row.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+}
+
+/// A row of a table. Columns that it does not have are zero.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a>(&'a [u8]);
+
+impl Row<'_> {
+    /// A number of 32 bits, by its place among such.
+    pub fn number(&self, column: usize) -> u32 {
+        be32(self.0, column.saturating_mul(4)).unwrap_or(0)
+    }
+
+    /// The row as one number of 32 or 64 bits.
+    pub fn wide(&self) -> u64 {
+        be64(self.0, 0).unwrap_or_else(|| u64::from(self.number(0)))
+    }
+}
+
+/// The number of 32 bits at a place.
+pub fn be32(bytes: &[u8], at: usize) -> Option<u32> {
+    let word = bytes.get(at..at.checked_add(4)?)?;
+    Some(u32::from_be_bytes(word.try_into().ok()?))
+}
+
+/// The number of 64 bits at a place.
+pub fn be64(bytes: &[u8], at: usize) -> Option<u64> {
+    let word = bytes.get(at..at.checked_add(8)?)?;
+    Some(u64::from_be_bytes(word.try_into().ok()?))
+}

@@ -1,0 +1,397 @@
+//! A part of a film as a film of its own: bytes of the index in, bytes of a new index out.
+
+use super::boxes::{Child, Children, Fault, Kind, Table, be32, be64, need};
+use super::track::{Track, Window};
+
+/// What is wanted, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cut {
+    pub start: u64,
+    /// From `start` on; to the end if there is none.
+    pub length: Option<u64>,
+    /// Begin each track at a key sample and hide what is too early (`mp4_start_key_frame`).
+    pub key_frame: bool,
+}
+
+/// The same in ticks of a clock.
+pub struct Duration {
+    pub start: u64,
+    pub length: Option<u64>,
+}
+
+/// The boxes of a file.
+pub struct Film<'a> {
+    /// The whole `ftyp` box, or nothing.
+    pub ftyp: &'a [u8],
+    /// The content of the `moov` box.
+    pub moov: &'a [u8],
+    /// Begin and end of the content of the `mdat` box, in the file.
+    pub mdat: (u64, u64),
+}
+
+/// A new beginning, and the part of the file that follows it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Piece {
+    pub head: Vec<u8>,
+    pub start: u64,
+    pub length: u64,
+}
+
+impl Cut {
+    /// By a clock of so many ticks a second.
+    pub fn in_ticks(&self, timescale: u32) -> Duration {
+        let ticks = |time: u64| {
+            let ticks = u128::from(time) * u128::from(timescale) / 1000;
+            u64::try_from(ticks).unwrap_or(u64::MAX)
+        };
+        Duration { start: ticks(self.start), length: self.length.map(ticks) }
+    }
+
+    fn shorten(&self, duration: u64, timescale: u32) -> u64 {
+        let Duration { start, length } = self.in_ticks(timescale);
+        duration.saturating_sub(start).min(length.unwrap_or(u64::MAX))
+    }
+}
+
+/// Cuts a film.
+///
+/// # Errors
+/// An index that is malformed, or in which no track has anything at that time.
+pub fn cut(film: &Film<'_>, cut: &Cut) -> Result<Piece, Fault> {
+    let header = need(film.moov, *b"mvhd")?;
+    let movie = Clock::parse(header, *b"mvhd")?;
+    let (at, long) = MOVIE.place(header);
+    let duration = read(header, at, long).ok_or(Fault::TooSmall(*b"mvhd"))?;
+    if cut.start > 0 && cut.in_ticks(movie.timescale).start >= duration {
+        return Err(Fault::Exceeds);
+    }
+    let mut writer =
+        Writer { out: film.ftyp.to_vec(), cut: *cut, movie, chunks: Vec::new(), kept: Vec::new() };
+    let moov = writer.begin(*b"moov");
+    let mut tracks = false;
+    for child in Children(film.moov) {
+        let child = child?;
+        match &child.kind {
+            b"mvhd" => writer.clock(&child, MOVIE, 0)?,
+            b"trak" => {
+                tracks = true;
+                writer.track(&child)?;
+            }
+            _ => {}
+        }
+    }
+    writer.end(moov, *b"moov")?;
+    if writer.kept.is_empty() {
+        return Err(if tracks { Fault::NoData } else { Fault::Missing(*b"trak") });
+    }
+    writer.finish(film.mdat)
+}
+
+/// The new index while it is made.
+struct Writer {
+    out: Vec<u8>,
+    cut: Cut,
+    movie: Clock,
+    /// Tables of chunks in `out`: where, and bytes of a row. They are moved when all is known.
+    chunks: Vec<(usize, usize)>,
+    kept: Vec<Window>,
+}
+
+impl Writer {
+    fn track(&mut self, trak: &Child<'_>) -> Result<(), Fault> {
+        let mdia = need(trak.content, *b"mdia")?;
+        let clock = Clock::parse(need(mdia, *b"mdhd")?, *b"mdhd")?;
+        let track = Track::parse(need(need(mdia, *b"minf")?, *b"stbl")?)?;
+        if let Some(window) = track.window(&self.cut, clock.timescale)? {
+            self.container(trak, &track, &window)?;
+            self.kept.push(window);
+        }
+        Ok(())
+    }
+
+    /// Writes a box of boxes with those inside it that stay true for a part. The depth is bounded: only
+    /// boxes in their one right place are entered.
+    fn container(
+        &mut self,
+        parent: &Child<'_>,
+        track: &Track<'_>,
+        window: &Window,
+    ) -> Result<(), Fault> {
+        let place = self.begin(parent.kind);
+        for child in Children(parent.content) {
+            let child = child?;
+            match (&parent.kind, &child.kind) {
+                (b"trak", b"mdia") | (b"mdia", b"minf") | (b"minf", b"stbl") => {
+                    self.container(&child, track, window)?;
+                }
+                (b"trak", b"tkhd") => self.track_header(&child, window)?,
+                (b"mdia", b"mdhd") => self.clock(&child, MEDIA, window.prologue)?,
+                (b"mdia", b"hdlr") | (b"stbl", b"stsd") => self.copy(&child),
+                (b"minf", b"vmhd" | b"smhd" | b"hmhd" | b"nmhd" | b"sthd" | b"gmhd" | b"dinf") => {
+                    self.copy(&child);
+                }
+                (b"stbl", _) => self.table(&child, track, window)?,
+                _ => {}
+            }
+        }
+        self.end(place, parent.kind)
+    }
+
+    fn table(
+        &mut self,
+        child: &Child<'_>,
+        track: &Track<'_>,
+        window: &Window,
+    ) -> Result<(), Fault> {
+        let kind = child.kind;
+        if !matches!(&kind, b"stts" | b"stss" | b"ctts" | b"stsc" | b"stsz" | b"stco" | b"co64") {
+            return Ok(());
+        }
+        let place = self.begin(kind);
+        // Version and flags.
+        self.out.extend_from_slice(child.content.get(..4).unwrap_or(&[0; 4]));
+        match &kind {
+            b"stts" => self.spans(&track.times, window),
+            b"ctts" => track.offsets.iter().for_each(|offsets| self.spans(offsets, window)),
+            b"stss" => track.keys.iter().for_each(|keys| self.keys(keys, window)),
+            b"stsc" => self.runs(&track.runs_of(window)?)?,
+            b"stsz" => self.sizes(track, window)?,
+            _ => self.chunks(track, window),
+        }
+        self.end(place, kind)
+    }
+
+    /// Rows of samples with the same value, without the samples that are left out.
+    fn spans(&mut self, table: &Table<'_>, window: &Window) {
+        let (count_at, mut rows, mut begin) = (self.out.len(), 0_u32, 0_u64);
+        self.number(0);
+        for row in table.rows() {
+            let end = begin.saturating_add(u64::from(row.number(0)));
+            let kept = end.min(window.last).saturating_sub(begin.max(window.first));
+            begin = end;
+            if kept > 0 {
+                rows += 1;
+                self.number(u32::try_from(kept).unwrap_or(u32::MAX));
+                self.number(row.number(1));
+            }
+        }
+        self.patch(count_at, &rows.to_be_bytes());
+    }
+
+    fn keys(&mut self, table: &Table<'_>, window: &Window) {
+        let (count_at, mut rows) = (self.out.len(), 0_u32);
+        self.number(0);
+        for row in table.rows() {
+            let key = u64::from(row.number(0));
+            if key > window.first && key <= window.last {
+                rows += 1;
+                self.number(u32::try_from(key - window.first).unwrap_or(u32::MAX));
+            }
+        }
+        self.patch(count_at, &rows.to_be_bytes());
+    }
+
+    fn runs(&mut self, runs: &[(u64, u32, u32)]) -> Result<(), Fault> {
+        let malformed = |_| Fault::Malformed(*b"stsc");
+        self.number(u32::try_from(runs.len()).map_err(malformed)?);
+        let mut first = 1_u64;
+        for (chunks, samples, description) in runs {
+            self.number(u32::try_from(first).map_err(malformed)?);
+            self.number(*samples);
+            self.number(*description);
+            first = first.saturating_add(*chunks);
+        }
+        Ok(())
+    }
+
+    fn sizes(&mut self, track: &Track<'_>, window: &Window) -> Result<(), Fault> {
+        self.number(track.uniform_size);
+        if track.uniform_size != 0 {
+            // As many as the times are for.
+            let last = window.last.min(track.samples());
+            let count = u32::try_from(last.saturating_sub(window.first));
+            self.number(count.map_err(|_| Fault::Malformed(*b"stts"))?);
+            return Ok(());
+        }
+        let part = track.sizes.part(window.first, window.last);
+        self.number(u32::try_from(part.len()).unwrap_or(u32::MAX));
+        self.out.extend_from_slice(part.bytes());
+        Ok(())
+    }
+
+    fn chunks(&mut self, track: &Track<'_>, window: &Window) {
+        let part = track.chunks.part(window.first_chunk, window.last_chunk);
+        self.number(u32::try_from(part.len()).unwrap_or(u32::MAX));
+        self.chunks.push((self.out.len(), track.chunks.width()));
+        self.out.extend_from_slice(part.bytes());
+    }
+
+    /// A track's header, and behind it what is hidden of the track.
+    fn track_header(&mut self, child: &Child<'_>, window: &Window) -> Result<(), Fault> {
+        self.clock(child, TRACK, 0)?;
+        if window.prologue == 0 {
+            return Ok(());
+        }
+        let (at, long) = TRACK.place(child.content);
+        let duration = read(child.content, at, long).ok_or(Fault::TooSmall(child.kind))?;
+        let duration = self.cut.shorten(duration, self.movie.timescale);
+        let (edits, list) = (self.begin(*b"edts"), self.begin(*b"elst"));
+        // Version 1: numbers of 64 bits. One edit, at normal speed.
+        self.number(0x0100_0000);
+        self.number(1);
+        self.out.extend_from_slice(&duration.to_be_bytes());
+        self.out.extend_from_slice(&window.prologue.to_be_bytes());
+        self.number(0x0001_0000);
+        self.end(list, *b"elst")?;
+        self.end(edits, *b"edts")
+    }
+
+    /// A box with a duration, which is made that of the part and `longer` ticks more.
+    fn clock(&mut self, child: &Child<'_>, form: Form, longer: u64) -> Result<(), Fault> {
+        let too_small = Fault::TooSmall(child.kind);
+        let (at, long) = form.place(child.content);
+        let duration = read(child.content, at, long).ok_or(too_small)?;
+        let timescale = match form.has_timescale {
+            true => Clock::parse(child.content, child.kind)?.timescale,
+            false => self.movie.timescale,
+        };
+        let place = self.out.len() + (child.whole.len() - child.content.len()) + at;
+        self.copy(child);
+        // All ones: not known.
+        if duration != if long { u64::MAX } else { u64::from(u32::MAX) } {
+            let duration = self.cut.shorten(duration, timescale).saturating_add(longer);
+            match long {
+                true => self.patch(place, &duration.to_be_bytes()),
+                false => {
+                    let duration = u32::try_from(duration).unwrap_or(u32::MAX);
+                    self.patch(place, &duration.to_be_bytes());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the header of the media behind the index and moves the chunks to where they will be.
+    fn finish(mut self, mdat: (u64, u64)) -> Result<Piece, Fault> {
+        let out_of = Fault::StartOut(*b"mdat");
+        let start = self.kept.iter().map(|window| window.start).min().ok_or(out_of)?;
+        let end = match self.cut.length {
+            None => mdat.1,
+            Some(_) => self.kept.iter().filter_map(|window| window.end).max().ok_or(out_of)?,
+        };
+        if start < mdat.0 || start > mdat.1 {
+            return Err(out_of);
+        }
+        if end < start || end > mdat.1 {
+            return Err(Fault::EndOut(*b"mdat"));
+        }
+        let length = end - start;
+        match u32::try_from(length.saturating_add(8)) {
+            Ok(size) => {
+                self.number(size);
+                self.out.extend_from_slice(b"mdat");
+            }
+            Err(_) => {
+                self.number(1);
+                self.out.extend_from_slice(b"mdat");
+                self.out.extend_from_slice(&length.saturating_add(16).to_be_bytes());
+            }
+        }
+        self.move_chunks(start)?;
+        Ok(Piece { head: self.out, start, length })
+    }
+
+    fn move_chunks(&mut self, start: u64) -> Result<(), Fault> {
+        let malformed = Fault::Malformed(*b"stco");
+        let base = self.out.len() as u64;
+        for ((place, width), window) in std::mem::take(&mut self.chunks).into_iter().zip(&self.kept)
+        {
+            let rows = window.last_chunk.saturating_sub(window.first_chunk);
+            let size = usize::try_from(rows).ok().and_then(|rows| rows.checked_mul(width));
+            let end = size.and_then(|size| place.checked_add(size)).ok_or(malformed)?;
+            let table = self.out.get_mut(place..end).ok_or(malformed)?;
+            for (index, row) in table.chunks_exact_mut(width).enumerate() {
+                let old = read(row, 0, width == 8).ok_or(malformed)?;
+                // The first chunk begins with its first sample that is kept.
+                let old = if index == 0 { window.start } else { old };
+                let new = old.checked_sub(start).and_then(|new| new.checked_add(base));
+                let new = new.ok_or(malformed)?;
+                match width {
+                    8 => row.copy_from_slice(&new.to_be_bytes()),
+                    _ => {
+                        let new = u32::try_from(new).map_err(|_| Fault::TooLarge(*b"stco"))?;
+                        row.copy_from_slice(&new.to_be_bytes());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, kind: Kind) -> usize {
+        let place = self.out.len();
+        self.number(0);
+        self.out.extend_from_slice(&kind);
+        place
+    }
+
+    fn end(&mut self, place: usize, kind: Kind) -> Result<(), Fault> {
+        let size = u32::try_from(self.out.len() - place).map_err(|_| Fault::TooLarge(kind))?;
+        self.patch(place, &size.to_be_bytes());
+        Ok(())
+    }
+
+    fn copy(&mut self, child: &Child<'_>) {
+        self.out.extend_from_slice(child.whole);
+    }
+
+    fn number(&mut self, number: u32) {
+        self.out.extend_from_slice(&number.to_be_bytes());
+    }
+
+    fn patch(&mut self, place: usize, bytes: &[u8]) {
+        if let Some(old) = self.out.get_mut(place..place.saturating_add(bytes.len())) {
+            old.copy_from_slice(bytes);
+        }
+    }
+}
+
+/// Ticks a second.
+struct Clock {
+    timescale: u32,
+}
+
+impl Clock {
+    fn parse(content: &[u8], kind: Kind) -> Result<Clock, Fault> {
+        let at = if content.first() == Some(&1) { 20 } else { 12 };
+        match be32(content, at).ok_or(Fault::TooSmall(kind))? {
+            0 => Err(Fault::Malformed(kind)),
+            timescale => Ok(Clock { timescale }),
+        }
+    }
+}
+
+/// Where a box has its duration: in version 0 and in version 1.
+#[derive(Clone, Copy)]
+struct Form {
+    short: usize,
+    long: usize,
+    has_timescale: bool,
+}
+
+impl Form {
+    fn place(&self, content: &[u8]) -> (usize, bool) {
+        match content.first() {
+            Some(1) => (self.long, true),
+            _ => (self.short, false),
+        }
+    }
+}
+
+const MOVIE: Form = Form { short: 16, long: 24, has_timescale: true };
+const MEDIA: Form = MOVIE;
+const TRACK: Form = Form { short: 20, long: 28, has_timescale: false };
+
+fn read(bytes: &[u8], at: usize, long: bool) -> Option<u64> {
+    if long { be64(bytes, at) } else { be32(bytes, at).map(u64::from) }
+}

@@ -1,0 +1,108 @@
+//! Finding the boxes of a file that matter, without reading the others.
+
+use std::io;
+
+use tidegate_os::file;
+
+use super::boxes::{Fault, Header};
+use super::cut::Film;
+use crate::http::static_files::Content;
+
+/// Why there is no part to send.
+#[derive(Debug)]
+pub enum Problem {
+    Film(Fault),
+    Read(io::Error),
+}
+
+/// The boxes, read.
+#[derive(Default)]
+pub struct Found {
+    ftyp: Vec<u8>,
+    moov: Vec<u8>,
+    mdat: (u64, u64),
+    /// The index comes before the media: the whole file can be played as it is.
+    pub is_streamable: bool,
+}
+
+impl Found {
+    pub fn film(&self) -> Film<'_> {
+        Film { ftyp: &self.ftyp, moov: &self.moov, mdat: self.mdat }
+    }
+}
+
+/// Looks for the first `moov` of at most `index_max` bytes and the first `mdat` of a file.
+///
+/// # Errors
+/// Files that cannot be read, do not have them, or are not made of boxes.
+pub fn find(content: &Content, size: u64, index_max: u64) -> Result<Found, Problem> {
+    let mut found = Found::default();
+    let (mut moov, mut mdat) = (false, false);
+    let mut at = 0_u64;
+    let mut boxes = 0;
+    while at < size && !(moov && mdat) {
+        boxes += 1;
+        if boxes > BOXES_MAX {
+            return Err(Problem::Film(Fault::Boxes));
+        }
+        let bytes = read(content, at, (size - at).min(16))?;
+        let header = Header::parse(&bytes, size - at).map_err(Problem::Film)?;
+        let end = at.saturating_add(header.size);
+        match &header.kind {
+            b"ftyp" if found.ftyp.is_empty() => {
+                if header.size > FTYP_MAX {
+                    return Err(Problem::Film(Fault::TooLarge(header.kind)));
+                }
+                found.ftyp = read(content, at, header.size)?;
+            }
+            b"moov" if !moov => {
+                if header.size > index_max {
+                    return Err(Problem::Film(Fault::Index(header.size)));
+                }
+                found.moov = read(content, at + header.length, header.size - header.length)?;
+                moov = true;
+                found.is_streamable = !mdat;
+            }
+            b"mdat" if !mdat => {
+                found.mdat = (at + header.length, end);
+                mdat = true;
+            }
+            _ => {}
+        }
+        at = end;
+    }
+    match (moov, mdat) {
+        (false, _) => Err(Problem::Film(Fault::Missing(*b"moov"))),
+        (_, false) => Err(Problem::Film(Fault::Missing(*b"mdat"))),
+        _ => Ok(found),
+    }
+}
+
+/// All of `length` bytes, which are known to be in the file.
+fn read(content: &Content, at: u64, length: u64) -> Result<Vec<u8>, Problem> {
+    let short = || Problem::Read(io::ErrorKind::UnexpectedEof.into());
+    let length = usize::try_from(length).map_err(|_| short())?;
+    match content {
+        Content::Memory(bytes) => {
+            let start = usize::try_from(at).map_err(|_| short())?;
+            let end = start.checked_add(length).ok_or_else(short)?;
+            bytes.get(start..end).map(<[u8]>::to_vec).ok_or_else(short)
+        }
+        Content::File(open) => {
+            let mut bytes = vec![0; length];
+            let mut filled = 0;
+            while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+                match file::pread(open, rest, at + filled as u64).map_err(Problem::Read)? {
+                    0 => return Err(short()),
+                    count => filled += count,
+                }
+            }
+            Ok(bytes)
+        }
+    }
+}
+
+/// Kinds of a file: a handful of four letters each.
+const FTYP_MAX: u64 = 1024;
+/// Boxes before both are found. Films in fragments have thousands, and their index first.
+const BOXES_MAX: u32 = 10_000;

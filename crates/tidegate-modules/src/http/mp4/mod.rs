@@ -1,0 +1,240 @@
+//! `mp4`: films from one time to another (`?start=SECONDS&end=SECONDS`), as films of their own.
+//!
+//! ```nginx
+//! location /video/ {
+//!     mp4;
+//!     mp4_max_buffer_size 20m;
+//!     mp4_start_key_frame on;
+//! }
+//! ```
+//! The index (`moov`) is read on a pool thread, cut (`cut.rs`, `track.rs`: pure), and sent in front of the
+//! part of the file that it tells of.
+
+mod boxes;
+mod cut;
+mod find;
+#[cfg(test)]
+mod tests;
+mod track;
+
+use bytes::Bytes;
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_core::builder::{LocationBuilder, os_error};
+use tidegate_core::exchange::Exchange;
+use tidegate_core::module::{BlockInfo, Module};
+use tidegate_core::{Body, Chunk, FileRange, Level, Step, blocking, file_path};
+use tidegate_http::request::Method;
+use tidegate_http::{Known, conditional};
+
+use super::row;
+use super::static_files::{Content, Entry, What, head, open, serve};
+use cut::{Cut, Piece};
+use find::Problem;
+
+/// `ngx_http_mp4_module`.
+pub struct Mp4;
+
+#[derive(Default)]
+pub struct Conf {
+    on: Option<()>,
+    buffer_size: Option<u64>,
+    max_buffer_size: Option<u64>,
+    start_key_frame: Option<bool>,
+}
+
+const MAX_BUFFER_SIZE: u64 = 10 << 20;
+const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
+
+impl Module for Mp4 {
+    type Conf = Conf;
+    const NAME: &'static str = "mp4";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
+
+    fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
+        child.buffer_size = child.buffer_size.or(parent.buffer_size);
+        child.max_buffer_size = child.max_buffer_size.or(parent.max_buffer_size);
+        child.start_key_frame = child.start_key_frame.or(parent.start_key_frame);
+    }
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        if conf.on.is_some() {
+            let index_max = conf.max_buffer_size.unwrap_or(MAX_BUFFER_SIZE);
+            let key_frame = conf.start_key_frame.unwrap_or(false);
+            location.content(Box::new(move |x| handle(x, index_max, key_frame)));
+        }
+        Ok(())
+    }
+}
+
+const ROWS: &[Directive<Conf>] = &[
+    row(
+        "mp4",
+        Contexts::LOCATION,
+        Arity::NONE,
+        "",
+        "Serves the part of an MP4 file between the times, in seconds, that the `start` and `end` \
+         arguments name.",
+        |conf, args| once(&mut conf.on, (), args),
+    ),
+    row(
+        "mp4_buffer_size",
+        ALL,
+        Arity::ONE,
+        "512k",
+        "Accepted: the memory for a file's index is as large as the index.",
+        |conf, args| size(&mut conf.buffer_size, args),
+    ),
+    row(
+        "mp4_max_buffer_size",
+        ALL,
+        Arity::ONE,
+        "10m",
+        "The largest index (moov) that is read; files with a larger one are answered with 500 when \
+         a part is asked for.",
+        |conf, args| size(&mut conf.max_buffer_size, args),
+    ),
+    row(
+        "mp4_start_key_frame",
+        ALL,
+        Arity::FLAG,
+        "off",
+        "Whether a part begins with a key frame; what is too early is hidden by an edit list.",
+        |conf, args| once(&mut conf.start_key_frame, args.flag(0)?, args),
+    ),
+];
+
+fn size(slot: &mut Option<u64>, args: &Args<'_>) -> Result<(), Diagnostic> {
+    once(slot, args.size(0)?, args)
+}
+
+/// Feeds arbitrary bytes to the module as a file. The first byte says what is asked for.
+#[doc(hidden)]
+pub fn fuzz_mp4(data: &[u8]) {
+    let Some((choice, file)) = data.split_first() else { return };
+    let start = u64::from(choice & 15) * 250;
+    let length = (choice & 16 != 0).then_some(700);
+    let wanted = Cut { start, length, key_frame: choice & 32 != 0 };
+    let content = Content::Memory(Bytes::copy_from_slice(file));
+    if let Ok(Some(piece)) = piece(&content, file.len() as u64, u64::MAX, &wanted) {
+        let end = piece.start.checked_add(piece.length);
+        assert!(end.is_some_and(|end| end <= file.len() as u64), "the part is in the file");
+    }
+}
+
+fn handle(x: &mut Exchange, index_max: u64, key_frame: bool) -> Step<'_> {
+    if !matches!(x.request.method, Method::Get | Method::Head) {
+        return Step::Status(405);
+    }
+    let wanted = wanted(&x.request.args).filter(|_| !x.request.path.ends_with(b"/"));
+    let (Some(mut wanted), Some(path)) = (wanted, file_path::map(x)) else {
+        return serve(x, |_, file| file.body());
+    };
+    wanted.key_frame = key_frame;
+    let entry = open(x, &path);
+    if !matches!(entry.what, What::File(_)) {
+        return serve(x, |_, file| file.body());
+    }
+    Step::Wait(Box::pin(async move { part(x, &path, &entry, wanted, index_max).await }))
+}
+
+/// Answers with a part of a file.
+async fn part(
+    x: &mut Exchange,
+    path: &[u8],
+    entry: &Entry,
+    wanted: Cut,
+    index_max: u64,
+) -> Step<'static> {
+    let Some(file) = entry.file() else { return Step::Status(404) };
+    let (content, size) = (file.content.clone(), file.size);
+    let made = blocking::run(move || Ok(piece(&content, size, index_max, &wanted))).await;
+    match made.map_err(Problem::Read).and_then(|made| made) {
+        Ok(made) => {
+            x.action = "sending mp4 to client";
+            head(x, file);
+            let Some(made) = made else { return Step::Respond(file.body()) };
+            let body = body(made, &file.content);
+            if x.response.headers.contains(Known::Etag) {
+                let mut etag = Vec::with_capacity(32);
+                conditional::write_etag(file.modified, body.known_length().unwrap_or(0), &mut etag);
+                x.response.headers.set_known(Known::Etag, &etag);
+            }
+            Step::Respond(body)
+        }
+        Err(problem) => {
+            let path = String::from_utf8_lossy(path);
+            match problem {
+                Problem::Film(fault) => {
+                    x.log(Level::Error, format_args!("{}", fault.about(&path)));
+                }
+                Problem::Read(error) => {
+                    let error = os_error(&error);
+                    x.log(Level::Crit, format_args!("pread() \"{path}\" failed ({error})"));
+                }
+            }
+            Step::Status(500)
+        }
+    }
+}
+
+/// Makes the part; `None` where that is the whole file.
+fn piece(
+    content: &Content,
+    size: u64,
+    index_max: u64,
+    wanted: &Cut,
+) -> Result<Option<Piece>, Problem> {
+    let found = find::find(content, size, index_max)?;
+    if wanted.start == 0 && wanted.length.is_none() && found.is_streamable {
+        return Ok(None);
+    }
+    cut::cut(&found.film(), wanted).map(Some).map_err(Problem::Film)
+}
+
+fn body(piece: Piece, content: &Content) -> Body {
+    let rest = match content {
+        Content::Memory(bytes) => {
+            let start = usize::try_from(piece.start).unwrap_or(bytes.len()).min(bytes.len());
+            let length = usize::try_from(piece.length).unwrap_or(0).min(bytes.len() - start);
+            Chunk::Bytes(bytes.slice(start..start + length))
+        }
+        Content::File(file) => {
+            Chunk::File(FileRange { file: file.clone(), offset: piece.start, length: piece.length })
+        }
+    };
+    let chunks = [Chunk::Bytes(Bytes::from(piece.head)), rest];
+    Body::Chunks(chunks.into_iter().filter(|chunk| chunk.length() > 0).collect())
+}
+
+/// What the arguments ask for; `None` for the whole file.
+fn wanted(args: &[u8]) -> Option<Cut> {
+    let start = argument(args, b"start").and_then(milliseconds);
+    let end = argument(args, b"end").and_then(milliseconds).filter(|end| *end > 0);
+    if start.is_none() && end.is_none() {
+        return None;
+    }
+    let start = start.unwrap_or(0);
+    let length = end.and_then(|end| end.checked_sub(start)).filter(|length| *length > 0);
+    Some(Cut { start, length, key_frame: false })
+}
+
+fn argument<'a>(args: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    args.split(|byte| *byte == b'&').find_map(|pair| {
+        let (key, value) = pair.split_at_checked(name.len())?;
+        if key.eq_ignore_ascii_case(name) { value.strip_prefix(b"=") } else { None }
+    })
+}
+
+/// Seconds with up to three digits behind the point; further digits do not count.
+fn milliseconds(text: &[u8]) -> Option<u64> {
+    let mut parts = text.splitn(2, |byte| *byte == b'.');
+    let (whole, fraction) = (parts.next()?, parts.next().unwrap_or_default());
+    if text.is_empty() || !whole.iter().chain(fraction).all(u8::is_ascii_digit) {
+        return None;
+    }
+    let digit = |value: u64, byte: &u8| {
+        value.checked_mul(10)?.checked_add(u64::from(byte.saturating_sub(b'0')))
+    };
+    let whole = whole.iter().try_fold(0, digit)?;
+    fraction.iter().chain(b"000").take(3).try_fold(whole, digit)
+}

@@ -1,0 +1,250 @@
+//! Which samples and chunks of a track belong to a part of it.
+
+use super::boxes::{Fault, Row, Table, be32, find, need};
+use super::cut::{Cut, Duration};
+
+/// Tables of a track, checked to be as long as they say.
+pub struct Track<'a> {
+    /// Samples, ticks of each.
+    pub times: Table<'a>,
+    /// Numbers of key samples, counted from one; without it all are.
+    pub keys: Option<Table<'a>>,
+    /// Samples, offset of each.
+    pub offsets: Option<Table<'a>>,
+    /// First chunk counted from one, samples in each, description.
+    pub runs: Table<'a>,
+    /// Bytes of each sample; empty where all have the same.
+    pub sizes: Table<'a>,
+    pub uniform_size: u32,
+    pub chunks: Table<'a>,
+}
+
+/// The part of a track that is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// First sample, counted from zero.
+    pub first: u64,
+    /// First sample that does not belong to it; the greatest number for "to the end".
+    pub last: u64,
+    /// Ticks between the first sample and where playing begins (`mp4_start_key_frame`).
+    pub prologue: u64,
+    /// First chunk, counted from zero, and its samples that are left out.
+    pub first_chunk: u64,
+    pub skipped: u64,
+    /// First chunk that does not belong to it, and samples of the one before up to the part's end.
+    pub last_chunk: u64,
+    pub kept: Option<u64>,
+    /// Where the first sample is in the file.
+    pub start: u64,
+    /// Where the last sample ends, if the part has an end.
+    pub end: Option<u64>,
+}
+
+impl<'a> Track<'a> {
+    /// Reads the tables in the content of a `stbl` box.
+    ///
+    /// # Errors
+    /// Tables that are missing, there twice, or longer than their boxes.
+    pub fn parse(stbl: &'a [u8]) -> Result<Track<'a>, Fault> {
+        let optional = |kind, width| {
+            find(stbl, kind)?.map(|content| Table::parse(content, kind, 4, width)).transpose()
+        };
+        let sizes = need(stbl, *b"stsz")?;
+        let uniform_size = be32(sizes, 4).ok_or(Fault::TooSmall(*b"stsz"))?;
+        let chunks = match (optional(*b"stco", 4)?, optional(*b"co64", 8)?) {
+            (Some(_), Some(_)) => return Err(Fault::Duplicate(*b"stco")),
+            (short, long) => short.or(long).ok_or(Fault::Missing(*b"stco"))?,
+        };
+        Ok(Track {
+            times: Table::parse(need(stbl, *b"stts")?, *b"stts", 4, 8)?,
+            keys: optional(*b"stss", 4)?,
+            offsets: optional(*b"ctts", 8)?,
+            runs: Table::parse(need(stbl, *b"stsc")?, *b"stsc", 4, 12)?,
+            sizes: match uniform_size {
+                0 => Table::parse(sizes, *b"stsz", 8, 4)?,
+                _ => Table::parse(&[0; 8], *b"stsz", 4, 4)?,
+            },
+            uniform_size,
+            chunks,
+        })
+    }
+
+    /// Finds the part. `None` when the track ends before it begins, or it has no sample.
+    ///
+    /// # Errors
+    /// Tables that contradict each other.
+    pub fn window(&self, cut: &Cut, timescale: u32) -> Result<Option<Window>, Fault> {
+        let Duration { start, length } = cut.in_ticks(timescale);
+        let Some(sample) = self.sample_at(start) else { return Ok(None) };
+        let first = if cut.key_frame { self.key_before(sample) } else { sample };
+        let begins = self.time_of(first);
+        let prologue = self.time_of(sample).saturating_sub(begins);
+        let last = length.map_or(u64::MAX, |length| {
+            let end = begins.saturating_add(prologue).saturating_add(length);
+            self.sample_at(end).unwrap_or(u64::MAX)
+        });
+        // A track that ends before the part does: the end of its own is one as well.
+        let last = if length.is_some() { last.min(self.samples()) } else { last };
+        if last <= first {
+            return Ok(None);
+        }
+        let (first_chunk, skipped) = self.chunk_of(first)?.ok_or(Fault::StartOut(*b"stsc"))?;
+        let start = self.place(first_chunk, first - skipped, first, Fault::StartOut(*b"stsz"))?;
+        let mut window = Window {
+            first,
+            last,
+            prologue,
+            first_chunk,
+            skipped,
+            last_chunk: self.chunks.len(),
+            kept: None,
+            start,
+            end: None,
+        };
+        if length.is_some() {
+            let (chunk, before) = self.chunk_of(last - 1)?.ok_or(Fault::EndOut(*b"stsc"))?;
+            let begin = last - 1 - before;
+            window.last_chunk = chunk + 1;
+            window.kept = Some(before + 1);
+            window.end = Some(self.place(chunk, begin, last, Fault::EndOut(*b"stsz"))?);
+        }
+        Ok(Some(window))
+    }
+
+    /// Chunks of the part as runs: how many, samples in each, description.
+    ///
+    /// # Errors
+    /// Runs that are not in order.
+    pub fn runs_of(&self, window: &Window) -> Result<Vec<(u64, u32, u32)>, Fault> {
+        let mut out: Vec<(u64, u32, u32)> = Vec::new();
+        let mut push = |chunks: u64, samples: u64, description: u32| {
+            let samples = u32::try_from(samples).unwrap_or(u32::MAX);
+            match out.last_mut() {
+                Some(run) if (run.1, run.2) == (samples, description) => run.0 += chunks,
+                _ => out.push((chunks, samples, description)),
+            }
+        };
+        let tail = window.last_chunk.saturating_sub(1);
+        for run in self.runs() {
+            let run = run?;
+            let samples = |chunk: u64| {
+                let all = u64::from(run.samples);
+                let end = if chunk == tail { window.kept.unwrap_or(all) } else { all };
+                let skipped = if chunk == window.first_chunk { window.skipped } else { 0 };
+                end.saturating_sub(skipped)
+            };
+            let from = run.first.max(window.first_chunk);
+            let until = run.next.min(window.last_chunk);
+            if from >= until {
+                continue;
+            }
+            push(1, samples(from), run.description);
+            if until - from > 2 {
+                push(until - from - 2, u64::from(run.samples), run.description);
+            }
+            if until - from > 1 {
+                push(1, samples(until - 1), run.description);
+            }
+        }
+        Ok(out)
+    }
+
+    /// How many there are.
+    pub fn samples(&self) -> u64 {
+        self.times.rows().map(|row| u64::from(row.number(0))).fold(0, u64::saturating_add)
+    }
+
+    /// The sample that is shown at a time.
+    fn sample_at(&self, mut time: u64) -> Option<u64> {
+        let mut sample = 0_u64;
+        for (count, ticks) in self.times.rows().map(pair) {
+            let span = count.saturating_mul(ticks);
+            if time < span {
+                return Some(sample.saturating_add(time.checked_div(ticks)?));
+            }
+            time -= span;
+            sample = sample.saturating_add(count);
+        }
+        None
+    }
+
+    fn time_of(&self, mut sample: u64) -> u64 {
+        let mut time = 0_u64;
+        for (count, ticks) in self.times.rows().map(pair) {
+            time = time.saturating_add(count.min(sample).saturating_mul(ticks));
+            sample = sample.saturating_sub(count);
+            if sample == 0 {
+                break;
+            }
+        }
+        time
+    }
+
+    fn key_before(&self, sample: u64) -> u64 {
+        let Some(keys) = &self.keys else { return sample };
+        let keys = keys.rows().map(|row| u64::from(row.number(0)));
+        let before = keys.filter(|key| *key >= 1 && *key <= sample.saturating_add(1)).max();
+        before.map_or(sample, |key| key - 1)
+    }
+
+    /// The chunk of a sample, and the samples of the chunk that are before it.
+    fn chunk_of(&self, sample: u64) -> Result<Option<(u64, u64)>, Fault> {
+        let mut rest = sample;
+        for run in self.runs() {
+            let run = run?;
+            let samples = u64::from(run.samples);
+            let span = (run.next - run.first).saturating_mul(samples);
+            if rest < span {
+                let place = rest.checked_div(samples).zip(rest.checked_rem(samples));
+                return Ok(place.map(|(chunk, before)| (run.first + chunk, before)));
+            }
+            rest -= span;
+        }
+        Ok(None)
+    }
+
+    fn runs(&self) -> impl Iterator<Item = Result<Run, Fault>> + '_ {
+        let following = self.runs.rows().skip(1).map(|row| Some(u64::from(row.number(0))));
+        self.runs.rows().zip(following.chain([None])).map(|(row, following)| {
+            let malformed = Fault::Malformed(*b"stsc");
+            let first = u64::from(row.number(0)).checked_sub(1).ok_or(malformed)?;
+            let next = match following {
+                Some(next) => next.checked_sub(1).ok_or(malformed)?,
+                None => self.chunks.len(),
+            };
+            if next < first || next > self.chunks.len() {
+                return Err(malformed);
+            }
+            Ok(Run { first, next, samples: row.number(1), description: row.number(2) })
+        })
+    }
+
+    /// The place in the file of the end of the samples `from..until`, of which the first is the first of
+    /// its chunk.
+    fn place(&self, chunk: u64, from: u64, until: u64, fault: Fault) -> Result<u64, Fault> {
+        let chunk = self.chunks.row(chunk).ok_or(fault)?.wide();
+        let bytes = match self.uniform_size {
+            0 if until > self.sizes.len() => return Err(fault),
+            0 => {
+                let sizes = self.sizes.part(from, until).rows();
+                sizes.map(|row| u64::from(row.number(0))).fold(0, u64::saturating_add)
+            }
+            size => u64::from(size).saturating_mul(until.saturating_sub(from)),
+        };
+        chunk.checked_add(bytes).ok_or(fault)
+    }
+}
+
+/// Chunks with the same number of samples.
+struct Run {
+    /// First chunk, counted from zero.
+    first: u64,
+    /// First chunk of the next run.
+    next: u64,
+    samples: u32,
+    description: u32,
+}
+
+fn pair(row: Row<'_>) -> (u64, u64) {
+    (u64::from(row.number(0)), u64::from(row.number(1)))
+}
