@@ -88,6 +88,8 @@ async fn open(front: Rc<Front>, stream: Rc<Stream>, address: Address) -> Option<
     drop(plan);
     let started = crate::start::start(&front, stream, info, entrance, tls, proxy_protocol).await?;
     let (io, info, input) = started;
+    // One reading for both: idle time is decided by their being the same.
+    let accepted = tidegate_rt::clock::now();
     Some(Rc::new(Conn {
         front,
         io,
@@ -97,7 +99,7 @@ async fn open(front: Rc<Front>, stream: Rc<Stream>, address: Address) -> Option<
         generation: Cell::new(generation),
         input: RefCell::new(input),
         deadline: Deadline::new(),
-        accepted: tidegate_rt::clock::now(),
+        accepted,
         nodelay: Cell::new(false),
         closing: Cell::new(false),
         idle_since: Cell::new(None),
@@ -105,7 +107,7 @@ async fn open(front: Rc<Front>, stream: Rc<Stream>, address: Address) -> Option<
         handed_over: Cell::new(false),
         gone: RefCell::new(None),
         aborted: Cell::new(false),
-        idle_until: Cell::new(tidegate_rt::clock::now()),
+        idle_until: Cell::new(accepted),
         parking: Cell::new(false),
         open: counted,
     }))
