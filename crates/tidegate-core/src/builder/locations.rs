@@ -41,6 +41,13 @@ impl LocationBuilder<'_, '_> {
         self.location.content = Some(handler);
     }
 
+    /// Sets the content handler of a gateway (`proxy_pass` and its kin): besides answering, a location
+    /// `/name/` then redirects `/name` to itself, as nginx documents for these alone.
+    pub fn gateway(&mut self, handler: Handler) {
+        self.location.auto_redirect = true;
+        self.content(handler);
+    }
+
     /// Adds a response filter behind those of earlier modules.
     pub fn filter(&mut self, filter: Filter) {
         self.location.filters.push(filter);
@@ -167,8 +174,7 @@ impl PlanBuilder<'_> {
         }
         let mut location = builder.location;
         let plain = !location.exact && !location.is_regex && !location.is_named;
-        location.auto_redirect =
-            plain && location.content.is_some() && location.name.ends_with(b"/");
+        location.auto_redirect &= plain && location.name.ends_with(b"/");
         Some(location)
     }
 

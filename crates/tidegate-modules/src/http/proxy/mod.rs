@@ -70,10 +70,10 @@ impl Module for Proxy {
         }
         let settings = Arc::new(settings);
         if let Some(handler) = cached::handler(conf, &settings, location)? {
-            location.content(handler);
+            location.gateway(handler);
             return Ok(());
         }
-        location.content(Box::new(move |x| Step::Wait(Box::pin(serve(x, settings.clone())))));
+        location.gateway(Box::new(move |x| Step::Wait(Box::pin(serve(x, settings.clone())))));
         Ok(())
     }
 }
