@@ -68,7 +68,8 @@ pub async fn run(conn: Rc<Conn>) -> End {
             break;
         }
     }
-    if !conn.handed_over.get() {
+    // Without TLS the close that follows says all that a shutdown would.
+    if !conn.handed_over.get() && conn.io.plain().is_none() {
         Box::pin(conn.io.shutdown()).await;
     }
     End::Closed
