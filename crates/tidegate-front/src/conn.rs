@@ -162,6 +162,11 @@ impl Client for Conn {
     fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
         let stream = self.io.stream().clone();
         let mut gone = self.gone.borrow_mut();
+        // As long as nothing has come since the request there is nothing to look at, and no watch of its
+        // own is needed: news wakes this task.
+        if gone.is_none() && stream.poll_readable(context).is_pending() {
+            return Poll::Pending;
+        }
         let watch = gone.get_or_insert_with(|| Box::pin(async move { stream.peer_closed().await }));
         let left = watch.as_mut().poll(context);
         if left.is_ready() {

@@ -98,6 +98,11 @@ impl Front {
         self.connections.borrow().len() + self.parking.count()
     }
 
+    /// Those of them that are parked.
+    pub fn parked(&self) -> usize {
+        self.parking.count()
+    }
+
     pub fn enter(&self, conn: &Rc<Conn>) -> usize {
         self.connections.borrow_mut().insert(Rc::downgrade(conn))
     }

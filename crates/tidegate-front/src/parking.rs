@@ -81,6 +81,8 @@ pub fn park(front: &Rc<Front>, conn: Rc<Conn>) {
         Ok(conn) => conn,
         Err(shared) => return drop(tidegate_rt::spawn_local(crate::accept::serve(shared))),
     };
+    // A watch for the client's leaving holds the socket as well.
+    conn.gone.take();
     let Io::Plain(stream) = conn.io else { return };
     let (Some(stream), Some(info)) = (Rc::into_inner(stream), Rc::into_inner(conn.info)) else {
         return;

@@ -20,7 +20,8 @@ use tidegate_rt::Worker;
 use tidegate_rt::net::Listener;
 
 /// `say TEXT;` answers 200 with the text; `echo;` with the request's body; `boom;` panics;
-/// `pieces N;` streams N pieces of unknown total length.
+/// `pieces N;` streams N pieces of unknown total length; `watch;` looks whether the client has left and
+/// answers how many connections are parked.
 struct Say;
 
 #[derive(Default)]
@@ -29,6 +30,7 @@ struct Conf {
     echo: Option<()>,
     boom: Option<()>,
     pieces: Option<u64>,
+    watch: Option<()>,
 }
 
 const fn row(
@@ -56,6 +58,10 @@ impl Module for Say {
             conf.boom = Some(());
             Ok(())
         }),
+        row("watch", Arity::NONE, |conf, _| {
+            conf.watch = Some(());
+            Ok(())
+        }),
         row("pieces", Arity::ONE, |conf, args| {
             conf.pieces = Some(args.number(0, 0..=100)?);
             Ok(())
@@ -78,6 +84,20 @@ impl Module for Say {
                 }))
             }));
         }
+        if conf.watch.is_some() {
+            location.content(Box::new(|x| {
+                let client = x.client.clone();
+                Step::Wait(Box::pin(async move {
+                    let look = std::future::poll_fn(|context| {
+                        std::task::Poll::Ready(client.poll_gone(context).is_ready())
+                    });
+                    assert!(!look.await, "the client is there");
+                    let parked = FRONT
+                        .with(|front| front.borrow().as_ref().map_or(0, |front| front.parked()));
+                    Step::Respond(Body::from(Bytes::from(format!("parked: {parked}"))))
+                }))
+            }));
+        }
         if conf.boom.is_some() {
             location.content(Box::new(|_| panic!("boom")));
         }
@@ -87,6 +107,11 @@ impl Module for Say {
         }
         Ok(())
     }
+}
+
+thread_local! {
+    /// The front of the worker's thread.
+    static FRONT: std::cell::RefCell<Option<Rc<Front>>> = const { std::cell::RefCell::new(None) };
 }
 
 struct Pieces(u64);
@@ -150,6 +175,7 @@ fn serve(config: &str) -> (Worker, SocketAddr) {
     };
     let worker = Worker::run("test", None, move |_| async move {
         let front = Front::new(plan, Arc::new(Shared::default()));
+        FRONT.with(|place| place.replace(Some(front.clone())));
         probe.set_nonblocking(true).expect("non-blocking");
         let listener = Rc::new(Listener::from_fd(probe.into()).expect("a watched listener"));
         tidegate_front::accept::run(front, listener, Address::Inet(address)).await;
@@ -255,4 +281,30 @@ fn head_has_no_body_and_a_length() {
     let (_worker, address) = serve("location / { say hello; }");
     let answer = talk(address, b"HEAD / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     assert_eq!(answer, "HTTP/1.1 200 OK\nContent-Length: 5\nConnection: close\n\n");
+}
+
+/// Goal: a connection whose request was answered by a handler that watched for the client's leaving is
+/// parked and comes back. Method: such a request, silence until the thread has parked it, another request.
+#[test]
+fn a_watched_connection_is_parked_and_serves_again() {
+    let (_worker, address) = serve("location / { watch; }");
+    let mut client = TcpStream::connect(address).expect("a connection");
+    client.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+    let mut ask = |expected: &str| {
+        client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("written");
+        let mut answer = Vec::new();
+        let mut byte = [0; 1];
+        while !answer.ends_with(expected.as_bytes()) {
+            assert_eq!(client.read(&mut byte).expect("an answer"), 1, "closed");
+            answer.push(byte[0]);
+        }
+    };
+    ask("parked: 0");
+    // The handler answers how many connections are parked; another client asks until this one is.
+    let deadline = tidegate_rt::clock::now() + Duration::from_secs(10);
+    let probe = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    while !talk(address, probe).ends_with("parked: 1") {
+        assert!(tidegate_rt::clock::now() < deadline, "not parked in time");
+    }
+    ask("parked: 0");
 }
