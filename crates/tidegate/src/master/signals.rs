@@ -1,5 +1,6 @@
 //! What a master does on signals (nginx's manual, "Controlling nginx").
 
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use tidegate_conf::FsLoader;
@@ -20,6 +21,10 @@ pub const KILL_AFTER: Duration = Duration::from_secs(2);
 
 impl Master {
     pub(super) fn signal(&mut self, signal: ProcessSignal) {
+        // A terminal sends it to whatever runs in it when its window changes its size: no order to stop.
+        if signal == ProcessSignal::WindowChange && std::io::stdin().is_terminal() {
+            return;
+        }
         let (number, name, what) = match signal {
             ProcessSignal::Hangup => (1, "SIGHUP", ", reconfiguring"),
             ProcessSignal::Interrupt => (2, "SIGINT", ", exiting"),
