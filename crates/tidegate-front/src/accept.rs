@@ -1,6 +1,6 @@
 //! From a listening socket to connections.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 use std::task::Poll;
@@ -10,9 +10,8 @@ use tidegate_core::client::{Address, Connection};
 use tidegate_core::error_log::Level;
 use tidegate_os::{ListenAddr, PeerAddr};
 use tidegate_rt::net::{Listener, Stream};
-use tidegate_rt::timer::Deadline;
 
-use crate::conn::{Conn, Entrance};
+use crate::conn::{Conn, Entrance, Lasting};
 use crate::front::Front;
 use crate::h1::End;
 
@@ -90,27 +89,16 @@ async fn open(front: Rc<Front>, stream: Rc<Stream>, address: Address) -> Option<
     let (io, info, input) = started;
     // One reading for both: idle time is decided by their being the same.
     let accepted = tidegate_rt::clock::now();
-    Some(Rc::new(Conn {
-        front,
-        io,
-        info: Rc::new(info),
-        entrance: Cell::new(entrance),
+    let lasting = Lasting {
         address,
-        generation: Cell::new(generation),
-        input: RefCell::new(input),
-        deadline: Deadline::new(),
+        entrance,
+        generation,
         accepted,
-        nodelay: Cell::new(false),
-        closing: Cell::new(false),
-        idle_since: Cell::new(None),
-        waker: RefCell::new(None),
-        handed_over: Cell::new(false),
-        gone: RefCell::new(None),
-        aborted: Cell::new(false),
-        idle_until: Cell::new(accepted),
-        parking: Cell::new(false),
+        idle_until: accepted,
+        nodelay: false,
         open: counted,
-    }))
+    };
+    Some(Conn::new(front, io, info, input, lasting))
 }
 
 /// Serves a connection until it ends or is parked.

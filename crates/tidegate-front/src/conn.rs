@@ -83,8 +83,6 @@ pub struct Conn {
     /// Since when it is idle; `None` while a request is in progress.
     pub idle_since: Cell<Option<Instant>>,
     pub waker: RefCell<Option<Waker>>,
-    /// The connection was taken over by a tunnel.
-    pub handed_over: Cell<bool>,
     /// Watches for the client's leaving once somebody asked.
     pub gone: RefCell<Option<LocalFuture<'static, ()>>>,
     /// Ends the connection at once, whatever it does.
@@ -98,7 +96,48 @@ pub struct Conn {
     pub open: Open,
 }
 
+/// What a connection is from its first byte to its last, whether it is served or parked.
+pub struct Lasting {
+    pub address: Address,
+    pub entrance: Entrance,
+    pub generation: u64,
+    pub accepted: Instant,
+    pub idle_until: Instant,
+    pub nodelay: bool,
+    pub open: Open,
+}
+
 impl Conn {
+    /// A connection ready to be served.
+    pub fn new(
+        front: Rc<Front>,
+        io: Io,
+        info: Connection,
+        input: Vec<u8>,
+        lasting: Lasting,
+    ) -> Rc<Conn> {
+        Rc::new(Conn {
+            front,
+            io,
+            info: Rc::new(info),
+            entrance: Cell::new(lasting.entrance),
+            generation: Cell::new(lasting.generation),
+            address: lasting.address,
+            input: RefCell::new(input),
+            deadline: Deadline::new(),
+            accepted: lasting.accepted,
+            nodelay: Cell::new(lasting.nodelay),
+            closing: Cell::new(false),
+            idle_since: Cell::new(None),
+            waker: RefCell::new(None),
+            gone: RefCell::new(None),
+            aborted: Cell::new(false),
+            idle_until: Cell::new(lasting.idle_until),
+            parking: Cell::new(false),
+            open: lasting.open,
+        })
+    }
+
     /// The servers a request can mean under `plan`, which may be newer than the connection. `None` when
     /// the plan no longer has the listener.
     pub fn servers<'p>(&self, plan: &'p Plan) -> Option<&'p VirtualServers> {

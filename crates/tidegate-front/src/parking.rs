@@ -2,18 +2,16 @@
 //! loop and waits as one entry of a crowd. What is left of it is a socket and who it belongs to, so that
 //! ten thousand idle clients cost little more than their sockets.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use slab::Slab;
-use tidegate_core::client::{Address, Connection};
-use tidegate_core::counters::Open;
+use tidegate_core::client::Connection;
 use tidegate_rt::net::{Crowd, Stream};
 use tidegate_rt::sync::Notify;
-use tidegate_rt::timer::Deadline;
 
-use crate::conn::{Conn, Entrance};
+use crate::conn::{Conn, Lasting};
 use crate::front::Front;
 use crate::io::Io;
 
@@ -25,13 +23,7 @@ pub const SWEEP_EVERY: Duration = Duration::from_secs(1);
 struct Parked {
     fd: std::os::fd::OwnedFd,
     info: Box<Connection>,
-    address: Address,
-    entrance: Entrance,
-    generation: u64,
-    accepted: Instant,
-    idle_until: Instant,
-    nodelay: bool,
-    open: Open,
+    lasting: Lasting,
 }
 
 /// The parked connections of a thread.
@@ -57,14 +49,14 @@ impl Parking {
     pub fn close_oldest(&self, count: usize) -> bool {
         let mut parked = self.parked.borrow_mut();
         let mut by_age: Vec<_> =
-            parked.iter().map(|(key, parked)| (parked.idle_until, key)).collect();
+            parked.iter().map(|(key, parked)| (parked.lasting.idle_until, key)).collect();
         by_age.sort_unstable();
         by_age.iter().take(count).for_each(|(_, key)| drop(parked.try_remove(*key)));
         !by_age.is_empty()
     }
 
     fn close_expired(&self, now: Instant) {
-        self.parked.borrow_mut().retain(|_, parked| parked.idle_until > now);
+        self.parked.borrow_mut().retain(|_, parked| parked.lasting.idle_until > now);
     }
 
     fn crowd(&self) -> Option<&Crowd> {
@@ -97,13 +89,15 @@ pub fn park(front: &Rc<Front>, conn: Rc<Conn>) {
     slot.insert(Box::new(Parked {
         fd,
         info: Box::new(info),
-        address: conn.address,
-        entrance: conn.entrance.get(),
-        generation: conn.generation.get(),
-        accepted: conn.accepted,
-        idle_until: conn.idle_until.get(),
-        nodelay: conn.nodelay.get(),
-        open: conn.open,
+        lasting: Lasting {
+            address: conn.address,
+            entrance: conn.entrance.get(),
+            generation: conn.generation.get(),
+            accepted: conn.accepted,
+            idle_until: conn.idle_until.get(),
+            nodelay: conn.nodelay.get(),
+            open: conn.open,
+        },
     }));
     drop(parked);
     front.parking.begun.notify_one();
@@ -152,26 +146,7 @@ fn unpark(front: &Rc<Front>, crowd: &Crowd, key: usize) {
     let _ = crowd.remove(&parked.fd);
     let parked = *parked;
     let Ok(stream) = Stream::from_fd(parked.fd) else { return front.left() };
-    let conn = Rc::new(Conn {
-        front: front.clone(),
-        io: Io::Plain(Rc::new(stream)),
-        info: Rc::new(*parked.info),
-        entrance: Cell::new(parked.entrance),
-        generation: Cell::new(parked.generation),
-        address: parked.address,
-        input: RefCell::default(),
-        deadline: Deadline::new(),
-        accepted: parked.accepted,
-        nodelay: Cell::new(parked.nodelay),
-        closing: Cell::new(false),
-        idle_since: Cell::new(None),
-        waker: RefCell::new(None),
-        handed_over: Cell::new(false),
-        gone: RefCell::new(None),
-        aborted: Cell::new(false),
-        idle_until: Cell::new(parked.idle_until),
-        parking: Cell::new(false),
-        open: parked.open,
-    });
+    let io = Io::Plain(Rc::new(stream));
+    let conn = Conn::new(front.clone(), io, *parked.info, Vec::new(), parked.lasting);
     tidegate_rt::spawn_local(crate::accept::serve(conn));
 }

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tidegate_conf::{Diagnostic, Span, Statement};
 
 use crate::log_file::LogFile;
-use crate::main_settings::{MainCore, MainSettings};
+use crate::main_settings::MainSettings;
 use crate::module::ErasedModule;
 use crate::plan::{Location, Plan, Server, Service};
 use crate::variables::VariableTable;
@@ -180,9 +180,4 @@ impl<'e> PlanBuilder<'e> {
         }
         self.listeners(&servers)
     }
-}
-
-/// Settings of the file level for whoever needs the main block typed.
-pub fn main_conf(root: &Outline) -> Option<&<MainCore as crate::module::Module>::Conf> {
-    root.conf::<MainCore>()
 }

@@ -18,7 +18,6 @@ use tidegate_core::body::Body;
 use tidegate_core::client::ClientIo;
 use tidegate_core::error_log::Level;
 use tidegate_core::phases::{self, Answer};
-use tidegate_http::Known;
 use tidegate_http::request::Version;
 
 use crate::conn::Conn;
@@ -69,7 +68,7 @@ pub async fn run(conn: Rc<Conn>) -> End {
         }
     }
     // Without TLS the close that follows says all that a shutdown would.
-    if !conn.handed_over.get() && conn.io.plain().is_none() {
+    if conn.io.plain().is_none() {
         Box::pin(conn.io.shutdown()).await;
     }
     End::Closed
@@ -362,9 +361,4 @@ impl Conn {
     fn nodelay_wanted(&self, x: &Exchange) -> bool {
         !self.nodelay.get() && x.keep_alive && x.settings().tcp_nodelay
     }
-}
-
-/// Whether a head names a protocol to switch to.
-pub fn asks_upgrade(x: &Exchange) -> bool {
-    x.request.upgrade && x.request.header(Known::Upgrade).is_some()
 }
