@@ -13,6 +13,7 @@ use http::access::Access;
 use http::addition::Addition;
 use http::cache::ProxyCache;
 use http::charset::Charset;
+use http::empty_gif::EmptyGif;
 use http::flv::Flv;
 use http::gzip::Gzip;
 use http::headers::AddedHeaders;
@@ -24,9 +25,11 @@ use http::map::Map;
 use http::mp4::Mp4;
 use http::not_modified::NotModified;
 use http::proxy::Proxy;
+use http::random_index::RandomIndex;
 use http::range::Ranges;
 use http::realip::RealIp;
 use http::rewrite::Rewrite;
+use http::secure_link::SecureLink;
 use http::ssi::Ssi;
 use http::static_files::StaticFiles;
 use http::stub_status::StubStatus;
@@ -43,6 +46,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<HttpCore>::NEW,
     // Variables made of variables: before whoever uses them, so that `set` finds them defined.
     &Entry::<Map>::NEW,
+    &Entry::<SecureLink>::NEW,
     // Who the client is: before whatever asks, in the read phase and the one of limits.
     &Entry::<RealIp>::NEW,
     // Rewrite phases.
@@ -59,8 +63,10 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<Proxy>::NEW,
     &Entry::<ProxyCache>::NEW,
     &Entry::<StubStatus>::NEW,
+    &Entry::<EmptyGif>::NEW,
     &Entry::<Flv>::NEW,
     &Entry::<Mp4>::NEW,
+    &Entry::<RandomIndex>::NEW,
     &Entry::<Index>::NEW,
     &Entry::<StaticFiles>::NEW,
     // Response filters. Conditions first: they look at the representation's own validators and may

@@ -6,7 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use tidegate_core::Exchange;
+use tidegate_core::builder::os_error;
+use tidegate_core::{Exchange, Level, Step};
 use tidegate_os::FileKind;
 
 use super::static_files;
@@ -64,4 +65,19 @@ pub fn is_absent(error: &io::Error) -> bool {
 /// True for errors that mean "not for you": no permission, or a link that must not be followed.
 pub fn is_refused(error: &io::Error) -> bool {
     static_files::is_refused(static_files::errno(error))
+}
+
+/// Logs why a folder could not be listed, and answers.
+pub fn folder_failed(x: &Exchange, folder: &[u8], error: &io::Error) -> Step<'static> {
+    let (status, level) = match () {
+        () if is_absent(error) => (404, Level::Error),
+        () if is_refused(error) => (403, Level::Error),
+        () => (500, Level::Crit),
+    };
+    if status != 404 || x.settings().log_not_found {
+        let folder = String::from_utf8_lossy(folder.strip_suffix(b"/").unwrap_or(folder));
+        let error = os_error(error);
+        x.log(level, format_args!("opendir() \"{folder}\" failed ({error})"));
+    }
+    Step::Status(status)
 }

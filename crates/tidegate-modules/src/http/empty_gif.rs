@@ -1,0 +1,66 @@
+//! `empty_gif`: a transparent picture of one pixel, from memory.
+//!
+//! ```nginx
+//! location = /_.gif { empty_gif; }
+//! ```
+
+#[cfg(test)]
+mod tests;
+
+use bytes::Bytes;
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::module::Module;
+use tidegate_core::{Body, Exchange, Step};
+use tidegate_http::request::Method;
+use tidegate_http::{Known, date};
+
+use super::row;
+
+/// `ngx_http_empty_gif_module`.
+pub struct EmptyGif;
+
+#[derive(Default)]
+pub struct Conf {
+    on: Option<()>,
+}
+
+impl Module for EmptyGif {
+    type Conf = Conf;
+    const NAME: &'static str = "empty_gif";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[&[row(
+        "empty_gif",
+        Contexts::LOCATION,
+        Arity::NONE,
+        "",
+        "Answers with a transparent picture of one pixel.",
+        |conf, args| once(&mut conf.on, (), args),
+    )]];
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        if conf.on.is_some() {
+            location.content(Box::new(answer));
+        }
+        Ok(())
+    }
+}
+
+/// 28 September 1970, 06:00: any date long ago does, and this is the one that caches know from nginx.
+const MODIFIED: i64 = 23_349_600;
+
+/// Header, two colours, the extension that makes the second transparent, and one pixel of it.
+const PICTURE: &[u8] = b"GIF89a\x01\0\x01\0\x80\x01\0\0\0\0\xff\xff\xff\
+    !\xf9\x04\x01\0\0\x01\0\
+    ,\0\0\0\0\x01\0\x01\0\0\x02\x02L\x01\0;";
+
+fn answer(x: &mut Exchange) -> Step<'_> {
+    if !matches!(x.request.method, Method::Get | Method::Head) {
+        return Step::Status(405);
+    }
+    let response = &mut x.response;
+    response.status = 200;
+    response.last_modified = Some(MODIFIED);
+    response.headers.set_known(Known::ContentType, b"image/gif");
+    response.headers.set_known(Known::LastModified, &date::format_http(MODIFIED));
+    Step::Respond(Body::Bytes(Bytes::from_static(PICTURE)))
+}

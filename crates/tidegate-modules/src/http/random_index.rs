@@ -1,0 +1,99 @@
+//! `random_index`: for a path that ends in `/`, any of the files in that folder.
+//!
+//! ```nginx
+//! location /banners/ { random_index on; }
+//! ```
+//! The folder is read on a pool thread.
+
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::module::{BlockInfo, Module};
+use tidegate_core::step::Jump;
+use tidegate_core::{Exchange, Phase, Step, blocking, file_path};
+use tidegate_http::request::Method;
+
+use super::{files, row};
+
+/// `ngx_http_random_index_module`.
+pub struct RandomIndex;
+
+#[derive(Default)]
+pub struct Conf {
+    on: Option<bool>,
+}
+
+impl Module for RandomIndex {
+    type Conf = Conf;
+    const NAME: &'static str = "random_index";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[&[row(
+        "random_index",
+        Contexts::LOCATION,
+        Arity::FLAG,
+        "off",
+        "Whether any of a folder's files answers for the folder.",
+        |conf, args| once(&mut conf.on, args.flag(0)?, args),
+    )]];
+
+    fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
+        child.on = child.on.or(parent.on);
+    }
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        if conf.on == Some(true) {
+            location.handler(Phase::Content, Box::new(answer));
+        }
+        Ok(())
+    }
+}
+
+fn answer(x: &mut Exchange) -> Step<'_> {
+    if !x.request.path.ends_with(b"/")
+        || !matches!(x.request.method, Method::Get | Method::Head | Method::Post)
+    {
+        return Step::Decline;
+    }
+    let Some(folder) = file_path::map(x) else { return Step::Status(500) };
+    Step::Wait(Box::pin(async move {
+        let path = folder.clone();
+        match blocking::run(move || choose(&path)).await {
+            Ok(None) => Step::Decline,
+            Ok(Some(name)) => {
+                let path = [&x.request.path[..], &name].concat();
+                Step::Jump(Jump::Path { path, args: x.request.args.clone() })
+            }
+            Err(error) => files::folder_failed(x, &folder, &error),
+        }
+    }))
+}
+
+/// One of the regular files in a folder, links to such included; hidden ones are not.
+fn choose(folder: &[u8]) -> io::Result<Option<Vec<u8>>> {
+    let (mut chosen, mut count) = (None, 0);
+    for entry in std::fs::read_dir(Path::new(OsStr::from_bytes(folder)))? {
+        let entry = entry?;
+        let name = entry.file_name().into_vec();
+        // Each takes the place of the one before with a chance that leaves all alike.
+        if !name.starts_with(b".") && is_file(&entry) {
+            count += 1;
+            if tidegate_rt::random::below(count) == 0 {
+                chosen = Some(name);
+            }
+        }
+    }
+    Ok(chosen)
+}
+
+fn is_file(entry: &std::fs::DirEntry) -> bool {
+    match entry.file_type() {
+        Ok(kind) if !kind.is_symlink() => kind.is_file(),
+        _ => std::fs::metadata(entry.path()).is_ok_and(|metadata| metadata.is_file()),
+    }
+}

@@ -1,0 +1,80 @@
+//! The checks of links: pure functions.
+
+use md5::{Digest, Md5};
+use tidegate_core::credentials::decode_base64;
+
+/// What a signed link is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Wrong,
+    Expired,
+    Good,
+}
+
+/// Bytes of an MD5 sum.
+const SUM_BYTES: usize = 16;
+/// Digits of an MD5 sum in base64 with its padding: what is longer is no sum.
+const DIGITS_MAX: usize = 24;
+
+/// The link of a path `/prefix/hash/link`, if the hash is that of link and secret.
+pub fn by_secret<'p>(path: &'p [u8], secret: &[u8]) -> Option<&'p [u8]> {
+    let behind_prefix = path.strip_prefix(b"/")?;
+    let slash = behind_prefix.iter().position(|byte| *byte == b'/')?;
+    let rest = &behind_prefix[slash + 1..];
+    let (hash, behind) = rest.split_at_checked(2 * SUM_BYTES)?;
+    let link = behind.strip_prefix(b"/")?;
+    let sum = Md5::new().chain_update(link).chain_update(secret).finalize();
+    let mut wanted = [0; SUM_BYTES];
+    for (byte, digits) in wanted.iter_mut().zip(hash.chunks(2)) {
+        let text = std::str::from_utf8(digits).ok()?;
+        *byte = u8::from_str_radix(text, 16).ok().filter(|_| !digits.starts_with(b"+"))?;
+    }
+    same(&wanted, &sum).then_some(link)
+}
+
+/// The checksum, and what stands behind the first comma.
+pub fn split(link: &[u8]) -> (&[u8], Option<&[u8]>) {
+    match link.iter().position(|byte| *byte == b',') {
+        Some(comma) => (&link[..comma], Some(&link[comma + 1..])),
+        None => (link, None),
+    }
+}
+
+/// Unix seconds of a link's end; `None` for what is no time after 1970 began.
+pub fn ends(text: &[u8]) -> Option<u64> {
+    tidegate_conf::parse_number(text).filter(|seconds| *seconds > 0)
+}
+
+/// The sum that base64url, with or without padding, stands for.
+pub fn decode_checksum(text: &[u8]) -> Option<[u8; SUM_BYTES]> {
+    if text.len() > DIGITS_MAX {
+        return None;
+    }
+    let plain: Vec<u8> = text
+        .iter()
+        .map(|byte| match byte {
+            b'-' => b'+',
+            b'_' => b'/',
+            // Digits of plain base64 are none here.
+            b'+' | b'/' => b'!',
+            other => *other,
+        })
+        .collect();
+    decode_base64(&plain)?.try_into().ok()
+}
+
+/// Compares a checksum with the sum of the signed text, and the end with the time.
+pub fn verdict(checksum: &[u8; SUM_BYTES], signed: &[u8], ends: Option<u64>, now: u64) -> Verdict {
+    let sum = Md5::digest(signed);
+    match () {
+        () if !same(checksum, &sum) => Verdict::Wrong,
+        () if ends.is_some_and(|ends| ends < now) => Verdict::Expired,
+        () => Verdict::Good,
+    }
+}
+
+/// Compares in a time that tells nothing of where the first difference is.
+fn same(one: &[u8], other: &[u8]) -> bool {
+    let differences = one.iter().zip(other).fold(0, |sum, (one, other)| sum | (one ^ other));
+    one.len() == other.len() && differences == 0
+}

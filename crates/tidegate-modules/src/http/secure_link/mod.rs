@@ -1,0 +1,180 @@
+//! `secure_link`: links that only who knows a secret can make, with or without an end.
+//!
+//! ```nginx
+//! location /s/ {
+//!     secure_link     $arg_md5,$arg_expires;
+//!     secure_link_md5 "$secure_link_expires$uri$remote_addr secret";
+//!     if ($secure_link = "")  { return 403; }
+//!     if ($secure_link = "0") { return 410; }
+//! }
+//! location /p/ {
+//!     secure_link_secret secret;
+//!     if ($secure_link = "") { return 403; }
+//!     rewrite ^ /secure/$secure_link;
+//! }
+//! ```
+//! The check is made when `$secure_link` is first asked for and holds for the rest of the request, also
+//! when the path has been rewritten meanwhile.
+
+mod check;
+#[cfg(test)]
+mod tests;
+
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once};
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::module::{BlockInfo, Module};
+use tidegate_core::variables::Variable;
+use tidegate_core::{Exchange, Template};
+
+use super::row;
+use check::Verdict;
+
+/// `ngx_http_secure_link_module`.
+pub struct SecureLink;
+
+/// Directives as written.
+#[derive(Default)]
+pub struct Conf {
+    link: Option<Word>,
+    signed: Option<Word>,
+    secret: Option<Vec<u8>>,
+}
+
+impl Module for SecureLink {
+    type Conf = Conf;
+    const NAME: &'static str = "secure_link";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
+    const VARIABLES: &'static [Variable] = &[
+        Variable::fixed("secure_link", |x, out| {
+            put(checked(x).and_then(|checked| checked.link.as_deref()), out)
+        }),
+        Variable::fixed("secure_link_expires", |x, out| {
+            put(x.extensions.of::<Checked>().and_then(|checked| checked.expires.as_deref()), out)
+        }),
+    ];
+
+    fn close_block(conf: &mut Conf, _block: BlockInfo<'_>) -> Result<(), Diagnostic> {
+        match (&conf.secret, conf.link.as_ref().or(conf.signed.as_ref())) {
+            (Some(_), Some(word)) => {
+                let message = "\"secure_link_secret\" cannot be mixed with \"secure_link\" and \
+                               \"secure_link_md5\"";
+                Err(Diagnostic::emerg(message).at(word.span))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
+        if child.secret.is_some() {
+            return;
+        }
+        if child.link.is_none() && child.signed.is_none() {
+            child.secret.clone_from(&parent.secret);
+        }
+        if child.link.is_none() {
+            child.link.clone_from(&parent.link);
+        }
+        if child.signed.is_none() {
+            child.signed.clone_from(&parent.signed);
+        }
+    }
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        let rule = match (&conf.secret, &conf.link, &conf.signed) {
+            (Some(secret), ..) => Rule::Secret(secret.clone()),
+            (None, Some(link), Some(signed)) => {
+                let link = location.plan.template(link)?;
+                Rule::Signed { link, signed: location.plan.template(signed)? }
+            }
+            _ => return Ok(()),
+        };
+        location.location.extensions.insert(rule);
+        Ok(())
+    }
+}
+
+const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
+
+const ROWS: &[Directive<Conf>] = &[
+    row(
+        "secure_link",
+        ALL,
+        Arity::ONE,
+        "",
+        "Where a request has its checksum and, behind a comma, the end of its time in Unix seconds.",
+        |conf, args| once(&mut conf.link, args.word(0).clone(), args),
+    ),
+    row(
+        "secure_link_md5",
+        ALL,
+        Arity::ONE,
+        "",
+        "Text whose MD5 sum in base64url the checksum must be.",
+        |conf, args| once(&mut conf.signed, args.word(0).clone(), args),
+    ),
+    row(
+        "secure_link_secret",
+        Contexts::LOCATION,
+        Arity::ONE,
+        "",
+        "Secret word of links such as `/prefix/hash/link`, where hash is the MD5 sum of link and word.",
+        set_secret,
+    ),
+];
+
+fn set_secret(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    once(&mut conf.secret, args.bytes(0).to_vec(), args)
+}
+
+/// A location's way to check.
+enum Rule {
+    Secret(Vec<u8>),
+    Signed { link: Template, signed: Template },
+}
+
+/// What the variables say for the rest of the request.
+#[derive(Default)]
+struct Checked {
+    link: Option<Vec<u8>>,
+    expires: Option<Vec<u8>>,
+}
+
+fn put(value: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
+    out.extend_from_slice(value.unwrap_or_default());
+    value.is_some()
+}
+
+fn checked(x: &mut Exchange) -> Option<&Checked> {
+    if x.extensions.of::<Checked>().is_none() {
+        // Also for a signed text that asks for the result: it has none yet.
+        x.extensions.insert(Checked::default());
+        let link = check(x);
+        x.extensions.of_mut::<Checked>()?.link = link;
+    }
+    x.extensions.of()
+}
+
+/// The value of `$secure_link`. What the request tells of its end is there before the signed text is made,
+/// which may hold it.
+fn check(x: &mut Exchange) -> Option<Vec<u8>> {
+    let plan = x.plan.clone();
+    match plan.location(x.location).extensions.of::<Rule>()? {
+        Rule::Secret(secret) => check::by_secret(&x.request.path, secret).map(<[u8]>::to_vec),
+        Rule::Signed { link, signed } => {
+            let link = link.value(x);
+            let (checksum, expires) = check::split(&link);
+            let ends = match expires {
+                None => None,
+                Some(text) => Some(check::ends(text)?),
+            };
+            x.extensions.of_mut::<Checked>()?.expires = expires.map(<[u8]>::to_vec);
+            let checksum = check::decode_checksum(checksum)?;
+            let now = tidegate_rt::clock::unix_millis() / 1000;
+            match check::verdict(&checksum, &signed.value(x), ends, now) {
+                Verdict::Wrong => None,
+                Verdict::Expired => Some(b"0".to_vec()),
+                Verdict::Good => Some(b"1".to_vec()),
+            }
+        }
+    }
+}
