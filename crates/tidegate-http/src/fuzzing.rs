@@ -4,7 +4,7 @@ use crate::caching::{self, IgnoredFields};
 use crate::chunked::{ChunkError, ChunkedDecoder};
 use crate::headers::{Headers, Known};
 use crate::proxy_protocol::{self, ParsedProxy};
-use crate::range::{self, RangeDecision};
+use crate::range::{self, ContentRange, RangeDecision};
 use crate::request::{Method, Parse, ParseOptions, RequestHead, RequestMeta, parse_request};
 use crate::response::{ResponseHead, parse_cgi_response, parse_response};
 use crate::uri::normalise;
@@ -31,6 +31,11 @@ pub fn fuzz_range(data: &[u8]) {
         }
     }
     let _ = range::if_range_holds(data, Some(b"\"a\""), Some(0));
+    if let Some(ContentRange { range, size }) = ContentRange::parse(data) {
+        let mut written = Vec::new();
+        range::write_content_range(range, size, &mut written);
+        assert_eq!(ContentRange::parse(&written), Some(ContentRange { range, size }));
+    }
 }
 
 /// `Cache-Control`, `Vary` and `X-Accel-Expires` with the bytes as every value.

@@ -10,6 +10,7 @@ use tidegate_core::plan::{LocationId, ServerId};
 use tidegate_http::Known;
 
 /// The request in whose name lines are written.
+#[derive(Clone)]
 pub struct LogContext {
     place: Option<Place>,
     /// Request line, host and referrer behind each other.
@@ -20,6 +21,7 @@ pub struct LogContext {
     fallback: ErrorLog,
 }
 
+#[derive(Clone)]
 struct Place {
     plan: PlanRef,
     server: ServerId,

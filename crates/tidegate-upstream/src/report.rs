@@ -38,16 +38,28 @@ pub const NONE: u32 = u32::MAX;
 pub struct Report {
     attempts: Vec<Attempt>,
     next_is_first: bool,
+    /// The fetch that follows asks for the rest of an answer: it is one with the fetch before it.
+    continues: bool,
 }
 
 impl Report {
     pub fn shared() -> SharedReport {
-        Rc::new(RefCell::new(Report { attempts: Vec::with_capacity(1), next_is_first: false }))
+        Rc::new(RefCell::new(Report {
+            attempts: Vec::with_capacity(1),
+            next_is_first: false,
+            continues: false,
+        }))
     }
 
     /// Another fetch of the same request follows.
     pub fn begin_fetch(&mut self) {
-        self.next_is_first = !self.attempts.is_empty();
+        let continues = std::mem::take(&mut self.continues);
+        self.next_is_first = !self.attempts.is_empty() && !continues;
+    }
+
+    /// The next fetch is for the rest of an answer that broke off.
+    pub fn continue_fetch(&mut self) {
+        self.continues = true;
     }
 
     /// Begins an attempt.
@@ -110,6 +122,11 @@ impl Attempt {
         if self.response_millis == NONE {
             self.response_millis = self.elapsed();
         }
+    }
+
+    /// Which of the group's servers was asked; `None` when none was available.
+    pub fn peer(&self) -> Option<usize> {
+        self.peer
     }
 
     /// The server's address, or the group's name when no server was available.

@@ -92,6 +92,14 @@ pub struct OriginRequest {
     pub tls: Option<TlsTarget>,
 }
 
+/// `http://127.0.0.1:80/path`.
+pub(crate) fn url(tls: bool, peer: &str, target: Option<&[u8]>) -> String {
+    let scheme = if tls { "https" } else { "http" };
+    let target = String::from_utf8_lossy(target.unwrap_or_default());
+    let colon = if peer.starts_with("unix:") { ":" } else { "" };
+    format!("{scheme}://{peer}{colon}{target}")
+}
+
 /// An origin's answer. Dropping the body gives the connection up.
 pub struct OriginResponse {
     pub head: ResponseHead,
@@ -116,10 +124,7 @@ impl OriginRequest {
 
     /// What is asked of a peer, for log lines: `http://127.0.0.1:80/path`.
     pub(crate) fn url(&self, peer: &str) -> String {
-        let scheme = if self.tls.is_some() { "https" } else { "http" };
-        let target = String::from_utf8_lossy(self.target_text());
-        let colon = if peer.starts_with("unix:") { ":" } else { "" };
-        format!("{scheme}://{peer}{colon}{target}")
+        url(self.tls.is_some(), peer, Some(self.target_text()))
     }
 
     /// What a connection to a peer must fit to be used again.

@@ -23,6 +23,37 @@ impl ByteRange {
     }
 }
 
+/// The value of `Content-Range` in a 206 (RFC 9110 section 14.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContentRange {
+    pub range: ByteRange,
+    /// The length of the whole representation; `None` where the sender does not know it.
+    pub size: Option<u64>,
+}
+
+impl ContentRange {
+    /// `None` for what is no satisfied range of bytes: another unit, `*`, an end before the start, a
+    /// range that does not fit into its size.
+    pub fn parse(field: &[u8]) -> Option<ContentRange> {
+        let field = trim(field);
+        let unit = field.get(..6)?;
+        if !unit.eq_ignore_ascii_case(b"bytes ") {
+            return None;
+        }
+        let rest = trim(&field[6..]);
+        let (range, size) = rest.split_at(memchr::memchr(b'/', rest)?);
+        let (first, last) = range.split_at(memchr::memchr(b'-', range)?);
+        let (start, last) = (parse_position(first)?, parse_position(&last[1..])?);
+        let size = match &size[1..] {
+            b"*" => None,
+            digits => Some(parse_position(digits)?),
+        };
+        let end = last.checked_add(1)?;
+        let fits = start < end && size.is_none_or(|size| end <= size && size < u64::MAX);
+        fits.then_some(ContentRange { range: ByteRange { start, end }, size })
+    }
+}
+
 /// What to answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RangeDecision {

@@ -16,6 +16,38 @@ fn check(field: &str, ranges_max: usize, expected: &str) {
 }
 
 #[test]
+fn content_ranges_are_read() {
+    let check = |field: &str, expected: Option<(u64, u64, Option<u64>)>| {
+        let parsed = ContentRange::parse(field.as_bytes());
+        let parts = parsed.map(|value| (value.range.start, value.range.end, value.size));
+        assert_eq!(parts, expected, "{field}");
+    };
+    check("bytes 0-8/1000", Some((0, 9, Some(1000))));
+    check(" BYTES 5-5/6 ", Some((5, 6, Some(6))));
+    check("bytes 4-7/*", Some((4, 8, None)));
+    for broken in [
+        "",
+        "bytes",
+        "bytes ",
+        "bytes */8",
+        "bytes 4-7",
+        "bytes 4-7/",
+        "bytes 4-7/x",
+        "bytes 7-4/8",
+        "bytes 4-8/8",
+        "bytes -4/8",
+        "bytes 4-/8",
+        "bytes=4-7/8",
+        "lines 4-7/8",
+        "bytes 4-7/8/9",
+        "bytes 4 - 7/8",
+        "bytes 0-99999999999999999999999/99999999999999999999999",
+    ] {
+        check(broken, None);
+    }
+}
+
+#[test]
 fn fields_select_ranges() {
     for (field, expected) in [
         ("bytes=0-8", "0-9"),

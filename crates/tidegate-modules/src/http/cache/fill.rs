@@ -20,6 +20,7 @@ use super::lookup::decoded;
 use super::meta::Meta;
 use super::policy::{self, Refusal, Stored};
 use super::pump::pump;
+use super::resume::{Origin, Resume};
 use super::settings::CacheSettings;
 use super::status::CacheStatus;
 use super::turn::{Failure, HeadKind, Input, Output, Turn};
@@ -75,12 +76,22 @@ pub fn start(question: Question, filler: Filler, writer: FillWriter, to: Option<
 }
 
 async fn run(question: Question, mut filler: Filler, writer: FillWriter, to: Option<Answers>) {
+    let is_head = question.request.method == Method::Head;
+    let origin = Origin::of(&question);
     let Question { request, settings, report, log } = question;
-    let is_head = request.method == Method::Head;
     match fetch(request, settings, report, log).await {
         Err(error) => filler.failed(error, writer, to).await,
-        Ok(response) => filler.answered(response, is_head, writer, to).await,
+        Ok(response) => filler.answered(Received { response, is_head, origin }, writer, to).await,
     }
+}
+
+/// An origin's answer.
+struct Received {
+    response: OriginResponse,
+    /// It is one to HEAD.
+    is_head: bool,
+    /// Where its rest can be asked for.
+    origin: Option<Origin>,
 }
 
 /// Tells whoever began the fill, if he is still there.
@@ -105,17 +116,11 @@ impl Filler {
         tell(to.as_ref(), answer).await;
     }
 
-    async fn answered(
-        &mut self,
-        response: OriginResponse,
-        is_head: bool,
-        writer: FillWriter,
-        to: Option<Answers>,
-    ) {
+    async fn answered(&mut self, received: Received, writer: FillWriter, to: Option<Answers>) {
+        let Received { mut response, is_head, origin } = received;
         let status = response.head.status;
         let now = clock::unix_millis();
         let mut stored = self.judge(&response, now);
-        let mut response = response;
         if stored.is_ok() && !self.cache.no_cache.is_empty() {
             match self.ask(response, to.as_ref()).await {
                 Some((back, true)) => response = back,
@@ -144,7 +149,7 @@ impl Filler {
                 tell(to.as_ref(), Answer::Serve(stale, status)).await;
             }
             (Output::Follow, Ok(stored), _) => {
-                self.store(response, is_head, stored, writer, to).await;
+                self.store(Received { response, is_head, origin }, stored, writer, to).await;
             }
             (_, stored, _) => {
                 if matches!(stored, Err(Refusal::Rules(_))) {
@@ -217,13 +222,13 @@ impl Filler {
     /// Publishes the head and takes the body to its end.
     async fn store(
         &self,
-        response: OriginResponse,
-        is_head: bool,
+        received: Received,
         stored: Stored,
         writer: FillWriter,
         to: Option<Answers>,
     ) {
         let now = clock::unix_millis();
+        let Received { response, is_head, origin } = received;
         let OriginResponse { head, body, .. } = response;
         let mut variant = Vec::new();
         write_variant(&stored.vary, &self.client_fields, &mut variant);
@@ -243,7 +248,8 @@ impl Filler {
             tell(to.as_ref(), Answer::Follow(reader, self.turn.status())).await;
         }
         drop(to);
-        pump(writer, body.into_body()).await;
+        let resume = origin.and_then(|origin| Resume::of(origin, &head, length));
+        pump(writer, body.into_body(), resume).await;
     }
 
     /// A variant whose origin has changed the fields that tell variants apart becomes the object

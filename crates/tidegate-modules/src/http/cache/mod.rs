@@ -24,6 +24,7 @@
 //! | `run` | asks the store, tells `turn`, does what `turn` says |
 //! | `fill` | the detached task that fetches, stores and feeds all readers |
 //! | `pump` | the body's way into the cache |
+//! | `resume` | the rest of a body whose origin broke off |
 //! | `serve` | heads and bodies out of the cache |
 
 pub mod conf;
@@ -32,6 +33,7 @@ mod lookup;
 pub mod meta;
 pub mod policy;
 mod pump;
+mod resume;
 mod rows;
 mod run;
 pub mod seam;

@@ -1,0 +1,266 @@
+//! When an origin breaks off in the middle of a body: the rest is asked for by `Range` and `If-Range`,
+//! of the same or another server, and goes on where the first part ended. Readers notice nothing.
+//!
+//! It needs a strong validator (RFC 9110 section 8.8.1), and every part has to bear the same one:
+//! rather a response that is visibly broken than one that is patched together of two.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+use tidegate_core::{Body, Level};
+use tidegate_http::range::ContentRange;
+use tidegate_http::response::ResponseHead;
+use tidegate_http::{Headers, Known, date};
+use tidegate_upstream::{
+    FetchSettings, LogContext, NextUpstream, OriginBody, PartRequest, SharedReport, fetch,
+};
+
+use super::fill::Question;
+
+/// Most requests for the rest of one response; `proxy_next_upstream_tries` may allow fewer. An origin
+/// that breaks off more often has more to be asked of than a cache can mend.
+const RESUMES_MAX: u32 = 5;
+
+/// `Last-Modified` is a strong validator when the response was made so much later (RFC 9110 section
+/// 8.8.2.2): a change within the same second would not show.
+const SETTLED_SECONDS: i64 = 60;
+
+const READING: &str = "reading upstream";
+
+/// What it takes to ask the origin once more.
+pub struct Origin {
+    request: PartRequest,
+    settings: Arc<FetchSettings>,
+    report: SharedReport,
+    log: LogContext,
+}
+
+/// A response that can be completed by parts.
+pub struct Resume {
+    origin: Origin,
+    identity: Identity,
+    left: u32,
+    refusals: u32,
+}
+
+/// The rest of a body.
+pub struct Rest {
+    pub body: Body,
+    /// So many bytes at its start have arrived already.
+    pub skip: u64,
+    /// Where in the whole body it ends, if that is known.
+    pub end: Option<u64>,
+}
+
+/// How far a body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Its length is not known.
+    Open,
+    Whole,
+    Unfinished,
+    /// There is more of it than there can be.
+    TooLong,
+}
+
+/// What the parts of one representation have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// `ETag` or `Last-Modified`.
+    field: Known,
+    validator: Vec<u8>,
+    /// Length of the whole, once it is known.
+    size: Option<u64>,
+}
+
+/// A part that fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub skip: u64,
+    pub end: Option<u64>,
+}
+
+/// Why an answer is not the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    Status(u16),
+    Validator,
+    Encoding,
+    Range,
+    Length,
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unfit::Status(status) => write!(formatter, "status {status}"),
+            Unfit::Validator => formatter.write_str("another or no validator"),
+            Unfit::Encoding => formatter.write_str("an encoded body"),
+            Unfit::Range => formatter.write_str("another or no \"Content-Range\""),
+            Unfit::Length => formatter.write_str("another length"),
+        }
+    }
+}
+
+impl Origin {
+    /// `None` where the request cannot be made again, or `proxy_next_upstream` forbids it.
+    pub fn of(question: &Question) -> Option<Origin> {
+        let next = question.settings.next_upstream;
+        if !next.has(NextUpstream::ERROR) && !next.has(NextUpstream::TIMEOUT) {
+            return None;
+        }
+        Some(Origin {
+            request: PartRequest::of(&question.request)?,
+            settings: question.settings.clone(),
+            report: question.report.clone(),
+            log: question.log.clone(),
+        })
+    }
+}
+
+impl Resume {
+    /// `None` when nothing would tell that a part belongs to this response.
+    pub fn of(origin: Origin, head: &ResponseHead, length: Option<u64>) -> Option<Resume> {
+        let identity = Identity::of(head.status, &head.headers, length)?;
+        let left = match origin.settings.next_upstream_tries {
+            0 => RESUMES_MAX,
+            // The first request is the first try.
+            tries => (tries - 1).min(RESUMES_MAX),
+        };
+        Some(Resume { origin, identity, left, refusals: 0 })
+    }
+
+    /// How far a body of `at` bytes is.
+    pub fn progress(&self, at: u64) -> Progress {
+        match self.identity.size.map(|size| at.cmp(&size)) {
+            None => Progress::Open,
+            Some(Ordering::Equal) => Progress::Whole,
+            Some(Ordering::Less) => Progress::Unfinished,
+            Some(Ordering::Greater) => Progress::TooLong,
+        }
+    }
+
+    /// Asks for what is missing behind `at` bytes; `None` when nobody has it.
+    pub async fn rest(&mut self, at: u64) -> Option<Rest> {
+        while self.left > 0 && self.refusals < self.origin.request.servers() {
+            self.left -= 1;
+            let text = format!("upstream broke off after {at} bytes, asking for the rest");
+            self.log(Level::Warn, &text);
+            let Origin { request, settings, report, log } = &self.origin;
+            report.borrow_mut().continue_fetch();
+            let part = request.part(at, None, &self.identity.validator);
+            // Whatever failed was logged, and all servers were asked.
+            let response = fetch(part, settings.clone(), report.clone(), log.clone()).await.ok()?;
+            let length = match &response.body {
+                OriginBody::Whole(bytes) => Some(bytes.len() as u64),
+                OriginBody::Stream(reader) => reader.length_left(),
+                OriginBody::Upgraded(_) => None,
+            };
+            match self.identity.judge(response.head.status, &response.head.headers, length, at) {
+                Ok(Part { skip, end }) => {
+                    let body = response.body.into_body();
+                    return Some(Rest { body, skip, end });
+                }
+                Err(unfit) => {
+                    drop(response);
+                    self.refused(unfit);
+                }
+            }
+        }
+        None
+    }
+
+    fn refused(&mut self, unfit: Unfit) {
+        self.refusals += 1;
+        let peer = self.origin.report.borrow_mut().last().and_then(|attempt| attempt.peer());
+        peer.into_iter().for_each(|peer| self.origin.request.exclude(peer));
+        let text = format!("upstream did not send the rest of its response: {unfit}");
+        self.log(Level::Error, &text);
+    }
+
+    fn log(&self, level: Level, text: &str) {
+        let Origin { request, log, .. } = &self.origin;
+        log.write(level, text, READING, &request.url());
+    }
+}
+
+impl Identity {
+    /// Of a whole response. `None` without a strong validator, for encoded bodies (whose bytes may
+    /// differ each time they are made) and where the origin says that it has no ranges.
+    pub fn of(status: u16, headers: &Headers, size: Option<u64>) -> Option<Identity> {
+        let no_ranges = headers
+            .first(Known::AcceptRanges)
+            .is_some_and(|units| units.trim_ascii().eq_ignore_ascii_case(b"none"));
+        if status != 200 || no_ranges || is_encoded(headers) {
+            return None;
+        }
+        let (field, validator) = strong_validator(headers)?;
+        Some(Identity { field, validator: validator.to_vec(), size })
+    }
+
+    /// Whether an answer holds what is missing behind `at` bytes. `length` is that of its body as
+    /// announced.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn judge(
+        &mut self,
+        status: u16,
+        headers: &Headers,
+        length: Option<u64>,
+        at: u64,
+    ) -> Result<Part, Unfit> {
+        if !matches!(status, 200 | 206) {
+            return Err(Unfit::Status(status));
+        }
+        if headers.first(self.field) != Some(&self.validator) {
+            return Err(Unfit::Validator);
+        }
+        if is_encoded(headers) {
+            return Err(Unfit::Encoding);
+        }
+        if status == 200 {
+            let fits = length.is_none_or(|length| match self.size {
+                Some(size) => length == size,
+                None => length >= at,
+            });
+            self.size = self.size.or(length).filter(|_| fits);
+            return if fits { Ok(Part { skip: at, end: self.size }) } else { Err(Unfit::Length) };
+        }
+        let field = headers.first(Known::ContentRange).and_then(ContentRange::parse);
+        let Some(ContentRange { range, size }) = field.filter(|field| field.range.start == at)
+        else {
+            return Err(Unfit::Range);
+        };
+        let size = match (self.size, size) {
+            (Some(known), Some(told)) if known != told => return Err(Unfit::Length),
+            (Some(known), _) if range.end > known => return Err(Unfit::Length),
+            (Some(size), _) | (None, Some(size)) => size,
+            // Nobody would know when it is whole.
+            (None, None) => return Err(Unfit::Length),
+        };
+        if length.is_some_and(|length| length != range.len()) {
+            return Err(Unfit::Length);
+        }
+        self.size = Some(size);
+        Ok(Part { skip: 0, end: Some(range.end) })
+    }
+}
+
+fn is_encoded(headers: &Headers) -> bool {
+    headers.all(Known::ContentEncoding).any(|coding| !coding.eq_ignore_ascii_case(b"identity"))
+}
+
+/// The field that tells one representation from every other. A date only where there is no entity tag
+/// (RFC 9110 section 13.1.5).
+fn strong_validator(headers: &Headers) -> Option<(Known, &[u8])> {
+    if let Some(etag) = headers.first(Known::Etag) {
+        let is_strong = etag.len() >= 2 && etag.starts_with(b"\"") && etag.ends_with(b"\"");
+        return is_strong.then_some((Known::Etag, etag));
+    }
+    let text = headers.first(Known::LastModified)?;
+    let modified = date::parse_http(text)?;
+    let made = date::parse_http(headers.first(Known::Date)?)?;
+    (made.checked_sub(modified)? >= SETTLED_SECONDS).then_some((Known::LastModified, text))
+}

@@ -1,0 +1,129 @@
+//! Asking for a part of what a request asked for: the rest of an answer that broke off, or a range far
+//! ahead of what has arrived. The request is made again with `Range` and `If-Range` (RFC 9110 section
+//! 13.1.5), so that a part of another representation is never taken for one of this.
+
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tidegate_core::request_body::StoredBody;
+use tidegate_http::request::Method;
+
+use crate::peers::{Choice, Group};
+use crate::request::{LocalAddress, OriginRequest, RequestPayload, url};
+use crate::tls::TlsTarget;
+
+/// What of a request is needed to ask for parts of its answer.
+pub struct PartRequest {
+    group: Arc<Group>,
+    choice: Choice,
+    method: Method,
+    head: Vec<u8>,
+    target: Range<usize>,
+    payload: PartPayload,
+    local: Option<LocalAddress>,
+    location_tag: u64,
+    tls: Option<TlsTarget>,
+}
+
+/// A payload that can be sent again.
+enum PartPayload {
+    None,
+    Bytes(Bytes),
+    Stored(Arc<StoredBody>),
+}
+
+impl PartRequest {
+    /// Remembers a request; `None` when it cannot be sent twice, or asks for a part itself.
+    pub fn of(request: &OriginRequest) -> Option<PartRequest> {
+        let payload = match &request.payload {
+            RequestPayload::None => PartPayload::None,
+            RequestPayload::Bytes(bytes) => PartPayload::Bytes(bytes.clone()),
+            RequestPayload::Stored(body) => PartPayload::Stored(body.clone()),
+            RequestPayload::Stream { .. } => return None,
+        };
+        let asks_for_part = field_lines(&request.head)
+            .any(|line| is_field(line, b"range:") || is_field(line, b"if-range:"));
+        if request.method != Method::Get || asks_for_part {
+            return None;
+        }
+        Some(PartRequest {
+            group: request.group.clone(),
+            choice: Choice::by_key(request.choice.key.clone()),
+            method: request.method,
+            head: request.head.clone(),
+            target: request.target.clone(),
+            payload,
+            local: request.local,
+            location_tag: request.location_tag,
+            tls: request.tls.clone(),
+        })
+    }
+
+    /// How many servers there are to ask.
+    pub fn servers(&self) -> u32 {
+        self.group.attempts_max()
+    }
+
+    /// A server that is not to be asked again.
+    pub fn exclude(&mut self, peer: usize) {
+        self.choice.mark(peer);
+    }
+
+    /// What is asked, for log lines.
+    pub fn url(&self) -> String {
+        url(self.tls.is_some(), &self.group.name, self.head.get(self.target.clone()))
+    }
+
+    /// The request for the bytes `range` (both ends included, the last one open where it is `None`) of
+    /// the representation that `validator` names. Conditions of the first request are left out.
+    pub fn part(&self, start: u64, last: Option<u64>, validator: &[u8]) -> OriginRequest {
+        const CONDITIONS: [&[u8]; 4] =
+            [b"if-none-match:", b"if-modified-since:", b"if-match:", b"if-unmodified-since:"];
+        let mut head = Vec::with_capacity(self.head.len() + validator.len() + 64);
+        let line_end = self.head.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        head.extend_from_slice(&self.head[..line_end]);
+        for line in field_lines(&self.head) {
+            if !CONDITIONS.iter().any(|name| is_field(line, name)) {
+                head.extend_from_slice(line);
+            }
+        }
+        let last = last.map(|last| last.to_string()).unwrap_or_default();
+        head.extend_from_slice(format!("Range: bytes={start}-{last}\r\nIf-Range: ").as_bytes());
+        head.extend_from_slice(validator);
+        head.extend_from_slice(b"\r\n\r\n");
+        OriginRequest {
+            group: self.group.clone(),
+            choice: self.choice.clone(),
+            method: self.method,
+            head,
+            target: self.target.clone(),
+            payload: match &self.payload {
+                PartPayload::None => RequestPayload::None,
+                PartPayload::Bytes(bytes) => RequestPayload::Bytes(bytes.clone()),
+                PartPayload::Stored(body) => RequestPayload::Stored(body.clone()),
+            },
+            local: self.local,
+            paced: false,
+            interim: None,
+            keep_connection: true,
+            upgrade: false,
+            location_tag: self.location_tag,
+            tls: self.tls.clone(),
+        }
+    }
+}
+
+/// The field lines of a head with their line ends, without the request line and the empty line.
+fn field_lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let lines = head.split_inclusive(|byte| *byte == b'\n').skip(1);
+    lines.filter(|line| !line.trim_ascii().is_empty())
+}
+
+/// Whether a line is of the field whose lower-case name and colon these are.
+fn is_field(line: &[u8], name: &[u8]) -> bool {
+    line.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
+}
