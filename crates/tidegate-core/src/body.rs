@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 
 use crate::LocalFuture;
 use bytes::Bytes;
+use tidegate_http::range::ByteRange;
 
 use crate::client::ClientIo;
 
@@ -61,6 +62,12 @@ impl From<io::Error> for BodyError {
 pub trait BodyStream {
     /// The next piece, or `None` at the regular end.
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>>;
+
+    /// For a stream that nobody has read from: makes these bytes all that it gives. `false`: it cannot,
+    /// and gives everything.
+    fn narrow(&mut self, _range: ByteRange) -> bool {
+        false
+    }
 
     /// Trailer fields, known once `poll_chunk` has answered `None`.
     fn trailers(&mut self) -> Option<tidegate_http::Headers> {

@@ -120,6 +120,8 @@ pub struct Response {
     pub conditions_judged: bool,
     /// Sent without `sendfile`-like delay: the body comes as it is produced.
     pub unbuffered: bool,
+    /// The head leaves with the body's first bytes; if these do not come there is no answer.
+    pub waits_for_body: bool,
 }
 
 impl Response {

@@ -69,6 +69,20 @@ pub async fn run(x: &mut Exchange) -> Answer {
     drive(x, first, None).await
 }
 
+/// The content phase and nothing else: no filters, no `error_page`. What is not an answer of the content
+/// handler's own has no body.
+pub(crate) async fn content_alone(x: &mut Exchange) -> Answer {
+    let plan = x.plan.clone();
+    match walk(x, &plan, Phase::Content).await {
+        Step::Respond(body) => Answer::Send(body),
+        Step::Status(status) => {
+            x.response.status = status;
+            Answer::Send(Body::Empty)
+        }
+        _ => Answer::Close,
+    }
+}
+
 /// The trailer fields of an answer whose body has ended: those that came with it, then the location's.
 pub fn trailers<'x>(x: &'x mut Exchange, body: &mut Body) -> &'x Headers {
     if let Some(trailers) = body.trailers() {

@@ -156,7 +156,21 @@ impl Exchange {
         x.internal = true;
         x.is_subrequest = true;
         x.action = "";
-        Ok(Subrequest(Box::new(x)))
+        Ok(Subrequest { x: Box::new(x), way: Way::Phases })
+    }
+
+    /// The same request once more, from this location's content handler on, for answers that are put
+    /// together of several parts. Filters do not see its answer, and no `error_page` comes in its place:
+    /// its maker looks at the status. Its maker also bounds the number, which does not count here.
+    pub fn repetition(&mut self) -> Subrequest {
+        let mut x = self.fork();
+        x.client = Rc::new(PartOf(self.client.clone()));
+        x.response.clear();
+        x.path_replaced = self.path_replaced;
+        x.alias_takes_path = self.alias_takes_path;
+        x.is_subrequest = true;
+        x.action = "";
+        Subrequest { x: Box::new(x), way: Way::Content }
     }
 
     /// Takes over the variables that a subrequest changed.
@@ -211,20 +225,33 @@ impl Response {
 }
 
 /// A subrequest that has not begun.
-pub struct Subrequest(Box<Exchange>);
+pub struct Subrequest {
+    x: Box<Exchange>,
+    way: Way,
+}
+
+/// What a subrequest goes through.
+#[derive(Clone, Copy)]
+enum Way {
+    Phases,
+    Content,
+}
 
 impl Subrequest {
     /// Its exchange, to be changed before it begins.
     pub fn exchange(&mut self) -> &mut Exchange {
-        &mut self.0
+        &mut self.x
     }
 
-    /// Goes through the phases; ready when the answer's head is.
+    /// Goes its way; ready when the answer's head is.
     pub fn run(self) -> LocalFuture<'static, Reply> {
-        let mut x = self.0;
+        let Subrequest { mut x, way } = self;
         Box::pin(async move {
             let before = x.slots.clone();
-            let answer = phases::run(&mut x).await;
+            let answer = match way {
+                Way::Phases => phases::run(&mut x).await,
+                Way::Content => phases::content_alone(&mut x).await,
+            };
             let (body, closed) = match answer {
                 Answer::Close => (Body::Empty, true),
                 Answer::Send(Body::Tunnel(_)) => (Body::Empty, false),

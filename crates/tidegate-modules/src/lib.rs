@@ -30,6 +30,7 @@ use http::range::Ranges;
 use http::realip::RealIp;
 use http::rewrite::Rewrite;
 use http::secure_link::SecureLink;
+use http::slice::Slice;
 use http::ssi::Ssi;
 use http::static_files::StaticFiles;
 use http::stub_status::StubStatus;
@@ -69,7 +70,9 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<RandomIndex>::NEW,
     &Entry::<Index>::NEW,
     &Entry::<StaticFiles>::NEW,
-    // Response filters. Conditions first: they look at the representation's own validators and may
+    // Response filters. First what makes one answer of several parts, so that all others see the whole.
+    &Entry::<Slice>::NEW,
+    // Then conditions: they look at the representation's own validators and may
     // replace the answer, which the added fields then belong to. Then what changes heads and bodies.
     // Ranges last: they count bytes as they are sent.
     &Entry::<NotModified>::NEW,

@@ -76,6 +76,8 @@ pub struct Sender<'a> {
     chunk_bytes_max: u64,
     use_sendfile: bool,
     watch_client: bool,
+    /// Nothing leaves before the body's first bytes.
+    waits_for_body: bool,
     /// Bytes that left, head included.
     pub sent: u64,
     left: Option<u64>,
@@ -117,6 +119,7 @@ impl<'a> Sender<'a> {
             chunk_bytes_max: settings.sendfile_max_chunk,
             use_sendfile: settings.sendfile,
             watch_client: !x.response.outlives_client,
+            waits_for_body: x.response.waits_for_body,
             sent: 0,
             left,
         }
@@ -131,14 +134,18 @@ impl<'a> Sender<'a> {
             let next = match self.poll_now(body).await {
                 Some(next) => next,
                 None => {
-                    self.flush().await?;
+                    if !self.waits_for_body {
+                        self.flush().await?;
+                    }
                     self.unless_left(body.next()).await?
                 }
             };
             match next {
                 None => break,
                 Some(Err(error)) => {
-                    let _ = self.flush().await;
+                    if !self.waits_for_body {
+                        let _ = self.flush().await;
+                    }
                     return Err(SendError::Body(error));
                 }
                 Some(Ok(chunk)) => self.chunk(chunk).await?,
@@ -178,6 +185,7 @@ impl<'a> Sender<'a> {
         if length == 0 {
             return Ok(());
         }
+        self.waits_for_body = false;
         if let Some(left) = &mut self.left {
             *left = left.saturating_sub(length);
         }

@@ -27,6 +27,7 @@ pub mod realip;
 pub mod redirect;
 pub mod rewrite;
 pub mod secure_link;
+pub mod slice;
 pub mod ssi;
 pub mod static_files;
 pub mod stub_status;

@@ -21,7 +21,10 @@ pub fn single(body: Body, range: ByteRange) -> Body {
             cut_chunks(&chunks, range, &mut parts);
             Body::Chunks(parts)
         }
-        Body::Stream(stream) => {
+        Body::Stream(mut stream) => {
+            if stream.narrow(range) {
+                return Body::Stream(stream);
+            }
             let part = Part { lead: Bytes::new(), range };
             Body::Stream(Box::new(CutStream::new(stream, [part].into(), Bytes::new())))
         }

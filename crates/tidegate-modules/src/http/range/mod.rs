@@ -1,7 +1,7 @@
 //! Byte ranges: 206 with one part or several, 416, `If-Range`. It has no directives of its own
 //! (`max_ranges` is the core's).
 
-mod cut;
+pub(crate) mod cut;
 #[cfg(test)]
 mod tests;
 

@@ -1,0 +1,131 @@
+//! `slice`: large answers fetched, and cached, in parts of a fixed size.
+//!
+//! ```nginx
+//! location / {
+//!     slice             1m;
+//!     proxy_cache       cache;
+//!     proxy_cache_key   $uri$is_args$args$slice_range;
+//!     proxy_set_header  Range $slice_range;
+//!     proxy_cache_valid 200 206 1h;
+//!     proxy_pass        http://origin;
+//! }
+//! ```
+//! The first part is what the request itself asks for: the one that its `Range` begins in. When the origin
+//! answers with that part and nothing else, the answer becomes one of the whole, whose other parts are asked
+//! for one after another as the client takes them. An origin that answers otherwise is passed through.
+//!
+//! `part` tells which part is asked for and judges what comes, `body` puts the parts together.
+
+mod body;
+mod part;
+#[cfg(test)]
+mod tests;
+
+use std::io::Write;
+
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::module::{BlockInfo, Module};
+use tidegate_core::variables::Variable;
+use tidegate_core::{Body, Exchange, Level};
+use tidegate_http::Known;
+
+use super::row;
+use body::Sliced;
+use part::Part;
+
+/// `ngx_http_slice_module`.
+pub struct Slice;
+
+#[derive(Default)]
+pub struct Conf {
+    size: Option<u64>,
+}
+
+/// Bytes of a part, left at its location for the variable.
+struct SliceBytes(u64);
+
+impl Module for Slice {
+    type Conf = Conf;
+    const NAME: &'static str = "slice";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[&[row(
+        "slice",
+        Contexts::HTTP_SERVER_LOCATION,
+        Arity::ONE,
+        "0",
+        "Size of the parts in which an answer is fetched; 0 for no parts. The part is asked for by `$slice_range`.",
+        |conf, args| once(&mut conf.size, args.size(0)?, args),
+    )]];
+    const VARIABLES: &'static [Variable] = &[Variable::fixed("slice_range", slice_range)];
+
+    fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
+        child.size = child.size.or(parent.size);
+    }
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        if let Some(size) = conf.size.filter(|size| *size > 0) {
+            location.location.extensions.insert(SliceBytes(size));
+            location.filter(Box::new(filter));
+        }
+        Ok(())
+    }
+}
+
+/// The part that this request asks for, as `Range` says it.
+fn slice_range(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    let Some(part) = present_part(x) else { return false };
+    let _ = write!(out, "bytes={}-{}", part.start, part.last());
+    true
+}
+
+/// The part that is asked for, chosen when somebody first wants to know, before there is an answer. Parts
+/// of a page (SSI) are not sliced.
+fn present_part(x: &mut Exchange) -> Option<Part> {
+    let SliceBytes(size) = *x.location().extensions.of::<SliceBytes>()?;
+    if let Some(part) = known_part(x) {
+        return Some(part);
+    }
+    if x.is_subrequest || x.response.status != 0 {
+        return None;
+    }
+    let range = x.request.header(Known::Range).unwrap_or_default();
+    let part = Part::of(x.location, part::first_byte(range), size);
+    x.extensions.insert(part);
+    Some(part)
+}
+
+/// The part chosen in this location: after an internal redirect another location chooses anew.
+fn known_part(x: &Exchange) -> Option<Part> {
+    x.extensions.of::<Part>().copied().filter(|part| part.location == x.location)
+}
+
+/// Makes an answer of the whole from the first part.
+fn filter(x: &mut Exchange, body: Body) -> Body {
+    let Some(part) = known_part(x).filter(|_| !x.is_subrequest) else { return body };
+    if x.response.status != 206 {
+        x.extensions.remove::<Part>();
+        return body;
+    }
+    let first = match part::judge(&x.response, &part) {
+        Ok(first) => first,
+        Err(problem) => {
+            x.log(Level::Error, format_args!("{problem}"));
+            x.answer_instead(444);
+            return Body::Empty;
+        }
+    };
+    let size = first.size;
+    let template = (first.range.len() < size).then(|| x.fork());
+    let response = &mut x.response;
+    response.status = 200;
+    response.reason = None;
+    response.content_length = Some(size);
+    response.headers.remove(Known::ContentRange);
+    response.headers.remove(Known::AcceptRanges);
+    response.allow_ranges = true;
+    // Parts are given in their order, once.
+    response.single_range = true;
+    response.waits_for_body = true;
+    let held_bytes_max = x.settings().postpone_output;
+    Body::Stream(Box::new(Sliced::new(body, part, first, template, held_bytes_max)))
+}
