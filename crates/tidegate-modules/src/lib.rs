@@ -11,6 +11,7 @@ use tidegate_core::{Entry, ErasedModule};
 
 use http::access::Access;
 use http::addition::Addition;
+use http::autoindex::Autoindex;
 use http::cache::ProxyCache;
 use http::charset::Charset;
 use http::empty_gif::EmptyGif;
@@ -69,6 +70,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<Mp4>::NEW,
     &Entry::<RandomIndex>::NEW,
     &Entry::<Index>::NEW,
+    &Entry::<Autoindex>::NEW,
     &Entry::<StaticFiles>::NEW,
     // Response filters. First what makes one answer of several parts, so that all others see the whole.
     &Entry::<Slice>::NEW,

@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod addition;
+pub mod autoindex;
 pub mod cache;
 pub mod charset;
 pub mod empty_gif;

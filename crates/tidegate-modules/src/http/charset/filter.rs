@@ -63,11 +63,7 @@ impl CharsetFilter {
         let Some(content_type) = x.response.headers.first(Known::ContentType) else { return body };
         let (name, own) = split(content_type);
         let (name, own) = (name.to_vec(), own.map(<[u8]>::to_vec));
-        let wanted = match x.is_subrequest {
-            true => x.lineage.page_type.as_deref().and_then(|page| split(page).1).map(Vec::from),
-            false => self.wanted(x, asked, own.is_some()),
-        };
-        let Some(wanted) = wanted else { return body };
+        let Some(wanted) = self.wanted(x, asked, own.is_some()) else { return body };
         let source = match own {
             Some(own) => Some(own),
             None => self.source.as_ref().map(|source| source.value(x)),
@@ -96,8 +92,18 @@ impl CharsetFilter {
         }
     }
 
+    /// The charset that the answer will name, if it names one.
+    pub fn of_answer(&self, x: &mut Exchange) -> Option<Vec<u8>> {
+        let own = split(x.response.headers.first(Known::ContentType)?).1.map(<[u8]>::to_vec);
+        let asked = x.response.charset.clone();
+        self.wanted(x, asked, own.is_some()).or(own)
+    }
+
     /// The charset that the answer to the client shall have.
     fn wanted(&self, x: &mut Exchange, asked: Option<Bytes>, has_own: bool) -> Option<Vec<u8>> {
+        if x.is_subrequest {
+            return x.lineage.page_type.as_deref().and_then(|page| split(page).1).map(Vec::from);
+        }
         if let Some(asked) = asked {
             return Some(asked.to_vec());
         }

@@ -19,6 +19,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Kind, once};
+use tidegate_core::Exchange;
 use tidegate_core::builder::{LocationBuilder, PlanBuilder};
 use tidegate_core::module::{BlockInfo, Module};
 
@@ -67,10 +68,17 @@ impl Module for Charset {
                 format!("no \"charset_map\" between the charsets \"{from}\" and \"{to}\"");
             return Err(Diagnostic::emerg(message).at(*span));
         }
-        let filter = CharsetFilter::compile(conf, maps, location.plan)?;
+        let filter = Arc::new(CharsetFilter::compile(conf, maps, location.plan)?);
+        location.location.extensions.insert(filter.clone());
         location.filter(Box::new(move |x, body| filter.apply(x, body)));
         Ok(())
     }
+}
+
+/// The charset that the answer will be in, as its head is now; `None` where it is not named.
+pub fn of_answer(x: &mut Exchange) -> Option<Vec<u8>> {
+    let plan = x.plan.clone();
+    plan.location(x.location).extensions.of::<Arc<CharsetFilter>>()?.of_answer(x)
 }
 
 const CONTEXTS: Contexts = Contexts::HTTP_SERVER_LOCATION_IF;

@@ -1,0 +1,190 @@
+//! `autoindex`: a folder without an index file is answered with a list of what is in it.
+//!
+//! ```nginx
+//! location /pub/ {
+//!     autoindex            on;
+//!     autoindex_exact_size off;
+//!     autoindex_format     html;
+//! }
+//! ```
+//! The folder is read, sorted and written up (`page.rs`) on a pool thread; hidden files are left out.
+
+mod page;
+mod read;
+#[cfg(test)]
+mod tests;
+
+use bytes::Bytes;
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::module::{BlockInfo, Module};
+use tidegate_core::{Body, Exchange, Level, Phase, Step, blocking, file_path};
+use tidegate_http::Known;
+use tidegate_http::request::Method;
+
+use super::{charset, files, row};
+use page::Form;
+
+/// `ngx_http_autoindex_module`.
+pub struct Autoindex;
+
+/// Directives as written.
+#[derive(Default)]
+pub struct Conf {
+    on: Option<bool>,
+    exact_size: Option<bool>,
+    localtime: Option<bool>,
+    format: Option<Format>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Html,
+    Xml,
+    Json,
+    Jsonp,
+}
+
+impl Module for Autoindex {
+    type Conf = Conf;
+    const NAME: &'static str = "autoindex";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
+
+    fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
+        child.on = child.on.or(parent.on);
+        child.exact_size = child.exact_size.or(parent.exact_size);
+        child.localtime = child.localtime.or(parent.localtime);
+        child.format = child.format.or(parent.format);
+    }
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        if conf.on == Some(true) {
+            let listing = Listing {
+                exact_size: conf.exact_size.unwrap_or(true),
+                localtime: conf.localtime.unwrap_or(false),
+                format: conf.format.unwrap_or(Format::Html),
+            };
+            location.handler(Phase::Content, Box::new(move |x| listing.answer(x)));
+        }
+        Ok(())
+    }
+}
+
+const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
+
+const ROWS: &[Directive<Conf>] = &[
+    row(
+        "autoindex",
+        ALL,
+        Arity::FLAG,
+        "off",
+        "Whether a folder without an index file is answered with a list of its files.",
+        |conf, args| once(&mut conf.on, args.flag(0)?, args),
+    ),
+    row(
+        "autoindex_exact_size",
+        ALL,
+        Arity::FLAG,
+        "on",
+        "Whether sizes are told in bytes, or rounded to kilobytes, megabytes and gigabytes (HTML only).",
+        |conf, args| once(&mut conf.exact_size, args.flag(0)?, args),
+    ),
+    row(
+        "autoindex_localtime",
+        ALL,
+        Arity::FLAG,
+        "off",
+        "Whether times are local ones or UTC (HTML only).",
+        |conf, args| once(&mut conf.localtime, args.flag(0)?, args),
+    ),
+    row(
+        "autoindex_format",
+        ALL,
+        Arity::ONE,
+        "html",
+        "Form of the list: html, xml, json, or jsonp, whose function the `callback` argument names.",
+        |conf, args| {
+            let formats = [
+                ("html", Format::Html),
+                ("xml", Format::Xml),
+                ("json", Format::Json),
+                ("jsonp", Format::Jsonp),
+            ];
+            once(&mut conf.format, args.choice(0, &formats)?, args)
+        },
+    ),
+];
+
+/// A location's way to list folders.
+#[derive(Clone, Copy)]
+struct Listing {
+    exact_size: bool,
+    localtime: bool,
+    format: Format,
+}
+
+impl Listing {
+    fn answer<'x>(&self, x: &'x mut Exchange) -> Step<'x> {
+        if !x.request.path.ends_with(b"/")
+            || !matches!(x.request.method, Method::Get | Method::Head)
+        {
+            return Step::Decline;
+        }
+        let Some(folder) = file_path::map(x) else { return Step::Status(500) };
+        let Ok(form) = self.form(x) else { return Step::Status(400) };
+        Step::Wait(Box::pin(async move {
+            let (content_type, path) = (form.content_type(), folder.clone());
+            let made = blocking::run(move || Ok(page::write(&read::entries(&path)?, &form))).await;
+            match made {
+                Ok(page) => {
+                    x.response.status = 200;
+                    x.response.headers.set_known(Known::ContentType, content_type);
+                    Step::Respond(Body::from(Bytes::from(page)))
+                }
+                Err(error) => files::folder_failed(x, &folder, &error),
+            }
+        }))
+    }
+
+    /// The form of this request's list.
+    fn form(&self, x: &mut Exchange) -> Result<Form, BadCallback> {
+        Ok(match self.format {
+            Format::Html => Form::Html {
+                path: x.request.path.clone(),
+                exact_size: self.exact_size,
+                localtime: self.localtime,
+                utf8: is_utf8(x),
+            },
+            Format::Xml => Form::Xml,
+            Format::Json => Form::Json { callback: None },
+            Format::Jsonp => Form::Json { callback: callback(x)? },
+        })
+    }
+}
+
+/// Whether the page will be in UTF-8, in which names are as wide as they have characters.
+fn is_utf8(x: &mut Exchange) -> bool {
+    x.response.headers.set_known(Known::ContentType, b"text/html");
+    charset::of_answer(x).is_some_and(|charset| charset.eq_ignore_ascii_case(b"utf-8"))
+}
+
+/// The name that the client gave is none of a function.
+struct BadCallback;
+
+/// The function that the `callback` argument names.
+fn callback(x: &mut Exchange) -> Result<Option<Vec<u8>>, BadCallback> {
+    let mut name = Vec::new();
+    if !x.variable_named(b"arg_callback", &mut name) || name.is_empty() {
+        return Ok(None);
+    }
+    let is_good = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.');
+    if name.len() > CALLBACK_BYTES_MAX || !name.iter().all(is_good) {
+        let name = String::from_utf8_lossy(&name);
+        x.log(Level::Info, format_args!("client sent invalid callback name: \"{name}\""));
+        return Err(BadCallback);
+    }
+    Ok(Some(name))
+}
+
+/// Longest name of a function, as in nginx.
+const CALLBACK_BYTES_MAX: usize = 128;

@@ -1,0 +1,64 @@
+//! What is in a folder.
+
+use std::ffi::OsStr;
+use std::fs::{DirEntry, Metadata};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Kinds of entries, in the order of lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Directory,
+    File,
+    /// A pipe, socket or device, or a link that leads nowhere.
+    Other,
+}
+
+/// One line of a list. A link is what it leads to.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub name: Vec<u8>,
+    pub kind: Kind,
+    /// Seconds since 1970.
+    pub modified: i64,
+    pub size: u64,
+}
+
+/// All visible entries: folders first, each part by name.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn entries(folder: &[u8]) -> io::Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for entry in std::fs::read_dir(Path::new(OsStr::from_bytes(folder)))? {
+        let entry = entry?;
+        let name = entry.file_name().into_vec();
+        if name.starts_with(b".") {
+            continue;
+        }
+        // What went away meanwhile is left out, and so is what may not be looked at.
+        let Some(metadata) = describe(&entry) else { continue };
+        let kind = match () {
+            () if metadata.is_dir() => Kind::Directory,
+            () if metadata.is_file() => Kind::File,
+            () => Kind::Other,
+        };
+        entries.push(Entry { name, kind, modified: metadata.mtime(), size: metadata.len() });
+    }
+    sort(&mut entries);
+    Ok(entries)
+}
+
+/// The order of lists.
+pub fn sort(entries: &mut [Entry]) {
+    entries.sort_by(|one, other| {
+        let key = |entry: &Entry| entry.kind != Kind::Directory;
+        (key(one), &one.name).cmp(&(key(other), &other.name))
+    });
+}
+
+fn describe(entry: &DirEntry) -> Option<Metadata> {
+    std::fs::metadata(entry.path()).or_else(|_| entry.metadata()).ok()
+}
