@@ -1,7 +1,9 @@
 //! Case files: Markdown with one or more cases. `# Title` begins a case; the fenced blocks
 //! ```` ```nginx [LABEL|raw] ````, ```` ```file NAME ````, ```` ```script ```` make it; all else is prose.
+//! A case with an ```` ```each ```` block stands for as many cases as its table has rows.
 
 use crate::bell::Failure;
+use crate::each::Table;
 use crate::syntax::{self, Script};
 use std::path::{Path, PathBuf};
 
@@ -35,6 +37,8 @@ pub struct Case {
     pub script_line: usize,
     /// The script, parsed before placeholders are filled: says which worlds, finds mistakes.
     pub script: Script,
+    /// The table of an `each` block, until the case is made many.
+    table: Option<Table>,
 }
 
 impl Case {
@@ -139,6 +143,7 @@ impl Reader<'_> {
             script_text: String::new(),
             script_line: 0,
             script: Script::default(),
+            table: None,
         });
     }
 
@@ -169,25 +174,43 @@ impl Reader<'_> {
                 case.script_text = text;
             }
             "script" => self.mistake(line, "a case has one script"),
+            "each" if case.table.is_none() => match Table::parse(&text, line + 1) {
+                Ok(table) => case.table = Some(table),
+                Err((line, mistake)) => self.mistake(line, mistake),
+            },
+            "each" => self.mistake(line, "a case has one table"),
             "" | "text" => {}
             other => self.mistake(line, format!("unknown block `{other}`")),
         }
     }
 
-    /// Checks the case that just ended.
+    /// Checks the case that just ended and makes a table's rows cases of their own.
     fn finish(&mut self) {
-        let Some(case) = self.cases.last_mut() else { return };
+        let Some(case) = self.cases.pop() else { return };
         let (line, mut found) = (case.line, Vec::new());
-        match syntax::parse(&case.script_text, case.script_line) {
-            Ok(script) if script.lines.is_empty() => {
-                found.push((line, Failure::new("the case has no script")));
-            }
-            Ok(script) => case.script = script,
-            Err(mistakes) => found = mistakes,
-        }
         if case.configs.is_empty() {
             found.push((line, Failure::new("the case has no ```nginx block")));
         }
+        let many = match case.table.as_ref().map(|table| table.rows_of(&case)) {
+            None => vec![case],
+            Some(Ok(many)) => many,
+            Some(Err(mistake)) => {
+                found.push((line, mistake));
+                vec![case]
+            }
+        };
+        for mut case in many {
+            match syntax::parse(&case.script_text, case.script_line) {
+                Ok(script) if script.lines.is_empty() => {
+                    found.push((line, Failure::new("the case has no script")));
+                }
+                Ok(script) => case.script = script,
+                Err(mut mistakes) => found.append(&mut mistakes),
+            }
+            self.cases.push(case);
+        }
+        // A mistake outside of what the table fills in is one mistake, not one for each row.
+        found.dedup();
         for (line, mistake) in found {
             self.mistake(line, mistake);
         }

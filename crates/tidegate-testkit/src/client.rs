@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// What a client needs to know of the case.
 #[derive(Debug, Clone)]
@@ -95,6 +96,11 @@ impl Client {
                 wait_end(at_hand(&mut self.response)?, wire, expected.as_ref())
             }
             ClientOp::WaitBroken => wait_broken(at_hand(&mut self.response)?, wire),
+            ClientOp::WaitFailed => {
+                self.asked.pop_front();
+                wait_failed(wire)
+            }
+            ClientOp::Sip(count) => sip(at_hand(&mut self.response)?, wire, *count),
             ClientOp::WaitRaw(bytes) => wire.take_exactly(bytes),
             ClientOp::WaitClose => ended(wire, Some(Ending::Closed)),
             ClientOp::WaitReset => ended(wire, Some(Ending::Reset)),
@@ -174,6 +180,38 @@ fn wait_broken(response: &mut Message, wire: &mut Wire) -> Result<(), Failure> {
         _ => Ok(()),
     }
 }
+
+/// Whatever tells a client that it did not get the object: 4xx and 5xx, a cut response, none.
+fn wait_failed(wire: &mut Wire) -> Result<(), Failure> {
+    let head = wire.take_head();
+    if wire.ending.is_some() && !matches!(head, Ok(Some(_))) {
+        return Ok(());
+    }
+    let Some(mut response) = head? else { return Ok(()) };
+    if response.status().is_some_and(|status| status >= 400) {
+        response.frame(true)?;
+        return wait_end(&mut response, wire, None);
+    }
+    response.frame(true)?;
+    wait_broken(&mut response, wire)
+}
+
+/// A client so slow that the server has to keep what it has for it. The pause is what is tested,
+/// not a way to wait for something.
+fn sip(response: &mut Message, wire: &mut Wire, count: u32) -> Result<(), Failure> {
+    for _ in 0..count {
+        std::thread::sleep(SIP_EVERY);
+        let wanted = response.body.len() + 1;
+        wire.fill_at_most(1)?;
+        response.absorb(wire)?;
+        if response.body.len() < wanted {
+            return Err(Failure::new(format!("no further byte ({:?})", wire.ending)));
+        }
+    }
+    Ok(())
+}
+
+const SIP_EVERY: Duration = Duration::from_secs(1);
 
 fn ended(wire: &mut Wire, expected: Option<Ending>) -> Result<(), Failure> {
     let ending = wire.wait_ending()?;

@@ -7,6 +7,7 @@
 pub mod bell;
 pub mod case;
 mod client;
+mod each;
 mod folder;
 mod frame;
 mod ops;
@@ -56,7 +57,7 @@ impl FromStr for World {
 
 impl std::fmt::Display for World {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
+        f.pad(match self {
             Self::Tidegate => "tidegate",
             Self::Nginx => "nginx",
         })

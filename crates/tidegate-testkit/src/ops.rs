@@ -36,6 +36,10 @@ pub enum ClientOp {
     WaitEnd(Option<Matcher>),
     /// `wait broken`: the body ends before its framing says so
     WaitBroken,
+    /// `wait failed`: an error status, a cut response, or none: anything but a success
+    WaitFailed,
+    /// `sip N`: N bytes of the body, one a second
+    Sip(u32),
     /// `wait raw "bytes"`
     WaitRaw(Vec<u8>),
     /// `wait close`
@@ -93,6 +97,8 @@ pub enum OriginOp {
 pub enum OriginLine {
     /// A script for one exchange; `always` makes it reusable, `maybe` optional.
     Script { always: bool, maybe: bool, ops: Vec<OriginOp> },
+    /// The lines so far are over, used or not.
+    Forget,
     /// Answers each request with its name, method and target.
     Serve,
     /// Answers each request with the request as it came.
@@ -157,6 +163,7 @@ pub fn client_op(cursor: &mut Cursor<'_>) -> Result<ClientOp, Failure> {
             Ok(ClientOp::Send { method, bytes })
         }
         "wait" => client_wait(cursor),
+        "sip" => Ok(ClientOp::Sip(cursor.number("a number of seconds")?)),
         "half-close" => Ok(ClientOp::HalfClose),
         "close" => Ok(ClientOp::Close),
         "reset" => Ok(ClientOp::Reset),
@@ -172,6 +179,7 @@ fn client_wait(cursor: &mut Cursor<'_>) -> Result<ClientOp, Failure> {
         "end" => Ok(ClientOp::WaitEnd(Some(cursor.matcher("the body")?))),
         "raw" => Ok(ClientOp::WaitRaw(cursor.text("bytes")?)),
         "broken" => Ok(ClientOp::WaitBroken),
+        "failed" => Ok(ClientOp::WaitFailed),
         "close" => Ok(ClientOp::WaitClose),
         "reset" => Ok(ClientOp::WaitReset),
         "gone" => Ok(ClientOp::WaitGone),
@@ -305,19 +313,8 @@ pub fn origin_op(cursor: &mut Cursor<'_>) -> Result<OriginOp, Failure> {
             Ok(OriginOp::Expect { method, target })
         }
         "send" => Ok(OriginOp::Send(sent(cursor)?)),
-        "respond" => {
-            let status: u16 = cursor.number("a status")?;
-            let body = match cursor.peek_word() {
-                Some(Word::Text(body)) => {
-                    cursor.word();
-                    body.clone()
-                }
-                _ => Vec::new(),
-            };
-            let length = format!("Content-Length: {}\r\n", body.len()).into_bytes();
-            let fields = fields(cursor)?;
-            Ok(OriginOp::Send([&status_line(status), &*length, &fields, b"\r\n", &body].concat()))
-        }
+        "respond" => Ok(OriginOp::Send(responded(cursor)?)),
+        "first" => Ok(OriginOp::Send(first_part(cursor)?)),
         "hold" => Ok(OriginOp::Hold(cursor.bare("a gate's name")?.to_owned())),
         "wait" if cursor.accept("close") => Ok(OriginOp::WaitClose),
         "wait" if cursor.accept("body") => Ok(OriginOp::WaitBody(cursor.text("bytes")?)),
@@ -328,10 +325,56 @@ pub fn origin_op(cursor: &mut Cursor<'_>) -> Result<OriginOp, Failure> {
     }
 }
 
+/// After `respond`: `200 ["body"] [Name: value]…` with the body's length.
+fn responded(cursor: &mut Cursor<'_>) -> Result<Vec<u8>, Failure> {
+    let status: u16 = cursor.number("a status")?;
+    let body = match cursor.peek_word() {
+        Some(Word::Text(body)) => {
+            cursor.word();
+            body.clone()
+        }
+        _ => Vec::new(),
+    };
+    let length = format!("Content-Length: {}\r\n", body.len()).into_bytes();
+    let fields = fields(cursor)?;
+    Ok([&status_line(status), &*length, &fields, b"\r\n", &body].concat())
+}
+
+/// After `first`: `N respond …` or `N/M send …`, so many bytes or such a part of what would be sent.
+fn first_part(cursor: &mut Cursor<'_>) -> Result<Vec<u8>, Failure> {
+    let part = cursor.bare("a number of bytes or a fraction")?;
+    let number = |digits: &str| {
+        let number = digits.parse::<usize>();
+        number.map_err(|_| Failure::new(format!("`{part}` is neither a number nor a fraction")))
+    };
+    let (count, parts) = match part.split_once('/') {
+        Some((count, parts)) => (number(count)?, Some(number(parts)?)),
+        None => (number(part)?, None),
+    };
+    let mut bytes = match cursor.bare("`send` or `respond`")? {
+        "respond" => responded(cursor)?,
+        "send" => sent(cursor)?,
+        other => return Err(Failure::new(format!("`first N` cannot `{other}`"))),
+    };
+    let length = match parts {
+        Some(parts) if count < parts => bytes.len() * count / parts,
+        None if count < bytes.len() => count,
+        _ => {
+            return Err(Failure::new(format!(
+                "`{part}` leaves nothing of {} bytes out",
+                bytes.len()
+            )));
+        }
+    };
+    bytes.truncate(length);
+    Ok(bytes)
+}
+
 /// What follows `origin NAME`.
 pub fn origin_line(words: &[Word]) -> Result<OriginLine, Failure> {
     let mut cursor = Cursor::new(words);
     let line = match cursor.peek() {
+        Some("forget") => OriginLine::Forget,
         Some("serve") => OriginLine::Serve,
         Some("echo") => OriginLine::Echo,
         Some("down") => OriginLine::Down,

@@ -118,6 +118,7 @@ impl Origin {
                     ops: Arc::new(ops.clone()),
                 });
             }
+            OriginLine::Forget => locked(&self.state.book).rules.clear(),
             OriginLine::Serve => locked(&self.state.book).fallback = Fallback::Serve,
             OriginLine::Echo => locked(&self.state.book).fallback = Fallback::Echo,
             OriginLine::Down => self.stop_listening(),

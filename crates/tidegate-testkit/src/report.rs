@@ -1,6 +1,7 @@
 //! Results: one per case and world, and their sum.
 
 use crate::World;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -71,6 +72,29 @@ impl Summary {
     /// Runs that their case rules out.
     pub fn skipped(&self) -> usize {
         self.count(|report| matches!(report.outcome, Outcome::Skipped(_)))
+    }
+}
+
+impl Summary {
+    /// Counts by file and world, one line each: what a list of faults is read by.
+    pub fn groups(&self) -> String {
+        let mut groups: BTreeMap<(&str, World), [usize; 3]> = BTreeMap::new();
+        for report in &self.reports {
+            let file = report.name.split(".md:").next().unwrap_or_default();
+            let counts = groups.entry((file, report.world)).or_default();
+            let place = match report.outcome {
+                Outcome::Passed => 0,
+                Outcome::Failed(_) => 1,
+                Outcome::Skipped(_) => 2,
+            };
+            counts[place] += 1;
+        }
+        let line = |((file, world), [passed, failed, skipped]): (&(&str, World), &[usize; 3])| {
+            format!(
+                "{file:<32} {world:<9} {passed:>4} passed {failed:>3} failed {skipped:>3} skipped\n"
+            )
+        };
+        groups.iter().map(line).collect()
     }
 }
 

@@ -1,9 +1,10 @@
 //! Tests of the language and of the frame; the actors are tested by the cases themselves.
 
-use crate::World;
 use crate::case;
 use crate::frame::framed;
+use crate::ops;
 use crate::words::{Matcher, Word, split};
+use crate::{Outcome, Report, Summary, World};
 
 #[test]
 fn words_are_split() {
@@ -82,6 +83,17 @@ fn blocks_are_checked() {
     check("# A\n```perl\n```\n", "a.md:2: unknown block `perl`");
     check("# A\n```file\n```\n", "a.md:2: the file's name is missing");
     check("# A\n```script\nstart\n```\n", "a.md:1: the case has no ```nginx block");
+    check("# A\n```each\n```\n", "a.md:3: the table has no columns");
+    check("# A\n```each\nn\n```\n", "a.md:3: the table has no rows");
+    check("# A\n```each\nn | m\n1 | 2\n3\n```\n", "a.md:5: 1 values for 2 columns");
+    check(
+        &format!("# A {{n}}\n{BLOCK}```each\nn | m\n1 | 2\n```\n```script\nstart\n```\n"),
+        "a.md:1: {m} of the table is nowhere in the case",
+    );
+    check(
+        &format!("# A\n{BLOCK}```each\nn\n1\n2\n```\n```script\nopen {{n}}\n```\n"),
+        "a.md:1: two rows of the table have the title `A`",
+    );
 }
 
 #[test]
@@ -92,6 +104,78 @@ fn two_cases_in_a_file() {
     let names: Vec<_> = cases.iter().map(case::Case::name).collect();
     assert_eq!(names, ["a.md:1: A", "a.md:14: B"]);
     assert_eq!(cases[0].files, [("x".to_owned(), "a\nb".to_owned())]);
+}
+
+#[test]
+fn a_table_makes_a_case_many() {
+    let text = "# Part {n} of {of}\n```each\nn | of\n1 | \"a|b\"\n\n2 | \"c\" X: *\"|\"\n```\n\
+                ```nginx\nreturn {n};\n```\n```script\nGET /{n} -> 200 {of}\n```\n";
+    let cases = case::parse("a.md", text).unwrap_or_default();
+    let shown: Vec<_> = cases
+        .iter()
+        .map(|case| {
+            [&case.title, &case.configs[0].text, &case.script_text].map(|t| t.trim()).join("; ")
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "Part 1 of \"a|b\"; return 1;; GET /1 -> 200 \"a|b\"",
+            "Part 2 of \"c\" X: *\"|\"; return 2;; GET /2 -> 200 \"c\" X: *\"|\""
+        ]
+    );
+    // A mistake outside of what the table fills in is told once.
+    let text = format!("# {{n}}\n{BLOCK}```each\nn\n1\n2\n```\n```script\nfly\n```\n");
+    assert_eq!(case::parse("a.md", &text).err().map(|mistakes| mistakes.len()), Some(1));
+}
+
+#[test]
+fn parts_of_a_response() {
+    let check = |line: &str, expected: &str| {
+        let words = split(line).unwrap_or_default();
+        let shown = match ops::piped(&words, ops::origin_op).as_deref() {
+            Ok([ops::OriginOp::Send(bytes)]) => bytes.escape_ascii().to_string(),
+            Ok(_) => "something else".to_owned(),
+            Err(failure) => failure.to_string(),
+        };
+        assert_eq!(shown, expected, "{line}");
+    };
+    check("first 3 send \"012345\"", "012");
+    check("first 0 send \"012345\"", "");
+    check("first 2/3 send \"012345\"", "0123");
+    check("first 8 respond 200 \"x\"", "HTTP/1.1");
+    check("first 6 send \"012345\"", "`6` leaves nothing of 6 bytes out");
+    check("first 3/3 send \"012345\"", "`3/3` leaves nothing of 6 bytes out");
+    check("first x send \"012345\"", "`x` is neither a number nor a fraction");
+    check("first 1 hold \"g\"", "`first N` cannot `hold`");
+}
+
+#[test]
+fn counts_by_file() {
+    let report = |name: &str, outcome| Report {
+        name: name.to_owned(),
+        world: World::Tidegate,
+        outcome,
+        took: std::time::Duration::ZERO,
+    };
+    let summary = Summary {
+        cases: 3,
+        differences: Vec::new(),
+        reports: vec![
+            report("a/b.md:1: A", Outcome::Passed),
+            report("a/b.md:9: B", Outcome::Failed("x".to_owned())),
+            report("c.md:1: A", Outcome::Skipped("y".to_owned())),
+        ],
+    };
+    let lines: Vec<String> = summary.groups().lines().map(words_only).collect();
+    assert_eq!(
+        lines,
+        ["a/b tidegate 1 passed 1 failed 0 skipped", "c tidegate 0 passed 0 failed 1 skipped"]
+    );
+}
+
+fn words_only(line: &str) -> String {
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]

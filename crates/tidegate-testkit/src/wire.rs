@@ -10,6 +10,8 @@ use std::time::Duration;
 
 /// A head longer than this is a mistake of the server.
 const HEAD_BYTES_MAX: usize = 1 << 20;
+/// Taken by one read.
+const CHUNK_BYTES: usize = 65536;
 
 /// Either kind of stream socket.
 #[derive(Debug)]
@@ -96,14 +98,20 @@ impl Wire {
 
     /// Reads once; false when the other side has ended.
     pub fn fill(&mut self) -> Result<bool, Failure> {
+        self.fill_at_most(CHUNK_BYTES)
+    }
+
+    /// The same for at most so many bytes (65536 at most): what is not read stays with the server.
+    pub fn fill_at_most(&mut self, count: usize) -> Result<bool, Failure> {
         if self.ending.is_some() {
             return Ok(false);
         }
-        let mut chunk = [0; 65536];
+        let mut chunk = [0; CHUNK_BYTES];
+        let chunk = &mut chunk[..count.min(CHUNK_BYTES)];
         loop {
             let left = self.deadline.remaining()?;
             self.stream.limit(left).map_err(|error| Failure::new(format!("socket: {error}")))?;
-            match self.stream.read(&mut chunk) {
+            match self.stream.read(chunk) {
                 Ok(0) => self.ending = Some(Ending::Closed),
                 Ok(count) => self.buffer.extend_from_slice(&chunk[..count]),
                 Err(error) => match error.kind() {

@@ -6,13 +6,15 @@ use std::process::ExitCode;
 use tidegate_testkit::{Options, Program, World, run_cases};
 
 const USAGE: &str = "usage: tidegate-cases [--world tidegate|nginx|both] [--tidegate PATH]
-    [--nginx PATH] [--modules DIR] [--filter TEXT] [--jobs N] [--keep] [--quiet] [DIR]
-Runs the cases below DIR (tests/cases). The last line is `N passed, N failed, N skipped`.";
+    [--nginx PATH] [--modules DIR] [--filter TEXT] [--jobs N] [--keep] [--quiet] [--groups] [DIR]
+Runs the cases below DIR (tests/cases). The last line is `N passed, N failed, N skipped`;
+--groups prints such counts for each file before.";
 
 struct Arguments {
     folder: PathBuf,
     options: Options,
     quiet: bool,
+    groups: bool,
 }
 
 fn main() -> ExitCode {
@@ -31,6 +33,9 @@ fn main() -> ExitCode {
     };
     match run_cases(&arguments.folder, &arguments.options, told) {
         Ok(summary) => {
+            if arguments.groups {
+                print!("{}", summary.groups());
+            }
             println!("{summary}");
             if summary.failed() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
@@ -52,6 +57,7 @@ fn arguments() -> Result<Arguments, lexopt::Error> {
         folder: PathBuf::from("tests/cases"),
         options: Options::new(Vec::new()),
         quiet: false,
+        groups: false,
     };
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
@@ -64,6 +70,7 @@ fn arguments() -> Result<Arguments, lexopt::Error> {
             Long("jobs") => arguments.options.jobs = parser.value()?.parse()?,
             Long("keep") => arguments.options.keep = true,
             Long("quiet") => arguments.quiet = true,
+            Long("groups") => arguments.groups = true,
             Value(folder) => arguments.folder = folder.into(),
             _ => return Err(argument.unexpected()),
         }
