@@ -33,6 +33,18 @@ pub fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
+/// Base64 (RFC 4648 section 4) without padding.
+pub fn encode_base64(bytes: &[u8], out: &mut Vec<u8>) {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for three in bytes.chunks(3) {
+        let word = three.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte));
+        let word = word << (8 * (3 - three.len()));
+        for place in 0..=three.len() {
+            out.push(ALPHABET[(word >> (18 - 6 * place) & 63) as usize]);
+        }
+    }
+}
+
 fn base64_digit(digit: u8) -> Option<u8> {
     match digit {
         b'A'..=b'Z' => Some(digit - b'A'),

@@ -1,12 +1,12 @@
 //! Listening addresses and the choice of a server by name.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 
 pub use crate::http_core::listen::{SoKeepalive, SocketOptions};
 
 use crate::client::Address;
 use crate::exchange::Captures;
+use crate::host_names::{HostNames, NotTaken};
 use crate::plan::ServerId;
 use crate::regex::Regex;
 
@@ -54,15 +54,10 @@ impl VirtualServers {
     }
 }
 
-/// Server names of one address: exact, then the longest leading wildcard, then the longest trailing one,
-/// then regular expressions in order.
+/// Server names of one address: those of [`HostNames`], then regular expressions in order.
 #[derive(Default)]
 pub struct Names {
-    exact: HashMap<Vec<u8>, ServerId>,
-    /// `*.example.com` without `*.`.
-    suffixes: HashMap<Vec<u8>, ServerId>,
-    /// `www.example.*` without `.*`.
-    prefixes: HashMap<Vec<u8>, ServerId>,
+    hosts: HostNames<ServerId>,
     regexes: Vec<(Regex, ServerId)>,
     only: Option<ServerId>,
     several: bool,
@@ -74,20 +69,22 @@ impl Names {
         self.only = if self.several { None } else { Some(id) };
     }
 
-    /// Each `add_*` answers whether the name was free.
-    pub fn add_exact(&mut self, name: Vec<u8>, id: ServerId) -> bool {
+    /// Adds a name or wildcard in lower case.
+    ///
+    /// # Errors
+    /// For bad wildcards, and for a name of another server.
+    pub fn add(&mut self, name: &[u8], id: ServerId) -> Result<(), NotTaken<'_, ServerId>> {
         self.note(id);
-        add(&mut self.exact, name, id)
+        own_is_fine(self.hosts.add(name, id), id)
     }
 
-    pub fn add_suffix(&mut self, suffix: &[u8], id: ServerId) -> bool {
+    /// Adds a name that is no pattern.
+    ///
+    /// # Errors
+    /// For a name of another server.
+    pub fn add_exact(&mut self, name: &[u8], id: ServerId) -> Result<(), NotTaken<'_, ServerId>> {
         self.note(id);
-        add(&mut self.suffixes, suffix.to_vec(), id)
-    }
-
-    pub fn add_prefix(&mut self, prefix: &[u8], id: ServerId) -> bool {
-        self.note(id);
-        add(&mut self.prefixes, prefix.to_vec(), id)
+        own_is_fine(self.hosts.add_exact(name, id), id)
     }
 
     pub fn add_regex(&mut self, regex: Regex, id: ServerId) {
@@ -99,27 +96,11 @@ impl Names {
     }
 
     fn find(&self, host: &[u8], captures: &mut Captures) -> Option<(ServerId, Option<&Regex>)> {
-        if let Some(id) = self.exact.get(host) {
+        if let Some(id) = self.hosts.find(host) {
             return Some((*id, None));
         }
         if host.is_empty() {
             return None;
-        }
-        if !self.suffixes.is_empty() {
-            let dots = host.iter().enumerate().filter(|(_, byte)| **byte == b'.');
-            for (dot, _) in dots {
-                if let Some(id) = self.suffixes.get(&host[dot + 1..]) {
-                    return Some((*id, None));
-                }
-            }
-        }
-        if !self.prefixes.is_empty() {
-            let dots = host.iter().enumerate().rev().filter(|(_, byte)| **byte == b'.');
-            for (dot, _) in dots {
-                if let Some(id) = self.prefixes.get(&host[..dot]) {
-                    return Some((*id, None));
-                }
-            }
         }
         self.regexes.iter().find_map(|(regex, id)| {
             let matched = regex.capture_into(captures, host).unwrap_or(false);
@@ -128,12 +109,13 @@ impl Names {
     }
 }
 
-fn add(names: &mut HashMap<Vec<u8>, ServerId>, name: Vec<u8>, id: ServerId) -> bool {
-    match names.get(&name) {
-        Some(known) => *known == id,
-        None => {
-            names.insert(name, id);
-            true
-        }
+/// A server may name itself twice.
+fn own_is_fine(
+    added: Result<(), NotTaken<'_, ServerId>>,
+    id: ServerId,
+) -> Result<(), NotTaken<'_, ServerId>> {
+    match added {
+        Err(NotTaken::Known(known)) if *known == id => Ok(()),
+        added => added,
     }
 }

@@ -22,8 +22,8 @@ pub struct Variable {
     /// Without `$`; a family's prefix ends in `_`.
     pub name: &'static str,
     pub value: Value,
-    /// Present if `set` may change it.
-    pub set: Option<Setter>,
+    /// What the configuration may do to it.
+    pub change: Changeable,
 }
 
 /// How a declared variable gets its value.
@@ -35,18 +35,23 @@ pub enum Value {
 
 impl Variable {
     pub const fn fixed(name: &'static str, value: Fixed) -> Variable {
-        Variable { name, value: Value::Fixed(value), set: None }
+        Variable { name, value: Value::Fixed(value), change: Changeable::Never }
+    }
+
+    /// One that `set`, `map` and the like may give another value.
+    pub const fn replaceable(name: &'static str, value: Fixed) -> Variable {
+        Variable { name, value: Value::Fixed(value), change: Changeable::Free }
     }
 
     pub const fn prefixed(name: &'static str, value: Prefixed) -> Variable {
-        Variable { name, value: Value::Prefixed(value), set: None }
+        Variable { name, value: Value::Prefixed(value), change: Changeable::Never }
     }
 }
 
 /// Whether the configuration may give a name another value.
 #[derive(Clone, Copy)]
 pub enum Changeable {
-    /// No module declares it.
+    /// No module declares it, or one whose own value is only the default.
     Free,
     /// A built-in variable that has a setter.
     By(Setter),
@@ -112,11 +117,16 @@ impl VariableTable {
         if let Some(id) = self.ids.get(&name) {
             return *id;
         }
-        let entry = match self.declared.get(name.as_str()) {
-            Some(Variable { value: Value::Fixed(fixed), .. }) => Entry::Fixed(*fixed),
-            _ => self.family(&name).unwrap_or(Entry::Unresolved(span)),
-        };
+        let entry = self.declaration(&name).unwrap_or(Entry::Unresolved(span));
         self.insert(name, entry)
+    }
+
+    /// What the modules' declarations make of a name.
+    fn declaration(&self, name: &str) -> Option<Entry> {
+        match self.declared.get(name) {
+            Some(Variable { value: Value::Fixed(fixed), .. }) => Some(Entry::Fixed(*fixed)),
+            _ => self.family(name),
+        }
     }
 
     fn family(&self, name: &str) -> Option<Entry> {
@@ -143,7 +153,7 @@ impl VariableTable {
         let name = name.to_ascii_lowercase();
         let Some(id) = self.ids.get(&name).copied() else {
             let slot = self.take_slot();
-            let entry = match self.family(&name) {
+            let entry = match self.declaration(&name) {
                 Some(under) => Entry::Overridden { slot, under: Box::new(under) },
                 None => Entry::Slot(slot),
             };
@@ -186,11 +196,7 @@ impl VariableTable {
     /// How `set` may treat a name.
     pub fn changeable(&self, name: &str) -> Changeable {
         let name = name.to_ascii_lowercase();
-        match self.declared.get(name.as_str()) {
-            None => Changeable::Free,
-            Some(Variable { set: Some(setter), .. }) => Changeable::By(*setter),
-            Some(_) => Changeable::Never,
-        }
+        self.declared.get(name.as_str()).map_or(Changeable::Free, |variable| variable.change)
     }
 
     /// Errors for names that nothing defined.
@@ -239,10 +245,7 @@ pub(crate) fn evaluate_named(x: &mut Exchange, name: &[u8], out: &mut Vec<u8>) -
     if let Some(id) = table.find(name) {
         return evaluate(x, id, out);
     }
-    if let Some(Variable { value: Value::Fixed(fixed), .. }) = table.declared.get(name) {
-        return fixed(x, out);
-    }
-    match table.family(name) {
+    match table.declaration(name) {
         Some(entry) => evaluate_entry(x, &entry, name, out),
         None => false,
     }

@@ -16,6 +16,7 @@ use http::cache::ProxyCache;
 use http::charset::Charset;
 use http::empty_gif::EmptyGif;
 use http::flv::Flv;
+use http::geo::Geo;
 use http::gzip::Gzip;
 use http::headers::AddedHeaders;
 use http::index::Index;
@@ -29,9 +30,11 @@ use http::proxy::Proxy;
 use http::random_index::RandomIndex;
 use http::range::Ranges;
 use http::realip::RealIp;
+use http::referer::Referer;
 use http::rewrite::Rewrite;
 use http::secure_link::SecureLink;
 use http::slice::Slice;
+use http::split_clients::SplitClients;
 use http::ssi::Ssi;
 use http::static_files::StaticFiles;
 use http::stub_status::StubStatus;
@@ -39,6 +42,7 @@ use http::sub::Sub;
 use http::temp_paths::TempPaths;
 use http::try_files::TryFiles;
 use http::upstream::Upstream;
+use http::userid::UserId;
 
 /// All modules. Within a phase handlers run in this order, and so do response filters; the groups follow
 /// the way of a request.
@@ -49,6 +53,10 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     // Variables made of variables: before whoever uses them, so that `set` finds them defined.
     &Entry::<Map>::NEW,
     &Entry::<SecureLink>::NEW,
+    &Entry::<Geo>::NEW,
+    &Entry::<SplitClients>::NEW,
+    // Variables of modules that have settings in each location.
+    &Entry::<Referer>::NEW,
     // Who the client is: before whatever asks, in the read phase and the one of limits.
     &Entry::<RealIp>::NEW,
     // Rewrite phases.
@@ -78,6 +86,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     // replace the answer, which the added fields then belong to. Then what changes heads and bodies.
     // Ranges last: they count bytes as they are sent.
     &Entry::<NotModified>::NEW,
+    &Entry::<UserId>::NEW,
     &Entry::<AddedHeaders>::NEW,
     &Entry::<Addition>::NEW,
     &Entry::<Sub>::NEW,

@@ -12,7 +12,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_conf::{Diagnostic, Span, Statement};
+use tidegate_conf::{Diagnostic, Span, Statement, Word};
 
 use crate::log_file::LogFile;
 use crate::main_settings::MainSettings;
@@ -109,6 +109,7 @@ pub fn build(
         servers: Vec::new(),
         services: Vec::new(),
         shared: HashMap::new(),
+        server_names: Vec::new(),
         http: None,
         diagnostics,
     };
@@ -139,6 +140,8 @@ pub struct PlanBuilder<'e> {
     servers: Vec<Server>,
     pub services: Vec<Arc<dyn Service>>,
     shared: HashMap<TypeId, Box<dyn Any>>,
+    /// Names of the server whose locations are being built, as written.
+    pub server_names: Vec<Word>,
     http: Option<&'e Outline>,
     pub diagnostics: Vec<Diagnostic>,
 }

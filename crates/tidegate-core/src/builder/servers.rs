@@ -7,6 +7,7 @@ use tidegate_conf::{Diagnostic, Word};
 
 use super::{Outline, PlanBuilder};
 use crate::client::Address;
+use crate::host_names::NotTaken;
 use crate::http_core::listen::ListenConf;
 use crate::http_core::{self, HttpCore};
 use crate::listen::{ListenerPlan, Names, VirtualServers};
@@ -23,6 +24,8 @@ impl PlanBuilder<'_> {
     /// Builds one `server` block with all its locations.
     pub(super) fn server(&mut self, outline: &Outline) {
         let mut named: HashMap<Vec<u8>, LocationId> = HashMap::new();
+        self.server_names =
+            outline.conf::<HttpCore>().map_or_else(Vec::new, |conf| conf.server_names.clone());
         let (location, locations) = self.location(outline, &mut named);
         let Some(conf) = outline.conf::<HttpCore>() else { return };
         let settings = http_core::server_settings(conf);
@@ -68,7 +71,8 @@ impl PlanBuilder<'_> {
             let conf = outlines.get(id.0 as usize).and_then(|outline| outline.conf::<HttpCore>());
             let Some(conf) = conf else { continue };
             if conf.server_names.is_empty() {
-                names.add_exact(Vec::new(), *id);
+                // Of several servers without a name the first has the requests without a host.
+                let _ = names.add_exact(b"", *id);
             }
             for word in &conf.server_names {
                 if let Err(diagnostic) = self.name(&mut names, word, *id, group) {
@@ -101,29 +105,24 @@ impl PlanBuilder<'_> {
                 // Host names are lower-cased before they are compared, as nginx does.
                 let regex = self.plain_regex(pattern, true, word.span)?;
                 names.add_regex(regex, id);
-                true
+                Ok(())
             }
-            b"$hostname" => names.add_exact(
-                tidegate_os::identity::host_name().to_ascii_lowercase().into_bytes(),
-                id,
-            ),
-            [b'*', b'.', suffix @ ..] if !suffix.is_empty() && !suffix.contains(&b'*') => {
-                names.add_suffix(suffix, id)
+            b"$hostname" => {
+                let own = tidegate_os::identity::host_name().to_ascii_lowercase();
+                names.add_exact(own.as_bytes(), id)
             }
-            [b'.', suffix @ ..] if !suffix.is_empty() && !suffix.contains(&b'*') => {
-                names.add_suffix(suffix, id) & names.add_exact(suffix.to_vec(), id)
-            }
-            [prefix @ .., b'.', b'*'] if !prefix.is_empty() && !prefix.contains(&b'*') => {
-                names.add_prefix(prefix, id)
-            }
-            _ if text.contains(&b'*') || text.contains(&b'/') => return Err(invalid()),
-            _ => names.add_exact(text.clone(), id),
+            _ if text.contains(&b'/') => return Err(invalid()),
+            _ => names.add(&text, id),
         };
-        if !added {
-            let address = group.address.text();
-            let message =
-                format!("conflicting server name \"{}\" on {address}, ignored", word.display());
-            self.diagnostics.push(Diagnostic::warn(message).at(word.span));
+        match added {
+            Ok(()) => {}
+            Err(NotTaken::Invalid) => return Err(invalid()),
+            Err(NotTaken::Known(_)) => {
+                let address = group.address.text();
+                let message =
+                    format!("conflicting server name \"{}\" on {address}, ignored", word.display());
+                self.diagnostics.push(Diagnostic::warn(message).at(word.span));
+            }
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
 //! Tables of credentials.
-use super::{basic, decode_base64};
+use super::{basic, decode_base64, encode_base64};
 
 #[test]
 fn credentials_are_split_at_the_first_colon() {
@@ -35,4 +35,16 @@ fn base64_lengths() {
     }
     assert_eq!(decode_base64(b"Q"), None);
     assert_eq!(decode_base64(b"QQ==="), None);
+}
+
+#[test]
+fn what_is_encoded_is_decoded() {
+    for (bytes, expected) in
+        [("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("\u{7f}?>", "fz8+")]
+    {
+        let mut text = Vec::new();
+        encode_base64(bytes.as_bytes(), &mut text);
+        assert_eq!(std::str::from_utf8(&text), Ok(expected));
+        assert_eq!(decode_base64(&text).as_deref(), Some(bytes.as_bytes()));
+    }
 }

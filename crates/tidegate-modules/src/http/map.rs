@@ -12,19 +12,18 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use tidegate_conf::{
     Args, Arity, Contexts, Diagnostic, Directive, Kind, Span, Statement, Word, once,
 };
 use tidegate_core::builder::PlanBuilder;
+use tidegate_core::host_names::{HostNames, NotTaken};
 use tidegate_core::module::Module;
 use tidegate_core::regex::Regex;
-use tidegate_core::variables::Changeable;
 use tidegate_core::{Exchange, Template};
 
-use super::row;
+use super::{made_variable, row};
 
 /// `ngx_http_map_module`.
 pub struct Map;
@@ -88,16 +87,9 @@ const ROWS: &[Directive<Conf>] = &[
 ];
 
 fn set_map(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
-    let name = match args.bytes(1) {
-        [b'$', name @ ..] if !name.is_empty() => String::from_utf8_lossy(name).into_owned(),
-        _ => {
-            let name = args.word(1).display();
-            return Err(args.error(1, format!("invalid variable name \"{name}\"")));
-        }
-    };
     conf.maps.push(MapConf {
         source: args.word(0).clone(),
-        name,
+        name: made_variable::name(args, 1)?,
         span: args.word(1).span,
         entries: args.entries()?.to_vec(),
     });
@@ -109,20 +101,13 @@ fn set_map(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
 struct Table {
     source: Template,
     hostnames: bool,
-    exact: HashMap<Vec<u8>, Template>,
-    /// `*.example.com` without `*.`.
-    suffixes: HashMap<Vec<u8>, Template>,
-    /// `www.example.*` without `.*`.
-    prefixes: HashMap<Vec<u8>, Template>,
+    names: HostNames<Template>,
     regexes: Vec<(Arc<Regex>, Template)>,
     default: Option<Template>,
 }
 
 fn define(map: &MapConf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
-    if !matches!(plan.variables.changeable(&map.name), Changeable::Free) {
-        let message = format!("the duplicate \"{}\" variable", map.name);
-        return Err(Diagnostic::emerg(message).at(map.span));
-    }
+    made_variable::check_free(plan, &map.name, map.span)?;
     let mut table = Table { source: plan.template(&map.source)?, ..Table::default() };
     let is = |entry: &Statement, word: &[u8]| entry.args.is_empty() && entry.name.bytes == word;
     table.hostnames = map.entries.iter().any(|entry| is(entry, b"hostnames"));
@@ -169,29 +154,15 @@ fn add(table: &mut Table, entry: &Statement, plan: &mut PlanBuilder<'_>) -> Resu
     }
     // A backslash protects keys that mean something else: `\default`, `\include`, `\~x`.
     let key = key.strip_prefix(b"\\").unwrap_or(key).to_ascii_lowercase();
-    if !table.hostnames {
-        return if put(&mut table.exact, &key, value) { Ok(()) } else { conflict() };
-    }
-    let free = match &key[..] {
-        [b'*', b'.', suffix @ ..] if is_plain(suffix) => put(&mut table.suffixes, suffix, value),
-        [b'.', suffix @ ..] if is_plain(suffix) => {
-            put(&mut table.suffixes, suffix, value.clone()) && put(&mut table.exact, suffix, value)
-        }
-        [prefix @ .., b'.', b'*'] if is_plain(prefix) => put(&mut table.prefixes, prefix, value),
-        key if key.contains(&b'*') => {
-            return error(format!("invalid hostname or wildcard \"{shown}\""));
-        }
-        key => put(&mut table.exact, key.strip_suffix(b".").unwrap_or(key), value),
+    let added = match table.hostnames {
+        true => table.names.add(key.strip_suffix(b".").unwrap_or(&key), value),
+        false => table.names.add_exact(&key, value),
     };
-    if free { Ok(()) } else { conflict() }
-}
-
-fn is_plain(name: &[u8]) -> bool {
-    !name.is_empty() && !name.contains(&b'*')
-}
-
-fn put(names: &mut HashMap<Vec<u8>, Template>, name: &[u8], value: Template) -> bool {
-    names.insert(name.to_vec(), value).is_none()
+    match added {
+        Ok(()) => Ok(()),
+        Err(NotTaken::Known(_)) => conflict(),
+        Err(NotTaken::Invalid) => error(format!("invalid hostname or wildcard \"{shown}\"")),
+    }
 }
 
 fn look_up(table: &Table, x: &mut Exchange, out: &mut Vec<u8>) -> bool {
@@ -224,15 +195,8 @@ fn plain_value<'t>(table: &'t Table, subject: &[u8]) -> Option<&'t Template> {
         }
         false => subject,
     };
-    if let Some(value) = table.exact.get(key) {
-        return Some(value);
-    }
-    if !table.hostnames || key.is_empty() {
-        return None;
-    }
-    let dots = || key.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(at, _)| at);
-    let leading = dots().find_map(|dot| table.suffixes.get(&key[dot + 1..]));
-    leading.or_else(|| dots().filter_map(|dot| table.prefixes.get(&key[..dot])).next_back())
+    // Without `hostnames` there are no wildcards.
+    table.names.find(key)
 }
 
 fn matching_value<'t>(

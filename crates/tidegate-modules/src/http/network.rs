@@ -31,6 +31,16 @@ impl Network {
         Network { address, bits: if address.is_ipv4() { 32 } else { 128 } }
     }
 
+    /// Its first address.
+    pub fn address(self) -> IpAddr {
+        self.address
+    }
+
+    /// How many bits its addresses have in common.
+    pub fn bits(self) -> u8 {
+        self.bits
+    }
+
     /// Whether an address belongs to it; an IPv4 client of an IPv6 socket counts as what it is.
     pub fn contains(self, address: IpAddr) -> bool {
         let address = address.to_canonical();

@@ -21,8 +21,8 @@ const fn joined() -> [Variable; COUNT] {
     while table < tables.len() {
         let mut row = 0;
         while row < tables[table].len() {
-            let Variable { name, value, set } = &tables[table][row];
-            all[at] = Variable { name, value: *value, set: *set };
+            let Variable { name, value, change } = &tables[table][row];
+            all[at] = Variable { name, value: *value, change: *change };
             at += 1;
             row += 1;
         }

@@ -4,7 +4,7 @@ use tidegate_http::{Known, cookie, request};
 
 use super::{put, put_fields, put_number};
 use crate::exchange::Exchange;
-use crate::variables::{Value, Variable};
+use crate::variables::{Changeable, Value, Variable};
 
 pub(super) const COUNT: usize = VARIABLES.len();
 
@@ -37,7 +37,7 @@ pub(super) const VARIABLES: &[Variable] = &[
     Variable {
         name: "args",
         value: Value::Fixed(|x, out| put(non_empty(&x.request.args), out)),
-        set: Some(|x, value| {
+        change: Changeable::By(|x, value| {
             x.request.args.clear();
             x.request.args.extend_from_slice(value);
         }),

@@ -4,7 +4,7 @@ use tidegate_http::Known;
 
 use super::{put, put_fields, put_number, put_seconds};
 use crate::exchange::Exchange;
-use crate::variables::{Value, Variable};
+use crate::variables::{Changeable, Value, Variable};
 
 pub(super) const COUNT: usize = VARIABLES.len();
 
@@ -34,7 +34,11 @@ pub(super) const VARIABLES: &[Variable] = &[
     }),
     Variable::prefixed("sent_http_", |x, name, out| put_fields(&x.response.headers, name, out)),
     Variable::prefixed("sent_trailer_", |x, name, out| put_fields(&x.response.trailers, name, out)),
-    Variable { name: "limit_rate", value: Value::Fixed(limit_rate), set: Some(set_limit_rate) },
+    Variable {
+        name: "limit_rate",
+        value: Value::Fixed(limit_rate),
+        change: Changeable::By(set_limit_rate),
+    },
     Variable::fixed("msec", |_, out| put_seconds(tidegate_rt::clock::unix_millis(), out)),
     Variable::fixed("time_iso8601", |_, out| {
         tidegate_rt::clock::log_time_iso8601(|time| put(Some(time), out))

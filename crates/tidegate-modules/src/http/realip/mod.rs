@@ -26,7 +26,7 @@ use tidegate_http::Known;
 
 use super::network::{self, Network};
 use super::row;
-use logic::Trusted;
+pub use logic::{Trusted, client, is_trusted};
 
 /// `ngx_http_realip_module`.
 pub struct RealIp;
@@ -172,7 +172,7 @@ struct Rules {
 impl Rules {
     fn apply(&self, x: &mut Exchange) -> Step<'static> {
         if x.told_address.is_none()
-            && logic::is_trusted(&self.trusted, &x.connection.peer)
+            && is_trusted(&self.trusted, &x.connection.peer)
             && let Some(told) = self.told(x)
         {
             x.told_address = Some(Rc::new(ClientAddress::from(Address::Inet(told))));
@@ -182,14 +182,14 @@ impl Rules {
 
     fn told(&self, x: &Exchange) -> Option<std::net::SocketAddr> {
         let headers = &x.request.head.headers;
-        let one = |value| logic::client([value].into_iter(), &self.trusted, self.recursive);
+        let one = |value| client([value].into_iter(), &self.trusted, self.recursive);
         match &self.source {
             Source::ProxyProtocol => x.connection.proxy_protocol.as_ref()?.client,
             Source::XRealIp => one(headers.first(Known::XRealIp)?),
             Source::Field(name) => one(headers.first_named(name)?),
             Source::XForwardedFor => {
                 let values: Vec<&[u8]> = headers.all(Known::XForwardedFor).collect();
-                logic::client(values.into_iter(), &self.trusted, self.recursive)
+                client(values.into_iter(), &self.trusted, self.recursive)
             }
         }
     }

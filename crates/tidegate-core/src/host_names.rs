@@ -1,0 +1,86 @@
+//! Values by host name: exact names, then the longest leading wildcard, then the longest trailing one.
+//! `server_name`, `map` with `hostnames` and `valid_referers` look hosts up like this.
+
+use std::collections::HashMap;
+
+/// A table of names in lower case.
+#[derive(Clone, Debug)]
+pub struct HostNames<V> {
+    exact: HashMap<Vec<u8>, V>,
+    /// `*.example.com` without `*.`.
+    suffixes: HashMap<Vec<u8>, V>,
+    /// `www.example.*` without `.*`.
+    prefixes: HashMap<Vec<u8>, V>,
+}
+
+/// Why a name was not taken.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NotTaken<'t, V> {
+    /// Stars stand where none may be.
+    Invalid,
+    /// It is there already, with this value.
+    Known(&'t V),
+}
+
+impl<V> Default for HostNames<V> {
+    fn default() -> HostNames<V> {
+        HostNames { exact: HashMap::new(), suffixes: HashMap::new(), prefixes: HashMap::new() }
+    }
+}
+
+impl<V: Clone> HostNames<V> {
+    /// Adds a name in lower case: `example.com`, `*.example.com`, `.example.com` (the name and all below
+    /// it), `www.example.*`.
+    ///
+    /// # Errors
+    /// For bad wildcards and for names that are there; the first one stays.
+    pub fn add(&mut self, name: &[u8], value: V) -> Result<(), NotTaken<'_, V>> {
+        let is_plain = |name: &[u8]| !name.is_empty() && !name.contains(&b'*');
+        match name {
+            [b'*', b'.', suffix @ ..] if is_plain(suffix) => put(&mut self.suffixes, suffix, value),
+            [b'.', suffix @ ..] if is_plain(suffix) => {
+                put(&mut self.suffixes, suffix, value.clone())?;
+                put(&mut self.exact, suffix, value)
+            }
+            [prefix @ .., b'.', b'*'] if is_plain(prefix) => put(&mut self.prefixes, prefix, value),
+            name if name.contains(&b'*') => Err(NotTaken::Invalid),
+            name => self.add_exact(name, value),
+        }
+    }
+
+    /// Adds a name that is no pattern.
+    ///
+    /// # Errors
+    /// When it is there.
+    pub fn add_exact(&mut self, name: &[u8], value: V) -> Result<(), NotTaken<'_, V>> {
+        put(&mut self.exact, name, value)
+    }
+
+    /// The value for a host in lower case.
+    pub fn find(&self, host: &[u8]) -> Option<&V> {
+        if let Some(value) = self.exact.get(host) {
+            return Some(value);
+        }
+        if host.is_empty() || self.suffixes.is_empty() && self.prefixes.is_empty() {
+            return None;
+        }
+        let dots = || host.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(at, _)| at);
+        let leading = dots().find_map(|dot| self.suffixes.get(&host[dot + 1..]));
+        leading.or_else(|| dots().filter_map(|dot| self.prefixes.get(&host[..dot])).next_back())
+    }
+}
+
+fn put<'t, V>(
+    names: &'t mut HashMap<Vec<u8>, V>,
+    name: &[u8],
+    value: V,
+) -> Result<(), NotTaken<'t, V>> {
+    use std::collections::hash_map::Entry;
+    match names.entry(name.to_vec()) {
+        Entry::Occupied(known) => Err(NotTaken::Known(known.into_mut())),
+        Entry::Vacant(place) => {
+            place.insert(value);
+            Ok(())
+        }
+    }
+}

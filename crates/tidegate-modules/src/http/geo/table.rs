@@ -1,0 +1,143 @@
+//! Which value an address has: sorted starts of spans, searched by halves. A span may lie inside another.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+
+/// Addresses of one family as numbers.
+pub trait Number: Copy + Ord {
+    /// The number behind it; `None` behind the last one.
+    fn next(self) -> Option<Self>;
+}
+
+impl Number for u32 {
+    fn next(self) -> Option<u32> {
+        self.checked_add(1)
+    }
+}
+
+impl Number for u128 {
+    fn next(self) -> Option<u128> {
+        self.checked_add(1)
+    }
+}
+
+/// A value's number in [`Values`].
+pub type ValueId = u32;
+
+/// The distinct values of a table, each kept once: tables of countries have few values and many networks.
+#[derive(Default)]
+pub struct Values {
+    texts: Vec<Box<[u8]>>,
+    ids: HashMap<Box<[u8]>, ValueId>,
+}
+
+impl Values {
+    /// The number of a value, a new one if it was not there.
+    pub fn id(&mut self, text: &[u8]) -> ValueId {
+        if let Some(id) = self.ids.get(text) {
+            return *id;
+        }
+        let id = self.texts.len() as ValueId;
+        self.texts.push(text.into());
+        self.ids.insert(text.into(), id);
+        id
+    }
+
+    /// The value of a number that [`Values::id`] gave.
+    pub fn text(&self, id: ValueId) -> &[u8] {
+        self.texts.get(id as usize).map_or(b"", |text| text)
+    }
+}
+
+/// The first address of each span, with the value from there on.
+struct Spans<A>(Box<[(A, Option<ValueId>)]>);
+
+impl<A: Number> Spans<A> {
+    /// From spans (first, last, value) in order of their first address, outer ones before inner ones.
+    fn new(nested: impl Iterator<Item = (A, A, ValueId)>) -> Spans<A> {
+        let mut starts: Vec<(A, Option<ValueId>)> = Vec::new();
+        let mut open: Vec<(A, ValueId)> = Vec::new();
+        for (first, last, value) in nested {
+            close(&mut starts, &mut open, Some(first));
+            mark(&mut starts, first, Some(value));
+            open.push((last, value));
+        }
+        close(&mut starts, &mut open, None);
+        Spans(starts.into())
+    }
+
+    fn find(&self, address: A) -> Option<ValueId> {
+        let behind = self.0.partition_point(|(first, _)| *first <= address);
+        self.0.get(behind.checked_sub(1)?)?.1
+    }
+}
+
+/// Ends the open spans that do not reach `until`; behind each of them the one around it goes on.
+fn close<A: Number>(
+    starts: &mut Vec<(A, Option<ValueId>)>,
+    open: &mut Vec<(A, ValueId)>,
+    until: Option<A>,
+) {
+    while let Some((last, _)) = open.last().copied()
+        && until.is_none_or(|until| last < until)
+    {
+        open.pop();
+        if let Some(behind) = last.next() {
+            mark(starts, behind, open.last().map(|(_, value)| *value));
+        }
+    }
+}
+
+fn mark<A: Number>(starts: &mut Vec<(A, Option<ValueId>)>, at: A, value: Option<ValueId>) {
+    match starts.last_mut() {
+        Some((last, known)) if *last == at => *known = value,
+        _ => starts.push((at, value)),
+    }
+}
+
+/// A table of addresses of both families.
+pub struct Table {
+    v4: Spans<u32>,
+    v6: Spans<u128>,
+    values: Values,
+    default: Option<ValueId>,
+}
+
+/// Networks by their first address and number of bits.
+#[derive(Default)]
+pub struct Networks {
+    pub v4: BTreeMap<(u32, u8), ValueId>,
+    pub v6: BTreeMap<(u128, u8), ValueId>,
+}
+
+impl Table {
+    /// Of networks.
+    pub fn of_networks(networks: Networks, values: Values) -> Table {
+        let v4 = networks.v4.into_iter().map(|((first, bits), value)| {
+            (first, first | u32::MAX.checked_shr(bits.into()).unwrap_or(0), value)
+        });
+        let v6 = networks.v6.into_iter().map(|((first, bits), value)| {
+            (first, first | u128::MAX.checked_shr(bits.into()).unwrap_or(0), value)
+        });
+        Table { v4: Spans::new(v4), v6: Spans::new(v6), values, default: None }
+    }
+
+    /// Of IPv4 ranges that do not overlap (first to last and value), with a value for all other addresses.
+    pub fn of_ranges(
+        ranges: BTreeMap<u32, (u32, ValueId)>,
+        default: Option<ValueId>,
+        values: Values,
+    ) -> Table {
+        let v4 = ranges.into_iter().map(|(first, (last, value))| (first, last, value));
+        Table { v4: Spans::new(v4), v6: Spans::new(std::iter::empty()), values, default }
+    }
+
+    /// The value of an address; empty for one that has none.
+    pub fn find(&self, address: IpAddr) -> &[u8] {
+        let found = match address.to_canonical() {
+            IpAddr::V4(address) => self.v4.find(address.to_bits()),
+            IpAddr::V6(address) => self.v6.find(address.to_bits()),
+        };
+        found.or(self.default).map_or(b"", |id| self.values.text(id))
+    }
+}

@@ -1,0 +1,26 @@
+//! Blocks that make a variable out of others (`map`, `geo`, `split_clients`): its name.
+
+use tidegate_conf::{Args, Diagnostic, Span};
+use tidegate_core::builder::PlanBuilder;
+use tidegate_core::variables::Changeable;
+
+/// The name of the variable that an argument names by `$name`.
+pub fn name(args: &Args<'_>, index: usize) -> Result<String, Diagnostic> {
+    match args.bytes(index) {
+        [b'$', name @ ..] if !name.is_empty() => Ok(String::from_utf8_lossy(name).into_owned()),
+        _ => {
+            let name = args.word(index).display();
+            Err(args.error(index, format!("invalid variable name \"{name}\"")))
+        }
+    }
+}
+
+/// Refuses a name that a module keeps for itself.
+pub fn check_free(plan: &PlanBuilder<'_>, name: &str, span: Span) -> Result<(), Diagnostic> {
+    match plan.variables.changeable(name) {
+        Changeable::Free => Ok(()),
+        Changeable::By(_) | Changeable::Never => {
+            Err(Diagnostic::emerg(format!("the duplicate \"{name}\" variable")).at(span))
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! `valid_referers`: whether a request came from one of the pages that may lead here.
+//!
+//! ```nginx
+//! valid_referers none blocked server_names *.example.com example.org/galleries/ ~\.google\.;
+//! if ($invalid_referer) { return 403; }
+//! ```
+//! `Referer` is easily forged: this is against the mass of browsers, not against a single client.
+
+mod logic;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Span, Word, once};
+use tidegate_core::builder::{LocationBuilder, PlanBuilder};
+use tidegate_core::host_names::NotTaken;
+use tidegate_core::module::{BlockInfo, Module};
+use tidegate_core::variables::Variable;
+use tidegate_http::Known;
+
+use super::row;
+use logic::Rules;
+
+/// `ngx_http_referer_module`.
+pub struct Referer;
+
+/// One block's directives.
+#[derive(Default)]
+pub struct Conf {
+    valid: Vec<Word>,
+    hash_max_size: Option<u64>,
+    hash_bucket_size: Option<u64>,
+}
+
+impl Module for Referer {
+    type Conf = Conf;
+    const NAME: &'static str = "referer";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
+    const VARIABLES: &'static [Variable] = &[Variable::replaceable("invalid_referer", |x, out| {
+        let plan = x.plan.clone();
+        let Some(rules) = plan.location(x.location).extensions.of::<Arc<Rules>>() else {
+            return true;
+        };
+        if !rules.allow(x.request.header(Known::Referer)) {
+            out.push(b'1');
+        }
+        true
+    })];
+
+    fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
+        if child.valid.is_empty() {
+            child.valid.clone_from(&parent.valid);
+        }
+    }
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        if conf.valid.is_empty() {
+            return Ok(());
+        }
+        let mut rules = Rules::default();
+        for word in &conf.valid {
+            add(&mut rules, word, location.plan)?;
+        }
+        location.location.extensions.insert(Arc::new(rules));
+        Ok(())
+    }
+}
+
+const CONTEXTS: Contexts = Contexts::SERVER.union(Contexts::LOCATION);
+
+const ROWS: &[Directive<Conf>] = &[
+    row(
+        "valid_referers",
+        CONTEXTS,
+        Arity::AT_LEAST_ONE,
+        "",
+        "What `Referer` may say: `none` (nothing), `blocked` (something that is no address), `server_names`, \
+         hosts with or without the beginning of a path, regular expressions with `~`.",
+        |conf, args| {
+            conf.valid.extend_from_slice(args.words());
+            Ok(())
+        },
+    ),
+    row(
+        "referer_hash_max_size",
+        CONTEXTS,
+        Arity::ONE,
+        "2048",
+        "Largest hash table of referers; tables grow as needed, so it has no effect.",
+        |conf, args| once(&mut conf.hash_max_size, number(args)?, args),
+    ),
+    row(
+        "referer_hash_bucket_size",
+        CONTEXTS,
+        Arity::ONE,
+        "64",
+        "Bucket size of the hash table of referers; without effect.",
+        |conf, args| once(&mut conf.hash_bucket_size, number(args)?, args),
+    ),
+];
+
+fn number(args: &Args<'_>) -> Result<u64, Diagnostic> {
+    args.number(0, 0..=u64::MAX)
+}
+
+fn add(rules: &mut Rules, word: &Word, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
+    match &word.bytes[..] {
+        b"none" => rules.none = true,
+        b"blocked" => rules.blocked = true,
+        b"server_names" => {
+            for name in plan.server_names.clone() {
+                match &name.bytes[..] {
+                    [b'~', regex @ ..] => {
+                        let regex = plan.regex(regex, true, name.span)?;
+                        rules.server_regexes.push(regex);
+                    }
+                    // A name that is named by itself as well is valid by that.
+                    host => drop(rules.add_host(host, None)),
+                }
+            }
+        }
+        [b'~', regex @ ..] => {
+            let regex = plan.regex(regex, true, word.span)?;
+            rules.regexes.push(regex);
+        }
+        b"" => return Err(error("invalid referer \"\"".to_owned(), word.span)),
+        text => {
+            let (host, path) = match text.iter().position(|byte| *byte == b'/') {
+                Some(slash) => (&text[..slash], Some(&text[slash..])),
+                None => (text, None),
+            };
+            let shown = String::from_utf8_lossy(host);
+            match rules.add_host(host, path) {
+                Ok(()) => {}
+                Err(NotTaken::Invalid) => {
+                    let message = format!("invalid hostname or wildcard \"{shown}\"");
+                    return Err(error(message, word.span));
+                }
+                Err(NotTaken::Known(_)) => {
+                    return Err(error(format!("conflicting parameter \"{shown}\""), word.span));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn error(message: String, span: Span) -> Diagnostic {
+    Diagnostic::emerg(message).at(span)
+}

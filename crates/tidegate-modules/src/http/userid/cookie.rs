@@ -1,0 +1,89 @@
+//! The identifier in the cookie: four numbers of 32 bits, in base64.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tidegate_core::credentials::{decode_base64, encode_base64};
+
+/// Characters of base64 that 16 bytes take, without padding.
+const ENCODED_BYTES: usize = 22;
+/// What version 2 counts by: mod_uid's numbers, three bytes of sequence above one that names the version.
+const SEQUENCE_STEP: u32 = 0x100;
+const SEQUENCE_FIRST: u32 = 0x0303_0302;
+
+/// The formats of mod_uid: numbers as little-endian bytes, or as big-endian ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    One,
+    Two,
+}
+
+/// An identifier and the mark behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Id {
+    bytes: [u8; 16],
+    /// The first character behind the identifier: padding, or what `userid_mark` says.
+    pub mark: u8,
+}
+
+/// Why a cookie is no identifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadCookie {
+    TooShort,
+    Invalid,
+}
+
+impl Id {
+    /// A new identifier: who gave it out, when, what tells this process from others, and a counter.
+    pub fn new(version: Version, service: u32, seconds: u32) -> Id {
+        static COUNTER: AtomicU32 = AtomicU32::new(0);
+        let count = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let sequence = match version {
+            Version::One => count.wrapping_add(1),
+            Version::Two => SEQUENCE_FIRST.wrapping_add(count.wrapping_mul(SEQUENCE_STEP)),
+        };
+        let mut bytes = [0; 16];
+        let numbers = [service, seconds, process_mark(), sequence];
+        for (place, number) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(numbers) {
+            *place = match version {
+                Version::One => number.to_le_bytes(),
+                Version::Two => number.to_be_bytes(),
+            };
+        }
+        Id { bytes, mark: b'=' }
+    }
+
+    /// Reads a cookie's value; what follows the identifier and its mark does not count.
+    pub fn parse(value: &[u8]) -> Result<Id, BadCookie> {
+        let encoded = value.get(..ENCODED_BYTES).ok_or(BadCookie::TooShort)?;
+        let decoded = decode_base64(encoded).ok_or(BadCookie::Invalid)?;
+        let bytes = decoded[..].try_into().map_err(|_| BadCookie::Invalid)?;
+        Ok(Id { bytes, mark: value.get(ENCODED_BYTES).copied().unwrap_or(0) })
+    }
+
+    /// The cookie's value, marked by `mark` if there is one.
+    pub fn write(&self, mark: Option<u8>, out: &mut Vec<u8>) {
+        encode_base64(&self.bytes, out);
+        out.extend_from_slice(&[mark.unwrap_or(b'='), b'=']);
+    }
+
+    /// The identifier as the variables show it: `=` and four numbers in hexadecimal digits.
+    pub fn shown(&self) -> String {
+        let mut out = String::from("=");
+        for number in self.bytes.as_chunks::<4>().0 {
+            // Writing to a string does not fail.
+            let _ = write!(out, "{:08X}", u32::from_le_bytes(*number));
+        }
+        out
+    }
+}
+
+/// A number of this process that others hardly have.
+fn process_mark() -> u32 {
+    static MARK: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
+    *MARK.get_or_init(|| {
+        let mut bytes = [0; 4];
+        tidegate_rt::random::unpredictable(&mut bytes);
+        u32::from_le_bytes(bytes)
+    })
+}

@@ -1,0 +1,170 @@
+//! `userid`: a cookie that tells one client from another, in the format of Apache's mod_uid.
+//!
+//! ```nginx
+//! userid         on;
+//! userid_name    uid;
+//! userid_domain  example.com;
+//! userid_expires 365d;
+//! log_format     ids "$remote_addr $uid_got $uid_set";
+//! ```
+
+mod conf;
+mod cookie;
+#[cfg(test)]
+mod tests;
+
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tidegate_conf::{Diagnostic, Directive};
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::client::Address;
+use tidegate_core::module::{BlockInfo, Module};
+use tidegate_core::variables::Variable;
+use tidegate_core::{Exchange, Level};
+use tidegate_http::Known;
+
+use conf::{Conf, Mode, ROWS, Settings};
+use cookie::{BadCookie, Id, Version};
+
+/// `ngx_http_userid_filter_module`.
+pub struct UserId;
+
+impl Module for UserId {
+    type Conf = Conf;
+    const NAME: &'static str = "userid";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
+    const VARIABLES: &'static [Variable] = &[
+        Variable::fixed("uid_got", |x, out| show(x, out, |ids| ids.got)),
+        Variable::fixed("uid_set", |x, out| show(x, out, |ids| ids.set)),
+        // Set by the configuration: a value other than `0` asks for a new cookie, `log` for a log line too.
+        Variable::replaceable("uid_reset", |_, _| false),
+    ];
+
+    fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
+        child.inherit(parent);
+    }
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        let settings = conf.settings();
+        if settings.mode == Mode::Off {
+            return Ok(());
+        }
+        location.location.extensions.insert(Arc::new(settings));
+        if matches!(conf.mode, Some(Mode::Set(_))) {
+            location.filter(Box::new(|x, body| {
+                set_cookie(x);
+                body
+            }));
+        }
+        Ok(())
+    }
+}
+
+/// What a request's cookie was and what it becomes; made once, by a variable or by the filter.
+#[derive(Clone, Copy, Default)]
+struct Ids {
+    got: Option<Id>,
+    set: Option<Id>,
+}
+
+fn set_cookie(x: &mut Exchange) {
+    let plan = x.plan.clone();
+    let settings = plan.location(x.location).extensions.of::<Arc<Settings>>();
+    let Some(settings) = settings.filter(|_| !x.is_subrequest) else { return };
+    let Some(id) = ids(x, settings).set else { return };
+    let now = tidegate_rt::clock::unix_seconds();
+    let cookie = settings.cookie(&id, now);
+    x.response.headers.push_known(Known::SetCookie, &cookie);
+    if let Some(p3p) = &settings.p3p {
+        x.response.headers.push(b"P3P", p3p);
+    }
+}
+
+fn show(x: &mut Exchange, out: &mut Vec<u8>, choose: fn(&Ids) -> Option<Id>) -> bool {
+    let plan = x.plan.clone();
+    let Some(settings) = plan.location(x.location).extensions.of::<Arc<Settings>>() else {
+        return false;
+    };
+    let Some(id) = choose(&ids(x, settings)) else { return false };
+    out.extend_from_slice(&settings.name);
+    out.extend_from_slice(id.shown().as_bytes());
+    true
+}
+
+/// The ids of the request, the same for it and its subrequests.
+fn ids(x: &mut Exchange, settings: &Settings) -> Ids {
+    if let Some(ids) = x.lineage.inherited.of::<Ids>() {
+        return *ids;
+    }
+    let mut ids = Ids { got: got(x, settings), set: None };
+    if let Mode::Set(version) = settings.mode {
+        let kept = ids.got.filter(|id| !was_reset(x, settings, id));
+        ids.set = match kept {
+            None => Some(new_id(x, settings, version)),
+            // The same one with another mark, so that its other attributes come anew.
+            Some(id) => settings.mark.filter(|mark| id.mark != *mark).map(|_| id),
+        };
+    }
+    x.lineage.inherited.insert(Rc::new(ids));
+    ids
+}
+
+fn got(x: &Exchange, settings: &Settings) -> Option<Id> {
+    let value = tidegate_http::cookie::find(&x.request.head.headers, &settings.name)?;
+    let shown = || String::from_utf8_lossy(value).into_owned();
+    let name = || String::from_utf8_lossy(&settings.name).into_owned();
+    match Id::parse(value) {
+        Ok(id) => Some(id),
+        Err(BadCookie::TooShort) => {
+            let (name, value) = (name(), shown());
+            let message = format_args!("client sent too short userid cookie \"{name}={value}\"");
+            x.log(Level::Error, message);
+            None
+        }
+        Err(BadCookie::Invalid) => {
+            let (name, value) = (name(), shown());
+            let message = format_args!("client sent invalid userid cookie \"{name}={value}\"");
+            x.log(Level::Error, message);
+            None
+        }
+    }
+}
+
+fn was_reset(x: &mut Exchange, settings: &Settings, id: &Id) -> bool {
+    let mut reset = Vec::new();
+    x.variable_named(b"uid_reset", &mut reset);
+    if matches!(&reset[..], b"" | b"0") {
+        return false;
+    }
+    if reset == b"log" {
+        let (name, id) = (String::from_utf8_lossy(&settings.name), id.shown());
+        x.log(Level::Notice, format_args!("userid cookie \"{name}{id}\" was reset"));
+    }
+    true
+}
+
+fn new_id(x: &Exchange, settings: &Settings, version: Version) -> Id {
+    let service = settings.service.unwrap_or(match (version, &x.connection.local) {
+        (Version::One, _) | (_, Address::Unix(_)) => 0,
+        (Version::Two, Address::Inet(address)) => match address.ip().to_canonical() {
+            IpAddr::V4(address) => address.to_bits(),
+            IpAddr::V6(address) => address.to_bits() as u32,
+        },
+    });
+    let mut id = Id::new(version, service, tidegate_rt::clock::unix_seconds() as u32);
+    id.mark = settings.mark.unwrap_or(b'=');
+    id
+}
+
+impl Settings {
+    fn cookie(&self, id: &Id, now: i64) -> Vec<u8> {
+        let mut out = Vec::with_capacity(128);
+        out.extend_from_slice(&self.name);
+        out.push(b'=');
+        id.write(self.mark, &mut out);
+        self.write_attributes(now, &mut out);
+        out
+    }
+}
