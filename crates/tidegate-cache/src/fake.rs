@@ -83,6 +83,12 @@ impl MemoryDisk {
         self.shared.lock().files.get(path).map(|file| file.bytes.lock().clone())
     }
 
+    /// Room that the files take, in blocks of 4096 bytes.
+    pub fn blocks(&self) -> u64 {
+        let shared = self.shared.lock();
+        shared.files.values().map(|file| (file.bytes.lock().len() as u64).div_ceil(4096)).sum()
+    }
+
     /// Puts a file there, as somebody else might.
     pub fn put(&self, path: &Path, bytes: Vec<u8>) {
         let mut shared = self.shared.lock();

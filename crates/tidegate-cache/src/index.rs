@@ -1,15 +1,27 @@
 //! The index: what the store knows in memory of each key. Never touches the disk.
 //!
 //! A node may count uses of a key that has no file yet (`min_uses`), know a file, hold a running
-//! fill, or the last two together (a stale entry that is being refreshed).
+//! fill, or the last two together (a stale entry that is being refreshed). Two orders go over
+//! the nodes: the order of use, for `inactive`, and the queues of [`crate::evict`], for room.
+//!
+//! The index also keeps the account of the disk: bytes of files, of fills that are being written
+//! and of files that are to be removed. Space is charged before it is taken and given back when
+//! it is free, so the account is never less than what is used.
+//!
+//! Locks: the queues' before a shard's.
+
+mod shard;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use parking_lot::Mutex;
+
+use crate::evict::{Eviction, HEAT_MAX, Need, Queue, Resident, Residents, S3Fifo, Ticket, Total};
 use crate::fill::Fill;
-use crate::format::Times;
 use crate::key::{Key, KeyHash};
-use crate::lru::{LruMap, Place, Sharded};
+use crate::lru::{Place, Sharded};
+use shard::{Live, Node, Shard};
 
 /// nginx's manual: one megabyte of `keys_zone` holds about 8000 keys.
 const KEY_COST_BYTES: u64 = 128;
@@ -17,33 +29,23 @@ const KEY_COST_BYTES: u64 = 128;
 /// What nginx takes of a zone for itself; a zone of 16 kilobytes is a small one there, too.
 const ZONE_COST_BYTES: u64 = 8 * 1024;
 
+/// Space on disk is counted in whole blocks, as nginx does.
+pub(crate) const BLOCK_BYTES: u64 = 4096;
+
 /// Locks of the index: enough that a dozen threads seldom meet.
 const SHARDS: usize = 32;
 
-/// How many shards' oldest nodes are compared when a key needs the room of another.
-const ROOM_SAMPLES: usize = 4;
-
-/// Nodes with running fills that are passed over in one search for a victim.
+/// Nodes with running fills that are passed over in one search for the oldest.
 const FILLING_SKIPPED_MAX: usize = 16;
 
 /// A whole file, as the index knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Present {
-    pub times: Times,
     pub body_bytes: u64,
-    /// Room taken on disk.
+    /// Room taken on disk, whole blocks.
     pub disk_bytes: u64,
     /// Differs for each file and each renewal of metadata: what was opened before is outdated.
     pub generation: u64,
-}
-
-#[derive(Default)]
-pub(crate) struct Node {
-    last_access: u64,
-    uses: u32,
-    uncacheable_until: u64,
-    present: Option<Present>,
-    fill: Option<Arc<Fill>>,
 }
 
 /// A copy of what a node says.
@@ -55,25 +57,53 @@ pub(crate) struct NodeView {
     pub fill: Option<Arc<Fill>>,
 }
 
-/// What was found oldest.
+/// What was chosen to go.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Victim {
     pub hash: KeyHash,
     pub last_access: u64,
     pub generation: Option<u64>,
+    /// Its place in a queue, out of which it was taken.
+    chosen: Option<(Ticket, Queue)>,
+}
+
+/// A file as a snapshot remembers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Remembered {
+    pub hash: KeyHash,
+    pub body_bytes: u64,
+    pub blocks: u32,
+    /// Unix milliseconds.
+    pub last_access: u64,
+    pub heat: u8,
+    pub is_main: bool,
 }
 
 pub(crate) struct Index {
-    nodes: Sharded<LruMap<Node>>,
+    nodes: Sharded<Shard>,
+    queues: Mutex<S3Fifo>,
+    totals: [AtomicTotal; 3],
     keys_max: AtomicUsize,
-    keys: AtomicUsize,
-    entries: AtomicUsize,
-    disk_bytes: AtomicU64,
+    /// The account: see the head of this file.
+    charged: AtomicU64,
     generations: AtomicU64,
     removals: AtomicU64,
     /// Some key had to leave to make room for another: the manager shall make more.
     crowded: AtomicBool,
-    rotation: AtomicUsize,
+}
+
+#[derive(Default)]
+struct AtomicTotal {
+    count: AtomicUsize,
+    bytes: AtomicU64,
+}
+
+/// A node that has to be told to the queues, once its shard is unlocked.
+#[must_use]
+struct Entered {
+    ticket: Ticket,
+    queue: Queue,
+    trace: u32,
 }
 
 /// Result of [`Index::begin`].
@@ -88,16 +118,17 @@ pub(crate) enum Begun {
 
 impl Index {
     pub fn new(keys_bytes: u64) -> Index {
+        let number = AtomicUsize::new(0);
+        let make = |spreader: &_| Shard::new(number.fetch_add(1, Ordering::Relaxed), spreader);
         let index = Index {
-            nodes: Sharded::new(SHARDS),
+            nodes: Sharded::with(SHARDS, make),
+            queues: Mutex::new(S3Fifo::default()),
+            totals: Default::default(),
             keys_max: AtomicUsize::new(0),
-            keys: AtomicUsize::new(0),
-            entries: AtomicUsize::new(0),
-            disk_bytes: AtomicU64::new(0),
+            charged: AtomicU64::new(0),
             generations: AtomicU64::new(1),
             removals: AtomicU64::new(0),
             crowded: AtomicBool::new(false),
-            rotation: AtomicUsize::new(0),
         };
         index.limit_keys(keys_bytes);
         index
@@ -133,7 +164,7 @@ impl Index {
     }
 
     pub fn keys(&self) -> usize {
-        self.keys.load(Ordering::Relaxed)
+        self.total(Queue::Bare).count + self.entries()
     }
 
     pub fn keys_max(&self) -> usize {
@@ -141,18 +172,54 @@ impl Index {
     }
 
     pub fn entries(&self) -> usize {
-        self.entries.load(Ordering::Relaxed)
+        self.total(Queue::Small).count + self.total(Queue::Main).count
     }
 
+    /// Bytes of files.
     pub fn disk_bytes(&self) -> u64 {
-        self.disk_bytes.load(Ordering::Relaxed)
+        self.total(Queue::Small).bytes + self.total(Queue::Main).bytes
     }
 
-    /// Counts a use. `evicted` hears of a file whose key had to make room.
-    pub fn count_use(&self, hash: &KeyHash, now: u64, evicted: impl FnMut(KeyHash)) -> NodeView {
-        let known = self.touched(hash, now, |node| {
+    /// Bytes of files, of fills, and of what is to be removed.
+    pub fn charged(&self) -> u64 {
+        self.charged.load(Ordering::Acquire)
+    }
+
+    /// Charges bytes, unless the account would exceed `max`.
+    pub fn charge(&self, bytes: u64, max: Option<u64>) -> bool {
+        let fits = |charged: u64| {
+            let sum = charged.checked_add(bytes)?;
+            max.is_none_or(|max| sum <= max).then_some(sum)
+        };
+        self.charged.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).is_ok()
+    }
+
+    pub fn uncharge(&self, bytes: u64) {
+        let less = |charged: u64| Some(charged.saturating_sub(bytes));
+        let _ = self.charged.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+    }
+
+    /// Puts one charge in the place of another, in one step.
+    fn recharge(&self, old: u64, new: u64) {
+        let change = |charged: u64| Some((charged.saturating_add(new)).saturating_sub(old));
+        let _ = self.charged.fetch_update(Ordering::AcqRel, Ordering::Acquire, change);
+    }
+
+    /// Counts a use. `evicted` hears of a file whose key had to make room, and of its bytes, which
+    /// stay charged until it has been removed.
+    pub fn count_use(
+        &self,
+        hash: &KeyHash,
+        now: u64,
+        evicted: impl FnMut(KeyHash, u64),
+    ) -> NodeView {
+        let count = |node: &mut Node| {
             node.uses = node.uses.saturating_add(1);
-            view_of(node)
+            node.heat = (node.heat + 1).min(HEAT_MAX);
+        };
+        let known = self.touched(hash, now, |shard, slot| {
+            count(shard.node(slot));
+            view_of(shard, slot)
         });
         if let Some(view) = known {
             return view;
@@ -161,28 +228,32 @@ impl Index {
         if !self.make_room(evicted) {
             return first;
         }
-        self.with_node(hash, now, |node| {
-            node.uses = node.uses.saturating_add(1);
-            view_of(node)
+        self.with_node(hash, now, |shard, slot| {
+            count(shard.node(slot));
+            view_of(shard, slot)
         })
     }
 
     /// Looks without counting.
     pub fn peek(&self, hash: &KeyHash) -> NodeView {
-        let (mut nodes, place) = self.nodes.lock(hash);
-        nodes.find(place).map(|node| view_of(node)).unwrap_or_default()
+        let (mut shard, place) = self.nodes.lock(hash);
+        shard.find(place).map(|slot| view_of(&mut shard, slot)).unwrap_or_default()
     }
 
     /// Marks as used at `now`, without counting; whether the key is known.
     pub fn touch(&self, hash: &KeyHash, now: u64) -> bool {
-        self.touched(hash, now, |_| ()).is_some()
+        self.touched(hash, now, |shard, slot| {
+            let node = shard.node(slot);
+            node.heat = (node.heat + 1).min(HEAT_MAX);
+        })
+        .is_some()
     }
 
     /// Notes that a key's responses are not to be shared before a moment, if the key is known.
     pub fn mark_uncacheable(&self, hash: &KeyHash, until: u64) {
-        let (mut nodes, place) = self.nodes.lock(hash);
-        if let Some(node) = nodes.find(place) {
-            node.uncacheable_until = until;
+        let (mut shard, place) = self.nodes.lock(hash);
+        if let Some(slot) = shard.find(place) {
+            shard.change_live(slot, |live| live.uncacheable_until = until);
         }
     }
 
@@ -193,57 +264,73 @@ impl Index {
         fill: &Arc<Fill>,
         now: u64,
         replace: bool,
-        evicted: impl FnMut(KeyHash),
+        evicted: impl FnMut(KeyHash, u64),
     ) -> Begun {
-        if !self.touch(key.hash(), now) && !self.make_room(evicted) {
+        let begin = |shard: &mut Shard, slot| {
+            shard.change_live(slot, |live| match &live.fill {
+                Some(running) if running.key().text() != key.text() => Begun::Refused,
+                Some(running) if !replace => Begun::Running(running.clone()),
+                running => {
+                    if let Some(running) = running {
+                        running.set_beside();
+                    }
+                    live.fill = Some(fill.clone());
+                    Begun::Started
+                }
+            })
+        };
+        if let Some(begun) = self.touched(key.hash(), now, begin) {
+            return begun;
+        }
+        if !self.make_room(evicted) {
             return Begun::Refused;
         }
-        self.with_node(key.hash(), now, |node| match &node.fill {
-            Some(running) if running.key().text() != key.text() => Begun::Refused,
-            Some(running) if !replace => Begun::Running(running.clone()),
-            running => {
-                if let Some(running) = running {
-                    running.set_beside();
-                }
-                node.fill = Some(fill.clone());
-                Begun::Started
-            }
-        })
+        self.with_node(key.hash(), now, begin)
     }
 
     /// Forgets a fill, if it is still the key's.
     pub fn fill_ended(&self, hash: &KeyHash, fill: &Arc<Fill>) {
-        let (mut nodes, place) = self.nodes.lock(hash);
-        if let Some(node) = nodes.find(place)
-            && is_same(&node.fill, fill)
-        {
-            node.fill = None;
+        let (mut shard, place) = self.nodes.lock(hash);
+        if let Some(slot) = shard.find(place) {
+            end_fill(&mut shard, slot, fill);
         }
     }
 
     /// Whether what this fill made may become the key's file.
     pub fn may_fill(&self, hash: &KeyHash, fill: &Arc<Fill>) -> bool {
-        let (mut nodes, place) = self.nodes.lock(hash);
-        nodes.find(place).is_some_and(|node| self.may_fill_node(node, fill))
+        let (shard, place) = self.nodes.lock(hash);
+        shard.find(place).is_some_and(|slot| self.may_fill_node(&shard, slot, fill))
     }
 
-    fn may_fill_node(&self, node: &Node, fill: &Arc<Fill>) -> bool {
-        is_same(&node.fill, fill) || fill.is_beside() && fill.removals == self.removals()
+    fn may_fill_node(&self, shard: &Shard, slot: u32, fill: &Arc<Fill>) -> bool {
+        is_same(shard.live(slot), fill) || fill.is_beside() && fill.removals == self.removals()
     }
 
-    /// Ends a fill with a file; false (and nothing done) when [`Index::may_fill`] no longer holds.
-    pub fn filled(&self, hash: &KeyHash, fill: &Arc<Fill>, present: Present, now: u64) -> bool {
-        let (mut nodes, place) = self.nodes.lock(hash);
-        let Some(node) = nodes.touch(place) else { return false };
-        if !self.may_fill_node(node, fill) {
+    /// Ends a fill with a file, for which `reserved` bytes were charged; false (and nothing done)
+    /// when [`Index::may_fill`] no longer holds.
+    pub fn filled(
+        &self,
+        hash: &KeyHash,
+        fill: &Arc<Fill>,
+        present: Present,
+        reserved: u64,
+        now: u64,
+    ) -> bool {
+        let (mut shard, place) = self.nodes.lock(hash);
+        let Some(slot) = shard.find(place) else { return false };
+        if !self.may_fill_node(&shard, slot, fill) {
             return false;
         }
-        if is_same(&node.fill, fill) {
-            node.fill = None;
+        end_fill(&mut shard, slot, fill);
+        if shard.live(slot).is_some() {
+            shard.change_live(slot, |live| live.uncacheable_until = 0);
         }
-        node.uncacheable_until = 0;
-        node.last_access = now;
-        self.replace_present(node, Some(present));
+        shard.touch(slot, now);
+        let before = shard.node(slot).disk_bytes();
+        let entered = self.set_present(&mut shard, slot, Some(present));
+        self.recharge(before.saturating_add(reserved), present.disk_bytes);
+        drop(shard);
+        self.enter(entered);
         true
     }
 
@@ -253,102 +340,138 @@ impl Index {
         hash: &KeyHash,
         present: Present,
         now: u64,
-        evicted: impl FnMut(KeyHash),
+        evicted: impl FnMut(KeyHash, u64),
     ) -> bool {
         let known = {
-            let (mut nodes, place) = self.nodes.lock(hash);
-            nodes.find(place).is_some()
+            let (shard, place) = self.nodes.lock(hash);
+            shard.find(place).is_some()
         };
         if !known && !self.make_room(evicted) {
             return false;
         }
-        self.with_node(hash, now, |node| {
-            if node.present.is_none() {
-                self.replace_present(node, Some(present));
-                return true;
+        let (added, entered) = self.with_node(hash, now, |shard, slot| {
+            if shard.node(slot).generation > 0 {
+                return (false, None);
             }
-            false
-        })
+            self.charge(present.disk_bytes, None);
+            (true, self.set_present(shard, slot, Some(present)))
+        });
+        self.enter(entered);
+        added
     }
 
-    /// Puts another description in the place of one of this generation.
-    pub fn renew(&self, hash: &KeyHash, generation: u64, present: Present) -> bool {
-        let (mut nodes, place) = self.nodes.lock(hash);
-        let Some(node) = nodes.find(place) else { return false };
-        if node.present.is_none_or(|present| present.generation != generation) {
+    /// Puts another description in the place of one of this generation, for which `reserved` bytes
+    /// were charged.
+    pub fn renew(&self, hash: &KeyHash, generation: u64, present: Present, reserved: u64) -> bool {
+        let (mut shard, place) = self.nodes.lock(hash);
+        let Some(slot) = shard.find(place) else { return false };
+        let node = shard.node(slot);
+        if node.generation != generation || generation == 0 {
             return false;
         }
-        self.replace_present(node, Some(present));
+        let before = node.disk_bytes();
+        let entered = self.set_present(&mut shard, slot, Some(present));
+        self.recharge(before.saturating_add(reserved), present.disk_bytes);
+        drop(shard);
+        self.enter(entered);
         true
     }
 
-    /// Forgets the file of this generation; uses keep counting.
+    /// Forgets the file of this generation, which is gone; uses keep counting.
     pub fn forget_file(&self, hash: &KeyHash, generation: u64) {
-        let (mut nodes, place) = self.nodes.lock(hash);
-        if let Some(node) = nodes.find(place)
-            && node.present.is_some_and(|present| present.generation == generation)
-        {
-            self.replace_present(node, None);
+        let (mut shard, place) = self.nodes.lock(hash);
+        let Some(slot) = shard.find(place) else { return };
+        if shard.node(slot).generation != generation || generation == 0 {
+            return;
         }
+        self.uncharge(shard.node(slot).disk_bytes());
+        let entered = self.set_present(&mut shard, slot, None);
+        drop(shard);
+        self.enter(entered);
     }
 
-    /// Forgets all about a key, and the fill that runs (it goes on for its readers only).
+    /// Forgets all about a key, and the fill that runs (it goes on for its readers only). The bytes
+    /// of its file stay charged until that has been removed.
     pub fn remove(&self, hash: &KeyHash) -> Option<NodeView> {
-        let (mut nodes, place) = self.nodes.lock(hash);
+        let (mut shard, place) = self.nodes.lock(hash);
         self.removals.fetch_add(1, Ordering::AcqRel);
-        self.remove_in(&mut nodes, place)
+        let slot = shard.find(place)?;
+        let view = view_of(&mut shard, slot);
+        self.remove_in(&mut shard, place, slot);
+        Some(view)
     }
 
-    /// Removes a victim, unless it came into use since it was found.
-    pub fn evict(&self, victim: &Victim) -> bool {
-        let (mut nodes, place) = self.nodes.lock(&victim.hash);
-        let unchanged = nodes.find(place).is_some_and(|node| {
-            node.fill.is_none()
-                && node.last_access == victim.last_access
-                && node.present.map(|present| present.generation) == victim.generation
-        });
-        unchanged && self.remove_in(&mut nodes, place).is_some()
+    /// Removes a victim, unless it came into use since it was found. The bytes of its file stay
+    /// charged until that has been removed: they are returned.
+    pub fn evict(&self, victim: &Victim) -> Option<u64> {
+        let bytes = self.evict_node(victim);
+        let trace = trace_of(&victim.hash);
+        match (bytes, victim.chosen) {
+            (Some(_), Some((_, queue))) => self.queues.lock().evicted(queue, trace, self),
+            (None, Some((ticket, queue))) => self.queues.lock().put_back(ticket, queue),
+            (_, None) => {}
+        }
+        bytes
+    }
+
+    fn evict_node(&self, victim: &Victim) -> Option<u64> {
+        let (mut shard, place) = self.nodes.lock(&victim.hash);
+        let slot = shard.find(place)?;
+        let node = shard.node(slot);
+        let unchanged = node.last_access == victim.last_access
+            && node.present().map(|present| present.generation) == victim.generation;
+        let bytes = node.disk_bytes();
+        if !unchanged || shard.is_filling(slot) {
+            return None;
+        }
+        self.remove_in(&mut shard, place, slot);
+        Some(bytes)
     }
 
     /// The node that was not used for the longest time, of those without a fill.
     pub fn oldest(&self) -> Option<Victim> {
-        (0..self.nodes.shards().len())
-            .filter_map(|shard| self.victim_in(shard))
+        (0..SHARDS)
+            .filter_map(|shard| self.oldest_in(shard))
             .min_by_key(|victim| victim.last_access)
     }
 
+    /// Who goes next for want of room. Must be given to [`Index::evict`].
+    pub fn chosen(&self, need: Need) -> Option<Victim> {
+        loop {
+            let chosen = self.queues.lock().victim(need, self)?;
+            let mut shard = self.nodes.shards()[shard::shard_of(chosen.0)].lock();
+            let Some(slot) = shard.slot_of(chosen.0) else { continue };
+            return Some(victim_of(shard.node(slot), Some(chosen)));
+        }
+    }
+
     /// Makes sure that one more key fits; false when every key is being filled.
-    fn make_room(&self, mut evicted: impl FnMut(KeyHash)) -> bool {
-        let shards = self.nodes.shards().len();
+    fn make_room(&self, mut evicted: impl FnMut(KeyHash, u64)) -> bool {
         // Two rounds: a victim may come into use between being found and being removed.
         for _ in 0..2 {
             if self.keys() < self.keys_max() {
                 return true;
             }
-            let start = self.rotation.fetch_add(1, Ordering::Relaxed);
-            let victim = (0..shards)
-                .filter_map(|step| self.victim_in((start + step) % shards))
-                .take(ROOM_SAMPLES)
-                .min_by_key(|victim| victim.last_access);
-            let Some(victim) = victim else { return false };
+            let Some(victim) = self.chosen(Need::Key) else { return false };
             self.crowded.store(true, Ordering::Relaxed);
-            if self.evict(&victim) && victim.generation.is_some() {
-                evicted(victim.hash);
+            if let Some(bytes) = self.evict(&victim)
+                && victim.generation.is_some()
+            {
+                evicted(victim.hash, bytes);
             }
         }
         self.keys() < self.keys_max()
     }
 
-    fn victim_in(&self, shard: usize) -> Option<Victim> {
-        let mut nodes = self.nodes.shards()[shard].lock();
+    fn oldest_in(&self, shard: usize) -> Option<Victim> {
+        let mut shard = self.nodes.shards()[shard].lock();
         for _ in 0..FILLING_SKIPPED_MAX {
-            let (hash, node) = nodes.victim()?;
-            if node.fill.is_none() {
-                let generation = node.present.map(|present| present.generation);
-                return Some(Victim { hash, last_access: node.last_access, generation });
+            let slot = shard.oldest()?;
+            let last_access = shard.node(slot).last_access;
+            if !shard.is_filling(slot) {
+                return Some(victim_of(shard.node(slot), None));
             }
-            let place = self.nodes.place(&hash);
-            nodes.touch(place);
+            shard.touch(slot, last_access);
         }
         None
     }
@@ -357,58 +480,258 @@ impl Index {
         &self,
         hash: &KeyHash,
         now: u64,
-        change: impl FnOnce(&mut Node) -> T,
+        change: impl FnOnce(&mut Shard, u32) -> T,
     ) -> Option<T> {
-        let (mut nodes, place) = self.nodes.lock(hash);
-        let node = nodes.touch(place)?;
-        node.last_access = now;
-        Some(change(node))
+        let (mut shard, place) = self.nodes.lock(hash);
+        let slot = shard.find(place)?;
+        shard.touch(slot, now);
+        Some(change(&mut shard, slot))
     }
 
     /// Changes a node, making it when it is new.
-    fn with_node<T>(&self, hash: &KeyHash, now: u64, change: impl FnOnce(&mut Node) -> T) -> T {
-        let (mut nodes, place) = self.nodes.lock(hash);
-        if let Some(node) = nodes.touch(place) {
-            node.last_access = now;
-            return change(node);
+    fn with_node<T>(
+        &self,
+        hash: &KeyHash,
+        now: u64,
+        change: impl FnOnce(&mut Shard, u32) -> T,
+    ) -> T {
+        let (mut shard, place) = self.nodes.lock(hash);
+        if let Some(slot) = shard.find(place) {
+            shard.touch(slot, now);
+            return change(&mut shard, slot);
         }
-        let mut node = Node { last_access: now, ..Node::default() };
-        let result = change(&mut node);
-        nodes.insert(place, node);
-        self.keys.fetch_add(1, Ordering::Relaxed);
+        let slot = shard.insert(place, now);
+        self.totals[Queue::Bare as usize].add(0);
+        let ticket = shard.new_ticket(slot);
+        let result = change(&mut shard, slot);
+        let is_bare = shard.slot_of(ticket).is_some();
+        drop(shard);
+        if is_bare {
+            self.enter(Some(Entered { ticket, queue: Queue::Bare, trace: 0 }));
+        }
         result
     }
 
-    fn remove_in(&self, nodes: &mut LruMap<Node>, place: Place<'_>) -> Option<NodeView> {
-        let mut node = nodes.remove(place)?;
-        self.keys.fetch_sub(1, Ordering::Relaxed);
-        let view = view_of(&node);
-        self.replace_present(&mut node, None);
-        Some(view)
+    fn remove_in(&self, shard: &mut Shard, place: Place<'_>, slot: u32) {
+        let node = shard.node(slot);
+        self.totals[node.queue as usize].subtract(node.disk_bytes());
+        shard.remove(place);
     }
 
-    fn replace_present(&self, node: &mut Node, present: Option<Present>) {
-        if let Some(old) = node.present {
-            self.entries.fetch_sub(1, Ordering::Relaxed);
-            self.disk_bytes.fetch_sub(old.disk_bytes, Ordering::Relaxed);
+    /// Sets a node's file and moves the node to the queue where it belongs.
+    fn set_present(
+        &self,
+        shard: &mut Shard,
+        slot: u32,
+        present: Option<Present>,
+    ) -> Option<Entered> {
+        let node = shard.node(slot);
+        let before = node.queue;
+        self.totals[before as usize].subtract(node.disk_bytes());
+        node.set_present(present);
+        let queue = match (present, before) {
+            (None, _) => Queue::Bare,
+            (Some(_), Queue::Bare) => Queue::Small,
+            (Some(_), before) => before,
+        };
+        self.totals[queue as usize].add(node.disk_bytes());
+        if queue == before {
+            return None;
         }
-        if let Some(new) = present {
-            self.entries.fetch_add(1, Ordering::Relaxed);
-            self.disk_bytes.fetch_add(new.disk_bytes, Ordering::Relaxed);
+        node.queue = queue;
+        node.heat = 0;
+        let trace = trace_of(&node.hash);
+        Some(Entered { ticket: shard.new_ticket(slot), queue, trace })
+    }
+
+    /// Tells the queues; no shard may be locked.
+    fn enter(&self, entered: Option<Entered>) {
+        if let Some(Entered { ticket, queue, trace }) = entered {
+            self.queues.lock().entered(ticket, queue, trace, self);
         }
-        node.present = present;
     }
 }
 
-fn view_of(node: &Node) -> NodeView {
-    NodeView {
-        uses: node.uses,
-        uncacheable_until: node.uncacheable_until,
-        present: node.present,
-        fill: node.fill.clone(),
+/// Snapshots and what follows a restart.
+impl Index {
+    /// Tickets of all files, in the order of the queues, for [`Index::remembered`].
+    pub fn tickets(&self) -> Vec<Ticket> {
+        self.queues.lock().tickets()
+    }
+
+    /// What a snapshot has to know of a ticket's file, if it is still there.
+    pub fn remembered(&self, ticket: Ticket) -> Option<Remembered> {
+        let shard = self.nodes.shards()[shard::shard_of(ticket)].lock();
+        shard.node_near(ticket).map(|node| Remembered {
+            hash: node.hash,
+            body_bytes: node.body_bytes,
+            blocks: node.blocks,
+            last_access: node.last_access,
+            heat: node.heat,
+            is_main: node.queue == Queue::Main,
+        })
+    }
+
+    /// Takes up what a snapshot remembers, unless the key has a file already or there is no room
+    /// for another one. [`Index::restored`] is to be called at the end.
+    pub fn restore(&self, known: &Remembered) -> bool {
+        if known.blocks == 0 || self.keys() >= self.keys_max() {
+            return false;
+        }
+        let (mut shard, place) = self.nodes.lock(&known.hash);
+        let slot = match shard.find(place) {
+            Some(slot) if shard.node(slot).generation > 0 || shard.is_filling(slot) => {
+                return false;
+            }
+            Some(slot) => slot,
+            None => {
+                self.totals[Queue::Bare as usize].add(0);
+                shard.insert(place, known.last_access)
+            }
+        };
+        let generation = self.next_generation();
+        let disk_bytes = u64::from(known.blocks) * BLOCK_BYTES;
+        let present = Present { body_bytes: known.body_bytes, disk_bytes, generation };
+        let entered = self.set_present(&mut shard, slot, Some(present));
+        self.charge(disk_bytes, None);
+        let node = shard.node(slot);
+        (node.heat, node.is_unseen) = (known.heat.min(HEAT_MAX), true);
+        let Some(mut entered) = entered else { return true };
+        if known.is_main {
+            self.totals[node.queue as usize].subtract(disk_bytes);
+            node.queue = Queue::Main;
+            self.totals[Queue::Main as usize].add(disk_bytes);
+            entered.queue = Queue::Main;
+        }
+        drop(shard);
+        self.queues.lock().put_back(entered.ticket, entered.queue);
+        true
+    }
+
+    /// All that was remembered has been taken up: mends the order of use.
+    pub fn restored(&self) {
+        self.nodes.shards().iter().for_each(|shard| shard.lock().sort_by_access());
+    }
+
+    /// A file has been seen on disk: whether it is known, and as large as it is.
+    pub fn seen(&self, hash: &KeyHash, file_bytes: u64) -> Seen {
+        let (mut shard, place) = self.nodes.lock(hash);
+        let Some(slot) = shard.find(place) else { return Seen::Unknown };
+        let node = shard.node(slot);
+        let blocks = file_bytes.div_ceil(BLOCK_BYTES);
+        match node.present() {
+            None => Seen::Unknown,
+            Some(_) if u64::from(node.blocks) == blocks => {
+                node.is_unseen = false;
+                Seen::Same
+            }
+            Some(present) => Seen::Other(present.generation),
+        }
+    }
+
+    /// Files that a snapshot told of and nobody has seen since, with their generations.
+    pub fn unseen(&self, shard: usize) -> Vec<KeyHash> {
+        self.nodes.shards().get(shard).map(|shard| shard.lock().unseen()).unwrap_or_default()
+    }
+
+    pub fn shards(&self) -> usize {
+        SHARDS
+    }
+
+    /// Clears the queues of what is gone, a queue at a time.
+    pub fn sweep_queues(&self) {
+        let taken = self.queues.lock().take_for_sweep(self);
+        let Some((queue, mut tickets)) = taken else { return };
+        tickets.retain(|ticket| self.look(*ticket).is_some());
+        self.queues.lock().put_back_swept(queue, tickets);
     }
 }
 
-fn is_same(known: &Option<Arc<Fill>>, fill: &Arc<Fill>) -> bool {
-    known.as_ref().is_some_and(|known| Arc::ptr_eq(known, fill))
+/// What [`Index::seen`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    Unknown,
+    Same,
+    /// Another file than the one of this generation, by its size.
+    Other(u64),
 }
+
+impl Residents for Index {
+    fn look(&self, ticket: Ticket) -> Option<Resident> {
+        let shard = self.nodes.shards()[shard::shard_of(ticket)].lock();
+        shard.slot_of(ticket).map(|slot| shard.resident(slot))
+    }
+
+    fn cool(&self, ticket: Ticket) {
+        let mut shard = self.nodes.shards()[shard::shard_of(ticket)].lock();
+        if let Some(slot) = shard.slot_of(ticket) {
+            let node = shard.node(slot);
+            node.heat = node.heat.saturating_sub(1);
+        }
+    }
+
+    fn promote(&self, ticket: Ticket) -> Option<Ticket> {
+        let mut shard = self.nodes.shards()[shard::shard_of(ticket)].lock();
+        let slot = shard.slot_of(ticket)?;
+        let node = shard.node(slot);
+        let bytes = node.disk_bytes();
+        self.totals[node.queue as usize].subtract(bytes);
+        (node.queue, node.heat) = (Queue::Main, 0);
+        self.totals[Queue::Main as usize].add(bytes);
+        Some(shard.new_ticket(slot))
+    }
+
+    fn total(&self, queue: Queue) -> Total {
+        let total = &self.totals[queue as usize];
+        Total {
+            count: total.count.load(Ordering::Relaxed),
+            bytes: total.bytes.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl AtomicTotal {
+    fn add(&self, bytes: u64) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn subtract(&self, bytes: u64) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+fn victim_of(node: &Node, chosen: Option<(Ticket, Queue)>) -> Victim {
+    let generation = node.present().map(|present| present.generation);
+    Victim { hash: node.hash, last_access: node.last_access, generation, chosen }
+}
+
+fn view_of(shard: &mut Shard, slot: u32) -> NodeView {
+    let live = shard.live(slot);
+    let (uncacheable_until, fill) =
+        live.map_or((0, None), |live| (live.uncacheable_until, live.fill.clone()));
+    let node = shard.node(slot);
+    NodeView { uses: node.uses, uncacheable_until, present: node.present(), fill }
+}
+
+fn end_fill(shard: &mut Shard, slot: u32, fill: &Arc<Fill>) {
+    if is_same(shard.live(slot), fill) {
+        shard.change_live(slot, |live| live.fill = None);
+    }
+}
+
+fn is_same(live: Option<&Live>, fill: &Arc<Fill>) -> bool {
+    live.and_then(|live| live.fill.as_ref()).is_some_and(|known| Arc::ptr_eq(known, fill))
+}
+
+/// What ghosts remember of a key. A collision makes an object popular too early, no more.
+fn trace_of(hash: &KeyHash) -> u32 {
+    let [.., a, b, c, d] = hash.0;
+    u32::from_le_bytes([a, b, c, d])
+}
+
+/// Memory that one entry takes: the node, its links, and its ticket in a queue. The table adds 5 to
+/// 10 bytes.
+#[cfg(test)]
+pub(crate) const ENTRY_BYTES: usize = shard::NODE_BYTES + 8 + 8;

@@ -10,6 +10,9 @@
 #![forbid(unsafe_code)]
 
 mod disk;
+// What snapshots need is used by the next step.
+#[allow(dead_code)]
+mod evict;
 #[doc(hidden)]
 pub mod fake;
 mod fill;
@@ -17,6 +20,7 @@ mod format;
 #[doc(hidden)]
 pub mod fuzz;
 mod hot;
+#[allow(dead_code)]
 mod index;
 mod key;
 mod lru;

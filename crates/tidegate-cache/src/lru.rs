@@ -1,5 +1,5 @@
-//! A map in order of use: a hash table over slots, and a replaceable order of eviction.
-//! [`Sharded`] spreads such maps over locks.
+//! A map in order of use: a hash table over slots, and the order as a list of slot numbers.
+//! [`Sharded`] spreads maps over locks.
 
 use std::hash::BuildHasher;
 
@@ -9,20 +9,12 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::key::KeyHash;
 
-/// Which slot goes first when room is needed. The seam where S3-FIFO will replace the list.
-pub(crate) trait Eviction: Default {
-    fn inserted(&mut self, slot: u32);
-    fn touched(&mut self, slot: u32);
-    fn removed(&mut self, slot: u32);
-    fn victim(&self) -> Option<u32>;
-}
-
 /// A map of values by key hash, in order of use.
-pub(crate) struct LruMap<V, E = LeastRecent> {
+pub(crate) struct LruMap<V> {
     table: HashTable<u32>,
     slots: Vec<Option<Slot<V>>>,
     free: Vec<u32>,
-    eviction: E,
+    order: LeastRecent,
 }
 
 struct Slot<V> {
@@ -31,18 +23,18 @@ struct Slot<V> {
     value: V,
 }
 
-impl<V, E: Eviction> Default for LruMap<V, E> {
+impl<V> Default for LruMap<V> {
     fn default() -> Self {
         LruMap {
             table: HashTable::new(),
             slots: Vec::new(),
             free: Vec::new(),
-            eviction: E::default(),
+            order: LeastRecent::default(),
         }
     }
 }
 
-impl<V, E: Eviction> LruMap<V, E> {
+impl<V> LruMap<V> {
     pub fn find(&mut self, place: Place<'_>) -> Option<&mut V> {
         let slot = self.slot_of(place)?;
         self.value_of(slot)
@@ -51,7 +43,7 @@ impl<V, E: Eviction> LruMap<V, E> {
     /// Finds and counts as a use.
     pub fn touch(&mut self, place: Place<'_>) -> Option<&mut V> {
         let slot = self.slot_of(place)?;
-        self.eviction.touched(slot);
+        self.order.touched(slot);
         self.value_of(slot)
     }
 
@@ -73,7 +65,7 @@ impl<V, E: Eviction> LruMap<V, E> {
         };
         let slots = &self.slots;
         self.table.insert_unique(place.spread, slot, |slot| spread_of(slots, *slot));
-        self.eviction.inserted(slot);
+        self.order.inserted(slot);
         None
     }
 
@@ -82,14 +74,14 @@ impl<V, E: Eviction> LruMap<V, E> {
         let entry =
             self.table.find_entry(place.spread, |slot| is_at(slots, *slot, place.hash)).ok()?;
         let (slot, _) = entry.remove();
-        self.eviction.removed(slot);
+        self.order.removed(slot);
         self.free.push(slot);
         self.slots[slot as usize].take().map(|slot| slot.value)
     }
 
     /// The key that goes next when room is needed.
     pub fn victim(&mut self) -> Option<(KeyHash, &mut V)> {
-        let slot = self.slots.get_mut(self.eviction.victim()? as usize)?.as_mut()?;
+        let slot = self.slots.get_mut(self.order.oldest()? as usize)?.as_mut()?;
         Some((slot.hash, &mut slot.value))
     }
 
@@ -107,7 +99,7 @@ impl<V, E: Eviction> LruMap<V, E> {
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
     pub hash: &'a KeyHash,
-    spread: u64,
+    pub spread: u64,
 }
 
 /// Several `S`, each behind its own lock, chosen by key.
@@ -116,17 +108,30 @@ pub(crate) struct Sharded<S> {
     shards: Box<[Mutex<S>]>,
 }
 
-impl<S: Default> Sharded<S> {
-    pub fn new(shards: usize) -> Sharded<S> {
-        let shards = (0..shards.max(1)).map(|_| Mutex::new(S::default())).collect();
-        Sharded { spreader: RandomState::default(), shards }
+impl<S> Sharded<S> {
+    pub fn new(shards: usize) -> Sharded<S>
+    where
+        S: Default,
+    {
+        Sharded::with(shards, |_| S::default())
+    }
+
+    /// Makes shards that know how keys are spread.
+    pub fn with(shards: usize, make: impl Fn(&RandomState) -> S) -> Sharded<S> {
+        let spreader = RandomState::default();
+        let shards = (0..shards.max(1)).map(|_| Mutex::new(make(&spreader))).collect();
+        Sharded { spreader, shards }
     }
 
     pub fn lock<'a>(&self, hash: &'a KeyHash) -> (MutexGuard<'_, S>, Place<'a>) {
         let place = self.place(hash);
+        (self.shards[self.shard_of(place)].lock(), place)
+    }
+
+    /// Number of a key's shard.
+    pub fn shard_of(&self, place: Place<'_>) -> usize {
         // The upper half chooses the shard: the table's buckets use the other bits.
-        let shard = (place.spread >> 40) as usize % self.shards.len();
-        (self.shards[shard].lock(), place)
+        (place.spread >> 40) as usize % self.shards.len()
     }
 
     pub fn place<'a>(&self, hash: &'a KeyHash) -> Place<'a> {
@@ -159,8 +164,8 @@ impl Default for LeastRecent {
     }
 }
 
-impl Eviction for LeastRecent {
-    fn inserted(&mut self, slot: u32) {
+impl LeastRecent {
+    pub fn inserted(&mut self, slot: u32) {
         let at = slot as usize;
         if self.links.len() <= at {
             self.links.resize(at + 1, Links { newer: NONE, older: NONE });
@@ -173,14 +178,14 @@ impl Eviction for LeastRecent {
         self.newest = slot;
     }
 
-    fn touched(&mut self, slot: u32) {
+    pub fn touched(&mut self, slot: u32) {
         if self.newest != slot {
             self.removed(slot);
             self.inserted(slot);
         }
     }
 
-    fn removed(&mut self, slot: u32) {
+    pub fn removed(&mut self, slot: u32) {
         let Links { newer, older } = self.links[slot as usize];
         match newer {
             NONE => self.newest = older,
@@ -192,7 +197,7 @@ impl Eviction for LeastRecent {
         }
     }
 
-    fn victim(&self) -> Option<u32> {
+    pub fn oldest(&self) -> Option<u32> {
         (self.oldest != NONE).then_some(self.oldest)
     }
 }

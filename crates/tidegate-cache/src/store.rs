@@ -9,6 +9,7 @@
 mod files;
 mod load;
 mod manage;
+mod room;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -24,12 +25,13 @@ use crate::disk::Disk;
 use crate::fill::{Fill, FillLimits, FillWriter, TAIL_BYTES_MAX_DEFAULT};
 use crate::format::Times;
 use crate::hot::{HotEntries, OpenEntry};
-use crate::index::{Begun, Index, NodeView, Present};
+use crate::index::{BLOCK_BYTES, Begun, Index, NodeView, Present};
 use crate::key::{Key, KeyHash, Levels};
-pub(crate) use files::Placed;
+pub(crate) use files::{Placed, disk_bytes_of};
 pub use load::LoadReport;
 use load::Loader;
 pub use manage::ManageReport;
+pub(crate) use room::Room;
 
 /// Locks for names in the cache folder; each is held across a few disk calls.
 const PATH_LOCKS: usize = 64;
@@ -132,7 +134,8 @@ pub struct Lookup {
 /// A whole object, as the index knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryInfo {
-    pub times: Times,
+    /// Differs for each file of the key and each renewal of its metadata.
+    pub generation: u64,
     pub body_bytes: u64,
     /// Room taken on disk.
     pub disk_bytes: u64,
@@ -147,11 +150,17 @@ pub struct Stats {
     pub keys_max: usize,
     /// Keys that have a file.
     pub entries: usize,
+    /// Room taken by files.
     pub disk_bytes: u64,
+    /// The same, and what fills have reserved or wrote, and what is to be removed; never more than
+    /// `max_size`, unless that was lowered or the loader found more.
+    pub charged_bytes: u64,
     pub memory_bytes: usize,
     pub open_files: usize,
     /// Files removed for want of room or use.
     pub evicted: u64,
+    /// Fills that were not stored for want of room (`max_size`, `min_free`).
+    pub refused: u64,
     /// Files found torn, short or foreign, and removed.
     pub torn: u64,
     /// Failed disk calls, removals included.
@@ -175,15 +184,16 @@ struct Counters {
     temporaries: AtomicU64,
     evicted: AtomicU64,
     torn: AtomicU64,
+    refused: AtomicU64,
     disk_errors: AtomicU64,
     loaded: std::sync::atomic::AtomicBool,
 }
 
-/// A file to be removed by `manage_step`.
+/// A file to be removed by `manage_step`, and the bytes that are charged until then.
 enum Garbage {
-    Temporary(PathBuf),
+    Temporary(PathBuf, u64),
     /// The file of a key that had to leave the index; stays if the key has come back.
-    Entry(KeyHash),
+    Entry(KeyHash, u64),
 }
 
 impl Store {
@@ -229,7 +239,9 @@ impl Store {
     /// Looks a key up, counting a use. In memory only; never blocks.
     pub fn lookup(&self, key: &Key, now: u64) -> Lookup {
         let inner = &self.inner;
-        let view = inner.index.count_use(key.hash(), now, |hash| inner.discard_entry(hash));
+        let view = inner.index.count_use(key.hash(), now, |hash, bytes| {
+            inner.discard_entry(hash, bytes);
+        });
         inner.describe(key, view)
     }
 
@@ -323,7 +335,7 @@ impl StoreInner {
     fn describe(&self, key: &Key, view: NodeView) -> Lookup {
         let open = view.present.and_then(|present| self.hot.find(key, present.generation));
         let entry = view.present.map(|present| EntryInfo {
-            times: present.times,
+            generation: present.generation,
             body_bytes: present.body_bytes,
             disk_bytes: present.disk_bytes,
             metadata: open.as_ref().map(|open| open.metadata().clone()),
@@ -341,7 +353,7 @@ impl StoreInner {
         replace: bool,
     ) -> Result<FillWriter, Arc<Fill>> {
         let fill = self.new_fill(key, now, true);
-        let evicted = |hash| self.discard_entry(hash);
+        let evicted = |hash, bytes| self.discard_entry(hash, bytes);
         match self.index.begin(key, &fill, now, replace, evicted) {
             Begun::Started => Ok(FillWriter::new(fill, self)),
             Begun::Running(running) => Err(running),
@@ -364,20 +376,22 @@ impl StoreInner {
         self.path_locks[usize::from(first) % PATH_LOCKS].lock()
     }
 
-    /// Leaves a temporary file to `manage_step`. Never blocks.
-    pub fn discard_temporary(&self, path: PathBuf) {
-        self.discard(Garbage::Temporary(path));
+    /// Leaves a temporary file, for which bytes are charged, to `manage_step`. Never blocks.
+    pub fn discard_temporary(&self, path: PathBuf, bytes: u64) {
+        self.discard(Garbage::Temporary(path, bytes), bytes);
     }
 
-    fn discard_entry(&self, hash: KeyHash) {
+    fn discard_entry(&self, hash: KeyHash, bytes: u64) {
         self.hot.forget(&hash);
-        self.discard(Garbage::Entry(hash));
+        self.discard(Garbage::Entry(hash, bytes), bytes);
     }
 
-    fn discard(&self, garbage: Garbage) {
+    fn discard(&self, garbage: Garbage, bytes: u64) {
         let mut waiting = self.garbage.lock();
         if waiting.len() < GARBAGE_MAX {
             waiting.push_back(garbage);
+        } else {
+            self.index.uncharge(bytes);
         }
     }
 
@@ -392,9 +406,11 @@ impl StoreInner {
             keys_max: self.index.keys_max(),
             entries: self.index.entries(),
             disk_bytes: self.index.disk_bytes(),
+            charged_bytes: self.index.charged(),
             memory_bytes,
             open_files,
             evicted: self.counters.evicted.load(Ordering::Relaxed),
+            refused: self.counters.refused.load(Ordering::Relaxed),
             torn: self.counters.torn.load(Ordering::Relaxed),
             disk_errors: self.counters.disk_errors.load(Ordering::Relaxed),
             loaded: self.counters.loaded.load(Ordering::Acquire),
@@ -404,12 +420,11 @@ impl StoreInner {
 
 /// Room that a file of this size takes: whole blocks, as nginx counts.
 fn disk_bytes(file_bytes: u64) -> u64 {
-    const BLOCK_BYTES: u64 = 4096;
     file_bytes.checked_next_multiple_of(BLOCK_BYTES).unwrap_or(u64::MAX)
 }
 
 /// The index's description of a file.
-fn present(index: &Index, times: Times, body_start: u64, body_bytes: u64) -> Present {
+fn present(index: &Index, body_start: u64, body_bytes: u64) -> Present {
     let disk_bytes = disk_bytes(body_start.saturating_add(body_bytes));
-    Present { times, body_bytes, disk_bytes, generation: index.next_generation() }
+    Present { body_bytes, disk_bytes, generation: index.next_generation() }
 }

@@ -26,6 +26,8 @@ pub(crate) struct State {
     /// The temporary file; readable for as long as anybody holds it, whatever its name.
     pub file: Option<FileHandle>,
     pub temporary: Option<PathBuf>,
+    /// Bytes of disk that are charged for the file.
+    pub reserved: u64,
     pub layout: Option<Layout>,
     tail: VecDeque<Chunk>,
     tail_start: u64,
@@ -40,6 +42,14 @@ pub(crate) struct State {
 pub(crate) struct Chunk {
     pub start: u64,
     pub bytes: Bytes,
+}
+
+/// What a fill leaves behind that is no longer stored.
+#[must_use]
+#[derive(Default)]
+pub(crate) struct Leftover {
+    pub temporary: Option<PathBuf>,
+    pub reserved: u64,
 }
 
 enum HeadState {
@@ -64,6 +74,7 @@ impl State {
             stored: None,
             file: None,
             temporary: None,
+            reserved: 0,
             layout: None,
             tail: VecDeque::new(),
             tail_start: 0,
@@ -240,10 +251,10 @@ impl State {
         }
     }
 
-    /// Ends writing to disk; returns the temporary file's name for removal.
-    pub fn stop_storing(&mut self) -> Option<PathBuf> {
+    /// Ends writing to disk; returns what there is to be removed and given back.
+    pub fn stop_storing(&mut self) -> Leftover {
         self.storing = false;
-        self.temporary.take()
+        Leftover { temporary: self.temporary.take(), reserved: std::mem::take(&mut self.reserved) }
     }
 
     pub fn writer_waits(&mut self, waker: &Waker) {

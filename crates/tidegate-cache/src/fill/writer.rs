@@ -9,11 +9,11 @@ use std::task::Poll;
 
 use bytes::Bytes;
 
-use super::state::{Chunk, End, State};
+use super::state::{Chunk, End, Leftover, State};
 use super::{BreakReason, Fill, FillHead};
 use crate::disk::{FileHandle, write_full_at};
 use crate::format::{Layout, Times, encode};
-use crate::store::StoreInner;
+use crate::store::{Room, StoreInner, disk_bytes_of};
 
 /// How much one flush step takes up at most.
 const FLUSH_STEP_BYTES: usize = 1 << 20;
@@ -95,12 +95,14 @@ impl FillWriter {
             return;
         }
         state.layout = layout;
-        let unstorable = layout.is_none().then(|| state.stop_storing());
+        let bytes = layout.map(|layout| disk_bytes_of(layout, body_bytes.unwrap_or(0)));
+        let unstorable = bytes.is_none_or(|bytes| !self.flusher.store.can_hold(bytes, false));
+        let leftover = if unstorable { Some(state.stop_storing()) } else { None };
         let wakers = state.take_everybody();
         drop(state);
         wakers.into_iter().for_each(|waker| waker.wake());
-        if let Some(temporary) = unstorable {
-            self.flusher.detach(temporary);
+        if let Some(leftover) = leftover {
+            self.flusher.detach(leftover);
         }
     }
 
@@ -230,7 +232,8 @@ impl Drop for FillWriter {
 impl FillFlusher {
     /// Writes up to a megabyte of unflushed bytes to the temporary file, creating it first.
     /// Blocks. Does nothing before the head is published, since the body's place in the file
-    /// depends on it. On an error of the disk the fill goes on without a file.
+    /// depends on it. On an error of the disk, or when there is no room, the fill goes on without a
+    /// file.
     pub fn flush_step(&self) -> FlushReport {
         let turn = self.fill.disk_turn.lock();
         let result = self.write_some();
@@ -250,8 +253,11 @@ impl FillFlusher {
             let Some(layout) = state.layout.filter(|_| state.storing) else { return Ok(0) };
             (state.unflushed(FLUSH_STEP_BYTES), layout)
         };
-        let Some(first) = chunks.first() else { return Ok(0) };
+        let (Some(first), Some(last)) = (chunks.first(), chunks.last()) else { return Ok(0) };
         let start = first.start;
+        if !self.keep_room(layout, last.start + last.bytes.len() as u64)? {
+            return Ok(0);
+        }
         let Some(file) = self.temporary_file()? else { return Ok(0) };
         let end = write_chunks(&file, &chunks, layout.body_start() as u64)?;
         let mut state = self.fill.state.lock();
@@ -263,6 +269,39 @@ impl FillFlusher {
         Ok(end - start)
     }
 
+    /// Sees to it that the file may grow to hold so much of the body: all of it, if its length is
+    /// known, so that a fill either has room to its end or does not begin. False: not yet.
+    fn keep_room(&self, layout: Layout, body_end: u64) -> io::Result<bool> {
+        let (reserved, written, whole, grows) = {
+            let state = self.fill.state.lock();
+            let promised = state.head().and_then(|head| head.body_bytes);
+            let whole = disk_bytes_of(layout, promised.unwrap_or(0).max(body_end));
+            let grows = promised.is_none() && matches!(state.end(), End::Open);
+            (state.reserved, state.flushed(), whole, grows)
+        };
+        let missing = whole.saturating_sub(reserved);
+        if missing == 0 {
+            return Ok(true);
+        }
+        if !self.store.can_hold(whole, grows) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        match self.store.keep_room(missing, body_end - written) {
+            Room::More => Ok(false),
+            Room::None => Err(io::ErrorKind::StorageFull.into()),
+            Room::Kept => {
+                let mut state = self.fill.state.lock();
+                if state.storing {
+                    state.reserved += missing;
+                    return Ok(true);
+                }
+                drop(state);
+                self.store.index.uncharge(missing);
+                Ok(false)
+            }
+        }
+    }
+
     /// The temporary file, created when there is none; `None`: the fill was broken off meanwhile.
     fn temporary_file(&self) -> io::Result<Option<FileHandle>> {
         if let Some(file) = &self.fill.state.lock().file {
@@ -272,7 +311,7 @@ impl FillFlusher {
         let mut state = self.fill.state.lock();
         if !state.storing {
             drop(state);
-            self.store.discard_temporary(path);
+            self.store.discard_temporary(path, 0);
             return Ok(None);
         }
         state.file = Some(file.clone());
@@ -285,15 +324,16 @@ impl FillFlusher {
         let _turn = self.fill.disk_turn.lock();
         let whole = self.write_whole()?;
         let Some((temporary, layout, head)) = whole else { return Ok(false) };
-        let (file, body, body_bytes) = {
-            let state = self.fill.state.lock();
+        let (file, body, body_bytes, reserved) = {
+            let mut state = self.fill.state.lock();
             let kept = state.watermark() <= self.fill.limits.kept_bytes_max;
             let body = if kept { state.body_in_memory() } else { None };
-            (state.file.clone(), body, state.watermark())
+            let reserved = std::mem::take(&mut state.reserved);
+            (state.file.clone(), body, state.watermark(), reserved)
         };
         let Some(file) = file else { return Ok(false) };
         let placed = crate::store::Placed { layout, head: &head, file, body, body_bytes };
-        self.store.place(&self.fill, temporary, placed, now)
+        self.store.place(&self.fill, temporary, placed, reserved, now)
     }
 
     /// Writes all that is missing: body first, then everything before it. Returns the temporary
@@ -319,6 +359,9 @@ impl FillFlusher {
                 continue;
             };
             let body_bytes = self.fill.watermark();
+            if !self.keep_room(layout, body_bytes)? {
+                continue;
+            }
             let key = self.fill.key();
             let mut bytes = encode(key, layout, &head.metadata, head.times, body_bytes);
             for chunk in &rest {
@@ -336,29 +379,30 @@ impl FillFlusher {
     /// The disk has failed: go on for the readers who are here, and let others start anew.
     fn give_up_storing(&self) {
         let mut state = self.fill.state.lock();
-        let temporary = state.stop_storing();
+        let leftover = state.stop_storing();
         state.trim(self.fill.limits);
         let wakers = state.take_writer();
         drop(state);
         wakers.into_iter().for_each(|waker| waker.wake());
-        self.detach(temporary);
+        self.detach(leftover);
     }
 
     /// Tells everybody that the writer is done.
     fn end(&self, stored: bool) {
         let mut state = self.fill.state.lock();
         state.stored = Some(stored);
-        let temporary = if stored { None } else { state.stop_storing() };
+        let leftover = if stored { Leftover::default() } else { state.stop_storing() };
         let wakers = state.take_everybody();
         drop(state);
         wakers.into_iter().for_each(|waker| waker.wake());
-        self.detach(temporary);
+        self.detach(leftover);
     }
 
-    fn detach(&self, temporary: Option<PathBuf>) {
+    fn detach(&self, leftover: Leftover) {
         self.store.index.fill_ended(self.fill.key().hash(), &self.fill);
-        if let Some(temporary) = temporary {
-            self.store.discard_temporary(temporary);
+        match leftover.temporary {
+            Some(temporary) => self.store.discard_temporary(temporary, leftover.reserved),
+            None => self.store.index.uncharge(leftover.reserved),
         }
     }
 }

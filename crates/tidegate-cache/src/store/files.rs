@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use super::{StoreInner, present};
+use super::{Room, StoreInner, disk_bytes, present};
 use crate::disk::{DiskFile, FileHandle, read_full_at, write_full_at};
 use crate::fill::{Fill, FillHead};
 use crate::format::{FormatError, Header, Layout, Times, encode};
@@ -48,6 +48,15 @@ pub(super) enum Found {
     /// Not a whole cache file of this hash.
     Torn,
     Nothing,
+}
+
+/// How the renewal of metadata ended.
+enum Renewed {
+    Done,
+    /// There is no such file.
+    Gone,
+    /// So many bytes have to be charged for a copy.
+    NeedsRoom(u64),
 }
 
 impl StoreInner {
@@ -112,9 +121,9 @@ impl StoreInner {
     /// Adds a verified file to the index; its generation, unless the key has a file already.
     /// The caller holds the path lock.
     pub(super) fn add_found(&self, hash: &KeyHash, header: &Header, now: u64) -> Option<u64> {
-        let found = present(&self.index, header.times, header.body_start, header.body_bytes);
+        let found = present(&self.index, header.body_start, header.body_bytes);
         self.index
-            .add_found(hash, found, now, |evicted| self.discard_entry(evicted))
+            .add_found(hash, found, now, |evicted, bytes| self.discard_entry(evicted, bytes))
             .then_some(found.generation)
     }
 
@@ -193,9 +202,7 @@ impl StoreInner {
     fn keep(&self, hash: &KeyHash, generation: u64, entry: OpenEntry) -> OpenEntry {
         let known = self.index.peek(hash).present;
         let matches = known.is_some_and(|known| {
-            known.generation == generation
-                && known.times == entry.times()
-                && known.body_bytes == entry.body_bytes()
+            known.generation == generation && known.body_bytes == entry.body_bytes()
         });
         if matches {
             self.hot.keep(hash, generation, entry.clone());
@@ -204,12 +211,14 @@ impl StoreInner {
     }
 
     /// Gives a whole temporary file its name and makes it known; false when the key was
-    /// removed meanwhile. The temporary name is gone afterwards, one way or the other.
+    /// removed meanwhile. The temporary name is gone afterwards, one way or the other, and the
+    /// `reserved` bytes are those of the file or given back.
     pub fn place(
         &self,
         fill: &Arc<Fill>,
         temporary: PathBuf,
         placed: Placed<'_>,
+        reserved: u64,
         now: u64,
     ) -> io::Result<bool> {
         let hash = fill.key().hash();
@@ -217,20 +226,23 @@ impl StoreInner {
         let _path_lock = self.lock_path(hash);
         if !self.index.may_fill(hash, fill) {
             self.remove_quietly(&temporary);
+            self.index.uncharge(reserved);
             return Ok(false);
         }
         if let Err(error) = self.rename_into(hash, &placed.file, &temporary, &path) {
             self.remove_quietly(&temporary);
+            self.index.uncharge(reserved);
             return Err(self.counted(error));
         }
         let body_start = placed.layout.body_start() as u64;
-        let known = present(&self.index, placed.head.times, body_start, placed.body_bytes);
-        if !self.index.filled(hash, fill, known, now) {
+        let known = present(&self.index, body_start, placed.body_bytes);
+        if !self.index.filled(hash, fill, known, reserved, now) {
             // Taken over or removed in between; the older file went with the renaming.
             if let Some(older) = self.index.peek(hash).present {
                 self.index.forget_file(hash, older.generation);
             }
             self.remove_quietly(&path);
+            self.index.uncharge(reserved);
             return Ok(false);
         }
         let source = placed.body.map_or(BodySource::File(placed.file), BodySource::Memory);
@@ -280,7 +292,11 @@ impl StoreInner {
         if !has_file && self.counters.loaded.load(Ordering::Acquire) {
             return Ok(known.is_some_and(|known| known.fill.is_some()));
         }
-        match self.disk.remove(&self.path_of(hash)) {
+        let removed = self.disk.remove(&self.path_of(hash));
+        if let Some(present) = known.as_ref().and_then(|known| known.present) {
+            self.index.uncharge(present.disk_bytes);
+        }
+        match removed {
             Ok(()) => Ok(true),
             Err(error) if is_absent(&error) => {
                 Ok(known.is_some_and(|known| known.present.is_some() || known.fill.is_some()))
@@ -295,49 +311,87 @@ impl StoreInner {
         metadata: Bytes,
         times: Times,
     ) -> io::Result<bool> {
+        let mut granted = 0;
+        loop {
+            let result = self.renew(key, &metadata, times, &mut granted);
+            let missing = match result {
+                Ok(Renewed::NeedsRoom(bytes)) => bytes - granted,
+                result => {
+                    self.index.uncharge(granted);
+                    return result.map(|renewed| matches!(renewed, Renewed::Done));
+                }
+            };
+            // Without the lock of this key's path, since others may have to go.
+            match self.keep_room(missing, missing) {
+                Room::Kept => granted += missing,
+                Room::More => {}
+                Room::None => {
+                    self.index.uncharge(granted);
+                    return Err(io::ErrorKind::StorageFull.into());
+                }
+            }
+        }
+    }
+
+    /// Renews a file's metadata. `granted` bytes are charged for a copy; what was used of them is
+    /// subtracted.
+    fn renew(
+        &self,
+        key: &Key,
+        metadata: &Bytes,
+        times: Times,
+        granted: &mut u64,
+    ) -> io::Result<Renewed> {
         let hash = key.hash();
         let _path_lock = self.lock_path(hash);
-        let Some(known) = self.index.peek(hash).present else { return Ok(false) };
+        let Some(known) = self.index.peek(hash).present else { return Ok(Renewed::Gone) };
         let path = self.path_of(hash);
-        let Found::Whole(opened) = self.examine(hash, &path)? else { return Ok(false) };
+        let Found::Whole(opened) = self.examine(hash, &path)? else { return Ok(Renewed::Gone) };
         let header = opened.header;
         if header.key_text[..] != key.text()[..] {
-            return Ok(false);
+            return Ok(Renewed::Gone);
         }
         let mut renewed = known;
         renewed.generation = self.index.next_generation();
-        renewed.times = times;
-        match header.renewal(&metadata, times) {
+        let mut reserved = 0;
+        match header.renewal(metadata, times) {
             Some((offset, slot)) => {
                 let file = self.disk.open_for_update(&path)?;
                 write_full_at(&*file, &slot, offset)?;
             }
             None => {
-                let body_start = self.rewrite(key, &opened.file, &header, &metadata, times)?;
-                let bytes = body_start.saturating_add(header.body_bytes);
-                renewed.disk_bytes = super::disk_bytes(bytes);
+                let layout = Layout::for_new(key, metadata).ok_or_else(too_long)?;
+                renewed.disk_bytes = disk_bytes_of(layout, header.body_bytes);
+                if renewed.disk_bytes > *granted {
+                    return Ok(Renewed::NeedsRoom(renewed.disk_bytes));
+                }
+                self.rewrite(key, layout, &opened.file, &header, metadata, times)?;
+                reserved = renewed.disk_bytes;
+                *granted -= reserved;
             }
         }
         let open = self.hot.find(key, known.generation);
-        let done = self.index.renew(hash, known.generation, renewed);
+        let done = self.index.renew(hash, known.generation, renewed, reserved);
+        if !done {
+            self.index.uncharge(reserved);
+        }
         // An open file of the old layout would have another body start: it is opened anew.
         if let Some(open) = open.filter(|open| done && open.body_in_memory().is_some()) {
-            self.hot.keep(hash, renewed.generation, open.renewed(metadata, times));
+            self.hot.keep(hash, renewed.generation, open.renewed(metadata.clone(), times));
         }
-        Ok(done)
+        Ok(if done { Renewed::Done } else { Renewed::Gone })
     }
 
-    /// Writes a file anew with longer metadata; returns where its body starts.
+    /// Writes a file anew with longer metadata.
     fn rewrite(
         &self,
         key: &Key,
+        layout: Layout,
         file: &FileHandle,
         header: &Header,
         metadata: &[u8],
         times: Times,
-    ) -> io::Result<u64> {
-        let layout = Layout::for_new(key, metadata)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "metadata too long"))?;
+    ) -> io::Result<()> {
         let (near, copy) = self.create_near(key.hash())?;
         let start = layout.body_start() as u64;
         let bytes = encode(key, layout, metadata, times, header.body_bytes);
@@ -348,7 +402,7 @@ impl StoreInner {
             self.remove_quietly(&near);
             return Err(self.counted(error));
         }
-        Ok(start)
+        Ok(())
     }
 
     /// Creates a temporary file for a fill.
@@ -415,6 +469,15 @@ impl StoreInner {
         self.disk_failed();
         error
     }
+}
+
+/// Room on disk of a file with this layout.
+pub(crate) fn disk_bytes_of(layout: Layout, body_bytes: u64) -> u64 {
+    disk_bytes((layout.body_start() as u64).saturating_add(body_bytes))
+}
+
+fn too_long() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "metadata too long")
 }
 
 fn read_start(file: &dyn DiskFile, bytes: usize) -> io::Result<Bytes> {

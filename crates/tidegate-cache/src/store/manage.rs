@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::{Garbage, Options, StoreInner};
+use crate::evict::Need;
 use crate::index::Victim;
 
 /// Longest rest of the manager, in milliseconds; nginx's manager rests ten seconds as well.
@@ -30,66 +31,85 @@ impl StoreInner {
             report.removed_files += usize::from(self.remove_garbage(garbage));
             left -= 1;
         }
-        while left > 0 {
-            let Some(victim) = self.index.oldest() else { return report };
-            let idle_until = victim.last_access.saturating_add(options.inactive);
-            if idle_until > now && !self.is_too_full(&options) {
-                report.come_again_in = (idle_until - now).clamp(1, REST_MAX);
-                return report;
-            }
-            self.evict(&victim, &mut report);
+        while left > 0 && self.remove_idle(&options, now, &mut report) {
             left -= 1;
         }
-        report.more = true;
-        report.come_again_in = 0;
+        while left > 0 && self.remove_surplus(&options, &mut report) {
+            left -= 1;
+        }
+        self.index.sweep_queues();
+        if left == 0 {
+            report.more = true;
+            report.come_again_in = 0;
+        }
         report
     }
 
-    fn is_too_full(&self, options: &Options) -> bool {
-        if options.size_max.is_some_and(|max| self.index.disk_bytes() > max)
-            || self.index.is_crowded()
-        {
-            return true;
-        }
-        // With no file to remove there is nothing that eviction could free.
-        let Some(free_min) = options.free_min.filter(|_| self.index.entries() > 0) else {
+    /// Removes what was not used for `inactive`; false when nothing is.
+    fn remove_idle(&self, options: &Options, now: u64, report: &mut ManageReport) -> bool {
+        let Some(victim) = self.index.oldest() else { return false };
+        let idle_until = victim.last_access.saturating_add(options.inactive);
+        if idle_until > now {
+            report.come_again_in = (idle_until - now).clamp(1, REST_MAX);
             return false;
-        };
-        match self.disk.free_bytes(&options.path) {
-            Ok(free) => free < free_min,
-            Err(_) => {
-                self.disk_failed();
-                false
-            }
         }
+        report.count(self.evict(&victim));
+        true
     }
 
-    fn evict(&self, victim: &Victim, report: &mut ManageReport) {
+    /// Removes what goes next while there is too much; false when there is not.
+    fn remove_surplus(&self, options: &Options, report: &mut ManageReport) -> bool {
+        let too_large = options.size_max.is_some_and(|max| self.index.charged() > max)
+            || !self.has_free(options, 0);
+        let need = match too_large && self.index.entries() > 0 {
+            true => Need::Bytes,
+            false if self.index.is_crowded() => Need::Key,
+            false => return false,
+        };
+        let Some(victim) = self.index.chosen(need) else { return false };
+        report.count(self.evict(&victim));
+        true
+    }
+
+    /// Removes a victim; whether a file of it was removed, `None` if it stays.
+    pub(super) fn evict(&self, victim: &Victim) -> Option<bool> {
         let _path_lock = self.lock_path(&victim.hash);
-        if !self.index.evict(victim) {
-            return;
+        let bytes = self.index.evict(victim)?;
+        if victim.generation.is_none() {
+            return Some(false);
         }
-        report.removed_keys += 1;
-        if victim.generation.is_some() {
-            self.hot.forget(&victim.hash);
-            self.counters.evicted.fetch_add(1, Ordering::Relaxed);
-            let path = self.path_of(&victim.hash);
-            report.removed_files += usize::from(self.remove_quietly(&path));
-        }
+        self.hot.forget(&victim.hash);
+        self.counters.evicted.fetch_add(1, Ordering::Relaxed);
+        let removed = self.remove_quietly(&self.path_of(&victim.hash));
+        self.index.uncharge(bytes);
+        Some(removed)
     }
 
     /// Whether a file was removed.
-    fn remove_garbage(&self, garbage: Garbage) -> bool {
+    pub(super) fn remove_garbage(&self, garbage: Garbage) -> bool {
         match garbage {
-            Garbage::Temporary(path) => self.remove_quietly(&path),
-            Garbage::Entry(hash) => {
+            Garbage::Temporary(path, bytes) => {
+                let removed = self.remove_quietly(&path);
+                self.index.uncharge(bytes);
+                removed
+            }
+            Garbage::Entry(hash, bytes) => {
                 let _path_lock = self.lock_path(&hash);
-                if self.index.peek(&hash).present.is_some() {
-                    return false;
-                }
-                self.counters.evicted.fetch_add(1, Ordering::Relaxed);
-                self.remove_quietly(&self.path_of(&hash))
+                let is_back = self.index.peek(&hash).present.is_some();
+                let removed = !is_back && {
+                    self.counters.evicted.fetch_add(1, Ordering::Relaxed);
+                    self.remove_quietly(&self.path_of(&hash))
+                };
+                self.index.uncharge(bytes);
+                removed
             }
         }
+    }
+}
+
+impl ManageReport {
+    fn count(&mut self, evicted: Option<bool>) {
+        self.removed_keys += usize::from(evicted.is_some());
+        self.removed_files += usize::from(evicted == Some(true));
     }
 }

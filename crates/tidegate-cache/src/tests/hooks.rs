@@ -169,10 +169,10 @@ fn a_file_missed_once_is_not_forgotten() {
 #[test]
 fn what_came_into_use_is_not_evicted() {
     let index = Index::new(1 << 20);
-    index.count_use(key("a").hash(), 1, |_| ());
+    index.count_use(key("a").hash(), 1, |_, _| ());
     let victim = index.oldest().expect("victim");
     index.touch(key("a").hash(), 2);
-    assert!(!index.evict(&victim));
-    assert!(index.evict(&index.oldest().expect("victim")));
+    assert_eq!(index.evict(&victim), None);
+    assert_eq!(index.evict(&index.oldest().expect("victim")), Some(0));
     assert_eq!(index.keys(), 0);
 }

@@ -120,3 +120,60 @@ fn work(store: &Store, seed: u8, step: u32) {
         assert_eq!(found, (number.to_string().into_bytes(), text));
     }
 }
+
+/// Whatever happens at once, the files never take more room than `max_size`, and in the end nothing
+/// is charged that is not there.
+#[test]
+fn room_is_never_exceeded() {
+    const BLOCKS: u64 = 12;
+    let disk = MemoryDisk::default();
+    let mut settings = options();
+    settings.size_max = Some(BLOCKS * 4096);
+    let store = loaded(&disk, settings);
+    let done = std::sync::atomic::AtomicUsize::new(0);
+    const THREADS: usize = 4;
+    thread::scope(|scope| {
+        for seed in 0..THREADS as u32 {
+            let (store, done) = (&store, &done);
+            scope.spawn(move || {
+                for step in 0..300u32 {
+                    let number = step.wrapping_mul(7).wrapping_add(seed * 11) % 16;
+                    // Of known and unknown length, some of many blocks, some that never fit.
+                    let text = body(number as usize * 4000, number as u8);
+                    let length = (step % 2 == 0).then_some(text.len() as u64);
+                    grow(store, &key(&number.to_string()), &text, length, step.into());
+                    if step % 5 == 0 {
+                        store.remove(&key(&(number / 2).to_string())).expect("disk");
+                    }
+                }
+                done.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            });
+        }
+        while done.load(std::sync::atomic::Ordering::SeqCst) < THREADS {
+            let (blocks, stats) = (disk.blocks(), store.stats());
+            assert!(blocks <= BLOCKS, "{blocks} blocks, {stats:?}");
+            assert!(stats.charged_bytes <= BLOCKS * 4096);
+            store.manage_step(0, 3);
+        }
+    });
+    while store.manage_step(0, 100).more {}
+    let stats = store.stats();
+    assert_eq!(stats.charged_bytes, stats.disk_bytes, "{stats:?}");
+    assert_eq!(disk.blocks() * 4096, stats.disk_bytes);
+    assert!(stats.refused > 0 && stats.evicted > 0 && stats.entries > 0, "{stats:?}");
+}
+
+/// Fills a key, unless somebody does; some fills are broken off.
+fn grow(store: &Store, key: &crate::Key, text: &[u8], length: Option<u64>, now: u64) {
+    let Ok(writer) = store.begin_fill(key, now) else { return };
+    writer.publish_head(Bytes::from_static(b"m"), times(now), length, now);
+    for part in text.chunks(1500) {
+        if !writer.append(Bytes::copy_from_slice(part), now).has_room {
+            writer.flush_step();
+        }
+    }
+    match now % 7 {
+        0 => writer.abort("enough"),
+        _ => drop(writer.commit(now)),
+    }
+}

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use tidegate_cache::{Fill, Key, Lookup, OpenEntry, Store, Times};
+use tidegate_cache::{Fill, Key, Lookup, OpenEntry, Store};
 use tidegate_core::blocking;
 use tidegate_http::Headers;
 use tidegate_http::caching::write_variant;
@@ -24,8 +24,8 @@ pub struct Sight {
     pub names: Vec<Vec<u8>>,
     pub entry: Option<OpenEntry>,
     pub fill: Option<Arc<Fill>>,
-    /// Those of the object that the index knows, whether it can be used or not.
-    pub times: Option<Times>,
+    /// That of the object that the index knows, whether it can be used or not.
+    pub generation: Option<u64>,
     uses: u32,
     uncacheable_until: u64,
 }
@@ -168,8 +168,8 @@ async fn opened(store: &Store, key: &Key) -> Lookup {
 
 fn sight(key: Key, names: Vec<Vec<u8>>, lookup: Lookup) -> Sight {
     let Lookup { entry, open, fill, uses, uncacheable_until, .. } = lookup;
-    let times = entry.map(|entry| entry.times);
-    Sight { key, names, entry: open, fill, times, uses, uncacheable_until }
+    let generation = entry.map(|entry| entry.generation);
+    Sight { key, names, entry: open, fill, generation, uses, uncacheable_until }
 }
 
 /// Under a variant's key lies an answer that is none for this request: its origin has changed the

@@ -213,8 +213,8 @@ impl Conversation {
 
     /// Whether the store has another object now than when it was looked at.
     fn is_outdated(&self, sight: &Sight) -> bool {
-        let now = self.store.peek(&sight.key).entry.map(|entry| entry.times);
-        now.is_some() && sight.times != now
+        let now = self.store.peek(&sight.key).entry.map(|entry| entry.generation);
+        now.is_some() && sight.generation != now
     }
 
     async fn answer(&self, x: &mut Exchange, answer: Answer) -> Done {

@@ -1,0 +1,74 @@
+//! Room on disk: reserved before it is written to, so that `max_size` is never exceeded and
+//! `min_free` is left. Blocks.
+
+use std::sync::atomic::Ordering;
+
+use super::{Options, StoreInner};
+use crate::evict::Need;
+
+/// Files removed in one call to make room for a fill. The fill goes on between two calls, and the
+/// pace of its readers does not depend on how many small files a large one drives out.
+const EVICTED_MAX: usize = 64;
+
+/// What became of a wish for room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// The bytes are charged.
+    Kept,
+    /// Some room was made, but not enough yet: ask again.
+    More,
+    /// There is no room: the fill must go on without a file.
+    None,
+}
+
+impl StoreInner {
+    /// Whether an object of so many bytes on disk can ever be stored. One that still grows may
+    /// take half the room: an endless one must not drive everything out before it is given up.
+    pub fn can_hold(&self, bytes: u64, grows: bool) -> bool {
+        self.options().size_max.is_none_or(|max| bytes <= if grows { max / 2 } else { max })
+    }
+
+    /// Charges bytes for a fill, of which `unwritten` are about to be written, and makes room for
+    /// them: by removing what waits for removal, then what goes next.
+    pub fn keep_room(&self, bytes: u64, unwritten: u64) -> Room {
+        let options = self.options();
+        for _ in 0..EVICTED_MAX {
+            if self.has_free(&options, unwritten) && self.index.charge(bytes, options.size_max) {
+                return Room::Kept;
+            }
+            let garbage = self.garbage.lock().pop_front();
+            if let Some(garbage) = garbage {
+                self.remove_garbage(garbage);
+            } else if !self.evict_one(Need::Bytes) {
+                self.counters.refused.fetch_add(1, Ordering::Relaxed);
+                return Room::None;
+            }
+        }
+        Room::More
+    }
+
+    /// Whether `min_free` is left when so many bytes more are written. With no file to remove there
+    /// is nothing that eviction could free.
+    pub(super) fn has_free(&self, options: &Options, unwritten: u64) -> bool {
+        let Some(free_min) = options.free_min else { return true };
+        match self.disk.free_bytes(&options.path) {
+            Ok(free) => free >= free_min.saturating_add(unwritten),
+            Err(_) => {
+                self.disk_failed();
+                true
+            }
+        }
+    }
+
+    /// Removes the next victim and its file; false when there is none.
+    pub(super) fn evict_one(&self, need: Need) -> bool {
+        // A victim may come into use between being chosen and being removed: then the next one.
+        for _ in 0..3 {
+            let Some(victim) = self.index.chosen(need) else { return false };
+            if self.evict(&victim).is_some() {
+                return true;
+            }
+        }
+        false
+    }
+}
