@@ -328,10 +328,9 @@ impl FillFlusher {
             let mut state = self.fill.state.lock();
             let kept = state.watermark() <= self.fill.limits.kept_bytes_max;
             let body = if kept { state.body_in_memory() } else { None };
-            let reserved = std::mem::take(&mut state.reserved);
-            (state.file.clone(), body, state.watermark(), reserved)
+            let Some(file) = state.file.clone() else { return Ok(false) };
+            (file, body, state.watermark(), std::mem::take(&mut state.reserved))
         };
-        let Some(file) = file else { return Ok(false) };
         let placed = crate::store::Placed { layout, head: &head, file, body, body_bytes };
         self.store.place(&self.fill, temporary, placed, reserved, now)
     }
