@@ -16,6 +16,7 @@ mod writer;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Waker;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -139,6 +140,15 @@ impl Fill {
 
     pub(crate) fn is_beside(&self) -> bool {
         self.beside.load(Ordering::Acquire)
+    }
+
+    /// Tells this fill's writer which fill has taken its place.
+    pub(crate) fn succeeded_by(&self, successor: &Arc<Fill>) {
+        let mut state = self.state.lock();
+        state.successor = Some(successor.clone());
+        let waiting = state.heir_waiting.take();
+        drop(state);
+        waiting.into_iter().for_each(Waker::wake);
     }
 
     /// Starts reading at an offset of the body, which may lie ahead of what has arrived.

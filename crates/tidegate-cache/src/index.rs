@@ -108,8 +108,8 @@ struct Entered {
 
 /// Result of [`Index::begin`].
 pub(crate) enum Begun {
-    /// The fill is known to the index now.
-    Started,
+    /// The fill is known to the index now, in the place of another one perhaps.
+    Started { replaced: Option<Arc<Fill>> },
     /// Another fill of this key runs.
     Running(Arc<Fill>),
     /// The index cannot take it: no room, or another key with the same hash is being filled.
@@ -274,8 +274,7 @@ impl Index {
                     if let Some(running) = running {
                         running.set_beside();
                     }
-                    live.fill = Some(fill.clone());
-                    Begun::Started
+                    Begun::Started { replaced: live.fill.replace(fill.clone()) }
                 }
             })
         };

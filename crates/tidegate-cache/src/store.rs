@@ -355,7 +355,10 @@ impl StoreInner {
         let fill = self.new_fill(key, now, true);
         let evicted = |hash, bytes| self.discard_entry(hash, bytes);
         match self.index.begin(key, &fill, now, replace, evicted) {
-            Begun::Started => Ok(FillWriter::new(fill, self)),
+            Begun::Started { replaced } => {
+                replaced.into_iter().for_each(|replaced| replaced.succeeded_by(&fill));
+                Ok(FillWriter::new(fill, self))
+            }
             Begun::Running(running) => Err(running),
             Begun::Refused => Ok(FillWriter::new(self.new_fill(key, now, false), self)),
         }

@@ -69,6 +69,13 @@ pub trait BodyStream {
         false
     }
 
+    /// Leaves out bytes that nobody wants, where that costs less than reading them; returns how many
+    /// of the next `count` bytes will not come.
+    fn skip(&mut self, count: u64) -> u64 {
+        let _ = count;
+        0
+    }
+
     /// Trailer fields, known once `poll_chunk` has answered `None`.
     fn trailers(&mut self) -> Option<tidegate_http::Headers> {
         None

@@ -59,6 +59,13 @@ impl FillReader {
         self.offset
     }
 
+    /// Goes on so many bytes later, which may lie ahead of what has arrived: then the reader is woken
+    /// when the byte there arrives, and not before.
+    pub fn skip(&mut self, count: u64) {
+        self.offset = self.offset.saturating_add(count);
+        self.fill.state.lock().readers.moved(self.slot, self.offset);
+    }
+
     /// Waits for the head. Cancel-safe.
     pub async fn head(&mut self) -> Head {
         poll_fn(|context| self.poll_head(context)).await
@@ -73,6 +80,7 @@ impl FillReader {
     /// Waits until it is decided whether the response became a cache file: after the end of the
     /// body, for who wants the next request to find it.
     pub fn poll_stored(&mut self, context: &mut Context<'_>) -> Poll<bool> {
+        self.go_where_it_goes_on();
         let mut state = self.fill.state.lock();
         match state.stored {
             Some(stored) => Poll::Ready(stored),
@@ -94,7 +102,7 @@ impl FillReader {
         }
         match state.end() {
             End::Broken(reason) => Poll::Ready(Head::Failed(reason.clone())),
-            End::Whole => Poll::Ready(Head::Failed(BreakReason::WriterGone)),
+            End::Whole | End::Moved(_) => Poll::Ready(Head::Failed(BreakReason::WriterGone)),
             End::Open => {
                 state.readers.waits(self.slot, context.waker());
                 Poll::Pending
@@ -104,6 +112,7 @@ impl FillReader {
 
     /// [`FillReader::next`] as a poll function.
     pub fn poll_next(&mut self, context: &mut Context<'_>, max: usize) -> Poll<Piece> {
+        self.go_where_it_goes_on();
         let mut state = self.fill.state.lock();
         let Some(piece) = state.piece(self.offset, max) else {
             state.readers.waits(self.slot, context.waker());
@@ -121,6 +130,18 @@ impl FillReader {
         drop(state);
         wakers.into_iter().for_each(|waker| waker.wake());
         Poll::Ready(piece)
+    }
+}
+
+impl FillReader {
+    /// Changes over to the fill that has the rest, once all that is here was read.
+    fn go_where_it_goes_on(&mut self) {
+        loop {
+            let next = self.fill.state.lock().moved_to(self.offset);
+            let Some(next) = next else { return };
+            // The old reader leaves its place when it is dropped.
+            *self = FillReader::new(next, self.offset);
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::task::Waker;
 
 use bytes::Bytes;
 
-use super::{BreakReason, FillHead, FillLimits, Piece};
+use super::{BreakReason, Fill, FillHead, FillLimits, Piece};
 use crate::disk::FileHandle;
 use crate::format::Layout;
 
@@ -34,6 +34,9 @@ pub(crate) struct State {
     flushed: u64,
     watermark: u64,
     pub readers: Readers,
+    /// The fill that has taken this one's place in the index, and the writer's task that waits for it.
+    pub successor: Option<Arc<Fill>>,
+    pub heir_waiting: Option<Waker>,
     /// Tasks of the writer, waiting for room or for the last reader to go.
     writer_waiting: Vec<Waker>,
 }
@@ -63,6 +66,8 @@ pub(crate) enum End {
     Open,
     Whole,
     Broken(BreakReason),
+    /// What is missing comes from another fill of the same representation.
+    Moved(Arc<Fill>),
 }
 
 impl State {
@@ -81,6 +86,8 @@ impl State {
             flushed: 0,
             watermark: 0,
             readers: Readers::default(),
+            successor: None,
+            heir_waiting: None,
             writer_waiting: Vec::new(),
         }
     }
@@ -157,6 +164,16 @@ impl State {
             End::Open => None,
             End::Whole => Some(Piece::End),
             End::Broken(reason) => Some(Piece::Broken(reason.clone())),
+            // The reader goes there instead of asking here.
+            End::Moved(_) => Some(Piece::Broken(BreakReason::WriterGone)),
+        }
+    }
+
+    /// Where a reader that has all of this fill up to `offset` finds the rest.
+    pub fn moved_to(&self, offset: u64) -> Option<Arc<Fill>> {
+        match &self.end {
+            End::Moved(fill) if offset >= self.watermark => Some(fill.clone()),
+            _ => None,
         }
     }
 

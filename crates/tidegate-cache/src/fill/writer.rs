@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 
@@ -155,6 +155,18 @@ impl FillWriter {
         .await;
     }
 
+    /// Ready with the fill that has taken this one's place ([`crate::Store::take_over_fill`]).
+    pub fn poll_successor(&self, context: &mut Context<'_>) -> Poll<Arc<Fill>> {
+        let mut state = self.fill().state.lock();
+        match &state.successor {
+            Some(successor) => Poll::Ready(successor.clone()),
+            None => {
+                state.heir_waiting = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
     /// Writes unflushed bytes to the file. Blocks. See [`FillFlusher::flush_step`].
     pub fn flush_step(&self) -> FlushReport {
         self.flusher.flush_step()
@@ -175,7 +187,7 @@ impl FillWriter {
         state.finish(end);
         let result = match state.end() {
             End::Broken(reason) => Err(reason.clone()),
-            End::Open | End::Whole => Ok(()),
+            End::Open | End::Whole | End::Moved(_) => Ok(()),
         };
         let wakers = state.take_everybody();
         drop(state);
@@ -206,6 +218,15 @@ impl FillWriter {
         self.break_off(BreakReason::Aborted(reason.into()));
     }
 
+    /// Ends this fill in favour of another one of the same representation, which its readers are given
+    /// from where this one ends. That they are the same is for the caller to know. Never blocks.
+    pub fn hand_over(mut self, to: &Arc<Fill>) {
+        if Arc::ptr_eq(self.fill(), to) {
+            return;
+        }
+        self.end_as(End::Moved(to.clone()));
+    }
+
     /// The head says that the response may not be cached: those who wait for it are told so at
     /// once and the key is free. Never blocks.
     pub fn release(mut self) {
@@ -214,11 +235,15 @@ impl FillWriter {
     }
 
     fn break_off(&mut self, reason: BreakReason) {
+        self.end_as(End::Broken(reason));
+    }
+
+    fn end_as(&mut self, end: End) {
         if self.ended {
             return;
         }
         self.ended = true;
-        self.fill().state.lock().finish(End::Broken(reason));
+        self.fill().state.lock().finish(end);
         self.flusher.end(false);
     }
 }

@@ -74,6 +74,108 @@ fn an_append_wakes_those_it_concerns() {
 }
 
 #[test]
+fn a_thousand_readers_are_woken_once_for_each_part() {
+    const READERS: usize = 1000;
+    const PARTS: usize = 20;
+    let store = open(&MemoryDisk::default());
+    let writer = begin(&store, &key("a"), 1);
+    publish(&writer, None);
+    let mut readers: Vec<_> = (0..READERS)
+        .map(|_| {
+            let (count, waker) = counted();
+            (writer.fill().reader(0), count, waker)
+        })
+        .collect();
+    let mut pieces = 0;
+    for part in 1..=PARTS {
+        for (reader, count, waker) in &mut readers {
+            assert!(reader.poll_next(&mut Context::from_waker(waker), 100).is_pending());
+            assert_eq!(count.0.load(Ordering::SeqCst), part - 1, "nothing came, nobody is woken");
+        }
+        writer.append(body(10, part as u8).into(), 1);
+        writer.flush_step();
+        for (reader, count, waker) in &mut readers {
+            assert_eq!(count.0.load(Ordering::SeqCst), part, "one wake-up for one part");
+            let piece = reader.poll_next(&mut Context::from_waker(waker), 100);
+            pieces += match piece {
+                Poll::Ready(Piece::Bytes(bytes)) => bytes.len() / 10,
+                _ => 0,
+            };
+        }
+    }
+    assert_eq!(pieces, READERS * PARTS, "each part was read once, out of memory");
+    // Who does not wait is not woken.
+    for _ in 0..5 {
+        writer.append(body(10, 0).into(), 1);
+    }
+    let woken: usize = readers.iter().map(|(_, count, _)| count.0.load(Ordering::SeqCst)).sum();
+    assert_eq!(woken, READERS * PARTS);
+}
+
+#[test]
+fn skipping_ahead_waits_for_the_byte_there() {
+    let store = open(&MemoryDisk::default());
+    let writer = begin(&store, &key("a"), 1);
+    publish(&writer, Some(20));
+    let mut reader = writer.fill().reader(0);
+    let (count, waker) = counted();
+    let mut context = Context::from_waker(&waker);
+    assert!(reader.poll_next(&mut context, 9).is_pending());
+    reader.skip(12);
+    assert_eq!(reader.offset(), 12);
+    assert!(reader.poll_next(&mut context, 9).is_pending());
+    writer.append(body(12, 0).into(), 1);
+    assert_eq!(count.0.load(Ordering::SeqCst), 0);
+    writer.append(Bytes::from_static(b"12345678"), 1);
+    assert_eq!(count.0.load(Ordering::SeqCst), 1);
+    assert_eq!(writer.finish(), Ok(()));
+    assert_eq!(drain(&mut reader, 3), (b"12345678".to_vec(), Ok(())));
+    reader.skip(u64::MAX);
+    assert!(matches!(block_on(reader.next(1)), Piece::End));
+}
+
+#[test]
+fn readers_of_a_silent_fill_go_over_to_its_successor() {
+    let disk = MemoryDisk::default();
+    let store = open(&disk);
+    let whole = body(600, 5);
+    let silent = begin(&store, &key("a"), 1);
+    publish(&silent, Some(600));
+    silent.append(Bytes::copy_from_slice(&whole[..200]), 1);
+    silent.flush_step();
+    silent.append(Bytes::copy_from_slice(&whole[200..300]), 1);
+    let (mut near, mut far) = (silent.fill().reader(0), silent.fill().reader(0));
+    let mut ahead = silent.fill().reader(550);
+    let (count, waker) = counted();
+    let mut context = Context::from_waker(&waker);
+    assert!(silent.poll_successor(&mut context).is_pending());
+    while let Poll::Ready(piece) = near.poll_next(&mut context, 1000) {
+        assert!(!matches!(piece, Piece::End | Piece::Broken(_)));
+    }
+    assert_eq!(near.offset(), 300);
+
+    let fresh = store.take_over_fill(&key("a"), 2);
+    assert_eq!(count.0.load(Ordering::SeqCst), 1, "the silent one's writer is told");
+    let Poll::Ready(heir) = silent.poll_successor(&mut context) else { panic!("no successor") };
+    assert!(Arc::ptr_eq(&heir, fresh.fill()));
+    publish(&fresh, Some(600));
+    silent.hand_over(&heir);
+    assert_eq!(count.0.load(Ordering::SeqCst), 2, "and its reader");
+    assert!(near.poll_next(&mut context, 1000).is_pending());
+    fresh.append(Bytes::copy_from_slice(&whole[..400]), 2);
+    assert_eq!(count.0.load(Ordering::SeqCst), 3);
+    fresh.append(Bytes::copy_from_slice(&whole[400..]), 2);
+    assert!(matches!(fresh.commit(3), Committed::Stored));
+    assert_eq!(drain(&mut near, 100), (whole[300..].to_vec(), Ok(())));
+    assert_eq!(drain(&mut far, 100), (whole.clone(), Ok(())));
+    assert_eq!(drain(&mut ahead, 100), (whole[550..].to_vec(), Ok(())));
+    assert!(matches!(near.poll_stored(&mut context), Poll::Ready(true)));
+    assert_eq!(served(&store, &key("a")).map(|(_, body)| body), Some(whole));
+    store.manage_step(4, 10);
+    assert_eq!(disk.paths().len(), 1, "the silent one leaves no file");
+}
+
+#[test]
 fn far_readers_get_ranges_of_the_file() {
     let disk = MemoryDisk::default();
     let store = open(&disk);

@@ -30,6 +30,15 @@ impl Module for NotModified {
 const CONDITIONS: [Known; 4] =
     [Known::IfModifiedSince, Known::IfNoneMatch, Known::IfUnmodifiedSince, Known::IfMatch];
 
+/// The directive `if_modified_since`.
+pub(super) fn mode(x: &Exchange) -> IfModifiedSince {
+    match x.settings().if_modified_since {
+        Setting::Off => IfModifiedSince::Off,
+        Setting::Exact => IfModifiedSince::Exact,
+        Setting::Before => IfModifiedSince::Before,
+    }
+}
+
 fn filter(x: &mut Exchange, body: Body) -> Body {
     let fields = &x.request.head.headers;
     if x.response.status != 200
@@ -39,13 +48,8 @@ fn filter(x: &mut Exchange, body: Body) -> Body {
     {
         return body;
     }
-    let mode = match x.settings().if_modified_since {
-        Setting::Off => IfModifiedSince::Off,
-        Setting::Exact => IfModifiedSince::Exact,
-        Setting::Before => IfModifiedSince::Before,
-    };
     let etag = x.response.headers.first(Known::Etag);
-    match evaluate(fields, etag, x.response.last_modified, mode) {
+    match evaluate(fields, etag, x.response.last_modified, mode(x)) {
         Condition::Proceed => body,
         Condition::Failed => {
             x.response.headers.clear();

@@ -50,6 +50,8 @@ pub struct Filler {
     pub client_fields: Headers,
     /// The request to the origin is conditional, by the validators of `stale`.
     pub conditional: bool,
+    /// The request itself says that its answer is not for the cache (`proxy_no_cache`).
+    pub refused: bool,
     pub stale: Option<OpenEntry>,
 }
 
@@ -152,7 +154,8 @@ impl Filler {
                 self.store(Received { response, is_head, origin }, stored, writer, to).await;
             }
             (_, stored, _) => {
-                if matches!(stored, Err(Refusal::Rules(_))) {
+                // One request's refusal says nothing about others.
+                if stored.is_err_and(|refusal| refusal != Refusal::Asked || !self.refused) {
                     self.mark_uncacheable(status, &writer, now);
                 }
                 writer.release();

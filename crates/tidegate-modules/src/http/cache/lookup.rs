@@ -8,11 +8,12 @@
 use std::sync::Arc;
 
 use tidegate_cache::{Fill, Key, Lookup, OpenEntry, Store};
-use tidegate_core::blocking;
+use tidegate_core::{Exchange, blocking};
 use tidegate_http::Headers;
 use tidegate_http::caching::write_variant;
 use tidegate_rt::clock;
 
+use super::join;
 use super::meta::{Decoded, Meta};
 use super::policy;
 use super::turn::{Filling, Input, Standing};
@@ -82,8 +83,8 @@ fn meta_of(entry: &OpenEntry) -> Option<&Meta> {
 
 impl Sight {
     /// What the turn is told of it.
-    pub fn input(&self, now: u64) -> Input {
-        let filling = self.fill.as_ref().map(filling_of);
+    pub fn input(&self, x: &Exchange, now: u64) -> Input {
+        let filling = self.fill.as_ref().map(|fill| filling_of(x, fill));
         let entry = self.entry.as_ref().and_then(|entry| Some((entry, meta_of(entry)?)));
         if let Some((entry, meta)) = entry {
             let times = entry.times();
@@ -105,11 +106,12 @@ impl Sight {
     }
 }
 
-/// A fill as the turn sees it.
-pub fn filling_of(fill: &Arc<Fill>) -> Filling {
+/// A fill as the turn of this request sees it.
+pub fn filling_of(x: &Exchange, fill: &Arc<Fill>) -> Filling {
     let head = fill.head_now();
     let has_head = head.is_some();
     let arrived = fill.watermark();
+    let needed = head.as_ref().and_then(|head| join::needed(x, head));
     let promised = head.and_then(|head| head.body_bytes);
     // The last byte comes before the news that it was the last.
     let all = fill.is_whole() || !fill.has_ended() && promised == Some(arrived);
@@ -118,6 +120,7 @@ pub fn filling_of(fill: &Arc<Fill>) -> Filling {
         arrived,
         promised,
         whole: all && fill.is_readable_from_start(),
+        suffices: needed.is_some_and(|needed| needed <= arrived),
         last_progress: fill.last_progress_at(),
     }
 }

@@ -21,6 +21,7 @@
 //! | `meta` | what is kept of a response's head |
 //! | `seam` | what a gateway (proxy, fastcgi, …) has to offer |
 //! | `lookup` | which object, variant or fill a request is about |
+//! | `join` | how much of a fill a request needs |
 //! | `run` | asks the store, tells `turn`, does what `turn` says |
 //! | `fill` | the detached task that fetches, stores and feeds all readers |
 //! | `pump` | the body's way into the cache |
@@ -29,6 +30,7 @@
 
 pub mod conf;
 mod fill;
+mod join;
 mod lookup;
 pub mod meta;
 pub mod policy;

@@ -1,9 +1,11 @@
 //! From the origin's body into the cache, at the pace of origin and disk, never of a client.
 
 use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use bytes::Buf;
-use tidegate_cache::{FillFlusher, FillWriter};
+use tidegate_cache::{Fill, FillFlusher, FillReader, FillWriter, Head};
 use tidegate_core::{Body, BodyError, Chunk, blocking};
 use tidegate_rt::clock;
 use tidegate_rt::worker::{Task, spawn_local};
@@ -21,94 +23,147 @@ enum Ended {
     TooLong,
     /// Neither file nor reader is left: nobody wants the rest.
     Unwanted,
+    /// Another fill brings the same.
+    Replaced(Arc<Fill>),
 }
 
 /// Takes a body to its end and stores it; readers follow meanwhile.
 ///
 /// When an origin breaks off, the rest is asked for where `resume` is there; else, and when nobody has
-/// it, the readers' responses are broken visibly, and nothing is stored.
-pub async fn pump(writer: FillWriter, body: Body, mut resume: Option<Resume>) {
-    let mut flush = Flush::default();
+/// it, the readers' responses are broken visibly, and nothing is stored. A fill whose place was taken
+/// since its origin is silent gives its readers to the new one, if that brings the same.
+pub async fn pump(writer: FillWriter, body: Body, resume: Option<Resume>) {
+    let mut pump = Pump { writer, resume, flush: Flush::default(), heir: Heir::Unknown };
     let mut rest = Rest { body, skip: 0, end: None };
     loop {
-        let ended = copy(&writer, rest, &mut flush).await;
+        let ended = pump.copy(rest).await;
+        let Pump { writer, resume, flush, heir } = &mut pump;
         let at = writer.fill().watermark();
         let progress = resume.as_ref().map_or(Progress::Open, |resume| resume.progress(at));
         match (ended, progress) {
+            (Ended::Replaced(heir), _) => return pump.writer.hand_over(&heir),
             (Ended::AsFramed, Progress::Open) | (_, Progress::Whole) => break,
             (Ended::TooLong, _) | (_, Progress::TooLong) => {
-                return writer.abort("the origin sent more than it had announced");
+                return pump.writer.abort("the origin sent more than it had announced");
             }
             (Ended::Unwanted, _) => {
-                return writer.abort("nobody reads a response that cannot be stored");
+                return pump.writer.abort("nobody reads a response that cannot be stored");
             }
             (Ended::Broken, Progress::Open) | (_, Progress::Unfinished) => {}
         }
         // What is there goes to the disk meanwhile.
-        flush.begin(&writer);
-        let found = match &mut resume {
+        flush.begin(writer);
+        if let (Heir::Coming(reader), Some(resume)) = (heir, &*resume)
+            && let Head::Ready(head) = reader.head().await
+            && resume.is_same(&head)
+        {
+            let heir = reader.fill().clone();
+            return pump.writer.hand_over(&heir);
+        }
+        let found = match resume {
             Some(resume) => resume.rest(at).await,
             None => None,
         };
         match found {
             Some(found) => rest = found,
-            None => return writer.abort("the origin's response ended before its end"),
+            None => return pump.writer.abort("the origin's response ended before its end"),
         }
     }
-    let now = clock::unix_millis();
+    let (now, writer) = (clock::unix_millis(), pump.writer);
     // Whatever became of it, readers have what arrived; disk errors are counted by the store.
     let _ = blocking::run(move || Ok(writer.commit(now))).await;
 }
 
-/// Appends a body to a fill.
-async fn copy(writer: &FillWriter, rest: Rest, flush: &mut Flush) -> Ended {
-    let Rest { mut body, mut skip, end } = rest;
-    let mut unflushed = 0;
-    while let Some(piece) = next(&mut body, unflushed, flush, writer).await {
-        let mut bytes = match piece {
-            Ok(Chunk::Bytes(bytes)) => bytes,
-            Ok(Chunk::Flush | Chunk::File(_)) => continue,
-            Err(_) => return Ended::Broken,
-        };
-        // What is known already counts as progress, but not as content.
-        let known = usize::try_from(skip).unwrap_or(usize::MAX).min(bytes.len());
-        skip -= known as u64;
-        bytes.advance(known);
-        if end.is_some_and(|end| writer.fill().watermark() + bytes.len() as u64 > end) {
-            return Ended::TooLong;
-        }
-        let appended = writer.append(bytes, clock::unix_millis());
-        unflushed = appended.unflushed;
-        if appended.flush_due {
-            flush.begin(writer);
-        }
-        if !appended.has_room {
-            flush.finish(writer).await;
-            writer.backpressure().await;
-            if appended.unflushed == 0 && writer.fill().readers() == 0 {
-                return Ended::Unwanted;
+struct Pump {
+    writer: FillWriter,
+    resume: Option<Resume>,
+    flush: Flush,
+    heir: Heir,
+}
+
+/// The fill that has taken the place of this one.
+enum Heir {
+    Unknown,
+    /// Its head has not come yet.
+    Coming(FillReader),
+    /// It brings something else.
+    Stranger,
+}
+
+impl Pump {
+    /// Appends a body to the fill.
+    async fn copy(&mut self, rest: Rest) -> Ended {
+        let Rest { mut body, mut skip, end } = rest;
+        let mut unflushed = 0;
+        loop {
+            let mut bytes = match self.next(&mut body, unflushed).await {
+                Next::Piece(None) => return Ended::AsFramed,
+                Next::Piece(Some(Ok(Chunk::Bytes(bytes)))) => bytes,
+                Next::Piece(Some(Ok(Chunk::Flush | Chunk::File(_)))) => continue,
+                Next::Piece(Some(Err(_))) => return Ended::Broken,
+                Next::Heir(heir) => return Ended::Replaced(heir),
+            };
+            let writer = &self.writer;
+            // What is known already counts as progress, but not as content.
+            let known = usize::try_from(skip).unwrap_or(usize::MAX).min(bytes.len());
+            skip -= known as u64;
+            bytes.advance(known);
+            if end.is_some_and(|end| writer.fill().watermark() + bytes.len() as u64 > end) {
+                return Ended::TooLong;
+            }
+            let appended = writer.append(bytes, clock::unix_millis());
+            unflushed = appended.unflushed;
+            if appended.flush_due {
+                self.flush.begin(writer);
+            }
+            if !appended.has_room {
+                self.flush.finish(writer).await;
+                writer.backpressure().await;
+                if appended.unflushed == 0 && writer.fill().readers() == 0 {
+                    return Ended::Unwanted;
+                }
             }
         }
     }
-    Ended::AsFramed
+
+    /// The next piece of a body. An origin that lets us wait leaves time for writing what is there,
+    /// unless that is so little that it goes out with the end, and may be replaced.
+    async fn next(&mut self, body: &mut Body, unflushed: u64) -> Next {
+        poll_fn(|context| {
+            let piece = body.poll_chunk(context);
+            if let Poll::Ready(piece) = piece {
+                return Poll::Ready(Next::Piece(piece));
+            }
+            if unflushed > FLUSH_WHEN_IDLE_BYTES {
+                self.flush.begin(&self.writer);
+            }
+            self.poll_heir(context).map(Next::Heir)
+        })
+        .await
+    }
+
+    /// Ready with a fill that brings what is missing here.
+    fn poll_heir(&mut self, context: &mut Context<'_>) -> Poll<Arc<Fill>> {
+        let Some(resume) = &self.resume else { return Poll::Pending };
+        if let Heir::Unknown = self.heir {
+            let heir = ready!(self.writer.poll_successor(context));
+            self.heir = Heir::Coming(heir.reader(self.writer.fill().watermark()));
+        }
+        let Heir::Coming(reader) = &mut self.heir else { return Poll::Pending };
+        match ready!(reader.poll_head(context)) {
+            Head::Ready(head) if resume.is_same(&head) => Poll::Ready(reader.fill().clone()),
+            _ => {
+                self.heir = Heir::Stranger;
+                Poll::Pending
+            }
+        }
+    }
 }
 
-/// The next piece of a body. An origin that lets us wait leaves time for writing what is there, unless
-/// that is so little that it goes out with the end.
-async fn next(
-    body: &mut Body,
-    unflushed: u64,
-    flush: &mut Flush,
-    writer: &FillWriter,
-) -> Option<Result<Chunk, BodyError>> {
-    poll_fn(|context| {
-        let piece = body.poll_chunk(context);
-        if piece.is_pending() && unflushed > FLUSH_WHEN_IDLE_BYTES {
-            flush.begin(writer);
-        }
-        piece
-    })
-    .await
+/// What comes next.
+enum Next {
+    Piece(Option<Result<Chunk, BodyError>>),
+    Heir(Arc<Fill>),
 }
 
 /// Flushing in the background, one job at a time.

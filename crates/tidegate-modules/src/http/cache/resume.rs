@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
+use tidegate_cache::FillHead;
 use tidegate_core::{Body, Level};
 use tidegate_http::range::ContentRange;
 use tidegate_http::response::ResponseHead;
@@ -17,6 +18,7 @@ use tidegate_upstream::{
 };
 
 use super::fill::Question;
+use super::meta::Meta;
 
 /// Most requests for the rest of one response; `proxy_next_upstream_tries` may allow fewer. An origin
 /// that breaks off more often has more to be asked of than a cache can mend.
@@ -129,6 +131,14 @@ impl Resume {
             tries => (tries - 1).min(RESUMES_MAX),
         };
         Some(Resume { origin, identity, left, refusals: 0 })
+    }
+
+    /// Whether this fill's head is one of the same representation.
+    pub fn is_same(&self, head: &FillHead) -> bool {
+        let size = self.identity.size;
+        let Some(meta) = Meta::decode(&head.metadata) else { return false };
+        let other = Identity::of(meta.status, &meta.headers, head.body_bytes);
+        size.is_some() && other.is_some_and(|other| other == self.identity)
     }
 
     /// How far a body of `at` bytes is.

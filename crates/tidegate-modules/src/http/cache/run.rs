@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tidegate_cache::{Fill, Key, OpenEntry, Store};
+use tidegate_cache::{BreakReason, Fill, Head, Key, OpenEntry, Store};
 use tidegate_core::{Exchange, Level, Step};
 use tidegate_http::Known;
 use tidegate_rt::sync::mpsc;
@@ -16,6 +16,7 @@ use tidegate_rt::{clock, timer};
 use tidegate_upstream::LogContext;
 
 use super::fill::{self, Answer, Filler, Question};
+use super::join;
 use super::lookup::{self, Sight, decoded, filling_of};
 use super::policy::range_is_beyond;
 use super::seam::{Gateway, Whole};
@@ -95,13 +96,13 @@ impl Conversation {
         let mut output = match self.bypass {
             // Its answer is newer than what others are fetching.
             true => Output::Fetch(Sharing::TakeOver),
-            false => self.tell(sight.input(clock::unix_millis())),
+            false => self.tell(sight.input(x, clock::unix_millis())),
         };
         loop {
             let done = match output {
                 Output::Look => {
                     sight = lookup::look(&self.store, &self.main, &x.request.head.headers).await;
-                    Done::Then(self.tell(sight.input(clock::unix_millis())))
+                    Done::Then(self.tell(sight.input(x, clock::unix_millis())))
                 }
                 Output::Wait { until } => self.wait(x, &sight, until).await,
                 Output::Follow => self.follow(x, &sight).await,
@@ -144,9 +145,13 @@ impl Conversation {
         {
             return Done::Then(self.tell(Input::FillEnded));
         }
+        if self.range_is_beyond(x, Some(fill)) {
+            return Done::Then(self.tell(Input::RangeBeyond));
+        }
         let status = self.turn.status();
         match serve::fill(x, &*self.gateway, fill.reader(0), status).await {
             Ok(step) => Done::Answered(step),
+            Err(BreakReason::Uncacheable) => Done::Then(self.tell(Input::Released)),
             Err(_) => Done::Then(self.tell(Input::FillEnded)),
         }
     }
@@ -154,6 +159,9 @@ impl Conversation {
     /// Waits for a fill until a moment in Unix milliseconds.
     async fn wait(&mut self, x: &mut Exchange, sight: &Sight, until: u64) -> Done {
         let Some(fill) = &sight.fill else { return Done::Then(self.tell(Input::FillEnded)) };
+        if self.range_is_beyond(x, Some(fill)) {
+            return Done::Then(self.tell(Input::RangeBeyond));
+        }
         let input = wait_for(x, fill, until).await;
         let other = lookup::other_variant(fill, &x.request.head.headers).is_some();
         let input = if other && input != Input::ClientGone { Input::FillEnded } else { input };
@@ -168,12 +176,12 @@ impl Conversation {
         sharing: Sharing,
         conditional: bool,
     ) -> Done {
-        let range = x.request.header(Known::Range);
-        if let (Some(range), Some(max)) = (range, self.cache.max_range_offset)
-            && range_is_beyond(range, max)
-        {
+        if self.range_is_beyond(x, None) {
             return Done::Then(Output::Pass);
         }
+        // What will not be stored must lead nobody, nor take the place of what will.
+        let refused = holds(&self.cache.no_cache, x);
+        let sharing = if refused { Sharing::Alone } else { sharing };
         let now = clock::unix_millis();
         let writer = match sharing {
             Sharing::Alone => self.store.begin_fill_beside(&sight.key, now),
@@ -187,14 +195,15 @@ impl Conversation {
                 Ok(writer) => writer,
                 Err(running) => {
                     sight.fill = Some(running);
-                    return Done::Then(self.tell(sight.input(now)));
+                    return Done::Then(self.tell(sight.input(x, now)));
                 }
             },
         };
-        let (question, filler) = match self.question(x, sight, conditional).await {
+        let (question, mut filler) = match self.question(x, sight, conditional).await {
             Ok(asked) => asked,
             Err(step) => return Done::Answered(step),
         };
+        filler.refused = refused;
         let (to, mut answers) = mpsc::channel(1);
         fill::start(question, filler, writer, Some(to));
         loop {
@@ -208,6 +217,18 @@ impl Conversation {
             self.gateway.show_head(x, &response.head);
             let store = !holds(&self.cache.no_cache, x);
             let _ = verdict.send((response, store));
+        }
+    }
+
+    /// Whether the request's range begins beyond `proxy_cache_max_range_offset`, and beyond what is there
+    /// of a fill.
+    fn range_is_beyond(&self, x: &Exchange, fill: Option<&Arc<Fill>>) -> bool {
+        let range = x.request.header(Known::Range);
+        let (Some(range), Some(max)) = (range, self.cache.max_range_offset) else { return false };
+        match fill {
+            Some(fill) if fill.is_whole() => false,
+            Some(fill) => range_is_beyond(range, max.max(fill.watermark())),
+            None => range_is_beyond(range, max),
         }
     }
 
@@ -294,6 +315,7 @@ impl Conversation {
             turn: self.turn.clone(),
             client_fields: x.request.head.headers.clone(),
             conditional,
+            refused: false,
             stale: sight.entry.clone(),
         };
         Ok((question, filler))
@@ -316,20 +338,26 @@ async fn answer(x: &Exchange, answers: &mut mpsc::Receiver<Answer>) -> Option<An
     .await
 }
 
-/// Waits until a fill ends, has a head or more than a small body, or its time is over.
+/// Waits until a fill ends, has a head, what the request needs or more than a small body, or its time is
+/// over.
 async fn wait_for(x: &Exchange, fill: &Arc<Fill>, until: u64) -> Input {
     let client = &x.client;
-    let has_head = fill.head_now().is_some();
-    let mut reader = fill.reader(if has_head { FOLLOW_FROM_BYTES } else { 0 });
+    let head = fill.head_now();
+    let needed = head.as_ref().and_then(|head| join::needed(x, head)).unwrap_or(u64::MAX);
+    // A reader is woken when the byte at its offset is there.
+    let mut reader = fill.reader(needed.saturating_sub(1).min(FOLLOW_FROM_BYTES));
     let time = Duration::from_millis(until.saturating_sub(clock::unix_millis()));
     let mut sleep = std::pin::pin!(timer::sleep(time));
     poll_fn(|context| {
-        let ready = match has_head {
+        let ready = match head.is_some() {
             true => reader.poll_next(context, 1).is_ready(),
-            false => reader.poll_head(context).is_ready(),
+            false => match reader.poll_head(context) {
+                Poll::Ready(Head::Uncacheable) => return Poll::Ready(Input::Released),
+                read => read.is_ready(),
+            },
         };
         if ready {
-            let filling = filling_of(fill);
+            let filling = filling_of(x, fill);
             let goes_on = filling.has_head && (!fill.has_ended() || filling.whole);
             return Poll::Ready(match goes_on {
                 true => Input::FillProgress(filling),
@@ -337,7 +365,7 @@ async fn wait_for(x: &Exchange, fill: &Arc<Fill>, until: u64) -> Input {
             });
         }
         if sleep.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Input::TimedOut(filling_of(fill)));
+            return Poll::Ready(Input::TimedOut(filling_of(x, fill)));
         }
         if !x.is_subrequest && client.poll_gone(context).is_ready() {
             return Poll::Ready(Input::ClientGone);

@@ -109,4 +109,9 @@ impl BodyStream for FillBody {
             Piece::Broken(_) => Some(Err(BodyError::Incomplete)),
         })
     }
+
+    fn skip(&mut self, count: u64) -> u64 {
+        self.reader.skip(count);
+        count
+    }
 }

@@ -100,7 +100,9 @@ impl CacheSettings {
                 tempfile_timeout: millis(conf.tempfile_timeout),
                 min_uses: conf.min_uses.unwrap_or(1),
                 use_stale: conf.use_stale.unwrap_or_default(),
-                background_update: conf.background_update.unwrap_or(false),
+                // Whether to store may depend on the answer, which takes the request to decide.
+                background_update: conf.background_update.unwrap_or(false)
+                    && conf.no_cache.is_none(),
                 revalidate: conf.revalidate.unwrap_or(false),
             },
         }))

@@ -1,5 +1,6 @@
 //! Tests of the pure parts: turn, policy, meta, resume. What they come to over sockets is tested by the cases.
 
+mod join;
 mod meta;
 mod policy;
 mod resume;

@@ -8,12 +8,15 @@
 //! | `Absent` | there is neither |
 //! | `OriginHead`, `OriginFailed` | what became of the fetch that `Fetch` or `Revalidate` asked for |
 //! | `FillEnded` | the fill that `Wait` was for is over: look again, and tell what is found |
+//! | `Released` | the same, since its response is not for sharing: everybody goes his own way |
+//! | `RangeBeyond` | what is asked of the fill lies beyond `proxy_cache_max_range_offset` |
 //! | `FillProgress`, `TimedOut` | the fill has grown; the time that `Wait` named has come |
 //! | `ClientGone` | nobody wants an answer any more |
 //!
 //! The rule about waiting: as long as bytes arrive, nobody else fetches the same object. So
 //! `proxy_cache_lock_age` counts from the last byte that came, and a waiter whose
-//! `proxy_cache_lock_timeout` passes while bytes come is given those instead of the origin.
+//! `proxy_cache_lock_timeout` passes while bytes come is given those instead of the origin. A fill that
+//! has been silent for `proxy_cache_lock_age` is replaced.
 
 use super::status::CacheStatus;
 
@@ -105,6 +108,8 @@ pub struct Filling {
     pub promised: Option<u64>,
     /// All of it is there, though it may not be stored yet.
     pub whole: bool,
+    /// What is there is all that this request needs: a head for HEAD or 304, the bytes of a range.
+    pub suffices: bool,
     /// When the fill began or something last arrived.
     pub last_progress: u64,
 }
@@ -153,6 +158,8 @@ pub enum Input {
     },
     OriginFailed(Failure),
     FillEnded,
+    Released,
+    RangeBeyond,
     FillProgress(Filling),
     TimedOut(Filling),
     ClientGone,
@@ -210,11 +217,13 @@ pub struct Turn {
     /// `$upstream_cache_status` of an answer from the origin.
     status: CacheStatus,
     rounds: u8,
+    /// A fill that was waited for proved not to be for sharing.
+    released: bool,
 }
 
 impl Default for Turn {
     fn default() -> Turn {
-        Turn { state: State::Looking, status: CacheStatus::Miss, rounds: 0 }
+        Turn { state: State::Looking, status: CacheStatus::Miss, rounds: 0, released: false }
     }
 }
 
@@ -222,7 +231,7 @@ impl Turn {
     /// A turn that does not ask the cache (`proxy_cache_bypass`), but stores what the origin says.
     pub fn bypassing() -> Turn {
         let state = State::Fetching { stale: None };
-        Turn { state, status: CacheStatus::Bypass, rounds: 0 }
+        Turn { state, status: CacheStatus::Bypass, ..Turn::default() }
     }
 
     /// `$upstream_cache_status` as far as it is known.
@@ -239,6 +248,14 @@ impl Turn {
             Input::OriginHead { status, kind } => self.origin_head(rules, status, kind),
             Input::OriginFailed(failure) => self.origin_failed(rules, failure),
             Input::FillEnded => self.look_again(),
+            Input::Released => {
+                self.released = true;
+                self.look_again()
+            }
+            Input::RangeBeyond => {
+                self.status = CacheStatus::Miss;
+                Output::Pass
+            }
             Input::FillProgress(filling) => self.filling(rules, filling, now),
             Input::TimedOut(filling) => self.timed_out(rules, filling, now),
             Input::ClientGone => Output::Leave,
@@ -271,7 +288,8 @@ impl Turn {
             self.state = State::Fetching { stale: Some(standing) };
             return Output::ServeStaleAndRefresh { conditional };
         }
-        let sharing = if standing.filling.is_some() { Sharing::Alone } else { Sharing::Shared };
+        let alone = standing.filling.is_some() || self.released;
+        let sharing = if alone { Sharing::Alone } else { Sharing::Shared };
         self.status = CacheStatus::Expired;
         self.state = State::Fetching { stale: Some(standing) };
         if conditional { Output::Revalidate(sharing) } else { Output::Fetch(sharing) }
@@ -283,7 +301,8 @@ impl Turn {
         if uses < rules.min_uses {
             return Output::Pass;
         }
-        Output::Fetch(if uncacheable { Sharing::Alone } else { Sharing::Shared })
+        let alone = uncacheable || self.released;
+        Output::Fetch(if alone { Sharing::Alone } else { Sharing::Shared })
     }
 
     fn filling(&mut self, rules: &Rules, filling: Filling, now: u64) -> Output {
@@ -299,17 +318,26 @@ impl Turn {
             self.state = State::Fetching { stale: None };
             return Output::Fetch(Sharing::Alone);
         }
+        if filling.suffices {
+            self.status = CacheStatus::Hit;
+            return Output::Follow;
+        }
+        let quiet = now.saturating_sub(filling.last_progress);
+        if (rules.lock || filling.has_head) && quiet >= rules.lock_age {
+            self.status = CacheStatus::Miss;
+            self.state = State::Fetching { stale: None };
+            return Output::Fetch(Sharing::TakeOver);
+        }
         let large =
             filling.promised.unwrap_or(filling.arrived).max(filling.arrived) > FOLLOW_FROM_BYTES;
         if filling.has_head && (rules.tempfile || large) {
             self.status = CacheStatus::Hit;
             return Output::Follow;
         }
-        let quiet = now.saturating_sub(filling.last_progress);
-        if rules.lock && quiet >= rules.lock_age {
+        if self.released {
             self.status = CacheStatus::Miss;
             self.state = State::Fetching { stale: None };
-            return Output::Fetch(Sharing::TakeOver);
+            return Output::Fetch(Sharing::Alone);
         }
         let since = match self.state {
             State::Waiting { since } => since,

@@ -119,7 +119,17 @@ struct CutStream {
 
 impl CutStream {
     fn new(stream: Box<dyn BodyStream>, parts: VecDeque<Part>, end: Bytes) -> CutStream {
-        CutStream { stream: Some(stream), parts, end, position: 0, ready: VecDeque::new() }
+        let mut cut =
+            CutStream { stream: Some(stream), parts, end, position: 0, ready: VecDeque::new() };
+        cut.skip();
+        cut
+    }
+
+    /// Leaves out what stands before the next part.
+    fn skip(&mut self) {
+        if let (Some(stream), Some(part)) = (&mut self.stream, self.parts.front()) {
+            self.position += stream.skip(part.range.start.saturating_sub(self.position));
+        }
     }
 
     /// Takes what belongs to parts out of a chunk.
@@ -139,6 +149,7 @@ impl CutStream {
             self.parts.pop_front();
         }
         self.position += length;
+        self.skip();
         if self.parts.is_empty() {
             self.stream = None;
             if !self.end.is_empty() {

@@ -32,8 +32,14 @@ const FRESH: Standing = Standing {
 const STALE: Standing = Standing { fresh: false, ..FRESH };
 
 /// A fill that began at 1000 and has given nothing.
-const SILENT: Filling =
-    Filling { has_head: false, arrived: 0, promised: None, whole: false, last_progress: 1000 };
+const SILENT: Filling = Filling {
+    has_head: false,
+    arrived: 0,
+    promised: None,
+    whole: false,
+    suffices: false,
+    last_progress: 1000,
+};
 const SMALL: Filling = Filling { has_head: true, arrived: 10, ..SILENT };
 const LARGE: Filling = Filling { promised: Some(FOLLOW_FROM_BYTES + 1), ..SMALL };
 const WHOLE: Filling = Filling { whole: true, ..SMALL };
@@ -175,6 +181,66 @@ fn the_lock_waits_as_long_as_nothing_is_wrong() {
             ),
         ],
     );
+}
+
+#[test]
+fn what_suffices_is_not_waited_for() {
+    let enough = Filling { suffices: true, ..SMALL };
+    for rules in [LOCK, TEMPFILE] {
+        check("enough is there", &rules, &[(1000, Input::Filling(enough), Output::Follow)]);
+        check("however old", &rules, &[(99_000, Input::Filling(enough), Output::Follow)]);
+    }
+    check(
+        "enough comes",
+        &LOCK,
+        &[
+            (1000, Input::Filling(SMALL), Output::Wait { until: 6000 }),
+            (2000, Input::FillProgress(enough), Output::Follow),
+        ],
+    );
+    check("nobody shares", &RULES, &[(2000, Input::Filling(enough), Output::Fetch(Alone))]);
+}
+
+#[test]
+fn a_silent_fill_is_replaced() {
+    let take_over = Output::Fetch(TakeOver);
+    check("large", &LOCK, &[(5999, Input::Filling(LARGE), Output::Follow)]);
+    check("large and silent", &LOCK, &[(6000, Input::Filling(LARGE), take_over)]);
+    check("with tempfile", &TEMPFILE, &[(6000, Input::Filling(SMALL), take_over)]);
+    let stale = |filling| Input::Found(Standing { filling: Some(filling), ..STALE });
+    check("that renews", &TEMPFILE, &[(6000, stale(SMALL), take_over)]);
+    check("just now", &TEMPFILE, &[(5999, stale(SMALL), Output::Follow)]);
+}
+
+#[test]
+fn the_released_go_their_own_way() {
+    let waiting = (1000, Input::Filling(SILENT), Output::Wait { until: 6000 });
+    let released = (1100, Input::Released, Output::Look);
+    check("nothing there", &LOCK, &[waiting, released, (1100, NEW, Output::Fetch(Alone))]);
+    check(
+        "something stale",
+        &LOCK,
+        &[waiting, released, (1100, Input::Found(STALE), Output::Fetch(Alone))],
+    );
+    check(
+        "somebody else has begun",
+        &LOCK,
+        &[waiting, released, (1100, Input::Filling(SILENT), Output::Fetch(Alone))],
+    );
+    check(
+        "to store it after all",
+        &TEMPFILE,
+        &[waiting, released, (1100, Input::Filling(SMALL), Output::Follow)],
+    );
+    check("a hit", &LOCK, &[waiting, released, (1100, Input::Found(FRESH), Output::Serve(Hit))]);
+}
+
+#[test]
+fn a_range_beyond_the_offset_is_passed() {
+    let mut turn = Turn::default();
+    assert_eq!(turn.step(&TEMPFILE, Input::Filling(SMALL), 1000), Output::Follow);
+    assert_eq!(turn.step(&TEMPFILE, Input::RangeBeyond, 1000), Output::Pass);
+    assert_eq!(turn.status(), Miss);
 }
 
 #[test]
