@@ -17,7 +17,9 @@ use http::charset::Charset;
 use http::empty_gif::EmptyGif;
 use http::flv::Flv;
 use http::geo::Geo;
+use http::gunzip::Gunzip;
 use http::gzip::Gzip;
+use http::gzip_static::GzipStatic;
 use http::headers::AddedHeaders;
 use http::index::Index;
 use http::limit_conn::LimitConn;
@@ -79,6 +81,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<RandomIndex>::NEW,
     &Entry::<Index>::NEW,
     &Entry::<Autoindex>::NEW,
+    &Entry::<GzipStatic>::NEW,
     &Entry::<StaticFiles>::NEW,
     // Response filters. First what makes one answer of several parts, so that all others see the whole.
     &Entry::<Slice>::NEW,
@@ -88,6 +91,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<NotModified>::NEW,
     &Entry::<UserId>::NEW,
     &Entry::<AddedHeaders>::NEW,
+    &Entry::<Gunzip>::NEW,
     &Entry::<Addition>::NEW,
     &Entry::<Sub>::NEW,
     &Entry::<Charset>::NEW,

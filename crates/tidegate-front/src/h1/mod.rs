@@ -253,7 +253,12 @@ fn broken(conn: &Conn, x: &mut Exchange, error: &SendError) -> Fate {
             }
         }
         SendError::Body(tidegate_core::BodyError::Io(error)) => {
-            x.log(Level::Alert, format_args!("reading response body failed ({error})"));
+            // What an origin or a file holds may be damaged; that a file cannot be read is worse.
+            let level = match error.kind() {
+                std::io::ErrorKind::InvalidData => Level::Error,
+                _ => Level::Alert,
+            };
+            x.log(level, format_args!("reading response body failed ({error})"));
         }
         SendError::Body(tidegate_core::BodyError::Incomplete) => {}
     }

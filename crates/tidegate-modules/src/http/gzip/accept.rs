@@ -65,14 +65,19 @@ impl Rules {
         })
     }
 
-    /// Whether the client may get a compressed answer with the present header fields.
-    pub fn allow(&self, x: &Exchange) -> bool {
+    /// Whether the client may get an answer of a content coding with the present header fields.
+    pub fn allow(&self, x: &Exchange, coding: &[u8]) -> bool {
         let fields = &x.request.head.headers;
         !x.is_subrequest
             && x.request.version() >= self.version_min
-            && fields.first(Known::AcceptEncoding).is_some_and(accepts_gzip)
+            && fields.first(Known::AcceptEncoding).is_some_and(|value| accepts(value, coding))
             && (!fields.contains(Known::Via) || self.allow_proxied(fields, &x.response.headers))
             && !self.disabled_for(fields.first(Known::UserAgent))
+    }
+
+    /// `gzip_vary`.
+    pub fn vary(&self) -> bool {
+        self.vary
     }
 
     /// Adds `Vary: Accept-Encoding` if `gzip_vary` wants it: the answer depends on the client.
@@ -132,12 +137,12 @@ fn is_past(expires: &[u8], response: &Headers) -> bool {
     expires < date.unwrap_or(now)
 }
 
-/// Whether an `Accept-Encoding` takes gzip (RFC 9110 section 12.5.3). `*` does not count, as in nginx:
-/// clients that mean it name it.
-pub fn accepts_gzip(value: &[u8]) -> bool {
+/// Whether an `Accept-Encoding` takes a content coding (RFC 9110 section 12.5.3). `*` does not count, as in
+/// nginx: clients that mean one name it.
+pub fn accepts(value: &[u8], wanted: &[u8]) -> bool {
     for coding in value.split(|byte| *byte == b',') {
         let mut parts = coding.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
-        if !parts.next().is_some_and(|name| name.eq_ignore_ascii_case(b"gzip")) {
+        if !parts.next().is_some_and(|name| name.eq_ignore_ascii_case(wanted)) {
             continue;
         }
         let weight = parts.find_map(|part| {

@@ -69,12 +69,12 @@ impl GzipFilter {
             return body;
         }
         self.rules.add_vary(x);
-        if !self.rules.allow(x) {
+        if !self.rules.allow(x, b"gzip") {
             return body;
         }
         change_head(x);
         if x.request.head.method == Method::Head {
-            return Body::Stream(Box::new(Nothing));
+            return body_of_unknown_length();
         }
         let sizes = Sizes::default();
         x.extensions.insert(sizes.clone());
@@ -134,6 +134,10 @@ impl Sizes {
 }
 
 /// The body of an answer to HEAD whose length is not known.
+pub fn body_of_unknown_length() -> Body {
+    Body::Stream(Box::new(Nothing))
+}
+
 struct Nothing;
 
 impl BodyStream for Nothing {

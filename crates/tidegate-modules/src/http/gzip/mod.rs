@@ -27,8 +27,8 @@ use super::media_types::MediaTypes;
 use super::row;
 use accept::Rules;
 use conf::Conf;
-pub use filter::weaken_etag;
 use filter::{GzipFilter, Sizes};
+pub use filter::{body_of_unknown_length, weaken_etag};
 
 /// `ngx_http_gzip_filter_module`, and the core's directives that modules with compressed answers share.
 pub struct Gzip;

@@ -1,0 +1,109 @@
+//! Unpacking of a body on its way.
+
+use std::io;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use flate2::{Decompress, FlushDecompress, Status};
+use tidegate_core::Body;
+use tidegate_core::body::{BodyError, BodyStream, Chunk};
+use tidegate_core::byte_body::{ByteBody, Piece};
+use tidegate_http::Headers;
+
+/// Logarithm of the largest window that gzip knows.
+const WINDOW_BITS: u8 = 15;
+/// What is unpacked at once whatever more the configuration allows.
+const OUTPUT_BYTES_MAX: usize = 64 << 10;
+/// The least room for output, so that few bytes of input do not make tiny pieces.
+const OUTPUT_BYTES_MIN: usize = 4 << 10;
+/// Most text shrinks to about this part: the first guess of the room that output needs.
+const USUAL_RATIO: usize = 4;
+
+/// The unpacked body, made in pieces of at most `output_bytes_max`.
+pub fn unpacked(body: Body, output_bytes_max: usize) -> Body {
+    Body::Stream(Box::new(Unpacked {
+        source: Some(ByteBody::new(body)),
+        input: Bytes::new(),
+        decompress: None,
+        has_more: false,
+        output_bytes_max: output_bytes_max.min(OUTPUT_BYTES_MAX),
+        trailers: None,
+    }))
+}
+
+struct Unpacked {
+    source: Option<ByteBody>,
+    /// What is left of the piece at hand.
+    input: Bytes,
+    /// There while a member of the stream is open.
+    decompress: Option<Box<Decompress>>,
+    /// The last piece of output was full: more may come without further input.
+    has_more: bool,
+    output_bytes_max: usize,
+    trailers: Option<Headers>,
+}
+
+impl BodyStream for Unpacked {
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        loop {
+            if !self.input.is_empty() || self.has_more {
+                let out = self.unpack()?;
+                if !out.is_empty() {
+                    return Poll::Ready(Some(Ok(Chunk::Bytes(Bytes::from(out)))));
+                }
+                continue;
+            }
+            let Some(source) = &mut self.source else { return Poll::Ready(None) };
+            match ready!(source.poll_piece(context)) {
+                Some(Ok(Piece::Bytes(bytes))) => self.input = bytes,
+                Some(Ok(Piece::Flush)) => return Poll::Ready(Some(Ok(Chunk::Flush))),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => {
+                    self.trailers = source.trailers();
+                    self.source = None;
+                    if self.decompress.is_some() {
+                        return Poll::Ready(Some(Err(broken("gzip stream ends too early"))));
+                    }
+                }
+            }
+        }
+    }
+
+    fn trailers(&mut self) -> Option<Headers> {
+        self.trailers.take()
+    }
+}
+
+impl Unpacked {
+    /// One piece of output, empty if the input makes none yet. Several members follow one another (RFC 1952
+    /// section 2.2).
+    fn unpack(&mut self) -> Result<Vec<u8>, BodyError> {
+        let decompress =
+            self.decompress.get_or_insert_with(|| Box::new(Decompress::new_gzip(WINDOW_BITS)));
+        let room = self.input.len().saturating_mul(USUAL_RATIO).max(OUTPUT_BYTES_MIN);
+        let mut out = Vec::with_capacity(room.min(self.output_bytes_max));
+        let before = decompress.total_in();
+        let status = decompress.decompress_vec(&self.input, &mut out, FlushDecompress::None);
+        let status = status.map_err(|_| broken("gzip stream is damaged"))?;
+        let taken = usize::try_from(decompress.total_in() - before).unwrap_or(usize::MAX);
+        self.input.advance(taken.min(self.input.len()));
+        self.has_more = out.len() == out.capacity();
+        match status {
+            Status::StreamEnd => {
+                self.decompress = None;
+                self.has_more = false;
+            }
+            Status::Ok => {}
+            // Without progress there will be none.
+            Status::BufError if taken == 0 && out.is_empty() && !self.input.is_empty() => {
+                return Err(broken("gzip stream is damaged"));
+            }
+            Status::BufError => {}
+        }
+        Ok(out)
+    }
+}
+
+fn broken(message: &'static str) -> BodyError {
+    BodyError::Io(io::Error::new(io::ErrorKind::InvalidData, message))
+}

@@ -1,0 +1,112 @@
+//! `gunzip`: unpacks answers with `Content-Encoding: gzip` for clients that do not take them.
+//!
+//! ```nginx
+//! location /storage/ {
+//!     gunzip      on;
+//!     gzip_static always;
+//! }
+//! ```
+//! Only what is packed needs to be kept then. What is unpacked has no length and no ranges, and its entity tag
+//! is a weak one.
+
+mod filter;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::module::{BlockInfo, Module};
+use tidegate_core::{Body, Exchange};
+use tidegate_http::Known;
+use tidegate_http::request::Method;
+
+use super::gzip::accept::Rules;
+use super::gzip::{body_of_unknown_length, weaken_etag};
+use super::row;
+
+/// `ngx_http_gunzip_filter_module`.
+pub struct Gunzip;
+
+#[derive(Default)]
+pub struct Conf {
+    on: Option<bool>,
+    buffer_bytes: Option<usize>,
+}
+
+/// 32 buffers of 4 kB, as nginx has on most machines.
+const BUFFER_BYTES: usize = 128 << 10;
+
+impl Module for Gunzip {
+    type Conf = Conf;
+    const NAME: &'static str = "gunzip";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[&[
+        row(
+            "gunzip",
+            Contexts::HTTP_SERVER_LOCATION,
+            Arity::FLAG,
+            "off",
+            "Unpack answers for clients that do not take gzip.",
+            |conf, args| once(&mut conf.on, args.flag(0)?, args),
+        ),
+        row(
+            "gunzip_buffers",
+            Contexts::HTTP_SERVER_LOCATION,
+            Arity::TWO,
+            "32 4k",
+            "Number and bytes of buffers for what has been unpacked: together the most that is unpacked at once.",
+            set_buffers,
+        ),
+    ]];
+
+    fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
+        child.on = child.on.or(parent.on);
+        child.buffer_bytes = child.buffer_bytes.or(parent.buffer_bytes);
+    }
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        if conf.on == Some(true) {
+            let buffer_bytes = conf.buffer_bytes.unwrap_or(BUFFER_BYTES);
+            location.filter(Box::new(move |x, body| apply(x, body, buffer_bytes)));
+        }
+        Ok(())
+    }
+}
+
+fn set_buffers(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let (count, size) = (args.number(0, 0..=u64::MAX)?, args.size(1)?);
+    if count == 0 || size == 0 {
+        return Err(args.invalid(if count == 0 { 0 } else { 1 }));
+    }
+    let bytes = usize::try_from(count.saturating_mul(size)).unwrap_or(usize::MAX);
+    once(&mut conf.buffer_bytes, bytes, args)
+}
+
+fn apply(x: &mut Exchange, body: Body, buffer_bytes: usize) -> Body {
+    let coding = x.response.headers.first(Known::ContentEncoding);
+    let is_packed = coding.is_some_and(|coding| coding.eq_ignore_ascii_case(b"gzip"));
+    // A part of what is packed cannot be unpacked.
+    if !is_packed || matches!(x.response.status, 204 | 206 | 304) || matches!(body, Body::Tunnel(_))
+    {
+        return body;
+    }
+    let plan = x.plan.clone();
+    if let Some(rules) = plan.location(x.location).extensions.of::<Arc<Rules>>() {
+        rules.add_vary(x);
+        if rules.allow(x, b"gzip") {
+            return body;
+        }
+    }
+    let response = &mut x.response;
+    response.content_length = None;
+    response.allow_ranges = false;
+    for known in [Known::ContentEncoding, Known::ContentLength, Known::AcceptRanges] {
+        response.headers.remove(known);
+    }
+    weaken_etag(&mut response.headers);
+    if x.request.method == Method::Head {
+        return body_of_unknown_length();
+    }
+    filter::unpacked(body, buffer_bytes)
+}
