@@ -6,6 +6,7 @@ pub mod autoindex;
 pub mod cache;
 pub mod charset;
 pub mod empty_gif;
+pub mod file_access;
 pub mod files;
 pub mod flv;
 pub mod gateway;

@@ -19,8 +19,8 @@ const KEYS_BYTES_MIN: u64 = 8192;
 pub struct ZoneName {
     /// `None` for `off`.
     pub word: Option<Word>,
-    /// Written in this very block, not taken over from an outer one.
-    pub is_own: bool,
+    /// How many blocks further out it stands; 0: in this very one.
+    pub distance: u16,
 }
 
 /// One `proxy_cache_path`. Times in milliseconds.
@@ -87,7 +87,7 @@ impl CacheConf {
     pub fn inherit(&mut self, outer: &CacheConf) {
         if self.zone.is_none() {
             let zone = outer.zone.clone();
-            self.zone = zone.map(|zone| ZoneName { is_own: false, ..zone });
+            self.zone = zone.map(|zone| ZoneName { distance: zone.distance + 1, ..zone });
         }
         take(&mut self.key, &outer.key);
         take(&mut self.valid, &outer.valid);
@@ -113,7 +113,7 @@ impl CacheConf {
         }
         let word = args.word(0).clone();
         let word = (word.bytes != b"off").then_some(word);
-        self.zone = Some(ZoneName { word, is_own: true });
+        self.zone = Some(ZoneName { word, distance: 0 });
         Ok(())
     }
 

@@ -135,7 +135,7 @@ pub fn check_zone(
     conf: &CacheConf,
     plan: &mut PlanBuilder<'_>,
 ) -> Result<(), Diagnostic> {
-    let own = conf.zone.as_ref().filter(|zone| zone.is_own);
+    let own = conf.zone.as_ref().filter(|zone| zone.distance == 0);
     let Some(word) = own.and_then(|zone| zone.word.as_ref()) else { return Ok(()) };
     if word.bytes.contains(&b'$') {
         return Ok(());

@@ -10,6 +10,7 @@ pub mod respond;
 pub mod run;
 pub mod settings;
 pub mod state;
+pub mod store;
 pub mod tls;
 pub mod variables;
 

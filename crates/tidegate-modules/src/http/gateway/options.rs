@@ -44,6 +44,7 @@ pub struct GatewayConf {
     pub limit_rate: Option<Word>,
     pub headers_hash_max_size: Option<u64>,
     pub headers_hash_bucket_size: Option<u64>,
+    pub store: super::store::StoreConf,
     pub tls: super::tls::TlsConf,
 }
 
@@ -266,5 +267,6 @@ pub fn inherit(child: &mut GatewayConf, parent: &GatewayConf) {
         next_upstream_timeout, pass_header, hide_header, ignore_headers, force_ranges, limit_rate,
         headers_hash_max_size, headers_hash_bucket_size,
     );
+    super::store::inherit(&mut child.store, &parent.store);
     super::tls::inherit(&mut child.tls, &parent.tls);
 }

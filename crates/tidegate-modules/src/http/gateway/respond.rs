@@ -72,6 +72,8 @@ pub fn respond(
     x.keep_alive &= head.status != 101;
     let buffering = settings.buffering && !forbids_buffering(&head, settings);
     remember(x, head);
+    let store = settings.store.as_ref();
+    let copy = store.and_then(|store| store.copy(x, buffering, &settings.spool));
     let body = match body {
         OriginBody::Upgraded(upgraded) => Body::Tunnel(tunnel::tunnel(*upgraded)),
         OriginBody::Stream(mut reader) => {
@@ -82,9 +84,22 @@ pub fn respond(
             x.response.expects_trailers = settings.fetch.pass_trailers;
             let trailers = GatewayState::of(x).trailers.clone();
             let told = spill_log(x);
-            super::buffered::body(reader, buffering.then_some(&settings.spool), trailers, told)
+            let spool = buffering.then_some(&settings.spool);
+            match copy {
+                None => super::buffered::body(reader, spool, trailers, told),
+                Some(copy) => {
+                    let copied = Box::new(copy.of(Body::Stream(reader)));
+                    super::buffered::body(copied, spool, trailers, told)
+                }
+            }
         }
-        OriginBody::Whole(bytes) => Body::from(bytes),
+        OriginBody::Whole(bytes) => match copy {
+            None => Body::from(bytes),
+            Some(copy) => {
+                x.response.content_length = Some(bytes.len() as u64);
+                Body::Stream(Box::new(copy.of(Body::from(bytes))))
+            }
+        },
     };
     Step::Respond(body)
 }

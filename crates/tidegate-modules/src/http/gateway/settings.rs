@@ -12,6 +12,7 @@ use tidegate_http::Known;
 use tidegate_upstream::{FetchSettings, LocalAddress, NextUpstream};
 
 use super::options::GatewayConf;
+use super::store::StoreSettings;
 
 /// Settings of a location that asks origins.
 pub struct GatewaySettings {
@@ -29,6 +30,8 @@ pub struct GatewaySettings {
     pub limit_rate: Option<Template>,
     pub hidden: HiddenFields,
     pub spool: SpoolSettings,
+    /// Set by the module, which knows whether there is a cache in its place.
+    pub store: Option<StoreSettings>,
 }
 
 /// Where a buffered answer waits for a slow client.
@@ -121,6 +124,7 @@ pub fn settings(
             _ => None,
         },
         hidden: hidden_fields(conf, hidden),
+        store: None,
         spool: SpoolSettings {
             memory_bytes_max: buffers.0.saturating_mul(buffers.1),
             file_bytes_max: conf.max_temp_file_size.unwrap_or(1024 * KIB * KIB),

@@ -34,6 +34,7 @@ use tidegate_core::variables::Variable;
 use tidegate_core::{Exchange, Step};
 use tidegate_upstream::resolve::Resolver;
 
+use super::cache::ProxyCache;
 use super::gateway::respond::{Rewriter, respond};
 use super::gateway::run;
 pub use conf::Conf;
@@ -45,7 +46,8 @@ pub struct Proxy;
 impl Module for Proxy {
     type Conf = Conf;
     const NAME: &'static str = "proxy";
-    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[rows::SHARED, rows::TLS, rows::OWN];
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] =
+        &[rows::SHARED, rows::STORE, rows::TLS, rows::OWN];
     const VARIABLES: &'static [Variable] = variables::VARIABLES;
 
     fn close_block(conf: &mut Conf, block: BlockInfo<'_>) -> Result<(), Diagnostic> {
@@ -62,14 +64,17 @@ impl Module for Proxy {
         let (Some(_), true) = (&conf.pass, location.context().intersects(within)) else {
             return Ok(());
         };
-        let mut settings = settings::settings(conf, location.plan)?;
+        let cache = location.outline.conf::<ProxyCache>().and_then(|cache| cache.zone.as_ref());
+        let store = conf.gateway.store.compile("proxy_", cache, location.plan)?;
+        let stores = store.is_some();
+        let mut settings = settings::settings(conf, store, location.plan)?;
         let core = &location.location.settings;
         if settings.is_variable() && !core.resolver.is_empty() {
             let resolver = Resolver::parse(&core.resolver, core.resolver_timeout);
             settings.resolver = Some(resolver.map_err(Diagnostic::emerg)?);
         }
         let settings = Arc::new(settings);
-        if let Some(handler) = cached::handler(conf, &settings, location)? {
+        if !stores && let Some(handler) = cached::handler(conf, &settings, location)? {
             location.gateway(handler);
             return Ok(());
         }

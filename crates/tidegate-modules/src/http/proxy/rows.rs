@@ -4,12 +4,15 @@ use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once};
 
 use super::conf::{Conf, RedirectConf, Version};
 use crate::http::gateway::options::{HasGateway, gateway_rows};
+use crate::http::gateway::store::gateway_store_rows;
 use crate::http::gateway::tls::gateway_tls_rows;
 use crate::http::row;
 
 const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
 
 pub const SHARED: &[Directive<Conf>] = gateway_rows!("proxy_", Conf);
+
+pub const STORE: &[Directive<Conf>] = gateway_store_rows!("proxy_", Conf);
 
 pub const TLS: &[Directive<Conf>] = gateway_tls_rows!("proxy_", Conf);
 

@@ -13,6 +13,7 @@ use super::cookie::CookieRules;
 use super::redirect::{self, Redirects};
 use super::target::{self, FindError, Target, UrlError};
 use crate::http::gateway::settings::{GatewaySettings, settings as gateway_settings};
+use crate::http::gateway::store::StoreSettings;
 use crate::http::gateway::tls::{self, GatewayTls};
 use crate::http::upstream::{GroupKey, Groups};
 
@@ -92,8 +93,14 @@ const HIDDEN: &[&str] = &[
 ];
 
 /// Compiles a block's settings.
-pub fn settings(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<ProxySettings, Diagnostic> {
-    let gateway = Arc::new(gateway_settings(&conf.gateway, HIDDEN, "proxy_temp", plan)?);
+pub fn settings(
+    conf: &Conf,
+    store: Option<StoreSettings>,
+    plan: &mut PlanBuilder<'_>,
+) -> Result<ProxySettings, Diagnostic> {
+    let mut gateway = gateway_settings(&conf.gateway, HIDDEN, "proxy_temp", plan)?;
+    gateway.store = store;
+    let gateway = Arc::new(gateway);
     let no_word = Word { bytes: Vec::new(), span: tidegate_conf::Span::NONE, quoted: false };
     let word = conf.pass.as_ref().unwrap_or(&no_word);
     let pass = pass(word, &conf.place, plan)?;

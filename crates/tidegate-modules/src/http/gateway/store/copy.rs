@@ -1,0 +1,315 @@
+//! A body that is copied into a file on its way: each piece is written, by the thread pool, before the next
+//! one is asked for. When the client has left, a task takes what is left of the body in its place.
+
+use std::cell::RefCell;
+use std::fs::{self, DirBuilder, File, FileTimes, Permissions};
+use std::future::poll_fn;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use tidegate_core::body::{BodyError, BodyStream};
+use tidegate_core::builder::os_error;
+use tidegate_core::{Body, Chunk, Level, LocalFuture, blocking, temp_file};
+use tidegate_http::Headers;
+use tidegate_upstream::LogContext;
+
+use crate::http::file_access::of_folder;
+
+/// Where a copy goes.
+pub struct Copy {
+    pub target: PathBuf,
+    pub mode: u32,
+    /// Time of the file, in Unix seconds; `None` leaves it the time of writing.
+    pub modified: Option<i64>,
+    /// Length of the body, if it is known: then its last piece is given when the file is there, so that
+    /// the client's next request finds it.
+    pub length: Option<u64>,
+    /// Folder of temporary files, and its levels.
+    pub folder: PathBuf,
+    pub levels: Vec<usize>,
+    pub log: LogContext,
+}
+
+/// The client's end of a body that is copied.
+pub struct Copied(Rc<RefCell<Work>>);
+
+struct Work {
+    source: Body,
+    trailers: Option<Headers>,
+    copy: Copy,
+    /// Bytes of the body that came.
+    arrived: u64,
+    /// The last piece.
+    held: Option<Chunk>,
+    /// The file as far as it is written, while no job has it.
+    file: Option<Temporary>,
+    job: Option<LocalFuture<'static, io::Result<Written>>>,
+    /// The disk has failed, or what is copied has broken off.
+    given_up: bool,
+    ended: bool,
+    client_gone: bool,
+    /// Of the task that waits for the client to go.
+    waiting: Option<Waker>,
+}
+
+/// What a job leaves: a file to go on with, or why there is none.
+type Written = Result<Option<Temporary>, String>;
+
+/// A file that goes unless it is placed.
+struct Temporary {
+    file: File,
+    path: PathBuf,
+    bytes: u64,
+    placed: bool,
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.placed {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl Copy {
+    /// A body that is copied while somebody reads it, and after that.
+    pub fn of(self, source: Body) -> Copied {
+        let work = Rc::new(RefCell::new(Work {
+            source,
+            trailers: None,
+            copy: self,
+            arrived: 0,
+            held: None,
+            file: None,
+            job: None,
+            given_up: false,
+            ended: false,
+            client_gone: false,
+            waiting: None,
+        }));
+        let rest = work.clone();
+        // It ends by itself; dropping its handle does not end it.
+        drop(tidegate_rt::spawn_local(poll_fn(move |context| {
+            rest.borrow_mut().poll_rest(context)
+        })));
+        Copied(work)
+    }
+}
+
+impl BodyStream for Copied {
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        self.0.borrow_mut().poll(context)
+    }
+
+    fn trailers(&mut self) -> Option<Headers> {
+        self.0.borrow_mut().trailers.take()
+    }
+}
+
+impl Drop for Copied {
+    fn drop(&mut self) {
+        let mut work = self.0.borrow_mut();
+        work.client_gone = true;
+        let waiting = work.waiting.take();
+        drop(work);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Work {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        loop {
+            if let Some(job) = &mut self.job {
+                let written = ready!(job.as_mut().poll(context));
+                self.job = None;
+                self.take(written);
+            }
+            if self.ended {
+                return Poll::Ready(self.held.take().map(Ok));
+            }
+            match ready!(self.source.poll_chunk(context)) {
+                Some(Ok(chunk)) => {
+                    self.copy(&chunk);
+                    self.arrived += chunk.length();
+                    if Some(self.arrived) == self.copy.length && self.held.is_none() {
+                        self.held = Some(chunk);
+                        continue;
+                    }
+                    return Poll::Ready(Some(Ok(chunk)));
+                }
+                Some(Err(error)) => {
+                    self.ended = true;
+                    self.give_up();
+                    return Poll::Ready(Some(Err(error)));
+                }
+                None => {
+                    self.ended = true;
+                    self.trailers = self.source.trailers();
+                    self.source = Body::Empty;
+                    self.place();
+                }
+            }
+        }
+    }
+
+    /// Ready when all is done; waits for the client to go, then takes what he has left.
+    fn poll_rest(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if self.ended && self.job.is_none() || self.client_gone && self.given_up {
+                return Poll::Ready(());
+            }
+            if !self.client_gone {
+                self.waiting = Some(context.waker().clone());
+                return Poll::Pending;
+            }
+            // Each turn takes a piece of the body, which ends.
+            let _ = ready!(self.poll(context));
+        }
+    }
+
+    fn copy(&mut self, chunk: &Chunk) {
+        match chunk {
+            _ if self.given_up => {}
+            Chunk::Bytes(bytes) => {
+                let (folder, levels) = (self.copy.folder.clone(), self.copy.levels.clone());
+                let (file, bytes) = (self.file.take(), bytes.clone());
+                let write = blocking::run(move || Ok(write(file, &bytes, &folder, &levels)));
+                self.job = Some(Box::pin(write));
+            }
+            Chunk::Flush => {}
+            // No origin sends files.
+            Chunk::File(_) => self.give_up(),
+        }
+    }
+
+    fn place(&mut self) {
+        if self.given_up {
+            return;
+        }
+        let (file, target) = (self.file.take(), self.copy.target.clone());
+        let (folder, levels) = (self.copy.folder.clone(), self.copy.levels.clone());
+        let (mode, modified) = (self.copy.mode, self.copy.modified);
+        self.job = Some(Box::pin(blocking::run(move || {
+            let empty = Bytes::new();
+            let file = match file {
+                Some(file) => Ok(Some(file)),
+                None => write(None, &empty, &folder, &levels),
+            };
+            Ok(file.and_then(|file| match file {
+                Some(file) => place(file, &target, mode, modified).map(|()| None),
+                None => Ok(None),
+            }))
+        })));
+    }
+
+    fn take(&mut self, written: io::Result<Written>) {
+        let problem = match written {
+            Ok(Ok(file)) => {
+                self.file = file;
+                return;
+            }
+            Ok(Err(problem)) => problem,
+            Err(error) => format!("storing \"{}\" failed ({error})", self.copy.target.display()),
+        };
+        self.copy.log.write(Level::Crit, &problem, "reading upstream", "");
+        self.give_up();
+    }
+
+    fn give_up(&mut self) {
+        self.given_up = true;
+        self.file = None;
+    }
+}
+
+/// Appends to a file, which is made when there is none. Blocks.
+fn write(
+    file: Option<Temporary>,
+    bytes: &[u8],
+    folder: &Path,
+    levels: &[usize],
+) -> Result<Option<Temporary>, String> {
+    let mut file = match file {
+        Some(file) => file,
+        None => {
+            let (file, path) = temp_file::create(folder, levels).map_err(|error| {
+                let folder = folder.display();
+                format!("open() of a file in \"{folder}\" failed ({})", os_error(&error))
+            })?;
+            Temporary { file, path, bytes: 0, placed: false }
+        }
+    };
+    let written = file.file.write_all_at(bytes, file.bytes);
+    written.map_err(|error| failed("pwrite()", &file.path, &error))?;
+    file.bytes += bytes.len() as u64;
+    Ok(Some(file))
+}
+
+/// Gives a whole file its name, its permissions and its time. Blocks.
+fn place(
+    mut file: Temporary,
+    target: &Path,
+    mode: u32,
+    modified: Option<i64>,
+) -> Result<(), String> {
+    dress(&file.file, mode, modified).map_err(|error| failed("chmod()", &file.path, &error))?;
+    let mut result = fs::rename(&file.path, target);
+    if result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        let folder = target.parent().unwrap_or(target);
+        let made = DirBuilder::new().recursive(true).mode(of_folder(mode)).create(folder);
+        made.map_err(|error| failed("mkdir()", folder, &error))?;
+        result = fs::rename(&file.path, target);
+    }
+    match result {
+        Ok(()) => {
+            file.placed = true;
+            Ok(())
+        }
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+            copy_over(&file, target, mode, modified)
+        }
+        Err(error) => {
+            let error = os_error(&error);
+            let (from, to) = (file.path.display(), target.display());
+            Err(format!("rename() \"{from}\" to \"{to}\" failed ({error})"))
+        }
+    }
+}
+
+/// Copies to the other file system, under a name of its own until it is whole.
+fn copy_over(
+    file: &Temporary,
+    target: &Path,
+    mode: u32,
+    modified: Option<i64>,
+) -> Result<(), String> {
+    let name = file.path.file_name().unwrap_or_default();
+    let mut near = target.as_os_str().to_owned();
+    near.push(".");
+    near.push(name);
+    let near = PathBuf::from(near);
+    let copied = fs::copy(&file.path, &near)
+        .and_then(|_| File::options().write(true).open(&near))
+        .and_then(|copy| dress(&copy, mode, modified))
+        .and_then(|()| fs::rename(&near, target));
+    copied.map_err(|error| {
+        let _ = fs::remove_file(&near);
+        failed("copying to", target, &error)
+    })
+}
+
+fn dress(file: &File, mode: u32, modified: Option<i64>) -> io::Result<()> {
+    file.set_permissions(Permissions::from_mode(mode))?;
+    // Times before 1970 are nobody's; the file keeps the time of its writing.
+    let seconds = modified.and_then(|seconds| u64::try_from(seconds).ok());
+    let time = seconds.and_then(|s| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(s)));
+    time.map_or(Ok(()), |time| file.set_times(FileTimes::new().set_modified(time)))
+}
+
+fn failed(call: &str, path: &Path, error: &io::Error) -> String {
+    format!("{call} \"{}\" failed ({})", path.display(), os_error(error))
+}
