@@ -22,11 +22,19 @@ fn pool() -> Option<&'static ThreadPool> {
     POOL.get_or_init(|| ThreadPool::new("default", THREADS_DEFAULT, QUEUE_DEFAULT).ok()).as_ref()
 }
 
-/// Runs `work` on a pool thread. A full queue is an error at once.
+/// Runs `work` on a thread of the default pool. A full queue is an error at once.
 pub async fn run<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
-    let pool = pool().ok_or_else(|| io::Error::other("no thread pool"))?;
+    run_on(pool(), work).await
+}
+
+/// Runs `work` on a thread of a pool, if that could be made. A full queue is an error at once.
+pub async fn run_on<T: Send + 'static>(
+    pool: Option<&ThreadPool>,
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let pool = pool.ok_or_else(|| io::Error::other("no thread pool"))?;
     let job = submit(pool, work).map_err(|_| io::Error::other("thread pool queue overflow"))?;
     match job.await {
         Ok(result) => result,

@@ -29,7 +29,7 @@ pub fn passwords(plan: &PlanBuilder<'_>, file: &Word) -> Result<Vec<Vec<u8>>, Di
 /// # Errors
 /// `open() "X" failed (2: No such file or directory)`.
 pub fn read_file(plan: &PlanBuilder<'_>, file: &Word) -> Result<Vec<u8>, Diagnostic> {
-    let path = plan.path(&file.display());
+    let path = plan.conf_path(&file.display());
     plan.environment.resources.read(&path).map_err(|error| {
         let message = format!("open() \"{}\" failed ({})", path.display(), os_error(&error));
         Diagnostic::emerg(message).at(file.span)
@@ -103,7 +103,7 @@ fn pem(plan: &PlanBuilder<'_>, word: &Word, what: &str) -> Result<(String, Vec<u
     if let Some(data) = word.bytes.strip_prefix(b"data:") {
         return Ok(("data:...".to_owned(), data.to_vec()));
     }
-    let path = plan.path(&word.display());
+    let path = plan.conf_path(&word.display());
     let name = path.display().to_string();
     match plan.environment.resources.read(Path::new(&path)) {
         Ok(bytes) => Ok((name, bytes)),

@@ -23,6 +23,7 @@ pub mod location;
 pub mod log_file;
 pub mod main_settings;
 pub mod module;
+pub mod pause;
 pub mod phases;
 pub mod plan;
 pub mod regex;

@@ -198,11 +198,11 @@ async fn walk(x: &mut Exchange, plan: &Plan, mut phase: Phase) -> Step<'static> 
             Phase::Access if x.is_subrequest => Phase::PostAccess,
             Phase::Access => match access(x, plan, &mut refused).await {
                 Step::Decline => Phase::PostAccess,
-                step => return step,
+                step => return held_back(x, step).await,
             },
             Phase::PostAccess => match refused.take() {
                 None => Phase::Precontent,
-                Some(status) => return Step::Status(status),
+                Some(status) => return held_back(x, Step::Status(status)).await,
             },
             Phase::Precontent => match each(x, plan, phase).await {
                 Step::Decline => Phase::Content,
@@ -253,10 +253,13 @@ async fn each(x: &mut Exchange, plan: &Plan, phase: Phase) -> Step<'static> {
 async fn access(x: &mut Exchange, plan: &Plan, refused: &mut Option<u16>) -> Step<'static> {
     let location = plan.location(x.location);
     for handler in location.handlers(Phase::Access) {
-        match settled!(handler, x) {
+        let step = settled!(handler, x);
+        match step {
             Step::Decline => {}
             Step::Next if location.settings.satisfy_any => {
                 *refused = None;
+                // The challenge of a module that would have refused.
+                x.response.headers.remove(Known::WwwAuthenticate);
                 return Step::Decline;
             }
             Step::Next => {}
@@ -269,6 +272,19 @@ async fn access(x: &mut Exchange, plan: &Plan, refused: &mut Option<u16>) -> Ste
         }
     }
     Step::Decline
+}
+
+/// `auth_delay`.
+async fn held_back(x: &mut Exchange, step: Step<'static>) -> Step<'static> {
+    let time = x.settings().auth_delay;
+    if time.is_zero() || !matches!(step, Step::Status(401)) {
+        return step;
+    }
+    x.log(Level::Info, format_args!("delaying unauthorized request"));
+    match crate::pause::pause(x, time).await {
+        Ok(()) => step,
+        Err(gone) => gone,
+    }
 }
 
 async fn content(x: &mut Exchange, plan: &Plan) -> Step<'static> {

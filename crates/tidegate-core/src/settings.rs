@@ -55,6 +55,8 @@ pub struct Settings {
     pub client_body_timeout: Duration,
     pub body_store: StoreOptions,
     pub satisfy_any: bool,
+    /// Zero for none.
+    pub auth_delay: Duration,
     pub send_timeout: Duration,
     pub postpone_output: usize,
     pub output_buffer_bytes: usize,

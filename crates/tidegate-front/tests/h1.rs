@@ -163,6 +163,7 @@ fn serve(config: &str) -> (Worker, SocketAddr) {
     let environment = Environment {
         modules: MODULES,
         prefix: "/tmp/",
+        conf_folder: std::path::Path::new("/tmp"),
         error_log: "stderr",
         resources: &Files,
         survivors: &survivors,

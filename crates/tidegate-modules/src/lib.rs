@@ -11,6 +11,7 @@ use tidegate_core::{Entry, ErasedModule};
 
 use http::access::Access;
 use http::addition::Addition;
+use http::auth_basic::AuthBasic;
 use http::autoindex::Autoindex;
 use http::cache::ProxyCache;
 use http::charset::Charset;
@@ -68,6 +69,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<LimitConn>::NEW,
     // Access phase. The cheapest check first: addresses, then passwords, then subrequests.
     &Entry::<Access>::NEW,
+    &Entry::<AuthBasic>::NEW,
     // Precontent phase. `try_files` chooses the path before anything is done with it.
     &Entry::<TryFiles>::NEW,
     // Content phase: handlers that a location has for itself, then index, listings and files.

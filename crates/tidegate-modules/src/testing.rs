@@ -111,6 +111,7 @@ impl Bench {
         let environment = Environment {
             modules: crate::MODULES,
             prefix: &prefix,
+            conf_folder: dir.path(),
             error_log: "logs/error.log",
             resources: &resources,
             survivors: &survivors,

@@ -89,6 +89,7 @@ impl Parsed {
             let environment = Environment {
                 modules: crate::modules::all(),
                 prefix: &origin.prefix,
+                conf_folder: origin.file.parent().unwrap_or(Path::new("/")),
                 error_log: &origin.error_log,
                 resources: making.resources,
                 survivors: making.survivors,

@@ -75,6 +75,8 @@ pub struct Environment<'a> {
     pub modules: &'a [&'static dyn ErasedModule],
     /// Ends with `/`.
     pub prefix: &'a str,
+    /// Where the configuration file lies: certificates and password files are looked for from there.
+    pub conf_folder: &'a Path,
     /// `-e`, or the built-in default.
     pub error_log: &'a str,
     pub resources: &'a dyn Resources,

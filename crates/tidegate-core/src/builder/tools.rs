@@ -51,6 +51,12 @@ impl PlanBuilder<'_> {
         full_path(self.environment.prefix, path)
     }
 
+    /// A path below the folder of the configuration file, unless it is absolute: of certificates, keys and
+    /// password files, as in nginx.
+    pub fn conf_path(&self, path: &str) -> PathBuf {
+        self.environment.conf_folder.join(path)
+    }
+
     /// An open log.
     pub fn log_file(&self, path: &Path, span: Span) -> Result<Arc<LogFile>, Diagnostic> {
         open_log(self.environment, path, Some(span))

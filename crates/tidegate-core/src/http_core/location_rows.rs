@@ -128,6 +128,14 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         },
     ),
     row(
+        "auth_delay",
+        ALL,
+        Arity::ONE,
+        "0s",
+        "How long an answer with 401 is held back, against attempts that measure time or guess.",
+        |conf, args| once(&mut conf.auth_delay, args.milliseconds(0)?, args),
+    ),
+    row(
         "recursive_error_pages",
         ALL,
         Arity::FLAG,

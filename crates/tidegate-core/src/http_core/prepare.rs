@@ -57,6 +57,7 @@ pub fn settings(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Settings, Dia
         client_body_timeout: conf.client_body_timeout.unwrap_or(seconds(60)),
         body_store: body_store(conf, plan),
         satisfy_any: conf.satisfy_any.unwrap_or(false),
+        auth_delay: conf.auth_delay.unwrap_or_default(),
         send_timeout: conf.send_timeout.unwrap_or(seconds(60)),
         postpone_output: conf.postpone_output.unwrap_or(1460) as usize,
         output_buffer_bytes: conf.output_buffers.map_or(32 * KIB, |(_, size)| size) as usize,

@@ -201,7 +201,7 @@ fn ticket_keys(conf: &Conf, plan: &PlanBuilder<'_>, timeout: Duration) -> Result
     for word in &conf.ticket_keys {
         let bytes = keys::read_file(plan, word)?;
         let key = TicketKey::from_file(&bytes).ok_or_else(|| {
-            let path = plan.path(&word.display());
+            let path = plan.conf_path(&word.display());
             let message = format!("\"{}\" must be 48 or 80 bytes", path.display());
             Diagnostic::emerg(message).at(word.span)
         })?;

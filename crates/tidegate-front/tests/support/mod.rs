@@ -99,6 +99,7 @@ fn compile(folder: &Folder, text: String, survivors: &Survivors) -> (Built, Sour
     let environment = Environment {
         modules: &modules,
         prefix: &prefix,
+        conf_folder: prefix.as_ref(),
         error_log: "stderr",
         resources: &Files,
         survivors,

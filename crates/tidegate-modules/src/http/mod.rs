@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod addition;
+pub mod auth_basic;
 pub mod autoindex;
 pub mod cache;
 pub mod charset;

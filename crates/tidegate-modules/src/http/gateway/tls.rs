@@ -176,7 +176,7 @@ pub fn compile(
     let make = || {
         TlsSettings::new(&options).map_err(|reason| {
             let span = conf.key.as_ref().map_or(span, |word| word.span);
-            let name = conf.key.as_ref().map(|word| plan.path(&word.display()));
+            let name = conf.key.as_ref().map(|word| plan.conf_path(&word.display()));
             let name = name.unwrap_or_default();
             let message =
                 format!("SSL_CTX_use_PrivateKey(\"{}\") failed (SSL: {reason})", name.display());

@@ -14,15 +14,14 @@ mod logic;
 mod tests;
 
 use std::collections::HashMap;
-use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tidegate_conf::{Diagnostic, Directive};
 use tidegate_core::builder::{LocationBuilder, PlanBuilder};
 use tidegate_core::module::{BlockInfo, Module};
+use tidegate_core::pause::pause;
 use tidegate_core::variables::Variable;
 use tidegate_core::{Exchange, Level, Phase, Step, Template};
 
@@ -294,21 +293,8 @@ fn less(level: Level) -> Level {
 
 /// Lets a request wait, unless its client leaves.
 async fn wait(x: &mut Exchange, time: Duration) -> Step<'static> {
-    let mut sleep = std::pin::pin!(tidegate_rt::timer::sleep(time));
-    let (client, watch) = (x.client.clone(), !x.is_subrequest);
-    let left = poll_fn(|context| {
-        if sleep.as_mut().poll(context).is_ready() {
-            return Poll::Ready(false);
-        }
-        match watch && client.poll_gone(context).is_ready() {
-            true => Poll::Ready(true),
-            false => Poll::Pending,
-        }
-    });
-    if !left.await {
-        return Step::Decline;
+    match pause(x, time).await {
+        Ok(()) => Step::Decline,
+        Err(gone) => gone,
     }
-    x.log(Level::Info, format_args!("client prematurely closed connection"));
-    x.error_status = 499;
-    Step::Close
 }

@@ -1,0 +1,33 @@
+//! Requests that wait for time to pass.
+
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::error_log::Level;
+use crate::exchange::Exchange;
+use crate::step::Step;
+
+/// Waits for `time` to pass.
+///
+/// # Errors
+/// The step that ends the request when its client leaves meanwhile, which has been logged.
+pub async fn pause(x: &mut Exchange, time: Duration) -> Result<(), Step<'static>> {
+    let mut sleep = std::pin::pin!(tidegate_rt::timer::sleep(time));
+    let (client, watch) = (x.client.clone(), !x.is_subrequest);
+    let left = poll_fn(|context| {
+        if sleep.as_mut().poll(context).is_ready() {
+            return Poll::Ready(false);
+        }
+        match watch && client.poll_gone(context).is_ready() {
+            true => Poll::Ready(true),
+            false => Poll::Pending,
+        }
+    });
+    if !left.await {
+        return Ok(());
+    }
+    x.log(Level::Info, format_args!("client prematurely closed connection"));
+    x.error_status = 499;
+    Err(Step::Close)
+}

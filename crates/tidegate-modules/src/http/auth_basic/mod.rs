@@ -1,0 +1,202 @@
+//! `auth_basic`: user names and passwords of HTTP's own dialogue (RFC 7617).
+//!
+//! ```nginx
+//! location /closed/ {
+//!     auth_basic           "closed site";
+//!     auth_basic_user_file htpasswd;
+//! }
+//! ```
+//! The file has lines `name:hash` and may change at any time: it is read for each request, on a thread of
+//! the pool. Hashes that are slow on purpose are computed by a pool of their own, so that neither the loop
+//! nor anybody's file waits for them.
+
+mod hash;
+mod md5_crypt;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, once};
+use tidegate_core::builder::{LocationBuilder, os_error};
+use tidegate_core::module::{BlockInfo, Module};
+use tidegate_core::{Exchange, Level, Phase, Step, Template, blocking, credentials};
+use tidegate_http::Known;
+use tidegate_rt::blocking::ThreadPool;
+
+use super::row;
+use hash::Cost;
+
+/// Passwords that wait for a thread; more are refused with 500.
+const QUEUE_MAX: usize = 4096;
+/// The longest file of users that is read.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// `ngx_http_auth_basic_module`.
+pub struct AuthBasic;
+
+/// One block's directives.
+#[derive(Default)]
+pub struct Conf {
+    realm: Option<Word>,
+    user_file: Option<Word>,
+}
+
+impl Module for AuthBasic {
+    type Conf = Conf;
+    const NAME: &'static str = "auth_basic";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
+
+    fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
+        if child.realm.is_none() {
+            child.realm.clone_from(&parent.realm);
+        }
+        if child.user_file.is_none() {
+            child.user_file.clone_from(&parent.user_file);
+        }
+    }
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        // Without a file there is nobody to ask for, as in nginx.
+        let (Some(realm), Some(file)) = (&conf.realm, &conf.user_file) else { return Ok(()) };
+        let plan = &mut *location.plan;
+        let check = Arc::new(Check {
+            realm: plan.template(realm)?,
+            user_file: plan.template(file)?,
+            folder: plan.environment.conf_folder.to_owned(),
+        });
+        if check.realm.literal() != Some(b"off") {
+            location.handler(Phase::Access, Box::new(move |x| check.apply(x)));
+        }
+        Ok(())
+    }
+}
+
+const CONTEXTS: Contexts = Contexts::HTTP_SERVER_LOCATION.union(Contexts::LIMIT_EXCEPT);
+
+const ROWS: &[Directive<Conf>] = &[
+    row(
+        "auth_basic",
+        CONTEXTS,
+        Arity::ONE,
+        "off",
+        "Ask for a user's name and password; the realm that browsers show, or `off`.",
+        |conf, args| once(&mut conf.realm, args.word(0).clone(), args),
+    ),
+    row(
+        "auth_basic_user_file",
+        CONTEXTS,
+        Arity::ONE,
+        "",
+        "File with lines `name:hash[:comment]`. Hashes are those of crypt() (DES, MD5, bcrypt, SHA, \
+         yescrypt), Apache's `$apr1$`, or `{PLAIN}`, `{SHA}` and `{SSHA}` passwords.",
+        |conf, args| once(&mut conf.user_file, args.word(0).clone(), args),
+    ),
+];
+
+/// A location's settings.
+struct Check {
+    realm: Template,
+    user_file: Template,
+    /// Where files without a full path are.
+    folder: PathBuf,
+}
+
+/// What a request's name and password are worth.
+enum Verdict {
+    Right,
+    Wrong,
+    Unknown,
+}
+
+impl Check {
+    fn apply<'a>(self: &Arc<Check>, x: &'a mut Exchange) -> Step<'a> {
+        let realm = self.realm.value(x);
+        if realm == b"off" {
+            return Step::Decline;
+        }
+        let field = x.request.header(Known::Authorization);
+        let Some((user, password)) = field.and_then(credentials::basic) else {
+            let message = "no user/password was provided for basic authentication";
+            x.log(Level::Info, format_args!("{message}"));
+            return challenge(x, &realm);
+        };
+        let file = self.user_file.value(x);
+        let file = self.folder.join(String::from_utf8_lossy(&file).as_ref());
+        Step::Wait(Box::pin(decide(x, realm, file, user, password)))
+    }
+}
+
+async fn decide(
+    x: &mut Exchange,
+    realm: Vec<u8>,
+    file: PathBuf,
+    user: Vec<u8>,
+    password: Vec<u8>,
+) -> Step<'static> {
+    let verdict = verdict(file.clone(), user.clone(), password).await;
+    let (user, file) = (String::from_utf8_lossy(&user), file.display());
+    match verdict {
+        Ok(Verdict::Right) => return Step::Next,
+        Ok(Verdict::Wrong) => {
+            x.log(Level::Error, format_args!("user \"{user}\": password mismatch"));
+        }
+        Ok(Verdict::Unknown) => {
+            x.log(Level::Error, format_args!("user \"{user}\" was not found in \"{file}\""));
+        }
+        Err(error) => {
+            let is_absent = error.kind() == io::ErrorKind::NotFound;
+            let level = if is_absent { Level::Error } else { Level::Crit };
+            let error = os_error(&error);
+            x.log(level, format_args!("open() \"{file}\" failed ({error})"));
+            return Step::Status(if is_absent { 403 } else { 500 });
+        }
+    }
+    challenge(x, &realm)
+}
+
+/// 401 with the field that makes browsers ask.
+fn challenge(x: &mut Exchange, realm: &[u8]) -> Step<'static> {
+    let value = [b"Basic realm=\"", realm, b"\""].concat();
+    x.response.headers.set_known(Known::WwwAuthenticate, &value);
+    Step::Status(401)
+}
+
+async fn verdict(file: PathBuf, user: Vec<u8>, password: Vec<u8>) -> io::Result<Verdict> {
+    let found = blocking::run(move || Ok(find_user(&read(&file)?, &user))).await?;
+    let Some(hash) = found else { return Ok(Verdict::Unknown) };
+    let right = match hash::cost(&hash) {
+        Cost::Little => hash::is_right(&hash, &password),
+        Cost::Much => {
+            blocking::run_on(pool(), move || Ok(hash::is_right(&hash, &password))).await?
+        }
+    };
+    Ok(if right { Verdict::Right } else { Verdict::Wrong })
+}
+
+fn read(file: &Path) -> io::Result<Vec<u8>> {
+    use std::io::Read as _;
+    let mut bytes = Vec::new();
+    std::fs::File::open(file)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The hash of a user: what stands between the name and the end of the line or a comment.
+fn find_user(file: &[u8], user: &[u8]) -> Option<Vec<u8>> {
+    let mut lines = file.split(|byte| *byte == b'\n').filter(|line| !line.starts_with(b"#"));
+    let rest = lines.find_map(|line| line.strip_prefix(user)?.strip_prefix(b":"))?;
+    let end = rest.iter().position(|byte| matches!(byte, b':' | b'\r'));
+    Some(rest[..end.unwrap_or(rest.len())].to_vec())
+}
+
+/// Threads for slow hashes: half of the processors, so that the loops keep the others.
+fn pool() -> Option<&'static ThreadPool> {
+    static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
+    let make = || {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        ThreadPool::new("passwords", processors.div_ceil(2), QUEUE_MAX).ok()
+    };
+    POOL.get_or_init(make).as_ref()
+}
