@@ -27,6 +27,13 @@ pub trait Disk: Send + Sync + 'static {
     fn list(&self, path: &Path) -> io::Result<Vec<FolderItem>>;
     /// When the file was last written, in unix milliseconds.
     fn modified_at(&self, path: &Path) -> io::Result<u64>;
+    /// The file's length in bytes.
+    fn file_bytes(&self, path: &Path) -> io::Result<u64>;
+    /// Opens a file, creating it if there is none, and locks it for this process alone for as long
+    /// as the handle lives; `None` when another one has it.
+    fn try_lock(&self, path: &Path) -> io::Result<Option<FileHandle>>;
+    /// Makes the names in a folder outlast a power cut.
+    fn sync_folder(&self, path: &Path) -> io::Result<()>;
     /// Bytes free for us in the file system of this path.
     fn free_bytes(&self, path: &Path) -> io::Result<u64>;
 }
@@ -38,6 +45,8 @@ pub trait DiskFile: Send + Sync {
     /// Writes at an offset; fewer bytes than given are no error.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
     fn length(&self) -> io::Result<u64>;
+    /// Makes what was written outlast a power cut; with `data_only` without the file's times.
+    fn sync(&self, data_only: bool) -> io::Result<()>;
     /// The operating system's file, for `sendfile`; `None` when there is none behind this one.
     fn system_file(&self) -> Option<&Arc<fs::File>>;
 }
@@ -118,6 +127,34 @@ impl Disk for RealDisk {
         Ok(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
     }
 
+    fn file_bytes(&self, path: &Path) -> io::Result<u64> {
+        Ok(fs::symlink_metadata(path)?.len())
+    }
+
+    fn try_lock(&self, path: &Path) -> io::Result<Option<FileHandle>> {
+        let mut options = fs::OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(RealFile::shared(file))),
+            Err(fs::TryLockError::WouldBlock) => Ok(None),
+            Err(fs::TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    #[cfg(unix)]
+    fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        fs::File::open(path)?.sync_all()
+    }
+
+    /// Folders cannot be opened as files there, nor need it: NTFS keeps names in its journal.
+    #[cfg(windows)]
+    fn sync_folder(&self, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
     fn free_bytes(&self, path: &Path) -> io::Result<u64> {
         (self.free_bytes)(path)
     }
@@ -156,6 +193,10 @@ impl DiskFile for RealFile {
 
     fn length(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
+    }
+
+    fn sync(&self, data_only: bool) -> io::Result<()> {
+        if data_only { self.file.sync_data() } else { self.file.sync_all() }
     }
 
     fn system_file(&self) -> Option<&Arc<fs::File>> {

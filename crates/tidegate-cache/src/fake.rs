@@ -38,6 +38,10 @@ struct Shared {
     calls: u64,
     free: Option<u64>,
     now: u64,
+    /// Files that somebody has locked.
+    locks: BTreeSet<PathBuf>,
+    /// Calls that made something outlast a power cut.
+    syncs: u64,
 }
 
 #[derive(Clone)]
@@ -49,6 +53,16 @@ struct Contents {
 struct MemoryFile {
     shared: Arc<Mutex<Shared>>,
     bytes: Arc<Mutex<Vec<u8>>>,
+    /// The name that is unlocked when this handle goes.
+    locked: Option<PathBuf>,
+}
+
+impl Drop for MemoryFile {
+    fn drop(&mut self) {
+        if let Some(path) = self.locked.take() {
+            self.shared.lock().locks.remove(&path);
+        }
+    }
 }
 
 impl MemoryDisk {
@@ -64,6 +78,11 @@ impl MemoryDisk {
         self.shared.lock().calls
     }
 
+    /// How often something was made to outlast a power cut.
+    pub fn syncs(&self) -> u64 {
+        self.shared.lock().syncs
+    }
+
     /// Limits the space: `None` is without end.
     pub fn set_free_bytes(&self, free: Option<u64>) {
         self.shared.lock().free = free;
@@ -74,9 +93,9 @@ impl MemoryDisk {
         self.shared.lock().now = now;
     }
 
-    /// The files there are.
+    /// The files there are, but for those whose name begins with a dot: the store's own.
     pub fn paths(&self) -> Vec<PathBuf> {
-        self.shared.lock().files.keys().cloned().collect()
+        self.shared.lock().files.keys().filter(|path| is_shown(path)).cloned().collect()
     }
 
     pub fn contents(&self, path: &Path) -> Option<Vec<u8>> {
@@ -86,7 +105,8 @@ impl MemoryDisk {
     /// Room that the files take, in blocks of 4096 bytes.
     pub fn blocks(&self) -> u64 {
         let shared = self.shared.lock();
-        shared.files.values().map(|file| (file.bytes.lock().len() as u64).div_ceil(4096)).sum()
+        let shown = shared.files.iter().filter(|(path, _)| is_shown(path));
+        shown.map(|(_, file)| (file.bytes.lock().len() as u64).div_ceil(4096)).sum()
     }
 
     /// Puts a file there, as somebody else might.
@@ -158,12 +178,12 @@ impl Disk for MemoryDisk {
         let bytes = Arc::new(Mutex::new(Vec::new()));
         let contents = Contents { bytes: bytes.clone(), modified_at: shared.now };
         shared.files.insert(path.to_path_buf(), contents);
-        Ok(Arc::new(MemoryFile { shared: self.shared.clone(), bytes }))
+        Ok(Arc::new(MemoryFile { shared: self.shared.clone(), bytes, locked: None }))
     }
 
     fn open(&self, path: &Path) -> io::Result<FileHandle> {
         let bytes = self.call()?.file(path)?.bytes.clone();
-        Ok(Arc::new(MemoryFile { shared: self.shared.clone(), bytes }))
+        Ok(Arc::new(MemoryFile { shared: self.shared.clone(), bytes, locked: None }))
     }
 
     fn open_for_update(&self, path: &Path) -> io::Result<FileHandle> {
@@ -201,6 +221,31 @@ impl Disk for MemoryDisk {
 
     fn modified_at(&self, path: &Path) -> io::Result<u64> {
         Ok(self.call()?.file(path)?.modified_at)
+    }
+
+    fn file_bytes(&self, path: &Path) -> io::Result<u64> {
+        let length = self.call()?.file(path)?.bytes.lock().len();
+        Ok(length as u64)
+    }
+
+    fn try_lock(&self, path: &Path) -> io::Result<Option<FileHandle>> {
+        let mut shared = self.call()?;
+        if !shared.locks.insert(path.to_path_buf()) {
+            return Ok(None);
+        }
+        let modified_at = shared.now;
+        let contents = shared
+            .files
+            .entry(path.to_path_buf())
+            .or_insert_with(|| Contents { bytes: Arc::default(), modified_at });
+        let bytes = contents.bytes.clone();
+        let locked = Some(path.to_path_buf());
+        Ok(Some(Arc::new(MemoryFile { shared: self.shared.clone(), bytes, locked })))
+    }
+
+    fn sync_folder(&self, _path: &Path) -> io::Result<()> {
+        self.call()?.syncs += 1;
+        Ok(())
     }
 
     fn free_bytes(&self, _path: &Path) -> io::Result<u64> {
@@ -246,9 +291,20 @@ impl DiskFile for MemoryFile {
         Ok(self.bytes.lock().len() as u64)
     }
 
+    fn sync(&self, _data_only: bool) -> io::Result<()> {
+        let mut shared = self.shared.lock();
+        shared.count_call()?;
+        shared.syncs += 1;
+        Ok(())
+    }
+
     fn system_file(&self) -> Option<&Arc<fs::File>> {
         None
     }
+}
+
+fn is_shown(path: &Path) -> bool {
+    path.file_name().is_none_or(|name| !name.as_encoded_bytes().starts_with(b"."))
 }
 
 fn at_most(count: usize, limit: usize) -> usize {

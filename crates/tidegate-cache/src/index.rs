@@ -571,40 +571,52 @@ impl Index {
         })
     }
 
-    /// Takes up what a snapshot remembers, unless the key has a file already or there is no room
-    /// for another one. [`Index::restored`] is to be called at the end.
-    pub fn restore(&self, known: &Remembered) -> bool {
+    /// Takes up what a snapshot or journal remembers, unless something newer is known of the key, or
+    /// there is no room for another one. [`Index::restored`] is to be called at the end.
+    pub fn restore(&self, known: &Remembered) {
         if known.blocks == 0 || self.keys() >= self.keys_max() {
-            return false;
+            return;
         }
         let (mut shard, place) = self.nodes.lock(&known.hash);
         let slot = match shard.find(place) {
-            Some(slot) if shard.node(slot).generation > 0 || shard.is_filling(slot) => {
-                return false;
-            }
+            Some(slot) if shard.is_filling(slot) => return,
             Some(slot) => slot,
             None => {
                 self.totals[Queue::Bare as usize].add(0);
                 shard.insert(place, known.last_access)
             }
         };
+        let node = shard.node(slot);
+        if node.generation > 0 && !node.is_unseen {
+            return;
+        }
+        let before = node.disk_bytes();
         let generation = self.next_generation();
         let disk_bytes = u64::from(known.blocks) * BLOCK_BYTES;
         let present = Present { body_bytes: known.body_bytes, disk_bytes, generation };
         let entered = self.set_present(&mut shard, slot, Some(present));
-        self.charge(disk_bytes, None);
+        self.recharge(before, disk_bytes);
         let node = shard.node(slot);
         (node.heat, node.is_unseen) = (known.heat.min(HEAT_MAX), true);
-        let Some(mut entered) = entered else { return true };
+        let Some(Entered { ticket, mut queue, .. }) = entered else { return };
         if known.is_main {
-            self.totals[node.queue as usize].subtract(disk_bytes);
-            node.queue = Queue::Main;
-            self.totals[Queue::Main as usize].add(disk_bytes);
-            entered.queue = Queue::Main;
+            self.totals[queue as usize].subtract(disk_bytes);
+            queue = Queue::Main;
+            node.queue = queue;
+            self.totals[queue as usize].add(disk_bytes);
         }
         drop(shard);
-        self.queues.lock().put_back(entered.ticket, entered.queue);
-        true
+        self.queues.lock().put_back(ticket, queue);
+    }
+
+    /// Forgets what was taken up, since a journal tells that it was removed.
+    pub fn unrestore(&self, hash: &KeyHash) {
+        let (mut shard, place) = self.nodes.lock(hash);
+        let Some(slot) = shard.find(place) else { return };
+        if shard.node(slot).is_unseen && !shard.is_filling(slot) {
+            self.uncharge(shard.node(slot).disk_bytes());
+            self.remove_in(&mut shard, place, slot);
+        }
     }
 
     /// All that was remembered has been taken up: mends the order of use.
@@ -628,13 +640,10 @@ impl Index {
         }
     }
 
-    /// Files that a snapshot told of and nobody has seen since, with their generations.
-    pub fn unseen(&self, shard: usize) -> Vec<KeyHash> {
-        self.nodes.shards().get(shard).map(|shard| shard.lock().unseen()).unwrap_or_default()
-    }
-
-    pub fn shards(&self) -> usize {
-        SHARDS
+    /// Keys of files that a snapshot told of and nobody has seen since, of one shard; `None`: there
+    /// is no such shard.
+    pub fn unseen(&self, shard: usize) -> Option<Vec<KeyHash>> {
+        self.nodes.shards().get(shard).map(|shard| shard.lock().unseen())
     }
 
     /// Clears the queues of what is gone, a queue at a time.

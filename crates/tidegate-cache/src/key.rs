@@ -123,6 +123,11 @@ impl Levels {
         Levels::new(&widths?)
     }
 
+    /// The widths as numbers, 0 where there is no further folder.
+    pub(crate) fn widths(&self) -> [u8; 3] {
+        self.widths
+    }
+
     /// How many folders lie between the cache's root and a file.
     pub fn depth(&self) -> usize {
         self.widths.iter().filter(|width| **width > 0).count()

@@ -10,8 +10,6 @@
 #![forbid(unsafe_code)]
 
 mod disk;
-// What snapshots need is used by the next step.
-#[allow(dead_code)]
 mod evict;
 #[doc(hidden)]
 pub mod fake;
@@ -20,8 +18,8 @@ mod format;
 #[doc(hidden)]
 pub mod fuzz;
 mod hot;
-#[allow(dead_code)]
 mod index;
+mod journal;
 mod key;
 mod lru;
 mod store;
@@ -35,7 +33,8 @@ pub use fill::{
 };
 pub use format::{FormatError, Header, METADATA_BYTES_MAX, Times, fuzz_header};
 pub use hot::{BodySource, OpenEntry};
+pub use journal::fuzz_journal;
 pub use key::{KEY_BYTES_MAX, Key, KeyHash, Levels};
 pub use store::{
-    EntryInfo, LoadReport, Lookup, ManageReport, Options, ReconfigureError, Stats, Store,
+    EntryInfo, LoadReport, Lookup, ManageReport, Options, ReconfigureError, Stats, Store, Sync,
 };

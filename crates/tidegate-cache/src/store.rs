@@ -9,6 +9,7 @@
 mod files;
 mod load;
 mod manage;
+mod restore;
 mod room;
 
 use std::collections::VecDeque;
@@ -31,6 +32,7 @@ pub(crate) use files::{Placed, disk_bytes_of};
 pub use load::LoadReport;
 use load::Loader;
 pub use manage::ManageReport;
+use restore::Books;
 pub(crate) use room::Room;
 
 /// Locks for names in the cache folder; each is held across a few disk calls.
@@ -63,6 +65,12 @@ pub struct Options {
     pub open_files_max: usize,
     /// Limit of memory of one fill, see [`TAIL_BYTES_MAX_DEFAULT`].
     pub fill_tail_bytes_max: usize,
+    /// The name of the family of processes that this one belongs to: it and those that it is started
+    /// again as, by a binary upgrade or after a crash. With one the folder is locked against other
+    /// servers, and index and journal are kept in it. Of at most 200 bytes.
+    pub owner: Option<String>,
+    /// What has to outlast a power cut (`fsync`).
+    pub sync: Sync,
     /// When this process started: temporary files older than this are leftovers.
     pub started_at: u64,
 }
@@ -82,9 +90,23 @@ impl Options {
             memory_body_bytes_max: 64 << 10,
             open_files_max: 1024,
             fill_tail_bytes_max: TAIL_BYTES_MAX_DEFAULT,
+            owner: None,
+            sync: Sync::Off,
             started_at: 0,
         }
     }
+}
+
+/// What a stored object survives (`fsync`). A cache may forget, so the default is nothing but what
+/// the file system does by itself; half-written files are told by their checksums in any case.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub enum Sync {
+    #[default]
+    Off,
+    /// A file's contents are on disk before it gets its name.
+    Data,
+    /// And its name, and the index.
+    All,
 }
 
 /// A change of configuration that a running store cannot follow.
@@ -175,6 +197,7 @@ pub(crate) struct StoreInner {
     hot: HotEntries,
     path_locks: Box<[Mutex<()>]>,
     garbage: Mutex<VecDeque<Garbage>>,
+    books: Books,
     loader: Mutex<Loader>,
     counters: Counters,
 }
@@ -198,6 +221,9 @@ enum Garbage {
 
 impl Store {
     /// Opens a cache and creates its folders. Blocks. The files in it are found by `load_step`.
+    ///
+    /// # Errors
+    /// Those of the disk; `ResourceBusy` when another server uses the folder.
     pub fn open(options: Options, disk: Arc<dyn Disk>) -> io::Result<Store> {
         disk.create_folder(&options.path)?;
         if let Some(folder) = &options.temporary_folder {
@@ -209,10 +235,13 @@ impl Store {
             hot: HotEntries::new(options.memory_bytes, options.open_files_max),
             path_locks: (0..PATH_LOCKS).map(|_| Mutex::new(())).collect(),
             garbage: Mutex::new(VecDeque::new()),
-            loader: Mutex::new(Loader::new(&options)),
+            books: Books::default(),
+            loader: Mutex::new(Loader::new(&options, false)),
             counters: Counters::default(),
             options: RwLock::new(Arc::new(options)),
         };
+        inner.lock_folder()?;
+        *inner.loader.lock() = Loader::new(&inner.options(), inner.is_owner());
         Ok(Store { inner: Arc::new(inner) })
     }
 
@@ -322,6 +351,11 @@ impl Store {
         self.inner.load_step(now, budget)
     }
 
+    /// Leaves the index for the next start, at the end of the process. Blocks.
+    pub fn finish(&self, now: u64) {
+        self.inner.close_books(now);
+    }
+
     pub fn stats(&self) -> Stats {
         self.inner.stats()
     }
@@ -386,6 +420,7 @@ impl StoreInner {
 
     fn discard_entry(&self, hash: KeyHash, bytes: u64) {
         self.hot.forget(&hash);
+        self.note_removed(&hash);
         self.discard(Garbage::Entry(hash, bytes), bytes);
     }
 

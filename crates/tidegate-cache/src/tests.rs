@@ -5,6 +5,7 @@ mod faults;
 mod fills;
 mod formats;
 mod hooks;
+mod journals;
 mod models;
 mod stores;
 mod support;

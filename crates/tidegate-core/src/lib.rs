@@ -12,6 +12,7 @@ pub mod counters;
 pub mod credentials;
 pub mod error_log;
 pub mod exchange;
+pub mod family;
 pub mod file_path;
 pub mod file_read;
 pub mod generated;

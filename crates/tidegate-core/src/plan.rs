@@ -110,6 +110,9 @@ pub trait Service: Send + Sync {
 
     /// Does a bounded piece of work; answers when it wants to be called again. May block.
     fn step(&self) -> std::time::Duration;
+
+    /// Last work before the process ends, when no request runs any more. May block for a moment.
+    fn finish(&self) {}
 }
 
 impl Plan {

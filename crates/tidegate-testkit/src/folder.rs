@@ -86,7 +86,8 @@ impl Folder {
         std::fs::metadata(self.path.join(name)).map_or(0, |metadata| metadata.len())
     }
 
-    /// Files below a folder.
+    /// Files below a folder, but for those whose name begins with a dot: what a server keeps there
+    /// for itself.
     pub fn files(&self, name: &str) -> Vec<PathBuf> {
         let mut found = Vec::new();
         collect(&self.path.join(name), 0, &mut found);
@@ -157,7 +158,8 @@ fn collect(path: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     } else if depth < DEPTH_MAX
         && let Ok(entries) = std::fs::read_dir(path)
     {
-        for entry in entries.flatten() {
+        let is_shown = |name: &std::ffi::OsStr| !name.as_encoded_bytes().starts_with(b".");
+        for entry in entries.flatten().filter(|entry| is_shown(&entry.file_name())) {
             collect(&entry.path(), depth + 1, found);
         }
     }

@@ -87,11 +87,13 @@ impl StoreInner {
             }
             Found::Torn => {
                 self.index.forget_file(key.hash(), known.generation);
+                self.note_removed(key.hash());
                 self.remove_torn(&path);
                 Ok(None)
             }
             Found::Nothing => {
                 self.index.forget_file(key.hash(), known.generation);
+                self.note_removed(key.hash());
                 Ok(None)
             }
         }
@@ -122,9 +124,12 @@ impl StoreInner {
     /// The caller holds the path lock.
     pub(super) fn add_found(&self, hash: &KeyHash, header: &Header, now: u64) -> Option<u64> {
         let found = present(&self.index, header.body_start, header.body_bytes);
-        self.index
-            .add_found(hash, found, now, |evicted, bytes| self.discard_entry(evicted, bytes))
-            .then_some(found.generation)
+        let evicted = |evicted, bytes| self.discard_entry(evicted, bytes);
+        let added = self.index.add_found(hash, found, now, evicted);
+        if added {
+            self.note_placed(hash, &found, now);
+        }
+        added.then_some(found.generation)
     }
 
     /// Opens and verifies what is under a name; a small file is read whole.
@@ -242,9 +247,11 @@ impl StoreInner {
                 self.index.forget_file(hash, older.generation);
             }
             self.remove_quietly(&path);
+            self.note_removed(hash);
             self.index.uncharge(reserved);
             return Ok(false);
         }
+        self.note_placed(hash, &known, now);
         let source = placed.body.map_or(BodySource::File(placed.file), BodySource::Memory);
         let entry = OpenEntry::new(OpenInner {
             key_text: Bytes::copy_from_slice(fill.key().text()),
@@ -295,6 +302,7 @@ impl StoreInner {
         let removed = self.disk.remove(&self.path_of(hash));
         if let Some(present) = known.as_ref().and_then(|known| known.present) {
             self.index.uncharge(present.disk_bytes);
+            self.note_removed(hash);
         }
         match removed {
             Ok(()) => Ok(true),

@@ -1,13 +1,19 @@
 //! The cache loader: walks the cache folder after a start and adds what it finds. Blocks.
 //!
+//! First of all it takes up what the last owner left of its index. Then it compares the folder with
+//! that: what is known and as large as it should be is not even opened.
+//!
 //! Only names that this store makes are touched: folders and files as `levels` places them, and
 //! temporary files. Everything else is left alone.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
-use super::{Options, StoreInner};
+use super::restore::Restoring;
+use super::{Options, StoreInner, present};
 use crate::disk::FolderItem;
+use crate::index::Seen;
+use crate::journal::journal_sequence;
 use crate::key::{KeyHash, is_temporary_name};
 use crate::store::files::Found;
 
@@ -22,16 +28,22 @@ pub struct LoadReport {
     pub ignored: usize,
     /// Folders and files that could not be read.
     pub failed: usize,
+    /// The index of the last owner is being taken up: the next step should follow at once.
+    pub restoring: bool,
     /// The whole cache has been walked.
     pub done: bool,
 }
 
 /// How far the walk has come.
 pub(super) struct Loader {
+    restoring: Option<Restoring>,
     folders: Vec<Folder>,
     items: Vec<FolderItem>,
     /// The folder that the items are in.
     place: Place,
+    /// After the walk: remembered files that were not met.
+    unseen: Vec<KeyHash>,
+    shards_checked: usize,
 }
 
 struct Folder {
@@ -47,7 +59,7 @@ enum Place {
 }
 
 impl Loader {
-    pub fn new(options: &Options) -> Loader {
+    pub fn new(options: &Options, is_owner: bool) -> Loader {
         let mut folders = Vec::new();
         folders.extend(
             options
@@ -56,7 +68,14 @@ impl Loader {
                 .map(|path| Folder { path, place: Place::TemporaryFolder }),
         );
         folders.push(Folder { path: options.path.clone(), place: Place::Cache(0) });
-        Loader { folders, items: Vec::new(), place: Place::Cache(0) }
+        Loader {
+            restoring: is_owner.then_some(Restoring::Begin),
+            folders,
+            items: Vec::new(),
+            place: Place::Cache(0),
+            unseen: Vec::new(),
+            shards_checked: 0,
+        }
     }
 }
 
@@ -65,6 +84,11 @@ impl StoreInner {
         let options = self.options();
         let mut report = LoadReport::default();
         let mut loader = self.loader.lock();
+        if let Some(restoring) = loader.restoring.take() {
+            loader.restoring = self.restore_step(&options, restoring, now);
+            report.restoring = true;
+            return report;
+        }
         for _ in 0..budget.max(1) {
             if let Some(item) = loader.items.pop() {
                 let place = loader.place;
@@ -85,6 +109,11 @@ impl StoreInner {
                         report.failed += 1;
                     }
                 }
+            } else if let Some(hash) = loader.unseen.pop() {
+                self.check_unseen(&hash);
+            } else if let Some(unseen) = self.index.unseen(loader.shards_checked) {
+                loader.shards_checked += 1;
+                loader.unseen = unseen;
             } else {
                 self.counters.loaded.store(true, Ordering::Release);
                 report.done = true;
@@ -102,6 +131,12 @@ impl StoreInner {
         now: u64,
         report: &mut LoadReport,
     ) {
+        if item.name.starts_with('.') {
+            if journal_sequence(&item.name).is_some_and(|number| self.is_stale_journal(number)) {
+                report.removed += usize::from(self.remove_quietly(&item.path));
+            }
+            return;
+        }
         if is_temporary_name(&item.name) {
             match self.disk.modified_at(&item.path) {
                 Ok(modified) if modified < options.started_at => {
@@ -127,14 +162,32 @@ impl StoreInner {
             report.removed += usize::from(self.remove_quietly(&item.path));
             return;
         }
-        if self.index.peek(&hash).present.is_some() {
-            return;
-        }
+        let generation = match self.disk.file_bytes(&item.path) {
+            Ok(bytes) => match self.index.seen(&hash, bytes) {
+                Seen::Same => return,
+                Seen::Other(generation) => Some(generation),
+                Seen::Unknown => None,
+            },
+            Err(_) => None,
+        };
         match self.examine_header(&hash, &item.path) {
-            Ok(Found::Whole(opened)) => {
-                report.added += usize::from(self.add_found(&hash, &opened.header, now).is_some());
-            }
+            Ok(Found::Whole(opened)) => match generation {
+                None => {
+                    let added = self.add_found(&hash, &opened.header, now);
+                    report.added += usize::from(added.is_some());
+                }
+                // Replaced since the snapshot, by whoever was the owner then.
+                Some(generation) => {
+                    let header = &opened.header;
+                    let known = present(&self.index, header.body_start, header.body_bytes);
+                    self.index.renew(&hash, generation, known, 0);
+                }
+            },
             Ok(Found::Torn) => {
+                if let Some(generation) = generation {
+                    self.index.forget_file(&hash, generation);
+                    self.note_removed(&hash);
+                }
                 self.remove_torn(&item.path);
                 report.removed += 1;
             }

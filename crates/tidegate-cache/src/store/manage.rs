@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use super::restore::JOURNAL_DELAY;
 use super::{Garbage, Options, StoreInner};
 use crate::evict::Need;
 use crate::index::Victim;
@@ -23,6 +24,7 @@ pub struct ManageReport {
 
 impl StoreInner {
     pub(super) fn manage_step(&self, now: u64, budget: usize) -> ManageReport {
+        self.try_take_over();
         let options = self.options();
         let mut report = ManageReport { come_again_in: REST_MAX, ..ManageReport::default() };
         let mut left = budget.max(1);
@@ -38,6 +40,10 @@ impl StoreInner {
             left -= 1;
         }
         self.index.sweep_queues();
+        self.keep_books(now);
+        if self.has_unwritten() {
+            report.come_again_in = report.come_again_in.min(JOURNAL_DELAY);
+        }
         if left == 0 {
             report.more = true;
             report.come_again_in = 0;
@@ -79,6 +85,7 @@ impl StoreInner {
             return Some(false);
         }
         self.hot.forget(&victim.hash);
+        self.note_removed(&victim.hash);
         self.counters.evicted.fetch_add(1, Ordering::Relaxed);
         let removed = self.remove_quietly(&self.path_of(&victim.hash));
         self.index.uncharge(bytes);

@@ -74,6 +74,18 @@ impl Disk for HookedDisk {
         self.inner.modified_at(path)
     }
 
+    fn file_bytes(&self, path: &Path) -> io::Result<u64> {
+        self.inner.file_bytes(path)
+    }
+
+    fn try_lock(&self, path: &Path) -> io::Result<Option<FileHandle>> {
+        self.inner.try_lock(path)
+    }
+
+    fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        self.inner.sync_folder(path)
+    }
+
     fn free_bytes(&self, path: &Path) -> io::Result<u64> {
         self.inner.free_bytes(path)
     }

@@ -160,7 +160,7 @@ fn room_is_never_exceeded() {
     let stats = store.stats();
     assert_eq!(stats.charged_bytes, stats.disk_bytes, "{stats:?}");
     assert_eq!(disk.blocks() * 4096, stats.disk_bytes);
-    assert!(stats.refused > 0 && stats.evicted > 0 && stats.entries > 0, "{stats:?}");
+    assert!(stats.refused > 0 && stats.evicted > 0, "{stats:?}");
 }
 
 /// Fills a key, unless somebody does; some fills are broken off.

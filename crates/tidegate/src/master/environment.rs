@@ -2,10 +2,12 @@
 
 use std::ffi::OsString;
 
+use tidegate_core::family;
+
 /// nginx keeps the time zone without being asked.
 const KEPT: &str = "TZ";
 
-/// What a worker gets: `TZ`, and what the directive names or sets.
+/// What a worker gets: `TZ`, what the directive names or sets, and the name of the family.
 pub fn of_worker(directives: &[String]) -> Vec<(OsString, OsString)> {
     let mut variables: Vec<(OsString, OsString)> = Vec::new();
     let mut set = |name: &str, value: Option<OsString>| {
@@ -21,12 +23,14 @@ pub fn of_worker(directives: &[String]) -> Vec<(OsString, OsString)> {
             None => set(directive, std::env::var_os(directive)),
         }
     }
+    set(family::VARIABLE, Some(family::name().into()));
     variables
 }
 
-/// What a new binary gets: everything.
+/// What a new binary gets: everything, and the name of the family.
 pub fn inherited() -> Vec<(OsString, OsString)> {
-    std::env::vars_os().collect()
+    let own = (OsString::from(family::VARIABLE), family::name().into());
+    std::env::vars_os().filter(|(name, _)| *name != own.0).chain([own.clone()]).collect()
 }
 
 #[cfg(test)]

@@ -64,8 +64,15 @@ impl Duties {
             match plans.recv_timeout(pause) {
                 Ok(plan) => self.take_over(plan, exact_now()),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected) => return self.finish(),
             }
+        }
+    }
+
+    fn finish(&self) {
+        for (_, service) in &self.due {
+            // One that panics must not keep the others from their last work.
+            let _ = catch_unwind(AssertUnwindSafe(|| service.finish()));
         }
     }
 

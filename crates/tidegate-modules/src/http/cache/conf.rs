@@ -35,6 +35,7 @@ pub struct PathConf {
     pub inactive: u64,
     pub size_max: Option<u64>,
     pub free_min: Option<u64>,
+    pub sync: tidegate_cache::Sync,
     pub manager: Pace,
     pub loader: Pace,
 }
@@ -204,6 +205,7 @@ fn read_path(args: &Args<'_>) -> Result<PathConf, Diagnostic> {
         inactive: 10 * 60 * 1000,
         size_max: None,
         free_min: None,
+        sync: tidegate_cache::Sync::Off,
         manager: Pace::default(),
         loader: Pace::default(),
     };
@@ -257,6 +259,14 @@ fn read_parameter(
         "inactive" => path.inactive = u64::try_from(time()?.as_millis()).unwrap_or(u64::MAX),
         "max_size" => path.size_max = Some(size()?),
         "min_free" => path.free_min = Some(size()?),
+        "fsync" => {
+            path.sync = match value {
+                "off" => tidegate_cache::Sync::Off,
+                "data" => tidegate_cache::Sync::Data,
+                "all" => tidegate_cache::Sync::All,
+                _ => return Err(wrong().label("expected `off`, `data` or `all`")),
+            };
+        }
         "manager_files" => path.manager.files = files()?,
         "manager_sleep" => path.manager.sleep = time()?,
         "manager_threshold" => path.manager.threshold = time()?,

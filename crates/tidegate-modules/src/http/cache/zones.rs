@@ -4,12 +4,13 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tidegate_cache::{Levels, Options, RealDisk, Store};
 use tidegate_conf::Diagnostic;
 use tidegate_core::builder::{PlanBuilder, os_error};
+use tidegate_core::family;
 use tidegate_core::plan::Service;
 use tidegate_rt::clock;
 
@@ -78,7 +79,8 @@ pub fn open(
     plan.shared::<Zones>().by_name.insert((family, conf.name.clone()), zone);
     if let Some(store) = store {
         let (manager, loader) = (conf.manager, conf.loader);
-        plan.services.push(Arc::new(Tending { name: conf.name.clone(), store, manager, loader }));
+        let (name, manage_at) = (conf.name.clone(), Mutex::new(None));
+        plan.services.push(Arc::new(Tending { name, store, manager, loader, manage_at }));
     }
     Ok(())
 }
@@ -99,14 +101,23 @@ fn open_store(
     options.inactive = conf.inactive;
     options.temporary_folder = conf.use_temp_path.then_some(temporary);
     options.started_at = started_at();
+    options.sync = conf.sync;
+    options.owner = Some(family::name().to_owned());
     let survivor = format!("{family}cache_path {}", path.display());
     let opened = plan.environment.survivors.get_or_make(&survivor, || {
         let disk = RealDisk::new(tidegate_os::file::statfs_free);
         Store::open(options.clone(), Arc::new(disk))
     });
-    let failed = |error: io::Error| {
-        let message = format!("mkdir() \"{}\" failed ({})", path.display(), os_error(&error));
-        Diagnostic::emerg(message).at(conf.span)
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::ResourceBusy => {
+            let message = format!("cache folder \"{}\" is {error}", path.display());
+            let help = "give each server a folder of its own, or end the other server first";
+            Diagnostic::emerg(message).at(conf.span).help(help)
+        }
+        _ => {
+            let message = format!("mkdir() \"{}\" failed ({})", path.display(), os_error(&error));
+            Diagnostic::emerg(message).at(conf.span)
+        }
     };
     let store = opened.map_err(failed)?;
     store.reconfigure(options).map_err(|error| {
@@ -121,12 +132,14 @@ fn started_at() -> u64 {
     *STARTED.get_or_init(clock::unix_millis)
 }
 
-/// The cache loader and, when that is done, the cache manager of one cache.
+/// The cache loader and the cache manager of one cache.
 struct Tending {
     name: String,
     store: Store,
     manager: Pace,
     loader: Pace,
+    /// When the manager is due.
+    manage_at: Mutex<Option<Instant>>,
 }
 
 impl Service for Tending {
@@ -135,28 +148,47 @@ impl Service for Tending {
     }
 
     fn step(&self) -> Duration {
-        if !self.store.stats().loaded {
-            return self.load();
+        let mut manage_at = self.manage_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = manage_at.is_none_or(|due| due <= clock::exact_now());
+        // A large cache takes minutes to be walked: the manager does not wait for that.
+        let is_restoring = !self.store.stats().loaded && self.load_is_restoring();
+        if is_due && !is_restoring {
+            *manage_at = Some(clock::exact_now() + self.manage());
         }
-        let go = Go::new(self.manager);
-        for budget in go {
+        let pause = manage_at.map_or(Duration::ZERO, |due| due - clock::exact_now().min(due));
+        match self.store.stats().loaded {
+            true => pause,
+            false if is_restoring => Duration::ZERO,
+            false => self.loader.sleep.min(pause),
+        }
+    }
+
+    fn finish(&self) {
+        self.store.finish(clock::unix_millis());
+    }
+}
+
+impl Tending {
+    /// One go of the loader; whether it takes up the index of before, which is not to wait.
+    fn load_is_restoring(&self) -> bool {
+        for budget in Go::new(self.loader) {
+            let report = self.store.load_step(clock::unix_millis(), budget);
+            if report.restoring || report.done {
+                return report.restoring;
+            }
+        }
+        false
+    }
+
+    /// One go of the manager; when the next one is due.
+    fn manage(&self) -> Duration {
+        for budget in Go::new(self.manager) {
             let report = self.store.manage_step(clock::unix_millis(), budget);
             if !report.more {
                 return Duration::from_millis(report.come_again_in.max(1));
             }
         }
         self.manager.sleep
-    }
-}
-
-impl Tending {
-    fn load(&self) -> Duration {
-        for budget in Go::new(self.loader) {
-            if self.store.load_step(clock::unix_millis(), budget).done {
-                return Duration::ZERO;
-            }
-        }
-        self.loader.sleep
     }
 }
 

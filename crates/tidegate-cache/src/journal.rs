@@ -1,0 +1,325 @@
+//! What is kept on disk of the index, so that a restart knows its objects at once: a snapshot, and
+//! a journal of what changed since.
+//!
+//! ```text
+//! .index        head 64: magic 8 | version u16 | record size u16 | levels 3, 0 | sequence u64
+//!                        | records u64 | written at u64 | zeros | checksum u64
+//!               blocks: up to 1024 records of 32 bytes | checksum u64
+//! .journal.N    head 32: magic 8 | version u16 | zeros | sequence u64 | checksum u64
+//!               entries: record 32 | checksum u64
+//! record        key hash 16 | body length u48 | last access u32 (seconds) | blocks u32 | kind u8 | 0
+//! ```
+//!
+//! All numbers are little-endian. The snapshot with sequence N is continued by the journals N, N+1
+//! and so on. Checksums contain sequence and position, so no entry passes in another place. Reading
+//! ends at the first that fails: what follows is found by the loader's walk, as is everything when
+//! the snapshot is missing, foreign or of another version. Nothing is ever served by what is read
+//! here: a file is verified when it is opened.
+
+mod snapshot;
+
+use std::io;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+use parking_lot::Mutex;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::disk::{Disk, FileHandle, read_full_at, write_full_at};
+use crate::evict::HEAT_MAX;
+use crate::index::Remembered;
+use crate::key::{KeyHash, Levels};
+pub(crate) use snapshot::{SnapshotReader, SnapshotWriter};
+
+const JOURNAL_PREFIX: &str = ".journal.";
+const JOURNAL_MAGIC: [u8; 8] = *b"\x89TGJRNL\n";
+const VERSION: u16 = 1;
+
+const RECORD_BYTES: usize = 32;
+const ENTRY_BYTES: usize = RECORD_BYTES + 8;
+const JOURNAL_HEAD_BYTES: usize = 32;
+
+/// Entries of a journal that are read at a time.
+const READ_ENTRIES: usize = 1024;
+
+/// Changes that wait in memory for being written; more are given up, and a new snapshot is due.
+const WAITING_BYTES_MAX: usize = 4 << 20;
+
+/// Journals that follow one snapshot: each failed attempt at a new snapshot leaves one.
+const JOURNALS_MAX: u64 = 64;
+
+/// A change of the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Placed(Remembered),
+    Removed(KeyHash),
+}
+
+pub(crate) fn journal_path(root: &Path, sequence: u64) -> PathBuf {
+    root.join(format!("{JOURNAL_PREFIX}{sequence}"))
+}
+
+/// The sequence number in a journal's name.
+pub(crate) fn journal_sequence(name: &str) -> Option<u64> {
+    name.strip_prefix(JOURNAL_PREFIX)?.parse().ok()
+}
+
+/// Reads a journal piece by piece.
+pub(crate) struct JournalReader {
+    file: FileHandle,
+    sequence: u64,
+    position: u64,
+}
+
+impl JournalReader {
+    /// Opens a journal; `None` when there is none of this number that could be used.
+    pub fn open(disk: &dyn Disk, root: &Path, sequence: u64) -> Option<JournalReader> {
+        let file = disk.open(&journal_path(root, sequence)).ok()?;
+        let mut head = [0; JOURNAL_HEAD_BYTES];
+        let read = read_full_at(&*file, &mut head, 0).ok()?;
+        (read == head.len() && head[..] == journal_head(sequence)[..]).then_some(JournalReader {
+            file,
+            sequence,
+            position: 0,
+        })
+    }
+
+    /// The next changes; empty at the end, or where the file is torn.
+    pub fn next(&mut self) -> Vec<Change> {
+        let mut bytes = vec![0; READ_ENTRIES * ENTRY_BYTES];
+        let offset = JOURNAL_HEAD_BYTES as u64 + self.position * ENTRY_BYTES as u64;
+        let read = read_full_at(&*self.file, &mut bytes, offset).unwrap_or(0);
+        let mut changes = Vec::new();
+        for entry in bytes[..read].chunks_exact(ENTRY_BYTES) {
+            let (record, sum) = entry.split_at(RECORD_BYTES);
+            if number(sum, 0, 8) != checksum(record, self.sequence, self.position) {
+                break;
+            }
+            let Some(change) = decode(record) else { break };
+            self.position += 1;
+            changes.push(change);
+        }
+        changes
+    }
+}
+
+/// Notes changes in memory and writes them when asked to.
+#[derive(Default)]
+pub(crate) struct Journal {
+    waiting: Mutex<Waiting>,
+    written: Mutex<Option<Written>>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    records: Vec<u8>,
+    /// Changes noted since the last snapshot.
+    changes: u64,
+    /// Some could not be kept: only a snapshot helps.
+    lost: bool,
+}
+
+struct Written {
+    file: FileHandle,
+    sequence: u64,
+    position: u64,
+    /// The first journal that is still needed.
+    oldest: u64,
+}
+
+impl Journal {
+    /// Notes a change. Never blocks.
+    pub fn note(&self, change: &Change) {
+        let mut waiting = self.waiting.lock();
+        waiting.changes += 1;
+        if waiting.records.len() >= WAITING_BYTES_MAX {
+            waiting.lost = true;
+            return;
+        }
+        encode(change, &mut waiting.records);
+    }
+
+    /// Bytes that wait for being written.
+    pub fn waiting_bytes(&self) -> usize {
+        self.waiting.lock().records.len()
+    }
+
+    /// Changes since the last snapshot, and whether some of them are lost.
+    pub fn changes(&self) -> (u64, bool) {
+        let waiting = self.waiting.lock();
+        (waiting.changes, waiting.lost)
+    }
+
+    /// Counts changes that were read from journals.
+    pub fn replayed(&self, changes: u64) {
+        self.waiting.lock().changes += changes;
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.written.lock().is_some()
+    }
+
+    /// The numbers of the journals that are needed.
+    pub fn needed(&self) -> Option<RangeInclusive<u64>> {
+        self.written.lock().as_ref().map(|written| written.oldest..=written.sequence)
+    }
+
+    /// Begins to write a journal. `oldest` is the first that the snapshot needs. Blocks.
+    pub fn start(
+        &self,
+        disk: &dyn Disk,
+        root: &Path,
+        sequence: u64,
+        oldest: u64,
+    ) -> io::Result<()> {
+        let path = journal_path(root, sequence);
+        let _ = disk.remove(&path);
+        let file = disk.create(&path)?;
+        write_full_at(&*file, &journal_head(sequence), 0)?;
+        *self.written.lock() = Some(Written { file, sequence, position: 0, oldest });
+        Ok(())
+    }
+
+    /// Writes what waits. Blocks. After an error the journal ends there; a snapshot is due.
+    pub fn write(&self) -> io::Result<()> {
+        let mut written = self.written.lock();
+        let Some(journal) = written.as_mut() else { return Ok(()) };
+        let records = std::mem::take(&mut self.waiting.lock().records);
+        if records.is_empty() {
+            return Ok(());
+        }
+        let mut bytes = Vec::with_capacity(records.len() / RECORD_BYTES * ENTRY_BYTES);
+        let mut position = journal.position;
+        for record in records.chunks_exact(RECORD_BYTES) {
+            bytes.extend_from_slice(record);
+            let sum = checksum(record, journal.sequence, position);
+            bytes.extend_from_slice(&sum.to_le_bytes());
+            position += 1;
+        }
+        let offset = JOURNAL_HEAD_BYTES as u64 + journal.position * ENTRY_BYTES as u64;
+        if let Err(error) = write_full_at(&*journal.file, &bytes, offset) {
+            self.waiting.lock().lost = true;
+            return Err(error);
+        }
+        journal.position = position;
+        Ok(())
+    }
+
+    /// Goes over to the next journal, whose number the next snapshot is to have. Blocks.
+    pub fn rotate(&self, disk: &dyn Disk, root: &Path) -> io::Result<u64> {
+        // What cannot be written is in the snapshot.
+        let _ = self.write();
+        let (last, oldest) = match &*self.written.lock() {
+            Some(written) => (written.sequence, written.oldest),
+            None => return Err(io::ErrorKind::NotFound.into()),
+        };
+        if last - oldest >= JOURNALS_MAX {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        {
+            let mut waiting = self.waiting.lock();
+            (waiting.changes, waiting.lost) = (0, false);
+        }
+        self.start(disk, root, last + 1, oldest)?;
+        Ok(last + 1)
+    }
+
+    /// A snapshot with this number is in place: removes the journals before it. Blocks.
+    pub fn compacted(&self, disk: &dyn Disk, root: &Path, sequence: u64) {
+        let mut written = self.written.lock();
+        let Some(journal) = written.as_mut() else { return };
+        for older in journal.oldest..sequence {
+            let _ = disk.remove(&journal_path(root, older));
+        }
+        journal.oldest = sequence;
+    }
+
+    /// A snapshot could not be written: the next one is due soon.
+    pub fn not_compacted(&self) {
+        self.waiting.lock().lost = true;
+    }
+}
+
+fn journal_head(sequence: u64) -> Vec<u8> {
+    let mut head = Vec::with_capacity(JOURNAL_HEAD_BYTES);
+    head.extend_from_slice(&JOURNAL_MAGIC);
+    head.extend_from_slice(&VERSION.to_le_bytes());
+    head.resize(16, 0);
+    head.extend_from_slice(&sequence.to_le_bytes());
+    let sum = checksum(&head, sequence, u64::MAX);
+    head.extend_from_slice(&sum.to_le_bytes());
+    head
+}
+
+const PLACED_SMALL: u8 = 0x10;
+const PLACED_MAIN: u8 = 0x20;
+const REMOVED: u8 = 0x30;
+
+fn encode(change: &Change, bytes: &mut Vec<u8>) {
+    let (hash, body_bytes, last_access, blocks, kind) = match change {
+        Change::Removed(hash) => (hash, 0, 0, 0, REMOVED),
+        Change::Placed(known) => {
+            let kind = if known.is_main { PLACED_MAIN } else { PLACED_SMALL };
+            let kind = kind | known.heat.min(HEAT_MAX);
+            (&known.hash, known.body_bytes, known.last_access, known.blocks, kind)
+        }
+    };
+    // Rounded up: nothing is to be thought older than it is.
+    let seconds = u32::try_from(last_access.div_ceil(1000)).unwrap_or(u32::MAX);
+    bytes.extend_from_slice(&hash.0);
+    bytes.extend_from_slice(&body_bytes.to_le_bytes()[..6]);
+    bytes.extend_from_slice(&seconds.to_le_bytes());
+    bytes.extend_from_slice(&blocks.to_le_bytes());
+    bytes.extend_from_slice(&[kind, 0]);
+}
+
+fn decode(record: &[u8]) -> Option<Change> {
+    let hash = KeyHash(record.get(..16)?.try_into().ok()?);
+    let kind = *record.get(30)?;
+    let is_main = match kind & 0xF0 {
+        REMOVED => return Some(Change::Removed(hash)),
+        PLACED_MAIN => true,
+        PLACED_SMALL => false,
+        _ => return None,
+    };
+    Some(Change::Placed(Remembered {
+        hash,
+        body_bytes: number(record, 16, 6),
+        last_access: number(record, 22, 4) * 1000,
+        blocks: number(record, 26, 4) as u32,
+        heat: kind & 0x0F,
+        is_main,
+    }))
+}
+
+/// A number of up to eight bytes; the caller has checked the length.
+fn number(bytes: &[u8], at: usize, length: usize) -> u64 {
+    let mut number = [0; 8];
+    number[..length].copy_from_slice(&bytes[at..at + length]);
+    u64::from_le_bytes(number)
+}
+
+fn checksum(bytes: &[u8], sequence: u64, position: u64) -> u64 {
+    let seed = sequence.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ position;
+    xxh3_64_with_seed(bytes, seed)
+}
+
+/// Reading any bytes as snapshot or journal ends, and gives no more than they hold.
+pub fn fuzz_journal(input: &[u8]) {
+    let disk = crate::fake::MemoryDisk::default();
+    let root = Path::new("/cache");
+    disk.put(&snapshot::path(root), input.to_vec());
+    disk.put(&journal_path(root, 1), input.to_vec());
+    let mut records = 0;
+    if let Some(mut snapshot) = SnapshotReader::open(&disk, root, Levels::default()) {
+        while let read @ 1.. = snapshot.next().len() {
+            records += read;
+        }
+    }
+    if let Some(mut journal) = JournalReader::open(&disk, root, 1) {
+        while let read @ 1.. = journal.next().len() {
+            records += read;
+        }
+    }
+    assert!(records * RECORD_BYTES <= 2 * input.len());
+}

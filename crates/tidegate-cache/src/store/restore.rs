@@ -1,0 +1,310 @@
+//! Keeping the index over a restart: the lock that makes one process the owner of the folder, the
+//! journal, snapshots, and taking them up again. Everything here blocks.
+//!
+//! A folder has one owner. Another server is refused; a process of the same family (the old and
+//! the new one of a binary upgrade, a worker that is started again) may use the folder as a guest:
+//! it finds files by their names, writes no journal, and becomes the owner when the other one ends.
+//! Then it takes up what that one left and walks the folder once more.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::load::Loader;
+use super::{Options, StoreInner, Sync};
+use crate::disk::{FileHandle, read_full_at, write_full_at};
+use crate::index::{BLOCK_BYTES, Present, Remembered};
+use crate::journal::{Change, Journal, JournalReader, SnapshotReader, SnapshotWriter};
+use crate::key::KeyHash;
+
+/// Name of the file that is locked.
+const LOCK_NAME: &str = ".lock";
+
+/// Longest name of a family in the lock file.
+const OWNER_BYTES_MAX: usize = 256;
+
+/// Blocks of a snapshot (or as much of a journal) taken up in one step: some milliseconds.
+const STEP_BLOCKS: usize = 8;
+
+/// A snapshot follows after so many changes, or as many as there are entries.
+const CHANGES_MAX: u64 = 64 * 1024;
+
+/// With fewer changes a snapshot follows after this time, and without any (for the times of last
+/// access) after the longer one. Milliseconds.
+const SNAPSHOT_AFTER: u64 = 5 * 60 * 1000;
+const SNAPSHOT_IDLE_AFTER: u64 = 60 * 60 * 1000;
+
+/// After a failure the next attempt waits so long.
+const SNAPSHOT_RETRY_AFTER: u64 = 10 * 1000;
+
+/// Changes wait in memory no longer than this, in milliseconds.
+pub(super) const JOURNAL_DELAY: u64 = 1000;
+
+/// What is noted is written at once when it is this much.
+const JOURNAL_WRITE_BYTES: usize = 64 * 1024;
+
+/// What a store keeps beside its files.
+#[derive(Default)]
+pub(super) struct Books {
+    journal: Journal,
+    /// Held while this process is the owner.
+    lock: Mutex<Option<FileHandle>>,
+    is_owner: AtomicBool,
+    /// What the last owner left has been taken up.
+    is_restored: AtomicBool,
+    last_snapshot: AtomicU64,
+    last_attempt: AtomicU64,
+}
+
+/// How far the taking up has come.
+pub(super) enum Restoring {
+    Begin,
+    Snapshot { reader: SnapshotReader, passed: u64 },
+    Journal { reader: Option<JournalReader>, sequence: u64, oldest: u64, passed: u64 },
+}
+
+impl StoreInner {
+    /// Becomes the owner of the folder, or its guest; an error when others own it.
+    pub(super) fn lock_folder(&self) -> io::Result<()> {
+        let options = self.options();
+        let Some(owner) = &options.owner else { return Ok(()) };
+        let path = options.path.join(LOCK_NAME);
+        if let Some(lock) = self.disk.try_lock(&path)? {
+            return self.become_owner(lock, owner);
+        }
+        let mut bytes = [0; OWNER_BYTES_MAX];
+        let file = self.disk.open(&path)?;
+        let count = read_full_at(&*file, &mut bytes, 0)?;
+        let name = bytes[..count].split(|byte| *byte == b'\n').next().unwrap_or_default();
+        if name != owner.as_bytes() {
+            let name = String::from_utf8_lossy(name).into_owned();
+            let message = format!("in use by another server ({name})");
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, message));
+        }
+        Ok(())
+    }
+
+    fn become_owner(&self, lock: FileHandle, owner: &str) -> io::Result<()> {
+        write_full_at(&*lock, format!("{owner}\n").as_bytes(), 0)?;
+        *self.books.lock.lock() = Some(lock);
+        self.books.is_owner.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    pub(super) fn is_owner(&self) -> bool {
+        self.books.is_owner.load(Ordering::Acquire)
+    }
+
+    /// A guest asks whether the owner has ended; then everything is looked at once more.
+    pub(super) fn try_take_over(&self) {
+        let options = self.options();
+        let Some(owner) = options.owner.as_ref().filter(|_| !self.is_owner()) else { return };
+        let Ok(Some(lock)) = self.disk.try_lock(&options.path.join(LOCK_NAME)) else { return };
+        if self.become_owner(lock, owner).is_ok() {
+            *self.loader.lock() = Loader::new(&options, true);
+            self.counters.loaded.store(false, Ordering::Release);
+        }
+    }
+
+    pub(super) fn note_placed(&self, hash: &KeyHash, present: &Present, now: u64) {
+        if !self.is_owner() {
+            return;
+        }
+        let blocks = u32::try_from(present.disk_bytes / BLOCK_BYTES).unwrap_or(u32::MAX);
+        self.books.journal.note(&Change::Placed(Remembered {
+            hash: *hash,
+            body_bytes: present.body_bytes,
+            blocks,
+            last_access: now,
+            heat: 0,
+            is_main: false,
+        }));
+        if self.books.journal.waiting_bytes() > JOURNAL_WRITE_BYTES {
+            self.write_journal();
+        }
+    }
+
+    /// Never blocks.
+    pub(super) fn note_removed(&self, hash: &KeyHash) {
+        if self.is_owner() {
+            self.books.journal.note(&Change::Removed(*hash));
+        }
+    }
+
+    fn write_journal(&self) {
+        if self.books.journal.write().is_err() {
+            self.disk_failed();
+        }
+    }
+
+    /// Whether changes wait in memory.
+    pub(super) fn has_unwritten(&self) -> bool {
+        self.books.journal.waiting_bytes() > 0
+    }
+
+    /// Whether a journal of this number is none of ours: left of a folder's earlier life.
+    pub(super) fn is_stale_journal(&self, sequence: u64) -> bool {
+        let (is_owner, books) = (self.is_owner(), &self.books);
+        is_owner && books.journal.needed().is_some_and(|needed| !needed.contains(&sequence))
+    }
+
+    /// Writes the journal, and a snapshot when one is due.
+    pub(super) fn keep_books(&self, now: u64) {
+        let books = &self.books;
+        if !self.is_owner() || !books.is_restored.load(Ordering::Acquire) {
+            return;
+        }
+        self.write_journal();
+        let (changes, lost) = books.journal.changes();
+        let since = now.saturating_sub(books.last_snapshot.load(Ordering::Relaxed));
+        let attempted = now.saturating_sub(books.last_attempt.load(Ordering::Relaxed));
+        let many = changes > CHANGES_MAX.max(self.index.entries() as u64);
+        let old = since > if changes > 0 { SNAPSHOT_AFTER } else { SNAPSHOT_IDLE_AFTER };
+        if (lost || many || old) && attempted > SNAPSHOT_RETRY_AFTER {
+            self.write_snapshot(now);
+        }
+    }
+
+    /// Leaves the index for the next start.
+    pub(super) fn close_books(&self, now: u64) {
+        if self.is_owner() && self.books.is_restored.load(Ordering::Acquire) {
+            self.write_snapshot(now);
+        }
+    }
+
+    fn write_snapshot(&self, now: u64) {
+        let books = &self.books;
+        books.last_attempt.store(now, Ordering::Relaxed);
+        match self.try_snapshot(now) {
+            Ok(()) => books.last_snapshot.store(now, Ordering::Relaxed),
+            Err(_) => {
+                books.journal.not_compacted();
+                self.disk_failed();
+            }
+        }
+    }
+
+    /// The journal goes on first: what changes while the snapshot is written is in both, which
+    /// does no harm.
+    fn try_snapshot(&self, now: u64) -> io::Result<()> {
+        let options = self.options();
+        let (disk, root, journal) = (&*self.disk, &options.path, &self.books.journal);
+        let sequence = match journal.is_open() {
+            true => journal.rotate(disk, root)?,
+            false => {
+                journal.start(disk, root, now.max(1), now.max(1))?;
+                now.max(1)
+            }
+        };
+        let mut writer = SnapshotWriter::create(disk, root, sequence)?;
+        for ticket in self.index.tickets() {
+            if let Some(known) = self.index.remembered(ticket) {
+                writer.add(known)?;
+            }
+        }
+        writer.finish(disk, root, options.levels, now, options.sync == Sync::All)?;
+        journal.compacted(disk, root, sequence);
+        Ok(())
+    }
+
+    /// Takes up a part of what the last owner left; what remains to be done.
+    pub(super) fn restore_step(
+        &self,
+        options: &Options,
+        mut restoring: Restoring,
+        now: u64,
+    ) -> Option<Restoring> {
+        for _ in 0..STEP_BLOCKS {
+            restoring = match restoring {
+                Restoring::Begin => self.begin_restoring(options, now)?,
+                Restoring::Snapshot { mut reader, passed } => {
+                    let records = reader.next();
+                    if records.is_empty() {
+                        let sequence = reader.sequence;
+                        let journal = JournalReader::open(&*self.disk, &options.path, sequence);
+                        Restoring::Journal { reader: journal, sequence, oldest: sequence, passed }
+                    } else {
+                        records.iter().for_each(|known| self.restore(known, passed, now));
+                        Restoring::Snapshot { reader, passed }
+                    }
+                }
+                Restoring::Journal { reader: Some(mut reader), sequence, oldest, passed } => {
+                    let changes = reader.next();
+                    let reader = match changes.is_empty() {
+                        false => Some(reader),
+                        true => JournalReader::open(&*self.disk, &options.path, sequence + 1),
+                    };
+                    let sequence = sequence + u64::from(changes.is_empty() && reader.is_some());
+                    self.books.journal.replayed(changes.len() as u64);
+                    for change in &changes {
+                        match change {
+                            Change::Placed(known) => self.restore(known, passed, now),
+                            Change::Removed(hash) => self.index.unrestore(hash),
+                        }
+                    }
+                    if reader.is_none() {
+                        self.end_restoring(options, sequence + 1, oldest, now);
+                        return None;
+                    }
+                    Restoring::Journal { reader, sequence, oldest, passed }
+                }
+                Restoring::Journal { reader: None, sequence, oldest, .. } => {
+                    self.end_restoring(options, sequence, oldest, now);
+                    return None;
+                }
+            };
+        }
+        Some(restoring)
+    }
+
+    fn begin_restoring(&self, options: &Options, now: u64) -> Option<Restoring> {
+        match SnapshotReader::open(&*self.disk, &options.path, options.levels) {
+            Some(reader) => {
+                // The time in which nobody could use anything does not count as unused.
+                let passed = now.saturating_sub(reader.written_at);
+                Some(Restoring::Snapshot { reader, passed })
+            }
+            None => {
+                self.books.is_restored.store(true, Ordering::Release);
+                self.write_snapshot(now);
+                None
+            }
+        }
+    }
+
+    fn restore(&self, known: &Remembered, passed: u64, now: u64) {
+        let last_access = known.last_access.saturating_add(passed).min(now);
+        self.index.restore(&Remembered { last_access, ..*known });
+    }
+
+    /// Goes on with a journal of its own.
+    fn end_restoring(&self, options: &Options, sequence: u64, oldest: u64, now: u64) {
+        self.index.restored();
+        let books = &self.books;
+        if books.journal.start(&*self.disk, &options.path, sequence, oldest).is_err() {
+            books.journal.not_compacted();
+            self.disk_failed();
+        }
+        books.last_snapshot.store(now, Ordering::Relaxed);
+        books.is_restored.store(true, Ordering::Release);
+    }
+
+    /// After the walk: a file that a snapshot told of and nobody saw may be gone.
+    pub(super) fn check_unseen(&self, hash: &KeyHash) {
+        let _path_lock = self.lock_path(hash);
+        let Some(known) = self.index.peek(hash).present else { return };
+        let path: PathBuf = self.path_of(hash);
+        match self.disk.file_bytes(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.index.forget_file(hash, known.generation);
+                self.note_removed(hash);
+            }
+            Ok(bytes) => {
+                self.index.seen(hash, bytes);
+            }
+            Err(_) => self.disk_failed(),
+        }
+    }
+}
