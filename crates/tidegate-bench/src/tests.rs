@@ -3,4 +3,3 @@
 mod figures;
 mod parsing;
 mod smoke;
-mod study;

@@ -1,7 +1,9 @@
 //! A cache key: the full text that `proxy_cache_key` made, its MD5, and where the file of that
 //! hash lies under the `levels` of `proxy_cache_path`.
 
+use std::cell::RefCell;
 use std::fmt;
+use std::hash::BuildHasher;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,6 +11,14 @@ use md5::{Digest, Md5};
 
 /// Longest key text that is stored. A longer key can be filled and followed, but not stored.
 pub const KEY_BYTES_MAX: usize = 64 * 1024;
+
+/// Keys that a thread remembers, and the longest text that is remembered: 100 kB in all for common keys.
+const REMEMBERED: usize = 512;
+const REMEMBERED_BYTES_MAX: usize = 512;
+
+thread_local! {
+    static REMEMBERED_KEYS: RefCell<Vec<Option<Key>>> = const { RefCell::new(Vec::new()) };
+}
 
 /// Digits of a hash in hexadecimal form.
 const HASH_DIGITS: usize = 32;
@@ -68,6 +78,24 @@ impl Key {
         let text = text.into();
         let hash = KeyHash(Md5::digest(&text).into());
         Key { hash, text }
+    }
+
+    /// As [`Key::new`], for texts that come again: the last ones of a thread are remembered, since
+    /// comparing a text costs a fraction of hashing it.
+    pub fn of(text: &[u8]) -> Key {
+        if text.len() > REMEMBERED_BYTES_MAX {
+            return Key::new(text);
+        }
+        let slot = foldhash::fast::FixedState::default().hash_one(text) as usize % REMEMBERED;
+        REMEMBERED_KEYS.with_borrow_mut(|keys| {
+            if keys.is_empty() {
+                keys.resize(REMEMBERED, None);
+            }
+            match &keys[slot] {
+                Some(key) if key.text[..] == *text => key.clone(),
+                _ => keys[slot].insert(Key::new(text)).clone(),
+            }
+        })
     }
 
     /// Makes a key with a hash of the caller's choice: for tests of colliding keys.

@@ -242,9 +242,7 @@ pub struct Exchange {
     pub action: &'static str,
     /// Origin in use, for error log lines.
     pub upstream_text: String,
-    /// Unix milliseconds when the request's first byte came.
-    pub started_unix_millis: u64,
-    /// The same by the monotonic clock, exact.
+    /// When the request's first byte came.
     pub started: std::time::Instant,
     /// A subrequest's parent gets the answer; nothing is logged unless `log_subrequest`.
     pub is_subrequest: bool,
@@ -286,7 +284,6 @@ impl Exchange {
             limit_rate: None,
             action: "reading client request line",
             upstream_text: String::new(),
-            started_unix_millis: 0,
             started: tidegate_rt::clock::exact_now(),
             is_subrequest: false,
             lineage: Lineage::default(),

@@ -37,6 +37,7 @@ pub mod syslog;
 pub mod temp_file;
 pub mod template;
 pub mod variables;
+mod way;
 pub mod x509;
 
 /// A future of the connection's own thread.

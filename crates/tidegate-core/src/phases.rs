@@ -23,6 +23,7 @@ use crate::exchange::Exchange;
 use crate::plan::Plan;
 use crate::special::{self, Special};
 use crate::step::{Jump, Step};
+use crate::way::{Next, Way};
 
 /// A step of the way; handlers can be registered in all but FindConfig, PostRewrite and PostAccess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -152,164 +153,49 @@ async fn drive(x: &mut Exchange, mut phase: Phase, mut status: Option<u16>) -> A
     }
 }
 
+/// Walks the phases from `phase` until something ends the request. The only place where a request waits,
+/// so that what it keeps meanwhile stays small.
+async fn walk(x: &mut Exchange, plan: &Plan, phase: Phase) -> Step<'static> {
+    let mut way = Way::new(x, plan, phase);
+    loop {
+        let end = match way.next(x) {
+            Next::Run(handler) => {
+                let step = match handler(x) {
+                    Step::Wait(future) => future.await,
+                    step => step.settled(),
+                };
+                way.after(x, step)
+            }
+            Next::EndBody => {
+                let _ = x.request.body.next().await;
+                None
+            }
+            Next::End(step) => Some(step),
+        };
+        match end {
+            Some(Step::Status(401)) if way.is_at_access() && !x.settings().auth_delay.is_zero() => {
+                return Box::pin(held_back(x)).await;
+            }
+            Some(end) => return end,
+            None => {}
+        }
+    }
+}
+
+/// `auth_delay`.
+async fn held_back(x: &mut Exchange) -> Step<'static> {
+    x.log(Level::Info, format_args!("delaying unauthorized request"));
+    match crate::pause::pause(x, x.settings().auth_delay).await {
+        Ok(()) => Step::Status(401),
+        Err(gone) => gone,
+    }
+}
+
 /// A bare status becomes an answer or a jump to the one that stands for it.
 fn refused(x: &mut Exchange, plan: &Plan, status: u16) -> Special {
     match special::answer(x, status) {
         Special::Send(body) => filtered(x, plan, body),
         other => other,
-    }
-}
-
-/// Walks the phases from `phase` until something ends the request.
-async fn walk(x: &mut Exchange, plan: &Plan, mut phase: Phase) -> Step<'static> {
-    let mut refused = None;
-    loop {
-        if let Some(next) = after_empty(x, plan, phase) {
-            phase = next;
-            continue;
-        }
-        phase = match phase {
-            Phase::PostRead => match each(x, plan, phase).await {
-                Step::Decline => Phase::ServerRewrite,
-                step => return step,
-            },
-            Phase::ServerRewrite => match each(x, plan, phase).await {
-                Step::Decline => Phase::FindConfig,
-                step => return step,
-            },
-            Phase::FindConfig => match crate::location::find_config(x, plan) {
-                Step::Decline => Phase::Rewrite,
-                step => return step,
-            },
-            Phase::Rewrite => match each(x, plan, phase).await {
-                Step::Decline => Phase::PostRewrite,
-                step => return step,
-            },
-            Phase::PostRewrite if !x.path_changed => Phase::Preaccess,
-            Phase::PostRewrite => match count_redirect(x) {
-                Ok(()) => Phase::FindConfig,
-                Err(status) => return Step::Status(status),
-            },
-            Phase::Preaccess => match each(x, plan, phase).await {
-                Step::Decline => Phase::Access,
-                step => return step,
-            },
-            // The request that a part belongs to has been let in.
-            Phase::Access if x.is_subrequest => Phase::PostAccess,
-            Phase::Access => match access(x, plan, &mut refused).await {
-                Step::Decline => Phase::PostAccess,
-                step => return held_back(x, step).await,
-            },
-            Phase::PostAccess => match refused.take() {
-                None => Phase::Precontent,
-                Some(status) => return held_back(x, Step::Status(status)).await,
-            },
-            Phase::Precontent => match each(x, plan, phase).await {
-                Step::Decline => Phase::Content,
-                step => return step,
-            },
-            Phase::Content => return content(x, plan).await,
-        }
-    }
-}
-
-/// The phase behind one that has no handlers in this location: most have none.
-fn after_empty(x: &Exchange, plan: &Plan, phase: Phase) -> Option<Phase> {
-    let next = match phase {
-        Phase::PostRead => Phase::ServerRewrite,
-        Phase::ServerRewrite => Phase::FindConfig,
-        Phase::Rewrite => Phase::PostRewrite,
-        Phase::Preaccess => Phase::Access,
-        Phase::Access => Phase::PostAccess,
-        Phase::Precontent => Phase::Content,
-        Phase::FindConfig | Phase::PostRewrite | Phase::PostAccess | Phase::Content => return None,
-    };
-    plan.location(x.location).handlers(phase).is_empty().then_some(next)
-}
-
-/// Runs a handler to its end.
-macro_rules! settled {
-    ($handler:expr, $x:expr) => {
-        match $handler($x) {
-            Step::Wait(future) => future.await,
-            step => step.settled(),
-        }
-    };
-}
-
-/// Runs a phase's handlers until one answers. A handler may switch the location (`if`): the list is then
-/// that of the new location from the next phase on.
-async fn each(x: &mut Exchange, plan: &Plan, phase: Phase) -> Step<'static> {
-    for handler in plan.location(x.location).handlers(phase) {
-        match settled!(handler, x) {
-            Step::Decline | Step::Next => {}
-            step => return step,
-        }
-    }
-    Step::Decline
-}
-
-/// The access phase with `satisfy all` or `any`.
-async fn access(x: &mut Exchange, plan: &Plan, refused: &mut Option<u16>) -> Step<'static> {
-    let location = plan.location(x.location);
-    for handler in location.handlers(Phase::Access) {
-        let step = settled!(handler, x);
-        match step {
-            Step::Decline => {}
-            Step::Next if location.settings.satisfy_any => {
-                *refused = None;
-                // The challenge of a module that would have refused.
-                x.response.headers.remove(Known::WwwAuthenticate);
-                return Step::Decline;
-            }
-            Step::Next => {}
-            Step::Status(status @ (401 | 403)) if location.settings.satisfy_any => {
-                if *refused != Some(401) {
-                    *refused = Some(status);
-                }
-            }
-            step => return step,
-        }
-    }
-    Step::Decline
-}
-
-/// `auth_delay`.
-async fn held_back(x: &mut Exchange, step: Step<'static>) -> Step<'static> {
-    let time = x.settings().auth_delay;
-    if time.is_zero() || !matches!(step, Step::Status(401)) {
-        return step;
-    }
-    x.log(Level::Info, format_args!("delaying unauthorized request"));
-    match crate::pause::pause(x, time).await {
-        Ok(()) => step,
-        Err(gone) => gone,
-    }
-}
-
-async fn content(x: &mut Exchange, plan: &Plan) -> Step<'static> {
-    if x.request.expects_continue && x.request.body.length == Some(0) {
-        // Nobody will read an empty body, yet its sender waits for the word (RFC 9110 section 10.1.1).
-        let _ = x.request.body.next().await;
-    }
-    let location = plan.location(x.location);
-    if let Some(handler) = &location.content {
-        match settled!(handler, x) {
-            // A folder, for a handler of files: as where the location had none.
-            Step::Decline => {}
-            Step::Next => return Step::Status(404),
-            step => return step,
-        }
-    }
-    match each(x, plan, Phase::Content).await {
-        Step::Decline if x.request.path.ends_with(b"/") => {
-            let folder = crate::file_path::map(x).unwrap_or_default();
-            let folder = String::from_utf8_lossy(&folder);
-            x.log(Level::Error, format_args!("directory index of \"{folder}\" is forbidden"));
-            Step::Status(403)
-        }
-        Step::Decline => Step::Status(404),
-        step => step,
     }
 }
 
@@ -365,7 +251,7 @@ fn belonging_field(status: u16) -> Option<Known> {
     }
 }
 
-fn count_redirect(x: &mut Exchange) -> Result<(), u16> {
+pub(crate) fn count_redirect(x: &mut Exchange) -> Result<(), u16> {
     x.path_changed = false;
     if x.redirects_left == 0 {
         let path = String::from_utf8_lossy(&x.request.path).into_owned();

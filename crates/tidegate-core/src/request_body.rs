@@ -128,6 +128,11 @@ impl RequestBody {
         self.source.is_none()
     }
 
+    /// True for a body announced without bytes whose end has not been asked for.
+    pub(crate) fn is_unread_and_empty(&self) -> bool {
+        self.length == Some(0) && self.source.is_some()
+    }
+
     /// True after an error: where the next request begins is unknown, so the connection cannot be kept.
     pub fn is_broken(&self) -> bool {
         self.broken

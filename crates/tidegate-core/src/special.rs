@@ -140,8 +140,23 @@ fn is_msie(x: &Exchange) -> bool {
     msie && !agent.windows(6).any(|word| word == b"Opera ")
 }
 
+/// Writes the `Server` field under `server_tokens`; nothing where that is empty.
+pub fn write_server_field(x: &mut Exchange, out: &mut Vec<u8>) {
+    let mut write = |text: &[u8]| {
+        if !text.is_empty() {
+            out.extend_from_slice(b"Server: ");
+            out.extend_from_slice(text);
+            out.extend_from_slice(b"\r\n");
+        }
+    };
+    match &x.settings().tokens {
+        Tokens::Fixed(text) => write(text),
+        Tokens::Dynamic(_) => write(&product(x)),
+    }
+}
+
 /// The product name for error pages and the `Server` field under `server_tokens`.
-pub fn product(x: &mut Exchange) -> Bytes {
+fn product(x: &mut Exchange) -> Bytes {
     let plan = x.plan.clone();
     match &plan.location(x.location).settings.tokens {
         Tokens::Fixed(text) => text.clone(),

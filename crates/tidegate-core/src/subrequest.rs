@@ -104,7 +104,6 @@ impl Exchange {
         fork.keep_alive = self.keep_alive;
         fork.limit_rate = self.limit_rate;
         fork.action = self.action;
-        fork.started_unix_millis = self.started_unix_millis;
         fork.started = self.started;
         fork.is_subrequest = self.is_subrequest;
         fork.request_id = self.request_id.clone();

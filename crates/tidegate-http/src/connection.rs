@@ -3,7 +3,8 @@
 /// Whether a comma-separated list holds this token, in any case (RFC 9110 section 5.6.1).
 /// Parameters behind a `;` are not looked at.
 pub fn has_token(list: &[u8], token: &[u8]) -> bool {
-    tokens(list).any(|item| item.eq_ignore_ascii_case(token))
+    // Most lists are the one token, which needs no taking apart.
+    list == token || tokens(list).any(|item| item.eq_ignore_ascii_case(token))
 }
 
 /// The items of a comma-separated list without spaces, parameters and empty items.

@@ -25,9 +25,6 @@ use tidegate_core::{Answer, Body, Chunk, Exchange, phases};
 use tidegate_http::request::{Parse, RequestMeta, parse_request};
 use tidegate_http::{Headers, uri};
 
-/// Turns of the loop that tasks get behind an answer.
-const TURNS: usize = 8;
-
 /// A plan and a folder for its files.
 pub struct Bench {
     pub plan: PlanRef,
@@ -160,15 +157,7 @@ impl Bench {
             panic!("the head is not complete: {request:?}");
         };
         self.prepare(&mut x, &request.as_bytes()[length..]);
-        let settled = async {
-            let reply = answer(x).await;
-            // What the request started beside itself and need not wait for anything.
-            for _ in 0..TURNS {
-                tidegate_rt::yield_now().await;
-            }
-            reply
-        };
-        tidegate_rt::block_on(settled).unwrap()
+        tidegate_rt::block_on(answer(x)).unwrap()
     }
 
     /// An exchange without a request.
@@ -184,7 +173,6 @@ impl Bench {
             accepted_unix_millis: tidegate_rt::clock::unix_millis(),
         };
         let mut x = Exchange::new(self.plan.clone(), Rc::new(connection), Rc::new(NoClient));
-        x.started_unix_millis = tidegate_rt::clock::unix_millis();
         x
     }
 

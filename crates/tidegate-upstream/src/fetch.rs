@@ -32,12 +32,12 @@ use crate::retry::{Blame, Decision, Event, Retry};
 /// # Errors
 /// With the status to answer: 502 and 504 as the last attempt ended, 400/408/413 when the client's body
 /// could not be read. What happened was logged.
-pub async fn fetch(
+pub fn fetch(
     request: OriginRequest,
     settings: Arc<FetchSettings>,
     report: SharedReport,
     log: LogContext,
-) -> Result<OriginResponse, FetchError> {
+) -> impl Future<Output = Result<OriginResponse, FetchError>> {
     report.borrow_mut().begin_fetch();
     let retry = Retry {
         policy: settings.next_upstream,
@@ -50,7 +50,7 @@ pub async fn fetch(
         repeatable: !matches!(request.payload, RequestPayload::Stream { .. }),
         sent: false,
     };
-    Fetch { request, settings, report, log, retry, fresh: false, given_back: None }.run().await
+    Fetch { request, settings, report, log, retry, fresh: false, given_back: None }.run()
 }
 
 fn tries(request: &OriginRequest, settings: &FetchSettings) -> u32 {
@@ -219,7 +219,7 @@ impl Fetch {
             if !reader.head().is_interim() {
                 break;
             }
-            self.interim(&mut reader, lost).await?;
+            Box::pin(self.interim(&mut reader, lost)).await?;
         }
         let (head, input) = reader.finish();
         if let Err(error) = head.framing(self.request.method) {
@@ -249,7 +249,8 @@ impl Fetch {
         let address = &group.peer(index).address;
         let opened = {
             let OriginRequest { local, tls, .. } = &self.request;
-            OriginConnection::open(address, *local, tls.as_ref(), &self.settings).await
+            // Boxed: most requests find an open connection and need no room for opening one.
+            Box::pin(OriginConnection::open(address, *local, tls.as_ref(), &self.settings)).await
         };
         opened.map(|connection| (connection, false)).map_err(trouble_of_connect)
     }

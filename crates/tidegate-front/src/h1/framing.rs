@@ -53,10 +53,7 @@ pub fn write_head(x: &mut Exchange, framing: Framing, length: Option<u64>, out: 
         None => write_status_line(x.response.status, out),
     }
     if !x.response.omit_server && !x.response.headers.contains(Known::Server) {
-        let product = special::product(x);
-        if !product.is_empty() {
-            field(out, b"Server: ", &product);
-        }
+        special::write_server_field(x, out);
     }
     let headers = &x.response.headers;
     if !x.response.omit_date && !headers.contains(Known::Date) {

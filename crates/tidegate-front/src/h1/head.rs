@@ -100,7 +100,6 @@ fn base_server(conn: &Conn, servers: &VirtualServers) -> ServerId {
 fn begin(x: &mut Exchange) {
     // Exact, as most requests take less than a tick of the cheap clock.
     x.started = tidegate_rt::clock::exact_now();
-    x.started_unix_millis = tidegate_rt::clock::unix_millis();
     x.connection.requests.set(x.connection.requests.get() + 1);
 }
 

@@ -87,7 +87,7 @@ async fn idle(conn: &Rc<Conn>) -> Awaited {
     if !conn.input.borrow().is_empty() {
         return Awaited::Bytes;
     }
-    let now = tidegate_rt::clock::now();
+    let now = conn.idle_since.get().unwrap_or_else(tidegate_rt::clock::now);
     conn.idle_since.set(Some(now));
     let left = idle_time(conn, first, now);
     // The sweep closes those that wait long; a timer of their own only have those that do not.
@@ -163,12 +163,12 @@ async fn request(conn: &Rc<Conn>, scratch: &mut Scratch) -> Fate {
         }
         head::Received::Broken(status) => {
             x.keep_alive = false;
-            phases::refuse(x, status).await
+            Box::pin(phases::refuse(x, status)).await
         }
         head::Received::Request if conn.lacks_tls(&x.plan) => {
             x.keep_alive = false;
             x.log(Level::Info, format_args!("client sent plain HTTP request to HTTPS port"));
-            phases::refuse(x, 497).await
+            Box::pin(phases::refuse(x, 497)).await
         }
         head::Received::Request => phases::run(x).await,
     };
@@ -177,7 +177,7 @@ async fn request(conn: &Rc<Conn>, scratch: &mut Scratch) -> Fate {
         Answer::Send(body) => deliver(conn, x, output, body).await,
     };
     if x.settings().post_action.is_some() {
-        phases::post_action(x).await;
+        Box::pin(phases::post_action(x)).await;
     }
     log(x);
     fate
@@ -194,7 +194,7 @@ fn close_without_answer(conn: &Conn, x: &Exchange) -> Fate {
 /// Sends the answer and decides how the connection goes on.
 async fn deliver(conn: &Rc<Conn>, x: &mut Exchange, output: &mut Vec<u8>, mut body: Body) -> Fate {
     if let Body::Tunnel(tunnel) = body {
-        return take_over(conn, x, output, tunnel).await;
+        return Box::pin(take_over(conn, x, output, tunnel)).await;
     }
     settle_keep_alive(conn, x);
     let (framing, length) = framing::decide(x, &body);
@@ -208,20 +208,18 @@ async fn deliver(conn: &Rc<Conn>, x: &mut Exchange, output: &mut Vec<u8>, mut bo
     let head_bytes = output.len() as u64;
     let pace = pace(x);
     let (at_once, framing) = match pace {
-        None => send::at_once(conn, output, &mut body, framing),
+        None => {
+            poll_fn(|context| Poll::Ready(send::at_once(context, conn, output, &mut body, framing)))
+                .await
+        }
         Some(_) => (0, framing),
     };
     let mut sent = at_once;
     let mut result = Ok(());
     if !(output.is_empty() && framing == Framing::None) {
-        let mut sender = Sender::new(conn, output, framing, pace, x);
-        result = sender.run(&mut body).await;
-        if result.is_ok() {
-            let trailers = (framing == Framing::Chunked && x.response.expects_trailers)
-                .then(|| phases::trailers(x, &mut body));
-            result = sender.finish(trailers).await;
-        }
-        sent += sender.sent;
+        let (rest, end) = Box::pin(send_rest(conn, x, output, &mut body, framing, pace)).await;
+        sent += rest;
+        result = end;
     }
     x.outcome.bytes_sent = sent;
     x.outcome.body_bytes_sent = sent.saturating_sub(head_bytes);
@@ -229,7 +227,11 @@ async fn deliver(conn: &Rc<Conn>, x: &mut Exchange, output: &mut Vec<u8>, mut bo
     match result {
         Ok(()) => {
             x.outcome.complete = true;
-            after_answer(conn, x).await
+            let unread = !x.request.body.is_finished() || x.request.body.is_broken();
+            match unread {
+                true => Box::pin(discard_request(conn, x)).await,
+                false => after_answer(conn, x, false),
+            }
         }
         Err(error) => broken(conn, x, &error),
     }
@@ -265,16 +267,39 @@ fn broken(conn: &Conn, x: &mut Exchange, error: &SendError) -> Fate {
     Fate::Close
 }
 
+/// Sends what did not leave at once: the bytes sent, and how it ended.
+async fn send_rest(
+    conn: &Conn,
+    x: &mut Exchange,
+    output: &mut Vec<u8>,
+    body: &mut Body,
+    framing: Framing,
+    pace: Option<Pace>,
+) -> (u64, Result<(), SendError>) {
+    let mut sender = Sender::new(conn, output, framing, pace, x);
+    let mut result = sender.run(body).await;
+    if result.is_ok() {
+        let trailers = (framing == Framing::Chunked && x.response.expects_trailers)
+            .then(|| phases::trailers(x, body));
+        result = sender.finish(trailers).await;
+    }
+    (sender.sent, result)
+}
+
 /// Reads what is left of the request's body, then keeps the connection or closes it.
-async fn after_answer(conn: &Rc<Conn>, x: &mut Exchange) -> Fate {
+async fn discard_request(conn: &Conn, x: &mut Exchange) -> Fate {
     let settings = x.settings();
-    let unread = !x.request.body.is_finished() || x.request.body.is_broken();
-    if unread && x.keep_alive {
+    if x.keep_alive {
         let (time, timeout) = (settings.lingering_time, settings.lingering_timeout);
         if !linger::discard_body(&mut x.request.body, time, timeout).await {
             return Fate::Close;
         }
     }
+    after_answer(conn, x, true)
+}
+
+/// Keeps the connection or closes it; `unread` when the body was not asked for to its end.
+fn after_answer(conn: &Conn, x: &Exchange, unread: bool) -> Fate {
     let settings = x.settings();
     let more = !conn.input.borrow().is_empty();
     if !x.keep_alive {
@@ -282,8 +307,13 @@ async fn after_answer(conn: &Rc<Conn>, x: &mut Exchange) -> Fate {
         let on = settings.lingering_close != tidegate_core::settings::Lingering::Off;
         return if always || (on && (unread || more)) { Fate::Linger } else { Fate::Close };
     }
-    conn.idle_until.set(tidegate_rt::clock::now() + settings.keepalive_timeout);
-    if more { Fate::Next } else { Fate::Idle }
+    let now = tidegate_rt::clock::now();
+    conn.idle_until.set(now + settings.keepalive_timeout);
+    if more {
+        return Fate::Next;
+    }
+    conn.idle_since.set(Some(now));
+    Fate::Idle
 }
 
 /// Whether the connection can stay, by all that limits it.
@@ -297,7 +327,7 @@ fn settle_keep_alive(conn: &Conn, x: &mut Exchange) {
         && x.request.body.received() == 0;
     let settings = x.settings();
     let requests = x.connection.requests.get();
-    let life = tidegate_rt::clock::now().saturating_duration_since(conn.accepted);
+    let life = x.started.saturating_duration_since(conn.accepted);
     let keep = !settings.keepalive_timeout.is_zero()
         && requests < settings.keepalive_requests
         && life < settings.keepalive_time
@@ -320,7 +350,9 @@ fn pace(x: &mut Exchange) -> Option<Pace> {
         return None;
     }
     let after = settings.limit_rate_after.as_ref().map_or(0, |after| number(&after.value(x)));
-    Some(Pace { rate, after, started_unix_seconds: x.started_unix_millis / 1000 })
+    let passed = tidegate_rt::clock::exact_now().saturating_duration_since(x.started).as_millis();
+    let started = tidegate_rt::clock::unix_millis().saturating_sub(passed as u64);
+    Some(Pace { rate, after, started_unix_seconds: started / 1000 })
 }
 
 fn number(text: &[u8]) -> u64 {

@@ -3,10 +3,10 @@
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use tidegate_core::Exchange;
 use tidegate_core::body::{Body, BodyError, Chunk, FileRange};
 use tidegate_core::client::Client;
@@ -35,10 +35,11 @@ pub enum SendError {
     Body(BodyError),
 }
 
-/// Sends head and a small body with one system call if the socket takes them, without any of the
-/// machinery for bodies that come slowly. Answers the bytes sent and how the rest is framed: what was not
-/// taken stays in `out`.
+/// Sends head and body with one system call if the body is here and the socket takes them, without any
+/// of the machinery for bodies that come slowly. Answers the bytes sent and how the rest is framed: what
+/// was not taken stays in `out` and `body`.
 pub fn at_once(
+    context: &mut Context<'_>,
     conn: &Conn,
     out: &mut Vec<u8>,
     body: &mut Body,
@@ -46,22 +47,37 @@ pub fn at_once(
 ) -> (u64, Framing) {
     let Some(stream) = conn.io.plain() else { return (0, framing) };
     match (framing, &mut *body) {
-        (Framing::None, _) => {}
-        (Framing::Length(length), Body::Bytes(bytes))
-            if bytes.len() as u64 == length && bytes.len() <= COPY_BYTES_MAX =>
-        {
+        (Framing::None, _) | (Framing::Length(0), Body::Empty) => {}
+        (Framing::Length(length), Body::Bytes(bytes)) if bytes.len() as u64 == length => {
+            if bytes.len() > COPY_BYTES_MAX {
+                let pieces = [IoSlice::new(out), IoSlice::new(bytes)];
+                let sent = taken(stream.poll_write_vectored(context, &pieces));
+                let of_head = sent.min(out.len());
+                let of_body = sent - of_head;
+                drop(out.drain(..of_head));
+                bytes.advance(of_body.min(bytes.len()));
+                let left = length - of_body as u64;
+                return (
+                    sent as u64,
+                    if left == 0 { Framing::None } else { Framing::Length(left) },
+                );
+            }
             out.extend_from_slice(bytes);
         }
-        (Framing::Length(0), Body::Empty) => {}
         _ => return (0, framing),
     }
     *body = Body::Empty;
-    let sent = stream.try_write(out).unwrap_or(0);
-    match sent == out.len() {
-        true => out.clear(),
-        false => drop(out.drain(..sent)),
-    }
+    let sent = taken(stream.poll_write(context, out));
+    drop(out.drain(..sent));
     (sent as u64, Framing::None)
+}
+
+/// What a socket took; an error is found again by who sends the rest.
+fn taken(write: Poll<io::Result<usize>>) -> usize {
+    match write {
+        Poll::Ready(Ok(sent)) => sent,
+        Poll::Ready(Err(_)) | Poll::Pending => 0,
+    }
 }
 
 /// One answer on its way.

@@ -133,15 +133,15 @@ impl Known {
     /// The well-known name that `name` spells in any case, or `Other`.
     #[inline]
     pub fn of(name: &[u8]) -> Known {
-        let Some(mut slot) = slot_of(name) else { return Known::Other };
+        let Some(folded) = Folded::of(name) else { return Known::Other };
+        let mut slot = folded.slot();
         loop {
             let index = TABLE[slot & SLOT_MASK];
             if index == EMPTY {
                 return Known::Other;
             }
-            let (known, spelling) = NAMES[index as usize];
-            if name.eq_ignore_ascii_case(spelling.as_bytes()) {
-                return known;
+            if FOLDED[index as usize] == folded {
+                return NAMES[index as usize].0;
             }
             slot += 1;
         }
@@ -167,20 +167,99 @@ impl Known {
     }
 }
 
+/// A name in lower case as three words, which compare faster than its bytes do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Folded {
+    len: u8,
+    words: [u64; 3],
+}
+
+/// The longest name that `Folded` can hold; no well-known one is longer.
+const FOLDED_BYTES_MAX: usize = 24;
+/// Setting this bit makes a letter lower-case and leaves digits and `-` as they are.
+const LOWER: u64 = 0x2020_2020_2020_2020;
+
+impl Folded {
+    /// `None` for an empty or a long name and for one with a byte that no field name may hold: such a
+    /// byte could become a letter.
+    #[inline]
+    const fn of(name: &[u8]) -> Option<Folded> {
+        let len = name.len();
+        if len == 0 || len > FOLDED_BYTES_MAX {
+            return None;
+        }
+        let words = if len >= 8 {
+            // The last word overlaps the one before it.
+            let middle = if len > 16 { word(name, 8) } else { 0 };
+            [word(name, 0), middle, word(name, len - 8)]
+        } else {
+            let (mut bytes, mut at) = ([b'-'; 8], 0);
+            while at < len {
+                bytes[at] = name[at];
+                at += 1;
+            }
+            [u64::from_le_bytes(bytes), 0, 0]
+        };
+        if !is_printable(words[0])
+            || (len > 16 && !is_printable(words[1]))
+            || (len >= 8 && !is_printable(words[2]))
+        {
+            return None;
+        }
+        Some(Folded {
+            len: len as u8,
+            words: [words[0] | LOWER, words[1] | LOWER, words[2] | LOWER],
+        })
+    }
+
+    #[inline]
+    const fn slot(&self) -> usize {
+        let mixed = self.words[0] ^ self.words[1].rotate_left(21) ^ self.words[2].rotate_left(42);
+        ((mixed ^ self.len as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as usize
+    }
+}
+
+/// Eight bytes of a name, from `at` on.
+#[inline]
+const fn word(name: &[u8], at: usize) -> u64 {
+    let (_, rest) = name.split_at(at);
+    match rest.first_chunk() {
+        Some(bytes) => u64::from_le_bytes(*bytes),
+        None => 0,
+    }
+}
+
+/// Whether bit 5 or bit 6 is set in every byte, as in all from the space to `DEL`.
+#[inline]
+const fn is_printable(word: u64) -> bool {
+    (word | (word << 1)) & (LOWER << 1) == (LOWER << 1)
+}
+
 const SLOTS: usize = 512;
 const SLOT_MASK: usize = SLOTS - 1;
 const EMPTY: u8 = u8::MAX;
 
-/// Open addressing over a hash of length and three letters, built while compiling.
-static TABLE: [u8; SLOTS] = build_table();
+static FOLDED: [Folded; KNOWN_COUNT] = {
+    let mut folded = [Folded { len: 0, words: [0; 3] }; KNOWN_COUNT];
+    let mut index = 0;
+    while index < KNOWN_COUNT {
+        match Folded::of(NAMES[index].1.as_bytes()) {
+            Some(name) => folded[index] = name,
+            None => panic!("no name is empty or longer than FOLDED_BYTES_MAX"),
+        }
+        index += 1;
+    }
+    folded
+};
 
-const fn build_table() -> [u8; SLOTS] {
+/// Open addressing over the folded names, built while compiling.
+static TABLE: [u8; SLOTS] = {
     let mut table = [EMPTY; SLOTS];
     let mut index = 0;
     while index < KNOWN_COUNT {
-        let (known, spelling) = NAMES[index];
+        let (known, _) = NAMES[index];
         assert!(known as usize == index, "names must be in the order of the enum");
-        let Some(mut slot) = slot_of(spelling.as_bytes()) else { panic!("no name is empty") };
+        let mut slot = FOLDED[index].slot();
         while table[slot & SLOT_MASK] != EMPTY {
             slot += 1;
         }
@@ -188,17 +267,4 @@ const fn build_table() -> [u8; SLOTS] {
         index += 1;
     }
     table
-}
-
-/// Setting bit 0x20 folds the case of letters; what it does to other bytes costs at most a probe.
-#[inline]
-const fn slot_of(name: &[u8]) -> Option<usize> {
-    let len = name.len();
-    if len == 0 {
-        return None;
-    }
-    let first = (name[0] | 0x20) as usize;
-    let middle = (name[len / 2] | 0x20) as usize;
-    let last = (name[len - 1] | 0x20) as usize;
-    Some((len * 37 + first * 5 + middle * 71 + last * 131) & SLOT_MASK)
-}
+};

@@ -20,14 +20,28 @@ impl HostName<'_> {
 /// Splits `host[:port]` (RFC 3986 section 3.2, without user information). `None` when it is not
 /// one: empty host, a slash or control byte, two dots in a row, a port that is not 0 to 65535.
 pub fn parse_authority(text: &[u8]) -> Option<(HostName<'_>, Option<u16>)> {
-    let host_len = match text.first()? {
-        b'[' => literal_len(text)?,
-        _ => text.iter().position(|byte| *byte == b':').unwrap_or(text.len()),
-    };
-    let (host, rest) = text.split_at(host_len);
-    let port = parse_port(rest)?;
-    let host = if host[0..].first() == Some(&b'[') { host } else { checked_name(host)? };
-    Some((lowered(host), port))
+    if text.first()? == &b'[' {
+        let (host, rest) = text.split_at(literal_len(text)?);
+        let upper = host.iter().any(u8::is_ascii_uppercase);
+        return Some((kept(host, upper), parse_port(rest)?));
+    }
+    let (mut end, mut upper, mut dot_before) = (0, false, false);
+    while let Some(byte) = text.get(end) {
+        match NAME_CLASS[*byte as usize] {
+            NAME_PLAIN => dot_before = false,
+            NAME_UPPER => (upper, dot_before) = (true, false),
+            NAME_DOT if !dot_before => dot_before = true,
+            NAME_COLON => break,
+            _ => return None,
+        }
+        end += 1;
+    }
+    let (host, rest) = text.split_at(end);
+    let host = if dot_before { &host[..end - 1] } else { host };
+    if host.is_empty() {
+        return None;
+    }
+    Some((kept(host, upper), parse_port(rest)?))
 }
 
 fn literal_len(text: &[u8]) -> Option<usize> {
@@ -36,18 +50,6 @@ fn literal_len(text: &[u8]) -> Option<usize> {
     let two_dots = inside.windows(2).any(|pair| pair == b"..");
     let valid = !inside.is_empty() && !two_dots && inside.iter().all(|byte| is_literal_byte(*byte));
     valid.then_some(end + 1)
-}
-
-fn checked_name(name: &[u8]) -> Option<&[u8]> {
-    let mut dot_before = false;
-    for byte in name {
-        if !is_name_byte(*byte) || (*byte == b'.' && dot_before) {
-            return None;
-        }
-        dot_before = *byte == b'.';
-    }
-    let name = name.strip_suffix(b".").unwrap_or(name);
-    (!name.is_empty()).then_some(name)
 }
 
 /// `""`, `":"` or `":80"`.
@@ -65,17 +67,35 @@ fn parse_port(rest: &[u8]) -> Option<Option<u16>> {
     u16::try_from(port).ok().map(Some)
 }
 
-fn lowered(host: &[u8]) -> HostName<'_> {
-    if host.iter().any(u8::is_ascii_uppercase) {
-        HostName::Lowered(host.to_ascii_lowercase())
-    } else {
-        HostName::Borrowed(host)
+#[inline]
+fn kept(host: &[u8], upper: bool) -> HostName<'_> {
+    match upper {
+        true => HostName::Lowered(host.to_ascii_lowercase()),
+        false => HostName::Borrowed(host),
     }
 }
 
-fn is_name_byte(byte: u8) -> bool {
-    byte > b' ' && !matches!(byte, 0x7f | b'/' | b'\\' | b'[' | b']' | b'@' | b'?' | b'#')
-}
+const NAME_PLAIN: u8 = 0;
+const NAME_UPPER: u8 = 1;
+const NAME_DOT: u8 = 2;
+const NAME_COLON: u8 = 3;
+const NAME_BAD: u8 = 4;
+
+static NAME_CLASS: [u8; 256] = {
+    let mut classes = [NAME_PLAIN; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        classes[byte] = match byte as u8 {
+            b'A'..=b'Z' => NAME_UPPER,
+            b'.' => NAME_DOT,
+            b':' => NAME_COLON,
+            0..=b' ' | 0x7f | b'/' | b'\\' | b'[' | b']' | b'@' | b'?' | b'#' => NAME_BAD,
+            _ => NAME_PLAIN,
+        };
+        byte += 1;
+    }
+    classes
+};
 
 /// IPv6 address or IPvFuture: hexadecimal digits, unreserved and sub-delimiters.
 fn is_literal_byte(byte: u8) -> bool {

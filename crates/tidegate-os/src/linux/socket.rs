@@ -217,9 +217,9 @@ pub fn tcp_info(fd: impl AsFd) -> io::Result<TcpInfo> {
 #[inline]
 pub fn read(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
-        match rustix::io::read(fd.as_fd(), &mut *buffer) {
+        match rustix::net::recv(fd.as_fd(), &mut *buffer, RecvFlags::empty()) {
             Err(Errno::INTR) => {}
-            other => return Ok(other?),
+            other => return Ok(other?.0),
         }
     }
 }
@@ -231,7 +231,9 @@ pub fn read(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
 /// As [`read`].
 #[inline]
 pub fn read_append(fd: impl AsFd, buffer: &mut Vec<u8>) -> io::Result<usize> {
-    retry(|| rustix::io::read(fd.as_fd(), rustix::buffer::spare_capacity(buffer)))
+    let flags = RecvFlags::empty();
+    retry(|| rustix::net::recv(fd.as_fd(), rustix::buffer::spare_capacity(buffer), flags))
+        .map(|(count, _)| count)
 }
 
 /// Writes as much as the send buffer takes. A closed peer is an error, never SIGPIPE.

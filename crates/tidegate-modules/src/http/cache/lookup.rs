@@ -134,7 +134,7 @@ pub fn other_variant(fill: &Fill, request: &Headers) -> Option<Vec<Vec<u8>>> {
 fn variant_key(main: &Key, names: &[Vec<u8>], request: &Headers) -> Key {
     let mut variant = Vec::new();
     write_variant(names, request, &mut variant);
-    Key::new(policy::variant_key(main.text(), &variant))
+    Key::of(&policy::variant_key(main.text(), &variant))
 }
 
 fn found(lookup: &Lookup, request: &Headers) -> Found {

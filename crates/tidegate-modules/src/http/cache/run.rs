@@ -47,7 +47,7 @@ pub fn handle<'a>(
         Some(key) => key.write(x, &mut text),
         None => gateway.write_key(x, &mut text),
     }
-    let main = Key::new(text);
+    let main = Key::of(&text);
     x.extensions.insert(CacheNote::new(main.text().clone(), CacheStatus::Miss));
     let now = clock::unix_millis();
     let sight = lookup::look_now(store, &main, &x.request.head.headers, now);

@@ -5,43 +5,57 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use tidegate_core::{Exchange, Level, Step};
-use tidegate_upstream::{LogContext, OriginRequest, OriginResponse, RequestPayload};
+use tidegate_upstream::{FetchError, LogContext, OriginRequest, OriginResponse, RequestPayload};
 
 use super::settings::GatewaySettings;
 use super::state::GatewayState;
 
 /// Asks the origins. The error is the step that ends the request.
-pub async fn fetch(
-    x: &mut Exchange,
+pub fn fetch<'a>(
+    x: &'a mut Exchange,
     request: OriginRequest,
     settings: &Arc<GatewaySettings>,
-) -> Result<OriginResponse, Step<'static>> {
+) -> impl Future<Output = Result<OriginResponse, Step<'static>>> + use<'a> {
     let report = GatewayState::of(x).report.clone();
     let log = LogContext::of(x);
     let streamed = matches!(request.payload, RequestPayload::Stream { .. });
     let fetch = tidegate_upstream::fetch(request, settings.fetch.clone(), report, log);
-    let mut fetch = std::pin::pin!(fetch);
+    // Boxed where it is made: large futures are copied from each async function into the next.
+    let mut fetch = Box::pin(fetch);
     let watch = !settings.ignore_client_abort && !x.is_subrequest;
     let client = x.client.clone();
-    let outcome = poll_fn(|context| {
-        if let Poll::Ready(result) = fetch.as_mut().poll(context) {
-            return Poll::Ready(Some(result));
+    async move {
+        let outcome = poll_fn(|context| {
+            if let Poll::Ready(result) = fetch.as_mut().poll(context) {
+                return Poll::Ready(Some(result));
+            }
+            if watch && client.poll_gone(context).is_ready() {
+                return Poll::Ready(None);
+            }
+            Poll::Pending
+        })
+        .await;
+        match outcome {
+            None => Err(client_left(x)),
+            Some(result) => settle(x, result, streamed),
         }
-        if watch && client.poll_gone(context).is_ready() {
-            return Poll::Ready(None);
-        }
-        Poll::Pending
-    })
-    .await;
-    match outcome {
-        None => Err(client_left(x)),
-        Some(Ok(mut response)) => {
+    }
+}
+
+/// Takes over what a fetch ended with; `streamed` when it read the client's body as it came.
+fn settle(
+    x: &mut Exchange,
+    result: Result<OriginResponse, FetchError>,
+    streamed: bool,
+) -> Result<OriginResponse, Step<'static>> {
+    match result {
+        Ok(mut response) => {
             // Bytes of the body may still be read by the upload, not by the next request.
             x.keep_alive &= !streamed || response.request_body.is_some();
             give_back(x, response.request_body.take());
             Ok(response)
         }
-        Some(Err(error)) => {
+        Err(error) => {
             // A body that was lost half read leaves its rest on the connection.
             x.keep_alive &= !streamed || error.request_body.is_some();
             give_back(x, error.request_body);

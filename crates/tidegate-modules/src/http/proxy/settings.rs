@@ -295,7 +295,8 @@ impl ProxySettings {
             x.log(Level::Error, format_args!("no resolver defined to resolve {name}"));
             return Err(502);
         };
-        match resolver.resolve(&name).await {
+        // Boxed: the state of a query is large, and most targets need none.
+        match Box::pin(resolver.resolve(&name)).await {
             Ok(addresses) => {
                 let target = url.with_addresses(addresses).map_err(|_| 500_u16)?;
                 Ok(TargetRef::Made(Box::new(target), None))
