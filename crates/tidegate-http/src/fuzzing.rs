@@ -50,6 +50,15 @@ pub fn fuzz_cache_control(data: &[u8]) {
             caching::write_variant(&stored.vary, &headers, &mut Vec::new());
         }
     }
+    headers.push(b"CDN-Cache-Control", data);
+    headers.push_known(Known::Age, data);
+    headers.push_known(Known::Date, data);
+    let asked = caching::rfc9111::Asked::of(&headers);
+    for received_at in [i64::MIN, 0, i64::MAX] {
+        let received =
+            caching::rfc9111::Received { status: 200, headers: &headers, asked_at: 0, received_at };
+        let _ = caching::rfc9111::storable(asked, received, Default::default());
+    }
 }
 
 /// PROXY protocol headers: a shorter input is partial or wrong, never complete otherwise.

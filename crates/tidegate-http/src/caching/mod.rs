@@ -3,6 +3,7 @@
 //! Times are Unix seconds and always arguments. Sources: RFC 9111, and the documentation of
 //! `proxy_cache_valid`, `proxy_ignore_headers`, `proxy_cache_use_stale`.
 
+pub mod rfc9111;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ pub struct CacheControl {
     pub proxy_revalidate: bool,
     pub only_if_cached: bool,
     pub immutable: bool,
+    pub must_understand: bool,
     /// Seconds; a number too large is the largest one, one that is no number is `Invalid`.
     pub max_age: Option<Seconds>,
     pub s_maxage: Option<Seconds>,
@@ -62,7 +64,8 @@ impl Seconds {
     }
 }
 
-const SECONDS_MAX: u32 = 1 << 31;
+/// The largest number of seconds (RFC 9111 section 1.2.2).
+pub const SECONDS_MAX: u32 = 1 << 31;
 
 impl CacheControl {
     /// Of all `Cache-Control` fields of a request or a response.
@@ -106,6 +109,8 @@ impl CacheControl {
             self.only_if_cached = true;
         } else if is("immutable") {
             self.immutable = true;
+        } else if is("must-understand") {
+            self.must_understand = true;
         } else if is("max-age") {
             self.max_age = self.max_age.or_else(|| Some(seconds()));
         } else if is("s-maxage") {
@@ -126,9 +131,10 @@ impl CacheControl {
 
 /// Splits at commas that are not within quotes; empty items are left out.
 fn split_list(field: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut quoted = false;
+    let (mut quoted, mut escaped) = (false, false);
     let items = field.split(move |byte| {
-        quoted ^= *byte == b'"';
+        quoted ^= *byte == b'"' && !escaped;
+        escaped = quoted && *byte == b'\\' && !escaped;
         *byte == b',' && !quoted
     });
     items.map(trim).filter(|item| !item.is_empty())
@@ -251,6 +257,14 @@ pub enum NotStorable {
     VaryAny,
     /// No field gives a time, and `proxy_cache_valid` gives none for this status.
     NoValidity,
+    /// Further reasons of [`rfc9111`]: the request says `no-store`,
+    RequestNoStore,
+    /// it has `Authorization`, and the response does not say that this does not matter,
+    Authorization,
+    /// `must-understand` with a status that is not understood,
+    NotUnderstood,
+    /// stale at once, with nothing to revalidate it by.
+    Useless,
 }
 
 /// Decides about a response's head at `now`.

@@ -7,7 +7,7 @@ const PAST: &str = "Expires: Thu, 01 Jan 1970 00:00:01 GMT";
 const FUTURE: &str = "Expires: Thu, 31 Dec 2037 23:55:55 GMT";
 const FUTURE_SECONDS: i64 = 2_145_916_555;
 
-fn headers(lines: &str) -> Headers {
+pub(super) fn headers(lines: &str) -> Headers {
     let mut headers = Headers::new();
     for line in lines.split('|').filter(|line| !line.is_empty()) {
         let (name, value) = line.split_once(": ").unwrap();

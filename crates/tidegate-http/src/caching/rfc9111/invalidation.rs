@@ -1,0 +1,110 @@
+//! Which stored responses an unsafe request makes wrong (RFC 9111 section 4.4).
+
+use crate::connection::trim;
+use crate::headers::{Headers, Known};
+use crate::request::Method;
+
+/// Whether a method may change what it is sent to. One that nobody knows may.
+pub fn is_unsafe(method: Method) -> bool {
+    !matches!(
+        method,
+        Method::Get | Method::Head | Method::Options | Method::Trace | Method::Propfind
+    )
+}
+
+/// Whether a response tells that the request did what it was to do.
+pub fn succeeded(status: u16) -> bool {
+    (200..400).contains(&status)
+}
+
+/// A request's place, as the client sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// `http` or `https`.
+    pub scheme: &'a [u8],
+    /// As in the `Host` field, with a port if there is one.
+    pub authority: &'a [u8],
+    /// Path and query.
+    pub target: &'a [u8],
+}
+
+/// The paths, with queries, that `Location` and `Content-Location` name of the same origin. Those of
+/// other origins are left out: nobody may invalidate what is another's.
+pub fn related(place: Place<'_>, response: &Headers) -> Vec<Vec<u8>> {
+    let locations = response.first(Known::Location).into_iter();
+    let locations = locations.chain(response.first_named(b"Content-Location"));
+    let mut targets: Vec<Vec<u8>> = locations.filter_map(|field| resolve(place, field)).collect();
+    targets.dedup();
+    targets.retain(|target| target != place.target);
+    targets
+}
+
+/// A reference resolved against a place (RFC 3986 section 5.2); `None` for another origin.
+fn resolve(place: Place<'_>, reference: &[u8]) -> Option<Vec<u8>> {
+    let reference = trim(reference).split(|byte| *byte == b'#').next().unwrap_or_default();
+    let path = match scheme_end(reference) {
+        Some(end) if reference[..end].eq_ignore_ascii_case(place.scheme) => {
+            own_authority(place, reference.get(end + 1..)?)?
+        }
+        Some(_) => return None,
+        None if reference.starts_with(b"//") => own_authority(place, reference)?,
+        None => reference,
+    };
+    let base = place.target.split(|byte| *byte == b'?').next().unwrap_or_default();
+    match path.first() {
+        None => {
+            return Some(if path.len() == reference.len() { place.target } else { b"/" }.to_vec());
+        }
+        Some(b'/') => return Some(without_dots(path)),
+        Some(b'?') => return Some([base, path].concat()),
+        Some(_) => {}
+    }
+    let folder = base.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+    Some(without_dots(&[&base[..folder], path].concat()))
+}
+
+/// The end of a scheme, where its colon is.
+fn scheme_end(reference: &[u8]) -> Option<usize> {
+    let end = reference.iter().position(|byte| b":/?".contains(byte))?;
+    let is_scheme = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
+    (reference[end] == b':' && end > 0 && reference[..end].iter().all(is_scheme)).then_some(end)
+}
+
+/// What follows `//authority`, when the authority is the place's own.
+fn own_authority<'r>(place: Place<'_>, rest: &'r [u8]) -> Option<&'r [u8]> {
+    let rest = rest.strip_prefix(b"//")?;
+    let end = rest.iter().position(|byte| b"/?".contains(byte)).unwrap_or(rest.len());
+    let default: &[u8] = if place.scheme == b"https" { b":443" } else { b":80" };
+    let bare = |authority: &'_ [u8]| -> Vec<u8> {
+        authority.strip_suffix(default).unwrap_or(authority).to_ascii_lowercase()
+    };
+    (bare(&rest[..end]) == bare(place.authority)).then_some(&rest[end..])
+}
+
+/// A path without `.` and `..` segments (RFC 3986 section 5.2.4); the query stays as it is.
+fn without_dots(target: &[u8]) -> Vec<u8> {
+    let end = target.iter().position(|byte| *byte == b'?').unwrap_or(target.len());
+    let (path, query) = target.split_at(end);
+    let mut segments: Vec<&[u8]> = Vec::new();
+    let mut ends_in_folder = false;
+    for segment in path.split(|byte| *byte == b'/').skip(1) {
+        ends_in_folder = matches!(segment, b"." | b"..");
+        match segment {
+            b"." => {}
+            b".." => {
+                segments.pop();
+            }
+            segment => segments.push(segment),
+        }
+    }
+    let mut out = Vec::with_capacity(target.len());
+    for segment in &segments {
+        out.push(b'/');
+        out.extend_from_slice(segment);
+    }
+    if ends_in_folder || out.is_empty() {
+        out.push(b'/');
+    }
+    out.extend_from_slice(query);
+    out
+}

@@ -1,0 +1,101 @@
+//! May a stored response answer this request: its times and what the request says (RFC 9111
+//! sections 4 and 5.2.1). Times in Unix milliseconds.
+
+use super::super::{CacheControl, Seconds};
+use crate::connection::has_token;
+use crate::headers::{Headers, Known};
+
+/// What a request says about stored responses; the default says nothing. Seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestTerms {
+    /// A stored response only after the origin has confirmed it.
+    pub no_cache: bool,
+    /// The response to it is not to be stored.
+    pub no_store: bool,
+    pub only_if_cached: bool,
+    pub max_age: Option<u32>,
+    pub min_fresh: u32,
+    pub max_stale: u32,
+    /// RFC 5861 section 4.
+    pub stale_if_error: u32,
+}
+
+impl RequestTerms {
+    pub fn of(request: &Headers) -> RequestTerms {
+        if !request.contains(Known::CacheControl) {
+            // As HTTP/1.0 clients say it, where nothing newer is said (RFC 9111 section 5.4).
+            let no_cache = request.all(Known::Pragma).any(|field| has_token(field, b"no-cache"));
+            return RequestTerms { no_cache, ..RequestTerms::default() };
+        }
+        let control = CacheControl::of(request);
+        let seconds = |value: Option<Seconds>| value.and_then(Seconds::number);
+        RequestTerms {
+            no_cache: control.no_cache,
+            no_store: control.no_store,
+            only_if_cached: control.only_if_cached,
+            max_age: seconds(control.max_age),
+            min_fresh: seconds(control.min_fresh).unwrap_or(0),
+            max_stale: seconds(control.max_stale).unwrap_or(0),
+            stale_if_error: seconds(control.stale_if_error).unwrap_or(0),
+        }
+    }
+}
+
+/// The times of a stored response, Unix milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredTimes {
+    /// Its age counts from then.
+    pub generated_at: u64,
+    pub valid_until: u64,
+    /// End of `stale-while-revalidate`.
+    pub updating_until: u64,
+    /// End of `stale-if-error`.
+    pub error_until: u64,
+    /// Nothing but the two times above lets it be served stale.
+    pub must_revalidate: bool,
+}
+
+/// What may be done with a stored response for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reuse {
+    /// As it is, without asking the origin.
+    pub fresh: bool,
+    /// As it is though it is stale: the client takes it (`max-stale`).
+    pub stale_is_welcome: bool,
+    /// While it is fetched anew.
+    pub while_updating: bool,
+    /// When fetching fails.
+    pub on_error: bool,
+    /// By the operator's word (`proxy_cache_use_stale`).
+    pub by_operator: bool,
+}
+
+/// Judges a stored response.
+pub fn judge(stored: &StoredTimes, terms: &RequestTerms, now: u64) -> Reuse {
+    let millis = |seconds: u32| u64::from(seconds) * 1000;
+    if terms.no_cache {
+        return Reuse {
+            fresh: false,
+            stale_is_welcome: false,
+            while_updating: false,
+            on_error: false,
+            by_operator: false,
+        };
+    }
+    let age = now.saturating_sub(stored.generated_at);
+    let young_enough = terms.max_age.is_none_or(|max| age <= millis(max));
+    let fresh = now.saturating_add(millis(terms.min_fresh)) < stored.valid_until;
+    let welcome_until = stored.valid_until.saturating_add(millis(terms.max_stale));
+    let asked_until = stored.valid_until.saturating_add(millis(terms.stale_if_error));
+    let on_error = now < stored.error_until || !stored.must_revalidate && now < asked_until;
+    Reuse {
+        fresh: fresh && young_enough,
+        stale_is_welcome: terms.max_stale > 0
+            && young_enough
+            && !stored.must_revalidate
+            && now < welcome_until,
+        while_updating: young_enough && now < stored.updating_until,
+        on_error,
+        by_operator: !stored.must_revalidate,
+    }
+}
