@@ -350,6 +350,13 @@ fn valid_by_fields(
     }
 }
 
+impl NotStorable {
+    /// The next request's response may well be stored: the reason lies in this request alone.
+    pub fn is_about_request(self) -> bool {
+        matches!(self, NotStorable::RequestNoStore | NotStorable::Authorization)
+    }
+}
+
 /// How a stored response stands at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {

@@ -17,6 +17,9 @@ pub enum IfModifiedSince {
     Exact,
     /// 304 when the response was modified at or before the field's date.
     Before,
+    /// The same, and each date counts only where there is no entity tag beside it: not a value of the
+    /// directive but the order of RFC 9110 section 13.2.2.
+    Rfc9110,
 }
 
 /// What to answer to a request whose response would be 200.
@@ -31,7 +34,7 @@ pub enum Condition {
 
 /// Evaluates the preconditions of a request against a response's validators.
 ///
-/// `last_modified` is Unix seconds. In nginx's order: `If-Unmodified-Since` and `If-Match` may
+/// `last_modified` is Unix seconds. In nginx's order (unless `mode` says otherwise): `If-Unmodified-Since` and `If-Match` may
 /// fail the request; then `If-Modified-Since` and `If-None-Match` give 304 only if none of those
 /// that are there objects.
 pub fn evaluate(
@@ -40,7 +43,9 @@ pub fn evaluate(
     last_modified: Option<i64>,
     mode: IfModifiedSince,
 ) -> Condition {
+    let by_tags = |tags: Known| mode == IfModifiedSince::Rfc9110 && request.contains(tags);
     if let Some(field) = request.first(Known::IfUnmodifiedSince)
+        && !by_tags(Known::IfMatch)
         && !unmodified_since(field, last_modified)
     {
         return Condition::Failed;
@@ -56,6 +61,7 @@ pub fn evaluate(
         return Condition::Proceed;
     }
     if let Some(field) = since
+        && !by_tags(Known::IfNoneMatch)
         && modified_since(field, last_modified, mode)
     {
         return Condition::Proceed;
@@ -126,7 +132,7 @@ fn modified_since(field: &[u8], last_modified: Option<i64>, mode: IfModifiedSinc
     match mode {
         IfModifiedSince::Off => true,
         IfModifiedSince::Exact => date != modified,
-        IfModifiedSince::Before => modified > date,
+        IfModifiedSince::Before | IfModifiedSince::Rfc9110 => modified > date,
     }
 }
 

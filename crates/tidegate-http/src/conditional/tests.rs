@@ -80,3 +80,20 @@ fn etags_are_hexadecimal() {
     write_etag(0x10, u64::MAX, &mut out);
     assert_eq!(out, b"\"59a5401c-8\"\"0-0\"\"10-ffffffffffffffff\"");
 }
+
+#[test]
+fn entity_tags_go_before_dates_in_the_order_of_the_rfc() {
+    use Condition::*;
+    use IfModifiedSince::*;
+    let (old, tag, other) = ("Thu, 01 Jan 1970 00:00:00 GMT", "\"a\"", "\"b\"");
+    let both = [("If-None-Match", tag), ("If-Modified-Since", old)];
+    check(&both, Before, Proceed);
+    check(&both, Rfc9110, NotModified);
+    check(&both[1..], Rfc9110, Proceed);
+    check(&[("If-Modified-Since", SAME)], Rfc9110, NotModified);
+    check(&[("If-None-Match", other), ("If-Modified-Since", SAME)], Rfc9110, Proceed);
+    let both = [("If-Match", tag), ("If-Unmodified-Since", old)];
+    check(&both, Before, Failed);
+    check(&both, Rfc9110, Proceed);
+    check(&both[1..], Rfc9110, Failed);
+}

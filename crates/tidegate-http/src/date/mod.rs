@@ -161,6 +161,22 @@ pub fn parse_http(text: &[u8]) -> Option<i64> {
     }
 }
 
+/// The same for one of the three forms as they are written down; `None` for what is merely like one.
+pub fn parse_http_strict(text: &[u8]) -> Option<i64> {
+    const FIXDATE_BYTES: usize = 29;
+    const RFC850_BYTES: usize = 22;
+    let text = crate::connection::trim(text);
+    if let Some(comma) = memchr::memchr(b',', text) {
+        let rest = text[comma + 1..].strip_prefix(b" ")?;
+        let is_fixdate = text.len() == FIXDATE_BYTES && comma == 3 && rest.get(2) == Some(&b' ');
+        let is_rfc850 = rest.len() == RFC850_BYTES && rest.get(2) == Some(&b'-');
+        if !is_fixdate && !is_rfc850 {
+            return None;
+        }
+    }
+    parse_http(text)
+}
+
 fn parse_after_comma(text: &[u8]) -> Option<i64> {
     let day = number(text.get(..2)?)?;
     let separator = *text.get(2)?;
@@ -179,7 +195,8 @@ fn parse_after_comma(text: &[u8]) -> Option<i64> {
         _ => return None,
     };
     let rest = rest[digits..].strip_prefix(b" ")?;
-    if !matches!(rest.get(8..)?, b"" | b" GMT") {
+    let zone = rest.get(8..)?;
+    if !zone.is_empty() && !zone.eq_ignore_ascii_case(b" GMT") {
         return None;
     }
     unix_of(year, month, day, &rest[..8])

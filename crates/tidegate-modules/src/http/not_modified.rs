@@ -12,6 +12,8 @@ use tidegate_core::{Body, Exchange};
 use tidegate_http::Known;
 use tidegate_http::conditional::{Condition, IfModifiedSince, evaluate};
 
+use super::cache::status::follows_rfc9111;
+
 /// `ngx_http_not_modified_filter_module`.
 pub struct NotModified;
 
@@ -30,10 +32,11 @@ impl Module for NotModified {
 const CONDITIONS: [Known; 4] =
     [Known::IfModifiedSince, Known::IfNoneMatch, Known::IfUnmodifiedSince, Known::IfMatch];
 
-/// The directive `if_modified_since`.
+/// The directive `if_modified_since`; out of a cache that follows RFC 9111, the order of RFC 9110.
 pub(super) fn mode(x: &Exchange) -> IfModifiedSince {
     match x.settings().if_modified_since {
         Setting::Off => IfModifiedSince::Off,
+        _ if follows_rfc9111(x) => IfModifiedSince::Rfc9110,
         Setting::Exact => IfModifiedSince::Exact,
         Setting::Before => IfModifiedSince::Before,
     }

@@ -20,7 +20,7 @@ use super::{
     AccelExpires, CacheControl, IgnoredFields, NotStorable, SECONDS_MAX, Seconds, Vary, split_list,
 };
 use crate::connection::trim;
-use crate::date::parse_http;
+use crate::date::{parse_http, parse_http_strict};
 use crate::headers::{Headers, Known};
 
 /// Longest time for which a response is fresh by guess.
@@ -201,7 +201,7 @@ fn explicit_lifetime(control: &CacheControl, expires: bool, received: Received<'
         return Some(lifetime.number().map_or(0, i64::from));
     }
     let field = received.headers.first(Known::Expires).filter(|_| expires)?;
-    let lifetime = parse_http(field).map(|time| time.saturating_sub(date_of(received)));
+    let lifetime = parse_http_strict(field).map(|time| time.saturating_sub(date_of(received)));
     Some(lifetime.unwrap_or(0).max(0))
 }
 

@@ -94,7 +94,8 @@ pub fn judge(stored: &StoredTimes, terms: &RequestTerms, now: u64) -> Reuse {
             && young_enough
             && !stored.must_revalidate
             && now < welcome_until,
-        while_updating: young_enough && now < stored.updating_until,
+        // Who wants it fresh for a while does not want it stale.
+        while_updating: young_enough && terms.min_fresh == 0 && now < stored.updating_until,
         on_error,
         by_operator: !stored.must_revalidate,
     }

@@ -81,6 +81,7 @@ pub struct CacheConf {
     pub tempfile: Option<bool>,
     pub tempfile_timeout: Option<Duration>,
     pub tempfile_loop: Option<Duration>,
+    pub rfc9111: Option<bool>,
 }
 
 impl CacheConf {
@@ -106,6 +107,12 @@ impl CacheConf {
         take(&mut self.convert_head, &outer.convert_head);
         take(&mut self.tempfile, &outer.tempfile);
         take(&mut self.tempfile_timeout, &outer.tempfile_timeout);
+        take(&mut self.rfc9111, &outer.rfc9111);
+    }
+
+    /// Whether answers come out of a cache that follows RFC 9111.
+    pub fn follows_rfc9111(&self) -> bool {
+        self.rfc9111 == Some(true) && self.zone.as_ref().is_some_and(|zone| zone.word.is_some())
     }
 
     pub fn set_zone(&mut self, args: &Args<'_>) -> Result<(), Diagnostic> {

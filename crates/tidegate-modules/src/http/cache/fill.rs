@@ -18,7 +18,7 @@ use tidegate_upstream::{
 
 use super::lookup::decoded;
 use super::meta::Meta;
-use super::policy::{self, Refusal, Stored};
+use super::policy::{self, Exchanged, Refusal, Stored};
 use super::pump::pump;
 use super::resume::{Origin, Resume};
 use super::settings::CacheSettings;
@@ -44,6 +44,10 @@ pub struct Filler {
     pub main: Key,
     /// The fields by which the fill's key was chosen; empty when it is the main key.
     pub names: Vec<Vec<u8>>,
+    /// See [`Meta`]; 0 when the main key had no object.
+    pub family: u64,
+    /// Unix milliseconds.
+    pub asked_at: u64,
     pub cache: Arc<CacheSettings>,
     pub turn: Turn,
     /// The client's fields, by which variants are told apart.
@@ -154,8 +158,7 @@ impl Filler {
                 self.store(Received { response, is_head, origin }, stored, writer, to).await;
             }
             (_, stored, _) => {
-                // One request's refusal says nothing about others.
-                if stored.is_err_and(|refusal| refusal != Refusal::Asked || !self.refused) {
+                if stored.is_err_and(|refusal| self.is_about_all(refusal)) {
                     self.mark_uncacheable(status, &writer, now);
                 }
                 writer.release();
@@ -175,8 +178,17 @@ impl Filler {
         if redirects || matches!(response.body, OriginBody::Upgraded(_)) {
             return Err(Refusal::Status);
         }
-        let CacheSettings { validity, ignored, .. } = &*self.cache;
-        policy::decide(head.status, &head.headers, validity, ignored.fields, now)
+        self.decide(head.status, &head.headers, now)
+    }
+
+    fn decide(&self, status: u16, headers: &Headers, now: u64) -> Result<Stored, Refusal> {
+        let CacheSettings { validity, ignored, rfc9111, .. } = &*self.cache;
+        if !rfc9111 {
+            return policy::decide(status, headers, validity, ignored.fields, now);
+        }
+        let (request, asked_at) = (&self.client_fields, self.asked_at);
+        let exchanged = Exchanged { request, asked_at, status, headers };
+        policy::decide_rfc9111(exchanged, validity, ignored.fields, now)
     }
 
     /// Has the request that began the fill look at the head.
@@ -188,6 +200,15 @@ impl Filler {
         let (back, verdict) = oneshot::channel();
         to?.send(Answer::Judge(response, back)).await.ok()?;
         verdict.await.ok()
+    }
+
+    /// Whether others would be refused as well; one request's refusal says nothing about them.
+    fn is_about_all(&self, refusal: Refusal) -> bool {
+        match refusal {
+            Refusal::Asked => !self.refused,
+            Refusal::Rules(reason) => !reason.is_about_request(),
+            Refusal::Status => true,
+        }
     }
 
     fn mark_uncacheable(&self, status: u16, writer: &FillWriter, now: u64) {
@@ -207,13 +228,25 @@ impl Filler {
         now: u64,
     ) -> OpenEntry {
         let Some(old) = decoded(stale) else { return stale.clone() };
-        let meta = old.meta.refreshed(not_modified);
-        let CacheSettings { validity, ignored, .. } = &*self.cache;
-        let Ok(stored) = policy::decide(meta.status, &meta.headers, validity, ignored.fields, now)
-        else {
+        let rfc9111 = self.cache.rfc9111;
+        if rfc9111 && is_of_another(&old.meta, not_modified) {
             return stale.clone();
+        }
+        let mut meta = match rfc9111 {
+            true => old.meta.refreshed_rfc9111(not_modified, now),
+            false => old.meta.refreshed(not_modified),
         };
         let (store, key) = (self.store.clone(), writer.fill().key().clone());
+        let stored = match self.decide(meta.status, &meta.headers, now) {
+            Ok(stored) => stored,
+            Err(Refusal::Rules(reason)) if rfc9111 && !reason.is_about_request() => {
+                // The origin wants it stored no longer. If the disk fails, it stays stale.
+                let _ = blocking::run(move || store.remove(&key)).await;
+                return stale.clone();
+            }
+            Err(_) => return stale.clone(),
+        };
+        meta.must_revalidate = stored.must_revalidate;
         let metadata = meta.encode();
         let renewed = blocking::run(move || {
             store.update_metadata(&key, metadata, stored.times)?;
@@ -238,14 +271,19 @@ impl Filler {
         let writer = self.at_its_key(&stored.vary, writer, now);
         let announced = head.headers.first(Known::ContentLength).and_then(connection::parse_length);
         let head_length = if is_head { Some(announced.unwrap_or(0)) } else { None };
-        let meta =
-            Meta::of(head.status, head.reason(), &head.headers, stored.vary, variant, head_length);
+        let Stored { times, must_revalidate, vary } = stored;
+        let mut meta =
+            Meta::of(head.status, head.reason(), &head.headers, vary, variant, head_length);
+        meta.family = if self.family == 0 { now } else { self.family };
+        if self.cache.rfc9111 {
+            meta.make_rfc9111(must_revalidate, now);
+        }
         let length = match &body {
             OriginBody::Whole(bytes) => Some(bytes.len() as u64),
             OriginBody::Stream(reader) => reader.length_left(),
             OriginBody::Upgraded(_) => None,
         };
-        writer.publish_head(meta.encode(), stored.times, length, now);
+        writer.publish_head(meta.encode(), times, length, now);
         let reader = to.is_some().then(|| writer.fill().reader(0));
         if let Some(reader) = reader {
             tell(to.as_ref(), Answer::Follow(reader, self.turn.status())).await;
@@ -266,4 +304,11 @@ impl Filler {
         writer.release();
         moved
     }
+}
+
+/// Whether a 304 names another representation than the stored one: by a strong entity tag, which tells
+/// for sure (RFC 9111 section 4.3.4).
+fn is_of_another(stored: &Meta, not_modified: &Headers) -> bool {
+    let named = not_modified.first(Known::Etag).filter(|etag| !etag.starts_with(b"W/"));
+    named.is_some_and(|etag| stored.headers.first(Known::Etag).is_some_and(|own| own != etag))
 }

@@ -3,13 +3,15 @@
 //! The object under the main key (`proxy_cache_key`) tells by which request fields its variants
 //! differ, and which of them it is itself. Another variant lies under a key of its own: the main key
 //! and what the request says in those fields. So an object is never given to a request of another
-//! variant, whatever lies where.
+//! variant, whatever lies where. A variant is only good beside the object whose family it belongs to,
+//! so removing the object under the main key removes them all.
 
 use std::sync::Arc;
 
 use tidegate_cache::{Fill, Key, Lookup, OpenEntry, Store};
 use tidegate_core::{Exchange, blocking};
 use tidegate_http::Headers;
+use tidegate_http::caching::rfc9111::reuse::RequestTerms;
 use tidegate_http::caching::write_variant;
 use tidegate_rt::clock;
 
@@ -23,6 +25,8 @@ pub struct Sight {
     pub key: Key,
     /// The fields by which `key` was chosen; empty for the main key.
     pub names: Vec<Vec<u8>>,
+    /// Of the object under the main key; 0 when there is none.
+    pub family: u64,
     pub entry: Option<OpenEntry>,
     pub fill: Option<Arc<Fill>>,
     /// That of the object that the index knows, whether it can be used or not.
@@ -34,24 +38,30 @@ pub struct Sight {
 /// Where to look next.
 enum Found {
     This,
-    Variant(Vec<Vec<u8>>),
+    Variant(Variants),
     /// A file has to be opened before anybody can tell.
     Unopened,
+}
+
+/// What an object under the main key says of its variants.
+pub struct Variants {
+    /// The request fields that tell them apart.
+    pub names: Vec<Vec<u8>>,
+    pub family: u64,
 }
 
 /// Looks without waiting; `None` when a file has to be opened first. Counts a use.
 pub fn look_now(store: &Store, main: &Key, request: &Headers, now: u64) -> Option<Sight> {
     let lookup = store.lookup(main, now);
     match found(&lookup, request) {
-        Found::This => Some(sight(main.clone(), Vec::new(), lookup)),
+        Found::This => Some(main_sight(main, lookup)),
         Found::Unopened => None,
-        Found::Variant(names) => {
-            let key = variant_key(main, &names, request);
+        Found::Variant(variants) => {
+            let key = variant_key(main, &variants.names, request);
             let lookup = store.lookup(&key, now);
             match found(&lookup, request) {
                 Found::Unopened => None,
-                Found::This => Some(sight(key, names, lookup)),
-                Found::Variant(_) => Some(unknown(key, names, lookup)),
+                found => Some(variant_sight(key, variants, found, lookup)),
             }
         }
     }
@@ -60,16 +70,14 @@ pub fn look_now(store: &Store, main: &Key, request: &Headers, now: u64) -> Optio
 /// Looks, opening files as needed. Counts no use: `look_now` was there before.
 pub async fn look(store: &Store, main: &Key, request: &Headers) -> Sight {
     let lookup = opened(store, main).await;
-    let names = match found(&lookup, request) {
-        Found::This | Found::Unopened => return sight(main.clone(), Vec::new(), lookup),
-        Found::Variant(names) => names,
+    let variants = match found(&lookup, request) {
+        Found::This | Found::Unopened => return main_sight(main, lookup),
+        Found::Variant(variants) => variants,
     };
-    let key = variant_key(main, &names, request);
+    let key = variant_key(main, &variants.names, request);
     let lookup = opened(store, &key).await;
-    match found(&lookup, request) {
-        Found::This | Found::Unopened => sight(key, names, lookup),
-        Found::Variant(_) => unknown(key, names, lookup),
-    }
+    let found = found(&lookup, request);
+    variant_sight(key, variants, found, lookup)
 }
 
 /// The decoded head of an open entry, decoded once for all its hits.
@@ -82,18 +90,23 @@ fn meta_of(entry: &OpenEntry) -> Option<&Meta> {
 }
 
 impl Sight {
-    /// What the turn is told of it.
-    pub fn input(&self, x: &Exchange, now: u64) -> Input {
-        let filling = self.fill.as_ref().map(|fill| filling_of(x, fill));
+    /// What the turn is told of it, for a request that says `terms`; `None`: what it says does not
+    /// matter.
+    pub fn input(&self, x: &Exchange, terms: Option<&RequestTerms>, now: u64) -> Input {
+        let mut filling = self.fill.as_ref().map(|fill| filling_of(x, fill, terms, now));
         let entry = self.entry.as_ref().and_then(|entry| Some((entry, meta_of(entry)?)));
         if let Some((entry, meta)) = entry {
-            let times = entry.times();
+            // Who waits for its renewal would have to renew it again.
+            if let Some(filling) = &mut filling
+                && terms.is_some()
+                && policy::is_always_stale(entry.times())
+            {
+                filling.joinable = false;
+            }
             return Input::Found(Standing {
-                fresh: now < times.valid_until,
-                may_serve_while_updating: now < times.updating_until,
-                may_serve_on_error: now < times.error_until,
                 has_validators: meta.last_modified().is_some() || meta.etag().is_some(),
                 filling,
+                ..policy::standing(entry.times(), meta.must_revalidate, terms, now)
             });
         }
         match filling {
@@ -106,9 +119,21 @@ impl Sight {
     }
 }
 
-/// A fill as the turn of this request sees it.
-pub fn filling_of(x: &Exchange, fill: &Arc<Fill>) -> Filling {
+/// Whether an object answers a request that says `terms`, as it is now.
+pub fn is_fresh(entry: &OpenEntry, terms: Option<&RequestTerms>, now: u64) -> bool {
+    policy::standing(entry.times(), false, terms, now).fresh
+}
+
+/// A fill as the turn of this request sees it, which says `terms`.
+pub fn filling_of(
+    x: &Exchange,
+    fill: &Arc<Fill>,
+    terms: Option<&RequestTerms>,
+    now: u64,
+) -> Filling {
     let head = fill.head_now();
+    let times = head.as_ref().map(|head| head.times);
+    let joinable = policy::is_joinable(times, fill.started_at(), terms, now);
     let has_head = head.is_some();
     let arrived = fill.watermark();
     let needed = head.as_ref().and_then(|head| join::needed(x, head));
@@ -120,15 +145,17 @@ pub fn filling_of(x: &Exchange, fill: &Arc<Fill>) -> Filling {
         arrived,
         promised,
         whole: all && fill.is_readable_from_start(),
+        joinable,
         suffices: needed.is_some_and(|needed| needed <= arrived),
         last_progress: fill.last_progress_at(),
     }
 }
 
-/// The names by which a fill's response has variants, when this request asks for another one.
-pub fn other_variant(fill: &Fill, request: &Headers) -> Option<Vec<Vec<u8>>> {
+/// What a fill's response says of its variants, when this request asks for another one.
+pub fn other_variant(fill: &Fill, request: &Headers) -> Option<Variants> {
     let meta = Meta::decode(&fill.head_now()?.metadata)?;
-    (!meta.serves(request, &mut Vec::new())).then_some(meta.vary)
+    let family = meta.family;
+    (!meta.serves(request, &mut Vec::new())).then_some(Variants { names: meta.vary, family })
 }
 
 fn variant_key(main: &Key, names: &[Vec<u8>], request: &Headers) -> Key {
@@ -146,7 +173,9 @@ fn found(lookup: &Lookup, request: &Headers) -> Found {
         return other.map_or(Found::This, Found::Variant);
     };
     match meta_of(entry) {
-        Some(meta) if !meta.serves(request, &mut Vec::new()) => Found::Variant(meta.vary.clone()),
+        Some(meta) if !meta.serves(request, &mut Vec::new()) => {
+            Found::Variant(Variants { names: meta.vary.clone(), family: meta.family })
+        }
         _ => Found::This,
     }
 }
@@ -169,14 +198,31 @@ async fn opened(store: &Store, key: &Key) -> Lookup {
     lookup
 }
 
-fn sight(key: Key, names: Vec<Vec<u8>>, lookup: Lookup) -> Sight {
-    let Lookup { entry, open, fill, uses, uncacheable_until, .. } = lookup;
-    let generation = entry.map(|entry| entry.generation);
-    Sight { key, names, entry: open, fill, generation, uses, uncacheable_until }
+fn main_sight(main: &Key, lookup: Lookup) -> Sight {
+    let family = lookup.open.as_ref().and_then(meta_of).map_or(0, |meta| meta.family);
+    sight(main.clone(), Variants { names: Vec::new(), family }, lookup)
 }
 
-/// Under a variant's key lies an answer that is none for this request: its origin has changed the
-/// fields in between. It is as if nothing were there.
-fn unknown(key: Key, names: Vec<Vec<u8>>, lookup: Lookup) -> Sight {
-    Sight { entry: None, fill: None, ..sight(key, names, lookup) }
+/// What lies under a variant's key may be no answer for this request: its origin has changed the
+/// fields in between, or the family has ended. Then it is as if nothing were there.
+fn variant_sight(key: Key, variants: Variants, found: Found, lookup: Lookup) -> Sight {
+    let family = variants.family;
+    let mut sight = sight(key, variants, lookup);
+    let is_other = matches!(found, Found::Variant(_));
+    let is_foreign = |meta: &Meta| meta.family != family;
+    if is_other || sight.entry.as_ref().and_then(meta_of).is_some_and(is_foreign) {
+        sight.entry = None;
+    }
+    let fill_meta = |fill: &Arc<Fill>| Meta::decode(&fill.head_now()?.metadata);
+    if is_other || sight.fill.as_ref().and_then(fill_meta).as_ref().is_some_and(is_foreign) {
+        sight.fill = None;
+    }
+    sight
+}
+
+fn sight(key: Key, variants: Variants, lookup: Lookup) -> Sight {
+    let Variants { names, family } = variants;
+    let Lookup { entry, open, fill, uses, uncacheable_until, .. } = lookup;
+    let generation = entry.map(|entry| entry.generation);
+    Sight { key, names, family, entry: open, fill, generation, uses, uncacheable_until }
 }

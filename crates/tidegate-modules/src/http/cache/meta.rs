@@ -1,7 +1,7 @@
 //! What is kept of a response beside its body, and its compact form in cache files.
 //!
 //! ```text
-//! version u8 = 1 | flags u8 | status u16 | length of a HEAD response u64
+//! version u8 = 2 | flags u8 | status u16 | length of a HEAD response u64 | family u64
 //! reason: u16 length, bytes
 //! variant: u32 length, bytes
 //! names of Vary: u16 count, then each u16 length, bytes
@@ -14,10 +14,11 @@
 use bytes::Bytes;
 use tidegate_http::connection::tokens;
 use tidegate_http::response::ResponseHead;
-use tidegate_http::{Headers, Known, Span};
+use tidegate_http::{Headers, Known, Span, date};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const FLAG_HEAD: u8 = 1;
+const FLAG_MUST_REVALIDATE: u8 = 2;
 
 /// A stored response's head.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +32,11 @@ pub struct Meta {
     pub variant: Vec<u8>,
     /// The length that the response to a HEAD request told; that response has no body here.
     pub head_length: Option<u64>,
+    /// Stands for all variants that were stored since the key was empty: an object under a variant's
+    /// key is only good as long as the one under the main key is of the same family.
+    pub family: u64,
+    /// See [`super::policy::Stored`].
+    pub must_revalidate: bool,
     /// The origin's fields but those that belong to its connection.
     pub headers: Headers,
 }
@@ -51,17 +57,35 @@ impl Meta {
             vary,
             variant,
             head_length,
+            family: 0,
+            must_revalidate: false,
             headers: end_to_end(headers),
         }
+    }
+
+    /// Makes it fit RFC 9111: without the fields that only a proxy uses for itself (section 3.1), and
+    /// with the `Date` that every stored response has (RFC 9110 section 6.6.1). `now` is in Unix
+    /// milliseconds.
+    pub fn make_rfc9111(&mut self, must_revalidate: bool, now: u64) {
+        const OF_PROXIES: [&[u8]; 3] =
+            [b"Proxy-Authenticate", b"Proxy-Authentication-Info", b"Proxy-Authorization"];
+        let headers = &mut self.headers;
+        OF_PROXIES.iter().for_each(|name| headers.remove_named(name));
+        if !headers.contains(Known::Date) {
+            headers.push_known(Known::Date, &http_date(now));
+        }
+        self.must_revalidate = must_revalidate;
     }
 
     pub fn encode(&self) -> Bytes {
         let size = self.headers.text().len() + self.variant.len() + self.reason.len() + 64;
         let mut out = Vec::with_capacity(size + 6 * self.headers.len());
         out.push(VERSION);
-        out.push(if self.head_length.is_some() { FLAG_HEAD } else { 0 });
+        let head = if self.head_length.is_some() { FLAG_HEAD } else { 0 };
+        out.push(head | if self.must_revalidate { FLAG_MUST_REVALIDATE } else { 0 });
         out.extend_from_slice(&self.status.to_le_bytes());
         out.extend_from_slice(&self.head_length.unwrap_or(0).to_le_bytes());
+        out.extend_from_slice(&self.family.to_le_bytes());
         put_short(&self.reason, &mut out);
         put_u32(self.variant.len(), &mut out);
         out.extend_from_slice(&self.variant);
@@ -87,10 +111,11 @@ impl Meta {
         }
         let flags = input.u8()?;
         let status = input.u16()?;
-        if !(100..1000).contains(&status) || flags & !FLAG_HEAD != 0 {
+        if !(100..1000).contains(&status) || flags & !(FLAG_HEAD | FLAG_MUST_REVALIDATE) != 0 {
             return None;
         }
         let head_length = input.u64()?;
+        let family = input.u64()?;
         let reason = input.short()?;
         let variant_length = input.u32()?;
         let variant = input.take(variant_length)?.to_vec();
@@ -109,7 +134,10 @@ impl Meta {
         }
         let head_length = (flags & FLAG_HEAD != 0).then_some(head_length);
         let reason = Bytes::copy_from_slice(reason);
-        let meta = Meta { status, reason, vary: vary?, variant, head_length, headers };
+        let must_revalidate = flags & FLAG_MUST_REVALIDATE != 0;
+        let vary = vary?;
+        let meta =
+            Meta { status, reason, vary, variant, head_length, family, must_revalidate, headers };
         input.0.is_empty().then_some(meta)
     }
 
@@ -137,8 +165,8 @@ impl Meta {
         matches!(self.status, 200 | 206)
     }
 
-    /// The head after the origin's 304: its fields replace those of the same name (RFC 9111
-    /// section 3.2), but for those that describe the body which was not sent.
+    /// The head after the origin's 304: its fields replace those of the same name, but for those that
+    /// describe the body which was not sent.
     pub fn refreshed(&self, not_modified: &Headers) -> Meta {
         const KEPT: [Known; 7] = [
             Known::ContentLength,
@@ -150,9 +178,30 @@ impl Meta {
             // By it this object was filed.
             Known::Vary,
         ];
+        self.updated(not_modified, &KEPT)
+    }
+
+    /// The same by RFC 9111 section 3.2, which excepts nothing but the length; or the head after the
+    /// origin's answer to HEAD. `now` is in Unix milliseconds.
+    pub fn refreshed_rfc9111(&self, newer: &Headers, now: u64) -> Meta {
+        // `Content-Range` tells what was asked for, not what is stored.
+        const KEPT: [Known; 3] = [Known::ContentLength, Known::ContentRange, Known::Vary];
+        let mut newer = newer.clone();
+        if !newer.contains(Known::Date) {
+            newer.push_known(Known::Date, &http_date(now));
+        }
+        let mut meta = self.updated(&newer, &KEPT);
+        if !newer.contains(Known::Age) {
+            // The older answer's.
+            meta.headers.remove(Known::Age);
+        }
+        meta
+    }
+
+    fn updated(&self, newer: &Headers, kept: &[Known]) -> Meta {
         let mut headers = self.headers.clone();
-        let renewing = end_to_end(not_modified);
-        let renews = |known: Known| !KEPT.contains(&known);
+        let renewing = end_to_end(newer);
+        let renews = |known: Known| !kept.contains(&known);
         for (known, name, _) in renewing.iter().filter(|(known, ..)| renews(*known)) {
             match known {
                 Known::Other => headers.remove_named(name),
@@ -165,6 +214,10 @@ impl Meta {
         // Built anew, since removed fields leave their bytes behind.
         Meta { headers: end_to_end(&headers), ..self.clone() }
     }
+}
+
+fn http_date(now: u64) -> [u8; 29] {
+    date::format_http(i64::try_from(now / 1000).unwrap_or(i64::MAX))
 }
 
 /// A stored head as decoded once for all its hits.

@@ -27,6 +27,7 @@
 //! | `pump` | the body's way into the cache |
 //! | `resume` | the rest of a body whose origin broke off |
 //! | `serve` | heads and bodies out of the cache |
+//! | `rfc9111` | `Age`, unsafe methods and HEAD as RFC 9111 has them |
 
 pub mod conf;
 mod fill;
@@ -36,6 +37,7 @@ pub mod meta;
 pub mod policy;
 mod pump;
 mod resume;
+mod rfc9111;
 mod rows;
 mod run;
 pub mod seam;

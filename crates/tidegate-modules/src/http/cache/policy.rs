@@ -3,7 +3,11 @@
 
 use tidegate_cache::Times;
 use tidegate_http::Headers;
+use tidegate_http::caching::rfc9111::reuse::{self, RequestTerms, StoredTimes};
+use tidegate_http::caching::rfc9111::{self, Asked, Operator, Received};
 use tidegate_http::caching::{self, IgnoredFields, NotStorable};
+
+use super::turn::Standing;
 
 /// `proxy_cache_valid`: seconds by status. The first line that fits counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,6 +36,8 @@ impl Validity {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
     pub times: Times,
+    /// Nothing but `stale-while-revalidate` and `stale-if-error` permits serving it stale.
+    pub must_revalidate: bool,
     /// Request fields that tell variants apart.
     pub vary: Vec<Vec<u8>>,
 }
@@ -47,7 +53,7 @@ pub enum Refusal {
     Asked,
 }
 
-/// Decides about a response's head at `now`, in Unix milliseconds.
+/// Decides about a response's head at `now`, in Unix milliseconds, by nginx's rules.
 pub fn decide(
     status: u16,
     headers: &Headers,
@@ -55,17 +61,8 @@ pub fn decide(
     ignored: IgnoredFields,
     now: u64,
 ) -> Result<Stored, Refusal> {
-    let whole = match status {
-        0..=199 | 304 => false,
-        // A part is only asked for by a configuration that makes its key of it (`slice`), and that
-        // names the status.
-        206 => validity.names(206),
-        _ => true,
-    };
-    if !whole {
-        return Err(Refusal::Status);
-    }
-    let seconds = i64::try_from(now / 1000).unwrap_or(i64::MAX);
+    check_whole(status, validity)?;
+    let seconds = seconds(now);
     let storable = caching::storable(headers, ignored, validity.of(status), seconds)
         .map_err(Refusal::Rules)?;
     // A time that is relative to now keeps now's milliseconds, so that one second is one second.
@@ -82,8 +79,110 @@ pub fn decide(
             updating_until: behind(storable.stale_while_revalidate),
             error_until: behind(storable.stale_if_error),
         },
+        must_revalidate: false,
         vary: storable.vary,
     })
+}
+
+/// A response's head, what it answers, and when that was asked, Unix milliseconds.
+#[derive(Clone, Copy)]
+pub struct Exchanged<'a> {
+    pub request: &'a Headers,
+    pub asked_at: u64,
+    pub status: u16,
+    pub headers: &'a Headers,
+}
+
+/// The same by the rules of RFC 9111 (`proxy_cache_rfc9111`). `created` is the time since which the
+/// response's age counts.
+pub fn decide_rfc9111(
+    exchanged: Exchanged<'_>,
+    validity: &Validity,
+    ignored: IgnoredFields,
+    now: u64,
+) -> Result<Stored, Refusal> {
+    let Exchanged { request, asked_at, status, headers } = exchanged;
+    check_whole(status, validity)?;
+    let received =
+        Received { status, headers, asked_at: seconds(asked_at), received_at: seconds(now) };
+    let operator = Operator { ignored, valid_for_status: validity.of(status) };
+    let storable = rfc9111::storable(Asked::of(request), received, operator);
+    let storable = storable.map_err(Refusal::Rules)?;
+    let valid_until = millis(storable.valid_until).saturating_add(now % 1000);
+    let behind = |seconds: u32| valid_until.saturating_add(u64::from(seconds) * 1000);
+    Ok(Stored {
+        times: Times {
+            created: now.saturating_sub(u64::from(storable.initial_age) * 1000),
+            valid_until,
+            updating_until: behind(storable.stale_while_revalidate),
+            error_until: behind(storable.stale_if_error),
+        },
+        must_revalidate: storable.must_revalidate,
+        vary: storable.vary,
+    })
+}
+
+fn check_whole(status: u16, validity: &Validity) -> Result<(), Refusal> {
+    let whole = match status {
+        0..=199 | 304 => false,
+        // A part is only asked for by a configuration that makes its key of it (`slice`), and that
+        // names the status.
+        206 => validity.names(206),
+        _ => true,
+    };
+    if whole { Ok(()) } else { Err(Refusal::Status) }
+}
+
+/// How an object stands for a request that says `terms`; by nginx's rules (`None`) it says nothing.
+pub fn standing(
+    times: Times,
+    must_revalidate: bool,
+    terms: Option<&RequestTerms>,
+    now: u64,
+) -> Standing {
+    let Times { created, valid_until, updating_until, error_until } = times;
+    let stored = StoredTimes {
+        generated_at: created,
+        valid_until,
+        updating_until,
+        error_until,
+        must_revalidate,
+    };
+    let reuse = reuse::judge(&stored, &terms.copied().unwrap_or_default(), now);
+    Standing {
+        fresh: reuse.fresh,
+        may_serve_while_updating: reuse.while_updating,
+        may_serve_on_error: reuse.on_error,
+        operator_decides: reuse.by_operator,
+        is_welcome_stale: reuse.stale_is_welcome,
+        has_validators: false,
+        filling: None,
+    }
+}
+
+/// Whether an object is never fresh: it is stored to be revalidated at each use.
+pub fn is_always_stale(times: Times) -> bool {
+    times.valid_until <= times.created
+}
+
+/// Whether a request that says `terms` may be answered by what another one has asked for at
+/// `asked_at`. `times` are those of the response, when its head is there.
+pub fn is_joinable(
+    times: Option<Times>,
+    asked_at: u64,
+    terms: Option<&RequestTerms>,
+    now: u64,
+) -> bool {
+    let Some(terms) = terms else { return true };
+    let Some(times) = times else { return !terms.no_cache };
+    // What is not fresh when it comes is for the request that asked for it. One that grows old while
+    // it comes is shared all the same: whoever asked anew would get it later.
+    let demands = *terms != RequestTerms::default();
+    times.valid_until > asked_at && (!demands || standing(times, true, Some(terms), now).fresh)
+}
+
+fn seconds(millis: u64) -> i64 {
+    i64::try_from(millis / 1000).unwrap_or(i64::MAX)
 }
 
 fn millis(seconds: i64) -> u64 {

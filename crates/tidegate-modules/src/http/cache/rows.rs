@@ -171,6 +171,14 @@ macro_rules! cache_rows {
                 "Accepted and without effect: nothing polls.",
                 |conf, args| once(&mut conf.tempfile_loop, args.milliseconds(0)?, args),
             ),
+            row(
+                concat!($prefix, "cache_rfc9111"),
+                ALL,
+                Arity::FLAG,
+                "off",
+                "The rules of RFC 9111, 5861 and 9213 where nginx has others: `Age`, requests' directives, guessed times, `must-revalidate`, `CDN-Cache-Control`, `Authorization`, invalidation by unsafe methods. Revalidation and background updates are on unless switched off; only GET and HEAD are cached.",
+                |conf, args| once(&mut conf.rfc9111, args.flag(0)?, args),
+            ),
         ];
         ROWS
     }};

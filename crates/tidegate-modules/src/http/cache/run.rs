@@ -11,6 +11,9 @@ use std::time::Duration;
 use tidegate_cache::{BreakReason, Fill, Head, Key, OpenEntry, Store};
 use tidegate_core::{Exchange, Level, Step};
 use tidegate_http::Known;
+use tidegate_http::caching::rfc9111::invalidation::is_unsafe;
+use tidegate_http::caching::rfc9111::reuse::RequestTerms;
+use tidegate_http::request::Method;
 use tidegate_rt::sync::mpsc;
 use tidegate_rt::{clock, timer};
 use tidegate_upstream::LogContext;
@@ -19,11 +22,12 @@ use super::fill::{self, Answer, Filler, Question};
 use super::join;
 use super::lookup::{self, Sight, decoded, filling_of};
 use super::policy::range_is_beyond;
+use super::rfc9111;
 use super::seam::{Gateway, Whole};
 use super::serve;
 use super::settings::{CacheSettings, Chosen, holds};
 use super::status::{CacheNote, CacheStatus};
-use super::turn::{FOLLOW_FROM_BYTES, Input, Output, Sharing, Turn};
+use super::turn::{Demands, FOLLOW_FROM_BYTES, Input, Output, Sharing, Turn};
 
 /// Answers a request by the cache; `None` when it has nothing to do with it.
 pub fn handle<'a>(
@@ -31,7 +35,10 @@ pub fn handle<'a>(
     cache: &Arc<CacheSettings>,
     gateway: &Arc<dyn Gateway>,
 ) -> Result<Step<'a>, &'a mut Exchange> {
-    if x.request.method.bit() & cache.methods == 0 {
+    let method = x.request.method;
+    let is_cached = method.bit() & cache.methods != 0;
+    let invalidates = cache.rfc9111 && is_unsafe(method);
+    if !is_cached && !invalidates {
         return Err(x);
     }
     let store = match cache.zone(x) {
@@ -48,15 +55,24 @@ pub fn handle<'a>(
         None => gateway.write_key(x, &mut text),
     }
     let main = Key::of(&text);
-    x.extensions.insert(CacheNote::new(main.text().clone(), CacheStatus::Miss));
+    if !is_cached {
+        let passed = rfc9111::write_through(x, gateway.clone(), store.clone(), main);
+        return Ok(Step::Wait(Box::pin(passed)));
+    }
+    let note = CacheNote::new(main.text().clone(), CacheStatus::Miss);
+    x.extensions.insert(CacheNote { rfc9111: cache.rfc9111, ..note });
     let now = clock::unix_millis();
     let sight = lookup::look_now(store, &main, &x.request.head.headers, now);
+    let terms = cache.rfc9111.then(|| RequestTerms::of(&x.request.head.headers));
     let bypass = !cache.bypass.is_empty() && holds(&cache.bypass, x);
     if !bypass
         && let Some(Sight { entry: Some(entry), fill: None, .. }) = &sight
-        && now < entry.times().valid_until
+        && lookup::is_fresh(entry, terms.as_ref(), now)
         && let Some(step) = serve::entry(x, &**gateway, entry, CacheStatus::Hit)
     {
+        if cache.rfc9111 {
+            rfc9111::finish(x, &step, now);
+        }
         return Ok(step);
     }
     let conversation = Conversation {
@@ -64,10 +80,17 @@ pub fn handle<'a>(
         gateway: gateway.clone(),
         store: store.clone(),
         main,
-        turn: if bypass { Turn::bypassing() } else { Turn::default() },
+        turn: if bypass { Turn::bypassing() } else { Turn::new(demands(terms.as_ref())) },
+        terms,
         bypass,
     };
     Ok(Step::Wait(Box::pin(conversation.run(x, sight))))
+}
+
+/// What the turn has to know of a request's terms.
+fn demands(terms: Option<&RequestTerms>) -> Demands {
+    let RequestTerms { only_if_cached, no_store, .. } = terms.copied().unwrap_or_default();
+    Demands { only_if_cached, no_store }
 }
 
 /// A request whose answer takes more than a look into memory.
@@ -77,6 +100,8 @@ struct Conversation {
     store: Store,
     main: Key,
     turn: Turn,
+    /// With `proxy_cache_rfc9111`.
+    terms: Option<RequestTerms>,
     bypass: bool,
 }
 
@@ -89,20 +114,22 @@ enum Done {
 
 impl Conversation {
     async fn run(mut self, x: &mut Exchange, first: Option<Sight>) -> Step<'static> {
-        let mut sight = match first {
+        let sight = match first {
             Some(sight) => sight,
             None => lookup::look(&self.store, &self.main, &x.request.head.headers).await,
         };
+        let mut sight = self.settled(x, sight).await;
         let mut output = match self.bypass {
             // Its answer is newer than what others are fetching.
             true => Output::Fetch(Sharing::TakeOver),
-            false => self.tell(sight.input(x, clock::unix_millis())),
+            false => self.tell(self.input(x, &sight)),
         };
         loop {
             let done = match output {
                 Output::Look => {
                     sight = lookup::look(&self.store, &self.main, &x.request.head.headers).await;
-                    Done::Then(self.tell(sight.input(x, clock::unix_millis())))
+                    sight = self.settled(x, sight).await;
+                    Done::Then(self.tell(self.input(x, &sight)))
                 }
                 Output::Wait { until } => self.wait(x, &sight, until).await,
                 Output::Follow => self.follow(x, &sight).await,
@@ -118,12 +145,35 @@ impl Conversation {
                 }
                 Output::Fail => Done::Answered(Step::Status(502)),
                 Output::Leave => Done::Answered(self.gateway.client_left(x)),
+                Output::Refuse => Done::Answered(Step::Status(504)),
             };
             output = match done {
-                Done::Answered(step) => return step,
+                Done::Answered(step) => {
+                    if self.cache.rfc9111 {
+                        rfc9111::finish(x, &step, clock::unix_millis());
+                    }
+                    return step;
+                }
                 Done::Then(next) => next,
             };
         }
+    }
+
+    /// A fill that is all there but may not answer this request as it is: its object, which will be
+    /// there in a moment, may do so (`max-stale`), or knows its validators.
+    async fn settled(&self, x: &Exchange, sight: Sight) -> Sight {
+        let Some(fill) = sight.fill.as_ref().filter(|_| self.terms.is_some()) else { return sight };
+        let filling = filling_of(x, fill, self.terms.as_ref(), clock::unix_millis());
+        if !filling.whole || filling.joinable {
+            return sight;
+        }
+        let mut reader = fill.reader(fill.watermark());
+        poll_fn(|context| reader.poll_stored(context)).await;
+        lookup::look(&self.store, &self.main, &x.request.head.headers).await
+    }
+
+    fn input(&self, x: &Exchange, sight: &Sight) -> Input {
+        sight.input(x, self.terms.as_ref(), clock::unix_millis())
     }
 
     fn tell(&mut self, input: Input) -> Output {
@@ -140,8 +190,10 @@ impl Conversation {
     /// Reads somebody else's fill.
     async fn follow(&mut self, x: &mut Exchange, sight: &Sight) -> Done {
         let Some(fill) = &sight.fill else { return Done::Then(self.tell(Input::FillEnded)) };
+        let now = clock::unix_millis();
         if lookup::other_variant(fill, &x.request.head.headers).is_some()
             || !fill.is_readable_from_start()
+            || !filling_of(x, fill, self.terms.as_ref(), now).joinable
         {
             return Done::Then(self.tell(Input::FillEnded));
         }
@@ -162,7 +214,7 @@ impl Conversation {
         if self.range_is_beyond(x, Some(fill)) {
             return Done::Then(self.tell(Input::RangeBeyond));
         }
-        let input = wait_for(x, fill, until).await;
+        let input = wait_for(x, fill, until, self.terms.as_ref()).await;
         let other = lookup::other_variant(fill, &x.request.head.headers).is_some();
         let input = if other && input != Input::ClientGone { Input::FillEnded } else { input };
         Done::Then(self.tell(input))
@@ -176,6 +228,14 @@ impl Conversation {
         sharing: Sharing,
         conditional: bool,
     ) -> Done {
+        if self.passes_head(x) {
+            serve::note(x, |note| note.status = self.turn.status());
+            let entry = sight.entry.as_ref();
+            let key = &sight.key;
+            let passed =
+                rfc9111::pass_head(x, &*self.gateway, &self.cache, &self.store, key, entry);
+            return Done::Answered(passed.await);
+        }
         if self.range_is_beyond(x, None) {
             return Done::Then(Output::Pass);
         }
@@ -195,11 +255,11 @@ impl Conversation {
                 Ok(writer) => writer,
                 Err(running) => {
                     sight.fill = Some(running);
-                    return Done::Then(self.tell(sight.input(x, now)));
+                    return Done::Then(self.tell(self.input(x, sight)));
                 }
             },
         };
-        let (question, mut filler) = match self.question(x, sight, conditional).await {
+        let (question, mut filler) = match self.question(x, sight, conditional, true).await {
             Ok(asked) => asked,
             Err(step) => return Done::Answered(step),
         };
@@ -230,6 +290,11 @@ impl Conversation {
             Some(fill) => range_is_beyond(range, max.max(fill.watermark())),
             None => range_is_beyond(range, max),
         }
+    }
+
+    /// A HEAD request that is to stay one: its response has no body to be stored.
+    fn passes_head(&self, x: &Exchange) -> bool {
+        self.cache.rfc9111 && !self.cache.convert_head && x.request.method == Method::Head
     }
 
     /// Whether the store has another object now than when it was looked at.
@@ -270,11 +335,14 @@ impl Conversation {
 
     /// Gives the stale object and has it renewed behind the answer.
     async fn refresh(&mut self, x: &mut Exchange, sight: &Sight, conditional: bool) -> Done {
+        if self.passes_head(x) {
+            return self.serve(x, sight.entry.as_ref(), CacheStatus::Stale);
+        }
         let now = clock::unix_millis();
         let status = match self.store.begin_fill(&sight.key, now) {
             Err(_) => CacheStatus::Updating,
             Ok(writer) => {
-                match self.question(x, sight, conditional).await {
+                match self.question(x, sight, conditional, false).await {
                     Ok((question, filler)) => fill::start(question, filler, writer, None),
                     Err(_) => writer.abort("the request could not be made"),
                 }
@@ -290,6 +358,7 @@ impl Conversation {
         x: &mut Exchange,
         sight: &Sight,
         conditional: bool,
+        client_waits: bool,
     ) -> Result<(Question, Filler), Step<'static>> {
         let known = sight.entry.as_ref().filter(|_| conditional).and_then(decoded);
         serve::note(x, |note| {
@@ -299,7 +368,7 @@ impl Conversation {
                 note.etag = known.meta.etag().unwrap_or_default().to_vec();
             }
         });
-        let whole = Whole { convert_head: self.cache.convert_head };
+        let whole = Whole { convert_head: self.cache.convert_head, client_waits };
         let request = self.gateway.request(x, whole).await?;
         let question = Question {
             request,
@@ -311,6 +380,8 @@ impl Conversation {
             store: self.store.clone(),
             main: self.main.clone(),
             names: sight.names.clone(),
+            family: sight.family,
+            asked_at: clock::unix_millis(),
             cache: self.cache.clone(),
             turn: self.turn.clone(),
             client_fields: x.request.head.headers.clone(),
@@ -340,7 +411,13 @@ async fn answer(x: &Exchange, answers: &mut mpsc::Receiver<Answer>) -> Option<An
 
 /// Waits until a fill ends, has a head, what the request needs or more than a small body, or its time is
 /// over.
-async fn wait_for(x: &Exchange, fill: &Arc<Fill>, until: u64) -> Input {
+async fn wait_for(
+    x: &Exchange,
+    fill: &Arc<Fill>,
+    until: u64,
+    terms: Option<&RequestTerms>,
+) -> Input {
+    let filling_now = || filling_of(x, fill, terms, clock::unix_millis());
     let client = &x.client;
     let head = fill.head_now();
     let needed = head.as_ref().and_then(|head| join::needed(x, head)).unwrap_or(u64::MAX);
@@ -357,7 +434,7 @@ async fn wait_for(x: &Exchange, fill: &Arc<Fill>, until: u64) -> Input {
             },
         };
         if ready {
-            let filling = filling_of(x, fill);
+            let filling = filling_now();
             let goes_on = filling.has_head && (!fill.has_ended() || filling.whole);
             return Poll::Ready(match goes_on {
                 true => Input::FillProgress(filling),
@@ -365,7 +442,7 @@ async fn wait_for(x: &Exchange, fill: &Arc<Fill>, until: u64) -> Input {
             });
         }
         if sleep.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Input::TimedOut(filling_of(x, fill)));
+            return Poll::Ready(Input::TimedOut(filling_now()));
         }
         if !x.is_subrequest && client.poll_gone(context).is_ready() {
             return Poll::Ready(Input::ClientGone);

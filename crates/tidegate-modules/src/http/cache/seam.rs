@@ -12,6 +12,8 @@ use tidegate_upstream::{FetchError, FetchSettings, OriginRequest, OriginResponse
 pub struct Whole {
     /// GET in place of HEAD.
     pub convert_head: bool,
+    /// The client waits for the answer's head, so it may be given interim ones (`early_hints`).
+    pub client_waits: bool,
 }
 
 /// A gateway in one location.

@@ -36,6 +36,8 @@ pub struct CacheSettings {
     pub methods: u32,
     pub max_range_offset: Option<u64>,
     pub convert_head: bool,
+    /// `proxy_cache_rfc9111`
+    pub rfc9111: bool,
     pub rules: Rules,
 }
 
@@ -82,6 +84,8 @@ impl CacheSettings {
                 }
             }
         };
+        let rfc9111 = conf.rfc9111.unwrap_or(false);
+        let methods = conf.methods.filter(|_| !rfc9111);
         Ok(Some(CacheSettings {
             choice,
             key: conf.key.as_ref().map(|key| plan.template(key)).transpose()?,
@@ -89,9 +93,10 @@ impl CacheSettings {
             ignored,
             bypass: templates(conf.bypass.as_deref(), plan)?,
             no_cache: templates(conf.no_cache.as_deref(), plan)?,
-            methods: conf.methods.unwrap_or(Method::Get.bit() | Method::Head.bit()),
+            methods: methods.unwrap_or(Method::Get.bit() | Method::Head.bit()),
             max_range_offset: conf.max_range_offset,
             convert_head: conf.convert_head.unwrap_or(true),
+            rfc9111,
             rules: Rules {
                 lock: conf.lock.unwrap_or(false),
                 lock_age: millis(conf.lock_age),
@@ -103,7 +108,10 @@ impl CacheSettings {
                 // Whether to store may depend on the answer, which takes the request to decide.
                 background_update: conf.background_update.unwrap_or(false)
                     && conf.no_cache.is_none(),
-                revalidate: conf.revalidate.unwrap_or(false),
+                background_revalidate: conf.background_update.unwrap_or(rfc9111)
+                    && conf.no_cache.is_none(),
+                revalidate: conf.revalidate.unwrap_or(rfc9111),
+                rfc9111,
             },
         }))
     }

@@ -46,6 +46,8 @@ pub struct CacheNote {
     /// Validators of a stale object, while the origin is asked by them.
     pub last_modified: Vec<u8>,
     pub etag: Vec<u8>,
+    /// `proxy_cache_rfc9111`
+    pub rfc9111: bool,
     /// The object that is served, whose head `$upstream_http_*` shows.
     pub entry: Option<OpenEntry>,
 }
@@ -53,8 +55,13 @@ pub struct CacheNote {
 impl CacheNote {
     pub fn new(key: Arc<[u8]>, status: CacheStatus) -> CacheNote {
         let (last_modified, etag) = (Vec::new(), Vec::new());
-        CacheNote { status, key, stored_at: 0, last_modified, etag, entry: None }
+        CacheNote { status, key, stored_at: 0, last_modified, etag, rfc9111: false, entry: None }
     }
+}
+
+/// Whether this request is answered by a cache that follows RFC 9111.
+pub fn follows_rfc9111(x: &Exchange) -> bool {
+    x.extensions.of::<CacheNote>().is_some_and(|note| note.rfc9111)
 }
 
 /// The origin's head of the object that is served, for `$upstream_http_*`.

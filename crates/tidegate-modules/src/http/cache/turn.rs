@@ -82,6 +82,19 @@ pub struct Rules {
     pub use_stale: UseStale,
     pub background_update: bool,
     pub revalidate: bool,
+    /// `background_update`, too, but only within `stale-while-revalidate` (RFC 5861 section 3).
+    pub background_revalidate: bool,
+    /// `stale-if-error` means the origin's 500, 502, 503 and 504, too (RFC 5861 section 4).
+    pub rfc9111: bool,
+}
+
+/// What a request demands (RFC 9111 section 5.2.1); the default demands nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Demands {
+    /// The origin is not to be asked.
+    pub only_if_cached: bool,
+    /// What the origin answers is not to be stored.
+    pub no_store: bool,
 }
 
 /// A whole object as it stands now.
@@ -92,6 +105,10 @@ pub struct Standing {
     pub may_serve_while_updating: bool,
     /// Within `stale-if-error`.
     pub may_serve_on_error: bool,
+    /// `proxy_cache_use_stale` applies: nothing said by origin or client forbids it.
+    pub operator_decides: bool,
+    /// The client takes it although it is stale (`max-stale`).
+    pub is_welcome_stale: bool,
     /// There is something to ask the origin by: `Last-Modified` or `ETag`.
     pub has_validators: bool,
     /// Somebody renews it.
@@ -108,6 +125,8 @@ pub struct Filling {
     pub promised: Option<u64>,
     /// All of it is there, though it may not be stored yet.
     pub whole: bool,
+    /// This request may be answered by it.
+    pub joinable: bool,
     /// What is there is all that this request needs: a head for HEAD or 304, the bytes of a range.
     pub suffices: bool,
     /// When the fill began or something last arrived.
@@ -200,6 +219,8 @@ pub enum Output {
     Fail,
     /// Nothing: the client has gone.
     Leave,
+    /// 504: the client wanted what is stored or nothing (`only-if-cached`).
+    Refuse,
 }
 
 /// What the request is doing.
@@ -219,15 +240,21 @@ pub struct Turn {
     rounds: u8,
     /// A fill that was waited for proved not to be for sharing.
     released: bool,
+    demands: Demands,
 }
 
 impl Default for Turn {
     fn default() -> Turn {
-        Turn { state: State::Looking, status: CacheStatus::Miss, rounds: 0, released: false }
+        Turn::new(Demands::default())
     }
 }
 
 impl Turn {
+    pub fn new(demands: Demands) -> Turn {
+        let (state, status) = (State::Looking, CacheStatus::Miss);
+        Turn { state, status, rounds: 0, released: false, demands }
+    }
+
     /// A turn that does not ask the cache (`proxy_cache_bypass`), but stores what the origin says.
     pub fn bypassing() -> Turn {
         let state = State::Fetching { stale: None };
@@ -241,6 +268,25 @@ impl Turn {
 
     /// Takes what happened, answers what to do.
     pub fn step(&mut self, rules: &Rules, input: Input, now: u64) -> Output {
+        let output = self.undemanding(rules, input, now);
+        // `Pass` may also mean an answer that is there.
+        let is_answer = matches!(input, Input::OriginHead { .. });
+        let asks = matches!(output, Output::Fetch(_) | Output::Revalidate(_));
+        match output {
+            _ if is_answer => output,
+            Output::Pass if self.demands.only_if_cached => Output::Refuse,
+            _ if asks && self.demands.only_if_cached => Output::Refuse,
+            _ if asks && self.demands.no_store => Output::Pass,
+            // What it would fetch would not be kept.
+            Output::ServeStaleAndRefresh { .. } if self.demands.no_store => {
+                Output::Serve(CacheStatus::Stale)
+            }
+            _ => output,
+        }
+    }
+
+    /// The answer to a client that demands nothing.
+    fn undemanding(&mut self, rules: &Rules, input: Input, now: u64) -> Output {
         match input {
             Input::Found(standing) => self.found(rules, standing, now),
             Input::Filling(filling) => self.filling(rules, filling, now),
@@ -264,7 +310,7 @@ impl Turn {
 
     fn found(&mut self, rules: &Rules, standing: Standing, now: u64) -> Output {
         // What is whole is newer than what is stored.
-        if standing.filling.is_some_and(|filling| filling.whole) {
+        if standing.filling.is_some_and(|filling| filling.whole && filling.joinable) {
             self.status = CacheStatus::Hit;
             return Output::Follow;
         }
@@ -272,18 +318,24 @@ impl Turn {
             self.status = CacheStatus::Hit;
             return Output::Serve(CacheStatus::Hit);
         }
-        let while_updating =
-            rules.use_stale.has(UseStale::UPDATING) || standing.may_serve_while_updating;
+        if standing.is_welcome_stale {
+            self.status = CacheStatus::Stale;
+            return Output::Serve(CacheStatus::Stale);
+        }
+        let while_updating = standing.operator_decides && rules.use_stale.has(UseStale::UPDATING)
+            || standing.may_serve_while_updating;
         let conditional = rules.revalidate && standing.has_validators;
         if let Some(filling) = standing.filling {
             if while_updating {
                 self.status = CacheStatus::Updating;
                 return Output::Serve(CacheStatus::Updating);
             }
-            if rules.lock || rules.tempfile {
+            if filling.joinable && (rules.lock || rules.tempfile) {
                 return self.filling(rules, filling, now);
             }
-        } else if while_updating && rules.background_update {
+        } else if while_updating && rules.background_update
+            || standing.may_serve_while_updating && rules.background_revalidate
+        {
             self.status = CacheStatus::Stale;
             self.state = State::Fetching { stale: Some(standing) };
             return Output::ServeStaleAndRefresh { conditional };
@@ -306,6 +358,11 @@ impl Turn {
     }
 
     fn filling(&mut self, rules: &Rules, filling: Filling, now: u64) -> Output {
+        if !filling.joinable {
+            self.status = CacheStatus::Miss;
+            self.state = State::Fetching { stale: None };
+            return Output::Fetch(Sharing::Alone);
+        }
         if filling.whole {
             self.status = CacheStatus::Hit;
             return Output::Follow;
@@ -379,14 +436,17 @@ impl Turn {
     }
 
     fn origin_head(&mut self, rules: &Rules, status: u16, kind: HeadKind) -> Output {
-        let State::Fetching { stale: Some(_) } = self.state else {
+        let State::Fetching { stale: Some(stale) } = self.state else {
             return if kind == HeadKind::Storable { Output::Follow } else { Output::Pass };
         };
         if kind == HeadKind::NotModified {
             self.status = CacheStatus::Revalidated;
             return Output::Serve(CacheStatus::Revalidated);
         }
-        if UseStale::of_status(status).is_some_and(|condition| rules.use_stale.has(condition)) {
+        let condition = UseStale::of_status(status);
+        let by_operator = condition.is_some_and(|condition| rules.use_stale.has(condition));
+        let is_error = rules.rfc9111 && matches!(status, 500 | 502..=504);
+        if by_operator && stale.operator_decides || is_error && stale.may_serve_on_error {
             self.status = CacheStatus::Stale;
             return Output::Serve(CacheStatus::Stale);
         }
@@ -400,7 +460,8 @@ impl Turn {
             Failure::Timeout => UseStale::TIMEOUT,
             Failure::InvalidHeader => UseStale::INVALID_HEADER,
         };
-        if rules.use_stale.has(condition) || stale.may_serve_on_error {
+        let by_operator = rules.use_stale.has(condition) && stale.operator_decides;
+        if by_operator || stale.may_serve_on_error {
             self.status = CacheStatus::Stale;
             return Output::Serve(CacheStatus::Stale);
         }

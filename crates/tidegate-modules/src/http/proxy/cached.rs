@@ -41,7 +41,9 @@ impl Gateway for CachedProxy {
             let shape = request::Shape { fields: &self.fields, get_for_head: whole.convert_head };
             let mut request = request::create(x, &self.settings, &target, shape);
             request.upgrade = false;
-            request.interim = None;
+            if !whole.client_waits {
+                request.interim = None;
+            }
             Ok(request)
         })
     }

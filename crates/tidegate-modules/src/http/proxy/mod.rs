@@ -35,6 +35,7 @@ use tidegate_core::{Exchange, Step};
 use tidegate_upstream::resolve::Resolver;
 
 use super::cache::ProxyCache;
+use super::cache::conf::CacheConf;
 use super::gateway::respond::{Rewriter, respond};
 use super::gateway::run;
 pub use conf::Conf;
@@ -64,10 +65,12 @@ impl Module for Proxy {
         let (Some(_), true) = (&conf.pass, location.context().intersects(within)) else {
             return Ok(());
         };
-        let cache = location.outline.conf::<ProxyCache>().and_then(|cache| cache.zone.as_ref());
-        let store = conf.gateway.store.compile("proxy_", cache, location.plan)?;
+        let cache = location.outline.conf::<ProxyCache>();
+        let keeps_date = cache.is_some_and(CacheConf::follows_rfc9111);
+        let zone = cache.and_then(|cache| cache.zone.as_ref());
+        let store = conf.gateway.store.compile("proxy_", zone, location.plan)?;
         let stores = store.is_some();
-        let mut settings = settings::settings(conf, store, location.plan)?;
+        let mut settings = settings::settings(conf, store, keeps_date, location.plan)?;
         let core = &location.location.settings;
         if settings.is_variable() && !core.resolver.is_empty() {
             let resolver = Resolver::parse(&core.resolver, core.resolver_timeout);

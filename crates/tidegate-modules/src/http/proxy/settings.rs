@@ -92,13 +92,16 @@ const HIDDEN: &[&str] = &[
     "X-Accel-Charset",
 ];
 
-/// Compiles a block's settings.
+/// Compiles a block's settings. `keeps_date`: clients get the origin's `Date`.
 pub fn settings(
     conf: &Conf,
     store: Option<StoreSettings>,
+    keeps_date: bool,
     plan: &mut PlanBuilder<'_>,
 ) -> Result<ProxySettings, Diagnostic> {
-    let mut gateway = gateway_settings(&conf.gateway, HIDDEN, "proxy_temp", plan)?;
+    let hidden = HIDDEN.iter().copied().filter(|name| !(keeps_date && *name == "Date"));
+    let hidden: Vec<&str> = hidden.collect();
+    let mut gateway = gateway_settings(&conf.gateway, &hidden, "proxy_temp", plan)?;
     gateway.store = store;
     let gateway = Arc::new(gateway);
     let no_word = Word { bytes: Vec::new(), span: tidegate_conf::Span::NONE, quoted: false };

@@ -32,14 +32,15 @@ fn sample() -> Meta {
 
 #[test]
 fn what_is_encoded_comes_back() {
-    for head_length in [None, Some(7)] {
-        let meta = Meta { head_length, ..sample() };
+    for (head_length, must_revalidate) in [(None, true), (Some(7), false), (Some(0), true)] {
+        let meta = Meta { head_length, must_revalidate, family: 9, ..sample() };
         let again = Meta::decode(&meta.encode()).expect("own bytes");
         assert_eq!(again.status, 200);
         assert_eq!(again.reason, meta.reason);
         assert_eq!(again.vary, meta.vary);
         assert_eq!(again.variant, meta.variant);
         assert_eq!(again.head_length, head_length);
+        assert_eq!((again.must_revalidate, again.family), (must_revalidate, 9));
         assert_eq!(listed(&again.headers), listed(&meta.headers));
         let decoded = Decoded::of(&meta.encode()).expect("own bytes");
         assert_eq!(decoded.head.reason(), b"Fine");
@@ -100,4 +101,47 @@ fn a_304_renews_fields() {
     assert_eq!(listed(&renewed.headers), expected);
     assert_eq!(renewed.etag(), Some(&b"\"e\""[..]));
     assert!(!renewed.headers.contains(Known::Connection));
+}
+
+/// 1 January 2000, noon.
+const NOW: u64 = 946_728_000_000;
+
+fn check_fields(meta: &Meta, expected: &[(&str, &str)]) {
+    let expected: Vec<(String, String)> =
+        expected.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    assert_eq!(listed(&meta.headers), expected);
+}
+
+#[test]
+fn rfc9111_keeps_no_fields_of_proxies_and_gives_every_response_a_date() {
+    let fields = headers(&[("Proxy-Authenticate", "Basic"), ("Set-Cookie", "a=b")]);
+    let mut meta = Meta::of(200, b"", &fields, Vec::new(), Vec::new(), None);
+    meta.make_rfc9111(true, NOW);
+    check_fields(&meta, &[("Set-Cookie", "a=b"), ("Date", "Sat, 01 Jan 2000 12:00:00 GMT")]);
+    assert!(meta.must_revalidate);
+    meta.make_rfc9111(false, NOW + 5000);
+    assert_eq!(meta.headers.all(Known::Date).count(), 1);
+}
+
+#[test]
+fn rfc9111_has_a_304_renew_all_fields_but_the_length() {
+    let mut old = sample();
+    old.headers.push(b"Age", b"7");
+    old.headers.push(b"Date", b"Fri, 31 Dec 1999 12:00:00 GMT");
+    let newer = headers(&[
+        ("ETag", "\"other\""),
+        ("Content-Type", "text/html"),
+        ("Content-Length", "9"),
+        ("Content-Range", "bytes 0-1/2"),
+        ("Vary", "x"),
+        ("Connection", "close"),
+    ]);
+    let expected = [
+        ("x-Own", "a"),
+        ("X-Own", "b"),
+        ("ETag", "\"other\""),
+        ("Content-Type", "text/html"),
+        ("Date", "Sat, 01 Jan 2000 12:00:00 GMT"),
+    ];
+    check_fields(&old.refreshed_rfc9111(&newer, NOW), &expected);
 }

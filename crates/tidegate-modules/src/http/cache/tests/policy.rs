@@ -3,7 +3,12 @@
 use tidegate_http::Headers;
 use tidegate_http::caching::{IgnoredFields, NotStorable};
 
-use super::super::policy::{Refusal, Validity, decide, range_is_beyond};
+use tidegate_http::caching::rfc9111::reuse::RequestTerms;
+
+use super::super::policy::{
+    Exchanged, Refusal, Validity, decide, decide_rfc9111, is_always_stale, is_joinable,
+    range_is_beyond, standing,
+};
 
 const NOW: u64 = 1_700_000_000_250;
 
@@ -70,5 +75,55 @@ fn ranges_beyond_an_offset() {
     ];
     for (field, max, expected) in table {
         assert_eq!(range_is_beyond(field.as_bytes(), max), expected, "{field}");
+    }
+}
+
+#[test]
+fn rfc9111_counts_in_milliseconds_from_when_a_response_was_made() {
+    let decided = |lines: &[(&str, &str)]| {
+        let mut headers = Headers::new();
+        lines.iter().for_each(|(name, value)| headers.push(name.as_bytes(), value.as_bytes()));
+        let request = Headers::new();
+        let exchanged =
+            Exchanged { request: &request, asked_at: NOW - 3000, status: 200, headers: &headers };
+        decide_rfc9111(exchanged, &Validity::default(), IgnoredFields::default(), NOW)
+    };
+    let control = "max-age=60, stale-while-revalidate=5, stale-if-error=6";
+    let stored = decided(&[("Age", "10"), ("Cache-Control", control)]).unwrap();
+    let times = stored.times;
+    assert_eq!(times.created, NOW - 13_000);
+    assert_eq!(times.valid_until, NOW + 47_000);
+    assert_eq!((times.updating_until, times.error_until), (NOW + 52_000, NOW + 53_000));
+    assert!(!stored.must_revalidate && !is_always_stale(times));
+    let stored = decided(&[("ETag", "\"a\""), ("Cache-Control", "no-cache")]).unwrap();
+    assert!(stored.must_revalidate && is_always_stale(stored.times));
+    assert!(!standing(stored.times, true, Some(&RequestTerms::default()), NOW).fresh);
+    let refused = decided(&[("Cache-Control", "no-store")]);
+    assert_eq!(refused, Err(Refusal::Rules(NotStorable::NoStore)));
+}
+
+#[test]
+fn who_may_share_a_fill() {
+    let none = RequestTerms::default();
+    let no_cache = RequestTerms { no_cache: true, ..none };
+    let young = RequestTerms { max_age: Some(5), ..none };
+    let times = |lifetime| tidegate_cache::Times {
+        created: NOW,
+        valid_until: NOW + lifetime,
+        updating_until: 0,
+        error_until: 0,
+    };
+    assert!(is_joinable(Some(times(0)), NOW, None, NOW));
+    for (times, terms, later, expected) in [
+        (None, none, 0, true),
+        (None, no_cache, 0, false),
+        (Some(times(0)), none, 0, false),
+        (Some(times(1000)), none, 5000, true),
+        (Some(times(9000)), young, 5000, true),
+        (Some(times(9000)), young, 5001, false),
+        (Some(times(9000)), no_cache, 0, false),
+    ] {
+        let found = is_joinable(times, NOW, Some(&terms), NOW + later);
+        assert_eq!(found, expected, "{times:?} {terms:?}");
     }
 }

@@ -4,7 +4,7 @@ use super::super::status::CacheStatus::{Bypass, Expired, Hit, Miss, Revalidated,
 use super::super::turn::HeadKind::{NotModified, NotStorable, Storable};
 use super::super::turn::Sharing::{Alone, Shared, TakeOver};
 use super::super::turn::{
-    FOLLOW_FROM_BYTES, Failure, Filling, Input, Output, Rules, Standing, Turn, UseStale,
+    Demands, FOLLOW_FROM_BYTES, Failure, Filling, Input, Output, Rules, Standing, Turn, UseStale,
 };
 
 const RULES: Rules = Rules {
@@ -17,6 +17,8 @@ const RULES: Rules = Rules {
     use_stale: UseStale(0),
     background_update: false,
     revalidate: false,
+    background_revalidate: false,
+    rfc9111: false,
 };
 
 const LOCK: Rules = Rules { lock: true, ..RULES };
@@ -26,6 +28,8 @@ const FRESH: Standing = Standing {
     fresh: true,
     may_serve_while_updating: false,
     may_serve_on_error: false,
+    operator_decides: true,
+    is_welcome_stale: false,
     has_validators: true,
     filling: None,
 };
@@ -37,6 +41,7 @@ const SILENT: Filling = Filling {
     arrived: 0,
     promised: None,
     whole: false,
+    joinable: true,
     suffices: false,
     last_progress: 1000,
 };
@@ -375,4 +380,77 @@ fn bypassing_stores() {
     assert_eq!(turn.status(), Bypass);
     check_turn("stored", turn.clone(), &RULES, &[(1, head(200, Storable), Output::Follow)]);
     check_turn("not", turn, &RULES, &[(1, Input::OriginFailed(Failure::Error), Output::Fail)]);
+}
+
+#[test]
+fn what_forbids_stale_answers_is_obeyed() {
+    let strict = Standing { operator_decides: false, ..STALE };
+    let rules = Rules {
+        use_stale: UseStale::ERROR.with(UseStale::HTTP_503).with(UseStale::UPDATING),
+        background_update: true,
+        rfc9111: true,
+        ..RULES
+    };
+    let ask = (1000, Input::Found(strict), Output::Fetch(Shared));
+    let lost = (1001, Input::OriginFailed(Failure::Error), Output::Fail);
+    check("not on errors", &rules, &[ask, lost]);
+    check("not for a 503", &rules, &[ask, (1001, head(503, NotStorable), Output::Pass)]);
+    let renewed = Input::Found(Standing { filling: Some(SILENT), ..strict });
+    check("not while updating", &rules, &[(1000, renewed, Output::Fetch(Alone))]);
+    let tolerant = Input::Found(Standing { may_serve_on_error: true, ..strict });
+    let ask = (1000, tolerant, Output::Fetch(Shared));
+    let rules = Rules { use_stale: UseStale(0), ..rules };
+    for status in [500, 502, 503, 504] {
+        let serve = (1001, head(status, NotStorable), Output::Serve(Stale));
+        check("stale-if-error", &rules, &[ask, serve]);
+    }
+    check("501 is an answer", &rules, &[ask, (1001, head(501, NotStorable), Output::Pass)]);
+    let nginx = Rules { rfc9111: false, ..rules };
+    check("nginx's rule", &nginx, &[ask, (1001, head(503, NotStorable), Output::Pass)]);
+    let welcome = Input::Found(Standing { is_welcome_stale: true, ..strict });
+    check("max-stale", &rules, &[(1000, welcome, Output::Serve(Stale))]);
+}
+
+#[test]
+fn a_fill_that_is_not_for_this_request_is_not_waited_for() {
+    let other = Filling { joinable: false, ..SMALL };
+    let whole = Filling { joinable: false, ..WHOLE };
+    for rules in [&RULES, &LOCK, &TEMPFILE] {
+        for filling in [other, whole] {
+            check("no object", rules, &[(1000, Input::Filling(filling), Output::Fetch(Alone))]);
+            let found = Input::Found(Standing { filling: Some(filling), ..STALE });
+            check("a stale one", rules, &[(1000, found, Output::Fetch(Alone))]);
+        }
+        check(
+            "told while waiting",
+            rules,
+            &[
+                (1000, Input::FillProgress(other), Output::Fetch(Alone)),
+                (1001, head(200, Storable), Output::Follow),
+            ],
+        );
+    }
+}
+
+#[test]
+fn demands_are_met() {
+    let stored = Demands { only_if_cached: true, no_store: false };
+    let check = |demands, input, expected| {
+        check_turn("demand", Turn::new(demands), &RULES, &[(1000, input, expected)]);
+    };
+    check(stored, Input::Found(FRESH), Output::Serve(Hit));
+    check(stored, Input::Found(STALE), Output::Refuse);
+    check(stored, NEW, Output::Refuse);
+    check(stored, Input::Absent { uses: 0, uncacheable: true }, Output::Refuse);
+    check(stored, Input::Filling(WHOLE), Output::Follow);
+    let unstored = Demands { only_if_cached: false, no_store: true };
+    check(unstored, Input::Found(FRESH), Output::Serve(Hit));
+    check(unstored, Input::Found(STALE), Output::Pass);
+    check(unstored, NEW, Output::Pass);
+    let updating = Standing { may_serve_while_updating: true, ..STALE };
+    let rules = Rules { background_revalidate: true, ..RULES };
+    let refresh = Output::ServeStaleAndRefresh { conditional: false };
+    check_turn("a refresh", Turn::default(), &rules, &[(1000, Input::Found(updating), refresh)]);
+    let steps = [(1000, Input::Found(updating), Output::Serve(Stale))];
+    check_turn("a refresh that nobody keeps", Turn::new(unstored), &rules, &steps);
 }
