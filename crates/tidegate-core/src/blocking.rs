@@ -42,3 +42,13 @@ pub async fn run_on<T: Send + 'static>(
         Err(JobError::Cancelled) => Err(io::Error::other("thread pool is closed")),
     }
 }
+
+/// Runs `work` on a pool thread although nobody waits for it: tidying up. Without a pool, or with a full
+/// queue, it is not run.
+pub fn detach(work: impl FnOnce() + Send + 'static) {
+    if let Some(pool) = pool()
+        && let Ok(job) = submit(pool, work)
+    {
+        job.detach();
+    }
+}

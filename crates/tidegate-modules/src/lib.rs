@@ -15,6 +15,7 @@ use http::auth_basic::AuthBasic;
 use http::autoindex::Autoindex;
 use http::cache::ProxyCache;
 use http::charset::Charset;
+use http::dav::Dav;
 use http::empty_gif::EmptyGif;
 use http::flv::Flv;
 use http::geo::Geo;
@@ -55,11 +56,11 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<HttpCore>::NEW,
     // Variables made of variables: before whoever uses them, so that `set` finds them defined.
     &Entry::<Map>::NEW,
-    &Entry::<SecureLink>::NEW,
     &Entry::<Geo>::NEW,
     &Entry::<SplitClients>::NEW,
     // Variables of modules that have settings in each location.
     &Entry::<Referer>::NEW,
+    &Entry::<SecureLink>::NEW,
     // Who the client is: before whatever asks, in the read phase and the one of limits.
     &Entry::<RealIp>::NEW,
     // Rewrite phases.
@@ -83,6 +84,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<RandomIndex>::NEW,
     &Entry::<Index>::NEW,
     &Entry::<Autoindex>::NEW,
+    &Entry::<Dav>::NEW,
     &Entry::<GzipStatic>::NEW,
     &Entry::<StaticFiles>::NEW,
     // Response filters. First what makes one answer of several parts, so that all others see the whole.

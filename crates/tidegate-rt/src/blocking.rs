@@ -105,6 +105,13 @@ impl<T> Future for JobHandle<T> {
     }
 }
 
+impl<T> JobHandle<T> {
+    /// Lets the job run although nobody waits for its result.
+    pub fn detach(mut self) {
+        self.cancelled = Arc::default();
+    }
+}
+
 impl<T> Drop for JobHandle<T> {
     fn drop(&mut self) {
         self.cancelled.store(true, Ordering::Relaxed);

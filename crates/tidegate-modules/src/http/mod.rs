@@ -6,6 +6,7 @@ pub mod auth_basic;
 pub mod autoindex;
 pub mod cache;
 pub mod charset;
+pub mod dav;
 pub mod empty_gif;
 pub mod file_access;
 pub mod files;

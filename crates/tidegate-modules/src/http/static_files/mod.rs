@@ -27,7 +27,7 @@ use tidegate_core::{Module, Phase};
 
 pub use cache::Tested;
 pub use conf::Options;
-pub use entry::{Content, Entry, LinkRule, Links, OpenFile, What, errno};
+pub use entry::{Content, Entry, LinkRule, Links, OpenFile, What, errno, look};
 pub use serve::{head, serve, type_of};
 
 /// The module.
@@ -66,6 +66,11 @@ pub fn open(x: &mut Exchange, path: &[u8]) -> std::sync::Arc<Entry> {
 pub fn test(x: &mut Exchange, path: &[u8]) -> io::Result<Tested> {
     let (rule, window) = rules(x, path);
     cache::test(path, rule, window)
+}
+
+/// How links in a path are treated in the present location.
+pub fn link_rule(x: &mut Exchange, path: &[u8]) -> LinkRule {
+    rules(x, path).0
 }
 
 fn rules(x: &mut Exchange, path: &[u8]) -> (LinkRule, Option<std::time::Duration>) {

@@ -1,0 +1,76 @@
+//! The header fields of WebDAV (RFC 4918 section 10).
+
+use tidegate_core::Exchange;
+use tidegate_http::{Known, uri};
+
+/// How far a request reaches into a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    Zero,
+    One,
+    Infinity,
+}
+
+/// `Depth`: infinity if there is none; `None` for what is no depth.
+pub fn depth(field: Option<&[u8]>) -> Option<Depth> {
+    match field {
+        None => Some(Depth::Infinity),
+        Some(b"0") => Some(Depth::Zero),
+        Some(b"1") => Some(Depth::One),
+        Some(text) => text.eq_ignore_ascii_case(b"infinity").then_some(Depth::Infinity),
+    }
+}
+
+/// `Overwrite`: true if there is none; `None` for what is neither T nor F.
+pub fn overwrite(field: Option<&[u8]>) -> Option<bool> {
+    match field {
+        None | Some(b"T" | b"t") => Some(true),
+        Some(b"F" | b"f") => Some(false),
+        Some(_) => None,
+    }
+}
+
+/// What `Destination` says.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// A decoded path of this server.
+    Path(Vec<u8>),
+    Missing,
+    Invalid,
+}
+
+/// The request's `Destination`.
+pub fn destination(x: &Exchange) -> Destination {
+    match x.request.header(Known::Destination) {
+        None => Destination::Missing,
+        Some(field) => match destination_path(field, x.host()) {
+            Some(path) => Destination::Path(path),
+            None => Destination::Invalid,
+        },
+    }
+}
+
+/// The decoded path of a `Destination` on `host`. Ports are not compared, and either scheme will do: a
+/// server behind another one knows neither.
+pub fn destination_path(field: &[u8], host: &[u8]) -> Option<Vec<u8>> {
+    let target = match field.first()? {
+        b'/' => field,
+        _ => {
+            let rest = ["http://", "https://"].iter().find_map(|scheme| {
+                let (start, rest) = field.split_at_checked(scheme.len())?;
+                start.eq_ignore_ascii_case(scheme.as_bytes()).then_some(rest)
+            })?;
+            let slash = rest.iter().position(|byte| *byte == b'/')?;
+            let (authority, target) = rest.split_at(slash);
+            let (name, _) = tidegate_http::request::parse_authority(authority)?;
+            if !name.as_bytes().eq_ignore_ascii_case(host) {
+                return None;
+            }
+            target
+        }
+    };
+    let mut decoded = Vec::new();
+    let parsed = uri::normalise(target, true, &mut decoded).ok()?;
+    let path = parsed.path(target, &decoded);
+    (path.starts_with(b"/") && !path.contains(&0)).then(|| path.to_vec())
+}

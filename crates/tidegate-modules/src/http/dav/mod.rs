@@ -1,0 +1,380 @@
+//! `dav`: files and folders written by WebDAV's PUT, DELETE, MKCOL, COPY and MOVE.
+//!
+//! ```nginx
+//! location /files/ {
+//!     root                  /data/www;
+//!     client_body_temp_path /data/client_temp;
+//!     dav_methods           PUT DELETE MKCOL COPY MOVE;
+//!     dav_access            group:rw all:r;
+//!     create_full_put_path  on;
+//!     limit_except GET { allow 192.168.1.0/32; deny all; }
+//! }
+//! ```
+//! Statuses are nginx's, but for what is told in the differences. All work on files is done on pool threads. An
+//! uploaded body goes to a temporary file while it comes, which takes its place when it is whole (`put.rs`);
+//! a copied folder too is made beside its place first (`tree.rs`). Nothing follows a symbolic link when it
+//! deletes. Under `disable_symlinks` a path with a link in it is refused.
+
+mod fields;
+mod put;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_core::builder::{LocationBuilder, os_error};
+use tidegate_core::module::{BlockInfo, Module};
+use tidegate_core::{Body, Exchange, Level, Phase, Step, blocking, file_path, special};
+use tidegate_http::Known;
+use tidegate_http::request::Method;
+use tidegate_http::uri::{Escape, escape};
+
+use super::row;
+use super::static_files::{LinkRule, Links, link_rule, look};
+use fields::{Depth, Destination};
+use tree::{Failure, Place, Transfer};
+
+/// `ngx_http_dav_module`.
+pub struct Dav;
+
+/// Directives as written.
+#[derive(Default)]
+pub struct Conf {
+    methods: Option<u32>,
+    access: Option<u32>,
+    full_path: Option<bool>,
+    depth_min: Option<u64>,
+}
+
+/// A location's way to write.
+#[derive(Clone, Copy)]
+struct Options {
+    /// Bits of the methods that are served.
+    methods: u32,
+    /// Mode of new files.
+    file_mode: u32,
+    /// `create_full_put_path`.
+    full_path: bool,
+    /// Elements that a path must have for DELETE.
+    depth_min: u64,
+}
+
+/// `user:rw`.
+const FILE_MODE: u32 = 0o600;
+
+impl Module for Dav {
+    type Conf = Conf;
+    const NAME: &'static str = "dav";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
+
+    fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
+        child.methods = child.methods.or(parent.methods);
+        child.access = child.access.or(parent.access);
+        child.full_path = child.full_path.or(parent.full_path);
+        child.depth_min = child.depth_min.or(parent.depth_min);
+    }
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        let options = Options {
+            methods: conf.methods.unwrap_or(0),
+            file_mode: conf.access.unwrap_or(FILE_MODE),
+            full_path: conf.full_path.unwrap_or(false),
+            depth_min: conf.depth_min.unwrap_or(0),
+        };
+        if options.methods != 0 {
+            location.handler(Phase::Content, Box::new(move |x| answer(x, options)));
+        }
+        Ok(())
+    }
+}
+
+const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
+
+const ROWS: &[Directive<Conf>] = &[
+    row(
+        "dav_methods",
+        ALL,
+        Arity::AT_LEAST_ONE,
+        "off",
+        "Methods that are served: off, or any of PUT, DELETE, MKCOL, COPY and MOVE.",
+        set_methods,
+    ),
+    row(
+        "dav_access",
+        ALL,
+        Arity::ONE_TO_THREE,
+        "user:rw",
+        "Rights of new files and folders: user:, group:, all: with r or rw.",
+        set_access,
+    ),
+    row(
+        "create_full_put_path",
+        ALL,
+        Arity::FLAG,
+        "off",
+        "Whether PUT makes the folders on the way to its file.",
+        |conf, args| once(&mut conf.full_path, args.flag(0)?, args),
+    ),
+    row(
+        "min_delete_depth",
+        ALL,
+        Arity::ONE,
+        "0",
+        "How many elements a path must have for DELETE.",
+        |conf, args| once(&mut conf.depth_min, args.number(0, 0..=u64::MAX)?, args),
+    ),
+];
+
+fn set_methods(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let methods = [
+        ("off", 0),
+        ("put", Method::Put.bit()),
+        ("delete", Method::Delete.bit()),
+        ("mkcol", Method::Mkcol.bit()),
+        ("copy", Method::Copy.bit()),
+        ("move", Method::Move.bit()),
+    ];
+    let mut bits = 0;
+    for index in 0..args.len() {
+        bits |= args.choice(index, &methods)?;
+    }
+    once(&mut conf.methods, bits, args)
+}
+
+/// Rights of the user are `rw` unless they are named.
+fn set_access(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let mut mode = 0;
+    let mut user = FILE_MODE;
+    for index in 0..args.len() {
+        let (who, rights) = args.text(index)?.split_once(':').unwrap_or_default();
+        let shift = match who {
+            "user" => 6,
+            "group" => 3,
+            "all" => 0,
+            _ => return Err(args.error(index, invalid(args, index))),
+        };
+        let rights = match rights {
+            "r" => 0o4,
+            "rw" => 0o6,
+            _ => return Err(args.error(index, invalid(args, index))),
+        };
+        if who == "user" {
+            user = 0;
+        }
+        mode |= rights << shift;
+    }
+    once(&mut conf.access, mode | user, args)
+}
+
+fn invalid(args: &Args<'_>, index: usize) -> String {
+    format!("invalid value \"{}\"", args.word(index).display())
+}
+
+impl Options {
+    /// Mode of new folders: who may read may enter.
+    fn folder_mode(self) -> u32 {
+        self.file_mode | (self.file_mode & 0o444) >> 2
+    }
+}
+
+fn answer(x: &mut Exchange, options: Options) -> Step<'_> {
+    let method = x.request.method;
+    if method.bit() & options.methods == 0 {
+        return Step::Decline;
+    }
+    if method != Method::Put && x.request.body.is_present() {
+        let name = String::from_utf8_lossy(x.request.head.method_bytes());
+        x.log(Level::Error, format_args!("{name} with body is unsupported"));
+        return Step::Status(415);
+    }
+    let Some(path) = file_path::map(x) else { return Step::Status(500) };
+    let place = Place::of(&path);
+    let rule = link_rule(x, &path);
+    match method {
+        Method::Put => Step::Wait(Box::pin(put::put(x, place, rule, options))),
+        Method::Delete => delete(x, place, rule, options),
+        Method::Mkcol => make_folder(x, place, rule, options),
+        Method::Copy | Method::Move => transfer(x, place, rule, options),
+        _ => Step::Decline,
+    }
+}
+
+fn delete(x: &mut Exchange, place: Place, rule: LinkRule, options: Options) -> Step<'_> {
+    let elements = x.request.path.split(|byte| *byte == b'/').filter(|part| !part.is_empty());
+    let elements = elements.count() as u64;
+    if elements < options.depth_min {
+        let least = options.depth_min;
+        x.log(
+            Level::Error,
+            format_args!(
+                "insufficient URI depth:{elements} to DELETE, at least {least} are needed"
+            ),
+        );
+        return Step::Status(409);
+    }
+    let Some(depth) = depth(x) else { return Step::Status(400) };
+    work(x, move || {
+        check_links(&place.path, rule)?;
+        tree::delete(&place, depth).map(|()| 204)
+    })
+}
+
+fn make_folder(x: &mut Exchange, place: Place, rule: LinkRule, options: Options) -> Step<'_> {
+    if !place.is_folder {
+        x.log(Level::Error, format_args!("MKCOL can create a collection only"));
+        return Step::Status(409);
+    }
+    work(x, move || {
+        check_parent_links(&place.path, rule)?;
+        tree::make_folder(&place.path, options.folder_mode()).map(|()| 201)
+    })
+}
+
+fn transfer(x: &mut Exchange, from: Place, rule: LinkRule, options: Options) -> Step<'_> {
+    let is_move = x.request.method == Method::Move;
+    let target = match fields::destination(x) {
+        Destination::Path(target) => target,
+        Destination::Missing => {
+            x.log(Level::Error, format_args!("client sent no \"Destination\" header"));
+            return Step::Status(400);
+        }
+        Destination::Invalid => return invalid_destination(x),
+    };
+    let settings = x.settings();
+    let prefix = if settings.alias { settings.alias_length } else { 0 };
+    // What is outside of an aliased location, or named by an expression, has no place in its folder.
+    if prefix > 0 && x.request.path.get(..prefix).is_none_or(|name| !target.starts_with(name)) {
+        return invalid_destination(x);
+    }
+    let Some(path) = file_path::map_path(x, &target) else { return Step::Status(500) };
+    let to = Place::of(&path);
+    let to_rule = link_rule(x, &path);
+    if from.is_folder != to.is_folder {
+        let uri = String::from_utf8_lossy(&target);
+        x.log(
+            Level::Error,
+            format_args!("both URI and \"Destination\" URI \"{uri}\" should be either collections or non-collections"),
+        );
+        return Step::Status(409);
+    }
+    let depth = depth(x).filter(|depth| match is_move {
+        true => *depth == Depth::Infinity,
+        false => *depth != Depth::One,
+    });
+    let overwrite = fields::overwrite(x.request.header(Known::Overwrite));
+    let (Some(depth), Some(overwrite)) = (depth, overwrite) else {
+        x.log(Level::Error, format_args!("client sent invalid \"Depth\" or \"Overwrite\" header"));
+        return Step::Status(400);
+    };
+    work(x, move || {
+        check_links(&from.path, rule)?;
+        check_parent_links(&to.path, to_rule)?;
+        let folder_mode = options.folder_mode();
+        let refuse_links = rule.links != Links::Follow;
+        let transfer = Transfer { from, to, is_move, depth, overwrite, refuse_links, folder_mode };
+        transfer.run()
+    })
+}
+
+fn invalid_destination(x: &Exchange) -> Step<'static> {
+    let value = x.request.header(Known::Destination).unwrap_or_default();
+    let value = String::from_utf8_lossy(value);
+    x.log(Level::Error, format_args!("client sent invalid \"Destination\" header: \"{value}\""));
+    Step::Status(400)
+}
+
+fn depth(x: &Exchange) -> Option<Depth> {
+    let field = x.request.header(Known::Depth);
+    let depth = fields::depth(field);
+    if depth.is_none() {
+        let value = String::from_utf8_lossy(field.unwrap_or_default());
+        x.log(Level::Error, format_args!("client sent invalid \"Depth\" header: \"{value}\""));
+    }
+    depth
+}
+
+/// Does work on a pool thread and answers with its status.
+fn work(
+    x: &mut Exchange,
+    work: impl FnOnce() -> Result<u16, Failure> + Send + 'static,
+) -> Step<'_> {
+    Step::Wait(Box::pin(async move {
+        match run(work).await {
+            Ok(status) => done(x, status),
+            Err(failure) => failed(x, &failure),
+        }
+    }))
+}
+
+/// Runs work on a pool thread.
+async fn run<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    match blocking::run(move || Ok(work())).await {
+        Ok(result) => result,
+        Err(error) => Err(Failure::of("thread pool", Path::new(""), error)),
+    }
+}
+
+/// The answer when all went well. What PUT and MKCOL have made is told of.
+fn done(x: &mut Exchange, status: u16) -> Step<'static> {
+    x.response.clear();
+    if status == 201 && matches!(x.request.method, Method::Put | Method::Mkcol) {
+        let mut place = Vec::with_capacity(x.request.path.len());
+        escape(&x.request.path, Escape::Uri, &mut place);
+        special::redirect_headers(x, &place);
+    }
+    x.response.status = status;
+    Step::Respond(Body::Empty)
+}
+
+fn failed(x: &mut Exchange, failure: &Failure) -> Step<'static> {
+    let level = if failure.status >= 500 { Level::Crit } else { Level::Error };
+    let (call, path) = (failure.call, failure.path.display());
+    match &failure.error {
+        Some(error) => {
+            let error = os_error(error);
+            x.log(level, format_args!("{call} \"{path}\" failed ({error})"));
+        }
+        None => x.log(level, format_args!("\"{path}\" {call}")),
+    }
+    Step::Status(failure.status)
+}
+
+/// Refuses a path with a link that must not be followed, at its end included.
+fn check_links(path: &Path, rule: LinkRule) -> Result<(), Failure> {
+    if rule.links == Links::Follow {
+        return Ok(());
+    }
+    let looked = look(path.as_os_str().as_bytes(), rule);
+    looked.map(drop).map_err(|error| Failure::of("openat()", path, error))
+}
+
+/// The same for what need not exist.
+fn check_parent_links(path: &Path, rule: LinkRule) -> Result<(), Failure> {
+    if rule.links == Links::Follow {
+        return Ok(());
+    }
+    let mut parent = path.parent();
+    // A part of the path in which links are not looked at needs no look.
+    while let Some(folder) = parent.filter(|folder| folder.as_os_str().len() > rule.from) {
+        match check_links(folder, rule) {
+            // Folders that are still to be made hold no links.
+            Err(Failure { error: Some(error), .. }) if error.kind() == io::ErrorKind::NotFound => {
+                parent = folder.parent();
+            }
+            other => return other,
+        }
+    }
+    Ok(())
+}
+
+/// A path from its bytes.
+fn path_of(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
+}

@@ -1,0 +1,213 @@
+//! PUT: a body goes to a temporary file as it comes, which takes its place when it is whole.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use tidegate_core::request_body::{RequestBodyError, StoredBody};
+use tidegate_core::{Exchange, Level, Step, blocking, temp_file};
+use tidegate_http::{Known, date};
+
+use super::tree::{self, Failure, Place};
+use super::{LinkRule, Options, check_parent_links, done, failed, run};
+
+/// Bytes that are collected for one job of writing: what a client sends in small pieces wakes few threads.
+const BATCH_BYTES: usize = 256 << 10;
+/// Bytes of a stored body that are read at once.
+const READ_BYTES: usize = 64 << 10;
+
+/// Answers a PUT.
+pub async fn put(
+    x: &mut Exchange,
+    place: Place,
+    rule: LinkRule,
+    options: Options,
+) -> Step<'static> {
+    if place.is_folder {
+        x.log(Level::Error, format_args!("cannot PUT to a collection"));
+        return Step::Status(409);
+    }
+    if x.request.header(Known::ContentRange).is_some() {
+        x.log(Level::Error, format_args!("PUT with range is unsupported"));
+        return Step::Status(501);
+    }
+    let modified = x.request.header(Known::Date).and_then(date::parse_http);
+    let store = &x.settings().body_store;
+    let (folder, levels) = (store.temp_path.clone(), store.levels.clone());
+    let target = place.path;
+    let begun = run(move || {
+        check_parent_links(&target, rule)?;
+        Upload::begin(target, options, &folder, &levels)
+    });
+    let upload = match begun.await {
+        Ok(upload) => upload,
+        Err(failure) => return failed(x, &failure),
+    };
+    let written = match x.request.body.stored().cloned() {
+        Some(stored) => run(move || upload.write_stored(&stored)).await.map_err(Trouble::Writing),
+        None => receive(x, upload).await,
+    };
+    let upload = match written {
+        Ok(upload) => upload,
+        Err(Trouble::Writing(failure)) => return failed(x, &failure),
+        Err(Trouble::Receiving(RequestBodyError::Closed)) => {
+            x.error_status = 400;
+            return Step::Close;
+        }
+        Err(Trouble::Receiving(error)) => return Step::Status(error.status()),
+    };
+    match run(move || upload.finish(modified)).await {
+        Ok(created) => done(x, if created { 201 } else { 204 }),
+        Err(failure) => failed(x, &failure),
+    }
+}
+
+/// Why a body did not get into its file.
+enum Trouble {
+    Receiving(RequestBodyError),
+    Writing(Failure),
+}
+
+async fn receive(x: &mut Exchange, mut upload: Upload) -> Result<Upload, Trouble> {
+    loop {
+        let (mut batch, mut length, mut at_end) = (Vec::new(), 0, false);
+        while length < BATCH_BYTES && !at_end {
+            match x.request.body.next().await.map_err(Trouble::Receiving)? {
+                Some(bytes) => {
+                    length += bytes.len();
+                    batch.push(bytes);
+                }
+                None => at_end = true,
+            }
+        }
+        if !batch.is_empty() {
+            upload = run(move || upload.write(&batch)).await.map_err(Trouble::Writing)?;
+        }
+        if at_end {
+            return Ok(upload);
+        }
+    }
+}
+
+/// A file in the making.
+struct Upload {
+    target: PathBuf,
+    file: File,
+    temporary: Temporary,
+    options: Options,
+}
+
+impl Upload {
+    /// Looks whether the file can be made, and begins it. What cannot be is told before the body is sent.
+    fn begin(
+        target: PathBuf,
+        options: Options,
+        folder: &Path,
+        levels: &[usize],
+    ) -> Result<Upload, Failure> {
+        if target.is_dir() {
+            return Err(Failure::rule(409, "could not be created: it is a directory", &target));
+        }
+        let parent = target.parent().unwrap_or(Path::new("/"));
+        match fs::metadata(parent) {
+            Ok(metadata) if metadata.is_dir() => {}
+            Ok(_) => return Err(Failure::rule(409, "is not a directory", parent)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && options.full_path => {
+                tree::make_folders(parent, options.folder_mode())
+                    .map_err(|error| missing(parent, error))?;
+            }
+            Err(error) => return Err(missing(parent, error)),
+        }
+        let (file, path) = temp_file::create(folder, levels)
+            .map_err(|error| Failure::of("creating a file in", folder, error).of_server())?;
+        Ok(Upload { target, file, temporary: Temporary(path), options })
+    }
+
+    fn write(mut self, batch: &[Bytes]) -> Result<Upload, Failure> {
+        for bytes in batch {
+            let written = self.file.write_all(bytes);
+            written
+                .map_err(|error| Failure::of("write()", &self.temporary.0, error).of_server())?;
+        }
+        Ok(self)
+    }
+
+    fn write_stored(mut self, stored: &StoredBody) -> Result<Upload, Failure> {
+        let copied = match &stored.file {
+            Some(source) => copy(source, &mut self.file),
+            None => stored.memory.iter().try_for_each(|bytes| self.file.write_all(bytes)),
+        };
+        match copied {
+            Ok(()) => Ok(self),
+            Err(error) => Err(Failure::of("write()", &self.temporary.0, error).of_server()),
+        }
+    }
+
+    /// Puts the file in its place; true if there was none before.
+    fn finish(self, modified: Option<i64>) -> Result<bool, Failure> {
+        let Upload { target, file, mut temporary, options } = self;
+        let path = &*temporary.0;
+        file.set_permissions(Permissions::from_mode(options.file_mode))
+            .map_err(|error| Failure::of("fchmod()", path, error).of_server())?;
+        if let Some(seconds) = modified.and_then(|seconds| u64::try_from(seconds).ok()) {
+            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+            file.set_modified(time)
+                .map_err(|error| Failure::of("utimes()", path, error).of_server())?;
+        }
+        drop(file);
+        let existed = target.exists();
+        let placed = match fs::rename(path, &target) {
+            // Temporary files are on another file system.
+            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+                tree::replace_by_copy(path, &target)
+            }
+            Ok(()) => {
+                temporary.0.clear();
+                Ok(())
+            }
+            Err(error) => Err(error),
+        };
+        placed.map_err(|error| missing(&target, error))?;
+        Ok(!existed)
+    }
+}
+
+/// A folder on the way is missing or is none: a conflict (RFC 4918 section 9.7.1).
+fn missing(path: &Path, error: io::Error) -> Failure {
+    let mut failure = Failure::of("open()", path, error);
+    if failure.status == 404 {
+        failure.status = 409;
+    }
+    failure
+}
+
+fn copy(source: &File, target: &mut File) -> io::Result<()> {
+    let (mut buffer, mut offset) = (vec![0; READ_BYTES], 0);
+    loop {
+        let count = tidegate_os::file::pread(source, &mut buffer, offset)?;
+        if count == 0 {
+            return Ok(());
+        }
+        target.write_all(buffer.get(..count).unwrap_or_default())?;
+        offset += count as u64;
+    }
+}
+
+/// The name of a temporary file, gone when this is: it does not outlive an upload that breaks off.
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let path = std::mem::take(&mut self.0);
+        if path.as_os_str().is_empty() {
+            return;
+        }
+        // On the loop, if the client left: removing a large file takes its time.
+        blocking::detach(move || {
+            let _ = fs::remove_file(path);
+        });
+    }
+}

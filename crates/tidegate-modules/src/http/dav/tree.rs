@@ -1,0 +1,387 @@
+//! Work on files and folders, done on pool threads.
+//!
+//! What replaces something is made beside it under a hidden name and then takes its place, so that a copy that
+//! fails half-way leaves what was there.
+
+use std::fs::{self, File, Metadata, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use super::fields::Depth;
+
+/// Folders inside folders that are copied: deeper ones are a loop of links, or an attack.
+const DEPTH_MAX: usize = 256;
+
+/// Why something was not done.
+#[derive(Debug)]
+pub struct Failure {
+    pub status: u16,
+    /// The call that failed, or what is wrong with the path.
+    pub call: &'static str,
+    pub path: PathBuf,
+    pub error: Option<io::Error>,
+}
+
+impl Failure {
+    /// A call that failed.
+    pub fn of(call: &'static str, path: &Path, error: io::Error) -> Failure {
+        let status = match error.kind() {
+            io::ErrorKind::NotFound => 404,
+            io::ErrorKind::NotADirectory
+            | io::ErrorKind::IsADirectory
+            | io::ErrorKind::DirectoryNotEmpty
+            | io::ErrorKind::InvalidFilename => 409,
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => 403,
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => 507,
+            // Not stable as a kind: a link that must not be followed.
+            _ if error.raw_os_error() == Some(LOOP) => 403,
+            _ => 500,
+        };
+        Failure { status, call, path: path.to_path_buf(), error: Some(error) }
+    }
+
+    /// A rule that the path breaks.
+    pub fn rule(status: u16, what: &'static str, path: &Path) -> Failure {
+        Failure { status, call: what, path: path.to_path_buf(), error: None }
+    }
+
+    /// The trouble is not with the request's path: 403 and its kin would mislead.
+    pub fn of_server(mut self) -> Failure {
+        if self.status != 507 {
+            self.status = 500;
+        }
+        self
+    }
+
+    /// The same call where a folder on the way is missing: a conflict (RFC 4918 sections 9.3.1, 9.7.1, 9.8.5).
+    fn or_conflict(mut self) -> Failure {
+        if self.status == 404 {
+            self.status = 409;
+        }
+        self
+    }
+}
+
+/// ELOOP.
+const LOOP: i32 = 40;
+
+/// A mapped path, split into name and kind.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Without slashes at its end.
+    pub path: PathBuf,
+    /// The request's path ends in a slash: a folder is meant.
+    pub is_folder: bool,
+}
+
+impl Place {
+    pub fn of(path: &[u8]) -> Place {
+        let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
+        let bare = if end == 0 { path } else { path.get(..end).unwrap_or(path) };
+        Place { path: super::path_of(bare), is_folder: path.ends_with(b"/") }
+    }
+}
+
+/// Removes a file, a link, or a folder with all that is in it. Links are removed, not followed.
+pub fn delete(place: &Place, depth: Depth) -> Result<(), Failure> {
+    let path = &*place.path;
+    let stat = "lstat()";
+    let metadata = fs::symlink_metadata(path).map_err(|error| Failure::of(stat, path, error))?;
+    if metadata.is_dir() {
+        if !place.is_folder {
+            return Err(Failure::rule(409, "is a directory, whose path ends in a slash", path));
+        }
+        if depth != Depth::Infinity {
+            return Err(Failure::rule(400, "is a directory: \"Depth\" must be infinity", path));
+        }
+        return fs::remove_dir_all(path).map_err(|error| Failure::of("rmdir()", path, error));
+    }
+    if place.is_folder && !leads_to_folder(path, &metadata) {
+        return Err(Failure::rule(409, "is not a directory", path));
+    }
+    if depth == Depth::One {
+        return Err(Failure::rule(400, "is a file: \"Depth\" must be 0 or infinity", path));
+    }
+    fs::remove_file(path).map_err(|error| Failure::of("unlink()", path, error))
+}
+
+fn leads_to_folder(path: &Path, metadata: &Metadata) -> bool {
+    metadata.is_symlink() && fs::metadata(path).is_ok_and(|target| target.is_dir())
+}
+
+/// Makes one folder.
+pub fn make_folder(path: &Path, mode: u32) -> Result<(), Failure> {
+    create_folder(path, mode).map_err(|error| {
+        let exists = error.kind() == io::ErrorKind::AlreadyExists;
+        let mut failure = Failure::of("mkdir()", path, error).or_conflict();
+        if exists {
+            failure.status = 405;
+        }
+        failure
+    })
+}
+
+/// Makes a folder and those above that are missing.
+pub fn make_folders(path: &Path, mode: u32) -> io::Result<()> {
+    match create_folder(path, mode) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            make_folders(parent.ok_or(error)?, mode)?;
+            make_folders_beneath(path, mode)
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        other => other,
+    }
+}
+
+fn make_folders_beneath(path: &Path, mode: u32) -> io::Result<()> {
+    match create_folder(path, mode) {
+        // Somebody else was as quick.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        other => other,
+    }
+}
+
+/// A folder with this mode whatever the process's mask is.
+fn create_folder(path: &Path, mode: u32) -> io::Result<()> {
+    fs::DirBuilder::new().mode(0o700).create(path)?;
+    fs::set_permissions(path, Permissions::from_mode(mode))
+}
+
+/// A COPY or MOVE.
+pub struct Transfer {
+    pub from: Place,
+    pub to: Place,
+    pub is_move: bool,
+    pub depth: Depth,
+    pub overwrite: bool,
+    /// `disable_symlinks`: a folder with a link in it is not copied.
+    pub refuse_links: bool,
+    /// Mode of folders that MOVE makes on the way.
+    pub folder_mode: u32,
+}
+
+impl Transfer {
+    /// Does it; the status of success: 201 for folders, 204 for files.
+    pub fn run(&self) -> Result<u16, Failure> {
+        let (from, to) = (&*self.from.path, &*self.to.path);
+        let found = fs::metadata(from).map_err(|error| Failure::of("stat()", from, error))?;
+        match (found.is_dir(), self.from.is_folder) {
+            (true, false) => return Err(Failure::rule(400, "must be a collection", from)),
+            (false, true) => return Err(Failure::rule(404, "is not a directory", from)),
+            _ => {}
+        }
+        let existing = fs::symlink_metadata(to).ok();
+        if existing.is_some() && !self.overwrite {
+            return Err(Failure::rule(412, "exists and must not be overwritten", to));
+        }
+        if !self.from.is_folder {
+            if existing.is_some_and(|existing| existing.is_dir()) {
+                return Err(Failure::rule(409, "could not be overwritten: it is a directory", to));
+            }
+            return self.transfer_file().map(|()| 204);
+        }
+        refuse_overlap(from, to)?;
+        self.transfer_folder(existing.is_some()).map(|()| 201)
+    }
+
+    fn transfer_file(&self) -> Result<(), Failure> {
+        let (from, to) = (&*self.from.path, &*self.to.path);
+        if !self.is_move {
+            return replace_by_copy(from, to).map_err(|error| copy_failure(to, error));
+        }
+        self.rename_or(|| {
+            replace_by_copy(from, to)?;
+            fs::remove_file(from)
+        })
+    }
+
+    fn transfer_folder(&self, replaces: bool) -> Result<(), Failure> {
+        let (from, to) = (&*self.from.path, &*self.to.path);
+        let aside = replaces.then(|| beside(to));
+        if self.is_move {
+            if let Some(aside) = &aside {
+                fs::rename(to, aside).map_err(|error| Failure::of("rename()", to, error))?;
+            }
+            let moved = self.rename_or(|| {
+                self.copy_folder(from, to, Links::Keep)?;
+                fs::remove_dir_all(from)
+            });
+            if let (Err(_), Some(aside)) = (&moved, &aside) {
+                let _ = fs::rename(aside, to);
+            }
+            moved?;
+        } else {
+            let links = if self.refuse_links { Links::Refuse } else { Links::Follow };
+            self.copy_folder(from, to, links).map_err(|error| copy_failure(to, error))?;
+        }
+        match aside.filter(|_| self.is_move) {
+            Some(aside) => remove(&aside).map_err(|error| Failure::of("rmdir()", &aside, error)),
+            None => Ok(()),
+        }
+    }
+
+    /// Renames; on another file system `copy` does it. Missing folders on the way are made, as nginx does.
+    fn rename_or(&self, copy: impl Fn() -> io::Result<()>) -> Result<(), Failure> {
+        let (from, to) = (&*self.from.path, &*self.to.path);
+        let mut renamed = fs::rename(from, to);
+        if renamed.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+            && let Some(parent) = to.parent()
+        {
+            make_folders(parent, self.folder_mode)
+                .map_err(|error| Failure::of("mkdir()", parent, error).or_conflict())?;
+            renamed = fs::rename(from, to);
+        }
+        match renamed {
+            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+                copy().map_err(|error| copy_failure(to, error))
+            }
+            other => other.map_err(|error| Failure::of("rename()", to, error).or_conflict()),
+        }
+    }
+
+    /// Copies a folder beside its place and puts it there.
+    fn copy_folder(&self, from: &Path, to: &Path, links: Links) -> io::Result<()> {
+        let made = beside(to);
+        let copied = match self.depth {
+            Depth::Infinity => copy_tree(from, &made, links, &mut Vec::new()),
+            // The folder alone (RFC 4918 section 9.8.3).
+            Depth::Zero | Depth::One => copy_folder_alone(from, &made),
+        };
+        let placed = copied.and_then(|()| put_in_place(&made, to));
+        if placed.is_err() {
+            let _ = fs::remove_dir_all(&made);
+        }
+        placed
+    }
+}
+
+fn copy_failure(to: &Path, error: io::Error) -> Failure {
+    Failure::of("copying to", to, error).or_conflict()
+}
+
+/// A folder cannot be put into itself, nor into the place of one that it is in (RFC 4918 section 9.8.5).
+fn refuse_overlap(from: &Path, to: &Path) -> Result<(), Failure> {
+    let stat = |path: &Path, error| Failure::of("stat()", path, error);
+    let real_from = fs::canonicalize(from).map_err(|error| stat(from, error))?;
+    let real_to = match fs::canonicalize(to) {
+        Ok(real) => real,
+        // What is missing cannot hold the source; its folders may be in it.
+        Err(_) => real_parent(to),
+    };
+    if real_to.starts_with(&real_from) || (real_from.starts_with(&real_to) && to.exists()) {
+        return Err(Failure::rule(403, "source and destination are in one another", to));
+    }
+    Ok(())
+}
+
+/// The real path of the nearest folder above that exists.
+fn real_parent(path: &Path) -> PathBuf {
+    path.ancestors().skip(1).find_map(|folder| fs::canonicalize(folder).ok()).unwrap_or_default()
+}
+
+/// Moves what was made to its place, and what was there out of the way.
+fn put_in_place(made: &Path, to: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(to).is_err() {
+        return fs::rename(made, to);
+    }
+    let aside = beside(to);
+    fs::rename(to, &aside)?;
+    if let Err(error) = fs::rename(made, to) {
+        let _ = fs::rename(&aside, to);
+        return Err(error);
+    }
+    remove(&aside)
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path)?.is_dir() {
+        true => fs::remove_dir_all(path),
+        false => fs::remove_file(path),
+    }
+}
+
+/// A hidden name in the same folder that nobody else has.
+fn beside(path: &Path) -> PathBuf {
+    let mut random = [0; 8];
+    tidegate_rt::random::unpredictable(&mut random);
+    path.with_file_name(format!(".dav-{:016x}", u64::from_ne_bytes(random)))
+}
+
+/// Copies a file with its mode and time to where it takes its place at once.
+pub fn replace_by_copy(from: &Path, to: &Path) -> io::Result<()> {
+    let made = beside(to);
+    let copied = copy_file(from, &made).and_then(|()| fs::rename(&made, to));
+    if copied.is_err() {
+        let _ = fs::remove_file(&made);
+    }
+    copied
+}
+
+/// Copies a regular file with its mode and time to a new one.
+fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
+    // A pipe would keep the thread waiting.
+    let mut source = tidegate_os::open::open_nonblock(from)?;
+    let metadata = source.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "not a regular file"));
+    }
+    let mut target = File::create_new(to)?;
+    io::copy(&mut source, &mut target)?;
+    target.set_permissions(Permissions::from_mode(metadata.mode() & 0o777))?;
+    target.set_modified(metadata.modified()?)
+}
+
+/// What becomes of links in a folder that is copied.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Links {
+    /// What they lead to is copied.
+    Follow,
+    /// They are copied as links.
+    Keep,
+    Refuse,
+}
+
+/// Copies a folder with all that is in it. `way` is what the folder is in, as far as it is copied.
+fn copy_tree(from: &Path, to: &Path, links: Links, way: &mut Vec<(u64, u64)>) -> io::Result<()> {
+    let metadata = fs::metadata(from)?;
+    let identity = (metadata.dev(), metadata.ino());
+    if way.len() >= DEPTH_MAX || way.contains(&identity) {
+        return Err(io::Error::from_raw_os_error(LOOP));
+    }
+    way.push(identity);
+    create_folder(to, 0o700)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type()?;
+        if kind.is_symlink() {
+            match links {
+                Links::Refuse => return Err(io::Error::from_raw_os_error(LOOP)),
+                Links::Keep => {
+                    symlink(fs::read_link(&source)?, &target)?;
+                    continue;
+                }
+                Links::Follow => {}
+            }
+        }
+        match kind.is_dir() || (kind.is_symlink() && source.is_dir()) {
+            true => copy_tree(&source, &target, links, way)?,
+            false => copy_file(&source, &target)?,
+        }
+    }
+    way.pop();
+    like(to, &metadata)
+}
+
+fn copy_folder_alone(from: &Path, to: &Path) -> io::Result<()> {
+    create_folder(to, 0o700)?;
+    like(to, &fs::metadata(from)?)
+}
+
+/// Gives a folder another one's mode and time.
+fn like(path: &Path, metadata: &Metadata) -> io::Result<()> {
+    fs::set_permissions(path, Permissions::from_mode(metadata.mode() & 0o777))?;
+    File::open(path)?.set_modified(metadata.modified()?)
+}
