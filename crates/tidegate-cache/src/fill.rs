@@ -120,7 +120,7 @@ impl Fill {
         &self.key
     }
 
-    /// When the fill began, in unix milliseconds.
+    /// When the fill began, in unix milliseconds; later than every purge before it.
     pub fn started_at(&self) -> u64 {
         self.started_at
     }

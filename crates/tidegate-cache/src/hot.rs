@@ -2,7 +2,7 @@
 //! as bytes, so that a hit needs no system call and no descriptor.
 
 use std::any::Any;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -31,6 +31,8 @@ pub(crate) struct OpenInner {
     pub body_bytes: u64,
     pub source: BodySource,
     pub companion: OnceLock<Box<dyn Any + Send + Sync>>,
+    /// The last rule of purges that it was held against.
+    pub checked: AtomicU64,
 }
 
 /// Where the body of an open entry is.
@@ -104,7 +106,20 @@ impl OpenEntry {
             body_bytes: self.inner.body_bytes,
             source: self.inner.source.clone(),
             companion: OnceLock::new(),
+            checked: AtomicU64::new(0),
         })
+    }
+
+    pub(crate) fn checked(&self) -> u64 {
+        self.inner.checked.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn check_through(&self, serial: u64) {
+        self.inner.checked.fetch_max(serial, Ordering::Relaxed);
+    }
+
+    pub(crate) fn key_text(&self) -> &[u8] {
+        &self.inner.key_text
     }
 
     fn cost(&self) -> Cost {

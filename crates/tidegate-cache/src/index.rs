@@ -10,6 +10,7 @@
 //!
 //! Locks: the queues' before a shard's.
 
+mod purge;
 mod shard;
 
 use std::sync::Arc;

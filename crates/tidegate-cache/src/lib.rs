@@ -22,6 +22,7 @@ mod index;
 mod journal;
 mod key;
 mod lru;
+mod purge;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -35,6 +36,10 @@ pub use format::{FormatError, Header, METADATA_BYTES_MAX, Times, fuzz_header};
 pub use hot::{BodySource, OpenEntry};
 pub use journal::fuzz_journal;
 pub use key::{KEY_BYTES_MAX, Key, KeyHash, Levels};
+pub use purge::{
+    Bearing, MetadataReader, PURGE_RULES_MAX, PURGE_TEXT_BYTES_MAX, Scope, fuzz_purge_rules,
+};
 pub use store::{
-    EntryInfo, LoadReport, Lookup, ManageReport, Options, ReconfigureError, Stats, Store, Sync,
+    EntryInfo, LoadReport, Lookup, ManageReport, Options, Purge, PurgeError, PurgeReport,
+    ReconfigureError, Stats, Store, Sync,
 };

@@ -9,6 +9,7 @@
 mod files;
 mod load;
 mod manage;
+mod purge;
 mod restore;
 mod room;
 
@@ -32,6 +33,8 @@ pub(crate) use files::{Placed, disk_bytes_of};
 pub use load::LoadReport;
 use load::Loader;
 pub use manage::ManageReport;
+use purge::Purges;
+pub use purge::{Purge, PurgeError, PurgeReport};
 use restore::Books;
 pub(crate) use room::Room;
 
@@ -199,6 +202,7 @@ pub(crate) struct StoreInner {
     garbage: Mutex<VecDeque<Garbage>>,
     books: Books,
     loader: Mutex<Loader>,
+    pub(crate) purges: Purges,
     counters: Counters,
 }
 
@@ -207,6 +211,8 @@ struct Counters {
     temporaries: AtomicU64,
     evicted: AtomicU64,
     torn: AtomicU64,
+    /// Files left on disk because too many waited for their removal.
+    abandoned: AtomicU64,
     refused: AtomicU64,
     disk_errors: AtomicU64,
     loaded: std::sync::atomic::AtomicBool,
@@ -231,6 +237,7 @@ impl Store {
         }
         let inner = StoreInner {
             index: Index::new(options.keys_bytes),
+            purges: Purges::load(&options.path, &*disk, options.started_at),
             disk,
             hot: HotEntries::new(options.memory_bytes, options.open_files_max),
             path_locks: (0..PATH_LOCKS).map(|_| Mutex::new(())).collect(),
@@ -296,7 +303,12 @@ impl Store {
     /// Where the index has no room, or another key of the same hash is being filled, the fill
     /// goes to its own readers only: nobody else will find it and nothing is stored.
     pub fn begin_fill(&self, key: &Key, now: u64) -> Result<FillWriter, Arc<Fill>> {
-        self.inner.clone().begin_fill(key, now, false)
+        match self.inner.clone().begin_fill(key, now, false) {
+            Err(running) if self.inner.is_fill_purged(&running) => {
+                Ok(self.take_over_fill(key, now))
+            }
+            begun => begun,
+        }
     }
 
     /// Starts to fill a key though it may be being filled: nobody new will find the other fill, but
@@ -323,7 +335,8 @@ impl Store {
     /// `None`: there is no such file, or it is torn (then it is removed), or it is another key's
     /// of the same hash. An error: the disk failed; the entry stays known.
     pub fn open_entry(&self, key: &Key, now: u64) -> io::Result<Option<OpenEntry>> {
-        self.inner.open_entry(key, now)
+        let opened = self.inner.open_entry(key, now)?;
+        Ok(opened.and_then(|entry| self.inner.unless_purged(key, entry)))
     }
 
     /// Removes a key's file. A fill that runs is left to the readers that it has and stores
@@ -367,7 +380,9 @@ impl StoreInner {
     }
 
     fn describe(&self, key: &Key, view: NodeView) -> Lookup {
+        let mut view = view;
         let open = view.present.and_then(|present| self.hot.find(key, present.generation));
+        let open = self.purge_found(key, &mut view, open);
         let entry = view.present.map(|present| EntryInfo {
             generation: present.generation,
             body_bytes: present.body_bytes,
@@ -375,7 +390,8 @@ impl StoreInner {
             metadata: open.as_ref().map(|open| open.metadata().clone()),
         });
         let cold = entry.is_none() && !self.counters.loaded.load(Ordering::Acquire);
-        let fill = view.fill.clone().filter(|fill| fill.key().text() == key.text());
+        let is_own = |fill: &Arc<Fill>| fill.key().text() == key.text();
+        let fill = view.fill.filter(|fill| is_own(fill) && !self.is_fill_purged(fill));
         let NodeView { uses, uncacheable_until, .. } = view;
         Lookup { entry, open, fill, uses, uncacheable_until, cold }
     }
@@ -405,6 +421,7 @@ impl StoreInner {
             kept_bytes_max: options.memory_body_bytes_max.min(options.fill_tail_bytes_max) as u64,
         };
         drop(options);
+        let now = self.purges.after_all(now);
         Fill::new(key.clone(), now, storing, self.index.removals(), limits)
     }
 
@@ -430,6 +447,7 @@ impl StoreInner {
             waiting.push_back(garbage);
         } else {
             self.index.uncharge(bytes);
+            self.counters.abandoned.fetch_add(1, Ordering::Relaxed);
         }
     }
 

@@ -7,6 +7,7 @@ mod formats;
 mod hooks;
 mod journals;
 mod models;
+mod purges;
 mod stores;
 mod support;
 mod threads;

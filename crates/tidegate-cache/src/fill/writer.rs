@@ -29,6 +29,8 @@ const JOINED_BYTES_MAX: usize = 256 * 1024;
 pub struct FillWriter {
     flusher: FillFlusher,
     ended: bool,
+    /// Tells purges that a fill runs which began before them.
+    _began: Arc<()>,
 }
 
 /// Writes a fill's bytes to its file; may be sent to another thread while the writer appends.
@@ -73,7 +75,8 @@ pub enum Committed {
 
 impl FillWriter {
     pub(crate) fn new(fill: Arc<Fill>, store: Arc<StoreInner>) -> FillWriter {
-        FillWriter { flusher: FillFlusher { fill, store }, ended: false }
+        let began = store.purges.present();
+        FillWriter { flusher: FillFlusher { fill, store }, ended: false, _began: began }
     }
 
     pub fn fill(&self) -> &Arc<Fill> {

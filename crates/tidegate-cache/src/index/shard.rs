@@ -212,6 +212,12 @@ impl Shard {
         slots.into_iter().for_each(|slot| self.order.inserted(slot));
     }
 
+    /// Keys that have files.
+    pub fn files(&self) -> Vec<KeyHash> {
+        let nodes = self.table.iter().map(|slot| &self.slots[*slot as usize]);
+        nodes.filter(|node| node.generation > 0).map(|node| node.hash).collect()
+    }
+
     /// Keys that a snapshot told of and nobody has seen since.
     pub fn unseen(&self) -> Vec<KeyHash> {
         let nodes = self.table.iter().map(|slot| &self.slots[*slot as usize]);

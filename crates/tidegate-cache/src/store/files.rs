@@ -3,7 +3,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -200,6 +200,7 @@ impl StoreInner {
             body_bytes: header.body_bytes,
             source,
             companion: OnceLock::new(),
+            checked: AtomicU64::new(0),
         }))
     }
 
@@ -229,7 +230,7 @@ impl StoreInner {
         let hash = fill.key().hash();
         let path = self.path_of(hash);
         let _path_lock = self.lock_path(hash);
-        if !self.index.may_fill(hash, fill) {
+        if !self.index.may_fill(hash, fill) || self.is_purged(fill, placed.head) {
             self.remove_quietly(&temporary);
             self.index.uncharge(reserved);
             return Ok(false);
@@ -261,6 +262,7 @@ impl StoreInner {
             body_bytes: placed.body_bytes,
             source,
             companion: OnceLock::new(),
+            checked: AtomicU64::new(0),
         });
         self.hot.keep(hash, known.generation, entry);
         Ok(true)

@@ -1,0 +1,38 @@
+//! What purges need of the index.
+
+use std::sync::atomic::Ordering;
+
+use super::Index;
+use crate::key::KeyHash;
+
+impl Index {
+    /// Takes the file of this generation from a key, which stays known. Its bytes, which stay charged
+    /// until it has been removed; `None`: the key has another file, or none.
+    pub fn take_file(&self, hash: &KeyHash, generation: u64) -> Option<u64> {
+        let (mut shard, place) = self.nodes.lock(hash);
+        let slot = shard.find(place)?;
+        let node = shard.node(slot);
+        if node.generation != generation || generation == 0 {
+            return None;
+        }
+        let bytes = node.disk_bytes();
+        let entered = self.set_present(&mut shard, slot, None);
+        drop(shard);
+        self.enter(entered);
+        Some(bytes)
+    }
+
+    /// Leaves the fill that runs to the readers that it has: what it makes is not stored.
+    pub fn forget_fill(&self, hash: &KeyHash) {
+        let (mut shard, place) = self.nodes.lock(hash);
+        self.removals.fetch_add(1, Ordering::AcqRel);
+        if let Some(slot) = shard.find(place) {
+            shard.change_live(slot, |live| live.fill = None);
+        }
+    }
+
+    /// The keys of a shard that have files; `None` behind the last shard.
+    pub fn files(&self, shard: usize) -> Option<Vec<KeyHash>> {
+        self.nodes.shards().get(shard).map(|shard| shard.lock().files())
+    }
+}

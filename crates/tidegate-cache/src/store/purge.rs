@@ -1,0 +1,437 @@
+//! Purges: of one key, whose file goes; and of all that begins so or bears a tag, by rules that take
+//! effect at once ([`crate::purge`]). The rules are kept in the cache folder, for the next start, and
+//! made superfluous by a sweep over all files.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::{Mutex, RwLock};
+
+use super::files::Found;
+use super::{GARBAGE_MAX, Store, StoreInner};
+use crate::disk::{Disk, read_full_at, write_full_at};
+use crate::fill::{Fill, FillHead};
+use crate::format::Times;
+use crate::hot::OpenEntry;
+use crate::index::NodeView;
+use crate::key::{Key, KeyHash};
+use crate::purge::{Bearing, MetadataReader, PURGE_RULES_MAX, Rules, Scope, Verdict};
+
+/// The file of rules, in the cache folder; no name of an entry.
+const RULES_FILE: &str = ".purges";
+const RULES_FILE_NEW: &str = ".purges.new";
+
+/// The rules are swept away when there are so many, whether a purger is wanted or not.
+const RULES_CROWDED: usize = PURGE_RULES_MAX / 2;
+
+/// What to purge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Purge {
+    pub scope: Scope,
+    /// Entries become stale and are kept; else they are as if they were not there.
+    pub soft: bool,
+}
+
+/// Why a purge did not take place.
+#[derive(Debug)]
+pub enum PurgeError {
+    /// There are too many that have not been swept yet, or the text is too long.
+    Refused,
+    /// It has taken effect, but is not remembered over a restart.
+    Disk(io::Error),
+}
+
+impl fmt::Display for PurgeError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PurgeError::Refused => formatter.write_str("too many purges, or too long a text"),
+            PurgeError::Disk(error) => write!(formatter, "purge could not be saved ({error})"),
+        }
+    }
+}
+
+impl std::error::Error for PurgeError {}
+
+/// What one step of the purger did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PurgeReport {
+    /// Files looked at.
+    pub scanned: usize,
+    pub removed: usize,
+    /// Files marked as stale.
+    pub staled: usize,
+    /// There is more to do: come again soon (`purger_sleep`).
+    pub more: bool,
+}
+
+/// The rules and what belongs to them.
+pub(crate) struct Purges {
+    rules: RwLock<Rules>,
+    /// Copies of what the rules say, so that who is not concerned needs no lock.
+    serial: AtomicU64,
+    latest: AtomicU64,
+    /// The latest moment that a fill was told, which may be ahead of a clock that was set back.
+    latest_asked: AtomicU64,
+    /// Held by every fill that began since the latest rule.
+    present: Mutex<Arc<()>>,
+    reader: OnceLock<MetadataReader>,
+    sweep: Mutex<Sweep>,
+    /// Held while the file of rules is written.
+    saving: Mutex<()>,
+}
+
+/// How far a sweep has come.
+#[derive(Default)]
+struct Sweep {
+    /// The rules up to this one are superfluous when it ends; 0: no sweep is under way.
+    through: u64,
+    shard: usize,
+    hashes: Vec<KeyHash>,
+    /// Some file could not be removed or marked.
+    failed: bool,
+}
+
+impl Store {
+    /// Tells how metadata are read for purges. Before that no rule concerns anything.
+    pub fn read_metadata_by(&self, reader: MetadataReader) {
+        let _ = self.inner.purges.reader.set(reader);
+    }
+
+    /// Purges by a rule, which takes effect at once; files go later, by [`Store::purge_step`] or when
+    /// somebody asks for them. Fills that run and are concerned go to the readers that they have, or,
+    /// when they are whole, are treated like older entries. Blocks.
+    pub fn purge(&self, purge: Purge, now: u64) -> Result<(), PurgeError> {
+        let inner = &self.inner;
+        inner.purges.add(purge, now)?;
+        inner.save_rules().map_err(PurgeError::Disk)
+    }
+
+    /// Makes a key's entry stale; a fill that runs goes to the readers that it has. Blocks. Whether
+    /// anything was known. ([`Store::remove`] removes it.)
+    pub fn make_stale(&self, key: &Key, now: u64) -> io::Result<bool> {
+        let inner = &self.inner;
+        let had_fill = inner.index.peek(key.hash()).fill.is_some();
+        inner.index.forget_fill(key.hash());
+        let Some(entry) = self.open_entry(key, now)? else { return Ok(had_fill) };
+        let times = staled(entry.times(), now);
+        let known = inner.update_metadata(key, entry.metadata().clone(), times)?;
+        Ok(known || had_fill)
+    }
+
+    /// The rules that have not been swept yet, oldest first, with their moments in unix milliseconds.
+    pub fn purges(&self) -> Vec<(Purge, u64)> {
+        let rules = self.inner.purges.rules.read();
+        let shown = |rule: &crate::purge::Rule| {
+            (Purge { scope: rule.scope.clone(), soft: rule.soft }, rule.at)
+        };
+        rules.list().iter().map(shown).collect()
+    }
+
+    /// One step of the cache purger: holds about `budget` files against the rules and removes or marks
+    /// those that are concerned. Without `eager` there is nothing to do before the rules are many, or
+    /// so old that `inactive` has left few files. Blocks.
+    pub fn purge_step(&self, now: u64, budget: usize, eager: bool) -> PurgeReport {
+        self.inner.purge_step(now, budget, eager)
+    }
+}
+
+impl Purges {
+    /// The rules of the cache folder. A file that cannot be read purges everything that is older than
+    /// this process, since nobody knows what it forbade.
+    pub fn load(folder: &Path, disk: &dyn Disk, now: u64) -> Purges {
+        let rules = match read_rules(folder, disk) {
+            Ok(None) => Rules::default(),
+            Ok(Some(bytes)) => Rules::decode(&bytes).unwrap_or_else(|| everything(now)),
+            Err(_) => everything(now),
+        };
+        Purges {
+            serial: AtomicU64::new(rules.serial()),
+            latest: AtomicU64::new(rules.latest()),
+            latest_asked: AtomicU64::new(0),
+            rules: RwLock::new(rules),
+            present: Mutex::new(Arc::new(())),
+            reader: OnceLock::new(),
+            sweep: Mutex::default(),
+            saving: Mutex::new(()),
+        }
+    }
+
+    /// What a fill that begins now has to hold as long as it runs.
+    pub fn present(&self) -> Arc<()> {
+        self.present.lock().clone()
+    }
+
+    /// A moment that is later than every purge.
+    pub fn after_all(&self, now: u64) -> u64 {
+        let moment = match self.serial.load(Ordering::Acquire) {
+            0 => now,
+            _ => now.max(self.latest.load(Ordering::Acquire) + 1),
+        };
+        self.latest_asked.fetch_max(moment, Ordering::AcqRel);
+        moment
+    }
+
+    fn add(&self, purge: Purge, now: u64) -> Result<(), PurgeError> {
+        let mut rules = self.rules.write();
+        let mut present = self.present.lock();
+        let before = std::mem::replace(&mut *present, Arc::new(()));
+        let older_fills = Arc::downgrade(&before);
+        let asked = self.latest_asked.load(Ordering::Acquire);
+        drop(before);
+        rules
+            .add(purge.scope, purge.soft, (now, asked), older_fills)
+            .map_err(|_| PurgeError::Refused)?;
+        self.latest.store(rules.latest(), Ordering::Release);
+        self.serial.store(rules.serial(), Ordering::Release);
+        Ok(())
+    }
+
+    fn read<'m>(&self, metadata: &'m [u8]) -> Option<Bearing<'m>> {
+        self.reader.get().and_then(|reader| reader(metadata))
+    }
+
+    /// What the rules say of an entry, and up to which one.
+    fn judge(&self, key: &[u8], metadata: &[u8], checked: u64) -> (Verdict, u64) {
+        let serial = self.serial.load(Ordering::Acquire);
+        if checked >= serial {
+            return (Verdict::Kept, checked);
+        }
+        let Some(bearing) = self.read(metadata) else { return (Verdict::Kept, checked) };
+        let rules = self.rules.read();
+        (rules.judge(key, bearing, checked), rules.serial())
+    }
+
+    /// Whether a sweep is worth it.
+    fn is_sweep_due(&self, now: u64, inactive: u64, eager: bool) -> bool {
+        let rules = self.rules.read();
+        let oldest = rules.list().first();
+        oldest.is_some_and(|rule| {
+            eager || rules.list().len() > RULES_CROWDED || rule.at.saturating_add(inactive) < now
+        })
+    }
+}
+
+impl StoreInner {
+    /// What the rules leave of what was found in memory.
+    pub(super) fn purge_found(
+        &self,
+        key: &Key,
+        view: &mut NodeView,
+        open: Option<OpenEntry>,
+    ) -> Option<OpenEntry> {
+        let (open, present) = (open?, view.present?);
+        let (verdict, serial) = self.purges.judge(open.key_text(), open.metadata(), open.checked());
+        match verdict {
+            Verdict::Kept => {
+                open.check_through(serial);
+                Some(open)
+            }
+            Verdict::Stale(at) => {
+                let stale = open.renewed(open.metadata().clone(), staled(open.times(), at));
+                stale.check_through(serial);
+                self.hot.keep(key.hash(), present.generation, stale.clone());
+                Some(stale)
+            }
+            Verdict::Gone => {
+                view.present = None;
+                // Where there is no room to leave the file to the manager it stays known, and purged.
+                let has_room = self.garbage.lock().len() < GARBAGE_MAX;
+                let taken = has_room.then(|| self.index.take_file(key.hash(), present.generation));
+                if let Some(bytes) = taken.flatten() {
+                    self.note_removed(key.hash());
+                    self.discard_entry(*key.hash(), bytes);
+                }
+                None
+            }
+        }
+    }
+
+    /// What the rules leave of an entry that was opened. Blocks.
+    pub(super) fn unless_purged(&self, key: &Key, entry: OpenEntry) -> Option<OpenEntry> {
+        let mut view = self.index.peek(key.hash());
+        match view.present {
+            Some(_) => {
+                let left = self.purge_found(key, &mut view, Some(entry));
+                if left.is_none() {
+                    // At once: before the loader is done a file that is there would be found again.
+                    self.remove_unknown(key.hash());
+                }
+                left
+            }
+            None => {
+                let (verdict, _) = self.purges.judge(entry.key_text(), entry.metadata(), 0);
+                match verdict {
+                    Verdict::Kept => Some(entry),
+                    Verdict::Stale(at) => {
+                        Some(entry.renewed(entry.metadata().clone(), staled(entry.times(), at)))
+                    }
+                    Verdict::Gone => None,
+                }
+            }
+        }
+    }
+
+    /// Whether a running fill answers what was asked before a purge that may concern it.
+    pub(super) fn is_fill_purged(&self, fill: &Fill) -> bool {
+        let purges = &self.purges;
+        let is_older = purges.serial.load(Ordering::Acquire) > 0
+            && fill.started_at() <= purges.latest.load(Ordering::Acquire);
+        if !is_older || purges.reader.get().is_none() {
+            return false;
+        }
+        let rules = purges.rules.read();
+        match fill.head_now().as_ref().and_then(|head| purges.read(&head.metadata)) {
+            Some(bearing) => rules.judge(fill.key().text(), bearing, 0) != Verdict::Kept,
+            None => rules.may_concern(fill.key().text(), fill.started_at()),
+        }
+    }
+
+    /// Whether a whole fill was purged while it ran: then it is not stored, not even as stale, since
+    /// it might take the place of a newer one.
+    pub(super) fn is_purged(&self, fill: &Fill, head: &FillHead) -> bool {
+        self.purges.judge(fill.key().text(), &head.metadata, 0).0 != Verdict::Kept
+    }
+
+    /// Removes the file of a key that the index has none for; whether there is none now.
+    fn remove_unknown(&self, hash: &KeyHash) -> bool {
+        let _path_lock = self.lock_path(hash);
+        self.index.peek(hash).present.is_some() || self.remove_quietly(&self.path_of(hash))
+    }
+
+    fn purge_step(&self, now: u64, budget: usize, eager: bool) -> PurgeReport {
+        let mut report = PurgeReport::default();
+        let mut sweep = self.purges.sweep.lock();
+        if sweep.through == 0 {
+            let inactive = self.options().inactive;
+            let is_loaded = self.counters.loaded.load(Ordering::Acquire);
+            if !is_loaded || !self.purges.is_sweep_due(now, inactive, eager) {
+                return report;
+            }
+            // Rules before which fills still run need another sweep after those.
+            let through = self.purges.rules.read().settled();
+            *sweep = Sweep { through, ..Sweep::default() };
+            if through == 0 {
+                return report;
+            }
+        }
+        let mut left = budget.max(1);
+        while left > 0 {
+            if let Some(hash) = sweep.hashes.pop() {
+                sweep.failed |= !self.sweep_file(&hash, &mut report);
+                left -= 1;
+            } else if let Some(hashes) = self.index.files(sweep.shard) {
+                sweep.hashes = hashes;
+                sweep.shard += 1;
+            } else {
+                self.end_sweep(&mut sweep);
+                return report;
+            }
+        }
+        report.more = true;
+        report
+    }
+
+    /// Forgets the rules that all files have been held against. What waits for its removal goes first:
+    /// the next start would find it.
+    fn end_sweep(&self, sweep: &mut Sweep) {
+        let waiting = self.garbage.lock().len();
+        for _ in 0..waiting {
+            let Some(garbage) = self.garbage.lock().pop_front() else { break };
+            self.remove_garbage(garbage);
+        }
+        let Sweep { through, failed, .. } = std::mem::take(sweep);
+        // Files that are on disk unknown to the index wait for the next start, and so do the rules.
+        if failed || self.counters.abandoned.load(Ordering::Relaxed) > 0 {
+            return;
+        }
+        self.purges.rules.write().drop_through(through);
+        if self.save_rules().is_err() {
+            self.disk_failed();
+        }
+    }
+
+    /// Holds a file against the rules; whether what they say was done.
+    fn sweep_file(&self, hash: &KeyHash, report: &mut PurgeReport) -> bool {
+        report.scanned += 1;
+        let Some(present) = self.index.peek(hash).present else { return true };
+        let header = match self.examine_header(hash, &self.path_of(hash)) {
+            Ok(Found::Whole(opened)) => opened.header,
+            // Nobody will be served by it.
+            Ok(Found::Torn | Found::Nothing) => return true,
+            Err(_) => return false,
+        };
+        match self.purges.judge(&header.key_text, &header.metadata, 0).0 {
+            Verdict::Kept => true,
+            Verdict::Gone => {
+                let Some(bytes) = self.index.take_file(hash, present.generation) else {
+                    return true;
+                };
+                self.hot.forget(hash);
+                self.note_removed(hash);
+                self.index.uncharge(bytes);
+                report.removed += 1;
+                self.remove_unknown(hash)
+            }
+            Verdict::Stale(at) if header.times.valid_until > at => {
+                let key = Key::new(&header.key_text[..]);
+                let times = staled(header.times, at);
+                report.staled += 1;
+                self.update_metadata(&key, header.metadata, times).is_ok()
+            }
+            Verdict::Stale(_) => true,
+        }
+    }
+
+    /// Writes the rules beside the entries.
+    fn save_rules(&self) -> io::Result<()> {
+        let _saving = self.purges.saving.lock();
+        let bytes = self.purges.rules.read().encode();
+        let (new, path) = rule_files(&self.options().path);
+        match self.disk.remove(&new) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = self.disk.create(&new)?;
+        write_full_at(&*file, &bytes, 0)?;
+        self.disk.rename(&new, &path)
+    }
+}
+
+/// Stale since a moment; the times behind move along.
+fn staled(times: Times, at: u64) -> Times {
+    let valid_until = times.valid_until.min(at);
+    let earlier = times.valid_until - valid_until;
+    Times {
+        created: times.created,
+        valid_until,
+        updating_until: times.updating_until.saturating_sub(earlier),
+        error_until: times.error_until.saturating_sub(earlier),
+    }
+}
+
+fn everything(now: u64) -> Rules {
+    let mut rules = Rules::default();
+    // A first rule is never refused.
+    let _ = rules.add(Scope::Prefix(Box::default()), false, (now, now), std::sync::Weak::new());
+    rules
+}
+
+fn rule_files(folder: &Path) -> (PathBuf, PathBuf) {
+    (folder.join(RULES_FILE_NEW), folder.join(RULES_FILE))
+}
+
+fn read_rules(folder: &Path, disk: &dyn Disk) -> io::Result<Option<Vec<u8>>> {
+    let file = match disk.open(&rule_files(folder).1) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let length = usize::try_from(file.length()?).map_err(io::Error::other)?;
+    let mut bytes = vec![0; length];
+    let count = read_full_at(&*file, &mut bytes, 0)?;
+    bytes.truncate(count);
+    Ok(Some(bytes))
+}

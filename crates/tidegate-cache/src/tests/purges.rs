@@ -1,0 +1,425 @@
+//! Purges: rules by themselves, and what they do to entries and fills.
+
+use std::sync::Weak;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::support::*;
+use crate::fake::{Faults, MemoryDisk};
+use crate::purge::{Refused, Rules, Verdict};
+use crate::{Bearing, Committed, Disk, PURGE_RULES_MAX, Purge, PurgeError, Scope, Store, Times};
+
+fn prefix(text: &str) -> Scope {
+    Scope::Prefix(text.as_bytes().into())
+}
+
+fn tag(text: &str) -> Scope {
+    Scope::Tag(text.as_bytes().into())
+}
+
+fn hard(scope: Scope) -> Purge {
+    Purge { scope, soft: false }
+}
+
+fn soft(scope: Scope) -> Purge {
+    Purge { scope, soft: true }
+}
+
+/// Metadata of the tests: the moment of asking, then tags.
+fn reader(metadata: &[u8]) -> Option<Bearing<'_>> {
+    let text = std::str::from_utf8(metadata).ok()?;
+    let (asked_at, tags) = text.split_once(' ').unwrap_or((text, ""));
+    Some(Bearing { asked_at: asked_at.parse().ok()?, tags: tags.as_bytes() })
+}
+
+fn store(disk: &MemoryDisk) -> Store {
+    let store = loaded(disk, options());
+    store.read_metadata_by(reader);
+    store
+}
+
+/// Fresh as long as the tests last.
+fn lasting(created: u64) -> Times {
+    let valid_until = 1 << 40;
+    let (updating_until, error_until) = (valid_until + 10, valid_until + 20);
+    Times { created, valid_until, updating_until, error_until }
+}
+
+/// Fills a key as a caller does: with the moment that the fill tells.
+fn put(store: &Store, name: &str, tags: &str, now: u64) {
+    let writer = begin(store, &key(name), now);
+    let metadata = format!("{} {tags}", writer.fill().started_at());
+    writer.publish_head(Bytes::from(metadata), lasting(now), None, now);
+    writer.append(Bytes::from_static(b"body"), now);
+    assert!(matches!(writer.commit(now), Committed::Stored), "{name}");
+}
+
+/// `fresh`, `stale` or `none`, as a lookup and an opening see a key; they must agree.
+fn state(store: &Store, name: &str, now: u64) -> &'static str {
+    let shown = |valid_until: Option<u64>| match valid_until {
+        None => "none",
+        Some(until) if now < until => "fresh",
+        Some(_) => "stale",
+    };
+    let key = key(name);
+    let looked = store.peek(&key);
+    let opened = store.open_entry(&key, now).expect("disk");
+    let opened = shown(opened.map(|entry| entry.times().valid_until));
+    if let Some(open) = looked.open {
+        assert_eq!(shown(Some(open.times().valid_until)), opened, "{name}");
+    }
+    let again = store.peek(&key);
+    assert_eq!(shown(again.open.map(|open| open.times().valid_until)), opened, "{name} again");
+    opened
+}
+
+fn rules(list: &[(Scope, bool, u64)]) -> Rules {
+    let mut rules = Rules::default();
+    for (scope, soft, at) in list {
+        rules.add(scope.clone(), *soft, (*at, 0), Weak::new()).expect("room");
+    }
+    rules
+}
+
+#[test]
+fn rules_concern_what_is_older() {
+    let list = [(prefix("/a/"), false, 10), (tag("t"), true, 20), (tag("u"), true, 30)];
+    let rules = rules(&list);
+    for (key, asked_at, tags, expected) in [
+        ("/a/b", 10, "", Verdict::Gone),
+        ("/a/b", 11, "", Verdict::Kept),
+        ("/a/b", 9, "t", Verdict::Gone),
+        ("/a", 9, "", Verdict::Kept),
+        ("/b", 20, "s t", Verdict::Stale(20)),
+        ("/b", 20, "u t", Verdict::Stale(20)),
+        ("/b", 21, "t u", Verdict::Stale(30)),
+        ("/b", 9, "tt", Verdict::Kept),
+        ("/b", 9, "", Verdict::Kept),
+    ] {
+        let bearing = Bearing { asked_at, tags: tags.as_bytes() };
+        assert_eq!(rules.judge(key.as_bytes(), bearing, 0), expected, "{key} {asked_at} {tags}");
+    }
+    let bearing = Bearing { asked_at: 9, tags: b"t" };
+    assert_eq!(rules.judge(b"/a/b", bearing, 1), Verdict::Stale(20), "checked before");
+    assert_eq!(rules.judge(b"/a/b", bearing, 3), Verdict::Kept, "checked against all");
+}
+
+#[test]
+fn later_rules_make_earlier_ones_superfluous() {
+    for (list, left) in [
+        (vec![(prefix("/a"), false, 1), (prefix("/a"), false, 2)], 1),
+        (vec![(prefix("/a/b"), false, 1), (prefix("/a"), false, 2)], 1),
+        (vec![(prefix("/a/b"), false, 1), (prefix("/a"), true, 2)], 2),
+        (vec![(prefix("/a/b"), true, 1), (prefix("/a"), false, 2)], 1),
+        (vec![(prefix("/a"), false, 1), (prefix("/a/b"), false, 2)], 2),
+        (vec![(tag("t"), false, 1), (tag("u"), false, 2)], 2),
+        (vec![(tag("t"), true, 1), (tag("t"), true, 2)], 1),
+        (vec![(tag("t"), true, 1), (prefix(""), false, 2)], 1),
+    ] {
+        assert_eq!(rules(&list).list().len(), left, "{list:?}");
+    }
+}
+
+#[test]
+fn the_list_is_bounded() {
+    let mut rules = Rules::default();
+    for number in 0..PURGE_RULES_MAX {
+        rules.add(tag(&number.to_string()), false, (1, 0), Weak::new()).expect("room");
+    }
+    assert_eq!(rules.add(tag("more"), false, (1, 0), Weak::new()), Err(Refused));
+    assert_eq!(
+        rules.add(tag("7"), false, (1, 0), Weak::new()),
+        Ok(()),
+        "takes another one's place"
+    );
+    assert_eq!(rules.add(prefix(""), false, (1, 0), Weak::new()), Ok(()), "takes all places");
+    assert_eq!(rules.list().len(), 1);
+    let long = "x".repeat(crate::PURGE_TEXT_BYTES_MAX + 1);
+    assert_eq!(rules.add(tag(&long), false, (1, 0), Weak::new()), Err(Refused));
+}
+
+#[test]
+fn prefixes_and_tags_take_effect_at_once() {
+    let store = store(&MemoryDisk::default());
+    for (name, tags) in [("/a/1", "red"), ("/a/2", "red blue"), ("/b/1", "blue"), ("/b/2", "")] {
+        put(&store, name, tags, 1);
+    }
+    let states = |now| ["/a/1", "/a/2", "/b/1", "/b/2"].map(|name| state(&store, name, now));
+    assert_eq!(states(5), ["fresh"; 4]);
+    store.purge(soft(tag("blue")), 5).expect("purged");
+    assert_eq!(states(5), ["fresh", "stale", "stale", "fresh"]);
+    store.purge(hard(prefix("/a/")), 5).expect("purged");
+    assert_eq!(states(5), ["none", "none", "stale", "fresh"]);
+    // In the same moment, but later.
+    put(&store, "/a/1", "red blue", 5);
+    assert_eq!(states(5), ["fresh", "none", "stale", "fresh"]);
+    let stale = store.open_entry(&key("/b/1"), 5).expect("disk").expect("entry").times();
+    let expected = lasting(1);
+    assert_eq!(stale.valid_until, 5);
+    assert_eq!(stale.updating_until - 5, expected.updating_until - expected.valid_until);
+    assert_eq!(stale.error_until - 5, expected.error_until - expected.valid_until);
+}
+
+#[test]
+fn entries_that_are_not_in_memory_are_purged_all_the_same() {
+    let disk = MemoryDisk::default();
+    put(&store(&disk), "/a", "t", 1);
+    for (loader_is_done, now) in [(true, 5), (false, 105)] {
+        let store = open_with(&disk, options());
+        store.read_metadata_by(reader);
+        if loader_is_done {
+            load(&store);
+        }
+        store.purge(hard(tag("t")), now).expect("purged");
+        assert_eq!(state(&store, "/a", now), "none");
+        assert_eq!(store.stats().entries, 0);
+        load(&store);
+        assert_eq!(state(&store, "/a", now), "none");
+        assert_eq!(store.stats().disk_bytes, 0);
+        put(&store, "/a", "t", now);
+        assert_eq!(state(&store, "/a", now), "fresh");
+    }
+}
+
+#[test]
+fn rules_are_kept_over_a_restart() {
+    let disk = MemoryDisk::default();
+    let before = store(&disk);
+    put(&before, "/a", "t", 1);
+    put(&before, "/b", "t", 1);
+    before.purge(hard(prefix("/a")), 5).expect("purged");
+    before.purge(soft(tag("t")), 6).expect("purged");
+    let after = store(&disk);
+    assert_eq!(after.purges(), [(hard(prefix("/a")), 5), (soft(tag("t")), 6)]);
+    assert_eq!((state(&after, "/a", 6), state(&after, "/b", 6)), ("none", "stale"));
+    put(&after, "/a", "t", 6);
+    assert_eq!(state(&after, "/a", 6), "fresh");
+}
+
+#[test]
+fn a_torn_file_of_rules_purges_everything() {
+    let disk = MemoryDisk::default();
+    let before = store(&disk);
+    put(&before, "/a", "", 1);
+    before.purge(hard(prefix("/b")), 5).expect("purged");
+    drop(before);
+    let path = std::path::Path::new(ROOT).join(".purges");
+    disk.open_for_update(&path).expect("rules").write_at(b"xx", 30).expect("write");
+    let mut settings = options();
+    settings.started_at = 8;
+    let after = loaded(&disk, settings);
+    after.read_metadata_by(reader);
+    assert_eq!(state(&after, "/a", 8), "none");
+    put(&after, "/a", "", 8);
+    assert_eq!(state(&after, "/a", 8), "fresh");
+}
+
+#[test]
+fn a_running_fill_is_not_stored_and_not_joined() {
+    for (purge, joinable) in
+        [(hard(prefix("/a")), false), (soft(tag("t")), false), (hard(tag("other")), true)]
+    {
+        let store = store(&MemoryDisk::default());
+        let key = key("/a");
+        store.lookup(&key, 1);
+        let old = begin(&store, &key, 1);
+        let metadata = format!("{} t", old.fill().started_at());
+        old.publish_head(Bytes::from(metadata), times(1), None, 1);
+        store.purge(purge.clone(), 1).expect("purged");
+        assert_eq!(store.peek(&key).fill.is_some(), joinable, "{purge:?}");
+        assert_eq!(store.begin_fill(&key, 1).is_err(), joinable, "{purge:?}");
+        let stored = matches!(old.commit(2), Committed::Stored);
+        assert_eq!(stored, joinable, "{purge:?}");
+    }
+}
+
+#[test]
+fn a_fill_without_a_head_may_bear_any_tag() {
+    let store = store(&MemoryDisk::default());
+    let key = key("/a");
+    store.lookup(&key, 1);
+    let old = begin(&store, &key, 1);
+    store.purge(hard(tag("t")), 1).expect("purged");
+    assert!(store.peek(&key).fill.is_none());
+    let new = begin(&store, &key, 1);
+    let metadata = format!("{} other", old.fill().started_at());
+    old.publish_head(Bytes::from(metadata), times(1), None, 1);
+    assert!(matches!(old.commit(1), Committed::Stored), "it does not bear the tag");
+    let metadata = format!("{} t", new.fill().started_at());
+    new.publish_head(Bytes::from(metadata), times(1), None, 1);
+    assert!(matches!(new.commit(1), Committed::Stored));
+    assert_eq!(state(&store, "/a", 2), "fresh");
+}
+
+#[test]
+fn one_key_becomes_stale() {
+    let store = store(&MemoryDisk::default());
+    assert!(!store.make_stale(&key("/a"), 1).expect("disk"));
+    put(&store, "/a", "", 1);
+    assert!(store.make_stale(&key("/a"), 3).expect("disk"));
+    assert_eq!(state(&store, "/a", 3), "stale");
+    // A fill that ran is left to its readers.
+    let old = begin(&store, &key("/a"), 4);
+    old.publish_head(Bytes::from_static(b"4"), times(4), None, 4);
+    assert!(store.make_stale(&key("/a"), 4).expect("disk"));
+    assert!(store.peek(&key("/a")).fill.is_none());
+    assert!(matches!(old.commit(4), Committed::NotStored(None)));
+    assert_eq!(state(&store, "/a", 4), "stale");
+}
+
+/// Sweeps to the end; files removed and files marked.
+fn sweep(store: &Store, now: u64, eager: bool) -> (usize, usize) {
+    let (mut removed, mut staled) = (0, 0);
+    loop {
+        let report = store.purge_step(now, 2, eager);
+        removed += report.removed;
+        staled += report.staled;
+        if !report.more {
+            return (removed, staled);
+        }
+    }
+}
+
+#[test]
+fn a_sweep_makes_rules_superfluous() {
+    let disk = MemoryDisk::default();
+    let store_one = store(&disk);
+    for name in ["/a/1", "/a/2", "/b/1", "/b/2", "/c"] {
+        put(&store_one, name, if name.ends_with('1') { "one" } else { "" }, 1);
+    }
+    store_one.purge(hard(prefix("/a/")), 5).expect("purged");
+    store_one.purge(soft(tag("one")), 5).expect("purged");
+    assert_eq!(sweep(&store_one, 5, false), (0, 0), "not wanted");
+    assert_eq!(sweep(&store_one, 5, true), (2, 1));
+    assert_eq!(store_one.purges(), []);
+    assert_eq!(store_one.stats().entries, 3);
+    assert_eq!(sweep(&store_one, 5, true), (0, 0));
+    // What was marked is marked on disk.
+    let after = store(&disk);
+    assert_eq!(after.purges(), []);
+    let states = ["/a/1", "/a/2", "/b/1", "/b/2", "/c"].map(|name| state(&after, name, 5));
+    assert_eq!(states, ["none", "none", "stale", "fresh", "fresh"]);
+}
+
+#[test]
+fn rules_are_swept_when_they_are_old_or_many() {
+    let store = store(&MemoryDisk::default());
+    put(&store, "/a", "", 1);
+    store.purge(hard(prefix("/a")), 5).expect("purged");
+    let inactive = store.options().inactive;
+    assert_eq!(sweep(&store, 5 + inactive, false), (0, 0));
+    assert_eq!(sweep(&store, 6 + inactive, false), (1, 0));
+    for number in 0..PURGE_RULES_MAX {
+        let purge = hard(tag(&number.to_string()));
+        store.purge(purge, 5).expect("purged");
+    }
+    let refused = store.purge(hard(tag("more")), 5);
+    assert!(matches!(refused, Err(PurgeError::Refused)));
+    sweep(&store, 5, false);
+    assert_eq!(store.purges(), []);
+    store.purge(hard(tag("more")), 5).expect("there is room again");
+}
+
+#[test]
+fn a_rule_outlives_the_fills_that_began_before() {
+    let store = store(&MemoryDisk::default());
+    let old = begin(&store, &key("/a"), 1);
+    store.purge(hard(tag("t")), 5).expect("purged");
+    sweep(&store, 6, true);
+    assert_eq!(store.purges().len(), 1);
+    let metadata = format!("{} t", old.fill().started_at());
+    old.publish_head(Bytes::from(metadata), times(6), None, 6);
+    assert!(matches!(old.commit(6), Committed::NotStored(None)));
+    sweep(&store, 6, true);
+    assert_eq!(store.purges(), []);
+}
+
+#[test]
+fn a_disk_that_fails_is_told_and_the_purge_holds() {
+    let disk = MemoryDisk::default();
+    let store = store(&disk);
+    put(&store, "/a", "", 1);
+    disk.set_faults(Faults { fail_at: Some(0), fail_on: true, ..Faults::default() });
+    let result = store.purge(hard(prefix("/a")), 5);
+    disk.set_faults(Faults::default());
+    assert!(matches!(result, Err(PurgeError::Disk(_))));
+    assert_eq!(state(&store, "/a", 5), "none");
+}
+
+proptest! {
+    #[test]
+    fn rules_are_read_as_they_were_written(
+        list in proptest::collection::vec((any::<bool>(), any::<bool>(), "[a-c]{0,3}", 0u64..9), 0..9),
+    ) {
+        let mut rules = Rules::default();
+        for (is_tag, soft, text, at) in list {
+            let scope = if is_tag { tag(&text) } else { prefix(&text) };
+            rules.add(scope, soft, (at, 0), Weak::new()).expect("room");
+        }
+        let read = Rules::decode(&rules.encode()).expect("readable");
+        let plain = |rules: &Rules| {
+            let list = rules.list().iter();
+            list.map(|rule| (rule.scope.clone(), rule.soft, rule.at, rule.through)).collect::<Vec<_>>()
+        };
+        prop_assert_eq!(plain(&read), plain(&rules));
+        prop_assert_eq!(read.latest(), rules.list().last().map_or(0, |rule| rule.through));
+    }
+
+    #[test]
+    fn any_bytes_are_taken(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+        crate::fuzz_purge_rules(&bytes);
+    }
+}
+
+/// Nothing is served that was purged after it had been asked for, whatever comes in which order.
+#[test]
+fn operations_against_a_model() {
+    let mut runner = proptest::test_runner::TestRunner::default();
+    let operations = proptest::collection::vec((0u8..7, 0u8..3, 0u8..2), 1..40);
+    let run = runner.run(&operations, |operations| {
+        let disk = MemoryDisk::default();
+        let mut store = store(&disk);
+        let mut model = [None::<bool>; 3];
+        let mut now = 1;
+        for (step, (operation, at, other)) in operations.into_iter().enumerate() {
+            let name = ["/a/1", "/a/2", "/b/1"][usize::from(at)];
+            let shared = ["/a/", "/"][usize::from(other)];
+            let concerned = |index: usize| ["/a/1", "/a/2", "/b/1"][index].starts_with(shared);
+            match operation {
+                0 | 1 => {
+                    put(&store, name, "t", now);
+                    model[usize::from(at)] = Some(true);
+                }
+                2 => {
+                    store.purge(hard(prefix(shared)), now).expect("purged");
+                    (0..3).filter(|i| concerned(*i)).for_each(|i| model[i] = None);
+                }
+                3 => {
+                    store.purge(soft(prefix(shared)), now).expect("purged");
+                    (0..3).filter(|i| concerned(*i)).for_each(|i| {
+                        model[i] = model[i].map(|_| false);
+                    });
+                }
+                4 => drop(store.remove(&key(name)).map(|_| model[usize::from(at)] = None)),
+                5 => drop(sweep(&store, now, true)),
+                _ => {
+                    store = self::store(&disk);
+                    // A restart takes longer than a purge: the clock goes on.
+                    now += 100;
+                }
+            }
+            for (index, known) in model.iter().enumerate() {
+                let name = ["/a/1", "/a/2", "/b/1"][index];
+                let expected = match known {
+                    None => "none",
+                    Some(true) => "fresh",
+                    Some(false) => "stale",
+                };
+                prop_assert_eq!(state(&store, name, now), expected, "step {}: {}", step, name);
+            }
+        }
+        Ok(())
+    });
+    run.expect("the model");
+}
