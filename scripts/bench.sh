@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The quick benchmark: CPU per request beside genuine nginx. Arguments replace the suite's name.
+# The quick benchmark: CPU per request beside genuine nginx. Arguments replace the suite's name, as in
+#   scripts/bench.sh streaming --html streaming.html
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh bench

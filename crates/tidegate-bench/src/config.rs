@@ -18,10 +18,23 @@ pub enum Scenario {
     Cache,
     /// Proxy through a cache whose misses are collapsed onto one fill.
     Streaming,
+    /// Proxy through a cache, with the given directive alone for misses at the same time.
+    Study(Sharing),
     /// Files, a proxied location, and the generation's number at [`GENERATION`].
     Reload,
     /// Proxy through a cache that says in `X-Cache` where an answer came from.
     Crash,
+}
+
+/// What becomes of requests for an object that is being fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// No directive.
+    Plain,
+    /// `proxy_cache_lock`
+    Lock,
+    /// `proxy_cache_tempfile`
+    Tempfile,
 }
 
 /// What a configuration is made of.
@@ -96,7 +109,7 @@ fn http_level(setup: &Setup<'_>) -> String {
         ),
     };
     let cache = match setup.scenario {
-        Scenario::Cache | Scenario::Streaming | Scenario::Crash => format!(
+        Scenario::Cache | Scenario::Streaming | Scenario::Study(_) | Scenario::Crash => format!(
             "    proxy_cache_path {}/cache levels=1:2 keys_zone=bench:10m;\n",
             setup.directory.display()
         ),
@@ -121,7 +134,7 @@ fn location(setup: &Setup<'_>) -> String {
                 block(&PROXY_KEEPALIVE)
             );
         }
-        Scenario::Cache | Scenario::Streaming | Scenario::Crash => {
+        Scenario::Cache | Scenario::Streaming | Scenario::Study(_) | Scenario::Crash => {
             lines.extend(PROXY_KEEPALIVE);
             lines.push("proxy_cache bench;");
         }
@@ -131,6 +144,11 @@ fn location(setup: &Setup<'_>) -> String {
         if setup.tempfile_directive {
             lines.push("proxy_cache_tempfile on;");
         }
+    }
+    match setup.scenario {
+        Scenario::Study(Sharing::Lock) => lines.push("proxy_cache_lock on;"),
+        Scenario::Study(Sharing::Tempfile) => lines.push("proxy_cache_tempfile on;"),
+        _ => {}
     }
     if setup.scenario == Scenario::Crash {
         lines.push("add_header X-Cache $upstream_cache_status always;");

@@ -387,7 +387,7 @@ impl Load {
 }
 
 /// Whether `part` is what `whole` has at that place.
-fn is_part(whole: &[u8], at: u64, part: &[u8]) -> bool {
+pub fn is_part(whole: &[u8], at: u64, part: &[u8]) -> bool {
     let start = usize::try_from(at).ok();
     start.and_then(|start| whole.get(start..)?.get(..part.len())).is_some_and(|it| it == part)
 }

@@ -29,9 +29,11 @@ mod report;
 mod response;
 mod server;
 mod statistics;
+mod study;
 mod suites;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 fn main() -> ExitCode {
     let result = match options::parse(std::env::args_os().skip(1)) {
@@ -46,9 +48,13 @@ fn main() -> ExitCode {
                     println!("  {:<14} {}", case.name(), case.about());
                 }
             }
+            println!("streaming:");
+            for entry in study::ENTRIES {
+                println!("  {:<18} {}, {}", entry.name, entry.server, entry.mode);
+            }
             Ok(Vec::new())
         }
-        Ok(Command::Run(options)) => run(options),
+        Ok(Command::Run(options)) => run(*options),
         Err(reason) => Err(reason),
     };
     match result {
@@ -84,9 +90,14 @@ fn run(options: Options) -> Result<Vec<String>, String> {
     // Better refused now than after minutes of measuring.
     let json_file =
         options.json.as_ref().map(|path| named(path, File::create(path))).transpose()?;
+    let html_file =
+        options.html.as_ref().map(|path| named(path, File::create(path))).transpose()?;
     let origin = origin::Origin::start().map_err(|error| format!("origin: {error}"))?;
     let environment = report::Environment::collect(&tidegate, nginx.as_ref(), processors, &options);
     let context = Context { options, processors, origin, tidegate, nginx };
+    if context.options.suite == Suite::Streaming {
+        return run_study(&context, environment, json_file, html_file);
+    }
     let reports: Vec<CaseReport> = cases.iter().map(|case| case.measure(&context)).collect();
     print!("{}", report::table(&environment, &reports));
     if let (Some(path), Some(mut file)) = (&context.options.json, json_file) {
@@ -96,6 +107,24 @@ fn run(options: Options) -> Result<Vec<String>, String> {
     Ok(rows.filter_map(|row| row.unmet(context.options.strict)).collect())
 }
 
+/// The suite streaming, whose rows are servers.
+fn run_study(
+    context: &Context,
+    environment: report::Environment,
+    json_file: Option<File>,
+    html_file: Option<File>,
+) -> Result<Vec<String>, String> {
+    let study = study::Study::measure(context, environment);
+    print!("{}", study.text());
+    if let (Some(path), Some(mut file)) = (&context.options.json, json_file) {
+        named(path, writeln!(file, "{}", study.json()))?;
+    }
+    if let (Some(path), Some(mut file)) = (&context.options.html, html_file) {
+        named(path, file.write_all(study.html().as_bytes()))?;
+    }
+    Ok(study.unmet())
+}
+
 /// An error with the path it is about.
 fn named<T>(path: &Path, result: std::io::Result<T>) -> Result<T, String> {
     result.map_err(|error| format!("{}: {error}", path.display()))
@@ -103,8 +132,11 @@ fn named<T>(path: &Path, result: std::io::Result<T>) -> Result<T, String> {
 
 fn chosen_cases(options: &Options) -> Result<Vec<Case>, String> {
     let cases = suites::cases(options.suite);
+    let rows = study::ENTRIES.iter().filter(|_| options.suite == Suite::Streaming);
+    let rows = rows.map(|entry| entry.name);
+    let names: Vec<&str> = cases.iter().map(Case::name).chain(rows).collect();
     for name in &options.only {
-        if !cases.iter().any(|case| case.name() == name) {
+        if !names.contains(&name.as_str()) {
             return Err(format!("no case of this suite is named \"{name}\"; --list names them"));
         }
     }

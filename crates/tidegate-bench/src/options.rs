@@ -22,6 +22,15 @@ pub struct Options {
     /// Cases to run; all when empty.
     pub only: Vec<String>,
     pub json: Option<PathBuf>,
+    /// The page of the suite streaming.
+    pub html: Option<PathBuf>,
+    /// Clients of the suite streaming.
+    pub clients: usize,
+    /// Files that each of them asks for; without it a number that fits.
+    pub files: Option<usize>,
+    pub object_bytes: u64,
+    /// How long the origin takes for a file, for each table.
+    pub origin_seconds: Vec<f64>,
     /// Missed targets end the program with a failure.
     pub strict: bool,
     pub server_cpu: Option<usize>,
@@ -40,6 +49,11 @@ impl Default for Options {
             idle_connections: 10_000,
             only: Vec::new(),
             json: None,
+            html: None,
+            clients: 100,
+            files: None,
+            object_bytes: 3 * MEBIBYTE,
+            origin_seconds: vec![0.0, 1.0, 3.0],
             strict: false,
             server_cpu: None,
             client_cpu: None,
@@ -54,12 +68,14 @@ pub enum Suite {
     Quick,
     /// Whether anything is lost.
     Steady,
+    /// What becomes of many misses at the same time.
+    Streaming,
 }
 
 /// What to do.
 #[derive(Clone, Debug)]
 pub enum Command {
-    Run(Options),
+    Run(Box<Options>),
     List,
     Help,
 }
@@ -68,21 +84,29 @@ pub enum Command {
 pub const HELP: &str = "\
 Compares Tidegate with genuine nginx on this machine.
 
-Usage: tidegate-bench [quick|steady] [options]
+Usage: tidegate-bench [quick|steady|streaming] [options]
 
-  quick    what requests, idle connections and shared fills cost (the default)
-  steady   whether anything is lost when the server is reloaded every second under load
-           (reload), and when its worker process is killed in the middle of one (crash)
+  quick      what requests, idle connections and shared fills cost (the default)
+  steady     whether anything is lost when the server is reloaded every second under load
+             (reload), and when its worker process is killed in the middle of one (crash)
+  streaming  the tables of a published study: 100 clients ask for the same files, which the
+             origin sends at once, over one and over three seconds, through a cold cache with
+             proxy_cache_tempfile, with proxy_cache_lock, and with neither
 
   --tidegate PATH       program to measure (default: tidegate beside this program)
   --nginx PATH          program to compare with (default: /usr/sbin/nginx or from PATH)
-  --only CASE           run this case only; may be repeated
+  --only CASE           run this case (streaming: row) only; may be repeated
   --list                name the cases
-  --rounds N            runs of each side, alternating (1 to 100; default quick 5, steady 1)
+  --rounds N            runs of each side, alternating (1 to 100; default quick 5, others 1)
   --seconds S           length of a run (quick: 0.1 to 60, default 3; steady: 1 to 600,
                         default 60; the case crash takes no more than 10)
   --connections N       connections of the load (1 to 5000, default 64)
   --idle-connections N  connections of the memory case (1 to 200000, default 10000)
+  --clients N           streaming: clients (1 to 2000, default 100)
+  --files N             streaming: files that each asks for (1 to 1000; default 4 to 20)
+  --object-mib M        streaming: size of a file (0.001 to 64, default 3; published: 30)
+  --origin-seconds LIST streaming: how long the origin takes for a file (default 0,1,3)
+  --html FILE           streaming: also write a page with drawings there
   --server-cpu N        processor of the servers (default: the first)
   --client-cpu N        processor of load and origin (default: the last)
   --json FILE           also write every run's figures there
@@ -94,8 +118,11 @@ hold. Spreads are minimum and maximum of the rounds; \"best\" is the ratio of th
 which a busy machine disturbs least. Targets of the suite steady are about Tidegate's figure
 alone.
 
+The rows of streaming stand beside those that the study published for nginx with and without
+its patch. Every body is compared byte by byte.
+
 Exit status: 0; 1 when a requirement on Tidegate is not met (all of the suite steady; those of
-quick with --strict); 2 when nothing could be measured.
+quick with --strict; in streaming a wrong body, or a file fetched twice with tempfile or lock); 2 when nothing could be measured.
 ";
 
 /// Reads the arguments (without the program's name).
@@ -115,6 +142,14 @@ fn parse_arguments(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error>
             Long("nginx") => options.nginx = Some(parser.value()?.into()),
             Long("only") => options.only.push(parser.value()?.string()?),
             Long("json") => options.json = Some(parser.value()?.into()),
+            Long("html") => options.html = Some(parser.value()?.into()),
+            Long("clients") => options.clients = number(&mut parser, 1, 2000)?,
+            Long("files") => options.files = Some(number(&mut parser, 1, 1000)?),
+            Long("object-mib") => {
+                let mebibytes = number(&mut parser, 0.001, 64.0)?;
+                options.object_bytes = (mebibytes * MEBIBYTE as f64) as u64;
+            }
+            Long("origin-seconds") => options.origin_seconds = seconds_list(&mut parser)?,
             Long("strict") => options.strict = true,
             Long("rounds") => rounds = Some(number(&mut parser, 1, 100)?),
             Long("seconds") => seconds = Some(number(&mut parser, 0.1, STEADY_SECONDS_MAX)?),
@@ -128,6 +163,9 @@ fn parse_arguments(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error>
             Long("help") | Short('h') => return Ok(Command::Help),
             Value(name) if suite.is_none() && name == "quick" => suite = Some(Suite::Quick),
             Value(name) if suite.is_none() && name == "steady" => suite = Some(Suite::Steady),
+            Value(name) if suite.is_none() && name == "streaming" => {
+                suite = Some(Suite::Streaming);
+            }
             other => return Err(other.unexpected()),
         }
     }
@@ -138,6 +176,10 @@ fn parse_arguments(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error>
     let (default_rounds, default_seconds, bounds) = match options.suite {
         Suite::Quick => (5, 3.0, 0.1..=60.0),
         Suite::Steady => (1, 60.0, 1.0..=STEADY_SECONDS_MAX),
+        Suite::Streaming if seconds.is_some() => {
+            return Err("streaming takes as long as its files: --files, --origin-seconds".into());
+        }
+        Suite::Streaming => (1, 1.0, 1.0..=1.0),
     };
     let seconds = seconds.unwrap_or(default_seconds);
     if !bounds.contains(&seconds) {
@@ -146,10 +188,25 @@ fn parse_arguments(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error>
     }
     options.rounds = rounds.unwrap_or(default_rounds);
     options.run_time = Duration::from_secs_f64(seconds);
-    Ok(Command::Run(options))
+    Ok(Command::Run(Box::new(options)))
 }
 
 const STEADY_SECONDS_MAX: f64 = 600.0;
+
+/// `0,1,3`: each at most [`ORIGIN_SECONDS_MAX`].
+fn seconds_list(parser: &mut lexopt::Parser) -> Result<Vec<f64>, lexopt::Error> {
+    let value = parser.value()?.string()?;
+    let seconds = value.split(',').map(|word| {
+        let seconds = word.trim().parse::<f64>().ok();
+        seconds.filter(|seconds| (0.0..=ORIGIN_SECONDS_MAX).contains(seconds))
+    });
+    let list: Option<Vec<f64>> = seconds.collect();
+    let wrong = || format!("{value} is not a list of seconds from 0 to {ORIGIN_SECONDS_MAX}");
+    list.ok_or_else(|| wrong().into())
+}
+
+const ORIGIN_SECONDS_MAX: f64 = 60.0;
+const MEBIBYTE: u64 = 1024 * 1024;
 
 /// A number within bounds (NaN is outside of any).
 fn number<T>(parser: &mut lexopt::Parser, minimum: T, maximum: T) -> Result<T, lexopt::Error>

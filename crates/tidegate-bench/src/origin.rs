@@ -2,7 +2,7 @@
 //!
 //! - `/bytes?n=1024` answers at once; `&max-age=60` makes it cacheable.
 //! - `/slow?ms=3000&bytes=1048576&chunks=100` streams evenly over the time given, the first part
-//!   after ms/chunks, and remembers when each byte was sent.
+//!   after ms/chunks (with `&eager=1` at once), and remembers when each byte was sent.
 //!
 //! Requests are counted by target. Bodies are the target's pattern; arguments that mean nothing
 //! here tell objects apart.
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,15 @@ pub struct Origin {
 
 /// What one slow response sent: (when, body bytes by then).
 pub type SentBytes = Vec<(Instant, u64)>;
+
+/// A slow response, whole or not.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    pub target: Vec<u8>,
+    /// When its request was there.
+    pub begun: Instant,
+    pub sent: SentBytes,
+}
 
 impl Origin {
     /// Starts on a free loopback port. The thread inherits the caller's processor affinity.
@@ -55,15 +64,16 @@ impl Origin {
 
     /// How often a target was asked for.
     pub fn requests(&self, target: &str) -> u64 {
-        let counters = self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        let counters = locked(&self.shared.counters);
         counters.get(target.as_bytes()).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
-    /// What the slow responses to a target sent, in the order of their requests.
-    pub fn sent(&self, target: &str) -> Vec<SentBytes> {
-        let traces = self.shared.traces.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_target = traces.iter().filter(|trace| trace.target == target.as_bytes());
-        of_target.map(|trace| trace.sent.clone()).collect()
+    /// All slow responses since the last call, in the order of their requests.
+    pub fn take_traces(&self) -> Vec<Trace> {
+        std::mem::take(&mut *locked(&self.shared.traces))
+            .iter()
+            .map(|trace| locked(trace).clone())
+            .collect()
     }
 }
 
@@ -82,19 +92,19 @@ impl Drop for Origin {
 struct Shared {
     stop: AtomicBool,
     counters: Mutex<HashMap<Vec<u8>, Arc<AtomicU64>>>,
-    traces: Mutex<Vec<Trace>>,
+    traces: Mutex<Vec<Arc<Mutex<Trace>>>>,
 }
 
-struct Trace {
-    target: Vec<u8>,
-    sent: SentBytes,
+/// A panic of one thread does not hide the figures of the other.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What a target asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Fixed { bytes: u64, max_age: Option<u64> },
-    Slow { bytes: u64, chunks: u64, duration: Duration, max_age: Option<u64> },
+    Slow { bytes: u64, chunks: u64, duration: Duration, eager: bool, max_age: Option<u64> },
     NotFound,
 }
 
@@ -119,9 +129,10 @@ pub(crate) fn parse_target(target: &[u8]) -> Answer {
             let duration = argument(b"ms", SLOW_MILLISECONDS_MAX).map(Duration::from_millis);
             let bytes = argument(b"bytes", BODY_BYTES_MAX);
             let chunks = argument(b"chunks", CHUNKS_MAX).filter(|chunks| *chunks > 0);
+            let eager = argument(b"eager", 1) == Some(1);
             match (duration, bytes, chunks) {
                 (Some(duration), Some(bytes), Some(chunks)) => {
-                    Answer::Slow { bytes, chunks, duration, max_age }
+                    Answer::Slow { bytes, chunks, duration, eager, max_age }
                 }
                 _ => Answer::NotFound,
             }

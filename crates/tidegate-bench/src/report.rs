@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::json::Json;
 use crate::machine::Processors;
-use crate::options::Options;
+use crate::options::{Options, Suite};
 use crate::procfs;
 use crate::server::Binary;
 use crate::statistics::{Limit, Spread, Verdict};
@@ -40,13 +40,26 @@ impl Environment {
             nginx: nginx.map_or_else(|| NOT_INSTALLED.to_owned(), describe),
             nginx_installed: nginx.is_some(),
             runs: format!(
-                "{} rounds of {} s, {} connections; server on CPU {}, load and origin on CPU {}{shared}",
+                "{} rounds {}; server on CPU {}, load and origin on CPU {}{shared}",
                 options.rounds,
-                options.run_time.as_secs_f64(),
-                options.connections,
+                load(options),
                 processors.server,
                 processors.client,
             ),
+        }
+    }
+}
+
+/// What each round consists of.
+fn load(options: &Options) -> String {
+    match options.suite {
+        Suite::Streaming => {
+            let mebibytes = options.object_bytes as f64 / 1024.0 / 1024.0;
+            format!("with {} clients on files of {mebibytes} MiB", options.clients)
+        }
+        Suite::Quick | Suite::Steady => {
+            let seconds = options.run_time.as_secs_f64();
+            format!("of {seconds} s, {} connections", options.connections)
         }
     }
 }
@@ -89,7 +102,8 @@ pub fn json(environment: &Environment, reports: &[CaseReport]) -> Json {
     ])
 }
 
-fn heading(environment: &Environment) -> [(&'static str, &str); 5] {
+/// Names and values of what stands above the figures.
+pub fn heading(environment: &Environment) -> [(&'static str, &str); 5] {
     [
         ("tidegate", &environment.tidegate),
         ("nginx", &environment.nginx),
@@ -174,20 +188,24 @@ fn figures(spread: Spread, decimals: usize) -> String {
 }
 
 /// Columns as wide as their widest cell, counted in characters.
-pub(crate) fn align<const N: usize>(lines: &[[String; N]]) -> String {
-    let width = |column: usize| {
-        lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default()
-    };
-    let widths: [usize; N] = std::array::from_fn(width);
+pub(crate) fn align(lines: &[impl AsRef<[String]>]) -> String {
+    let mut widths: Vec<usize> = Vec::new();
+    for line in lines {
+        widths.resize(widths.len().max(line.as_ref().len()), 0);
+        for (cell, width) in line.as_ref().iter().zip(&mut widths) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
     let mut text = String::new();
     for (number, line) in lines.iter().enumerate() {
         let mut padded = String::new();
-        for (cell, width) in line.iter().zip(widths) {
+        for (cell, &width) in line.as_ref().iter().zip(&widths) {
             let _ = write!(padded, "{cell:<width$}  ");
         }
         let _ = writeln!(text, "{}", padded.trim_end());
         if number == 0 {
-            let _ = writeln!(text, "{}", widths.map(|width| "-".repeat(width)).join("  "));
+            let rule: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
+            let _ = writeln!(text, "{}", rule.join("  "));
         }
     }
     text

@@ -113,11 +113,6 @@ impl ResponseReader {
         }
     }
 
-    /// Body bytes of the response in progress, decoded.
-    pub fn body_received(&self) -> u64 {
-        self.body_received
-    }
-
     /// Whether no byte of a response in progress has come.
     pub fn is_untouched(&self) -> bool {
         self.head.is_none() && self.pending.is_empty()

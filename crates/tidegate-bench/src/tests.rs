@@ -3,3 +3,4 @@
 mod figures;
 mod parsing;
 mod smoke;
+mod study;

@@ -5,13 +5,13 @@ use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use memchr::memmem;
 use rustix::event::{Timespec, epoll};
 
-use super::{Answer, Shared, Trace, parse_target, response_head};
+use super::{Answer, Shared, Trace, locked, parse_target, response_head};
 use crate::load::is_transient;
 
 /// Everything the thread owns.
@@ -51,8 +51,8 @@ struct Sending {
     written: usize,
     close: bool,
     started: Instant,
-    /// Index of the trace of a slow response.
-    trace: Option<usize>,
+    /// Of a slow response.
+    trace: Option<Arc<Mutex<Trace>>>,
 }
 
 /// What becomes of a connection after an event.
@@ -178,9 +178,11 @@ impl Serving {
         let mut sending =
             Sending { prepared, written: 0, close, started: Instant::now(), trace: None };
         if matches!(sending.prepared.answer, Answer::Slow { .. }) {
-            let mut traces = self.shared.traces.lock().unwrap_or_else(PoisonError::into_inner);
-            sending.trace = Some(traces.len());
-            traces.push(Trace { target: target.to_vec(), sent: Vec::new() });
+            let begun = sending.started;
+            let trace = Trace { target: target.to_vec(), begun, sent: Vec::new() };
+            let trace = Arc::new(Mutex::new(trace));
+            locked(&self.shared.traces).push(Arc::clone(&trace));
+            sending.trace = Some(trace);
             self.slow.push(index);
         }
         if let Some(Some(connection)) = self.connections.get_mut(index) {
@@ -204,8 +206,7 @@ impl Serving {
         let prepared =
             Prepared { count: Arc::clone(&count), answer, head_bytes, bytes: bytes.into() };
         if self.prepared.len() < PREPARED_MAX {
-            let mut counters = self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner);
-            counters.insert(target.to_vec(), count);
+            locked(&self.shared.counters).insert(target.to_vec(), count);
             self.prepared.insert(target.to_vec(), prepared.clone());
         }
         prepared
@@ -215,7 +216,7 @@ impl Serving {
     fn send(&mut self, index: usize) -> Fate {
         let Some(Some(connection)) = self.connections.get_mut(index) else { return Fate::Keep };
         let Some(sending) = &mut connection.sending else { return Fate::Keep };
-        let blocked = match sending.write_due(&mut connection.stream, &self.shared) {
+        let blocked = match sending.write_due(&mut connection.stream) {
             Ok(blocked) => blocked,
             Err(_) => return Fate::Close,
         };
@@ -264,24 +265,21 @@ impl Serving {
 
 impl Sending {
     /// Writes what is due; true when the socket took less.
-    fn write_due(&mut self, stream: &mut TcpStream, shared: &Shared) -> io::Result<bool> {
+    fn write_due(&mut self, stream: &mut TcpStream) -> io::Result<bool> {
         let now = Instant::now();
         let due = self.due(now);
         if self.written >= due {
             return Ok(false);
         }
         // The trace stays locked over the write: nobody may see a byte before its trace.
-        let mut traces = self
-            .trace
-            .map(|trace| (trace, shared.traces.lock().unwrap_or_else(PoisonError::into_inner)));
+        let mut trace = self.trace.as_deref().map(locked);
         match stream.write(&self.prepared.bytes[self.written..due]) {
             Ok(count) => self.written += count,
             Err(error) if is_transient(&error) => return Ok(true),
             Err(error) => return Err(error),
         }
         let body = self.written.saturating_sub(self.prepared.head_bytes) as u64;
-        if let Some((index, traces)) = &mut traces
-            && let Some(trace) = traces.get_mut(*index)
+        if let Some(trace) = &mut trace
             && body > 0
         {
             trace.sent.push((now, body));
@@ -291,10 +289,11 @@ impl Sending {
 
     /// Bytes (head included) that may have left by now. The head goes at once.
     fn due(&self, now: Instant) -> usize {
-        let Answer::Slow { bytes, chunks, duration, .. } = self.prepared.answer else {
+        let Answer::Slow { bytes, chunks, duration, eager, .. } = self.prepared.answer else {
             return self.prepared.bytes.len();
         };
-        let parts = parts_due(now - self.started, duration, chunks);
+        let parts = parts_due(now - self.started, duration, chunks) + u64::from(eager);
+        let parts = parts.min(chunks);
         self.prepared.head_bytes + (bytes * parts / chunks) as usize
     }
 

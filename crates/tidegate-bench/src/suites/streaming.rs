@@ -1,19 +1,14 @@
 //! Many clients ask at once for one object that the origin sends over three seconds, through a
 //! cold cache: how often is the origin asked, and how long does each byte wait for each client?
 
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
-
-use rustix::event::{Timespec, epoll};
 
 use super::{Context, Measure, Sample};
 use crate::config::Scenario;
-use crate::load::is_transient;
-use crate::response::{Progress, ResponseReader};
+use crate::load::Ask;
 use crate::server::{Binary, Job, Server};
 use crate::statistics::{Spread, average_byte_wait};
+use crate::walk::{Visit, walk};
 
 /// What the case reports. The leader is the client whose bytes waited least.
 pub const MEASURES: [Measure; 6] = [
@@ -45,24 +40,28 @@ pub fn run(
         "/slow?ms={}&bytes={OBJECT_BYTES}&chunks=100&max-age=3600&run={number}",
         OBJECT_TIME.as_millis()
     );
-    let clients = fetch(server.address(), &target).map_err(|error| format!("clients: {error}"))?;
+    let ask = Ask::checked(&target, OBJECT_BYTES);
+    let clients = walk(server.address(), &[ask], CLIENTS);
+    let visits: Vec<Visit> =
+        clients.map_err(|error| format!("clients: {error}"))?.into_iter().flatten().collect();
     let mut sample = Sample::default();
     if server.without_tempfile {
         sample.note = Some("does not know proxy_cache_tempfile; run without it".to_owned());
     }
-    if let Some(fault) = clients.iter().find_map(|client| client.fault.clone()) {
+    if let Some(fault) = visits.iter().find_map(|visit| visit.fault.clone()) {
         sample.note = Some(format!("first error: {fault}"));
     }
-    sample.errors = clients.iter().filter(|client| client.fault.is_some()).count() as u64;
-    let traces = context.origin.sent(&target);
-    let Some((origin_first, sent)) = traces.first().and_then(|sent| Some((sent.first()?.0, sent)))
-    else {
+    sample.errors = visits.iter().filter(|visit| visit.fault.is_some()).count() as u64;
+    let traces = context.origin.take_traces();
+    let traces = traces.iter().filter(|trace| trace.target == target.as_bytes());
+    let first = traces.map(|trace| &trace.sent).find_map(|sent| Some((sent.first()?.0, sent)));
+    let Some((origin_first, sent)) = first else {
         return Err("the origin sent nothing".to_owned());
     };
     let sent = relative(sent, origin_first);
-    let good = clients.iter().filter(|client| client.fault.is_none());
+    let good = visits.iter().filter(|visit| visit.fault.is_none());
     let arrivals: Vec<Vec<(f64, u64)>> =
-        good.map(|client| relative(&client.arrived, origin_first)).collect();
+        good.map(|visit| relative(&visit.arrived, origin_first)).collect();
     sample.values = summarise(context.origin.requests(&target), &sent, &arrivals);
     Ok(sample)
 }
@@ -94,95 +93,6 @@ pub(crate) fn summarise(
     ]
 }
 
-/// One of the clients and what it saw.
-struct Client {
-    stream: Option<TcpStream>,
-    reader: ResponseReader,
-    /// (when, body bytes by then)
-    arrived: Vec<(Instant, u64)>,
-    fault: Option<String>,
-}
-
-/// Sends all requests at once and reads until every client has its end or time is up.
-fn fetch(server: SocketAddr, target: &str) -> io::Result<Vec<Client>> {
-    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    let mut clients = Vec::with_capacity(CLIENTS);
-    for index in 0..CLIENTS {
-        clients.push(Client::connect(server, &epoll, index as u64)?);
-    }
-    let request = format!("GET {target} HTTP/1.1\r\nHost: {server}\r\n\r\n");
-    for client in &mut clients {
-        if let Some(stream) = &mut client.stream {
-            stream.write_all(request.as_bytes())?;
-        }
-    }
-    let mut buffer = vec![0; 64 * 1024];
-    let mut events = Vec::with_capacity(CLIENTS);
-    let end = Instant::now() + OBJECT_TIME + PATIENCE;
-    let mut open = CLIENTS;
-    while open > 0 && Instant::now() < end {
-        events.clear();
-        let space = rustix::buffer::spare_capacity(&mut events);
-        match epoll::wait(&epoll, space, Some(&WAIT_MAX)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        for event in &events {
-            if let Some(client) = clients.get_mut(event.data.u64() as usize)
-                && client.readable(&mut buffer)
-            {
-                open -= 1;
-            }
-        }
-    }
-    for client in clients.iter_mut().filter(|client| client.stream.is_some()) {
-        client.fault = Some("not complete in time".to_owned());
-    }
-    Ok(clients)
-}
-
-impl Client {
-    fn connect(server: SocketAddr, epoll: &OwnedFd, index: u64) -> io::Result<Client> {
-        let stream = TcpStream::connect_timeout(&server, Duration::from_secs(2))?;
-        stream.set_nonblocking(true)?;
-        epoll::add(epoll, &stream, epoll::EventData::new_u64(index), epoll::EventFlags::IN)?;
-        let reader = ResponseReader::default();
-        Ok(Client { stream: Some(stream), reader, arrived: Vec::new(), fault: None })
-    }
-
-    /// Takes one read; true when this client is done, well or not.
-    fn readable(&mut self, buffer: &mut [u8]) -> bool {
-        let Some(stream) = &mut self.stream else { return false };
-        let progress = match stream.read(buffer) {
-            Ok(0) => self.reader.end(),
-            Ok(count) => self.reader.feed(&buffer[..count]),
-            Err(error) if is_transient(&error) => return false,
-            Err(error) => return self.finish(Some(error.to_string())),
-        };
-        let now = Instant::now();
-        match progress {
-            Ok(Progress::Partial) => {
-                let received = self.reader.body_received();
-                if received > 0 {
-                    self.arrived.push((now, received));
-                }
-                false
-            }
-            Ok(Progress::Complete { status: 200, body_bytes: OBJECT_BYTES, .. }) => {
-                self.arrived.push((now, OBJECT_BYTES));
-                self.finish(None)
-            }
-            other => self.finish(Some(format!("{other:?}"))),
-        }
-    }
-
-    fn finish(&mut self, fault: Option<String>) -> bool {
-        self.fault = fault;
-        self.stream = None;
-        true
-    }
-}
-
 /// Instants as signed seconds since `base`.
 fn relative(points: &[(Instant, u64)], base: Instant) -> Vec<(f64, u64)> {
     let seconds = |at: Instant| {
@@ -195,6 +105,3 @@ fn relative(points: &[(Instant, u64)], base: Instant) -> Vec<(f64, u64)> {
 const CLIENTS: usize = 100;
 const OBJECT_TIME: Duration = Duration::from_secs(3);
 const OBJECT_BYTES: u64 = 1024 * 1024;
-/// nginx gives up its cache lock after five seconds; then those clients ask the origin.
-const PATIENCE: Duration = Duration::from_secs(20);
-const WAIT_MAX: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };

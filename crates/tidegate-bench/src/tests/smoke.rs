@@ -93,12 +93,15 @@ fn slow_object_is_sent_whole_and_traced() {
     let bound = Bound { duration: Duration::from_secs(60), requests_max: 6 };
     let outcome = Load::new(plan).expect("epoll").run(bound).expect("epoll");
     assert_eq!((outcome.requests, outcome.errors), (6, 0), "{:?}", outcome.first_error);
-    let traces = origin.sent(target);
+    let traces = origin.take_traces();
     assert_eq!(traces.len(), 6);
     for trace in traces {
-        assert_eq!(trace.last().map(|(_, bytes)| *bytes), Some(1000));
-        assert!(trace.is_sorted());
+        assert_eq!(trace.target, target.as_bytes());
+        assert_eq!(trace.sent.last().map(|(_, bytes)| *bytes), Some(1000));
+        assert!(trace.sent.is_sorted());
+        assert!(trace.sent[0].0 >= trace.begun);
     }
+    assert!(origin.take_traces().is_empty());
 }
 
 #[test]
@@ -204,7 +207,7 @@ fn steady_suite_with_nginx() {
     };
     let processors = Processors::choose(None, None).expect("a processor");
     let origin = Origin::start().expect("a loopback port");
-    let context = Context { options, processors, origin, tidegate: nginx, nginx: None };
+    let context = Context { options: *options, processors, origin, tidegate: nginx, nginx: None };
     let reports: Vec<_> = cases(Suite::Steady).iter().map(|case| case.measure(&context)).collect();
     let figure = |case: &str, name: &str| {
         let mut rows = reports.iter().flat_map(|report| &report.rows);

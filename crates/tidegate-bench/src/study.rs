@@ -1,0 +1,280 @@
+//! The suite streaming: the tables of a published study of nginx's proxy cache under concurrent
+//! misses, taken again on this machine.
+//!
+//! An origin sends each file over a given time in ten parts a second. Many clients walk the same
+//! files. What is told of a server: how often it asked the origin, how long bytes waited, when the
+//! first one came, and what that cost. Rows of servers that are not installed are left out.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::config::{Scenario, Sharing};
+use crate::load::Ask;
+use crate::report::Environment;
+use crate::server::{Binary, Job, Server};
+use crate::statistics::Spread;
+use crate::suites::Context;
+use crate::walk::walk;
+
+pub(crate) mod chart;
+pub(crate) mod figures;
+mod page;
+pub(crate) mod published;
+pub(crate) mod table;
+
+use chart::Picture;
+use figures::{Figures, Run};
+
+/// One server in one way of working.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// For `--only`.
+    pub name: &'static str,
+    pub server: &'static str,
+    pub mode: &'static str,
+    is_tidegate: bool,
+    sharing: Sharing,
+    /// Everything is in the cache before the clients come.
+    warm: bool,
+}
+
+/// The rows of each table in their order.
+pub const ENTRIES: [Entry; 7] = [
+    entry("tidegate-tempfile", "tempfile", true, Sharing::Tempfile),
+    entry("tidegate-lock", "lock", true, Sharing::Lock),
+    entry("tidegate-plain", "plain", true, Sharing::Plain),
+    entry("nginx-lock", "lock", false, Sharing::Lock),
+    entry("nginx-plain", "plain", false, Sharing::Plain),
+    Entry { warm: true, ..entry("tidegate-hits", "hits", true, Sharing::Plain) },
+    Entry { warm: true, ..entry("nginx-hits", "hits", false, Sharing::Plain) },
+];
+
+const fn entry(
+    name: &'static str,
+    mode: &'static str,
+    is_tidegate: bool,
+    sharing: Sharing,
+) -> Entry {
+    let server = if is_tidegate { "tidegate" } else { "nginx" };
+    Entry { name, server, mode, is_tidegate, sharing, warm: false }
+}
+
+/// One row of a table.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub entry: Entry,
+    /// One for each round that could be measured.
+    pub runs: Vec<Figures>,
+    /// Of the first round.
+    pub picture: Picture,
+    pub notes: Vec<String>,
+}
+
+/// All rows with one origin.
+#[derive(Clone, Debug)]
+pub struct Section {
+    pub warm: bool,
+    /// How long the origin takes for a file.
+    pub seconds: f64,
+    pub files: usize,
+    pub rows: Vec<Row>,
+}
+
+impl Section {
+    pub fn title(&self) -> String {
+        match self.seconds {
+            _ if self.warm => "everything in the cache".to_owned(),
+            0.0 => "origin at full speed".to_owned(),
+            seconds => format!("origin sends each file over {seconds} s"),
+        }
+    }
+}
+
+/// The whole suite.
+pub struct Study {
+    pub environment: Environment,
+    pub clients: usize,
+    pub object_bytes: u64,
+    pub sections: Vec<Section>,
+}
+
+impl Study {
+    /// Measures everything that the options ask for.
+    pub fn measure(context: &Context, environment: Environment) -> Study {
+        let options = &context.options;
+        let cold = options.origin_seconds.iter().map(|seconds| (false, *seconds));
+        let sections = [(true, 0.0)].into_iter().chain(cold).map(|(warm, seconds)| {
+            let files = options.files.unwrap_or_else(|| usual_files(seconds, options.object_bytes));
+            measure_section(context, Section { warm, seconds, files, rows: Vec::new() })
+        });
+        let sections = sections.filter(|section| !section.rows.is_empty()).collect();
+        let (clients, object_bytes) = (options.clients, options.object_bytes);
+        let mut study = Study { environment, clients, object_bytes, sections };
+        study.compare_with_hits();
+        study
+    }
+
+    /// Puts every run's cost in relation to nginx's for the same bytes as plain hits.
+    pub(crate) fn compare_with_hits(&mut self) {
+        let rows = self.sections.iter().filter(|section| section.warm).flat_map(|s| &s.rows);
+        let runs = rows.filter(|row| !row.entry.is_tidegate).flat_map(|row| &row.runs);
+        let costs: Vec<f64> = runs.map(|run| run.cpu_seconds_per_gigabyte).collect();
+        let Some(hits) = Spread::of(&costs) else { return };
+        for run in self.sections.iter_mut().flat_map(|s| &mut s.rows).flat_map(|r| &mut r.runs) {
+            run.cost_by_hits = run.cpu_seconds_per_gigabyte / hits.median;
+        }
+    }
+
+    /// What of Tidegate's rows is not as it must be, in words.
+    pub fn unmet(&self) -> Vec<String> {
+        let mut unmet = Vec::new();
+        for section in &self.sections {
+            for row in section.rows.iter().filter(|row| row.entry.is_tidegate) {
+                let place = format!("{}: {}", section.title(), row.entry.name);
+                let reasons = unmet_of(section, row).into_iter();
+                unmet.extend(reasons.map(|reason| format!("{place}: {reason}")));
+            }
+        }
+        unmet
+    }
+}
+
+fn unmet_of(section: &Section, row: &Row) -> Vec<String> {
+    if row.runs.is_empty() {
+        return vec!["failed".to_owned()];
+    }
+    let mut unmet = Vec::new();
+    let wanted = if section.warm { 0.0 } else { section.files as f64 };
+    let is_shared = section.warm || row.entry.sharing != Sharing::Plain;
+    for run in &row.runs {
+        if run.wrong > 0.0 {
+            unmet.push(format!("{} wrong answers", run.wrong));
+        }
+        if is_shared && run.origin_requests != wanted {
+            unmet.push(format!("{} origin requests, not {wanted}", run.origin_requests));
+        }
+    }
+    unmet
+}
+
+/// Files that take some seconds in all: enough to tell the cost, not enough to bore.
+fn usual_files(seconds: f64, object_bytes: u64) -> usize {
+    let by_bytes = (FULL_SPEED_BYTES / object_bytes.max(1)) as usize;
+    let files = if seconds == 0.0 { by_bytes } else { (SLOW_SECONDS / seconds) as usize };
+    files.clamp(4, FILES_MAX)
+}
+
+fn measure_section(context: &Context, mut section: Section) -> Section {
+    let options = &context.options;
+    let chosen = ENTRIES.iter().filter(|entry| {
+        let named = options.only.is_empty() || options.only.iter().any(|name| name == entry.name);
+        named && entry.warm == section.warm && (entry.is_tidegate || context.nginx.is_some())
+    });
+    let row = |entry: &Entry| {
+        let (runs, picture, notes) = (Vec::new(), Picture::default(), Vec::new());
+        Row { entry: *entry, runs, picture, notes }
+    };
+    section.rows = chosen.map(row).collect();
+    if section.rows.is_empty() {
+        return section;
+    }
+    let files = files(&section, options.object_bytes);
+    // Rounds outside, so that a slow drift of the machine meets all rows alike.
+    for round in 1..=options.rounds {
+        for row in &mut section.rows {
+            let place = format!("{} s: round {round}/{}", section.seconds, options.rounds);
+            let done = measure_row(context, row, &files);
+            eprintln!("streaming {place} {}: {done}", row.entry.name);
+        }
+    }
+    section
+}
+
+/// One more round of a row; what came of it in words.
+fn measure_row(context: &Context, row: &mut Row, files: &[Ask]) -> String {
+    let nginx = context.nginx.as_ref().filter(|_| !row.entry.is_tidegate);
+    let binary = nginx.unwrap_or(&context.tidegate);
+    match measure_once(context, binary, row.entry, files) {
+        Ok(run) => {
+            let figures = Figures::of(&run);
+            row.notes.extend(run.first_fault().map(|fault| format!("first error: {fault}")));
+            if row.runs.is_empty() {
+                row.picture = Picture::of(&run);
+            }
+            row.runs.push(figures);
+            let seconds = run.elapsed.as_secs_f64();
+            format!("{} origin requests, {seconds:.1} s", figures.origin_requests)
+        }
+        Err(reason) => {
+            row.notes.push(format!("failed: {reason}"));
+            reason
+        }
+    }
+}
+
+/// The files of a section. Their names tell sections apart, not servers: each has its own cache.
+fn files(section: &Section, bytes: u64) -> Vec<Ask> {
+    let milliseconds = (section.seconds * 1e3).round() as u64;
+    let parts = ((section.seconds * PARTS_PER_SECOND).round() as u64).max(1);
+    let target = |number| {
+        format!(
+            "/slow?ms={milliseconds}&bytes={bytes}&chunks={parts}&eager=1&max-age=3600&file={number}"
+        )
+    };
+    (0..section.files).map(|number| Ask::checked(target(number), bytes)).collect()
+}
+
+fn measure_once(
+    context: &Context,
+    binary: &Binary,
+    entry: Entry,
+    files: &[Ask],
+) -> Result<Run, String> {
+    let job = Job {
+        scenario: Scenario::Study(entry.sharing),
+        origin: context.origin_address(),
+        worker_connections: 8 * context.options.clients as u64 + 256,
+        tempfile_directive: false,
+        private_copy: false,
+        cpu: context.processors.server,
+    };
+    let server = Server::start(binary, job)?;
+    let walk =
+        |clients| walk(server.address(), files, clients).map_err(|e| format!("clients: {e}"));
+    if entry.warm {
+        walk(1)?;
+    }
+    context.origin.take_traces();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let sampler = scope.spawn(|| peak_memory(&server, &stop));
+        let (cpu_before, started) = (server.cpu_time(), Instant::now());
+        let visits = walk(context.options.clients);
+        let (elapsed, cpu) = (started.elapsed(), server.cpu_time().since(cpu_before));
+        stop.store(true, Ordering::Relaxed);
+        sampler.thread().unpark();
+        let memory = sampler.join().map_err(|_| "the memory's sampler panicked".to_owned())?;
+        let (visits, traces) = (visits?, context.origin.take_traces());
+        Ok(Run { visits, traces, started, elapsed, cpu, memory })
+    })
+}
+
+/// The largest memory seen, in bytes; looked at every [`SAMPLE_EVERY`].
+fn peak_memory(server: &Server, stop: &AtomicBool) -> u64 {
+    let mut peak = 0;
+    while !stop.load(Ordering::Relaxed) {
+        peak = peak.max(server.memory().unwrap_or(0));
+        thread::park_timeout(SAMPLE_EVERY);
+    }
+    peak.max(server.memory().unwrap_or(0))
+}
+
+/// As in the study.
+const PARTS_PER_SECOND: f64 = 10.0;
+/// What one client gets in all where the origin is not the brake.
+const FULL_SPEED_BYTES: u64 = 60 * 1024 * 1024;
+/// How long a row takes at least where it is.
+const SLOW_SECONDS: f64 = 8.0;
+const FILES_MAX: usize = 20;
+const SAMPLE_EVERY: Duration = Duration::from_millis(50);
