@@ -1,5 +1,7 @@
 //! The state machine as tables of inputs and outputs.
 
+use proptest::prelude::*;
+
 use super::super::status::CacheStatus::{Bypass, Expired, Hit, Miss, Revalidated, Stale, Updating};
 use super::super::turn::HeadKind::{NotModified, NotStorable, Storable};
 use super::super::turn::Sharing::{Alone, Shared, TakeOver};
@@ -453,4 +455,120 @@ fn demands_are_met() {
     check_turn("a refresh", Turn::default(), &rules, &[(1000, Input::Found(updating), refresh)]);
     let steps = [(1000, Input::Found(updating), Output::Serve(Stale))];
     check_turn("a refresh that nobody keeps", Turn::new(unstored), &rules, &steps);
+}
+
+fn any_filling() -> impl Strategy<Value = Filling> {
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    (flags, 0..100_000u64, proptest::option::of(0..200_000u64), 0..20_000u64).prop_map(
+        |((has_head, whole, joinable, suffices), arrived, promised, last_progress)| Filling {
+            has_head,
+            arrived,
+            promised,
+            whole,
+            joinable,
+            suffices,
+            last_progress,
+        },
+    )
+}
+
+fn any_standing() -> impl Strategy<Value = Standing> {
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    (flags, any::<bool>(), proptest::option::of(any_filling())).prop_map(
+        |(flags, fresh, filling)| Standing {
+            fresh,
+            may_serve_while_updating: flags.0,
+            may_serve_on_error: flags.1,
+            operator_decides: flags.2,
+            is_welcome_stale: flags.3,
+            has_validators: flags.4,
+            filling,
+        },
+    )
+}
+
+/// What may happen before the origin is asked.
+fn any_look() -> impl Strategy<Value = Input> {
+    prop_oneof![
+        any_standing().prop_map(Input::Found),
+        any_filling().prop_map(Input::Filling),
+        any_filling().prop_map(Input::FillProgress),
+        any_filling().prop_map(Input::TimedOut),
+        (0..3u32, any::<bool>())
+            .prop_map(|(uses, uncacheable)| Input::Absent { uses, uncacheable }),
+        Just(Input::FillEnded),
+        Just(Input::Released),
+        Just(Input::RangeBeyond),
+    ]
+}
+
+fn any_rules() -> impl Strategy<Value = Rules> {
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    (flags, any::<u16>(), any::<bool>(), 0..3u32).prop_map(
+        |((lock, tempfile, update, revalidate, rfc9111), stale, refresh, min_uses)| Rules {
+            lock,
+            tempfile,
+            min_uses,
+            use_stale: UseStale(stale),
+            background_update: update,
+            background_revalidate: refresh,
+            revalidate,
+            rfc9111,
+            ..RULES
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn only_if_cached_never_asks(
+        rules in any_rules(), looks in proptest::collection::vec((any_look(), 0..20_000u64), 1..12),
+    ) {
+        let mut turn = Turn::new(Demands { only_if_cached: true, no_store: false });
+        for (input, now) in looks {
+            let output = turn.step(&rules, input, now);
+            let asks = matches!(output, Output::Fetch(_) | Output::Revalidate(_) | Output::Pass);
+            prop_assert!(!asks, "{input:?} {output:?}");
+        }
+    }
+
+    #[test]
+    fn no_store_begins_nothing_that_is_kept(
+        rules in any_rules(), looks in proptest::collection::vec((any_look(), 0..20_000u64), 1..12),
+    ) {
+        let mut turn = Turn::new(Demands { only_if_cached: false, no_store: true });
+        for (input, now) in looks {
+            let output = turn.step(&rules, input, now);
+            let fills = matches!(
+                output,
+                Output::Fetch(_) | Output::Revalidate(_) | Output::ServeStaleAndRefresh { .. }
+            );
+            prop_assert!(!fills, "{input:?} {output:?}");
+        }
+    }
+
+    /// However the origin answers or fails, and whatever the operator allows.
+    #[test]
+    fn what_must_be_revalidated_is_not_served_stale(
+        rules in any_rules(), standing in any_standing(), status in 200..600u16,
+        failure in 0..3usize, now in 0..20_000u64,
+    ) {
+        let strict = Standing {
+            fresh: false,
+            may_serve_while_updating: false,
+            may_serve_on_error: false,
+            operator_decides: false,
+            is_welcome_stale: false,
+            ..standing
+        };
+        let failure = [Failure::Error, Failure::Timeout, Failure::InvalidHeader][failure];
+        for second in [head(status, Storable), head(status, NotStorable), Input::OriginFailed(failure)] {
+            let mut turn = Turn::default();
+            for input in [Input::Found(strict), second] {
+                let output = turn.step(&rules, input, now);
+                let stale = matches!(output, Output::Serve(_) | Output::ServeStaleAndRefresh { .. });
+                prop_assert!(!stale, "{input:?} {output:?}");
+            }
+        }
+    }
 }
