@@ -35,6 +35,8 @@ struct Shared {
     files: BTreeMap<PathBuf, Contents>,
     folders: BTreeSet<PathBuf>,
     faults: Faults,
+    /// The error of calls that fail; `None`: the disk is full.
+    error: Option<io::ErrorKind>,
     calls: u64,
     free: Option<u64>,
     now: u64,
@@ -71,6 +73,11 @@ impl MemoryDisk {
         let mut shared = self.shared.lock();
         shared.faults = faults;
         shared.calls = 0;
+    }
+
+    /// Sets how failing calls fail.
+    pub fn set_error(&self, error: io::ErrorKind) {
+        self.shared.lock().error = Some(error);
     }
 
     /// Calls made since the faults were set.
@@ -146,7 +153,7 @@ impl Shared {
         self.calls += 1;
         let Some(fail_at) = self.faults.fail_at else { return Ok(()) };
         if self.calls == fail_at || self.faults.fail_on && self.calls > fail_at {
-            return Err(io::ErrorKind::StorageFull.into());
+            return Err(self.error.unwrap_or(io::ErrorKind::StorageFull).into());
         }
         Ok(())
     }

@@ -23,6 +23,7 @@ use parking_lot::Mutex;
 
 use crate::format::Times;
 use crate::key::Key;
+use crate::verify::BodySums;
 pub use reader::{FillReader, Head, Piece};
 use state::State;
 pub use writer::{Appended, Committed, FillFlusher, FillWriter, FlushReport};
@@ -42,8 +43,9 @@ pub struct Fill {
     pub(crate) removals: u64,
     pub(crate) limits: FillLimits,
     pub(crate) state: Mutex<State>,
-    /// Held by whoever works on the temporary file; only taken by calls that may block.
-    pub(crate) disk_turn: Mutex<()>,
+    /// Held by whoever works on the temporary file; only taken by calls that may block. The checksums
+    /// of what is in the file.
+    pub(crate) disk_turn: Mutex<BodySums>,
 }
 
 /// Limits of a fill's memory, in bytes.
@@ -112,7 +114,7 @@ impl Fill {
             removals,
             limits,
             state: Mutex::new(State::new(storing)),
-            disk_turn: Mutex::new(()),
+            disk_turn: Mutex::default(),
         })
     }
 

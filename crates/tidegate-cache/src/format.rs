@@ -7,7 +7,8 @@
 //! 64  key text
 //!     slot A: head 56, metadata, padding to the capacity
 //!     slot B: the same
-//!     body, to the end of the file
+//!     body
+//!     checksum u64 of each 64 KiB of the body, to the end of the file
 //! slot head: sequence u64 | created, valid until, updating until, error until u64
 //!            metadata length u32 | reserved u32 | checksum u64 of the 48 bytes above and metadata
 //! ```
@@ -19,14 +20,15 @@
 //! in the middle, finds that slot's checksum wrong and takes the other one. Metadata that outgrew
 //! the slot are written by making the file anew.
 //!
-//! The checksums guard against torn and foreign files, not against forgery, and do not cover the
-//! body: its length must match the file's size exactly. A power cut can still leave a whole
-//! header before blocks of zeros on file systems that order renames before data.
+//! The checksums guard against torn and foreign files, not against forgery. Those of the body are
+//! compared before it is served ([`crate::verify`]): after a power cut, file systems that order
+//! renames before data leave a whole header before blocks of zeros.
 
 use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::key::{KEY_BYTES_MAX, Key, KeyHash};
+use crate::verify::sums_bytes;
 
 /// Longest metadata that are stored (the response head as the caller encodes it).
 pub const METADATA_BYTES_MAX: usize = 1 << 20;
@@ -36,7 +38,7 @@ const PREFIX_SUMMED_BYTES: usize = 56;
 const SLOT_HEAD_BYTES: usize = 56;
 const SLOT_SUMMED_BYTES: usize = 48;
 const MAGIC: [u8; 8] = *b"\x89TGCACH\n";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 /// Room that a slot has beyond its first metadata: a renewed head differs in a date or two.
 const SLOT_SPARE_BYTES: usize = 128;
@@ -90,6 +92,12 @@ impl Layout {
 
     pub fn body_start(&self) -> usize {
         self.slot_start(2)
+    }
+
+    /// Size of a whole file.
+    pub fn file_bytes(&self, body_bytes: u64) -> u64 {
+        let sums = sums_bytes(body_bytes);
+        (self.body_start() as u64).saturating_add(body_bytes).saturating_add(sums)
     }
 }
 
@@ -156,7 +164,7 @@ impl Header {
 
     /// Size that a whole file with this header has; `None` when the numbers are absurd.
     pub fn file_bytes(&self) -> Option<u64> {
-        self.body_start.checked_add(self.body_bytes)
+        self.body_start.checked_add(self.body_bytes)?.checked_add(sums_bytes(self.body_bytes))
     }
 
     /// The write that renews metadata in place: where, and what. `None` when they do not fit.

@@ -2,6 +2,7 @@
 //! every reader a prefix of the body, or all of it, and never anything else.
 
 use std::future::Future;
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,10 +11,12 @@ use std::thread::Thread;
 
 use bytes::Bytes;
 
-use crate::disk::read_full_at;
+use crate::disk::{Disk, read_full_at};
 use crate::fake::{Faults, MemoryDisk};
 use crate::fill::{BreakReason, Committed, Fill, FillReader, FillWriter, Head, Piece};
 use crate::format::Times;
+use crate::index::Remembered;
+use crate::journal::SnapshotWriter;
 use crate::key::{Key, Levels};
 use crate::store::{Options, Store};
 
@@ -328,4 +331,34 @@ fn body_byte(round: u8, offset: u64) -> u8 {
 
 fn times(now: u64) -> Times {
     Times { created: now, valid_until: now + 10, updating_until: now + 20, error_until: now + 30 }
+}
+
+/// Writes a snapshot of so many made-up entries and the one of `key`, for measurements. Its file is
+/// taken to be of 24 kilobytes.
+pub fn write_snapshot_of(
+    disk: &dyn Disk,
+    root: &Path,
+    levels: Levels,
+    key: &Key,
+    entries: u64,
+    now: u64,
+) {
+    let written = SnapshotWriter::create(disk, root, now).and_then(|mut writer| {
+        for number in 0..entries {
+            let other = Key::new(number.to_le_bytes());
+            let hash = if number == entries / 2 { *key.hash() } else { *other.hash() };
+            writer.add(Remembered {
+                hash,
+                body_bytes: 20_000,
+                blocks: 6,
+                last_access: now,
+                heat: (number % 4) as u8,
+                is_main: number % 10 != 0,
+            })?;
+        }
+        writer.finish(disk, root, levels, now, false)
+    });
+    if let Err(error) = written {
+        panic!("{}: {error}", root.display());
+    }
 }

@@ -2,6 +2,7 @@
 //! as bytes, so that a hit needs no system call and no descriptor.
 
 use std::any::Any;
+use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -11,6 +12,7 @@ use crate::disk::FileHandle;
 use crate::format::Times;
 use crate::key::{Key, KeyHash};
 use crate::lru::{LruMap, Place, Sharded};
+use crate::verify::{VERIFIED_AT_OPEN, Verification};
 
 const SHARDS: usize = 8;
 
@@ -30,6 +32,8 @@ pub(crate) struct OpenInner {
     pub body_start: u64,
     pub body_bytes: u64,
     pub source: BodySource,
+    /// What of a file's body is known to be sound; `None`: all of it.
+    pub verification: Option<Arc<Verification>>,
     pub companion: OnceLock<Box<dyn Any + Send + Sync>>,
     /// The last rule of purges that it was held against.
     pub checked: AtomicU64,
@@ -86,10 +90,40 @@ impl OpenEntry {
         }
     }
 
+    /// How far the body may be served from this offset on without [`OpenEntry::verify`]: the offset
+    /// itself if no byte may. Never blocks.
+    pub fn verified_to(&self, offset: u64) -> u64 {
+        match &self.inner.verification {
+            Some(verification) => verification.verified_to(offset),
+            None => self.inner.body_bytes.max(offset),
+        }
+    }
+
+    /// Compares a part of the body with its checksums; false when it is damaged, and then the file
+    /// is gone. Blocks.
+    pub fn verify(&self, offset: u64, length: u64) -> io::Result<bool> {
+        match (&self.inner.verification, &self.inner.source) {
+            (Some(verification), BodySource::File(file)) => {
+                verification.verify(&**file, offset, length)
+            }
+            _ => Ok(true),
+        }
+    }
+
     /// What the caller made of the metadata, kept with the entry so that it is made once for all
     /// hits. `None` only when something of another type was kept before.
     pub fn companion<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> Option<&T> {
         self.inner.companion.get_or_init(|| Box::new(make())).downcast_ref()
+    }
+
+    /// Compares what is compared when a file is opened. Blocks.
+    pub(crate) fn is_sound_at_start(&self) -> io::Result<bool> {
+        match (&self.inner.verification, &self.inner.source) {
+            (Some(verification), BodySource::File(file)) => {
+                verification.compare(&**file, 0, VERIFIED_AT_OPEN)
+            }
+            _ => Ok(true),
+        }
     }
 
     pub(crate) fn is_of(&self, key: &Key) -> bool {
@@ -105,6 +139,7 @@ impl OpenEntry {
             body_start: self.inner.body_start,
             body_bytes: self.inner.body_bytes,
             source: self.inner.source.clone(),
+            verification: self.inner.verification.clone(),
             companion: OnceLock::new(),
             checked: AtomicU64::new(0),
         })
@@ -126,7 +161,11 @@ impl OpenEntry {
         let shared = ENTRY_COST_BYTES + self.inner.key_text.len() + self.inner.metadata.len();
         match &self.inner.source {
             BodySource::Memory(body) => Cost { bytes: shared + body.len(), files: 0 },
-            BodySource::File(_) => Cost { bytes: shared, files: 1 },
+            BodySource::File(_) => {
+                let verification = self.inner.verification.as_ref();
+                let bytes = shared + verification.map_or(0, |verification| verification.bytes());
+                Cost { bytes, files: 1 }
+            }
         }
     }
 }

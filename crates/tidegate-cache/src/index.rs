@@ -11,6 +11,8 @@
 //! Locks: the queues' before a shard's.
 
 mod purge;
+mod remembered;
+mod room;
 mod shard;
 
 use std::sync::Arc;
@@ -18,10 +20,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::evict::{Eviction, HEAT_MAX, Need, Queue, Resident, Residents, S3Fifo, Ticket, Total};
+use crate::evict::{Eviction, HEAT_MAX, Queue, Residents, S3Fifo, Ticket};
 use crate::fill::Fill;
 use crate::key::{Key, KeyHash};
 use crate::lru::{Place, Sharded};
+pub(crate) use remembered::{Remembered, Seen};
+pub(crate) use room::Victim;
 use shard::{Live, Node, Shard};
 
 /// nginx's manual: one megabyte of `keys_zone` holds about 8000 keys.
@@ -56,28 +60,6 @@ pub(crate) struct NodeView {
     pub uncacheable_until: u64,
     pub present: Option<Present>,
     pub fill: Option<Arc<Fill>>,
-}
-
-/// What was chosen to go.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Victim {
-    pub hash: KeyHash,
-    pub last_access: u64,
-    pub generation: Option<u64>,
-    /// Its place in a queue, out of which it was taken.
-    chosen: Option<(Ticket, Queue)>,
-}
-
-/// A file as a snapshot remembers it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Remembered {
-    pub hash: KeyHash,
-    pub body_bytes: u64,
-    pub blocks: u32,
-    /// Unix milliseconds.
-    pub last_access: u64,
-    pub heat: u8,
-    pub is_main: bool,
 }
 
 pub(crate) struct Index {
@@ -401,81 +383,6 @@ impl Index {
         Some(view)
     }
 
-    /// Removes a victim, unless it came into use since it was found. The bytes of its file stay
-    /// charged until that has been removed: they are returned.
-    pub fn evict(&self, victim: &Victim) -> Option<u64> {
-        let bytes = self.evict_node(victim);
-        let trace = trace_of(&victim.hash);
-        match (bytes, victim.chosen) {
-            (Some(_), Some((_, queue))) => self.queues.lock().evicted(queue, trace, self),
-            (None, Some((ticket, queue))) => self.queues.lock().put_back(ticket, queue),
-            (_, None) => {}
-        }
-        bytes
-    }
-
-    fn evict_node(&self, victim: &Victim) -> Option<u64> {
-        let (mut shard, place) = self.nodes.lock(&victim.hash);
-        let slot = shard.find(place)?;
-        let node = shard.node(slot);
-        let unchanged = node.last_access == victim.last_access
-            && node.present().map(|present| present.generation) == victim.generation;
-        let bytes = node.disk_bytes();
-        if !unchanged || shard.is_filling(slot) {
-            return None;
-        }
-        self.remove_in(&mut shard, place, slot);
-        Some(bytes)
-    }
-
-    /// The node that was not used for the longest time, of those without a fill.
-    pub fn oldest(&self) -> Option<Victim> {
-        (0..SHARDS)
-            .filter_map(|shard| self.oldest_in(shard))
-            .min_by_key(|victim| victim.last_access)
-    }
-
-    /// Who goes next for want of room. Must be given to [`Index::evict`].
-    pub fn chosen(&self, need: Need) -> Option<Victim> {
-        loop {
-            let chosen = self.queues.lock().victim(need, self)?;
-            let mut shard = self.nodes.shards()[shard::shard_of(chosen.0)].lock();
-            let Some(slot) = shard.slot_of(chosen.0) else { continue };
-            return Some(victim_of(shard.node(slot), Some(chosen)));
-        }
-    }
-
-    /// Makes sure that one more key fits; false when every key is being filled.
-    fn make_room(&self, mut evicted: impl FnMut(KeyHash, u64)) -> bool {
-        // Two rounds: a victim may come into use between being found and being removed.
-        for _ in 0..2 {
-            if self.keys() < self.keys_max() {
-                return true;
-            }
-            let Some(victim) = self.chosen(Need::Key) else { return false };
-            self.crowded.store(true, Ordering::Relaxed);
-            if let Some(bytes) = self.evict(&victim)
-                && victim.generation.is_some()
-            {
-                evicted(victim.hash, bytes);
-            }
-        }
-        self.keys() < self.keys_max()
-    }
-
-    fn oldest_in(&self, shard: usize) -> Option<Victim> {
-        let mut shard = self.nodes.shards()[shard].lock();
-        for _ in 0..FILLING_SKIPPED_MAX {
-            let slot = shard.oldest()?;
-            let last_access = shard.node(slot).last_access;
-            if !shard.is_filling(slot) {
-                return Some(victim_of(shard.node(slot), None));
-            }
-            shard.touch(slot, last_access);
-        }
-        None
-    }
-
     fn touched<T>(
         &self,
         hash: &KeyHash,
@@ -552,153 +459,6 @@ impl Index {
     }
 }
 
-/// Snapshots and what follows a restart.
-impl Index {
-    /// Tickets of all files, in the order of the queues, for [`Index::remembered`].
-    pub fn tickets(&self) -> Vec<Ticket> {
-        self.queues.lock().tickets()
-    }
-
-    /// What a snapshot has to know of a ticket's file, if it is still there.
-    pub fn remembered(&self, ticket: Ticket) -> Option<Remembered> {
-        let shard = self.nodes.shards()[shard::shard_of(ticket)].lock();
-        shard.node_near(ticket).map(|node| Remembered {
-            hash: node.hash,
-            body_bytes: node.body_bytes,
-            blocks: node.blocks,
-            last_access: node.last_access,
-            heat: node.heat,
-            is_main: node.queue == Queue::Main,
-        })
-    }
-
-    /// Takes up what a snapshot or journal remembers, unless something newer is known of the key, or
-    /// there is no room for another one. [`Index::restored`] is to be called at the end.
-    pub fn restore(&self, known: &Remembered) {
-        if known.blocks == 0 || self.keys() >= self.keys_max() {
-            return;
-        }
-        let (mut shard, place) = self.nodes.lock(&known.hash);
-        let slot = match shard.find(place) {
-            Some(slot) if shard.is_filling(slot) => return,
-            Some(slot) => slot,
-            None => {
-                self.totals[Queue::Bare as usize].add(0);
-                shard.insert(place, known.last_access)
-            }
-        };
-        let node = shard.node(slot);
-        if node.generation > 0 && !node.is_unseen {
-            return;
-        }
-        let before = node.disk_bytes();
-        let generation = self.next_generation();
-        let disk_bytes = u64::from(known.blocks) * BLOCK_BYTES;
-        let present = Present { body_bytes: known.body_bytes, disk_bytes, generation };
-        let entered = self.set_present(&mut shard, slot, Some(present));
-        self.recharge(before, disk_bytes);
-        let node = shard.node(slot);
-        (node.heat, node.is_unseen) = (known.heat.min(HEAT_MAX), true);
-        let Some(Entered { ticket, mut queue, .. }) = entered else { return };
-        if known.is_main {
-            self.totals[queue as usize].subtract(disk_bytes);
-            queue = Queue::Main;
-            node.queue = queue;
-            self.totals[queue as usize].add(disk_bytes);
-        }
-        drop(shard);
-        self.queues.lock().put_back(ticket, queue);
-    }
-
-    /// Forgets what was taken up, since a journal tells that it was removed.
-    pub fn unrestore(&self, hash: &KeyHash) {
-        let (mut shard, place) = self.nodes.lock(hash);
-        let Some(slot) = shard.find(place) else { return };
-        if shard.node(slot).is_unseen && !shard.is_filling(slot) {
-            self.uncharge(shard.node(slot).disk_bytes());
-            self.remove_in(&mut shard, place, slot);
-        }
-    }
-
-    /// All that was remembered has been taken up: mends the order of use.
-    pub fn restored(&self) {
-        self.nodes.shards().iter().for_each(|shard| shard.lock().sort_by_access());
-    }
-
-    /// A file has been seen on disk: whether it is known, and as large as it is.
-    pub fn seen(&self, hash: &KeyHash, file_bytes: u64) -> Seen {
-        let (mut shard, place) = self.nodes.lock(hash);
-        let Some(slot) = shard.find(place) else { return Seen::Unknown };
-        let node = shard.node(slot);
-        let blocks = file_bytes.div_ceil(BLOCK_BYTES);
-        match node.present() {
-            None => Seen::Unknown,
-            Some(_) if u64::from(node.blocks) == blocks => {
-                node.is_unseen = false;
-                Seen::Same
-            }
-            Some(present) => Seen::Other(present.generation),
-        }
-    }
-
-    /// Keys of files that a snapshot told of and nobody has seen since, of one shard; `None`: there
-    /// is no such shard.
-    pub fn unseen(&self, shard: usize) -> Option<Vec<KeyHash>> {
-        self.nodes.shards().get(shard).map(|shard| shard.lock().unseen())
-    }
-
-    /// Clears the queues of what is gone, a queue at a time.
-    pub fn sweep_queues(&self) {
-        let taken = self.queues.lock().take_for_sweep(self);
-        let Some((queue, mut tickets)) = taken else { return };
-        tickets.retain(|ticket| self.look(*ticket).is_some());
-        self.queues.lock().put_back_swept(queue, tickets);
-    }
-}
-
-/// What [`Index::seen`] says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
-    Unknown,
-    Same,
-    /// Another file than the one of this generation, by its size.
-    Other(u64),
-}
-
-impl Residents for Index {
-    fn look(&self, ticket: Ticket) -> Option<Resident> {
-        let shard = self.nodes.shards()[shard::shard_of(ticket)].lock();
-        shard.slot_of(ticket).map(|slot| shard.resident(slot))
-    }
-
-    fn cool(&self, ticket: Ticket) {
-        let mut shard = self.nodes.shards()[shard::shard_of(ticket)].lock();
-        if let Some(slot) = shard.slot_of(ticket) {
-            let node = shard.node(slot);
-            node.heat = node.heat.saturating_sub(1);
-        }
-    }
-
-    fn promote(&self, ticket: Ticket) -> Option<Ticket> {
-        let mut shard = self.nodes.shards()[shard::shard_of(ticket)].lock();
-        let slot = shard.slot_of(ticket)?;
-        let node = shard.node(slot);
-        let bytes = node.disk_bytes();
-        self.totals[node.queue as usize].subtract(bytes);
-        (node.queue, node.heat) = (Queue::Main, 0);
-        self.totals[Queue::Main as usize].add(bytes);
-        Some(shard.new_ticket(slot))
-    }
-
-    fn total(&self, queue: Queue) -> Total {
-        let total = &self.totals[queue as usize];
-        Total {
-            count: total.count.load(Ordering::Relaxed),
-            bytes: total.bytes.load(Ordering::Relaxed),
-        }
-    }
-}
-
 impl AtomicTotal {
     fn add(&self, bytes: u64) {
         self.count.fetch_add(1, Ordering::Relaxed);
@@ -709,11 +469,6 @@ impl AtomicTotal {
         self.count.fetch_sub(1, Ordering::Relaxed);
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
-}
-
-fn victim_of(node: &Node, chosen: Option<(Ticket, Queue)>) -> Victim {
-    let generation = node.present().map(|present| present.generation);
-    Victim { hash: node.hash, last_access: node.last_access, generation, chosen }
 }
 
 fn view_of(shard: &mut Shard, slot: u32) -> NodeView {

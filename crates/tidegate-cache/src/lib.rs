@@ -26,6 +26,7 @@ mod purge;
 mod store;
 #[cfg(test)]
 mod tests;
+mod verify;
 
 pub use disk::{Disk, DiskFile, FileHandle, FolderItem, RealDisk, read_full_at};
 pub use fill::{

@@ -10,6 +10,7 @@ mod files;
 mod load;
 mod manage;
 mod purge;
+mod renew;
 mod restore;
 mod room;
 
@@ -17,15 +18,15 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::disk::Disk;
 use crate::fill::{Fill, FillLimits, FillWriter, TAIL_BYTES_MAX_DEFAULT};
-use crate::format::Times;
+use crate::format::{Layout, Times};
 use crate::hot::{HotEntries, OpenEntry};
 use crate::index::{BLOCK_BYTES, Begun, Index, NodeView, Present};
 use crate::key::{Key, KeyHash, Levels};
@@ -194,6 +195,8 @@ pub struct Stats {
 }
 
 pub(crate) struct StoreInner {
+    /// Itself, for entries that outlive it.
+    this: Weak<StoreInner>,
     pub index: Index,
     disk: Arc<dyn Disk>,
     options: RwLock<Arc<Options>>,
@@ -235,7 +238,8 @@ impl Store {
         if let Some(folder) = &options.temporary_folder {
             disk.create_folder(folder)?;
         }
-        let inner = StoreInner {
+        let inner = Arc::new_cyclic(|this| StoreInner {
+            this: this.clone(),
             index: Index::new(options.keys_bytes),
             purges: Purges::load(&options.path, &*disk, options.started_at),
             disk,
@@ -246,10 +250,10 @@ impl Store {
             loader: Mutex::new(Loader::new(&options, false)),
             counters: Counters::default(),
             options: RwLock::new(Arc::new(options)),
-        };
+        });
         inner.lock_folder()?;
         *inner.loader.lock() = Loader::new(&inner.options(), inner.is_owner());
-        Ok(Store { inner: Arc::new(inner) })
+        Ok(Store { inner })
     }
 
     pub fn options(&self) -> Arc<Options> {
@@ -480,7 +484,7 @@ fn disk_bytes(file_bytes: u64) -> u64 {
 }
 
 /// The index's description of a file.
-fn present(index: &Index, body_start: u64, body_bytes: u64) -> Present {
-    let disk_bytes = disk_bytes(body_start.saturating_add(body_bytes));
+fn present(index: &Index, layout: Layout, body_bytes: u64) -> Present {
+    let disk_bytes = disk_bytes_of(layout, body_bytes);
     Present { body_bytes, disk_bytes, generation: index.next_generation() }
 }

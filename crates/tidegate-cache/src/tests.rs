@@ -1,5 +1,6 @@
 //! Tests of the store and its fills: see the modules.
 
+mod damage;
 mod evictions;
 mod faults;
 mod fills;

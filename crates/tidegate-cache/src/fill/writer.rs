@@ -14,6 +14,7 @@ use super::{BreakReason, Fill, FillHead};
 use crate::disk::{FileHandle, write_full_at};
 use crate::format::{Layout, Times, encode};
 use crate::store::{Room, StoreInner, disk_bytes_of};
+use crate::verify::BodySums;
 
 /// How much one flush step takes up at most.
 const FLUSH_STEP_BYTES: usize = 1 << 20;
@@ -263,9 +264,9 @@ impl FillFlusher {
     /// depends on it. On an error of the disk, or when there is no room, the fill goes on without a
     /// file.
     pub fn flush_step(&self) -> FlushReport {
-        let turn = self.fill.disk_turn.lock();
-        let result = self.write_some();
-        drop(turn);
+        let mut sums = self.fill.disk_turn.lock();
+        let result = self.write_some(&mut sums);
+        drop(sums);
         let written = result.unwrap_or_else(|_| {
             self.give_up_storing();
             0
@@ -275,7 +276,7 @@ impl FillFlusher {
     }
 
     /// One step of writing; the caller has the disk's turn.
-    fn write_some(&self) -> io::Result<u64> {
+    fn write_some(&self, sums: &mut BodySums) -> io::Result<u64> {
         let (chunks, layout) = {
             let state = self.fill.state.lock();
             let Some(layout) = state.layout.filter(|_| state.storing) else { return Ok(0) };
@@ -288,6 +289,8 @@ impl FillFlusher {
         }
         let Some(file) = self.temporary_file()? else { return Ok(0) };
         let end = write_chunks(&file, &chunks, layout.body_start() as u64)?;
+        let hash = self.fill.key().hash();
+        chunks.iter().for_each(|chunk| sums.add(&chunk.bytes, hash));
         let mut state = self.fill.state.lock();
         state.flushed_to(end);
         state.trim(self.fill.limits);
@@ -349,8 +352,8 @@ impl FillFlusher {
 
     /// Makes a cache file of a whole fill; false when it is not to be stored.
     fn store_whole(&self, now: u64) -> io::Result<bool> {
-        let _turn = self.fill.disk_turn.lock();
-        let whole = self.write_whole()?;
+        let mut sums = self.fill.disk_turn.lock();
+        let whole = self.write_whole(&mut sums)?;
         let Some((temporary, layout, head)) = whole else { return Ok(false) };
         let (file, body, body_bytes, reserved) = {
             let mut state = self.fill.state.lock();
@@ -363,9 +366,12 @@ impl FillFlusher {
         self.store.place(&self.fill, temporary, placed, reserved, now)
     }
 
-    /// Writes all that is missing: body first, then everything before it. Returns the temporary
+    /// Writes all that is missing: body and checksums first, then everything before it. Returns the temporary
     /// file's name, which the caller is now responsible for.
-    fn write_whole(&self) -> io::Result<Option<(PathBuf, Layout, Arc<FillHead>)>> {
+    fn write_whole(
+        &self,
+        sums: &mut BodySums,
+    ) -> io::Result<Option<(PathBuf, Layout, Arc<FillHead>)>> {
         loop {
             let (head, layout, pending) = {
                 let state = self.fill.state.lock();
@@ -382,7 +388,7 @@ impl FillFlusher {
                 (head.clone(), layout, if pending == 0 { Some(Vec::new()) } else { all })
             };
             let Some(rest) = pending else {
-                self.write_some()?;
+                self.write_some(sums)?;
                 continue;
             };
             let body_bytes = self.fill.watermark();
@@ -393,8 +399,14 @@ impl FillFlusher {
             let mut bytes = encode(key, layout, &head.metadata, head.times, body_bytes);
             for chunk in &rest {
                 bytes.extend_from_slice(&chunk.bytes);
+                sums.add(&chunk.bytes, key.hash());
             }
             let Some(file) = self.temporary_file()? else { return Ok(None) };
+            let sums = sums.finish(key.hash());
+            match rest.is_empty() {
+                true => write_full_at(&*file, sums, layout.body_start() as u64 + body_bytes)?,
+                false => bytes.extend_from_slice(sums),
+            }
             write_full_at(&*file, &bytes, 0)?;
             let mut state = self.fill.state.lock();
             state.flushed_to(body_bytes);

@@ -8,12 +8,13 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use super::{Room, StoreInner, disk_bytes, present};
+use super::{StoreInner, Sync, disk_bytes, present};
 use crate::disk::{DiskFile, FileHandle, read_full_at, write_full_at};
 use crate::fill::{Fill, FillHead};
-use crate::format::{FormatError, Header, Layout, Times, encode};
+use crate::format::{FormatError, Header, Layout};
 use crate::hot::{BodySource, OpenEntry, OpenInner};
 use crate::key::{Key, KeyHash, temporary_name};
+use crate::verify::{Verification, is_sound};
 
 /// First read of a file: most headers fit.
 const FIRST_READ_BYTES: usize = 4096;
@@ -50,15 +51,6 @@ pub(super) enum Found {
     Nothing,
 }
 
-/// How the renewal of metadata ended.
-enum Renewed {
-    Done,
-    /// There is no such file.
-    Gone,
-    /// So many bytes have to be charged for a copy.
-    NeedsRoom(u64),
-}
-
 impl StoreInner {
     pub(super) fn open_entry(&self, key: &Key, now: u64) -> io::Result<Option<OpenEntry>> {
         let view = self.index.peek(key.hash());
@@ -72,20 +64,27 @@ impl StoreInner {
             return Ok(Some(open));
         }
         let path = self.path_of(key.hash());
-        if let Found::Whole(opened) = self.examine(key.hash(), &path)? {
+        if let Found::Whole(opened) = self.examine(key.hash(), &path)?
+            && let Some(entry) = self.entry_of(*opened, known.generation)?
+        {
             // Replaced or renewed between the two looks: right to serve, but not to keep.
-            let entry = self.entry_of(*opened)?;
             return Ok(entry.is_of(key).then(|| self.keep(key.hash(), known.generation, entry)));
         }
         // Once more, with nobody renaming or renewing under that name.
         let _path_lock = self.lock_path(key.hash());
         let Some(known) = self.index.peek(key.hash()).present else { return Ok(None) };
-        match self.examine(key.hash(), &path)? {
-            Found::Whole(opened) => {
-                let entry = self.entry_of(*opened)?;
-                Ok(entry.is_of(key).then(|| self.keep(key.hash(), known.generation, entry)))
-            }
-            Found::Torn => {
+        let found = match self.examine(key.hash(), &path)? {
+            Found::Whole(opened) => match self.entry_of(*opened, known.generation)? {
+                Some(entry) => {
+                    let keep = || self.keep(key.hash(), known.generation, entry.clone());
+                    return Ok(entry.is_of(key).then(keep));
+                }
+                None => Found::Torn,
+            },
+            found => found,
+        };
+        match found {
+            Found::Torn | Found::Whole(_) => {
                 self.index.forget_file(key.hash(), known.generation);
                 self.note_removed(key.hash());
                 self.remove_torn(&path);
@@ -103,27 +102,33 @@ impl StoreInner {
     fn open_unknown(&self, key: &Key, now: u64) -> io::Result<Option<OpenEntry>> {
         let _path_lock = self.lock_path(key.hash());
         let path = self.path_of(key.hash());
-        match self.examine(key.hash(), &path)? {
-            Found::Whole(opened) => {
-                let generation = self.add_found(key.hash(), &opened.header, now);
-                let entry = self.entry_of(*opened)?;
-                Ok(entry.is_of(key).then(|| match generation {
-                    Some(generation) => self.keep(key.hash(), generation, entry),
-                    None => entry,
-                }))
-            }
+        let opened = match self.examine(key.hash(), &path)? {
+            Found::Whole(opened) => opened,
             Found::Torn => {
                 self.remove_torn(&path);
-                Ok(None)
+                return Ok(None);
             }
-            Found::Nothing => Ok(None),
-        }
+            Found::Nothing => return Ok(None),
+        };
+        let generation = self.add_found(key.hash(), &opened.header, now);
+        let Some(entry) = self.entry_of(*opened, generation.unwrap_or(0))? else {
+            if let Some(generation) = generation {
+                self.index.forget_file(key.hash(), generation);
+                self.note_removed(key.hash());
+            }
+            self.remove_torn(&path);
+            return Ok(None);
+        };
+        Ok(entry.is_of(key).then(|| match generation {
+            Some(generation) => self.keep(key.hash(), generation, entry),
+            None => entry,
+        }))
     }
 
     /// Adds a verified file to the index; its generation, unless the key has a file already.
     /// The caller holds the path lock.
     pub(super) fn add_found(&self, hash: &KeyHash, header: &Header, now: u64) -> Option<u64> {
-        let found = present(&self.index, header.body_start, header.body_bytes);
+        let found = present(&self.index, header.layout, header.body_bytes);
         let evicted = |evicted, bytes| self.discard_entry(evicted, bytes);
         let added = self.index.add_found(hash, found, now, evicted);
         if added {
@@ -133,7 +138,7 @@ impl StoreInner {
     }
 
     /// Opens and verifies what is under a name; a small file is read whole.
-    fn examine(&self, hash: &KeyHash, path: &Path) -> io::Result<Found> {
+    pub(super) fn examine(&self, hash: &KeyHash, path: &Path) -> io::Result<Found> {
         self.examine_up_to(hash, path, self.options().memory_body_bytes_max + FIRST_READ_BYTES)
     }
 
@@ -174,8 +179,9 @@ impl StoreInner {
         Ok(Found::Whole(Box::new(Opened { header, file, read })))
     }
 
-    /// Makes the entry to be served, with a small body in memory.
-    fn entry_of(&self, opened: Opened) -> io::Result<OpenEntry> {
+    /// Makes the entry to be served, with a small body in memory; `None` when the body is damaged as
+    /// far as it is compared now.
+    fn entry_of(&self, opened: Opened, generation: u64) -> io::Result<Option<OpenEntry>> {
         let Opened { header, file, read } = opened;
         let limit = self.options().memory_body_bytes_max as u64;
         let in_memory = header.body_bytes <= limit;
@@ -187,21 +193,48 @@ impl StoreInner {
         } else {
             in_memory.then_some(read)
         };
-        let source = match whole {
-            Some(whole) => BodySource::Memory(whole.slice(header.body_start as usize..)),
-            None => BodySource::File(file),
+        let (source, verification) = match whole {
+            Some(whole) => {
+                let mut body = whole.slice(header.body_start as usize..);
+                let sums = body.split_off(header.body_bytes as usize);
+                if !is_sound(&body, &sums, &header.hash) {
+                    return Ok(None);
+                }
+                (BodySource::Memory(body), None)
+            }
+            None => {
+                let store = self.this.clone();
+                let (start, bytes) = (header.body_start, header.body_bytes);
+                let verification = Verification::new(header.hash, generation, store, start, bytes);
+                (BodySource::File(file), Some(Arc::new(verification)))
+            }
         };
         // Copied: slices would keep all that was read in memory.
-        Ok(OpenEntry::new(OpenInner {
+        let entry = OpenEntry::new(OpenInner {
             key_text: Bytes::copy_from_slice(&header.key_text),
             metadata: Bytes::copy_from_slice(&header.metadata),
             times: header.times,
             body_start: header.body_start,
             body_bytes: header.body_bytes,
             source,
+            verification,
             companion: OnceLock::new(),
             checked: AtomicU64::new(0),
-        }))
+        });
+        Ok(entry.is_sound_at_start()?.then_some(entry))
+    }
+
+    /// A body proved to be damaged after its file was opened.
+    pub(crate) fn remove_damaged(&self, hash: &KeyHash, generation: u64) {
+        let _path_lock = self.lock_path(hash);
+        let known = self.index.peek(hash).present;
+        // Else it has been replaced or removed meanwhile, or the caller removes it himself.
+        if known.is_some_and(|known| known.generation == generation) {
+            self.index.forget_file(hash, generation);
+            self.note_removed(hash);
+            self.hot.forget(hash);
+            self.remove_torn(&self.path_of(hash));
+        }
     }
 
     /// Keeps an entry open, if the index still means what was opened.
@@ -235,13 +268,21 @@ impl StoreInner {
             self.index.uncharge(reserved);
             return Ok(false);
         }
-        if let Err(error) = self.rename_into(hash, &placed.file, &temporary, &path) {
+        let sync = self.options().sync;
+        let renamed = match sync {
+            Sync::Off => Ok(()),
+            Sync::Data | Sync::All => placed.file.sync(true),
+        }
+        .and_then(|()| self.rename_into(hash, &placed.file, &temporary, &path));
+        if sync == Sync::All && self.disk.sync_folder(&self.folder_of(hash)).is_err() {
+            self.disk_failed();
+        }
+        if let Err(error) = renamed {
             self.remove_quietly(&temporary);
             self.index.uncharge(reserved);
             return Err(self.counted(error));
         }
-        let body_start = placed.layout.body_start() as u64;
-        let known = present(&self.index, body_start, placed.body_bytes);
+        let known = present(&self.index, placed.layout, placed.body_bytes);
         if !self.index.filled(hash, fill, known, reserved, now) {
             // Taken over or removed in between; the older file went with the renaming.
             if let Some(older) = self.index.peek(hash).present {
@@ -258,9 +299,10 @@ impl StoreInner {
             key_text: Bytes::copy_from_slice(fill.key().text()),
             metadata: placed.head.metadata.clone(),
             times: placed.head.times,
-            body_start,
+            body_start: placed.layout.body_start() as u64,
             body_bytes: placed.body_bytes,
             source,
+            verification: None,
             companion: OnceLock::new(),
             checked: AtomicU64::new(0),
         });
@@ -284,7 +326,9 @@ impl StoreInner {
         match result {
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
                 let (near, copy) = self.create_near(hash)?;
+                let sync = self.options().sync;
                 let copied = copy_bytes(&**file, &*copy, 0, 0, file.length()?)
+                    .and_then(|()| if sync == Sync::Off { Ok(()) } else { copy.sync(true) })
                     .and_then(|()| self.disk.rename(&near, path));
                 self.remove_quietly(if copied.is_ok() { temporary } else { &near });
                 copied
@@ -315,106 +359,6 @@ impl StoreInner {
         }
     }
 
-    pub(super) fn update_metadata(
-        &self,
-        key: &Key,
-        metadata: Bytes,
-        times: Times,
-    ) -> io::Result<bool> {
-        let mut granted = 0;
-        loop {
-            let result = self.renew(key, &metadata, times, &mut granted);
-            let missing = match result {
-                Ok(Renewed::NeedsRoom(bytes)) => bytes - granted,
-                result => {
-                    self.index.uncharge(granted);
-                    return result.map(|renewed| matches!(renewed, Renewed::Done));
-                }
-            };
-            // Without the lock of this key's path, since others may have to go.
-            match self.keep_room(missing, missing) {
-                Room::Kept => granted += missing,
-                Room::More => {}
-                Room::None => {
-                    self.index.uncharge(granted);
-                    return Err(io::ErrorKind::StorageFull.into());
-                }
-            }
-        }
-    }
-
-    /// Renews a file's metadata. `granted` bytes are charged for a copy; what was used of them is
-    /// subtracted.
-    fn renew(
-        &self,
-        key: &Key,
-        metadata: &Bytes,
-        times: Times,
-        granted: &mut u64,
-    ) -> io::Result<Renewed> {
-        let hash = key.hash();
-        let _path_lock = self.lock_path(hash);
-        let Some(known) = self.index.peek(hash).present else { return Ok(Renewed::Gone) };
-        let path = self.path_of(hash);
-        let Found::Whole(opened) = self.examine(hash, &path)? else { return Ok(Renewed::Gone) };
-        let header = opened.header;
-        if header.key_text[..] != key.text()[..] {
-            return Ok(Renewed::Gone);
-        }
-        let mut renewed = known;
-        renewed.generation = self.index.next_generation();
-        let mut reserved = 0;
-        match header.renewal(metadata, times) {
-            Some((offset, slot)) => {
-                let file = self.disk.open_for_update(&path)?;
-                write_full_at(&*file, &slot, offset)?;
-            }
-            None => {
-                let layout = Layout::for_new(key, metadata).ok_or_else(too_long)?;
-                renewed.disk_bytes = disk_bytes_of(layout, header.body_bytes);
-                if renewed.disk_bytes > *granted {
-                    return Ok(Renewed::NeedsRoom(renewed.disk_bytes));
-                }
-                self.rewrite(key, layout, &opened.file, &header, metadata, times)?;
-                reserved = renewed.disk_bytes;
-                *granted -= reserved;
-            }
-        }
-        let open = self.hot.find(key, known.generation);
-        let done = self.index.renew(hash, known.generation, renewed, reserved);
-        if !done {
-            self.index.uncharge(reserved);
-        }
-        // An open file of the old layout would have another body start: it is opened anew.
-        if let Some(open) = open.filter(|open| done && open.body_in_memory().is_some()) {
-            self.hot.keep(hash, renewed.generation, open.renewed(metadata.clone(), times));
-        }
-        Ok(if done { Renewed::Done } else { Renewed::Gone })
-    }
-
-    /// Writes a file anew with longer metadata.
-    fn rewrite(
-        &self,
-        key: &Key,
-        layout: Layout,
-        file: &FileHandle,
-        header: &Header,
-        metadata: &[u8],
-        times: Times,
-    ) -> io::Result<()> {
-        let (near, copy) = self.create_near(key.hash())?;
-        let start = layout.body_start() as u64;
-        let bytes = encode(key, layout, metadata, times, header.body_bytes);
-        let written = copy_bytes(&**file, &*copy, header.body_start, start, header.body_bytes)
-            .and_then(|()| write_full_at(&*copy, &bytes, 0))
-            .and_then(|()| self.disk.rename(&near, &self.path_of(key.hash())));
-        if let Err(error) = written {
-            self.remove_quietly(&near);
-            return Err(self.counted(error));
-        }
-        Ok(())
-    }
-
     /// Creates a temporary file for a fill.
     pub fn create_temporary(&self, hash: &KeyHash) -> io::Result<(PathBuf, FileHandle)> {
         match &self.options().temporary_folder {
@@ -425,7 +369,7 @@ impl StoreInner {
     }
 
     /// Creates a temporary file beside a key's file.
-    fn create_near(&self, hash: &KeyHash) -> io::Result<(PathBuf, FileHandle)> {
+    pub(super) fn create_near(&self, hash: &KeyHash) -> io::Result<(PathBuf, FileHandle)> {
         self.create_in(&self.folder_of(hash), hash)
     }
 
@@ -475,7 +419,7 @@ impl StoreInner {
         }
     }
 
-    fn counted(&self, error: io::Error) -> io::Error {
+    pub(super) fn counted(&self, error: io::Error) -> io::Error {
         self.disk_failed();
         error
     }
@@ -483,11 +427,7 @@ impl StoreInner {
 
 /// Room on disk of a file with this layout.
 pub(crate) fn disk_bytes_of(layout: Layout, body_bytes: u64) -> u64 {
-    disk_bytes((layout.body_start() as u64).saturating_add(body_bytes))
-}
-
-fn too_long() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, "metadata too long")
+    disk_bytes(layout.file_bytes(body_bytes))
 }
 
 fn read_start(file: &dyn DiskFile, bytes: usize) -> io::Result<Bytes> {
@@ -498,7 +438,7 @@ fn read_start(file: &dyn DiskFile, bytes: usize) -> io::Result<Bytes> {
 }
 
 /// Copies a range; an error when the source ends too early.
-fn copy_bytes(
+pub(super) fn copy_bytes(
     from: &dyn DiskFile,
     to: &dyn DiskFile,
     from_offset: u64,

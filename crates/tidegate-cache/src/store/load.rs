@@ -162,31 +162,36 @@ impl StoreInner {
             report.removed += usize::from(self.remove_quietly(&item.path));
             return;
         }
+        self.load_entry(&hash, item, now, report);
+    }
+
+    /// Compares a file under its right name with what the index knows. The caller has its path lock.
+    fn load_entry(&self, hash: &KeyHash, item: &FolderItem, now: u64, report: &mut LoadReport) {
         let generation = match self.disk.file_bytes(&item.path) {
-            Ok(bytes) => match self.index.seen(&hash, bytes) {
+            Ok(bytes) => match self.index.seen(hash, bytes) {
                 Seen::Same => return,
                 Seen::Other(generation) => Some(generation),
                 Seen::Unknown => None,
             },
             Err(_) => None,
         };
-        match self.examine_header(&hash, &item.path) {
+        match self.examine_header(hash, &item.path) {
             Ok(Found::Whole(opened)) => match generation {
                 None => {
-                    let added = self.add_found(&hash, &opened.header, now);
+                    let added = self.add_found(hash, &opened.header, now);
                     report.added += usize::from(added.is_some());
                 }
                 // Replaced since the snapshot, by whoever was the owner then.
                 Some(generation) => {
                     let header = &opened.header;
-                    let known = present(&self.index, header.body_start, header.body_bytes);
-                    self.index.renew(&hash, generation, known, 0);
+                    let known = present(&self.index, header.layout, header.body_bytes);
+                    self.index.renew(hash, generation, known, 0);
                 }
             },
             Ok(Found::Torn) => {
                 if let Some(generation) = generation {
-                    self.index.forget_file(&hash, generation);
-                    self.note_removed(&hash);
+                    self.index.forget_file(hash, generation);
+                    self.note_removed(hash);
                 }
                 self.remove_torn(&item.path);
                 report.removed += 1;

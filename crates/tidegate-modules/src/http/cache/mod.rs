@@ -28,6 +28,7 @@
 //! | `resume` | the rest of a body whose origin broke off |
 //! | `serve` | heads and bodies out of the cache |
 //! | `rfc9111` | `Age`, unsafe methods and HEAD as RFC 9111 has them |
+//! | `verified` | bodies that are compared with their checksums on the way |
 
 pub mod conf;
 mod fill;
@@ -47,6 +48,7 @@ pub mod status;
 #[cfg(test)]
 mod tests;
 pub mod turn;
+mod verified;
 pub mod zones;
 
 use tidegate_conf::{Diagnostic, Directive};

@@ -10,6 +10,7 @@ use super::lookup::decoded;
 use super::meta::Decoded;
 use super::seam::{Gateway, StoredAnswer};
 use super::status::{CacheNote, CacheStatus};
+use super::verified;
 
 /// Most bytes handed out in one piece: large enough for few system calls, small enough that a client
 /// that leaves is noticed.
@@ -28,16 +29,14 @@ pub fn entry(
         note.stored_at = entry.times().created;
         note.entry = Some(entry.clone());
     });
-    let content_length = meta.head_length.filter(|_| x.request.method == Method::Head);
-    let body = match (entry.body_in_memory(), entry.file().and_then(|file| file.system_file())) {
-        (Some(bytes), _) => Body::from(bytes),
-        (None, Some(file)) if entry.body_bytes() > 0 => Body::File(FileRange {
-            file: file.clone(),
-            offset: entry.body_start(),
-            length: entry.body_bytes(),
-        }),
-        _ => Body::Empty,
+    let mut content_length = meta.head_length.filter(|_| x.request.method == Method::Head);
+    let body = match entry.body_in_memory() {
+        Some(bytes) => Body::from(bytes),
+        None => verified::body(x, entry),
     };
+    if let Body::Stream(_) = body {
+        content_length = content_length.or(Some(entry.body_bytes()));
+    }
     Some(gateway.respond_stored(x, StoredAnswer { head, body, content_length }))
 }
 

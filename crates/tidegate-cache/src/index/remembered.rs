@@ -1,0 +1,121 @@
+//! The index before and after a restart: what a snapshot has to know, and taking it up again.
+
+use super::{BLOCK_BYTES, Entered, Index, Present, Queue, shard};
+use crate::evict::{Eviction, HEAT_MAX, Ticket};
+use crate::key::KeyHash;
+
+/// A file as a snapshot remembers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Remembered {
+    pub hash: KeyHash,
+    pub body_bytes: u64,
+    pub blocks: u32,
+    /// Unix milliseconds.
+    pub last_access: u64,
+    pub heat: u8,
+    pub is_main: bool,
+}
+
+/// What [`Index::seen`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    Unknown,
+    Same,
+    /// Another file than the one of this generation, by its size.
+    Other(u64),
+}
+
+impl Index {
+    /// Tickets of all files, in the order of the queues, for [`Index::remembered`].
+    pub fn tickets(&self) -> Vec<Ticket> {
+        self.queues.lock().tickets()
+    }
+
+    /// What a snapshot has to know of a ticket's file, if it is still there.
+    pub fn remembered(&self, ticket: Ticket) -> Option<Remembered> {
+        let shard = self.nodes.shards()[shard::shard_of(ticket)].lock();
+        shard.node_near(ticket).map(|node| Remembered {
+            hash: node.hash,
+            body_bytes: node.body_bytes,
+            blocks: node.blocks,
+            last_access: node.last_access,
+            heat: node.heat,
+            is_main: node.queue == Queue::Main,
+        })
+    }
+
+    /// Takes up what a snapshot or journal remembers, unless something newer is known of the key, or
+    /// there is no room for another one. [`Index::restored`] is to be called at the end.
+    pub fn restore(&self, known: &Remembered) {
+        if known.blocks == 0 || self.keys() >= self.keys_max() {
+            return;
+        }
+        let (mut shard, place) = self.nodes.lock(&known.hash);
+        let slot = match shard.find(place) {
+            Some(slot) if shard.is_filling(slot) => return,
+            Some(slot) => slot,
+            None => {
+                self.totals[Queue::Bare as usize].add(0);
+                shard.insert(place, known.last_access)
+            }
+        };
+        let node = shard.node(slot);
+        if node.generation > 0 && !node.is_unseen {
+            return;
+        }
+        let before = node.disk_bytes();
+        let generation = self.next_generation();
+        let disk_bytes = u64::from(known.blocks) * BLOCK_BYTES;
+        let present = Present { body_bytes: known.body_bytes, disk_bytes, generation };
+        let entered = self.set_present(&mut shard, slot, Some(present));
+        self.recharge(before, disk_bytes);
+        let node = shard.node(slot);
+        (node.heat, node.is_unseen) = (known.heat.min(HEAT_MAX), true);
+        let Some(Entered { ticket, mut queue, .. }) = entered else { return };
+        if known.is_main {
+            self.totals[queue as usize].subtract(disk_bytes);
+            queue = Queue::Main;
+            node.queue = queue;
+            self.totals[queue as usize].add(disk_bytes);
+        }
+        drop(shard);
+        self.queues.lock().put_back(ticket, queue);
+    }
+
+    /// Forgets what was taken up, since a journal tells that it was removed.
+    pub fn unrestore(&self, hash: &KeyHash) {
+        let (mut shard, place) = self.nodes.lock(hash);
+        let Some(slot) = shard.find(place) else { return };
+        if shard.node(slot).is_unseen && !shard.is_filling(slot) {
+            self.uncharge(shard.node(slot).disk_bytes());
+            self.remove_in(&mut shard, place, slot);
+        }
+    }
+
+    /// All that was remembered has been taken up: mends the order of use.
+    pub fn restored(&self) {
+        self.nodes.shards().iter().for_each(|shard| shard.lock().sort_by_access());
+    }
+
+    /// A file has been seen on disk: whether it is known, and as large as it is.
+    pub fn seen(&self, hash: &KeyHash, file_bytes: u64) -> Seen {
+        let (mut shard, place) = self.nodes.lock(hash);
+        let Some(slot) = shard.find(place) else { return Seen::Unknown };
+        let node = shard.node(slot);
+        let blocks = file_bytes.div_ceil(BLOCK_BYTES);
+        match node.present() {
+            None => Seen::Unknown,
+            Some(_) if u64::from(node.blocks) == blocks => {
+                node.is_unseen = false;
+                Seen::Same
+            }
+            Some(present) => Seen::Other(present.generation),
+        }
+    }
+
+    /// Keys of files that a snapshot told of and nobody has seen since, of one shard; `None`: there
+    /// is no such shard.
+    pub fn unseen(&self, shard: usize) -> Option<Vec<KeyHash>> {
+        self.nodes.shards().get(shard).map(|shard| shard.lock().unseen())
+    }
+}

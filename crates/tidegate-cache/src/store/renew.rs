@@ -1,0 +1,128 @@
+//! Renewing metadata in place, or by a copy when they outgrew their slot. Everything here blocks.
+
+use std::io;
+
+use bytes::Bytes;
+
+use super::files::{Found, copy_bytes, disk_bytes_of};
+use super::{Room, StoreInner};
+use crate::disk::{FileHandle, write_full_at};
+use crate::format::{Header, Layout, Times, encode};
+use crate::key::Key;
+
+/// How the renewal of metadata ended.
+enum Renewed {
+    Done,
+    /// There is no such file.
+    Gone,
+    /// So many bytes have to be charged for a copy.
+    NeedsRoom(u64),
+}
+
+impl StoreInner {
+    pub(super) fn update_metadata(
+        &self,
+        key: &Key,
+        metadata: Bytes,
+        times: Times,
+    ) -> io::Result<bool> {
+        let mut granted = 0;
+        loop {
+            let result = self.renew(key, &metadata, times, &mut granted);
+            let missing = match result {
+                Ok(Renewed::NeedsRoom(bytes)) => bytes - granted,
+                result => {
+                    self.index.uncharge(granted);
+                    return result.map(|renewed| matches!(renewed, Renewed::Done));
+                }
+            };
+            // Without the lock of this key's path, since others may have to go.
+            match self.keep_room(missing, missing) {
+                Room::Kept => granted += missing,
+                Room::More => {}
+                Room::None => {
+                    self.index.uncharge(granted);
+                    return Err(io::ErrorKind::StorageFull.into());
+                }
+            }
+        }
+    }
+
+    /// Renews a file's metadata. `granted` bytes are charged for a copy; what was used of them is
+    /// subtracted.
+    fn renew(
+        &self,
+        key: &Key,
+        metadata: &Bytes,
+        times: Times,
+        granted: &mut u64,
+    ) -> io::Result<Renewed> {
+        let hash = key.hash();
+        let _path_lock = self.lock_path(hash);
+        let Some(known) = self.index.peek(hash).present else { return Ok(Renewed::Gone) };
+        let path = self.path_of(hash);
+        let Found::Whole(opened) = self.examine(hash, &path)? else { return Ok(Renewed::Gone) };
+        let header = opened.header;
+        if header.key_text[..] != key.text()[..] {
+            return Ok(Renewed::Gone);
+        }
+        let mut renewed = known;
+        renewed.generation = self.index.next_generation();
+        let mut reserved = 0;
+        match header.renewal(metadata, times) {
+            Some((offset, slot)) => {
+                let file = self.disk.open_for_update(&path)?;
+                write_full_at(&*file, &slot, offset)?;
+            }
+            None => {
+                let layout = Layout::for_new(key, metadata).ok_or_else(too_long)?;
+                renewed.disk_bytes = disk_bytes_of(layout, header.body_bytes);
+                if renewed.disk_bytes > *granted {
+                    return Ok(Renewed::NeedsRoom(renewed.disk_bytes));
+                }
+                self.rewrite(key, layout, &opened.file, &header, metadata, times)?;
+                reserved = renewed.disk_bytes;
+                *granted -= reserved;
+            }
+        }
+        let open = self.hot.find(key, known.generation);
+        let done = self.index.renew(hash, known.generation, renewed, reserved);
+        if !done {
+            self.index.uncharge(reserved);
+        }
+        // A copy has another body start: it is opened anew.
+        let is_same = reserved == 0;
+        if let Some(open) = open.filter(|open| done && (is_same || open.file().is_none())) {
+            self.hot.keep(hash, renewed.generation, open.renewed(metadata.clone(), times));
+        }
+        Ok(if done { Renewed::Done } else { Renewed::Gone })
+    }
+
+    /// Writes a file anew with longer metadata.
+    fn rewrite(
+        &self,
+        key: &Key,
+        layout: Layout,
+        file: &FileHandle,
+        header: &Header,
+        metadata: &[u8],
+        times: Times,
+    ) -> io::Result<()> {
+        let (near, copy) = self.create_near(key.hash())?;
+        let start = layout.body_start() as u64;
+        let bytes = encode(key, layout, metadata, times, header.body_bytes);
+        let rest = header.file_bytes().unwrap_or(0).saturating_sub(header.body_start);
+        let written = copy_bytes(&**file, &*copy, header.body_start, start, rest)
+            .and_then(|()| write_full_at(&*copy, &bytes, 0))
+            .and_then(|()| self.disk.rename(&near, &self.path_of(key.hash())));
+        if let Err(error) = written {
+            self.remove_quietly(&near);
+            return Err(self.counted(error));
+        }
+        Ok(())
+    }
+}
+
+fn too_long() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "metadata too long")
+}

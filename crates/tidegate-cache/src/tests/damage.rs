@@ -1,0 +1,178 @@
+//! Damage on disk and disks that fail: nothing wrong is served, and serving goes on.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::support::*;
+use crate::fake::{Faults, MemoryDisk};
+use crate::fuzz::block_on;
+use crate::{Committed, Options, Piece, RealDisk, Store, Sync};
+
+/// Nothing is kept in memory, so that every look opens the file.
+fn forgetful() -> Options {
+    let mut settings = options();
+    settings.memory_bytes = 0;
+    settings.fill_tail_bytes_max = 1 << 20;
+    settings
+}
+
+/// What a client would get: all of it, or nothing, or a part that ends broken.
+fn read_verified(store: &Store, name: &str) -> Option<Result<Vec<u8>, Vec<u8>>> {
+    let entry = store.open_entry(&key(name), 0).expect("disk")?;
+    let (_, whole) = contents(&entry);
+    let mut offset = 0;
+    while offset < entry.body_bytes() {
+        if entry.verified_to(offset) == offset && !entry.verify(offset, 1).expect("disk") {
+            return Some(Err(whole[..offset as usize].to_vec()));
+        }
+        offset = entry.verified_to(offset);
+    }
+    Some(Ok(whole))
+}
+
+#[test]
+fn no_flipped_byte_is_served() {
+    // In memory; in a file; compared at open as a whole; in parts.
+    for length in [50usize, 300, 70_000, 1_300_000] {
+        let disk = MemoryDisk::default();
+        let whole = body(length, 5);
+        let store = loaded(&disk, forgetful());
+        fill(&store, &key("a"), "m", &whole, 1);
+        assert_eq!(read_verified(&store, "a"), Some(Ok(whole.clone())));
+        let path = disk.paths().remove(0);
+        let good = disk.contents(&path).expect("file");
+        let step = (good.len() / 200).max(1);
+        for at in (0..good.len()).step_by(step).chain([good.len() - 1]) {
+            let mut bytes = good.clone();
+            bytes[at] ^= 0x10;
+            disk.put(&path, bytes);
+            let store = loaded(&disk, forgetful());
+            match read_verified(&store, "a") {
+                // Padding, and the half of the metadata that is not in use, say nothing.
+                Some(Ok(found)) => assert!(found == whole && at < good.len() - length, "{at}"),
+                Some(Err(part)) => {
+                    assert!(whole.starts_with(&part) && part.len() >= 1 << 20, "{at}");
+                    assert_eq!(store.open_entry(&key("a"), 0).expect("disk").map(|_| ()), None);
+                    assert!(disk.paths().is_empty());
+                }
+                None => assert!(disk.paths().is_empty()),
+            }
+            disk.put(&path, good.clone());
+        }
+    }
+}
+
+#[test]
+fn a_renewed_file_stays_verified_and_sound() {
+    let disk = MemoryDisk::default();
+    let whole = body(200_000, 5);
+    let store = loaded(&disk, options());
+    fill(&store, &key("a"), "m", &whole, 1);
+    for metadata in ["renewed in place", &"by a copy".repeat(100)] {
+        let bytes = Bytes::copy_from_slice(metadata.as_bytes());
+        store.update_metadata(&key("a"), bytes, times(2)).expect("disk");
+        assert_eq!(read_verified(&store, "a"), Some(Ok(whole.clone())));
+        let restarted = loaded(&disk.after_crash(), forgetful());
+        assert_eq!(read_verified(&restarted, "a"), Some(Ok(whole.clone())));
+    }
+}
+
+#[test]
+fn a_block_is_compared_once() {
+    let disk = MemoryDisk::default();
+    let store = loaded(&disk, options());
+    fill(&store, &key("a"), "m", &body(2_000_000, 5), 1);
+    let entry = store.open_entry(&key("a"), 0).expect("disk").expect("entry");
+    assert_eq!(entry.verified_to(0), 2_000_000, "what this process wrote it trusts");
+    let store = loaded(&disk.after_crash(), options());
+    let entry = store.open_entry(&key("a"), 0).expect("disk").expect("entry");
+    assert_eq!(entry.verified_to(100), 1 << 20, "the first megabyte is compared at open");
+    assert_eq!(entry.verified_to(1 << 20), 1 << 20);
+    assert!(entry.verify((1 << 20) + 5, 70_000).expect("disk"));
+    assert_eq!(entry.verified_to(1 << 20), (1 << 20) + 2 * 65_536);
+    assert!(entry.verify(0, u64::MAX).expect("disk"));
+    assert_eq!(entry.verified_to(0), 2_000_000);
+    let again = store.open_entry(&key("a"), 0).expect("disk").expect("entry");
+    assert_eq!(again.verified_to(0), 2_000_000);
+}
+
+#[test]
+fn a_full_or_failing_disk_serves_on() {
+    for error in [ErrorKind::StorageFull, ErrorKind::Other, ErrorKind::ReadOnlyFilesystem] {
+        let disk = MemoryDisk::default();
+        let store = loaded(&disk, forgetful());
+        fill(&store, &key("before"), "m", b"stored before", 1);
+        disk.set_error(error);
+        disk.set_faults(Faults { fail_at: Some(1), fail_on: true, ..Faults::default() });
+        let whole = body(30_000, 2);
+        let writer = begin(&store, &key("a"), 2);
+        let mut reader = writer.fill().reader(0);
+        writer.publish_head(Bytes::new(), times(2), Some(30_000), 2);
+        let mut got = Vec::new();
+        for part in whole.chunks(5000) {
+            writer.append(Bytes::copy_from_slice(part), 2);
+            writer.flush_step();
+            if let Piece::Bytes(bytes) = block_on(reader.next(5000)) {
+                got.extend_from_slice(&bytes);
+            }
+        }
+        assert!(matches!(writer.commit(3), Committed::NotStored(_)));
+        let (rest, end) = drain(&mut reader, 5000);
+        got.extend_from_slice(&rest);
+        assert_eq!((got == whole, end), (true, Ok(())));
+        assert!(store.open_entry(&key("before"), 3).is_err(), "known, and not to be had now");
+        assert!(store.stats().disk_errors > 0);
+        disk.set_faults(Faults::default());
+        assert!(served(&store, &key("before")).is_some());
+        assert!(matches!(fill(&store, &key("a"), "m", &whole, 4), Committed::Stored));
+        store.manage_step(5, 100);
+        assert_eq!(disk.paths().len(), 2);
+        assert_eq!(store.stats().charged_bytes, store.stats().disk_bytes);
+    }
+}
+
+#[test]
+fn a_removed_folder_is_made_again() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut settings = forgetful();
+    settings.path = folder.path().join("cache");
+    settings.owner = Some("us".to_owned());
+    let store = Store::open(settings.clone(), Arc::new(RealDisk::default())).expect("open");
+    load(&store);
+    fill(&store, &key("a"), "m", b"first", 1);
+    std::fs::remove_dir_all(&settings.path).expect("removed");
+    assert_eq!(served(&store, &key("a")), None);
+    assert!(matches!(fill(&store, &key("a"), "m", b"second", 2), Committed::Stored));
+    assert_eq!(served(&store, &key("a")).map(|(_, body)| body), Some(b"second".to_vec()));
+    store.manage_step(3, 10);
+    assert_eq!(store.stats().charged_bytes, 4096);
+}
+
+#[test]
+fn what_fsync_asks_for_is_done() {
+    let check = |sync: Sync, at_least: u64, at_most: u64| {
+        let disk = MemoryDisk::default();
+        let mut settings = options();
+        settings.sync = sync;
+        let store = loaded(&disk, settings);
+        fill(&store, &key("a"), "m", &body(3000, 0), 1);
+        assert!((at_least..=at_most).contains(&disk.syncs()), "{sync:?}: {}", disk.syncs());
+        // A disk that cannot keep its promise keeps nothing.
+        for fail_at in 1..100 {
+            disk.set_faults(Faults { fail_at: Some(fail_at), ..Faults::default() });
+            fill(&store, &key("b"), "m", &body(3000, 0), 2);
+            let done = disk.calls() < fail_at;
+            disk.set_faults(Faults::default());
+            let found = served(&store, &key("b"));
+            assert!(found.is_none_or(|(_, found)| found == body(3000, 0)));
+            if done {
+                return;
+            }
+        }
+    };
+    check(Sync::Off, 0, 0);
+    check(Sync::Data, 1, 1);
+    check(Sync::All, 2, 3);
+}
