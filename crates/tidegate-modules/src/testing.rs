@@ -172,8 +172,7 @@ impl Bench {
             requests: Cell::new(1),
             accepted_unix_millis: tidegate_rt::clock::unix_millis(),
         };
-        let mut x = Exchange::new(self.plan.clone(), Rc::new(connection), Rc::new(NoClient));
-        x
+        Exchange::new(self.plan.clone(), Rc::new(connection), Rc::new(NoClient))
     }
 
     fn prepare(&self, x: &mut Exchange, body: &[u8]) {

@@ -67,12 +67,19 @@ impl Rules {
 
     /// Whether the client may get an answer of a content coding with the present header fields.
     pub fn allow(&self, x: &Exchange, coding: &[u8]) -> bool {
+        self.weight(x, coding) > 0
+    }
+
+    /// How much the client would like a content coding, in thousandths; zero if it may not get it.
+    pub fn weight(&self, x: &Exchange, coding: &[u8]) -> u16 {
         let fields = &x.request.head.headers;
-        !x.is_subrequest
+        let weight = fields.first(Known::AcceptEncoding).map_or(0, |value| weight(value, coding));
+        let allowed = weight > 0
+            && !x.is_subrequest
             && x.request.version() >= self.version_min
-            && fields.first(Known::AcceptEncoding).is_some_and(|value| accepts(value, coding))
             && (!fields.contains(Known::Via) || self.allow_proxied(fields, &x.response.headers))
-            && !self.disabled_for(fields.first(Known::UserAgent))
+            && !self.disabled_for(fields.first(Known::UserAgent));
+        if allowed { weight } else { 0 }
     }
 
     /// `gzip_vary`.
@@ -137,9 +144,9 @@ fn is_past(expires: &[u8], response: &Headers) -> bool {
     expires < date.unwrap_or(now)
 }
 
-/// Whether an `Accept-Encoding` takes a content coding (RFC 9110 section 12.5.3). `*` does not count, as in
-/// nginx: clients that mean one name it.
-pub fn accepts(value: &[u8], wanted: &[u8]) -> bool {
+/// The weight of a content coding in an `Accept-Encoding`, in thousandths (RFC 9110 section 12.5.3); zero if
+/// it is not taken. `*` does not count, as in nginx: clients that mean one name it.
+pub fn weight(value: &[u8], wanted: &[u8]) -> u16 {
     for coding in value.split(|byte| *byte == b',') {
         let mut parts = coding.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
         if !parts.next().is_some_and(|name| name.eq_ignore_ascii_case(wanted)) {
@@ -149,25 +156,30 @@ pub fn accepts(value: &[u8], wanted: &[u8]) -> bool {
             let (name, weight) = part.split_at_checked(2)?;
             name.eq_ignore_ascii_case(b"q=").then_some(weight)
         });
-        return weight.is_none_or(is_positive_weight);
+        return weight.map_or(WEIGHT_MAX, parse_weight);
     }
-    false
+    0
 }
 
-/// `0.001` to `1.000` with at most three digits behind the point.
-fn is_positive_weight(weight: &[u8]) -> bool {
-    match weight {
-        [b'1', rest @ ..] => {
-            matches!(rest, [] | [b'.', ..])
-                && rest.len() <= 4
-                && rest.iter().skip(1).all(|digit| *digit == b'0')
-        }
-        [b'0', b'.', rest @ ..] => {
-            rest.len() <= 3
-                && rest.iter().all(u8::is_ascii_digit)
-                && rest.iter().any(|digit| *digit != b'0')
-        }
-        _ => false,
+/// The weight of what has none written.
+const WEIGHT_MAX: u16 = 1000;
+
+/// `0.001` to `1.000` with at most three digits behind the point; zero for anything else.
+fn parse_weight(weight: &[u8]) -> u16 {
+    let (first, digits) = match weight {
+        [first] => (first, &b""[..]),
+        [first, b'.', digits @ ..] if digits.len() <= 3 => (first, digits),
+        _ => return 0,
+    };
+    if !digits.iter().all(u8::is_ascii_digit) {
+        return 0;
+    }
+    let places = digits.iter().chain(b"000").take(3);
+    let thousandths = places.fold(0, |sum, digit| 10 * sum + u16::from(digit - b'0'));
+    match first {
+        b'0' => thousandths,
+        b'1' if thousandths == 0 => WEIGHT_MAX,
+        _ => 0,
     }
 }
 

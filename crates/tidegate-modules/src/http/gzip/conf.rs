@@ -11,34 +11,51 @@ use crate::http::media_types::MediaTypes;
 /// One block's directives.
 #[derive(Default)]
 pub struct Conf {
-    pub enabled: Option<bool>,
-    pub level: Option<u32>,
-    pub types: Option<MediaTypes>,
-    pub length_min: Option<u64>,
-    pub window_bits: Option<u8>,
+    pub gzip: CodingConf,
+    pub brotli: CodingConf,
+    pub zstd: CodingConf,
     pub http_version: Option<Version>,
     pub proxied: Option<Proxied>,
     pub disable: Option<Vec<Word>>,
     pub vary: Option<bool>,
     // Checked and otherwise unused.
-    pub buffers: Option<()>,
     pub hash_bits: Option<u8>,
     pub postponed: Option<u64>,
     pub unbuffered: Option<bool>,
 }
 
+/// What each content coding has directives for.
+#[derive(Default)]
+pub struct CodingConf {
+    pub enabled: Option<bool>,
+    pub level: Option<u32>,
+    pub types: Option<MediaTypes>,
+    pub length_min: Option<u64>,
+    pub window_bits: Option<u8>,
+    /// Checked and otherwise unused.
+    pub buffers: Option<()>,
+}
+
 impl Conf {
     /// Takes over what is left open here.
     pub fn inherit(&mut self, parent: &Conf) {
+        self.gzip.inherit(&parent.gzip);
+        self.brotli.inherit(&parent.brotli);
+        self.zstd.inherit(&parent.zstd);
+        self.http_version = self.http_version.or(parent.http_version);
+        self.proxied = self.proxied.or(parent.proxied);
+        self.disable = self.disable.take().or_else(|| parent.disable.clone());
+        self.vary = self.vary.or(parent.vary);
+    }
+}
+
+impl CodingConf {
+    fn inherit(&mut self, parent: &CodingConf) {
         self.enabled = self.enabled.or(parent.enabled);
         self.level = self.level.or(parent.level);
         self.types = self.types.take().or_else(|| parent.types.clone());
         self.length_min = self.length_min.or(parent.length_min);
         self.window_bits = self.window_bits.or(parent.window_bits);
-        self.http_version = self.http_version.or(parent.http_version);
-        self.proxied = self.proxied.or(parent.proxied);
-        self.disable = self.disable.take().or_else(|| parent.disable.clone());
-        self.vary = self.vary.or(parent.vary);
     }
 }
 
@@ -52,8 +69,8 @@ pub fn power(args: &Args<'_>, bits: RangeInclusive<u8>, rule: &str) -> Result<u8
     Err(args.error(0, format!("\"{}\" directive {rule}", args.name())))
 }
 
-/// `gzip_buffers number size`.
-pub fn buffers(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+/// `gzip_buffers number size` and its kin.
+pub fn buffers(conf: &mut CodingConf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let (count, size) = (args.number(0, 0..=u64::MAX)?, args.size(1)?);
     if count == 0 || size == 0 {
         return Err(args.invalid(if count == 0 { 0 } else { 1 }));

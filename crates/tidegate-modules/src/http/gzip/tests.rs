@@ -1,4 +1,4 @@
-//! `gzip`: what is compressed, how streams are flushed, what the head says.
+//! `gzip`, `brotli`, `zstd`: what is compressed, how streams are flushed, what the head says.
 
 use std::collections::VecDeque;
 use std::io::Read as _;
@@ -6,11 +6,13 @@ use std::task::{Context, Poll, Waker};
 
 use tidegate_core::body::{Body, BodyError, BodyStream, Chunk};
 
-use super::accept::accepts;
+use super::accept::weight;
+use super::codec::{Coding, Shape};
 use super::filter::compressed_for_tests;
 use crate::testing::{Bench, Reply};
 
 const GZIP: &str = "Accept-Encoding: gzip";
+const GZIP_SHAPE: Shape = Shape { coding: Coding::Gzip, level: 2, window_bits: 15 };
 
 fn unpacked(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -24,8 +26,9 @@ fn is_compressed(reply: &Reply) -> bool {
 
 #[test]
 fn codings_that_clients_take() {
-    let check =
-        |value: &str, expected| assert_eq!(accepts(value.as_bytes(), b"gzip"), expected, "{value}");
+    let check = |value: &str, expected| {
+        assert_eq!(weight(value.as_bytes(), b"gzip") > 0, expected, "{value}")
+    };
     for value in [
         "gzip",
         "GZIP",
@@ -197,7 +200,7 @@ fn what_came_is_out_when_the_source_waits_or_flushes() {
     let source = Source(
         [bytes("first "), None, bytes("second "), Some(Chunk::Flush), None, bytes("end")].into(),
     );
-    let mut body = compressed_for_tests(Body::Stream(Box::new(source)));
+    let mut body = compressed_for_tests(Body::Stream(Box::new(source)), GZIP_SHAPE);
     let mut context = Context::from_waker(Waker::noop());
     let mut seen = String::new();
     let mut inflate = flate2::Decompress::new_gzip(15);
@@ -225,7 +228,7 @@ fn what_came_is_out_when_the_source_waits_or_flushes() {
 fn much_input_with_little_output_lets_others_run() {
     let zeros = bytes::Bytes::from(vec![0; 1 << 20]);
     let source = Source([Some(Chunk::Bytes(zeros.clone())), Some(Chunk::Bytes(zeros))].into());
-    let mut body = compressed_for_tests(Body::Stream(Box::new(source)));
+    let mut body = compressed_for_tests(Body::Stream(Box::new(source)), GZIP_SHAPE);
     let mut context = Context::from_waker(Waker::noop());
     let (mut turns, mut out) = (0, Vec::new());
     loop {
@@ -239,6 +242,99 @@ fn much_input_with_little_output_lets_others_run() {
     }
     assert!(turns > 4, "{turns}");
     assert_eq!(unpacked(&out).len(), 2 << 20);
+}
+
+/// What a body of a coding was before.
+fn decoded(coding: Coding, bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    match coding {
+        Coding::Gzip => return unpacked(bytes),
+        Coding::Brotli => {
+            brotlic::DecompressorReader::new(bytes).read_to_end(&mut out).unwrap();
+        }
+        Coding::Zstd => {
+            zstd::stream::read::Decoder::new(bytes).unwrap().read_to_end(&mut out).unwrap();
+        }
+    }
+    out
+}
+
+#[test]
+fn every_coding_gives_back_what_it_got() {
+    let pages: Vec<u8> =
+        (0..40_000u32).flat_map(|n| (n * n / 7).to_string().into_bytes()).collect();
+    for (coding, levels, window_bits) in
+        [(Coding::Gzip, 1..=9, 9), (Coding::Brotli, 0..=9, 10), (Coding::Zstd, 1..=9, 0)]
+    {
+        for level in levels {
+            let shape = Shape { coding, level, window_bits };
+            let bytes = |range| Some(Chunk::Bytes(bytes::Bytes::copy_from_slice(&pages[range])));
+            let pieces = [
+                bytes(0..10),
+                Some(Chunk::Flush),
+                bytes(10..100_000),
+                None,
+                bytes(100_000..pages.len()),
+            ];
+            let mut body =
+                compressed_for_tests(Body::Stream(Box::new(Source(pieces.into()))), shape);
+            let mut context = Context::from_waker(Waker::noop());
+            let (mut out, mut flushed_at) = (Vec::new(), None);
+            loop {
+                match body.poll_chunk(&mut context) {
+                    Poll::Ready(None) => break,
+                    Poll::Ready(Some(Ok(Chunk::Bytes(bytes)))) => out.extend_from_slice(&bytes),
+                    Poll::Ready(Some(Ok(Chunk::Flush))) => flushed_at = Some(out.len()),
+                    Poll::Pending => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert!(flushed_at.is_some_and(|at| at > 10), "{shape:?}");
+            assert!(out.len() < pages.len(), "{shape:?} {}", out.len());
+            assert!(decoded(coding, &out) == pages, "{shape:?}");
+        }
+    }
+}
+
+#[test]
+fn the_client_chooses_among_the_codings() {
+    let text = "Lorem ipsum dolor sit amet. ".repeat(1000);
+    let bench = Bench::with_files(
+        "gzip on; brotli on; zstd on; gzip_vary on; default_type text/html;
+         log_format ratios '$gzip_ratio $brotli_ratio $zstd_ratio'; access_log {dir}/log ratios;
+         server { root {dir}; location /gzip/ { brotli off; zstd off; alias {dir}/; }
+         location /types/ { types { } default_type text/css; brotli_types text/css; alias {dir}/; }
+         location /long/ { brotli_min_length 1m; zstd_min_length 1m; alias {dir}/; } }",
+        &[("a", &text)],
+    );
+    let check = |path: &str, accept: &str, expected: &str| {
+        let reply = bench.get_with(path, &[&format!("Accept-Encoding: {accept}")]);
+        assert_eq!(reply.field("Content-Encoding"), expected, "{path} {accept}");
+        assert_eq!(reply.field("Vary"), "Accept-Encoding");
+        let coding = match expected {
+            "br" => Coding::Brotli,
+            "zstd" => Coding::Zstd,
+            "gzip" => Coding::Gzip,
+            _ => return assert_eq!(reply.text(), text),
+        };
+        assert_eq!(decoded(coding, &reply.body), text.as_bytes());
+    };
+    check("/a", "gzip, deflate, br, zstd", "br");
+    check("/a", "gzip, zstd", "zstd");
+    check("/a", "gzip;q=0.9, br;q=0.8, zstd;q=0.5", "gzip");
+    check("/a", "gzip;q=0.1, br;q=0.2, zstd;q=0.201", "zstd");
+    check("/a", "br;q=0, gzip", "gzip");
+    check("/a", "identity", "-");
+    check("/gzip/a", "gzip;q=0.1, br", "gzip");
+    check("/gzip/a", "br", "-");
+    check("/types/a", "gzip, zstd, br;q=0.1", "br");
+    check("/long/a", "gzip;q=0.1, zstd, br", "gzip");
+    let log = bench.read("log");
+    let lines: Vec<_> = log.lines().collect();
+    let is_ratio = |text: &str| text.parse::<f64>().is_ok_and(|ratio| ratio > 10.0);
+    let at = |line: usize, word: usize| lines[line].split(' ').nth(word).unwrap();
+    assert!(is_ratio(at(0, 1)) && at(0, 0) == "-" && at(0, 2) == "-", "{log}");
+    assert!(is_ratio(at(1, 2)) && is_ratio(at(2, 0)), "{log}");
 }
 
 #[test]
@@ -258,6 +354,12 @@ fn mistakes_are_told_as_nginx_does() {
     check("gzip_proxied foo;", "invalid value \"foo\"");
     check("gzip_http_version 1.2;", "invalid value \"1.2\"");
     check("gzip on; gzip on;", "\"gzip\" directive is duplicate");
+    check("brotli_comp_level 12;", "value must be between 0 and 11");
+    check("zstd_comp_level 0;", "value must be between 1 and 22");
+    let window = "\"brotli_window\" directive must be a power of two from 1k to 16m";
+    check("brotli_window 512;", window);
+    check("brotli_window 32m;", window);
+    check("zstd_buffers 0 4k;", "\"zstd_buffers\" directive invalid value");
     Bench::new(
         "gzip_window 512; gzip_hash 128k; gzip_buffers 4 8k; postpone_gzipping 1k; gzip_no_buffer on; \
          gzip_disable degradation; gzip_disable x; gzip_proxied off any; server { }",

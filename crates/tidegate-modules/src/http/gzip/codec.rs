@@ -1,0 +1,263 @@
+//! The content codings: one interface to their libraries, and idle encoders kept for the next answer.
+
+use std::cell::RefCell;
+use std::io;
+
+use brotlic::encode::BrotliOperation;
+use brotlic::{BrotliEncoder, BrotliEncoderOptions, Quality, WindowSize};
+use flate2::{Compress, Compression, FlushCompress, Status};
+use zstd::stream::raw::{CParameter, Encoder as Zstd, InBuffer, Operation, OutBuffer};
+
+/// Idle encoders that a thread keeps; one of gzip has about 400 kB.
+const IDLE_MAX: usize = 8;
+/// Room that output grows by while a flush or the end still has some.
+const GROWTH_BYTES: usize = 4 << 10;
+/// Clients need not take frames with a larger window (RFC 9659): 8 MB.
+const ZSTD_WINDOW_BITS_MAX: u32 = 23;
+/// The lowest zstd level whose own window is larger than that.
+const ZSTD_LARGE_LEVEL: u32 = 20;
+
+/// A content coding, the one that is taken first at equal weights first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coding {
+    Brotli,
+    Zstd,
+    Gzip,
+}
+
+impl Coding {
+    /// Its name in header fields.
+    pub fn name(self) -> &'static [u8] {
+        match self {
+            Coding::Brotli => b"br",
+            Coding::Zstd => b"zstd",
+            Coding::Gzip => b"gzip",
+        }
+    }
+}
+
+/// What makes one encoder differ from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    pub coding: Coding,
+    pub level: u32,
+    /// Of zstd the level decides.
+    pub window_bits: u8,
+}
+
+impl Shape {
+    /// Input that may be taken in one turn of the loop: some milliseconds of work.
+    pub fn turn_bytes(self) -> usize {
+        match (self.coding, self.level) {
+            (Coding::Gzip, _) | (Coding::Brotli, 0..=4) | (Coding::Zstd, 0..=6) => 256 << 10,
+            (Coding::Brotli, 5..=9) | (Coding::Zstd, 7..=12) => 64 << 10,
+            (Coding::Brotli | Coding::Zstd, _) => 8 << 10,
+        }
+    }
+
+    fn encoder(self) -> io::Result<Box<dyn Encoder>> {
+        Ok(match self.coding {
+            Coding::Gzip => {
+                Box::new(Compress::new_gzip(Compression::new(self.level), self.window_bits))
+            }
+            Coding::Brotli => {
+                let level = u8::try_from(self.level).unwrap_or(u8::MAX);
+                let encoder = BrotliEncoderOptions::new()
+                    .quality(Quality::new(level).map_err(io::Error::other)?)
+                    .window_size(WindowSize::new(self.window_bits).map_err(io::Error::other)?)
+                    .build();
+                Box::new(encoder.map_err(io::Error::other)?)
+            }
+            Coding::Zstd => {
+                let mut encoder = Zstd::new(self.level.cast_signed())?;
+                if self.level >= ZSTD_LARGE_LEVEL {
+                    encoder.set_parameter(CParameter::WindowLog(ZSTD_WINDOW_BITS_MAX))?;
+                }
+                Box::new(encoder)
+            }
+        })
+    }
+}
+
+/// What an encoder is to do beside taking input.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Goal {
+    /// Nothing: it may hold back as much as it likes.
+    More,
+    /// Bring out all that it holds.
+    Flush,
+    /// End the stream.
+    End,
+}
+
+/// What a step did.
+struct Progress {
+    /// Bytes of input.
+    taken: usize,
+    /// The goal is reached.
+    done: bool,
+}
+
+/// An encoder of a library.
+trait Encoder {
+    /// Writes into the room that `out` has. Flushing and ending come without input.
+    fn step(&mut self, input: &[u8], goal: Goal, out: &mut Vec<u8>) -> io::Result<Progress>;
+
+    /// Makes it ready for another stream; `false` if it cannot.
+    fn reset(&mut self) -> bool;
+}
+
+impl Encoder for Compress {
+    fn step(&mut self, input: &[u8], goal: Goal, out: &mut Vec<u8>) -> io::Result<Progress> {
+        let flush = match goal {
+            Goal::More => FlushCompress::None,
+            Goal::Flush => FlushCompress::Sync,
+            Goal::End => FlushCompress::Finish,
+        };
+        let before = self.total_in();
+        let status = self.compress_vec(input, out, flush).map_err(io::Error::other)?;
+        // Room that is left over says that nothing more comes.
+        let done = status == Status::StreamEnd || out.len() < out.capacity();
+        Ok(Progress { taken: (self.total_in() - before) as usize, done })
+    }
+
+    fn reset(&mut self) -> bool {
+        Compress::reset(self);
+        true
+    }
+}
+
+impl Encoder for BrotliEncoder {
+    fn step(&mut self, input: &[u8], goal: Goal, out: &mut Vec<u8>) -> io::Result<Progress> {
+        let operation = match goal {
+            Goal::More => BrotliOperation::Process,
+            Goal::Flush => BrotliOperation::Flush,
+            Goal::End => BrotliOperation::Finish,
+        };
+        let start = out.len();
+        out.resize(out.capacity(), 0);
+        let result = self.compress(input, &mut out[start..], operation);
+        out.truncate(start + result.as_ref().map_or(0, |result| result.bytes_written));
+        let taken = result.map_err(io::Error::other)?.bytes_read;
+        let done = match goal {
+            Goal::End => self.is_finished(),
+            Goal::More | Goal::Flush => taken == input.len() && !self.has_output(),
+        };
+        Ok(Progress { taken, done })
+    }
+
+    fn reset(&mut self) -> bool {
+        false
+    }
+}
+
+impl Encoder for Zstd<'static> {
+    fn step(&mut self, input: &[u8], goal: Goal, out: &mut Vec<u8>) -> io::Result<Progress> {
+        let start = out.len();
+        let mut room = OutBuffer::around_pos(out, start);
+        let mut input = InBuffer::around(input);
+        let left = match goal {
+            Goal::More => self.run(&mut input, &mut room).map(|_| 0)?,
+            Goal::Flush => self.flush(&mut room)?,
+            Goal::End => self.finish(&mut room, true)?,
+        };
+        Ok(Progress { taken: input.pos(), done: left == 0 })
+    }
+
+    fn reset(&mut self) -> bool {
+        self.reinit().is_ok()
+    }
+}
+
+thread_local! {
+    /// Encoders at rest. Setting one up costs more than compressing a small page.
+    static IDLE: RefCell<Vec<(Shape, Box<dyn Encoder>)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An encoder that goes back to its thread's store.
+pub struct Compressor {
+    shape: Shape,
+    /// Gone once it has been given back.
+    encoder: Option<Box<dyn Encoder>>,
+    taken: u64,
+    made: u64,
+}
+
+impl Compressor {
+    /// One at rest, or a new one.
+    pub fn take(shape: Shape) -> io::Result<Compressor> {
+        let idle = IDLE.with_borrow_mut(|idle| {
+            let place = idle.iter().rposition(|(other, _)| *other == shape)?;
+            Some(idle.swap_remove(place).1)
+        });
+        let encoder = match idle {
+            Some(encoder) => encoder,
+            None => shape.encoder()?,
+        };
+        Ok(Compressor { shape, encoder: Some(encoder), taken: 0, made: 0 })
+    }
+
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Gives the encoder back; nothing can be compressed any more.
+    pub fn give_back(&mut self) {
+        let Some(mut encoder) = self.encoder.take() else { return };
+        if !encoder.reset() {
+            return;
+        }
+        // A thread that ends has no store any more.
+        let _ = IDLE.try_with(|idle| {
+            let mut idle = idle.borrow_mut();
+            if idle.len() < IDLE_MAX {
+                idle.push((self.shape, encoder));
+            }
+        });
+    }
+
+    /// Compresses into the room that `out` has; answers how much of `input` was taken.
+    pub fn feed(&mut self, input: &[u8], out: &mut Vec<u8>) -> io::Result<usize> {
+        self.step(input, Goal::More, out).map(|progress| progress.taken)
+    }
+
+    /// Brings out all that it holds.
+    pub fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        self.drain(Goal::Flush, out)
+    }
+
+    /// The end of the stream.
+    pub fn finish(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        self.drain(Goal::End, out)
+    }
+
+    /// Bytes taken and made.
+    pub fn totals(&self) -> (u64, u64) {
+        (self.taken, self.made)
+    }
+
+    fn drain(&mut self, goal: Goal, out: &mut Vec<u8>) -> io::Result<()> {
+        loop {
+            out.reserve(GROWTH_BYTES);
+            if self.step(&[], goal, out)?.done {
+                return Ok(());
+            }
+        }
+    }
+
+    fn step(&mut self, input: &[u8], goal: Goal, out: &mut Vec<u8>) -> io::Result<Progress> {
+        let encoder = self.encoder.as_deref_mut();
+        let encoder = encoder.ok_or_else(|| io::Error::other("the stream has ended"))?;
+        let before = out.len();
+        let progress = encoder.step(input, goal, out)?;
+        self.taken += progress.taken as u64;
+        self.made += (out.len() - before) as u64;
+        Ok(progress)
+    }
+}
+
+impl Drop for Compressor {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
