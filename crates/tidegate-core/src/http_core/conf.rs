@@ -144,7 +144,6 @@ pub struct Conf {
     pub tcp_nopush: Option<bool>,
     pub sendfile: Option<bool>,
     pub sendfile_max_chunk: Option<u64>,
-    pub read_ahead: Option<u64>,
     pub error_logs: Vec<ErrorLogConf>,
     pub resolver: Option<Vec<Word>>,
     pub resolver_timeout: Option<Duration>,
@@ -170,7 +169,7 @@ pub fn inherit(child: &mut Conf, parent: &Conf) {
         server_name_in_redirect, port_in_redirect, msie_padding, msie_refresh, log_not_found,
         log_subrequest, subrequest_output_buffer_size, recursive_error_pages, server_tokens, if_modified_since, max_ranges,
         chunked_transfer_encoding, etag, tcp_nodelay, tcp_nopush, sendfile, sendfile_max_chunk,
-        read_ahead, resolver, resolver_timeout,
+        resolver, resolver_timeout,
     );
     if child.error_pages.is_empty() {
         child.error_pages = parent.error_pages.clone();

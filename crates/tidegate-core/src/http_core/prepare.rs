@@ -60,7 +60,7 @@ pub fn settings(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Settings, Dia
         auth_delay: conf.auth_delay.unwrap_or_default(),
         send_timeout: conf.send_timeout.unwrap_or(seconds(60)),
         postpone_output: conf.postpone_output.unwrap_or(1460) as usize,
-        output_buffer_bytes: conf.output_buffers.map_or(32 * KIB, |(_, size)| size) as usize,
+        output_buffer_bytes: conf.output_buffers.map_or(32 * KIB, |(_, size)| size.max(1)) as usize,
         limit_rate: rate(conf.limit_rate.as_ref(), plan)?,
         limit_rate_after: rate(conf.limit_rate_after.as_ref(), plan)?,
         keepalive_timeout: keepalive.0,

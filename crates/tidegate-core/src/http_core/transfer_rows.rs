@@ -207,7 +207,4 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         "Most bytes of one sendfile() call, so that a fast client cannot hold the loop; 0 for no limit.",
         |conf, args| once(&mut conf.sendfile_max_chunk, args.size(0)?, args),
     ),
-    row("read_ahead", ALL, Arity::ONE, "0", "Bytes the kernel should read ahead.", |conf, args| {
-        once(&mut conf.read_ahead, args.size(0)?, args)
-    }),
 ];

@@ -91,6 +91,8 @@ pub struct Sender<'a> {
     pace: Option<Pace>,
     chunk_bytes_max: u64,
     use_sendfile: bool,
+    /// `output_buffers`: bytes that are read from a file at once.
+    read_bytes: usize,
     watch_client: bool,
     /// Nothing leaves before the body's first bytes.
     waits_for_body: bool,
@@ -134,6 +136,7 @@ impl<'a> Sender<'a> {
             pace,
             chunk_bytes_max: settings.sendfile_max_chunk,
             use_sendfile: settings.sendfile,
+            read_bytes: settings.output_buffer_bytes,
             watch_client: !x.response.outlives_client,
             waits_for_body: x.response.waits_for_body,
             sent: 0,
@@ -248,7 +251,7 @@ impl<'a> Sender<'a> {
         let mut offset = range.offset;
         let end = range.offset.saturating_add(range.length);
         while offset < end {
-            let want = usize::try_from((end - offset).min(COLLECT_BYTES as u64)).unwrap_or(0);
+            let want = usize::try_from((end - offset).min(self.read_bytes as u64)).unwrap_or(0);
             let bytes = tidegate_core::file_read::read(&range.file, offset, want).await;
             let bytes = bytes.map_err(|error| SendError::Body(BodyError::Io(error)))?;
             if bytes.is_empty() {

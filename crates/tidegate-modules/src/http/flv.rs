@@ -38,7 +38,7 @@ impl Module for Flv {
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
         if conf.on.is_some() {
-            location.content(Box::new(|x| serve(x, body)));
+            location.content(Box::new(|x| serve(x, |x, file| body(x, file))));
         }
         Ok(())
     }

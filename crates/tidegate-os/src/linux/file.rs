@@ -95,6 +95,16 @@ pub fn fadvise(fd: impl AsFd, offset: u64, length: u64, advice: Advice) {
     let _ = rustix::fs::fadvise(fd, offset, std::num::NonZeroU64::new(length), advice);
 }
 
+/// Makes reads of an open file go past the page cache (O_DIRECT): offsets, lengths and addresses must be
+/// aligned from then on.
+///
+/// # Errors
+/// `InvalidInput` on file systems without that ability.
+pub fn set_direct(fd: impl AsFd) -> io::Result<()> {
+    let flags = rustix::fs::fcntl_getfl(fd.as_fd())?;
+    Ok(rustix::fs::fcntl_setfl(fd.as_fd(), flags | OFlags::DIRECT)?)
+}
+
 /// Reserves disk space without changing the length of the file. File systems without that ability
 /// are no error.
 ///

@@ -7,6 +7,7 @@ use tidegate_core::Template;
 use tidegate_core::builder::PlanBuilder;
 use tidegate_core::exchange::Exchange;
 
+use super::direct::{ALIGNMENT_MIN, Reading};
 use super::entry::{LinkRule, Links};
 use crate::http::row;
 
@@ -24,16 +25,10 @@ pub struct Conf {
     /// `Some(None)` for `off`.
     directio: Option<Option<u64>>,
     directio_alignment: Option<u64>,
-    aio: Option<Aio>,
+    read_ahead: Option<u64>,
+    /// The pool that is named; reads that the page cache cannot satisfy go to a pool in any case.
+    aio: Option<Option<Word>>,
     aio_write: Option<bool>,
-}
-
-/// `aio`. Reads that the page cache cannot satisfy go to the thread pool whatever is written here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Aio {
-    Off,
-    On,
-    Threads,
 }
 
 pub const ROWS: &[Directive<Conf>] = &[
@@ -93,22 +88,35 @@ pub const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "off",
-        "Accepted: files are read through the page cache, and by sendfile().",
+        "Files of at least this size are read past the page cache (O_DIRECT), and not by sendfile().",
         |conf, args| {
             let size = if args.bytes(0) == b"off" { None } else { Some(args.offset(0)?) };
             once(&mut conf.directio, size, args)
         },
     ),
-    row("directio_alignment", ALL, Arity::ONE, "512", "Accepted, see directio.", |conf, args| {
-        once(&mut conf.directio_alignment, args.offset(0)?, args)
-    }),
+    row(
+        "directio_alignment",
+        ALL,
+        Arity::ONE,
+        "512",
+        "Alignment of such reads; they are aligned to 4 kB at least.",
+        |conf, args| once(&mut conf.directio_alignment, args.offset(0)?, args),
+    ),
+    row(
+        "read_ahead",
+        ALL,
+        Arity::ONE,
+        "0",
+        "For larger files than this the kernel is told that they are read from begin to end.",
+        |conf, args| once(&mut conf.read_ahead, args.size(0)?, args),
+    ),
     row(
         "aio",
         ALL,
         Arity::ONE,
         "off",
-        "Accepted: off, on, threads, threads=pool. Reads that would wait for the disk always run on \
-         a thread pool.",
+        "off, on, threads, threads=pool. Reads that would wait for the disk always run on a thread pool, \
+         which is the default one.",
         set_aio,
     ),
     row("aio_write", ALL, Arity::FLAG, "off", "Accepted, see aio.", |conf, args| {
@@ -178,14 +186,16 @@ fn invalid(args: &Args<'_>, index: usize) -> String {
 }
 
 fn set_aio(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
-    let aio = match args.bytes(0) {
-        b"off" => Aio::Off,
-        b"on" => Aio::On,
-        b"threads" => Aio::Threads,
-        bytes if bytes.starts_with(b"threads=") && bytes.len() > 8 => Aio::Threads,
-        _ => return Err(args.error(0, "invalid value")),
+    let pool = match args.bytes(0) {
+        b"off" | b"on" | b"threads" => None,
+        bytes => match bytes.strip_prefix(b"threads=") {
+            Some(name) if !name.is_empty() => {
+                Some(Word { bytes: name.to_vec(), ..args.word(0).clone() })
+            }
+            _ => return Err(args.error(0, "invalid value")),
+        },
     };
-    once(&mut conf.aio, aio, args)
+    once(&mut conf.aio, pool, args)
 }
 
 impl Conf {
@@ -195,6 +205,36 @@ impl Conf {
         }
         self.open_file_cache = self.open_file_cache.or(parent.open_file_cache);
         self.open_file_cache_valid = self.open_file_cache_valid.or(parent.open_file_cache_valid);
+        self.directio = self.directio.or(parent.directio);
+        self.directio_alignment = self.directio_alignment.or(parent.directio_alignment);
+        self.read_ahead = self.read_ahead.or(parent.read_ahead);
+    }
+
+    /// How the location reads files, where that is not as usual.
+    pub(super) fn reading(&self, plan: &PlanBuilder<'_>) -> Result<Option<Reading>, Diagnostic> {
+        self.check_pool(plan)?;
+        let alignment = self.directio_alignment.unwrap_or(0).max(ALIGNMENT_MIN);
+        let reading = Reading {
+            direct_from: self.directio.flatten(),
+            alignment: usize::try_from(alignment).unwrap_or(usize::MAX),
+            read_ahead: self.read_ahead.filter(|size| *size > 0),
+        };
+        Ok(Some(reading).filter(|r| r.direct_from.is_some() || r.read_ahead.is_some()))
+    }
+
+    /// Refuses pools that files are not read on.
+    pub(super) fn check_pool(&self, plan: &PlanBuilder<'_>) -> Result<(), Diagnostic> {
+        let Some(Some(pool)) = &self.aio else { return Ok(()) };
+        if pool.bytes == b"default" {
+            return Ok(());
+        }
+        let name = pool.display();
+        let known = plan.main.thread_pools.iter().any(|(known, ..)| *known == name);
+        let message = match known {
+            true => format!("thread pool \"{name}\" cannot be used for files"),
+            false => format!("unknown thread pool \"{name}\""),
+        };
+        Err(Diagnostic::emerg(message).at(pool.span).help("files are read on the pool `default`"))
     }
 
     pub(super) fn prepare(&self, plan: &mut PlanBuilder<'_>) -> Result<Options, Diagnostic> {

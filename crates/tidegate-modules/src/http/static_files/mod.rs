@@ -11,6 +11,7 @@
 
 mod cache;
 mod conf;
+mod direct;
 mod entry;
 mod places;
 mod serve;
@@ -20,9 +21,10 @@ mod tests;
 use std::io;
 
 use tidegate_conf::{Diagnostic, Directive};
-use tidegate_core::builder::LocationBuilder;
+use tidegate_core::builder::{LocationBuilder, PlanBuilder};
 use tidegate_core::exchange::Exchange;
 use tidegate_core::module::BlockInfo;
+use tidegate_core::phases::Handler;
 use tidegate_core::{Module, Phase};
 
 pub use cache::Tested;
@@ -42,13 +44,21 @@ impl Module for StaticFiles {
         child.inherit(parent);
     }
 
+    fn prepare_http(conf: &conf::Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
+        conf.check_pool(plan)
+    }
+
     fn prepare(
         conf: &conf::Conf,
         location: &mut LocationBuilder<'_, '_>,
     ) -> Result<(), Diagnostic> {
         let options = conf.prepare(location.plan)?;
         location.location.extensions.insert(options);
-        location.handler(Phase::Content, Box::new(serve::handle));
+        let handler: Handler = match conf.reading(location.plan)? {
+            Some(reading) => Box::new(move |x| direct::handle(x, reading)),
+            None => Box::new(serve::handle),
+        };
+        location.handler(Phase::Content, handler);
         Ok(())
     }
 }

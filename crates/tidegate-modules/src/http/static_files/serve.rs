@@ -19,7 +19,10 @@ pub fn handle<'a>(x: &'a mut Exchange) -> Step<'a> {
 }
 
 /// Serves the file that the request names, with the body that `body` makes of it.
-pub fn serve(x: &mut Exchange, body: impl FnOnce(&Exchange, &OpenFile) -> Body) -> Step<'static> {
+pub fn serve(
+    x: &mut Exchange,
+    body: impl FnOnce(&mut Exchange, &OpenFile) -> Body,
+) -> Step<'static> {
     if !matches!(x.request.method, Method::Get | Method::Head | Method::Post) {
         return Step::Status(405);
     }
@@ -43,7 +46,7 @@ thread_local! {
 fn answer(
     x: &mut Exchange,
     path: &[u8],
-    body: impl FnOnce(&Exchange, &OpenFile) -> Body,
+    body: impl FnOnce(&mut Exchange, &OpenFile) -> Body,
 ) -> Step<'static> {
     let entry = open(x, path);
     match &entry.what {

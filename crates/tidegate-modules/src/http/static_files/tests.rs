@@ -1,5 +1,6 @@
 //! The cache against a real file system: after each change the very next answer must be right.
 
+mod direct;
 mod handler;
 
 use std::fs;

@@ -267,3 +267,19 @@ fn links_are_checked_where_asked() {
     assert_eq!(open("sub/file/", 0, true), Err(libc::ENOTDIR));
     assert_eq!(open("sub/file/", 0, false), Err(libc::ENOTDIR));
 }
+
+#[test]
+fn direct_reads_want_aligned_places() {
+    // In the working folder: what /tmp is on may have no direct reads.
+    let mut temp = tempfile::tempfile_in(".").unwrap();
+    std::io::Write::write_all(&mut temp, &[7; 8192]).unwrap();
+    if file::set_direct(&temp).is_err() {
+        return;
+    }
+    let flags = rustix::fs::fcntl_getfl(&temp).unwrap();
+    assert!(flags.contains(rustix::fs::OFlags::DIRECT | rustix::fs::OFlags::RDWR));
+    let mut memory = vec![0; 3 * 4096];
+    let lead = memory.as_ptr().align_offset(4096);
+    assert_eq!(file::pread(&temp, &mut memory[lead..lead + 4096], 4096).unwrap(), 4096);
+    assert_eq!(memory[lead], 7);
+}

@@ -120,7 +120,7 @@ fn mistakes_are_told() {
     for (text, message) in table {
         assert_eq!(Bench::errors(&format!("server {{ {text} }}")), [message], "{text}");
     }
-    let all = "aio threads=pool; aio_write on; directio 4m; directio_alignment 4k; \
+    let all = "aio threads=default; aio_write on; directio 4m; directio_alignment 4k; \
                open_file_cache max=10 inactive=20s; open_file_cache_valid 30s; \
                open_file_cache_min_uses 2; open_file_cache_errors on; open_file_cache_events on;";
     let bench = bench(all);

@@ -1,0 +1,197 @@
+//! `directio` and `read_ahead`: other ways to read a file than the usual one.
+//!
+//! A file under `directio` is opened anew for the answer, as the flag belongs to the open file, and read piece
+//! by piece on a pool thread, past the page cache. Where the file system has no such ability the reads go
+//! through the page cache.
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use tidegate_core::body::{BodyError, BodyStream};
+use tidegate_core::exchange::Exchange;
+use tidegate_core::{Body, Chunk, LocalFuture, Step, blocking, file_path};
+use tidegate_http::range::ByteRange;
+use tidegate_os::file::{self, Advice};
+
+use super::{Content, Entry, LinkRule, OpenFile, link_rule, serve};
+
+/// What all file systems and disks are content with; `directio_alignment` may ask for more.
+pub const ALIGNMENT_MIN: u64 = 4096;
+/// Largest alignment that is kept to: no page is larger.
+const ALIGNMENT_MAX: usize = 2 << 20;
+
+/// How a location reads files.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
+    /// `directio`.
+    pub direct_from: Option<u64>,
+    /// A power of two, unless the configuration says otherwise.
+    pub alignment: usize,
+    /// `read_ahead`.
+    pub read_ahead: Option<u64>,
+}
+
+/// The handler of the content phase where files are read in another way than the usual one.
+pub fn handle(x: &mut Exchange, reading: Reading) -> Step<'_> {
+    serve(x, |x, file| reading.body(x, file))
+}
+
+impl Reading {
+    fn body(&self, x: &mut Exchange, file: &OpenFile) -> Body {
+        if self.direct_from.is_some_and(|least| file.size >= least.max(1))
+            && let Some(path) = file_path::map(x)
+        {
+            let rule = link_rule(x, &path);
+            let block = x.settings().output_buffer_bytes;
+            x.response.content_length = Some(file.size);
+            return body_of(path, rule, (file.size, file.modified), (self.alignment, block));
+        }
+        if let (Some(least), Content::File(handle)) = (self.read_ahead, &file.content)
+            && file.size > least
+        {
+            // The system decides how far; length 0 is to the end.
+            file::fadvise(handle, 0, 0, Advice::Sequential);
+        }
+        file.body()
+    }
+}
+
+/// The body of a file of this size and time, read by this alignment in blocks of about so many bytes.
+pub(super) fn body_of(
+    path: Vec<u8>,
+    rule: LinkRule,
+    (size, modified): (u64, i64),
+    (alignment, block): (usize, usize),
+) -> Body {
+    Body::Stream(Box::new(DirectFile {
+        source: Some(Source::Named { path, rule, size, modified }),
+        offset: 0,
+        end: size,
+        shape: Shape::new(alignment, block),
+        reading: None,
+    }))
+}
+
+/// Alignment and length of reads.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    alignment: usize,
+    /// A multiple of the alignment.
+    block: usize,
+}
+
+impl Shape {
+    fn new(alignment: usize, block: usize) -> Shape {
+        let alignment = alignment.min(ALIGNMENT_MAX).next_power_of_two();
+        Shape { alignment, block: block.max(1).next_multiple_of(alignment) }
+    }
+}
+
+/// A file that is read past the page cache.
+struct DirectFile {
+    /// Away while a read is on.
+    source: Option<Source>,
+    offset: u64,
+    end: u64,
+    shape: Shape,
+    reading: Option<LocalFuture<'static, io::Result<Read>>>,
+}
+
+/// The open file, given back, and what was read from it.
+type Read = (Arc<File>, Bytes);
+
+/// Where the bytes come from: the file is opened with the first read, off the loop.
+enum Source {
+    Named { path: Vec<u8>, rule: LinkRule, size: u64, modified: i64 },
+    Open(Arc<File>),
+}
+
+impl BodyStream for DirectFile {
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        if self.reading.is_none() {
+            let Some(source) = self.source.take().filter(|_| self.offset < self.end) else {
+                return Poll::Ready(None);
+            };
+            let (offset, end, shape) = (self.offset, self.end, self.shape);
+            self.reading = Some(Box::pin(blocking::run(move || {
+                let file = source.open()?;
+                let bytes = read(&file, offset, end, shape)?;
+                Ok((file, bytes))
+            })));
+        }
+        let Some(reading) = &mut self.reading else { return Poll::Ready(None) };
+        let read = ready!(reading.as_mut().poll(context));
+        self.reading = None;
+        match read {
+            Ok((_, bytes)) if bytes.is_empty() => Poll::Ready(Some(Err(BodyError::Incomplete))),
+            Ok((file, bytes)) => {
+                self.offset += bytes.len() as u64;
+                self.source = Some(Source::Open(file));
+                Poll::Ready(Some(Ok(Chunk::Bytes(bytes))))
+            }
+            Err(error) => Poll::Ready(Some(Err(BodyError::Io(error)))),
+        }
+    }
+
+    fn narrow(&mut self, range: ByteRange) -> bool {
+        (self.offset, self.end) = (range.start, range.end.min(self.end));
+        true
+    }
+
+    fn skip(&mut self, count: u64) -> u64 {
+        if self.reading.is_some() {
+            return 0;
+        }
+        let count = count.min(self.end.saturating_sub(self.offset));
+        self.offset += count;
+        count
+    }
+}
+
+impl Source {
+    /// Opens the file, which must be the one that the head tells of.
+    fn open(self) -> io::Result<Arc<File>> {
+        let (path, rule, size, modified) = match self {
+            Source::Open(file) => return Ok(file),
+            Source::Named { path, rule, size, modified } => (path, rule, size, modified),
+        };
+        let entry = Entry::load(&path, rule, 0);
+        let same = entry.file().filter(|file| (file.size, file.modified) == (size, modified));
+        let Some(OpenFile { content: Content::File(file), .. }) = same else {
+            let message = "the file was replaced meanwhile";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        };
+        // Without that ability the file is read all the same.
+        let _ = file::set_direct(file);
+        Ok(file.clone())
+    }
+}
+
+/// Reads a block that holds `offset`; the bytes from there on, at most to `end`.
+fn read(file: &File, offset: u64, end: u64, shape: Shape) -> io::Result<Bytes> {
+    let Shape { alignment, block } = shape;
+    let skipped = offset % alignment as u64;
+    let start = offset - skipped;
+    let left = usize::try_from(end - start).unwrap_or(block);
+    let length = left.min(block).next_multiple_of(alignment);
+    let mut memory = vec![0; length + alignment];
+    let lead = memory.as_ptr().align_offset(alignment).min(alignment);
+    let count = file::pread(file, &mut memory[lead..lead + length], start)?;
+    let skipped = usize::try_from(skipped).unwrap_or(count).min(count);
+    let wanted = usize::try_from(end - offset).unwrap_or(count).min(count - skipped);
+    Ok(Bytes::from(memory).slice(lead + skipped..lead + skipped + wanted))
+}
+
+#[cfg(test)]
+pub(super) fn read_for_tests(
+    file: &File,
+    offset: u64,
+    end: u64,
+    alignment: usize,
+    block: usize,
+) -> io::Result<Bytes> {
+    read(file, offset, end, Shape::new(alignment, block))
+}

@@ -1,0 +1,103 @@
+//! Files read past the page cache: which bytes arrive, whatever the alignment.
+
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+
+use proptest::prelude::*;
+use tidegate_core::Chunk;
+
+use super::super::LinkRule;
+use super::super::direct::{body_of, read_for_tests};
+use crate::testing::Bench;
+
+fn content(length: usize) -> Vec<u8> {
+    (0..length).map(|place| (place * 31 / 7) as u8).collect()
+}
+
+proptest! {
+    #[test]
+    fn reads_begin_where_they_should(
+        length in 1_usize..40_000,
+        at in 0_usize..40_000,
+        span in 1_usize..40_000,
+        alignment in 1_usize..10_000,
+        block in 1_usize..20_000,
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let content = content(length);
+        std::fs::write(&path, &content).unwrap();
+        let file = File::open(&path).unwrap();
+        let offset = at % length;
+        let end = (offset + span).min(length);
+        let mut place = offset;
+        while place < end {
+            let bytes =
+                read_for_tests(&file, place as u64, end as u64, alignment, block).unwrap();
+            prop_assert!(!bytes.is_empty());
+            prop_assert_eq!(&bytes[..], &content[place..place + bytes.len()]);
+            place += bytes.len();
+        }
+        prop_assert_eq!(place, end);
+        prop_assert!(read_for_tests(&file, length as u64, length as u64 + 1, alignment, block).unwrap().is_empty());
+    }
+}
+
+#[test]
+fn large_files_come_as_streams_that_can_be_cut() {
+    let bench = Bench::new(
+        "root {dir}; server { directio 10k; output_buffers 1 8k; location /off/ { directio off; }
+         location /large/ { directio_alignment 16k; } }",
+    );
+    let content = content(50_000);
+    for folder in ["", "off/", "large/"] {
+        std::fs::create_dir_all(bench.dir.path().join(folder)).unwrap();
+        std::fs::write(bench.dir.path().join(folder).join("f"), &content).unwrap();
+        std::fs::write(bench.dir.path().join(folder).join("small"), &content[..10_239]).unwrap();
+    }
+    for target in ["/f", "/off/f", "/large/f"] {
+        let whole = bench.get(target);
+        assert_eq!((whole.status, whole.broken), (200, false));
+        assert!(whole.body == content, "{target}");
+        assert_eq!(whole.x.response.content_length.is_some(), target != "/off/f");
+        let part = bench.get_with(target, &["Range: bytes=9999-20001"]);
+        assert!(part.status == 206 && part.body == content[9999..20002], "{target}");
+        let last = bench.get_with(target, &["Range: bytes=-1"]);
+        assert_eq!(last.body, content[49_999..]);
+        let parts = bench.get_with(target, &["Range: bytes=5-6,40000-40001"]);
+        assert_eq!((parts.status, parts.broken), (206, false));
+        let wanted = &content[40_000..40_002];
+        assert!(parts.body.windows(2).any(|pair| pair == wanted), "{target}");
+    }
+    let small = bench.get("/small");
+    assert!(small.x.response.content_length.is_none() && small.body == content[..10_239]);
+}
+
+#[test]
+fn another_file_than_the_head_tells_of_is_not_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("f");
+    std::fs::write(&path, "text").unwrap();
+    let modified = std::fs::metadata(&path).unwrap().mtime();
+    let first = |size: u64, modified: i64| {
+        let path = path.as_os_str().as_bytes().to_vec();
+        let mut body = body_of(path, LinkRule::default(), (size, modified), (4096, 4096));
+        tidegate_rt::block_on(async move { body.next().await }).unwrap()
+    };
+    assert!(matches!(first(4, modified), Some(Ok(Chunk::Bytes(bytes))) if bytes == "text"));
+    assert!(matches!(first(5, modified), Some(Err(_))));
+    assert!(matches!(first(4, modified + 1), Some(Err(_))));
+}
+
+#[test]
+fn only_the_default_pool_reads_files() {
+    for config in ["aio off;", "aio on;", "aio threads; aio_write on;", "aio threads=default;"] {
+        Bench::new(&format!("{config} server {{ location / {{ }} }}"));
+    }
+    let check = |config: &str, message: &str| assert_eq!(Bench::errors(config), [message]);
+    check("aio threads=x; server { }", "unknown thread pool \"x\"");
+    check("server { location / { aio threads=x; } }", "unknown thread pool \"x\"");
+    check("server { aio threads=; }", "invalid value");
+    check("server { aio yes; }", "invalid value");
+}
