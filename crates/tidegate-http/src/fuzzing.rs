@@ -1,5 +1,6 @@
 //! Entry points for fuzzers; plain functions, so that ordinary tests replay a corpus through them.
 
+use crate::caching::rfc9111::invalidation::{self, Place};
 use crate::caching::{self, IgnoredFields};
 use crate::chunked::{ChunkError, ChunkedDecoder};
 use crate::headers::{Headers, Known};
@@ -58,6 +59,11 @@ pub fn fuzz_cache_control(data: &[u8]) {
         let received =
             caching::rfc9111::Received { status: 200, headers: &headers, asked_at: 0, received_at };
         let _ = caching::rfc9111::storable(asked, received, Default::default());
+    }
+    headers.push_known(Known::Location, data);
+    let place = Place { scheme: b"http", authority: b"a.test", target: b"/a/b?c" };
+    for target in invalidation::related(place, &headers) {
+        assert!(target.starts_with(b"/"));
     }
 }
 

@@ -42,25 +42,25 @@ pub fn related(place: Place<'_>, response: &Headers) -> Vec<Vec<u8>> {
 /// A reference resolved against a place (RFC 3986 section 5.2); `None` for another origin.
 fn resolve(place: Place<'_>, reference: &[u8]) -> Option<Vec<u8>> {
     let reference = trim(reference).split(|byte| *byte == b'#').next().unwrap_or_default();
-    let path = match scheme_end(reference) {
+    let own_path = place.target.split(|byte| *byte == b'?').next().unwrap_or_default();
+    let (base, path): (&[u8], &[u8]) = match scheme_end(reference) {
         Some(end) if reference[..end].eq_ignore_ascii_case(place.scheme) => {
-            own_authority(place, reference.get(end + 1..)?)?
+            (b"/", own_authority(place, reference.get(end + 1..)?)?)
         }
         Some(_) => return None,
-        None if reference.starts_with(b"//") => own_authority(place, reference)?,
-        None => reference,
+        None if reference.starts_with(b"//") => (b"/", own_authority(place, reference)?),
+        None if own_path.starts_with(b"/") => (own_path, reference),
+        None => (b"/", reference),
     };
-    let base = place.target.split(|byte| *byte == b'?').next().unwrap_or_default();
-    match path.first() {
-        None => {
-            return Some(if path.len() == reference.len() { place.target } else { b"/" }.to_vec());
-        }
-        Some(b'/') => return Some(without_dots(path)),
-        Some(b'?') => return Some([base, path].concat()),
-        Some(_) => {}
-    }
     let folder = base.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
-    Some(without_dots(&[&base[..folder], path].concat()))
+    Some(match path.first() {
+        // The place itself, or the root of its authority.
+        None if path.len() == reference.len() => place.target.to_vec(),
+        None => base.to_vec(),
+        Some(b'/') => without_dots(path),
+        Some(b'?') => [base, path].concat(),
+        Some(_) => without_dots(&[&base[..folder], path].concat()),
+    })
 }
 
 /// The end of a scheme, where its colon is.

@@ -244,6 +244,7 @@ fn unsafe_methods_invalidate_their_own_origin_only() {
     check("http://A.test/n", Some("/n"));
     check("HTTP://a.test:80", Some("/"));
     check("//a.test/n", Some("/n"));
+    check("//a.test?q", Some("/?q"));
     check("//b.test/n", None);
     check("http://a.test:81/n", None);
     check("https://a.test/n", None);
