@@ -13,6 +13,7 @@ use http::access::Access;
 use http::addition::Addition;
 use http::auth_basic::AuthBasic;
 use http::autoindex::Autoindex;
+use http::browser::Browser;
 use http::cache::ProxyCache;
 use http::charset::Charset;
 use http::dav::Dav;
@@ -60,6 +61,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<SplitClients>::NEW,
     // Variables of modules that have settings in each location.
     &Entry::<Referer>::NEW,
+    &Entry::<Browser>::NEW,
     &Entry::<SecureLink>::NEW,
     // Who the client is: before whatever asks, in the read phase and the one of limits.
     &Entry::<RealIp>::NEW,

@@ -4,6 +4,7 @@ pub mod access;
 pub mod addition;
 pub mod auth_basic;
 pub mod autoindex;
+pub mod browser;
 pub mod cache;
 pub mod charset;
 pub mod dav;

@@ -1,0 +1,144 @@
+//! What a `User-Agent` says about the age of a browser.
+
+/// How old a browser is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Age {
+    Modern,
+    Ancient,
+}
+
+/// Browsers that have versions, in the order in which they are looked for: Opera claims to be others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    Opera,
+    Msie,
+    Gecko,
+    Safari,
+    Konqueror,
+}
+
+/// A version as one number: four parts, the last three of two digits each.
+pub type Version = u64;
+
+/// A location's directives.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    pub modern: Vec<(Kind, Version)>,
+    pub ancient: Vec<Vec<u8>>,
+    pub unlisted_is_modern: bool,
+}
+
+impl Kind {
+    /// By its name in `modern_browser`.
+    pub fn of(name: &[u8]) -> Option<Kind> {
+        Some(match name {
+            b"opera" => Kind::Opera,
+            b"msie" => Kind::Msie,
+            b"gecko" => Kind::Gecko,
+            b"safari" => Kind::Safari,
+            b"konqueror" => Kind::Konqueror,
+            _ => return None,
+        })
+    }
+
+    /// What stands before its version, without the one separator behind.
+    fn mark(self) -> &'static [u8] {
+        match self {
+            Kind::Opera => b"Opera",
+            Kind::Msie => b"MSIE",
+            Kind::Gecko => b"rv",
+            Kind::Safari => b"Safari",
+            Kind::Konqueror => b"Konqueror",
+        }
+    }
+
+    /// The version that an agent tells, if it is one of these.
+    fn version(self, agent: &[u8]) -> Option<Version> {
+        let mark = self.mark();
+        let behind = find(agent, mark).map(|at| &agent[at + mark.len()..])?;
+        match (self, behind) {
+            (Kind::Opera, [_, version @ ..])
+            | (Kind::Msie, [b' ', version @ ..])
+            | (Kind::Gecko, [b':', version @ ..])
+            | (Kind::Safari | Kind::Konqueror, [b'/', version @ ..]) => Some(leading(version)),
+            _ => None,
+        }
+    }
+}
+
+impl Rules {
+    /// Takes over what is left open: browsers with `unlisted` together, and the ancient ones.
+    pub fn inherit(&mut self, parent: &Rules) {
+        if self.modern.is_empty() && !self.unlisted_is_modern {
+            self.modern.clone_from(&parent.modern);
+            self.unlisted_is_modern = parent.unlisted_is_modern;
+        }
+        if self.ancient.is_empty() {
+            self.ancient.clone_from(&parent.ancient);
+        }
+    }
+
+    /// How old the browser is.
+    pub fn age(&self, agent: &[u8]) -> Age {
+        if let Some(age) = self.age_of_listed(agent) {
+            return age;
+        }
+        let is_ancient = |mark: &Vec<u8>| match &mark[..] {
+            b"netscape4" => matches!(agent.strip_prefix(b"Mozilla/"), Some([b'1'..=b'4', ..])),
+            mark => find(agent, mark).is_some(),
+        };
+        match self.unlisted_is_modern && !self.ancient.iter().any(is_ancient) {
+            true => Age::Modern,
+            false => Age::Ancient,
+        }
+    }
+
+    /// The age of a browser that `modern_browser` names. Where it names some but not Opera, an Opera is
+    /// ancient, whatever else it claims to be.
+    fn age_of_listed(&self, agent: &[u8]) -> Option<Age> {
+        if self.modern.is_empty() {
+            return None;
+        }
+        for kind in [Kind::Opera, Kind::Msie, Kind::Gecko, Kind::Safari, Kind::Konqueror] {
+            let listed = self.modern.iter().find(|(listed, _)| *listed == kind);
+            if listed.is_none() && kind != Kind::Opera {
+                continue;
+            }
+            let Some(version) = kind.version(agent) else { continue };
+            return Some(match listed {
+                Some((_, modern)) if version >= *modern => Age::Modern,
+                _ => Age::Ancient,
+            });
+        }
+        None
+    }
+}
+
+/// Whether an agent is an Internet Explorer of any version.
+pub fn is_msie(agent: &[u8]) -> bool {
+    let version = find(agent, b"MSIE ").and_then(|at| agent.get(at + 5));
+    version.is_some_and(u8::is_ascii_digit) && find(agent, b"Opera").is_none()
+}
+
+/// Reads a version of digits and dots, of which four parts count.
+pub fn parse_version(text: &[u8]) -> Option<Version> {
+    let valid = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
+    text.iter().all(valid).then(|| leading(text))
+}
+
+/// The version at the beginning of a text.
+fn leading(text: &[u8]) -> Version {
+    let end = text.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.');
+    let mut parts = text[..end.unwrap_or(text.len())].split(|byte| *byte == b'.');
+    [1_000_000, 10_000, 100, 1].into_iter().fold(0, |sum: Version, scale| {
+        let digits = parts.next().unwrap_or_default();
+        let number = digits.iter().fold(0, |number: Version, digit| {
+            number.saturating_mul(10).saturating_add(u64::from(digit - b'0'))
+        });
+        sum.saturating_add(number.saturating_mul(scale))
+    })
+}
+
+fn find(text: &[u8], part: &[u8]) -> Option<usize> {
+    memchr::memmem::find(text, part)
+}

@@ -1,0 +1,155 @@
+//! `modern_browser` and `ancient_browser`: variables that tell old browsers from new ones.
+//!
+//! ```nginx
+//! modern_browser  msie 5.5;
+//! modern_browser  gecko 1.0.0;
+//! modern_browser  unlisted;
+//! ancient_browser Links Lynx netscape4;
+//! if ($ancient_browser) { rewrite ^ /ancient.html; }
+//! ```
+
+mod logic;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_core::Exchange;
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::module::{BlockInfo, Module};
+use tidegate_core::variables::Variable;
+use tidegate_http::Known;
+
+use super::row;
+use logic::{Age, Rules};
+
+/// `ngx_http_browser_module`.
+pub struct Browser;
+
+/// One block's directives.
+#[derive(Default)]
+pub struct Conf {
+    rules: Rules,
+    modern_value: Option<Vec<u8>>,
+    ancient_value: Option<Vec<u8>>,
+}
+
+/// A location's settings.
+struct Settings {
+    rules: Rules,
+    modern_value: Option<Vec<u8>>,
+    ancient_value: Option<Vec<u8>>,
+}
+
+impl Module for Browser {
+    type Conf = Conf;
+    const NAME: &'static str = "browser";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
+    const VARIABLES: &'static [Variable] = &[
+        Variable::replaceable("modern_browser", |x, out| show(x, Age::Modern, out)),
+        Variable::replaceable("ancient_browser", |x, out| show(x, Age::Ancient, out)),
+        Variable::replaceable("msie", |x, out| {
+            if logic::is_msie(x.request.header(Known::UserAgent).unwrap_or_default()) {
+                out.push(b'1');
+            }
+            true
+        }),
+    ];
+
+    fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
+        child.rules.inherit(&parent.rules);
+        if child.modern_value.is_none() {
+            child.modern_value.clone_from(&parent.modern_value);
+        }
+        if child.ancient_value.is_none() {
+            child.ancient_value.clone_from(&parent.ancient_value);
+        }
+    }
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        let Conf { rules, modern_value, ancient_value } = conf;
+        if *rules == Rules::default() && modern_value.is_none() && ancient_value.is_none() {
+            return Ok(());
+        }
+        location.location.extensions.insert(Arc::new(Settings {
+            rules: rules.clone(),
+            modern_value: modern_value.clone(),
+            ancient_value: ancient_value.clone(),
+        }));
+        Ok(())
+    }
+}
+
+const CONTEXTS: Contexts = Contexts::HTTP_SERVER_LOCATION;
+
+const ROWS: &[Directive<Conf>] = &[
+    row(
+        "modern_browser",
+        CONTEXTS,
+        Arity::ONE_OR_TWO,
+        "",
+        "A browser (`msie`, `gecko`, `opera`, `safari`, `konqueror`) and the version from which on it is modern; \
+         `unlisted` for browsers that no directive names.",
+        modern,
+    ),
+    row(
+        "ancient_browser",
+        CONTEXTS,
+        Arity::AT_LEAST_ONE,
+        "",
+        "Parts of `User-Agent` by which browsers are ancient; `netscape4` means `^Mozilla/[1-4]`.",
+        |conf, args| {
+            conf.rules.ancient.extend(args.words().iter().map(|word| word.bytes.clone()));
+            Ok(())
+        },
+    ),
+    row(
+        "modern_browser_value",
+        CONTEXTS,
+        Arity::ONE,
+        "1",
+        "Value of `$modern_browser` for modern browsers.",
+        |conf, args| once(&mut conf.modern_value, args.bytes(0).to_vec(), args),
+    ),
+    row(
+        "ancient_browser_value",
+        CONTEXTS,
+        Arity::ONE,
+        "1",
+        "Value of `$ancient_browser` for ancient browsers.",
+        |conf, args| once(&mut conf.ancient_value, args.bytes(0).to_vec(), args),
+    ),
+];
+
+fn modern(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let name = args.bytes(0);
+    if args.len() == 1 && name == b"unlisted" {
+        conf.rules.unlisted_is_modern = true;
+        return Ok(());
+    }
+    let Some(kind) = logic::Kind::of(name) else {
+        let shown = args.word(0).display();
+        return Err(args.error(0, format!("unknown browser name \"{shown}\"")));
+    };
+    let Some(version) = logic::parse_version(args.bytes(1)) else {
+        let shown = args.word(1).display();
+        return Err(args.error(1, format!("invalid browser version \"{shown}\"")));
+    };
+    conf.rules.modern.push((kind, version));
+    Ok(())
+}
+
+fn show(x: &mut Exchange, age: Age, out: &mut Vec<u8>) -> bool {
+    let agent = x.request.header(Known::UserAgent).unwrap_or_default();
+    let settings = x.location().extensions.of::<Arc<Settings>>();
+    let found = settings.map_or(Age::Ancient, |settings| settings.rules.age(agent));
+    if found == age {
+        let value = settings.and_then(|settings| match age {
+            Age::Modern => settings.modern_value.as_deref(),
+            Age::Ancient => settings.ancient_value.as_deref(),
+        });
+        out.extend_from_slice(value.unwrap_or(b"1"));
+    }
+    true
+}
