@@ -12,12 +12,12 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_core::body::{Body, BodyError, BodyStream, Chunk, FileRange};
-use tidegate_core::temp_file;
+use tidegate_core::{LocalFuture, blocking, temp_file};
 use tidegate_http::Headers;
 use tidegate_rt::timer;
 
@@ -36,6 +36,7 @@ pub fn body<S: BodyStream + 'static>(
         memory: VecDeque::new(),
         memory_bytes: 0,
         file: None,
+        writing: None,
         ended: None,
         polls: 0,
         client_waits: false,
@@ -62,6 +63,8 @@ struct State<S> {
     memory: VecDeque<Bytes>,
     memory_bytes: u64,
     file: Option<Spilled>,
+    /// Bytes on their way into the file, behind all others (`aio_write`).
+    writing: Option<Writing>,
     /// The source is over, and how.
     ended: Option<Result<(), BodyError>>,
     /// How often the client asked.
@@ -83,6 +86,12 @@ struct Spilled {
     written: u64,
 }
 
+/// Bytes that a pool thread writes.
+struct Writing {
+    bytes: Bytes,
+    written: LocalFuture<'static, io::Result<()>>,
+}
+
 /// First look after a client's second piece; later looks come half as often each time.
 const WATCH_FIRST: Duration = Duration::from_millis(10);
 /// Longest time between looks: a stuck client holds its origin no longer than this.
@@ -93,6 +102,10 @@ impl<S: BodyStream + 'static> BodyStream for Buffered<S> {
         let mut state = self.state.borrow_mut();
         state.polls += 1;
         state.client_waits = false;
+        if state.is_drained() && state.poll_write(context).is_pending() {
+            state.client_waits = true;
+            return Poll::Pending;
+        }
         let piece = match state.take() {
             Some(piece) => Poll::Ready(piece),
             None => state.source.poll_chunk(context),
@@ -161,9 +174,33 @@ impl<S: BodyStream> State<S> {
         self.memory.push_back(bytes);
     }
 
-    /// The file holds bytes that the client has not taken.
+    /// The file holds bytes that the client has not taken, or is about to.
     fn is_spilling(&self) -> bool {
-        self.file.as_ref().is_some_and(|file| file.read < file.written)
+        self.writing.is_some() || self.file.as_ref().is_some_and(|file| file.read < file.written)
+    }
+
+    /// The client has taken all but what is being written.
+    fn is_drained(&self) -> bool {
+        self.memory.is_empty() && self.file.as_ref().is_none_or(|file| file.read == file.written)
+    }
+
+    /// Ready when nothing is being written.
+    fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(writing) = &mut self.writing else { return Poll::Ready(()) };
+        let written = ready!(writing.written.as_mut().poll(context));
+        let length = writing.bytes.len() as u64;
+        let bytes = self.writing.take().map(|writing| writing.bytes).unwrap_or_default();
+        let drained = self.is_drained();
+        match (written, &mut self.file) {
+            (Ok(()), Some(spilled)) => spilled.written += length,
+            _ if drained => {
+                self.memory_bytes += length;
+                self.memory.push_back(bytes);
+            }
+            // What the client has not taken goes first, so the order would be lost.
+            _ => self.ended = Some(Err(BodyError::Incomplete)),
+        }
+        Poll::Ready(())
     }
 
     fn has_room(&self) -> bool {
@@ -179,8 +216,9 @@ impl<S: BodyStream> State<S> {
         self.spool.as_ref().is_some_and(|spool| written < spool.file_bytes_max)
     }
 
-    fn spill(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn spill(&mut self, bytes: &Bytes) -> io::Result<()> {
         let Some(spool) = &self.spool else { return Err(io::ErrorKind::Unsupported.into()) };
+        let spool_in_pool = spool.writes_in_pool;
         if spool.file_bytes_max == 0 {
             return Err(io::ErrorKind::Unsupported.into());
         }
@@ -205,7 +243,15 @@ impl<S: BodyStream> State<S> {
                 self.file.insert(Spilled { file: Arc::new(file), read: 0, written: 0 })
             }
         };
-        spilled.file.write_all_at(bytes, spilled.written)?;
+        let at = spilled.written;
+        if spool_in_pool {
+            let (file, bytes) = (spilled.file.clone(), bytes.clone());
+            let job = bytes.clone();
+            let written = Box::pin(blocking::run(move || file.write_all_at(&job, at)));
+            self.writing = Some(Writing { bytes, written });
+            return Ok(());
+        }
+        spilled.file.write_all_at(bytes, at)?;
         spilled.written += bytes.len() as u64;
         Ok(())
     }
@@ -214,7 +260,11 @@ impl<S: BodyStream> State<S> {
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<()> {
         // Bounded by the room: each turn keeps at least a byte or ends.
         loop {
-            if self.client_waits || self.client_gone || self.ended.is_some() || !self.has_room() {
+            if self.client_waits || self.client_gone || self.ended.is_some() {
+                return Poll::Ready(());
+            }
+            ready!(self.poll_write(context));
+            if self.ended.is_some() || !self.has_room() {
                 return Poll::Ready(());
             }
             match self.source.poll_chunk(context) {

@@ -43,6 +43,8 @@ pub struct SpoolSettings {
     pub file_bytes_max: u64,
     pub path: PathBuf,
     pub levels: Vec<usize>,
+    /// `aio_write`: the file is written on a thread pool. Set by the module.
+    pub writes_in_pool: bool,
 }
 
 /// Fields of an origin's answer that the client does not get.
@@ -130,6 +132,7 @@ pub fn settings(
             file_bytes_max: conf.max_temp_file_size.unwrap_or(1024 * KIB * KIB),
             path: plan.path(temp.map_or(temp_folder, |temp| temp.path.as_str())),
             levels: temp.map_or_else(Vec::new, |temp| temp.levels.clone()),
+            writes_in_pool: false,
         },
     })
 }

@@ -46,6 +46,12 @@ fn bytes_of(chunk: &Chunk) -> Vec<u8> {
 
 /// A client takes two pieces and then nothing until `stalled` pieces were read in its place.
 fn check(name: &str, memory: u64, file: u64, stalled: u8) {
+    for writes_in_pool in [false, true] {
+        check_writes(name, memory, file, stalled, writes_in_pool);
+    }
+}
+
+fn check_writes(name: &str, memory: u64, file: u64, stalled: u8, writes_in_pool: bool) {
     let folder = tempfile::tempdir().expect("a folder");
     let taken = Rc::new(RefCell::new(0));
     let spool = SpoolSettings {
@@ -53,6 +59,7 @@ fn check(name: &str, memory: u64, file: u64, stalled: u8) {
         file_bytes_max: file,
         path: folder.path().to_path_buf(),
         levels: Vec::new(),
+        writes_in_pool,
     };
     let source = Box::new(Source { next: 0, count: 50, taken: taken.clone() });
     let got = tidegate_rt::block_on(async move {

@@ -38,6 +38,7 @@ use super::cache::ProxyCache;
 use super::cache::conf::CacheConf;
 use super::gateway::respond::{Rewriter, respond};
 use super::gateway::run;
+use super::static_files::StaticFiles;
 pub use conf::Conf;
 use settings::ProxySettings;
 
@@ -70,7 +71,9 @@ impl Module for Proxy {
         let zone = cache.and_then(|cache| cache.zone.as_ref());
         let store = conf.gateway.store.compile("proxy_", zone, location.plan)?;
         let stores = store.is_some();
-        let mut settings = settings::settings(conf, store, keeps_date, location.plan)?;
+        let files = location.outline.conf::<StaticFiles>();
+        let in_pool = files.is_some_and(|files| files.writes_in_pool());
+        let mut settings = settings::settings(conf, store, keeps_date, in_pool, location.plan)?;
         let core = &location.location.settings;
         if settings.is_variable() && !core.resolver.is_empty() {
             let resolver = Resolver::parse(&core.resolver, core.resolver_timeout);

@@ -92,17 +92,19 @@ const HIDDEN: &[&str] = &[
     "X-Accel-Charset",
 ];
 
-/// Compiles a block's settings. `keeps_date`: clients get the origin's `Date`.
+/// Compiles a block's settings. `keeps_date`: clients get the origin's `Date`; `writes_in_pool`: `aio_write`.
 pub fn settings(
     conf: &Conf,
     store: Option<StoreSettings>,
     keeps_date: bool,
+    writes_in_pool: bool,
     plan: &mut PlanBuilder<'_>,
 ) -> Result<ProxySettings, Diagnostic> {
     let hidden = HIDDEN.iter().copied().filter(|name| !(keeps_date && *name == "Date"));
     let hidden: Vec<&str> = hidden.collect();
     let mut gateway = gateway_settings(&conf.gateway, &hidden, "proxy_temp", plan)?;
     gateway.store = store;
+    gateway.spool.writes_in_pool = writes_in_pool;
     let gateway = Arc::new(gateway);
     let no_word = Word { bytes: Vec::new(), span: tidegate_conf::Span::NONE, quoted: false };
     let word = conf.pass.as_ref().unwrap_or(&no_word);

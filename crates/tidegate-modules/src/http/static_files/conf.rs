@@ -26,9 +26,17 @@ pub struct Conf {
     directio: Option<Option<u64>>,
     directio_alignment: Option<u64>,
     read_ahead: Option<u64>,
-    /// The pool that is named; reads that the page cache cannot satisfy go to a pool in any case.
-    aio: Option<Option<Word>>,
+    aio: Option<Aio>,
     aio_write: Option<bool>,
+}
+
+/// `aio`. Reads that the page cache cannot satisfy go to a thread pool whatever is written here.
+#[derive(Clone, Debug)]
+enum Aio {
+    Off,
+    On,
+    /// With the pool's name if one is given.
+    Threads(Option<Word>),
 }
 
 pub const ROWS: &[Directive<Conf>] = &[
@@ -119,9 +127,14 @@ pub const ROWS: &[Directive<Conf>] = &[
          which is the default one.",
         set_aio,
     ),
-    row("aio_write", ALL, Arity::FLAG, "off", "Accepted, see aio.", |conf, args| {
-        once(&mut conf.aio_write, args.flag(0)?, args)
-    }),
+    row(
+        "aio_write",
+        ALL,
+        Arity::FLAG,
+        "off",
+        "With `aio threads`: what origins send is written to temporary files on a thread pool.",
+        |conf, args| once(&mut conf.aio_write, args.flag(0)?, args),
+    ),
 ];
 
 fn set_disable_symlinks(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
@@ -186,16 +199,18 @@ fn invalid(args: &Args<'_>, index: usize) -> String {
 }
 
 fn set_aio(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
-    let pool = match args.bytes(0) {
-        b"off" | b"on" | b"threads" => None,
+    let aio = match args.bytes(0) {
+        b"off" => Aio::Off,
+        b"on" => Aio::On,
+        b"threads" => Aio::Threads(None),
         bytes => match bytes.strip_prefix(b"threads=") {
             Some(name) if !name.is_empty() => {
-                Some(Word { bytes: name.to_vec(), ..args.word(0).clone() })
+                Aio::Threads(Some(Word { bytes: name.to_vec(), ..args.word(0).clone() }))
             }
             _ => return Err(args.error(0, "invalid value")),
         },
     };
-    once(&mut conf.aio, pool, args)
+    once(&mut conf.aio, aio, args)
 }
 
 impl Conf {
@@ -205,26 +220,34 @@ impl Conf {
         }
         self.open_file_cache = self.open_file_cache.or(parent.open_file_cache);
         self.open_file_cache_valid = self.open_file_cache_valid.or(parent.open_file_cache_valid);
+        if self.aio.is_none() {
+            self.aio.clone_from(&parent.aio);
+        }
+        self.aio_write = self.aio_write.or(parent.aio_write);
         self.directio = self.directio.or(parent.directio);
         self.directio_alignment = self.directio_alignment.or(parent.directio_alignment);
         self.read_ahead = self.read_ahead.or(parent.read_ahead);
     }
 
+    /// Whether temporary files are written on a thread pool (`aio_write`).
+    pub fn writes_in_pool(&self) -> bool {
+        self.aio_write == Some(true) && matches!(self.aio, Some(Aio::Threads(_)))
+    }
+
     /// How the location reads files, where that is not as usual.
-    pub(super) fn reading(&self, plan: &PlanBuilder<'_>) -> Result<Option<Reading>, Diagnostic> {
-        self.check_pool(plan)?;
+    pub(super) fn reading(&self) -> Option<Reading> {
         let alignment = self.directio_alignment.unwrap_or(0).max(ALIGNMENT_MIN);
         let reading = Reading {
             direct_from: self.directio.flatten(),
             alignment: usize::try_from(alignment).unwrap_or(usize::MAX),
             read_ahead: self.read_ahead.filter(|size| *size > 0),
         };
-        Ok(Some(reading).filter(|r| r.direct_from.is_some() || r.read_ahead.is_some()))
+        Some(reading).filter(|r| r.direct_from.is_some() || r.read_ahead.is_some())
     }
 
     /// Refuses pools that files are not read on.
     pub(super) fn check_pool(&self, plan: &PlanBuilder<'_>) -> Result<(), Diagnostic> {
-        let Some(Some(pool)) = &self.aio else { return Ok(()) };
+        let Some(Aio::Threads(Some(pool))) = &self.aio else { return Ok(()) };
         if pool.bytes == b"default" {
             return Ok(());
         }

@@ -21,7 +21,7 @@ mod tests;
 use std::io;
 
 use tidegate_conf::{Diagnostic, Directive};
-use tidegate_core::builder::{LocationBuilder, PlanBuilder};
+use tidegate_core::builder::LocationBuilder;
 use tidegate_core::exchange::Exchange;
 use tidegate_core::module::BlockInfo;
 use tidegate_core::phases::Handler;
@@ -44,17 +44,19 @@ impl Module for StaticFiles {
         child.inherit(parent);
     }
 
-    fn prepare_http(conf: &conf::Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
-        conf.check_pool(plan)
-    }
-
     fn prepare(
         conf: &conf::Conf,
         location: &mut LocationBuilder<'_, '_>,
     ) -> Result<(), Diagnostic> {
+        // Inner blocks have it from outer ones: told once.
+        if let Err(unknown) = conf.check_pool(location.plan)
+            && !location.plan.diagnostics.contains(&unknown)
+        {
+            location.plan.diagnostics.push(unknown);
+        }
         let options = conf.prepare(location.plan)?;
         location.location.extensions.insert(options);
-        let handler: Handler = match conf.reading(location.plan)? {
+        let handler: Handler = match conf.reading() {
             Some(reading) => Box::new(move |x| direct::handle(x, reading)),
             None => Box::new(serve::handle),
         };
