@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use options::{Command, Options, Suite};
-use server::Binary;
+use server::{Binary, Kind};
 use suites::{Case, CaseReport, Context};
 
 mod config;
@@ -74,11 +74,13 @@ fn main() -> ExitCode {
 fn run(options: Options) -> Result<Vec<String>, String> {
     let cases = chosen_cases(&options)?;
     let tidegate_path = options.tidegate.clone().unwrap_or_else(beside_this_program);
-    let tidegate = named(&tidegate_path, Binary::probe(&tidegate_path))?;
-    let nginx = match &options.nginx {
-        Some(path) => Some(named(path, Binary::probe(path))?),
-        None => NGINX_PLACES.iter().find_map(|path| Binary::probe(Path::new(path)).ok()),
-    };
+    let tidegate = named(&tidegate_path, Binary::probe(Kind::Nginx, &tidegate_path))?;
+    let nginx = given_or_found(Kind::Nginx, options.nginx.as_deref())?;
+    let mut others = Vec::new();
+    if options.suite == Suite::Streaming {
+        others.extend(given_or_found(Kind::Varnish, options.varnish.as_deref())?);
+        others.extend(given_or_found(Kind::TrafficServer, options.traffic_server.as_deref())?);
+    }
     if options.strict && options.suite == Suite::Quick && nginx.is_none() {
         return Err("--strict compares with nginx, which is not installed".to_owned());
     }
@@ -94,7 +96,7 @@ fn run(options: Options) -> Result<Vec<String>, String> {
         options.html.as_ref().map(|path| named(path, File::create(path))).transpose()?;
     let origin = origin::Origin::start().map_err(|error| format!("origin: {error}"))?;
     let environment = report::Environment::collect(&tidegate, nginx.as_ref(), processors, &options);
-    let context = Context { options, processors, origin, tidegate, nginx };
+    let context = Context { options, processors, origin, tidegate, nginx, others };
     if context.options.suite == Suite::Streaming {
         return run_study(&context, environment, json_file, html_file);
     }
@@ -130,6 +132,14 @@ fn named<T>(path: &Path, result: std::io::Result<T>) -> Result<T, String> {
     result.map_err(|error| format!("{}: {error}", path.display()))
 }
 
+/// A program to compare with; a given one must be there.
+fn given_or_found(kind: Kind, given: Option<&Path>) -> Result<Option<Binary>, String> {
+    match given {
+        Some(path) => named(path, Binary::probe(kind, path)).map(Some),
+        None => Ok(Binary::find(kind)),
+    }
+}
+
 fn chosen_cases(options: &Options) -> Result<Vec<Case>, String> {
     let cases = suites::cases(options.suite);
     let rows = study::ENTRIES.iter().filter(|_| options.suite == Suite::Streaming);
@@ -151,7 +161,5 @@ fn beside_this_program() -> PathBuf {
     folder.unwrap_or_default().join("tidegate")
 }
 
-/// Where distributions put nginx, then wherever PATH says.
-const NGINX_PLACES: [&str; 3] = ["/usr/sbin/nginx", "/usr/local/sbin/nginx", "nginx"];
 /// For both ends of the largest `--connections` through a proxy.
 const DESCRIPTORS_WANTED: u64 = 30_000;

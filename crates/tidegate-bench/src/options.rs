@@ -14,6 +14,9 @@ pub struct Options {
     pub tidegate: Option<PathBuf>,
     /// Program to compare with; without it nginx's usual place.
     pub nginx: Option<PathBuf>,
+    /// Further caches of the suite streaming; without them their usual places.
+    pub varnish: Option<PathBuf>,
+    pub traffic_server: Option<PathBuf>,
     pub rounds: u32,
     /// Length of one measured run (of the suite steady: of one case).
     pub run_time: Duration,
@@ -43,6 +46,8 @@ impl Default for Options {
             suite: Suite::Quick,
             tidegate: None,
             nginx: None,
+            varnish: None,
+            traffic_server: None,
             rounds: 5,
             run_time: Duration::from_secs(3),
             connections: 64,
@@ -95,6 +100,8 @@ Usage: tidegate-bench [quick|steady|streaming] [options]
 
   --tidegate PATH       program to measure (default: tidegate beside this program)
   --nginx PATH          program to compare with (default: /usr/sbin/nginx or from PATH)
+  --varnish PATH        streaming: varnishd to compare with (default: its usual place)
+  --traffic-server PATH streaming: traffic_server to compare with (default: its usual place)
   --only CASE           run this case (streaming: row) only; may be repeated
   --list                name the cases
   --rounds N            runs of each side, alternating (1 to 100; default quick 5, others 1)
@@ -140,6 +147,8 @@ fn parse_arguments(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error>
         match argument {
             Long("tidegate") => options.tidegate = Some(parser.value()?.into()),
             Long("nginx") => options.nginx = Some(parser.value()?.into()),
+            Long("varnish") => options.varnish = Some(parser.value()?.into()),
+            Long("traffic-server") => options.traffic_server = Some(parser.value()?.into()),
             Long("only") => options.only.push(parser.value()?.string()?),
             Long("json") => options.json = Some(parser.value()?.into()),
             Long("html") => options.html = Some(parser.value()?.into()),

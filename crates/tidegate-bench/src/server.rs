@@ -18,15 +18,20 @@ use crate::pattern;
 use crate::procfs::{self, CpuTime};
 
 mod control;
+mod others;
 pub use control::Death;
 #[cfg(test)]
 pub(crate) use control::serves;
+pub use others::Kind;
+#[cfg(test)]
+pub(crate) use others::write_config as write_other_config;
 
 /// An installed server program.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binary {
+    pub kind: Kind,
     pub path: PathBuf,
-    /// First line of what `-v` prints.
+    /// First line of what it prints about that.
     pub version: String,
 }
 
@@ -35,14 +40,20 @@ impl Binary {
     ///
     /// # Errors
     /// When it cannot be run.
-    pub fn probe(path: &Path) -> io::Result<Binary> {
+    pub fn probe(kind: Kind, path: &Path) -> io::Result<Binary> {
         let path = &in_path(path);
-        let output = Command::new(path).arg("-v").stdin(Stdio::null()).output()?;
+        let output = Command::new(path).arg(kind.version_option()).stdin(Stdio::null()).output()?;
         let text = [output.stderr, output.stdout].concat();
         let text = String::from_utf8_lossy(&text);
-        let version = text.lines().map(str::trim).find(|line| !line.is_empty());
+        let mut lines = text.lines().map(str::trim);
+        let version = lines.find(|line| line.contains(|c: char| c.is_ascii_digit()));
         let version = version.unwrap_or("unknown version").to_owned();
-        Ok(Binary { path: path.to_owned(), version })
+        Ok(Binary { kind, path: path.to_owned(), version })
+    }
+
+    /// The program where distributions put it.
+    pub fn find(kind: Kind) -> Option<Binary> {
+        kind.places().iter().find_map(|path| Binary::probe(kind, Path::new(path)).ok())
     }
 }
 
@@ -74,6 +85,7 @@ pub struct Job {
 /// A running server; dropping it stops it.
 pub struct Server {
     child: Child,
+    kind: Kind,
     job: Job,
     address: SocketAddr,
     /// Processes seen at the start, to end a worker that outlives its master.
@@ -114,10 +126,12 @@ impl Server {
             .tempdir()
             .map_err(|error| format!("no temporary folder: {error}"))?;
         let address = prepare(directory.path(), job).map_err(|error| error.to_string())?;
-        let child = spawn_pinned(binary, directory.path(), job)
+        others::write_config(binary.kind, directory.path(), address, job.origin)
+            .map_err(|error| error.to_string())?;
+        let child = spawn_pinned(binary, directory.path(), job, address)
             .map_err(|error| format!("{}: {error}", binary.path.display()))?;
-        let mut server =
-            Server { child, job, address, workers: Vec::new(), without_tempfile, directory };
+        let (kind, workers) = (binary.kind, Vec::new());
+        let mut server = Server { child, kind, job, address, workers, without_tempfile, directory };
         server.wait_ready()?;
         server.workers = server.processes();
         Ok(server)
@@ -170,7 +184,9 @@ impl Server {
     fn stop(&mut self) {
         // Reloads and crashes bring new ones.
         self.workers.extend(self.processes());
-        for signal in [Signal::QUIT, Signal::TERM] {
+        // QUIT is graceful to nginx alone.
+        let signals = [Signal::QUIT, Signal::TERM];
+        for signal in signals.into_iter().skip(usize::from(self.kind != Kind::Nginx)) {
             if matches!(self.child.try_wait(), Ok(Some(_))) {
                 return;
             }
@@ -240,7 +256,12 @@ fn write_config(directory: &Path, job: Job, listen: SocketAddr, generation: u32)
 }
 
 /// Starts the program from a thread bound to `cpu`, as affinity is inherited from a thread.
-fn spawn_pinned(binary: &Binary, directory: &Path, job: Job) -> io::Result<Child> {
+fn spawn_pinned(
+    binary: &Binary,
+    directory: &Path,
+    job: Job,
+    listen: SocketAddr,
+) -> io::Result<Child> {
     let output = fs::File::create(directory.join(OUTPUT_FILE))?;
     let mut program = binary.path.clone();
     if job.private_copy {
@@ -248,8 +269,11 @@ fn spawn_pinned(binary: &Binary, directory: &Path, job: Job) -> io::Result<Child
         fs::copy(&binary.path, &program)?;
     }
     let mut command = Command::new(program);
-    command.arg("-p").arg(directory).arg("-c").arg(directory.join(CONFIG_FILE));
-    command.arg("-e").arg(directory.join(LOG_FILE));
+    if binary.kind == Kind::Nginx {
+        command.arg("-p").arg(directory).arg("-c").arg(directory.join(CONFIG_FILE));
+        command.arg("-e").arg(directory.join(LOG_FILE));
+    }
+    others::add_arguments(binary.kind, &mut command, directory, listen);
     command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
     thread::scope(|scope| {
         let starter = scope.spawn(|| {

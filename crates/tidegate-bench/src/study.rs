@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use crate::config::{Scenario, Sharing};
 use crate::load::Ask;
+use crate::probe;
 use crate::report::Environment;
-use crate::server::{Binary, Job, Server};
+use crate::server::{Binary, Job, Kind, Server};
 use crate::statistics::Spread;
 use crate::suites::Context;
 use crate::walk::walk;
@@ -33,31 +34,60 @@ pub struct Entry {
     pub name: &'static str,
     pub server: &'static str,
     pub mode: &'static str,
-    is_tidegate: bool,
+    program: Program,
     sharing: Sharing,
     /// Everything is in the cache before the clients come.
     warm: bool,
 }
 
+/// Whose row it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Program {
+    Tidegate,
+    Nginx,
+    Varnish,
+    TrafficServer,
+}
+
 /// The rows of each table in their order.
-pub const ENTRIES: [Entry; 7] = [
-    entry("tidegate-tempfile", "tempfile", true, Sharing::Tempfile),
-    entry("tidegate-lock", "lock", true, Sharing::Lock),
-    entry("tidegate-plain", "plain", true, Sharing::Plain),
-    entry("nginx-lock", "lock", false, Sharing::Lock),
-    entry("nginx-plain", "plain", false, Sharing::Plain),
-    Entry { warm: true, ..entry("tidegate-hits", "hits", true, Sharing::Plain) },
-    Entry { warm: true, ..entry("nginx-hits", "hits", false, Sharing::Plain) },
+pub const ENTRIES: [Entry; 9] = [
+    entry("tidegate-tempfile", "tempfile", Program::Tidegate, Sharing::Tempfile),
+    entry("tidegate-lock", "lock", Program::Tidegate, Sharing::Lock),
+    entry("tidegate-plain", "plain", Program::Tidegate, Sharing::Plain),
+    entry("nginx-lock", "lock", Program::Nginx, Sharing::Lock),
+    entry("nginx-plain", "plain", Program::Nginx, Sharing::Plain),
+    entry("varnish", "as it is", Program::Varnish, Sharing::Plain),
+    entry("trafficserver", "read while writer", Program::TrafficServer, Sharing::Plain),
+    Entry { warm: true, ..entry("tidegate-hits", "hits", Program::Tidegate, Sharing::Plain) },
+    Entry { warm: true, ..entry("nginx-hits", "hits", Program::Nginx, Sharing::Plain) },
 ];
 
 const fn entry(
     name: &'static str,
     mode: &'static str,
-    is_tidegate: bool,
+    program: Program,
     sharing: Sharing,
 ) -> Entry {
-    let server = if is_tidegate { "tidegate" } else { "nginx" };
-    Entry { name, server, mode, is_tidegate, sharing, warm: false }
+    let server = match program {
+        Program::Tidegate => "tidegate",
+        Program::Nginx => "nginx",
+        Program::Varnish => "varnish",
+        Program::TrafficServer => "trafficserver",
+    };
+    Entry { name, server, mode, program, sharing, warm: false }
+}
+
+impl Entry {
+    /// The installed program, if it is.
+    fn binary<'a>(&self, context: &'a Context) -> Option<&'a Binary> {
+        let other = |kind| context.others.iter().find(|binary| binary.kind == kind);
+        match self.program {
+            Program::Tidegate => Some(&context.tidegate),
+            Program::Nginx => context.nginx.as_ref(),
+            Program::Varnish => other(Kind::Varnish),
+            Program::TrafficServer => other(Kind::TrafficServer),
+        }
+    }
 }
 
 /// One row of a table.
@@ -118,7 +148,8 @@ impl Study {
     /// Puts every run's cost in relation to nginx's for the same bytes as plain hits.
     pub(crate) fn compare_with_hits(&mut self) {
         let rows = self.sections.iter().filter(|section| section.warm).flat_map(|s| &s.rows);
-        let runs = rows.filter(|row| !row.entry.is_tidegate).flat_map(|row| &row.runs);
+        let nginx = rows.filter(|row| row.entry.program == Program::Nginx);
+        let runs = nginx.flat_map(|row| &row.runs);
         let costs: Vec<f64> = runs.map(|run| run.cpu_seconds_per_gigabyte).collect();
         let Some(hits) = Spread::of(&costs) else { return };
         for run in self.sections.iter_mut().flat_map(|s| &mut s.rows).flat_map(|r| &mut r.runs) {
@@ -130,7 +161,8 @@ impl Study {
     pub fn unmet(&self) -> Vec<String> {
         let mut unmet = Vec::new();
         for section in &self.sections {
-            for row in section.rows.iter().filter(|row| row.entry.is_tidegate) {
+            let ours = section.rows.iter().filter(|row| row.entry.program == Program::Tidegate);
+            for row in ours {
                 let place = format!("{}: {}", section.title(), row.entry.name);
                 let reasons = unmet_of(section, row).into_iter();
                 unmet.extend(reasons.map(|reason| format!("{place}: {reason}")));
@@ -169,10 +201,13 @@ fn measure_section(context: &Context, mut section: Section) -> Section {
     let options = &context.options;
     let chosen = ENTRIES.iter().filter(|entry| {
         let named = options.only.is_empty() || options.only.iter().any(|name| name == entry.name);
-        named && entry.warm == section.warm && (entry.is_tidegate || context.nginx.is_some())
+        named && entry.warm == section.warm && entry.binary(context).is_some()
     });
     let row = |entry: &Entry| {
-        let (runs, picture, notes) = (Vec::new(), Picture::default(), Vec::new());
+        let (runs, picture) = (Vec::new(), Picture::default());
+        let other = context.others.iter().find(|other| entry.binary(context) == Some(other));
+        let notes = other.map(|other| format!("{} ({})", other.version, other.path.display()));
+        let notes = notes.into_iter().collect();
         Row { entry: *entry, runs, picture, notes }
     };
     section.rows = chosen.map(row).collect();
@@ -193,9 +228,11 @@ fn measure_section(context: &Context, mut section: Section) -> Section {
 
 /// One more round of a row; what came of it in words.
 fn measure_row(context: &Context, row: &mut Row, files: &[Ask]) -> String {
-    let nginx = context.nginx.as_ref().filter(|_| !row.entry.is_tidegate);
-    let binary = nginx.unwrap_or(&context.tidegate);
-    match measure_once(context, binary, row.entry, files) {
+    let measured = match row.entry.binary(context) {
+        Some(binary) => measure_once(context, binary, row.entry, files),
+        None => Err("not installed".to_owned()),
+    };
+    match measured {
         Ok(run) => {
             let figures = Figures::of(&run);
             row.notes.extend(run.first_fault().map(|fault| format!("first error: {fault}")));
@@ -240,6 +277,7 @@ fn measure_once(
         cpu: context.processors.server,
     };
     let server = Server::start(binary, job)?;
+    answers(&server)?;
     let walk =
         |clients| walk(server.address(), files, clients).map_err(|e| format!("clients: {e}"));
     if entry.warm {
@@ -260,6 +298,22 @@ fn measure_once(
     })
 }
 
+/// Waits until a server does more than listen: some take connections long before.
+fn answers(server: &Server) -> Result<(), String> {
+    let end = Instant::now() + READY_TIMEOUT;
+    loop {
+        let failure = match probe::ask(server.address(), "/bytes?n=1", READY_TIMEOUT) {
+            Ok(answer) if answer.status == 200 => return Ok(()),
+            Ok(answer) => format!("status {}", answer.status),
+            Err(error) => format!("{error:?}"),
+        };
+        if Instant::now() > end {
+            return Err(format!("does not serve: {failure}"));
+        }
+        thread::sleep(SAMPLE_EVERY);
+    }
+}
+
 /// The largest memory seen, in bytes; looked at every [`SAMPLE_EVERY`].
 fn peak_memory(server: &Server, stop: &AtomicBool) -> u64 {
     let mut peak = 0;
@@ -277,4 +331,5 @@ const FULL_SPEED_BYTES: u64 = 60 * 1024 * 1024;
 /// How long a row takes at least where it is.
 const SLOW_SECONDS: f64 = 8.0;
 const FILES_MAX: usize = 20;
+const READY_TIMEOUT: Duration = Duration::from_secs(10);
 const SAMPLE_EVERY: Duration = Duration::from_millis(50);

@@ -67,6 +67,8 @@ pub struct Context {
     pub tidegate: Binary,
     /// `None`: nginx is not installed.
     pub nginx: Option<Binary>,
+    /// Other caches (suite streaming).
+    pub others: Vec<Binary>,
 }
 
 impl Context {

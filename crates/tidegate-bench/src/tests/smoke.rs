@@ -16,7 +16,7 @@ use crate::machine::Processors;
 use crate::options::{Command, Suite, parse};
 use crate::origin::Origin;
 use crate::probe;
-use crate::server::Binary;
+use crate::server::{Binary, Kind};
 use crate::suites::{Context, cases};
 
 /// 200 requests of a plan; the time bound only guards against a hang.
@@ -196,7 +196,7 @@ fn refusing_address() -> (SocketAddr, OwnedFd) {
 /// is nothing to try with.
 #[test]
 fn steady_suite_with_nginx() {
-    let Ok(nginx) = Binary::probe(Path::new("/usr/sbin/nginx")) else {
+    let Ok(nginx) = Binary::probe(Kind::Nginx, Path::new("/usr/sbin/nginx")) else {
         eprintln!("skipped: nginx is not installed");
         return;
     };
@@ -207,7 +207,14 @@ fn steady_suite_with_nginx() {
     };
     let processors = Processors::choose(None, None).expect("a processor");
     let origin = Origin::start().expect("a loopback port");
-    let context = Context { options: *options, processors, origin, tidegate: nginx, nginx: None };
+    let context = Context {
+        options: *options,
+        processors,
+        origin,
+        tidegate: nginx,
+        nginx: None,
+        others: Vec::new(),
+    };
     let reports: Vec<_> = cases(Suite::Steady).iter().map(|case| case.measure(&context)).collect();
     let figure = |case: &str, name: &str| {
         let mut rows = reports.iter().flat_map(|report| &report.rows);

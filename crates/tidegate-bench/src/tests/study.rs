@@ -11,7 +11,7 @@ use crate::options::{Command, Options, parse};
 use crate::origin::{Origin, Trace};
 use crate::procfs::CpuTime;
 use crate::report::Environment;
-use crate::server::Binary;
+use crate::server::{Binary, Kind, write_other_config};
 use crate::study::Study;
 use crate::study::chart::{Extent, Picture, bars, path};
 use crate::study::figures::{Figures, OWN_COLUMNS, PUBLISHED_COLUMNS, Run, mean_wait, quantiles};
@@ -236,10 +236,34 @@ fn an_eager_origin_sends_its_first_part_at_once() {
     assert!(trace.sent.last().expect("parts").0 - trace.begun >= Duration::from_millis(89));
 }
 
+#[test]
+fn other_caches_get_their_own_configuration() {
+    #[track_caller]
+    fn check(kind: Kind, file: &str, expected: &[&str]) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [listen, origin] = ["127.0.0.1:8080", "127.0.0.1:9090"].map(|it| it.parse());
+        let (listen, origin) = (listen.expect("an address"), origin.expect("an address"));
+        write_other_config(kind, folder.path(), listen, origin).expect("written");
+        let text = std::fs::read_to_string(folder.path().join(file)).expect("the file");
+        for line in expected {
+            let line = line.replace("ROOT", &folder.path().display().to_string());
+            assert!(text.lines().any(|it| it == line), "{line} in {text}");
+        }
+    }
+    let backend = r#"backend origin { .host = "127.0.0.1"; .port = "9090"; }"#;
+    check(Kind::Varnish, "default.vcl", &["vcl 4.1;", backend]);
+    let kind = Kind::TrafficServer;
+    check(kind, "runroot.yaml", &["prefix: ROOT", "sysconfdir: ROOT/conf"]);
+    check(kind, "conf/remap.config", &["map / http://127.0.0.1:9090/"]);
+    let port = "CONFIG proxy.config.http.server_ports STRING 8080:ip-in=127.0.0.1";
+    let streams = "CONFIG proxy.config.cache.enable_read_while_writer INT 1";
+    check(kind, "conf/records.config", &[port, streams]);
+}
+
 /// Where nginx is not installed there is nothing to try with.
 #[test]
 fn small_study_with_nginx_in_both_places() {
-    let Ok(nginx) = Binary::probe(Path::new("/usr/sbin/nginx")) else {
+    let Ok(nginx) = Binary::probe(Kind::Nginx, Path::new("/usr/sbin/nginx")) else {
         eprintln!("skipped: nginx is not installed");
         return;
     };
@@ -248,8 +272,14 @@ fn small_study_with_nginx_in_both_places() {
     let processors = Processors::choose(None, None).expect("a processor");
     let origin = Origin::start().expect("a loopback port");
     let environment = Environment::collect(&nginx, Some(&nginx), processors, &options);
-    let context =
-        Context { options, processors, origin, tidegate: nginx.clone(), nginx: Some(nginx) };
+    let context = Context {
+        options,
+        processors,
+        origin,
+        tidegate: nginx.clone(),
+        nginx: Some(nginx),
+        others: Vec::new(),
+    };
     let study = Study::measure(&context, environment);
     // nginx has no proxy_cache_tempfile, and that has to be seen; all else is in order.
     let mut unmet = study.unmet();

@@ -1,0 +1,141 @@
+//! Other caches to compare with, where they are installed: Varnish and Apache Traffic Server, each
+//! with the least configuration that makes it serve what is still arriving.
+
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+
+/// What a program is, and so how it is configured and stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// nginx, or something that reads its configuration.
+    Nginx,
+    Varnish,
+    TrafficServer,
+}
+
+impl Kind {
+    /// The option that prints the version.
+    pub fn version_option(self) -> &'static str {
+        match self {
+            Kind::Nginx => "-v",
+            Kind::Varnish | Kind::TrafficServer => "-V",
+        }
+    }
+
+    /// Where distributions put the program, then its name for PATH.
+    pub fn places(self) -> &'static [&'static str] {
+        match self {
+            Kind::Nginx => &["/usr/sbin/nginx", "/usr/local/sbin/nginx", "nginx"],
+            Kind::Varnish => &["/usr/sbin/varnishd", "varnishd"],
+            Kind::TrafficServer => &["/usr/bin/traffic_server", "traffic_server"],
+        }
+    }
+}
+
+/// Writes the configuration of a cache that streams and asks the origin once. Nothing for nginx.
+pub fn write_config(
+    kind: Kind,
+    directory: &Path,
+    listen: SocketAddr,
+    origin: SocketAddr,
+) -> io::Result<()> {
+    match kind {
+        Kind::Nginx => Ok(()),
+        Kind::Varnish => fs::write(directory.join(VARNISH_FILE), varnish_config(origin)),
+        Kind::TrafficServer => {
+            for (name, content) in traffic_server_config(directory, listen, origin) {
+                let file = directory.join(name);
+                if let Some(folder) = file.parent() {
+                    fs::create_dir_all(folder)?;
+                }
+                fs::write(file, content)?;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Adds the arguments that make the program use that configuration and stay in the foreground.
+pub fn add_arguments(kind: Kind, command: &mut Command, directory: &Path, listen: SocketAddr) {
+    match kind {
+        Kind::Nginx => {}
+        Kind::Varnish => {
+            command.args(["-F", "-j", "none", "-s", "default,1g", "-a"]).arg(listen.to_string());
+            command.arg("-n").arg(directory.join("varnish"));
+            command.arg("-f").arg(directory.join(VARNISH_FILE));
+        }
+        Kind::TrafficServer => {
+            let mut root = std::ffi::OsString::from("--run-root=");
+            root.push(directory);
+            command.arg(root);
+        }
+    }
+}
+
+/// Its defaults stream and coalesce.
+fn varnish_config(origin: SocketAddr) -> String {
+    let (host, port) = (origin.ip(), origin.port());
+    format!("vcl 4.1;\nbackend origin {{ .host = \"{host}\"; .port = \"{port}\"; }}\n")
+}
+
+/// Files below the folder. What its manual asks for to read while another writes is on; one thread
+/// as it has one processor.
+fn traffic_server_config(
+    directory: &Path,
+    listen: SocketAddr,
+    origin: SocketAddr,
+) -> Vec<(&'static str, String)> {
+    let root = directory.display();
+    let (host, port) = (listen.ip(), listen.port());
+    let folders = [
+        ("prefix", ""),
+        ("exec_prefix", ""),
+        ("bindir", ""),
+        ("sbindir", ""),
+        ("sysconfdir", "/conf"),
+        ("datadir", ""),
+        ("includedir", ""),
+        ("libdir", ""),
+        ("libexecdir", ""),
+        ("localstatedir", "/temp"),
+        ("runtimedir", "/temp"),
+        ("logdir", "/temp"),
+        ("cachedir", "/cache"),
+    ];
+    let folders = folders.map(|(name, folder)| format!("{name}: {root}{folder}\n"));
+    let records = [
+        format!("http.server_ports STRING {port}:ip-in={host}"),
+        "admin.user_id STRING #-1".to_owned(),
+        format!("body_factory.template_sets_dir STRING {root}/conf"),
+        "cache.enable_read_while_writer INT 1".to_owned(),
+        "cache.max_doc_size INT 0".to_owned(),
+        "http.background_fill_active_timeout INT 0".to_owned(),
+        "http.background_fill_completed_threshold FLOAT 0.0".to_owned(),
+        // Who comes before the head is there waits for it and does not ask the origin.
+        "http.cache.open_read_retry_time INT 10".to_owned(),
+        "http.cache.max_open_read_retries INT 500".to_owned(),
+        "http.cache.open_write_fail_action INT 5".to_owned(),
+        "exec_thread.autoconfig INT 0".to_owned(),
+        "exec_thread.limit INT 1".to_owned(),
+        "log.logging_enabled INT 0".to_owned(),
+    ];
+    let records = records.map(|record| format!("CONFIG proxy.config.{record}\n"));
+    let allow =
+        "ip_allow:\n  - apply: in\n    ip_addrs: 0/0\n    action: allow\n    methods: ALL\n";
+    vec![
+        ("runroot.yaml", folders.concat()),
+        ("conf/records.config", records.concat()),
+        ("conf/storage.config", format!("{root}/cache 1G\n")),
+        ("conf/remap.config", format!("map / http://{origin}/\n")),
+        ("conf/ip_allow.yaml", allow.to_owned()),
+        ("conf/plugin.config", String::new()),
+        ("conf/volume.config", String::new()),
+        ("conf/hosting.config", String::new()),
+        ("conf/ssl_multicert.config", String::new()),
+    ]
+}
+
+const VARNISH_FILE: &str = "default.vcl";
