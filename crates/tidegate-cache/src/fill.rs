@@ -39,6 +39,8 @@ pub struct Fill {
     last_progress_at: AtomicU64,
     /// Not (or no longer) the fill that the index knows: stored all the same when it is whole.
     beside: AtomicBool,
+    /// By what parts of this object are found that others have fetched; 0: there are none.
+    parts_id: AtomicU64,
     /// Removals that the index had counted when the fill began: what was removed since stays so.
     pub(crate) removals: u64,
     pub(crate) limits: FillLimits,
@@ -111,6 +113,7 @@ impl Fill {
             started_at: now,
             last_progress_at: AtomicU64::new(now),
             beside: AtomicBool::new(false),
+            parts_id: AtomicU64::new(0),
             removals,
             limits,
             state: Mutex::new(State::new(storing)),
@@ -134,6 +137,19 @@ impl Fill {
 
     pub(crate) fn progressed(&self, now: u64) {
         self.last_progress_at.fetch_max(now, Ordering::Relaxed);
+    }
+
+    /// The number by which parts of this object are found that were fetched out of turn; `None`: nobody
+    /// has fetched any.
+    pub fn parts_id(&self) -> Option<u64> {
+        Some(self.parts_id.load(Ordering::Acquire)).filter(|id| *id != 0)
+    }
+
+    /// Gives the object a number for its parts, if it has none; the number it has then. 0 counts as 1.
+    pub fn parts_id_or(&self, id: u64) -> u64 {
+        let id = id.max(1);
+        let set = self.parts_id.compare_exchange(0, id, Ordering::AcqRel, Ordering::Acquire);
+        set.err().unwrap_or(id)
     }
 
     pub(crate) fn set_beside(&self) {

@@ -17,6 +17,7 @@ use crate::request::{LocalAddress, OriginRequest, RequestPayload, url};
 use crate::tls::TlsTarget;
 
 /// What of a request is needed to ask for parts of its answer.
+#[derive(Clone)]
 pub struct PartRequest {
     group: Arc<Group>,
     choice: Choice,
@@ -30,6 +31,7 @@ pub struct PartRequest {
 }
 
 /// A payload that can be sent again.
+#[derive(Clone)]
 enum PartPayload {
     None,
     Bytes(Bytes),
@@ -78,12 +80,13 @@ impl PartRequest {
         url(self.tls.is_some(), &self.group.name, self.head.get(self.target.clone()))
     }
 
-    /// The request for the bytes `range` (both ends included, the last one open where it is `None`) of
-    /// the representation that `validator` names. Conditions of the first request are left out.
-    pub fn part(&self, start: u64, last: Option<u64>, validator: &[u8]) -> OriginRequest {
+    /// The request for the bytes from `start` to `last` (included; `None`: the end), of the representation
+    /// that `validator` names if there is one. Conditions of the first request are left out.
+    pub fn part(&self, start: u64, last: Option<u64>, validator: Option<&[u8]>) -> OriginRequest {
         const CONDITIONS: [&[u8]; 4] =
             [b"if-none-match:", b"if-modified-since:", b"if-match:", b"if-unmodified-since:"];
-        let mut head = Vec::with_capacity(self.head.len() + validator.len() + 64);
+        let validator_bytes = validator.map_or(0, <[u8]>::len);
+        let mut head = Vec::with_capacity(self.head.len() + validator_bytes + 64);
         let line_end = self.head.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         head.extend_from_slice(&self.head[..line_end]);
         for line in field_lines(&self.head) {
@@ -92,9 +95,13 @@ impl PartRequest {
             }
         }
         let last = last.map(|last| last.to_string()).unwrap_or_default();
-        head.extend_from_slice(format!("Range: bytes={start}-{last}\r\nIf-Range: ").as_bytes());
-        head.extend_from_slice(validator);
-        head.extend_from_slice(b"\r\n\r\n");
+        head.extend_from_slice(format!("Range: bytes={start}-{last}\r\n").as_bytes());
+        if let Some(validator) = validator {
+            head.extend_from_slice(b"If-Range: ");
+            head.extend_from_slice(validator);
+            head.extend_from_slice(b"\r\n");
+        }
+        head.extend_from_slice(b"\r\n");
         OriginRequest {
             group: self.group.clone(),
             choice: self.choice.clone(),

@@ -71,6 +71,7 @@ pub struct CacheConf {
     pub methods: Option<u32>,
     pub min_uses: Option<u32>,
     pub max_range_offset: Option<u64>,
+    pub ranges: Option<bool>,
     pub use_stale: Option<UseStale>,
     pub lock: Option<bool>,
     pub lock_age: Option<Duration>,
@@ -98,6 +99,7 @@ impl CacheConf {
         take(&mut self.methods, &outer.methods);
         take(&mut self.min_uses, &outer.min_uses);
         take(&mut self.max_range_offset, &outer.max_range_offset);
+        take(&mut self.ranges, &outer.ranges);
         take(&mut self.use_stale, &outer.use_stale);
         take(&mut self.lock, &outer.lock);
         take(&mut self.lock_age, &outer.lock_age);

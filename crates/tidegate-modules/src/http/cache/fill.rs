@@ -18,9 +18,10 @@ use tidegate_upstream::{
 
 use super::lookup::decoded;
 use super::meta::Meta;
-use super::policy::{self, Exchanged, Refusal, Stored};
+use super::parts::Object;
+use super::policy::{Exchanged, Refusal, Stored};
 use super::pump::pump;
-use super::resume::{Origin, Resume};
+use super::resume::{Origin, Resume, length_of};
 use super::settings::CacheSettings;
 use super::status::CacheStatus;
 use super::turn::{Failure, HeadKind, Input, Output, Turn};
@@ -57,6 +58,8 @@ pub struct Filler {
     /// The request itself says that its answer is not for the cache (`proxy_no_cache`).
     pub refused: bool,
     pub stale: Option<OpenEntry>,
+    /// The head of an object of which only parts are there.
+    pub parts: Option<OpenEntry>,
 }
 
 /// What a fill tells whoever began it.
@@ -182,13 +185,8 @@ impl Filler {
     }
 
     fn decide(&self, status: u16, headers: &Headers, now: u64) -> Result<Stored, Refusal> {
-        let CacheSettings { validity, ignored, rfc9111, .. } = &*self.cache;
-        if !rfc9111 {
-            return policy::decide(status, headers, validity, ignored.fields, now);
-        }
         let (request, asked_at) = (&self.client_fields, self.asked_at);
-        let exchanged = Exchanged { request, asked_at, status, headers };
-        policy::decide_rfc9111(exchanged, validity, ignored.fields, now)
+        self.cache.decide(Exchanged { request, asked_at, status, headers }, now)
     }
 
     /// Has the request that began the fill look at the head.
@@ -265,6 +263,7 @@ impl Filler {
     ) {
         let now = clock::unix_millis();
         let Received { response, is_head, origin } = received;
+        let length = length_of(&response);
         let OriginResponse { head, body, .. } = response;
         let mut variant = Vec::new();
         write_variant(&stored.vary, &self.client_fields, &mut variant);
@@ -278,19 +277,26 @@ impl Filler {
         if self.cache.rfc9111 {
             meta.make_rfc9111(must_revalidate, now);
         }
-        let length = match &body {
-            OriginBody::Whole(bytes) => Some(bytes.len() as u64),
-            OriginBody::Stream(reader) => reader.length_left(),
-            OriginBody::Upgraded(_) => None,
-        };
+        let resume = origin.and_then(|origin| Resume::of(origin, &head, length));
+        self.know_parts(&writer, resume.as_ref());
         writer.publish_head(meta.encode(), times, length, now);
         let reader = to.is_some().then(|| writer.fill().reader(0));
         if let Some(reader) = reader {
             tell(to.as_ref(), Answer::Follow(reader, self.turn.status())).await;
         }
         drop(to);
-        let resume = origin.and_then(|origin| Resume::of(origin, &head, length));
-        pump(writer, body.into_body(), resume).await;
+        pump(writer, body.into_body(), resume, self.store.clone()).await;
+    }
+
+    /// Where parts of the same object are stored already, the fill will take them up.
+    fn know_parts(&self, writer: &FillWriter, resume: Option<&Resume>) {
+        let key = writer.fill().key();
+        let object = self.parts.as_ref().and_then(|entry| Object::stored(key, entry));
+        if let (Some(object), Some(resume)) = (object, resume)
+            && *resume.identity() == object.identity
+        {
+            writer.fill().parts_id_or(object.id);
+        }
     }
 
     /// A variant whose origin has changed the fields that tell variants apart becomes the object

@@ -28,6 +28,8 @@ pub struct Sight {
     /// Of the object under the main key; 0 when there is none.
     pub family: u64,
     pub entry: Option<OpenEntry>,
+    /// The head of an object of which only parts are there.
+    pub parts: Option<OpenEntry>,
     pub fill: Option<Arc<Fill>>,
     /// That of the object that the index knows, whether it can be used or not.
     pub generation: Option<u64>,
@@ -213,6 +215,9 @@ fn variant_sight(key: Key, variants: Variants, found: Found, lookup: Lookup) -> 
     if is_other || sight.entry.as_ref().and_then(meta_of).is_some_and(is_foreign) {
         sight.entry = None;
     }
+    if is_other || sight.parts.as_ref().and_then(meta_of).is_some_and(is_foreign) {
+        sight.parts = None;
+    }
     let fill_meta = |fill: &Arc<Fill>| Meta::decode(&fill.head_now()?.metadata);
     if is_other || sight.fill.as_ref().and_then(fill_meta).as_ref().is_some_and(is_foreign) {
         sight.fill = None;
@@ -224,5 +229,11 @@ fn sight(key: Key, variants: Variants, lookup: Lookup) -> Sight {
     let Variants { names, family } = variants;
     let Lookup { entry, open, fill, uses, uncacheable_until, .. } = lookup;
     let generation = entry.map(|entry| entry.generation);
-    Sight { key, names, family, entry: open, fill, generation, uses, uncacheable_until }
+    let in_parts = |entry: &OpenEntry| meta_of(entry).is_some_and(|meta| meta.parts.is_some());
+    // Parts are no object: whoever wants the whole has to fetch it.
+    let (parts, entry) = match open {
+        Some(entry) if in_parts(&entry) => (Some(entry), None),
+        open => (None, open),
+    };
+    Sight { key, names, family, entry, parts, fill, generation, uses, uncacheable_until }
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! version u8 = 2 | flags u8 | status u16 | length of a HEAD response u64 | family u64
+//! with flag 4, of which parts are stored by themselves: size u64, number of the parts u64
 //! reason: u16 length, bytes
 //! variant: u32 length, bytes
 //! names of Vary: u16 count, then each u16 length, bytes
@@ -19,6 +20,8 @@ use tidegate_http::{Headers, Known, Span, date};
 const VERSION: u8 = 2;
 const FLAG_HEAD: u8 = 1;
 const FLAG_MUST_REVALIDATE: u8 = 2;
+const FLAG_PARTS: u8 = 4;
+const FLAGS: u8 = FLAG_HEAD | FLAG_MUST_REVALIDATE | FLAG_PARTS;
 
 /// A stored response's head.
 #[derive(Clone, Debug, Default)]
@@ -37,8 +40,19 @@ pub struct Meta {
     pub family: u64,
     /// See [`super::policy::Stored`].
     pub must_revalidate: bool,
+    /// There is no body here, but parts of one.
+    pub parts: Option<PartsOf>,
     /// The origin's fields but those that belong to its connection.
     pub headers: Headers,
+}
+
+/// What it takes to find the parts of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartsOf {
+    /// Bytes of the whole object.
+    pub size: u64,
+    /// Tells this object's parts from those of another one that had its key.
+    pub id: u64,
 }
 
 impl Meta {
@@ -59,6 +73,7 @@ impl Meta {
             head_length,
             family: 0,
             must_revalidate: false,
+            parts: None,
             headers: end_to_end(headers),
         }
     }
@@ -82,10 +97,16 @@ impl Meta {
         let mut out = Vec::with_capacity(size + 6 * self.headers.len());
         out.push(VERSION);
         let head = if self.head_length.is_some() { FLAG_HEAD } else { 0 };
-        out.push(head | if self.must_revalidate { FLAG_MUST_REVALIDATE } else { 0 });
+        let must_revalidate = if self.must_revalidate { FLAG_MUST_REVALIDATE } else { 0 };
+        let parts = if self.parts.is_some() { FLAG_PARTS } else { 0 };
+        out.push(head | must_revalidate | parts);
         out.extend_from_slice(&self.status.to_le_bytes());
         out.extend_from_slice(&self.head_length.unwrap_or(0).to_le_bytes());
         out.extend_from_slice(&self.family.to_le_bytes());
+        if let Some(PartsOf { size, id }) = self.parts {
+            out.extend_from_slice(&size.to_le_bytes());
+            out.extend_from_slice(&id.to_le_bytes());
+        }
         put_short(&self.reason, &mut out);
         put_u32(self.variant.len(), &mut out);
         out.extend_from_slice(&self.variant);
@@ -111,11 +132,15 @@ impl Meta {
         }
         let flags = input.u8()?;
         let status = input.u16()?;
-        if !(100..1000).contains(&status) || flags & !(FLAG_HEAD | FLAG_MUST_REVALIDATE) != 0 {
+        if !(100..1000).contains(&status) || flags & !FLAGS != 0 {
             return None;
         }
         let head_length = input.u64()?;
         let family = input.u64()?;
+        let parts = match flags & FLAG_PARTS {
+            0 => None,
+            _ => Some(PartsOf { size: input.u64()?, id: input.u64()? }),
+        };
         let reason = input.short()?;
         let variant_length = input.u32()?;
         let variant = input.take(variant_length)?.to_vec();
@@ -136,8 +161,17 @@ impl Meta {
         let reason = Bytes::copy_from_slice(reason);
         let must_revalidate = flags & FLAG_MUST_REVALIDATE != 0;
         let vary = vary?;
-        let meta =
-            Meta { status, reason, vary, variant, head_length, family, must_revalidate, headers };
+        let meta = Meta {
+            status,
+            reason,
+            vary,
+            variant,
+            head_length,
+            family,
+            must_revalidate,
+            parts,
+            headers,
+        };
         input.0.is_empty().then_some(meta)
     }
 
@@ -230,7 +264,10 @@ pub struct Decoded {
 impl Decoded {
     /// `None` for bytes that `Meta::encode` did not make.
     pub fn of(bytes: &[u8]) -> Option<Decoded> {
-        let meta = Meta::decode(bytes)?;
+        Some(Decoded::of_meta(Meta::decode(bytes)?))
+    }
+
+    pub fn of_meta(meta: Meta) -> Decoded {
         let mut head = ResponseHead::new();
         head.status = meta.status;
         // The reason phrase is a part of a head's text.
@@ -239,7 +276,7 @@ impl Decoded {
         for (_, name, value) in meta.headers.iter() {
             head.headers.push(name, value);
         }
-        Some(Decoded { meta, head })
+        Decoded { meta, head }
     }
 }
 

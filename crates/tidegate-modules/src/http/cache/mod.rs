@@ -26,6 +26,8 @@
 //! | `fill` | the detached task that fetches, stores and feeds all readers |
 //! | `pump` | the body's way into the cache |
 //! | `resume` | the rest of a body whose origin broke off |
+//! | `parts` | ranges that are fetched by themselves |
+//! | `wait` | waits with an eye on the client |
 //! | `serve` | heads and bodies out of the cache |
 //! | `rfc9111` | `Age`, unsafe methods and HEAD as RFC 9111 has them |
 //! | `verified` | bodies that are compared with their checksums on the way |
@@ -35,6 +37,7 @@ mod fill;
 mod join;
 mod lookup;
 pub mod meta;
+mod parts;
 pub mod policy;
 mod pump;
 mod resume;
@@ -49,6 +52,7 @@ pub mod status;
 mod tests;
 pub mod turn;
 mod verified;
+mod wait;
 pub mod zones;
 
 use tidegate_conf::{Diagnostic, Directive};

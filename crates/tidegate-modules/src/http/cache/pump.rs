@@ -4,12 +4,14 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bytes::Buf;
-use tidegate_cache::{Fill, FillFlusher, FillReader, FillWriter, Head};
+use bytes::{Buf, Bytes};
+use tidegate_cache::{Fill, FillFlusher, FillReader, FillWriter, Head, Key, Store};
 use tidegate_core::{Body, BodyError, Chunk, blocking};
 use tidegate_rt::clock;
 use tidegate_rt::worker::{Task, spawn_local};
 
+use super::parts::PartReader;
+use super::parts::plan::{self, BLOCK_BYTES};
 use super::resume::{Progress, Rest, Resume};
 
 /// More than this is written as soon as the origin pauses.
@@ -25,6 +27,8 @@ enum Ended {
     Unwanted,
     /// Another fill brings the same.
     Replaced(Arc<Fill>),
+    /// What comes next is there already, since somebody has fetched it out of turn.
+    AtPart,
 }
 
 /// Takes a body to its end and stores it; readers follow meanwhile.
@@ -32,12 +36,17 @@ enum Ended {
 /// When an origin breaks off, the rest is asked for where `resume` is there; else, and when nobody has
 /// it, the readers' responses are broken visibly, and nothing is stored. A fill whose place was taken
 /// since its origin is silent gives its readers to the new one, if that brings the same.
-pub async fn pump(writer: FillWriter, body: Body, resume: Option<Resume>) {
-    let mut pump = Pump { writer, resume, flush: Flush::default(), heir: Heir::Unknown };
+pub async fn pump(writer: FillWriter, body: Body, resume: Option<Resume>, store: Store) {
+    let (flush, heir, taken) = (Flush::default(), Heir::Unknown, Vec::new());
+    let mut pump = Pump { writer, resume, store, flush, heir, taken, unreadable: None };
     let mut rest = Rest { body, skip: 0, end: None };
     loop {
         let ended = pump.copy(rest).await;
-        let Pump { writer, resume, flush, heir } = &mut pump;
+        let by_plan = matches!(ended, Ended::AtPart);
+        if by_plan {
+            pump.take_parts().await;
+        }
+        let Pump { writer, resume, flush, heir, .. } = &mut pump;
         let at = writer.fill().watermark();
         let progress = resume.as_ref().map_or(Progress::Open, |resume| resume.progress(at));
         match (ended, progress) {
@@ -49,11 +58,11 @@ pub async fn pump(writer: FillWriter, body: Body, resume: Option<Resume>) {
             (Ended::Unwanted, _) => {
                 return pump.writer.abort("nobody reads a response that cannot be stored");
             }
-            (Ended::Broken, Progress::Open) | (_, Progress::Unfinished) => {}
+            (Ended::Broken | Ended::AtPart, Progress::Open) | (_, Progress::Unfinished) => {}
         }
         // What is there goes to the disk meanwhile.
         flush.begin(writer);
-        if let (Heir::Coming(reader), Some(resume)) = (heir, &*resume)
+        if let (Heir::Coming(reader), Some(resume), false) = (heir, &*resume, by_plan)
             && let Head::Ready(head) = reader.head().await
             && resume.is_same(&head)
         {
@@ -61,6 +70,7 @@ pub async fn pump(writer: FillWriter, body: Body, resume: Option<Resume>) {
             return pump.writer.hand_over(&heir);
         }
         let found = match resume {
+            Some(resume) if by_plan => resume.behind(at).await,
             Some(resume) => resume.rest(at).await,
             None => None,
         };
@@ -69,16 +79,27 @@ pub async fn pump(writer: FillWriter, body: Body, resume: Option<Resume>) {
             None => return pump.writer.abort("the origin's response ended before its end"),
         }
     }
-    let (now, writer) = (clock::unix_millis(), pump.writer);
+    let Pump { writer, store, taken, .. } = pump;
+    let now = clock::unix_millis();
     // Whatever became of it, readers have what arrived; disk errors are counted by the store.
-    let _ = blocking::run(move || Ok(writer.commit(now))).await;
+    let committed = move || {
+        let committed = writer.commit(now);
+        taken.iter().for_each(|key| drop(store.remove(key)));
+        Ok(committed)
+    };
+    let _ = blocking::run(committed).await;
 }
 
 struct Pump {
     writer: FillWriter,
     resume: Option<Resume>,
+    store: Store,
     flush: Flush,
     heir: Heir,
+    /// Parts that are in the whole now.
+    taken: Vec<Key>,
+    /// Where a part begins that is there, and cannot be read all the same.
+    unreadable: Option<u64>,
 }
 
 /// The fill that has taken the place of this one.
@@ -103,26 +124,84 @@ impl Pump {
                 Next::Piece(Some(Err(_))) => return Ended::Broken,
                 Next::Heir(heir) => return Ended::Replaced(heir),
             };
-            let writer = &self.writer;
             // What is known already counts as progress, but not as content.
             let known = usize::try_from(skip).unwrap_or(usize::MAX).min(bytes.len());
             skip -= known as u64;
             bytes.advance(known);
-            if end.is_some_and(|end| writer.fill().watermark() + bytes.len() as u64 > end) {
+            let at = self.writer.fill().watermark();
+            if end.is_some_and(|end| at + bytes.len() as u64 > end) {
                 return Ended::TooLong;
             }
-            let appended = writer.append(bytes, clock::unix_millis());
-            unflushed = appended.unflushed;
-            if appended.flush_due {
-                self.flush.begin(writer);
+            let part = self.next_part(at, bytes.len());
+            if let Some(part) = part {
+                bytes.truncate(usize::try_from(part - at).unwrap_or(usize::MAX));
             }
-            if !appended.has_room {
-                self.flush.finish(writer).await;
-                writer.backpressure().await;
-                if appended.unflushed == 0 && writer.fill().readers() == 0 {
-                    return Ended::Unwanted;
+            match self.append(bytes).await {
+                Some(left) => unflushed = left,
+                None => return Ended::Unwanted,
+            }
+            if part.is_some() {
+                return Ended::AtPart;
+            }
+        }
+    }
+
+    /// Appends, and waits for room; bytes not yet in the file, or `None` when nobody wants more.
+    async fn append(&mut self, bytes: Bytes) -> Option<u64> {
+        let writer = &self.writer;
+        let appended = writer.append(bytes, clock::unix_millis());
+        if appended.flush_due {
+            self.flush.begin(writer);
+        }
+        if !appended.has_room {
+            self.flush.finish(writer).await;
+            writer.backpressure().await;
+            if appended.unflushed == 0 && writer.fill().readers() == 0 {
+                return None;
+            }
+        }
+        Some(appended.unflushed)
+    }
+
+    /// Where within the next `count` bytes, or right behind them, a part begins that is there already.
+    fn next_part(&self, at: u64, count: usize) -> Option<u64> {
+        let resume = self.resume.as_ref()?;
+        let id = self.writer.fill().parts_id()?;
+        let start = at.checked_next_multiple_of(BLOCK_BYTES)?;
+        let is_next = start <= at + count as u64
+            && resume.identity().size().is_some()
+            && self.unreadable != Some(start);
+        let lookup =
+            is_next.then(|| self.store.peek(&plan::key(self.writer.fill().key(), id, start)))?;
+        (lookup.entry.is_some() || lookup.fill.is_some()).then_some(start)
+    }
+
+    /// Takes up the parts that are there, as far as they join.
+    async fn take_parts(&mut self) {
+        loop {
+            let at = self.writer.fill().watermark();
+            let size = self.resume.as_ref().and_then(|resume| resume.identity().size());
+            let (Some(size), Some(id)) = (size, self.writer.fill().parts_id()) else { return };
+            if at >= size || !at.is_multiple_of(BLOCK_BYTES) {
+                return;
+            }
+            let key = plan::key(self.writer.fill().key(), id, at);
+            let length = plan::block_of(at, size).len();
+            let part = PartReader::open(&self.store, &key, length).await;
+            let Some(mut part) = part else {
+                self.unreadable = Some(at);
+                return;
+            };
+            while let Some(bytes) = part.next().await {
+                if self.append(bytes).await.is_none() {
+                    return;
                 }
             }
+            if self.writer.fill().watermark() == at {
+                self.unreadable = Some(at);
+                return;
+            }
+            self.taken.push(key);
         }
     }
 
@@ -168,7 +247,7 @@ enum Next {
 
 /// Flushing in the background, one job at a time.
 #[derive(Default)]
-struct Flush(Option<Task<()>>);
+pub struct Flush(Option<Task<()>>);
 
 impl Flush {
     fn begin(&mut self, writer: &FillWriter) {
@@ -178,7 +257,7 @@ impl Flush {
     }
 
     /// Writes all that is there.
-    async fn finish(&mut self, writer: &FillWriter) {
+    pub async fn finish(&mut self, writer: &FillWriter) {
         if let Some(running) = self.0.take() {
             let _ = running.await;
         }

@@ -14,7 +14,8 @@ use tidegate_http::range::ContentRange;
 use tidegate_http::response::ResponseHead;
 use tidegate_http::{Headers, Known, date};
 use tidegate_upstream::{
-    FetchSettings, LogContext, NextUpstream, OriginBody, PartRequest, SharedReport, fetch,
+    FetchSettings, LogContext, NextUpstream, OriginBody, OriginResponse, PartRequest, SharedReport,
+    fetch,
 };
 
 use super::fill::Question;
@@ -31,6 +32,7 @@ const SETTLED_SECONDS: i64 = 60;
 const READING: &str = "reading upstream";
 
 /// What it takes to ask the origin once more.
+#[derive(Clone)]
 pub struct Origin {
     request: PartRequest,
     settings: Arc<FetchSettings>,
@@ -44,6 +46,8 @@ pub struct Resume {
     identity: Identity,
     left: u32,
     refusals: u32,
+    /// An origin has another representation now.
+    changed: bool,
 }
 
 /// The rest of a body.
@@ -121,6 +125,30 @@ impl Origin {
     }
 }
 
+impl Origin {
+    /// Asks for the bytes from `at` to `last`.
+    pub async fn ask(
+        &self,
+        at: u64,
+        last: Option<u64>,
+        identity: Option<&Identity>,
+    ) -> Option<OriginResponse> {
+        let Origin { request, settings, report, log } = self;
+        report.borrow_mut().continue_fetch();
+        let part = request.part(at, last, identity.map(|identity| &*identity.validator));
+        fetch(part, settings.clone(), report.clone(), log.clone()).await.ok()
+    }
+}
+
+/// The length of an answer's body, where it was announced.
+pub fn length_of(response: &OriginResponse) -> Option<u64> {
+    match &response.body {
+        OriginBody::Whole(bytes) => Some(bytes.len() as u64),
+        OriginBody::Stream(reader) => reader.length_left(),
+        OriginBody::Upgraded(_) => None,
+    }
+}
+
 impl Resume {
     /// `None` when nothing would tell that a part belongs to this response.
     pub fn of(origin: Origin, head: &ResponseHead, length: Option<u64>) -> Option<Resume> {
@@ -130,7 +158,7 @@ impl Resume {
             // The first request is the first try.
             tries => (tries - 1).min(RESUMES_MAX),
         };
-        Some(Resume { origin, identity, left, refusals: 0 })
+        Some(Resume { origin, identity, left, refusals: 0, changed: false })
     }
 
     /// Whether this fill's head is one of the same representation.
@@ -151,38 +179,64 @@ impl Resume {
         }
     }
 
-    /// Asks for what is missing behind `at` bytes; `None` when nobody has it.
+    /// One of which nothing but parts will be asked for.
+    pub fn in_parts(origin: Origin, identity: Identity) -> Resume {
+        Resume { origin, identity, left: RESUMES_MAX, refusals: 0, changed: false }
+    }
+
+    /// Whether an origin had another representation when it was asked.
+    pub fn has_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// What the parts have in common.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Asks for what is missing behind `at` bytes, since an origin broke off; `None` when nobody has it.
     pub async fn rest(&mut self, at: u64) -> Option<Rest> {
-        while self.left > 0 && self.refusals < self.origin.request.servers() {
-            self.left -= 1;
+        if self.left > 0 {
             let text = format!("upstream broke off after {at} bytes, asking for the rest");
             self.log(Level::Warn, &text);
-            let Origin { request, settings, report, log } = &self.origin;
-            report.borrow_mut().continue_fetch();
-            let part = request.part(at, None, &self.identity.validator);
+        }
+        self.ask(at, None, true).await
+    }
+
+    /// Asks for what is behind `at` bytes, since those before it came from elsewhere.
+    pub async fn behind(&mut self, at: u64) -> Option<Rest> {
+        self.left += 1;
+        self.ask(at, None, true).await
+    }
+
+    /// Asks for a part, which no whole answer will do for.
+    pub async fn part(&mut self, start: u64, end: u64) -> Option<Rest> {
+        self.ask(start, Some(end.checked_sub(1)?), false).await
+    }
+
+    async fn ask(&mut self, at: u64, last: Option<u64>, or_whole: bool) -> Option<Rest> {
+        while self.left > 0 && self.refusals < self.origin.request.servers() {
+            self.left -= 1;
             // Whatever failed was logged, and all servers were asked.
-            let response = fetch(part, settings.clone(), report.clone(), log.clone()).await.ok()?;
-            let length = match &response.body {
-                OriginBody::Whole(bytes) => Some(bytes.len() as u64),
-                OriginBody::Stream(reader) => reader.length_left(),
-                OriginBody::Upgraded(_) => None,
-            };
-            match self.identity.judge(response.head.status, &response.head.headers, length, at) {
+            let response = self.origin.ask(at, last, Some(&self.identity)).await?;
+            let (length, headers) = (length_of(&response), &response.head.headers);
+            let unfit = match self.identity.judge(response.head.status, headers, length, at) {
+                Ok(Part { skip, .. }) if skip > 0 && !or_whole => Unfit::Status(200),
                 Ok(Part { skip, end }) => {
                     let body = response.body.into_body();
                     return Some(Rest { body, skip, end });
                 }
-                Err(unfit) => {
-                    drop(response);
-                    self.refused(unfit);
-                }
-            }
+                Err(unfit) => unfit,
+            };
+            drop(response);
+            self.refused(unfit);
         }
         None
     }
 
     fn refused(&mut self, unfit: Unfit) {
         self.refusals += 1;
+        self.changed |= matches!(unfit, Unfit::Validator | Unfit::Length | Unfit::Status(416));
         let peer = self.origin.report.borrow_mut().last().and_then(|attempt| attempt.peer());
         peer.into_iter().for_each(|peer| self.origin.request.exclude(peer));
         let text = format!("upstream did not send the rest of its response: {unfit}");
@@ -207,6 +261,11 @@ impl Identity {
         }
         let (field, validator) = strong_validator(headers)?;
         Some(Identity { field, validator: validator.to_vec(), size })
+    }
+
+    /// Length of the whole, if it is known.
+    pub fn size(&self) -> Option<u64> {
+        self.size
     }
 
     /// Whether an answer holds what is missing behind `at` bytes. `length` is that of its body as

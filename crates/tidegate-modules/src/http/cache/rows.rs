@@ -92,6 +92,14 @@ macro_rules! cache_rows {
                 |conf, args| once(&mut conf.max_range_offset, args.offset(0)?, args),
             ),
             row(
+                concat!($prefix, "cache_ranges"),
+                ALL,
+                Arity::FLAG,
+                "off",
+                "Ranges far ahead of what is being fetched, and those beyond cache_max_range_offset, are fetched by themselves and kept in parts of 1 MB, where the origin gives a strong validator.",
+                |conf, args| once(&mut conf.ranges, args.flag(0)?, args),
+            ),
+            row(
                 concat!($prefix, "cache_use_stale"),
                 ALL,
                 Arity::AT_LEAST_ONE,

@@ -5,29 +5,30 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
-use std::time::Duration;
 
-use tidegate_cache::{BreakReason, Fill, Head, Key, OpenEntry, Store};
+use tidegate_cache::{BreakReason, Fill, Key, OpenEntry, Store};
 use tidegate_core::{Exchange, Level, Step};
 use tidegate_http::Known;
 use tidegate_http::caching::rfc9111::invalidation::is_unsafe;
 use tidegate_http::caching::rfc9111::reuse::RequestTerms;
 use tidegate_http::request::Method;
+use tidegate_rt::clock;
 use tidegate_rt::sync::mpsc;
-use tidegate_rt::{clock, timer};
 use tidegate_upstream::LogContext;
 
 use super::fill::{self, Answer, Filler, Question};
-use super::join;
 use super::lookup::{self, Sight, decoded, filling_of};
+use super::parts::plan::Wanted;
+use super::parts::{self, First, Giver, Object};
 use super::policy::range_is_beyond;
+use super::resume::Origin;
 use super::rfc9111;
 use super::seam::{Gateway, Whole};
 use super::serve;
 use super::settings::{CacheSettings, Chosen, holds};
 use super::status::{CacheNote, CacheStatus};
-use super::turn::{Demands, FOLLOW_FROM_BYTES, Input, Output, Sharing, Turn};
+use super::turn::{Demands, Input, Output, Sharing, Turn};
+use super::wait;
 
 /// Answers a request by the cache; `None` when it has nothing to do with it.
 pub fn handle<'a>(
@@ -197,7 +198,13 @@ impl Conversation {
         {
             return Done::Then(self.tell(Input::FillEnded));
         }
-        if self.range_is_beyond(x, Some(fill)) {
+        let beyond = self.range_is_beyond(x, Some(fill));
+        if (beyond || parts::is_far(x, fill))
+            && let Some(done) = self.part(x, sight, Some(fill)).await
+        {
+            return done;
+        }
+        if beyond {
             return Done::Then(self.tell(Input::RangeBeyond));
         }
         let status = self.turn.status();
@@ -212,9 +219,10 @@ impl Conversation {
     async fn wait(&mut self, x: &mut Exchange, sight: &Sight, until: u64) -> Done {
         let Some(fill) = &sight.fill else { return Done::Then(self.tell(Input::FillEnded)) };
         if self.range_is_beyond(x, Some(fill)) {
-            return Done::Then(self.tell(Input::RangeBeyond));
+            let done = self.part(x, sight, Some(fill)).await;
+            return done.unwrap_or_else(|| Done::Then(self.tell(Input::RangeBeyond)));
         }
-        let input = wait_for(x, fill, until, self.terms.as_ref()).await;
+        let input = wait::for_progress(x, fill, until, self.terms.as_ref()).await;
         let other = lookup::other_variant(fill, &x.request.head.headers).is_some();
         let input = if other && input != Input::ClientGone { Input::FillEnded } else { input };
         Done::Then(self.tell(input))
@@ -237,7 +245,8 @@ impl Conversation {
             return Done::Answered(passed.await);
         }
         if self.range_is_beyond(x, None) {
-            return Done::Then(Output::Pass);
+            let done = self.part(x, sight, None).await;
+            return done.unwrap_or(Done::Then(Output::Pass));
         }
         // What will not be stored must lead nobody, nor take the place of what will.
         let refused = holds(&self.cache.no_cache, x);
@@ -267,12 +276,12 @@ impl Conversation {
         let (to, mut answers) = mpsc::channel(1);
         fill::start(question, filler, writer, Some(to));
         loop {
-            let Some(answer) = answer(x, &mut answers).await else {
+            let Some(answer) = wait::next_answer(x, &mut answers).await else {
                 return Done::Then(Output::Leave);
             };
             let (response, verdict) = match answer {
                 Answer::Judge(response, verdict) => (response, verdict),
-                answer => return self.answer(x, answer).await,
+                answer => return self.answer(x, sight, answer).await,
             };
             self.gateway.show_head(x, &response.head);
             let store = !holds(&self.cache.no_cache, x);
@@ -303,9 +312,14 @@ impl Conversation {
         now.is_some() && sight.generation != now
     }
 
-    async fn answer(&self, x: &mut Exchange, answer: Answer) -> Done {
+    async fn answer(&mut self, x: &mut Exchange, sight: &Sight, answer: Answer) -> Done {
         let step = match answer {
             Answer::Follow(reader, status) => {
+                if parts::is_far(x, reader.fill())
+                    && let Some(done) = self.part(x, sight, Some(reader.fill())).await
+                {
+                    return done;
+                }
                 match serve::fill(x, &*self.gateway, reader, status).await {
                     Ok(step) => step,
                     Err(reason) => {
@@ -331,6 +345,72 @@ impl Conversation {
             Answer::Judge(..) => Step::Status(500),
         };
         Done::Answered(step)
+    }
+
+    /// Gives a range that is not to be waited for, by itself; `None` where that cannot be.
+    async fn part(
+        &mut self,
+        x: &mut Exchange,
+        sight: &Sight,
+        fill: Option<&Arc<Fill>>,
+    ) -> Option<Done> {
+        let of_parts = self.cache.ranges && self.cache.no_cache.is_empty() && !self.bypass;
+        // What a request demands of the whole it demands of the origin's answer here.
+        let of_parts = of_parts && self.terms.is_none_or(|terms| terms == RequestTerms::default());
+        let by_get = x.request.method == Method::Get && !x.is_subrequest;
+        if !of_parts || !by_get || sight.entry.is_some() {
+            return None;
+        }
+        let wanted = Wanted::parse(x.request.header(Known::Range)?)?;
+        let now = clock::unix_millis();
+        let stored = sight.parts.as_ref().filter(|entry| now < entry.times().valid_until);
+        let known = match fill.and_then(|fill| Object::filling(fill.key(), fill)) {
+            Some(object) => Some(object),
+            None => stored.and_then(|entry| Object::stored(&sight.key, entry)),
+        };
+        match &known {
+            Some(object) if !object.has(x, wanted) => return None,
+            None if x.request.header(Known::IfRange).is_some() => return None,
+            _ => {}
+        }
+        let question = match self.question(x, sight, false, true).await {
+            Ok((question, _)) => question,
+            Err(step) => return Some(Done::Answered(step)),
+        };
+        let origin = Origin::of(&question)?;
+        let object = match known {
+            Some(object) => object,
+            // Somebody's first part may have come since we looked.
+            None if self.is_outdated(sight) => {
+                return Some(Done::Then(self.tell(Input::FillEnded)));
+            }
+            None => {
+                let first = First {
+                    store: self.store.clone(),
+                    cache: self.cache.clone(),
+                    key: sight.key.clone(),
+                    generation: sight.generation,
+                    names: sight.names.clone(),
+                    family: sight.family,
+                    client_fields: x.request.head.headers.clone(),
+                    asked_at: now,
+                    wanted,
+                };
+                let mut reader = parts::meet(first, origin.clone())?;
+                match wait::head_of(x, &mut reader).await {
+                    None => return Some(Done::Then(Output::Leave)),
+                    Some(head) => {
+                        let head = head?;
+                        Object::published(&sight.key, &head)?
+                    }
+                }
+            }
+        };
+        if !object.has(x, wanted) {
+            return None;
+        }
+        let giver = Giver::new(object, self.store.clone(), origin, fill.cloned());
+        parts::answer(x, &*self.gateway, wanted, giver).await.map(Done::Answered)
     }
 
     /// Gives the stale object and has it renewed behind the answer.
@@ -387,67 +467,9 @@ impl Conversation {
             client_fields: x.request.head.headers.clone(),
             conditional,
             refused: false,
+            parts: sight.parts.clone(),
             stale: sight.entry.clone(),
         };
         Ok((question, filler))
     }
-}
-
-/// The next answer of a fill; `None` when the client has left.
-async fn answer(x: &Exchange, answers: &mut mpsc::Receiver<Answer>) -> Option<Answer> {
-    let client = &x.client;
-    let watch = !x.is_subrequest;
-    poll_fn(|context| {
-        if let Poll::Ready(answer) = answers.poll_recv(context) {
-            return Poll::Ready(answer);
-        }
-        if watch && client.poll_gone(context).is_ready() {
-            return Poll::Ready(None);
-        }
-        Poll::Pending
-    })
-    .await
-}
-
-/// Waits until a fill ends, has a head, what the request needs or more than a small body, or its time is
-/// over.
-async fn wait_for(
-    x: &Exchange,
-    fill: &Arc<Fill>,
-    until: u64,
-    terms: Option<&RequestTerms>,
-) -> Input {
-    let filling_now = || filling_of(x, fill, terms, clock::unix_millis());
-    let client = &x.client;
-    let head = fill.head_now();
-    let needed = head.as_ref().and_then(|head| join::needed(x, head)).unwrap_or(u64::MAX);
-    // A reader is woken when the byte at its offset is there.
-    let mut reader = fill.reader(needed.saturating_sub(1).min(FOLLOW_FROM_BYTES));
-    let time = Duration::from_millis(until.saturating_sub(clock::unix_millis()));
-    let mut sleep = std::pin::pin!(timer::sleep(time));
-    poll_fn(|context| {
-        let ready = match head.is_some() {
-            true => reader.poll_next(context, 1).is_ready(),
-            false => match reader.poll_head(context) {
-                Poll::Ready(Head::Uncacheable) => return Poll::Ready(Input::Released),
-                read => read.is_ready(),
-            },
-        };
-        if ready {
-            let filling = filling_now();
-            let goes_on = filling.has_head && (!fill.has_ended() || filling.whole);
-            return Poll::Ready(match goes_on {
-                true => Input::FillProgress(filling),
-                false => Input::FillEnded,
-            });
-        }
-        if sleep.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Input::TimedOut(filling_now()));
-        }
-        if !x.is_subrequest && client.poll_gone(context).is_ready() {
-            return Poll::Ready(Input::ClientGone);
-        }
-        Poll::Pending
-    })
-    .await
 }

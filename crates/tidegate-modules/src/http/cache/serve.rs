@@ -14,7 +14,7 @@ use super::verified;
 
 /// Most bytes handed out in one piece: large enough for few system calls, small enough that a client
 /// that leaves is noticed.
-const PIECE_BYTES_MAX: usize = 1 << 20;
+pub const PIECE_BYTES_MAX: usize = 1 << 20;
 
 /// Answers with a stored object; `None` when its head cannot be read.
 pub fn entry(
@@ -74,6 +74,18 @@ pub async fn fill(
     Ok(gateway.respond_stored(x, StoredAnswer { head: &head, body, content_length }))
 }
 
+/// A piece with bytes as a chunk; `None` for one without, or a file that is none of the system's.
+pub fn chunk_of(piece: Piece) -> Option<Chunk> {
+    match piece {
+        Piece::Bytes(bytes) => Some(Chunk::Bytes(bytes)),
+        Piece::File { handle, offset, length } => {
+            let file = handle.system_file()?.clone();
+            Some(Chunk::File(FileRange { file, offset, length }))
+        }
+        Piece::End | Piece::Broken(_) => None,
+    }
+}
+
 /// Changes what the exchange knows of its way through the cache.
 pub fn note(x: &mut Exchange, change: impl FnOnce(&mut CacheNote)) {
     if let Some(note) = x.extensions.of_mut::<CacheNote>() {
@@ -92,13 +104,9 @@ struct FillBody {
 impl BodyStream for FillBody {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         Poll::Ready(match ready!(self.reader.poll_next(context, PIECE_BYTES_MAX)) {
-            Piece::Bytes(bytes) => Some(Ok(Chunk::Bytes(bytes))),
-            Piece::File { handle, offset, length } => match handle.system_file() {
-                Some(file) => {
-                    Some(Ok(Chunk::File(FileRange { file: file.clone(), offset, length })))
-                }
-                None => Some(Err(BodyError::Incomplete)),
-            },
+            piece @ (Piece::Bytes(_) | Piece::File { .. }) => {
+                Some(chunk_of(piece).ok_or(BodyError::Incomplete))
+            }
             Piece::End => {
                 if self.waits {
                     ready!(self.reader.poll_stored(context));

@@ -10,7 +10,7 @@ use tidegate_http::caching::IgnoredFields;
 use tidegate_http::request::Method;
 
 use super::conf::CacheConf;
-use super::policy::Validity;
+use super::policy::{self, Exchanged, Refusal, Stored, Validity};
 use super::turn::Rules;
 use super::zones::{Zone, ZoneTable, Zones};
 
@@ -35,6 +35,8 @@ pub struct CacheSettings {
     pub no_cache: Vec<Template>,
     pub methods: u32,
     pub max_range_offset: Option<u64>,
+    /// Ranges are fetched by themselves, and kept.
+    pub ranges: bool,
     pub convert_head: bool,
     /// `proxy_cache_rfc9111`
     pub rfc9111: bool,
@@ -95,6 +97,7 @@ impl CacheSettings {
             no_cache: templates(conf.no_cache.as_deref(), plan)?,
             methods: methods.unwrap_or(Method::Get.bit() | Method::Head.bit()),
             max_range_offset: conf.max_range_offset,
+            ranges: conf.ranges.unwrap_or(false),
             convert_head: conf.convert_head.unwrap_or(true),
             rfc9111,
             rules: Rules {
@@ -114,6 +117,15 @@ impl CacheSettings {
                 rfc9111,
             },
         }))
+    }
+
+    /// Decides about a response's head at `now`, in Unix milliseconds, by the rules of this location.
+    pub fn decide(&self, exchanged: Exchanged<'_>, now: u64) -> Result<Stored, Refusal> {
+        let (validity, ignored) = (&self.validity, self.ignored.fields);
+        if self.rfc9111 {
+            return policy::decide_rfc9111(exchanged, validity, ignored, now);
+        }
+        policy::decide(exchanged.status, exchanged.headers, validity, ignored, now)
     }
 
     /// The cache of this request.

@@ -2,6 +2,7 @@
 
 mod join;
 mod meta;
+mod parts;
 mod policy;
 mod resume;
 mod turn;

@@ -2,7 +2,7 @@
 
 use tidegate_http::{Headers, Known};
 
-use super::super::meta::{Decoded, Meta, fuzz_meta};
+use super::super::meta::{Decoded, Meta, PartsOf, fuzz_meta};
 
 fn headers(fields: &[(&str, &str)]) -> Headers {
     let mut headers = Headers::new();
@@ -32,14 +32,20 @@ fn sample() -> Meta {
 
 #[test]
 fn what_is_encoded_comes_back() {
-    for (head_length, must_revalidate) in [(None, true), (Some(7), false), (Some(0), true)] {
-        let meta = Meta { head_length, must_revalidate, family: 9, ..sample() };
+    let of = |size, id| Some(PartsOf { size, id });
+    for (head_length, must_revalidate, parts) in [
+        (None, true, None),
+        (Some(7), false, None),
+        (Some(0), true, of(9, 1)),
+        (None, false, of(0, 0)),
+    ] {
+        let meta = Meta { head_length, must_revalidate, parts, family: 9, ..sample() };
         let again = Meta::decode(&meta.encode()).expect("own bytes");
         assert_eq!(again.status, 200);
         assert_eq!(again.reason, meta.reason);
         assert_eq!(again.vary, meta.vary);
         assert_eq!(again.variant, meta.variant);
-        assert_eq!(again.head_length, head_length);
+        assert_eq!((again.head_length, again.parts), (head_length, parts));
         assert_eq!((again.must_revalidate, again.family), (must_revalidate, 9));
         assert_eq!(listed(&again.headers), listed(&meta.headers));
         let decoded = Decoded::of(&meta.encode()).expect("own bytes");

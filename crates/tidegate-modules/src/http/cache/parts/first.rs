@@ -1,0 +1,146 @@
+//! The first part of an object of which nothing is known: whoever wants one meets under one key, one of
+//! them asks, and all learn from the answer's head what object it is.
+
+use std::sync::Arc;
+
+use tidegate_cache::{FillReader, FillWriter, Key, Store};
+use tidegate_core::blocking;
+use tidegate_http::Known;
+use tidegate_http::caching::write_variant;
+use tidegate_http::range::ContentRange;
+use tidegate_http::{Headers, response::ResponseHead};
+use tidegate_rt::clock;
+use tidegate_rt::worker::spawn_local;
+use tidegate_upstream::OriginResponse;
+
+use super::plan::{self, Wanted};
+use super::run::{Run, begin_part};
+use super::{Object, random_id};
+use crate::http::cache::meta::{Meta, PartsOf};
+use crate::http::cache::policy::{Exchanged, Stored};
+use crate::http::cache::resume::{Identity, Origin, Rest, length_of};
+use crate::http::cache::settings::CacheSettings;
+
+/// How long an object whose origin gives no parts of it is not asked for any.
+const UNFIT_FOR_MILLIS: u64 = 10_000;
+
+/// Most bytes of a first request: enough for a start, and not more than may be fetched for nobody.
+const FIRST_BYTES_MAX: u64 = 8 * plan::BLOCK_BYTES;
+
+/// What asking for a first part takes.
+pub struct First {
+    pub store: Store,
+    pub cache: Arc<CacheSettings>,
+    /// The object's.
+    pub key: Key,
+    /// That of what lay there when it was looked for.
+    pub generation: Option<u64>,
+    /// The fields by which `key` was chosen.
+    pub names: Vec<Vec<u8>>,
+    /// That of the object under the main key; 0 when there is none.
+    pub family: u64,
+    pub client_fields: Headers,
+    /// When the client asked, Unix milliseconds.
+    pub asked_at: u64,
+    pub wanted: Wanted,
+}
+
+/// Joins those who want a part of this object, or begins; the reader learns of the object's head, or that
+/// there are no parts to be had. `None`: that was tried a short time ago. The origin is given back to who
+/// has not begun.
+pub fn meet(first: First, origin: Origin) -> Option<FillReader> {
+    let now = clock::unix_millis();
+    let key = plan::meeting_key(&first.key);
+    if now < first.store.lookup(&key, now).uncacheable_until {
+        return None;
+    }
+    Some(match first.store.begin_fill(&key, now) {
+        Err(running) => running.reader(0),
+        Ok(writer) => {
+            let reader = writer.fill().reader(0);
+            drop(spawn_local(first.begin(origin, writer)));
+            reader
+        }
+    })
+}
+
+impl First {
+    /// Asks, and stores what comes; tells those who wait as soon as there is a head.
+    async fn begin(self, origin: Origin, meeting: FillWriter) {
+        let Wanted { start, end } = self.wanted.widened();
+        // The rest of a longer one is asked for by whoever still wants it then.
+        let most = start.saturating_add(FIRST_BYTES_MAX);
+        let end = end.map_or(most, |end| end.min(most));
+        let response = origin.ask(start, Some(end - 1), None).await;
+        let now = clock::unix_millis();
+        let Some(response) = response else { return meeting.release() };
+        let Some((object, end)) = self.judge(&response, start, end, now) else {
+            self.store.mark_uncacheable(meeting.fill().key(), now + UNFIT_FOR_MILLIS);
+            return meeting.release();
+        };
+        if !self.keep_head(&object, now).await {
+            return meeting.release();
+        }
+        let part = begin_part(&self.store, &object, start, now);
+        let metadata = object.meta.encode();
+        meeting.publish_head(metadata, object.times, Some(object.size), now);
+        if let Some(part) = part {
+            let body = response.body.into_body();
+            let rest = Rest { body, skip: 0, end: Some(end) };
+            let run = Run::new(self.store, origin, object, (start, end));
+            // Those who have just learned of it begin to read meanwhile.
+            drop(spawn_local(run.go(part, Some(rest), None)));
+        }
+        meeting.abort("everybody knows");
+    }
+
+    /// What object this is a part of, and where the part ends.
+    fn judge(
+        &self,
+        response: &OriginResponse,
+        start: u64,
+        end: u64,
+        now: u64,
+    ) -> Option<(Object, u64)> {
+        let ResponseHead { status: 206, headers, .. } = &response.head else { return None };
+        let field = headers.first(Known::ContentRange).and_then(ContentRange::parse)?;
+        let size = field.size?;
+        let fits = field.range.start == start
+            && field.range.end == end.min(size)
+            && length_of(response).is_none_or(|length| length == field.range.len())
+            && !headers.contains(Known::XAccelRedirect);
+        let identity = Identity::of(200, headers, Some(size)).filter(|_| fits)?;
+        // As the whole would be.
+        let (request, asked_at) = (&self.client_fields, self.asked_at);
+        let exchanged = Exchanged { request, asked_at, status: 200, headers };
+        let Stored { times, must_revalidate, vary } = self.cache.decide(exchanged, now).ok()?;
+        if !self.names.is_empty() && self.names != vary {
+            return None;
+        }
+        let mut variant = Vec::new();
+        write_variant(&vary, &self.client_fields, &mut variant);
+        let mut meta = Meta::of(200, b"", headers, vary, variant, None);
+        meta.headers.remove(Known::ContentRange);
+        meta.family = if self.family == 0 { now } else { self.family };
+        if self.cache.rfc9111 {
+            meta.make_rfc9111(must_revalidate, now);
+        }
+        let id = random_id();
+        meta.parts = Some(PartsOf { size, id });
+        let (key, meta) = (self.key.clone(), Arc::new(meta));
+        Some((Object { key, id, size, times, identity, meta }, field.range.end))
+    }
+
+    /// Stores the object's head, unless something else has come meanwhile.
+    async fn keep_head(&self, object: &Object, now: u64) -> bool {
+        let there = self.store.peek(&object.key).entry.map(|entry| entry.generation);
+        if there != self.generation {
+            return false;
+        }
+        let writer = self.store.begin_fill_beside(&object.key, now);
+        writer.publish_head(object.meta.encode(), object.times, Some(0), now);
+        // Without it the parts can still be given to those who are here.
+        let _ = blocking::run(move || Ok(writer.commit(now))).await;
+        true
+    }
+}

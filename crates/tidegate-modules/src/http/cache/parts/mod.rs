@@ -1,0 +1,150 @@
+//! `proxy_cache_ranges`: ranges that are far ahead of what has arrived, or that
+//! `proxy_cache_max_range_offset` keeps from fetching the whole, are fetched by themselves and kept.
+//!
+//! An object in parts is a head without a body under the object's own key (so that whatever removes the
+//! object removes its parts, too), and a file for each part, found by a number that the head bears. All
+//! parts have one strong validator and one size. The fill of the whole takes them up on its way, and
+//! replaces the head in the end.
+//!
+//! | file | what |
+//! |---|---|
+//! | `plan` | numbers and keys |
+//! | `first` | the first part of an object of which nothing is known |
+//! | `read` | out of a part, to the fill of the whole |
+//! | `run` | from the origin into parts |
+//! | `give` | out of parts, the running fill and the origin, to a client |
+
+mod first;
+mod give;
+pub mod plan;
+mod read;
+mod run;
+
+use std::sync::Arc;
+
+use tidegate_cache::{Fill, FillHead, Key, OpenEntry, Store, Times};
+use tidegate_core::{Body, Exchange, Step, blocking};
+use tidegate_http::range::{ByteRange, if_range_holds};
+use tidegate_http::{Known, date};
+
+pub use first::{First, meet};
+use give::Given;
+pub use give::Giver;
+use plan::Wanted;
+pub use read::PartReader;
+
+use super::meta::{Decoded, Meta, PartsOf};
+use super::resume::Identity;
+use super::seam::{Gateway, StoredAnswer};
+use super::serve;
+use super::status::CacheStatus;
+
+/// A fill that is so many bytes short of a range is waited for rather than the origin asked once more:
+/// less than that comes in the time of a request.
+pub const FAR_BYTES: u64 = plan::BLOCK_BYTES;
+
+/// An object of which parts can be had.
+#[derive(Clone)]
+pub struct Object {
+    pub key: Key,
+    pub id: u64,
+    pub size: u64,
+    pub times: Times,
+    pub identity: Identity,
+    meta: Arc<Meta>,
+}
+
+impl Object {
+    /// Of a stored head; `None` when it is no head of parts.
+    pub fn stored(key: &Key, entry: &OpenEntry) -> Option<Object> {
+        let meta = Meta::decode(entry.metadata())?;
+        Object::of(key, meta, entry.times())
+    }
+
+    /// Of a head that has just come for a first part.
+    pub fn published(key: &Key, head: &FillHead) -> Option<Object> {
+        Object::of(key, Meta::decode(&head.metadata)?, head.times)
+    }
+
+    /// Of the whole, while it is being fetched. `None` without a length and a strong validator.
+    pub fn filling(key: &Key, fill: &Fill) -> Option<Object> {
+        let head = fill.head_now()?;
+        let mut meta = Meta::decode(&head.metadata)?;
+        let size = head.body_bytes?;
+        Identity::of(meta.status, &meta.headers, Some(size))?;
+        let id = fill.parts_id_or(random_id());
+        meta.parts = Some(PartsOf { size, id });
+        Object::of(key, meta, head.times)
+    }
+
+    fn of(key: &Key, meta: Meta, times: Times) -> Option<Object> {
+        let PartsOf { size, id } = meta.parts?;
+        let identity = Identity::of(meta.status, &meta.headers, Some(size))?;
+        Some(Object { key: key.clone(), id, size, times, identity, meta: Arc::new(meta) })
+    }
+
+    /// Whether this object has what a request wants: the range's first byte, of the version that
+    /// `If-Range` names, in the variant that the request's fields ask for.
+    pub fn has(&self, x: &Exchange, wanted: Wanted) -> bool {
+        let fields = &x.request.head.headers;
+        let modified = self.meta.last_modified().and_then(date::parse_http);
+        let condition = fields.first(Known::IfRange);
+        wanted.start < self.size
+            && self.meta.serves(fields, &mut Vec::new())
+            && condition.is_none_or(|field| if_range_holds(field, self.meta.etag(), modified))
+    }
+
+    /// Removes the stored head, and so all parts, if it is still this object's.
+    pub async fn forget(&self, store: &Store) {
+        let Some(entry) = give::open(store, &self.key).await else { return };
+        if Object::stored(&self.key, &entry).is_some_and(|stored| stored.id == self.id) {
+            let (store, key) = (store.clone(), self.key.clone());
+            let _ = blocking::run(move || store.remove(&key)).await;
+        }
+    }
+
+    /// The key of the part that begins at `start`.
+    pub fn part_key(&self, start: u64) -> Key {
+        plan::key(&self.key, self.id, start)
+    }
+}
+
+/// Whether a request's range begins so far ahead of what has arrived that it is not to be waited for.
+pub fn is_far(x: &Exchange, fill: &Fill) -> bool {
+    let wanted = x.request.header(Known::Range).and_then(Wanted::parse);
+    let near = fill.watermark().saturating_add(FAR_BYTES);
+    wanted.is_some_and(|wanted| wanted.start >= near) && !fill.is_whole()
+}
+
+/// Answers with an object in parts, once the range's first byte is there; `None` when it does not come.
+/// What is cut out is the range filter's affair.
+pub async fn answer(
+    x: &mut Exchange,
+    gateway: &dyn Gateway,
+    wanted: Wanted,
+    giver: Giver,
+) -> Option<Step<'static>> {
+    let object = giver.object.clone();
+    let is_there = giver.has(wanted.start);
+    let end = wanted.end.unwrap_or(object.size).min(object.size);
+    if !is_there && !giver.prepare(ByteRange { start: wanted.start, end }).await {
+        return None;
+    }
+    let Decoded { head, .. } = Decoded::of_meta(Meta::clone(&object.meta));
+    let status = if is_there { CacheStatus::Hit } else { CacheStatus::Miss };
+    serve::note(x, |note| {
+        note.status = status;
+        note.stored_at = if is_there { object.times.created } else { 0 };
+    });
+    gateway.show_head(x, &head);
+    let content_length = Some(object.size);
+    let body = Body::Stream(Box::new(Given::new(giver)));
+    Some(gateway.respond_stored(x, StoredAnswer { head: &head, body, content_length }))
+}
+
+/// A number that nobody can guess.
+pub fn random_id() -> u64 {
+    let mut bytes = [0; 8];
+    tidegate_rt::random::unpredictable(&mut bytes);
+    u64::from_ne_bytes(bytes).max(1)
+}

@@ -1,0 +1,70 @@
+//! Where the bytes of an object lie that is stored in parts: numbers and keys, no I/O.
+
+use tidegate_cache::Key;
+use tidegate_http::range::ByteRange;
+
+/// Parts begin at multiples of this. Large enough that a part is worth a file of its own, small enough
+/// that a player that jumps about does not fetch much in vain.
+pub const BLOCK_BYTES: u64 = 1 << 20;
+
+/// A range as it is asked for, before the size is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    pub start: u64,
+    /// The first byte that is not wanted; `None`: all to the end.
+    pub end: Option<u64>,
+}
+
+impl Wanted {
+    /// `None` for several ranges, those that count from the end, and what cannot be read.
+    pub fn parse(field: &[u8]) -> Option<Wanted> {
+        let unit = field.get(..6)?;
+        if !unit.eq_ignore_ascii_case(b"bytes=") {
+            return None;
+        }
+        let (first, last) = std::str::from_utf8(&field[6..]).ok()?.split_once('-')?;
+        let start = number(first)?;
+        let end = match last.trim() {
+            "" => None,
+            digits => Some(number(digits)?.checked_add(1)?),
+        };
+        end.is_none_or(|end| end > start).then_some(Wanted { start, end })
+    }
+
+    /// The same, widened to whole parts.
+    pub fn widened(self) -> Wanted {
+        let start = self.start - self.start % BLOCK_BYTES;
+        let end = self.end.and_then(|end| end.checked_next_multiple_of(BLOCK_BYTES));
+        Wanted { start, end }
+    }
+}
+
+/// The part that a byte lies in.
+pub fn block_of(byte: u64, size: u64) -> ByteRange {
+    let start = byte - byte % BLOCK_BYTES;
+    ByteRange { start, end: start.saturating_add(BLOCK_BYTES).min(size) }
+}
+
+/// The key of the part that begins at `start`. The number is unguessable, so that no request can make a
+/// key of its own that is a part's.
+pub fn key(object: &Key, id: u64, start: u64) -> Key {
+    let mut text = Vec::with_capacity(object.text().len() + 40);
+    text.extend_from_slice(object.text());
+    text.extend_from_slice(b"\0\0part ");
+    text.extend_from_slice(format!("{id:x} {BLOCK_BYTES:x} {start:x}").as_bytes());
+    Key::new(text)
+}
+
+/// The key under which those meet who want a part of an object of which nothing is known.
+pub fn meeting_key(object: &Key) -> Key {
+    let mut text = Vec::with_capacity(object.text().len() + 10);
+    text.extend_from_slice(object.text());
+    text.extend_from_slice(b"\0\0parts");
+    Key::new(text)
+}
+
+fn number(digits: &str) -> Option<u64> {
+    let digits = digits.trim();
+    let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    digits.parse().ok().filter(|_| plain)
+}

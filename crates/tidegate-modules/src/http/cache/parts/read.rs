@@ -1,0 +1,74 @@
+//! A part's bytes, for the fill of the whole.
+
+use bytes::Bytes;
+use tidegate_cache::{FileHandle, FillReader, Key, Piece, Store, read_full_at};
+use tidegate_core::blocking;
+
+use super::give::open;
+
+/// Read from a file at once.
+const READ_BYTES: u64 = 256 * 1024;
+
+/// Reads a part that is stored or on its way.
+pub struct PartReader {
+    source: Source,
+    /// Bytes that are still to come.
+    left: u64,
+}
+
+enum Source {
+    Memory(Bytes),
+    File { handle: FileHandle, offset: u64 },
+    Coming(FillReader),
+}
+
+impl PartReader {
+    /// `None` when there is no such part of this length.
+    pub async fn open(store: &Store, key: &Key, length: u64) -> Option<PartReader> {
+        let source = match open(store, key).await {
+            Some(entry) if entry.body_bytes() != length => return None,
+            Some(entry) => match (entry.body_in_memory(), entry.file()) {
+                (Some(bytes), _) => Source::Memory(bytes),
+                (None, Some(handle)) => {
+                    Source::File { handle: handle.clone(), offset: entry.body_start() }
+                }
+                (None, None) => return None,
+            },
+            None => Source::Coming(store.peek(key).fill?.reader(0)),
+        };
+        Some(PartReader { source, left: length })
+    }
+
+    /// The next bytes; `None` when there are no more, for whatever reason.
+    pub async fn next(&mut self) -> Option<Bytes> {
+        if self.left == 0 {
+            return None;
+        }
+        let bytes = match &mut self.source {
+            Source::Memory(bytes) => std::mem::take(bytes),
+            Source::File { handle, offset } => {
+                let bytes = read(handle.clone(), *offset, self.left.min(READ_BYTES)).await?;
+                *offset += bytes.len() as u64;
+                bytes
+            }
+            Source::Coming(reader) => match reader.next(READ_BYTES as usize).await {
+                Piece::Bytes(bytes) => bytes,
+                Piece::File { handle, offset, length } => read(handle, offset, length).await?,
+                Piece::End | Piece::Broken(_) => return None,
+            },
+        };
+        self.left = self.left.checked_sub(bytes.len() as u64)?;
+        Some(bytes).filter(|bytes| !bytes.is_empty())
+    }
+}
+
+/// Reads exactly so many bytes of a file, on a thread that may wait.
+async fn read(handle: FileHandle, offset: u64, length: u64) -> Option<Bytes> {
+    let length = usize::try_from(length).ok()?;
+    let work = move || {
+        let mut bytes = vec![0; length];
+        let count = read_full_at(&*handle, &mut bytes, offset)?;
+        Ok((count == length).then(|| Bytes::from(bytes)))
+    };
+    blocking::run(work).await.ok().flatten()
+}
