@@ -95,7 +95,9 @@ impl Sight {
     /// What the turn is told of it, for a request that says `terms`; `None`: what it says does not
     /// matter.
     pub fn input(&self, x: &Exchange, terms: Option<&RequestTerms>, now: u64) -> Input {
-        let mut filling = self.fill.as_ref().map(|fill| filling_of(x, fill, terms, now));
+        let doubtful = now < self.uncacheable_until;
+        let mut filling =
+            self.fill.as_ref().map(|fill| Filling { doubtful, ..filling_of(x, fill, terms, now) });
         let entry = self.entry.as_ref().and_then(|entry| Some((entry, meta_of(entry)?)));
         if let Some((entry, meta)) = entry {
             // Who waits for its renewal would have to renew it again.
@@ -113,10 +115,7 @@ impl Sight {
         }
         match filling {
             Some(filling) => Input::Filling(filling),
-            None => {
-                let uncacheable = now < self.uncacheable_until;
-                Input::Absent { uses: self.uses, uncacheable }
-            }
+            None => Input::Absent { uses: self.uses },
         }
     }
 }
@@ -148,6 +147,7 @@ pub fn filling_of(
         promised,
         whole: all && fill.is_readable_from_start(),
         joinable,
+        doubtful: false,
         suffices: needed.is_some_and(|needed| needed <= arrived),
         last_progress: fill.last_progress_at(),
     }

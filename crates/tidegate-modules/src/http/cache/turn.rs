@@ -127,6 +127,8 @@ pub struct Filling {
     pub whole: bool,
     /// This request may be answered by it.
     pub joinable: bool,
+    /// A response of its key proved not to be storable a short time ago: nobody waits for its head.
+    pub doubtful: bool,
     /// What is there is all that this request needs: a head for HEAD or 304, the bytes of a range.
     pub suffices: bool,
     /// When the fill began or something last arrived.
@@ -168,8 +170,6 @@ pub enum Input {
     Absent {
         /// Uses counted so far, this one included.
         uses: u32,
-        /// Its responses proved not to be storable a short time ago: do not queue.
-        uncacheable: bool,
     },
     OriginHead {
         status: u16,
@@ -290,7 +290,7 @@ impl Turn {
         match input {
             Input::Found(standing) => self.found(rules, standing, now),
             Input::Filling(filling) => self.filling(rules, filling, now),
-            Input::Absent { uses, uncacheable } => self.absent(rules, uses, uncacheable),
+            Input::Absent { uses } => self.absent(rules, uses),
             Input::OriginHead { status, kind } => self.origin_head(rules, status, kind),
             Input::OriginFailed(failure) => self.origin_failed(rules, failure),
             Input::FillEnded => self.look_again(),
@@ -340,21 +340,19 @@ impl Turn {
             self.state = State::Fetching { stale: Some(standing) };
             return Output::ServeStaleAndRefresh { conditional };
         }
-        let alone = standing.filling.is_some() || self.released;
-        let sharing = if alone { Sharing::Alone } else { Sharing::Shared };
+        let sharing = if standing.filling.is_some() { Sharing::Alone } else { Sharing::Shared };
         self.status = CacheStatus::Expired;
         self.state = State::Fetching { stale: Some(standing) };
         if conditional { Output::Revalidate(sharing) } else { Output::Fetch(sharing) }
     }
 
-    fn absent(&mut self, rules: &Rules, uses: u32, uncacheable: bool) -> Output {
+    fn absent(&mut self, rules: &Rules, uses: u32) -> Output {
         self.status = CacheStatus::Miss;
         self.state = State::Fetching { stale: None };
         if uses < rules.min_uses {
             return Output::Pass;
         }
-        let alone = uncacheable || self.released;
-        Output::Fetch(if alone { Sharing::Alone } else { Sharing::Shared })
+        Output::Fetch(Sharing::Shared)
     }
 
     fn filling(&mut self, rules: &Rules, filling: Filling, now: u64) -> Output {
@@ -391,7 +389,7 @@ impl Turn {
             self.status = CacheStatus::Hit;
             return Output::Follow;
         }
-        if self.released {
+        if self.released || filling.doubtful && !filling.has_head {
             self.status = CacheStatus::Miss;
             self.state = State::Fetching { stale: None };
             return Output::Fetch(Sharing::Alone);

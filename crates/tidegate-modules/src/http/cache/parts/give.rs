@@ -109,9 +109,9 @@ impl Giver {
             match fill {
                 Some(fill) => at = copy(fill.reader(at), (at, wanted.end), &out).await,
                 None => match self.source(part, wanted.end).await {
+                    // A damaged one has gone, and is asked for anew.
                     Some(Source::Stored(entry, start)) => {
-                        out.put(cut(&entry, at - start, end - at)?).await;
-                        at = end;
+                        at = put(&entry, (start, at, end), &out).await?;
                     }
                     Some(Source::Coming(mut reader)) => {
                         reader.skip(at - part.start);
@@ -179,6 +179,28 @@ pub async fn open(store: &Store, key: &Key) -> Option<OpenEntry> {
     }
     let (store, key) = (store.clone(), key.clone());
     blocking::run(move || store.open_entry(&key, clock::unix_millis())).await.ok().flatten()
+}
+
+/// Whether a part of a stored body is as it was written; else its file has gone.
+pub async fn is_sound(entry: &OpenEntry, start: u64, length: u64) -> bool {
+    if entry.verified_to(start) >= start.saturating_add(length) {
+        return true;
+    }
+    let entry = entry.clone();
+    blocking::run(move || entry.verify(start, length)).await.unwrap_or(false)
+}
+
+/// Gives the bytes from `at` to `end` of an entry that begins at `start`; how far it came.
+async fn put(
+    entry: &OpenEntry,
+    (start, at, end): (u64, u64, u64),
+    out: &Yielder,
+) -> Result<u64, BodyError> {
+    if !is_sound(entry, at - start, end - at).await {
+        return Ok(at);
+    }
+    out.put(cut(entry, at - start, end - at)?).await;
+    Ok(end)
 }
 
 /// A part of a stored part.

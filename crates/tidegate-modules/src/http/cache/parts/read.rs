@@ -4,7 +4,7 @@ use bytes::Bytes;
 use tidegate_cache::{FileHandle, FillReader, Key, Piece, Store, read_full_at};
 use tidegate_core::blocking;
 
-use super::give::open;
+use super::give::{is_sound, open};
 
 /// Read from a file at once.
 const READ_BYTES: u64 = 256 * 1024;
@@ -27,6 +27,7 @@ impl PartReader {
     pub async fn open(store: &Store, key: &Key, length: u64) -> Option<PartReader> {
         let source = match open(store, key).await {
             Some(entry) if entry.body_bytes() != length => return None,
+            Some(entry) if !is_sound(&entry, 0, length).await => return None,
             Some(entry) => match (entry.body_in_memory(), entry.file()) {
                 (Some(bytes), _) => Source::Memory(bytes),
                 (None, Some(handle)) => {

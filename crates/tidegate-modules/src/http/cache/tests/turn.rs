@@ -44,6 +44,7 @@ const SILENT: Filling = Filling {
     promised: None,
     whole: false,
     joinable: true,
+    doubtful: false,
     suffices: false,
     last_progress: 1000,
 };
@@ -51,7 +52,7 @@ const SMALL: Filling = Filling { has_head: true, arrived: 10, ..SILENT };
 const LARGE: Filling = Filling { promised: Some(FOLLOW_FROM_BYTES + 1), ..SMALL };
 const WHOLE: Filling = Filling { whole: true, ..SMALL };
 
-const NEW: Input = Input::Absent { uses: 1, uncacheable: false };
+const NEW: Input = Input::Absent { uses: 1 };
 
 fn head(status: u16, kind: super::super::turn::HeadKind) -> Input {
     Input::OriginHead { status, kind }
@@ -99,20 +100,12 @@ fn hits_and_misses() {
         ],
     );
     let rare = Rules { min_uses: 3, ..RULES };
-    check(
-        "used too seldom",
-        &rare,
-        &[(1000, Input::Absent { uses: 2, uncacheable: false }, Output::Pass)],
-    );
-    check(
-        "used often enough",
-        &rare,
-        &[(1000, Input::Absent { uses: 3, uncacheable: false }, Output::Fetch(Shared))],
-    );
+    check("used too seldom", &rare, &[(1000, Input::Absent { uses: 2 }, Output::Pass)]);
+    check("used often enough", &rare, &[(1000, Input::Absent { uses: 3 }, Output::Fetch(Shared))]);
     check(
         "not storable lately: nobody queues",
         &LOCK,
-        &[(1000, Input::Absent { uses: 1, uncacheable: true }, Output::Fetch(Alone))],
+        &[(1000, Input::Filling(Filling { doubtful: true, ..SILENT }), Output::Fetch(Alone))],
     );
     check(
         "left",
@@ -223,11 +216,11 @@ fn a_silent_fill_is_replaced() {
 fn the_released_go_their_own_way() {
     let waiting = (1000, Input::Filling(SILENT), Output::Wait { until: 6000 });
     let released = (1100, Input::Released, Output::Look);
-    check("nothing there", &LOCK, &[waiting, released, (1100, NEW, Output::Fetch(Alone))]);
+    check("nothing there", &LOCK, &[waiting, released, (1100, NEW, Output::Fetch(Shared))]);
     check(
         "something stale",
         &LOCK,
-        &[waiting, released, (1100, Input::Found(STALE), Output::Fetch(Alone))],
+        &[waiting, released, (1100, Input::Found(STALE), Output::Fetch(Shared))],
     );
     check(
         "somebody else has begun",
@@ -238,6 +231,13 @@ fn the_released_go_their_own_way() {
         "to store it after all",
         &TEMPFILE,
         &[waiting, released, (1100, Input::Filling(SMALL), Output::Follow)],
+    );
+    let doubtful = Filling { doubtful: true, ..SMALL };
+    check("a head dispels doubts", &TEMPFILE, &[(1000, Input::Filling(doubtful), Output::Follow)]);
+    check(
+        "and is waited for",
+        &LOCK,
+        &[(1000, Input::Filling(doubtful), Output::Wait { until: 6000 })],
     );
     check("a hit", &LOCK, &[waiting, released, (1100, Input::Found(FRESH), Output::Serve(Hit))]);
 }
@@ -443,7 +443,7 @@ fn demands_are_met() {
     check(stored, Input::Found(FRESH), Output::Serve(Hit));
     check(stored, Input::Found(STALE), Output::Refuse);
     check(stored, NEW, Output::Refuse);
-    check(stored, Input::Absent { uses: 0, uncacheable: true }, Output::Refuse);
+    check(stored, Input::Absent { uses: 0 }, Output::Refuse);
     check(stored, Input::Filling(WHOLE), Output::Follow);
     let unstored = Demands { only_if_cached: false, no_store: true };
     check(unstored, Input::Found(FRESH), Output::Serve(Hit));
@@ -466,6 +466,7 @@ fn any_filling() -> impl Strategy<Value = Filling> {
             promised,
             whole,
             joinable,
+            doubtful: suffices,
             suffices,
             last_progress,
         },
@@ -494,8 +495,7 @@ fn any_look() -> impl Strategy<Value = Input> {
         any_filling().prop_map(Input::Filling),
         any_filling().prop_map(Input::FillProgress),
         any_filling().prop_map(Input::TimedOut),
-        (0..3u32, any::<bool>())
-            .prop_map(|(uses, uncacheable)| Input::Absent { uses, uncacheable }),
+        (0..3u32).prop_map(|uses| Input::Absent { uses }),
         Just(Input::FillEnded),
         Just(Input::Released),
         Just(Input::RangeBeyond),
