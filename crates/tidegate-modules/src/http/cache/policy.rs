@@ -178,7 +178,8 @@ pub fn is_joinable(
     // What is not fresh when it comes is for the request that asked for it. One that grows old while
     // it comes is shared all the same: whoever asked anew would get it later.
     let demands = *terms != RequestTerms::default();
-    times.valid_until > asked_at && (!demands || standing(times, true, Some(terms), now).fresh)
+    let is_for_all = times.valid_until > asked_at && !is_always_stale(times);
+    is_for_all && (!demands || standing(times, true, Some(terms), now).fresh)
 }
 
 fn seconds(millis: u64) -> i64 {
