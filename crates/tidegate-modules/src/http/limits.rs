@@ -1,6 +1,8 @@
-//! What `limit_req` and `limit_conn` have in common: zones named with a size, keys, levels of log lines.
+//! The family of `limit_req` and `limit_conn`: zones with keys and what they count, what becomes of refused
+//! requests, and the directives for that, which differ by their prefix alone.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_conf::{Args, Diagnostic, Span, parse_size};
 use tidegate_core::builder::PlanBuilder;
@@ -19,19 +21,89 @@ pub const LEVELS: &[(&str, Level)] = &[
     ("error", Level::Error),
 ];
 
-/// A zone as written.
-#[derive(Clone, Debug)]
-pub struct ZoneText {
-    /// The key with its variables.
-    pub key: Vec<u8>,
-    pub name: String,
-    pub bytes: usize,
-    pub span: Span,
+/// The rows about refused requests under a prefix; the settings have a field `refusal` for them.
+macro_rules! refusal_rows {
+    ($prefix:literal, $conf:ty, $levels:literal) => {
+        &[
+            $crate::http::row::<$conf>(
+                concat!($prefix, "_status"),
+                tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
+                tidegate_conf::Arity::ONE,
+                "503",
+                "Status of refused requests, 400 to 599.",
+                |conf, args| {
+                    let status = args.number(0, 400..=599)? as u16;
+                    tidegate_conf::once(&mut conf.refusal.status, status, args)
+                },
+            ),
+            $crate::http::row::<$conf>(
+                concat!($prefix, "_log_level"),
+                tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
+                tidegate_conf::Arity::ONE,
+                "error",
+                $levels,
+                |conf, args| {
+                    let level = args.choice(0, $crate::http::limits::LEVELS)?;
+                    tidegate_conf::once(&mut conf.refusal.level, level, args)
+                },
+            ),
+            $crate::http::row::<$conf>(
+                concat!($prefix, "_dry_run"),
+                tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
+                tidegate_conf::Arity::FLAG,
+                "off",
+                "Count and log, but let all requests through.",
+                |conf, args| tidegate_conf::once(&mut conf.refusal.dry_run, args.flag(0)?, args),
+            ),
+        ]
+    };
+}
+pub(crate) use refusal_rows;
+
+/// What `limit_*_status`, `limit_*_log_level` and `limit_*_dry_run` say.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RefusalConf {
+    pub status: Option<u16>,
+    pub level: Option<Level>,
+    pub dry_run: Option<bool>,
 }
 
-/// Names of all zones of a configuration, whoever declared them.
-#[derive(Default)]
-pub struct ZoneNames(HashSet<String>);
+/// The same, decided.
+#[derive(Clone, Copy, Debug)]
+pub struct Refusal {
+    pub status: u16,
+    pub level: Level,
+    pub dry_run: bool,
+}
+
+impl RefusalConf {
+    /// Takes over what is left open here.
+    pub fn inherit(&mut self, parent: RefusalConf) {
+        self.status = self.status.or(parent.status);
+        self.level = self.level.or(parent.level);
+        self.dry_run = self.dry_run.or(parent.dry_run);
+    }
+
+    /// With the defaults.
+    pub fn settings(self) -> Refusal {
+        Refusal {
+            status: self.status.unwrap_or(503),
+            level: self.level.unwrap_or(Level::Error),
+            dry_run: self.dry_run.unwrap_or(false),
+        }
+    }
+}
+
+/// A zone as written, with what its module has for it beside the key.
+#[derive(Clone, Debug)]
+pub struct ZoneConf<P> {
+    /// The key with its variables.
+    key: Vec<u8>,
+    name: String,
+    bytes: usize,
+    span: Span,
+    settings: P,
+}
 
 /// Reads the value of a `zone=name:size` argument: name and size in bytes.
 pub fn parse_zone(
@@ -51,34 +123,134 @@ pub fn parse_zone(
     Ok((name.to_owned(), usize::try_from(size).unwrap_or(usize::MAX)))
 }
 
-/// Records the name of a zone that is there.
-pub fn declare(plan: &mut PlanBuilder<'_>, name: &str) {
-    plan.shared::<ZoneNames>().0.insert(name.to_owned());
-}
-
-/// The error for a zone that a directive uses and its module has not.
-pub fn no_zone(plan: &mut PlanBuilder<'_>, name: &str, span: Span) -> Diagnostic {
-    let message = match plan.shared::<ZoneNames>().0.contains(name) {
-        true => {
-            format!("the shared memory zone \"{name}\" is already declared for a different use")
-        }
-        false => format!("zero size shared memory zone \"{name}\""),
-    };
-    Diagnostic::emerg(message).at(span)
-}
-
-/// Writes a request's key behind `out`; `false`, with nothing written, if the request is not limited by it.
-pub fn write_key(key: &Template, x: &mut Exchange, out: &mut Vec<u8>) -> bool {
-    let start = out.len();
-    key.write(x, out);
-    let length = out.len() - start;
-    if length > KEY_BYTES_MAX {
-        out.truncate(start);
-        x.log(
-            Level::Error,
-            format_args!("the value of the key is more than {KEY_BYTES_MAX} bytes: {length} bytes"),
-        );
-        return false;
+/// Adds the zone of a directive whose first argument is the key.
+pub fn add_zone<P>(
+    zones: &mut Vec<ZoneConf<P>>,
+    args: &Args<'_>,
+    (name, bytes): (String, usize),
+    settings: P,
+) -> Result<(), Diagnostic> {
+    if let Some(known) = zones.iter().find(|known| known.name == name) {
+        let (directive, key) = (args.name(), String::from_utf8_lossy(&known.key));
+        let message = format!("{directive} \"{name}\" is already bound to key \"{key}\"");
+        return Err(args.error_here(message));
     }
-    length > 0
+    let word = args.word(0);
+    zones.push(ZoneConf { key: word.bytes.clone(), name, bytes, span: word.span, settings });
+    Ok(())
+}
+
+/// A zone with this configuration's settings; `S` is what it counts.
+pub struct Zone<S, P> {
+    pub name: String,
+    key: Template,
+    pub bytes_max: usize,
+    pub settings: P,
+    pub states: Arc<States<S>>,
+}
+
+/// What of a zone outlives a reload.
+pub struct States<S> {
+    key: Vec<u8>,
+    counted: Mutex<S>,
+}
+
+/// The zones of a configuration by name.
+struct Zones<S, P>(HashMap<String, Arc<Zone<S, P>>>);
+
+impl<S, P> Default for Zones<S, P> {
+    fn default() -> Zones<S, P> {
+        Zones(HashMap::new())
+    }
+}
+
+/// Names of all zones of a configuration, whoever declared them.
+#[derive(Default)]
+struct ZoneNames(HashSet<String>);
+
+impl<S, P> Zone<S, P>
+where
+    S: Default + Send + 'static,
+    P: Copy + 'static,
+{
+    /// Opens the zones that a module declares; `directive` is what nginx calls them when their key has
+    /// changed since the last configuration.
+    pub fn open_all(
+        confs: &[ZoneConf<P>],
+        directive: &str,
+        plan: &mut PlanBuilder<'_>,
+    ) -> Result<(), Diagnostic> {
+        for conf in confs {
+            let zone = Arc::new(Zone::<S, P>::open(conf, directive, plan)?);
+            plan.shared::<ZoneNames>().0.insert(conf.name.clone());
+            plan.shared::<Zones<S, P>>().0.insert(conf.name.clone(), zone);
+        }
+        Ok(())
+    }
+
+    fn open(
+        conf: &ZoneConf<P>,
+        directive: &str,
+        plan: &mut PlanBuilder<'_>,
+    ) -> Result<Zone<S, P>, Diagnostic> {
+        let key = plan.template_text(&conf.key, conf.span)?;
+        let made = || -> Result<States<S>, Diagnostic> {
+            Ok(States { key: conf.key.clone(), counted: Mutex::default() })
+        };
+        // What is counted tells modules apart: survivors are found by type and name.
+        let states = plan.environment.survivors.get_or_make(&conf.name, made)?;
+        if states.key != conf.key {
+            let (name, now) = (&conf.name, String::from_utf8_lossy(&conf.key));
+            let before = String::from_utf8_lossy(&states.key);
+            let message = format!(
+                "{directive} \"{name}\" uses the \"{now}\" key while previously it used the \
+                 \"{before}\" key"
+            );
+            return Err(Diagnostic::emerg(message).at(conf.span));
+        }
+        let name = conf.name.clone();
+        Ok(Zone { name, key, bytes_max: conf.bytes, settings: conf.settings, states })
+    }
+
+    /// The zone that a rule names.
+    pub fn find(
+        plan: &mut PlanBuilder<'_>,
+        name: &str,
+        span: Span,
+    ) -> Result<Arc<Zone<S, P>>, Diagnostic> {
+        if let Some(zone) = plan.shared::<Zones<S, P>>().0.get(name) {
+            return Ok(zone.clone());
+        }
+        let message = match plan.shared::<ZoneNames>().0.contains(name) {
+            true => {
+                format!("the shared memory zone \"{name}\" is already declared for a different use")
+            }
+            false => format!("zero size shared memory zone \"{name}\""),
+        };
+        Err(Diagnostic::emerg(message).at(span))
+    }
+}
+
+impl<S, P> Zone<S, P> {
+    /// Writes a request's key behind `out`; `false`, with nothing written, if the request is not limited by
+    /// this zone.
+    pub fn write_key(&self, x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+        let start = out.len();
+        self.key.write(x, out);
+        let length = out.len() - start;
+        if length > KEY_BYTES_MAX {
+            out.truncate(start);
+            let what = "the value of the key is more than";
+            x.log(Level::Error, format_args!("{what} {KEY_BYTES_MAX} bytes: {length} bytes"));
+            return false;
+        }
+        length > 0
+    }
+}
+
+impl<S> States<S> {
+    /// What is counted.
+    pub fn lock(&self) -> MutexGuard<'_, S> {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }

@@ -1,9 +1,8 @@
 //! The directives of `limit_conn`.
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Span, once};
-use tidegate_core::Level;
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Span};
 
-use crate::http::limits::{self, LEVELS, ZoneText};
+use crate::http::limits::{self, RefusalConf, ZoneConf};
 use crate::http::row;
 
 /// nginx counts in 16 bits.
@@ -12,11 +11,9 @@ const CONNECTIONS_MAX: u64 = 65_535;
 /// One block's directives.
 #[derive(Default)]
 pub struct Conf {
-    pub zones: Vec<ZoneText>,
+    pub zones: Vec<ZoneConf<()>>,
     pub rules: Vec<RuleText>,
-    pub status: Option<u16>,
-    pub level: Option<Level>,
-    pub dry_run: Option<bool>,
+    pub refusal: RefusalConf,
 }
 
 /// A `limit_conn` as written.
@@ -44,45 +41,18 @@ pub const ROWS: &[Directive<Conf>] = &[
         "Refuse a request if a zone has as many as this of the same key.",
         rule,
     ),
-    row(
-        "limit_conn_status",
-        Contexts::HTTP_SERVER_LOCATION,
-        Arity::ONE,
-        "503",
-        "Status of refused requests, 400 to 599.",
-        |conf, args| once(&mut conf.status, args.number(0, 400..=599)? as u16, args),
-    ),
-    row(
-        "limit_conn_log_level",
-        Contexts::HTTP_SERVER_LOCATION,
-        Arity::ONE,
-        "error",
-        "Level of log lines about refused requests.",
-        |conf, args| once(&mut conf.level, args.choice(0, LEVELS)?, args),
-    ),
-    row(
-        "limit_conn_dry_run",
-        Contexts::HTTP_SERVER_LOCATION,
-        Arity::FLAG,
-        "off",
-        "Count and log, but let all requests through.",
-        |conf, args| once(&mut conf.dry_run, args.flag(0)?, args),
-    ),
 ];
+
+/// What becomes of refused requests.
+pub const REFUSAL_ROWS: &[Directive<Conf>] =
+    limits::refusal_rows!("limit_conn", Conf, "Level of log lines about refused requests.");
 
 fn zone(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let ("zone", Some(value)) = args.parameter(1)? else {
         return Err(args.invalid_parameter(1));
     };
-    let (name, bytes) = limits::parse_zone(args, 1, value)?;
-    if let Some(known) = conf.zones.iter().find(|known| known.name == name) {
-        let key = String::from_utf8_lossy(&known.key);
-        let message = format!("limit_conn_zone \"{name}\" is already bound to key \"{key}\"");
-        return Err(args.error_here(message));
-    }
-    let word = args.word(0);
-    conf.zones.push(ZoneText { key: word.bytes.to_vec(), name, bytes, span: word.span });
-    Ok(())
+    let place = limits::parse_zone(args, 1, value)?;
+    limits::add_zone(&mut conf.zones, args, place, ())
 }
 
 fn rule(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {

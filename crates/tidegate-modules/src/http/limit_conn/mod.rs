@@ -12,18 +12,17 @@ mod counts;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tidegate_conf::{Diagnostic, Directive};
 use tidegate_core::builder::{LocationBuilder, PlanBuilder};
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::variables::Variable;
-use tidegate_core::{Exchange, Level, Phase, Step, Template};
+use tidegate_core::{Exchange, Phase, Step};
 
-use super::limits::{self, ZoneText};
-use conf::{Conf, ROWS, RuleText};
+use super::limits::{self, Refusal, States};
+use conf::{Conf, REFUSAL_ROWS, ROWS, RuleText};
 use counts::Counts;
 
 /// `ngx_http_limit_conn_module`.
@@ -32,7 +31,7 @@ pub struct LimitConn;
 impl Module for LimitConn {
     type Conf = Conf;
     const NAME: &'static str = "limit_conn";
-    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS, REFUSAL_ROWS];
     const VARIABLES: &'static [Variable] = &[Variable::fixed("limit_conn_status", |x, out| {
         let Some(status) = x.lineage.inherited.of::<Status>() else { return false };
         out.extend_from_slice(status.name().as_bytes());
@@ -43,18 +42,11 @@ impl Module for LimitConn {
         if child.rules.is_empty() {
             child.rules.clone_from(&parent.rules);
         }
-        child.status = child.status.or(parent.status);
-        child.level = child.level.or(parent.level);
-        child.dry_run = child.dry_run.or(parent.dry_run);
+        child.refusal.inherit(parent.refusal);
     }
 
     fn prepare_http(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
-        for text in &conf.zones {
-            let zone = Zone::open(text, plan)?;
-            limits::declare(plan, &text.name);
-            plan.shared::<Zones>().0.insert(text.name.clone(), Arc::new(zone));
-        }
-        Ok(())
+        Zone::open_all(&conf.zones, "limit_conn_zone", plan)
     }
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
@@ -62,61 +54,15 @@ impl Module for LimitConn {
             return Ok(());
         }
         let rules = conf.rules.iter().map(|rule| Rule::new(rule, location.plan));
-        let limits = Limits {
-            rules: rules.collect::<Result<_, _>>()?,
-            status: conf.status.unwrap_or(503),
-            level: conf.level.unwrap_or(Level::Error),
-            dry_run: conf.dry_run.unwrap_or(false),
-        };
+        let rules = rules.collect::<Result<_, _>>()?;
+        let limits = Limits { rules, refusal: conf.refusal.settings() };
         location.handler(Phase::Preaccess, Box::new(move |x| limits.apply(x)));
         Ok(())
     }
 }
 
-/// The zones of a configuration by name.
-#[derive(Default)]
-struct Zones(HashMap<String, Arc<Zone>>);
-
-/// A zone with this configuration's settings.
-struct Zone {
-    name: String,
-    key: Template,
-    bytes_max: usize,
-    states: Arc<States>,
-}
-
-/// What of a zone outlives a reload.
-struct States {
-    key: Vec<u8>,
-    counts: Mutex<Counts>,
-}
-
-impl Zone {
-    fn open(text: &ZoneText, plan: &mut PlanBuilder<'_>) -> Result<Zone, Diagnostic> {
-        let key = plan.template_text(&text.key, text.span)?;
-        let made = || -> Result<States, Diagnostic> {
-            Ok(States { key: text.key.clone(), counts: Mutex::default() })
-        };
-        let survivor = format!("limit_conn {}", text.name);
-        let states = plan.environment.survivors.get_or_make(&survivor, made)?;
-        if states.key != text.key {
-            let (name, now) = (&text.name, String::from_utf8_lossy(&text.key));
-            let before = String::from_utf8_lossy(&states.key);
-            let message = format!(
-                "limit_conn_zone \"{name}\" uses the \"{now}\" key while previously it used the \
-                 \"{before}\" key"
-            );
-            return Err(Diagnostic::emerg(message).at(text.span));
-        }
-        Ok(Zone { name: text.name.clone(), key, bytes_max: text.bytes, states })
-    }
-}
-
-impl States {
-    fn counts(&self) -> MutexGuard<'_, Counts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+/// A zone with the number of requests of each key.
+type Zone = limits::Zone<Counts, ()>;
 
 /// A `limit_conn`.
 struct Rule {
@@ -126,10 +72,7 @@ struct Rule {
 
 impl Rule {
     fn new(text: &RuleText, plan: &mut PlanBuilder<'_>) -> Result<Rule, Diagnostic> {
-        match plan.shared::<Zones>().0.get(&text.zone).cloned() {
-            Some(zone) => Ok(Rule { zone, most: text.most }),
-            None => Err(limits::no_zone(plan, &text.zone, text.span)),
-        }
+        Ok(Rule { zone: Zone::find(plan, &text.zone, text.span)?, most: text.most })
     }
 }
 
@@ -153,13 +96,13 @@ impl Status {
 
 /// A request's place in a zone, given back when the request is over.
 struct Held {
-    states: Arc<States>,
+    states: Arc<States<Counts>>,
     key: Vec<u8>,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.states.counts().leave(&self.key);
+        self.states.lock().leave(&self.key);
     }
 }
 
@@ -169,9 +112,7 @@ type Places = Vec<Held>;
 /// All limits of a location.
 struct Limits {
     rules: Vec<Rule>,
-    status: u16,
-    level: Level,
-    dry_run: bool,
+    refusal: Refusal,
 }
 
 impl Limits {
@@ -182,10 +123,10 @@ impl Limits {
         let mut places = Places::new();
         for rule in &self.rules {
             let (zone, mut key) = (&*rule.zone, Vec::new());
-            if !limits::write_key(&zone.key, x, &mut key) {
+            if !zone.write_key(x, &mut key) {
                 continue;
             }
-            if !zone.states.counts().enter(&key, rule.most, zone.bytes_max) {
+            if !zone.states.lock().enter(&key, rule.most, zone.bytes_max) {
                 // Those that let it in before are left again.
                 drop(places);
                 return self.refuse(x, zone);
@@ -200,14 +141,14 @@ impl Limits {
     }
 
     fn refuse(&self, x: &mut Exchange, zone: &Zone) -> Step<'static> {
-        let (dry, name) = (if self.dry_run { ", dry run," } else { "" }, &zone.name);
-        x.log(self.level, format_args!("limiting connections{dry} by zone \"{name}\""));
-        if self.dry_run {
+        let (dry, name) = (if self.refusal.dry_run { ", dry run," } else { "" }, &zone.name);
+        x.log(self.refusal.level, format_args!("limiting connections{dry} by zone \"{name}\""));
+        if self.refusal.dry_run {
             note(x, Status::RejectedDryRun);
             return Step::Decline;
         }
         note(x, Status::Rejected);
-        Step::Status(self.status)
+        Step::Status(self.refusal.status)
     }
 }
 

@@ -1,21 +1,22 @@
 //! The directives of `limit_req`.
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Span, once};
-use tidegate_core::Level;
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Span};
 
 use super::logic::{self, REQUEST};
-use crate::http::limits::{self, LEVELS, ZoneText};
+use crate::http::limits::{self, RefusalConf, ZoneConf};
 use crate::http::row;
 
 /// One block's directives.
 #[derive(Default)]
 pub struct Conf {
-    pub zones: Vec<(ZoneText, u64)>,
+    pub zones: Vec<ZoneConf<Rate>>,
     pub rules: Vec<RuleText>,
-    pub status: Option<u16>,
-    pub level: Option<Level>,
-    pub dry_run: Option<bool>,
+    pub refusal: RefusalConf,
 }
+
+/// Thousandths of a request a second.
+#[derive(Clone, Copy, Debug)]
+pub struct Rate(pub u64);
 
 /// A `limit_req` as written; excesses in thousandths of a request.
 #[derive(Clone)]
@@ -47,31 +48,14 @@ pub const ROWS: &[Directive<Conf>] = &[
          (or with `nodelay` all) do not wait.",
         rule,
     ),
-    row(
-        "limit_req_status",
-        Contexts::HTTP_SERVER_LOCATION,
-        Arity::ONE,
-        "503",
-        "Status of refused requests, 400 to 599.",
-        |conf, args| once(&mut conf.status, args.number(0, 400..=599)? as u16, args),
-    ),
-    row(
-        "limit_req_log_level",
-        Contexts::HTTP_SERVER_LOCATION,
-        Arity::ONE,
-        "error",
-        "Level of log lines about refused requests; those about delayed ones have one less.",
-        |conf, args| once(&mut conf.level, args.choice(0, LEVELS)?, args),
-    ),
-    row(
-        "limit_req_dry_run",
-        Contexts::HTTP_SERVER_LOCATION,
-        Arity::FLAG,
-        "off",
-        "Count and log, but let all requests through.",
-        |conf, args| once(&mut conf.dry_run, args.flag(0)?, args),
-    ),
 ];
+
+/// What becomes of refused requests.
+pub const REFUSAL_ROWS: &[Directive<Conf>] = limits::refusal_rows!(
+    "limit_req",
+    Conf,
+    "Level of log lines about refused requests; those about delayed ones have one less."
+);
 
 fn zone(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let (mut place, mut rate) = (None, logic::parse_rate("1r/s").unwrap_or(REQUEST));
@@ -88,17 +72,10 @@ fn zone(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
             _ => return Err(args.invalid_parameter(index)),
         }
     }
-    let Some((name, bytes)) = place else {
-        return Err(args.error_here("\"limit_req_zone\" must have \"zone\" parameter"));
-    };
-    if let Some((known, _)) = conf.zones.iter().find(|(known, _)| known.name == name) {
-        let key = String::from_utf8_lossy(&known.key);
-        let message = format!("limit_req_zone \"{name}\" is already bound to key \"{key}\"");
-        return Err(args.error_here(message));
+    match place {
+        Some(place) => limits::add_zone(&mut conf.zones, args, place, Rate(rate)),
+        None => Err(args.error_here("\"limit_req_zone\" must have \"zone\" parameter")),
     }
-    let word = args.word(0);
-    conf.zones.push((ZoneText { key: word.bytes.to_vec(), name, bytes, span: word.span }, rate));
-    Ok(())
 }
 
 fn rule(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {

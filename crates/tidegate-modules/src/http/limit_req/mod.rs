@@ -13,9 +13,8 @@ mod logic;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_conf::{Diagnostic, Directive};
@@ -23,11 +22,11 @@ use tidegate_core::builder::{LocationBuilder, PlanBuilder};
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::pause::pause;
 use tidegate_core::variables::Variable;
-use tidegate_core::{Exchange, Level, Phase, Step, Template};
+use tidegate_core::{Exchange, Level, Phase, Step};
 
-use super::limits::{self, ZoneText};
+use super::limits::{self, Refusal};
 use buckets::{Buckets, NoRoom};
-use conf::{Conf, ROWS, RuleText};
+use conf::{Conf, REFUSAL_ROWS, ROWS, Rate, RuleText};
 
 /// `ngx_http_limit_req_module`.
 pub struct LimitReq;
@@ -35,7 +34,7 @@ pub struct LimitReq;
 impl Module for LimitReq {
     type Conf = Conf;
     const NAME: &'static str = "limit_req";
-    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS, REFUSAL_ROWS];
     const VARIABLES: &'static [Variable] = &[Variable::fixed("limit_req_status", |x, out| {
         let Some(status) = x.lineage.inherited.of::<Status>() else { return false };
         out.extend_from_slice(status.name().as_bytes());
@@ -46,18 +45,11 @@ impl Module for LimitReq {
         if child.rules.is_empty() {
             child.rules.clone_from(&parent.rules);
         }
-        child.status = child.status.or(parent.status);
-        child.level = child.level.or(parent.level);
-        child.dry_run = child.dry_run.or(parent.dry_run);
+        child.refusal.inherit(parent.refusal);
     }
 
     fn prepare_http(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
-        for (text, rate) in &conf.zones {
-            let zone = Zone::open(text, *rate, plan)?;
-            limits::declare(plan, &text.name);
-            plan.shared::<Zones>().0.insert(text.name.clone(), Arc::new(zone));
-        }
-        Ok(())
+        Zone::open_all(&conf.zones, "limit_req", plan)
     }
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
@@ -65,64 +57,19 @@ impl Module for LimitReq {
             return Ok(());
         }
         let rules = conf.rules.iter().map(|rule| Rule::new(rule, location.plan));
-        let limits = Limits {
-            rules: rules.collect::<Result<_, _>>()?,
-            status: conf.status.unwrap_or(503),
-            level: conf.level.unwrap_or(Level::Error),
-            dry_run: conf.dry_run.unwrap_or(false),
-        };
+        let rules = rules.collect::<Result<_, _>>()?;
+        let limits = Limits { rules, refusal: conf.refusal.settings() };
         location.handler(Phase::Preaccess, Box::new(move |x| limits.apply(x)));
         Ok(())
     }
 }
 
-/// The zones of a configuration by name.
-#[derive(Default)]
-struct Zones(HashMap<String, Arc<Zone>>);
+/// A zone with the bucket of each key.
+type Zone = limits::Zone<Buckets, Rate>;
 
-/// A zone with this configuration's settings.
-struct Zone {
-    name: String,
-    key: Template,
-    /// Thousandths of a request a second.
-    rate: u64,
-    bytes_max: usize,
-    states: Arc<States>,
-}
-
-/// What of a zone outlives a reload.
-struct States {
-    key: Vec<u8>,
-    buckets: Mutex<Buckets>,
-}
-
-impl Zone {
-    fn open(text: &ZoneText, rate: u64, plan: &mut PlanBuilder<'_>) -> Result<Zone, Diagnostic> {
-        let key = plan.template_text(&text.key, text.span)?;
-        let made = || -> Result<States, Diagnostic> {
-            Ok(States { key: text.key.clone(), buckets: Mutex::default() })
-        };
-        let survivor = format!("limit_req {}", text.name);
-        let states = plan.environment.survivors.get_or_make(&survivor, made)?;
-        if states.key != text.key {
-            let (name, now) = (&text.name, String::from_utf8_lossy(&text.key));
-            let before = String::from_utf8_lossy(&states.key);
-            let message = format!(
-                "limit_req \"{name}\" uses the \"{now}\" key while previously it used the \
-                 \"{before}\" key"
-            );
-            return Err(Diagnostic::emerg(message).at(text.span));
-        }
-        Ok(Zone { name: text.name.clone(), key, rate, bytes_max: text.bytes, states })
-    }
-
-    fn buckets(&self) -> MutexGuard<'_, Buckets> {
-        self.states.buckets.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn fill(&self, buckets: &mut Buckets, key: &[u8], now: Instant) -> Result<(), NoRoom> {
-        buckets.fill(key, self.rate, now, self.bytes_max)
-    }
+/// Counts a request in a zone's bucket.
+fn fill(zone: &Zone, buckets: &mut Buckets, key: &[u8], now: Instant) -> Result<(), NoRoom> {
+    buckets.fill(key, zone.settings.0, now, zone.bytes_max)
 }
 
 /// A `limit_req`; excesses in thousandths of a request.
@@ -134,10 +81,8 @@ struct Rule {
 
 impl Rule {
     fn new(text: &RuleText, plan: &mut PlanBuilder<'_>) -> Result<Rule, Diagnostic> {
-        match plan.shared::<Zones>().0.get(&text.zone).cloned() {
-            Some(zone) => Ok(Rule { zone, burst: text.burst, free: text.free }),
-            None => Err(limits::no_zone(plan, &text.zone, text.span)),
-        }
+        let zone = Zone::find(plan, &text.zone, text.span)?;
+        Ok(Rule { zone, burst: text.burst, free: text.free })
     }
 }
 
@@ -166,9 +111,7 @@ impl Status {
 /// All limits of a location.
 struct Limits {
     rules: Vec<Rule>,
-    status: u16,
-    level: Level,
-    dry_run: bool,
+    refusal: Refusal,
 }
 
 /// What the rules say of a request; excesses in thousandths.
@@ -194,7 +137,7 @@ impl Limits {
             return Step::Decline;
         }
         let verdict = self.decide(x);
-        let dry = if self.dry_run { ", dry run" } else { "" };
+        let dry = if self.refusal.dry_run { ", dry run" } else { "" };
         match verdict {
             Verdict::Unlimited => return Step::Decline,
             Verdict::Pass => note(x, Status::Passed),
@@ -205,7 +148,7 @@ impl Limits {
             Verdict::Refuse { excess, zone } => {
                 let (whole, rest, name) = (excess / 1000, excess % 1000, &zone.name);
                 x.log(
-                    self.level,
+                    self.refusal.level,
                     format_args!(
                         "limiting requests{dry}, excess: {whole}.{rest:03} by zone \"{name}\""
                     ),
@@ -215,12 +158,12 @@ impl Limits {
             Verdict::Delay { time, excess, zone } => {
                 let (whole, rest, name) = (excess / 1000, excess % 1000, &zone.name);
                 x.log(
-                    less(self.level),
+                    less(self.refusal.level),
                     format_args!(
                         "delaying request{dry}, excess: {whole}.{rest:03}, by zone \"{name}\""
                     ),
                 );
-                if !self.dry_run {
+                if !self.refusal.dry_run {
                     note(x, Status::Delayed);
                     return Step::Wait(Box::pin(wait(x, time)));
                 }
@@ -237,7 +180,7 @@ impl Limits {
         let mut keys = Vec::with_capacity(self.rules.len());
         for rule in &self.rules {
             let start = text.len();
-            if limits::write_key(&rule.zone.key, x, &mut text) {
+            if rule.zone.write_key(x, &mut text) {
                 keys.push((rule, start..text.len()));
             }
         }
@@ -245,23 +188,24 @@ impl Limits {
         let mut longest = Duration::ZERO;
         for (index, (rule, key)) in keys.iter().enumerate() {
             let (zone, key) = (&*rule.zone, &text[key.clone()]);
-            let mut buckets = zone.buckets();
-            let excess = buckets.excess(key, zone.rate, now);
+            let (mut buckets, rate) = (zone.states.lock(), zone.settings.0);
+            let excess = buckets.excess(key, rate, now);
             if excess > rule.burst {
                 return Verdict::Refuse { excess, zone };
             }
             // The last one decides and counts at once, so that no other thread comes between.
-            if index + 1 == keys.len() && zone.fill(&mut buckets, key, now).is_err() {
+            if index + 1 == keys.len() && fill(zone, &mut buckets, key, now).is_err() {
                 return Verdict::NoRoom;
             }
-            let time = logic::delay(excess, rule.free, zone.rate);
+            let time = logic::delay(excess, rule.free, rate);
             if time > longest {
                 longest = time;
                 verdict = Verdict::Delay { time, excess, zone };
             }
         }
         for (rule, key) in keys.iter().rev().skip(1) {
-            if rule.zone.fill(&mut rule.zone.buckets(), &text[key.clone()], now).is_err() {
+            let mut buckets = rule.zone.states.lock();
+            if fill(&rule.zone, &mut buckets, &text[key.clone()], now).is_err() {
                 return Verdict::NoRoom;
             }
         }
@@ -269,12 +213,12 @@ impl Limits {
     }
 
     fn refuse(&self, x: &mut Exchange) -> Step<'static> {
-        if self.dry_run {
+        if self.refusal.dry_run {
             note(x, Status::RejectedDryRun);
             return Step::Decline;
         }
         note(x, Status::Rejected);
-        Step::Status(self.status)
+        Step::Status(self.refusal.status)
     }
 }
 
