@@ -19,11 +19,13 @@ mod server;
 mod syntax;
 #[cfg(test)]
 mod tests;
+mod torture;
 mod wire;
 mod words;
 
 pub use report::{Outcome, Report, Summary};
 pub use server::Program;
+pub use torture::{TortureOptions, TortureReport, torture};
 
 use bell::{Failure, locked};
 use std::path::Path;

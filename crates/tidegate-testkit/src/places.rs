@@ -112,7 +112,10 @@ fn numbered(name: &str, base: &str) -> bool {
     name.strip_prefix(base).is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-fn free<T>(bind: impl Fn(SocketAddr) -> std::io::Result<T>) -> std::io::Result<(SocketAddr, T)> {
+/// Binds what can be bound on a port that nobody has, and that the system gives to nobody.
+pub(crate) fn free<T>(
+    bind: impl Fn(SocketAddr) -> std::io::Result<T>,
+) -> std::io::Result<(SocketAddr, T)> {
     let mut last = std::io::Error::other("none tried");
     for _ in PORTS {
         let port = {

@@ -13,6 +13,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "cache_control", run: tidegate_http::fuzzing::fuzz_cache_control },
     Target { name: "proxy_protocol", run: tidegate_http::fuzzing::fuzz_proxy_protocol },
     Target { name: "cache_header", run: tidegate_cache::fuzz_header },
+    Target { name: "cache_journal", run: tidegate_cache::fuzz_journal },
     Target { name: "purge_rules", run: tidegate_cache::fuzz_purge_rules },
     Target { name: "cache_operations", run: tidegate_cache::fuzz::fuzz_operations },
 ];

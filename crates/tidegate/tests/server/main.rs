@@ -1,5 +1,6 @@
 //! Tests of the program from outside: processes, signals, files, command line.
 
+mod caches;
 mod command_line;
 mod process;
 mod support;

@@ -19,6 +19,10 @@ use super::conf::{Pace, PathConf};
 /// Files that one call of the store handles, so that `*_threshold` can end a go.
 const STEP_FILES: usize = 10;
 
+/// How often a folder that another server uses is asked for, and the pause in between.
+const LOCK_TRIES: u32 = 25;
+const LOCK_PAUSE: Duration = Duration::from_millis(100);
+
 /// A cache in use.
 pub struct Zone {
     pub name: String,
@@ -104,10 +108,7 @@ fn open_store(
     options.sync = conf.sync;
     options.owner = Some(family::name().to_owned());
     let survivor = format!("{family}cache_path {}", path.display());
-    let opened = plan.environment.survivors.get_or_make(&survivor, || {
-        let disk = RealDisk::new(tidegate_os::file::statfs_free);
-        Store::open(options.clone(), Arc::new(disk))
-    });
+    let opened = plan.environment.survivors.get_or_make(&survivor, || open_patiently(&options));
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::ResourceBusy => {
             let message = format!("cache folder \"{}\" is {error}", path.display());
@@ -124,6 +125,20 @@ fn open_store(
         Diagnostic::emerg(format!("cache \"{}\": {error}", conf.name)).at(conf.span)
     })?;
     Ok(Store::clone(&store))
+}
+
+/// Opens a cache whose folder may be about to be given up: by a server that was told to end, or
+/// whose master was killed. As long as with a port that is taken.
+fn open_patiently(options: &Options) -> io::Result<Store> {
+    let mut tries = LOCK_TRIES;
+    loop {
+        let disk = RealDisk::new(tidegate_os::file::statfs_free);
+        match Store::open(options.clone(), Arc::new(disk)) {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && tries > 1 => tries -= 1,
+            opened => return opened,
+        }
+        let _ = tidegate_rt::block_on(tidegate_rt::timer::sleep(LOCK_PAUSE));
+    }
 }
 
 /// When this process first asked: temporary files that are older are leftovers of another one.

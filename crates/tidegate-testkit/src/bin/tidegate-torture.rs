@@ -1,0 +1,56 @@
+//! `tidegate-torture`: kills a caching server again and again and compares every byte that it serves.
+#![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use tidegate_testkit::{TortureOptions, torture};
+
+const USAGE: &str = "usage: tidegate-torture [--rounds N] [--clients N] [--seed N] [--tidegate PATH]
+Starts the server with a cache, kills it (SIGKILL) at a random moment, starts it again, N times (200).
+The last line has the counts; the exit code is 1 when anything was wrong.";
+
+fn main() -> ExitCode {
+    let options = match arguments() {
+        Ok(options) => options,
+        Err(mistake) => {
+            eprintln!("{mistake}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    println!("seed {}", options.seed);
+    let told = |round: u32, report: &tidegate_testkit::TortureReport| {
+        if (round + 1).is_multiple_of(20) {
+            println!("{report}");
+        }
+    };
+    match torture(&options, told) {
+        Ok(report) => {
+            report.mistakes.iter().for_each(|mistake| println!("{mistake}"));
+            println!("{report}");
+            if report.mistakes.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn arguments() -> Result<TortureOptions, lexopt::Error> {
+    use lexopt::prelude::*;
+    let beside = std::env::current_exe().unwrap_or_default().with_file_name("tidegate");
+    let seed = u64::from(std::process::id());
+    let mut options = TortureOptions { binary: beside, rounds: 200, clients: 8, seed };
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("rounds") => options.rounds = parser.value()?.parse()?,
+            Long("clients") => options.clients = parser.value()?.parse()?,
+            Long("seed") => options.seed = parser.value()?.parse()?,
+            Long("tidegate") => options.binary = PathBuf::from(parser.value()?),
+            other => return Err(other.unexpected()),
+        }
+    }
+    Ok(options)
+}

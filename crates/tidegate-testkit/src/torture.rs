@@ -1,0 +1,323 @@
+//! Endurance: a caching server is killed (`SIGKILL`, master and worker at once) at random moments and
+//! started again, while clients compare every byte that they get with what the origin would send.
+//!
+//! Bodies follow from their URL ([`object`]), so nothing has to be remembered. A response may be cut
+//! by the kill; what has arrived must be right all the same, and what ends regularly must be whole.
+
+mod object;
+mod origin;
+#[cfg(test)]
+mod tests;
+mod visitor;
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::process::{self, Pid, Signal};
+
+use crate::bell::Failure;
+use crate::places::free;
+use object::Random;
+use visitor::{Outcome, visit};
+
+/// Longest wait for a server to accept connections, or to end.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A round lasts at most so long before the kill, in milliseconds.
+const ROUND_MILLIS_MAX: u64 = 400;
+
+/// Objects that are looked at after each start, without a kill in between.
+const SWEPT: usize = 12;
+
+/// `max_size` of the cache, in bytes: enough for a third of the popular objects.
+const SIZE_MAX: u64 = 16 << 20;
+
+/// Mistakes that are told in full.
+const MISTAKES_MAX: usize = 20;
+
+/// What to do.
+#[derive(Debug, Clone)]
+pub struct TortureOptions {
+    /// The server's binary.
+    pub binary: PathBuf,
+    /// Kills and starts.
+    pub rounds: u32,
+    /// Clients at one time.
+    pub clients: u32,
+    /// Makes a run repeatable, as far as threads allow.
+    pub seed: u64,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Default)]
+pub struct TortureReport {
+    /// Kills and starts.
+    pub rounds: u32,
+    /// Responses that were right to their end.
+    pub whole: u64,
+    /// Responses that were right as far as they came.
+    pub cut: u64,
+    /// Connections that gave no response.
+    pub refused: u64,
+    /// Whole responses out of the cache.
+    pub hits: u64,
+    /// Hits after a start, before anything could be stored anew.
+    pub kept: u64,
+    /// Bytes of bodies that were compared.
+    pub bytes: u64,
+    /// What was wrong.
+    pub mistakes: Vec<String>,
+}
+
+/// Runs the server, kills it, looks.
+///
+/// # Errors
+/// The server cannot be started or does not come up.
+pub fn torture(
+    options: &TortureOptions,
+    mut told: impl FnMut(u32, &TortureReport),
+) -> Result<TortureReport, Failure> {
+    let folder = tempfile::Builder::new()
+        .prefix("tidegate-torture-")
+        .tempdir()
+        .map_err(|error| Failure::new(format!("cannot make a folder: {error}")))?;
+    let origin = origin::start().map_err(|error| Failure::new(format!("origin: {error}")))?;
+    // The system gives such a port to nobody who connects: who tries again and again could else
+    // meet himself there, and keep the server from its port.
+    let front = free(TcpListener::bind).map_err(|error| Failure::new(format!("port: {error}")))?.0;
+    let run = Run { options, folder: folder.path(), origin, front };
+    let mut report = TortureReport::default();
+    let mut random = Random::new(options.seed);
+    for round in 0..options.rounds {
+        let server = run.start(round)?;
+        run.sweep(&mut random, SWEPT, true, &mut report);
+        let visitors = run.visitors(round);
+        let time = Duration::from_millis(random.below(ROUND_MILLIS_MAX));
+        pause(time);
+        server.kill();
+        visitors.finish(&mut report);
+        report.rounds += 1;
+        told(round, &report);
+        if report.mistakes.len() > MISTAKES_MAX {
+            return Ok(report);
+        }
+    }
+    let server = run.start(options.rounds)?;
+    run.sweep(&mut random, 200, false, &mut report);
+    server.quit(&mut report);
+    run.check_folder(&mut report);
+    Ok(report)
+}
+
+struct Run<'a> {
+    options: &'a TortureOptions,
+    folder: &'a Path,
+    origin: SocketAddr,
+    front: SocketAddr,
+}
+
+struct Server {
+    child: Child,
+}
+
+struct Visitors {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<Vec<Outcome>>>,
+}
+
+impl Run<'_> {
+    /// Starts the server and waits until it serves.
+    fn start(&self, round: u32) -> Result<Server, Failure> {
+        let failed = |error: std::io::Error| Failure::new(format!("cannot start: {error}"));
+        let configuration = self.configuration(round);
+        std::fs::write(self.folder.join("nginx.conf"), configuration).map_err(failed)?;
+        let log = std::fs::File::create(self.folder.join("output.log")).map_err(failed)?;
+        let errors = log.try_clone().map_err(failed)?;
+        let mut command = Command::new(&self.options.binary);
+        command.arg("-p").arg(self.folder).arg("-c").arg(self.folder.join("nginx.conf"));
+        command.stdin(Stdio::null()).stdout(log).stderr(errors).process_group(0);
+        let mut child = command.spawn().map_err(failed)?;
+        let deadline = Instant::now() + PATIENCE;
+        while TcpStream::connect(self.front).is_err() {
+            let ended = child.try_wait().map_err(failed)?;
+            if Instant::now() > deadline || ended.is_some() {
+                let output = std::fs::read_to_string(self.folder.join("output.log"));
+                let log = std::fs::read_to_string(self.folder.join("error.log"));
+                Server { child }.kill();
+                return Err(Failure::new(format!("the server is not there: {output:?} {log:?}")));
+            }
+            pause(Duration::from_millis(5));
+        }
+        Ok(Server { child })
+    }
+
+    /// Parameters take turns: each must cope with what the others left.
+    fn configuration(&self, round: u32) -> String {
+        let temporary = if round.is_multiple_of(2) { "on" } else { "off" };
+        let sync = ["off", "off", "data", "all"][round as usize % 4];
+        let (front, origin) = (self.front, self.origin);
+        format!(
+            "daemon off; worker_processes 2; pid nginx.pid; error_log error.log warn;
+events {{ }}
+http {{
+  access_log off;
+  proxy_cache_path cache keys_zone=z:1m levels=1:2 max_size={SIZE_MAX} inactive=1h
+    use_temp_path={temporary} fsync={sync};
+  server {{
+    listen {front};
+    location / {{
+      proxy_pass http://{origin};
+      proxy_cache z;
+      proxy_cache_key $uri;
+      proxy_cache_lock on;
+      proxy_cache_tempfile on;
+      proxy_cache_revalidate on;
+      add_header X-Cache $upstream_cache_status;
+    }}
+  }}
+}}
+"
+        )
+    }
+
+    /// Looks at some objects, one after the other: nothing may be cut.
+    fn sweep(&self, random: &mut Random, count: usize, fresh: bool, report: &mut TortureReport) {
+        for _ in 0..count {
+            let outcome = visit(self.front, object::popular(random), random, false);
+            if fresh && outcome.is_hit {
+                report.kept += 1;
+            }
+            if !outcome.is_whole && outcome.mistake.is_none() {
+                report.mistakes.push(format!("{}: cut though nobody was killed", outcome.name));
+            }
+            report.count(outcome);
+        }
+    }
+
+    fn visitors(&self, round: u32) -> Visitors {
+        let stop = Arc::new(AtomicBool::new(false));
+        let threads = (0..self.options.clients).map(|client| {
+            let (stop, front) = (stop.clone(), self.front);
+            let mut random =
+                Random::new(self.options.seed ^ u64::from(round) << 32 ^ u64::from(client) << 16);
+            std::thread::spawn(move || {
+                let mut outcomes = Vec::new();
+                while !stop.load(Ordering::SeqCst) {
+                    let number = object::any(&mut random);
+                    let outcome = visit(front, number, &mut random, true);
+                    if !outcome.has_head {
+                        pause(Duration::from_millis(1));
+                    }
+                    outcomes.push(outcome);
+                }
+                outcomes
+            })
+        });
+        Visitors { threads: threads.collect(), stop }
+    }
+
+    /// What is left after a graceful end: no temporary file, and no more than is allowed.
+    fn check_folder(&self, report: &mut TortureReport) {
+        let mut sizes = BTreeMap::new();
+        collect(&self.folder.join("cache"), &mut sizes);
+        let blocks: u64 = sizes.values().map(|size| size.next_multiple_of(4096)).sum();
+        if blocks > SIZE_MAX {
+            report.mistakes.push(format!("{blocks} bytes of at most {SIZE_MAX} are on disk"));
+        }
+        let is_temporary = |path: &&PathBuf| path.extension().is_some();
+        let left: Vec<_> = sizes.keys().filter(is_temporary).collect();
+        // Those of the last kill wait for the loader, which has had no time: of one round at most.
+        let most = self.options.clients as usize;
+        if left.len() > most {
+            report.mistakes.push(format!("{} temporary files are left", left.len()));
+        }
+    }
+}
+
+impl Server {
+    /// Kills all of it and waits for its end.
+    fn kill(mut self) {
+        let _ = process::kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        let _ = self.child.wait();
+    }
+
+    /// Ends it as one should.
+    fn quit(mut self, report: &mut TortureReport) {
+        let _ = process::kill_process(Pid::from_child(&self.child), Signal::QUIT);
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                if !status.success() {
+                    report.mistakes.push(format!("the server ended with {status}"));
+                }
+                return;
+            }
+            pause(Duration::from_millis(10));
+        }
+        report.mistakes.push("the server does not end".to_owned());
+        self.kill();
+    }
+}
+
+impl Visitors {
+    fn finish(self, report: &mut TortureReport) {
+        self.stop.store(true, Ordering::SeqCst);
+        for thread in self.threads {
+            match thread.join() {
+                Ok(outcomes) => outcomes.into_iter().for_each(|outcome| report.count(outcome)),
+                Err(_) => report.mistakes.push("a client panicked".to_owned()),
+            }
+        }
+    }
+}
+
+impl TortureReport {
+    fn count(&mut self, outcome: Outcome) {
+        self.bytes += outcome.bytes;
+        self.whole += u64::from(outcome.is_whole);
+        self.hits += u64::from(outcome.is_whole && outcome.is_hit);
+        self.cut += u64::from(!outcome.is_whole && outcome.has_head);
+        self.refused += u64::from(!outcome.has_head);
+        if let Some(mistake) = outcome.mistake {
+            self.mistakes.push(format!("{}: {mistake}", outcome.name));
+        }
+    }
+}
+
+impl std::fmt::Display for TortureReport {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let TortureReport { rounds, whole, cut, refused, hits, kept, bytes, mistakes } = self;
+        write!(
+            formatter,
+            "{rounds} kills; {whole} responses whole ({hits} hits, {kept} of them right after a \
+             start), {cut} cut by a kill or left, {refused} refused; {bytes} bytes compared; {} mistakes",
+            mistakes.len()
+        )
+    }
+}
+
+/// Lets time pass; the moment of a kill is chosen by time, not by an event.
+fn pause(time: Duration) {
+    let (sender, receiver) = mpsc::channel::<()>();
+    let _ = receiver.recv_timeout(time);
+    drop(sender);
+}
+
+fn collect(folder: &Path, sizes: &mut BTreeMap<PathBuf, u64>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let own = entry.file_name().as_encoded_bytes().starts_with(b".");
+        match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => collect(&entry.path(), sizes),
+            Ok(metadata) if !own => drop(sizes.insert(entry.path(), metadata.len())),
+            _ => {}
+        }
+    }
+}
