@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use crate::config::{Scenario, Sharing};
 use crate::load::Ask;
 use crate::probe;
+use crate::procfs;
 use crate::report::Environment;
 use crate::server::{Binary, Job, Kind, Server};
 use crate::statistics::Spread;
@@ -287,14 +288,16 @@ fn measure_once(
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let sampler = scope.spawn(|| peak_memory(&server, &stop));
-        let (cpu_before, started) = (server.cpu_time(), Instant::now());
+        let busy = || procfs::processor_busy(context.processors.server);
+        let (cpu_before, busy_before, started) = (server.cpu_time(), busy(), Instant::now());
         let visits = walk(context.options.clients);
         let (elapsed, cpu) = (started.elapsed(), server.cpu_time().since(cpu_before));
+        let others = (busy().since(busy_before).total() - cpu.total()).max(0.0);
         stop.store(true, Ordering::Relaxed);
         sampler.thread().unpark();
         let memory = sampler.join().map_err(|_| "the memory's sampler panicked".to_owned())?;
         let (visits, traces) = (visits?, context.origin.take_traces());
-        Ok(Run { visits, traces, started, elapsed, cpu, memory })
+        Ok(Run { visits, traces, started, elapsed, cpu, others, memory })
     })
 }
 

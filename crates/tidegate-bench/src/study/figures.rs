@@ -17,6 +17,8 @@ pub struct Run {
     pub elapsed: Duration,
     /// The server's processor time.
     pub cpu: CpuTime,
+    /// What other programs took of the server's processor, in microseconds.
+    pub others: f64,
     /// The server's memory in bytes, at its highest.
     pub memory: u64,
 }
@@ -66,6 +68,7 @@ pub struct Figures {
     /// The same by what nginx needs for plain hits.
     pub cost_by_hits: f64,
     pub memory_mebibytes: f64,
+    pub others_percent: f64,
     pub wrong: f64,
 }
 
@@ -102,7 +105,7 @@ pub const PUBLISHED_COLUMNS: [Column; 9] = [
 ];
 
 /// What the study does not tell.
-pub const OWN_COLUMNS: [Column; 12] = [
+pub const OWN_COLUMNS: [Column; 13] = [
     column("origin_byte_wait_seconds", "origin's byte wait, s", 3, |f| f.origin_byte_wait_seconds),
     column("first_byte_p50_ms", "first byte p50, ms", 1, |f| f.first_byte[0] * 1e3),
     column("first_byte_p99_ms", "p99", 1, |f| f.first_byte[1] * 1e3),
@@ -116,6 +119,7 @@ pub const OWN_COLUMNS: [Column; 12] = [
     column("cpu_seconds_per_gigabyte", "CPU, s/GB", 3, |f| f.cpu_seconds_per_gigabyte),
     column("cost_by_hits", "× nginx hits", 2, |f| f.cost_by_hits),
     column("memory_mebibytes", "memory, MiB", 1, |f| f.memory_mebibytes),
+    column("others_percent", "others, %", 0, |f| f.others_percent),
     column("wrong", "wrong", 0, |f| f.wrong),
 ];
 
@@ -149,6 +153,7 @@ impl Figures {
             cpu_seconds_per_gigabyte: cpu_seconds / (client_bytes / 1e9),
             cost_by_hits: f64::NAN,
             memory_mebibytes: run.memory as f64 / 1024.0 / 1024.0,
+            others_percent: run.others / elapsed / 1e4,
             wrong: visits.iter().filter(|visit| visit.fault.is_some()).count() as f64,
         }
     }

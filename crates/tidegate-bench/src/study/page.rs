@@ -105,7 +105,8 @@ fn write_table(page: &mut String, cells: &Cells) {
 const LEGEND: &str = "<p>Byte wait: mean over all bytes of the time between a client's request and \
 the byte's arrival; the origin's is what it would be straight from the origin. Followers: all who did \
 not begin a fill; their first byte is counted from the fill's first byte, or from their request if \
-that was later. × nginx hits: CPU per GB by what nginx needs for the same bytes from its cache. In \
+that was later. × nginx hits: CPU per GB by what nginx needs for the same bytes from its cache. Others: \
+what other programs took of the server's processor; above a few per cent the times are theirs, too. In \
 the drawings each line is a client; the dashed one is the origin.</p>";
 
 const HEAD: &str = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\

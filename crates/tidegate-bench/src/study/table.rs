@@ -7,6 +7,7 @@ use super::published::{self, Published};
 use super::{Row, Section, Study};
 use crate::json::Json;
 use crate::report::{align, heading};
+use crate::suites::quick::OTHERS_PERCENT_MAX;
 
 /// A table: the heading's cells, then those of each row.
 pub type Cells = Vec<Vec<String>>;
@@ -72,6 +73,14 @@ pub fn notes(section: &Section) -> Vec<String> {
     let mut notes = Vec::new();
     for row in &section.rows {
         notes.extend(row.notes.iter().map(|note| format!("{}: {note}", row.entry.name)));
+    }
+    let others = section.rows.iter().flat_map(|row| &row.runs).map(|run| run.others_percent);
+    let others = others.fold(0.0, f64::max);
+    if others > OTHERS_PERCENT_MAX {
+        notes.push(format!(
+            "other programs took up to {others:.0} % of the server's processor; \
+             repeat when the machine is quiet"
+        ));
     }
     if published_rows(section).next().is_some() {
         notes.push(published::NOTE.to_owned());

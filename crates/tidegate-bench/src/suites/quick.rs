@@ -226,7 +226,7 @@ pub(super) fn run_checked(load: &mut Load, bound: Bound) -> Result<(), String> {
 
 pub(crate) const OTHERS: &str = "CPU taken by others";
 /// Above it, costs and rates are those of a disturbed machine.
-const OTHERS_PERCENT_MAX: f64 = 5.0;
+pub const OTHERS_PERCENT_MAX: f64 = 5.0;
 /// Enough for the largest `--connections`, upstream connections included.
 const WORKER_CONNECTIONS: u64 = 12_000;
 const WARM_UP: Duration = Duration::from_secs(2);

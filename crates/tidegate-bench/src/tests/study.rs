@@ -73,6 +73,7 @@ fn run() -> Run {
         started,
         elapsed: Duration::from_secs(2),
         cpu: CpuTime { user: 1e6, system: 1e6 },
+        others: 5e5,
         memory: 3 << 20,
     }
 }
@@ -90,7 +91,7 @@ fn figures_of_a_run() {
     assert_eq!(own[..8], [0.5, 100.0, 500.0, 500.0, 0.0, 500.0, 500.0, 2.0]);
     assert_eq!(own[8], 5e7);
     assert!(own[9].is_nan());
-    assert_eq!(own[10..], [3.0, 0.0]);
+    assert_eq!(own[10..], [3.0, 25.0, 0.0]);
 }
 
 #[test]
