@@ -8,10 +8,11 @@ use bytes::Bytes;
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::Module;
-use tidegate_core::{Body, Chunk, Exchange, FileRange};
+use tidegate_core::{Body, Exchange};
+use tidegate_http::range::ByteRange;
 
 use super::row;
-use super::static_files::{Content, OpenFile, serve};
+use super::static_files::{OpenFile, part, serve, whole};
 
 /// `ngx_http_flv_module`.
 pub struct Flv;
@@ -38,28 +39,18 @@ impl Module for Flv {
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
         if conf.on.is_some() {
-            location.content(Box::new(|x| serve(x, |x, file| body(x, file))));
+            location.content(Box::new(|x| serve(x, body)));
         }
         Ok(())
     }
 }
 
 /// The file from `start` on behind a header; the whole file when `start` is none or behind its end.
-fn body(x: &Exchange, file: &OpenFile) -> Body {
+fn body(x: &mut Exchange, file: &OpenFile) -> Body {
     match start(&x.request.args).filter(|start| *start > 0 && *start < file.size) {
-        None => file.body(),
+        None => whole(x, "", file),
         Some(start) => {
-            let rest = match &file.content {
-                Content::Memory(bytes) => {
-                    Chunk::Bytes(bytes.slice(usize::try_from(start).unwrap_or(bytes.len())..))
-                }
-                Content::File(handle) => Chunk::File(FileRange {
-                    file: handle.clone(),
-                    offset: start,
-                    length: file.size - start,
-                }),
-            };
-            Body::Chunks([Chunk::Bytes(Bytes::from_static(HEADER)), rest].into())
+            part(x, file, Bytes::from_static(HEADER), ByteRange { start, end: file.size })
         }
     }
 }

@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
+use proptest::prelude::*;
+
 use super::fields::{Depth, depth, destination_path, overwrite};
 use super::tree::{Place, Transfer, delete, make_folders};
 use crate::testing::{Bench, Reply};
@@ -59,6 +61,16 @@ fn destinations() {
     check("http://user@host.test/a", None);
     check("http:///a", None);
     check("ftp://host.test/a", None);
+}
+
+proptest! {
+    #[test]
+    fn a_destination_stays_below_the_root(field in "(http://host\\.test)?[/a%.2eEfF?#\\\\]{0,20}") {
+        if let Some(path) = destination_path(field.as_bytes(), b"host.test") {
+            prop_assert!(path.starts_with(b"/") && !path.contains(&0));
+            prop_assert!(!path.split(|byte| *byte == b'/').any(|part| part == b".."));
+        }
+    }
 }
 
 fn write(path: &Path, text: &str) {

@@ -25,7 +25,7 @@ use tidegate_http::request::Method;
 
 use super::gzip::accept::Rules;
 use super::row;
-use super::static_files::{What, head, is_absent, is_refused, open};
+use super::static_files::{What, head, is_absent, is_refused, open, whole};
 
 /// `ngx_http_gzip_static_module`, and the same for two more codings.
 pub struct GzipStatic;
@@ -148,7 +148,7 @@ fn answer(siblings: &[Sibling], x: &mut Exchange) -> Step<'static> {
                     head(x, file);
                     let coding = sibling.coding.as_bytes();
                     x.response.headers.set_known(Known::ContentEncoding, coding);
-                    return Step::Respond(file.body());
+                    return Step::Respond(whole(x, sibling.extension, file));
                 }
             }
             What::Failed(errno) if !is_absent(*errno) => complain(x, path, *errno),

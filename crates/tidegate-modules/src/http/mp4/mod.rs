@@ -22,12 +22,13 @@ use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once};
 use tidegate_core::builder::{LocationBuilder, os_error};
 use tidegate_core::exchange::Exchange;
 use tidegate_core::module::{BlockInfo, Module};
-use tidegate_core::{Body, Chunk, FileRange, Level, Step, blocking, file_path};
+use tidegate_core::{Level, Step, blocking, file_path};
+use tidegate_http::range::ByteRange;
 use tidegate_http::request::Method;
 use tidegate_http::{Known, conditional};
 
 use super::row;
-use super::static_files::{Content, Entry, What, head, open, serve};
+use super::static_files::{self, Content, Entry, What, head, open, serve, whole};
 use cut::{Cut, Piece};
 use find::Problem;
 
@@ -127,12 +128,12 @@ fn handle(x: &mut Exchange, index_max: u64, key_frame: bool) -> Step<'_> {
     }
     let wanted = wanted(&x.request.args).filter(|_| !x.request.path.ends_with(b"/"));
     let (Some(mut wanted), Some(path)) = (wanted, file_path::map(x)) else {
-        return serve(x, |_, file| file.body());
+        return serve(x, |x, file| whole(x, "", file));
     };
     wanted.key_frame = key_frame;
     let entry = open(x, &path);
     if !matches!(entry.what, What::File(_)) {
-        return serve(x, |_, file| file.body());
+        return serve(x, |x, file| whole(x, "", file));
     }
     Step::Wait(Box::pin(async move { part(x, &path, &entry, wanted, index_max).await }))
 }
@@ -152,13 +153,15 @@ async fn part(
         Ok(made) => {
             x.action = "sending mp4 to client";
             head(x, file);
-            let Some(made) = made else { return Step::Respond(file.body()) };
-            let body = body(made, &file.content);
+            let Some(made) = made else { return Step::Respond(whole(x, "", file)) };
+            let length = made.head.len() as u64 + made.length;
             if x.response.headers.contains(Known::Etag) {
                 let mut etag = Vec::with_capacity(32);
-                conditional::write_etag(file.modified, body.known_length().unwrap_or(0), &mut etag);
+                conditional::write_etag(file.modified, length, &mut etag);
                 x.response.headers.set_known(Known::Etag, &etag);
             }
+            let range = ByteRange { start: made.start, end: made.start + made.length };
+            let body = static_files::part(x, file, Bytes::from(made.head), range);
             Step::Respond(body)
         }
         Err(problem) => {
@@ -189,21 +192,6 @@ fn piece(
         return Ok(None);
     }
     cut::cut(&found.film(), wanted).map(Some).map_err(Problem::Film)
-}
-
-fn body(piece: Piece, content: &Content) -> Body {
-    let rest = match content {
-        Content::Memory(bytes) => {
-            let start = usize::try_from(piece.start).unwrap_or(bytes.len()).min(bytes.len());
-            let length = usize::try_from(piece.length).unwrap_or(0).min(bytes.len() - start);
-            Chunk::Bytes(bytes.slice(start..start + length))
-        }
-        Content::File(file) => {
-            Chunk::File(FileRange { file: file.clone(), offset: piece.start, length: piece.length })
-        }
-    };
-    let chunks = [Chunk::Bytes(Bytes::from(piece.head)), rest];
-    Body::Chunks(chunks.into_iter().filter(|chunk| chunk.length() > 0).collect())
 }
 
 /// What the arguments ask for; `None` for the whole file.

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use tidegate_core::body::{BodyError, BodyStream};
 use tidegate_core::exchange::Exchange;
-use tidegate_core::{Body, Chunk, LocalFuture, Step, blocking, file_path};
+use tidegate_core::{Body, Chunk, FileRange, LocalFuture, Step, blocking, file_path};
 use tidegate_http::range::ByteRange;
 use tidegate_os::file::{self, Advice};
 
@@ -35,44 +35,84 @@ pub struct Reading {
 }
 
 /// The handler of the content phase where files are read in another way than the usual one.
-pub fn handle(x: &mut Exchange, reading: Reading) -> Step<'_> {
-    serve(x, |x, file| reading.body(x, file))
+pub fn handle(x: &mut Exchange) -> Step<'_> {
+    serve(x, |x, file| whole(x, "", file))
+}
+
+/// A file as a body, read as the location says. Its path is the request's, and `suffix`.
+pub fn whole(x: &mut Exchange, suffix: &str, file: &OpenFile) -> Body {
+    let Some(reading) = Reading::of(x) else { return file.body() };
+    if let Some(direct) = reading.direct(x, suffix, file) {
+        x.response.content_length = Some(file.size);
+        return Body::Stream(Box::new(direct));
+    }
+    if let (Some(least), Content::File(handle)) = (reading.read_ahead, &file.content)
+        && file.size > least
+    {
+        // The system decides how far; length 0 is to the end.
+        file::fadvise(handle, 0, 0, Advice::Sequential);
+    }
+    file.body()
+}
+
+/// A part of the request's file behind bytes that the file does not have.
+pub fn part(x: &mut Exchange, file: &OpenFile, lead: Bytes, range: ByteRange) -> Body {
+    let direct = Reading::of(x).and_then(|reading| reading.direct(x, "", file));
+    if let Some(mut direct) = direct {
+        direct.narrow(range);
+        x.response.content_length = Some(lead.len() as u64 + range.len());
+        direct.lead = lead;
+        return Body::Stream(Box::new(direct));
+    }
+    let rest = match &file.content {
+        Content::Memory(bytes) => {
+            let place = |at: u64| usize::try_from(at).unwrap_or(bytes.len()).min(bytes.len());
+            Chunk::Bytes(bytes.slice(place(range.start)..place(range.end)))
+        }
+        Content::File(handle) => Chunk::File(FileRange {
+            file: handle.clone(),
+            offset: range.start,
+            length: range.len(),
+        }),
+    };
+    let chunks = [Chunk::Bytes(lead), rest];
+    Body::Chunks(chunks.into_iter().filter(|chunk| chunk.length() > 0).collect())
 }
 
 impl Reading {
-    fn body(&self, x: &mut Exchange, file: &OpenFile) -> Body {
-        if self.direct_from.is_some_and(|least| file.size >= least.max(1))
-            && let Some(path) = file_path::map(x)
-        {
-            let rule = link_rule(x, &path);
-            let block = x.settings().output_buffer_bytes;
-            x.response.content_length = Some(file.size);
-            return body_of(path, rule, (file.size, file.modified), (self.alignment, block));
+    fn of(x: &Exchange) -> Option<Reading> {
+        x.location().extensions.of().copied()
+    }
+
+    /// The file past the page cache, if it is to be read so.
+    fn direct(&self, x: &mut Exchange, suffix: &str, file: &OpenFile) -> Option<DirectFile> {
+        let least = self.direct_from?;
+        if file.size < least.max(1) {
+            return None;
         }
-        if let (Some(least), Content::File(handle)) = (self.read_ahead, &file.content)
-            && file.size > least
-        {
-            // The system decides how far; length 0 is to the end.
-            file::fadvise(handle, 0, 0, Advice::Sequential);
-        }
-        file.body()
+        let mut path = file_path::map(x)?;
+        path.extend_from_slice(suffix.as_bytes());
+        let rule = link_rule(x, &path);
+        let block = x.settings().output_buffer_bytes;
+        Some(direct_file(path, rule, (file.size, file.modified), (self.alignment, block)))
     }
 }
 
-/// The body of a file of this size and time, read by this alignment in blocks of about so many bytes.
-pub(super) fn body_of(
+/// A file of this size and time, read by this alignment in blocks of about so many bytes.
+pub(super) fn direct_file(
     path: Vec<u8>,
     rule: LinkRule,
     (size, modified): (u64, i64),
     (alignment, block): (usize, usize),
-) -> Body {
-    Body::Stream(Box::new(DirectFile {
+) -> DirectFile {
+    DirectFile {
+        lead: Bytes::new(),
         source: Some(Source::Named { path, rule, size, modified }),
         offset: 0,
         end: size,
         shape: Shape::new(alignment, block),
         reading: None,
-    }))
+    }
 }
 
 /// Alignment and length of reads.
@@ -91,7 +131,9 @@ impl Shape {
 }
 
 /// A file that is read past the page cache.
-struct DirectFile {
+pub(super) struct DirectFile {
+    /// What comes before the file's bytes.
+    lead: Bytes,
     /// Away while a read is on.
     source: Option<Source>,
     offset: u64,
@@ -111,6 +153,9 @@ enum Source {
 
 impl BodyStream for DirectFile {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        if !self.lead.is_empty() {
+            return Poll::Ready(Some(Ok(Chunk::Bytes(std::mem::take(&mut self.lead)))));
+        }
         if self.reading.is_none() {
             let Some(source) = self.source.take().filter(|_| self.offset < self.end) else {
                 return Poll::Ready(None);
@@ -137,12 +182,16 @@ impl BodyStream for DirectFile {
     }
 
     fn narrow(&mut self, range: ByteRange) -> bool {
-        (self.offset, self.end) = (range.start, range.end.min(self.end));
+        let lead = self.lead.len() as u64;
+        let place = |at: u64| usize::try_from(at.min(lead)).unwrap_or(0);
+        self.lead = self.lead.slice(place(range.start)..place(range.end.max(range.start)));
+        self.end = self.offset.saturating_add(range.end.saturating_sub(lead)).min(self.end);
+        self.offset = self.offset.saturating_add(range.start.saturating_sub(lead));
         true
     }
 
     fn skip(&mut self, count: u64) -> u64 {
-        if self.reading.is_some() {
+        if self.reading.is_some() || !self.lead.is_empty() {
             return 0;
         }
         let count = count.min(self.end.saturating_sub(self.offset));

@@ -29,6 +29,7 @@ use tidegate_core::{Module, Phase};
 
 pub use cache::Tested;
 pub use conf::Options;
+pub use direct::{part, whole};
 pub use entry::{Content, Entry, LinkRule, Links, OpenFile, What, errno, look};
 pub use serve::{head, serve, type_of};
 
@@ -57,7 +58,10 @@ impl Module for StaticFiles {
         let options = conf.prepare(location.plan)?;
         location.location.extensions.insert(options);
         let handler: Handler = match conf.reading() {
-            Some(reading) => Box::new(move |x| direct::handle(x, reading)),
+            Some(reading) => {
+                location.location.extensions.insert(reading);
+                Box::new(direct::handle)
+            }
             None => Box::new(serve::handle),
         };
         location.handler(Phase::Content, handler);

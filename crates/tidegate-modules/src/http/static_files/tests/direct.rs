@@ -5,10 +5,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 
 use proptest::prelude::*;
-use tidegate_core::Chunk;
+use tidegate_core::{Body, Chunk};
 
 use super::super::LinkRule;
-use super::super::direct::{body_of, read_for_tests};
+use super::super::direct::{direct_file, read_for_tests};
 use crate::testing::Bench;
 
 fn content(length: usize) -> Vec<u8> {
@@ -75,6 +75,30 @@ fn large_files_come_as_streams_that_can_be_cut() {
 }
 
 #[test]
+fn parts_of_films_and_packed_files_too() {
+    let bench = Bench::new(
+        "root {dir}; server { directio 1k; location /off/ { directio off; flv; }
+         location /on/ { flv; } location /packed/ { gzip_static always; } }",
+    );
+    let content = content(20_000);
+    for name in ["on/f", "off/f", "packed/f.gz"] {
+        let path = bench.dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, &content).unwrap();
+    }
+    for fields in [&[][..], &["Range: bytes=5-20"], &["Range: bytes=0-4,9000-9001"]] {
+        let direct = bench.get_with("/on/f?start=7000", fields);
+        let usual = bench.get_with("/off/f?start=7000", fields);
+        assert_eq!((direct.status, direct.broken), (usual.status, usual.broken), "{fields:?}");
+        // The boundaries of several parts are random.
+        assert_eq!(direct.body.len(), usual.body.len(), "{fields:?}");
+        assert!(direct.body == usual.body || fields.iter().any(|field| field.contains(',')));
+    }
+    let packed = bench.get("/packed/f");
+    assert!(packed.body == content && packed.x.response.content_length == Some(20_000));
+}
+
+#[test]
 fn another_file_than_the_head_tells_of_is_not_sent() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f");
@@ -82,7 +106,8 @@ fn another_file_than_the_head_tells_of_is_not_sent() {
     let modified = std::fs::metadata(&path).unwrap().mtime();
     let first = |size: u64, modified: i64| {
         let path = path.as_os_str().as_bytes().to_vec();
-        let mut body = body_of(path, LinkRule::default(), (size, modified), (4096, 4096));
+        let file = direct_file(path, LinkRule::default(), (size, modified), (4096, 4096));
+        let mut body = Body::Stream(Box::new(file));
         tidegate_rt::block_on(async move { body.next().await }).unwrap()
     };
     assert!(matches!(first(4, modified), Some(Ok(Chunk::Bytes(bytes))) if bytes == "text"));
