@@ -129,7 +129,8 @@ The rows of streaming stand beside those that the study published for nginx with
 its patch. Every body is compared byte by byte.
 
 Exit status: 0; 1 when a requirement on Tidegate is not met (all of the suite steady; those of
-quick with --strict; in streaming a wrong body, or a file fetched twice with tempfile or lock); 2 when nothing could be measured.
+quick with --strict; in streaming a wrong body, or a file fetched twice with tempfile or lock);
+2 when nothing could be measured.
 ";
 
 /// Reads the arguments (without the program's name).
