@@ -113,7 +113,12 @@ impl Store {
     /// anything was known. ([`Store::remove`] removes it.)
     pub fn make_stale(&self, key: &Key, now: u64) -> io::Result<bool> {
         let inner = &self.inner;
-        let had_fill = inner.index.peek(key.hash()).fill.is_some();
+        let fill = inner.index.peek(key.hash()).fill;
+        if let Some(fill) = fill.as_ref().filter(|fill| fill.is_whole()) {
+            // It is just being placed: its file is there in a moment.
+            drop(fill.disk_turn.lock());
+        }
+        let had_fill = fill.is_some();
         inner.index.forget_fill(key.hash());
         let Some(entry) = self.open_entry(key, now)? else { return Ok(had_fill) };
         let times = staled(entry.times(), now);
@@ -241,7 +246,6 @@ impl StoreInner {
                 let has_room = self.garbage.lock().len() < GARBAGE_MAX;
                 let taken = has_room.then(|| self.index.take_file(key.hash(), present.generation));
                 if let Some(bytes) = taken.flatten() {
-                    self.note_removed(key.hash());
                     self.discard_entry(*key.hash(), bytes);
                 }
                 None
@@ -289,10 +293,14 @@ impl StoreInner {
         }
     }
 
-    /// Whether a whole fill was purged while it ran: then it is not stored, not even as stale, since
-    /// it might take the place of a newer one.
+    /// Whether a whole fill was purged while it ran and is not to be stored: not even as stale where it
+    /// might take the place of a newer one.
     pub(super) fn is_purged(&self, fill: &Fill, head: &FillHead) -> bool {
-        self.purges.judge(fill.key().text(), &head.metadata, 0).0 != Verdict::Kept
+        match self.purges.judge(fill.key().text(), &head.metadata, 0).0 {
+            Verdict::Kept => false,
+            Verdict::Stale(_) => fill.is_beside(),
+            Verdict::Gone => true,
+        }
     }
 
     /// Removes the file of a key that the index has none for; whether there is none now.

@@ -218,7 +218,7 @@ fn a_torn_file_of_rules_purges_everything() {
 #[test]
 fn a_running_fill_is_not_stored_and_not_joined() {
     for (purge, joinable) in
-        [(hard(prefix("/a")), false), (soft(tag("t")), false), (hard(tag("other")), true)]
+        [(hard(prefix("/a")), false), (hard(tag("t")), false), (hard(tag("other")), true)]
     {
         let store = store(&MemoryDisk::default());
         let key = key("/a");
@@ -231,6 +231,23 @@ fn a_running_fill_is_not_stored_and_not_joined() {
         assert_eq!(store.begin_fill(&key, 1).is_err(), joinable, "{purge:?}");
         let stored = matches!(old.commit(2), Committed::Stored);
         assert_eq!(stored, joinable, "{purge:?}");
+    }
+}
+
+#[test]
+fn a_fill_that_became_stale_is_stored_unless_there_is_a_newer_one() {
+    for newer in [false, true] {
+        let store = store(&MemoryDisk::default());
+        let key = key("/a");
+        store.lookup(&key, 1);
+        let old = begin(&store, &key, 1);
+        let metadata = old.fill().started_at().to_string();
+        old.publish_head(Bytes::from(metadata), lasting(1), None, 1);
+        store.purge(soft(prefix("/a")), 1).expect("purged");
+        let new = newer.then(|| begin(&store, &key, 1));
+        assert_eq!(matches!(old.commit(1), Committed::Stored), !newer);
+        assert_eq!(state(&store, "/a", 1), if newer { "none" } else { "stale" });
+        drop(new);
     }
 }
 

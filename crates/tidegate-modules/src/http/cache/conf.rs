@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tidegate_conf::{Args, Diagnostic, Span, Word, parse_milliseconds, parse_number, parse_offset};
+use tidegate_conf::{
+    Args, Diagnostic, Span, Word, once, parse_milliseconds, parse_number, parse_offset,
+};
 use tidegate_http::request::Method;
 
 use super::policy::Validity;
@@ -38,6 +40,9 @@ pub struct PathConf {
     pub sync: tidegate_cache::Sync,
     pub manager: Pace,
     pub loader: Pace,
+    /// Files of purged entries are looked for and removed.
+    pub purges: bool,
+    pub purger: Pace,
 }
 
 /// How a background task shares the disk with the rest: `manager_*` and `loader_*`.
@@ -49,6 +54,12 @@ pub struct Pace {
     pub sleep: Duration,
     /// Longest go.
     pub threshold: Duration,
+}
+
+impl Pace {
+    /// Defaults of `purger_*`.
+    const PURGER: Pace =
+        Pace { files: 10, sleep: Duration::from_millis(50), threshold: Duration::from_millis(50) };
 }
 
 impl Default for Pace {
@@ -79,6 +90,11 @@ pub struct CacheConf {
     pub background_update: Option<bool>,
     pub revalidate: Option<bool>,
     pub convert_head: Option<bool>,
+    pub purge: Option<Vec<Word>>,
+    pub purge_tag: Option<Vec<Word>>,
+    pub purge_soft: Option<Vec<Word>>,
+    /// Empty for `off`.
+    pub tag_header: Option<Vec<Word>>,
     pub tempfile: Option<bool>,
     pub tempfile_timeout: Option<Duration>,
     pub tempfile_loop: Option<Duration>,
@@ -107,6 +123,10 @@ impl CacheConf {
         take(&mut self.background_update, &outer.background_update);
         take(&mut self.revalidate, &outer.revalidate);
         take(&mut self.convert_head, &outer.convert_head);
+        take(&mut self.purge, &outer.purge);
+        take(&mut self.purge_tag, &outer.purge_tag);
+        take(&mut self.purge_soft, &outer.purge_soft);
+        take(&mut self.tag_header, &outer.tag_header);
         take(&mut self.tempfile, &outer.tempfile);
         take(&mut self.tempfile_timeout, &outer.tempfile_timeout);
         take(&mut self.rfc9111, &outer.rfc9111);
@@ -150,6 +170,14 @@ impl CacheConf {
             validity.add(Some(status), seconds);
         }
         Ok(())
+    }
+
+    pub fn set_tag_header(&mut self, args: &Args<'_>) -> Result<(), Diagnostic> {
+        let names = match args.words() {
+            [only] if only.bytes == b"off" => Vec::new(),
+            names => names.to_vec(),
+        };
+        once(&mut self.tag_header, names, args)
     }
 
     pub fn set_methods(&mut self, args: &Args<'_>) -> Result<(), Diagnostic> {
@@ -217,6 +245,8 @@ fn read_path(args: &Args<'_>) -> Result<PathConf, Diagnostic> {
         sync: tidegate_cache::Sync::Off,
         manager: Pace::default(),
         loader: Pace::default(),
+        purges: false,
+        purger: Pace::PURGER,
     };
     for index in 1..args.len() {
         let (name, value) = args.parameter(index)?;
@@ -282,6 +312,20 @@ fn read_parameter(
         "loader_files" => path.loader.files = files()?,
         "loader_sleep" => path.loader.sleep = time()?,
         "loader_threshold" => path.loader.threshold = time()?,
+        "purger_files" => path.purger.files = files()?,
+        "purger_sleep" => path.purger.sleep = time()?,
+        "purger_threshold" => path.purger.threshold = time()?,
+        "purger" => {
+            path.purges = match value {
+                "on" => true,
+                "off" => false,
+                _ => {
+                    let advice = "it must be \"on\" or \"off\"";
+                    let message = format!("invalid purger value \"{shown}\", {advice}");
+                    return Err(args.error(index, message));
+                }
+            }
+        }
         _ => return Err(args.invalid_parameter(index)),
     }
     Ok(())

@@ -17,10 +17,11 @@ use tidegate_upstream::{
 };
 
 use super::lookup::decoded;
-use super::meta::Meta;
+use super::meta::{Meta, new_family};
 use super::parts::Object;
 use super::policy::{Exchanged, Refusal, Stored};
 use super::pump::pump;
+use super::purge::tags_of;
 use super::resume::{Origin, Resume, length_of};
 use super::settings::CacheSettings;
 use super::status::CacheStatus;
@@ -245,6 +246,8 @@ impl Filler {
             Err(_) => return stale.clone(),
         };
         meta.must_revalidate = stored.must_revalidate;
+        meta.asked_at = writer.fill().started_at();
+        meta.tags = tags_of(&meta.headers, &self.cache.tag_headers);
         let metadata = meta.encode();
         let renewed = blocking::run(move || {
             store.update_metadata(&key, metadata, stored.times)?;
@@ -267,13 +270,16 @@ impl Filler {
         let OriginResponse { head, body, .. } = response;
         let mut variant = Vec::new();
         write_variant(&stored.vary, &self.client_fields, &mut variant);
+        let asked_at = writer.fill().started_at();
         let writer = self.at_its_key(&stored.vary, writer, now);
         let announced = head.headers.first(Known::ContentLength).and_then(connection::parse_length);
         let head_length = if is_head { Some(announced.unwrap_or(0)) } else { None };
         let Stored { times, must_revalidate, vary } = stored;
         let mut meta =
             Meta::of(head.status, head.reason(), &head.headers, vary, variant, head_length);
-        meta.family = if self.family == 0 { now } else { self.family };
+        meta.family = if self.family == 0 { new_family(now) } else { self.family };
+        meta.asked_at = asked_at;
+        meta.tags = tags_of(&meta.headers, &self.cache.tag_headers);
         if self.cache.rfc9111 {
             meta.make_rfc9111(must_revalidate, now);
         }

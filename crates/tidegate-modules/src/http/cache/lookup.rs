@@ -37,6 +37,9 @@ pub struct Sight {
     uncacheable_until: u64,
 }
 
+/// How often a file is opened that the index knows and nobody finds: the disk may have failed.
+const OPENINGS_MAX: usize = 3;
+
 /// Where to look next.
 enum Found {
     This,
@@ -77,7 +80,11 @@ pub async fn look(store: &Store, main: &Key, request: &Headers) -> Sight {
         Found::Variant(variants) => variants,
     };
     let key = variant_key(main, &variants.names, request);
-    let lookup = opened(store, &key).await;
+    let mut lookup = opened(store, &key).await;
+    if lookup.uses == 0 {
+        // `look_now` did not get so far.
+        lookup.uses = store.lookup(&key, clock::unix_millis()).uses;
+    }
     let found = found(&lookup, request);
     variant_sight(key, variants, found, lookup)
 }
@@ -183,10 +190,18 @@ fn found(lookup: &Lookup, request: &Headers) -> Found {
 }
 
 async fn opened(store: &Store, key: &Key) -> Lookup {
-    let lookup = store.peek(key);
-    if lookup.open.is_some() || lookup.entry.is_none() && !lookup.cold {
-        return lookup;
+    let mut lookup = store.peek(key);
+    // A fill may end while the disk is asked: then there is a file, of which that look knew nothing.
+    for _ in 0..OPENINGS_MAX {
+        if lookup.open.is_some() || lookup.entry.is_none() && !lookup.cold {
+            break;
+        }
+        lookup = opened_once(store, key).await;
     }
+    lookup
+}
+
+async fn opened_once(store: &Store, key: &Key) -> Lookup {
     let (opening, of) = (store.clone(), key.clone());
     let opened = blocking::run(move || opening.open_entry(&of, clock::unix_millis())).await;
     // A disk that fails makes the cache empty, not the server dead: the store counts the errors.

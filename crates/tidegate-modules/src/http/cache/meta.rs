@@ -1,7 +1,8 @@
 //! What is kept of a response beside its body, and its compact form in cache files.
 //!
 //! ```text
-//! version u8 = 2 | flags u8 | status u16 | length of a HEAD response u64 | family u64
+//! version u8 = 3 | flags u8 | status u16 | length of a HEAD response u64 | family u64
+//! asked at u64 | tags: u32 length, bytes
 //! with flag 4, of which parts are stored by themselves: size u64, number of the parts u64
 //! reason: u16 length, bytes
 //! variant: u32 length, bytes
@@ -12,12 +13,14 @@
 //! Numbers are little-endian. The store guards against torn files; the decoder trusts nothing all
 //! the same: whatever it is given, it answers with a value or with `None`.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use bytes::Bytes;
 use tidegate_http::connection::tokens;
 use tidegate_http::response::ResponseHead;
 use tidegate_http::{Headers, Known, Span, date};
 
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 const FLAG_HEAD: u8 = 1;
 const FLAG_MUST_REVALIDATE: u8 = 2;
 const FLAG_PARTS: u8 = 4;
@@ -38,6 +41,10 @@ pub struct Meta {
     /// Stands for all variants that were stored since the key was empty: an object under a variant's
     /// key is only good as long as the one under the main key is of the same family.
     pub family: u64,
+    /// When the origin was asked, for purges ([`tidegate_cache::Fill::started_at`]).
+    pub asked_at: u64,
+    /// Tags by which it can be purged, separated by spaces.
+    pub tags: Vec<u8>,
     /// See [`super::policy::Stored`].
     pub must_revalidate: bool,
     /// There is no body here, but parts of one.
@@ -72,6 +79,8 @@ impl Meta {
             variant,
             head_length,
             family: 0,
+            asked_at: 0,
+            tags: Vec::new(),
             must_revalidate: false,
             parts: None,
             headers: end_to_end(headers),
@@ -93,7 +102,8 @@ impl Meta {
     }
 
     pub fn encode(&self) -> Bytes {
-        let size = self.headers.text().len() + self.variant.len() + self.reason.len() + 64;
+        let texts = self.variant.len() + self.reason.len() + self.tags.len();
+        let size = self.headers.text().len() + texts + 64;
         let mut out = Vec::with_capacity(size + 6 * self.headers.len());
         out.push(VERSION);
         let head = if self.head_length.is_some() { FLAG_HEAD } else { 0 };
@@ -103,6 +113,9 @@ impl Meta {
         out.extend_from_slice(&self.status.to_le_bytes());
         out.extend_from_slice(&self.head_length.unwrap_or(0).to_le_bytes());
         out.extend_from_slice(&self.family.to_le_bytes());
+        out.extend_from_slice(&self.asked_at.to_le_bytes());
+        put_u32(self.tags.len(), &mut out);
+        out.extend_from_slice(&self.tags);
         if let Some(PartsOf { size, id }) = self.parts {
             out.extend_from_slice(&size.to_le_bytes());
             out.extend_from_slice(&id.to_le_bytes());
@@ -137,6 +150,9 @@ impl Meta {
         }
         let head_length = input.u64()?;
         let family = input.u64()?;
+        let asked_at = input.u64()?;
+        let tags_length = input.u32()?;
+        let tags = input.take(tags_length)?.to_vec();
         let parts = match flags & FLAG_PARTS {
             0 => None,
             _ => Some(PartsOf { size: input.u64()?, id: input.u64()? }),
@@ -168,11 +184,26 @@ impl Meta {
             variant,
             head_length,
             family,
+            asked_at,
+            tags,
             must_revalidate,
             parts,
             headers,
         };
         input.0.is_empty().then_some(meta)
+    }
+
+    /// `asked_at` and `tags` alone, of encoded metadata.
+    pub fn purge_terms(bytes: &[u8]) -> Option<(u64, &[u8])> {
+        let mut input = Input(bytes);
+        if input.u8()? != VERSION {
+            return None;
+        }
+        // Flags, status, length of a HEAD response, family.
+        input.take(1 + 2 + 8 + 8)?;
+        let asked_at = input.u64()?;
+        let length = input.u32()?;
+        Some((asked_at, input.take(length)?))
     }
 
     /// Whether a request with this variant text may be given this response.
@@ -248,6 +279,16 @@ impl Meta {
         // Built anew, since removed fields leave their bytes behind.
         Meta { headers: end_to_end(&headers), ..self.clone() }
     }
+}
+
+/// A number that no family had before: the time, or one more than the last one, since the clock may be
+/// coarser than the time between two of them.
+pub fn new_family(now: u64) -> u64 {
+    static LATEST: AtomicU64 = AtomicU64::new(0);
+    let next = |latest: u64| now.max(latest + 1);
+    let latest =
+        LATEST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |latest| Some(next(latest)));
+    next(latest.unwrap_or_default())
 }
 
 fn http_date(now: u64) -> [u8; 29] {

@@ -25,6 +25,7 @@
 //! | `run` | asks the store, tells `turn`, does what `turn` says |
 //! | `fill` | the detached task that fetches, stores and feeds all readers |
 //! | `pump` | the body's way into the cache |
+//! | `purge` | requests that purge, and tags |
 //! | `resume` | the rest of a body whose origin broke off |
 //! | `parts` | ranges that are fetched by themselves |
 //! | `wait` | waits with an eye on the client |
@@ -40,6 +41,7 @@ pub mod meta;
 mod parts;
 pub mod policy;
 mod pump;
+mod purge;
 mod resume;
 mod rfc9111;
 mod rows;

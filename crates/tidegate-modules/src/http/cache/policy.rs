@@ -210,6 +210,11 @@ pub fn range_is_beyond(field: &[u8], max: u64) -> bool {
     start >= max
 }
 
+/// What the keys of all variants of an object begin with.
+pub fn variant_prefix(main: &[u8]) -> Vec<u8> {
+    variant_key(main, b"")
+}
+
 /// The text of a variant's key: the main key and what tells the variant apart.
 pub fn variant_key(main: &[u8], variant: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(main.len() + variant.len() + 1);

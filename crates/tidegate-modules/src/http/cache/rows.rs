@@ -156,6 +156,47 @@ macro_rules! cache_rows {
                 |conf, args| once(&mut conf.convert_head, args.flag(0)?, args),
             ),
             row(
+                concat!($prefix, "cache_purge"),
+                ALL,
+                Arity::AT_LEAST_ONE,
+                "",
+                "Conditions under which a request purges its key from the cache and is answered with 204 (404: it was not there): a value neither empty nor `0`. A key that ends in `*` stands for all that begin so.",
+                |conf: &mut CacheConf, args: &Args<'_>| -> Result<(), Diagnostic> {
+                    conf.purge.get_or_insert_default().extend_from_slice(args.words());
+                    Ok(())
+                },
+            ),
+            row(
+                concat!($prefix, "cache_purge_tag"),
+                ALL,
+                Arity::AT_LEAST_ONE,
+                "",
+                "Tags that a purging request purges in place of its key, separated by spaces or commas: all answers that bear one of them.",
+                |conf: &mut CacheConf, args: &Args<'_>| -> Result<(), Diagnostic> {
+                    conf.purge_tag.get_or_insert_default().extend_from_slice(args.words());
+                    Ok(())
+                },
+            ),
+            row(
+                concat!($prefix, "cache_purge_soft"),
+                ALL,
+                Arity::AT_LEAST_ONE,
+                "",
+                "Conditions under which a purge makes answers stale and does not remove them: a value neither empty nor `0`.",
+                |conf: &mut CacheConf, args: &Args<'_>| -> Result<(), Diagnostic> {
+                    conf.purge_soft.get_or_insert_default().extend_from_slice(args.words());
+                    Ok(())
+                },
+            ),
+            row(
+                concat!($prefix, "cache_tag_header"),
+                ALL,
+                Arity::AT_LEAST_ONE,
+                "Cache-Tag Surrogate-Key",
+                "Fields of the origin's answer that tell its tags; `off`: none.",
+                |conf, args| conf.set_tag_header(args),
+            ),
+            row(
                 concat!($prefix, "cache_tempfile"),
                 ALL,
                 Arity::FLAG,

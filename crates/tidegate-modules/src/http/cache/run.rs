@@ -21,6 +21,7 @@ use super::lookup::{self, Sight, decoded, filling_of};
 use super::parts::plan::Wanted;
 use super::parts::{self, First, Giver, Object};
 use super::policy::range_is_beyond;
+use super::purge;
 use super::resume::Origin;
 use super::rfc9111;
 use super::seam::{Gateway, Whole};
@@ -39,7 +40,8 @@ pub fn handle<'a>(
     let method = x.request.method;
     let is_cached = method.bit() & cache.methods != 0;
     let invalidates = cache.rfc9111 && is_unsafe(method);
-    if !is_cached && !invalidates {
+    let purges = !cache.purge.conditions.is_empty() && holds(&cache.purge.conditions, x);
+    if !is_cached && !invalidates && !purges {
         return Err(x);
     }
     let store = match cache.zone(x) {
@@ -54,6 +56,12 @@ pub fn handle<'a>(
     match &cache.key {
         Some(key) => key.write(x, &mut text),
         None => gateway.write_key(x, &mut text),
+    }
+    if purges {
+        let (store, cache) = (store.clone(), cache.clone());
+        return Ok(Step::Wait(Box::pin(
+            async move { purge::answer(x, store, &cache, text).await },
+        )));
     }
     let main = Key::of(&text);
     if !is_cached {

@@ -11,11 +11,15 @@ use tidegate_http::request::Method;
 
 use super::conf::CacheConf;
 use super::policy::{self, Exchanged, Refusal, Stored, Validity};
+use super::purge::PurgeSettings;
 use super::turn::Rules;
 use super::zones::{Zone, ZoneTable, Zones};
 
 /// `proxy_cache_lock_age`, `proxy_cache_lock_timeout` and `proxy_cache_tempfile_timeout`.
 const PATIENCE_DEFAULT: Duration = Duration::from_secs(5);
+
+/// `proxy_cache_tag_header`.
+const TAG_HEADERS: [&str; 2] = ["Cache-Tag", "Surrogate-Key"];
 
 /// Which cache a request uses.
 enum Choice {
@@ -41,6 +45,9 @@ pub struct CacheSettings {
     /// `proxy_cache_rfc9111`
     pub rfc9111: bool,
     pub rules: Rules,
+    pub purge: PurgeSettings,
+    /// Names of the fields that tell an answer's tags.
+    pub tag_headers: Vec<Box<[u8]>>,
 }
 
 /// What `proxy_ignore_headers` takes from the cache's rules.
@@ -98,6 +105,15 @@ impl CacheSettings {
             methods: methods.unwrap_or(Method::Get.bit() | Method::Head.bit()),
             max_range_offset: conf.max_range_offset,
             ranges: conf.ranges.unwrap_or(false),
+            purge: PurgeSettings {
+                conditions: templates(conf.purge.as_deref(), plan)?,
+                tags: templates(conf.purge_tag.as_deref(), plan)?,
+                soft: templates(conf.purge_soft.as_deref(), plan)?,
+            },
+            tag_headers: match &conf.tag_header {
+                None => TAG_HEADERS.iter().map(|name| name.as_bytes().into()).collect(),
+                Some(names) => names.iter().map(|name| name.bytes[..].into()).collect(),
+            },
             convert_head: conf.convert_head.unwrap_or(true),
             rfc9111,
             rules: Rules {

@@ -4,5 +4,6 @@ mod join;
 mod meta;
 mod parts;
 mod policy;
+mod purge;
 mod resume;
 mod turn;

@@ -23,6 +23,10 @@ const STEP_FILES: usize = 10;
 const LOCK_TRIES: u32 = 25;
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
+/// How long the purger rests when there is nothing to do.
+const PURGER_REST: Duration = Duration::from_secs(1);
+const PURGER_REST_UNWANTED: Duration = Duration::from_secs(10);
+
 /// A cache in use.
 pub struct Zone {
     pub name: String,
@@ -84,7 +88,14 @@ pub fn open(
     if let Some(store) = store {
         let (manager, loader) = (conf.manager, conf.loader);
         let (name, manage_at) = (conf.name.clone(), Mutex::new(None));
+        let purging = Purging {
+            name: name.clone(),
+            store: store.clone(),
+            eager: conf.purges,
+            pace: conf.purger,
+        };
         plan.services.push(Arc::new(Tending { name, store, manager, loader, manage_at }));
+        plan.services.push(Arc::new(purging));
     }
     Ok(())
 }
@@ -124,6 +135,7 @@ fn open_store(
     store.reconfigure(options).map_err(|error| {
         Diagnostic::emerg(format!("cache \"{}\": {error}", conf.name)).at(conf.span)
     })?;
+    store.read_metadata_by(super::purge::bearing);
     Ok(Store::clone(&store))
 }
 
@@ -204,6 +216,29 @@ impl Tending {
             }
         }
         self.manager.sleep
+    }
+}
+
+/// The cache purger of one cache. Without `purger=on` it has next to nothing to do.
+struct Purging {
+    name: String,
+    store: Store,
+    eager: bool,
+    pace: Pace,
+}
+
+impl Service for Purging {
+    fn name(&self) -> String {
+        format!("cache {} purger", self.name)
+    }
+
+    fn step(&self) -> Duration {
+        for budget in Go::new(self.pace) {
+            if !self.store.purge_step(clock::unix_millis(), budget, self.eager).more {
+                return if self.eager { PURGER_REST } else { PURGER_REST_UNWANTED };
+            }
+        }
+        self.pace.sleep
     }
 }
 

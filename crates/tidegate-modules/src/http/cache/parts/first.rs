@@ -16,8 +16,9 @@ use tidegate_upstream::OriginResponse;
 use super::plan::{self, Wanted};
 use super::run::{Run, begin_part};
 use super::{Object, random_id};
-use crate::http::cache::meta::{Meta, PartsOf};
+use crate::http::cache::meta::{Meta, PartsOf, new_family};
 use crate::http::cache::policy::{Exchanged, Stored};
+use crate::http::cache::purge::tags_of;
 use crate::http::cache::resume::{Identity, Origin, Rest, length_of};
 use crate::http::cache::settings::CacheSettings;
 
@@ -74,7 +75,8 @@ impl First {
         let response = origin.ask(start, Some(end - 1), None).await;
         let now = clock::unix_millis();
         let Some(response) = response else { return meeting.release() };
-        let Some((object, end)) = self.judge(&response, start, end, now) else {
+        let begun_at = meeting.fill().started_at();
+        let Some((object, end)) = self.judge(&response, (start, end), begun_at, now) else {
             self.store.mark_uncacheable(meeting.fill().key(), now + UNFIT_FOR_MILLIS);
             return meeting.release();
         };
@@ -98,8 +100,8 @@ impl First {
     fn judge(
         &self,
         response: &OriginResponse,
-        start: u64,
-        end: u64,
+        (start, end): (u64, u64),
+        begun_at: u64,
         now: u64,
     ) -> Option<(Object, u64)> {
         let ResponseHead { status: 206, headers, .. } = &response.head else { return None };
@@ -121,7 +123,9 @@ impl First {
         write_variant(&vary, &self.client_fields, &mut variant);
         let mut meta = Meta::of(200, b"", headers, vary, variant, None);
         meta.headers.remove(Known::ContentRange);
-        meta.family = if self.family == 0 { now } else { self.family };
+        meta.family = if self.family == 0 { new_family(now) } else { self.family };
+        meta.asked_at = begun_at;
+        meta.tags = tags_of(&meta.headers, &self.cache.tag_headers);
         if self.cache.rfc9111 {
             meta.make_rfc9111(must_revalidate, now);
         }
