@@ -99,6 +99,12 @@ fn meta_of(entry: &OpenEntry) -> Option<&Meta> {
 }
 
 impl Sight {
+    /// Whether a fill of this variant belongs to a family that has ended.
+    pub fn is_foreign(&self, fill: &Fill) -> bool {
+        let meta = fill.head_now().and_then(|head| Meta::decode(&head.metadata));
+        !self.names.is_empty() && meta.is_some_and(|meta| meta.family != self.family)
+    }
+
     /// What the turn is told of it, for a request that says `terms`; `None`: what it says does not
     /// matter.
     pub fn input(&self, x: &Exchange, terms: Option<&RequestTerms>, now: u64) -> Input {
@@ -226,15 +232,15 @@ fn variant_sight(key: Key, variants: Variants, found: Found, lookup: Lookup) -> 
     let family = variants.family;
     let mut sight = sight(key, variants, lookup);
     let is_other = matches!(found, Found::Variant(_));
-    let is_foreign = |meta: &Meta| meta.family != family;
-    if is_other || sight.entry.as_ref().and_then(meta_of).is_some_and(is_foreign) {
+    let entry_meta = sight.entry.as_ref().and_then(meta_of);
+    if is_other || entry_meta.is_some_and(|meta| meta.family != family) {
         sight.entry = None;
     }
-    if is_other || sight.parts.as_ref().and_then(meta_of).is_some_and(is_foreign) {
+    let parts_meta = sight.parts.as_ref().and_then(meta_of);
+    if is_other || parts_meta.is_some_and(|meta| meta.family != family) {
         sight.parts = None;
     }
-    let fill_meta = |fill: &Arc<Fill>| Meta::decode(&fill.head_now()?.metadata);
-    if is_other || sight.fill.as_ref().and_then(fill_meta).as_ref().is_some_and(is_foreign) {
+    if is_other || sight.fill.as_ref().is_some_and(|fill| sight.is_foreign(fill)) {
         sight.fill = None;
     }
     sight

@@ -38,7 +38,7 @@ pub struct Meta {
     pub variant: Vec<u8>,
     /// The length that the response to a HEAD request told; that response has no body here.
     pub head_length: Option<u64>,
-    /// Stands for all variants that were stored since the key was empty: an object under a variant's
+    /// A number for all variants that were stored since the key was empty: an object under a variant's
     /// key is only good as long as the one under the main key is of the same family.
     pub family: u64,
     /// When the origin was asked, for purges ([`tidegate_cache::Fill::started_at`]).

@@ -13,6 +13,7 @@ use tidegate_rt::clock;
 use super::lookup::decoded;
 use super::meta::Meta;
 use super::policy::{self, Exchanged};
+use super::purge::tags_of;
 use super::seam::Gateway;
 use super::settings::CacheSettings;
 use super::status::CacheNote;
@@ -84,6 +85,8 @@ pub async fn pass_head(
             let CacheSettings { validity, ignored, .. } = cache;
             let decided = policy::decide_rfc9111(exchanged, validity, ignored.fields, now).ok()?;
             meta.must_revalidate = decided.must_revalidate;
+            meta.asked_at = asked_at;
+            meta.tags = tags_of(&meta.headers, &cache.tag_headers);
             Some((meta.encode(), decided.times))
         });
         let (store, key) = (store.clone(), key.clone());

@@ -202,6 +202,7 @@ impl Conversation {
         let now = clock::unix_millis();
         if lookup::other_variant(fill, &x.request.head.headers).is_some()
             || !fill.is_readable_from_start()
+            || sight.is_foreign(fill)
             || !filling_of(x, fill, self.terms.as_ref(), now).joinable
         {
             return Done::Then(self.tell(Input::FillEnded));
@@ -270,6 +271,9 @@ impl Conversation {
                     return Done::Then(self.tell(Input::FillEnded));
                 }
                 Ok(writer) => writer,
+                Err(running) if sight.is_foreign(&running) => {
+                    self.store.take_over_fill(&sight.key, now)
+                }
                 Err(running) => {
                     sight.fill = Some(running);
                     return Done::Then(self.tell(self.input(x, sight)));

@@ -125,7 +125,7 @@ fn who_may_share_a_fill() {
         (Some(times(9000)), young, 5001, false),
         (Some(times(9000)), no_cache, 0, false),
     ] {
-        let found = is_joinable(times, NOW, Some(&terms), NOW + later);
+        let found = is_joinable(times, NOW - 5, Some(&terms), NOW + later);
         assert_eq!(found, expected, "{times:?} {terms:?}");
     }
 }
