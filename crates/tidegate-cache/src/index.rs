@@ -26,6 +26,8 @@ use crate::key::{Key, KeyHash};
 use crate::lru::{Place, Sharded};
 pub(crate) use remembered::{Remembered, Seen};
 pub(crate) use room::Victim;
+#[cfg(test)]
+pub(crate) use shard::ENTRY_BYTES;
 use shard::{Live, Node, Shard};
 
 /// nginx's manual: one megabyte of `keys_zone` holds about 8000 keys.
@@ -494,8 +496,3 @@ fn trace_of(hash: &KeyHash) -> u32 {
     let [.., a, b, c, d] = hash.0;
     u32::from_le_bytes([a, b, c, d])
 }
-
-/// Memory that one entry takes: the node, its links, and its ticket in a queue. The table adds 5 to
-/// 10 bytes.
-#[cfg(test)]
-pub(crate) const ENTRY_BYTES: usize = shard::NODE_BYTES + 8 + 8;

@@ -368,6 +368,12 @@ impl Store {
         self.inner.load_step(now, budget)
     }
 
+    /// Writes what has changed in the index to its journal, and a snapshot when one is due. Blocks.
+    /// To be called every second or so; `manage_step` does it, too.
+    pub fn keep_index(&self, now: u64) {
+        self.inner.keep_books(now);
+    }
+
     /// Leaves the index for the next start, at the end of the process. Blocks.
     pub fn finish(&self, now: u64) {
         self.inner.close_books(now);

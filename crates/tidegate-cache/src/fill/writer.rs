@@ -310,10 +310,8 @@ impl FillFlusher {
             let grows = promised.is_none() && matches!(state.end(), End::Open);
             (state.reserved, state.flushed(), whole, grows)
         };
+        // Even if nothing is missing: others may have taken what `min_free` wants to be left.
         let missing = whole.saturating_sub(reserved);
-        if missing == 0 {
-            return Ok(true);
-        }
         if !self.store.can_hold(whole, grows) {
             return Err(io::ErrorKind::StorageFull.into());
         }

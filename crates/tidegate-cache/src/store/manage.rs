@@ -2,7 +2,6 @@
 
 use std::sync::atomic::Ordering;
 
-use super::restore::JOURNAL_DELAY;
 use super::{Garbage, Options, StoreInner};
 use crate::evict::Need;
 use crate::index::Victim;
@@ -41,9 +40,6 @@ impl StoreInner {
         }
         self.index.sweep_queues();
         self.keep_books(now);
-        if self.has_unwritten() {
-            report.come_again_in = report.come_again_in.min(JOURNAL_DELAY);
-        }
         if left == 0 {
             report.more = true;
             report.come_again_in = 0;

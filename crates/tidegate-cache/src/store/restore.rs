@@ -39,9 +39,6 @@ const SNAPSHOT_IDLE_AFTER: u64 = 60 * 60 * 1000;
 /// After a failure the next attempt waits so long.
 const SNAPSHOT_RETRY_AFTER: u64 = 10 * 1000;
 
-/// Changes wait in memory no longer than this, in milliseconds.
-pub(super) const JOURNAL_DELAY: u64 = 1000;
-
 /// What is noted is written at once when it is this much.
 const JOURNAL_WRITE_BYTES: usize = 64 * 1024;
 
@@ -137,11 +134,6 @@ impl StoreInner {
         if self.books.journal.write().is_err() {
             self.disk_failed();
         }
-    }
-
-    /// Whether changes wait in memory.
-    pub(super) fn has_unwritten(&self) -> bool {
-        self.books.journal.waiting_bytes() > 0
     }
 
     /// Whether a journal of this number is none of ours: left of a folder's earlier life.

@@ -25,7 +25,8 @@ impl StoreInner {
     /// Whether an object of so many bytes on disk can ever be stored. One that still grows may
     /// take half the room: an endless one must not drive everything out before it is given up.
     pub fn can_hold(&self, bytes: u64, grows: bool) -> bool {
-        self.options().size_max.is_none_or(|max| bytes <= if grows { max / 2 } else { max })
+        let max = write_limit(&self.options());
+        max.is_none_or(|max| bytes <= if grows { max / 2 } else { max })
     }
 
     /// Charges bytes for a fill, of which `unwritten` are about to be written, and makes room for
@@ -33,7 +34,8 @@ impl StoreInner {
     pub fn keep_room(&self, bytes: u64, unwritten: u64) -> Room {
         let options = self.options();
         for _ in 0..EVICTED_MAX {
-            if self.has_free(&options, unwritten) && self.index.charge(bytes, options.size_max) {
+            if self.has_free(&options, unwritten) && self.index.charge(bytes, write_limit(&options))
+            {
                 return Room::Kept;
             }
             let garbage = self.garbage.lock().pop_front();
@@ -71,4 +73,10 @@ impl StoreInner {
         }
         false
     }
+}
+
+/// What may be stored at any moment. A limit of 0 is none for writing: it asks the manager to clear the
+/// cache at its pace, as with nginx, where else nothing could ever be stored.
+fn write_limit(options: &Options) -> Option<u64> {
+    options.size_max.filter(|max| *max > 0)
 }

@@ -106,15 +106,25 @@ fn free_space_is_kept() {
     settings.free_min = Some(5000);
     let disk = MemoryDisk::default();
     disk.set_free_bytes(Some(10_000));
+    let free = || crate::Disk::free_bytes(&disk, ROOT.as_ref()).expect("free");
     let store = loaded(&disk, settings);
-    for now in 0..4 {
+    for now in 0..6 {
         fill(&store, &key(&now.to_string()), "m", &body(1500, 0), now);
+        assert!(free() >= 5000 && store.stats().entries > 0);
     }
-    let report = store.manage_step(5, 100);
+    assert!(served(&store, &key("5")).is_some());
+    assert!(store.stats().evicted > 0);
+    // What would go below it is not written, whatever else is removed for it.
+    assert!(matches!(fill(&store, &key("a"), "m", &body(6000, 0), 6), Committed::NotStored(_)));
+    assert!(free() >= 4500, "one step of writing at most");
+    store.manage_step(6, 100);
+    assert!(matches!(fill(&store, &key("b"), "m", &body(1500, 0), 6), Committed::Stored));
+    // Others fill the disk.
+    disk.set_free_bytes(Some(6000));
+    let report = store.manage_step(7, 100);
     assert!(report.removed_files > 0 && !report.more, "{report:?}");
-    assert!(served(&store, &key("3")).is_some());
     disk.set_free_bytes(Some(0));
-    let report = store.manage_step(5, 100);
+    let report = store.manage_step(8, 100);
     assert!(!report.more, "nothing is left that could be removed: {report:?}");
 }
 

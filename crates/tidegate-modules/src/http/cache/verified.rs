@@ -102,7 +102,7 @@ impl VerifiedBody {
 
     fn damaged(&self) -> BodyError {
         let message = "cache file is damaged, it is removed and the response breaks off";
-        self.log.write(Level::Crit, self.connection, &message);
+        self.log.write(Level::Crit, self.connection, message);
         BodyError::Incomplete
     }
 }

@@ -27,6 +27,9 @@ const LOCK_PAUSE: Duration = Duration::from_millis(100);
 const PURGER_REST: Duration = Duration::from_secs(1);
 const PURGER_REST_UNWANTED: Duration = Duration::from_secs(10);
 
+/// Changes of the index wait in memory no longer than this.
+const INDEX_PAUSE: Duration = Duration::from_secs(1);
+
 /// A cache in use.
 pub struct Zone {
     pub name: String,
@@ -182,7 +185,9 @@ impl Service for Tending {
         if is_due && !is_restoring {
             *manage_at = Some(clock::exact_now() + self.manage());
         }
+        self.store.keep_index(clock::unix_millis());
         let pause = manage_at.map_or(Duration::ZERO, |due| due - clock::exact_now().min(due));
+        let pause = pause.min(INDEX_PAUSE);
         match self.store.stats().loaded {
             true => pause,
             false if is_restoring => Duration::ZERO,
