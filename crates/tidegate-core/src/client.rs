@@ -1,6 +1,6 @@
 //! What a protocol driver offers about the client's connection to everything above it.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::io;
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
@@ -65,15 +65,22 @@ pub struct Connection {
     pub number: u64,
     pub peer: Address,
     pub local: Address,
-    /// Text of the peer's address, made once.
-    pub peer_text: String,
+    /// Text of the peer's address, made when somebody asks for it.
+    pub peer_text: OnceCell<Box<str>>,
     /// Addresses from a PROXY protocol header: client and server side.
-    pub proxy_protocol: Option<ProxyProtocol>,
+    pub proxy_protocol: Option<Box<ProxyProtocol>>,
     pub tls: Option<Box<TlsInfo>>,
     /// `$connection_requests`.
     pub requests: Cell<u64>,
     /// When it was accepted, for `keepalive_time` and `$connection_time`.
     pub accepted_unix_millis: u64,
+}
+
+impl Connection {
+    /// The peer's address as `$remote_addr` shows it.
+    pub fn peer_text(&self) -> &str {
+        self.peer_text.get_or_init(|| self.peer.host_text().into())
+    }
 }
 
 /// A client's address other than the connection's, which a trusted proxy told.

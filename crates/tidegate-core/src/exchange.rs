@@ -345,7 +345,7 @@ impl Exchange {
     pub fn client_text(&self) -> &str {
         match &self.told_address {
             Some(told) => &told.text,
-            None => &self.connection.peer_text,
+            None => self.connection.peer_text(),
         }
     }
 

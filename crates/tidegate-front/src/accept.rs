@@ -1,5 +1,6 @@
 //! From a listening socket to connections.
 
+use std::any::Any;
 use std::cell::Cell;
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
@@ -11,9 +12,10 @@ use tidegate_core::error_log::Level;
 use tidegate_os::{ListenAddr, PeerAddr};
 use tidegate_rt::net::{Listener, Stream};
 
-use crate::conn::{Conn, Entrance, Lasting};
+use crate::conn::{Arrival, Conn, Entrance};
 use crate::front::Front;
-use crate::h1::End;
+use crate::h1::{End, Serving};
+use crate::io::Io;
 
 /// Connections accepted at one turn with `multi_accept`: others must get their turn too.
 const ACCEPT_BATCH: usize = 64;
@@ -22,11 +24,13 @@ const EXHAUSTED_PAUSE: Duration = Duration::from_millis(500);
 
 /// Accepts until the task is dropped. `address` finds the listener again in each new plan.
 pub async fn run(front: Rc<Front>, listener: Rc<Listener>, address: Address) {
+    let address = Rc::new(address);
     loop {
         wait_for_room(&front).await;
         // The plan is not held while waiting: an idle listener must not keep an old generation.
         let batch = if front.plan().main.multi_accept { ACCEPT_BATCH } else { 1 };
-        let accepted = listener.accept_some(batch, |stream| take(&front, stream, &address)).await;
+        let each = |stream, peer| take(&front, stream, peer, &address);
+        let accepted = listener.accept_some(batch, each).await;
         if let Err(error) = accepted {
             let log = front.plan().main.error_log.clone();
             log.say(Level::Alert, format_args!("accept4() failed ({error})"));
@@ -53,29 +57,20 @@ async fn wait_for_room(front: &Rc<Front>) {
     }
 }
 
-fn take(front: &Rc<Front>, stream: Stream, address: &Address) {
-    let front = front.clone();
-    let address = address.clone();
-    tidegate_rt::spawn_local(connection(front, Rc::new(stream), address));
-}
-
-async fn connection(front: Rc<Front>, stream: Rc<Stream>, address: Address) {
-    // Boxed, so that the task stays as small as an idle connection.
-    let Some(conn) = Box::pin(open(front, stream, address)).await else { return };
-    serve(conn).await;
-}
-
-/// Brings a new connection to the point where HTTP begins.
-async fn open(front: Rc<Front>, stream: Rc<Stream>, address: Address) -> Option<Rc<Conn>> {
-    let counted = front.counters.open();
-    let local = local_address(&stream, &address);
+fn take(front: &Rc<Front>, stream: Stream, peer: PeerAddr, address: &Rc<Address>) {
+    let stream = Rc::new(stream);
     let plan = front.plan();
-    let entrance = Entrance::find(&plan, &address, &local)?;
-    let (tls, proxy_protocol) = entrance.transport(&plan)?;
-    let peer = peer_address(&stream);
+    let counted = front.counters.open();
+    let local = local_address(&stream, address);
+    let Some(entrance) = Entrance::find(&plan, address, &local) else { return };
+    let Some((tls, proxy_protocol)) = entrance.transport(&plan) else { return };
+    let peer = match peer {
+        PeerAddr::Inet(address) => Address::Inet(address),
+        PeerAddr::Unix => Address::Unix(String::new()),
+    };
     let info = Connection {
         number: front.next_number(),
-        peer_text: peer.host_text(),
+        peer_text: Default::default(),
         peer,
         local,
         proxy_protocol: None,
@@ -83,38 +78,42 @@ async fn open(front: Rc<Front>, stream: Rc<Stream>, address: Address) -> Option<
         requests: Cell::new(0),
         accepted_unix_millis: tidegate_rt::clock::unix_millis(),
     };
-    let generation = plan.generation;
-    drop(plan);
-    let started = crate::start::start(&front, stream, info, entrance, tls, proxy_protocol).await?;
-    let (io, info, input) = started;
-    // One reading for both: idle time is decided by their being the same.
-    let accepted = tidegate_rt::clock::now();
-    let lasting = Lasting {
-        address,
+    let arrival = Arrival {
+        address: address.clone(),
         entrance,
-        generation,
-        accepted,
-        idle_until: accepted,
-        nodelay: false,
+        generation: plan.generation,
+        accepted: tidegate_rt::clock::now(),
+        patience: crate::start::header_timeout(&plan, entrance),
         open: counted,
     };
-    Some(Conn::new(front, io, info, input, lasting))
+    if !tls && !proxy_protocol {
+        let conn = Conn::new(front.clone(), Io::Plain(stream), info, Vec::new(), arrival);
+        return crate::parking::rest(front, conn);
+    }
+    let front = front.clone();
+    tidegate_rt::spawn_local(async move {
+        // Boxed, so that the task stays as small as an idle connection.
+        let starting =
+            Box::pin(crate::start::start(&front, stream, info, entrance, tls, proxy_protocol));
+        let Some((io, info, input)) = starting.await else { return };
+        serve(Conn::new(front, io, info, input, arrival), None).await;
+    });
 }
 
-/// Serves a connection until it ends or is parked.
-pub(crate) async fn serve(conn: Rc<Conn>) {
+/// Serves a connection until it ends or is parked, from the middle of a request on if that has begun.
+pub(crate) async fn serve(conn: Rc<Conn>, begun: Option<Serving>) {
     let front = conn.front.clone();
     let key = front.enter(&conn);
-    let end = guarded(&conn).await;
+    let end = guarded(&conn, begun).await;
     front.leave(key);
     if end == Some(End::Parked) {
-        crate::parking::park(&front, conn);
+        crate::parking::rest(&front, conn);
     }
 }
 
 /// Runs a connection; a panic ends it alone, and so does an abort.
-async fn guarded(conn: &Rc<Conn>) -> Option<End> {
-    let mut run = Box::pin(crate::h1::run(conn.clone()));
+async fn guarded(conn: &Rc<Conn>, begun: Option<Serving>) -> Option<End> {
+    let mut run = Box::pin(crate::h1::run(conn.clone(), begun));
     let ended = std::future::poll_fn(|context| {
         conn.remember(context);
         if conn.aborted.get() {
@@ -130,21 +129,18 @@ async fn guarded(conn: &Rc<Conn>) -> Option<End> {
     match ended {
         Ok(end) => end,
         Err(panic) => {
-            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-            let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-            let log = conn.front.plan().main.error_log.clone();
-            let number = conn.info.number;
-            log.write(Level::Alert, number, &format!("request ended by a panic: {text}"));
+            tell_of(conn, &*panic);
             None
         }
     }
 }
 
-fn peer_address(stream: &Stream) -> Address {
-    match stream.peer_addr() {
-        PeerAddr::Inet(address) => Address::Inet(address),
-        PeerAddr::Unix => Address::Unix(String::new()),
-    }
+/// Logs a panic in the name of the connection that it ends.
+pub(crate) fn tell_of(conn: &Conn, panic: &(dyn Any + Send)) {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+    let log = conn.front.plan().main.error_log.clone();
+    log.write(Level::Alert, conn.info.number, &format!("request ended by a panic: {text}"));
 }
 
 /// The local address: asked from the system only for sockets that listen on all addresses.

@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tidegate_core::LocalFuture;
 use tidegate_core::client::{Address, Client, Connection};
@@ -71,10 +71,9 @@ pub struct Conn {
     /// The generation whose plan `entrance` belongs to.
     pub generation: Cell<u64>,
     /// The listener it came in by, to find the entrance of a newer plan.
-    pub address: Address,
+    pub address: Rc<Address>,
     /// Bytes received and not yet used. Without memory of its own while idle.
     pub input: RefCell<Vec<u8>>,
-    pub deadline: Deadline,
     pub accepted: Instant,
     /// TCP_NODELAY is set.
     pub nodelay: Cell<bool>,
@@ -82,9 +81,8 @@ pub struct Conn {
     pub closing: Cell<bool>,
     /// Since when it is idle; `None` while a request is in progress.
     pub idle_since: Cell<Option<Instant>>,
-    pub waker: RefCell<Option<Waker>>,
-    /// Watches for the client's leaving once somebody asked.
-    pub gone: RefCell<Option<LocalFuture<'static, ()>>>,
+    /// What it needs while it waits for more than a request; nothing while it is parked.
+    waits: RefCell<Option<Rc<Waits>>>,
     /// Ends the connection at once, whatever it does.
     pub aborted: Cell<bool>,
     /// When it has been idle too long (`keepalive_timeout`, `client_header_timeout`); looked at by the
@@ -92,18 +90,30 @@ pub struct Conn {
     pub idle_until: Cell<Instant>,
     /// Give up the task and wait in the crowd.
     pub parking: Cell<bool>,
+    /// The last read was as large as it could be: more may have come than was read.
+    pub unread: Cell<bool>,
     /// Counts it as open.
     pub open: Open,
 }
 
-/// What a connection is from its first byte to its last, whether it is served or parked.
-pub struct Lasting {
-    pub address: Address,
+/// What a connection needs while it waits for more than a request.
+#[derive(Default)]
+pub struct Waits {
+    pub deadline: Deadline,
+    /// Its task's.
+    waker: RefCell<Option<Waker>>,
+    /// Watches for the client's leaving once somebody asked.
+    gone: RefCell<Option<LocalFuture<'static, ()>>>,
+}
+
+/// How a connection came.
+pub struct Arrival {
+    pub address: Rc<Address>,
     pub entrance: Entrance,
     pub generation: u64,
     pub accepted: Instant,
-    pub idle_until: Instant,
-    pub nodelay: bool,
+    /// `client_header_timeout` of its default server.
+    pub patience: Duration,
     pub open: Open,
 }
 
@@ -114,28 +124,43 @@ impl Conn {
         io: Io,
         info: Connection,
         input: Vec<u8>,
-        lasting: Lasting,
+        arrival: Arrival,
     ) -> Rc<Conn> {
         Rc::new(Conn {
             front,
             io,
             info: Rc::new(info),
-            entrance: Cell::new(lasting.entrance),
-            generation: Cell::new(lasting.generation),
-            address: lasting.address,
+            entrance: Cell::new(arrival.entrance),
+            generation: Cell::new(arrival.generation),
+            address: arrival.address,
             input: RefCell::new(input),
-            deadline: Deadline::new(),
-            accepted: lasting.accepted,
-            nodelay: Cell::new(lasting.nodelay),
+            accepted: arrival.accepted,
+            nodelay: Cell::new(false),
             closing: Cell::new(false),
-            idle_since: Cell::new(None),
-            waker: RefCell::new(None),
-            gone: RefCell::new(None),
+            idle_since: Cell::new(Some(arrival.accepted)),
+            waits: RefCell::new(None),
             aborted: Cell::new(false),
-            idle_until: Cell::new(lasting.idle_until),
+            idle_until: Cell::new(arrival.accepted + arrival.patience),
             parking: Cell::new(false),
-            open: lasting.open,
+            unread: Cell::new(false),
+            open: arrival.open,
         })
+    }
+
+    /// What it needs while it waits, from now on until it forgets.
+    pub fn waits(&self) -> Rc<Waits> {
+        self.waits.borrow_mut().get_or_insert_default().clone()
+    }
+
+    /// Ends all watches that requests have made: timer, the loop's, for the client's leaving.
+    pub fn forget_waits(&self) {
+        self.waits.take();
+        self.io.stream().unwatch();
+    }
+
+    /// When it began to be idle; now, if it has not.
+    pub fn rested_at(&self) -> Instant {
+        self.idle_since.get().unwrap_or_else(tidegate_rt::clock::now)
     }
 
     /// The servers a request can mean under `plan`, which may be newer than the connection. `None` when
@@ -173,14 +198,17 @@ impl Conn {
     }
 
     fn wake(&self) {
-        if let Some(waker) = self.waker.borrow().as_ref() {
+        if let Some(waits) = &*self.waits.borrow()
+            && let Some(waker) = &*waits.waker.borrow()
+        {
             waker.wake_by_ref();
         }
     }
 
     /// Remembers whom to wake.
     pub fn remember(&self, context: &Context<'_>) {
-        let mut waker = self.waker.borrow_mut();
+        let waits = self.waits();
+        let mut waker = waits.waker.borrow_mut();
         match &*waker {
             Some(known) if known.will_wake(context.waker()) => {}
             _ => *waker = Some(context.waker().clone()),
@@ -200,7 +228,8 @@ impl Conn {
 impl Client for Conn {
     fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
         let stream = self.io.stream().clone();
-        let mut gone = self.gone.borrow_mut();
+        let waits = self.waits();
+        let mut gone = waits.gone.borrow_mut();
         // As long as nothing has come since the request there is nothing to look at, and no watch of its
         // own is needed: news wakes this task.
         if gone.is_none() && stream.poll_readable(context).is_pending() {

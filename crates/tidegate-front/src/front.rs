@@ -19,8 +19,9 @@ use crate::parking::Parking;
 const SPARES_MAX: usize = 64;
 /// Spare buffers that grew larger than this are given back to the allocator.
 const SPARE_BYTES_MAX: usize = 64 * 1024;
-/// Idle connections closed at once when room is needed.
+/// Idle connections closed at once when room is needed: most of this many, and the share of all.
 const REUSE_BATCH: usize = 32;
+const REUSE_SHARE: usize = 8;
 
 /// What the threads of a worker share.
 #[derive(Default)]
@@ -70,6 +71,7 @@ impl Front {
             empty: Notify::new(),
             room: Notify::new(),
         });
+        crate::parking::open(&front);
         tidegate_rt::spawn_local(crate::parking::attend(front.clone()));
         front
     }
@@ -128,7 +130,7 @@ impl Front {
     /// Stops keeping connections: idle ones close now, others after their request.
     pub fn drain(&self) {
         self.draining.set(true);
-        self.parking.close_all();
+        self.parking.close_idle(tidegate_rt::clock::now());
         self.left();
         for conn in self.all() {
             if conn.idle_since.get().is_some() {
@@ -157,6 +159,8 @@ impl Front {
 
     /// Closes at once what still serves a request of a generation before `generation`.
     pub fn abort_older(&self, generation: u64) {
+        self.parking.close_silent(generation);
+        self.left();
         for conn in self.all() {
             // A client that never asked for anything is not kept either, as in nginx.
             let waiting = conn.idle_since.get().is_some() && conn.info.requests.get() > 0;
@@ -168,14 +172,14 @@ impl Front {
 
     /// Closes the connections that have been idle longest, to make room.
     pub fn reuse_idle(&self) -> bool {
-        if self.parking.close_oldest(REUSE_BATCH) {
+        if self.parking.close_oldest() {
             self.left();
             return true;
         }
         let mut idle: Vec<_> =
             self.all().into_iter().filter(|conn| conn.idle_since.get().is_some()).collect();
         idle.sort_by_key(|conn| conn.idle_since.get());
-        idle.iter().take(REUSE_BATCH).for_each(|conn| conn.close_when_idle());
+        idle.iter().take(reused_of(idle.len())).for_each(|conn| conn.close_when_idle());
         !idle.is_empty()
     }
 
@@ -223,12 +227,17 @@ impl Front {
 /// Bytes asked from a socket for a request head at once.
 pub const READ_BYTES: usize = 4096;
 
+/// How many of so many idle connections are closed when room is needed.
+pub(crate) fn reused_of(idle: usize) -> usize {
+    (idle / REUSE_SHARE).clamp(1, REUSE_BATCH)
+}
+
 fn nobody() -> Connection {
     Connection {
         number: 0,
         peer: Address::Unix(String::new()),
         local: Address::Unix(String::new()),
-        peer_text: String::new(),
+        peer_text: Default::default(),
         proxy_protocol: None,
         tls: None,
         requests: Cell::new(0),

@@ -1,38 +1,35 @@
-//! Parking: a connection that stays idle for more than a sweep gives up its task and its watch of the
-//! loop and waits as one entry of a crowd. What is left of it is a socket and who it belongs to, so that
-//! ten thousand idle clients cost little more than their sockets.
+//! Connections that wait for their next request without a task and without a watch of the loop: entries
+//! of a crowd, so that ten thousand idle clients cost little more than their sockets.
+//!
+//! A request that comes for one of them is served on the spot, from the read to the write. Only one that
+//! has to wait for something on its way (an origin, a disk, a slow client) is given a task; its connection
+//! then keeps the task until it has been idle for a sweep.
 
 use std::cell::{OnceCell, RefCell};
+use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use slab::Slab;
-use tidegate_core::client::Connection;
-use tidegate_rt::net::{Crowd, Stream};
-use tidegate_rt::sync::Notify;
+use tidegate_rt::net::{Crowd, News};
 
-use crate::conn::{Conn, Lasting};
+use crate::accept;
+use crate::conn::Conn;
 use crate::front::Front;
-use crate::io::Io;
+use crate::h1::{self, Fate, Serving};
 
-/// How often idle connections are looked at. A connection is parked after one to two sweeps without a
+/// How often idle connections are looked at. One with a task is parked after one to two sweeps without a
 /// request; idle times end up to one sweep late.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(1);
-
-/// A parked connection.
-struct Parked {
-    fd: std::os::fd::OwnedFd,
-    info: Box<Connection>,
-    lasting: Lasting,
-}
+/// Idle times below this are kept by a timer, for which a connection needs a task.
+pub const TIMED_BELOW: Duration = Duration::from_secs(3);
 
 /// The parked connections of a thread.
 #[derive(Default)]
 pub struct Parking {
     crowd: OnceCell<Crowd>,
-    parked: RefCell<Slab<Box<Parked>>>,
-    /// Told when the first connection was parked.
-    begun: Notify,
+    parked: RefCell<Slab<Rc<Conn>>>,
 }
 
 impl Parking {
@@ -45,62 +42,70 @@ impl Parking {
         self.parked.borrow_mut().clear();
     }
 
-    /// Closes up to `count` of those idle longest; `false` when there are none.
-    pub fn close_oldest(&self, count: usize) -> bool {
+    /// Closes those that have been answered, and those that have had time to ask: for shutdown, where a
+    /// request that is on its way is still served.
+    pub fn close_idle(&self, now: Instant) {
+        self.parked.borrow_mut().retain(|_, conn| {
+            let age = now.saturating_duration_since(conn.accepted);
+            conn.info.requests.get() == 0 && age < SWEEP_EVERY
+        });
+    }
+
+    /// Closes those that came before `generation` and never asked for anything.
+    pub fn close_silent(&self, generation: u64) {
+        self.parked
+            .borrow_mut()
+            .retain(|_, conn| conn.info.requests.get() > 0 || conn.generation.get() >= generation);
+    }
+
+    /// Closes a part of those idle longest, before them any that has been answered; `false` when there
+    /// are none.
+    pub fn close_oldest(&self) -> bool {
         let mut parked = self.parked.borrow_mut();
-        let mut by_age: Vec<_> =
-            parked.iter().map(|(key, parked)| (parked.lasting.idle_until, key)).collect();
+        let age = |conn: &Conn| (conn.info.requests.get() == 0, conn.idle_until.get());
+        let mut by_age: Vec<_> = parked.iter().map(|(key, conn)| (age(conn), key)).collect();
         by_age.sort_unstable();
+        let count = crate::front::reused_of(by_age.len());
         by_age.iter().take(count).for_each(|(_, key)| drop(parked.try_remove(*key)));
         !by_age.is_empty()
     }
 
     fn close_expired(&self, now: Instant) {
-        self.parked.borrow_mut().retain(|_, parked| parked.lasting.idle_until > now);
+        self.parked.borrow_mut().retain(|_, conn| conn.idle_until.get() > now);
     }
 
-    fn crowd(&self) -> Option<&Crowd> {
-        if self.crowd.get().is_none() {
-            let _ = self.crowd.set(Crowd::new().ok()?);
-        }
-        self.crowd.get()
+    fn conn(&self, key: usize) -> Option<Rc<Conn>> {
+        self.parked.borrow().get(key).cloned()
     }
 }
 
-/// Parks a connection whose task has ended. Where that is impossible it goes on as before.
-pub fn park(front: &Rc<Front>, conn: Rc<Conn>) {
-    let conn = match Rc::try_unwrap(conn) {
-        Ok(conn) => conn,
-        Err(shared) => return drop(tidegate_rt::spawn_local(crate::accept::serve(shared))),
+/// Has a connection wait for a request: parked if it can be, else in a task of its own.
+pub fn rest(front: &Rc<Front>, conn: Rc<Conn>) {
+    let now = tidegate_rt::clock::now();
+    if !may_park(&conn, now) || !park(front, &conn) {
+        tidegate_rt::spawn_local(accept::serve(conn, None));
+    }
+}
+
+/// Whether nothing but the sweep has to end its waiting.
+fn may_park(conn: &Conn, now: Instant) -> bool {
+    conn.io.plain().is_some()
+        && conn.input.borrow().is_empty()
+        && conn.idle_until.get().saturating_duration_since(now) >= TIMED_BELOW
+}
+
+fn park(front: &Rc<Front>, conn: &Rc<Conn>) -> bool {
+    let (Some(crowd), Some(stream)) = (front.parking.crowd.get(), conn.io.plain()) else {
+        return false;
     };
-    // A watch for the client's leaving holds the socket as well.
-    conn.gone.take();
-    let Io::Plain(stream) = conn.io else { return };
-    let (Some(stream), Some(info)) = (Rc::into_inner(stream), Rc::into_inner(conn.info)) else {
-        return;
-    };
-    let fd = stream.into_fd();
-    let Some(crowd) = front.parking.crowd() else { return };
     let mut parked = front.parking.parked.borrow_mut();
     let slot = parked.vacant_entry();
-    if crowd.add(&fd, slot.key() as u64).is_err() {
-        return;
+    if crowd.add(stream, slot.key() as u64).is_err() {
+        return false;
     }
-    slot.insert(Box::new(Parked {
-        fd,
-        info: Box::new(info),
-        lasting: Lasting {
-            address: conn.address,
-            entrance: conn.entrance.get(),
-            generation: conn.generation.get(),
-            accepted: conn.accepted,
-            idle_until: conn.idle_until.get(),
-            nodelay: conn.nodelay.get(),
-            open: conn.open,
-        },
-    }));
-    drop(parked);
-    front.parking.begun.notify_one();
+    conn.forget_waits();
+    slot.insert(conn.clone());
+    true
 }
 
 /// A thread's parking attendant: runs beside the acceptors as long as the thread.
@@ -111,15 +116,25 @@ pub async fn attend(front: Rc<Front>) {
             sweep(&front);
         }
     };
-    let wake = async {
-        front.parking.begun.notified().await;
-        let Some(crowd) = front.parking.crowd() else { return };
-        let mut keys = Vec::new();
-        while crowd.ready(&mut keys).await.is_ok() {
-            keys.drain(..).for_each(|key| unpark(&front, crowd, key as usize));
+    let serve = async {
+        let Some(crowd) = front.parking.crowd.get() else { return };
+        let mut news = Vec::new();
+        while let Ok(more) = crowd.ready(&mut news).await {
+            news.drain(..).for_each(|news| serve(&front, crowd, news));
+            if more {
+                tidegate_rt::yield_now().await;
+            }
         }
     };
-    tidegate_rt::sync::join!(sweep, wake);
+    // Requests that are served on the spot must not be told to wait because of those before them.
+    tidegate_rt::unconstrained(async { tidegate_rt::sync::join!(sweep, serve) }).await;
+}
+
+/// Makes what connections are parked in; without descriptors all have tasks.
+pub fn open(front: &Front) {
+    if let Ok(crowd) = Crowd::new() {
+        let _ = front.parking.crowd.set(crowd);
+    }
 }
 
 /// Closes what has been idle too long, and parks what has been idle since the last sweep.
@@ -127,11 +142,14 @@ fn sweep(front: &Rc<Front>) {
     let now = tidegate_rt::clock::now();
     let before = front.live();
     front.parking.close_expired(now);
+    if front.is_draining() {
+        front.parking.close_idle(now);
+    }
     for conn in front.all() {
         let Some(since) = conn.idle_since.get() else { continue };
         if conn.idle_until.get() <= now {
             conn.close_when_idle();
-        } else if now.saturating_duration_since(since) >= SWEEP_EVERY && conn.io.plain().is_some() {
+        } else if now.saturating_duration_since(since) >= SWEEP_EVERY && may_park(&conn, now) {
             conn.park();
         }
     }
@@ -140,13 +158,37 @@ fn sweep(front: &Rc<Front>) {
     }
 }
 
-/// Gives a parked connection its task back.
-fn unpark(front: &Rc<Front>, crowd: &Crowd, key: usize) {
-    let Some(parked) = front.parking.parked.borrow_mut().try_remove(key) else { return };
-    let _ = crowd.remove(&parked.fd);
-    let parked = *parked;
-    let Ok(stream) = Stream::from_fd(parked.fd) else { return front.left() };
-    let io = Io::Plain(Rc::new(stream));
-    let conn = Conn::new(front.clone(), io, *parked.info, Vec::new(), parked.lasting);
-    tidegate_rt::spawn_local(crate::accept::serve(conn));
+/// Serves a parked connection to which something has happened.
+fn serve(front: &Rc<Front>, crowd: &Crowd, news: News) {
+    let key = news.key as usize;
+    let Some(conn) = front.parking.conn(key) else { return };
+    let mut serving: Serving = Box::pin(h1::serve(conn.clone()));
+    // Nobody need be woken: what is not ready now is asked again by the task that it is given.
+    let mut context = Context::from_waker(Waker::noop());
+    let polled = std::panic::catch_unwind(AssertUnwindSafe(|| serving.as_mut().poll(&mut context)));
+    let stays = matches!(polled, Ok(Poll::Ready(Fate::Idle)))
+        && !news.ended
+        && !conn.unread.get()
+        && conn.idle_until.get().saturating_duration_since(conn.rested_at()) >= TIMED_BELOW;
+    if stays {
+        return conn.forget_waits();
+    }
+    drop(front.parking.parked.borrow_mut().try_remove(key));
+    let then = match polled {
+        Ok(Poll::Ready(Fate::Close | Fate::Reset)) => {
+            drop((serving, conn));
+            return front.left();
+        }
+        Ok(Poll::Ready(fate)) => Box::pin(std::future::ready(fate)),
+        Ok(Poll::Pending) => serving,
+        Err(panic) => {
+            accept::tell_of(&conn, &*panic);
+            drop((serving, conn));
+            return front.left();
+        }
+    };
+    if let Some(stream) = conn.io.plain() {
+        let _ = crowd.remove(stream);
+    }
+    tidegate_rt::spawn_local(accept::serve(conn, Some(then)));
 }

@@ -30,14 +30,14 @@ pub async fn start(
     let mut input = Vec::new();
     if with_proxy_protocol {
         match timeout(limit, read_proxy_header(&stream, &mut input)).await {
-            Ok(Ok(header)) => info.proxy_protocol = Some(header),
+            Ok(Ok(header)) => info.proxy_protocol = Some(Box::new(header)),
             Ok(Err(())) => {
                 let log = &plan.main.error_log;
                 let text = "broken header while reading PROXY protocol";
                 log.write(
                     Level::Error,
                     info.number,
-                    &format!("{text}, client: {}", info.peer_text),
+                    &format!("{text}, client: {}", info.peer_text()),
                 );
                 return None;
             }
@@ -50,7 +50,8 @@ pub async fn start(
     crate::tls::accept(plan, stream, info, entrance, input, limit).await
 }
 
-fn header_timeout(plan: &Plan, entrance: Entrance) -> Duration {
+/// The default server's `client_header_timeout`.
+pub fn header_timeout(plan: &Plan, entrance: Entrance) -> Duration {
     let servers = entrance.servers(plan);
     servers.map_or(Duration::ZERO, |servers| {
         plan.server(servers.default).settings.client_header_timeout

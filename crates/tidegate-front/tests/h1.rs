@@ -87,11 +87,15 @@ impl Module for Say {
         if conf.watch.is_some() {
             location.content(Box::new(|x| {
                 let client = x.client.clone();
+                let waits = x.request.path != b"/now";
                 Step::Wait(Box::pin(async move {
                     let look = std::future::poll_fn(|context| {
                         std::task::Poll::Ready(client.poll_gone(context).is_ready())
                     });
                     assert!(!look.await, "the client is there");
+                    if waits {
+                        tidegate_rt::yield_now().await;
+                    }
                     let parked = FRONT
                         .with(|front| front.borrow().as_ref().map_or(0, |front| front.parked()));
                     Step::Respond(Body::from(Bytes::from(format!("parked: {parked}"))))
@@ -284,7 +288,40 @@ fn head_has_no_body_and_a_length() {
     assert_eq!(answer, "HTTP/1.1 200 OK\nContent-Length: 5\nConnection: close\n\n");
 }
 
-/// Goal: a connection whose request was answered by a handler that watched for the client's leaving is
+/// Goal: a parked connection is answered where it is, also by a handler that watched for the client's
+/// leaving. Method: two such requests on one connection, which stays parked.
+#[test]
+fn a_parked_connection_is_answered_without_a_task() {
+    let (_worker, address) = serve("location / { watch; }");
+    let mut client = TcpStream::connect(address).expect("a connection");
+    client.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+    for _ in 0..2 {
+        client.write_all(b"GET /now HTTP/1.1\r\nHost: a\r\n\r\n").expect("written");
+        let mut answer = Vec::new();
+        let mut byte = [0; 1];
+        while !answer.ends_with(b"parked: 1") {
+            let read = client.read(&mut byte);
+            assert_eq!(read.ok(), Some(1), "after {}", String::from_utf8_lossy(&answer));
+            answer.push(byte[0]);
+        }
+    }
+}
+
+/// Goal: a request and the end of the client's sending that come together are both noticed. Method: both
+/// before anything is read; the answer, then the end.
+#[test]
+fn a_client_that_ends_with_its_request_is_answered_and_closed() {
+    let (_worker, address) = serve("location / { say ok; }");
+    let mut client = TcpStream::connect(address).expect("a connection");
+    client.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("written");
+    client.shutdown(std::net::Shutdown::Write).expect("an end");
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).expect("an answer and its end");
+    assert!(answer.ends_with("ok"), "{answer}");
+}
+
+/// Goal: a connection whose request had to wait, and whose handler watched for the client's leaving, is
 /// parked and comes back. Method: such a request, silence until the thread has parked it, another request.
 #[test]
 fn a_watched_connection_is_parked_and_serves_again() {

@@ -164,7 +164,7 @@ impl Bench {
     pub fn exchange(&self) -> Exchange {
         let connection = Connection {
             number: 1,
-            peer_text: self.peer.host_text(),
+            peer_text: Default::default(),
             peer: self.peer.clone(),
             local: Address::Inet("192.0.2.1:8080".parse().unwrap()),
             proxy_protocol: None,

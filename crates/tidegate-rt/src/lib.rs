@@ -16,7 +16,7 @@ pub mod sync;
 pub mod timer;
 pub mod worker;
 
-pub use worker::{Handle, Remote, Task, Worker, block_on, spawn_local, yield_now};
+pub use worker::{Handle, Remote, Task, Worker, block_on, spawn_local, unconstrained, yield_now};
 
 #[cfg(test)]
 mod tests;

@@ -161,6 +161,12 @@ where
     Task { join: tokio::task::spawn_local(future) }
 }
 
+/// A future that is not made to yield to other tasks now and then: for one that yields by itself, and
+/// polls others that must not be told to wait for nothing.
+pub async fn unconstrained<F: Future>(future: F) -> F::Output {
+    tokio::task::unconstrained(future).await
+}
+
 /// Lets the other tasks of this loop run first.
 pub async fn yield_now() {
     tokio::task::yield_now().await;

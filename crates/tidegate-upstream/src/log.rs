@@ -77,7 +77,7 @@ impl LogContext {
         if let Some(place) = &self.place {
             number = place.connection.number;
             let told = place.told_address.as_ref().map(|told| &told.text);
-            let client = told.unwrap_or(&place.connection.peer_text);
+            let client = told.map_or_else(|| place.connection.peer_text(), String::as_str);
             let _ = write!(line, ", client: {client}");
             let _ = write!(line, ", server: {}", place.plan.server(place.server).name);
         }

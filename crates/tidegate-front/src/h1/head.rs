@@ -114,7 +114,9 @@ async fn more(conn: &Rc<Conn>, x: &Exchange, begun: bool, options: &ParseOptions
         let mut input = conn.input.borrow_mut();
         let room = options.head_bytes_max().saturating_sub(input.len()).clamp(1, READ_BYTES);
         input.reserve(room);
+        let room = input.capacity() - input.len();
         if let Poll::Ready(read) = conn.io.poll_read_append(context, &mut input) {
+            conn.unread.set(read.as_ref().is_ok_and(|count| *count == room));
             return Poll::Ready(Some(read));
         }
         if !begun {
@@ -123,9 +125,9 @@ async fn more(conn: &Rc<Conn>, x: &Exchange, begun: bool, options: &ParseOptions
         }
         if !waited {
             waited = true;
-            conn.deadline.set_after(x.server().settings.client_header_timeout);
+            conn.waits().deadline.set_after(x.server().settings.client_header_timeout);
         }
-        conn.deadline.poll_elapsed(context).map(|()| None)
+        conn.waits().deadline.poll_elapsed(context).map(|()| None)
     })
     .await;
     match read {

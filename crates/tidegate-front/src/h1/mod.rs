@@ -10,14 +10,13 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tidegate_core::Exchange;
 use tidegate_core::body::Body;
 use tidegate_core::client::ClientIo;
 use tidegate_core::error_log::Level;
 use tidegate_core::phases::{self, Answer};
+use tidegate_core::{Exchange, LocalFuture};
 use tidegate_http::request::Version;
 
 use crate::conn::Conn;
@@ -27,7 +26,7 @@ use send::{Pace, SendError, Sender};
 
 /// How the connection goes on after its requests so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+pub enum Fate {
     /// Wait for the next request without any memory.
     Idle,
     /// The next request has begun to arrive.
@@ -39,6 +38,9 @@ enum Fate {
     Reset,
 }
 
+/// Requests in progress.
+pub type Serving = LocalFuture<'static, Fate>;
+
 /// How serving a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -47,25 +49,26 @@ pub enum End {
     Parked,
 }
 
-/// Serves a connection until it ends or is to be parked.
-pub async fn run(conn: Rc<Conn>) -> End {
+/// Serves a connection until it ends or is to be parked, from what has `begun` on.
+pub async fn run(conn: Rc<Conn>, mut begun: Option<Serving>) -> End {
     loop {
-        match idle(&conn).await {
-            Awaited::Bytes => {}
-            Awaited::End => break,
-            Awaited::Parking => return End::Parked,
+        let serving = match begun.take() {
+            Some(serving) => serving,
+            None => match idle(&conn).await {
+                // The state of requests in progress is boxed: an idle connection's task stays small.
+                Awaited::Bytes => Box::pin(serve(conn.clone())),
+                Awaited::End => break,
+                Awaited::Parking => return End::Parked,
+            },
+        };
+        match serving.await {
+            Fate::Idle | Fate::Next => continue,
+            Fate::Linger => Box::pin(linger::close(&conn)).await,
+            // Saying that we end would make it an orderly close.
+            Fate::Reset => return End::Closed,
+            Fate::Close => {}
         }
-        // The state of requests in progress is boxed: an idle connection's task stays small.
-        let fate = Box::pin(serve(&conn)).await;
-        if fate != Fate::Idle {
-            match fate {
-                Fate::Linger => Box::pin(linger::close(&conn)).await,
-                // Saying that we end would make it an orderly close.
-                Fate::Reset => return End::Closed,
-                _ => {}
-            }
-            break;
-        }
+        break;
     }
     // Without TLS the close that follows says all that a shutdown would.
     if conn.io.plain().is_none() {
@@ -87,13 +90,13 @@ async fn idle(conn: &Rc<Conn>) -> Awaited {
     if !conn.input.borrow().is_empty() {
         return Awaited::Bytes;
     }
-    let now = conn.idle_since.get().unwrap_or_else(tidegate_rt::clock::now);
+    let now = conn.rested_at();
     conn.idle_since.set(Some(now));
-    let left = idle_time(conn, first, now);
+    let left = conn.idle_until.get().saturating_duration_since(now);
     // The sweep closes those that wait long; a timer of their own only have those that do not.
-    let timed = left < crate::parking::SWEEP_EVERY * 3;
+    let timed = left < crate::parking::TIMED_BELOW;
     if timed {
-        conn.deadline.set_after(left);
+        conn.waits().deadline.set_after(left);
     }
     let awaited = poll_fn(|context| {
         if conn.closing.get() || (conn.front.is_draining() && !first) {
@@ -106,29 +109,18 @@ async fn idle(conn: &Rc<Conn>) -> Awaited {
             return Poll::Ready(Awaited::Parking);
         }
         match timed {
-            true => conn.deadline.poll_elapsed(context).map(|()| Awaited::End),
+            true => conn.waits().deadline.poll_elapsed(context).map(|()| Awaited::End),
             false => Poll::Pending,
         }
     })
     .await;
-    conn.idle_since.set(None);
     awaited
 }
 
-/// How long the connection may be idle from now on.
-fn idle_time(conn: &Conn, first: bool, now: Instant) -> Duration {
-    if first && conn.idle_until.get() <= conn.accepted {
-        let plan = conn.front.plan();
-        let timeout = conn
-            .servers(&plan)
-            .map(|servers| plan.server(servers.default).settings.client_header_timeout);
-        conn.idle_until.set(conn.accepted + timeout.unwrap_or_default());
-    }
-    conn.idle_until.get().saturating_duration_since(now)
-}
-
 /// Serves requests as long as they are there.
-async fn serve(conn: &Rc<Conn>) -> Fate {
+pub async fn serve(conn: Rc<Conn>) -> Fate {
+    let conn = &conn;
+    conn.idle_since.set(None);
     let mut scratch = conn.front.scratch(conn);
     if conn.input.borrow().capacity() == 0 {
         conn.input.swap(&RefCell::new(std::mem::take(&mut scratch.input)));
@@ -373,7 +365,7 @@ async fn take_over(
     x.outcome.bytes_sent = output.len() as u64;
     let prefetched = Bytes::from(std::mem::take(&mut *conn.input.borrow_mut()));
     let _ = conn.io.stream().set_nodelay(true);
-    conn.deadline.clear();
+    conn.waits().deadline.clear();
     let sent = Rc::new(std::cell::Cell::new(0));
     let io = Box::new(crate::duplex::ConnDuplex::new(conn.clone(), sent.clone()));
     tunnel(ClientIo { io, prefetched }).await;

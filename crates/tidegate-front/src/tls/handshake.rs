@@ -210,7 +210,7 @@ fn report(log: &ErrorLog, info: &Connection, failure: &Failure) {
         }
     };
     if log.enabled(level) {
-        let (client, server) = (&info.peer_text, info.local.text());
+        let (client, server) = (info.peer_text(), info.local.text());
         let text = format!("{text} while SSL handshaking, client: {client}, server: {server}");
         log.write(level, info.number, &text);
     }

@@ -154,6 +154,11 @@ pub fn write_cookie(seconds: i64, out: &mut Vec<u8>) {
 /// As tolerant as nginx: the day's name is not compared with the date, and `GMT` may be missing.
 /// Two-digit years below 70 are of this century.
 pub fn parse_http(text: &[u8]) -> Option<i64> {
+    if let Ok(text) = text.try_into()
+        && let Some(seconds) = parse_fixdate(text)
+    {
+        return Some(seconds);
+    }
     let text = crate::connection::trim(text);
     match memchr::memchr(b',', text) {
         Some(comma) => parse_after_comma(crate::connection::trim(&text[comma + 1..])),
@@ -175,6 +180,29 @@ pub fn parse_http_strict(text: &[u8]) -> Option<i64> {
         }
     }
     parse_http(text)
+}
+
+/// `Sun, 06 Nov 1994 08:49:37 GMT`, as nearly everybody writes it. `None` where it is not exactly that.
+fn parse_fixdate(text: &[u8; 29]) -> Option<i64> {
+    let separated = text[3..5] == *b", " && text[7] == b' ' && text[11] == b' ' && text[16] == b' ';
+    if !separated || text[19] != b':' || text[22] != b':' || text[25..] != *b" GMT" {
+        return None;
+    }
+    let digit = |at: usize| text[at].wrapping_sub(b'0');
+    let mut valid = true;
+    let mut pair = |at: usize| {
+        let (tens, ones) = (digit(at), digit(at + 1));
+        valid &= tens <= 9 && ones <= 9;
+        tens.wrapping_mul(10).wrapping_add(ones)
+    };
+    let (day, century, years) = (pair(5), pair(12), pair(14));
+    let (hour, minute, second) = (pair(17), pair(20), pair(23));
+    if !valid {
+        return None;
+    }
+    let month = month_of(&text[8..11])?;
+    let year = i32::from(century) * 100 + i32::from(years);
+    Civil { year, month, day, hour, minute, second, weekday: 0 }.to_unix()
 }
 
 fn parse_after_comma(text: &[u8]) -> Option<i64> {

@@ -8,7 +8,15 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 /// Members reported by one call at most.
-const BATCH: usize = 256;
+pub const BATCH: usize = 256;
+
+/// What happened to a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct News {
+    pub key: u64,
+    /// Its peer sends nothing more, or it broke: behind the bytes that it may have there is an end.
+    pub ended: bool,
+}
 
 /// An empty crowd, close-on-exec.
 ///
@@ -18,12 +26,13 @@ pub fn create() -> io::Result<OwnedFd> {
     Ok(epoll::create(CreateFlags::CLOEXEC)?)
 }
 
-/// Adds a member; `key` comes back when it has bytes, its peer has closed, or it broke.
+/// Adds a member; `key` comes back when bytes arrive (or are there already), when its peer closes, and
+/// when it breaks: once for each time that something happens.
 ///
 /// # Errors
 /// The limit of watched descriptors is reached.
 pub fn add(crowd: impl AsFd, member: impl AsFd, key: u64) -> io::Result<()> {
-    let flags = EventFlags::IN | EventFlags::RDHUP;
+    let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
     Ok(epoll::add(crowd, member, EventData::new_u64(key), flags)?)
 }
 
@@ -35,16 +44,20 @@ pub fn remove(crowd: impl AsFd, member: impl AsFd) -> io::Result<()> {
     Ok(epoll::delete(crowd, member)?)
 }
 
-/// Appends the keys of members that something happened to, without waiting.
+/// Appends what happened to members, without waiting: at most [`BATCH`].
 ///
 /// # Errors
 /// None in practice.
-pub fn ready(crowd: impl AsFd, keys: &mut Vec<u64>) -> io::Result<usize> {
+pub fn ready(crowd: impl AsFd, news: &mut Vec<News>) -> io::Result<usize> {
     let mut events = Vec::with_capacity(BATCH);
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     super::retry(|| {
         epoll::wait(crowd.as_fd(), rustix::buffer::spare_capacity(&mut events), Some(&now))
     })?;
-    keys.extend(events.iter().map(|event| event.data.u64()));
+    let end = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
+    news.extend(events.iter().map(|event: &epoll::Event| {
+        let flags = event.flags;
+        News { key: event.data.u64(), ended: flags.intersects(end) }
+    }));
     Ok(events.len())
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use tidegate_os::crowd;
+pub use tidegate_os::crowd::News;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -40,18 +41,23 @@ impl Crowd {
         crowd::remove(self.io.get_ref(), member)
     }
 
-    /// Waits until something happened to members, and appends their keys. A member is reported again
-    /// until it is removed.
+    /// Waits until something happened to members, and appends what: once for each time. Whoever is told
+    /// reads until nothing is left, and up to the end where the peer has `ended`. Answers whether there is
+    /// more news than one call brings: then others of the loop are due before the next one.
     ///
     /// # Errors
     /// The loop is ending.
-    pub async fn ready(&self, keys: &mut Vec<u64>) -> io::Result<()> {
+    pub async fn ready(&self, news: &mut Vec<News>) -> io::Result<bool> {
         loop {
             let mut guard = self.io.readable().await?;
-            if crowd::ready(self.io.get_ref(), keys)? > 0 {
-                return Ok(());
+            let count = crowd::ready(self.io.get_ref(), news)?;
+            // What comes after this makes the crowd readable again.
+            if count < crowd::BATCH {
+                guard.clear_ready();
             }
-            guard.clear_ready();
+            if count > 0 {
+                return Ok(count == crowd::BATCH);
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll, Waker, ready};
 
-use tidegate_os::{ListenAddr, ListenOptions, listen, socket};
+use tidegate_os::{ListenAddr, ListenOptions, PeerAddr, listen, socket};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -53,7 +53,7 @@ impl Listener {
     /// # Errors
     /// No descriptors or memory left: wait before the next try.
     pub async fn accept(&self) -> io::Result<Stream> {
-        poll_fn(|context| self.poll_accept(context)).await
+        poll_fn(|context| self.poll_accept(context)).await.map(|(stream, _)| stream)
     }
 
     /// Waits for connections and hands over all that have come, at most `limit` (`multi_accept`;
@@ -65,22 +65,23 @@ impl Listener {
     pub async fn accept_some(
         &self,
         limit: usize,
-        mut each: impl FnMut(Stream),
+        mut each: impl FnMut(Stream, PeerAddr),
     ) -> io::Result<usize> {
-        each(self.accept().await?);
+        let (stream, peer) = poll_fn(|context| self.poll_accept(context)).await?;
+        each(stream, peer);
         let mut count = 1;
         while count < limit && !self.paused.get() {
             // An error comes again at the next call, where it can be reported.
             let Ok(Some(acceptance)) = listen::accept_nonblocking(self) else { break };
-            let Ok(stream) = Stream::from_accepted(acceptance) else { break };
-            each(stream);
+            let (stream, peer) = Stream::from_accepted(acceptance);
+            each(stream, peer);
             count += 1;
         }
         Ok(count)
     }
 
     /// As [`Listener::accept`], for hand-written futures.
-    pub fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Stream>> {
+    pub fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<(Stream, PeerAddr)>> {
         if self.paused.get() {
             self.waiting.set(Some(context.waker().clone()));
             return Poll::Pending;
@@ -92,7 +93,7 @@ impl Listener {
                 return Poll::Pending;
             }
             match listen::accept_nonblocking(self)? {
-                Some(acceptance) => return Poll::Ready(Stream::from_accepted(acceptance)),
+                Some(acceptance) => return Poll::Ready(Ok(Stream::from_accepted(acceptance))),
                 None => guard.clear_ready(),
             }
         }

@@ -7,7 +7,7 @@ mod stream;
 mod stream_io;
 mod watched;
 
-pub use crowd::Crowd;
+pub use crowd::{Crowd, News};
 pub use datagram::Datagram;
 pub use listener::Listener;
 pub use stream::Stream;

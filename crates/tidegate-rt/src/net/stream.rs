@@ -3,13 +3,18 @@
 //! All calls take `&self`, so that one task can read while another writes; at most one task may
 //! read (through the `poll_` functions and what is built on them) and one may write.
 //!
+//! The loop watches a connection from the first time that somebody has to wait for it; before that, reads
+//! and writes ask the kernel directly. So a connection whose reads and writes are told by a `Crowd` when
+//! to happen costs the loop nothing.
+//!
 //! Readiness is edge-triggered. A read or write that moved fewer bytes than it could have means
 //! that the kernel's queue is empty or full now (epoll(7), "Questions and answers", 9), so the
 //! readiness is cleared at once: the next attempt waits without asking the kernel in vain.
 
+use std::cell::{Cell, Ref, RefCell};
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll, ready};
 
 use tidegate_os::{
@@ -18,7 +23,7 @@ use tidegate_os::{
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::watched::watched;
+use super::watched::{Number, watched};
 
 /// Bytes given to one sendfile call: a fast client must not keep the loop from the others
 /// (nginx's default of `sendfile_max_chunk`).
@@ -27,27 +32,35 @@ const SENDFILE_CHUNK: u64 = 2 * 1024 * 1024;
 /// A connection, TCP or Unix.
 #[derive(Debug)]
 pub struct Stream {
-    io: AsyncFd<OwnedFd>,
-    peer: PeerAddr,
+    /// There once somebody has had to wait. Before `fd`, so that it ends before that closes.
+    watch: RefCell<Option<AsyncFd<Number>>>,
+    /// The kernel is asked without waiting to be told: nothing is watched yet, or only since then.
+    ask_read: Cell<bool>,
+    ask_write: Cell<bool>,
+    /// A Unix socket, which has no options of TCP.
+    unix: bool,
+    fd: OwnedFd,
 }
 
 impl Stream {
     /// Takes over a connected socket.
     ///
     /// # Errors
-    /// The socket is not connected, or the loop cannot watch it.
+    /// The socket is not connected.
     pub fn from_fd(fd: OwnedFd) -> io::Result<Stream> {
         socket::set_nonblocking(&fd, true)?;
         let peer = socket::peer_addr(&fd)?;
-        Stream::from_accepted((fd, peer))
+        Ok(Stream::of(fd, peer == PeerAddr::Unix))
     }
 
-    /// Takes over a socket from `tidegate_os::listen::accept_nonblocking`.
-    ///
-    /// # Errors
-    /// The loop cannot watch it (its limit of watches is reached).
-    pub fn from_accepted((fd, peer): Acceptance) -> io::Result<Stream> {
-        Ok(Stream { io: watched(fd, Interest::READABLE | Interest::WRITABLE)?, peer })
+    /// Takes over a socket from `tidegate_os::listen::accept_nonblocking`: the connection and its peer.
+    pub fn from_accepted((fd, peer): Acceptance) -> (Stream, PeerAddr) {
+        (Stream::of(fd, peer == PeerAddr::Unix), peer)
+    }
+
+    fn of(fd: OwnedFd, unix: bool) -> Stream {
+        let (ask_read, ask_write) = (Cell::new(true), Cell::new(true));
+        Stream { watch: RefCell::new(None), ask_read, ask_write, unix, fd }
     }
 
     /// Connects. Time limits are the caller's: see `timer::timeout`.
@@ -56,11 +69,10 @@ impl Stream {
     /// Refused, unreachable, no local address, no descriptors left.
     pub async fn connect(address: &ListenAddr, options: &ConnectOptions) -> io::Result<Stream> {
         let (fd, connected) = connect::connect_nonblocking(address, options)?;
-        let peer = match address {
-            ListenAddr::Inet(inet) => PeerAddr::Inet(*inet),
-            ListenAddr::Unix(_) => PeerAddr::Unix,
-        };
-        let stream = Stream { io: watched(fd, Interest::READABLE | Interest::WRITABLE)?, peer };
+        let stream = Stream::of(fd, matches!(address, ListenAddr::Unix(_)));
+        // Sooner or later its answers are waited for.
+        stream.watch()?;
+        stream.ask_read.set(false);
         if !connected {
             stream.writable().await?;
             if let Some(error) = socket::take_error(&stream)? {
@@ -79,14 +91,22 @@ impl Stream {
         Ok((Stream::from_fd(left)?, Stream::from_fd(right)?))
     }
 
-    /// Gives the socket back, still non-blocking.
-    pub fn into_fd(self) -> OwnedFd {
-        self.io.into_inner()
+    /// Ends the loop's watch; it begins again when somebody has to wait. For connections that go to a
+    /// `Crowd`. Nothing while a task of [`Stream::readable`] and its kind waits.
+    pub fn unwatch(&self) {
+        if let Ok(mut watch) = self.watch.try_borrow_mut() {
+            *watch = None;
+            self.ask_read.set(true);
+            self.ask_write.set(true);
+        }
     }
 
     /// The other side.
-    pub fn peer_addr(&self) -> PeerAddr {
-        self.peer
+    ///
+    /// # Errors
+    /// Those of getpeername: the connection is gone.
+    pub fn peer_addr(&self) -> io::Result<PeerAddr> {
+        socket::peer_addr(self)
     }
 
     /// This side.
@@ -152,7 +172,7 @@ impl Stream {
     /// # Errors
     /// `WouldBlock` when none are known; wait with [`Stream::readable`].
     pub fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.io.try_io(Interest::READABLE, |fd| socket::read(fd, buffer))
+        self.try_io(Interest::READABLE, || socket::read(self, buffer))
     }
 
     /// Writes if room is known to exist.
@@ -160,7 +180,7 @@ impl Stream {
     /// # Errors
     /// `WouldBlock` when none is known; wait with [`Stream::writable`].
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.io.try_io(Interest::WRITABLE, |fd| socket::write(fd, bytes))
+        self.try_io(Interest::WRITABLE, || socket::write(self, bytes))
     }
 
     /// Writes several pieces if room is known to exist.
@@ -168,7 +188,7 @@ impl Stream {
     /// # Errors
     /// As [`Stream::try_write`].
     pub fn try_write_vectored(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.io.try_io(Interest::WRITABLE, |fd| socket::write_vectored(fd, pieces))
+        self.try_io(Interest::WRITABLE, || socket::write_vectored(self, pieces))
     }
 
     /// Waits until a read would not wait. Any number of tasks may.
@@ -176,7 +196,7 @@ impl Stream {
     /// # Errors
     /// The loop is ending.
     pub async fn readable(&self) -> io::Result<()> {
-        self.io.readable().await.map(drop)
+        self.watch()?.readable().await.map(drop)
     }
 
     /// Waits until a write would not wait. Any number of tasks may.
@@ -184,7 +204,7 @@ impl Stream {
     /// # Errors
     /// The loop is ending.
     pub async fn writable(&self) -> io::Result<()> {
-        self.io.writable().await.map(drop)
+        self.watch()?.writable().await.map(drop)
     }
 
     /// Reads at least one byte; 0 is the end of the stream.
@@ -255,7 +275,7 @@ impl Stream {
 
     /// Ready when a read would not wait; the task that reads may ask.
     pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.io.poll_read_ready(context).map_ok(drop)
+        self.watch()?.poll_read_ready(context).map_ok(drop)
     }
 
     /// Writes if room is known to exist, and tells the kernel that more follows at once (MSG_MORE), so
@@ -264,7 +284,7 @@ impl Stream {
     /// # Errors
     /// As [`Stream::try_write`].
     pub fn try_write_more(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.io.try_io(Interest::WRITABLE, |fd| socket::write_more(fd, bytes))
+        self.try_io(Interest::WRITABLE, || socket::write_more(self, bytes))
     }
 
     /// Waits until the peer closes its sending side or the connection breaks, even behind bytes
@@ -272,7 +292,9 @@ impl Stream {
     pub async fn peer_closed(&self) {
         // Readiness "priority" includes "read side closed" and nothing else here, since urgent data
         // is not watched. An error of the loop itself means that it is ending.
-        let _ = self.io.ready(Interest::PRIORITY | Interest::ERROR).await;
+        if let Ok(watch) = self.watch() {
+            let _ = watch.ready(Interest::PRIORITY | Interest::ERROR).await;
+        }
     }
 
     /// Ends our sending side.
@@ -288,7 +310,7 @@ impl Stream {
     /// # Errors
     /// Those of setsockopt.
     pub fn set_nodelay(&self, on: bool) -> io::Result<()> {
-        if self.peer == PeerAddr::Unix { Ok(()) } else { socket::set_nodelay(self, on) }
+        if self.unix { Ok(()) } else { socket::set_nodelay(self, on) }
     }
 
     /// See `tidegate_os::socket::set_cork`; nothing on Unix sockets.
@@ -296,7 +318,7 @@ impl Stream {
     /// # Errors
     /// Those of setsockopt.
     pub fn set_cork(&self, on: bool) -> io::Result<()> {
-        if self.peer == PeerAddr::Unix { Ok(()) } else { socket::set_cork(self, on) }
+        if self.unix { Ok(()) } else { socket::set_cork(self, on) }
     }
 
     /// See `tidegate_os::socket::set_keepalive`; nothing on Unix sockets.
@@ -304,7 +326,7 @@ impl Stream {
     /// # Errors
     /// Those of setsockopt.
     pub fn set_keepalive(&self, keepalive: &Keepalive) -> io::Result<()> {
-        if self.peer == PeerAddr::Unix { Ok(()) } else { socket::set_keepalive(self, keepalive) }
+        if self.unix { Ok(()) } else { socket::set_keepalive(self, keepalive) }
     }
 
     /// Lets the coming close send RST.
@@ -328,14 +350,45 @@ impl Stream {
         socket::tcp_info(self)
     }
 
+    /// The loop's watch, from now on.
+    fn watch(&self) -> io::Result<Ref<'_, AsyncFd<Number>>> {
+        loop {
+            if let Ok(watch) = Ref::filter_map(self.watch.borrow(), Option::as_ref) {
+                return Ok(watch);
+            }
+            let number = Number(self.fd.as_raw_fd());
+            let watch = watched(number, Interest::READABLE | Interest::WRITABLE)?;
+            *self.watch.borrow_mut() = Some(watch);
+        }
+    }
+
+    fn try_io<T>(
+        &self,
+        interest: Interest,
+        mut call: impl FnMut() -> io::Result<T>,
+    ) -> io::Result<T> {
+        match &*self.watch.borrow() {
+            Some(watch) => watch.try_io(interest, |_| call()),
+            None => call(),
+        }
+    }
+
     fn poll_read_with(
         &self,
         context: &mut Context<'_>,
         room: usize,
         mut read: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
+        if self.ask_read.get() {
+            self.ask_read.set(self.watch.borrow().is_none());
+            match read(self.as_fd()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.ask_read.set(false),
+                result => return Poll::Ready(result),
+            }
+        }
+        let watch = self.watch()?;
         loop {
-            let mut guard = ready!(self.io.poll_read_ready(context))?;
+            let mut guard = ready!(watch.poll_read_ready(context))?;
             match read(self.as_fd()) {
                 Ok(length) => {
                     if 0 < length && length < room {
@@ -355,8 +408,18 @@ impl Stream {
         wanted: usize,
         mut write: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
+        if self.ask_write.get() {
+            self.ask_write.set(self.watch.borrow().is_none());
+            match write(self.as_fd()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.ask_write.set(false)
+                }
+                result => return Poll::Ready(result),
+            }
+        }
+        let watch = self.watch()?;
         loop {
-            let mut guard = ready!(self.io.poll_write_ready(context))?;
+            let mut guard = ready!(watch.poll_write_ready(context))?;
             match write(self.as_fd()) {
                 Ok(length) => {
                     if 0 < length && length < wanted {
@@ -373,6 +436,6 @@ impl Stream {
 
 impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.io.get_ref().as_fd()
+        self.fd.as_fd()
     }
 }

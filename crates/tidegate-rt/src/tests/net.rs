@@ -9,7 +9,8 @@ use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::{on_loop, poll_once};
 use crate::net::{
-    Addr, ConnectOptions, Datagram, Keepalive, ListenOptions, Listener, PeerAddr, Stream,
+    Addr, ConnectOptions, Crowd, Datagram, Keepalive, ListenOptions, Listener, News, PeerAddr,
+    Stream,
 };
 use crate::spawn_local;
 use crate::sync::StreamIo;
@@ -52,8 +53,8 @@ async fn read_to_end(stream: &Stream) -> Vec<u8> {
 fn bytes_go_both_ways() {
     on_loop(async {
         let (client, server) = connected().await;
-        assert_eq!(PeerAddr::Inet(inet(&client)), server.peer_addr());
-        assert_eq!(PeerAddr::Inet(inet(&server)), client.peer_addr());
+        assert_eq!(PeerAddr::Inet(inet(&client)), server.peer_addr().unwrap());
+        assert_eq!(PeerAddr::Inet(inet(&server)), client.peer_addr().unwrap());
         let mut buffer = [0; 16];
         for _ in 0..3 {
             client.write_all(b"ping").await.unwrap();
@@ -210,7 +211,7 @@ fn unix_streams_are_the_same_type() {
         let listener = Listener::bind(&address, &ListenOptions::default()).unwrap();
         let client = Stream::connect(&address, &ConnectOptions::default()).await.unwrap();
         let server = listener.accept().await.unwrap();
-        assert_eq!(server.peer_addr(), PeerAddr::Unix);
+        assert_eq!(server.peer_addr().unwrap(), PeerAddr::Unix);
         assert_eq!(server.local_addr().unwrap(), address);
         server.set_nodelay(true).unwrap();
         server.set_cork(true).unwrap();
@@ -233,8 +234,9 @@ fn options_of_connections() {
         server.set_keepalive(&keepalive).unwrap();
         assert!(server.tcp_info().unwrap().snd_cwnd > 0);
         assert!(!server.peek_closed());
-        let again = Stream::from_fd(server.into_fd()).unwrap();
-        again.writable().await.unwrap();
+        server.writable().await.unwrap();
+        server.unwatch();
+        server.writable().await.unwrap();
     });
 }
 
@@ -247,8 +249,8 @@ fn several_connections_are_accepted_at_once() {
             clients.push(connect(&listener).await);
         }
         let mut servers = Vec::new();
-        let first = listener.accept_some(3, |server| servers.push(server)).await.unwrap();
-        let rest = listener.accept_some(100, |server| servers.push(server)).await.unwrap();
+        let first = listener.accept_some(3, |server, _| servers.push(server)).await.unwrap();
+        let rest = listener.accept_some(100, |server, _| servers.push(server)).await.unwrap();
         assert_eq!((first, rest, servers.len()), (3, 2, 5));
         assert!(poll_once(listener.accept()).await.is_none());
         assert!(
@@ -275,7 +277,7 @@ fn a_paused_listener_leaves_connections_in_the_queue() {
         assert!(listener.is_paused() && !task.is_finished());
         listener.resume();
         let server = task.await.unwrap().unwrap();
-        assert_eq!(server.peer_addr(), PeerAddr::Inet(inet(&client)));
+        assert_eq!(server.peer_addr().unwrap(), PeerAddr::Inet(inet(&client)));
         drop(other);
         let inherited = Listener::from_fd(listener_fd()).unwrap();
         let client = connect(&inherited).await;
@@ -329,5 +331,35 @@ fn datagrams_are_exchanged() {
         client.send(b"anyone?", None).await.unwrap();
         let error = client.receive_from(&mut buffer).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+    });
+}
+
+#[test]
+fn a_crowd_tells_of_each_arrival_once_and_of_the_end() {
+    on_loop(async {
+        let (client, server) = connected().await;
+        let crowd = Crowd::new().unwrap();
+        client.write_all(b"before").await.unwrap();
+        crowd.add(&server, 7).unwrap();
+        let mut news = Vec::new();
+        assert!(!crowd.ready(&mut news).await.unwrap());
+        assert_eq!(news, [News { key: 7, ended: false }]);
+        // Nobody has read it, and it is not told again.
+        assert!(poll_once(crowd.ready(&mut news)).await.is_none());
+        let mut bytes = Vec::with_capacity(64);
+        assert_eq!(server.read_append(&mut bytes).await.unwrap(), 6);
+        news.clear();
+        client.write_all(b"then").await.unwrap();
+        drop(client);
+        crowd.ready(&mut news).await.unwrap();
+        assert!(
+            news.contains(&News { key: 7, ended: true }) || {
+                crowd.ready(&mut news).await.unwrap();
+                news.contains(&News { key: 7, ended: true })
+            }
+        );
+        crowd.remove(&server).unwrap();
+        assert_eq!(server.read_append(&mut bytes).await.unwrap(), 4);
+        assert_eq!(server.read_append(&mut bytes).await.unwrap(), 0);
     });
 }

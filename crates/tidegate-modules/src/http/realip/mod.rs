@@ -55,7 +55,7 @@ impl Module for RealIp {
     const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
     const VARIABLES: &'static [Variable] = &[
         Variable::fixed("realip_remote_addr", |x, out| {
-            out.extend_from_slice(x.connection.peer_text.as_bytes());
+            out.extend_from_slice(x.connection.peer_text().as_bytes());
             true
         }),
         Variable::fixed("realip_remote_port", |x, out| {
