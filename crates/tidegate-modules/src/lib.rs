@@ -12,6 +12,7 @@ use tidegate_core::{Entry, ErasedModule};
 use http::access::Access;
 use http::addition::Addition;
 use http::auth_basic::AuthBasic;
+use http::auth_request::AuthRequest;
 use http::autoindex::Autoindex;
 use http::browser::Browser;
 use http::cache::ProxyCache;
@@ -29,6 +30,7 @@ use http::limit_conn::LimitConn;
 use http::limit_req::LimitReq;
 use http::log::AccessLog;
 use http::map::Map;
+use http::mirror::Mirror;
 use http::mp4::Mp4;
 use http::not_modified::NotModified;
 use http::proxy::Proxy;
@@ -73,7 +75,9 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     // Access phase. The cheapest check first: addresses, then passwords, then subrequests.
     &Entry::<Access>::NEW,
     &Entry::<AuthBasic>::NEW,
-    // Precontent phase. `try_files` chooses the path before anything is done with it.
+    &Entry::<AuthRequest>::NEW,
+    // Precontent phase. Copies are of the request as it came, before `try_files` chooses a path.
+    &Entry::<Mirror>::NEW,
     &Entry::<TryFiles>::NEW,
     // Content phase: handlers that a location has for itself, then index, listings and files.
     &Entry::<Upstream>::NEW,

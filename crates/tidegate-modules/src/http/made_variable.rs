@@ -19,8 +19,11 @@ pub fn name(args: &Args<'_>, index: usize) -> Result<String, Diagnostic> {
 pub fn check_free(plan: &PlanBuilder<'_>, name: &str, span: Span) -> Result<(), Diagnostic> {
     match plan.variables.changeable(name) {
         Changeable::Free => Ok(()),
-        Changeable::By(_) | Changeable::Never => {
-            Err(Diagnostic::emerg(format!("the duplicate \"{name}\" variable")).at(span))
-        }
+        Changeable::By(_) | Changeable::Never => Err(duplicate(name, span)),
     }
+}
+
+/// The error for a name that cannot be given another value.
+pub fn duplicate(name: &str, span: Span) -> Diagnostic {
+    Diagnostic::emerg(format!("the duplicate \"{name}\" variable")).at(span)
 }

@@ -3,6 +3,7 @@
 pub mod access;
 pub mod addition;
 pub mod auth_basic;
+pub mod auth_request;
 pub mod autoindex;
 pub mod browser;
 pub mod cache;
@@ -26,6 +27,7 @@ pub mod log;
 pub mod made_variable;
 pub mod map;
 pub mod media_types;
+pub mod mirror;
 pub mod mp4;
 pub mod network;
 pub mod not_modified;

@@ -1,0 +1,187 @@
+//! `auth_request`: another location, usually one that asks a service, decides whether a request may come.
+//!
+//! ```nginx
+//! location /private/ {
+//!     auth_request     /auth;
+//!     auth_request_set $user $upstream_http_x_user;
+//!     proxy_set_header X-User $user;
+//! }
+//! location = /auth {
+//!     internal;
+//!     proxy_pass http://auth;
+//!     proxy_pass_request_body off;
+//!     proxy_set_header Content-Length "";
+//! }
+//! ```
+//! An answer of 2xx lets the request in, 401 and 403 refuse it, anything else is an error.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Span, Word};
+use tidegate_core::builder::{LocationBuilder, PlanBuilder};
+use tidegate_core::module::{BlockInfo, Module};
+use tidegate_core::subrequest::{Options, Reply};
+use tidegate_core::variables::{Changeable, Setter};
+use tidegate_core::{Body, Exchange, Level, Phase, Step, Template};
+use tidegate_http::Known;
+use tidegate_rt::spawn_local;
+
+use super::{made_variable, row};
+
+/// Bytes of an answer's body that are waited for, so that its connection can be used again.
+const BODY_BYTES_MAX: u64 = 64 << 10;
+
+/// `ngx_http_auth_request_module`.
+pub struct AuthRequest;
+
+/// One block's directives.
+#[derive(Default)]
+pub struct Conf {
+    /// `Some(None)` is `off`.
+    path: Option<Option<Vec<u8>>>,
+    sets: Vec<SetConf>,
+}
+
+#[derive(Clone)]
+struct SetConf {
+    name: String,
+    value: Word,
+    span: Span,
+}
+
+impl Module for AuthRequest {
+    type Conf = Conf;
+    const NAME: &'static str = "auth_request";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
+
+    fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
+        if child.path.is_none() {
+            child.path.clone_from(&parent.path);
+        }
+        if child.sets.is_empty() {
+            child.sets.clone_from(&parent.sets);
+        }
+    }
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        let sets = conf.sets.iter().map(|set| Set::new(set, location.plan));
+        let sets = sets.collect::<Result<_, _>>()?;
+        let Some(Some(path)) = &conf.path else { return Ok(()) };
+        let check = Arc::new(Check { path: path.clone(), sets });
+        location.handler(Phase::Access, Box::new(move |x| check.apply(x)));
+        Ok(())
+    }
+}
+
+const ROWS: &[Directive<Conf>] = &[
+    row(
+        "auth_request",
+        Contexts::HTTP_SERVER_LOCATION,
+        Arity::ONE,
+        "off",
+        "Path of a subrequest whose status lets requests in (2xx) or not (401, 403); or `off`.",
+        |conf, args| {
+            let path = args.bytes(0);
+            let path = (path != b"off").then(|| path.to_vec());
+            tidegate_conf::once(&mut conf.path, path, args)
+        },
+    ),
+    row(
+        "auth_request_set",
+        Contexts::HTTP_SERVER_LOCATION,
+        Arity::TWO,
+        "",
+        "Set a variable after the subrequest, whose variables (`$upstream_http_*`) the value may name.",
+        set,
+    ),
+];
+
+fn set(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let (value, span) = (args.word(1).clone(), args.word(0).span);
+    conf.sets.push(SetConf { name: made_variable::name(args, 0)?, value, span });
+    Ok(())
+}
+
+/// Where an `auth_request_set` puts its value.
+enum Target {
+    Slot(usize),
+    BuiltIn(Setter),
+}
+
+struct Set {
+    target: Target,
+    value: Template,
+}
+
+impl Set {
+    fn new(conf: &SetConf, plan: &mut PlanBuilder<'_>) -> Result<Set, Diagnostic> {
+        let target = match plan.variables.changeable(&conf.name) {
+            Changeable::Free => Target::Slot(plan.variables.define_slot(&conf.name)),
+            Changeable::By(setter) => Target::BuiltIn(setter),
+            Changeable::Never => return Err(made_variable::duplicate(&conf.name, conf.span)),
+        };
+        Ok(Set { target, value: plan.template(&conf.value)? })
+    }
+}
+
+/// A location's check.
+struct Check {
+    path: Vec<u8>,
+    sets: Vec<Set>,
+}
+
+impl Check {
+    fn apply<'a>(self: &Arc<Check>, x: &'a mut Exchange) -> Step<'a> {
+        let check = self.clone();
+        Step::Wait(Box::pin(async move { check.run(x).await }))
+    }
+
+    async fn run(&self, x: &mut Exchange) -> Step<'static> {
+        let Ok(subrequest) = x.subrequest(self.path.clone(), Vec::new(), Options::default()) else {
+            return Step::Status(500);
+        };
+        let mut reply = subrequest.run().await;
+        // Before the verdict: what an error page shows may depend on them.
+        self.set_variables(x, &mut reply);
+        let step = match reply.status() {
+            200..=299 => Step::Next,
+            status @ (401 | 403) => {
+                let challenges = reply.exchange().response.headers.all(Known::WwwAuthenticate);
+                for challenge in challenges.filter(|_| status == 401) {
+                    x.response.headers.push_known(Known::WwwAuthenticate, challenge);
+                }
+                Step::Status(status)
+            }
+            status => {
+                x.log(Level::Error, format_args!("auth request unexpected status: {status}"));
+                Step::Status(500)
+            }
+        };
+        let body = reply.into_body();
+        drop(spawn_local(discard(body)));
+        step
+    }
+
+    fn set_variables(&self, x: &mut Exchange, reply: &mut Reply) {
+        for set in &self.sets {
+            let value = set.value.value(reply.exchange());
+            match set.target {
+                Target::Slot(slot) => x.set_slot(slot, Some(&value)),
+                Target::BuiltIn(setter) => setter(x, &value),
+            }
+        }
+    }
+}
+
+/// Reads a short body to its end; a longer one is given up.
+async fn discard(mut body: Body) {
+    let mut taken = 0;
+    while taken <= BODY_BYTES_MAX
+        && let Some(Ok(chunk)) = body.next().await
+    {
+        taken += chunk.length();
+    }
+}
