@@ -145,7 +145,14 @@ impl Run {
                 }
             }
             11 => self.commit(),
+            12 if small & 1 == 1 => self.hand_over(),
             12 => self.end_early(large),
+            13 if small & 1 == 1 => {
+                if let Some(follower) = self.readers.first_mut() {
+                    follower.reader.skip(u64::from(large));
+                    follower.read(1);
+                }
+            }
             13 => drop((!self.readers.is_empty()).then(|| self.readers.remove(0))),
             14 => {
                 let faults = Faults {
@@ -227,6 +234,24 @@ impl Run {
             Committed::NotStored(_) => assert!(written.published && matches),
             Committed::Broken(_) => assert!(!written.published || !matches),
         }
+    }
+
+    /// Another fill of the same body takes the place of this one, and its readers.
+    fn hand_over(&mut self) {
+        let Some((silent, written)) = self.writer.take_if(|(_, written)| written.published) else {
+            return;
+        };
+        let writer = self.store.take_over_fill(&self.key, self.now);
+        let waker = Waker::from(Arc::<Flag>::default());
+        let told = silent.poll_successor(&mut Context::from_waker(&waker));
+        // A fill that the index has forgotten has no successor there.
+        if let Poll::Ready(heir) = told {
+            assert!(Arc::ptr_eq(&heir, writer.fill()));
+        }
+        let metadata = Bytes::from(vec![written.round; 3]);
+        writer.publish_head(metadata, times(self.now), written.promised, self.now);
+        silent.hand_over(writer.fill());
+        self.writer = Some((writer, Written { bytes: 0, ..written }));
     }
 
     fn end_early(&mut self, large: u8) {
