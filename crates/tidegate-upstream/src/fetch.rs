@@ -136,7 +136,10 @@ impl Fetch {
                     peer = Some(index);
                 }
                 (Decision::NextPeer, _) => {}
-                (Decision::GiveUp(status), _) => return Err(self.failed(status)),
+                (Decision::GiveUp(status), _) => {
+                    let invalid_header = event == Event::Invalid;
+                    return Err(FetchError { invalid_header, ..self.failed(status) });
+                }
                 (Decision::Accept, Err(_)) => return Err(self.failed(502)),
             }
         }
@@ -147,7 +150,7 @@ impl Fetch {
             RequestPayload::Stream { body, .. } => Some(body),
             _ => self.given_back,
         };
-        FetchError { status, request_body }
+        FetchError { status, invalid_header: false, request_body }
     }
 
     /// All servers are tried, failing, busy or down.

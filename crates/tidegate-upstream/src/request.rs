@@ -113,6 +113,8 @@ pub struct OriginResponse {
 pub struct FetchError {
     /// 502, 504; 400, 408, 413 for a client's body that could not be read; 500.
     pub status: u16,
+    /// What the last server sent is no HTTP head.
+    pub invalid_header: bool,
     pub request_body: Option<Box<RequestBody>>,
 }
 

@@ -115,6 +115,7 @@ impl Filler {
     async fn failed(&mut self, error: FetchError, writer: FillWriter, to: Option<Answers>) {
         let failure = match error.status {
             504 => Failure::Timeout,
+            _ if error.invalid_header => Failure::InvalidHeader,
             _ => Failure::Error,
         };
         let output = self.step(Input::OriginFailed(failure));

@@ -186,6 +186,8 @@ fn apply(settings: &Arc<Settings>, x: &mut Exchange, body: Body) -> Body {
 /// The length is not known, and ranges and validators of the file are not the page's.
 fn change_head(settings: &Settings, x: &mut Exchange) {
     let response = &mut x.response;
+    // A page that fails before its first byte (`subrequest_output_buffer_size`) is no answer.
+    response.waits_for_body = true;
     response.content_length = None;
     response.headers.remove(Known::ContentLength);
     response.headers.remove(Known::AcceptRanges);
