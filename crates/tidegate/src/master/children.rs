@@ -177,12 +177,18 @@ fn write_from(pid: u32, messages: Receiver<ToWorker>, socket: Arc<OwnedFd>) -> i
     Ok(())
 }
 
-/// What the log says of an ended worker.
-pub fn epitaph(pid: u32, status: ExitStatus) -> (Level, String) {
+/// Number of the signal by which a worker is told to end at once.
+const SIGTERM: i32 = 15;
+
+/// What the log says of an ended worker. One that was told to end may not have been there yet to take it
+/// as more than a signal.
+pub fn epitaph(pid: u32, status: ExitStatus, told_to_end: bool) -> (Level, String) {
     match (status.signal(), status.code()) {
         (Some(signal), _) => {
             let core = if status.core_dumped() { " (core dumped)" } else { "" };
-            (Level::Alert, format!("worker process {pid} exited on signal {signal}{core}"))
+            let expected = told_to_end && signal == SIGTERM;
+            let level = if expected { Level::Notice } else { Level::Alert };
+            (level, format!("worker process {pid} exited on signal {signal}{core}"))
         }
         (None, code) => {
             let code = code.unwrap_or(-1);

@@ -153,7 +153,7 @@ impl Master {
                 continue;
             }
             let Some(serving) = self.children.ended(pid) else { continue };
-            let (level, text) = super::children::epitaph(pid, status);
+            let (level, text) = super::children::epitaph(pid, status, self.ending != Ending::No);
             self.say(level, &text);
             if self.ending != Ending::No || !serving {
                 continue;
