@@ -195,6 +195,8 @@ impl Stream {
     ///
     /// # Errors
     /// The loop is ending.
+    // While somebody waits the watch must stay: `unwatch` leaves one alone that is lent.
+    #[allow(clippy::await_holding_refcell_ref)]
     pub async fn readable(&self) -> io::Result<()> {
         self.watch()?.readable().await.map(drop)
     }
@@ -203,6 +205,8 @@ impl Stream {
     ///
     /// # Errors
     /// The loop is ending.
+    // While somebody waits the watch must stay: `unwatch` leaves one alone that is lent.
+    #[allow(clippy::await_holding_refcell_ref)]
     pub async fn writable(&self) -> io::Result<()> {
         self.watch()?.writable().await.map(drop)
     }
@@ -289,6 +293,8 @@ impl Stream {
 
     /// Waits until the peer closes its sending side or the connection breaks, even behind bytes
     /// that nobody has read. Costs no system call, and does not disturb readers.
+    // While somebody waits the watch must stay: `unwatch` leaves one alone that is lent.
+    #[allow(clippy::await_holding_refcell_ref)]
     pub async fn peer_closed(&self) {
         // Readiness "priority" includes "read side closed" and nothing else here, since urgent data
         // is not watched. An error of the loop itself means that it is ending.
