@@ -98,7 +98,7 @@ async fn idle(conn: &Rc<Conn>) -> Awaited {
     if timed {
         conn.waits().deadline.set_after(left);
     }
-    let awaited = poll_fn(|context| {
+    poll_fn(|context| {
         if conn.closing.get() || (conn.front.is_draining() && !first) {
             return Poll::Ready(Awaited::End);
         }
@@ -113,8 +113,7 @@ async fn idle(conn: &Rc<Conn>) -> Awaited {
             false => Poll::Pending,
         }
     })
-    .await;
-    awaited
+    .await
 }
 
 /// Serves requests as long as they are there.
