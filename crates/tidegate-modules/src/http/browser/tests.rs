@@ -1,6 +1,8 @@
 //! Agents against rules, after a running nginx.
 
-use super::logic::parse_version;
+use proptest::prelude::*;
+
+use super::logic::{Age, Kind, Rules, parse_version};
 use crate::testing::Bench;
 
 const LIST: &str = "modern_browser msie 5.5; modern_browser gecko 1.0.0; modern_browser opera 9.0;
@@ -114,5 +116,22 @@ fn mistakes() {
         ("modern_browser msie x;", "invalid browser version \"x\""),
     ] {
         assert_eq!(Bench::errors(config)[0], expected, "{config}");
+    }
+}
+
+proptest! {
+    /// A version that is a field's is compared as it is written.
+    #[test]
+    fn any_agent_has_an_age(front: Vec<u8>, version in "[0-9.]{0,40}", back: Vec<u8>) {
+        let rules = Rules {
+            modern: vec![(Kind::Msie, 1_000_000), (Kind::Gecko, 1), (Kind::Konqueror, 1)],
+            ..Rules::default()
+        };
+        for mark in [&b"MSIE "[..], b"rv:", b"Opera/", b"Safari/", b"Konqueror/", b"Opera"] {
+            rules.age(&[&front[..], mark, version.as_bytes(), &back[..]].concat());
+        }
+        let agent = format!("MSIE {version}");
+        let modern = parse_version(version.as_bytes()).is_some_and(|version| version >= 1_000_000);
+        prop_assert_eq!(rules.age(agent.as_bytes()), if modern { Age::Modern } else { Age::Ancient });
     }
 }

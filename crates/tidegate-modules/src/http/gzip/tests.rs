@@ -1,5 +1,7 @@
 //! `gzip`, `brotli`, `zstd`: what is compressed, how streams are flushed, what the head says.
 
+use proptest::prelude::*;
+
 use std::collections::VecDeque;
 use std::io::Read as _;
 use std::task::{Context, Poll, Waker};
@@ -364,4 +366,19 @@ fn mistakes_are_told_as_nginx_does() {
         "gzip_window 512; gzip_hash 128k; gzip_buffers 4 8k; postpone_gzipping 1k; gzip_no_buffer on; \
          gzip_disable degradation; gzip_disable x; gzip_proxied off any; server { }",
     );
+}
+
+proptest! {
+    /// A weight is one of RFC 9110's: what is put together from one is read as it.
+    #[test]
+    fn weights_are_read(before in "[a-z;=, ]{0,9}", thousandths in 0u16..=1000, after in "[a-z,]{0,9}") {
+        let text = format!("{before},br;q={}.{:03} ,{after}", thousandths / 1000, thousandths % 1000);
+        prop_assume!(!before.contains("br"));
+        prop_assert_eq!(weight(text.as_bytes(), b"br"), thousandths);
+    }
+
+    #[test]
+    fn any_field_has_a_weight(value: Vec<u8>) {
+        prop_assert!(weight(&value, b"gzip") <= 1000);
+    }
 }

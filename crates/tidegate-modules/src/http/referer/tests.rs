@@ -1,5 +1,8 @@
 //! Fields against rules, after a running nginx.
 
+use proptest::prelude::*;
+
+use super::logic::Rules;
 use crate::testing::Bench;
 
 fn check(rules: &str, table: &[(&str, bool)]) {
@@ -101,4 +104,19 @@ fn mistakes() {
     Bench::new(
         "server { referer_hash_max_size 1; referer_hash_bucket_size 1; valid_referers http://foo none none; }",
     );
+}
+
+proptest! {
+    /// Whatever the field says, a host that is not named is not valid.
+    #[test]
+    fn any_field_is_judged(before: Vec<u8>, after: Vec<u8>) {
+        let mut rules = Rules::default();
+        prop_assert!(rules.add_host(b"*.example.com", Some(b"/x")).is_ok());
+        let field = [&before[..], b"example.com/x", &after[..]].concat();
+        let valid = rules.allow(Some(&field));
+        let address = field.strip_prefix(b"http://").or_else(|| field.strip_prefix(b"https://"));
+        prop_assert!(!valid || address.is_some() || field.to_ascii_lowercase().starts_with(b"http"));
+        let other = [b"http://other.test/", &before[..]].concat();
+        prop_assert!(!rules.allow(Some(&other)));
+    }
 }
