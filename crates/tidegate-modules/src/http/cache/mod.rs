@@ -64,6 +64,7 @@ use tidegate_core::variables::Variable;
 
 use super::proxy::Proxy;
 use conf::CacheConf;
+pub use purge::StoredAt;
 use rows::cache_rows;
 pub use run::handle;
 pub use seam::Gateway;

@@ -50,6 +50,20 @@ pub struct PurgeSettings {
     pub soft: Vec<Template>,
 }
 
+/// The object that an answer is, or becomes, for those who find out that it contradicts another one.
+pub struct StoredAt {
+    pub store: Store,
+    pub key: Key,
+}
+
+impl StoredAt {
+    /// Removes it: who asks next gets what the origin has now.
+    pub async fn forget(self) {
+        // If the disk fails the contradiction is found once more.
+        let _ = blocking::run(move || self.store.remove(&self.key)).await;
+    }
+}
+
 /// Purges what the request with this key says, and answers it.
 pub async fn answer(
     x: &mut Exchange,

@@ -30,6 +30,7 @@ use super::settings::{CacheSettings, Chosen, holds};
 use super::status::{CacheNote, CacheStatus};
 use super::turn::{Demands, Input, Output, Sharing, Turn};
 use super::wait;
+use crate::http::slice;
 
 /// Answers a request by the cache; `None` when it has nothing to do with it.
 pub fn handle<'a>(
@@ -64,6 +65,9 @@ pub fn handle<'a>(
         )));
     }
     let main = Key::of(&text);
+    if slice::is_part(x) {
+        x.extensions.insert(purge::StoredAt { store: store.clone(), key: main.clone() });
+    }
     if !is_cached {
         let passed = rfc9111::write_through(x, gateway.clone(), store.clone(), main);
         return Ok(Step::Wait(Box::pin(passed)));

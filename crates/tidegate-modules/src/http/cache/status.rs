@@ -64,6 +64,11 @@ pub fn follows_rfc9111(x: &Exchange) -> bool {
     x.extensions.of::<CacheNote>().is_some_and(|note| note.rfc9111)
 }
 
+/// Whether the answer came out of the cache.
+pub fn is_hit(x: &Exchange) -> bool {
+    x.extensions.of::<CacheNote>().is_some_and(|note| note.status == CacheStatus::Hit)
+}
+
 /// The origin's head of the object that is served, for `$upstream_http_*`.
 pub fn stored_head(x: &Exchange) -> Option<&ResponseHead> {
     let note = x.extensions.of::<CacheNote>()?;

@@ -9,6 +9,8 @@ use tidegate_core::{Body, Chunk, Exchange, Level};
 use tidegate_http::range::ByteRange;
 
 use super::part::{Part, Told, judge_next};
+use crate::http::cache::StoredAt;
+use crate::http::cache::status::is_hit;
 use crate::http::range::cut;
 
 /// The whole, or the part of it that [`BodyStream::narrow`] is called with.
@@ -25,6 +27,8 @@ struct Parts {
     body: Body,
     part: Part,
     first: Told,
+    /// Where the first part lies, if there is a cache.
+    stored: Option<StoredAt>,
     /// The request, to be repeated for each further part.
     template: Option<Exchange>,
     held_bytes_max: usize,
@@ -35,13 +39,12 @@ impl Sliced {
     /// whole. Fewer bytes than `held_bytes_max` are kept until more are there.
     pub fn new(
         body: Body,
-        part: Part,
-        first: Told,
+        (part, first, stored): (Part, Told, Option<StoredAt>),
         template: Option<Exchange>,
         held_bytes_max: usize,
     ) -> Sliced {
         let wanted = ByteRange { start: 0, end: first.size };
-        let parts = Some(Parts { body, part, first, template, held_bytes_max });
+        let parts = Some(Parts { body, part, first, stored, template, held_bytes_max });
         Sliced { wanted, parts, body: Body::Empty }
     }
 }
@@ -94,7 +97,13 @@ impl Parts {
         match judge_next(&reply.exchange().response, &part, &self.first) {
             Ok(told) => Ok((reply.into_body(), told.range)),
             Err(problem) => {
-                reply.exchange().log(Level::Error, format_args!("{problem}"));
+                let x = reply.exchange();
+                x.log(Level::Error, format_args!("{problem}"));
+                // The object has changed. What was stored before goes, or nobody would get it any more.
+                let second = x.extensions.remove::<StoredAt>().filter(|_| is_hit(x));
+                for stored in self.stored.take().into_iter().chain(second) {
+                    stored.forget().await;
+                }
                 Err(BodyError::Incomplete)
             }
         }

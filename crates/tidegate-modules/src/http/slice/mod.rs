@@ -13,6 +13,8 @@
 //! The first part is what the request itself asks for: the one that its `Range` begins in. When the origin
 //! answers with that part and nothing else, the answer becomes one of the whole, whose other parts are asked
 //! for one after another as the client takes them. An origin that answers otherwise is passed through.
+//! Parts that contradict each other end the answer; what was stored of them goes, so that the next request
+//! gets what the origin has now.
 //!
 //! `part` tells which part is asked for and judges what comes, `body` puts the parts together.
 
@@ -30,6 +32,7 @@ use tidegate_core::variables::Variable;
 use tidegate_core::{Body, Exchange, Level};
 use tidegate_http::Known;
 
+use super::cache::StoredAt;
 use super::row;
 use body::Sliced;
 use part::Part;
@@ -94,6 +97,11 @@ fn present_part(x: &mut Exchange) -> Option<Part> {
     Some(part)
 }
 
+/// Whether this request asks for a part.
+pub fn is_part(x: &Exchange) -> bool {
+    known_part(x).is_some()
+}
+
 /// The part chosen in this location: after an internal redirect another location chooses anew.
 fn known_part(x: &Exchange) -> Option<Part> {
     x.extensions.of::<Part>().copied().filter(|part| part.location == x.location)
@@ -116,6 +124,7 @@ fn filter(x: &mut Exchange, body: Body) -> Body {
     };
     let size = first.size;
     let template = (first.range.len() < size).then(|| x.fork());
+    let stored = x.extensions.remove::<StoredAt>();
     let response = &mut x.response;
     response.status = 200;
     response.reason = None;
@@ -127,5 +136,5 @@ fn filter(x: &mut Exchange, body: Body) -> Body {
     response.single_range = true;
     response.waits_for_body = true;
     let held_bytes_max = x.settings().postpone_output;
-    Body::Stream(Box::new(Sliced::new(body, part, first, template, held_bytes_max)))
+    Body::Stream(Box::new(Sliced::new(body, (part, first, stored), template, held_bytes_max)))
 }

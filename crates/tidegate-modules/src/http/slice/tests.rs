@@ -94,7 +94,7 @@ fn further_parts_are_of_the_same_whole() {
 fn read(text: &'static str, size: u64, narrow: Option<(u64, u64)>) -> Result<String, BodyError> {
     let first = Told { range: ByteRange { start: 0, end: size }, size, etag: None };
     let body = Body::from(Bytes::from_static(text.as_bytes()));
-    let mut sliced = Sliced::new(body, Part::of(HERE, 0, size), first, None, 1460);
+    let mut sliced = Sliced::new(body, (Part::of(HERE, 0, size), first, None), None, 1460);
     if let Some((start, end)) = narrow {
         assert!(sliced.narrow(ByteRange { start, end }));
     }
