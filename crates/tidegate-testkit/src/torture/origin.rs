@@ -38,7 +38,7 @@ fn serve(stream: &TcpStream) -> std::io::Result<()> {
             let Some((name, value)) = field.trim_end().split_once(':') else { break };
             match name.to_ascii_lowercase().as_str() {
                 "if-none-match" => tag = value.trim().to_owned(),
-                "range" => range = first_byte(value),
+                "range" => range = part(value),
                 _ => {}
             }
         }
@@ -51,15 +51,17 @@ fn serve(stream: &TcpStream) -> std::io::Result<()> {
     }
 }
 
-fn first_byte(value: &str) -> Option<u64> {
-    value.trim().strip_prefix("bytes=")?.split('-').next()?.parse().ok()
+/// First byte and, if it is given, the last.
+fn part(value: &str) -> Option<(u64, Option<u64>)> {
+    let (first, last) = value.trim().strip_prefix("bytes=")?.split_once('-')?;
+    Some((first.parse().ok()?, last.parse().ok()))
 }
 
 fn answer(
     mut stream: &TcpStream,
     number: u64,
     tag: &str,
-    range: Option<u64>,
+    range: Option<(u64, Option<u64>)>,
 ) -> std::io::Result<()> {
     let age = if object::is_short_lived(number) { 1 } else { 3600 };
     let fields = format!("ETag: \"{number}\"\r\nCache-Control: max-age={age}\r\n");
@@ -69,22 +71,23 @@ fn answer(
     }
     let length = object::length(number);
     let is_chunked = object::is_chunked(number);
-    // The rest of a body whose beginning is there already.
-    let start = range.filter(|start| *start < length);
-    let status = match start {
-        Some(start) => {
-            format!("206 Part\r\nContent-Range: bytes {start}-{}/{length}", length - 1)
+    let part = range.filter(|(first, _)| *first < length).map(|(first, last)| {
+        (first, last.map_or(length, |last| last.saturating_add(1).min(length)))
+    });
+    let (mut offset, end) = part.unwrap_or((0, length));
+    let status = match part {
+        Some((first, end)) => {
+            format!("206 Part\r\nContent-Range: bytes {first}-{}/{length}", end - 1)
         }
         None => "200 Good".to_owned(),
     };
-    let mut offset = start.unwrap_or(0);
     let framing = match is_chunked {
         true => "Transfer-Encoding: chunked".to_owned(),
-        false => format!("Content-Length: {}", length - offset),
+        false => format!("Content-Length: {}", end - offset),
     };
     stream.write_all(format!("HTTP/1.1 {status}\r\n{framing}\r\n{fields}\r\n").as_bytes())?;
-    while offset < length {
-        let piece = object::bytes(number, offset, PIECE_BYTES.min(length - offset) as usize);
+    while offset < end {
+        let piece = object::bytes(number, offset, PIECE_BYTES.min(end - offset) as usize);
         offset += piece.len() as u64;
         if is_chunked {
             stream.write_all(format!("{:x}\r\n", piece.len()).as_bytes())?;
