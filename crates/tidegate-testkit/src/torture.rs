@@ -125,6 +125,7 @@ struct Run<'a> {
 
 struct Server {
     child: Child,
+    front: SocketAddr,
 }
 
 struct Visitors {
@@ -150,12 +151,12 @@ impl Run<'_> {
             if Instant::now() > deadline || ended.is_some() {
                 let output = std::fs::read_to_string(self.folder.join("output.log"));
                 let log = std::fs::read_to_string(self.folder.join("error.log"));
-                Server { child }.kill();
+                Server { child, front: self.front }.kill();
                 return Err(Failure::new(format!("the server is not there: {output:?} {log:?}")));
             }
             pause(Duration::from_millis(5));
         }
-        Ok(Server { child })
+        Ok(Server { child, front: self.front })
     }
 
     /// Parameters take turns: each must cope with what the others left.
@@ -195,7 +196,9 @@ http {{
                 report.kept += 1;
             }
             if !outcome.is_whole && outcome.mistake.is_none() {
-                report.mistakes.push(format!("{}: cut though nobody was killed", outcome.name));
+                let Outcome { name, bytes, has_head, .. } = &outcome;
+                let seen = format!("head {has_head}, {bytes} bytes");
+                report.mistakes.push(format!("{name}: cut though nobody was killed ({seen})"));
             }
             report.count(outcome);
         }
@@ -242,10 +245,15 @@ http {{
 }
 
 impl Server {
-    /// Kills all of it and waits for its end.
+    /// Kills all of it and waits for its end: of the worker, too, which is nobody's child then, and
+    /// whose socket takes connections until it is quite gone.
     fn kill(mut self) {
         let _ = process::kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         let _ = self.child.wait();
+        let deadline = Instant::now() + PATIENCE;
+        while TcpStream::connect(self.front).is_ok() && Instant::now() < deadline {
+            pause(Duration::from_millis(1));
+        }
     }
 
     /// Ends it as one should.

@@ -19,14 +19,21 @@ fn main() -> ExitCode {
         }
     };
     println!("seed {}", options.seed);
+    let mut told_of = 0;
+    let mut tell = move |report: &tidegate_testkit::TortureReport| {
+        let new = report.mistakes.iter().skip(told_of);
+        new.for_each(|mistake| println!("round {}: {mistake}", report.rounds));
+        told_of = report.mistakes.len();
+    };
     let told = |round: u32, report: &tidegate_testkit::TortureReport| {
+        tell(report);
         if (round + 1).is_multiple_of(20) {
             println!("{report}");
         }
     };
     match torture(&options, told) {
         Ok(report) => {
-            report.mistakes.iter().for_each(|mistake| println!("{mistake}"));
+            tell(&report);
             println!("{report}");
             if report.mistakes.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
