@@ -57,7 +57,7 @@ pub struct Variants {
 
 /// Looks without waiting; `None` when a file has to be opened first. Counts a use.
 pub fn look_now(store: &Store, main: &Key, request: &Headers, now: u64) -> Option<Sight> {
-    let lookup = store.lookup(main, now);
+    let lookup = newest(store.lookup(main, now), request);
     match found(&lookup, request) {
         Found::This => Some(main_sight(main, lookup)),
         Found::Unopened => None,
@@ -74,7 +74,7 @@ pub fn look_now(store: &Store, main: &Key, request: &Headers, now: u64) -> Optio
 
 /// Looks, opening files as needed. Counts no use: `look_now` was there before.
 pub async fn look(store: &Store, main: &Key, request: &Headers) -> Sight {
-    let lookup = opened(store, main).await;
+    let lookup = newest(opened(store, main).await, request);
     let variants = match found(&lookup, request) {
         Found::This | Found::Unopened => return main_sight(main, lookup),
         Found::Variant(variants) => variants,
@@ -192,6 +192,20 @@ fn found(lookup: &Lookup, request: &Headers) -> Found {
             Found::Variant(Variants { names: meta.vary.clone(), family: meta.family })
         }
         _ => Found::This,
+    }
+}
+
+/// An object of another variant is out of date when a fill that answers this request is about to take its
+/// place: the origin has changed the fields that tell variants apart.
+fn newest(lookup: Lookup, request: &Headers) -> Lookup {
+    let is_other = |entry: &OpenEntry| {
+        meta_of(entry).is_some_and(|meta| !meta.serves(request, &mut Vec::new()))
+    };
+    let answers =
+        |fill: &Arc<Fill>| fill.head_now().is_some() && other_variant(fill, request).is_none();
+    match lookup.open.as_ref().is_some_and(is_other) && lookup.fill.as_ref().is_some_and(answers) {
+        true => Lookup { open: None, entry: None, cold: false, ..lookup },
+        false => lookup,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tests of the pure parts: turn, policy, meta, resume. What they come to over sockets is tested by the cases.
 
 mod join;
+mod lookup;
 mod meta;
 mod parts;
 mod policy;

@@ -1,0 +1,59 @@
+//! Which object or fill a request is about, with a store on a disk in memory.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tidegate_cache::fake::MemoryDisk;
+use tidegate_cache::{FillWriter, Key, Options, Store, Times};
+use tidegate_http::Headers;
+use tidegate_http::caching::write_variant;
+
+use super::super::lookup::look_now;
+use super::super::meta::Meta;
+
+fn store() -> Store {
+    let store = Store::open(Options::new("/cache"), Arc::new(MemoryDisk::default())).expect("open");
+    while !store.load_step(0, 9).done {}
+    store
+}
+
+fn request(fields: &[(&str, &str)]) -> Headers {
+    let mut headers = Headers::new();
+    fields.iter().for_each(|(name, value)| headers.push(name.as_bytes(), value.as_bytes()));
+    headers
+}
+
+/// Begins to fill a key with a response that varies by this field, asked for by this request.
+fn begin(store: &Store, key: &Key, vary: &str, asked: &Headers) -> FillWriter {
+    store.lookup(key, 1);
+    let names = vec![vary.as_bytes().to_vec()];
+    let mut variant = Vec::new();
+    write_variant(&names, asked, &mut variant);
+    let meta = Meta::of(200, b"OK", &Headers::new(), names, variant, None);
+    let writer = store.begin_fill(key, 1).expect("nobody else fills it");
+    let times = Times { created: 1, valid_until: 100, updating_until: 100, error_until: 100 };
+    writer.publish_head(meta.encode(), times, None, 1);
+    writer.append(Bytes::from_static(b"body"), 1);
+    writer
+}
+
+#[test]
+fn a_fill_that_will_replace_an_object_of_another_variant_is_found() {
+    let (store, main) = (store(), Key::new(&b"/a"[..]));
+    let by_z = request(&[("x-z", "1")]);
+    drop(begin(&store, &main, "x-z", &by_z).commit(1));
+    let sight = look_now(&store, &main, &by_z, 2).expect("open");
+    assert!(sight.entry.is_some() && sight.fill.is_none());
+
+    let by_y = request(&[("x-y", "1")]);
+    let filling = begin(&store, &main, "x-y", &by_y);
+    let sight = look_now(&store, &main, &by_y, 2).expect("open");
+    assert!(sight.entry.is_none() && sight.fill.is_some() && sight.names.is_empty());
+    // Another variant of the newer response, which is no variant of the older one.
+    let other = look_now(&store, &main, &request(&[("x-y", "2")]), 2).expect("open");
+    assert!(other.entry.is_none() && other.fill.is_none());
+    // Whom the older one answers, it answers until then.
+    let sight = look_now(&store, &main, &by_z, 2).expect("open");
+    assert!(sight.entry.is_some());
+    drop(filling);
+}
