@@ -25,23 +25,25 @@ pub fn parse_authority(text: &[u8]) -> Option<(HostName<'_>, Option<u16>)> {
         let upper = host.iter().any(u8::is_ascii_uppercase);
         return Some((kept(host, upper), parse_port(rest)?));
     }
-    let (mut end, mut upper, mut dot_before) = (0, false, false);
-    while let Some(byte) = text.get(end) {
-        match NAME_CLASS[*byte as usize] {
-            NAME_PLAIN => dot_before = false,
-            NAME_UPPER => (upper, dot_before) = (true, false),
-            NAME_DOT if !dot_before => dot_before = true,
-            NAME_COLON => break,
-            _ => return None,
+    let (mut end, mut seen, mut last) = (0, 0, 0);
+    for byte in text {
+        let class = NAME_CLASS[*byte as usize];
+        if class >= NAME_COLON || class & last & NAME_DOT != 0 {
+            break;
         }
+        seen |= class;
+        last = class;
         end += 1;
     }
+    if text.get(end).is_some_and(|byte| *byte != b':') {
+        return None;
+    }
     let (host, rest) = text.split_at(end);
-    let host = if dot_before { &host[..end - 1] } else { host };
+    let host = if last == NAME_DOT { &host[..end - 1] } else { host };
     if host.is_empty() {
         return None;
     }
-    Some((kept(host, upper), parse_port(rest)?))
+    Some((kept(host, seen & NAME_UPPER != 0), parse_port(rest)?))
 }
 
 fn literal_len(text: &[u8]) -> Option<usize> {
@@ -78,8 +80,9 @@ fn kept(host: &[u8], upper: bool) -> HostName<'_> {
 const NAME_PLAIN: u8 = 0;
 const NAME_UPPER: u8 = 1;
 const NAME_DOT: u8 = 2;
-const NAME_COLON: u8 = 3;
-const NAME_BAD: u8 = 4;
+/// The name ends here, as it may or may not.
+const NAME_COLON: u8 = 4;
+const NAME_BAD: u8 = 8;
 
 static NAME_CLASS: [u8; 256] = {
     let mut classes = [NAME_PLAIN; 256];
