@@ -169,7 +169,7 @@ fn serve(front: &Rc<Front>, crowd: &Crowd, news: News) {
     let stays = matches!(polled, Ok(Poll::Ready(Fate::Idle)))
         && !news.ended
         && !conn.unread.get()
-        && conn.idle_until.get().saturating_duration_since(conn.rested_at()) >= TIMED_BELOW;
+        && may_park(&conn, conn.rested_at());
     if stays {
         return conn.forget_waits();
     }

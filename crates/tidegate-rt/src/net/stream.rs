@@ -21,13 +21,15 @@ use tidegate_os::{
     Acceptance, ConnectOptions, Keepalive, ListenAddr, PeerAddr, TcpInfo, connect, sendfile, socket,
 };
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
 use super::watched::{Number, watched};
 
 /// Bytes given to one sendfile call: a fast client must not keep the loop from the others
 /// (nginx's default of `sendfile_max_chunk`).
 const SENDFILE_CHUNK: u64 = 2 * 1024 * 1024;
+
+type Ready<'a> = AsyncFdReadyGuard<'a, Number>;
 
 /// A connection, TCP or Unix.
 #[derive(Debug)]
@@ -383,50 +385,41 @@ impl Stream {
         &self,
         context: &mut Context<'_>,
         room: usize,
-        mut read: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
+        read: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
-        if self.ask_read.get() {
-            self.ask_read.set(self.watch.borrow().is_none());
-            match read(self.as_fd()) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.ask_read.set(false),
-                result => return Poll::Ready(result),
-            }
-        }
-        let watch = self.watch()?;
-        loop {
-            let mut guard = ready!(watch.poll_read_ready(context))?;
-            match read(self.as_fd()) {
-                Ok(length) => {
-                    if 0 < length && length < room {
-                        guard.clear_ready();
-                    }
-                    return Poll::Ready(Ok(length));
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
-                Err(error) => return Poll::Ready(Err(error)),
-            }
-        }
+        self.poll_with(&self.ask_read, |watch| watch.poll_read_ready(context), room, read)
     }
 
     fn poll_write_with(
         &self,
         context: &mut Context<'_>,
         wanted: usize,
-        mut write: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
+        write: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
-        if self.ask_write.get() {
-            self.ask_write.set(self.watch.borrow().is_none());
-            match write(self.as_fd()) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.ask_write.set(false)
-                }
+        self.poll_with(&self.ask_write, |watch| watch.poll_write_ready(context), wanted, write)
+    }
+
+    /// One direction's calls, which could move `wanted` bytes: at once where the kernel is to be asked,
+    /// else when the loop has told of readiness.
+    #[inline]
+    fn poll_with(
+        &self,
+        ask: &Cell<bool>,
+        mut poll_ready: impl FnMut(&AsyncFd<Number>) -> Poll<io::Result<Ready<'_>>>,
+        wanted: usize,
+        mut call: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        if ask.get() {
+            ask.set(self.watch.borrow().is_none());
+            match call(self.as_fd()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ask.set(false),
                 result => return Poll::Ready(result),
             }
         }
         let watch = self.watch()?;
         loop {
-            let mut guard = ready!(watch.poll_write_ready(context))?;
-            match write(self.as_fd()) {
+            let mut guard = ready!(poll_ready(&watch))?;
+            match call(self.as_fd()) {
                 Ok(length) => {
                     if 0 < length && length < wanted {
                         guard.clear_ready();
