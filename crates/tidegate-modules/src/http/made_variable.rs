@@ -15,6 +15,20 @@ pub fn name(args: &Args<'_>, index: usize) -> Result<String, Diagnostic> {
     }
 }
 
+/// Defines the variables of all `blocks`; what is wrong with one of them does not hide the others' mistakes.
+pub fn define_all<Block>(
+    blocks: &[Block],
+    plan: &mut PlanBuilder<'_>,
+    define: impl Fn(&Block, &mut PlanBuilder<'_>) -> Result<(), Diagnostic>,
+) -> Result<(), Diagnostic> {
+    for block in blocks {
+        if let Err(diagnostic) = define(block, plan) {
+            plan.diagnostics.push(diagnostic);
+        }
+    }
+    Ok(())
+}
+
 /// Refuses a name that a module keeps for itself.
 pub fn check_free(plan: &PlanBuilder<'_>, name: &str, span: Span) -> Result<(), Diagnostic> {
     match plan.variables.changeable(name) {

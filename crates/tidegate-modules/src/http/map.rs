@@ -49,12 +49,7 @@ impl Module for Map {
     const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
 
     fn prepare_http(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
-        for map in &conf.maps {
-            if let Err(diagnostic) = define(map, plan) {
-                plan.diagnostics.push(diagnostic);
-            }
-        }
-        Ok(())
+        made_variable::define_all(&conf.maps, plan, define)
     }
 }
 

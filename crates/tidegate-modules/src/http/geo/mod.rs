@@ -54,12 +54,7 @@ impl Module for Geo {
     const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
 
     fn prepare_http(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
-        for block in &conf.blocks {
-            if let Err(diagnostic) = define(block, plan) {
-                plan.diagnostics.push(diagnostic);
-            }
-        }
-        Ok(())
+        made_variable::define_all(&conf.blocks, plan, define)
     }
 }
 
