@@ -20,7 +20,7 @@ use crate::connection::{ConnectError, OriginConnection};
 use crate::h1::receive::{HeadReader, ReceiveError};
 use crate::h1::send::{self, SendError, Upload, UploadEnd};
 use crate::log::{LogContext, os_error};
-use crate::peers::{Lease, Outcome};
+use crate::peers::{Lease, Outcome, Peer};
 use crate::pool;
 use crate::report::SharedReport;
 use crate::request::{FetchError, FetchSettings, OriginRequest, OriginResponse, RequestPayload};
@@ -96,19 +96,20 @@ const READING_HEAD: &str = "reading response header from upstream";
 
 impl Fetch {
     async fn run(mut self) -> Result<OriginResponse, FetchError> {
-        let mut peer = None;
+        let mut held = None;
         loop {
             let now = clock::now();
-            let chosen = match peer.take() {
+            let chosen = match held.take() {
                 Some(same) => Some(same),
-                None => self.request.group.choose(&mut self.request.choice, now),
+                None => match self.request.group.choose(&mut self.request.choice, now) {
+                    None if self.request.group.options().queue.is_some() => self.queue().await,
+                    chosen => chosen,
+                },
             };
-            let Some(index) = chosen else { return Err(self.no_peer()) };
-            self.request.choice.mark(index);
-            self.report.borrow_mut().begin(&self.request.group, Some(index));
-            let lease = self.request.group.lease(index);
+            let Some(lease) = chosen else { return Err(self.no_peer()) };
+            self.report.borrow_mut().begin(&self.request.group, Some(lease.peer()));
             self.retry.sent = false;
-            let result = self.attempt(index).await;
+            let result = self.attempt(lease.peer()).await;
             let event = match &result {
                 Ok(answer) => Event::Head(answer.head.status),
                 Err(trouble) => trouble.event,
@@ -120,9 +121,9 @@ impl Fetch {
                 }
                 _ => self.retry.decide(event, now),
             };
-            self.settle(index, blame, decision, event);
+            self.settle(lease.peer(), blame, decision, event);
             if let Err(trouble) = &result {
-                self.complain(index, trouble, decision);
+                self.complain(lease.peer(), trouble, decision);
             }
             if decision != Decision::Accept
                 && let Some(attempt) = self.report.borrow_mut().last()
@@ -130,10 +131,10 @@ impl Fetch {
                 attempt.finished();
             }
             match (decision, result) {
-                (Decision::Accept, Ok(answer)) => return Ok(self.respond(index, answer, lease)),
+                (Decision::Accept, Ok(answer)) => return Ok(self.respond(answer, lease)),
                 (Decision::SamePeer, _) => {
                     self.fresh = true;
-                    peer = Some(index);
+                    held = Some(lease);
                 }
                 (Decision::NextPeer, _) => {}
                 (Decision::GiveUp(status), _) => {
@@ -153,6 +154,12 @@ impl Fetch {
         FetchError { status, invalid_header: false, request_body }
     }
 
+    /// Waits for a server (`queue`). Boxed: few groups have a queue.
+    fn queue(&mut self) -> impl Future<Output = Option<Lease>> {
+        let OriginRequest { group, choice, .. } = &mut self.request;
+        Box::pin(group.wait(choice))
+    }
+
     /// All servers are tried, failing, busy or down.
     fn no_peer(self) -> FetchError {
         let mut report = self.report.borrow_mut();
@@ -168,7 +175,7 @@ impl Fetch {
     }
 
     /// Tells the group how an attempt went.
-    fn settle(&self, index: usize, blame: Blame, decision: Decision, event: Event) {
+    fn settle(&self, peer: &Peer, blame: Blame, decision: Decision, event: Event) {
         let outcome = match (blame, decision) {
             (Blame::Failed, _) => Outcome::Failure,
             (Blame::None, Decision::SamePeer) => return,
@@ -182,21 +189,21 @@ impl Fetch {
                 _ => 502,
             };
         }
-        self.request.group.report(index, outcome, clock::now());
+        self.request.group.report(peer, outcome, clock::now());
     }
 
-    fn complain(&self, index: usize, trouble: &Trouble, decision: Decision) {
+    fn complain(&self, peer: &Peer, trouble: &Trouble, decision: Decision) {
         // An origin may close an idle connection at any time: nothing to complain about.
         if decision == Decision::SamePeer || trouble.message.is_empty() {
             return;
         }
-        let upstream = self.request.url(&self.request.group.peer(index).text);
+        let upstream = self.request.url(&peer.text);
         self.log.write(Level::Error, &trouble.message, trouble.action, &upstream);
     }
 
     /// One server: connection, request, head.
-    async fn attempt(&mut self, index: usize) -> Result<Answer, Trouble> {
-        let (mut connection, reused) = self.connect(index).await?;
+    async fn attempt(&mut self, peer: &Peer) -> Result<Answer, Trouble> {
+        let (mut connection, reused) = self.connect(peer).await?;
         if let Some(attempt) = self.report.borrow_mut().last() {
             attempt.connected();
         }
@@ -237,10 +244,10 @@ impl Fetch {
     }
 
     /// A kept connection or a new one; `true` for a kept one.
-    async fn connect(&mut self, index: usize) -> Result<(Box<OriginConnection>, bool), Trouble> {
+    async fn connect(&mut self, peer: &Peer) -> Result<(Box<OriginConnection>, bool), Trouble> {
         let group = &self.request.group;
         if !std::mem::take(&mut self.fresh) {
-            let fit = self.request.fit(index);
+            let fit = self.request.fit(peer);
             while let Some(connection) = pool::take(group, &fit, clock::now()) {
                 // What cannot be sent twice is worth a look at the socket first.
                 let careful = !self.retry.idempotent || !self.retry.repeatable;
@@ -249,11 +256,11 @@ impl Fetch {
                 }
             }
         }
-        let address = &group.peer(index).address;
         let opened = {
             let OriginRequest { local, tls, .. } = &self.request;
             // Boxed: most requests find an open connection and need no room for opening one.
-            Box::pin(OriginConnection::open(address, *local, tls.as_ref(), &self.settings)).await
+            Box::pin(OriginConnection::open(&peer.address, *local, tls.as_ref(), &self.settings))
+                .await
         };
         opened.map(|connection| (connection, false)).map_err(trouble_of_connect)
     }
@@ -339,11 +346,11 @@ impl Fetch {
     }
 
     /// Makes the answer of a head: the body whole if it is there, else a stream.
-    fn respond(self, index: usize, answer: Answer, lease: Option<Lease>) -> OriginResponse {
+    fn respond(self, answer: Answer, lease: Lease) -> OriginResponse {
         let Answer { connection, head, input, upload } = answer;
         let request_body = self.given_back;
         let fetch = Parts {
-            fit: self.request.fit(index),
+            fit: self.request.fit(lease.peer()),
             request: self.request,
             settings: self.settings,
             report: self.report,

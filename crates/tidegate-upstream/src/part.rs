@@ -12,7 +12,7 @@ use bytes::Bytes;
 use tidegate_core::request_body::StoredBody;
 use tidegate_http::request::Method;
 
-use crate::peers::{Choice, Group};
+use crate::peers::{Choice, Group, Peer};
 use crate::request::{LocalAddress, OriginRequest, RequestPayload, url};
 use crate::tls::TlsTarget;
 
@@ -71,8 +71,8 @@ impl PartRequest {
     }
 
     /// A server that is not to be asked again.
-    pub fn exclude(&mut self, peer: usize) {
-        self.choice.mark(peer);
+    pub fn exclude(&mut self, peer: &Peer) {
+        self.choice.exclude(peer);
     }
 
     /// What is asked, for log lines.

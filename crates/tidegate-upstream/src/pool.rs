@@ -42,7 +42,8 @@ impl Keepalive {
 /// What a connection must fit to serve a request again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fit {
-    pub peer: usize,
+    /// Id of the server.
+    pub peer: u64,
     /// Location, where connections are not shared between locations; else 0.
     pub tag: u64,
     pub local: Option<LocalAddress>,

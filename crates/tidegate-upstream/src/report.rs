@@ -7,16 +7,14 @@ use std::time::Instant;
 
 use tidegate_rt::clock;
 
-use crate::peers::Group;
+use crate::peers::{Group, Peer};
 
 /// Shared by a request's log variables and the body that still comes.
 pub type SharedReport = Rc<RefCell<Report>>;
 
 /// One attempt at one server.
 pub struct Attempt {
-    group: Arc<Group>,
-    /// `None` when no server was available.
-    peer: Option<usize>,
+    at: At,
     /// The first one behind an internal redirect: separated by ` : `.
     first_of_fetch: bool,
     started: Instant,
@@ -28,6 +26,13 @@ pub struct Attempt {
     pub response_length: u64,
     pub bytes_sent: u64,
     pub bytes_received: u64,
+}
+
+/// Who was asked.
+enum At {
+    Peer(Arc<Peer>),
+    /// No server of this group was available.
+    Nobody(Arc<Group>),
 }
 
 /// No value.
@@ -63,11 +68,13 @@ impl Report {
     }
 
     /// Begins an attempt.
-    pub fn begin(&mut self, group: &Arc<Group>, peer: Option<usize>) {
+    pub fn begin(&mut self, group: &Arc<Group>, peer: Option<&Arc<Peer>>) {
         let first_of_fetch = std::mem::take(&mut self.next_is_first);
         self.attempts.push(Attempt {
-            group: group.clone(),
-            peer,
+            at: match peer {
+                Some(peer) => At::Peer(peer.clone()),
+                None => At::Nobody(group.clone()),
+            },
             first_of_fetch,
             started: clock::now(),
             status: 0,
@@ -125,15 +132,18 @@ impl Attempt {
     }
 
     /// Which of the group's servers was asked; `None` when none was available.
-    pub fn peer(&self) -> Option<usize> {
-        self.peer
+    pub fn peer(&self) -> Option<&Arc<Peer>> {
+        match &self.at {
+            At::Peer(peer) => Some(peer),
+            At::Nobody(_) => None,
+        }
     }
 
     /// The server's address, or the group's name when no server was available.
     pub fn address(&self) -> &str {
-        match self.peer {
-            Some(index) => &self.group.peer(index).text,
-            None => &self.group.name,
+        match &self.at {
+            At::Peer(peer) => &peer.text,
+            At::Nobody(group) => &group.name,
         }
     }
 }

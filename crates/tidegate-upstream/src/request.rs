@@ -13,7 +13,7 @@ use tidegate_http::request::Method;
 use tidegate_http::response::ResponseHead;
 
 use crate::h1::body::OriginBody;
-use crate::peers::{Choice, Group};
+use crate::peers::{Choice, Group, Peer};
 use crate::pool::Fit;
 use crate::retry::NextUpstream;
 use crate::tls::TlsTarget;
@@ -130,8 +130,8 @@ impl OriginRequest {
     }
 
     /// What a connection to a peer must fit to be used again.
-    pub(crate) fn fit(&self, peer: usize) -> Fit {
+    pub(crate) fn fit(&self, peer: &Peer) -> Fit {
         let tag = if self.group.keepalive.local { self.location_tag } else { 0 };
-        Fit { peer, tag, local: self.local, tls: self.tls.clone() }
+        Fit { peer: peer.id, tag, local: self.local, tls: self.tls.clone() }
     }
 }

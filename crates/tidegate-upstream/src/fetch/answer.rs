@@ -35,10 +35,10 @@ impl Parts {
         head: &ResponseHead,
         input: Vec<u8>,
         upload: Option<Upload>,
-        lease: Option<Lease>,
+        lease: Lease,
     ) -> OriginBody {
         if head.status == 101 && self.request.upgrade {
-            let upstream = self.upstream();
+            let upstream = self.upstream(&lease);
             let prefetched = scratch::into_bytes(input, 0);
             let (settings, report, log) = (self.settings, self.report, self.log);
             return OriginBody::Upgraded(Box::new(Upgraded {
@@ -48,7 +48,7 @@ impl Parts {
                 report,
                 log,
                 upstream,
-                lease,
+                lease: Some(lease),
             }));
         }
         // Errors of the framing were found before the head was accepted.
@@ -62,9 +62,9 @@ impl Parts {
             _ => None,
         };
         if let (Some(length), true) = (whole, upload.is_none()) {
-            return self.whole(connection, framing, input, length, keep);
+            return self.whole(connection, framing, input, length, keep, &lease);
         }
-        let upstream = Rc::from(self.upstream());
+        let upstream = Rc::from(self.upstream(&lease));
         let keep = (keep && framing != ResponseFraming::UntilClose)
             .then(|| (self.request.group.clone(), self.fit));
         let start = Start {
@@ -78,7 +78,7 @@ impl Parts {
             },
             input: scratch::into_bytes(input, 0),
             keep,
-            lease,
+            lease: Some(lease),
             upload,
             upstream,
             settings: self.settings,
@@ -96,6 +96,7 @@ impl Parts {
         input: Vec<u8>,
         length: usize,
         keep: bool,
+        lease: &Lease,
     ) -> OriginBody {
         if let Some(attempt) = self.report.borrow_mut().last() {
             attempt.response_length = length as u64;
@@ -105,7 +106,7 @@ impl Parts {
         if keep && exact {
             pool::give(&self.request.group, self.fit, connection);
         } else if !exact && matches!(framing, ResponseFraming::Length(_)) {
-            report_excess(&self.log, &self.upstream(), &Framing::Length(0));
+            report_excess(&self.log, &self.upstream(lease), &Framing::Length(0));
         }
         if length == 0 {
             scratch::give_buffer(input);
@@ -116,8 +117,7 @@ impl Parts {
         OriginBody::Whole(bytes)
     }
 
-    fn upstream(&self) -> String {
-        let peer = &self.request.group.peer(self.fit.peer).text;
-        self.request.url(peer)
+    fn upstream(&self, lease: &Lease) -> String {
+        self.request.url(&lease.peer().text)
     }
 }

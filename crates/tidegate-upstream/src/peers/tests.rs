@@ -1,10 +1,16 @@
 //! Choice among servers: weights, failures, backups, limits, keys.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::*;
+use tidegate_rt::net::Addr;
 
-fn group(method: Method, servers: &[(&str, ServerOptions)]) -> Group {
+use super::*;
+use crate::pool::Keepalive;
+
+mod large;
+
+fn group(method: Method, servers: &[(&str, ServerOptions)]) -> Arc<Group> {
     let servers = servers
         .iter()
         .map(|(name, options)| {
@@ -12,7 +18,23 @@ fn group(method: Method, servers: &[(&str, ServerOptions)]) -> Group {
             ((*name).to_owned(), address, options.clone())
         })
         .collect();
-    Group::new("g", method, Keepalive::DEFAULT, servers)
+    Arc::new(Group::new("g", method, Keepalive::DEFAULT, servers))
+}
+
+/// The place of a server among those of [`A`], [`B`], [`C`].
+fn place(peer: &Peer) -> usize {
+    peer.text.as_bytes().last().map_or(0, |digit| usize::from(digit - b'1'))
+}
+
+/// The server that a request without history goes to; it leaves at once.
+fn pick(group: &Arc<Group>, choice: &mut Choice, now: Instant) -> Option<usize> {
+    group.choose(choice, now).map(|lease| place(lease.peer()))
+}
+
+fn report(group: &Group, at: usize, outcome: Outcome, now: Instant) {
+    let view = group.view();
+    let found = view.iter().find(|slot| place(&slot.peer) == at).expect("a server");
+    group.report(&found.peer, outcome, now);
 }
 
 fn weight(weight: u32) -> ServerOptions {
@@ -23,10 +45,10 @@ const A: &str = "127.0.0.1:1";
 const B: &str = "127.0.0.1:2";
 const C: &str = "127.0.0.1:3";
 
-fn order(group: &Group, count: usize, now: Instant) -> String {
+fn order(group: &Arc<Group>, count: usize, now: Instant) -> String {
     let mut text = String::new();
     for _ in 0..count {
-        let index = group.choose(&mut Choice::default(), now);
+        let index = pick(group, &mut Choice::default(), now);
         text.push(index.map_or('-', |index| (b'a' + index as u8) as char));
     }
     text
@@ -45,11 +67,11 @@ fn smooth_weighted_round_robin() {
 fn failures_rest_and_come_back() {
     let now = tidegate_rt::clock::now();
     let group = group(Method::RoundRobin, &[(A, weight(1)), (B, weight(1))]);
-    group.report(0, Outcome::Failure, now);
+    report(&group, 0, Outcome::Failure, now);
     assert_eq!(order(&group, 3, now), "bbb");
     let later = now + Duration::from_secs(11);
     assert!(order(&group, 2, later).contains('a'));
-    group.report(0, Outcome::Success, later);
+    report(&group, 0, Outcome::Success, later);
     assert!(order(&group, 4, later).contains('a'));
 }
 
@@ -59,7 +81,7 @@ fn backups_stand_in() {
     let backup = ServerOptions { backup: true, ..ServerOptions::default() };
     let group = group(Method::RoundRobin, &[(A, weight(1)), (B, backup)]);
     assert_eq!(order(&group, 2, now), "aa");
-    group.report(0, Outcome::Failure, now);
+    report(&group, 0, Outcome::Failure, now);
     assert_eq!(order(&group, 2, now), "bb");
 }
 
@@ -70,7 +92,7 @@ fn a_request_tries_each_server_once() {
     let group = group(Method::RoundRobin, &[(A, weight(1)), (B, weight(1)), (C, down)]);
     assert_eq!(group.attempts_max(), 2);
     let mut choice = Choice::default();
-    let tried: Vec<_> = (0..3).map(|_| group.choose(&mut choice, now)).collect();
+    let tried: Vec<_> = (0..3).map(|_| pick(&group, &mut choice, now)).collect();
     assert_eq!(tried, [Some(0), Some(1), None]);
 }
 
@@ -78,8 +100,9 @@ fn a_request_tries_each_server_once() {
 fn limits_of_connections() {
     let now = tidegate_rt::clock::now();
     let one = ServerOptions { max_conns: 1, ..ServerOptions::default() };
-    let group = Arc::new(group(Method::RoundRobin, &[(A, one), (B, weight(1))]));
-    let lease = group.lease(0);
+    let group = group(Method::RoundRobin, &[(A, one), (B, weight(1))]);
+    let lease = group.choose(&mut Choice::default(), now);
+    assert_eq!(lease.as_ref().map(|lease| place(lease.peer())), Some(0));
     assert_eq!(order(&group, 2, now), "bb");
     drop(lease);
     assert!(order(&group, 2, now).contains('a'));
@@ -92,7 +115,7 @@ fn keys_stay_with_their_server() {
         let group = group(method, &[(A, weight(1)), (B, weight(1)), (C, weight(1))]);
         let mut seen = std::collections::BTreeSet::new();
         for key in 0..64u8 {
-            let choose = || group.choose(&mut Choice::by_key(vec![10, key, 7]), now);
+            let choose = || pick(&group, &mut Choice::by_key(vec![10, key, 7]), now);
             assert_eq!(choose(), choose());
             seen.insert(choose());
         }
@@ -102,5 +125,99 @@ fn keys_stay_with_their_server() {
 
 #[test]
 fn check_value_of_crc32() {
-    assert_eq!(choose::crc32(b"123456789"), 0xcbf4_3926);
+    assert_eq!(hashes::crc32(b"123456789"), 0xcbf4_3926);
+}
+
+#[test]
+fn draining_servers_keep_who_is_bound_to_them() {
+    let now = tidegate_rt::clock::now();
+    let routed = |route: &str, drain| PeerSpec {
+        server: route.into(),
+        address: Addr::Inet(if route == "a" { A } else { B }.parse().expect("an address")),
+        options: ServerOptions { route: Some(route.into()), drain, ..ServerOptions::default() },
+    };
+    let options = GroupOptions { sticky: Stickiness::Routes, ..GroupOptions::default() };
+    let specs = vec![routed("a", true), routed("b", false)];
+    let group = Group::with("g", Method::RoundRobin, Keepalive::DEFAULT, options, specs);
+    let group = Arc::new(group);
+    assert_eq!(order(&group, 3, now), "bbb");
+    let bound = |route: &[u8]| Choice::bound_to(route);
+    assert_eq!(pick(&group, &mut bound(b"a"), now), Some(0));
+    assert_eq!(pick(&group, &mut bound(b"unknown"), now), Some(1));
+    report(&group, 0, Outcome::Failure, now);
+    assert_eq!(pick(&group, &mut bound(b"a"), now), Some(1), "a failing server binds nobody");
+}
+
+#[test]
+fn servers_that_come_back_start_slowly() {
+    let now = tidegate_rt::clock::now();
+    let slow = ServerOptions { slow_start: Duration::from_secs(100), ..ServerOptions::default() };
+    let group = group(Method::RoundRobin, &[(A, slow), (B, weight(1))]);
+    report(&group, 0, Outcome::Failure, now);
+    let later = now + Duration::from_secs(11);
+    assert!(order(&group, 4, later).contains('a'), "it is probed");
+    report(&group, 0, Outcome::Success, later);
+    let share = |at: Instant| order(&group, 100, at).matches('a').count();
+    let early = share(later + Duration::from_secs(5));
+    assert!((2..=10).contains(&early), "{early} of 100 after a twentieth of the time");
+    let late = share(later + Duration::from_secs(100));
+    assert!((48..=52).contains(&late), "{late} of 100 in the end");
+}
+
+#[test]
+fn faster_servers_are_preferred() {
+    let now = tidegate_rt::clock::now();
+    let kind = TimeKind::Header { inflight: false };
+    let group = group(Method::LeastTime(kind), &[(A, weight(1)), (B, weight(1))]);
+    for slot in group.view() {
+        slot.peer.note_header(if place(&slot.peer) == 0 { 90 } else { 20 });
+    }
+    assert_eq!(order(&group, 4, now), "bbbb");
+    // With four in progress it would take longer than the slow one.
+    let leases: Vec<_> = (0..4).map(|_| group.choose(&mut Choice::default(), now)).collect();
+    assert_eq!(leases.iter().flatten().filter(|lease| place(lease.peer()) == 1).count(), 4);
+    assert_eq!(order(&group, 1, now), "a");
+}
+
+#[test]
+fn servers_that_stay_keep_their_state() {
+    let now = tidegate_rt::clock::now();
+    let spec = |address: &str, weight: u32| PeerSpec {
+        server: address.into(),
+        address: Addr::Inet(address.parse().expect("an address")),
+        options: ServerOptions { weight, ..ServerOptions::default() },
+    };
+    let make = |specs| {
+        Group::with(
+            "g",
+            Method::RoundRobin,
+            Keepalive::DEFAULT,
+            GroupOptions { kept: Kept::Changing, ..GroupOptions::default() },
+            specs,
+        )
+    };
+    let group = Arc::new(make(vec![spec(A, 1), spec(B, 1)]));
+    report(&group, 0, Outcome::Failure, now);
+    group.replace(vec![spec(A, 1), spec(C, 1)]);
+    assert_eq!(order(&group, 2, now), "cc", "the failure is remembered");
+    let mut next = make(vec![spec(B, 1), spec(A, 3)]);
+    next.inherit(&group);
+    let next = Arc::new(next);
+    assert_eq!(next.id, group.id);
+    assert_eq!(order(&next, 2, now), "bb");
+    let numbers: Vec<_> = next.view().iter().map(|slot| slot.number).collect();
+    assert_eq!(numbers, [3, 0], "numbers are never used again");
+}
+
+#[test]
+fn health_decides() {
+    let now = tidegate_rt::clock::now();
+    let group = group(Method::RoundRobin, &[(A, weight(1)), (B, weight(1))]);
+    let first = group.view()[0].peer.clone();
+    for health in [Health::Checking, Health::Unhealthy] {
+        group.set_health(&first, health);
+        assert_eq!(order(&group, 2, now), "bb", "{health:?}");
+    }
+    group.set_health(&first, Health::Fine);
+    assert!(order(&group, 2, now).contains('a'));
 }

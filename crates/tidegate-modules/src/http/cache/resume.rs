@@ -237,8 +237,10 @@ impl Resume {
     fn refused(&mut self, unfit: Unfit) {
         self.refusals += 1;
         self.changed |= matches!(unfit, Unfit::Validator | Unfit::Length | Unfit::Status(416));
-        let peer = self.origin.report.borrow_mut().last().and_then(|attempt| attempt.peer());
+        let report = self.origin.report.borrow();
+        let peer = report.attempts().last().and_then(|attempt| attempt.peer());
         peer.into_iter().for_each(|peer| self.origin.request.exclude(peer));
+        drop(report);
         let text = format!("upstream did not send the rest of its response: {unfit}");
         self.log(Level::Error, &text);
     }

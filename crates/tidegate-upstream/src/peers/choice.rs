@@ -1,0 +1,56 @@
+//! What one request's choice depends on.
+
+use super::peer::Peer;
+
+/// Which servers a request has tried, and what else decides its choice.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// Ids of servers.
+    tried: Tried,
+    /// The value of the `hash` key, or the client's address for `ip_hash`.
+    pub key: Vec<u8>,
+    /// Route of the server that the request is bound to (`sticky`).
+    pub bound: Option<Box<[u8]>>,
+    pub(super) rehash: u32,
+    pub(super) in_backup: bool,
+}
+
+/// Most requests try one server: that takes no room of its own.
+#[derive(Clone, Debug, Default)]
+struct Tried {
+    first: Option<u64>,
+    rest: Vec<u64>,
+}
+
+impl Choice {
+    /// A choice by a key (`hash`, `ip_hash`).
+    pub fn by_key(key: Vec<u8>) -> Choice {
+        Choice { key, ..Choice::default() }
+    }
+
+    /// A choice of the server with a route, where it can be used (`sticky`).
+    pub fn bound_to(route: &[u8]) -> Choice {
+        Choice { bound: Some(route.into()), ..Choice::default() }
+    }
+
+    /// Not to be chosen (again).
+    pub fn exclude(&mut self, peer: &Peer) {
+        if self.has_tried(peer) {
+            return;
+        }
+        match self.tried.first {
+            None => self.tried.first = Some(peer.id),
+            Some(_) => self.tried.rest.push(peer.id),
+        }
+    }
+
+    /// Whether a server was chosen before, or excluded.
+    pub fn has_tried(&self, peer: &Peer) -> bool {
+        self.tried.first == Some(peer.id) || self.tried.rest.contains(&peer.id)
+    }
+
+    /// All that were chosen or excluded.
+    pub(super) fn tried(&self) -> impl Iterator<Item = u64> {
+        self.tried.first.into_iter().chain(self.tried.rest.iter().copied())
+    }
+}

@@ -1,0 +1,135 @@
+//! What a configuration says of a group and its servers.
+
+use std::time::Duration;
+
+use tidegate_rt::net::Addr;
+
+/// Parameters of `server` in an `upstream` block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerOptions {
+    pub weight: u32,
+    /// Most requests at once; 0 for no limit.
+    pub max_conns: u32,
+    /// Failures within `fail_timeout` that make it unavailable; 0 never.
+    pub max_fails: u32,
+    /// Span in which failures are counted, and for which the server then is unavailable.
+    pub fail_timeout: Duration,
+    /// Span in which a server that has come back grows to its weight; zero: at once.
+    pub slow_start: Duration,
+    pub backup: bool,
+    pub down: bool,
+    /// Only requests that are bound to it (`sticky`) go to it.
+    pub drain: bool,
+    /// Its name for `sticky`; without one it is known by a hash of its address.
+    pub route: Option<Box<str>>,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        ServerOptions {
+            weight: 1,
+            max_conns: 0,
+            max_fails: 1,
+            fail_timeout: Duration::from_secs(10),
+            slow_start: Duration::ZERO,
+            backup: false,
+            down: false,
+            drain: false,
+            route: None,
+        }
+    }
+}
+
+/// One address of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerSpec {
+    /// The server as written, of which this is one address.
+    pub server: Box<str>,
+    pub address: Addr,
+    pub options: ServerOptions,
+}
+
+/// How a group chooses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Method {
+    /// Smooth weighted round robin.
+    #[default]
+    RoundRobin,
+    /// Fewest requests in progress by weight.
+    LeastConnections,
+    /// Shortest average time and fewest requests in progress by weight.
+    LeastTime(TimeKind),
+    /// By the client's address: the first three bytes of IPv4, all of IPv6.
+    IpHash,
+    /// By a key.
+    Hash,
+    /// By a key on a ring (ketama).
+    HashConsistent,
+    /// At random by weight.
+    Random,
+    /// The less busy of two random ones.
+    RandomTwo,
+    /// The faster of two random ones.
+    RandomTwoTime(TimeKind),
+}
+
+/// Which time `least_time` compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeKind {
+    /// Until the head of the answer (`header`).
+    Header { inflight: bool },
+    /// Until its last byte (`last_byte`).
+    LastByte { inflight: bool },
+}
+
+impl TimeKind {
+    pub fn inflight(self) -> bool {
+        match self {
+            TimeKind::Header { inflight } | TimeKind::LastByte { inflight } => inflight,
+        }
+    }
+}
+
+impl Method {
+    /// The time that the choice depends on.
+    pub fn time(self) -> Option<TimeKind> {
+        match self {
+            Method::LeastTime(kind) | Method::RandomTwoTime(kind) => Some(kind),
+            _ => None,
+        }
+    }
+
+    /// Whether the requests in progress decide.
+    pub fn counts(self) -> bool {
+        let busy_matters = matches!(self, Method::LeastConnections | Method::RandomTwo);
+        busy_matters || self.time().is_some()
+    }
+}
+
+/// What became of a peer's attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Success,
+    Failure,
+    /// Neither (a 404 that made another server be asked).
+    Neutral,
+}
+
+/// Whether requests can be bound to servers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stickiness {
+    #[default]
+    None,
+    /// By the server's route, or the hash of its address.
+    Routes,
+}
+
+/// How servers may change while the group lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kept {
+    /// They stay what they were made as.
+    #[default]
+    Fixed,
+    /// By name servers, health checks or commands; what they do is counted.
+    Changing,
+}

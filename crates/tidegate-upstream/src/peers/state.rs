@@ -1,0 +1,278 @@
+//! A group's servers by rank, and the order of the ways to choose among them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::choice::Choice;
+use super::hashes;
+use super::options::{Method, Outcome, PeerSpec, ServerOptions, Stickiness};
+use super::peer::{Health, Peer};
+use super::tier::{Slot, Tier};
+
+/// What the group's lock guards.
+#[derive(Debug)]
+pub struct State {
+    method: Method,
+    sticky: Stickiness,
+    /// Primary servers, then backups.
+    tiers: [Tier; 2],
+    /// By the server's id: its rank and place.
+    places: HashMap<u64, (usize, usize)>,
+    /// By route: the server's id.
+    routes: HashMap<Box<[u8]>, u64>,
+    /// There is one server in all.
+    lone: bool,
+    next_number: u32,
+}
+
+/// A server as status pages show it.
+#[derive(Clone, Debug)]
+pub struct SlotView {
+    pub number: u32,
+    pub peer: Arc<Peer>,
+    pub options: ServerOptions,
+    /// Failures keep it from being tried.
+    pub resting: bool,
+    pub full: bool,
+}
+
+impl State {
+    pub fn new(method: Method, sticky: Stickiness, specs: Vec<PeerSpec>) -> State {
+        let mut state = State {
+            method,
+            sticky,
+            tiers: Default::default(),
+            places: HashMap::new(),
+            routes: HashMap::new(),
+            lone: false,
+            next_number: 0,
+        };
+        state.replace(specs, tidegate_rt::clock::now());
+        state
+    }
+
+    /// The group's servers from now on. Those that it had keep their state. New servers among ones that
+    /// were there before start slowly, where that is asked for.
+    pub fn replace(&mut self, specs: Vec<PeerSpec>, now: Instant) {
+        let mut before: HashMap<(Box<str>, Box<str>), Vec<Slot>> = HashMap::new();
+        let grown = self.tiers.iter().any(|tier| !tier.slots.is_empty());
+        for slot in self.tiers.iter_mut().flat_map(|tier| tier.slots.drain(..)) {
+            let key = (slot.peer.server.clone(), slot.peer.text.clone());
+            before.entry(key).or_default().push(slot);
+        }
+        let mut ranks: [Vec<Slot>; 2] = Default::default();
+        for spec in specs {
+            let rank = usize::from(spec.options.backup);
+            let text: Box<str> = super::address_text(&spec.address).into();
+            let known = before
+                .get_mut(&(spec.server.clone(), text))
+                .and_then(|slots| (!slots.is_empty()).then(|| slots.remove(0)));
+            let mut slot = match &known {
+                Some(known) => Slot::new(known.peer.clone(), spec.options, known.number),
+                None => {
+                    self.next_number += 1;
+                    let peer = Arc::new(Peer::new(&spec.server, spec.address));
+                    Slot::new(peer, spec.options, self.next_number - 1)
+                }
+            };
+            match &known {
+                Some(known) => slot.inherit(known),
+                None if grown => slot.start_slowly(now),
+                None => {}
+            }
+            ranks[rank].push(slot);
+        }
+        self.settle(ranks, now);
+    }
+
+    /// Takes over what another group of the same name knew.
+    pub fn inherit(&mut self, before: &State, now: Instant) {
+        let mut known: HashMap<_, &Slot> = HashMap::new();
+        for slot in before.slots() {
+            known.insert((slot.peer.server.clone(), slot.peer.text.clone()), slot);
+        }
+        let mut ranks: [Vec<Slot>; 2] = Default::default();
+        self.next_number = before.next_number;
+        for (rank, tier) in self.tiers.iter_mut().enumerate() {
+            for mut slot in tier.slots.drain(..) {
+                let before = known.remove(&(slot.peer.server.clone(), slot.peer.text.clone()));
+                match before {
+                    Some(before) => slot.inherit(before),
+                    None => {
+                        slot.number = self.next_number;
+                        self.next_number += 1;
+                    }
+                }
+                ranks[rank].push(slot);
+            }
+        }
+        self.settle(ranks, now);
+    }
+
+    fn settle(&mut self, ranks: [Vec<Slot>; 2], now: Instant) {
+        self.places.clear();
+        self.routes.clear();
+        self.tiers = ranks.map(|slots| Tier::new(slots, self.method));
+        for (rank, tier) in self.tiers.iter().enumerate() {
+            for (at, slot) in tier.slots.iter().enumerate() {
+                self.places.insert(slot.peer.id, (rank, at));
+                if self.sticky == Stickiness::Routes {
+                    self.routes.entry(slot.route().into()).or_insert(slot.peer.id);
+                }
+            }
+        }
+        self.lone = self.tiers.iter().map(|tier| tier.slots.len()).sum::<usize>() == 1;
+        self.refresh_all(now);
+    }
+
+    /// Changes a server's parameters. `false`: there is no such server.
+    pub fn change(
+        &mut self,
+        number: u32,
+        now: Instant,
+        change: impl FnOnce(&mut ServerOptions),
+    ) -> bool {
+        let mut ranks: [Vec<Slot>; 2] = Default::default();
+        let mut change = Some(change);
+        for slot in self.tiers.iter_mut().flat_map(|tier| tier.slots.drain(..)) {
+            let mut slot = slot;
+            if slot.number == number
+                && let Some(change) = change.take()
+            {
+                let was_down = slot.options.down;
+                change(&mut slot.options);
+                if was_down && !slot.options.down {
+                    slot.start_slowly(now);
+                }
+                slot.weight_changed();
+            }
+            ranks[usize::from(slot.options.backup)].push(slot);
+        }
+        self.settle(ranks, now);
+        change.is_none()
+    }
+
+    pub fn slots(&self) -> impl Iterator<Item = &Slot> {
+        self.tiers.iter().flat_map(|tier| &tier.slots)
+    }
+
+    pub fn view(&self, now: Instant) -> Vec<SlotView> {
+        let view = |slot: &Slot| SlotView {
+            number: slot.number,
+            peer: slot.peer.clone(),
+            options: slot.options.clone(),
+            resting: slot.is_resting(self.lone, now),
+            full: slot.is_full(),
+        };
+        self.slots().map(view).collect()
+    }
+
+    /// Whether the tree of a large group must be told of changes in requests in progress.
+    pub fn is_large(&self) -> bool {
+        self.tiers.iter().any(Tier::is_large)
+    }
+
+    pub fn is_lone(&self) -> bool {
+        self.lone
+    }
+
+    /// Chooses a server that was not tried yet; `None` when none is available.
+    pub fn choose(&mut self, choice: &mut Choice, now: Instant) -> Option<Arc<Peer>> {
+        let (rank, at) = self.bound(choice, now).or_else(|| self.find(choice, now))?;
+        choice.in_backup = rank == 1;
+        let slot = self.tiers[rank].slots.get_mut(at)?;
+        slot.used(now);
+        let peer = slot.peer.clone();
+        choice.exclude(&peer);
+        Some(peer)
+    }
+
+    /// The server that a request is bound to, if it can be used.
+    fn bound(&self, choice: &Choice, now: Instant) -> Option<(usize, usize)> {
+        let id = self.routes.get(choice.bound.as_deref()?)?;
+        let (rank, at) = *self.places.get(id)?;
+        let slot = self.tiers[rank].slots.get(at)?;
+        let usable = slot.is_usable(self.lone, now) && !choice.has_tried(&slot.peer);
+        usable.then_some((rank, at))
+    }
+
+    fn find(&mut self, choice: &mut Choice, now: Instant) -> Option<(usize, usize)> {
+        let (method, lone) = (self.method, self.lone);
+        let mut excluded = [self.excluded(choice, 0), self.excluded(choice, 1)];
+        let primary = &mut self.tiers[0];
+        let by_method = match method {
+            Method::IpHash => primary.by_hash(choice, lone, now, hashes::ip_hash),
+            Method::Hash => primary.by_hash(choice, lone, now, hashes::key_hash),
+            Method::HashConsistent => primary.by_ring(choice, lone, now),
+            Method::Random => primary.at_random(method, 1, choice, &excluded[0], lone, now),
+            Method::RandomTwo | Method::RandomTwoTime(_) => {
+                primary.at_random(method, 2, choice, &excluded[0], lone, now)
+            }
+            _ => None,
+        };
+        if let Some(at) = by_method {
+            return Some((0, at));
+        }
+        for rank in usize::from(choice.in_backup)..2 {
+            let excluded = std::mem::take(&mut excluded[rank]);
+            let found = self.tiers[rank].in_turn(method, choice, &excluded, lone, now);
+            if let Some(at) = found {
+                return Some((rank, at));
+            }
+        }
+        None
+    }
+
+    /// Places in a large rank that were tried already.
+    fn excluded(&self, choice: &Choice, rank: usize) -> Vec<usize> {
+        if !self.tiers[rank].is_large() {
+            return Vec::new();
+        }
+        let place = |id: u64| self.places.get(&id).filter(|place| place.0 == rank);
+        choice.tried().filter_map(place).map(|place| place.1).collect()
+    }
+
+    /// Takes an attempt's outcome into account.
+    pub fn report(&mut self, peer: &Peer, outcome: Outcome, now: Instant) {
+        let Some((rank, at)) = self.places.get(&peer.id).copied() else { return };
+        let Some(slot) = self.tiers[rank].slots.get_mut(at) else { return };
+        let unavailable = slot.report(outcome, now) && !self.lone;
+        if unavailable {
+            peer.became_unavailable();
+        } else if outcome == Outcome::Success && !peer.is_troubled() {
+            peer.became_available();
+        }
+        self.tiers[rank].refresh(at, self.method, now);
+    }
+
+    /// A server's requests in progress have changed, or its health.
+    pub fn refresh(&mut self, peer: &Peer, now: Instant) {
+        if let Some((rank, at)) = self.places.get(&peer.id).copied() {
+            self.tiers[rank].refresh(at, self.method, now);
+        }
+    }
+
+    /// What checks say of a server from now on.
+    pub fn set_health(&mut self, peer: &Peer, health: Health, now: Instant) {
+        let before = peer.health();
+        peer.set_health(health);
+        if let Some((rank, at)) = self.places.get(&peer.id).copied() {
+            if before != Health::Fine && health == Health::Fine {
+                self.tiers[rank].slots[at].start_slowly(now);
+            }
+            self.tiers[rank].refresh(at, self.method, now);
+        }
+    }
+
+    fn refresh_all(&mut self, now: Instant) {
+        let method = self.method;
+        self.tiers.iter_mut().for_each(|tier| tier.refresh_all(method, now));
+    }
+
+    /// The route by which requests are bound to a server.
+    pub fn route(&self, peer: &Peer) -> Option<Vec<u8>> {
+        let (rank, at) = self.places.get(&peer.id)?;
+        Some(self.tiers[*rank].slots.get(*at)?.route())
+    }
+}

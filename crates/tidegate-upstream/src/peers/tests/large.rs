@@ -1,0 +1,121 @@
+//! Groups that are too large to be looked at one by one.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use tidegate_rt::net::Addr;
+
+use super::super::tree::Tree;
+use super::super::*;
+use crate::pool::Keepalive;
+
+fn large(method: Method, weights: &[u32]) -> Arc<Group> {
+    let server = |(at, weight): (usize, &u32)| {
+        let address = SocketAddr::from((Ipv4Addr::from(0x7f00_0000 + at as u32), 80));
+        let options = ServerOptions { weight: *weight, ..ServerOptions::default() };
+        (address.to_string(), Addr::Inet(address), options)
+    };
+    let servers = weights.iter().enumerate().map(server).collect();
+    Arc::new(Group::new("g", method, Keepalive::DEFAULT, servers))
+}
+
+fn shares(group: &Arc<Group>, count: u32, now: Instant) -> BTreeMap<u64, u32> {
+    let mut shares = BTreeMap::new();
+    for _ in 0..count {
+        let lease = group.choose(&mut Choice::default(), now).expect("a server");
+        *shares.entry(lease.peer().id).or_insert(0) += 1;
+    }
+    shares
+}
+
+#[test]
+fn every_server_gets_its_share() {
+    let now = tidegate_rt::clock::now();
+    let weights: Vec<u32> = (0..500).map(|at| 1 + at % 7).collect();
+    let group = large(Method::RoundRobin, &weights);
+    let total = weights.iter().sum();
+    let shares: Vec<u32> = shares(&group, total, now).into_values().collect();
+    assert_eq!(shares, weights);
+}
+
+#[test]
+fn failing_servers_rest_and_come_back() {
+    let now = tidegate_rt::clock::now();
+    let group = large(Method::RoundRobin, &[1; 100]);
+    let view = group.view();
+    for slot in &view[..90] {
+        group.report(&slot.peer, Outcome::Failure, now);
+    }
+    assert_eq!(shares(&group, 100, now).len(), 10);
+    let later = now + Duration::from_secs(11);
+    assert_eq!(shares(&group, 100, later).len(), 100);
+}
+
+#[test]
+fn the_least_busy_of_many() {
+    let now = tidegate_rt::clock::now();
+    let group = large(Method::LeastConnections, &[1; 200]);
+    let leases: Vec<_> = (0..200).map(|_| group.choose(&mut Choice::default(), now)).collect();
+    let ids: std::collections::BTreeSet<_> =
+        leases.iter().flatten().map(|lease| lease.peer().id).collect();
+    assert_eq!(ids.len(), 200, "each one once while all are busy");
+    let free = leases[77].as_ref().map(|lease| lease.peer().id);
+    let mut leases = leases;
+    leases.remove(77);
+    let next = group.choose(&mut Choice::default(), now);
+    assert_eq!(next.map(|lease| lease.peer().id), free);
+}
+
+#[test]
+fn a_request_tries_others() {
+    let now = tidegate_rt::clock::now();
+    for method in [Method::RoundRobin, Method::LeastConnections, Method::Random, Method::RandomTwo]
+    {
+        let group = large(method, &[1; 70]);
+        let mut choice = Choice::default();
+        let tried: std::collections::BTreeSet<_> =
+            std::iter::from_fn(|| group.choose(&mut choice, now).map(|lease| lease.peer().id))
+                .collect();
+        assert_eq!(tried.len(), 70, "{method:?}");
+        assert_eq!(shares(&group, 700, now).values().sum::<u32>(), 700);
+    }
+}
+
+proptest! {
+    /// The tree against a list.
+    #[test]
+    fn the_tree_finds_the_least(
+        values in prop::collection::vec(prop::option::of((0_u64..4, 1_u32..5)), 1..40),
+        changes in prop::collection::vec((0_usize..40, prop::option::of((0_u64..4, 1_u32..5))), 0..40),
+    ) {
+        let mut list = values.clone();
+        let mut tree = Tree::new(list.len());
+        for (at, value) in values.into_iter().enumerate() {
+            tree.set(at, value);
+        }
+        for (at, value) in changes {
+            if at < list.len() {
+                list[at] = value;
+                tree.set(at, value);
+            }
+        }
+        let lowest = list.iter().flatten().map(|value| value.0).min();
+        let mut expected = Vec::new();
+        for (at, value) in list.iter().enumerate() {
+            if let Some((load, weight)) = value
+                && Some(*load) == lowest
+            {
+                expected.extend(std::iter::repeat_n(at, *weight as usize));
+            }
+        }
+        prop_assert_eq!(tree.weight(), expected.len() as u64);
+        let found: Vec<_> = (0..tree.weight()).filter_map(|place| tree.at(place)).collect();
+        prop_assert_eq!(&found, &expected);
+        let mut turns: Vec<_> = (0..tree.weight()).filter_map(|_| tree.next()).collect();
+        turns.sort_unstable();
+        prop_assert_eq!(turns, expected);
+    }
+}

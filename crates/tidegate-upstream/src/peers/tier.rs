@@ -1,0 +1,489 @@
+//! The servers of one rank (primary ones, or backups) and the ways to choose one of them: pure
+//! functions over their state, with the time as an argument.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::choice::Choice;
+use super::hashes::{self, KeyHash};
+use super::options::{Method, Outcome, ServerOptions};
+use super::peer::{Health, Peer};
+use super::tree::Tree;
+
+use md5::{Digest, Md5};
+
+/// Up to so many servers are looked at one by one, in the order in which nginx would take them.
+pub const LINEAR_MAX: usize = 64;
+/// Keys that meet an unavailable server are hashed again so often; then round robin decides
+/// (directive `ip_hash`: "the next server").
+const REHASH_MAX: u32 = 20;
+/// Turns are counted in parts of a weight, so that a server of weight 1 can start slowly.
+const TURN: i64 = 1000;
+/// A large group draws again so often when it met a server that starts slowly.
+const REDRAW_MAX: u32 = 8;
+
+/// A server of the group and what changes as requests go by.
+#[derive(Debug)]
+pub struct Slot {
+    pub peer: Arc<Peer>,
+    pub options: ServerOptions,
+    /// Its number for status and commands.
+    pub number: u32,
+    /// Smooth weighted round robin: how long it is this server's turn.
+    current: i64,
+    /// Weight, lowered by failures and slowly restored.
+    effective: i64,
+    fails: u32,
+    /// Of the last failure.
+    failed_at: Option<Instant>,
+    /// When it was last tried after failures.
+    checked_at: Option<Instant>,
+    /// Since when it grows to its weight (`slow_start`).
+    started_at: Option<Instant>,
+}
+
+/// The servers of one rank.
+#[derive(Debug, Default)]
+pub struct Tier {
+    pub slots: Vec<Slot>,
+    /// Sums of the weights up to each server: where the hash of a key falls.
+    sums: Vec<u64>,
+    /// Points of the ring for `hash … consistent`: hash and the server's place.
+    ring: Box<[(u32, u32)]>,
+    /// Several addresses have one name, and with it one set of points.
+    shares_points: bool,
+    large: Option<Large>,
+}
+
+#[derive(Debug)]
+struct Large {
+    tree: Tree,
+    /// When servers that rest can be tried again.
+    resting: BinaryHeap<Reverse<(Instant, usize)>>,
+}
+
+impl Slot {
+    pub fn new(peer: Arc<Peer>, options: ServerOptions, number: u32) -> Slot {
+        let effective = i64::from(options.weight);
+        Slot {
+            peer,
+            options,
+            number,
+            current: 0,
+            effective,
+            fails: 0,
+            failed_at: None,
+            checked_at: None,
+            started_at: None,
+        }
+    }
+
+    /// Takes over what another group (of an earlier configuration) knew of the server.
+    pub fn inherit(&mut self, before: &Slot) {
+        self.peer = before.peer.clone();
+        self.number = before.number;
+        self.fails = before.fails;
+        self.failed_at = before.failed_at;
+        self.checked_at = before.checked_at;
+        self.started_at = before.started_at;
+        if before.options.weight == self.options.weight {
+            (self.current, self.effective) = (before.current, before.effective);
+        }
+    }
+
+    /// Whether failures keep it from being tried. A lone server is tried in any case (directive
+    /// `server`, max_fails).
+    pub fn is_resting(&self, lone: bool, now: Instant) -> bool {
+        let most = self.options.max_fails;
+        let failing = !lone && most > 0 && self.fails >= most;
+        failing && self.rested_since(now).is_none()
+    }
+
+    /// The time of the last failure or trial, once `fail_timeout` has passed since.
+    fn rested_since(&self, now: Instant) -> Option<Option<Instant>> {
+        match self.checked_at {
+            Some(at) if now.saturating_duration_since(at) <= self.options.fail_timeout => None,
+            other => Some(other),
+        }
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.options.max_conns > 0 && self.peer.active() >= self.options.max_conns
+    }
+
+    /// Whether requests that are bound to it may go to it.
+    pub fn is_usable(&self, lone: bool, now: Instant) -> bool {
+        !self.options.down
+            && self.peer.health() == Health::Fine
+            && !self.is_full()
+            && !self.is_resting(lone, now)
+    }
+
+    /// Whether any request may go to it.
+    fn is_ready(&self, lone: bool, now: Instant) -> bool {
+        !self.options.drain && self.is_usable(lone, now)
+    }
+
+    /// Its part of its weight, in thousandths.
+    fn grown(&self, now: Instant) -> i64 {
+        let span = self.options.slow_start;
+        let Some(since) = self.started_at.filter(|_| !span.is_zero()) else { return TURN };
+        let passed = now.saturating_duration_since(since);
+        match passed >= span {
+            true => TURN,
+            false => (passed.as_millis() as i64 * TURN / span.as_millis().max(1) as i64).max(1),
+        }
+    }
+
+    /// It has come back: it grows from nothing to its weight.
+    pub fn start_slowly(&mut self, now: Instant) {
+        if !self.options.slow_start.is_zero() {
+            self.started_at = Some(now);
+            self.current = 0;
+        }
+    }
+
+    /// Notes that it is used: after a rest this request is the probe.
+    pub fn used(&mut self, now: Instant) {
+        if self.rested_since(now).is_some() {
+            self.checked_at = Some(now);
+        }
+    }
+
+    /// Takes an attempt's outcome into account. `true`: it is unavailable from now on.
+    pub fn report(&mut self, outcome: Outcome, now: Instant) -> bool {
+        match outcome {
+            Outcome::Failure => {
+                self.fails += 1;
+                self.failed_at = Some(now);
+                self.checked_at = Some(now);
+                self.peer.set_troubled(true);
+                self.peer.figures.fails.fetch_add(1, Ordering::Relaxed);
+                let most = self.options.max_fails;
+                if most > 0 {
+                    let weight = i64::from(self.options.weight);
+                    self.effective = (self.effective - weight / i64::from(most)).max(0);
+                }
+                most > 0 && self.fails == most
+            }
+            // A success long after the last failure ends the bad time.
+            Outcome::Success if self.failed_at < self.checked_at => {
+                if self.fails > 0 && self.options.max_fails <= self.fails {
+                    self.start_slowly(now);
+                }
+                self.fails = 0;
+                self.peer.set_troubled(false);
+                false
+            }
+            Outcome::Success | Outcome::Neutral => false,
+        }
+    }
+
+    /// Its weight may have changed.
+    pub fn weight_changed(&mut self) {
+        self.effective = i64::from(self.options.weight);
+    }
+
+    /// The name by which requests are bound to it (directive `sticky`): its route, or the MD5 of its
+    /// address in hexadecimal.
+    pub fn route(&self) -> Vec<u8> {
+        match &self.options.route {
+            Some(route) => route.as_bytes().to_vec(),
+            None => {
+                let digest = Md5::digest(self.peer.text.as_bytes());
+                digest.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).collect()
+            }
+        }
+    }
+
+    /// What the method compares, as a fraction: requests or time by weight.
+    fn load(&self, method: Method) -> (u64, u64) {
+        let weight = u64::from(self.options.weight.max(1));
+        let active = u64::from(self.peer.active());
+        match method.time() {
+            None if method.counts() => (active, weight),
+            None => (0, 1),
+            Some(kind) => (self.peer.expected_time(kind).saturating_mul(active + 1), weight),
+        }
+    }
+
+    fn load_scaled(&self, method: Method) -> u64 {
+        let (load, weight) = self.load(method);
+        (u128::from(load) * (1 << 16) / u128::from(weight)).min(u128::from(u64::MAX)) as u64
+    }
+}
+
+impl Tier {
+    pub fn new(slots: Vec<Slot>, method: Method) -> Tier {
+        let mut sum = 0;
+        let sums = slots.iter().map(|slot| {
+            sum += u64::from(slot.options.weight);
+            sum
+        });
+        let sums = sums.collect();
+        let ring = match method {
+            Method::HashConsistent => hashes::ring(
+                slots
+                    .iter()
+                    .enumerate()
+                    .map(|(at, slot)| (at, &*slot.peer.server, slot.options.weight)),
+            ),
+            _ => Box::default(),
+        };
+        let same = |pair: &[Slot]| pair[0].peer.server == pair[1].peer.server;
+        let shares_points = !ring.is_empty() && slots.windows(2).any(same);
+        let large = (slots.len() > LINEAR_MAX)
+            .then(|| Large { tree: Tree::new(slots.len()), resting: BinaryHeap::new() });
+        Tier { slots, sums, ring, shares_points, large }
+    }
+
+    /// Whether leaves must be told of every change.
+    pub fn is_large(&self) -> bool {
+        self.large.is_some()
+    }
+
+    /// Looks at every server anew.
+    pub fn refresh_all(&mut self, method: Method, now: Instant) {
+        if self.is_large() {
+            (0..self.slots.len()).for_each(|at| self.refresh(at, method, now));
+        }
+    }
+
+    /// Takes what has changed of a server into the tree.
+    pub fn refresh(&mut self, at: usize, method: Method, now: Instant) {
+        let (Some(large), Some(slot)) = (&mut self.large, self.slots.get(at)) else { return };
+        let ready = slot.is_ready(false, now);
+        let value = ready.then(|| (slot.load_scaled(method), slot.options.weight));
+        large.tree.set(at, value);
+        if slot.is_resting(false, now)
+            && let Some(until) =
+                slot.checked_at.and_then(|at| at.checked_add(slot.options.fail_timeout))
+        {
+            large.resting.push(Reverse((until + Duration::from_nanos(1), at)));
+        }
+    }
+
+    /// Servers whose rest is over can be chosen again.
+    fn awaken(&mut self, method: Method, now: Instant) {
+        while let Some(Reverse((at, index))) = self.next_rest()
+            && at <= now
+        {
+            if let Some(large) = &mut self.large {
+                large.resting.pop();
+            }
+            self.refresh(index, method, now);
+        }
+    }
+
+    fn next_rest(&self) -> Option<Reverse<(Instant, usize)>> {
+        self.large.as_ref().and_then(|large| large.resting.peek().copied())
+    }
+
+    /// Round robin, or the least loaded one in turn.
+    pub fn in_turn(
+        &mut self,
+        method: Method,
+        choice: &Choice,
+        excluded: &[usize],
+        lone: bool,
+        now: Instant,
+    ) -> Option<usize> {
+        if self.is_large() {
+            return self.of_tree(method, excluded, now, Tree::next);
+        }
+        let lowest = match method.counts() {
+            false => None,
+            true => Some(self.lowest(method, choice, lone, now)?),
+        };
+        self.smooth(now, |slot| {
+            slot.is_ready(lone, now)
+                && !choice.has_tried(&slot.peer)
+                && lowest.is_none_or(|lowest| !less(lowest, slot.load(method)))
+        })
+    }
+
+    fn lowest(
+        &self,
+        method: Method,
+        choice: &Choice,
+        lone: bool,
+        now: Instant,
+    ) -> Option<(u64, u64)> {
+        let mut lowest: Option<(u64, u64)> = None;
+        for slot in &self.slots {
+            if slot.is_ready(lone, now) && !choice.has_tried(&slot.peer) {
+                let load = slot.load(method);
+                if lowest.is_none_or(|lowest| less(load, lowest)) {
+                    lowest = Some(load);
+                }
+            }
+        }
+        lowest
+    }
+
+    /// Smooth weighted round robin among the servers for which `eligible` holds: every server's turn
+    /// grows by its weight, the largest is taken and pays the sum.
+    fn smooth(&mut self, now: Instant, eligible: impl Fn(&Slot) -> bool) -> Option<usize> {
+        let mut total = 0;
+        let mut best: Option<(usize, i64)> = None;
+        for (at, slot) in self.slots.iter_mut().enumerate() {
+            if !eligible(slot) {
+                continue;
+            }
+            let step = slot.effective * slot.grown(now);
+            slot.current += step;
+            total += step;
+            if slot.effective < i64::from(slot.options.weight) {
+                slot.effective += 1;
+            }
+            if best.is_none_or(|(_, most)| slot.current > most) {
+                best = Some((at, slot.current));
+            }
+        }
+        let (best, _) = best?;
+        self.slots[best].current -= total;
+        Some(best)
+    }
+
+    /// Draws from the tree without the excluded ones.
+    fn of_tree(
+        &mut self,
+        method: Method,
+        excluded: &[usize],
+        now: Instant,
+        draw: impl Fn(&mut Tree) -> Option<usize>,
+    ) -> Option<usize> {
+        self.awaken(method, now);
+        let large = self.large.as_mut()?;
+        excluded.iter().for_each(|at| large.tree.set(*at, None));
+        let mut found = draw(&mut large.tree);
+        for _ in 0..REDRAW_MAX {
+            let grown =
+                found.and_then(|at| self.slots.get(at)).map_or(TURN, |slot| slot.grown(now));
+            if grown >= TURN || (tidegate_rt::random::below(TURN as u64) as i64) < grown {
+                break;
+            }
+            found = draw(&mut large.tree);
+        }
+        excluded.iter().for_each(|at| self.refresh(*at, method, now));
+        found
+    }
+
+    /// The server that a key belongs to, or one that stands in for it.
+    pub fn by_hash(
+        &self,
+        choice: &mut Choice,
+        lone: bool,
+        now: Instant,
+        hash: KeyHash,
+    ) -> Option<usize> {
+        let total = self.sums.last().copied().filter(|total| *total > 0)?;
+        if choice.key.is_empty() {
+            return None;
+        }
+        let mut running = 0;
+        for attempt in 0..REHASH_MAX {
+            let place = u64::from(hash(&choice.key, &mut running, attempt)) % total;
+            let found = self.sums.partition_point(|sum| *sum <= place);
+            let slot = self.slots.get(found)?;
+            let free = slot.is_ready(lone, now) && !choice.has_tried(&slot.peer);
+            if attempt >= choice.rehash && free {
+                choice.rehash = attempt;
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    /// The next server on the ring behind a key.
+    pub fn by_ring(&mut self, choice: &Choice, lone: bool, now: Instant) -> Option<usize> {
+        if choice.key.is_empty() || self.ring.is_empty() {
+            return None;
+        }
+        let count = self.ring.len();
+        let start = self.ring.partition_point(|(point, _)| *point < hashes::crc32(&choice.key));
+        for step in 0..count.min(REHASH_MAX as usize * 16) {
+            let (_, at) = self.ring[(start + step) % count];
+            let at = at as usize;
+            let found = match self.shares_points {
+                false => self
+                    .slots
+                    .get(at)
+                    .is_some_and(|slot| slot.is_ready(lone, now) && !choice.has_tried(&slot.peer))
+                    .then_some(at),
+                true => self.of_name(at, choice, lone, now),
+            };
+            if found.is_some() {
+                return found;
+            }
+        }
+        None
+    }
+
+    /// In turn among the addresses of one server.
+    fn of_name(&mut self, at: usize, choice: &Choice, lone: bool, now: Instant) -> Option<usize> {
+        let name = self.slots.get(at)?.peer.server.clone();
+        self.smooth(now, |slot| {
+            slot.peer.server == name && slot.is_ready(lone, now) && !choice.has_tried(&slot.peer)
+        })
+    }
+
+    /// One at random by weight; of two different ones (`draws`) the less loaded.
+    pub fn at_random(
+        &mut self,
+        method: Method,
+        draws: u32,
+        choice: &Choice,
+        excluded: &[usize],
+        lone: bool,
+        now: Instant,
+    ) -> Option<usize> {
+        let mut excluded = excluded.to_vec();
+        let mut best: Option<usize> = None;
+        for _ in 0..draws {
+            let Some(drawn) = self.draw(choice, &excluded, lone, now) else { break };
+            excluded.push(drawn);
+            let load = |at: usize| self.slots[at].load(method);
+            best = match best {
+                Some(best) if !less(load(drawn), load(best)) => Some(best),
+                _ => Some(drawn),
+            };
+        }
+        best
+    }
+
+    fn draw(
+        &mut self,
+        choice: &Choice,
+        excluded: &[usize],
+        lone: bool,
+        now: Instant,
+    ) -> Option<usize> {
+        use tidegate_rt::random::below;
+        if self.is_large() {
+            return self
+                .of_tree(Method::Random, excluded, now, |tree| tree.at(below(tree.weight())));
+        }
+        let open = |(at, slot): &(usize, &Slot)| {
+            slot.is_ready(lone, now) && !choice.has_tried(&slot.peer) && !excluded.contains(at)
+        };
+        let weight = |slot: &Slot| u64::from(slot.options.weight);
+        let all = || self.slots.iter().enumerate().filter(open);
+        let total: u64 = all().map(|(_, slot)| weight(slot)).sum();
+        let mut left = below(total);
+        let drawn = all().find(|(_, slot)| {
+            let here = left < weight(slot);
+            left = left.saturating_sub(weight(slot));
+            here
+        });
+        drawn.map(|(at, _)| at)
+    }
+}
+
+/// Compares fractions without division.
+fn less(a: (u64, u64), b: (u64, u64)) -> bool {
+    u128::from(a.0) * u128::from(b.1) < u128::from(b.0) * u128::from(a.1)
+}
