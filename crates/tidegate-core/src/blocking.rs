@@ -1,54 +1,215 @@
-//! The process's default thread pool (`thread_pool default`), for disk work that would hold a loop.
+//! The process's thread pools by name, for what would hold a loop: disk work, password hashing, handlers.
+//!
+//! They outlive reloads: one whose directive stays the same goes on, another one is replaced, and what was
+//! given to the old one is done there.
 
 use std::io;
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 
-use tidegate_rt::blocking::{JobError, ThreadPool, submit};
+use arc_swap::ArcSwapOption;
+use tidegate_conf::{Diagnostic, Word};
+use tidegate_rt::blocking::{Figures, JobError, ThreadPool, submit};
 
+use crate::builder::PlanBuilder;
+use crate::error_log::Level;
+use crate::exchange::Exchange;
+use crate::template::Template;
+
+/// The pool of everything that names no other one.
+pub const DEFAULT: &str = "default";
 /// Threads and queue of `thread_pool default` when the configuration does not name it.
 pub const THREADS_DEFAULT: usize = 32;
 pub const QUEUE_DEFAULT: usize = 65536;
 
-static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
+/// One `thread_pool`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolSettings {
+    pub name: String,
+    pub threads: usize,
+    /// Most jobs that wait for a thread.
+    pub max_queue: usize,
+}
 
-/// Sets the size of the default pool; without effect once it is in use.
-pub fn configure(threads: usize, max_queue: usize) -> io::Result<()> {
-    let pool = ThreadPool::new("default", threads, max_queue)?;
-    let _ = POOL.set(Some(pool));
+/// All pools of the process but the default one.
+static NAMED: Mutex<Vec<Arc<ThreadPool>>> = Mutex::new(Vec::new());
+static DEFAULT_POOL: ArcSwapOption<ThreadPool> = ArcSwapOption::const_empty();
+
+/// Makes the process's pools those of a configuration.
+///
+/// # Errors
+/// The system refuses a thread; the pools are as before.
+pub fn apply(wanted: &[PoolSettings]) -> io::Result<()> {
+    let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut next = Vec::new();
+    let mut default = None;
+    for settings in wanted {
+        if settings.name == DEFAULT {
+            let present = DEFAULT_POOL.load_full();
+            default = Some(kept_or_made(present.as_ref(), settings)?);
+        } else {
+            let present = named.iter().find(|pool| pool.name() == settings.name);
+            next.push(kept_or_made(present, settings)?);
+        }
+    }
+    *named = next;
+    if let Some(default) = default {
+        DEFAULT_POOL.store(Some(default));
+    }
     Ok(())
 }
 
-fn pool() -> Option<&'static ThreadPool> {
-    POOL.get_or_init(|| ThreadPool::new("default", THREADS_DEFAULT, QUEUE_DEFAULT).ok()).as_ref()
+fn kept_or_made(
+    present: Option<&Arc<ThreadPool>>,
+    settings: &PoolSettings,
+) -> io::Result<Arc<ThreadPool>> {
+    let PoolSettings { name, threads, max_queue } = settings;
+    let same = present.filter(|pool| {
+        let figures = pool.figures();
+        (figures.threads, figures.max_queue) == (*threads, *max_queue)
+    });
+    match same {
+        Some(pool) => Ok(pool.clone()),
+        None => Ok(Arc::new(ThreadPool::new(name, *threads, *max_queue)?)),
+    }
+}
+
+/// The pool of this name; the default one is made when it is first asked for.
+pub fn pool(name: &str) -> Option<Arc<ThreadPool>> {
+    if name == DEFAULT {
+        return default_pool();
+    }
+    let named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+    named.iter().find(|pool| pool.name() == name).cloned()
+}
+
+/// Names and figures of the pools in use.
+pub fn figures() -> Vec<(String, Figures)> {
+    pools().iter().map(|pool| (pool.name().to_owned(), pool.figures())).collect()
+}
+
+fn pools() -> Vec<Arc<ThreadPool>> {
+    let named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+    DEFAULT_POOL.load_full().into_iter().chain(named.iter().cloned()).collect()
+}
+
+/// Refuses new work and waits for what was accepted, if there is a limit until then. Answers whether all
+/// is done.
+pub fn drain(until: Option<Instant>) -> bool {
+    let mut all_done = true;
+    for pool in pools() {
+        match until {
+            Some(until) => all_done &= pool.drain_until(until),
+            None => pool.drain(),
+        }
+    }
+    all_done
+}
+
+fn default_pool() -> Option<Arc<ThreadPool>> {
+    if let Some(pool) = DEFAULT_POOL.load_full() {
+        return Some(pool);
+    }
+    // One maker at a time: threads of a pool made in vain would be a waste.
+    let _named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+    if DEFAULT_POOL.load().is_none() {
+        let pool = ThreadPool::new(DEFAULT, THREADS_DEFAULT, QUEUE_DEFAULT).ok()?;
+        DEFAULT_POOL.store(Some(Arc::new(pool)));
+    }
+    DEFAULT_POOL.load_full()
 }
 
 /// Runs `work` on a thread of the default pool. A full queue is an error at once.
-pub async fn run<T: Send + 'static>(
+pub fn run<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    run_on(pool(), work).await
+) -> impl Future<Output = io::Result<T>> + 'static {
+    run_on(default_pool().as_deref(), work)
 }
 
 /// Runs `work` on a thread of a pool, if that could be made. A full queue is an error at once.
-pub async fn run_on<T: Send + 'static>(
+pub fn run_on<T: Send + 'static, W: FnOnce() -> io::Result<T> + Send + 'static>(
     pool: Option<&ThreadPool>,
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    let pool = pool.ok_or_else(|| io::Error::other("no thread pool"))?;
-    let job = submit(pool, work).map_err(|_| io::Error::other("thread pool queue overflow"))?;
-    match job.await {
-        Ok(result) => result,
-        Err(JobError::Panicked(message)) => Err(io::Error::other(message)),
-        Err(JobError::Cancelled) => Err(io::Error::other("thread pool is closed")),
+    work: W,
+) -> impl Future<Output = io::Result<T>> + 'static + use<T, W> {
+    let job = match pool.map(|pool| submit(pool, work)) {
+        None => Err("no thread pool"),
+        Some(Err(_)) => Err("thread pool queue overflow"),
+        Some(Ok(job)) => Ok(job),
+    };
+    async move {
+        match job.map_err(io::Error::other)?.await {
+            Ok(result) => result,
+            Err(JobError::Panicked(message)) => Err(io::Error::other(message)),
+            Err(JobError::Cancelled) => Err(io::Error::other("thread pool is closed")),
+        }
     }
 }
 
 /// Runs `work` on a pool thread although nobody waits for it: tidying up. Without a pool, or with a full
 /// queue, it is not run.
 pub fn detach(work: impl FnOnce() + Send + 'static) {
-    if let Some(pool) = pool()
-        && let Ok(job) = submit(pool, work)
+    if let Some(pool) = default_pool()
+        && let Ok(job) = submit(&*pool, work)
     {
         job.detach();
+    }
+}
+
+/// A pool that a location names (`aio threads=NAME`, `handler … pool=NAME`).
+#[derive(Debug)]
+pub struct PoolChoice(Choice);
+
+#[derive(Debug)]
+enum Choice {
+    /// The pool is looked up once for each generation.
+    Fixed(String, OnceLock<Arc<ThreadPool>>),
+    Computed(Template),
+}
+
+impl PoolChoice {
+    pub fn default_pool() -> PoolChoice {
+        PoolChoice(Choice::Fixed(DEFAULT.to_owned(), OnceLock::new()))
+    }
+
+    /// Compiles a name, which may hold variables.
+    ///
+    /// # Errors
+    /// There is no such pool.
+    pub fn compile(name: &Word, plan: &mut PlanBuilder<'_>) -> Result<PoolChoice, Diagnostic> {
+        let template = plan.template(name)?;
+        let Some(fixed) = template.literal() else {
+            return Ok(PoolChoice(Choice::Computed(template)));
+        };
+        let fixed = String::from_utf8_lossy(fixed).into_owned();
+        if fixed != DEFAULT && !plan.main.thread_pools.iter().any(|pool| pool.name == fixed) {
+            let message = format!("unknown thread pool \"{fixed}\"");
+            let help = "pools are made by `thread_pool NAME threads=N;` at the file's top level";
+            return Err(Diagnostic::emerg(message).at(name.span).help(help));
+        }
+        Ok(PoolChoice(Choice::Fixed(fixed, OnceLock::new())))
+    }
+
+    /// The pool for a request; `None`, which has been logged, when there is none of that name.
+    pub fn pick(&self, x: &mut Exchange) -> Option<Arc<ThreadPool>> {
+        let (name, found) = match &self.0 {
+            Choice::Fixed(name, known) => {
+                if let Some(known) = known.get() {
+                    return Some(known.clone());
+                }
+                let found = pool(name);
+                // Another thread may have looked it up meanwhile, to the same end.
+                found.iter().for_each(|pool| drop(known.set(pool.clone())));
+                (name.clone(), found)
+            }
+            Choice::Computed(template) => {
+                let name = String::from_utf8_lossy(&template.value(x)).into_owned();
+                let found = pool(&name);
+                (name, found)
+            }
+        };
+        if found.is_none() {
+            x.log(Level::Error, format_args!("thread pool \"{name}\" not found"));
+        }
+        found
     }
 }

@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 use crate::LocalFuture;
 use bytes::Bytes;
 use tidegate_http::range::ByteRange;
+use tidegate_rt::blocking::ThreadPool;
 
 use crate::client::ClientIo;
 
@@ -22,6 +23,15 @@ pub struct FileRange {
     pub offset: u64,
     /// Bytes to send. A file that turns out shorter ends the transfer visibly.
     pub length: u64,
+    /// Where it is read when the page cache does not have it (`aio threads=`); `None` for the default pool.
+    pub pool: Option<Arc<ThreadPool>>,
+}
+
+impl FileRange {
+    /// A part that is read on the default pool.
+    pub fn new(file: Arc<File>, offset: u64, length: u64) -> FileRange {
+        FileRange { file, offset, length, pool: None }
+    }
 }
 
 /// One piece of a body on its way to the client.

@@ -1,7 +1,6 @@
 //! A body as bytes, for filters that have to look at them: file ranges are read piece by piece, on a
 //! pool thread where the disk would hold the loop.
 
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -83,7 +82,7 @@ impl ByteBody {
 }
 
 fn read(range: &FileRange) -> LocalFuture<'static, std::io::Result<Vec<u8>>> {
-    let (file, offset) = (Arc::clone(&range.file), range.offset);
+    let range = range.clone();
     let want = usize::try_from(range.length).unwrap_or(READ_BYTES).min(READ_BYTES);
-    Box::pin(async move { crate::file_read::read(&file, offset, want).await })
+    Box::pin(async move { crate::file_read::read(&range, range.offset, want).await })
 }

@@ -1,28 +1,75 @@
-//! Reading pieces of files that cannot be sent by `sendfile`.
+//! Reading pieces of files so that a slow disk holds no loop.
 
-use std::fs::File;
 use std::io;
-use std::sync::Arc;
 
 use tidegate_os::{Nowait, file};
 
-/// Reads up to `want` bytes at `offset`; empty at the end of the file. Bytes that are in the page cache
-/// are taken at once; others are read on a pool thread, so that a slow disk holds no loop.
-pub async fn read(file: &Arc<File>, offset: u64, want: usize) -> io::Result<Vec<u8>> {
+use crate::blocking;
+use crate::body::FileRange;
+
+/// Bytes that are brought into the page cache at once, before `sendfile` takes them from there.
+const WARM_BYTES_MAX: u64 = 512 << 10;
+/// Bytes of one read of these.
+const WARM_PIECE: usize = 128 << 10;
+
+/// Reads up to `want` bytes at `offset` of the range's file; empty at the end of the file. Bytes that are in
+/// the page cache are taken at once; others are read on a pool thread.
+pub async fn read(range: &FileRange, offset: u64, want: usize) -> io::Result<Vec<u8>> {
     let mut buffer = vec![0; want];
-    match file::pread_nowait(file, &mut buffer, offset)? {
+    match file::pread_nowait(&range.file, &mut buffer, offset)? {
         Nowait::Read(count) => {
             buffer.truncate(count);
             Ok(buffer)
         }
         Nowait::WouldBlock => {
-            let file = file.clone();
-            crate::blocking::run(move || {
+            let file = range.file.clone();
+            let work = move || {
                 let count = file::pread(&file, &mut buffer, offset)?;
                 buffer.truncate(count);
                 Ok(buffer)
-            })
-            .await
+            };
+            on_its_pool(range, work).await
         }
+    }
+}
+
+/// Sees to it that `sendfile` will not wait for the disk: answers how many of the `want` bytes at `offset`
+/// it may be given. Where the first or the last of them is not in the page cache, a pool thread reads them.
+/// (Pages are dropped and read in runs, so that the two ends tell of what is between them nearly always.)
+pub async fn warm(range: &FileRange, offset: u64, want: u64) -> io::Result<u64> {
+    let last = offset.saturating_add(want.saturating_sub(1));
+    if want == 0 || is_cached(range, offset)? && (want <= PAGE || is_cached(range, last)?) {
+        return Ok(want);
+    }
+    let file = range.file.clone();
+    let want = want.min(WARM_BYTES_MAX);
+    let work = move || {
+        let mut buffer = vec![0; WARM_PIECE];
+        let mut done = 0;
+        while done < want {
+            match file::pread(&file, &mut buffer, offset + done)? {
+                0 => break,
+                count => done += count as u64,
+            }
+        }
+        Ok(want)
+    };
+    on_its_pool(range, work).await
+}
+
+/// The least that the page cache holds.
+const PAGE: u64 = 4096;
+
+fn is_cached(range: &FileRange, offset: u64) -> io::Result<bool> {
+    Ok(file::pread_nowait(&range.file, &mut [0], offset)? != Nowait::WouldBlock)
+}
+
+async fn on_its_pool<T: Send + 'static>(
+    range: &FileRange,
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    match &range.pool {
+        Some(pool) => blocking::run_on(Some(pool), work).await,
+        None => blocking::run(work).await,
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, Word, once};
 
+use crate::blocking::{PoolSettings, QUEUE_DEFAULT};
 use crate::builder::{Environment, Outline};
 use crate::error_log::ErrorLog;
 use crate::http_core::HttpCore;
@@ -45,7 +46,7 @@ pub struct Conf {
     pcre_jit: Option<bool>,
     timer_resolution: Option<Duration>,
     env: Vec<String>,
-    thread_pools: Vec<(String, usize, usize)>,
+    thread_pools: Vec<PoolSettings>,
     events_seen: Option<()>,
     worker_connections: Option<u64>,
     accept_mutex: Option<bool>,
@@ -74,8 +75,7 @@ pub struct MainSettings {
     /// The directive's file, or the place of Debian's package.
     pub pid: PathBuf,
     pub env: Vec<String>,
-    /// (name, threads, longest queue).
-    pub thread_pools: Vec<(String, usize, usize)>,
+    pub thread_pools: Vec<PoolSettings>,
     pub worker_connections: u64,
     pub accept_mutex: bool,
     pub accept_mutex_delay: Duration,
@@ -84,6 +84,9 @@ pub struct MainSettings {
     /// An `http` block is there.
     pub has_http: bool,
 }
+
+/// Most threads of a pool: beyond this a typing mistake is more likely than a wish.
+const THREADS_MAX: usize = 4096;
 
 /// `ngx_core_module` and `ngx_event_core_module`.
 pub struct MainCore;
@@ -354,20 +357,29 @@ fn affinity(args: &Args<'_>) -> Result<Affinity, Diagnostic> {
 
 fn thread_pool(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let name = args.text(0)?.to_owned();
-    if conf.thread_pools.iter().any(|(known, ..)| *known == name) {
+    if conf.thread_pools.iter().any(|known| known.name == name) {
         return Err(args.error(0, format!("duplicate thread pool \"{name}\"")));
     }
-    let (mut threads, mut queue) = (None, 65536);
+    let (mut threads, mut max_queue) = (None, QUEUE_DEFAULT);
     for index in 1..args.len() {
         match args.parameter(index)? {
-            ("threads", Some(text)) => threads = text.parse().ok().filter(|n| *n > 0),
-            ("max_queue", Some(text)) => queue = text.parse().map_err(|_| args.invalid(index))?,
+            ("threads", Some(text)) => {
+                let number = text.parse().ok().filter(|n| (1..=THREADS_MAX).contains(n));
+                let invalid =
+                    || args.error(index, format!("invalid threads value \"threads={text}\""));
+                threads = Some(number.ok_or_else(invalid)?);
+            }
+            ("max_queue", Some(text)) => {
+                let invalid =
+                    |_| args.error(index, format!("invalid max_queue value \"max_queue={text}\""));
+                max_queue = text.parse().map_err(invalid)?;
+            }
             _ => return Err(args.invalid_parameter(index)),
         }
     }
-    let missing =
-        || args.error(0, format!("\"threads\" parameter is required in thread pool \"{name}\""));
-    conf.thread_pools.push((name.clone(), threads.ok_or_else(missing)?, queue));
+    let missing = || args.error_here("\"thread_pool\" must have \"threads\" parameter");
+    let threads = threads.ok_or_else(missing)?;
+    conf.thread_pools.push(PoolSettings { name, threads, max_queue });
     Ok(())
 }
 

@@ -75,9 +75,8 @@ pub struct StoredBody {
 impl StoredBody {
     /// The pieces of the body from its start.
     pub fn chunks(&self) -> impl Iterator<Item = Chunk> + '_ {
-        let file = self.file.iter().map(|file| {
-            Chunk::File(FileRange { file: file.clone(), offset: 0, length: self.length })
-        });
+        let file =
+            self.file.iter().map(|file| Chunk::File(FileRange::new(file.clone(), 0, self.length)));
         let memory =
             self.memory.iter().filter(|_| self.file.is_none()).map(|b| Chunk::Bytes(b.clone()));
         file.chain(memory)

@@ -2,23 +2,27 @@
 //!
 //! A pool is a trait, so that a simulated world can run the jobs as tasks of its own.
 
-use std::collections::VecDeque;
+mod threads;
+
+use std::cell::RefCell;
 use std::future::Future;
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
-use std::thread;
+use std::time::Instant;
 
 use tokio::sync::oneshot;
 
 use crate::worker::panic_message;
+pub use threads::{Figures, ThreadPool};
 
 /// Work for a pool.
 pub struct Job {
     cancelled: Arc<AtomicBool>,
+    submitted: Instant,
     work: Box<dyn FnOnce() + Send>,
 }
 
@@ -53,12 +57,20 @@ pub struct JobHandle<T> {
 pub enum JobError {
     /// It panicked; the message.
     Panicked(String),
-    /// The pool was closed before it began.
+    /// The pool was closed before it began, or it ended without a word.
     Cancelled,
 }
 
+/// The means of a job to give its result before it has ended.
+pub struct Reply<T> {
+    sender: Rc<RefCell<Option<ResultSender<T>>>>,
+}
+
+type ResultSender<T> = oneshot::Sender<Result<T, String>>;
+
 /// Gives work to a pool. The result wakes the task that awaits the handle; the wake-up of its loop
-/// is a descriptor in the loop's own poll set.
+/// is a descriptor in the loop's own poll set. A loop takes a bounded number of results before it looks
+/// at its sockets again.
 ///
 /// # Errors
 /// No more jobs are accepted now.
@@ -67,16 +79,34 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
+    submit_replying(pool, |reply: Reply<T>| reply.send(work()))
+}
+
+/// As [`submit`], for work that goes on after it has given its result: a handler whose answer's body
+/// follows the head.
+///
+/// # Errors
+/// No more jobs are accepted now.
+pub fn submit_replying<T, F>(pool: &dyn Pool, work: F) -> Result<JobHandle<T>, QueueFull>
+where
+    F: FnOnce(Reply<T>) + Send + 'static,
+    T: Send + 'static,
+{
     let (sender, result) = oneshot::channel();
     let cancelled = Arc::new(AtomicBool::new(false));
     let work = Box::new(move || {
+        let sender = Rc::new(RefCell::new(Some(sender)));
+        let reply = Reply { sender: sender.clone() };
         // The panic ends here: it is this job's result, and nothing is shared with the job but
         // what its author shared.
-        let outcome = catch_unwind(AssertUnwindSafe(work));
-        // Fails when the handle was dropped meanwhile: nobody wants the result.
-        let _ = sender.send(outcome.map_err(|panic| panic_message(&*panic)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| work(reply)));
+        if let (Err(panic), Some(sender)) = (outcome, sender.take()) {
+            // Fails when the handle was dropped meanwhile: nobody wants the result.
+            let _ = sender.send(Err(panic_message(&*panic)));
+        }
     });
-    pool.submit_job(Job { cancelled: Arc::clone(&cancelled), work })?;
+    let submitted = crate::clock::exact_now();
+    pool.submit_job(Job { cancelled: Arc::clone(&cancelled), submitted, work })?;
     Ok(JobHandle { result, cancelled })
 }
 
@@ -91,6 +121,20 @@ impl Job {
     /// Whether nobody waits for the result any more.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
+    }
+}
+
+impl<T> Reply<T> {
+    /// Gives the result. It is lost when nobody waits for it any more.
+    pub fn send(self, value: T) {
+        if let Some(sender) = self.sender.take() {
+            let _ = sender.send(Ok(value));
+        }
+    }
+
+    /// Whether nobody waits for the result any more.
+    pub fn is_abandoned(&self) -> bool {
+        self.sender.borrow().as_ref().is_none_or(oneshot::Sender::is_closed)
     }
 }
 
@@ -118,155 +162,15 @@ impl<T> Drop for JobHandle<T> {
     }
 }
 
-/// Named threads with one bounded queue: the `thread_pool` directive.
-pub struct ThreadPool {
-    shared: Arc<Shared>,
-    threads: Mutex<Vec<thread::JoinHandle<()>>>,
-}
-
-struct Shared {
-    state: Mutex<State>,
-    work: Condvar,
-    max_queue: usize,
-    running: AtomicUsize,
-}
-
-struct State {
-    queue: VecDeque<Job>,
-    closed: bool,
-}
-
-impl ThreadPool {
-    /// Starts `threads` threads (at least one) named after the pool; at most `max_queue` jobs wait.
-    ///
-    /// # Errors
-    /// The system refuses a thread.
-    pub fn new(name: &str, threads: usize, max_queue: usize) -> io::Result<ThreadPool> {
-        let shared = Arc::new(Shared {
-            state: Mutex::new(State { queue: VecDeque::new(), closed: false }),
-            work: Condvar::new(),
-            max_queue,
-            running: AtomicUsize::new(0),
-        });
-        let pool = ThreadPool { shared, threads: Mutex::new(Vec::new()) };
-        for number in 0..threads.max(1) {
-            let shared = Arc::clone(&pool.shared);
-            let builder = thread::Builder::new().name(format!("{name}-{number}"));
-            let thread = builder.spawn(move || shared.work_loop())?;
-            pool.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
-        }
-        Ok(pool)
-    }
-
-    /// Gives work to the pool; see [`submit`].
-    ///
-    /// # Errors
-    /// The queue is full, or the pool is closed.
-    pub fn submit<T, F>(&self, work: F) -> Result<JobHandle<T>, QueueFull>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        submit(self, work)
-    }
-
-    /// Refuses new jobs, runs those that wait, and ends the threads. Blocks until all are done.
-    pub fn drain(&self) {
-        self.shared.close(false);
-        let threads =
-            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        for thread in threads {
-            // Jobs' panics are caught; a thread has nothing else that could fail.
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Pool for ThreadPool {
-    fn submit_job(&self, job: Job) -> Result<(), QueueFull> {
-        let mut state = self.shared.lock();
-        if state.closed {
-            return Err(QueueFull);
-        }
-        if state.queue.len() >= self.shared.max_queue {
-            // Clients that left must not take room from those that wait.
-            state.queue.retain(|job| !job.is_cancelled());
-            if state.queue.len() >= self.shared.max_queue {
-                return Err(QueueFull);
-            }
-        }
-        state.queue.push_back(job);
-        drop(state);
-        self.shared.work.notify_one();
-        Ok(())
-    }
-
-    fn queued(&self) -> usize {
-        self.shared.lock().queue.len()
-    }
-
-    fn running(&self) -> usize {
-        self.shared.running.load(Ordering::Relaxed)
-    }
-}
-
-/// Jobs that wait are cancelled; those that run end by themselves, unobserved.
-impl Drop for ThreadPool {
-    fn drop(&mut self) {
-        self.shared.close(true);
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn close(&self, discard: bool) {
-        let mut state = self.lock();
-        state.closed = true;
-        let discarded = if discard { std::mem::take(&mut state.queue) } else { VecDeque::new() };
-        drop(state);
-        self.work.notify_all();
-        // Outside of the lock: dropping a job wakes its waiter and runs the drops of what it owns.
-        drop(discarded);
-    }
-
-    fn work_loop(&self) {
-        while let Some(job) = self.next() {
-            job.run();
-            self.running.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-
-    fn next(&self) -> Option<Job> {
-        let mut state = self.lock();
-        loop {
-            if let Some(job) = state.queue.pop_front() {
-                // Within the lock, so that a job is always counted as queued or as running.
-                self.running.fetch_add(1, Ordering::Relaxed);
-                return Some(job);
-            }
-            if state.closed {
-                return None;
-            }
-            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-}
-
 impl std::fmt::Debug for Job {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Job").field("cancelled", &self.cancelled).finish_non_exhaustive()
     }
 }
 
-impl std::fmt::Debug for ThreadPool {
+impl<T> std::fmt::Debug for Reply<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ThreadPool")
-            .field("queued", &self.queued())
-            .field("running", &self.running())
-            .finish_non_exhaustive()
+        f.debug_struct("Reply").field("abandoned", &self.is_abandoned()).finish_non_exhaustive()
     }
 }
 

@@ -18,7 +18,7 @@ use crate::master::generation::Generation;
 use crate::master::pidfile::PidFile;
 use crate::report::log_diagnostic;
 use crate::resources::Opened;
-use crate::worker::{self, Server, threads};
+use crate::worker::{Server, threads};
 use crate::{events, panics};
 
 enum Event {
@@ -57,7 +57,6 @@ pub fn run(origin: Origin, first: Generation) -> Result<ExitCode, String> {
     });
     let plan = plan.ok_or("the configuration has changed meanwhile")?;
     panics::log_to(plan.main.error_log.clone());
-    worker::prepare_process(&plan);
     plan.main.error_log.say(Level::Notice, format_args!("using the \"epoll\" event method"));
     let ended = Arc::new(move |number| drop(sender.send(Event::ThreadEnded(number))));
     let listening = first.listening;

@@ -11,6 +11,7 @@ use tidegate_core::Exchange;
 use tidegate_core::body::{Body, BodyError, Chunk, FileRange};
 use tidegate_core::client::Client;
 use tidegate_http::Headers;
+use tidegate_rt::net::SENDFILE_CHUNK;
 use tidegate_rt::timer::Deadline;
 
 use super::body::write_chunk_size;
@@ -252,7 +253,7 @@ impl<'a> Sender<'a> {
         let end = range.offset.saturating_add(range.length);
         while offset < end {
             let want = usize::try_from((end - offset).min(self.read_bytes as u64)).unwrap_or(0);
-            let bytes = tidegate_core::file_read::read(&range.file, offset, want).await;
+            let bytes = tidegate_core::file_read::read(&range, offset, want).await;
             let bytes = bytes.map_err(|error| SendError::Body(BodyError::Io(error)))?;
             if bytes.is_empty() {
                 return Err(SendError::Body(BodyError::Incomplete));
@@ -290,6 +291,9 @@ impl<'a> Sender<'a> {
                 want = want.min(self.chunk_bytes_max);
             }
             want = self.paced(want).await?;
+            let warmed =
+                tidegate_core::file_read::warm(&range, offset, want.min(SENDFILE_CHUNK)).await;
+            want = warmed.map_err(|error| SendError::Body(BodyError::Io(error)))?;
             let sent = limited(
                 &self.deadline,
                 self.timeout,

@@ -10,7 +10,7 @@ mod watched;
 pub use crowd::{Crowd, News};
 pub use datagram::Datagram;
 pub use listener::Listener;
-pub use stream::Stream;
+pub use stream::{SENDFILE_CHUNK, Stream};
 pub use stream_io::StreamIo;
 pub use tidegate_os::{
     ConnectOptions, Keepalive, ListenAddr as Addr, ListenAddr, ListenOptions, PeerAddr, TcpInfo,

@@ -27,7 +27,7 @@ use super::watched::{Number, watched};
 
 /// Bytes given to one sendfile call: a fast client must not keep the loop from the others
 /// (nginx's default of `sendfile_max_chunk`).
-const SENDFILE_CHUNK: u64 = 2 * 1024 * 1024;
+pub const SENDFILE_CHUNK: u64 = 2 * 1024 * 1024;
 
 type Ready<'a> = AsyncFdReadyGuard<'a, Number>;
 

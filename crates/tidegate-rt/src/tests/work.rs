@@ -1,10 +1,12 @@
 //! Workers, mail, pools, draining and signals.
 
-use std::sync::Arc;
 use std::sync::mpsc;
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
 
 use super::{on_loop, poll_once};
-use crate::blocking::{JobError, Pool, QueueFull, ThreadPool};
+use crate::blocking::{JobError, Pool, QueueFull, Reply, ThreadPool, submit_replying};
+use crate::clock::exact_now;
 use crate::drain::Drain;
 use crate::mail::{MailError, mailbox};
 use crate::signal::{ProcessSignal, Signals};
@@ -144,7 +146,7 @@ fn a_full_queue_refuses_and_cancelled_jobs_make_room() {
 }
 
 #[test]
-fn draining_finishes_the_queue_and_dropping_cancels_it() {
+fn draining_and_dropping_finish_the_queue() {
     on_loop(async {
         let pool = Arc::new(ThreadPool::new("drained", 1, 8).unwrap());
         let (running, release) = blocker(&pool);
@@ -160,10 +162,93 @@ fn draining_finishes_the_queue_and_dropping_cancels_it() {
         let pool = ThreadPool::new("dropped", 1, 8).unwrap();
         let (running, release) = blocker(&pool);
         let queued = pool.submit(|| 5).unwrap();
+        drop(pool.submit(|| panic!("nobody waits for it")).unwrap());
         drop(pool);
-        assert_eq!(queued.await, Err(JobError::Cancelled));
         drop(release);
         running.await.unwrap();
+        assert_eq!(queued.await, Ok(5));
+    });
+}
+
+#[test]
+fn draining_ends_at_its_time() {
+    on_loop(async {
+        let pool = ThreadPool::new("late", 1, 8).unwrap();
+        let (running, release) = blocker(&pool);
+        assert!(!pool.drain_until(exact_now()));
+        assert_eq!(pool.submit(|| ()).unwrap_err(), QueueFull);
+        drop(release);
+        running.await.unwrap();
+        assert!(pool.drain_until(exact_now() + Duration::from_secs(60)));
+    });
+}
+
+#[test]
+fn a_result_may_come_before_the_end() {
+    on_loop(async {
+        let pool = ThreadPool::new("early", 1, 8).unwrap();
+        let (release, wait) = mpsc::channel::<()>();
+        let job = submit_replying(&pool, move |reply| {
+            assert!(!reply.is_abandoned());
+            reply.send(5);
+            let _ = wait.recv();
+            panic!("after the result");
+        });
+        assert_eq!(job.unwrap().await, Ok(5));
+        assert_eq!(pool.running(), 1);
+        drop(release);
+        let silent = submit_replying(&pool, |_: Reply<()>| ()).unwrap();
+        assert_eq!(silent.await, Err(JobError::Cancelled));
+        let (tell, told) = mpsc::channel();
+        let (begun, began) = mpsc::channel();
+        let (release, wait) = mpsc::channel::<()>();
+        let left = submit_replying(&pool, move |reply: Reply<()>| {
+            begun.send(()).unwrap();
+            let _ = wait.recv();
+            tell.send(reply.is_abandoned()).unwrap();
+        });
+        began.recv().unwrap();
+        drop(left.unwrap());
+        drop(release);
+        assert_eq!(told.recv(), Ok(true));
+    });
+}
+
+#[test]
+fn all_threads_of_a_pool_work_and_are_counted() {
+    on_loop(async {
+        let pool = ThreadPool::new("counted", 4, 3).unwrap();
+        // None of them ends before all have begun.
+        let barrier = Arc::new(Barrier::new(5));
+        let begin = || {
+            let barrier = barrier.clone();
+            pool.submit(move || barrier.wait().is_leader()).unwrap()
+        };
+        let mut jobs = Vec::new();
+        for _ in 0..4 {
+            jobs.push(begin());
+            while pool.queued() > 0 {
+                crate::yield_now().await;
+            }
+        }
+        assert_eq!((pool.queued(), pool.running()), (0, 4));
+        drop(pool.submit(|| ()).unwrap());
+        let kept = [pool.submit(|| ()).unwrap(), pool.submit(|| ()).unwrap()];
+        let late = pool.submit(|| ()).unwrap();
+        assert_eq!(pool.submit(|| ()).unwrap_err(), QueueFull);
+        barrier.wait();
+        for job in jobs {
+            job.await.unwrap();
+        }
+        for job in kept.into_iter().chain([late]) {
+            job.await.unwrap();
+        }
+        pool.drain();
+        let figures = pool.figures();
+        assert_eq!((figures.threads, figures.max_queue), (4, 3));
+        assert_eq!((figures.queued, figures.running), (0, 0));
+        assert_eq!((figures.finished, figures.cancelled, figures.refused), (7, 1, 1));
+        assert!(figures.waited >= figures.waited_max && figures.ran >= figures.ran_max);
     });
 }
 

@@ -7,32 +7,35 @@ pub mod threads;
 
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
 use tidegate_core::error_log::Level;
 use tidegate_core::plan::Plan;
 use tidegate_modules::http::log::flush_all;
+use tidegate_rt::clock::exact_now;
 
 use crate::listening::Listening;
 use housekeeping::Housekeeping;
 pub use threads::{Ended, Threads};
-
-/// What concerns the whole process, once: the size of the pool for blocking work.
-pub fn prepare_process(plan: &Plan) {
-    for (name, threads, queue) in &plan.main.thread_pools {
-        if name == "default"
-            && let Err(error) = tidegate_core::blocking::configure(*threads, *queue)
-        {
-            let log = &plan.main.error_log;
-            log.say(Level::Alert, format_args!("cannot start thread pool \"{name}\": {error}"));
-        }
-    }
-}
 
 /// What serves requests in this process.
 pub struct Server {
     threads: Threads,
     housekeeping: Housekeeping,
     plan: Arc<Plan>,
+    /// Until when accepted blocking work is waited for at the end.
+    jobs_until: JobsUntil,
+}
+
+/// How long the end of the process waits for jobs of thread pools.
+#[derive(Clone, Copy)]
+enum JobsUntil {
+    /// A fast end: not at all.
+    Now,
+    /// A graceful end under `worker_shutdown_timeout`.
+    Limit(Instant),
+    /// A graceful end.
+    Done,
 }
 
 impl Server {
@@ -41,11 +44,12 @@ impl Server {
     /// # Errors
     /// No thread or descriptor can be had.
     pub fn start(plan: Arc<Plan>, listening: &[Listening], ended: Ended) -> io::Result<Server> {
+        apply_pools(&plan)?;
         let housekeeping = Housekeeping::start()?;
         let mut threads = Threads::new(ended);
         threads.apply(&plan, listening)?;
         housekeeping.set_plan(plan.clone());
-        Ok(Server { threads, housekeeping, plan })
+        Ok(Server { threads, housekeeping, plan, jobs_until: JobsUntil::Now })
     }
 
     /// Goes over to another plan; requests in progress keep theirs.
@@ -53,6 +57,7 @@ impl Server {
     /// # Errors
     /// No thread or descriptor can be had: some threads may have gone over already.
     pub fn reload(&mut self, plan: Arc<Plan>, listening: &[Listening]) -> io::Result<()> {
+        apply_pools(&plan)?;
         self.threads.apply(&plan, listening)?;
         self.housekeeping.set_plan(plan.clone());
         self.plan = plan;
@@ -65,11 +70,17 @@ impl Server {
 
     /// Graceful end; `worker_shutdown_timeout` bounds it.
     pub fn finish(&mut self) {
-        self.threads.finish(self.plan.main.worker_shutdown_timeout);
+        let limit = self.plan.main.worker_shutdown_timeout;
+        self.jobs_until = match limit {
+            Some(limit) => JobsUntil::Limit(exact_now() + limit),
+            None => JobsUntil::Done,
+        };
+        self.threads.finish(limit);
     }
 
     /// Fast end.
     pub fn stop(&mut self) {
+        self.jobs_until = JobsUntil::Now;
         self.threads.stop();
     }
 
@@ -98,6 +109,23 @@ impl Server {
     /// Last work before the process ends.
     pub fn close(mut self) {
         self.housekeeping.finish();
+        let done = match self.jobs_until {
+            JobsUntil::Now => true,
+            JobsUntil::Limit(until) => tidegate_core::blocking::drain(Some(until)),
+            JobsUntil::Done => tidegate_core::blocking::drain(None),
+        };
+        if !done {
+            let log = &self.plan.main.error_log;
+            log.say(Level::Alert, format_args!("jobs of thread pools have not ended in time"));
+        }
         flush_all();
     }
+}
+
+/// Makes the thread pools those of a plan.
+fn apply_pools(plan: &Plan) -> io::Result<()> {
+    tidegate_core::blocking::apply(&plan.main.thread_pools).map_err(|error| {
+        let message = format!("cannot start the threads of \"thread_pool\": {error}");
+        io::Error::new(error.kind(), message)
+    })
 }

@@ -96,7 +96,6 @@ impl Worker {
         for message in told {
             plan.main.error_log.say(Level::Alert, format_args!("{message}"));
         }
-        super::prepare_process(&plan);
         let (sender, events) = events::queue();
         events::watch_signals(sender.clone()).map_err(|error| error.to_string())?;
         listen_to_master(socket.clone(), sender.clone()).map_err(|error| error.to_string())?;

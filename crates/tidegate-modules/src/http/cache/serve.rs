@@ -80,7 +80,7 @@ pub fn chunk_of(piece: Piece) -> Option<Chunk> {
         Piece::Bytes(bytes) => Some(Chunk::Bytes(bytes)),
         Piece::File { handle, offset, length } => {
             let file = handle.system_file()?.clone();
-            Some(Chunk::File(FileRange { file, offset, length }))
+            Some(Chunk::File(FileRange::new(file, offset, length)))
         }
         Piece::End | Piece::Broken(_) => None,
     }

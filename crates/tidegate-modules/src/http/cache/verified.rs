@@ -22,7 +22,7 @@ pub fn body(x: &Exchange, entry: &OpenEntry) -> Body {
         return Body::Empty;
     }
     if entry.verified_to(0) == length {
-        return Body::File(FileRange { file: file.clone(), offset: entry.body_start(), length });
+        return Body::File(FileRange::new(file.clone(), entry.body_start(), length));
     }
     Body::Stream(Box::new(VerifiedBody {
         entry: entry.clone(),
@@ -97,7 +97,7 @@ impl VerifiedBody {
         let length = (sound - self.offset).min(PART_BYTES);
         let offset = self.entry.body_start() + self.offset;
         self.offset += length;
-        Ok(Chunk::File(FileRange { file: file.clone(), offset, length }))
+        Ok(Chunk::File(FileRange::new(file.clone(), offset, length)))
     }
 
     fn damaged(&self) -> BodyError {

@@ -142,7 +142,7 @@ impl<S: BodyStream> State<S> {
         if let Some(spilled) = &mut self.file {
             if spilled.read < spilled.written {
                 let length = spilled.written - spilled.read;
-                let range = FileRange { file: spilled.file.clone(), offset: spilled.read, length };
+                let range = FileRange::new(spilled.file.clone(), spilled.read, length);
                 spilled.read = spilled.written;
                 return Some(Some(Ok(Chunk::File(range))));
             }
@@ -218,7 +218,7 @@ impl<S: BodyStream> State<S> {
 
     fn spill(&mut self, bytes: &Bytes) -> io::Result<()> {
         let Some(spool) = &self.spool else { return Err(io::ErrorKind::Unsupported.into()) };
-        let spool_in_pool = spool.writes_in_pool;
+        let (spool_in_pool, pool) = (spool.writes_in_pool, spool.pool.clone());
         if spool.file_bytes_max == 0 {
             return Err(io::ErrorKind::Unsupported.into());
         }
@@ -247,7 +247,8 @@ impl<S: BodyStream> State<S> {
         if spool_in_pool {
             let (file, bytes) = (spilled.file.clone(), bytes.clone());
             let job = bytes.clone();
-            let written = Box::pin(blocking::run(move || file.write_all_at(&job, at)));
+            let written =
+                Box::pin(blocking::run_on(pool.as_deref(), move || file.write_all_at(&job, at)));
             self.writing = Some(Writing { bytes, written });
             return Ok(());
         }

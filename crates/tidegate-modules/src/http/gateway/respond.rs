@@ -10,9 +10,10 @@ use tidegate_upstream::{LogContext, OriginBody, OriginResponse, tunnel};
 
 use super::buffered::SpillLog;
 use super::options::{IGNORE_BUFFERING, IGNORE_CHARSET, IGNORE_LIMIT_RATE, IGNORE_REDIRECT};
-use super::settings::GatewaySettings;
+use super::settings::{GatewaySettings, SpoolSettings};
 use super::state::GatewayState;
 use crate::http::cache::seam::StoredAnswer;
+use crate::http::static_files;
 
 /// What a protocol changes in the client's head: redirects, cookies.
 pub trait Rewriter {
@@ -84,7 +85,11 @@ pub fn respond(
             x.response.expects_trailers = settings.fetch.pass_trailers;
             let trailers = GatewayState::of(x).trailers.clone();
             let told = spill_log(x);
-            let spool = buffering.then_some(&settings.spool);
+            let in_pool = (buffering && settings.spool.writes_in_pool).then(|| SpoolSettings {
+                pool: static_files::pool_of(x),
+                ..settings.spool.clone()
+            });
+            let spool = in_pool.as_ref().or(buffering.then_some(&settings.spool));
             match copy {
                 None => super::buffered::body(reader, spool, trailers, told),
                 Some(copy) => {

@@ -9,6 +9,7 @@ use tidegate_conf::Diagnostic;
 use tidegate_core::builder::PlanBuilder;
 use tidegate_core::{Exchange, Template};
 use tidegate_http::Known;
+use tidegate_rt::blocking::ThreadPool;
 use tidegate_upstream::{FetchSettings, LocalAddress, NextUpstream};
 
 use super::options::GatewayConf;
@@ -45,6 +46,8 @@ pub struct SpoolSettings {
     pub levels: Vec<usize>,
     /// `aio_write`: the file is written on a thread pool. Set by the module.
     pub writes_in_pool: bool,
+    /// That pool, once a request is known.
+    pub pool: Option<Arc<ThreadPool>>,
 }
 
 /// Fields of an origin's answer that the client does not get.
@@ -133,6 +136,7 @@ pub fn settings(
             path: plan.path(temp.map_or(temp_folder, |temp| temp.path.as_str())),
             levels: temp.map_or_else(Vec::new, |temp| temp.levels.clone()),
             writes_in_pool: false,
+            pool: None,
         },
     })
 }

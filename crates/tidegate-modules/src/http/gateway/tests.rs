@@ -60,6 +60,7 @@ fn check_writes(name: &str, memory: u64, file: u64, stalled: u8, writes_in_pool:
         path: folder.path().to_path_buf(),
         levels: Vec::new(),
         writes_in_pool,
+        pool: tidegate_core::blocking::pool("default"),
     };
     let source = Box::new(Source { next: 0, count: 50, taken: taken.clone() });
     let got = tidegate_rt::block_on(async move {

@@ -90,7 +90,7 @@ fn slice(bytes: &Bytes, position: u64, range: ByteRange) -> Option<Bytes> {
 
 fn cut_file(file: &FileRange, position: u64, range: ByteRange) -> Option<FileRange> {
     let (start, end) = overlap(position, file.length, range)?;
-    Some(FileRange { file: file.file.clone(), offset: file.offset + start, length: end - start })
+    Some(FileRange { offset: file.offset + start, length: end - start, ..file.clone() })
 }
 
 /// The part of `length` bytes at `position` that lies in the range, counted from `position`.

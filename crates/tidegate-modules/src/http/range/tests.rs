@@ -32,7 +32,7 @@ fn file() -> FileRange {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(b"head").unwrap();
     file.write_all(TEXT).unwrap();
-    FileRange { file: Arc::new(file), offset: 4, length: TEXT.len() as u64 }
+    FileRange::new(Arc::new(file), 4, TEXT.len() as u64)
 }
 
 fn bodies() -> Vec<(&'static str, Body)> {

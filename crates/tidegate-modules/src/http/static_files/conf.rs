@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once};
 use tidegate_core::Template;
+use tidegate_core::blocking::{DEFAULT, PoolChoice};
 use tidegate_core::builder::PlanBuilder;
 use tidegate_core::exchange::Exchange;
 
@@ -245,19 +246,17 @@ impl Conf {
         Some(reading).filter(|r| r.direct_from.is_some() || r.read_ahead.is_some())
     }
 
-    /// Refuses pools that files are not read on.
-    pub(super) fn check_pool(&self, plan: &PlanBuilder<'_>) -> Result<(), Diagnostic> {
-        let Some(Aio::Threads(Some(pool))) = &self.aio else { return Ok(()) };
-        if pool.bytes == b"default" {
-            return Ok(());
+    /// The pool of `aio threads=NAME`, where that is another one than the default.
+    pub(super) fn pool(
+        &self,
+        plan: &mut PlanBuilder<'_>,
+    ) -> Result<Option<PoolChoice>, Diagnostic> {
+        match &self.aio {
+            Some(Aio::Threads(Some(name))) if name.bytes != DEFAULT.as_bytes() => {
+                PoolChoice::compile(name, plan).map(Some)
+            }
+            _ => Ok(None),
         }
-        let name = pool.display();
-        let known = plan.main.thread_pools.iter().any(|(known, ..)| *known == name);
-        let message = match known {
-            true => format!("thread pool \"{name}\" cannot be used for files"),
-            false => format!("unknown thread pool \"{name}\""),
-        };
-        Err(Diagnostic::emerg(message).at(pool.span).help("files are read on the pool `default`"))
     }
 
     pub(super) fn prepare(&self, plan: &mut PlanBuilder<'_>) -> Result<Options, Diagnostic> {

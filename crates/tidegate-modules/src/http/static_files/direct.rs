@@ -15,6 +15,7 @@ use tidegate_core::exchange::Exchange;
 use tidegate_core::{Body, Chunk, FileRange, LocalFuture, Step, blocking, file_path};
 use tidegate_http::range::ByteRange;
 use tidegate_os::file::{self, Advice};
+use tidegate_rt::blocking::ThreadPool;
 
 use super::{Content, Entry, LinkRule, OpenFile, link_rule, serve};
 
@@ -69,11 +70,9 @@ pub fn part(x: &mut Exchange, file: &OpenFile, lead: Bytes, range: ByteRange) ->
             let place = |at: u64| usize::try_from(at).unwrap_or(bytes.len()).min(bytes.len());
             Chunk::Bytes(bytes.slice(place(range.start)..place(range.end)))
         }
-        Content::File(handle) => Chunk::File(FileRange {
-            file: handle.clone(),
-            offset: range.start,
-            length: range.len(),
-        }),
+        Content::File(handle) => {
+            Chunk::File(FileRange::new(handle.clone(), range.start, range.len()))
+        }
     };
     let chunks = [Chunk::Bytes(lead), rest];
     Body::Chunks(chunks.into_iter().filter(|chunk| chunk.length() > 0).collect())
@@ -94,7 +93,8 @@ impl Reading {
         path.extend_from_slice(suffix.as_bytes());
         let rule = link_rule(x, &path);
         let block = x.settings().output_buffer_bytes;
-        Some(direct_file(path, rule, (file.size, file.modified), (self.alignment, block)))
+        let pool = super::pool_of(x);
+        Some(direct_file(path, rule, (file.size, file.modified), (self.alignment, block), pool))
     }
 }
 
@@ -104,6 +104,7 @@ pub(super) fn direct_file(
     rule: LinkRule,
     (size, modified): (u64, i64),
     (alignment, block): (usize, usize),
+    pool: Option<Arc<ThreadPool>>,
 ) -> DirectFile {
     DirectFile {
         lead: Bytes::new(),
@@ -111,6 +112,7 @@ pub(super) fn direct_file(
         offset: 0,
         end: size,
         shape: Shape::new(alignment, block),
+        pool,
         reading: None,
     }
 }
@@ -139,6 +141,7 @@ pub(super) struct DirectFile {
     offset: u64,
     end: u64,
     shape: Shape,
+    pool: Option<Arc<ThreadPool>>,
     reading: Option<LocalFuture<'static, io::Result<Read>>>,
 }
 
@@ -161,7 +164,7 @@ impl BodyStream for DirectFile {
                 return Poll::Ready(None);
             };
             let (offset, end, shape) = (self.offset, self.end, self.shape);
-            self.reading = Some(Box::pin(blocking::run(move || {
+            self.reading = Some(Box::pin(blocking::run_on(self.pool.as_deref(), move || {
                 let file = source.open()?;
                 let bytes = read(&file, offset, end, shape)?;
                 Ok((file, bytes))

@@ -83,9 +83,7 @@ impl OpenFile {
         match &self.content {
             Content::Memory(bytes) => Body::from(bytes.clone()),
             Content::File(_) if self.size == 0 => Body::Empty,
-            Content::File(file) => {
-                Body::File(FileRange { file: file.clone(), offset: 0, length: self.size })
-            }
+            Content::File(file) => Body::File(FileRange::new(file.clone(), 0, self.size)),
         }
     }
 

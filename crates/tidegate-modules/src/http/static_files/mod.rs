@@ -14,6 +14,7 @@ mod conf;
 mod direct;
 mod entry;
 mod places;
+mod pool;
 mod serve;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ pub use cache::Tested;
 pub use conf::Options;
 pub use direct::{part, whole};
 pub use entry::{Content, Entry, LinkRule, Links, OpenFile, What, errno, look};
+pub use pool::of as pool_of;
 pub use serve::{head, serve, type_of};
 
 /// The module.
@@ -49,11 +51,12 @@ impl Module for StaticFiles {
         conf: &conf::Conf,
         location: &mut LocationBuilder<'_, '_>,
     ) -> Result<(), Diagnostic> {
-        // Inner blocks have it from outer ones: told once.
-        if let Err(unknown) = conf.check_pool(location.plan)
-            && !location.plan.diagnostics.contains(&unknown)
-        {
-            location.plan.diagnostics.push(unknown);
+        match conf.pool(location.plan) {
+            Ok(Some(choice)) => pool::use_in(location, choice),
+            Ok(None) => {}
+            // Inner blocks have it from outer ones: told once.
+            Err(unknown) if location.plan.diagnostics.contains(&unknown) => {}
+            Err(unknown) => location.plan.diagnostics.push(unknown),
         }
         let options = conf.prepare(location.plan)?;
         location.location.extensions.insert(options);

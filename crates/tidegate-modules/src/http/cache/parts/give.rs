@@ -213,7 +213,7 @@ fn cut(entry: &OpenEntry, start: u64, length: u64) -> Result<Chunk, BodyError> {
     }
     let file = entry.file().and_then(|file| file.system_file()).ok_or(BodyError::Incomplete)?;
     let offset = entry.body_start() + start;
-    Ok(Chunk::File(FileRange { file: file.clone(), offset, length }))
+    Ok(Chunk::File(FileRange::new(file.clone(), offset, length)))
 }
 
 /// Gives what a reader reads, until there is enough or no more; how far it came.

@@ -3,9 +3,14 @@
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
 
 use proptest::prelude::*;
-use tidegate_core::{Body, Chunk};
+use tidegate_core::file_read::{read, warm};
+use tidegate_core::{Body, Chunk, FileRange};
+use tidegate_os::Nowait;
+use tidegate_os::file::{self, Advice};
+use tidegate_rt::blocking::{Pool, ThreadPool};
 
 use super::super::LinkRule;
 use super::super::direct::{direct_file, read_for_tests};
@@ -106,7 +111,13 @@ fn another_file_than_the_head_tells_of_is_not_sent() {
     let modified = std::fs::metadata(&path).unwrap().mtime();
     let first = |size: u64, modified: i64| {
         let path = path.as_os_str().as_bytes().to_vec();
-        let file = direct_file(path, LinkRule::default(), (size, modified), (4096, 4096));
+        let file = direct_file(
+            path,
+            LinkRule::default(),
+            (size, modified),
+            (4096, 4096),
+            crate::http::static_files::pool::default(),
+        );
         let mut body = Body::Stream(Box::new(file));
         tidegate_rt::block_on(async move { body.next().await }).unwrap()
     };
@@ -116,7 +127,7 @@ fn another_file_than_the_head_tells_of_is_not_sent() {
 }
 
 #[test]
-fn only_the_default_pool_reads_files() {
+fn pools_that_read_files_must_be_there() {
     for config in ["aio off;", "aio on;", "aio threads; aio_write on;", "aio threads=default;"] {
         Bench::new(&format!("{config} server {{ location / {{ }} }}"));
     }
@@ -125,4 +136,37 @@ fn only_the_default_pool_reads_files() {
     check("server { location / { aio threads=x; } }", "unknown thread pool \"x\"");
     check("server { aio threads=; }", "invalid value");
     check("server { aio yes; }", "invalid value");
+}
+
+#[test]
+fn what_the_page_cache_lacks_is_read_on_the_ranges_pool() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("f");
+    std::fs::write(&path, [7; 300_000]).unwrap();
+    let file = Arc::new(File::open(&path).unwrap());
+    let pool = Arc::new(ThreadPool::new("cold", 1, 10).unwrap());
+    let range = FileRange { pool: Some(pool.clone()), ..FileRange::new(file.clone(), 0, 300_000) };
+    let drop_pages = || {
+        file.sync_all().unwrap();
+        file::fadvise(&file, 0, 0, Advice::DontNeed);
+    };
+    tidegate_rt::block_on(async {
+        assert_eq!(warm(&range, 0, 300_000).await.unwrap(), 300_000);
+        assert_eq!((pool.figures().finished, pool.queued() + pool.running()), (0, 0));
+        drop_pages();
+        // A file system in memory drops nothing.
+        let cold = file::pread_nowait(&file, &mut [0], 0).unwrap() == Nowait::WouldBlock;
+        assert_eq!(warm(&range, 0, 300_000).await.unwrap(), 300_000);
+        for at in [0, 150_000, 299_999] {
+            assert_eq!(file::pread_nowait(&file, &mut [0], at).unwrap(), Nowait::Read(1));
+        }
+        drop_pages();
+        assert_eq!(read(&range, 100, 1000).await.unwrap(), [7; 1000]);
+        assert!(warm(&range, 100, u64::MAX).await.unwrap() > 0);
+        pool.drain();
+        assert!(!cold || pool.figures().finished >= 2);
+        drop_pages();
+        assert!(!cold || read(&range, 100, 1000).await.is_err(), "the pool is closed");
+    })
+    .unwrap();
 }

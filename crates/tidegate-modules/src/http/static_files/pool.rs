@@ -1,0 +1,90 @@
+//! `aio threads=NAME`: the pool on which a location's files are read, and temporary files written.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tidegate_core::blocking::{self, PoolChoice};
+use tidegate_core::body::{BodyError, BodyStream};
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::exchange::Exchange;
+use tidegate_core::{Body, Chunk};
+use tidegate_http::Headers;
+use tidegate_http::range::ByteRange;
+use tidegate_rt::blocking::ThreadPool;
+
+/// Has a location's files read on another pool than the default one, whoever answers with them: a filter
+/// before all others marks the answers.
+pub(super) fn use_in(location: &mut LocationBuilder<'_, '_>, choice: PoolChoice) {
+    location.location.extensions.insert(choice);
+    location.filter(Box::new(|x, body| {
+        if matches!(body, Body::Empty | Body::Bytes(_) | Body::Tunnel(_)) {
+            return body;
+        }
+        match of(x) {
+            Some(pool) => marked(body, &pool),
+            None => {
+                x.answer_instead(500);
+                Body::Empty
+            }
+        }
+    }));
+}
+
+/// The pool of the present location; `None`, which has been logged, when there is none.
+pub fn of(x: &mut Exchange) -> Option<Arc<ThreadPool>> {
+    let plan = x.plan.clone();
+    match plan.location(x.location).extensions.of::<PoolChoice>() {
+        Some(choice) => choice.pick(x),
+        None => default(),
+    }
+}
+
+pub(super) fn default() -> Option<Arc<ThreadPool>> {
+    blocking::pool(blocking::DEFAULT)
+}
+
+fn marked(body: Body, pool: &Arc<ThreadPool>) -> Body {
+    match body {
+        Body::File(mut range) => {
+            range.pool = Some(pool.clone());
+            Body::File(range)
+        }
+        Body::Chunks(chunks) => {
+            Body::Chunks(chunks.into_iter().map(|chunk| marked_chunk(chunk, pool)).collect())
+        }
+        Body::Stream(stream) => Body::Stream(Box::new(Marked { stream, pool: pool.clone() })),
+        other => other,
+    }
+}
+
+fn marked_chunk(mut chunk: Chunk, pool: &Arc<ThreadPool>) -> Chunk {
+    if let Chunk::File(range) = &mut chunk {
+        range.pool = Some(pool.clone());
+    }
+    chunk
+}
+
+/// A stream whose files are read on a pool.
+struct Marked {
+    stream: Box<dyn BodyStream>,
+    pool: Arc<ThreadPool>,
+}
+
+impl BodyStream for Marked {
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        let next = self.stream.poll_chunk(context);
+        next.map(|next| next.map(|chunk| chunk.map(|chunk| marked_chunk(chunk, &self.pool))))
+    }
+
+    fn narrow(&mut self, range: ByteRange) -> bool {
+        self.stream.narrow(range)
+    }
+
+    fn skip(&mut self, count: u64) -> u64 {
+        self.stream.skip(count)
+    }
+
+    fn trailers(&mut self) -> Option<Headers> {
+        self.stream.trailers()
+    }
+}

@@ -1,0 +1,268 @@
+//! A pool of threads.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Job, JobHandle, Pool, QueueFull, submit};
+use crate::clock::exact_now;
+
+/// Named threads with one bounded queue: the `thread_pool` directive.
+pub struct ThreadPool {
+    name: String,
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<thread::JoinHandle<()>>>,
+}
+
+/// What a pool does and has done since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    pub threads: usize,
+    pub max_queue: usize,
+    /// Jobs that wait for a thread.
+    pub queued: usize,
+    /// Jobs that run.
+    pub running: usize,
+    /// Jobs that have ended, well or not.
+    pub finished: u64,
+    /// Jobs that found the queue full.
+    pub refused: u64,
+    /// Jobs that nobody waited for when their turn came, and so never ran.
+    pub cancelled: u64,
+    /// How long the jobs that have begun had waited, in all.
+    pub waited: Duration,
+    /// The longest of these waits.
+    pub waited_max: Duration,
+    /// How long the jobs that have ended had run, in all.
+    pub ran: Duration,
+    /// The longest of these runs.
+    pub ran_max: Duration,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    work: Condvar,
+    /// The queue is empty and no job runs.
+    quiet: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Job>,
+    closed: bool,
+    /// Threads that wait for work.
+    idle: usize,
+    /// One of these has been woken and has not looked at the queue yet. Until it has, no other one is
+    /// woken: a thread that is awake already may take the job, and one that finds more than one job wakes
+    /// the next. So short jobs keep few threads busy, and long ones still get all of them.
+    waking: bool,
+    figures: Figures,
+}
+
+impl ThreadPool {
+    /// Starts `threads` threads (at least one) named after the pool; at most `max_queue` jobs wait.
+    ///
+    /// # Errors
+    /// The system refuses a thread.
+    pub fn new(name: &str, threads: usize, max_queue: usize) -> io::Result<ThreadPool> {
+        let threads = threads.max(1);
+        let figures = Figures { threads, max_queue, ..Figures::default() };
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State { figures, ..State::default() }),
+            work: Condvar::new(),
+            quiet: Condvar::new(),
+        });
+        let pool = ThreadPool { name: name.to_owned(), shared, threads: Mutex::default() };
+        for number in 0..threads {
+            let shared = Arc::clone(&pool.shared);
+            let builder = thread::Builder::new().name(format!("{name}-{number}"));
+            let thread = builder.spawn(move || shared.work_loop())?;
+            pool.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        }
+        Ok(pool)
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What the pool does at this moment, and its sums.
+    pub fn figures(&self) -> Figures {
+        let state = self.shared.lock();
+        Figures { queued: state.queue.len(), ..state.figures }
+    }
+
+    /// Gives work to the pool; see [`submit`].
+    ///
+    /// # Errors
+    /// The queue is full, or the pool is closed.
+    pub fn submit<T, F>(&self, work: F) -> Result<JobHandle<T>, QueueFull>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        submit(self, work)
+    }
+
+    /// Refuses new jobs, runs those that wait, and ends the threads. Blocks until all are done.
+    pub fn drain(&self) {
+        self.shared.close();
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            // Jobs' panics are caught; a thread has nothing else that could fail.
+            let _ = thread.join();
+        }
+    }
+
+    /// As [`ThreadPool::drain`], but blocks until `until` at most. Answers whether all are done.
+    pub fn drain_until(&self, until: Instant) -> bool {
+        self.shared.close();
+        let mut state = self.shared.lock();
+        while !state.is_quiet() {
+            let Some(left) = until.checked_duration_since(exact_now()) else { return false };
+            let waited = self.shared.quiet.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+}
+
+impl Pool for ThreadPool {
+    fn submit_job(&self, job: Job) -> Result<(), QueueFull> {
+        let mut state = self.shared.lock();
+        let mut left = Vec::new();
+        if state.queue.len() >= state.figures.max_queue && !state.closed {
+            left = state.remove_cancelled();
+        }
+        if state.closed || state.queue.len() >= state.figures.max_queue {
+            state.figures.refused += 1;
+            return Err(QueueFull);
+        }
+        state.queue.push_back(job);
+        let wake = state.wakes_one();
+        drop(state);
+        if wake {
+            self.shared.work.notify_one();
+        }
+        // Outside of the lock: it runs the drops of what the jobs own.
+        drop(left);
+        Ok(())
+    }
+
+    fn queued(&self) -> usize {
+        self.shared.lock().queue.len()
+    }
+
+    fn running(&self) -> usize {
+        self.shared.lock().figures.running
+    }
+}
+
+/// Jobs that wait still run, those excepted whose result nobody waits for; then the threads end.
+impl Drop for ThreadPool {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}
+
+impl State {
+    /// Clients that left must not take room from those that wait.
+    fn remove_cancelled(&mut self) -> Vec<Job> {
+        let queue = std::mem::take(&mut self.queue);
+        let (cancelled, kept): (Vec<_>, Vec<_>) = queue.into_iter().partition(Job::is_cancelled);
+        self.queue = kept.into();
+        self.figures.cancelled += cancelled.len() as u64;
+        cancelled
+    }
+
+    /// Whether another thread is to be woken now; it counts as woken then.
+    fn wakes_one(&mut self) -> bool {
+        let wake = !self.waking && self.idle > 0 && !self.queue.is_empty();
+        self.waking |= wake;
+        wake
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.queue.is_empty() && self.figures.running == 0
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn close(&self) {
+        self.lock().closed = true;
+        self.work.notify_all();
+    }
+
+    fn work_loop(&self) {
+        let mut ran = None;
+        while let Some(job) = self.next(ran.take()) {
+            let begun = exact_now();
+            job.run();
+            ran = Some(exact_now().saturating_duration_since(begun));
+        }
+    }
+
+    /// The next job. `ran` is how long the one before took, if there was one.
+    fn next(&self, ran: Option<Duration>) -> Option<Job> {
+        let mut state = self.lock();
+        if let Some(ran) = ran {
+            let figures = &mut state.figures;
+            figures.running -= 1;
+            figures.finished += 1;
+            figures.ran += ran;
+            figures.ran_max = figures.ran_max.max(ran);
+        }
+        loop {
+            if let Some(job) = state.queue.pop_front() {
+                let wake = state.wakes_one();
+                let cancelled = job.is_cancelled();
+                let figures = &mut state.figures;
+                if cancelled {
+                    figures.cancelled += 1;
+                } else {
+                    // Within the lock, so that a job is always counted as queued or as running.
+                    figures.running += 1;
+                    let waited = exact_now().saturating_duration_since(job.submitted);
+                    figures.waited += waited;
+                    figures.waited_max = figures.waited_max.max(waited);
+                }
+                drop(state);
+                if wake {
+                    self.work.notify_one();
+                }
+                if !cancelled {
+                    return Some(job);
+                }
+                drop(job);
+                state = self.lock();
+                continue;
+            }
+            if state.is_quiet() {
+                self.quiet.notify_all();
+            }
+            if state.closed {
+                return None;
+            }
+            state.idle += 1;
+            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
+            state.waking = false;
+        }
+    }
+}
+
+impl std::fmt::Debug for ThreadPool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ThreadPool")
+            .field("name", &self.name)
+            .field("figures", &self.figures())
+            .finish_non_exhaustive()
+    }
+}
