@@ -10,6 +10,8 @@ pub enum Scenario {
     Fixed,
     /// Files of two sizes.
     Files,
+    /// A small file below many folders.
+    Depth(Lookup),
     /// Proxy over kept upstream connections.
     ProxyTuned,
     /// Proxy with nothing but `proxy_pass`.
@@ -24,6 +26,17 @@ pub enum Scenario {
     Reload,
     /// Proxy through a cache that says in `X-Cache` where an answer came from.
     Crash,
+}
+
+/// How files are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// As both servers do by themselves.
+    Plain,
+    /// `disable_symlinks on`
+    NoSymlinks,
+    /// `open_file_cache`
+    OpenFileCache,
 }
 
 /// What becomes of requests for an object that is being fetched.
@@ -83,7 +96,11 @@ pub fn generate(setup: &Setup<'_>) -> String {
         .iter()
         .map(|kind| format!("    {kind}_temp_path {directory}/temp/{kind};\n"))
         .collect();
-    let tuning = if setup.scenario == Scenario::ProxyDefault { "" } else { TUNING };
+    let tuning = match setup.scenario {
+        Scenario::ProxyDefault => "".to_owned(),
+        Scenario::Depth(lookup) => [SENDFILE, "    log_not_found off;\n", lookup.lines()].concat(),
+        _ => [SENDFILE, OPEN_FILE_CACHE].concat(),
+    };
     let http = http_level(setup);
     let location = location(setup);
     let listen = setup.listen;
@@ -99,7 +116,7 @@ pub fn generate(setup: &Setup<'_>) -> String {
 /// Upstream and cache, where the scenario has them.
 fn http_level(setup: &Setup<'_>) -> String {
     let upstream = match setup.scenario {
-        Scenario::Fixed | Scenario::Files => return String::new(),
+        Scenario::Fixed | Scenario::Files | Scenario::Depth(_) => return String::new(),
         Scenario::ProxyDefault => {
             format!("    upstream origin {{\n        server {};\n    }}\n", setup.origin)
         }
@@ -122,7 +139,7 @@ fn location(setup: &Setup<'_>) -> String {
     let mut lines: Vec<&str> = Vec::new();
     match setup.scenario {
         Scenario::Fixed => return format!("        return 200 \"{FIXED_BODY}\";\n"),
-        Scenario::Files => return String::new(),
+        Scenario::Files | Scenario::Depth(_) => return String::new(),
         Scenario::ProxyDefault => lines.push("proxy_pass http://origin;"),
         Scenario::ProxyTuned => lines.extend(PROXY_KEEPALIVE),
         Scenario::Reload => {
@@ -160,6 +177,24 @@ fn block(lines: &[&str]) -> String {
     lines.iter().map(|line| format!("            {line}\n")).collect()
 }
 
-const TUNING: &str = "    sendfile on;\n    tcp_nopush on;\n    open_file_cache max=1000;\n";
+impl Lookup {
+    fn lines(self) -> &'static str {
+        match self {
+            Lookup::Plain => "",
+            Lookup::NoSymlinks => "    disable_symlinks on;\n",
+            Lookup::OpenFileCache => CACHED_LOOKUP,
+        }
+    }
+}
+
+/// The path of so many folders below each other, as in a target. Names are short: what is measured is
+/// their number, and Windows takes no paths above 260 characters.
+pub fn folders(depth: usize) -> String {
+    ('a'..='z').cycle().take(depth).flat_map(|name| ['/', name]).collect()
+}
+
+const SENDFILE: &str = "    sendfile on;\n    tcp_nopush on;\n";
+const OPEN_FILE_CACHE: &str = "    open_file_cache max=1000;\n";
+const CACHED_LOOKUP: &str = "    open_file_cache max=1000;\n    open_file_cache_errors on;\n";
 const PROXY_KEEPALIVE: [&str; 3] =
     ["proxy_pass http://origin;", "proxy_http_version 1.1;", "proxy_set_header Connection \"\";"];

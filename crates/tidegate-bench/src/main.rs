@@ -15,6 +15,7 @@ use options::{Command, Options, Suite};
 use server::{Binary, Kind};
 use suites::{Case, CaseReport, Context};
 
+mod chart;
 mod config;
 mod histogram;
 mod json;
@@ -22,6 +23,7 @@ mod load;
 mod machine;
 mod options;
 mod origin;
+mod page;
 mod pattern;
 mod probe;
 mod procfs;
@@ -42,7 +44,9 @@ fn main() -> ExitCode {
             Ok(Vec::new())
         }
         Ok(Command::List) => {
-            for (name, suite) in [("quick", Suite::Quick), ("steady", Suite::Steady)] {
+            for (name, suite) in
+                [("quick", Suite::Quick), ("steady", Suite::Steady), ("depth", Suite::Depth)]
+            {
                 println!("{name}:");
                 for case in suites::cases(suite) {
                     println!("  {:<14} {}", case.name(), case.about());
@@ -81,7 +85,8 @@ fn run(options: Options) -> Result<Vec<String>, String> {
         others.extend(given_or_found(Kind::Varnish, options.varnish.as_deref())?);
         others.extend(given_or_found(Kind::TrafficServer, options.traffic_server.as_deref())?);
     }
-    if options.strict && options.suite == Suite::Quick && nginx.is_none() {
+    let compares = matches!(options.suite, Suite::Quick | Suite::Depth);
+    if options.strict && compares && nginx.is_none() {
         return Err("--strict compares with nginx, which is not installed".to_owned());
     }
     let processors = machine::Processors::choose(options.server_cpu, options.client_cpu)
@@ -104,6 +109,10 @@ fn run(options: Options) -> Result<Vec<String>, String> {
     print!("{}", report::table(&environment, &reports));
     if let (Some(path), Some(mut file)) = (&context.options.json, json_file) {
         named(path, writeln!(file, "{}", report::json(&environment, &reports)))?;
+    }
+    if let (Some(path), Some(mut file)) = (&context.options.html, html_file) {
+        let page = suites::depth::html(&environment, &reports);
+        named(path, file.write_all(page.as_bytes()))?;
     }
     let rows = reports.iter().flat_map(|report| &report.rows);
     Ok(rows.filter_map(|row| row.unmet(context.options.strict)).collect())

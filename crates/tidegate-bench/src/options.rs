@@ -25,7 +25,7 @@ pub struct Options {
     /// Cases to run; all when empty.
     pub only: Vec<String>,
     pub json: Option<PathBuf>,
-    /// The page of the suite streaming.
+    /// The page of the suites streaming and depth.
     pub html: Option<PathBuf>,
     /// Clients of the suite streaming.
     pub clients: usize,
@@ -75,6 +75,8 @@ pub enum Suite {
     Steady,
     /// What becomes of many misses at the same time.
     Streaming,
+    /// What folders on the way to a file cost.
+    Depth,
 }
 
 /// What to do.
@@ -89,7 +91,7 @@ pub enum Command {
 pub const HELP: &str = "\
 Compares Tidegate with genuine nginx on this machine.
 
-Usage: tidegate-bench [quick|steady|streaming] [options]
+Usage: tidegate-bench [quick|steady|streaming|depth] [options]
 
   quick      what requests, idle connections and shared fills cost (the default)
   steady     whether anything is lost when the server is reloaded every second under load
@@ -97,6 +99,8 @@ Usage: tidegate-bench [quick|steady|streaming] [options]
   streaming  the tables of a published study: 100 clients ask for the same files, which the
              origin sends at once, over one and over three seconds, through a cold cache with
              proxy_cache_tempfile, with proxy_cache_lock, and with neither
+  depth      a small file below 1, 12, 55 and 120 folders, and a name that does not exist
+             there: plain, with disable_symlinks on, with open_file_cache
 
   --tidegate PATH       program to measure (default: tidegate beside this program)
   --nginx PATH          program to compare with (default: /usr/sbin/nginx or from PATH)
@@ -104,20 +108,20 @@ Usage: tidegate-bench [quick|steady|streaming] [options]
   --traffic-server PATH streaming: traffic_server to compare with (default: its usual place)
   --only CASE           run this case (streaming: row) only; may be repeated
   --list                name the cases
-  --rounds N            runs of each side, alternating (1 to 100; default quick 5, others 1)
-  --seconds S           length of a run (quick: 0.1 to 60, default 3; steady: 1 to 600,
-                        default 60; the case crash takes no more than 10)
-  --connections N       connections of the load (1 to 5000, default 64)
+  --rounds N            runs of each side, alternating (1 to 100; default quick and depth 5, others 1)
+  --seconds S           length of a run (quick, depth: 0.1 to 60, default 3 and 1; steady:
+                        1 to 600, default 60; the case crash takes no more than 10)
+  --connections N       connections of the load (1 to 5000, default 64; depth: 15)
   --idle-connections N  connections of the memory case (1 to 200000, default 10000)
   --clients N           streaming: clients (1 to 2000, default 100)
   --files N             streaming: files that each asks for (1 to 1000; default 4 to 20)
   --object-mib M        streaming: size of a file (0.001 to 64, default 3; published: 30)
   --origin-seconds LIST streaming: how long the origin takes for a file (default 0,1,3)
-  --html FILE           streaming: also write a page with drawings there
+  --html FILE           streaming, depth: also write a page with drawings there
   --server-cpu N        processor of the servers (default: the first)
   --client-cpu N        processor of load and origin (default: the last)
   --json FILE           also write every run's figures there
-  --strict              quick: missed targets and wrong answers are a failure (needs nginx)
+  --strict              quick, depth: missed targets and wrong answers are a failure (needs nginx)
   --help                this text
 
 A ratio is Tidegate's figure divided by nginx's; a target is the largest ratio that is meant to
@@ -129,7 +133,7 @@ The rows of streaming stand beside those that the study published for nginx with
 its patch. Every body is compared byte by byte.
 
 Exit status: 0; 1 when a requirement on Tidegate is not met (all of the suite steady; those of
-quick with --strict; in streaming a wrong body, or a file fetched twice with tempfile or lock);
+quick and depth with --strict; in streaming a wrong body, or a file fetched twice with tempfile or lock);
 2 when nothing could be measured.
 ";
 
@@ -144,6 +148,7 @@ pub fn parse(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> Result<
 fn parse_arguments(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error> {
     let mut options = Options::default();
     let (mut suite, mut rounds, mut seconds, mut list) = (None, None, None, false);
+    let mut connections = None;
     while let Some(argument) = parser.next()? {
         match argument {
             Long("tidegate") => options.tidegate = Some(parser.value()?.into()),
@@ -163,7 +168,7 @@ fn parse_arguments(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error>
             Long("strict") => options.strict = true,
             Long("rounds") => rounds = Some(number(&mut parser, 1, 100)?),
             Long("seconds") => seconds = Some(number(&mut parser, 0.1, STEADY_SECONDS_MAX)?),
-            Long("connections") => options.connections = number(&mut parser, 1, 5000)?,
+            Long("connections") => connections = Some(number(&mut parser, 1, 5000)?),
             Long("idle-connections") => {
                 options.idle_connections = number(&mut parser, 1, 200_000)?;
             }
@@ -176,6 +181,7 @@ fn parse_arguments(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error>
             Value(name) if suite.is_none() && name == "streaming" => {
                 suite = Some(Suite::Streaming);
             }
+            Value(name) if suite.is_none() && name == "depth" => suite = Some(Suite::Depth),
             other => return Err(other.unexpected()),
         }
     }
@@ -185,6 +191,7 @@ fn parse_arguments(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error>
     options.suite = suite.unwrap_or(options.suite);
     let (default_rounds, default_seconds, bounds) = match options.suite {
         Suite::Quick => (5, 3.0, 0.1..=60.0),
+        Suite::Depth => (5, 1.0, 0.1..=60.0),
         Suite::Steady => (1, 60.0, 1.0..=STEADY_SECONDS_MAX),
         Suite::Streaming if seconds.is_some() => {
             return Err("streaming takes as long as its files: --files, --origin-seconds".into());
@@ -196,6 +203,11 @@ fn parse_arguments(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error>
         let (least, most) = bounds.into_inner();
         return Err(format!("--seconds {seconds} is not between {least} and {most}").into());
     }
+    if options.html.is_some() && !matches!(options.suite, Suite::Streaming | Suite::Depth) {
+        return Err("--html is for streaming and depth".into());
+    }
+    let depth_connections = if options.suite == Suite::Depth { 15 } else { options.connections };
+    options.connections = connections.unwrap_or(depth_connections);
     options.rounds = rounds.unwrap_or(default_rounds);
     options.run_time = Duration::from_secs_f64(seconds);
     Ok(Command::Run(Box::new(options)))

@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
+use crate::chart::escaped;
 use crate::json::Json;
 use crate::machine::Processors;
 use crate::options::{Options, Suite};
+use crate::page::write_table;
 use crate::procfs;
 use crate::server::Binary;
 use crate::statistics::{Limit, Spread, Verdict};
@@ -57,7 +59,7 @@ fn load(options: &Options) -> String {
             let mebibytes = options.object_bytes as f64 / 1024.0 / 1024.0;
             format!("with {} clients on files of {mebibytes} MiB", options.clients)
         }
-        Suite::Quick | Suite::Steady => {
+        Suite::Quick | Suite::Steady | Suite::Depth => {
             let seconds = options.run_time.as_secs_f64();
             format!("of {seconds} s, {} connections", options.connections)
         }
@@ -72,14 +74,7 @@ pub fn table(environment: &Environment, reports: &[CaseReport]) -> String {
         let _ = writeln!(text, "{name:<10} {value}");
     }
     text.push('\n');
-    let mut lines = vec![COLUMNS.map(str::to_owned)];
-    let mut last_case = "";
-    for row in reports.iter().flat_map(|report| &report.rows) {
-        let case = if row.case == last_case { "" } else { row.case };
-        last_case = row.case;
-        lines.push(cells(case, row, environment.nginx_installed));
-    }
-    text.push_str(&align(&lines));
+    text.push_str(&align(&all_cells(environment, reports)));
     let notes: Vec<&String> = reports.iter().flat_map(|report| &report.notes).collect();
     if !notes.is_empty() {
         text.push('\n');
@@ -88,6 +83,25 @@ pub fn table(environment: &Environment, reports: &[CaseReport]) -> String {
         let _ = writeln!(text, "note: {note}");
     }
     text
+}
+
+/// The table and its notes as part of a page.
+pub fn write_rows(page: &mut String, environment: &Environment, reports: &[CaseReport]) {
+    write_table(page, &all_cells(environment, reports));
+    for note in reports.iter().flat_map(|report| &report.notes) {
+        let _ = write!(page, "<p class=\"note\">{}</p>", escaped(note));
+    }
+}
+
+fn all_cells(environment: &Environment, reports: &[CaseReport]) -> Vec<Vec<String>> {
+    let mut lines = vec![COLUMNS.map(str::to_owned).to_vec()];
+    let mut last_case = "";
+    for row in reports.iter().flat_map(|report| &report.rows) {
+        let case = if row.case == last_case { "" } else { row.case };
+        last_case = row.case;
+        lines.push(cells(case, row, environment.nginx_installed).to_vec());
+    }
+    lines
 }
 
 /// Everything, with each run's figures.

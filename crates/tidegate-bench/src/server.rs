@@ -16,6 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::config::{self, Scenario, Setup};
 use crate::pattern;
 use crate::procfs::{self, CpuTime};
+use crate::suites::depth::DEPTHS;
 
 mod control;
 mod others;
@@ -233,9 +234,23 @@ fn prepare(directory: &Path, job: Job) -> io::Result<SocketAddr> {
         let body = pattern::body(format!("/{name}").as_bytes(), bytes);
         fs::write(directory.join("html").join(name), body)?;
     }
+    if matches!(job.scenario, Scenario::Depth(_)) {
+        make_deep_files(&directory.join("html"))?;
+    }
     let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
     write_config(directory, job, address, 0)?;
     Ok(address)
+}
+
+/// The small file again below as many folders as each depth has.
+fn make_deep_files(root: &Path) -> io::Result<()> {
+    let (name, _) = config::SMALL_FILE;
+    for depth in DEPTHS {
+        let folder = root.join(config::folders(depth).trim_start_matches('/'));
+        fs::create_dir_all(&folder)?;
+        fs::copy(root.join(name), folder.join(name))?;
+    }
+    Ok(())
 }
 
 /// Puts the configuration in place at once: a server never sees half of it.

@@ -78,6 +78,8 @@ impl Verdict {
 pub enum Limit {
     Exactly(f64),
     Below(f64),
+    /// Of all runs together, the middle one.
+    MedianAtMost(f64),
 }
 
 impl Limit {
@@ -85,12 +87,21 @@ impl Limit {
         match self {
             Limit::Exactly(wanted) => value == wanted,
             Limit::Below(bound) => value < bound,
+            Limit::MedianAtMost(bound) => value <= bound,
         }
+    }
+
+    /// A figure that a busy machine can spoil: missing it is a failure where targets are.
+    pub fn is_goal(self) -> bool {
+        matches!(self, Limit::MedianAtMost(_))
     }
 
     /// Judges every run of a side; NaN stands for a run that was too short to tell.
     pub fn judge(self, values: &[f64]) -> Verdict {
-        let told: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
+        let mut told: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
+        if let (Limit::MedianAtMost(_), Some(spread)) = (self, Spread::of(&told)) {
+            told = vec![spread.median];
+        }
         if told.is_empty() && !values.is_empty() {
             Verdict::None
         } else if !told.is_empty() && told.iter().all(|value| self.holds(*value)) {
@@ -106,6 +117,7 @@ impl std::fmt::Display for Limit {
         match self {
             Limit::Exactly(value) => write!(out, "= {value}"),
             Limit::Below(value) => write!(out, "< {value}"),
+            Limit::MedianAtMost(value) => write!(out, "≤ {value}"),
         }
     }
 }

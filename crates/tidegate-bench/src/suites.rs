@@ -8,6 +8,7 @@ use crate::origin::Origin;
 use crate::server::Binary;
 use crate::statistics::{Limit, Spread, Verdict};
 
+pub mod depth;
 mod idle;
 pub mod quick;
 pub mod steady;
@@ -18,6 +19,7 @@ pub(crate) mod streaming;
 pub enum Case {
     Quick(quick::Case),
     Steady(steady::Case),
+    Depth(depth::Case),
 }
 
 /// The cases of a suite, in their order.
@@ -25,6 +27,7 @@ pub fn cases(suite: Suite) -> Vec<Case> {
     match suite {
         Suite::Quick => quick::CASES.into_iter().map(Case::Quick).collect(),
         Suite::Steady => steady::CASES.into_iter().map(Case::Steady).collect(),
+        Suite::Depth => depth::CASES.into_iter().map(Case::Depth).collect(),
         // Its tables are others: `crate::study`.
         Suite::Streaming => Vec::new(),
     }
@@ -35,6 +38,7 @@ impl Case {
         match self {
             Case::Quick(case) => case.name,
             Case::Steady(case) => case.name,
+            Case::Depth(case) => case.name,
         }
     }
 
@@ -44,9 +48,9 @@ impl Case {
             Case::Quick(quick::Case { about, target: Some(target), .. }) => {
                 format!("{about} (target ≤ {target:.2})")
             }
-            Case::Quick(quick::Case { about, .. }) | Case::Steady(steady::Case { about, .. }) => {
-                (*about).to_owned()
-            }
+            Case::Quick(quick::Case { about, .. })
+            | Case::Steady(steady::Case { about, .. })
+            | Case::Depth(depth::Case { about, .. }) => (*about).to_owned(),
         }
     }
 
@@ -55,6 +59,7 @@ impl Case {
         match self {
             Case::Quick(case) => case.measure(context),
             Case::Steady(case) => case.measure(context),
+            Case::Depth(case) => case.measure(context),
         }
     }
 }
@@ -172,7 +177,8 @@ impl Row {
                 Some(Spread { maximum, .. }) => format!("{maximum:.decimals$}"),
                 None => "unknown".to_owned(),
             };
-            return (self.verdict() == Verdict::Missed)
+            let counts = strict || !limit.is_goal();
+            return (counts && self.verdict() == Verdict::Missed)
                 .then(|| format!("{case}: {name} is {}, must be {limit}", worst()));
         }
         if !strict {

@@ -1,5 +1,6 @@
 //! Tests of the parts that decide figures, and one run of the load against the origin.
 
+mod depth;
 mod figures;
 mod parsing;
 mod smoke;

@@ -1,10 +1,11 @@
-//! Drawings of a run: how many bytes each client had at each moment. SVG, as text.
+//! Drawings of a run: how many bytes each client had at each moment.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Instant;
 
 use super::figures::Run;
+use crate::chart::{Axis, axes};
 
 /// Points of one line: (seconds since the begin, bytes in all by then).
 pub type Line = Vec<(f64, f64)>;
@@ -56,7 +57,10 @@ impl Picture {
     /// The drawing. Clients whose lines are the same to the eye are drawn once.
     pub fn svg(&self, extent: Extent, title: &str) -> String {
         let paths: BTreeSet<String> = self.clients.iter().map(|line| path(line, extent)).collect();
-        let mut svg = axes(extent, title);
+        let mebibytes = extent.bytes / 1024.0 / 1024.0;
+        let x = Axis { end: extent.seconds, unit: "seconds", decimals: 1 };
+        let y = Axis { end: mebibytes, unit: "MiB", decimals: 1 };
+        let mut svg = axes(title, [x, y]);
         svg.push_str("<g class=\"clients\">");
         for path in paths {
             // Writing to a String cannot fail.
@@ -71,74 +75,11 @@ impl Picture {
     }
 }
 
-/// Bars below each other: (label, value, class); values that are no numbers are left out. `mark`
-/// is a line across, below which no bar can be.
-pub fn bars(title: &str, unit: &str, bars: &[(String, f64, &str)], mark: Option<f64>) -> String {
-    let bars: Vec<_> = bars.iter().filter(|(_, value, _)| value.is_finite()).collect();
-    let mark = mark.filter(|mark| mark.is_finite());
-    let largest = bars.iter().map(|(_, value, _)| *value).chain(mark).fold(0.0, f64::max);
-    let scale = if largest > 0.0 { BAR_LENGTH / largest } else { 0.0 };
-    let (width, height) = (BAR_LEFT + BAR_LENGTH + BAR_VALUE, BAR_EVERY * bars.len() + 8);
-    let label = escaped(title);
-    let mut svg =
-        format!("<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{label}\">");
-    for (index, (label, value, class)) in bars.iter().enumerate() {
-        let (top, length) = (index * BAR_EVERY + 4, value * scale);
-        let (text, before, behind) = (top + 13, BAR_LEFT - 8.0, BAR_LEFT + length + 6.0);
-        let label = escaped(label);
-        let _ = write!(
-            svg,
-            "<text x=\"{before}\" y=\"{text}\" text-anchor=\"end\">{label}</text>\
-             <rect class=\"{class}\" x=\"{BAR_LEFT}\" y=\"{top}\" width=\"{length:.1}\" height=\"17\"/>\
-             <text x=\"{behind:.1}\" y=\"{text}\">{value:.3} {unit}</text>"
-        );
-    }
-    if let Some(mark) = mark {
-        let x = BAR_LEFT + mark * scale;
-        let _ = write!(svg, "<path class=\"origin\" d=\"M{x:.1} 0V{height}\"/>");
-    }
-    svg.push_str("</svg>");
-    svg
-}
-
-/// Text that may stand in HTML and in attributes.
-pub fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
-/// The begin of a drawing: four parts of each axis.
-fn axes(extent: Extent, title: &str) -> String {
-    let (right, bottom) = (LEFT + WIDTH, TOP + HEIGHT);
-    let (full_width, full_height, label) = (right + 30.0, bottom + 34.0, escaped(title));
-    let mut svg = format!(
-        "<svg viewBox=\"0 0 {full_width} {full_height}\" role=\"img\" aria-label=\"{label}\">"
-    );
-    for quarter in 0..=4 {
-        let part = f64::from(quarter) / 4.0;
-        let (x, y) = (LEFT + part * WIDTH, bottom - part * HEIGHT);
-        let (mebibytes, seconds) = (extent.bytes * part / 1024.0 / 1024.0, extent.seconds * part);
-        let (before, middle, below) = (LEFT - 6.0, y + 4.0, bottom + 16.0);
-        let _ = write!(
-            svg,
-            "<path class=\"grid\" d=\"M{LEFT} {y}H{right}M{x} {TOP}V{bottom}\"/>\
-             <text x=\"{before}\" y=\"{middle}\" text-anchor=\"end\">{mebibytes:.1}</text>\
-             <text x=\"{x}\" y=\"{below}\" text-anchor=\"middle\">{seconds:.1}</text>"
-        );
-    }
-    let (above, below) = (TOP - 8.0, bottom + 31.0);
-    let _ = write!(
-        svg,
-        "<text x=\"{LEFT}\" y=\"{above}\" text-anchor=\"end\">MiB</text>\
-         <text x=\"{right}\" y=\"{below}\" text-anchor=\"end\">seconds</text>"
-    );
-    svg
-}
-
 /// The path of a line: a step at each arrival, without those that the eye cannot tell apart.
 pub(crate) fn path(line: &Line, extent: Extent) -> String {
     let place = |(seconds, bytes): (f64, f64)| {
-        let x = LEFT + seconds / extent.seconds * WIDTH;
-        (x.round(), (TOP + HEIGHT - bytes / extent.bytes * HEIGHT).round())
+        let (x, y) = crate::chart::place(seconds / extent.seconds, bytes / extent.bytes);
+        (x.round(), y.round())
     };
     let Some(first) = line.first() else { return String::new() };
     let (mut x, mut y) = place(*first);
@@ -160,13 +101,5 @@ pub(crate) fn path(line: &Line, extent: Extent) -> String {
     path
 }
 
-const LEFT: f64 = 56.0;
-const TOP: f64 = 22.0;
-const WIDTH: f64 = 480.0;
-const HEIGHT: f64 = 220.0;
 /// Steps smaller than this in both directions are joined.
 const FINE: f64 = 3.0;
-const BAR_LEFT: f64 = 150.0;
-const BAR_LENGTH: f64 = 330.0;
-const BAR_VALUE: f64 = 90.0;
-const BAR_EVERY: usize = 24;

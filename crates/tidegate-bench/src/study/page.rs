@@ -1,34 +1,30 @@
-//! The study as one HTML page that needs no other file and no script.
+//! The study as one HTML page.
 
 use std::fmt::Write as _;
 
-use super::chart::{Picture, bars, escaped};
+use super::chart::Picture;
 use super::figures::{Column, OWN_COLUMNS, PUBLISHED_COLUMNS, median};
-use super::table::{Cells, notes, own_cells, published_cells};
+use super::table::{notes, own_cells, published_cells};
 use super::{Section, Study};
-use crate::report::heading;
+use crate::chart::{bars, escaped};
+use crate::page::{END, begin, write_figure, write_table};
 
 impl Study {
     /// The page.
     pub fn html(&self) -> String {
-        let mut page = String::from(HEAD);
-        page.push_str("<h1>Streaming: many clients, one fill</h1><dl>");
-        for (name, value) in heading(&self.environment) {
-            // Writing to a String cannot fail.
-            let _ = write!(page, "<dt>{}</dt><dd>{}</dd>", escaped(name), escaped(value));
-        }
-        page.push_str("</dl>");
+        let mut page = begin("Streaming: many clients, one fill", &self.environment);
         page.push_str(LEGEND);
         for section in &self.sections {
             write_section(&mut page, section);
         }
-        page.push_str("</body></html>\n");
+        page.push_str(END);
         page
     }
 }
 
 fn write_section(page: &mut String, section: &Section) {
     let title = escaped(&section.title());
+    // Writing to a String cannot fail.
     let _ = write!(page, "<h2>{title}</h2><p>{} files for each client.</p>", section.files);
     write_table(page, &published_cells(section));
     write_table(page, &own_cells(section));
@@ -59,11 +55,7 @@ fn write_section(page: &mut String, section: &Section) {
         let server = row.entry.server;
         let title = format!("{server}, {}: bytes of each client", row.entry.mode);
         let drawing = row.picture.svg(extent, &title);
-        let title = escaped(&title);
-        let _ = write!(
-            page,
-            "<figure class=\"{server}\"><figcaption>{title}</figcaption>{drawing}</figure>"
-        );
+        write_figure(page, server, &title, &drawing);
     }
     page.push_str("</div>");
 }
@@ -82,24 +74,11 @@ fn write_bars(
         (label, median(&row.runs, column), row.entry.server)
     });
     let drawing = bars(title, unit, &rows.collect::<Vec<_>>(), mark);
-    let _ = write!(page, "<figure><figcaption>{title}</figcaption>{drawing}</figure>");
+    write_figure(page, "", title, &drawing);
 }
 
 fn column(key: &str) -> Option<&'static Column> {
     PUBLISHED_COLUMNS.iter().chain(&OWN_COLUMNS).find(|column| column.key == key)
-}
-
-fn write_table(page: &mut String, cells: &Cells) {
-    page.push_str("<div class=\"wide\"><table>");
-    for (number, line) in cells.iter().enumerate() {
-        let tag = if number == 0 { "th" } else { "td" };
-        page.push_str("<tr>");
-        for cell in line {
-            let _ = write!(page, "<{tag}>{}</{tag}>", escaped(cell));
-        }
-        page.push_str("</tr>");
-    }
-    page.push_str("</table></div>");
 }
 
 const LEGEND: &str = "<p>Byte wait: mean over all bytes of the time between a client's request and \
@@ -108,19 +87,3 @@ not begin a fill; their first byte is counted from the fill's first byte, or fro
 that was later. × nginx hits: CPU per GB by what nginx needs for the same bytes from its cache. Others: \
 what other programs took of the server's processor; above a few per cent the times are theirs, too. In \
 the drawings each line is a client; the dashed one is the origin.</p>";
-
-const HEAD: &str = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
-<meta name=\"viewport\" content=\"width=device-width\"><title>Tidegate: streaming</title><style>
-:root{color-scheme:light dark;--text:#1a1d21;--soft:#5c6570;--line:#d8dde3;--back:#fff;--tidegate:#0b7285;--other:#a0532a}
-@media(prefers-color-scheme:dark){:root{--text:#e6e9ec;--soft:#9aa4af;--line:#363c44;--back:#15181c;--tidegate:#3bc9db;--other:#ffa06b}}
-body{font:15px/1.5 system-ui,sans-serif;color:var(--text);background:var(--back);max-width:1200px;margin:2rem auto;padding:0 1rem}
-h2{margin-top:3rem;border-top:1px solid var(--line);padding-top:1rem}
-dl{display:grid;grid-template-columns:max-content 1fr;gap:0 1rem}dt,.note,figcaption{color:var(--soft)}dd{margin:0}
-.wide{overflow-x:auto;margin:1rem 0}table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums;white-space:nowrap}
-th,td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid var(--line)}th:nth-child(-n+2),td:nth-child(-n+2){text-align:left}
-.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,480px),1fr));gap:1rem}figure{margin:0}
-svg{width:100%;height:auto}svg text{font:11px system-ui,sans-serif;fill:var(--soft)}
-.grid{stroke:var(--line);fill:none}.clients{stroke:var(--other);fill:none;stroke-opacity:.5}
-.tidegate .clients{stroke:var(--tidegate)}.origin{stroke:var(--text);fill:none;stroke-dasharray:4 3}
-rect{fill:var(--other)}rect.tidegate{fill:var(--tidegate)}
-</style></head><body>";

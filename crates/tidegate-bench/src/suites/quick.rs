@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::{Better, CaseReport, Context, Measure, Sample, alternate, idle, streaming};
 use crate::config::{FIXED_BODY, LARGE_FILE, SMALL_FILE, Scenario};
-use crate::load::{Ask, Bound, Load, Mode, Plan, Unanswered};
+use crate::load::{Ask, Bound, Load, Mode, Outcome, Plan, Unanswered};
 use crate::procfs;
 use crate::server::{Binary, Job, Server};
 use crate::statistics::Spread;
@@ -177,11 +177,29 @@ fn run_load(context: &Context, binary: &Binary, case: LoadCase) -> Result<Sample
         mode: case.mode,
         unanswered: Unanswered::Count,
     };
+    let origin_before = context.origin.requests(case.target);
+    let (values, outcome) = measure_on(context, &server, plan)?;
+    let misses = match case.scenario {
+        // The first request is one.
+        Scenario::Cache => (context.origin.requests(case.target) - origin_before).saturating_sub(1),
+        _ => 0,
+    };
+    let mut note = outcome.first_error.as_ref().map(|error| format!("first error: {error}"));
+    if misses > 0 {
+        note = Some("a cached object was fetched again".to_owned());
+    }
+    Ok(Sample { values, errors: outcome.errors + misses, note })
+}
+
+/// A warm-up and a measured run over the same connections: the figures of [`LOAD_MEASURES`].
+pub(super) fn measure_on(
+    context: &Context,
+    server: &Server,
+    plan: Plan,
+) -> Result<(Vec<f64>, Outcome), String> {
     // One request alone fills caches; else each connection of the warm-up would miss.
     let prime = Plan { connections: 1, ..plan.clone() };
     run_checked(&mut new_load(prime)?, Bound { duration: WARM_UP, requests_max: 1 })?;
-    let origin_before = context.origin.requests(case.target);
-
     let mut load = new_load(plan)?;
     run_checked(&mut load, Bound { duration: WARM_UP, requests_max: WARM_UP_REQUESTS })?;
     let bound = Bound { duration: context.options.run_time, requests_max: REQUESTS_MAX };
@@ -190,16 +208,7 @@ fn run_load(context: &Context, binary: &Binary, case: LoadCase) -> Result<Sample
     let outcome = load.run(bound).map_err(|error| format!("load: {error}"))?;
     let (cpu, wall) = (server.cpu_time().since(cpu_before), started.elapsed().as_secs_f64());
     let others = (busy().since(busy_before).total() - cpu.total()).max(0.0);
-
-    let misses = match case.scenario {
-        Scenario::Cache => context.origin.requests(case.target) - origin_before,
-        _ => 0,
-    };
     let requests = outcome.requests.max(1) as f64;
-    let mut note = outcome.first_error.as_ref().map(|error| format!("first error: {error}"));
-    if misses > 0 {
-        note = Some("a cached object was fetched again".to_owned());
-    }
     let values = vec![
         cpu.total() / requests,
         cpu.user / requests,
@@ -208,7 +217,7 @@ fn run_load(context: &Context, binary: &Binary, case: LoadCase) -> Result<Sample
         cpu.total() / wall / 1e4,
         others / wall / 1e4,
     ];
-    Ok(Sample { values, errors: outcome.errors + misses, note })
+    Ok((values, outcome))
 }
 
 pub(super) fn new_load(plan: Plan) -> Result<Load, String> {

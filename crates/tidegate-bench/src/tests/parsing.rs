@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use crate::config::{Scenario, Setup, generate};
+use crate::config::{Lookup, Scenario, Setup, generate};
 use crate::options::{Command, Suite, parse};
 use crate::origin::{Answer, parse_request, parse_target, parts_due, response_head};
 use crate::pattern;
@@ -414,5 +414,10 @@ fn configurations() {
     check(Scenario::Reload, &reload, &["proxy_cache ", "location / "]);
     let crash = ["proxy_cache bench;", "add_header X-Cache $upstream_cache_status always;"];
     check(Scenario::Crash, &crash, &["proxy_cache_lock", "/generation"]);
+    let lookup = ["disable_symlinks", "open_file_cache"];
+    check(Scenario::Depth(Lookup::Plain), &["sendfile on;", "log_not_found off;"], &lookup);
+    check(Scenario::Depth(Lookup::NoSymlinks), &["disable_symlinks on;"], &lookup[1..]);
+    let cached = ["open_file_cache max=1000;", "open_file_cache_errors on;"];
+    check(Scenario::Depth(Lookup::OpenFileCache), &cached, &lookup[..1]);
     check(Scenario::Streaming, &["proxy_cache_lock on;", "proxy_cache_tempfile on;"], &[]);
 }

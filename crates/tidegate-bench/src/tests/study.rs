@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
+use crate::chart::bars;
 use crate::machine::Processors;
 use crate::options::{Command, Options, parse};
 use crate::origin::{Origin, Trace};
@@ -13,7 +14,7 @@ use crate::procfs::CpuTime;
 use crate::report::Environment;
 use crate::server::{Binary, Kind, write_other_config};
 use crate::study::Study;
-use crate::study::chart::{Extent, Picture, bars, path};
+use crate::study::chart::{Extent, Picture, path};
 use crate::study::figures::{Figures, OWN_COLUMNS, PUBLISHED_COLUMNS, Run, mean_wait, quantiles};
 use crate::study::published::ROWS;
 use crate::suites::Context;

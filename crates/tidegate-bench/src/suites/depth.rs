@@ -1,0 +1,238 @@
+//! The depth suite: what folders on the way to a small file cost, as in a published comparison.
+//!
+//! One server answers for all depths in turn, so that what is compared has the same neighbours.
+
+use std::time::Duration;
+
+use super::quick::{disturbance, measure_on};
+use super::{Better, CaseReport, Context, Measure, Row, Sample, alternate};
+use crate::chart::{Axis, Line, lines};
+use crate::config::{Lookup, SMALL_FILE, Scenario, folders};
+use crate::load::{Ask, Mode, Plan, Unanswered};
+use crate::page;
+use crate::probe;
+use crate::report::{Environment, write_rows};
+use crate::server::{Binary, Job, Server};
+use crate::statistics::{Limit, Spread};
+
+/// One case of the suite.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    pub name: &'static str,
+    pub about: &'static str,
+    lookup: Lookup,
+    hit: bool,
+    /// Largest ratio Tidegate/nginx that is meant to hold, for each of [`DEPTHS`].
+    targets: [Option<f64>; DEPTHS.len()],
+}
+
+/// Folders on the way to the file.
+pub const DEPTHS: [usize; 4] = [1, 12, 55, 120];
+
+/// The suite's table.
+pub const CASES: [Case; 6] = [
+    Case {
+        name: "plain",
+        about: "a file of 452 bytes, 1, 12, 55 and 120 folders deep",
+        lookup: Lookup::Plain,
+        hit: true,
+        targets: [Some(0.52), None, None, None],
+    },
+    Case {
+        name: "plain-404",
+        about: "a name that does not exist there",
+        lookup: Lookup::Plain,
+        hit: false,
+        targets: [None, None, Some(0.75), None],
+    },
+    Case {
+        name: "symlinks",
+        about: "the file, with disable_symlinks on",
+        lookup: Lookup::NoSymlinks,
+        hit: true,
+        targets: [None; 4],
+    },
+    Case {
+        name: "symlinks-404",
+        about: "the name that does not exist, with disable_symlinks on",
+        lookup: Lookup::NoSymlinks,
+        hit: false,
+        targets: [None, None, Some(0.75), None],
+    },
+    Case {
+        name: "cache",
+        about: "the file, with open_file_cache",
+        lookup: Lookup::OpenFileCache,
+        hit: true,
+        targets: [Some(0.68), None, None, None],
+    },
+    Case {
+        name: "cache-404",
+        about: "the name that does not exist, with open_file_cache and open_file_cache_errors",
+        lookup: Lookup::OpenFileCache,
+        hit: false,
+        targets: [None, None, Some(0.75), None],
+    },
+];
+
+impl Case {
+    /// Measures both sides.
+    pub fn measure(&self, context: &Context) -> CaseReport {
+        let measures = self.measures();
+        let mut report =
+            alternate(context, self.name, &measures, |binary, _| self.run(context, binary));
+        report.notes.extend(disturbance(&report));
+        let flat: Vec<Row> = FLAT.iter().filter_map(|flat| flat.row(&report.rows)).collect();
+        report.rows.extend(flat);
+        report
+    }
+
+    fn measures(&self) -> Vec<Measure> {
+        let depths = NAMES.iter().zip(self.targets);
+        let mut measures: Vec<Measure> = depths
+            .flat_map(|([cost, rate], target)| {
+                let cost = Measure { target, ..Measure::new(cost, "µs", 2) };
+                [cost, Measure::new(rate, "", 0).better(Better::Higher)]
+            })
+            .collect();
+        let others = Measure::new(super::quick::OTHERS, "%", 0);
+        measures.push(others.better(Better::Neither));
+        measures
+    }
+
+    fn run(&self, context: &Context, binary: &Binary) -> Result<Sample, String> {
+        let job = Job {
+            scenario: Scenario::Depth(self.lookup),
+            origin: context.origin_address(),
+            worker_connections: 1024,
+            tempfile_directive: false,
+            private_copy: false,
+            cpu: context.processors.server,
+        };
+        let server = Server::start(binary, job)?;
+        let mut sample = Sample::default();
+        let mut others = 0.0;
+        for depth in DEPTHS {
+            let plan = Plan {
+                address: server.address(),
+                asks: vec![self.ask(&server, depth)?],
+                connections: context.options.connections,
+                mode: Mode::KeepAlive,
+                unanswered: Unanswered::Count,
+            };
+            let (values, outcome) = measure_on(context, &server, plan)?;
+            let [cost, _, rate, _, _, other] = values[..] else {
+                return Err("the figures are others".to_owned());
+            };
+            sample.values.extend([cost, rate]);
+            others += other / DEPTHS.len() as f64;
+            sample.errors += outcome.errors;
+            let note = outcome.first_error.map(|error| format!("first error: {error}"));
+            sample.note = sample.note.or(note);
+        }
+        sample.values.push(others);
+        Ok(sample)
+    }
+
+    /// The request at a depth. Error pages differ in length between servers: one is asked for first.
+    fn ask(&self, server: &Server, depth: usize) -> Result<Ask, String> {
+        let name = if self.hit { SMALL_FILE.0 } else { "none.html" };
+        let status = if self.hit { 200 } else { 404 };
+        let target = format!("{}/{name}", folders(depth));
+        let answer = probe::ask(server.address(), &target, PATIENCE);
+        let answer = answer.map_err(|error| format!("{depth} folders: {error:?}"))?;
+        let body_bytes = answer.body.len() as u64;
+        if answer.status != status || (self.hit && body_bytes != SMALL_FILE.1) {
+            let status = answer.status;
+            return Err(format!("{depth} folders: status {status}, {body_bytes} body bytes"));
+        }
+        Ok(Ask { status, ..Ask::counted(target, body_bytes) })
+    }
+}
+
+/// What depth costs: one depth's cost by that of one folder.
+struct Flat {
+    name: &'static str,
+    depth: usize,
+    required: Option<Limit>,
+}
+
+const FLAT: [Flat; 2] = [
+    Flat { name: "55 folders / 1 folder", depth: 2, required: Some(Limit::MedianAtMost(1.03)) },
+    Flat { name: "120 folders / 1 folder", depth: 3, required: None },
+];
+
+impl Flat {
+    fn row(&self, rows: &[Row]) -> Option<Row> {
+        let find = |name: &str| rows.iter().find(|row| row.measure.name == name);
+        let [shallow, deep] = [find(NAMES[0][0])?, find(NAMES[self.depth][0])?];
+        let ratios = |deep: &[f64], shallow: &[f64]| {
+            deep.iter().zip(shallow).map(|(deep, shallow)| deep / shallow).collect()
+        };
+        let measure = Measure::new(self.name, "", 3);
+        Some(Row {
+            measure: Measure { required: self.required, ..measure },
+            tidegate: ratios(&deep.tidegate, &shallow.tidegate),
+            nginx: ratios(&deep.nginx, &shallow.nginx),
+            ..deep.clone()
+        })
+    }
+}
+
+/// The suite as a page: requests per second against depth, and all figures.
+pub fn html(environment: &Environment, reports: &[CaseReport]) -> String {
+    let mut page = page::begin("Files at any depth", environment);
+    page.push_str(LEGEND);
+    page.push_str("<div class=\"charts\">");
+    let end = reports.iter().flat_map(rates).flat_map(|line| line.points);
+    let end = end.map(|(_, rate)| rate).fold(1.0, f64::max);
+    let x = Axis { end: DEPTHS[DEPTHS.len() - 1] as f64, unit: "folders", decimals: 0 };
+    let y = Axis { end: end / 1e3, unit: "1000 requests/s", decimals: 0 };
+    for report in reports {
+        let case = CASES.iter().find(|case| report.rows.iter().any(|row| row.case == case.name));
+        let Some(case) = case else { continue };
+        let title = format!("{}: {}", case.name, case.about);
+        let drawn = lines(&title, [x, y], &scaled(rates(report)));
+        page::write_figure(&mut page, "", &title, &drawn);
+    }
+    page.push_str("</div>");
+    write_rows(&mut page, environment, reports);
+    page.push_str(page::END);
+    page
+}
+
+/// Median requests per second at each depth, for each server.
+fn rates(report: &CaseReport) -> Vec<Line> {
+    type Side = fn(&Row) -> &[f64];
+    let sides: [(&'static str, Side); 2] =
+        [("tidegate", |row| &row.tidegate), ("nginx", |row| &row.nginx)];
+    let line = |(name, side): (&'static str, Side)| {
+        let points = NAMES.iter().zip(DEPTHS).filter_map(|([_, rate], depth)| {
+            let row = report.rows.iter().find(|row| row.measure.name == *rate)?;
+            Some((depth as f64, Spread::of(side(row))?.median))
+        });
+        Line { name, points: points.collect() }
+    };
+    sides.map(line).into()
+}
+
+fn scaled(lines: Vec<Line>) -> Vec<Line> {
+    let scale = |line: Line| {
+        let points = line.points.iter().map(|(depth, rate)| (*depth, rate / 1e3)).collect();
+        Line { points, ..line }
+    };
+    lines.into_iter().map(scale).collect()
+}
+
+/// CPU and rate at each of [`DEPTHS`].
+const NAMES: [[&str; 2]; DEPTHS.len()] = [
+    ["1 folder: CPU per request", "1 folder: requests/s"],
+    ["12 folders: CPU per request", "12 folders: requests/s"],
+    ["55 folders: CPU per request", "55 folders: requests/s"],
+    ["120 folders: CPU per request", "120 folders: requests/s"],
+];
+const PATIENCE: Duration = Duration::from_secs(5);
+const LEGEND: &str = "<p>A closed loop of keepalive connections asks one server with one worker for one file \
+after another: the file of 452 bytes below so many folders, or a name beside it that does not exist. Each \
+depth is measured on the same running server, both servers in turn. Drawn: median requests per second \
+against the number of folders.</p>";

@@ -1,0 +1,107 @@
+//! The suite depth: its rows, its drawing, and one small run with genuine nginx on both sides.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use crate::chart::{Axis, Line, lines};
+use crate::config::folders;
+use crate::machine::Processors;
+use crate::options::{Command, Suite, parse};
+use crate::origin::Origin;
+use crate::report::{Environment, json, table};
+use crate::server::{Binary, Kind};
+use crate::statistics::Verdict;
+use crate::suites::depth::{DEPTHS, html};
+use crate::suites::{Context, cases};
+
+#[test]
+fn folders_are_below_each_other() {
+    assert_eq!(folders(0), "");
+    assert_eq!(folders(3), "/a/b/c");
+    assert!(folders(120).ends_with("/y/z/a/b/c/d/e/f/g/h/i/j/k/l/m/n/o/p"));
+}
+
+#[test]
+fn options_of_the_suite() {
+    #[track_caller]
+    fn check(line: &[&str], expected: &str) {
+        let got = match parse(line.iter().map(OsString::from)) {
+            Ok(Command::Run(o)) => {
+                format!("{} {} {} {:?}", o.connections, o.rounds, o.run_time.as_secs(), o.html)
+            }
+            other => other.map_or_else(|reason| reason, |_| "no run".to_owned()),
+        };
+        assert_eq!(got, expected, "{line:?}");
+    }
+    check(&["depth"], "15 5 1 None");
+    check(&["--connections", "7", "depth", "--html", "p"], "7 5 1 Some(\"p\")");
+    check(&["quick"], "64 5 3 None");
+    check(&["quick", "--html", "p"], "--html is for streaming and depth");
+}
+
+#[test]
+fn lines_go_through_their_points() {
+    let axis = |end| Axis { end, unit: "it", decimals: 0 };
+    let drawn = |points: &[(f64, f64)]| {
+        lines("a < b", [axis(10.0), axis(4.0)], &[Line { name: "x", points: points.into() }])
+    };
+    let svg = drawn(&[(0.0, 0.0), (5.0, 4.0), (10.0, 2.0)]);
+    assert!(svg.contains("<path d=\"M56.0 242.0L296.0 22.0L536.0 132.0\"/>"), "{svg}");
+    assert_eq!(svg.matches("<circle").count(), 3);
+    assert!(svg.contains("a &lt; b") && svg.ends_with("</svg>"));
+    assert!(!drawn(&[]).contains("class=\"line"));
+}
+
+/// Where nginx is not installed there is nothing to try with.
+#[test]
+fn small_run_with_nginx_in_both_places() {
+    let Ok(nginx) = Binary::probe(Kind::Nginx, Path::new("/usr/sbin/nginx")) else {
+        eprintln!("skipped: nginx is not installed");
+        return;
+    };
+    let line = ["depth", "--seconds", "0.1", "--rounds", "1", "--connections", "2"];
+    let Ok(Command::Run(options)) = parse(line.map(OsString::from)) else {
+        panic!("the line is in order")
+    };
+    let processors = Processors::choose(None, None).expect("a processor");
+    let origin = Origin::start().expect("a loopback port");
+    let environment = Environment::collect(&nginx, Some(&nginx), processors, &options);
+    let context = Context {
+        options: *options,
+        processors,
+        origin,
+        tidegate: nginx.clone(),
+        nginx: Some(nginx),
+        others: Vec::new(),
+    };
+    let chosen = cases(Suite::Depth);
+    let chosen = chosen.iter().filter(|case| ["cache", "symlinks-404"].contains(&case.name()));
+    let reports: Vec<_> = chosen.map(|case| case.measure(&context)).collect();
+    assert_eq!(reports.len(), 2);
+    for report in &reports {
+        // Cost and rate at each depth, the share of others, and what depth costs.
+        assert_eq!(report.rows.len(), 2 * DEPTHS.len() + 1 + 2, "{report:#?}");
+        let fault = report.notes.iter().find(|note| note.contains("failed"));
+        assert_eq!(fault, None);
+        for row in &report.rows {
+            assert_eq!((row.tidegate.len(), row.nginx.len(), row.errors), (1, 1, 0), "{row:?}");
+        }
+        let flat = report.rows.iter().find(|row| row.measure.name == "55 folders / 1 folder");
+        let flat = flat.expect("the row");
+        let costs: Vec<f64> = report.rows.iter().map(|row| row.tidegate[0]).collect();
+        assert_eq!(flat.tidegate[0], costs[4] / costs[0]);
+        // Missed or not, only --strict makes it count.
+        assert_eq!(flat.unmet(false), None);
+        assert_eq!(flat.unmet(true).is_some(), flat.verdict() == Verdict::Missed);
+    }
+    let text = table(&environment, &reports);
+    assert!(text.contains("55 folders: requests/s") && text.contains("≤ 1.03"), "{text}");
+    assert!(json(&environment, &reports).to_string().contains(r#""case":"symlinks-404""#));
+    let page = html(&environment, &reports);
+    assert!(page.starts_with("<!doctype html>") && page.ends_with("</body></html>\n"));
+    assert_eq!(page.matches("<svg").count(), 2);
+    assert_eq!(page.matches("<g class=\"line nginx\">").count(), 2);
+    for outside in ["src=", "href=", "url(", "@import"] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+}
