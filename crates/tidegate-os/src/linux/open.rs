@@ -9,10 +9,16 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use crate::types::OpenHow;
+
+mod links;
+
+pub use links::open_checking_links;
+#[cfg(test)]
+pub(super) use links::open_checking_links_by;
 
 /// Symbolic links followed in one path, as in the kernel.
 const MAX_LINKS: usize = 40;
@@ -60,69 +66,6 @@ pub fn open_nonblock(path: &Path) -> io::Result<File> {
     Ok(super::retry(|| rustix::fs::open(path, flags, Mode::empty()))?.into())
 }
 
-/// Opens a path for reading where symbolic links below `from` bytes of it are refused, or must
-/// belong to the owner of what they point to (`disable_symlinks`). With `describe_only` the
-/// descriptor can only be described (fstat), and nothing is really opened: no FIFO's writer and no
-/// device notices.
-///
-/// # Errors
-/// `FilesystemLoop` (ELOOP) for a link that is not allowed, and those of open.
-pub fn open_checking_links(
-    path: &Path,
-    from: usize,
-    same_owner: bool,
-    describe_only: bool,
-) -> io::Result<File> {
-    let bytes = path.as_os_str().as_bytes();
-    let (start, rest) = bytes.split_at(from.min(bytes.len()));
-    let start = if start.is_empty() && bytes.starts_with(b"/") { b"/" } else { start };
-    let start = open_directory(or_dot(Path::new(OsStr::from_bytes(start))))?;
-    let first = rest.iter().position(|byte| *byte != b'/').unwrap_or(rest.len());
-    let rest = Path::new(OsStr::from_bytes(rest.get(first..).unwrap_or_default()));
-    let last = if describe_only { OFlags::PATH } else { open_flags(&OpenHow::default()) };
-    let last = last | OFlags::CLOEXEC;
-    if same_owner {
-        return Ok(open_same_owner(start, rest, last)?.into());
-    }
-    if !NO_OPENAT2.load(Ordering::Relaxed) {
-        let resolve = ResolveFlags::NO_SYMLINKS;
-        match rustix::fs::openat2(&start, or_dot(rest), last, Mode::empty(), resolve) {
-            Err(Errno::NOSYS | Errno::PERM) if refuses_openat2(start.as_fd()) => {
-                NO_OPENAT2.store(true, Ordering::Relaxed);
-            }
-            other => return Ok(other?.into()),
-        }
-    }
-    let how = OpenHow { no_symlinks: true, ..OpenHow::default() };
-    Ok(open_by_steps(start.as_fd(), rest, &how)?.into())
-}
-
-/// Walks component by component; a link's owner must be that of what it leads to.
-fn open_same_owner(start: OwnedFd, path: &Path, last: OFlags) -> rustix::io::Result<OwnedFd> {
-    let mut here = start;
-    let mut parts = path.components().peekable();
-    let slash_ends = path.as_os_str().as_bytes().ends_with(b"/");
-    if parts.peek().is_none() {
-        return rustix::fs::openat(&here, ".", last, Mode::empty());
-    }
-    while let Some(part) = parts.next() {
-        let name = part.as_os_str();
-        let flags = match parts.peek() {
-            Some(_) => OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            None if slash_ends => last | OFlags::DIRECTORY,
-            None => last,
-        };
-        let next = rustix::fs::openat(&here, name, flags, Mode::empty())?;
-        let named = rustix::fs::statat(&here, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?;
-        let link = rustix::fs::FileType::from_raw_mode(named.st_mode).is_symlink();
-        if link && named.st_uid != rustix::fs::fstat(&next)?.st_uid {
-            return Err(Errno::LOOP);
-        }
-        here = next;
-    }
-    Ok(here)
-}
-
 /// Opens a path relative to a directory as nginx does by default: links may lead anywhere, but the
 /// name itself must not contain `..` nor be absolute.
 ///
@@ -164,24 +107,47 @@ pub(super) fn open_by_steps(
     path: &Path,
     how: &OpenHow,
 ) -> rustix::io::Result<OwnedFd> {
+    let steps = Steps {
+        flags: open_flags(how),
+        mode: create_mode(how),
+        links: !how.no_symlinks,
+        beneath: true,
+    };
+    walk(directory, path, steps)
+}
+
+/// How a path is walked.
+#[derive(Clone, Copy)]
+struct Steps {
+    /// For the last name.
+    flags: OFlags,
+    mode: Mode,
+    /// Links are followed.
+    links: bool,
+    /// `..` does not leave the folder where the walk begins.
+    beneath: bool,
+}
+
+fn walk(directory: BorrowedFd<'_>, path: &Path, steps: Steps) -> rustix::io::Result<OwnedFd> {
     let mut walk = Walk { start: directory, opened: Vec::new(), links: 0 };
     let mut rest: VecDeque<OsString> = VecDeque::new();
     push_components(&mut rest, path.as_os_str())?;
     while let Some(name) = rest.pop_front() {
-        if name == ".." {
+        if name == ".." && steps.beneath {
             walk.opened.pop().ok_or(Errno::XDEV)?;
             continue;
         }
         let last = rest.is_empty();
-        let step = if last { walk.open_last(&name, how) } else { walk.open_folder(&name) };
+        let step = if last { walk.open_last(&name, steps) } else { walk.open_folder(&name) };
         match step {
             Ok(fd) if last => return Ok(fd),
             Ok(fd) => walk.opened.push(fd),
-            // A link answers ELOOP (O_NOFOLLOW) or, where a folder was wanted, ENOTDIR.
-            Err(error @ (Errno::LOOP | Errno::NOTDIR)) => {
-                let target = walk.read_link(&name).ok_or(error)?;
+            // A link (O_NOFOLLOW).
+            Err(Errno::LOOP) => {
+                // What is no link any more is looked at again.
+                let target = walk.read_link(&name).unwrap_or(name);
                 walk.links += 1;
-                if how.no_symlinks || walk.links > MAX_LINKS {
+                if !steps.links || walk.links > MAX_LINKS {
                     return Err(Errno::LOOP);
                 }
                 push_components(&mut rest, &target)?;
@@ -190,7 +156,7 @@ pub(super) fn open_by_steps(
         }
     }
     // The path ended with `..`, `.` or nothing: it names a folder that the walk stands in.
-    walk.open_last(OsStr::new("."), how)
+    walk.open_last(OsStr::new("."), steps)
 }
 
 struct Walk<'a> {
@@ -205,17 +171,35 @@ impl Walk<'_> {
     }
 
     fn open_folder(&self, name: &OsStr) -> rustix::io::Result<OwnedFd> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        rustix::fs::openat(self.here(), name, flags, Mode::empty())
+        self.open_name(name, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
     }
 
-    fn open_last(&self, name: &OsStr, how: &OpenHow) -> rustix::io::Result<OwnedFd> {
-        loop {
-            let flags = open_flags(how) | OFlags::NOFOLLOW;
-            match rustix::fs::openat(self.here(), name, flags, create_mode(how)) {
+    fn open_last(&self, name: &OsStr, steps: Steps) -> rustix::io::Result<OwnedFd> {
+        self.open_name(name, steps.flags, steps.mode)
+    }
+
+    /// Opens what a name is; a link is ELOOP, whatever is wanted.
+    fn open_name(&self, name: &OsStr, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
+        let open = |flags| loop {
+            match rustix::fs::openat(self.here(), name, flags | OFlags::NOFOLLOW, mode) {
                 Err(Errno::INTR) => {}
                 other => return other,
             }
+        };
+        let looked = OFlags::PATH | OFlags::CLOEXEC;
+        let opened = match open(flags) {
+            // A link, a file, or by now a folder after all.
+            Err(Errno::NOTDIR) if flags.contains(OFlags::DIRECTORY) => open(looked)?,
+            Ok(opened) if flags.contains(OFlags::PATH) => opened,
+            other => return other,
+        };
+        let stat = rustix::fs::fstat(&opened)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Symlink => Err(Errno::LOOP),
+            FileType::Directory if flags.contains(OFlags::PATH) => Ok(opened),
+            FileType::Directory => open(flags),
+            _ if flags.contains(OFlags::DIRECTORY) => Err(Errno::NOTDIR),
+            _ => Ok(opened),
         }
     }
 

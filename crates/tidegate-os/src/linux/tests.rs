@@ -1,6 +1,7 @@
 //! Tests of the Linux calls on the real system: loopback, temporary folders, /proc.
 
 mod files;
+mod links;
 mod sockets;
 
 use std::time::Duration;

@@ -242,33 +242,6 @@ fn pending_changes_are_seen_at_once() {
 }
 
 #[test]
-fn links_are_checked_where_asked() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().canonicalize().unwrap().join(name);
-    std::fs::create_dir(at("sub")).unwrap();
-    std::fs::write(at("sub/file"), "text").unwrap();
-    std::os::unix::fs::symlink("sub", at("link")).unwrap();
-    let all = at("").as_os_str().len();
-    let open = |name: &str, from, owner| {
-        let opened = [true, false].map(|describe| {
-            let result = open::open_checking_links(&at(name), from, owner, describe);
-            result.map(|_| ()).map_err(|error| error.raw_os_error().unwrap_or(0))
-        });
-        assert_eq!(opened[0], opened[1], "{name}");
-        opened[0]
-    };
-    assert_eq!(open("sub/file", 0, false), Ok(()));
-    assert_eq!(open("sub/file", 0, true), Ok(()));
-    assert_eq!(open("link/file", 0, false), Err(libc::ELOOP));
-    assert_eq!(open("link/file", 0, true), Ok(()));
-    assert_eq!(open("link/file", all + 4, false), Ok(()));
-    assert_eq!(open("sub/none", 0, false), Err(libc::ENOENT));
-    assert_eq!(open("sub/none", 0, true), Err(libc::ENOENT));
-    assert_eq!(open("sub/file/", 0, true), Err(libc::ENOTDIR));
-    assert_eq!(open("sub/file/", 0, false), Err(libc::ENOTDIR));
-}
-
-#[test]
 fn direct_reads_want_aligned_places() {
     // In the working folder: what /tmp is on may have no direct reads.
     let mut temp = tempfile::tempfile_in(".").unwrap();

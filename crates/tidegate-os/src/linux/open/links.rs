@@ -1,0 +1,192 @@
+//! Opening a path in which symbolic links are not welcome (`disable_symlinks`).
+//!
+//! Nothing is looked at first and opened afterwards: what was judged is what is open, whatever is renamed
+//! meanwhile. A path without links costs one system call at any depth; a link that may be followed costs
+//! some more, their number growing with the logarithm of the depth.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use super::{
+    MAX_LINKS, NO_OPENAT2, Steps, open_directory, open_flags, or_dot, refuses_openat2, walk,
+};
+use crate::types::OpenHow;
+
+/// Opens a path for reading where symbolic links below `from` bytes of it are refused or, with `same_owner`,
+/// must belong to the owner of what they lead to (`disable_symlinks`). With `describe_only` the
+/// descriptor can only be described (fstat), and nothing is really opened: no FIFO's writer and no
+/// device notices.
+///
+/// # Errors
+/// `FilesystemLoop` (ELOOP) for a link that is not allowed, and those of open.
+pub fn open_checking_links(
+    path: &Path,
+    from: usize,
+    same_owner: bool,
+    describe_only: bool,
+) -> io::Result<File> {
+    let by_kernel = !NO_OPENAT2.load(Ordering::Relaxed);
+    open_checking_links_by(path, from, same_owner, describe_only, by_kernel)
+}
+
+/// The same; without `by_kernel` as on kernels that have no openat2.
+pub(in super::super) fn open_checking_links_by(
+    path: &Path,
+    from: usize,
+    same_owner: bool,
+    describe_only: bool,
+    by_kernel: bool,
+) -> io::Result<File> {
+    let (start, rest) = path.as_os_str().as_bytes().split_at(from.min(path.as_os_str().len()));
+    let rest = Path::new(OsStr::from_bytes(rest));
+    let start = match start {
+        b"" => None,
+        start => Some(open_directory(Path::new(OsStr::from_bytes(start)))?),
+    };
+    // Below the part that is not looked at the path is relative to it.
+    let (at, rest) = match &start {
+        Some(start) => (start.as_fd(), relative(rest)),
+        None => (CWD, rest),
+    };
+    let last = if describe_only { OFlags::PATH } else { open_flags(&OpenHow::default()) };
+    let search = Search { last: last | OFlags::CLOEXEC, by_kernel };
+    let opened = match search.open(at, rest, search.last) {
+        Err(Errno::LOOP) if same_owner => search.open_owned(at, rest),
+        other => other,
+    };
+    Ok(opened?.into())
+}
+
+/// How one path is opened.
+struct Search {
+    /// For its last name.
+    last: OFlags,
+    by_kernel: bool,
+}
+
+impl Search {
+    /// Opens a path without any link.
+    fn open(&self, at: BorrowedFd<'_>, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        if self.by_kernel {
+            match open_plain(at, path, flags) {
+                Err(Errno::NOSYS | Errno::PERM) if refuses_openat2(at) => {
+                    NO_OPENAT2.store(true, Ordering::Relaxed);
+                }
+                other => return other,
+            }
+        }
+        match path.is_absolute() {
+            true => walk(open_root()?.as_fd(), relative(path), plain_steps(flags)),
+            false => walk(at, path, plain_steps(flags)),
+        }
+    }
+
+    /// Opens a path with links that belong to the owner of what they lead to.
+    fn open_owned(&self, at: BorrowedFd<'_>, path: &Path) -> rustix::io::Result<OwnedFd> {
+        let bytes = path.as_os_str().as_bytes();
+        let parts = bytes.split(|byte| *byte == b'/');
+        let parts: Vec<&[u8]> = parts.filter(|part| !matches!(*part, b"" | b".")).collect();
+        let slash = bytes.ends_with(b"/") || bytes.ends_with(b"/.");
+        let last = if slash { self.last | OFlags::DIRECTORY } else { self.last };
+        let mut rest = &parts[..];
+        let mut here = match bytes.starts_with(b"/") {
+            true => open_root()?,
+            false => rustix::fs::openat(at, ".", FOLDER, Mode::empty())?,
+        };
+        for _ in 0..MAX_LINKS {
+            let before = self.enter(&mut here, rest)?;
+            let Some((name, behind)) = rest.get(before..).and_then(<[_]>::split_first) else {
+                return self.open(here.as_fd(), Path::new("."), last);
+            };
+            let flags = if behind.is_empty() { last } else { FOLDER };
+            let opened = follow_owned(&here, name, flags)?;
+            if behind.is_empty() {
+                return Ok(opened);
+            }
+            (here, rest) = (opened, behind);
+            match self.open(here.as_fd(), &joined(rest), last) {
+                Err(Errno::LOOP) => {}
+                other => return other,
+            }
+        }
+        Err(Errno::LOOP)
+    }
+
+    /// Goes down to the folder that holds the first link among `parts`; how many folders that were.
+    fn enter(&self, here: &mut OwnedFd, parts: &[&[u8]]) -> rustix::io::Result<usize> {
+        let (mut done, mut end) = (0, parts.len().saturating_sub(1));
+        while done < end {
+            let next = if self.by_kernel { (done + end).div_ceil(2) } else { done + 1 };
+            match self.open(here.as_fd(), &joined(&parts[done..next]), FOLDER) {
+                Ok(folder) => (*here, done) = (folder, next),
+                Err(Errno::LOOP) => end = next - 1,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+}
+
+fn open_plain(at: BorrowedFd<'_>, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    loop {
+        let resolve = ResolveFlags::NO_SYMLINKS;
+        match rustix::fs::openat2(at, or_dot(path), flags, Mode::empty(), resolve) {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}
+
+/// Opens what a name is or, if it is a link with the same owner, what it leads to.
+fn follow_owned(here: &OwnedFd, name: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let name = OsStr::from_bytes(name);
+    // Held open: neither owner nor target of this link can become another's.
+    let link = rustix::fs::openat(here, name, LINK, Mode::empty())?;
+    let Some(owner) = link_owner(&link)? else {
+        // It was replaced since it was met; and if once more, that is refused.
+        return walk(here.as_fd(), Path::new(name), plain_steps(flags));
+    };
+    let target = rustix::fs::readlinkat(&link, "", Vec::new())?;
+    let opened = rustix::fs::openat(here, &target, flags, Mode::empty())?;
+    match rustix::fs::fstat(&opened)?.st_uid == owner {
+        true => Ok(opened),
+        false => Err(Errno::LOOP),
+    }
+}
+
+/// The owner of an open symbolic link; `None` when it is something else.
+fn link_owner(opened: &OwnedFd) -> rustix::io::Result<Option<u32>> {
+    let stat = rustix::fs::fstat(opened)?;
+    let link = FileType::from_raw_mode(stat.st_mode).is_symlink();
+    Ok(link.then_some(stat.st_uid))
+}
+
+fn plain_steps(flags: OFlags) -> Steps {
+    Steps { flags, mode: Mode::empty(), links: false, beneath: false }
+}
+
+fn joined(parts: &[&[u8]]) -> PathBuf {
+    parts.iter().map(|part| OsStr::from_bytes(part)).collect()
+}
+
+/// The path without slashes at its begin; one at its end stays, as it demands a folder.
+fn relative(path: &Path) -> &Path {
+    let bytes = path.as_os_str().as_bytes();
+    let begin = bytes.iter().position(|byte| *byte != b'/').unwrap_or(bytes.len());
+    Path::new(OsStr::from_bytes(bytes.get(begin..).unwrap_or_default()))
+}
+
+fn open_root() -> rustix::io::Result<OwnedFd> {
+    rustix::fs::open("/", FOLDER, Mode::empty())
+}
+
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+const LINK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
