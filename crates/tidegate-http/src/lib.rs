@@ -6,15 +6,18 @@
 #![forbid(unsafe_code)]
 
 pub mod caching;
+pub mod cgi;
 pub mod chunked;
 pub mod conditional;
 pub mod connection;
 pub mod cookie;
 pub mod date;
+pub mod fastcgi;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod headers;
 mod lines;
+pub mod memcached;
 pub mod mime;
 pub mod pages;
 pub mod proxy_protocol;

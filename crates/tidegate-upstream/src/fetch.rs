@@ -11,10 +11,10 @@ use std::task::Poll;
 use tidegate_core::error_log::Level;
 use tidegate_core::request_body::{RequestBody, RequestBodyError};
 use tidegate_http::request::Method;
-use tidegate_http::response::ResponseHead;
+use tidegate_http::response::{ResponseFraming, ResponseHead};
 use tidegate_rt::clock;
 
-use answer::Parts;
+use answer::{Parts, Received};
 
 use crate::connection::{ConnectError, OriginConnection};
 use crate::h1::receive::{HeadReader, ReceiveError};
@@ -25,6 +25,7 @@ use crate::pool;
 use crate::report::SharedReport;
 use crate::request::{FetchError, FetchSettings, OriginRequest, OriginResponse, RequestPayload};
 use crate::retry::{Blame, Decision, Event, Retry};
+use crate::wire::{self, Codec, Wire};
 
 /// Asks the group's servers until one answers. Owns all it needs: it can run in a detached task of the
 /// thread. Dropping it gives the attempt up.
@@ -86,6 +87,8 @@ struct Answer {
     connection: Box<OriginConnection>,
     head: ResponseHead,
     input: Vec<u8>,
+    framing: ResponseFraming,
+    codec: Codec,
     upload: Option<Upload>,
 }
 
@@ -212,35 +215,55 @@ impl Fetch {
         let lost = if reused { Event::ReusedLost } else { Event::Lost };
         let mut sent = 0;
         let limit = self.settings.send_timeout;
-        let OriginRequest { head, payload, .. } = &mut self.request;
-        let begun = send::begin(&connection.io, head, payload, limit, &mut sent);
+        let OriginRequest { head, payload, wire, .. } = &mut self.request;
+        let begun = send::begin(&connection.io, (head, payload), wire, limit, &mut sent);
         if let Some(attempt) = self.report.borrow_mut().last() {
             attempt.bytes_sent = sent;
         }
         let mut upload = begun.map_err(|error| trouble_of_send(error, lost))?;
         let paced = self.request.paced;
-        let mut reader = HeadReader::new(self.settings.head_bytes_max, paced);
+        let mut reader =
+            HeadReader::new(self.settings.head_bytes_max, paced, self.request.wire.codec());
         loop {
             let result = self.exchange(&connection, &mut upload, &mut reader, lost).await;
             if let Some(attempt) = self.report.borrow_mut().last() {
                 attempt.bytes_received = reader.received;
             }
+            self.listen(peer, &mut reader)?;
             result?;
             if !reader.head().is_interim() {
                 break;
             }
             Box::pin(self.interim(&mut reader, lost)).await?;
         }
-        let (head, input) = reader.finish();
-        if let Err(error) = head.framing(self.request.method) {
+        let (head, input, codec) = reader.finish();
+        let framing = codec.framing(&head, self.request.method).map_err(|error| {
             let message = error.message(head.headers.text());
-            let (event, action) = (Event::Invalid, READING_HEAD);
-            return Err(Trouble { event, message, action, client_status: None });
-        }
+            Trouble { event: Event::Invalid, message, action: READING_HEAD, client_status: None }
+        })?;
         if let Some(attempt) = self.report.borrow_mut().last() {
             attempt.header_received(head.status);
         }
-        Ok(Answer { connection, head, input, upload })
+        Ok(Answer { connection, head, input, framing, codec, upload })
+    }
+
+    /// Logs what the origin told beside its head, which may make an answer an invalid one.
+    fn listen(&self, peer: &Peer, reader: &mut HeadReader) -> Result<(), Trouble> {
+        let Codec::FastCgi(decoder) = reader.codec() else { return Ok(()) };
+        if !decoder.has_stderr() {
+            return Ok(());
+        }
+        let upstream = self.request.url(&peer.text);
+        let text = wire::log_stderr(decoder, &self.log, READING_HEAD, &upstream);
+        match &self.request.wire {
+            Wire::FastCgi(rules) if rules.catches(&text) => Err(Trouble {
+                event: Event::Invalid,
+                message: String::new(),
+                action: READING_HEAD,
+                client_status: None,
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// A kept connection or a new one; `true` for a kept one.
@@ -314,6 +337,7 @@ impl Fetch {
                 (lost, format!("recv() failed ({})", os_error(&error)))
             }
             Some(Some(Err(ReceiveError::Invalid(message)))) => (Event::Invalid, message),
+            Some(Some(Err(ReceiveError::Refused(message)))) => (Event::Lost, message),
             Some(None) | None => {
                 (Event::TimedOut, "upstream timed out (110: Connection timed out)".to_owned())
             }
@@ -347,7 +371,7 @@ impl Fetch {
 
     /// Makes the answer of a head: the body whole if it is there, else a stream.
     fn respond(self, answer: Answer, lease: Lease) -> OriginResponse {
-        let Answer { connection, head, input, upload } = answer;
+        let Answer { connection, head, input, framing, codec, upload } = answer;
         let request_body = self.given_back;
         let fetch = Parts {
             fit: self.request.fit(lease.peer()),
@@ -356,7 +380,8 @@ impl Fetch {
             report: self.report,
             log: self.log,
         };
-        let body = fetch.body(connection, &head, input, upload, lease);
+        let received = Received { input, framing, codec };
+        let body = fetch.body(connection, &head, received, upload, lease);
         OriginResponse { head, body, request_body }
     }
 }

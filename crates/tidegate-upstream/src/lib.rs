@@ -27,6 +27,7 @@ pub mod resolve;
 pub mod retry;
 pub mod tls;
 pub mod tunnel;
+mod wire;
 
 pub use fetch::fetch;
 pub use h1::body::OriginBody;
@@ -41,3 +42,4 @@ pub use request::{
 };
 pub use retry::NextUpstream;
 pub use tls::{TlsOptions, TlsSettings, TlsTarget};
+pub use wire::{FastCgi, Memcached, Wire};

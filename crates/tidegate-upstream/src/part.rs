@@ -15,6 +15,7 @@ use tidegate_http::request::Method;
 use crate::peers::{Choice, Group, Peer};
 use crate::request::{LocalAddress, OriginRequest, RequestPayload, url};
 use crate::tls::TlsTarget;
+use crate::wire::Wire;
 
 /// What of a request is needed to ask for parts of its answer.
 #[derive(Clone)]
@@ -49,7 +50,7 @@ impl PartRequest {
         };
         let asks_for_part = field_lines(&request.head)
             .any(|line| is_field(line, b"range:") || is_field(line, b"if-range:"));
-        if request.method != Method::Get || asks_for_part {
+        if !matches!(request.wire, Wire::Http) || request.method != Method::Get || asks_for_part {
             return None;
         }
         Some(PartRequest {
@@ -77,7 +78,11 @@ impl PartRequest {
 
     /// What is asked, for log lines.
     pub fn url(&self) -> String {
-        url(self.tls.is_some(), &self.group.name, self.head.get(self.target.clone()))
+        url(
+            Wire::Http.scheme(self.tls.is_some()),
+            &self.group.name,
+            self.head.get(self.target.clone()),
+        )
     }
 
     /// The request for the bytes from `start` to `last` (included; `None`: the end), of the representation
@@ -120,6 +125,7 @@ impl PartRequest {
             upgrade: false,
             location_tag: self.location_tag,
             tls: self.tls.clone(),
+            wire: Wire::Http,
         }
     }
 }

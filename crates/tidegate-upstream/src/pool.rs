@@ -46,6 +46,8 @@ pub struct Fit {
     pub peer: u64,
     /// Location, where connections are not shared between locations; else 0.
     pub tag: u64,
+    /// The language spoken, as a number.
+    pub wire: u8,
     pub local: Option<LocalAddress>,
     pub tls: Option<TlsTarget>,
 }

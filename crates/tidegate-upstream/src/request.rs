@@ -17,6 +17,7 @@ use crate::peers::{Choice, Group, Peer};
 use crate::pool::Fit;
 use crate::retry::NextUpstream;
 use crate::tls::TlsTarget;
+use crate::wire::Wire;
 
 /// `proxy_bind`: the local side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +72,7 @@ pub struct OriginRequest {
     pub group: Arc<Group>,
     pub choice: Choice,
     pub method: Method,
-    /// The whole head, ready to be sent.
+    /// The whole head, ready to be sent; with FastCGI all records in front of the body's.
     pub head: Vec<u8>,
     /// Where in `head` the target is, for log lines.
     pub target: Range<usize>,
@@ -88,15 +89,15 @@ pub struct OriginRequest {
     pub upgrade: bool,
     /// Number of the location, for `keepalive … local`.
     pub location_tag: u64,
-    /// `None` speaks plain HTTP.
+    /// `None` is unencrypted.
     pub tls: Option<TlsTarget>,
+    pub wire: Wire,
 }
 
 /// `http://127.0.0.1:80/path`.
-pub(crate) fn url(tls: bool, peer: &str, target: Option<&[u8]>) -> String {
-    let scheme = if tls { "https" } else { "http" };
+pub(crate) fn url(scheme: &str, peer: &str, target: Option<&[u8]>) -> String {
     let target = String::from_utf8_lossy(target.unwrap_or_default());
-    let colon = if peer.starts_with("unix:") { ":" } else { "" };
+    let colon = if peer.starts_with("unix:") && !target.is_empty() { ":" } else { "" };
     format!("{scheme}://{peer}{colon}{target}")
 }
 
@@ -126,12 +127,13 @@ impl OriginRequest {
 
     /// What is asked of a peer, for log lines: `http://127.0.0.1:80/path`.
     pub(crate) fn url(&self, peer: &str) -> String {
-        url(self.tls.is_some(), peer, Some(self.target_text()))
+        url(self.wire.scheme(self.tls.is_some()), peer, Some(self.target_text()))
     }
 
     /// What a connection to a peer must fit to be used again.
     pub(crate) fn fit(&self, peer: &Peer) -> Fit {
         let tag = if self.group.keepalive.local { self.location_tag } else { 0 };
-        Fit { peer: peer.id, tag, local: self.local, tls: self.tls.clone() }
+        let wire = self.wire.kind();
+        Fit { peer: peer.id, tag, wire, local: self.local, tls: self.tls.clone() }
     }
 }

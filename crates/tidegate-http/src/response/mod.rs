@@ -28,6 +28,8 @@ pub struct ResponseHead {
 pub enum ResponseError {
     /// No HTTP/1 status line; HTTP/0.9 responses are refused too.
     StatusLine,
+    /// The `Status` field of a CGI head is no status.
+    StatusInvalid(Span),
     /// The head is larger than the buffer for it (`proxy_buffer_size`).
     TooBig,
     /// This line is no field, or holds a zero byte or a bare CR.
@@ -49,6 +51,7 @@ impl ResponseError {
         };
         match self {
             ResponseError::StatusLine => "upstream sent no valid HTTP/1.0 header".into(),
+            ResponseError::StatusInvalid(span) => show("invalid status", *span),
             ResponseError::TooBig => "upstream sent too big header".into(),
             ResponseError::InvalidHeader(span) => show("invalid header", *span),
             ResponseError::Repeated(span) => show("duplicate header line", *span),
@@ -144,6 +147,26 @@ impl ResponseHead {
         })
     }
 
+    /// As [`ResponseHead::framing`] for the answer of a gateway's protocol, which has an end of its own:
+    /// `Transfer-Encoding` has no meaning there (RFC 3875 section 6.3), and no interim heads exist.
+    pub fn cgi_framing(&self, method: Method) -> Result<ResponseFraming, ResponseError> {
+        if let Some(value) = self.headers.repeated_among(&[Known::ContentLength]) {
+            return Err(ResponseError::Repeated(self.span_of(value)));
+        }
+        let length = match self.headers.first(Known::ContentLength) {
+            None => None,
+            Some(value) => Some(
+                parse_length(value)
+                    .ok_or_else(|| ResponseError::ContentLengthInvalid(self.span_of(value)))?,
+            ),
+        };
+        Ok(match (method == Method::Head || matches!(self.status, 204 | 304), length) {
+            (true, _) => ResponseFraming::None,
+            (false, Some(length)) => ResponseFraming::Length(length),
+            (false, None) => ResponseFraming::UntilClose,
+        })
+    }
+
     fn span_of(&self, value: &[u8]) -> Span {
         crate::span::locate(self.headers.text(), value)
     }
@@ -193,9 +216,13 @@ pub fn parse_cgi_response(
     if let Parse::Complete(_) = outcome {
         match head.headers.first(Known::Status) {
             Some(value) => {
-                let [a, b, c, reason @ ..] = value else { return Err(ResponseError::StatusLine) };
+                let invalid = ResponseError::StatusInvalid(head.span_of(value));
+                let [a, b, c, reason @ ..] = value else { return Err(invalid) };
+                if !matches!(reason, [] | [b' ', ..]) {
+                    return Err(invalid);
+                }
                 let reason = head.span_of(reason.strip_prefix(b" ").unwrap_or(reason));
-                head.status = status_of([*a, *b, *c]).ok_or(ResponseError::StatusLine)?;
+                head.status = status_of([*a, *b, *c]).ok_or(invalid)?;
                 head.reason_span = reason;
             }
             None if head.headers.contains(Known::Location) => head.status = 302,

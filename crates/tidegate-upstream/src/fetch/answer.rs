@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tidegate_http::chunked::ChunkedDecoder;
+use tidegate_http::memcached;
 use tidegate_http::response::{ResponseFraming, ResponseHead};
 
 use crate::connection::OriginConnection;
-use crate::h1::body::{
-    BodyReader, Framing, OriginBody, Start, TRAILER_BYTES_MAX, Upgraded, report_excess,
-};
+use crate::h1::body::{BodyReader, OriginBody, Start, TRAILER_BYTES_MAX, Upgraded, report_excess};
+use crate::h1::framing::{Framing, Records, Value};
 use crate::h1::scratch;
 use crate::h1::send::Upload;
 use crate::log::LogContext;
@@ -18,6 +18,7 @@ use crate::peers::Lease;
 use crate::pool::{self, Fit};
 use crate::report::SharedReport;
 use crate::request::{FetchSettings, OriginRequest};
+use crate::wire::Codec;
 
 /// What of a fetch goes on into its body.
 pub(super) struct Parts {
@@ -28,18 +29,25 @@ pub(super) struct Parts {
     pub log: LogContext,
 }
 
+/// What has come of an answer behind its head, and what reads on.
+pub(super) struct Received {
+    pub input: Vec<u8>,
+    pub framing: ResponseFraming,
+    pub codec: Codec,
+}
+
 impl Parts {
     pub fn body(
         self,
         connection: Box<OriginConnection>,
         head: &ResponseHead,
-        input: Vec<u8>,
+        received: Received,
         upload: Option<Upload>,
         lease: Lease,
     ) -> OriginBody {
         if head.status == 101 && self.request.upgrade {
             let upstream = self.upstream(&lease);
-            let prefetched = scratch::into_bytes(input, 0);
+            let prefetched = scratch::into_bytes(received.input, 0);
             let (settings, report, log) = (self.settings, self.report, self.log);
             return OriginBody::Upgraded(Box::new(Upgraded {
                 connection,
@@ -51,31 +59,38 @@ impl Parts {
                 lease: Some(lease),
             }));
         }
-        // Errors of the framing were found before the head was accepted.
-        let framing = head.framing(self.request.method).unwrap_or(ResponseFraming::None);
-        let keep = head.keep_alive() && self.request.keep_connection && head.status != 101;
-        let whole = match framing {
-            ResponseFraming::None => Some(0),
-            ResponseFraming::Length(length) if length <= input.len() as u64 => {
-                Some(length as usize)
-            }
-            _ => None,
-        };
-        if let (Some(length), true) = (whole, upload.is_none()) {
-            return self.whole(connection, framing, input, length, keep, &lease);
+        let Received { input, framing, codec } = received;
+        let keep = self.request.keep_connection
+            && match &codec {
+                Codec::Http => head.keep_alive() && head.status != 101,
+                Codec::Cgi => false,
+                Codec::FastCgi(_) | Codec::Memcached(_) => true,
+            };
+        if upload.is_none()
+            && let Some((length, is_clean)) =
+                self.whole_length(&codec, framing, head.status, &input, &lease)
+        {
+            return self.whole(connection, input, length, keep && is_clean);
         }
+        let framing = match (codec, framing) {
+            (Codec::FastCgi(decoder), framing) => {
+                Framing::Records(Box::new(Records::new(decoder, framing)))
+            }
+            (_, ResponseFraming::None) => Framing::Length(0),
+            (Codec::Memcached(_), ResponseFraming::Length(length)) => {
+                Framing::Value(Value::new(length))
+            }
+            (_, ResponseFraming::Length(length)) => Framing::Length(length),
+            (_, ResponseFraming::Chunked) => {
+                Framing::Chunked(Box::new(ChunkedDecoder::new(TRAILER_BYTES_MAX)))
+            }
+            (_, ResponseFraming::UntilClose) => Framing::UntilClose,
+        };
         let upstream = Rc::from(self.upstream(&lease));
-        let keep = (keep && framing != ResponseFraming::UntilClose)
+        let keep = (keep && !matches!(framing, Framing::UntilClose))
             .then(|| (self.request.group.clone(), self.fit));
         let start = Start {
-            framing: match framing {
-                ResponseFraming::None => Framing::Length(0),
-                ResponseFraming::Length(length) => Framing::Length(length),
-                ResponseFraming::Chunked => {
-                    Framing::Chunked(Box::new(ChunkedDecoder::new(TRAILER_BYTES_MAX)))
-                }
-                ResponseFraming::UntilClose => Framing::UntilClose,
-            },
+            framing,
             input: scratch::into_bytes(input, 0),
             keep,
             lease: Some(lease),
@@ -88,25 +103,72 @@ impl Parts {
         OriginBody::Stream(Box::new(BodyReader::new(start, connection)))
     }
 
+    /// The length of a body that is here already, and whether nothing but its end came behind it.
+    fn whole_length(
+        &self,
+        codec: &Codec,
+        framing: ResponseFraming,
+        status: u16,
+        input: &[u8],
+        lease: &Lease,
+    ) -> Option<(usize, bool)> {
+        let length = match framing {
+            ResponseFraming::None => 0,
+            ResponseFraming::Length(length) if length <= input.len() as u64 => length as usize,
+            ResponseFraming::UntilClose => input.len(),
+            _ => return None,
+        };
+        let exact = input.len() == length;
+        match codec {
+            // Without a body the connection's records are not waited for.
+            Codec::FastCgi(decoder) if framing == ResponseFraming::None => {
+                Some((0, decoder.is_clean()))
+            }
+            Codec::FastCgi(decoder) if !decoder.is_ended() => None,
+            Codec::FastCgi(decoder) => {
+                if !exact {
+                    report_excess(&self.log, &self.upstream(lease), &Framing::Length(0));
+                }
+                Some((length, decoder.is_clean()))
+            }
+            // There is no value, so there is no end behind it.
+            Codec::Memcached(_) if status == 404 => Some((0, exact)),
+            Codec::Memcached(_) if framing == ResponseFraming::None => Some((0, false)),
+            Codec::Memcached(_) => {
+                let trailer = input.get(length..).unwrap_or_default();
+                if trailer.len() < memcached::TRAILER.len() {
+                    return None;
+                }
+                let is_clean = trailer == memcached::TRAILER;
+                if !is_clean {
+                    report_excess(&self.log, &self.upstream(lease), &Framing::Value(Value::new(0)));
+                }
+                Some((length, is_clean))
+            }
+            _ if framing == ResponseFraming::UntilClose => None,
+            _ => {
+                if !exact && framing != ResponseFraming::None {
+                    report_excess(&self.log, &self.upstream(lease), &Framing::Length(0));
+                }
+                Some((length, exact))
+            }
+        }
+    }
+
     /// The body is here already: the connection goes back before the answer is sent.
     fn whole(
         self,
         connection: Box<OriginConnection>,
-        framing: ResponseFraming,
         input: Vec<u8>,
         length: usize,
         keep: bool,
-        lease: &Lease,
     ) -> OriginBody {
         if let Some(attempt) = self.report.borrow_mut().last() {
             attempt.response_length = length as u64;
             attempt.finished();
         }
-        let exact = input.len() == length;
-        if keep && exact {
+        if keep {
             pool::give(&self.request.group, self.fit, connection);
-        } else if !exact && matches!(framing, ResponseFraming::Length(_)) {
-            report_excess(&self.log, &self.upstream(lease), &Framing::Length(0));
         }
         if length == 0 {
             scratch::give_buffer(input);

@@ -87,6 +87,7 @@ fn request(group: &Arc<Group>, method: &str) -> OriginRequest {
         upgrade: false,
         location_tag: 0,
         tls: None,
+        wire: Wire::Http,
     }
 }
 

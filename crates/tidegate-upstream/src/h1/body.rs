@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use tidegate_core::body::{Body, BodyError, BodyStream, Chunk};
 use tidegate_core::error_log::Level;
 use tidegate_http::Headers;
-use tidegate_http::chunked::ChunkedDecoder;
+use tidegate_http::fastcgi::RecordError;
 use tidegate_rt::clock;
 use tidegate_rt::timer::Deadline;
 
+use super::framing::{Framing, Piece};
 use super::scratch;
 use super::send::Upload;
 use crate::connection::OriginConnection;
@@ -21,6 +22,7 @@ use crate::peers::{Group, Lease};
 use crate::pool::{self, Fit};
 use crate::report::SharedReport;
 use crate::request::FetchSettings;
+use crate::wire;
 
 /// Most bytes of trailer fields.
 pub const TRAILER_BYTES_MAX: usize = 8 * 1024;
@@ -57,12 +59,7 @@ impl OriginBody {
     }
 }
 
-/// How the end of a body is known.
-pub(crate) enum Framing {
-    Length(u64),
-    Chunked(Box<ChunkedDecoder>),
-    UntilClose,
-}
+const READING: &str = "reading upstream";
 
 /// What a body reader starts with.
 pub(crate) struct Start {
@@ -78,6 +75,18 @@ pub(crate) struct Start {
     pub log: LogContext,
     /// For log lines: `http://127.0.0.1:80/path`.
     pub upstream: Rc<str>,
+}
+
+impl Start {
+    /// Leaves of received records what is output, and logs what is not.
+    fn take_apart(&mut self, received: &mut Vec<u8>) -> Result<(), RecordError> {
+        let Framing::Records(records) = &mut self.framing else { return Ok(()) };
+        let decoded = records.decode(received);
+        if records.decoder.has_stderr() {
+            wire::log_stderr(&mut records.decoder, &self.log, READING, &self.upstream);
+        }
+        decoded
+    }
 }
 
 /// Streams a response body.
@@ -118,48 +127,6 @@ impl BodyReader {
         let begun = clock::now();
         self.pace =
             (rate > 0).then(|| Box::new(Pace { rate, begun, received, timer: Deadline::new() }));
-    }
-
-    /// Whether the length is known, and which.
-    pub fn length_left(&self) -> Option<u64> {
-        match &self.start.framing {
-            Framing::Length(left) => Some(*left),
-            _ => None,
-        }
-    }
-
-    /// Takes a piece out of what was received; `None` when more is needed.
-    fn take(&mut self) -> Result<Option<Piece>, BodyError> {
-        let input = &mut self.start.input;
-        match &mut self.start.framing {
-            Framing::Length(0) => Ok(Some(Piece::End)),
-            Framing::Length(_) | Framing::UntilClose if input.is_empty() => Ok(None),
-            Framing::Length(left) => {
-                let count = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
-                *left -= count as u64;
-                Ok(Some(Piece::Data(input.split_to(count))))
-            }
-            Framing::UntilClose => Ok(Some(Piece::Data(std::mem::take(input)))),
-            Framing::Chunked(decoder) => loop {
-                if decoder.is_done() {
-                    let mut trailers = Headers::new();
-                    decoder.trailers(&mut trailers);
-                    self.trailers = (!trailers.is_empty()).then_some(trailers);
-                    return Ok(Some(Piece::End));
-                }
-                if input.is_empty() {
-                    return Ok(None);
-                }
-                let Ok(decoded) = decoder.decode(input) else {
-                    return Err(self.broken("upstream sent invalid chunked response"));
-                };
-                let data = input.slice(decoded.data);
-                input.advance(decoded.consumed);
-                if !data.is_empty() {
-                    return Ok(Some(Piece::Data(data)));
-                }
-            },
-        }
     }
 
     /// Receives more; `Ok(false)` is the end of the stream.
@@ -209,7 +176,11 @@ impl BodyReader {
                 if let Some(pace) = &mut self.pace {
                     pace.received += count as u64;
                 }
-                self.start.input = scratch::into_bytes(buffer.unwrap_or_default(), 0);
+                let mut received = buffer.unwrap_or_default();
+                if let Err(error) = self.start.take_apart(&mut received) {
+                    return Poll::Ready(Err(self.broken(&error.message())));
+                }
+                self.start.input = scratch::into_bytes(received, 0);
                 Poll::Ready(Ok(true))
             }
             Err(error) => {
@@ -222,24 +193,24 @@ impl BodyReader {
     /// Logs why the body ends before its end.
     fn broken(&mut self, message: &str) -> BodyError {
         let start = &self.start;
-        start.log.write(Level::Error, message, "reading upstream", &start.upstream);
-        self.end(false);
+        start.log.write(Level::Error, message, READING, &start.upstream);
+        self.end(false, false);
         BodyError::Incomplete
     }
 
-    /// The body is over.
-    fn end(&mut self, clean: bool) {
+    /// The body is over: `whole`, or given up; `clean` when nothing came behind it.
+    fn end(&mut self, whole: bool, clean: bool) {
         if let Some(attempt) = self.start.report.borrow_mut().last() {
             attempt.finished();
         }
         let Some(connection) = self.connection.take() else { return };
         self.start.lease = None;
-        if clean && !self.start.input.is_empty() {
+        if whole && !clean {
             report_excess(&self.start.log, &self.start.upstream, &self.start.framing);
             return;
         }
         let sent = self.start.upload.is_none();
-        if let (true, true, Some((group, fit))) = (clean, sent, self.start.keep.take()) {
+        if let (true, true, Some((group, fit))) = (whole, sent, self.start.keep.take()) {
             pool::give(&group, fit, connection);
         }
     }
@@ -259,12 +230,6 @@ impl BodyReader {
     }
 }
 
-/// What stands next in the input.
-enum Piece {
-    Data(Bytes),
-    End,
-}
-
 impl BodyStream for BodyReader {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         if self.connection.is_none() {
@@ -274,34 +239,39 @@ impl BodyStream for BodyReader {
             self.poll_upload(context);
         }
         loop {
-            match self.take() {
-                Err(error) => return Poll::Ready(Some(Err(error))),
-                Ok(Some(Piece::End)) => {
-                    self.end(true);
+            match self.start.framing.take(&mut self.start.input, &mut self.trailers) {
+                Piece::Broken(message) => return Poll::Ready(Some(Err(self.broken(message)))),
+                Piece::End(clean) => {
+                    self.end(true, clean);
                     return Poll::Ready(None);
                 }
-                Ok(Some(Piece::Data(bytes))) => {
+                Piece::Data(bytes) => {
                     if let Some(attempt) = self.start.report.borrow_mut().last() {
                         attempt.response_length += bytes.len() as u64;
                     }
-                    if matches!(self.start.framing, Framing::Length(0)) {
-                        self.end(true);
+                    if self.start.framing.is_over(&self.start.input) {
+                        let clean = self.start.input.is_empty();
+                        self.end(true, clean);
                     }
                     return Poll::Ready(Some(Ok(Chunk::Bytes(bytes))));
                 }
-                Ok(None) => {}
+                Piece::Excess => {
+                    let start = &self.start;
+                    report_excess(&start.log, &start.upstream, &Framing::Length(0));
+                    continue;
+                }
+                Piece::More => {}
             }
             match ready!(self.poll_receive(context)) {
                 Err(error) => return Poll::Ready(Some(Err(error))),
                 Ok(true) => {}
-                Ok(false) if matches!(self.start.framing, Framing::UntilClose) => {
-                    self.end(false);
-                    return Poll::Ready(None);
-                }
-                Ok(false) => {
-                    let error = self.broken("upstream prematurely closed connection");
-                    return Poll::Ready(Some(Err(error)));
-                }
+                Ok(false) => match self.start.framing.closed() {
+                    Ok(()) => {
+                        self.end(false, false);
+                        return Poll::Ready(None);
+                    }
+                    Err(message) => return Poll::Ready(Some(Err(self.broken(message)))),
+                },
             }
         }
     }
@@ -314,7 +284,7 @@ impl BodyStream for BodyReader {
 impl Drop for BodyReader {
     fn drop(&mut self) {
         if self.connection.is_some() {
-            self.end(false);
+            self.end(false, false);
         }
     }
 }
@@ -337,8 +307,10 @@ impl Pace {
 /// Bytes behind the end of a body: the connection cannot be used again.
 pub(crate) fn report_excess(log: &LogContext, upstream: &str, framing: &Framing) {
     let message = match framing {
+        Framing::Value(_) => "memcached sent invalid trailer",
+        Framing::Records(_) => "upstream sent data behind the end of a FastCGI request",
         Framing::Length(_) => "upstream sent more data than specified in \"Content-Length\" header",
         _ => "upstream sent data after final chunk",
     };
-    log.write(Level::Warn, message, "reading upstream", upstream);
+    log.write(Level::Warn, message, READING, upstream);
 }

@@ -3,11 +3,11 @@
 use std::io;
 use std::task::{Context, Poll};
 
-use tidegate_http::request::Parse;
-use tidegate_http::response::{ResponseHead, parse_response};
+use tidegate_http::response::ResponseHead;
 
 use super::scratch;
 use crate::connection::OriginConnection;
+use crate::wire::Codec;
 
 /// Why there is no head.
 #[derive(Debug)]
@@ -16,28 +16,32 @@ pub enum ReceiveError {
     /// The origin closed.
     Closed,
     Invalid(String),
+    /// The origin does not do the request.
+    Refused(String),
 }
 
 /// A head in the course of arriving. Holds a buffer only once bytes have come.
-pub struct HeadReader {
+pub(crate) struct HeadReader {
     buffer: Option<Vec<u8>>,
     head_bytes_max: usize,
     /// Bytes read at once at most.
     read_bytes: usize,
     head: ResponseHead,
+    codec: Codec,
     /// The head is parsed already: it came behind an interim one.
     whole: bool,
     pub received: u64,
 }
 
 impl HeadReader {
-    pub fn new(head_bytes_max: usize, limited: bool) -> HeadReader {
+    pub fn new(head_bytes_max: usize, limited: bool, codec: Codec) -> HeadReader {
         let read_bytes = if limited { head_bytes_max } else { scratch::READ_BYTES };
         HeadReader {
             buffer: None,
             head_bytes_max,
             read_bytes,
             head: scratch::head(),
+            codec,
             whole: false,
             received: 0,
         }
@@ -84,7 +88,8 @@ impl HeadReader {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(ReceiveError::Closed)),
                 Poll::Ready(Ok(count)) => {
                     self.received += count as u64;
-                    if self.parse()? {
+                    let new = buffer.len().saturating_sub(count);
+                    if self.parse(new)? {
                         return Poll::Ready(Ok(()));
                     }
                 }
@@ -106,29 +111,24 @@ impl HeadReader {
             }
             return Ok(());
         }
-        self.whole = self.parse()?;
+        self.whole = self.parse(0)?;
         Ok(())
     }
 
-    /// Head and the bytes behind it, in their buffer from the given place on.
-    pub fn finish(self) -> (ResponseHead, Vec<u8>) {
-        (self.head, self.buffer.unwrap_or_default())
+    /// What reads the answer.
+    pub fn codec(&mut self) -> &mut Codec {
+        &mut self.codec
     }
 
-    fn parse(&mut self) -> Result<bool, ReceiveError> {
+    /// Head, the bytes behind it, and what reads on.
+    pub fn finish(self) -> (ResponseHead, Vec<u8>, Codec) {
+        (self.head, self.buffer.unwrap_or_default(), self.codec)
+    }
+
+    /// Reads what stands in the buffer from `new` on.
+    fn parse(&mut self, new: usize) -> Result<bool, ReceiveError> {
         let Some(buffer) = &mut self.buffer else { return Ok(false) };
-        match parse_response(buffer, self.head_bytes_max, &mut self.head) {
-            Ok(Parse::Partial) => Ok(false),
-            Ok(Parse::Complete(length)) => {
-                // Bodies in the same read are short: moving them is cheaper than a second read.
-                buffer.drain(..length);
-                Ok(true)
-            }
-            Err(error) => {
-                let message = error.message(self.head.headers.text());
-                Err(ReceiveError::Invalid(message))
-            }
-        }
+        self.codec.parse(buffer, new, self.head_bytes_max, &mut self.head)
     }
 }
 

@@ -12,10 +12,12 @@ use tidegate_core::LocalFuture;
 use tidegate_core::body::{Chunk, FileRange};
 use tidegate_core::request_body::{RequestBody, RequestBodyError, StoredBody};
 use tidegate_http::chunked::{CHUNK_END, ChunkHeader, LAST_CHUNK};
+use tidegate_http::fastcgi;
 use tidegate_rt::timer::timeout;
 
 use crate::io::Io;
 use crate::request::RequestPayload;
+use crate::wire::Wire;
 
 /// Bytes of a streamed body that are collected before they are sent.
 const COLLECT_BYTES: usize = 64 * 1024;
@@ -44,13 +46,20 @@ pub enum SendError {
 /// Begins to send. `Ok(None)`: all is sent.
 pub fn begin(
     io: &Io,
-    head: &[u8],
-    payload: &mut RequestPayload,
+    (head, payload): (&[u8], &mut RequestPayload),
+    wire: &Wire,
     limit: Duration,
     sent: &mut u64,
 ) -> Result<Option<Upload>, SendError> {
     let streamed = matches!(payload, RequestPayload::Stream { .. });
+    let frames = match (wire, &*payload) {
+        (Wire::FastCgi(_), _) => Frames::Records,
+        (_, RequestPayload::Stream { chunked: true, .. }) => Frames::Chunks,
+        _ => Frames::None,
+    };
     let small: &[u8] = match &*payload {
+        // What goes into records is sent piece by piece.
+        _ if frames == Frames::Records => &[],
         RequestPayload::Bytes(bytes) => bytes,
         RequestPayload::Stored(body) => match (&body.file, &body.memory[..]) {
             (None, [only]) => only,
@@ -71,7 +80,7 @@ pub fn begin(
         Err(error) => return Err(SendError::Origin(error)),
     };
     *sent += written as u64;
-    let rest = Rest { io: io.clone(), limit, sent: 0 };
+    let rest = Rest { io: io.clone(), limit, frames, sent: 0 };
     let head_left = Bytes::copy_from_slice(head.get(written..).unwrap_or_default());
     let body_sent = written.saturating_sub(head.len());
     match payload {
@@ -92,8 +101,8 @@ pub fn begin(
             Ok(Some(Box::pin(rest.pieces(head_left, pieces, body_sent))))
         }
         RequestPayload::Stream { .. } => match std::mem::take(payload) {
-            RequestPayload::Stream { body, chunked, keep_max } => {
-                Ok(Some(Box::pin(rest.stream(head_left, body, chunked, keep_max))))
+            RequestPayload::Stream { body, keep_max, .. } => {
+                Ok(Some(Box::pin(rest.stream(head_left, body, keep_max))))
             }
             _ => Ok(None),
         },
@@ -104,10 +113,21 @@ fn is_sent(body: &StoredBody, sent: usize) -> bool {
     body.length == sent as u64
 }
 
+/// What is put around the pieces of a body.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Frames {
+    None,
+    /// RFC 9112 section 7.1.
+    Chunks,
+    /// FastCGI's.
+    Records,
+}
+
 /// The part of a request that one write did not take.
 struct Rest {
     io: Io,
     limit: Duration,
+    frames: Frames,
     sent: u64,
 }
 
@@ -123,11 +143,14 @@ impl Rest {
                 Chunk::Bytes(bytes) => {
                     let start = skip.min(bytes.len());
                     skip -= start;
-                    self.write(&mut [IoSlice::new(&bytes[start..])]).await
+                    self.data(&[], &bytes[start..], false).await
                 }
                 Chunk::File(range) => self.file(range).await,
                 Chunk::Flush => Ok(()),
             };
+        }
+        if result.is_ok() && self.frames == Frames::Records {
+            result = self.data(&[], &[], true).await;
         }
         UploadEnd { result, body: None, sent: self.sent }
     }
@@ -137,7 +160,6 @@ impl Rest {
         mut self,
         mut head: Bytes,
         mut body: Box<RequestBody>,
-        chunked: bool,
         keep_max: usize,
     ) -> UploadEnd {
         let mut kept = Keep::new(keep_max);
@@ -150,7 +172,7 @@ impl Rest {
                 Err(error) => break Err(SendError::Client(error)),
             };
             kept.push(&data);
-            if let Err(error) = self.data(&head, &data, chunked, ended).await {
+            if let Err(error) = self.data(&head, &data, ended).await {
                 break Err(error);
             }
             head = Bytes::new();
@@ -164,13 +186,12 @@ impl Rest {
         UploadEnd { result, body: Some(body), sent: self.sent }
     }
 
-    async fn data(
-        &mut self,
-        head: &[u8],
-        data: &[u8],
-        chunked: bool,
-        ended: bool,
-    ) -> Result<(), SendError> {
+    /// Sends data in frames, and what ends the body behind it.
+    async fn data(&mut self, head: &[u8], data: &[u8], ended: bool) -> Result<(), SendError> {
+        if self.frames == Frames::Records {
+            return self.records(head, data, ended).await;
+        }
+        let chunked = self.frames == Frames::Chunks;
         let size = ChunkHeader::new(data.len() as u64);
         let framed = chunked && !data.is_empty();
         let mut pieces = [
@@ -181,6 +202,20 @@ impl Rest {
             IoSlice::new(if chunked && ended { LAST_CHUNK } else { &[] }),
         ];
         self.write(&mut pieces).await
+    }
+
+    async fn records(&mut self, head: &[u8], data: &[u8], ended: bool) -> Result<(), SendError> {
+        if !head.is_empty() {
+            self.write(&mut [IoSlice::new(head)]).await?;
+        }
+        for piece in data.chunks(fastcgi::CONTENT_BYTES_MAX) {
+            let header = fastcgi::stdin_header(piece.len());
+            self.write(&mut [IoSlice::new(&header), IoSlice::new(piece)]).await?;
+        }
+        match ended {
+            true => self.write(&mut [IoSlice::new(&fastcgi::STDIN_END)]).await,
+            false => Ok(()),
+        }
     }
 
     async fn write(&mut self, mut pieces: &mut [IoSlice<'_>]) -> Result<(), SendError> {
@@ -201,6 +236,9 @@ impl Rest {
     }
 
     async fn file(&mut self, range: FileRange) -> Result<(), SendError> {
+        if self.frames == Frames::Records {
+            return self.file_by_pieces(range).await;
+        }
         let Some(stream) = self.io.plain() else { return self.file_by_pieces(range).await };
         let (mut offset, end) = (range.offset, range.offset.saturating_add(range.length));
         while offset < end {
@@ -218,7 +256,7 @@ impl Rest {
         Ok(())
     }
 
-    /// Sends a file that has to be encrypted.
+    /// Sends a file that has to be encrypted or framed.
     async fn file_by_pieces(&mut self, range: FileRange) -> Result<(), SendError> {
         let mut buffer = vec![0; COLLECT_BYTES];
         let (mut offset, end) = (range.offset, range.offset.saturating_add(range.length));
@@ -229,7 +267,7 @@ impl Rest {
             if count == 0 {
                 return Err(cut_short());
             }
-            self.write(&mut [IoSlice::new(&buffer[..count])]).await?;
+            self.data(&[], &buffer[..count], false).await?;
             offset += count as u64;
         }
         Ok(())

@@ -24,6 +24,7 @@ fn request(method: &str, head: &str) -> OriginRequest {
         upgrade: true,
         location_tag: 7,
         tls: None,
+        wire: Wire::Http,
     }
 }
 

@@ -5,12 +5,15 @@
 //! meanwhile) → [`respond::respond`] makes the client's answer of the origin's.
 
 pub mod buffered;
+pub mod content;
 pub mod options;
+pub mod pass;
 pub mod respond;
 pub mod run;
 pub mod settings;
 pub mod state;
 pub mod store;
+pub mod target;
 pub mod tls;
 pub mod variables;
 

@@ -12,14 +12,12 @@
 //! `conf` holds what is written, `settings` what runs, `request` makes the origin's request, `redirect` and
 //! `cookie` change the answer; everything else is shared with the other gateways.
 
-mod cached;
 pub mod conf;
 mod cookie;
 mod redirect;
 pub mod request;
 mod rows;
 pub mod settings;
-pub mod target;
 mod variables;
 
 #[cfg(test)]
@@ -28,16 +26,18 @@ mod tests;
 use std::sync::Arc;
 
 use tidegate_conf::{Contexts, Diagnostic, Directive};
+use tidegate_core::Exchange;
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::variables::Variable;
-use tidegate_core::{Exchange, Step};
-use tidegate_upstream::resolve::Resolver;
+use tidegate_upstream::OriginRequest;
 
-use super::cache::ProxyCache;
 use super::cache::conf::CacheConf;
-use super::gateway::respond::{Rewriter, respond};
-use super::gateway::run;
+use super::cache::{self, ProxyCache};
+use super::gateway::content::{self, Protocol, Shape};
+use super::gateway::pass::{Pass, TargetRef};
+use super::gateway::respond::Rewriter;
+use super::gateway::settings::GatewaySettings;
 use super::static_files::StaticFiles;
 pub use conf::Conf;
 use settings::ProxySettings;
@@ -70,53 +70,41 @@ impl Module for Proxy {
         let keeps_date = cache.is_some_and(CacheConf::follows_rfc9111);
         let zone = cache.and_then(|cache| cache.zone.as_ref());
         let store = conf.gateway.store.compile("proxy_", zone, location.plan)?;
-        let stores = store.is_some();
         let files = location.outline.conf::<StaticFiles>();
         let in_pool = files.is_some_and(|files| files.writes_in_pool());
-        let mut settings = settings::settings(conf, store, keeps_date, in_pool, location.plan)?;
-        let core = &location.location.settings;
-        if settings.is_variable() && !core.resolver.is_empty() {
-            let resolver = Resolver::parse(&core.resolver, core.resolver_timeout);
-            settings.resolver = Some(resolver.map_err(Diagnostic::emerg)?);
-        }
-        let settings = Arc::new(settings);
-        if !stores && let Some(handler) = cached::handler(conf, &settings, location)? {
-            location.gateway(handler);
-            return Ok(());
-        }
-        location.gateway(Box::new(move |x| Step::Wait(Box::pin(serve(x, settings.clone())))));
-        Ok(())
+        let settings = settings::settings(conf, store, keeps_date, in_pool, location)?;
+        let cache = cache.map(|cache| (cache::PROXY, cache));
+        content::install(Arc::new(settings), cache, location)
     }
 }
 
-/// Passes a request on and answers it.
-async fn serve(x: &mut Exchange, settings: Arc<ProxySettings>) -> Step<'static> {
-    if let Err(step) = request::read_body(x, &settings).await {
-        return step;
+impl Protocol for ProxySettings {
+    fn gateway(&self) -> &Arc<GatewaySettings> {
+        &self.gateway
     }
-    let target = match settings.target(x).await {
-        Ok(target) => target,
-        Err(status) => return Step::Status(status),
-    };
-    let shape = request::Shape { fields: &settings.fields, get_for_head: false };
-    let request = request::create(x, &settings, &target, shape);
-    match run::fetch(x, request, &settings.gateway).await {
-        Ok(response) => {
-            let rewriter = ProxyRewriter { settings: &settings };
-            respond(x, response, &settings.gateway, &rewriter)
-        }
-        Err(step) => step,
+
+    fn pass(&self) -> &Pass {
+        &self.pass
+    }
+
+    fn create(
+        &self,
+        x: &mut Exchange,
+        target: &TargetRef<'_>,
+        shape: Shape,
+    ) -> Result<OriginRequest, u16> {
+        Ok(request::create(x, self, target, shape))
+    }
+
+    fn write_key(&self, x: &mut Exchange, out: &mut Vec<u8>) {
+        ProxySettings::write_key(self, x, out);
     }
 }
 
 /// `proxy_redirect` and `proxy_cookie_*`.
-pub struct ProxyRewriter<'a> {
-    pub settings: &'a ProxySettings,
-}
-
-impl Rewriter for ProxyRewriter<'_> {
+impl Rewriter for ProxySettings {
     fn rewrite(&self, x: &mut Exchange) {
-        redirect::apply(x, &self.settings.redirects);
-        cookie::apply(x, &self.settings.cookies);
+        redirect::apply(x, &self.redirects);
+        cookie::apply(x, &self.cookies);
     }
 }

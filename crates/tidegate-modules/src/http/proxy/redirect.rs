@@ -9,7 +9,7 @@ use tidegate_core::{Exchange, Template, special};
 use tidegate_http::Known;
 
 use super::conf::{Conf, RedirectConf};
-use super::target;
+use crate::http::gateway::target;
 
 /// Rules in order; the first that fits decides.
 #[derive(Default)]
@@ -58,7 +58,7 @@ fn default_rule(conf: &Conf, pass: &Word) -> Option<Rule> {
     if pass.bytes.contains(&b'$') {
         return None;
     }
-    let url = target::split(&pass.bytes).ok()?;
+    let url = target::split(&pass.bytes, target::HTTP).ok()?;
     let (pattern, replacement) = match url.uri {
         Some(_) => (pass.bytes.clone(), conf.place.name.clone()),
         None => ([&pass.bytes[..], b"/"].concat(), b"/".to_vec()),

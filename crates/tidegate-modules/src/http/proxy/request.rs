@@ -1,66 +1,24 @@
 //! The request for the origin, made of the client's.
 
 use bytes::Bytes;
-use tidegate_core::request_body::RequestBodyError;
-use tidegate_core::{Exchange, Level, Step};
+use tidegate_core::Exchange;
 use tidegate_http::Known;
 use tidegate_http::request::{Method, Version as ClientVersion};
 use tidegate_http::uri::{Escape, escape, escaped_len};
-use tidegate_upstream::peers::Choice;
 use tidegate_upstream::{OriginRequest, RequestPayload};
 
 use super::conf::Version;
-use super::settings::{FieldValue, Fields, ProxySettings, TargetRef};
+use super::settings::{FieldValue, Fields, ProxySettings};
+use crate::http::gateway::content::{self, Shape};
+use crate::http::gateway::pass::TargetRef;
 use crate::http::gateway::state::GatewayState;
-
-/// Reads the client's body beforehand where `proxy_request_buffering` says so.
-pub async fn read_body(x: &mut Exchange, settings: &ProxySettings) -> Result<(), Step<'static>> {
-    let gateway = &settings.gateway;
-    if !gateway.request_buffering {
-        return Ok(());
-    }
-    read_body_now(x).await
-}
-
-/// Reads the client's body to its end.
-pub async fn read_body_now(x: &mut Exchange) -> Result<(), Step<'static>> {
-    if !x.request.body.is_present() {
-        return Ok(());
-    }
-    let plan = x.plan.clone();
-    let options = &plan.location(x.location).settings.body_store;
-    let known = x.request.body.stored().is_some();
-    match x.request.body.store(options).await {
-        Ok(stored) => {
-            if let Some(path) = stored.path.as_ref().filter(|_| !known && !options.in_file_only) {
-                let path = path.display();
-                let text = "a client request body is buffered to a temporary file";
-                x.log(Level::Warn, format_args!("{text} {path}"));
-            }
-            Ok(())
-        }
-        Err(RequestBodyError::Closed) => {
-            x.error_status = 400;
-            Err(Step::Close)
-        }
-        Err(error) => Err(Step::Status(error.status())),
-    }
-}
-
-/// What differs between requests that are passed on as they are and those that fill a cache.
-#[derive(Clone, Copy)]
-pub struct Shape<'a> {
-    pub fields: &'a Fields,
-    /// GET in place of HEAD.
-    pub get_for_head: bool,
-}
 
 /// Makes the request. The body is taken out of the exchange where it is to be streamed.
 pub fn create(
     x: &mut Exchange,
     settings: &ProxySettings,
     target: &TargetRef<'_>,
-    shape: Shape<'_>,
+    shape: Shape,
 ) -> OriginRequest {
     let to = target.target();
     note_target(x, target);
@@ -76,13 +34,7 @@ pub fn create(
             (x.request.body.length.filter(|_| !chunked), *chunked)
         }
     };
-    let (length, payload) = match payload {
-        RequestPayload::Stream { chunked, keep_max, .. } => {
-            let body = Box::new(std::mem::take(&mut x.request.body));
-            (length, RequestPayload::Stream { body, chunked, keep_max })
-        }
-        other => (length, other),
-    };
+    let payload = content::take_stream(x, payload);
     let mut head = Vec::with_capacity(HEAD_BYTES);
     let method = write_method(x, settings, shape, &mut head);
     head.push(b' ');
@@ -94,17 +46,15 @@ pub fn create(
         Version::H10 => b" HTTP/1.0\r\n",
         Version::H11 => b" HTTP/1.1\r\n",
     });
-    write_fields(x, (settings, shape.fields), &to.host, length, chunked, &mut head);
+    let fields = if shape.for_cache { &settings.cached_fields } else { &settings.fields };
+    write_fields(x, (settings, fields), &to.host, length, chunked, &mut head);
     head.extend_from_slice(b"\r\n");
     let tls = match &settings.tls {
         Some(tls) if to.tls => Some(tls.target(x, &to.host)),
         _ => None,
     };
     OriginRequest {
-        choice: match target.key() {
-            Some(key) => Choice::by_key(key.value(x)),
-            None => Choice::default(),
-        },
+        choice: content::choice(x, target),
         group: to.group.clone(),
         method,
         head,
@@ -137,21 +87,13 @@ fn payload(x: &mut Exchange, settings: &ProxySettings) -> RequestPayload {
     if let Some(template) = &settings.set_body {
         return RequestPayload::Bytes(Bytes::from(template.value(x)));
     }
-    if !settings.gateway.pass_request_body || !x.request.body.is_present() {
-        return RequestPayload::None;
-    }
-    if let Some(stored) = x.request.body.stored() {
-        return RequestPayload::Stored(stored.clone());
-    }
-    let keep_max = x.settings().body_store.memory_bytes_max;
-    let chunked = x.request.body.chunked && settings.version == Version::H11;
-    RequestPayload::Stream { body: Box::default(), chunked, keep_max }
+    content::payload(x, &settings.gateway, settings.version == Version::H11)
 }
 
 fn write_method(
     x: &mut Exchange,
     settings: &ProxySettings,
-    shape: Shape<'_>,
+    shape: Shape,
     out: &mut Vec<u8>,
 ) -> Method {
     if let Some(template) = &settings.method {

@@ -1,14 +1,16 @@
 //! `proxy_pass`: targets, requests as origins see them, answers as clients see them, mistakes.
 
-use super::target::{Url, UrlError, split};
+use crate::http::gateway::target::{HTTP, Scheme, Url, UrlError, split};
 use crate::testing::Bench;
+
+const PLAIN: Scheme = HTTP[1];
 
 #[test]
 fn urls_are_taken_apart() {
     let check = |text: &str, authority: &str, uri: Option<&str>| {
         let uri = uri.map(|uri| uri.as_bytes().to_vec());
-        let expected = Url { authority: authority.to_owned(), uri, tls: false };
-        assert_eq!(split(text.as_bytes()), Ok(expected), "{text}");
+        let expected = Url { authority: authority.to_owned(), uri, scheme: PLAIN };
+        assert_eq!(split(text.as_bytes(), HTTP), Ok(expected), "{text}");
     };
     check("http://a", "a", None);
     check("http://a/", "a", Some("/"));
@@ -17,8 +19,8 @@ fn urls_are_taken_apart() {
     check("http://[::1]:80/x", "[::1]:80", Some("/x"));
     check("http://unix:/run/s", "unix:/run/s", None);
     check("http://unix:/run/s:/x", "unix:/run/s", Some("/x"));
-    assert!(split(b"https://a").is_ok_and(|url| url.tls && url.authority == "a"));
-    assert_eq!(split(b"ftp://a"), Err(UrlError::Prefix));
+    assert!(split(b"https://a", HTTP).is_ok_and(|url| url.scheme.tls && url.authority == "a"));
+    assert_eq!(split(b"ftp://a", HTTP), Err(UrlError::Prefix));
 }
 
 #[test]

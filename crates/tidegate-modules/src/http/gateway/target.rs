@@ -1,4 +1,4 @@
-//! Where `proxy_pass` leads: its text taken apart, and the group of servers found for it.
+//! Where `proxy_pass` and its kin lead: the text taken apart, and the group of servers found for it.
 
 use std::sync::Arc;
 
@@ -7,6 +7,27 @@ use tidegate_upstream::{Group, Keepalive, Method, ServerOptions};
 
 use crate::http::upstream::Groups;
 
+/// What may stand in front of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scheme {
+    /// With its `://`; empty where nothing has to be written.
+    pub prefix: &'static str,
+    /// Port where none is written; `None`: one has to be.
+    pub port: Option<u16>,
+    pub tls: bool,
+    /// A path and arguments may follow.
+    pub has_uri: bool,
+}
+
+/// `proxy_pass`.
+pub const HTTP: &[Scheme] = &[
+    Scheme { prefix: "https://", port: Some(443), tls: true, has_uri: true },
+    Scheme { prefix: "http://", port: Some(80), tls: false, has_uri: true },
+];
+
+/// `memcached_pass`: an address and no more.
+pub const ADDRESS: &[Scheme] = &[Scheme { prefix: "", port: None, tls: false, has_uri: false }];
+
 /// A URL without its scheme, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
@@ -14,8 +35,7 @@ pub struct Url {
     pub authority: String,
     /// Path and arguments; `None` when there are none.
     pub uri: Option<Vec<u8>>,
-    /// `https://`.
-    pub tls: bool,
+    pub scheme: Scheme,
 }
 
 /// A server to ask, with the texts that depend on it.
@@ -38,20 +58,16 @@ pub enum UrlError {
     Invalid(&'static str),
 }
 
-const PORT: u16 = 80;
-const TLS_PORT: u16 = 443;
-
 /// Splits a URL.
-pub fn split(text: &[u8]) -> Result<Url, UrlError> {
-    let has_scheme = |scheme: &str| {
-        text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme.as_bytes()))
+pub fn split(text: &[u8], schemes: &[Scheme]) -> Result<Url, UrlError> {
+    let has_scheme = |scheme: &&Scheme| {
+        let prefix = scheme.prefix.as_bytes();
+        text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
     };
-    let (tls, rest) = match () {
-        () if has_scheme("https://") => (true, &text[8..]),
-        () if has_scheme("http://") => (false, &text[7..]),
-        () => return Err(UrlError::Prefix),
-    };
+    let scheme = *schemes.iter().find(has_scheme).ok_or(UrlError::Prefix)?;
+    let rest = &text[scheme.prefix.len()..];
     let (authority, uri) = match rest.strip_prefix(b"unix:") {
+        _ if !scheme.has_uri => (rest, &b""[..]),
         Some(path) => match path.iter().position(|byte| *byte == b':') {
             Some(colon) => (&rest[..colon + 5], &path[colon + 1..]),
             None => (rest, &b""[..]),
@@ -64,32 +80,43 @@ pub fn split(text: &[u8]) -> Result<Url, UrlError> {
     let authority =
         std::str::from_utf8(authority).map_err(|_| UrlError::Invalid("invalid host"))?;
     let uri = (!uri.is_empty()).then(|| uri.to_vec());
-    Ok(Url { authority: authority.to_owned(), uri, tls })
+    Ok(Url { authority: authority.to_owned(), uri, scheme })
 }
 
 impl Url {
-    /// The port where none is written.
-    fn default_port(&self) -> u16 {
-        if self.tls { TLS_PORT } else { PORT }
+    /// Host and port; an address without a port is one only where there is a usual port.
+    fn host_port(&self) -> Result<HostPort, UrlError> {
+        let default = self.scheme.port.unwrap_or_default();
+        let host = resolve::parse(&self.authority, default).map_err(UrlError::Invalid)?;
+        match &host {
+            HostPort::Inet { port: None, .. } if self.scheme.port.is_none() => {
+                Err(UrlError::Invalid("no port"))
+            }
+            _ => Ok(host),
+        }
     }
 
     /// `$proxy_host` and `$proxy_port`.
-    fn names(&self) -> Result<(HostPort, Vec<u8>, Vec<u8>), UrlError> {
-        let default = self.default_port();
+    fn names(&self) -> Result<(Vec<u8>, Vec<u8>), UrlError> {
+        let default = self.scheme.port.unwrap_or_default();
         let host = resolve::parse(&self.authority, default).map_err(UrlError::Invalid)?;
-        let (name, port) = match &host {
+        Ok(match &host {
             HostPort::Unix(_) => (b"localhost".to_vec(), Vec::new()),
             HostPort::Inet { port, .. } => {
                 let number = port.unwrap_or(default);
-                let suffix = if self.tls { ":443" } else { ":80" };
+                let suffix = format!(":{default}");
                 let name = match number == default {
-                    true => self.authority.strip_suffix(suffix).unwrap_or(&self.authority),
+                    true => self.authority.strip_suffix(&suffix).unwrap_or(&self.authority),
                     false => &self.authority,
                 };
                 (name.as_bytes().to_vec(), number.to_string().into_bytes())
             }
-        };
-        Ok((host, name, port))
+        })
+    }
+
+    fn target(self, group: Arc<Group>) -> Result<Target, UrlError> {
+        let (host, port) = self.names()?;
+        Ok(Target { group, host, port, uri: self.uri, tls: self.scheme.tls })
     }
 
     /// The target of a fixed URL; names are looked up now.
@@ -98,12 +125,13 @@ impl Url {
         groups: &Groups,
         survivors: &tidegate_core::builder::Survivors,
     ) -> Result<Target, UrlError> {
-        let (host, name, port) = self.names()?;
-        if let Some(group) = groups.find(&self.authority, self.tls) {
-            return Ok(Target { group, host: name, port, uri: self.uri, tls: self.tls });
+        let tls = self.scheme.tls;
+        if let Some(group) = groups.find(&self.authority, tls) {
+            return self.target(group);
         }
-        let addresses =
-            resolve::addresses(&host, self.default_port()).map_err(UrlError::Invalid)?;
+        let host = self.host_port()?;
+        let port = self.scheme.port.unwrap_or_default();
+        let addresses = resolve::addresses(&host, port).map_err(UrlError::Invalid)?;
         let servers: Vec<_> = addresses
             .into_iter()
             .map(|address| {
@@ -117,16 +145,16 @@ impl Url {
             Ok::<_, UrlError>(Group::new(&self.authority, Method::RoundRobin, keepalive, servers))
         };
         let group = survivors.get_or_make(&key, make)?;
-        groups.add_implicit(&self.authority, self.tls, group.clone());
-        Ok(Target { group, host: name, port, uri: self.uri, tls: self.tls })
+        groups.add_implicit(&self.authority, tls, group.clone());
+        self.target(group)
     }
 
     /// The target of a URL whose name a resolver knew; requests begin with any of the addresses.
     pub fn with_addresses(self, addresses: Vec<std::net::IpAddr>) -> Result<Target, UrlError> {
-        let (host, name, port) = self.names()?;
-        let number = match host {
-            HostPort::Inet { port, .. } => port.unwrap_or(self.default_port()),
-            HostPort::Unix(_) => PORT,
+        let default = self.scheme.port.unwrap_or_default();
+        let number = match self.host_port()? {
+            HostPort::Inet { port, .. } => port.unwrap_or(default),
+            HostPort::Unix(_) => default,
         };
         let mut addresses: Vec<tidegate_rt::net::Addr> =
             addresses.into_iter().map(|ip| std::net::SocketAddr::new(ip, number).into()).collect();
@@ -134,22 +162,22 @@ impl Url {
         let first = first.min(addresses.len());
         addresses.rotate_left(first);
         let group = Arc::new(Group::transient(&self.authority, addresses));
-        Ok(Target { group, host: name, port, uri: self.uri, tls: self.tls })
+        self.target(group)
     }
 
     /// The target of a URL that was made for one request: a known group or an address.
     pub fn find(self, groups: &Groups) -> Result<Target, FindError> {
-        let (host, name, port) = self.names().map_err(|_| FindError::Invalid)?;
-        if let Some(group) = groups.find(&self.authority, self.tls) {
-            return Ok(Target { group, host: name, port, uri: self.uri, tls: self.tls });
+        let invalid = |_| FindError::Invalid;
+        if let Some(group) = groups.find(&self.authority, self.scheme.tls) {
+            return self.target(group).map_err(invalid);
         }
-        let address = match &host {
+        let address = match self.host_port().map_err(invalid)? {
             HostPort::Unix(path) => tidegate_rt::net::Addr::Unix(path.into()),
-            HostPort::Inet { literal: Some(address), .. } => (*address).into(),
-            HostPort::Inet { host, .. } => return Err(FindError::Name(host.clone())),
+            HostPort::Inet { literal: Some(address), .. } => address.into(),
+            HostPort::Inet { host, .. } => return Err(FindError::Name(host)),
         };
         let group = Arc::new(Group::transient(&self.authority, vec![address]));
-        Ok(Target { group, host: name, port, uri: self.uri, tls: self.tls })
+        self.target(group).map_err(invalid)
     }
 }
 

@@ -1,0 +1,238 @@
+//! The records that an application sends, taken apart as they arrive.
+
+use super::{END_REQUEST, HEADER_BYTES, REQUEST_ID, STDERR, STDOUT, VERSION};
+
+/// Bytes of a request's error stream that are kept; the rest is dropped.
+pub const STDERR_BYTES_MAX: usize = 64 * 1024;
+
+/// Why a stream of records cannot be read on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordError {
+    Version(u8),
+    RequestId(u16),
+    Kind(u8),
+    /// `END_REQUEST` with a body of another length than 8.
+    EndLength(u16),
+    /// The application does not do the request: `protocolStatus` (section 5.5).
+    Refused(u8),
+}
+
+impl RecordError {
+    /// The error log's text.
+    pub fn message(self) -> String {
+        match self {
+            RecordError::Version(version) => {
+                format!("upstream sent unsupported FastCGI protocol version: {version}")
+            }
+            RecordError::RequestId(id) => {
+                format!("upstream sent unexpected FastCGI request id: {id}")
+            }
+            RecordError::Kind(kind) => format!("upstream sent unexpected FastCGI record: {kind}"),
+            RecordError::EndLength(length) => {
+                format!("upstream sent FastCGI end of request with {length} bytes")
+            }
+            RecordError::Refused(status) => {
+                let reason = match status {
+                    1 => "it cannot multiplex connections",
+                    2 => "it is overloaded",
+                    3 => "it does not know the role of a responder",
+                    _ => "it gives no known reason",
+                };
+                format!("upstream refused the FastCGI request: {reason} ({status})")
+            }
+        }
+    }
+}
+
+/// Takes records apart in place: what stays in the buffer is the application's output.
+#[derive(Clone, Debug)]
+pub struct Decoder {
+    state: State,
+    padding: u8,
+    /// What came on the error stream and was not taken yet.
+    stderr: Vec<u8>,
+    stderr_room: usize,
+    /// Some of it has just been dropped.
+    stderr_cut: bool,
+    stdout_closed: bool,
+    ended: bool,
+    /// Bytes came behind the end.
+    excess: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Header {
+        bytes: [u8; HEADER_BYTES],
+        count: u8,
+    },
+    Stdout {
+        left: u16,
+    },
+    Stderr {
+        left: u16,
+    },
+    /// `protocolStatus` is the fifth byte.
+    End {
+        left: u16,
+    },
+    Padding,
+    Over,
+}
+
+impl Default for State {
+    fn default() -> State {
+        State::Header { bytes: [0; HEADER_BYTES], count: 0 }
+    }
+}
+
+impl Default for Decoder {
+    fn default() -> Decoder {
+        Decoder {
+            state: State::default(),
+            padding: 0,
+            stderr: Vec::new(),
+            stderr_room: STDERR_BYTES_MAX,
+            stderr_cut: false,
+            stdout_closed: false,
+            ended: false,
+            excess: false,
+        }
+    }
+}
+
+impl Decoder {
+    pub fn new() -> Decoder {
+        Decoder::default()
+    }
+
+    /// Reads what was appended to `buffer` from `start` on and leaves of it only what is output.
+    ///
+    /// # Errors
+    /// The bytes are no records of this request. The output in front of the mistake is left.
+    pub fn decode(&mut self, buffer: &mut Vec<u8>, start: usize) -> Result<(), RecordError> {
+        let (mut read, mut write) = (start, start);
+        let mut outcome = Ok(());
+        while read < buffer.len() && outcome.is_ok() {
+            let available = buffer.len() - read;
+            let fitting = |left: u16| usize::from(left).min(available);
+            match &mut self.state {
+                State::Header { bytes, count } => {
+                    bytes[usize::from(*count)] = buffer[read];
+                    *count += 1;
+                    read += 1;
+                    if usize::from(*count) == HEADER_BYTES {
+                        let header = *bytes;
+                        outcome = self.begin(header);
+                    }
+                }
+                State::Stdout { left } => {
+                    let taken = fitting(*left);
+                    *left -= taken as u16;
+                    let over = *left == 0;
+                    buffer.copy_within(read..read + taken, write);
+                    (read, write) = (read + taken, write + taken);
+                    self.next_if(over);
+                }
+                State::Stderr { left } => {
+                    let taken = fitting(*left);
+                    *left -= taken as u16;
+                    let over = *left == 0;
+                    self.keep_stderr(&buffer[read..read + taken]);
+                    read += taken;
+                    self.next_if(over);
+                }
+                State::End { left } => {
+                    let (status, over) = (buffer[read], *left == 1);
+                    let is_status = *left == 4;
+                    *left -= 1;
+                    read += 1;
+                    if is_status && status != 0 {
+                        outcome = Err(RecordError::Refused(status));
+                    }
+                    self.ended |= over;
+                    self.next_if(over);
+                }
+                State::Padding => {
+                    let taken = fitting(u16::from(self.padding));
+                    self.padding -= taken as u8;
+                    read += taken;
+                    self.next_if(self.padding == 0);
+                }
+                State::Over => {
+                    self.excess = true;
+                    read = buffer.len();
+                }
+            }
+        }
+        buffer.truncate(write);
+        outcome
+    }
+
+    /// The application has ended the request.
+    pub fn is_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// No output will follow.
+    pub fn is_output_closed(&self) -> bool {
+        self.ended || self.stdout_closed
+    }
+
+    /// The request ended with its last byte: the connection can take another one.
+    pub fn is_clean(&self) -> bool {
+        matches!(self.state, State::Over) && !self.excess
+    }
+
+    /// What came on the error stream since the last call, and whether more will be dropped from now on.
+    pub fn take_stderr(&mut self) -> (Vec<u8>, bool) {
+        (std::mem::take(&mut self.stderr), std::mem::take(&mut self.stderr_cut))
+    }
+
+    pub fn has_stderr(&self) -> bool {
+        !self.stderr.is_empty()
+    }
+
+    fn begin(&mut self, header: [u8; HEADER_BYTES]) -> Result<(), RecordError> {
+        let [version, kind, id_high, id_low, length_high, length_low, padding, _] = header;
+        if version != VERSION {
+            return Err(RecordError::Version(version));
+        }
+        let length = u16::from_be_bytes([length_high, length_low]);
+        self.state = match kind {
+            _ if (id_high, id_low) != (0, REQUEST_ID) => {
+                return Err(RecordError::RequestId(u16::from_be_bytes([id_high, id_low])));
+            }
+            STDOUT => {
+                self.stdout_closed |= length == 0;
+                State::Stdout { left: length }
+            }
+            STDERR => State::Stderr { left: length },
+            END_REQUEST if length == 8 => State::End { left: length },
+            END_REQUEST => return Err(RecordError::EndLength(length)),
+            _ => return Err(RecordError::Kind(kind)),
+        };
+        self.padding = padding;
+        self.next_if(length == 0);
+        Ok(())
+    }
+
+    /// Goes on behind a record's content, or behind its padding.
+    fn next_if(&mut self, over: bool) {
+        if !over {
+            return;
+        }
+        self.state = match (self.padding, self.ended) {
+            (0, true) => State::Over,
+            (0, false) => State::default(),
+            _ => State::Padding,
+        };
+    }
+
+    fn keep_stderr(&mut self, bytes: &[u8]) {
+        let kept = self.stderr_room.min(bytes.len());
+        self.stderr.extend_from_slice(&bytes[..kept]);
+        self.stderr_cut |= kept < bytes.len() && self.stderr_room > 0;
+        self.stderr_room -= kept;
+    }
+}

@@ -1,0 +1,92 @@
+//! memcached's text protocol: one `get`, and what answers it.
+
+#[cfg(test)]
+mod tests;
+
+use memchr::memchr;
+
+use crate::lines::loggable;
+
+/// What stands behind a value.
+pub const TRAILER: &[u8] = b"\r\nEND\r\n";
+
+/// The line in front of a value, or in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// More bytes are needed.
+    Partial,
+    /// There is no such value; the line took so many bytes.
+    Absent { consumed: usize },
+    /// The value's bytes follow behind so many bytes, and `TRAILER` behind them.
+    Value { consumed: usize, flags: u32, length: u64 },
+}
+
+/// What an answer is refused for (502).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReplyError {
+    /// No line that answers a `get`.
+    Line(String),
+    /// The value of another key.
+    Key(String),
+    Flags(String),
+    Length(String),
+    /// No line end within the limit.
+    TooBig,
+}
+
+impl ReplyError {
+    /// The error log's text.
+    pub fn message(&self, key: &[u8]) -> String {
+        match self {
+            ReplyError::Line(line) => format!("memcached sent invalid response: \"{line}\""),
+            ReplyError::Key(line) => {
+                let key = loggable(key);
+                format!("memcached sent invalid key in response \"{line}\" for key \"{key}\"")
+            }
+            ReplyError::Flags(line) => {
+                format!("memcached sent invalid flags in response \"{line}\"")
+            }
+            ReplyError::Length(line) => {
+                format!("memcached sent invalid length in response \"{line}\"")
+            }
+            ReplyError::TooBig => "upstream sent too big header".to_owned(),
+        }
+    }
+}
+
+/// Reads the line that answers `get key`.
+///
+/// # Errors
+/// It is none, or longer than `line_bytes_max`.
+pub fn parse_reply(buffer: &[u8], key: &[u8], line_bytes_max: usize) -> Result<Reply, ReplyError> {
+    let received = &buffer[..buffer.len().min(line_bytes_max)];
+    let Some(end) = memchr(b'\n', received) else {
+        return match buffer.len() >= line_bytes_max {
+            true => Err(ReplyError::TooBig),
+            false => Ok(Reply::Partial),
+        };
+    };
+    let shown = || loggable(received[..end].strip_suffix(b"\r").unwrap_or(&received[..end]));
+    let Some(line) = received[..end].strip_suffix(b"\r") else {
+        return Err(ReplyError::Line(shown()));
+    };
+    if line == b"END" {
+        return Ok(Reply::Absent { consumed: end + 1 });
+    }
+    let Some(rest) = line.strip_prefix(b"VALUE ") else { return Err(ReplyError::Line(shown())) };
+    let Some(rest) = rest.strip_prefix(key).and_then(|rest| rest.strip_prefix(b" ")) else {
+        return Err(ReplyError::Key(shown()));
+    };
+    let mut words = rest.split(|byte| *byte == b' ');
+    let flags = words.next().and_then(number).and_then(|flags| u32::try_from(flags).ok());
+    let flags = flags.ok_or_else(|| ReplyError::Flags(shown()))?;
+    let length = words.next().and_then(number).ok_or_else(|| ReplyError::Length(shown()))?;
+    Ok(Reply::Value { consumed: end + 1, flags, length })
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}

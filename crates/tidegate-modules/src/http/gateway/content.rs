@@ -1,0 +1,243 @@
+//! The content handler of all gateways: the request's body, the origin, the answer, with a cache in
+//! front of it or without. What is particular to a protocol is behind [`Protocol`].
+
+use std::sync::Arc;
+
+use tidegate_conf::Diagnostic;
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::request_body::RequestBodyError;
+use tidegate_core::{Exchange, Level, LocalFuture, Step};
+use tidegate_http::caching::IgnoredFields;
+use tidegate_http::response::ResponseHead;
+use tidegate_upstream::peers::Choice;
+use tidegate_upstream::{
+    FetchError, FetchSettings, OriginRequest, OriginResponse, RequestPayload, SharedReport,
+};
+
+use super::options;
+use super::pass::{Pass, TargetRef};
+use super::respond::{Rewriter, respond, respond_stored};
+use super::run;
+use super::settings::GatewaySettings;
+use super::state::GatewayState;
+use crate::http::cache::conf::CacheConf;
+use crate::http::cache::seam::{StoredAnswer, Whole};
+use crate::http::cache::settings::Ignored;
+use crate::http::cache::{self, CacheSettings, Gateway};
+
+/// What a protocol makes of a location's settings.
+pub trait Protocol: Rewriter + Send + Sync + 'static {
+    fn gateway(&self) -> &Arc<GatewaySettings>;
+
+    fn pass(&self) -> &Pass;
+
+    /// Whether the client's body is read before an origin is asked.
+    fn reads_body_first(&self, _x: &Exchange) -> bool {
+        self.gateway().request_buffering
+    }
+
+    /// Makes the request. The body is taken out of the exchange where it is to be streamed.
+    ///
+    /// # Errors
+    /// The status to answer; the reason was logged.
+    fn create(
+        &self,
+        x: &mut Exchange,
+        target: &TargetRef<'_>,
+        shape: Shape,
+    ) -> Result<OriginRequest, u16>;
+
+    /// Writes the cache's key where none is written: what is asked, and of whom.
+    fn write_key(&self, x: &mut Exchange, out: &mut Vec<u8>);
+}
+
+/// What differs between requests that are passed on as they are and those that fill a cache.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shape {
+    /// The client's conditions and ranges stay behind.
+    pub for_cache: bool,
+    /// GET in place of HEAD.
+    pub get_for_head: bool,
+}
+
+/// Makes a location's requests go through a protocol, and through its cache if there is one.
+pub fn install<P: Protocol>(
+    protocol: Arc<P>,
+    cache: Option<(&'static str, &CacheConf)>,
+    location: &mut LocationBuilder<'_, '_>,
+) -> Result<(), Diagnostic> {
+    // A location that stores has no cache.
+    let cache = cache.filter(|_| protocol.gateway().store.is_none());
+    let compiled = match cache {
+        Some((family, conf)) => {
+            let ignored = ignored(protocol.gateway().ignore);
+            CacheSettings::compile(family, conf, ignored, location.plan)?
+        }
+        None => None,
+    };
+    let Some(cache) = compiled.map(Arc::new) else {
+        location.gateway(Box::new(move |x| Step::Wait(Box::pin(serve(x, protocol.clone())))));
+        return Ok(());
+    };
+    let gateway: Arc<dyn Gateway> = Arc::new(Cached(protocol.clone()));
+    location.gateway(Box::new(move |x| match cache::handle(x, &cache, &gateway) {
+        Ok(step) => step,
+        Err(x) => Step::Wait(Box::pin(serve(x, protocol.clone()))),
+    }));
+    Ok(())
+}
+
+/// Passes a request on and answers it.
+async fn serve<P: Protocol>(x: &mut Exchange, protocol: Arc<P>) -> Step<'static> {
+    if protocol.reads_body_first(x)
+        && let Err(step) = read_body(x).await
+    {
+        return step;
+    }
+    let target = match protocol.pass().target(x).await {
+        Ok(target) => target,
+        Err(status) => return Step::Status(status),
+    };
+    let request = match protocol.create(x, &target, Shape::default()) {
+        Ok(request) => request,
+        Err(status) => return Step::Status(status),
+    };
+    match run::fetch(x, request, protocol.gateway()).await {
+        Ok(response) => respond(x, response, protocol.gateway(), &*protocol),
+        Err(step) => step,
+    }
+}
+
+/// Reads the client's body to its end.
+async fn read_body(x: &mut Exchange) -> Result<(), Step<'static>> {
+    if !x.request.body.is_present() {
+        return Ok(());
+    }
+    let plan = x.plan.clone();
+    let options = &plan.location(x.location).settings.body_store;
+    let known = x.request.body.stored().is_some();
+    match x.request.body.store(options).await {
+        Ok(stored) => {
+            if let Some(path) = stored.path.as_ref().filter(|_| !known && !options.in_file_only) {
+                let path = path.display();
+                let text = "a client request body is buffered to a temporary file";
+                x.log(Level::Warn, format_args!("{text} {path}"));
+            }
+            Ok(())
+        }
+        Err(RequestBodyError::Closed) => {
+            x.error_status = 400;
+            Err(Step::Close)
+        }
+        Err(error) => Err(Step::Status(error.status())),
+    }
+}
+
+/// The client's body as it is passed on; a stream's body is still in the exchange.
+pub fn payload(x: &Exchange, gateway: &GatewaySettings, chunks: bool) -> RequestPayload {
+    if !gateway.pass_request_body || !x.request.body.is_present() {
+        return RequestPayload::None;
+    }
+    if let Some(stored) = x.request.body.stored() {
+        return RequestPayload::Stored(stored.clone());
+    }
+    let keep_max = x.settings().body_store.memory_bytes_max;
+    let chunked = x.request.body.chunked && chunks;
+    RequestPayload::Stream { body: Box::default(), chunked, keep_max }
+}
+
+/// Puts the body of a stream into its place.
+pub fn take_stream(x: &mut Exchange, payload: RequestPayload) -> RequestPayload {
+    match payload {
+        RequestPayload::Stream { chunked, keep_max, .. } => {
+            let body = Box::new(std::mem::take(&mut x.request.body));
+            RequestPayload::Stream { body, chunked, keep_max }
+        }
+        other => other,
+    }
+}
+
+/// What the choice of a server depends on.
+pub fn choice(x: &mut Exchange, target: &TargetRef<'_>) -> Choice {
+    match target.key() {
+        Some(key) => Choice::by_key(key.value(x)),
+        None => Choice::default(),
+    }
+}
+
+/// A protocol as the cache sees it.
+struct Cached<P>(Arc<P>);
+
+impl<P: Protocol> Gateway for Cached<P> {
+    fn request<'a>(
+        &'a self,
+        x: &'a mut Exchange,
+        whole: Whole,
+    ) -> LocalFuture<'a, Result<OriginRequest, Step<'static>>> {
+        Box::pin(async move {
+            // A fill outlives the client, so it cannot read from him.
+            read_body(x).await?;
+            let target = self.0.pass().target(x).await.map_err(Step::Status)?;
+            let shape = Shape { for_cache: true, get_for_head: whole.convert_head };
+            let mut request = self.0.create(x, &target, shape).map_err(Step::Status)?;
+            request.upgrade = false;
+            if !whole.client_waits {
+                request.interim = None;
+            }
+            Ok(request)
+        })
+    }
+
+    fn fetch_settings(&self) -> Arc<FetchSettings> {
+        self.0.gateway().fetch.clone()
+    }
+
+    fn report(&self, x: &mut Exchange) -> SharedReport {
+        GatewayState::of(x).report.clone()
+    }
+
+    fn write_key(&self, x: &mut Exchange, out: &mut Vec<u8>) {
+        self.0.write_key(x, out);
+    }
+
+    fn show_head(&self, x: &mut Exchange, head: &ResponseHead) {
+        GatewayState::of(x).head = Some(head.clone());
+    }
+
+    fn respond(&self, x: &mut Exchange, response: OriginResponse) -> Step<'static> {
+        respond(x, response, self.0.gateway(), &*self.0)
+    }
+
+    fn respond_stored(&self, x: &mut Exchange, stored: StoredAnswer<'_>) -> Step<'static> {
+        respond_stored(x, stored, self.0.gateway(), &*self.0)
+    }
+
+    fn fail(&self, x: &mut Exchange, error: FetchError) -> Step<'static> {
+        match error.status {
+            499 => run::client_left(x),
+            status => Step::Status(status),
+        }
+    }
+
+    fn client_left(&self, x: &mut Exchange) -> Step<'static> {
+        run::client_left(x)
+    }
+
+    fn pass<'a>(&'a self, x: &'a mut Exchange) -> LocalFuture<'a, Step<'static>> {
+        Box::pin(serve(x, self.0.clone()))
+    }
+}
+
+/// The cache's part of `*_ignore_headers`.
+fn ignored(bits: u16) -> Ignored {
+    Ignored {
+        fields: IgnoredFields {
+            x_accel_expires: bits & options::IGNORE_ACCEL_EXPIRES != 0,
+            expires: bits & options::IGNORE_EXPIRES != 0,
+            cache_control: bits & options::IGNORE_CACHE_CONTROL != 0,
+            set_cookie: bits & options::IGNORE_SET_COOKIE != 0,
+            vary: bits & options::IGNORE_VARY != 0,
+        },
+        redirect: bits & options::IGNORE_REDIRECT != 0,
+    }
+}

@@ -1,0 +1,178 @@
+//! How the end of a body is known, and the bytes that belong to it.
+
+use bytes::{Buf, Bytes};
+use tidegate_http::Headers;
+use tidegate_http::chunked::ChunkedDecoder;
+use tidegate_http::fastcgi::{Decoder, RecordError};
+use tidegate_http::memcached;
+use tidegate_http::response::ResponseFraming;
+
+/// How the end of a body is known.
+pub(crate) enum Framing {
+    Length(u64),
+    Chunked(Box<ChunkedDecoder>),
+    UntilClose,
+    Records(Box<Records>),
+    Value(Value),
+}
+
+/// What stands next in the input.
+pub(crate) enum Piece {
+    Data(Bytes),
+    /// The body is whole. `true`: nothing came behind it that does not belong to it.
+    End(bool),
+    /// More has to be received.
+    More,
+    /// The body ends before its end; the text is for the log.
+    Broken(&'static str),
+    /// Ignored bytes behind the body: to be logged, then asked again.
+    Excess,
+}
+
+impl Framing {
+    /// Takes a piece out of what was received.
+    pub fn take(&mut self, input: &mut Bytes, trailers: &mut Option<Headers>) -> Piece {
+        match self {
+            Framing::Length(0) => Piece::End(input.is_empty()),
+            Framing::Length(_) | Framing::UntilClose if input.is_empty() => Piece::More,
+            Framing::Length(left) => Piece::Data(split(input, left)),
+            Framing::UntilClose => Piece::Data(std::mem::take(input)),
+            Framing::Chunked(decoder) => chunk(decoder, input, trailers),
+            Framing::Records(records) => records.take(input),
+            Framing::Value(value) => value.take(input),
+        }
+    }
+
+    /// The body is whole once this piece is given away, so its connection is free already.
+    pub fn is_over(&self, input: &Bytes) -> bool {
+        match self {
+            Framing::Length(left) => *left == 0,
+            Framing::Records(records) => records.is_over() && input.is_empty(),
+            _ => false,
+        }
+    }
+
+    /// The connection was closed: the body is whole, or broken for this reason.
+    pub fn closed(&self) -> Result<(), &'static str> {
+        match self {
+            Framing::UntilClose => Ok(()),
+            Framing::Records(records) if records.needs_nothing() => Ok(()),
+            Framing::Records(_) => Err("upstream prematurely closed FastCGI request"),
+            Framing::Value(value) if value.left == 0 => Ok(()),
+            _ => Err("upstream prematurely closed connection"),
+        }
+    }
+}
+
+/// So many bytes, as far as they are here.
+fn split(input: &mut Bytes, left: &mut u64) -> Bytes {
+    let count = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
+    *left -= count as u64;
+    input.split_to(count)
+}
+
+fn chunk(decoder: &mut ChunkedDecoder, input: &mut Bytes, trailers: &mut Option<Headers>) -> Piece {
+    loop {
+        if decoder.is_done() {
+            let mut fields = Headers::new();
+            decoder.trailers(&mut fields);
+            *trailers = (!fields.is_empty()).then_some(fields);
+            return Piece::End(input.is_empty());
+        }
+        if input.is_empty() {
+            return Piece::More;
+        }
+        let Ok(decoded) = decoder.decode(input) else {
+            return Piece::Broken("upstream sent invalid chunked response");
+        };
+        let data = input.slice(decoded.data);
+        input.advance(decoded.consumed);
+        if !data.is_empty() {
+            return Piece::Data(data);
+        }
+    }
+}
+
+/// FastCGI's records, of which the input holds the output alone.
+pub(crate) struct Records {
+    pub decoder: Box<Decoder>,
+    /// What is missing of a `Content-Length`.
+    left: Option<u64>,
+    excess: bool,
+}
+
+impl Records {
+    pub fn new(decoder: Box<Decoder>, framing: ResponseFraming) -> Records {
+        let left = match framing {
+            ResponseFraming::None => Some(0),
+            ResponseFraming::Length(length) => Some(length),
+            ResponseFraming::Chunked | ResponseFraming::UntilClose => None,
+        };
+        Records { decoder, left, excess: false }
+    }
+
+    /// Takes the records in `buffer` apart, in place.
+    pub fn decode(&mut self, buffer: &mut Vec<u8>) -> Result<(), RecordError> {
+        self.decoder.decode(buffer, 0)
+    }
+
+    fn take(&mut self, input: &mut Bytes) -> Piece {
+        match &mut self.left {
+            _ if input.is_empty() => {}
+            None => return Piece::Data(std::mem::take(input)),
+            Some(0) => {
+                input.clear();
+                let told = std::mem::replace(&mut self.excess, true);
+                return if told { self.take(input) } else { Piece::Excess };
+            }
+            Some(left) => return Piece::Data(split(input, left)),
+        }
+        match (self.decoder.is_ended(), self.left) {
+            (false, _) => Piece::More,
+            (true, Some(1..)) => Piece::Broken("upstream prematurely closed FastCGI stdout"),
+            (true, _) => Piece::End(self.decoder.is_clean()),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.decoder.is_clean() && !matches!(self.left, Some(1..))
+    }
+
+    /// Nothing of the body is missing, though the application has not said that it is done.
+    fn needs_nothing(&self) -> bool {
+        self.left == Some(0) || (self.left.is_none() && self.decoder.is_output_closed())
+    }
+}
+
+/// A value of memcached: its bytes, then a line end and `END`.
+pub(crate) struct Value {
+    left: u64,
+    /// Bytes of the trailer that have come.
+    trailer: usize,
+}
+
+impl Value {
+    pub fn new(length: u64) -> Value {
+        Value { left: length, trailer: 0 }
+    }
+
+    fn take(&mut self, input: &mut Bytes) -> Piece {
+        if self.left > 0 {
+            return match input.is_empty() {
+                true => Piece::More,
+                false => Piece::Data(split(input, &mut self.left)),
+            };
+        }
+        let wanted = memcached::TRAILER.get(self.trailer..).unwrap_or_default();
+        let count = wanted.len().min(input.len());
+        let fits = input[..count] == wanted[..count];
+        input.advance(count);
+        self.trailer += count;
+        match (fits, count == wanted.len()) {
+            (true, true) => Piece::End(input.is_empty()),
+            (true, false) => Piece::More,
+            // Told by whoever gives the connection up: what is behind it is no answer.
+            (false, _) => Piece::End(false),
+        }
+    }
+}

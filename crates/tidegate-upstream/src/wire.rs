@@ -1,0 +1,214 @@
+//! The languages of origins: how an answer's head is found in what was received, and what ends its body.
+//!
+//! All share the connections, the retry machine, uploads and body streams; only what is here differs.
+
+use std::sync::Arc;
+
+use tidegate_core::error_log::Level;
+use tidegate_http::fastcgi::{self, RecordError};
+use tidegate_http::memcached::{self, Reply};
+use tidegate_http::request::{Method, Parse};
+use tidegate_http::response::{
+    ResponseError, ResponseFraming, ResponseHead, parse_cgi_response, parse_response,
+};
+
+use crate::h1::receive::ReceiveError;
+use crate::log::LogContext;
+
+/// The language of a request to an origin.
+#[derive(Clone, Debug, Default)]
+pub enum Wire {
+    #[default]
+    Http,
+    /// Any bytes as the request; the answer is a CGI head and a body until the connection's end.
+    Cgi(&'static str),
+    FastCgi(FastCgi),
+    Memcached(Arc<Memcached>),
+}
+
+/// A request in FastCGI records: the head holds all in front of the body's.
+#[derive(Clone, Debug, Default)]
+pub struct FastCgi {
+    /// `fastcgi_catch_stderr`: with any of these on the error stream the answer counts as invalid.
+    pub catch: Arc<[Box<[u8]>]>,
+}
+
+impl FastCgi {
+    /// Whether a text on the error stream makes the answer an invalid one.
+    pub(crate) fn catches(&self, text: &[u8]) -> bool {
+        self.catch.iter().any(|wanted| memchr::memmem::find(text, wanted).is_some())
+    }
+}
+
+/// Writes what came on the error stream to the log, as nginx does, and gives it back.
+pub(crate) fn log_stderr(
+    decoder: &mut fastcgi::Decoder,
+    log: &LogContext,
+    action: &str,
+    upstream: &str,
+) -> Vec<u8> {
+    let (text, is_cut) = decoder.take_stderr();
+    let shown = String::from_utf8_lossy(text.trim_ascii_end());
+    // Line ends are kept: PHP's traces are read as they are written.
+    let odd = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
+    let shown = shown.replace(odd, " ");
+    let message = format!("FastCGI sent in stderr: \"{shown}\"");
+    log.write(Level::Error, &message, action, upstream);
+    if is_cut {
+        let most = fastcgi::STDERR_BYTES_MAX;
+        let message =
+            format!("FastCGI sent more than {most} bytes in stderr, the rest is left out");
+        log.write(Level::Error, &message, action, upstream);
+    }
+    text
+}
+
+/// A `get` of memcached's text protocol.
+#[derive(Clone, Debug)]
+pub struct Memcached {
+    /// As sent.
+    pub key: Vec<u8>,
+    /// `memcached_gzip_flag`: values with any of these bits are compressed.
+    pub gzip_flag: u32,
+}
+
+impl Wire {
+    /// In front of a server's address in log lines.
+    pub(crate) fn scheme(&self, tls: bool) -> &'static str {
+        match self {
+            Wire::Http if tls => "https",
+            Wire::Http => "http",
+            Wire::Cgi(scheme) => scheme,
+            Wire::FastCgi(_) => "fastcgi",
+            Wire::Memcached(_) => "memcached",
+        }
+    }
+
+    /// A number for each language: connections of one are no use for another.
+    pub(crate) fn kind(&self) -> u8 {
+        match self {
+            Wire::Http => 0,
+            Wire::Cgi(_) => 1,
+            Wire::FastCgi(_) => 2,
+            Wire::Memcached(_) => 3,
+        }
+    }
+
+    /// What reads an answer.
+    pub(crate) fn codec(&self) -> Codec {
+        match self {
+            Wire::Http => Codec::Http,
+            Wire::Cgi(_) => Codec::Cgi,
+            Wire::FastCgi(_) => Codec::FastCgi(Box::default()),
+            Wire::Memcached(ask) => Codec::Memcached(ask.clone()),
+        }
+    }
+}
+
+/// Reads one answer's head out of a buffer.
+pub(crate) enum Codec {
+    Http,
+    Cgi,
+    FastCgi(Box<fastcgi::Decoder>),
+    Memcached(Arc<Memcached>),
+}
+
+impl Codec {
+    /// Reads what was appended to `buffer` from `new` on; `true` when the head is whole. What stays in the
+    /// buffer then is the body's beginning.
+    pub fn parse(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        new: usize,
+        head_bytes_max: usize,
+        head: &mut ResponseHead,
+    ) -> Result<bool, ReceiveError> {
+        let outcome = match self {
+            Codec::Http => parse_response(buffer, head_bytes_max, head),
+            Codec::Cgi => parse_cgi_response(buffer, head_bytes_max, head),
+            Codec::FastCgi(decoder) => {
+                decoder.decode(buffer, new).map_err(refused)?;
+                let outcome = parse_cgi_response(buffer, head_bytes_max, head);
+                if outcome == Ok(Parse::Partial) && decoder.is_output_closed() {
+                    let message = "upstream prematurely closed FastCGI stdout";
+                    return Err(ReceiveError::Invalid(message.to_owned()));
+                }
+                outcome
+            }
+            Codec::Memcached(ask) => return value_head(ask, buffer, head_bytes_max, head),
+        };
+        match outcome {
+            Ok(Parse::Partial) => Ok(false),
+            Ok(Parse::Complete(length)) => {
+                // Bodies in the same read are short: moving them is cheaper than a second read.
+                buffer.drain(..length);
+                self.check(head)?;
+                Ok(true)
+            }
+            Err(error) => Err(ReceiveError::Invalid(error.message(head.headers.text()))),
+        }
+    }
+
+    /// Interim heads, and a switch of protocols inside of records, are HTTP's alone.
+    fn check(&self, head: &ResponseHead) -> Result<(), ReceiveError> {
+        let final_from = match self {
+            Codec::Http => return Ok(()),
+            Codec::Cgi => 101,
+            _ => 200,
+        };
+        match head.status {
+            status if status < final_from => {
+                let message = format!("upstream sent invalid status: \"{status}\"");
+                Err(ReceiveError::Invalid(message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What follows a head.
+    pub fn framing(
+        &self,
+        head: &ResponseHead,
+        method: Method,
+    ) -> Result<ResponseFraming, ResponseError> {
+        match self {
+            Codec::Http => head.framing(method),
+            _ => head.cgi_framing(method),
+        }
+    }
+}
+
+/// A stream of records that cannot be read on.
+fn refused(error: RecordError) -> ReceiveError {
+    match error {
+        RecordError::Refused(_) => ReceiveError::Refused(error.message()),
+        _ => ReceiveError::Invalid(error.message()),
+    }
+}
+
+/// Makes a head of the line in front of a value.
+fn value_head(
+    ask: &Memcached,
+    buffer: &mut Vec<u8>,
+    line_bytes_max: usize,
+    head: &mut ResponseHead,
+) -> Result<bool, ReceiveError> {
+    let reply = memcached::parse_reply(buffer, &ask.key, line_bytes_max);
+    let reply = reply.map_err(|error| ReceiveError::Invalid(error.message(&ask.key)))?;
+    let (text, consumed) = match reply {
+        Reply::Partial => return Ok(false),
+        Reply::Absent { consumed } => {
+            ("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_owned(), consumed)
+        }
+        Reply::Value { consumed, flags, length } => {
+            let gzip = flags & ask.gzip_flag != 0;
+            let coding = if gzip { "Content-Encoding: gzip\r\n" } else { "" };
+            (format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n{coding}\r\n"), consumed)
+        }
+    };
+    buffer.drain(..consumed);
+    match parse_response(text.as_bytes(), usize::MAX, head) {
+        Ok(Parse::Complete(_)) => Ok(true),
+        _ => Ok(false),
+    }
+}
