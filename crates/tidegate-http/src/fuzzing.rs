@@ -3,7 +3,9 @@
 use crate::caching::rfc9111::invalidation::{self, Place};
 use crate::caching::{self, IgnoredFields};
 use crate::chunked::{ChunkError, ChunkedDecoder};
+use crate::fastcgi;
 use crate::headers::{Headers, Known};
+use crate::memcached::{self, Reply};
 use crate::proxy_protocol::{self, ParsedProxy};
 use crate::range::{self, ContentRange, RangeDecision};
 use crate::request::{Method, Parse, ParseOptions, RequestHead, RequestMeta, parse_request};
@@ -114,6 +116,45 @@ pub fn fuzz_response(data: &[u8]) {
     };
     assert_eq!(outcome.is_err(), second.is_err());
     assert!(outcome.is_err() || outcome == second);
+}
+
+/// A FastCGI application's records: the result does not depend on where the bytes are cut, and what
+/// stays is never more than what came.
+pub fn fuzz_fastcgi(data: &[u8]) {
+    let decode = |piece: usize| {
+        let (mut decoder, mut out) = (fastcgi::Decoder::new(), Vec::new());
+        let mut outcome = Ok(());
+        for part in data.chunks(piece) {
+            let start = out.len();
+            out.extend_from_slice(part);
+            outcome = decoder.decode(&mut out, start);
+            if outcome.is_err() {
+                break;
+            }
+        }
+        assert!(out.len() <= data.len());
+        (outcome, out, decoder.is_clean(), decoder.take_stderr().0)
+    };
+    let whole = decode(data.len().max(1));
+    assert_eq!(decode(1), whole);
+    let mut head = ResponseHead::new();
+    let outcome = parse_cgi_response(&whole.1, 4096, &mut head);
+    let _ = (outcome, head.cgi_framing(Method::Get));
+}
+
+/// Lines that answer a memcached `get`: what is understood lies within what was received.
+pub fn fuzz_memcached(data: &[u8]) {
+    for (key, most) in [(&b"key"[..], 4096), (b"", 64)] {
+        match memcached::parse_reply(data, key, most) {
+            Ok(Reply::Absent { consumed } | Reply::Value { consumed, .. }) => {
+                assert!(consumed <= data.len().min(most));
+                let cut = memcached::parse_reply(&data[..consumed - 1], key, most);
+                assert_eq!(cut, Ok(Reply::Partial));
+            }
+            Ok(Reply::Partial) => {}
+            Err(error) => assert!(!error.message(key).contains(['\r', '\n'])),
+        }
+    }
 }
 
 /// Chunked bodies: the decoder always moves on, and one piece equals many.

@@ -30,6 +30,7 @@ use http::limit_conn::LimitConn;
 use http::limit_req::LimitReq;
 use http::log::AccessLog;
 use http::map::Map;
+use http::memcached::Memcached;
 use http::mirror::Mirror;
 use http::mp4::Mp4;
 use http::not_modified::NotModified;
@@ -83,6 +84,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<Upstream>::NEW,
     &Entry::<Proxy>::NEW,
     &Entry::<ProxyCache>::NEW,
+    &Entry::<Memcached>::NEW,
     &Entry::<StubStatus>::NEW,
     &Entry::<EmptyGif>::NEW,
     &Entry::<Flv>::NEW,

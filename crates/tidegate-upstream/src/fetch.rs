@@ -249,6 +249,11 @@ impl Fetch {
 
     /// Logs what the origin told beside its head, which may make an answer an invalid one.
     fn listen(&self, peer: &Peer, reader: &mut HeadReader) -> Result<(), Trouble> {
+        if let (Wire::Memcached(ask), 404) = (&self.request.wire, reader.head().status) {
+            let key = String::from_utf8_lossy(&ask.key);
+            let message = format!("key: \"{key}\" was not found by memcached");
+            self.log.write(Level::Info, &message, READING_HEAD, &self.request.url(&peer.text));
+        }
         let Codec::FastCgi(decoder) = reader.codec() else { return Ok(()) };
         if !decoder.has_stderr() {
             return Ok(());

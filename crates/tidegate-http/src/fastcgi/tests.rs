@@ -84,8 +84,10 @@ fn a_huge_error_stream_is_cut() {
     assert_eq!(taken, [(60_000, false), (STDERR_BYTES_MAX - 60_000, true), (0, false), (0, false)]);
 }
 
+type Pair = (Vec<u8>, Vec<u8>);
+
 /// Takes the parameters of a request apart again.
-fn params(mut bytes: &[u8]) -> (u8, Vec<(Vec<u8>, Vec<u8>)>) {
+fn params(mut bytes: &[u8]) -> (u8, Vec<Pair>) {
     let mut content = Vec::new();
     let mut flags = 0;
     while !bytes.is_empty() {

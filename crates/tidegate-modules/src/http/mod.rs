@@ -27,6 +27,7 @@ pub mod log;
 pub mod made_variable;
 pub mod map;
 pub mod media_types;
+pub mod memcached;
 pub mod mirror;
 pub mod mp4;
 pub mod network;

@@ -129,6 +129,11 @@ impl BodyReader {
             (rate > 0).then(|| Box::new(Pace { rate, begun, received, timer: Deadline::new() }));
     }
 
+    /// Whether the length is known, and which.
+    pub fn length_left(&self) -> Option<u64> {
+        self.start.framing.length_left()
+    }
+
     /// Receives more; `Ok(false)` is the end of the stream.
     fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, BodyError>> {
         let room = match &self.pace {

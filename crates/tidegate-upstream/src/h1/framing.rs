@@ -43,6 +43,15 @@ impl Framing {
         }
     }
 
+    /// What is missing, where that is known.
+    pub fn length_left(&self) -> Option<u64> {
+        match self {
+            Framing::Length(left) | Framing::Value(Value { left, .. }) => Some(*left),
+            Framing::Records(records) => records.left,
+            Framing::Chunked(_) | Framing::UntilClose => None,
+        }
+    }
+
     /// The body is whole once this piece is given away, so its connection is free already.
     pub fn is_over(&self, input: &Bytes) -> bool {
         match self {

@@ -87,26 +87,13 @@ const CASES: &[(&str, NextUpstream)] = &[
     ("off", NextUpstream::OFF),
 ];
 
-/// The rows of the shared directives for a prefix and a module's settings.
+/// The rows of the shared directives for a prefix and a module's settings: `connection` has what every
+/// module has, the other one what those with whole HTTP answers have.
 macro_rules! gateway_rows {
-    ($prefix:literal, $conf:ty) => {
+    (connection $prefix:literal, $conf:ty) => {
         &[
-            $crate::http::gateway::options::gateway_rows!(@flag $prefix, $conf, "buffering", buffering, "on",
-                "Whether the answer is read from the origin as fast as it comes, whatever the client's speed."),
-            $crate::http::gateway::options::gateway_rows!(@flag $prefix, $conf, "request_buffering",
-                request_buffering, "on", "Whether the client's body is read whole before an origin is asked."),
-            $crate::http::gateway::options::gateway_rows!(@flag $prefix, $conf, "ignore_client_abort",
-                ignore_client_abort, "off", "Whether the origin's work goes on when the client has left."),
             $crate::http::gateway::options::gateway_rows!(@flag $prefix, $conf, "socket_keepalive",
                 socket_keepalive, "off", "TCP keepalive on connections to origins."),
-            $crate::http::gateway::options::gateway_rows!(@flag $prefix, $conf, "intercept_errors",
-                intercept_errors, "off", "Whether `error_page` applies to origins' answers of 300 and above."),
-            $crate::http::gateway::options::gateway_rows!(@flag $prefix, $conf, "pass_request_headers",
-                pass_request_headers, "on", "Whether the client's header fields are passed on."),
-            $crate::http::gateway::options::gateway_rows!(@flag $prefix, $conf, "pass_request_body",
-                pass_request_body, "on", "Whether the client's body is passed on."),
-            $crate::http::gateway::options::gateway_rows!(@flag $prefix, $conf, "force_ranges",
-                force_ranges, "off", "Byte ranges of answers whatever their `Accept-Ranges` says."),
             $crate::http::gateway::options::gateway_rows!(@time $prefix, $conf, "connect_timeout",
                 connect_timeout, "60s", "Longest time for opening a connection."),
             $crate::http::gateway::options::gateway_rows!(@time $prefix, $conf, "send_timeout",
@@ -115,22 +102,42 @@ macro_rules! gateway_rows {
                 read_timeout, "60s", "Longest time between two reads of the answer."),
             $crate::http::gateway::options::gateway_rows!(@time $prefix, $conf, "next_upstream_timeout",
                 next_upstream_timeout, "0", "Time after which no other server is asked; 0 for no limit."),
-            $crate::http::gateway::options::gateway_rows!(@size $prefix, $conf, "send_lowat", send_lowat, "0",
-                "Accepted; has no effect on Linux."),
+            $crate::http::gateway::options::gateway_rows!(@number $prefix, $conf, "next_upstream_tries",
+                next_upstream_tries, "0", "Most servers asked for one request; 0 for no limit."),
             $crate::http::gateway::options::gateway_rows!(@size $prefix, $conf, "buffer_size", buffer_size,
                 "4k", "Largest head of an answer."),
+            $crate::http::gateway::options::gateway_rows!(@row $prefix, $conf, "bind", ONE_OR_TWO, "",
+                "Local address of connections; `transparent` for one that is not ours.", set_bind),
+        ]
+    };
+    ($prefix:literal, $conf:ty) => {
+        &[
+            $crate::http::gateway::options::gateway_rows!(@flag $prefix, $conf, "buffering", buffering, "on",
+                "Whether the answer is read from the origin as fast as it comes, whatever the client's speed."),
+            $crate::http::gateway::options::gateway_rows!(@flag $prefix, $conf, "request_buffering",
+                request_buffering, "on", "Whether the client's body is read whole before an origin is asked."),
+            $crate::http::gateway::options::gateway_rows!(@flag $prefix, $conf, "ignore_client_abort",
+                ignore_client_abort, "off", "Whether the origin's work goes on when the client has left."),
+            $crate::http::gateway::options::gateway_rows!(@flag $prefix, $conf, "intercept_errors",
+                intercept_errors, "off", "Whether `error_page` applies to origins' answers of 300 and above."),
+            $crate::http::gateway::options::gateway_rows!(@flag $prefix, $conf, "pass_request_headers",
+                pass_request_headers, "on", "Whether the client's header fields are passed on."),
+            $crate::http::gateway::options::gateway_rows!(@flag $prefix, $conf, "pass_request_body",
+                pass_request_body, "on", "Whether the client's body is passed on."),
+            $crate::http::gateway::options::gateway_rows!(@flag $prefix, $conf, "force_ranges",
+                force_ranges, "off", "Byte ranges of answers whatever their `Accept-Ranges` says."),
+            $crate::http::gateway::options::gateway_rows!(@size $prefix, $conf, "send_lowat", send_lowat, "0",
+                "Accepted; has no effect on Linux."),
             $crate::http::gateway::options::gateway_rows!(@size $prefix, $conf, "busy_buffers_size",
                 busy_buffers_size, "8k", "Accepted; pieces are sent as they come."),
             $crate::http::gateway::options::gateway_rows!(@size $prefix, $conf, "max_temp_file_size",
                 max_temp_file_size, "1024m", "Largest temporary file of a buffered answer; 0 for none."),
             $crate::http::gateway::options::gateway_rows!(@size $prefix, $conf, "temp_file_write_size",
                 temp_file_write_size, "8k", "Accepted; what does not fit the buffers is written at once."),
-            $crate::http::gateway::options::gateway_rows!(@number $prefix, $conf, "next_upstream_tries",
-                next_upstream_tries, "0", "Most servers asked for one request; 0 for no limit."),
             $crate::http::gateway::options::gateway_rows!(@row $prefix, $conf, "buffers", TWO, "8 4k",
                 "Number and size of the buffers for an answer that the client takes slowly.", set_buffers),
             $crate::http::gateway::options::gateway_rows!(@row $prefix, $conf, "temp_path", ONE_TO_FOUR,
-                "proxy_temp", "Folder of temporary files, with levels of folders in it.", set_temp_path),
+                concat!($prefix, "temp"), "Folder of temporary files, with levels of folders in it.", set_temp_path),
             $crate::http::gateway::options::gateway_rows!(@row $prefix, $conf, "next_upstream", AT_LEAST_ONE,
                 "error timeout", "Cases in which another server is asked.", set_next_upstream),
             $crate::http::gateway::options::gateway_rows!(@row $prefix, $conf, "pass_header", ONE, "",
@@ -141,8 +148,6 @@ macro_rules! gateway_rows {
                 "", "Fields of the answer that have no effect.", set_ignore_headers),
             $crate::http::gateway::options::gateway_rows!(@row $prefix, $conf, "limit_rate", ONE, "0",
                 "Bytes a second read from an origin; 0 for no limit.", set_limit_rate),
-            $crate::http::gateway::options::gateway_rows!(@row $prefix, $conf, "bind", ONE_OR_TWO, "",
-                "Local address of connections; `transparent` for one that is not ours.", set_bind),
         ]
     };
     (@flag $prefix:literal, $conf:ty, $name:literal, $field:ident, $default:literal, $doc:literal) => {
@@ -173,7 +178,7 @@ macro_rules! gateway_rows {
                 tidegate_conf::once(&mut conf.gateway().$field, number, args)
             })
     };
-    (@row $prefix:literal, $conf:ty, $name:literal, $arity:ident, $default:literal, $doc:literal, $set:ident) => {
+    (@row $prefix:literal, $conf:ty, $name:literal, $arity:ident, $default:expr, $doc:literal, $set:ident) => {
         $crate::http::row::<$conf>(concat!($prefix, $name), tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
             tidegate_conf::Arity::$arity, $default, $doc, |conf, args| {
                 $crate::http::gateway::options::$set(conf.gateway(), args)
@@ -197,9 +202,18 @@ pub fn set_temp_path(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diag
 }
 
 pub fn set_next_upstream(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    set_cases(conf, args, CASES)
+}
+
+/// `*_next_upstream` of a protocol that has these cases.
+pub fn set_cases(
+    conf: &mut GatewayConf,
+    args: &Args<'_>,
+    known: &[(&'static str, NextUpstream)],
+) -> Result<(), Diagnostic> {
     let mut cases = NextUpstream(0);
     for index in 0..args.len() {
-        cases.0 |= args.choice(index, CASES)?.0;
+        cases.0 |= args.choice(index, known)?.0;
     }
     once(&mut conf.next_upstream, cases, args)
 }

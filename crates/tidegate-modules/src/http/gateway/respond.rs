@@ -62,7 +62,8 @@ pub fn respond(
         let place = place.to_vec();
         return internal_redirect(x, head, &place);
     }
-    if settings.intercept_errors && intercepts(x, head.status) {
+    let is_absent = settings.intercepts_absence && head.status == 404;
+    if is_absent || settings.intercept_errors && intercepts(x, head.status) {
         return intercept(x, head);
     }
     copy_head(x, &head, settings);

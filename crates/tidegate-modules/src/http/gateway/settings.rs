@@ -22,6 +22,8 @@ pub struct GatewaySettings {
     pub request_buffering: bool,
     pub ignore_client_abort: bool,
     pub intercept_errors: bool,
+    /// A 404 is ours to answer: the origin has no page for it.
+    pub intercepts_absence: bool,
     pub pass_request_headers: bool,
     pub pass_request_body: bool,
     pub force_ranges: bool,
@@ -115,6 +117,7 @@ pub fn settings(
         buffering: conf.buffering.unwrap_or(true),
         request_buffering: conf.request_buffering.unwrap_or(true),
         ignore_client_abort: conf.ignore_client_abort.unwrap_or(false),
+        intercepts_absence: false,
         intercept_errors: conf.intercept_errors.unwrap_or(false),
         pass_request_headers: conf.pass_request_headers.unwrap_or(true),
         pass_request_body: conf.pass_request_body.unwrap_or(true),

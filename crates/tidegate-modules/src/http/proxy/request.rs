@@ -64,6 +64,7 @@ pub fn create(
         paced: settings.gateway.limit_rate.is_some(),
         interim: settings.wants_early_hints(x).then(|| x.client.clone()),
         keep_connection: true,
+        wire: tidegate_upstream::Wire::Http,
         upgrade: x.request.header(Known::Upgrade).is_some() && !x.is_subrequest,
         location_tag: settings.location_tag,
         tls,

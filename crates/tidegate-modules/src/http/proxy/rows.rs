@@ -10,6 +10,8 @@ use crate::http::row;
 
 const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
 
+pub const CONNECTION: &[Directive<Conf>] = gateway_rows!(connection "proxy_", Conf);
+
 pub const SHARED: &[Directive<Conf>] = gateway_rows!("proxy_", Conf);
 
 pub const STORE: &[Directive<Conf>] = gateway_store_rows!("proxy_", Conf);
