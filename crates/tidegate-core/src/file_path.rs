@@ -46,9 +46,16 @@ pub fn append_root(x: &mut Exchange, out: &mut Vec<u8>) {
     let root = &plan.location(x.location).settings.root;
     let start = out.len();
     root.write(x, out);
-    if root.literal().is_none() && out.get(start) != Some(&b'/') {
+    let absolute = || out.get(start..).is_some_and(tidegate_os::path::is_absolute);
+    if root.literal().is_none() && !absolute() {
         let relative = out.split_off(start);
         out.extend_from_slice(plan.main.prefix.as_bytes());
         out.extend_from_slice(&relative);
     }
+}
+
+/// How many bytes of a path the present location's `root` or `alias` wrote; 0 where variables did.
+pub fn root_length(x: &Exchange, path: &[u8]) -> usize {
+    let root = x.settings().root.literal().filter(|root| path.starts_with(root));
+    root.map_or(0, <[u8]>::len)
 }

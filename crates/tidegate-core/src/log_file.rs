@@ -2,7 +2,6 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -38,7 +37,9 @@ impl LogFile {
 
 /// Opens a log for appending, creating it.
 pub fn open_append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(0o644).open(path)
+    let mut options = OpenOptions::new();
+    options.append(true).create(true);
+    tidegate_os::file::with_mode(&mut options, 0o644).open(path)
 }
 
 /// All open log files of the process, one for each path.

@@ -119,7 +119,7 @@ impl Settings {
 
 /// Makes a folder absolute below the prefix.
 pub fn full_path(prefix: &str, path: &str) -> PathBuf {
-    if path.starts_with('/') {
+    if tidegate_os::path::is_absolute(path.as_bytes()) {
         PathBuf::from(path)
     } else {
         PathBuf::from(format!("{prefix}{path}"))

@@ -1,8 +1,9 @@
 //! Sending log lines to syslog: `syslog:server=…,facility=…,tag=…,severity=…,nohostname`.
 
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
-use std::os::unix::net::UnixDatagram;
 use std::sync::Mutex;
+
+use tidegate_os::{ConnectOptions, ListenAddr, OwnedSocket, Transport, connect, socket};
 
 use crate::error_log::Level;
 
@@ -21,7 +22,7 @@ enum Place {
 
 enum Socket {
     Udp(UdpSocket),
-    Unix(UnixDatagram),
+    Unix(OwnedSocket),
 }
 
 /// One syslog destination.
@@ -88,7 +89,7 @@ impl Syslog {
         }
         let sent = match socket.as_ref() {
             Some(Socket::Udp(socket)) => socket.send(&bytes).is_ok(),
-            Some(Socket::Unix(socket)) => socket.send(&bytes).is_ok(),
+            Some(Socket::Unix(socket)) => socket::write(socket, &bytes).is_ok(),
             None => return,
         };
         if !sent {
@@ -106,10 +107,10 @@ impl Syslog {
                 Ok(Socket::Udp(socket))
             }
             Place::Unix(path) => {
-                let socket = UnixDatagram::unbound()?;
-                socket.connect(path)?;
-                socket.set_nonblocking(true)?;
-                Ok(Socket::Unix(socket))
+                let options =
+                    ConnectOptions { transport: Transport::Datagram, ..ConnectOptions::default() };
+                let address = ListenAddr::Unix(path.into());
+                Ok(Socket::Unix(connect::connect_nonblocking(&address, &options)?.0))
             }
         }
     }
@@ -132,6 +133,9 @@ fn checked_tag(tag: &str) -> Result<String, String> {
 
 fn parse_place(server: &str) -> Result<Place, String> {
     if let Some(path) = server.strip_prefix("unix:") {
+        if !socket::HAS_UNIX {
+            return Err(format!("\"{server}\": {}", socket::NO_UNIX));
+        }
         return Ok(Place::Unix(path.to_owned()));
     }
     let with_port = match server.parse::<std::net::IpAddr>() {

@@ -10,7 +10,6 @@
 use std::cell::Cell;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -267,7 +266,10 @@ async fn collect(source: &mut Body, out: &mut Vec<u8>) -> bool {
             Ok(Chunk::Bytes(bytes)) => out.extend_from_slice(&bytes),
             Ok(Chunk::File(range)) => {
                 let mut bytes = vec![0; range.length as usize];
-                range.file.read_exact_at(&mut bytes, range.offset).unwrap();
+                assert_eq!(
+                    tidegate_os::file::pread(&range.file, &mut bytes, range.offset).unwrap(),
+                    bytes.len()
+                );
                 out.extend_from_slice(&bytes);
             }
             Ok(Chunk::Flush) => {}

@@ -1,19 +1,29 @@
 //! Everything unsafe or particular to an operating system, behind safe calls.
 //!
 //! This is the only crate that holds `unsafe` or asks for the target system. Each system has one
-//! folder with the same functions; the types that they share are in `types.rs`. Today there is
-//! `linux/`.
+//! folder with the same functions; the types that they share are in `types.rs`. What only one system's
+//! process model needs (passing descriptors, becoming a daemon) is there on that system alone.
 
+pub mod names;
 mod types;
 
 #[cfg(target_os = "linux")]
 mod linux;
+#[cfg(windows)]
+mod windows;
 
 #[cfg(target_os = "linux")]
 pub use linux::{
-    affinity, connect, crowd, daemon, file, identity, inherit, listen, open, pass, process,
-    sendfile, socket, time, title, usage, watch,
+    AsFile, AsSocket, BorrowedFile, BorrowedSocket, OwnedSocket, affinity, connect, crowd, daemon,
+    error, file, identity, inherit, listen, open, pass, path, places, process, sendfile, socket,
+    time, title, usage, watch,
 };
+#[cfg(windows)]
+pub use windows::{
+    AsFile, AsSocket, BorrowedFile, BorrowedSocket, OwnedSocket, affinity, connect, crowd, error,
+    file, identity, listen, open, path, places, process, sendfile, socket, time, watch,
+};
+
 pub use types::{
     Acceptance, ConnectOptions, Credentials, FileKind, Keepalive, ListenAddr, ListenOptions,
     Nowait, OpenHow, Peek, PeerAddr, Spawned, Stat, TcpInfo, Transport,

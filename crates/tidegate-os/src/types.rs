@@ -1,9 +1,10 @@
 //! Types shared by the folders of all operating systems.
 
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
+
+use crate::OwnedSocket;
 
 /// An address to listen on or to connect to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -30,7 +31,7 @@ pub enum PeerAddr {
 }
 
 /// An accepted connection: its non-blocking, close-on-exec socket and its peer.
-pub type Acceptance = (OwnedFd, PeerAddr);
+pub type Acceptance = (OwnedSocket, PeerAddr);
 
 /// Stream (TCP, Unix) or datagram (UDP, Unix) sockets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -1,5 +1,7 @@
 //! Bounded mail between threads: senders never wait, and a full box is the sender's to handle.
 
+use std::task::{Context, Poll};
+
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
@@ -56,6 +58,11 @@ impl<T> Mailbox<T> {
     /// The next message; `None` when the box is empty and all senders are gone.
     pub async fn receive(&mut self) -> Option<T> {
         self.receiver.recv().await
+    }
+
+    /// As [`Mailbox::receive`], for hand-written futures.
+    pub fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Option<T>> {
+        self.receiver.poll_recv(context)
     }
 
     /// The next message, if one waits already.

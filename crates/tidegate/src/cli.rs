@@ -8,25 +8,22 @@ use tidegate_conf::{Diagnostic, FsLoader, RecordingLoader};
 use tidegate_core::error_log::Level;
 
 use crate::configuration::{self, Origin, Parsed};
-use crate::listening::{self, BindError};
-use crate::master::generation::{Built, Generation};
-use crate::master::{self, pidfile, upgrade};
+use crate::generation::{Built, Generation};
 use crate::options::{self, Options};
 use crate::report::Report;
-use crate::worker::process;
-use crate::{demo, order, single, version};
+use crate::{demo, order, start, version};
 
-/// The first argument of a worker process, which only a master gives.
-pub const WORKER_ARGUMENT: &str = "worker-process-of-a-master";
 const DEMO_ARGUMENT: &str = "demo";
 
 /// The whole program.
 pub fn run() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    match arguments.get(1).and_then(|argument| argument.to_str()) {
-        Some(WORKER_ARGUMENT) => return process::run(),
-        Some(DEMO_ARGUMENT) => return demo::run(&arguments[2..]),
-        _ => {}
+    let first = arguments.get(1).and_then(|argument| argument.to_str()).unwrap_or_default();
+    if let Some(code) = start::worker(first) {
+        return code;
+    }
+    if first == DEMO_ARGUMENT {
+        return demo::run(&arguments[2..]);
     }
     let options = match options::parse(arguments.iter().skip(1).cloned()) {
         Ok(options) => options,
@@ -56,7 +53,7 @@ pub fn run() -> ExitCode {
     }
     let Some(mut built) = built else { return ExitCode::FAILURE };
     built.generation.bundle = loader.into_bundle();
-    match start(origin, built, arguments, &report) {
+    match start::start(origin, built, arguments, &report) {
         Ok(code) => code,
         Err(message) => {
             report.say(Level::Emerg, &message);
@@ -107,43 +104,6 @@ fn test(
         }
     }
     ExitCode::SUCCESS
-}
-
-/// Opens what needs privileges and becomes the server.
-fn start(
-    origin: Origin,
-    built: Built,
-    arguments: Vec<OsString>,
-    report: &Report,
-) -> Result<ExitCode, String> {
-    let mut present = upgrade::inherited().map_err(|error| {
-        format!("invalid sockets in environment variable {}: {error}", upgrade::VARIABLE)
-    })?;
-    let inherited = !present.is_empty();
-    let tell = |error: &BindError| report.say(Level::Emerg, &error.to_string());
-    let first = match built.open_sockets(&mut present, tell) {
-        Ok(first) => first,
-        Err(failed) => {
-            listening::remove_socket_files(&failed, &[]);
-            return Err("still could not bind()".to_owned());
-        }
-    };
-    // What an older binary listened on and this configuration does not.
-    drop(present);
-    if let Err(message) = pidfile::check(&first.main.pid) {
-        if !inherited {
-            listening::remove_socket_files(&first.listening, &[]);
-        }
-        return Err(message);
-    }
-    if first.main.daemon && !inherited {
-        tidegate_os::daemon::daemonize().map_err(|error| format!("daemon() failed ({error})"))?;
-    }
-    if first.main.master_process {
-        master::run(origin, first, arguments, inherited)
-    } else {
-        single::run(origin, first)
-    }
 }
 
 fn print(line: &str) {

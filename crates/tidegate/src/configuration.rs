@@ -7,21 +7,20 @@ use tidegate_conf::{Diagnostic, Loader, Parser, SourceMap, Span, Statement};
 use tidegate_core::builder::{Environment, Resources, Survivors, build};
 use tidegate_core::plan::Plan;
 
+use tidegate_os::{path, places};
+
 use crate::options::Options;
 
-/// Where things are when nothing says otherwise: as in Debian's nginx package, so that this program
-/// can stand in its place.
-const PREFIX_DEFAULT: &str = "/usr/share/nginx/";
-const FILE_DEFAULT: &str = "/etc/nginx/nginx.conf";
-const ERROR_LOG_DEFAULT: &str = "/var/log/nginx/error.log";
-
 /// The places as arguments of nginx's `configure` name them, for `-V`.
-pub const PATHS: &[(&str, &str)] = &[
-    ("prefix", "/usr/share/nginx"),
-    ("conf-path", FILE_DEFAULT),
-    ("error-log-path", ERROR_LOG_DEFAULT),
-    ("pid-path", "/run/nginx.pid"),
-];
+pub fn paths() -> [(&'static str, String); 4] {
+    let prefix = String::from_utf8_lossy(&places::prefix()).into_owned();
+    [
+        ("prefix", prefix.trim_end_matches('/').to_owned()),
+        ("conf-path", places::CONF.to_owned()),
+        ("error-log-path", places::ERROR_LOG.to_owned()),
+        ("pid-path", places::PID.to_owned()),
+    ]
+}
 
 /// What a configuration is read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,15 +36,19 @@ pub struct Origin {
 
 impl Origin {
     pub fn new(options: &Options) -> Origin {
-        let mut prefix = options.prefix.clone().unwrap_or_else(|| PREFIX_DEFAULT.to_owned());
+        let prefix = match &options.prefix {
+            Some(prefix) => path::as_written(prefix.as_bytes()),
+            None => places::prefix(),
+        };
+        let mut prefix = String::from_utf8_lossy(&prefix).into_owned();
         if !prefix.ends_with('/') {
             prefix.push('/');
         }
         let file = match &options.file {
             Some(file) => Path::new(&prefix).join(file),
-            None => FILE_DEFAULT.into(),
+            None => Path::new(&prefix).join(places::CONF),
         };
-        let error_log = options.error_log.clone().unwrap_or_else(|| ERROR_LOG_DEFAULT.to_owned());
+        let error_log = options.error_log.clone().unwrap_or_else(|| places::ERROR_LOG.to_owned());
         let directives = options.directives.clone().unwrap_or_default();
         Origin { prefix, file, error_log, directives }
     }

@@ -12,11 +12,16 @@ use std::path::{Path, PathBuf};
 
 use tidegate_conf::Bundle;
 use tidegate_core::client::Address;
+use tidegate_core::error_log::Level;
+use tidegate_core::log_file::open_append;
 use tidegate_os::{Credentials, pass};
 
 use crate::configuration::Origin;
-use crate::listening::Listening;
+use crate::generation::Generation;
+use crate::listening::{Listening, duplicate};
+use crate::report::open_failed;
 use crate::resources::Contents;
+use crate::rights::Rights;
 
 /// Longest message: a configuration's files may have 256 MiB, and as much again what they name.
 const MESSAGE_BYTES_MAX: usize = 1 << 29;
@@ -33,17 +38,6 @@ pub struct Handover {
     pub contents: Contents,
     pub logs: Vec<(PathBuf, File)>,
     pub listening: Vec<Listening>,
-}
-
-/// What a worker may and shall be; looked at once, when it starts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rights {
-    /// The user to become; none when the master is no superuser.
-    pub credentials: Option<Credentials>,
-    pub files_max: Option<u64>,
-    pub core_bytes_max: Option<u64>,
-    pub priority: Option<i32>,
-    pub folder: Option<PathBuf>,
 }
 
 /// From the master.
@@ -74,6 +68,42 @@ const TERMINATE: u8 = 4;
 const READY: u8 = 5;
 const FAILED: u8 = 6;
 const RETIRED: u8 = 7;
+
+impl Generation {
+    /// What a worker is given. A log that cannot be opened is told and lost, the rest goes on.
+    pub fn handover(&self, origin: &Origin) -> Handover {
+        let mut logs = Vec::new();
+        for path in &self.log_paths {
+            let opened = open_append(path).or_else(|error| {
+                self.log().say(Level::Emerg, format_args!("{}", open_failed(path, &error)));
+                File::options().append(true).open(tidegate_os::places::NULL)
+            });
+            if let Ok(file) = opened {
+                logs.push((path.clone(), file));
+            }
+        }
+        let listening = duplicate(&self.listening).unwrap_or_else(|error| {
+            self.log().say(Level::Emerg, format_args!("cannot hand over sockets: {error}"));
+            Vec::new()
+        });
+        Handover {
+            generation: self.number,
+            origin: origin.clone(),
+            rights: self.rights.clone(),
+            bundle: self.bundle.clone(),
+            contents: self.contents.clone(),
+            logs,
+            listening,
+        }
+    }
+
+    /// Stops listening here; the files of Unix sockets go when the master ends.
+    pub fn close_sockets(&mut self) {
+        for listening in &mut self.listening {
+            listening.sockets.clear();
+        }
+    }
+}
 
 impl ToWorker {
     /// Sends it; waits while the other side does not take it.

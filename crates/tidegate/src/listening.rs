@@ -1,7 +1,6 @@
 //! Opening the sockets that a plan listens on, and keeping those that are open already.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use tidegate_core::builder::os_error;
 use tidegate_core::client::Address;
 use tidegate_core::listen::{ListenerPlan, SocketOptions};
 use tidegate_os::listen::{apply_listen_options, listen_socket};
-use tidegate_os::{Keepalive, ListenAddr, ListenOptions};
+use tidegate_os::{Keepalive, ListenAddr, ListenOptions, OwnedSocket};
 
 /// A port that is taken is tried again so often, with this pause, as nginx does: the one who has it
 /// may be about to end.
@@ -20,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub struct Listening {
     pub address: Address,
-    pub sockets: Vec<OwnedFd>,
+    pub sockets: Vec<OwnedSocket>,
 }
 
 /// Why no socket listens on an address.
@@ -112,7 +111,7 @@ pub fn open_patiently(
 /// Copies of all sockets: what a new generation may keep.
 pub fn duplicate(listening: &[Listening]) -> io::Result<Vec<Listening>> {
     let copy = |listening: &Listening| {
-        let sockets = listening.sockets.iter().map(OwnedFd::try_clone);
+        let sockets = listening.sockets.iter().map(OwnedSocket::try_clone);
         let sockets = sockets.collect::<io::Result<_>>()?;
         Ok(Listening { address: listening.address.clone(), sockets })
     };
@@ -138,7 +137,7 @@ pub fn socket_file(address: &Address) -> Option<PathBuf> {
 }
 
 /// The address of a socket that was inherited.
-pub fn address_of(socket: &OwnedFd) -> io::Result<Address> {
+pub fn address_of(socket: &OwnedSocket) -> io::Result<Address> {
     Ok(match tidegate_os::socket::local_addr(socket)? {
         ListenAddr::Inet(address) => Address::Inet(address),
         ListenAddr::Unix(path) => Address::Unix(path.to_string_lossy().into_owned()),
@@ -158,7 +157,7 @@ fn take(present: &mut Vec<Listening>, address: &Address) -> Listening {
     taken
 }
 
-fn open_one(address: &Address, options: &ListenOptions) -> io::Result<OwnedFd> {
+fn open_one(address: &Address, options: &ListenOptions) -> io::Result<OwnedSocket> {
     let address = match address {
         Address::Inet(address) => ListenAddr::Inet(*address),
         Address::Unix(path) => ListenAddr::Unix(path.into()),

@@ -12,8 +12,8 @@ use tidegate_core::log_file::LogFile;
 use tidegate_os::process::{self, Signal};
 
 use crate::configuration::{self, Making, Origin};
-use crate::master::pidfile;
 use crate::options::Order;
+use crate::pidfile;
 use crate::report::Report;
 
 /// Reads files, but neither opens nor creates logs: who sends a signal may have no right to.
@@ -25,7 +25,7 @@ impl Resources for Reading {
     }
 
     fn log_file(&self, path: &Path) -> io::Result<Arc<LogFile>> {
-        let file = std::fs::File::options().append(true).open("/dev/null")?;
+        let file = std::fs::File::options().append(true).open(tidegate_os::places::NULL)?;
         Ok(Arc::new(LogFile::new(path.to_owned(), file)))
     }
 }

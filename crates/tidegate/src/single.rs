@@ -10,12 +10,13 @@ use tidegate_core::error_log::Level;
 use tidegate_core::log_file::{LogFiles, open_append};
 use tidegate_core::plan::Plan;
 use tidegate_modules::http::log::flush_all;
+use tidegate_os::places::EVENT_METHOD;
 use tidegate_rt::signal::ProcessSignal;
 
 use crate::configuration::{self, Making, Origin};
+use crate::generation::Generation;
 use crate::listening::{self, Listening, open_patiently, remove_socket_files};
-use crate::master::generation::Generation;
-use crate::master::pidfile::PidFile;
+use crate::pidfile::PidFile;
 use crate::report::log_diagnostic;
 use crate::resources::Opened;
 use crate::worker::{Server, threads};
@@ -57,7 +58,9 @@ pub fn run(origin: Origin, first: Generation) -> Result<ExitCode, String> {
     });
     let plan = plan.ok_or("the configuration has changed meanwhile")?;
     panics::log_to(plan.main.error_log.clone());
-    plan.main.error_log.say(Level::Notice, format_args!("using the \"epoll\" event method"));
+    plan.main
+        .error_log
+        .say(Level::Notice, format_args!("using the \"{EVENT_METHOD}\" event method"));
     let ended = Arc::new(move |number| drop(sender.send(Event::ThreadEnded(number))));
     let listening = first.listening;
     let server = Server::start(plan, &listening, ended).map_err(|error| error.to_string())?;

@@ -45,7 +45,7 @@ pub fn configure(modules: &[&str]) -> String {
         text.push_str("\nbuilt with rustls 0.23 (aws-lc)\nTLS SNI support enabled");
     }
     text.push_str("\nconfigure arguments:");
-    for (name, value) in crate::configuration::PATHS {
+    for (name, value) in crate::configuration::paths() {
         text.push_str(&format!(" --{name}={value}"));
     }
     text.push_str(" --with-threads");

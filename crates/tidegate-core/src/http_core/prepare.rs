@@ -112,12 +112,12 @@ fn root(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(Template, bool, usiz
         let path = format!("{}html", plan.environment.prefix);
         return Ok((Template::constant(path.as_bytes()), false, 0));
     };
-    let mut bytes = root.text.bytes.clone();
+    let mut bytes = tidegate_os::path::as_written(&root.text.bytes);
     if !root.alias && bytes.len() > 1 && bytes.ends_with(b"/") {
         bytes.pop();
     }
     // A text that starts with a variable is made absolute when it is known.
-    if !bytes.starts_with(b"/") && !bytes.starts_with(b"$") {
+    if !tidegate_os::path::is_absolute(&bytes) && !bytes.starts_with(b"$") {
         bytes.splice(0..0, plan.environment.prefix.bytes());
     }
     let text = plan.template_text(&bytes, root.text.span)?;

@@ -1,10 +1,6 @@
 //! What is at a path: the one place where `try_files`, `index` and `if (-f …)` ask the file system.
 
-use std::ffi::OsStr;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 
 use tidegate_core::builder::os_error;
 use tidegate_core::{Exchange, Level, Step};
@@ -42,13 +38,13 @@ pub fn look(x: &mut Exchange, path: &[u8]) -> io::Result<Found> {
 
 /// Looks at a path of the configuration's, links followed.
 pub fn file_test(path: &[u8]) -> io::Result<Found> {
-    let metadata = std::fs::metadata(Path::new(OsStr::from_bytes(path)))?;
+    let metadata = std::fs::metadata(tidegate_os::path::of(path))?;
     let kind = match () {
         () if metadata.is_file() => Kind::File,
         () if metadata.is_dir() => Kind::Directory,
         () => Kind::Other,
     };
-    Ok(Found { kind, executable: metadata.permissions().mode() & 0o100 != 0 })
+    Ok(Found { kind, executable: tidegate_os::file::mode(&metadata) & 0o100 != 0 })
 }
 
 /// True for errors that mean "there is no such file", so that another may be tried.

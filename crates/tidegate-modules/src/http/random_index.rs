@@ -8,10 +8,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::ffi::OsStr;
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
 
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once};
 use tidegate_core::builder::LocationBuilder;
@@ -77,9 +74,9 @@ fn answer(x: &mut Exchange) -> Step<'_> {
 /// One of the regular files in a folder, links to such included; hidden ones are not.
 fn choose(folder: &[u8]) -> io::Result<Option<Vec<u8>>> {
     let (mut chosen, mut count) = (None, 0);
-    for entry in std::fs::read_dir(Path::new(OsStr::from_bytes(folder)))? {
+    for entry in std::fs::read_dir(tidegate_os::path::of(folder))? {
         let entry = entry?;
-        let name = entry.file_name().into_vec();
+        let name = entry.file_name().into_encoded_bytes();
         // Each takes the place of the one before with a chance that leaves all alike.
         if !name.starts_with(b".") && is_file(&entry) {
             count += 1;

@@ -1,8 +1,9 @@
 //! Reading, writing and describing open files.
 
-use std::fs::File;
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use rustix::fs::{AtFlags, FallocateFlags, FileType, Mode, OFlags};
@@ -204,6 +205,48 @@ pub fn link_temp(file: impl AsFd, path: &Path) -> io::Result<()> {
     let source = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
     let cwd = rustix::fs::CWD;
     Ok(rustix::fs::linkat(cwd, source, cwd, path, AtFlags::SYMLINK_FOLLOW)?)
+}
+
+/// Sets the permission bits of an open file.
+///
+/// # Errors
+/// Those of fchmod.
+pub fn set_mode(file: &File, mode: u32) -> io::Result<()> {
+    file.set_permissions(Permissions::from_mode(mode))
+}
+
+/// Sets the permission bits of a path.
+///
+/// # Errors
+/// Those of chmod.
+pub fn set_path_mode(path: &Path, mode: u32) -> io::Result<()> {
+    std::fs::set_permissions(path, Permissions::from_mode(mode))
+}
+
+/// The permission bits (0o7777).
+pub fn mode(metadata: &Metadata) -> u32 {
+    metadata.permissions().mode() & 0o7777
+}
+
+/// Makes a folder, and with `all` those above that are missing.
+///
+/// # Errors
+/// Those of mkdir.
+pub fn create_folder(path: &Path, mode: u32, all: bool) -> io::Result<()> {
+    DirBuilder::new().recursive(all).mode(mode).create(path)
+}
+
+/// Has these permission bits given to what the options create, before the umask.
+pub fn with_mode(options: &mut OpenOptions, mode: u32) -> &mut OpenOptions {
+    options.mode(mode)
+}
+
+/// Copies a symbolic link, not what it leads to.
+///
+/// # Errors
+/// Those of readlink and symlink.
+pub fn copy_link(from: &Path, to: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(std::fs::read_link(from)?, to)
 }
 
 pub(super) fn pread_flagged(

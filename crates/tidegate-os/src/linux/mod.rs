@@ -4,12 +4,15 @@ pub mod affinity;
 pub mod connect;
 pub mod crowd;
 pub mod daemon;
+pub mod error;
 pub mod file;
 pub mod identity;
 pub mod inherit;
 pub mod listen;
 pub mod open;
 pub mod pass;
+pub mod path;
+pub mod places;
 pub mod process;
 pub mod sendfile;
 pub mod socket;
@@ -22,6 +25,12 @@ pub mod watch;
 mod tests;
 
 use std::io;
+
+/// What is an open file, and what is a socket: one kind of thing here.
+pub use std::os::fd::{
+    AsFd as AsFile, AsFd as AsSocket, BorrowedFd as BorrowedFile, BorrowedFd as BorrowedSocket,
+    OwnedFd as OwnedSocket,
+};
 
 /// Turns the result of a C call (`-1` and `errno`) into a `Result`.
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {

@@ -12,7 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use crate::types::OpenHow;
+use crate::types::{OpenHow, Stat};
+
+/// Whether an open file keeps its name from being given to another one.
+pub const HOLDS_NAME: bool = false;
 
 mod links;
 
@@ -64,6 +67,24 @@ pub fn open_beneath(directory: impl AsFd, path: &Path, how: &OpenHow) -> io::Res
 pub fn open_nonblock(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     Ok(super::retry(|| rustix::fs::open(path, flags, Mode::empty()))?.into())
+}
+
+/// Opens a file for reading under its own name. Here every name is a file's own.
+///
+/// # Errors
+/// As [`open_nonblock`].
+#[inline]
+pub fn open_own(path: &Path, _from: usize) -> io::Result<File> {
+    open_nonblock(path)
+}
+
+/// Describes what is at a path, links followed, under its own name.
+///
+/// # Errors
+/// Absent, no permission.
+#[inline]
+pub fn stat_own(path: &Path, _from: usize) -> io::Result<Stat> {
+    super::file::stat(path, true)
 }
 
 /// Opens a path relative to a directory as nginx does by default: links may lead anywhere, but the

@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice};
 use std::mem::{MaybeUninit, size_of};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -11,6 +11,23 @@ use socket2::{SockRef, TcpKeepalive};
 
 use super::{check, retry};
 use crate::types::{Keepalive, ListenAddr, Peek, PeerAddr, TcpInfo};
+
+/// Whether there are sockets with `unix:` addresses.
+pub const HAS_UNIX: bool = true;
+
+/// Said of `unix:` addresses where there are none.
+pub const NO_UNIX: &str = "the unix domain sockets are not supported on this platform";
+
+/// Lends a socket.
+#[inline]
+pub fn borrow(fd: &OwnedFd) -> BorrowedFd<'_> {
+    fd.as_fd()
+}
+
+/// What a socket and its duplicates have in common, as a number; 0 where the system does not tell.
+pub fn identity(fd: impl AsFd) -> u64 {
+    super::file::fstat(fd).map_or(0, |stat| stat.inode)
+}
 
 /// Sets or clears TCP_NODELAY (`tcp_nodelay`).
 ///

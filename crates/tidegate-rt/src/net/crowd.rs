@@ -1,19 +1,18 @@
 //! Many idle sockets under one watch of the loop; see `tidegate_os::crowd`.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 
 use tidegate_os::crowd;
 pub use tidegate_os::crowd::News;
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 
-use super::watched::watched;
+use super::Stream;
+use super::watched::{Watched, watched};
 
 /// A set of sockets that wait for their peers. One task asks it.
 #[derive(Debug)]
 pub struct Crowd {
-    io: AsyncFd<OwnedFd>,
+    io: Watched,
 }
 
 impl Crowd {
@@ -29,16 +28,16 @@ impl Crowd {
     ///
     /// # Errors
     /// The limit of watched descriptors is reached.
-    pub fn add(&self, member: impl AsFd, key: u64) -> io::Result<()> {
-        crowd::add(self.io.get_ref(), member, key)
+    pub fn add(&self, member: &Stream, key: u64) -> io::Result<()> {
+        crowd::add(self.io.get_ref(), member.socket(), key)
     }
 
     /// Removes a socket.
     ///
     /// # Errors
     /// It is no member.
-    pub fn remove(&self, member: impl AsFd) -> io::Result<()> {
-        crowd::remove(self.io.get_ref(), member)
+    pub fn remove(&self, member: &Stream) -> io::Result<()> {
+        crowd::remove(self.io.get_ref(), member.socket())
     }
 
     /// Waits until something happened to members, and appends what: once for each time. Whoever is told

@@ -3,19 +3,20 @@
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll, ready};
 
-use tidegate_os::{ConnectOptions, ListenAddr, ListenOptions, Transport, connect, listen, socket};
+use tidegate_os::{
+    BorrowedSocket, ConnectOptions, ListenAddr, ListenOptions, OwnedSocket, Transport, connect,
+    listen, socket,
+};
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 
-use super::watched::watched;
+use super::watched::{Watched, watched};
 
 /// A datagram socket, bound or connected. One task receives and one sends.
 #[derive(Debug)]
 pub struct Datagram {
-    io: AsyncFd<OwnedFd>,
+    io: Watched,
 }
 
 impl Datagram {
@@ -41,7 +42,7 @@ impl Datagram {
     ///
     /// # Errors
     /// The loop cannot watch it.
-    pub fn from_fd(fd: OwnedFd) -> io::Result<Datagram> {
+    pub fn from_fd(fd: OwnedSocket) -> io::Result<Datagram> {
         socket::set_nonblocking(&fd, true)?;
         Ok(Datagram { io: watched(fd, Interest::READABLE | Interest::WRITABLE)? })
     }
@@ -51,7 +52,7 @@ impl Datagram {
     /// # Errors
     /// Those of getsockname.
     pub fn local_addr(&self) -> io::Result<ListenAddr> {
-        socket::local_addr(self)
+        socket::local_addr(self.socket())
     }
 
     /// Receives one datagram, cut to the buffer, and its sender where it has a name.
@@ -62,7 +63,7 @@ impl Datagram {
         loop {
             // An ICMP error ("port unreachable") makes the socket fail, but not readable.
             let mut guard = self.io.ready(Interest::READABLE | Interest::ERROR).await?;
-            match socket::receive_from(self, buffer) {
+            match socket::receive_from(self.socket(), buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
                 other => return other,
             }
@@ -87,8 +88,8 @@ impl Datagram {
         loop {
             let mut guard = ready!(self.io.poll_write_ready(context))?;
             let result = match to {
-                Some(address) => socket::send_to(self, bytes, address),
-                None => socket::write(self, bytes),
+                Some(address) => socket::send_to(self.socket(), bytes, address),
+                None => socket::write(self.socket(), bytes),
             };
             match result {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
@@ -96,10 +97,8 @@ impl Datagram {
             }
         }
     }
-}
 
-impl AsFd for Datagram {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.io.get_ref().as_fd()
+    fn socket(&self) -> BorrowedSocket<'_> {
+        socket::borrow(self.io.get_ref())
     }
 }

@@ -3,19 +3,19 @@
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll, Waker, ready};
 
-use tidegate_os::{ListenAddr, ListenOptions, PeerAddr, listen, socket};
+use tidegate_os::{
+    BorrowedSocket, ListenAddr, ListenOptions, OwnedSocket, PeerAddr, listen, socket,
+};
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 
 use super::Stream;
-use super::watched::watched;
+use super::watched::{Watched, watched};
 
 /// A listening socket, opened here or inherited. One task accepts from it.
 pub struct Listener {
-    io: AsyncFd<OwnedFd>,
+    io: Watched,
     paused: Cell<bool>,
     /// Who waits while accepting is paused.
     waiting: Cell<Option<Waker>>,
@@ -34,7 +34,7 @@ impl Listener {
     ///
     /// # Errors
     /// The loop cannot watch it.
-    pub fn from_fd(fd: OwnedFd) -> io::Result<Listener> {
+    pub fn from_fd(fd: OwnedSocket) -> io::Result<Listener> {
         socket::set_nonblocking(&fd, true)?;
         let io = watched(fd, Interest::READABLE)?;
         Ok(Listener { io, paused: Cell::new(false), waiting: Cell::new(None) })
@@ -45,7 +45,7 @@ impl Listener {
     /// # Errors
     /// Those of getsockname.
     pub fn local_addr(&self) -> io::Result<ListenAddr> {
-        socket::local_addr(self)
+        socket::local_addr(self.socket())
     }
 
     /// Waits for one connection.
@@ -72,7 +72,7 @@ impl Listener {
         let mut count = 1;
         while count < limit && !self.paused.get() {
             // An error comes again at the next call, where it can be reported.
-            let Ok(Some(acceptance)) = listen::accept_nonblocking(self) else { break };
+            let Ok(Some(acceptance)) = listen::accept_nonblocking(self.socket()) else { break };
             let (stream, peer) = Stream::from_accepted(acceptance);
             each(stream, peer);
             count += 1;
@@ -92,7 +92,7 @@ impl Listener {
                 self.waiting.set(Some(context.waker().clone()));
                 return Poll::Pending;
             }
-            match listen::accept_nonblocking(self)? {
+            match listen::accept_nonblocking(self.socket())? {
                 Some(acceptance) => return Poll::Ready(Ok(Stream::from_accepted(acceptance))),
                 None => guard.clear_ready(),
             }
@@ -113,22 +113,20 @@ impl Listener {
         }
     }
 
+    fn socket(&self) -> BorrowedSocket<'_> {
+        socket::borrow(self.io.get_ref())
+    }
+
     /// Whether accepting is stopped.
     pub fn is_paused(&self) -> bool {
         self.paused.get()
     }
 }
 
-impl AsFd for Listener {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.io.get_ref().as_fd()
-    }
-}
-
 impl std::fmt::Debug for Listener {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Listener")
-            .field("fd", &self.as_fd())
+            .field("socket", &self.socket())
             .field("paused", &self.paused.get())
             .finish_non_exhaustive()
     }

@@ -14,34 +14,31 @@
 use std::cell::{Cell, Ref, RefCell};
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll, ready};
 
 use tidegate_os::{
-    Acceptance, ConnectOptions, Keepalive, ListenAddr, PeerAddr, TcpInfo, connect, sendfile, socket,
+    Acceptance, AsFile, BorrowedSocket, ConnectOptions, Keepalive, ListenAddr, OwnedSocket,
+    PeerAddr, TcpInfo, connect, sendfile, socket,
 };
 use tokio::io::Interest;
-use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
-use super::watched::{Number, watched};
+use super::watched::{self, Watch, WatchGuard};
 
 /// Bytes given to one sendfile call: a fast client must not keep the loop from the others
 /// (nginx's default of `sendfile_max_chunk`).
 pub const SENDFILE_CHUNK: u64 = 2 * 1024 * 1024;
 
-type Ready<'a> = AsyncFdReadyGuard<'a, Number>;
-
 /// A connection, TCP or Unix.
 #[derive(Debug)]
 pub struct Stream {
     /// There once somebody has had to wait. Before `fd`, so that it ends before that closes.
-    watch: RefCell<Option<AsyncFd<Number>>>,
+    watch: RefCell<Option<Watch>>,
     /// The kernel is asked without waiting to be told: nothing is watched yet, or only since then.
     ask_read: Cell<bool>,
     ask_write: Cell<bool>,
     /// A Unix socket, which has no options of TCP.
     unix: bool,
-    fd: OwnedFd,
+    fd: OwnedSocket,
 }
 
 impl Stream {
@@ -49,7 +46,7 @@ impl Stream {
     ///
     /// # Errors
     /// The socket is not connected.
-    pub fn from_fd(fd: OwnedFd) -> io::Result<Stream> {
+    pub fn from_fd(fd: OwnedSocket) -> io::Result<Stream> {
         socket::set_nonblocking(&fd, true)?;
         let peer = socket::peer_addr(&fd)?;
         Ok(Stream::of(fd, peer == PeerAddr::Unix))
@@ -60,7 +57,7 @@ impl Stream {
         (Stream::of(fd, peer == PeerAddr::Unix), peer)
     }
 
-    fn of(fd: OwnedFd, unix: bool) -> Stream {
+    fn of(fd: OwnedSocket, unix: bool) -> Stream {
         let (ask_read, ask_write) = (Cell::new(true), Cell::new(true));
         Stream { watch: RefCell::new(None), ask_read, ask_write, unix, fd }
     }
@@ -77,7 +74,7 @@ impl Stream {
         stream.ask_read.set(false);
         if !connected {
             stream.writable().await?;
-            if let Some(error) = socket::take_error(&stream)? {
+            if let Some(error) = socket::take_error(stream.socket())? {
                 return Err(error);
             }
         }
@@ -108,7 +105,7 @@ impl Stream {
     /// # Errors
     /// Those of getpeername: the connection is gone.
     pub fn peer_addr(&self) -> io::Result<PeerAddr> {
-        socket::peer_addr(self)
+        socket::peer_addr(self.socket())
     }
 
     /// This side.
@@ -116,7 +113,7 @@ impl Stream {
     /// # Errors
     /// Those of getsockname.
     pub fn local_addr(&self) -> io::Result<ListenAddr> {
-        socket::local_addr(self)
+        socket::local_addr(self.socket())
     }
 
     /// Reads what has arrived; 0 is the end of the stream (or an empty buffer).
@@ -160,13 +157,13 @@ impl Stream {
     pub fn poll_sendfile(
         &self,
         context: &mut Context<'_>,
-        file: impl AsFd,
+        file: impl AsFile,
         offset: u64,
         length: u64,
     ) -> Poll<io::Result<usize>> {
         let chunk = usize::try_from(length.min(SENDFILE_CHUNK)).unwrap_or(usize::MAX);
         // The end of the file also makes a short result: only a refusal clears the readiness.
-        self.poll_write_with(context, 0, |fd| sendfile::sendfile(fd, file.as_fd(), offset, chunk))
+        self.poll_write_with(context, 0, |fd| sendfile::sendfile(fd, &file, offset, chunk))
     }
 
     /// Reads if bytes are known to have arrived.
@@ -174,7 +171,7 @@ impl Stream {
     /// # Errors
     /// `WouldBlock` when none are known; wait with [`Stream::readable`].
     pub fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.try_io(Interest::READABLE, || socket::read(self, buffer))
+        self.try_io(Interest::READABLE, || socket::read(self.socket(), buffer))
     }
 
     /// Writes if room is known to exist.
@@ -182,7 +179,7 @@ impl Stream {
     /// # Errors
     /// `WouldBlock` when none is known; wait with [`Stream::writable`].
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.try_io(Interest::WRITABLE, || socket::write(self, bytes))
+        self.try_io(Interest::WRITABLE, || socket::write(self.socket(), bytes))
     }
 
     /// Writes several pieces if room is known to exist.
@@ -190,7 +187,7 @@ impl Stream {
     /// # Errors
     /// As [`Stream::try_write`].
     pub fn try_write_vectored(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.try_io(Interest::WRITABLE, || socket::write_vectored(self, pieces))
+        self.try_io(Interest::WRITABLE, || socket::write_vectored(self.socket(), pieces))
     }
 
     /// Waits until a read would not wait. Any number of tasks may.
@@ -262,11 +259,11 @@ impl Stream {
     /// The connection's or the disk's; `*offset` tells how much was sent.
     pub async fn sendfile(
         &self,
-        file: impl AsFd,
+        file: impl AsFile,
         offset: &mut u64,
         length: u64,
     ) -> io::Result<u64> {
-        let file = file.as_fd();
+        let file = &file;
         let end = offset.saturating_add(length);
         let start = *offset;
         while *offset < end {
@@ -290,7 +287,7 @@ impl Stream {
     /// # Errors
     /// As [`Stream::try_write`].
     pub fn try_write_more(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.try_io(Interest::WRITABLE, || socket::write_more(self, bytes))
+        self.try_io(Interest::WRITABLE, || socket::write_more(self.socket(), bytes))
     }
 
     /// Waits until the peer closes its sending side or the connection breaks, even behind bytes
@@ -298,10 +295,8 @@ impl Stream {
     // While somebody waits the watch must stay: `unwatch` leaves one alone that is lent.
     #[allow(clippy::await_holding_refcell_ref)]
     pub async fn peer_closed(&self) {
-        // Readiness "priority" includes "read side closed" and nothing else here, since urgent data
-        // is not watched. An error of the loop itself means that it is ending.
         if let Ok(watch) = self.watch() {
-            let _ = watch.ready(Interest::PRIORITY | Interest::ERROR).await;
+            watched::closed(&watch).await;
         }
     }
 
@@ -310,7 +305,7 @@ impl Stream {
     /// # Errors
     /// The connection is broken already.
     pub fn shutdown_write(&self) -> io::Result<()> {
-        socket::shutdown_write(self)
+        socket::shutdown_write(self.socket())
     }
 
     /// See `tidegate_os::socket::set_nodelay`; nothing on Unix sockets.
@@ -318,7 +313,7 @@ impl Stream {
     /// # Errors
     /// Those of setsockopt.
     pub fn set_nodelay(&self, on: bool) -> io::Result<()> {
-        if self.unix { Ok(()) } else { socket::set_nodelay(self, on) }
+        if self.unix { Ok(()) } else { socket::set_nodelay(self.socket(), on) }
     }
 
     /// See `tidegate_os::socket::set_cork`; nothing on Unix sockets.
@@ -326,7 +321,7 @@ impl Stream {
     /// # Errors
     /// Those of setsockopt.
     pub fn set_cork(&self, on: bool) -> io::Result<()> {
-        if self.unix { Ok(()) } else { socket::set_cork(self, on) }
+        if self.unix { Ok(()) } else { socket::set_cork(self.socket(), on) }
     }
 
     /// See `tidegate_os::socket::set_keepalive`; nothing on Unix sockets.
@@ -334,7 +329,7 @@ impl Stream {
     /// # Errors
     /// Those of setsockopt.
     pub fn set_keepalive(&self, keepalive: &Keepalive) -> io::Result<()> {
-        if self.unix { Ok(()) } else { socket::set_keepalive(self, keepalive) }
+        if self.unix { Ok(()) } else { socket::set_keepalive(self.socket(), keepalive) }
     }
 
     /// Lets the coming close send RST.
@@ -342,12 +337,12 @@ impl Stream {
     /// # Errors
     /// Those of setsockopt.
     pub fn set_linger_reset(&self) -> io::Result<()> {
-        socket::set_linger_reset(self)
+        socket::set_linger_reset(self.socket())
     }
 
     /// Whether an idle connection must not be used again; see `tidegate_os::socket::peek_closed`.
     pub fn peek_closed(&self) -> bool {
-        socket::peek_closed(self)
+        socket::peek_closed(self.socket())
     }
 
     /// Figures for `$tcpinfo_*`.
@@ -355,18 +350,21 @@ impl Stream {
     /// # Errors
     /// A Unix socket.
     pub fn tcp_info(&self) -> io::Result<TcpInfo> {
-        socket::tcp_info(self)
+        socket::tcp_info(self.socket())
+    }
+
+    /// The socket, for calls that do not wait.
+    pub fn socket(&self) -> BorrowedSocket<'_> {
+        socket::borrow(&self.fd)
     }
 
     /// The loop's watch, from now on.
-    fn watch(&self) -> io::Result<Ref<'_, AsyncFd<Number>>> {
+    fn watch(&self) -> io::Result<Ref<'_, Watch>> {
         loop {
             if let Ok(watch) = Ref::filter_map(self.watch.borrow(), Option::as_ref) {
                 return Ok(watch);
             }
-            let number = Number(self.fd.as_raw_fd());
-            let watch = watched(number, Interest::READABLE | Interest::WRITABLE)?;
-            *self.watch.borrow_mut() = Some(watch);
+            *self.watch.borrow_mut() = Some(watched::watch(&self.fd)?);
         }
     }
 
@@ -385,7 +383,7 @@ impl Stream {
         &self,
         context: &mut Context<'_>,
         room: usize,
-        read: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
+        read: impl FnMut(BorrowedSocket<'_>) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         self.poll_with(&self.ask_read, |watch| watch.poll_read_ready(context), room, read)
     }
@@ -394,7 +392,7 @@ impl Stream {
         &self,
         context: &mut Context<'_>,
         wanted: usize,
-        write: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
+        write: impl FnMut(BorrowedSocket<'_>) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         self.poll_with(&self.ask_write, |watch| watch.poll_write_ready(context), wanted, write)
     }
@@ -405,13 +403,13 @@ impl Stream {
     fn poll_with(
         &self,
         ask: &Cell<bool>,
-        mut poll_ready: impl FnMut(&AsyncFd<Number>) -> Poll<io::Result<Ready<'_>>>,
+        mut poll_ready: impl FnMut(&Watch) -> Poll<io::Result<WatchGuard<'_>>>,
         wanted: usize,
-        mut call: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
+        mut call: impl FnMut(BorrowedSocket<'_>) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         if ask.get() {
             ask.set(self.watch.borrow().is_none());
-            match call(self.as_fd()) {
+            match call(self.socket()) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => ask.set(false),
                 result => return Poll::Ready(result),
             }
@@ -419,7 +417,7 @@ impl Stream {
         let watch = self.watch()?;
         loop {
             let mut guard = ready!(poll_ready(&watch))?;
-            match call(self.as_fd()) {
+            match call(self.socket()) {
                 Ok(length) => {
                     if 0 < length && length < wanted {
                         guard.clear_ready();
@@ -430,11 +428,5 @@ impl Stream {
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
-    }
-}
-
-impl AsFd for Stream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
     }
 }

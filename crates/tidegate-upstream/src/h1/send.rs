@@ -3,7 +3,6 @@
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
-use std::os::unix::fs::FileExt;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -262,7 +261,7 @@ impl Rest {
         let (mut offset, end) = (range.offset, range.offset.saturating_add(range.length));
         while offset < end {
             let room = usize::try_from(end - offset).unwrap_or(usize::MAX).min(buffer.len());
-            let read = range.file.read_at(&mut buffer[..room], offset);
+            let read = tidegate_os::file::pread(&range.file, &mut buffer[..room], offset);
             let count = read.map_err(|error| SendError::Client(RequestBodyError::Io(error)))?;
             if count == 0 {
                 return Err(cut_short());

@@ -13,7 +13,7 @@ use lexopt::Arg;
 use tidegate_conf::{FsLoader, SourceMap};
 
 use crate::configuration::{self, Origin};
-use crate::master::generation::Generation;
+use crate::generation::Generation;
 use crate::options::Options;
 use crate::report::Report;
 use crate::single;

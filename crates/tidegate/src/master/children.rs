@@ -16,8 +16,8 @@ use tidegate_os::socket::socketpair;
 use tidegate_rt::clock::exact_now;
 
 use super::{Event, EventSender, environment};
-use crate::cli::WORKER_ARGUMENT;
 use crate::handover::{Handover, ToMaster, ToWorker};
+use crate::start::WORKER_ARGUMENT;
 use crate::worker::process::SOCKET;
 
 /// The running binary itself, even when another file has its name by now.

@@ -3,9 +3,6 @@
 
 mod children;
 mod environment;
-pub mod generation;
-pub mod pidfile;
-mod rights;
 mod signals;
 pub mod upgrade;
 
@@ -21,12 +18,12 @@ use tidegate_rt::signal::ProcessSignal;
 
 use crate::configuration::Origin;
 use crate::events;
+use crate::generation::Generation;
 use crate::handover::ToMaster;
 use crate::listening::remove_socket_files;
+use crate::pidfile::PidFile;
 use crate::{panics, version};
 use children::Children;
-use generation::Generation;
-use pidfile::PidFile;
 use upgrade::Upgrade;
 
 /// What happens to a master.
@@ -106,7 +103,10 @@ pub fn run(
 
 /// What nginx's log begins with.
 fn greet(log: &ErrorLog) {
-    log.say(Level::Notice, format_args!("using the \"epoll\" event method"));
+    log.say(
+        Level::Notice,
+        format_args!("using the \"{}\" event method", tidegate_os::places::EVENT_METHOD),
+    );
     log.say(Level::Notice, format_args!("nginx/{}", version::NGINX));
     log.say(Level::Notice, format_args!("tidegate/{}", version::TIDEGATE));
     let limit = process::nofile_limit();

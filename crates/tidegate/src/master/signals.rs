@@ -10,8 +10,8 @@ use tidegate_os::process::wait_any_nohang;
 use tidegate_rt::clock::exact_now;
 use tidegate_rt::signal::ProcessSignal;
 
-use super::generation::Generation;
 use super::{Ending, Master};
+use crate::generation::Generation;
 use crate::handover::ToWorker;
 use crate::report::{log_diagnostic, open_failed};
 use crate::{configuration, listening};

@@ -6,8 +6,8 @@ use std::os::unix::process::parent_id;
 
 use tidegate_os::{inherit, process};
 
-use super::pidfile::PidFile;
 use crate::listening::{Listening, address_of};
+use crate::pidfile::PidFile;
 
 /// The variable in which nginx lists inherited sockets, and so do we: each can follow the other.
 pub const VARIABLE: &str = "NGINX";

@@ -139,7 +139,7 @@ impl Local {
     fn listen(&self, sockets: Sockets) {
         let mut before = std::mem::take(&mut *self.acceptors.borrow_mut());
         for (address, socket) in sockets {
-            let inode = tidegate_os::file::fstat(&socket).map_or(0, |stat| stat.inode);
+            let inode = tidegate_os::socket::identity(&socket);
             let known =
                 before.iter().position(|known| known.inode == inode && known.address == address);
             let acceptor = match known {

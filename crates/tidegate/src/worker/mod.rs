@@ -2,6 +2,7 @@
 
 mod housekeeping;
 mod local;
+#[cfg(unix)]
 pub mod process;
 pub mod threads;
 

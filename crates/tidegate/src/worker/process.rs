@@ -20,10 +20,11 @@ use tidegate_rt::signal::ProcessSignal;
 use super::Server;
 use crate::configuration::{self, Making};
 use crate::events;
-use crate::handover::{Handover, Rights, ToMaster, ToWorker};
+use crate::handover::{Handover, ToMaster, ToWorker};
 use crate::listening::Listening;
 use crate::panics;
 use crate::resources::Received;
+use crate::rights::Rights;
 
 /// The descriptor under which a worker finds its socket to the master.
 pub const SOCKET: i32 = 3;

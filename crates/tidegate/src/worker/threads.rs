@@ -1,7 +1,6 @@
 //! The worker threads: how many there are, what they run, how they come to an end.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -10,6 +9,7 @@ use tidegate_core::client::Address;
 use tidegate_core::main_settings::{Affinity, Count, MainSettings};
 use tidegate_core::plan::Plan;
 use tidegate_front::Shared;
+use tidegate_os::OwnedSocket;
 use tidegate_os::affinity::{cpu_count_online, thread_cpus};
 use tidegate_rt::Worker;
 use tidegate_rt::sync::Semaphore;
@@ -21,7 +21,7 @@ use crate::listening::Listening;
 pub type Ended = Arc<dyn Fn(usize) + Send + Sync>;
 
 /// One socket for each address, for one thread.
-pub type Sockets = Vec<(Address, OwnedFd)>;
+pub type Sockets = Vec<(Address, OwnedSocket)>;
 
 /// Longest wait for threads to take over a plan.
 const APPLY_TIME: Duration = Duration::from_secs(1);

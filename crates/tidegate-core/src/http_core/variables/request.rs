@@ -126,12 +126,11 @@ fn remote_user(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
 }
 
 fn realpath_root(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
-    use std::os::unix::ffi::{OsStrExt, OsStringExt};
     let mut root = Vec::new();
     crate::file_path::append_root(x, &mut root);
-    let path = std::path::Path::new(std::ffi::OsStr::from_bytes(&root));
-    match path.canonicalize() {
-        Ok(real) => put(Some(&real.into_os_string().into_vec()), out),
+    let path = tidegate_os::path::of(&root);
+    match tidegate_os::path::real(path) {
+        Ok(real) => put(Some(real.as_os_str().as_encoded_bytes()), out),
         Err(error) => {
             let (path, error) = (path.display(), crate::builder::os_error(&error));
             x.log(crate::Level::Crit, format_args!("realpath() \"{path}\" failed ({error})"));
@@ -151,9 +150,8 @@ fn request_body(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
 }
 
 fn request_body_file(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
-    use std::os::unix::ffi::OsStrExt;
     let path = x.request.body.stored().and_then(|stored| stored.path.as_ref());
-    put(path.map(|path| path.as_os_str().as_bytes()), out)
+    put(path.map(|path| path.as_os_str().as_encoded_bytes()), out)
 }
 
 fn request_id(x: &mut Exchange, out: &mut Vec<u8>) -> bool {

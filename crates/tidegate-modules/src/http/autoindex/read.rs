@@ -1,11 +1,8 @@
 //! What is in a folder.
 
-use std::ffi::OsStr;
 use std::fs::{DirEntry, Metadata};
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::time::UNIX_EPOCH;
 
 /// Kinds of entries, in the order of lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,9 +29,9 @@ pub struct Entry {
 /// The folder cannot be read.
 pub fn entries(folder: &[u8]) -> io::Result<Vec<Entry>> {
     let mut entries = Vec::new();
-    for entry in std::fs::read_dir(Path::new(OsStr::from_bytes(folder)))? {
+    for entry in std::fs::read_dir(tidegate_os::path::of(folder))? {
         let entry = entry?;
-        let name = entry.file_name().into_vec();
+        let name = entry.file_name().into_encoded_bytes();
         if name.starts_with(b".") {
             continue;
         }
@@ -45,7 +42,7 @@ pub fn entries(folder: &[u8]) -> io::Result<Vec<Entry>> {
             () if metadata.is_file() => Kind::File,
             () => Kind::Other,
         };
-        entries.push(Entry { name, kind, modified: metadata.mtime(), size: metadata.len() });
+        entries.push(Entry { name, kind, modified: seconds(&metadata), size: metadata.len() });
     }
     sort(&mut entries);
     Ok(entries)
@@ -61,4 +58,18 @@ pub fn sort(entries: &mut [Entry]) {
 
 fn describe(entry: &DirEntry) -> Option<Metadata> {
     std::fs::metadata(entry.path()).or_else(|_| entry.metadata()).ok()
+}
+
+/// When it was modified, seconds since 1970.
+fn seconds(metadata: &Metadata) -> i64 {
+    let Ok(modified) = metadata.modified() else { return 0 };
+    match modified.duration_since(UNIX_EPOCH) {
+        Ok(after) => i64::try_from(after.as_secs()).unwrap_or(i64::MAX),
+        // Downwards, as with all times that have a fraction.
+        Err(before) => {
+            let before = before.duration();
+            let whole = i64::try_from(before.as_secs()).unwrap_or(i64::MAX);
+            -whole - i64::from(before.subsec_nanos() > 0)
+        }
+    }
 }

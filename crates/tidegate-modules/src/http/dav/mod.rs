@@ -21,9 +21,7 @@ mod put;
 mod tests;
 mod tree;
 
-use std::ffi::OsStr;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once};
@@ -348,15 +346,17 @@ fn failed(x: &mut Exchange, failure: &Failure) -> Step<'static> {
 
 /// Refuses a path with a link that must not be followed, at its end included.
 fn check_links(path: &Path, rule: LinkRule) -> Result<(), Failure> {
+    check_name(path, rule)?;
     if rule.links == Links::Follow {
         return Ok(());
     }
-    let looked = look(path.as_os_str().as_bytes(), rule);
+    let looked = look(path.as_os_str().as_encoded_bytes(), rule);
     looked.map(drop).map_err(|error| Failure::of("openat()", path, error))
 }
 
 /// The same for what need not exist.
 fn check_parent_links(path: &Path, rule: LinkRule) -> Result<(), Failure> {
+    check_name(path, rule)?;
     if rule.links == Links::Follow {
         return Ok(());
     }
@@ -374,7 +374,13 @@ fn check_parent_links(path: &Path, rule: LinkRule) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Refuses a path by which something would be changed that has another name.
+fn check_name(path: &Path, rule: LinkRule) -> Result<(), Failure> {
+    let checked = tidegate_os::path::check(path, rule.from);
+    checked.map_err(|error| Failure::of("checking the name", path, error))
+}
+
 /// A path from its bytes.
 fn path_of(bytes: &[u8]) -> PathBuf {
-    PathBuf::from(OsStr::from_bytes(bytes))
+    tidegate_os::path::of(bytes).to_path_buf()
 }

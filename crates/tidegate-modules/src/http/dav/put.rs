@@ -1,8 +1,7 @@
 //! PUT: a body goes to a temporary file as it comes, which takes its place when it is whole.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -150,7 +149,7 @@ impl Upload {
     fn finish(self, modified: Option<i64>) -> Result<bool, Failure> {
         let Upload { target, file, mut temporary, options } = self;
         let path = &*temporary.0;
-        file.set_permissions(Permissions::from_mode(options.file_mode))
+        tidegate_os::file::set_mode(&file, options.file_mode)
             .map_err(|error| Failure::of("fchmod()", path, error).of_server())?;
         if let Some(seconds) = modified.and_then(|seconds| u64::try_from(seconds).ok()) {
             let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);

@@ -3,10 +3,12 @@
 //! What replaces something is made beside it under a hidden name and then takes its place, so that a copy that
 //! fails half-way leaves what was there.
 
-use std::fs::{self, File, Metadata, Permissions};
+use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+
+use tidegate_os::error::LINK_REFUSED;
+use tidegate_os::file;
 
 use super::fields::Depth;
 
@@ -35,7 +37,7 @@ impl Failure {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => 403,
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => 507,
             // Not stable as a kind: a link that must not be followed.
-            _ if error.raw_os_error() == Some(LOOP) => 403,
+            _ if error.raw_os_error() == Some(LINK_REFUSED) => 403,
             _ => 500,
         };
         Failure { status, call, path: path.to_path_buf(), error: Some(error) }
@@ -62,9 +64,6 @@ impl Failure {
         self
     }
 }
-
-/// ELOOP.
-const LOOP: i32 = 40;
 
 /// A mapped path, split into name and kind.
 #[derive(Clone, Debug)]
@@ -145,8 +144,8 @@ fn make_folders_beneath(path: &Path, mode: u32) -> io::Result<()> {
 
 /// A folder with this mode whatever the process's mask is.
 fn create_folder(path: &Path, mode: u32) -> io::Result<()> {
-    fs::DirBuilder::new().mode(0o700).create(path)?;
-    fs::set_permissions(path, Permissions::from_mode(mode))
+    file::create_folder(path, 0o700, false)?;
+    file::set_path_mode(path, mode)
 }
 
 /// A COPY or MOVE.
@@ -329,7 +328,7 @@ fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
     }
     let mut target = File::create_new(to)?;
     io::copy(&mut source, &mut target)?;
-    target.set_permissions(Permissions::from_mode(metadata.mode() & 0o777))?;
+    file::set_mode(&target, file::mode(&metadata) & 0o777)?;
     target.set_modified(metadata.modified()?)
 }
 
@@ -346,9 +345,10 @@ enum Links {
 /// Copies a folder with all that is in it. `way` is what the folder is in, as far as it is copied.
 fn copy_tree(from: &Path, to: &Path, links: Links, way: &mut Vec<(u64, u64)>) -> io::Result<()> {
     let metadata = fs::metadata(from)?;
-    let identity = (metadata.dev(), metadata.ino());
+    let stat = file::stat(from, true)?;
+    let identity = (stat.device, stat.inode);
     if way.len() >= DEPTH_MAX || way.contains(&identity) {
-        return Err(io::Error::from_raw_os_error(LOOP));
+        return Err(io::Error::from_raw_os_error(LINK_REFUSED));
     }
     way.push(identity);
     create_folder(to, 0o700)?;
@@ -358,9 +358,9 @@ fn copy_tree(from: &Path, to: &Path, links: Links, way: &mut Vec<(u64, u64)>) ->
         let kind = entry.file_type()?;
         if kind.is_symlink() {
             match links {
-                Links::Refuse => return Err(io::Error::from_raw_os_error(LOOP)),
+                Links::Refuse => return Err(io::Error::from_raw_os_error(LINK_REFUSED)),
                 Links::Keep => {
-                    symlink(fs::read_link(&source)?, &target)?;
+                    file::copy_link(&source, &target)?;
                     continue;
                 }
                 Links::Follow => {}
@@ -382,6 +382,6 @@ fn copy_folder_alone(from: &Path, to: &Path) -> io::Result<()> {
 
 /// Gives a folder another one's mode and time.
 fn like(path: &Path, metadata: &Metadata) -> io::Result<()> {
-    fs::set_permissions(path, Permissions::from_mode(metadata.mode() & 0o777))?;
+    file::set_path_mode(path, file::mode(metadata) & 0o777)?;
     File::open(path)?.set_modified(metadata.modified()?)
 }

@@ -8,7 +8,6 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::future::poll_fn;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,6 +18,7 @@ use bytes::Bytes;
 use tidegate_core::body::{Body, BodyError, BodyStream, Chunk, FileRange};
 use tidegate_core::{LocalFuture, blocking, temp_file};
 use tidegate_http::Headers;
+use tidegate_os::file;
 use tidegate_rt::timer;
 
 use super::settings::SpoolSettings;
@@ -247,12 +247,13 @@ impl<S: BodyStream> State<S> {
         if spool_in_pool {
             let (file, bytes) = (spilled.file.clone(), bytes.clone());
             let job = bytes.clone();
-            let written =
-                Box::pin(blocking::run_on(pool.as_deref(), move || file.write_all_at(&job, at)));
+            let written = Box::pin(blocking::run_on(pool.as_deref(), move || {
+                file::pwrite_all(&file, &job, at)
+            }));
             self.writing = Some(Writing { bytes, written });
             return Ok(());
         }
-        spilled.file.write_all_at(bytes, at)?;
+        file::pwrite_all(&spilled.file, bytes, at)?;
         spilled.written += bytes.len() as u64;
         Ok(())
     }

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use tidegate_core::log_file::open_append;
+use tidegate_os::file;
 
 use super::conf::OpenFilesConf;
 
@@ -82,9 +82,9 @@ impl OpenFiles {
     }
 }
 
-fn is_same(path: &Path, file: &File) -> bool {
-    match (std::fs::metadata(path), file.metadata()) {
-        (Ok(named), Ok(open)) => (named.dev(), named.ino()) == (open.dev(), open.ino()),
+fn is_same(path: &Path, open: &File) -> bool {
+    match (file::stat(path, true), file::fstat(open)) {
+        (Ok(named), Ok(open)) => (named.device, named.inode) == (open.device, open.inode),
         _ => false,
     }
 }

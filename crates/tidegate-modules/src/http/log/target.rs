@@ -1,8 +1,6 @@
 //! Where lines go: a file, a buffered file, a file with variables in its name, syslog.
 
-use std::ffi::OsStr;
 use std::io::Write;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -156,7 +154,7 @@ fn buffer(
 impl Named {
     fn write(&self, x: &mut Exchange, line: &[u8]) {
         let name = self.path.value(x);
-        let path = Path::new(OsStr::from_bytes(&name));
+        let path = tidegate_os::path::of(&name);
         let path = match path.is_absolute() {
             true => path.to_path_buf(),
             false => Path::new(&self.prefix).join(path),
@@ -168,6 +166,11 @@ impl Named {
         if !files::file_test(&root).is_ok_and(|found| found.kind == Kind::Directory) {
             let root = String::from_utf8_lossy(&root).into_owned();
             return self.complain(x, &format!("testing \"{root}\" existence failed"));
+        }
+        let written = if path.starts_with(&self.prefix) { self.prefix.len() } else { 0 };
+        if let Err(error) = tidegate_os::path::check(&path, written) {
+            let (path, error) = (path.display(), os_error(&error));
+            return self.complain(x, &format!("open() \"{path}\" failed ({error})"));
         }
         let file = match &self.open_files {
             Some(open_files) => open_files.open(&path, tidegate_rt::clock::now()),

@@ -14,6 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
+use tidegate_os::error::NO_ENTRY;
+use tidegate_os::open::HOLDS_NAME;
 use tidegate_os::watch::{Pending, Watcher};
 
 use super::entry::{Entry, LinkRule, Links, What, look};
@@ -226,7 +228,8 @@ fn write_key(path: &[u8], rule: LinkRule, key: &mut Vec<u8>) {
     key.clear();
     key.extend_from_slice(path);
     let mark = match rule.links {
-        Links::Follow => return,
+        Links::Follow if rule.from == 0 => return,
+        Links::Follow => 0,
         Links::Refuse => 1,
         Links::SameOwner => 2,
     };
@@ -325,7 +328,7 @@ impl Shared {
             (Some((id, Kind::Missing)), What::Failed(NO_ENTRY)) => Some(id),
             (None, What::File(file)) if rule.links == Links::Follow => {
                 let now = tidegate_rt::clock::unix_millis();
-                if !file.is_settled(now) {
+                if !file.is_settled(now) || (HOLDS_NAME && file.is_open()) {
                     return (Arc::new(entry), false);
                 }
                 *entry.checked.get_mut() = now;
@@ -472,8 +475,6 @@ impl Inner {
     }
 }
 
-/// ENOENT.
-const NO_ENTRY: i32 = 2;
 /// Reads of events in one go. So many changes at once are answered by forgetting everything, which makes
 /// what is left in the queue meaningless.
 const READS_MAX: usize = 64;

@@ -1,17 +1,14 @@
 //! One answer of the file system: what is at a path, with a file's content and its validators.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use tidegate_core::{Body, FileRange};
 use tidegate_http::{Headers, Known, conditional, date};
-use tidegate_os::{FileKind, Nowait, Stat, file, open};
+use tidegate_os::{FileKind, Nowait, Stat, error, file, open};
 
 /// Which symbolic links a path may hold (`disable_symlinks`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -28,7 +25,7 @@ pub enum Links {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkRule {
     pub links: Links,
-    /// Bytes at the path's begin that are not looked at (`from=`).
+    /// Bytes at the path's begin that are not looked at (`from=`, and `root` where files have aliases).
     pub from: usize,
 }
 
@@ -156,9 +153,9 @@ impl Entry {
 
 /// Describes what is at a path, by the rule for links.
 pub fn look(path: &[u8], rule: LinkRule) -> io::Result<Stat> {
-    let name = Path::new(OsStr::from_bytes(path));
+    let name = tidegate_os::path::of(path);
     match rule.links {
-        Links::Follow => file::stat(name, true),
+        Links::Follow => open::stat_own(name, rule.from),
         links => {
             let owner = links == Links::SameOwner;
             file::fstat(open::open_checking_links(name, rule.from, owner, true)?)
@@ -167,9 +164,9 @@ pub fn look(path: &[u8], rule: LinkRule) -> io::Result<Stat> {
 }
 
 fn open_file(path: &[u8], rule: LinkRule, memory_max: u64) -> io::Result<What> {
-    let name = Path::new(OsStr::from_bytes(path));
+    let name = tidegate_os::path::of(path);
     let file = match rule.links {
-        Links::Follow => open::open_nonblock(name)?,
+        Links::Follow => open::open_own(name, rule.from)?,
         links => open::open_checking_links(name, rule.from, links == Links::SameOwner, false)?,
     };
     let stat = file::fstat(&file)?;
@@ -221,10 +218,8 @@ fn read_small(file: &File, size: u64) -> Option<Bytes> {
 
 /// The system's number of an error.
 pub fn errno(error: &io::Error) -> i32 {
-    error.raw_os_error().unwrap_or(INVALID)
+    error.raw_os_error().unwrap_or(error::INVALID)
 }
 
-/// EINVAL: what a path with a zero byte gives.
-const INVALID: i32 = 22;
 /// The coarsest clock of a file system in use is that of FAT: 2 seconds.
 const SETTLE_MILLIS: i128 = 2500;

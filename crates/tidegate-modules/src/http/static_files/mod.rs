@@ -26,7 +26,8 @@ use tidegate_core::builder::LocationBuilder;
 use tidegate_core::exchange::Exchange;
 use tidegate_core::module::BlockInfo;
 use tidegate_core::phases::Handler;
-use tidegate_core::{Module, Phase};
+use tidegate_core::{Module, Phase, file_path};
+use tidegate_os::path::HAS_ALIASES;
 
 pub use cache::Tested;
 pub use conf::Options;
@@ -94,25 +95,22 @@ pub fn link_rule(x: &mut Exchange, path: &[u8]) -> LinkRule {
 
 fn rules(x: &mut Exchange, path: &[u8]) -> (LinkRule, Option<std::time::Duration>) {
     let plan = x.plan.clone();
-    match plan.location(x.location).extensions.of::<Options>() {
+    let (mut rule, window) = match plan.location(x.location).extensions.of::<Options>() {
         Some(options) => (options.rule(x, path), options.window),
         None => (LinkRule::default(), None),
+    };
+    if HAS_ALIASES {
+        rule.from = rule.from.max(file_path::root_length(x, path));
     }
+    (rule, window)
 }
 
 /// Errors that mean "there is no such file", so that another may be tried.
 pub fn is_absent(errno: i32) -> bool {
-    matches!(errno, NO_ENTRY | NOT_A_DIRECTORY | NAME_TOO_LONG)
+    tidegate_os::error::is_absent(errno)
 }
 
 /// Errors that mean "not for you".
 pub fn is_refused(errno: i32) -> bool {
-    matches!(errno, NO_ACCESS | LOOP | TOO_MANY_LINKS)
+    tidegate_os::error::is_refused(errno)
 }
-
-const NO_ENTRY: i32 = 2;
-const NO_ACCESS: i32 = 13;
-const NOT_A_DIRECTORY: i32 = 20;
-const TOO_MANY_LINKS: i32 = 31;
-const NAME_TOO_LONG: i32 = 36;
-const LOOP: i32 = 40;

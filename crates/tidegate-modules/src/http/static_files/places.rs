@@ -7,10 +7,7 @@
 //! Nothing here reads a file; the caller holds the lock.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsStr;
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
 
 use tidegate_os::watch::{Event, ReadFlags, WatchFlags, Watcher};
 use tidegate_os::{FileKind, Stat, file};
@@ -121,7 +118,7 @@ impl Places {
         for id in places {
             match &event.name {
                 None => self.forget(watcher, id, gone),
-                Some(name) => self.named(watcher, id, name.as_bytes(), event.what, gone),
+                Some(name) => self.named(watcher, id, name.as_encoded_bytes(), event.what, gone),
             }
         }
         true
@@ -304,14 +301,14 @@ impl Places {
         watch: i32,
         links_left: &mut usize,
     ) -> Result<PlaceId, Unwatchable> {
-        let target = std::fs::read_link(Path::new(OsStr::from_bytes(path)));
+        let target = std::fs::read_link(tidegate_os::path::of(path));
         let left = links_left.checked_sub(1);
         let (Ok(target), Some(left)) = (target, left) else {
             self.unused(watcher, watch);
             return Err(Unwatchable);
         };
         *links_left = left;
-        let target = target.into_os_string().into_vec();
+        let target = target.into_os_string().into_encoded_bytes();
         let place = self.places.get(&folder).ok_or(Unwatchable)?;
         let mut start = place.path.to_vec();
         let mut rest = &target[..];
@@ -395,7 +392,7 @@ impl Places {
     /// Watches the thing at `path` itself.
     fn watch(&mut self, watcher: &Watcher, path: &[u8], stat: &Stat) -> Result<i32, Unwatchable> {
         let directory = stat.kind == FileKind::Directory;
-        let path = Path::new(OsStr::from_bytes(path));
+        let path = tidegate_os::path::of(path);
         if stat.kind != FileKind::Symlink {
             let known = self.devices.get(&(stat.device, directory)).copied();
             let reports = match known {
@@ -430,7 +427,7 @@ impl Places {
         what: WatchFlags,
     ) -> Result<(), Unwatchable> {
         let place = self.places.get(&folder).ok_or(Unwatchable)?;
-        let path = Path::new(OsStr::from_bytes(&place.path));
+        let path = tidegate_os::path::of(&place.path);
         let flags = what | WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW | WatchFlags::MASK_ADD;
         let watch = watcher.add(path, flags).map_err(|_| Unwatchable)?;
         if place.watch == Some(watch) {
@@ -453,7 +450,7 @@ const LINKS_MAX: usize = 40;
 const RACES_MAX: usize = 3;
 
 fn stat(path: &[u8]) -> io::Result<Stat> {
-    file::stat(Path::new(OsStr::from_bytes(path)), false)
+    file::stat(tidegate_os::path::of(path), false)
 }
 
 fn same_file(one: &Stat, other: &Stat) -> bool {

@@ -21,7 +21,7 @@ fn masks_repeat_and_auto_goes_round() {
 #[test]
 fn a_reuseport_address_has_a_socket_for_each_thread() {
     let socket = || tidegate_os::socket::socketpair().unwrap().0;
-    let inode = |socket: &OwnedFd| tidegate_os::file::fstat(socket).unwrap().inode;
+    let inode = |socket: &OwnedSocket| tidegate_os::socket::identity(socket);
     let address = Address::Unix("/s".into());
     let listening = [Listening { address, sockets: vec![socket(), socket()] }];
     let own: Vec<u64> = listening[0].sockets.iter().map(inode).collect();

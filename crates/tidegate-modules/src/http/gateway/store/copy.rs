@@ -2,10 +2,9 @@
 //! one is asked for. When the client has left, a task takes what is left of the body in its place.
 
 use std::cell::RefCell;
-use std::fs::{self, DirBuilder, File, FileTimes, Permissions};
+use std::fs::{self, File, FileTimes};
 use std::future::poll_fn;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
@@ -243,7 +242,7 @@ fn write(
             Temporary { file, path, bytes: 0, placed: false }
         }
     };
-    let written = file.file.write_all_at(bytes, file.bytes);
+    let written = tidegate_os::file::pwrite_all(&file.file, bytes, file.bytes);
     written.map_err(|error| failed("pwrite()", &file.path, &error))?;
     file.bytes += bytes.len() as u64;
     Ok(Some(file))
@@ -260,7 +259,7 @@ fn place(
     let mut result = fs::rename(&file.path, target);
     if result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
         let folder = target.parent().unwrap_or(target);
-        let made = DirBuilder::new().recursive(true).mode(of_folder(mode)).create(folder);
+        let made = tidegate_os::file::create_folder(folder, of_folder(mode), true);
         made.map_err(|error| failed("mkdir()", folder, &error))?;
         result = fs::rename(&file.path, target);
     }
@@ -303,7 +302,7 @@ fn copy_over(
 }
 
 fn dress(file: &File, mode: u32, modified: Option<i64>) -> io::Result<()> {
-    file.set_permissions(Permissions::from_mode(mode))?;
+    tidegate_os::file::set_mode(file, mode)?;
     // Times before 1970 are nobody's; the file keeps the time of its writing.
     let seconds = modified.and_then(|seconds| u64::try_from(seconds).ok());
     let time = seconds.and_then(|s| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(s)));

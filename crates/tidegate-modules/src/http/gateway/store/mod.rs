@@ -11,12 +11,11 @@ mod copy;
 #[cfg(test)]
 mod tests;
 
-use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use tidegate_conf::{Args, Diagnostic, Span, Word, once};
-use tidegate_core::builder::PlanBuilder;
-use tidegate_core::{Exchange, Template, file_path};
+use tidegate_core::builder::{PlanBuilder, os_error};
+use tidegate_core::{Exchange, Level, Template, file_path};
 use tidegate_http::request::Method;
 use tidegate_upstream::LogContext;
 
@@ -154,10 +153,20 @@ impl StoreSettings {
             None => file_path::map(x)?,
             Some(template) => template.value(x),
         };
-        let path = PathBuf::from(std::ffi::OsString::from_vec(path));
+        // A relative one is below the prefix; an absolute one stays as it is.
+        let written = match &self.target {
+            None => file_path::root_length(x, &path),
+            Some(_) if tidegate_os::path::is_absolute(&path) => 0,
+            Some(_) => x.plan.main.prefix.len(),
+        };
+        let target = PathBuf::from(&x.plan.main.prefix).join(tidegate_os::path::of_vec(path));
+        if let Err(error) = tidegate_os::path::check(&target, written) {
+            let (target, error) = (target.display(), os_error(&error));
+            x.log(Level::Error, format_args!("storing as \"{target}\" failed ({error})"));
+            return None;
+        }
         Some(Copy {
-            // A relative one is below the prefix; an absolute one stays as it is.
-            target: PathBuf::from(&x.plan.main.prefix).join(path),
+            target,
             mode: self.mode,
             modified: x.response.last_modified,
             length: x.response.content_length,

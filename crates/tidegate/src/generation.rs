@@ -1,21 +1,18 @@
-//! One generation as the master has it: checked, with everything open that a worker needs.
+//! One generation as who starts the server has it: checked, with everything open that a worker needs.
 
-use std::fs::File;
 use std::path::PathBuf;
 
 use tidegate_conf::Bundle;
 use tidegate_core::builder::Survivors;
-use tidegate_core::error_log::{ErrorLog, Level};
+use tidegate_core::error_log::ErrorLog;
 use tidegate_core::listen::ListenerPlan;
-use tidegate_core::log_file::{LogFiles, open_append};
+use tidegate_core::log_file::LogFiles;
 use tidegate_core::main_settings::MainSettings;
 
-use super::rights;
 use crate::configuration::{Making, Origin, Parsed};
-use crate::handover::{Handover, Rights};
-use crate::listening::{self, BindError, Listening, duplicate, open_patiently, socket_file};
-use crate::report::open_failed;
+use crate::listening::{self, BindError, Listening, open_patiently, socket_file};
 use crate::resources::{Contents, Opened};
+use crate::rights::{self, Rights};
 use crate::worker::threads;
 
 /// A checked configuration with its open sockets.
@@ -75,40 +72,6 @@ impl Generation {
 
     pub fn log(&self) -> &ErrorLog {
         &self.main.error_log
-    }
-
-    /// What a worker is given. A log that cannot be opened is told and lost, the rest goes on.
-    pub fn handover(&self, origin: &Origin) -> Handover {
-        let mut logs = Vec::new();
-        for path in &self.log_paths {
-            let opened = open_append(path).or_else(|error| {
-                self.log().say(Level::Emerg, format_args!("{}", open_failed(path, &error)));
-                File::options().append(true).open("/dev/null")
-            });
-            if let Ok(file) = opened {
-                logs.push((path.clone(), file));
-            }
-        }
-        let listening = duplicate(&self.listening).unwrap_or_else(|error| {
-            self.log().say(Level::Emerg, format_args!("cannot hand over sockets: {error}"));
-            Vec::new()
-        });
-        Handover {
-            generation: self.number,
-            origin: origin.clone(),
-            rights: self.rights.clone(),
-            bundle: self.bundle.clone(),
-            contents: self.contents.clone(),
-            logs,
-            listening,
-        }
-    }
-
-    /// Stops listening here; the files of Unix sockets go when the master ends.
-    pub fn close_sockets(&mut self) {
-        for listening in &mut self.listening {
-            listening.sockets.clear();
-        }
     }
 }
 

@@ -6,26 +6,7 @@ use std::task::Poll;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What nginx's master and workers react to (nginx manual, "Controlling nginx").
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ProcessSignal {
-    /// HUP: read the configuration again.
-    Hangup,
-    /// QUIT: finish gracefully.
-    Quit,
-    /// TERM: end now.
-    Terminate,
-    /// INT: end now.
-    Interrupt,
-    /// USR1: open the logs again.
-    User1,
-    /// USR2: upgrade the binary.
-    User2,
-    /// WINCH: end the workers gracefully.
-    WindowChange,
-    /// CHLD: a child ended.
-    Child,
-}
+use super::ProcessSignal;
 
 /// Takes over all signals of [`ProcessSignal`], for the rest of the process's life.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! What a worker may be, from the configuration and from what the master is.
+//! Rights by user and group.
 
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use tidegate_core::builder::os_error;
 use tidegate_core::main_settings::MainSettings;
 use tidegate_os::{Credentials, identity};
 
-use crate::handover::Rights;
+use super::Rights;
 
 /// nginx's default user, and the name of its group on Debian.
 const USER_DEFAULT: &str = "nobody";

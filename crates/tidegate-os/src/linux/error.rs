@@ -1,0 +1,18 @@
+//! The numbers of the system's errors, as far as somebody outside asks for them.
+
+/// There is no such file (ENOENT).
+pub const NO_ENTRY: i32 = libc::ENOENT;
+/// A link that must not be followed (ELOOP).
+pub const LINK_REFUSED: i32 = libc::ELOOP;
+/// What a path that cannot be one gives (EINVAL).
+pub const INVALID: i32 = libc::EINVAL;
+
+/// Errors of open and stat that mean "there is no such file", so that another may be tried.
+pub fn is_absent(code: i32) -> bool {
+    matches!(code, libc::ENOENT | libc::ENOTDIR | libc::ENAMETOOLONG)
+}
+
+/// Errors of open and stat that mean "not for you".
+pub fn is_refused(code: i32) -> bool {
+    matches!(code, libc::EACCES | libc::ELOOP | libc::EMLINK)
+}

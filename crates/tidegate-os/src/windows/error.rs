@@ -1,0 +1,40 @@
+//! The numbers of the system's errors, as far as somebody outside asks for them.
+
+use windows_sys::Win32::Foundation as code;
+
+/// There is no such file.
+pub const NO_ENTRY: i32 = code::ERROR_FILE_NOT_FOUND.cast_signed();
+/// A link that must not be followed.
+pub const LINK_REFUSED: i32 = code::ERROR_STOPPED_ON_SYMLINK.cast_signed();
+/// What a path that cannot be one gives, and a name that is not a file's own.
+pub const INVALID: i32 = code::ERROR_INVALID_NAME.cast_signed();
+
+/// Errors of open and stat that mean "there is no such file", so that another may be tried.
+pub fn is_absent(code: i32) -> bool {
+    matches!(
+        code.cast_unsigned(),
+        code::ERROR_FILE_NOT_FOUND
+            | code::ERROR_PATH_NOT_FOUND
+            | code::ERROR_INVALID_NAME
+            | code::ERROR_BAD_PATHNAME
+            | code::ERROR_DIRECTORY
+            | code::ERROR_FILENAME_EXCED_RANGE
+            | code::ERROR_INVALID_DRIVE
+            | code::ERROR_BAD_NETPATH
+            | code::ERROR_BAD_NET_NAME
+            | code::ERROR_NOT_READY
+            | code::ERROR_DELETE_PENDING
+    )
+}
+
+/// Errors of open and stat that mean "not for you".
+pub fn is_refused(code: i32) -> bool {
+    matches!(
+        code.cast_unsigned(),
+        code::ERROR_ACCESS_DENIED
+            | code::ERROR_SHARING_VIOLATION
+            | code::ERROR_STOPPED_ON_SYMLINK
+            | code::ERROR_CANT_RESOLVE_FILENAME
+            | code::ERROR_CANT_ACCESS_FILE
+    )
+}

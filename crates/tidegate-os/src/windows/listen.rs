@@ -1,0 +1,87 @@
+//! Listening sockets and accepting from them: the `listen` directive.
+
+use std::io;
+
+use socket2::{Domain, SockAddr, SockRef, Socket, Type};
+
+use super::socket::{NO_UNIX, set_keepalive};
+use super::{AsSocket, OwnedSocket, unsupported};
+use crate::types::{Acceptance, ListenAddr, ListenOptions, PeerAddr, Transport};
+
+/// Opens a non-blocking socket that listens on `address`. No other program can take the address as long as it
+/// is open: SO_REUSEADDR would mean just that here, and is not set.
+///
+/// # Errors
+/// `AddrInUse`, `PermissionDenied`, `AddrNotAvailable` and others of bind and setsockopt; `Unsupported` for Unix
+/// sockets, `reuseport`, `fastopen`, `deferred` and `transparent`.
+pub fn listen_socket(address: &ListenAddr, options: &ListenOptions) -> io::Result<OwnedSocket> {
+    let ListenAddr::Inet(address) = address else { return Err(unsupported(NO_UNIX)) };
+    for (asked, what) in [
+        (options.fastopen.is_some(), "\"fastopen\" is not supported on this platform"),
+        (options.deferred, "\"deferred\" is not supported on this platform"),
+        (options.transparent, "\"transparent\" is not supported on this platform"),
+    ] {
+        if asked {
+            return Err(unsupported(what));
+        }
+    }
+    let kind = match options.transport {
+        Transport::Stream => Type::STREAM,
+        Transport::Datagram => Type::DGRAM,
+    };
+    let socket = Socket::new(Domain::for_address(*address), kind, None)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(options.ipv6only)?;
+    }
+    socket.bind(&SockAddr::from(*address))?;
+    let socket = OwnedSocket::from(socket);
+    apply_listen_options(&socket, options)?;
+    Ok(socket)
+}
+
+/// Applies the options that may change while a socket listens (backlog, buffers, keepalive).
+///
+/// # Errors
+/// Those of setsockopt and listen.
+pub fn apply_listen_options(socket: impl AsSocket, options: &ListenOptions) -> io::Result<()> {
+    let borrowed = socket.as_socket();
+    let socket = SockRef::from(&borrowed);
+    socket.set_nonblocking(true)?;
+    if let Some(bytes) = options.rcvbuf {
+        socket.set_recv_buffer_size(bytes)?;
+    }
+    if let Some(bytes) = options.sndbuf {
+        socket.set_send_buffer_size(bytes)?;
+    }
+    if options.transport == Transport::Datagram {
+        return Ok(());
+    }
+    if let Some(keepalive) = &options.keepalive {
+        set_keepalive(borrowed, keepalive)?;
+    }
+    socket.listen(i32::try_from(options.backlog).unwrap_or(i32::MAX))
+}
+
+/// Takes one connection from the queue, non-blocking and not inherited; `None` when there is none.
+/// Connections that were given up before they were accepted are skipped.
+///
+/// # Errors
+/// No sockets or memory left: the caller should wait before it tries again.
+pub fn accept_nonblocking(socket: impl AsSocket) -> io::Result<Option<Acceptance>> {
+    let borrowed = socket.as_socket();
+    let listener = SockRef::from(&borrowed);
+    loop {
+        match listener.accept() {
+            Ok((socket, peer)) => {
+                socket.set_nonblocking(true)?;
+                let peer = peer.as_socket().map_or(PeerAddr::Unix, PeerAddr::Inet);
+                return Ok(Some((socket.into(), peer)));
+            }
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock => return Ok(None),
+                io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted => {}
+                _ => return Err(error),
+            },
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Windows: the same safe functions as on Linux, one file per subject.
+//!
+//! Sockets and files are two kinds of things here. What Linux alone has (passing descriptors, daemons, process
+//! titles) is absent; what has no counterpart but is asked for does nothing, and says so.
+
+pub mod affinity;
+pub mod connect;
+pub mod crowd;
+pub mod error;
+pub mod file;
+pub mod identity;
+pub mod listen;
+pub mod open;
+pub mod path;
+pub mod places;
+pub mod process;
+pub mod sendfile;
+pub mod socket;
+pub mod time;
+pub mod watch;
+
+use std::io;
+
+/// What is an open file, and what is a socket.
+pub use std::os::windows::io::{
+    AsHandle as AsFile, AsSocket, BorrowedHandle as BorrowedFile, BorrowedSocket, OwnedSocket,
+};
+
+/// Turns the result of a system call (0 and `GetLastError`) into a `Result`.
+fn check(result: windows_sys::core::BOOL) -> io::Result<()> {
+    if result == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Text as the system takes it.
+fn wide(text: &str) -> Vec<u16> {
+    text.encode_utf16().chain([0]).collect()
+}
+
+fn unsupported(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, what)
+}

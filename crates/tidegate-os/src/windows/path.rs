@@ -1,0 +1,54 @@
+//! Paths and bytes: UTF-8 here.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::names;
+
+/// Whether a file may be named in other ways than by its own name, so that the name of what was opened is
+/// compared with the one asked for.
+pub const HAS_ALIASES: bool = true;
+
+/// No file has this name, and the standard library refuses it.
+const NOBODY: &str = "\0";
+
+/// Bytes as a path. Those that are not UTF-8 become a path that nothing has.
+pub fn of(bytes: &[u8]) -> &Path {
+    Path::new(std::str::from_utf8(bytes).unwrap_or(NOBODY))
+}
+
+/// Bytes as a path of its own; see [`of`].
+pub fn of_vec(bytes: Vec<u8>) -> PathBuf {
+    OsString::from(String::from_utf8(bytes).unwrap_or_else(|_| NOBODY.to_owned())).into()
+}
+
+/// Whether a path of the configuration names its place without the prefix: `C:/…`, `/…`, `//server/…`.
+pub fn is_absolute(path: &[u8]) -> bool {
+    path.starts_with(b"/") || path.starts_with(b"\\") || names::is_drive_path(path)
+}
+
+/// A path as a configuration writes it: with slashes.
+pub fn as_written(path: &[u8]) -> Vec<u8> {
+    path.iter().map(|byte| if *byte == b'\\' { b'/' } else { *byte }).collect()
+}
+
+/// Whether a name may be used for a file to be made, from its byte `from` on: no device or stream, and nothing
+/// on the way that has another name than the one asked for.
+///
+/// # Errors
+/// `ERROR_INVALID_NAME` for what may not be used.
+pub fn check(path: &Path, from: usize) -> io::Result<()> {
+    super::open::check_own(path, from)
+}
+
+/// The path with all links followed.
+///
+/// # Errors
+/// Absent, no permission.
+pub fn real(path: &Path) -> io::Result<PathBuf> {
+    let real = path.canonicalize()?;
+    let text = real.to_string_lossy();
+    let bare = text.strip_prefix(r"\\?\").filter(|bare| names::is_drive_path(bare.as_bytes()));
+    Ok(of_vec(as_written(bare.unwrap_or(&text).as_bytes())))
+}

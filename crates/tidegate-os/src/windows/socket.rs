@@ -1,0 +1,245 @@
+//! Calls on an open socket: options, looks at its state, reads and writes that do not wait.
+
+use std::io::{self, IoSlice, Read};
+use std::net::{Shutdown, SocketAddr};
+use std::time::Duration;
+
+use socket2::{SockAddr, SockRef, TcpKeepalive};
+
+use super::{AsSocket, BorrowedSocket, OwnedSocket, unsupported};
+use crate::types::{Keepalive, ListenAddr, Peek, PeerAddr, TcpInfo};
+
+/// Said of `unix:` addresses.
+pub const NO_UNIX: &str = "the unix domain sockets are not supported on this platform";
+
+/// Whether there are sockets with `unix:` addresses.
+pub const HAS_UNIX: bool = false;
+
+/// Sets or clears TCP_NODELAY (`tcp_nodelay`).
+///
+/// # Errors
+/// The socket is not TCP.
+pub fn set_nodelay(socket: impl AsSocket, on: bool) -> io::Result<()> {
+    SockRef::from(&socket.as_socket()).set_tcp_nodelay(on)
+}
+
+/// `tcp_nopush` has no counterpart: nothing happens.
+///
+/// # Errors
+/// None.
+pub fn set_cork(_socket: impl AsSocket, _on: bool) -> io::Result<()> {
+    Ok(())
+}
+
+/// Lets the coming close send RST and free the socket at once (`reset_timedout_connection`).
+///
+/// # Errors
+/// Those of setsockopt.
+pub fn set_linger_reset(socket: impl AsSocket) -> io::Result<()> {
+    SockRef::from(&socket.as_socket()).set_linger(Some(Duration::ZERO))
+}
+
+/// Applies `so_keepalive`.
+///
+/// # Errors
+/// Those of setsockopt.
+pub fn set_keepalive(socket: impl AsSocket, keepalive: &Keepalive) -> io::Result<()> {
+    let borrowed = socket.as_socket();
+    let socket = SockRef::from(&borrowed);
+    socket.set_keepalive(keepalive.on)?;
+    if !keepalive.on {
+        return Ok(());
+    }
+    let mut times = TcpKeepalive::new();
+    if let Some(idle) = keepalive.idle {
+        times = times.with_time(idle);
+    }
+    if let Some(interval) = keepalive.interval {
+        times = times.with_interval(interval);
+    }
+    if keepalive.idle.is_some() || keepalive.interval.is_some() {
+        socket.set_tcp_keepalive(&times)?;
+    }
+    Ok(())
+}
+
+/// Sets SO_RCVBUF in bytes.
+///
+/// # Errors
+/// Those of setsockopt.
+pub fn set_receive_buffer(socket: impl AsSocket, bytes: usize) -> io::Result<()> {
+    SockRef::from(&socket.as_socket()).set_recv_buffer_size(bytes)
+}
+
+/// Sets SO_SNDBUF in bytes.
+///
+/// # Errors
+/// Those of setsockopt.
+pub fn set_send_buffer(socket: impl AsSocket, bytes: usize) -> io::Result<()> {
+    SockRef::from(&socket.as_socket()).set_send_buffer_size(bytes)
+}
+
+/// Makes the socket non-blocking (or blocking again).
+///
+/// # Errors
+/// Those of ioctlsocket.
+pub fn set_nonblocking(socket: impl AsSocket, on: bool) -> io::Result<()> {
+    SockRef::from(&socket.as_socket()).set_nonblocking(on)
+}
+
+/// Ends our sending side: the peer reads end of stream.
+///
+/// # Errors
+/// The socket is not connected.
+pub fn shutdown_write(socket: impl AsSocket) -> io::Result<()> {
+    SockRef::from(&socket.as_socket()).shutdown(Shutdown::Write)
+}
+
+/// Looks at the receive queue of a non-blocking socket without taking anything from it.
+pub fn peek(socket: impl AsSocket) -> Peek {
+    let mut byte = [std::mem::MaybeUninit::uninit()];
+    match SockRef::from(&socket.as_socket()).peek(&mut byte) {
+        Ok(0) => Peek::Closed,
+        Ok(_) => Peek::Data,
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Peek::Quiet,
+        Err(_) => Peek::Closed,
+    }
+}
+
+/// Whether an idle connection must not be used again: the peer closed it, it broke, or bytes came
+/// that nobody asked for.
+pub fn peek_closed(socket: impl AsSocket) -> bool {
+    peek(socket) != Peek::Quiet
+}
+
+/// The pending error of the socket (SO_ERROR), as after a non-blocking connect.
+///
+/// # Errors
+/// Those of getsockopt.
+pub fn take_error(socket: impl AsSocket) -> io::Result<Option<io::Error>> {
+    SockRef::from(&socket.as_socket()).take_error()
+}
+
+/// The address that the socket is bound to.
+///
+/// # Errors
+/// A family that is neither IPv4 nor IPv6.
+pub fn local_addr(socket: impl AsSocket) -> io::Result<ListenAddr> {
+    let address = SockRef::from(&socket.as_socket()).local_addr()?;
+    address.as_socket().map(ListenAddr::Inet).ok_or_else(|| unsupported("unknown address family"))
+}
+
+/// The address of the peer.
+///
+/// # Errors
+/// The socket is not connected.
+pub fn peer_addr(socket: impl AsSocket) -> io::Result<PeerAddr> {
+    let address = SockRef::from(&socket.as_socket()).peer_addr()?;
+    address.as_socket().map(PeerAddr::Inet).ok_or_else(|| unsupported("unknown address family"))
+}
+
+/// Lends a socket.
+pub fn borrow(socket: &OwnedSocket) -> BorrowedSocket<'_> {
+    socket.as_socket()
+}
+
+/// What a socket and its duplicates have in common, as a number; 0 where the system does not tell.
+pub fn identity(_socket: impl AsSocket) -> u64 {
+    0
+}
+
+/// A connected pair of blocking sockets, over the loopback address.
+///
+/// # Errors
+/// No sockets left.
+pub fn socketpair() -> io::Result<(OwnedSocket, OwnedSocket)> {
+    let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
+    let near = std::net::TcpStream::connect(listener.local_addr()?)?;
+    loop {
+        let (far, peer) = listener.accept()?;
+        // Somebody else may have been as quick.
+        if peer == near.local_addr()? {
+            return Ok((near.into(), far.into()));
+        }
+    }
+}
+
+/// The kernel's figures for `$tcpinfo_*` are not to be had here.
+///
+/// # Errors
+/// Always `Unsupported`.
+pub fn tcp_info(_socket: impl AsSocket) -> io::Result<TcpInfo> {
+    Err(unsupported("no figures of connections on this platform"))
+}
+
+/// Reads what has arrived, up to the length of the buffer; 0 is the end of the stream.
+///
+/// # Errors
+/// `WouldBlock` when nothing has arrived, else the connection's error.
+pub fn read(socket: impl AsSocket, buffer: &mut [u8]) -> io::Result<usize> {
+    (&*SockRef::from(&socket.as_socket())).read(buffer)
+}
+
+/// Reads into the spare capacity of a vector, which need not be initialised, and lengthens it; 0 is
+/// the end of the stream, or a vector without spare capacity.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_append(socket: impl AsSocket, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    let count = SockRef::from(&socket.as_socket()).recv(buffer.spare_capacity_mut())?;
+    // SAFETY: the call has filled the first `count` bytes of the spare capacity.
+    unsafe { buffer.set_len(buffer.len() + count) };
+    Ok(count)
+}
+
+/// Writes as much as the send buffer takes.
+///
+/// # Errors
+/// `WouldBlock` when the send buffer is full, else the connection's error.
+pub fn write(socket: impl AsSocket, bytes: &[u8]) -> io::Result<usize> {
+    SockRef::from(&socket.as_socket()).send(bytes)
+}
+
+/// Writes several pieces in one call, as much as the send buffer takes.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_vectored(socket: impl AsSocket, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+    let pieces = &pieces[..pieces.len().min(1024)];
+    SockRef::from(&socket.as_socket()).send_vectored(pieces)
+}
+
+/// Writes what the send buffer takes. That more follows cannot be told here.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_more(socket: impl AsSocket, bytes: &[u8]) -> io::Result<usize> {
+    write(socket, bytes)
+}
+
+/// Receives one datagram from a connected or bound socket, with its sender.
+///
+/// # Errors
+/// `WouldBlock` when none waits.
+pub fn receive_from(
+    socket: impl AsSocket,
+    buffer: &mut [u8],
+) -> io::Result<(usize, Option<SocketAddr>)> {
+    let mut room = Vec::with_capacity(buffer.len());
+    let (count, sender) =
+        SockRef::from(&socket.as_socket()).recv_from(room.spare_capacity_mut())?;
+    // SAFETY: the call has filled the first `count` bytes of the spare capacity.
+    unsafe { room.set_len(count) };
+    if let Some(filled) = buffer.get_mut(..count) {
+        filled.copy_from_slice(&room);
+    }
+    Ok((count, sender.as_socket()))
+}
+
+/// Sends one datagram to an address.
+///
+/// # Errors
+/// `WouldBlock` when the send buffer is full.
+pub fn send_to(socket: impl AsSocket, bytes: &[u8], to: &SocketAddr) -> io::Result<usize> {
+    SockRef::from(&socket.as_socket()).send_to(bytes, &SockAddr::from(*to))
+}

@@ -1,0 +1,159 @@
+//! Watches by duplicates: the runtime watches sockets of its own only, and a duplicate of any kind of socket
+//! can stand behind its type for connections.
+
+use std::io;
+use std::task::{Context, Poll, ready};
+
+use tidegate_os::{AsSocket, OwnedSocket, Peek, socket};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+/// A socket with its watch.
+#[derive(Debug)]
+pub struct Watched {
+    watch: Watch,
+    socket: OwnedSocket,
+}
+
+/// The watch of a socket that somebody else owns.
+#[derive(Debug)]
+pub struct Watch {
+    /// A duplicate, which is never read from or written to.
+    inner: TcpStream,
+}
+
+/// Readiness that a watch told of.
+pub struct WatchGuard<'a> {
+    watch: &'a Watch,
+    interest: Interest,
+}
+
+/// Has this thread's loop watch a socket.
+///
+/// # Errors
+/// No sockets left.
+pub fn watched(socket: OwnedSocket, _interest: Interest) -> io::Result<Watched> {
+    Ok(Watched { watch: watch(&socket)?, socket })
+}
+
+/// Watches a socket.
+///
+/// # Errors
+/// As [`watched`].
+pub fn watch(socket: &OwnedSocket) -> io::Result<Watch> {
+    Ok(Watch { inner: TcpStream::from_std(socket.try_clone()?.into())? })
+}
+
+/// Waits until the peer closes its sending side or the connection breaks; where bytes wait before the end,
+/// it is not seen.
+pub async fn closed(watch: &Watch) {
+    loop {
+        if watch.inner.readable().await.is_err() {
+            return;
+        }
+        match socket::peek(watch.inner.as_socket()) {
+            Peek::Closed => return,
+            Peek::Quiet => watch.clear(Interest::READABLE),
+            Peek::Data => std::future::pending().await,
+        }
+    }
+}
+
+impl Watch {
+    /// Ready when a read may not have to wait.
+    pub fn poll_read_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<WatchGuard<'_>>> {
+        ready!(self.inner.poll_read_ready(context))?;
+        Poll::Ready(Ok(WatchGuard { watch: self, interest: Interest::READABLE }))
+    }
+
+    /// Ready when a write may not have to wait.
+    pub fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<WatchGuard<'_>>> {
+        ready!(self.inner.poll_write_ready(context))?;
+        Poll::Ready(Ok(WatchGuard { watch: self, interest: Interest::WRITABLE }))
+    }
+
+    /// Waits until a read may not have to wait.
+    ///
+    /// # Errors
+    /// The loop is ending.
+    pub async fn readable(&self) -> io::Result<WatchGuard<'_>> {
+        self.inner.readable().await?;
+        Ok(WatchGuard { watch: self, interest: Interest::READABLE })
+    }
+
+    /// Waits until a write may not have to wait.
+    ///
+    /// # Errors
+    /// The loop is ending.
+    pub async fn writable(&self) -> io::Result<WatchGuard<'_>> {
+        self.inner.writable().await?;
+        Ok(WatchGuard { watch: self, interest: Interest::WRITABLE })
+    }
+
+    /// Waits for one of several kinds of readiness.
+    ///
+    /// # Errors
+    /// The loop is ending.
+    pub async fn ready(&self, interest: Interest) -> io::Result<WatchGuard<'_>> {
+        self.inner.ready(interest).await?;
+        Ok(WatchGuard { watch: self, interest })
+    }
+
+    /// Calls if readiness is known; a refusal ends it.
+    ///
+    /// # Errors
+    /// `WouldBlock` when none is known, else the call's.
+    pub fn try_io<T>(
+        &self,
+        interest: Interest,
+        call: impl FnOnce(&Watch) -> io::Result<T>,
+    ) -> io::Result<T> {
+        self.inner.try_io(interest, || call(self))
+    }
+
+    /// Ends known readiness: the system is asked to tell again, at once if it is there.
+    fn clear(&self, interest: Interest) {
+        let refused = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
+        let _ = self.inner.try_io(interest, refused);
+    }
+}
+
+impl WatchGuard<'_> {
+    /// The system has no more, or takes no more.
+    pub fn clear_ready(&mut self) {
+        self.watch.clear(self.interest);
+    }
+}
+
+impl Watched {
+    /// The socket.
+    pub fn get_ref(&self) -> &OwnedSocket {
+        &self.socket
+    }
+
+    /// See [`Watch::poll_read_ready`].
+    pub fn poll_read_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<WatchGuard<'_>>> {
+        self.watch.poll_read_ready(context)
+    }
+
+    /// See [`Watch::poll_write_ready`].
+    pub fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<WatchGuard<'_>>> {
+        self.watch.poll_write_ready(context)
+    }
+
+    /// See [`Watch::readable`].
+    ///
+    /// # Errors
+    /// The loop is ending.
+    pub async fn readable(&self) -> io::Result<WatchGuard<'_>> {
+        self.watch.readable().await
+    }
+
+    /// See [`Watch::ready`].
+    ///
+    /// # Errors
+    /// The loop is ending.
+    pub async fn ready(&self, interest: Interest) -> io::Result<WatchGuard<'_>> {
+        self.watch.ready(interest).await
+    }
+}

@@ -1,0 +1,26 @@
+//! What a worker may be, from the configuration and from what started it.
+
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
+
+use std::path::PathBuf;
+
+use tidegate_os::Credentials;
+
+#[cfg(unix)]
+pub use unix::{make_folders, of};
+#[cfg(windows)]
+pub use windows::{make_folders, of};
+
+/// What a worker may and shall be; looked at once, when it starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rights {
+    /// The user to become; none when the master is no superuser.
+    pub credentials: Option<Credentials>,
+    pub files_max: Option<u64>,
+    pub core_bytes_max: Option<u64>,
+    pub priority: Option<i32>,
+    pub folder: Option<PathBuf>,
+}

@@ -1,0 +1,29 @@
+//! Rights where there is one process, which stays who it is.
+
+use std::path::PathBuf;
+
+use tidegate_conf::Diagnostic;
+use tidegate_core::main_settings::MainSettings;
+use tidegate_os::Credentials;
+
+use super::Rights;
+
+/// No rights change here. What asks for that is told of.
+///
+/// # Errors
+/// None.
+pub fn of(main: &MainSettings) -> Result<(Rights, Option<Diagnostic>), Diagnostic> {
+    let told = main
+        .user
+        .as_ref()
+        .map(|_| Diagnostic::warn("\"user\" is not supported on this platform, ignored"));
+    Ok((Rights::default(), told))
+}
+
+/// Folders are left to who needs them.
+///
+/// # Errors
+/// None.
+pub fn make_folders(_folders: &[PathBuf], _owner: Option<&Credentials>) -> Result<(), Diagnostic> {
+    Ok(())
+}

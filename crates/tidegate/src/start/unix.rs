@@ -1,0 +1,62 @@
+//! By a master and its worker, or in one process (`master_process off`).
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use tidegate_core::error_log::Level;
+
+use crate::configuration::Origin;
+use crate::generation::Built;
+use crate::listening::{self, BindError};
+use crate::master::{self, upgrade};
+use crate::report::Report;
+use crate::worker::process;
+use crate::{pidfile, single};
+
+/// The first argument of a worker process, which only a master gives.
+pub const WORKER_ARGUMENT: &str = "worker-process-of-a-master";
+
+/// Runs as a worker, if the first argument says so.
+pub fn worker(argument: &str) -> Option<ExitCode> {
+    (argument == WORKER_ARGUMENT).then(process::run)
+}
+
+/// Opens what needs privileges and becomes the server.
+///
+/// # Errors
+/// What could not be had.
+pub fn start(
+    origin: Origin,
+    built: Built,
+    arguments: Vec<OsString>,
+    report: &Report,
+) -> Result<ExitCode, String> {
+    let mut present = upgrade::inherited().map_err(|error| {
+        format!("invalid sockets in environment variable {}: {error}", upgrade::VARIABLE)
+    })?;
+    let inherited = !present.is_empty();
+    let tell = |error: &BindError| report.say(Level::Emerg, &error.to_string());
+    let first = match built.open_sockets(&mut present, tell) {
+        Ok(first) => first,
+        Err(failed) => {
+            listening::remove_socket_files(&failed, &[]);
+            return Err("still could not bind()".to_owned());
+        }
+    };
+    // What an older binary listened on and this configuration does not.
+    drop(present);
+    if let Err(message) = pidfile::check(&first.main.pid) {
+        if !inherited {
+            listening::remove_socket_files(&first.listening, &[]);
+        }
+        return Err(message);
+    }
+    if first.main.daemon && !inherited {
+        tidegate_os::daemon::daemonize().map_err(|error| format!("daemon() failed ({error})"))?;
+    }
+    if first.main.master_process {
+        master::run(origin, first, arguments, inherited)
+    } else {
+        single::run(origin, first)
+    }
+}
