@@ -2,7 +2,7 @@
 //! can make any of them fail, and the caller decides on which thread they are made.
 
 use std::fs;
-use std::io;
+use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -44,6 +44,12 @@ pub trait DiskFile: Send + Sync {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Writes at an offset; fewer bytes than given are no error.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
+    /// Writes several pieces one behind the other, in one call where the system has one for it; as
+    /// [`DiskFile::write_at`] otherwise.
+    fn write_vectored_at(&self, pieces: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
+        let first = pieces.iter().find(|piece| !piece.is_empty());
+        first.map_or(Ok(0), |first| self.write_at(first, offset))
+    }
     fn length(&self) -> io::Result<u64>;
     /// Makes what was written outlast a power cut; with `data_only` without the file's times.
     fn sync(&self, data_only: bool) -> io::Result<()>;
@@ -191,6 +197,11 @@ impl DiskFile for RealFile {
         std::os::windows::fs::FileExt::seek_write(&*self.file, bytes, offset)
     }
 
+    #[cfg(unix)]
+    fn write_vectored_at(&self, pieces: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
+        tidegate_os::file::pwrite_vectored(&*self.file, pieces, offset)
+    }
+
     fn length(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
     }
@@ -225,6 +236,27 @@ pub(crate) fn write_full_at(file: &dyn DiskFile, bytes: &[u8], offset: u64) -> i
         match file.write_at(&bytes[done..], offset.saturating_add(done as u64)) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(count) => done += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Writes all pieces, one behind the other. Blocks.
+pub(crate) fn write_all_at(
+    file: &dyn DiskFile,
+    mut pieces: &mut [IoSlice<'_>],
+    mut offset: u64,
+) -> io::Result<()> {
+    IoSlice::advance_slices(&mut pieces, 0);
+    while !pieces.is_empty() {
+        match file.write_vectored_at(pieces, offset) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => {
+                offset = offset.saturating_add(count as u64);
+                IoSlice::advance_slices(&mut pieces, count);
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }

@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use parking_lot::Mutex;
+use std::sync::{Arc, MutexGuard};
 
 use crate::disk::{Disk, DiskFile, FileHandle, FolderItem};
+use crate::sync::Mutex;
 
 /// What goes wrong, and when. Calls are counted from 1 over all calls of the disk and its files.
 #[derive(Clone, Copy, Debug, Default)]
@@ -141,7 +140,7 @@ impl MemoryDisk {
         MemoryDisk { shared: Arc::new(Mutex::new(copy)) }
     }
 
-    fn call(&self) -> io::Result<parking_lot::MutexGuard<'_, Shared>> {
+    fn call(&self) -> io::Result<MutexGuard<'_, Shared>> {
         let mut shared = self.shared.lock();
         shared.count_call()?;
         Ok(shared)

@@ -9,6 +9,7 @@
 //!
 //! Locks: the state's lock is never held across a disk call, a wake-up or a call of the index.
 
+mod flusher;
 mod reader;
 pub(crate) mod state;
 mod writer;
@@ -19,14 +20,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Waker;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
 
 use crate::format::Times;
 use crate::key::Key;
+use crate::sync::Mutex;
 use crate::verify::BodySums;
+pub use flusher::{FillFlusher, FlushReport};
 pub use reader::{FillReader, Head, Piece};
 use state::State;
-pub use writer::{Appended, Committed, FillFlusher, FillWriter, FlushReport};
+pub use writer::{Appended, Committed, FillWriter, Pending};
 
 /// Default limit of a fill's memory: unflushed bytes while it is stored, unread bytes otherwise.
 /// A megabyte is some milliseconds of a fast origin, which a flush on a pool thread needs.

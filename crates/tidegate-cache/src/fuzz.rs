@@ -131,10 +131,16 @@ impl Run {
         match operation {
             0 | 1 => self.begin(),
             2 => self.publish(large),
-            3..=5 => self.append(large),
+            3..=4 => self.append(large, false),
+            5 => self.append(large, true),
             6 => {
                 if let Some((writer, _)) = &self.writer {
                     writer.flush_step();
+                    match small & 3 {
+                        0 => writer.flusher().show_flushed(),
+                        1 => writer.show(),
+                        _ => {}
+                    }
                 }
             }
             7 | 8 => self.follow(u64::from(large) * u64::from(small & 1)),
@@ -200,12 +206,15 @@ impl Run {
         }
     }
 
-    fn append(&mut self, length: u8) {
+    fn append(&mut self, length: u8, held: bool) {
         let Some((writer, written)) = &mut self.writer else { return };
         let offsets = written.bytes..written.bytes + u64::from(length);
         let bytes: Vec<u8> = offsets.map(|offset| body_byte(written.round, offset)).collect();
         written.bytes += u64::from(length);
-        writer.append(bytes.into(), self.now);
+        match held {
+            true => writer.hold(bytes.into(), self.now),
+            false => writer.append(bytes.into(), self.now),
+        };
     }
 
     fn follow(&mut self, start: u64) {

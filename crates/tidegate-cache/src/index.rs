@@ -18,12 +18,11 @@ mod shard;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
-
 use crate::evict::{Eviction, HEAT_MAX, Queue, Residents, S3Fifo, Ticket};
 use crate::fill::Fill;
 use crate::key::{Key, KeyHash};
 use crate::lru::{Place, Sharded};
+use crate::sync::Mutex;
 pub(crate) use remembered::{Remembered, Seen};
 pub(crate) use room::Victim;
 #[cfg(test)]

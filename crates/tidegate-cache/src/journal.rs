@@ -22,13 +22,13 @@ use std::io;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::disk::{Disk, FileHandle, read_full_at, write_full_at};
 use crate::evict::HEAT_MAX;
 use crate::index::Remembered;
 use crate::key::{KeyHash, Levels};
+use crate::sync::Mutex;
 pub(crate) use snapshot::{SnapshotReader, SnapshotWriter};
 
 const JOURNAL_PREFIX: &str = ".journal.";

@@ -24,6 +24,7 @@ mod key;
 mod lru;
 mod purge;
 mod store;
+mod sync;
 #[cfg(test)]
 mod tests;
 mod verify;
@@ -31,7 +32,7 @@ mod verify;
 pub use disk::{Disk, DiskFile, FileHandle, FolderItem, RealDisk, read_full_at};
 pub use fill::{
     Appended, BreakReason, Committed, Fill, FillFlusher, FillHead, FillReader, FillWriter,
-    FlushReport, Head, Piece, TAIL_BYTES_MAX_DEFAULT,
+    FlushReport, Head, Pending, Piece, TAIL_BYTES_MAX_DEFAULT,
 };
 pub use format::{FormatError, Header, METADATA_BYTES_MAX, Times, fuzz_header};
 pub use hot::{BodySource, OpenEntry};

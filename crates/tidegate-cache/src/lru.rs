@@ -2,12 +2,12 @@
 //! [`Sharded`] spreads maps over locks.
 
 use std::hash::BuildHasher;
-
-use foldhash::fast::RandomState;
-use hashbrown::HashTable;
-use parking_lot::{Mutex, MutexGuard};
+use std::sync::MutexGuard;
 
 use crate::key::KeyHash;
+use crate::sync::Mutex;
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
 
 /// A map of values by key hash, in order of use.
 pub(crate) struct LruMap<V> {

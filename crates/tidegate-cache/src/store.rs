@@ -19,10 +19,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
-
-use bytes::Bytes;
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use std::sync::{Arc, MutexGuard, Weak};
 
 use crate::disk::Disk;
 use crate::fill::{Fill, FillLimits, FillWriter, TAIL_BYTES_MAX_DEFAULT};
@@ -30,6 +27,8 @@ use crate::format::{Layout, Times};
 use crate::hot::{HotEntries, OpenEntry};
 use crate::index::{BLOCK_BYTES, Begun, Index, NodeView, Present};
 use crate::key::{Key, KeyHash, Levels};
+use crate::sync::{Mutex, RwLock};
+use bytes::Bytes;
 pub(crate) use files::{Placed, disk_bytes_of};
 pub use load::LoadReport;
 use load::Loader;

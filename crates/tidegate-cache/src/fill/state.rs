@@ -33,6 +33,8 @@ pub(crate) struct State {
     tail_start: u64,
     flushed: u64,
     watermark: u64,
+    /// How far readers see; up to the watermark.
+    shown: u64,
     pub readers: Readers,
     /// The fill that has taken this one's place in the index, and the writer's task that waits for it.
     pub successor: Option<Arc<Fill>>,
@@ -85,6 +87,7 @@ impl State {
             tail_start: 0,
             flushed: 0,
             watermark: 0,
+            shown: 0,
             readers: Readers::default(),
             successor: None,
             heir_waiting: None,
@@ -103,6 +106,11 @@ impl State {
 
     pub fn flushed(&self) -> u64 {
         self.flushed
+    }
+
+    /// Bytes that have arrived and that readers do not see yet.
+    pub fn held(&self) -> u64 {
+        self.watermark - self.shown
     }
 
     pub fn end(&self) -> &End {
@@ -138,10 +146,21 @@ impl State {
         self.tail.push_back(Chunk { start, bytes });
     }
 
+    /// Lets readers see all that is there.
+    pub fn show(&mut self) {
+        self.shown = self.watermark;
+    }
+
+    /// Lets readers see what is in the file.
+    pub fn show_flushed(&mut self) {
+        self.shown = self.shown.max(self.flushed);
+    }
+
     /// Ends the body, or breaks it; nothing happens to what has ended.
     pub fn finish(&mut self, end: End) {
         if matches!(self.end, End::Open) {
             self.end = end;
+            self.show();
         }
     }
 
@@ -157,7 +176,7 @@ impl State {
         if self.is_uncacheable() {
             return Some(Piece::Broken(BreakReason::Uncacheable));
         }
-        if offset < self.watermark {
+        if offset < self.shown {
             return Some(self.piece_present(offset, max));
         }
         match &self.end {
@@ -228,19 +247,18 @@ impl State {
         Some(body.into())
     }
 
-    /// Drops what nobody needs from memory.
+    /// Drops what nobody needs from memory: all that is in the file, but for a small body.
     pub fn trim(&mut self, limits: FillLimits) {
         let keep_whole = self.storing && self.watermark <= limits.kept_bytes_max;
-        let from = if self.storing { self.tail_start } else { 0 };
-        let lowest = self.readers.lowest(from);
+        let lowest = self.readers.lowest();
         let foremost = self.readers.foremost(self.watermark).unwrap_or(u64::MAX);
         while let Some(chunk) = self.tail.front() {
             let end = chunk.start + chunk.bytes.len() as u64;
-            let passed = end <= lowest && !keep_whole;
+            let passed = end <= lowest;
             let held = self.watermark - self.tail_start;
             let over = held > limits.tail_bytes_max;
             let droppable = if self.storing {
-                end <= self.flushed && (passed || over)
+                end <= self.flushed && !keep_whole
             } else {
                 passed
                     || over && end <= foremost
@@ -271,6 +289,7 @@ impl State {
     /// Ends writing to disk; returns what there is to be removed and given back.
     pub fn stop_storing(&mut self) -> Leftover {
         self.storing = false;
+        self.show();
         Leftover { temporary: self.temporary.take(), reserved: std::mem::take(&mut self.reserved) }
     }
 
@@ -293,7 +312,7 @@ impl State {
 
     /// The readers whose next byte is there.
     pub fn take_readers(&mut self) -> Vec<Waker> {
-        self.readers.take_waiting(self.watermark)
+        self.readers.take_waiting(self.shown)
     }
 }
 
@@ -368,10 +387,10 @@ impl Readers {
         wakers
     }
 
-    /// The least offset of those at or after `from`.
-    fn lowest(&self, from: u64) -> u64 {
+    /// The least offset.
+    fn lowest(&self) -> u64 {
         let offsets = self.slots.iter().flatten().map(|slot| slot.offset);
-        offsets.filter(|offset| *offset >= from).min().unwrap_or(u64::MAX)
+        offsets.min().unwrap_or(u64::MAX)
     }
 
     /// The greatest offset up to the watermark: readers that wait for a later part set no pace.

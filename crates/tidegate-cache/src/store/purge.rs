@@ -8,8 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::{Mutex, RwLock};
-
 use super::files::Found;
 use super::{GARBAGE_MAX, Store, StoreInner};
 use crate::disk::{Disk, read_full_at, write_full_at};
@@ -19,6 +17,7 @@ use crate::hot::OpenEntry;
 use crate::index::NodeView;
 use crate::key::{Key, KeyHash};
 use crate::purge::{Bearing, MetadataReader, PURGE_RULES_MAX, Rules, Scope, Verdict};
+use crate::sync::{Mutex, RwLock};
 
 /// The file of rules, in the cache folder; no name of an entry.
 const RULES_FILE: &str = ".purges";

@@ -10,14 +10,13 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use parking_lot::Mutex;
-
 use super::load::Loader;
 use super::{Options, StoreInner, Sync};
 use crate::disk::{FileHandle, read_full_at, write_full_at};
 use crate::index::{BLOCK_BYTES, Present, Remembered};
 use crate::journal::{Change, Journal, JournalReader, SnapshotReader, SnapshotWriter};
 use crate::key::KeyHash;
+use crate::sync::Mutex;
 
 /// Name of the file that is locked.
 const LOCK_NAME: &str = ".lock";

@@ -99,17 +99,70 @@ fn a_thousand_readers_are_woken_once_for_each_part() {
             let piece = reader.poll_next(&mut Context::from_waker(waker), 100);
             pieces += match piece {
                 Poll::Ready(Piece::Bytes(bytes)) => bytes.len() / 10,
+                Poll::Ready(Piece::File { length, .. }) => length as usize / 10,
                 _ => 0,
             };
         }
     }
-    assert_eq!(pieces, READERS * PARTS, "each part was read once, out of memory");
+    assert_eq!(pieces, READERS * PARTS, "each part was read once");
     // Who does not wait is not woken.
     for _ in 0..5 {
         writer.append(body(10, 0).into(), 1);
     }
     let woken: usize = readers.iter().map(|(_, count, _)| count.0.load(Ordering::SeqCst)).sum();
     assert_eq!(woken, READERS * PARTS);
+}
+
+#[test]
+fn held_bytes_are_seen_once_they_are_in_the_file() {
+    let store = open(&MemoryDisk::default());
+    let writer = begin(&store, &key("a"), 1);
+    publish(&writer, None);
+    let mut reader = writer.fill().reader(0);
+    let (count, waker) = counted();
+    let mut context = Context::from_waker(&waker);
+    let whole = body(400, 2);
+    assert!(reader.poll_next(&mut context, 500).is_pending());
+    assert_eq!(writer.hold(Bytes::copy_from_slice(&whole[..150]), 1).held, 150);
+    writer.flush_step();
+    assert_eq!(writer.hold(Bytes::copy_from_slice(&whole[150..200]), 1).held, 200);
+    assert!(reader.poll_next(&mut context, 500).is_pending());
+    assert_eq!(count.0.load(Ordering::SeqCst), 0);
+    writer.flusher().show_flushed();
+    assert_eq!((count.0.load(Ordering::SeqCst), writer.pending().held), (1, 50));
+    let piece = reader.poll_next(&mut context, 500);
+    assert!(matches!(piece, Poll::Ready(Piece::File { length: 150, .. })));
+    assert!(reader.poll_next(&mut context, 500).is_pending());
+    // What has to wait too long is given out of memory.
+    writer.show();
+    assert_eq!(count.0.load(Ordering::SeqCst), 2);
+    let piece = reader.poll_next(&mut context, 500);
+    assert!(matches!(piece, Poll::Ready(Piece::Bytes(bytes)) if bytes[..] == whole[150..200]));
+    assert!(reader.poll_next(&mut context, 500).is_pending());
+    // The end shows everything.
+    writer.hold(Bytes::copy_from_slice(&whole[200..]), 1);
+    assert_eq!(writer.finish(), Ok(()));
+    assert_eq!(count.0.load(Ordering::SeqCst), 3);
+    assert_eq!(drain(&mut reader, 1000), (whole[200..].to_vec(), Ok(())));
+}
+
+#[test]
+fn without_a_file_nothing_is_held() {
+    let disk = MemoryDisk::default();
+    let store = open(&disk);
+    let writer = begin(&store, &key("a"), 1);
+    publish(&writer, None);
+    let mut reader = writer.fill().reader(0);
+    let (count, waker) = counted();
+    let mut context = Context::from_waker(&waker);
+    assert!(reader.poll_next(&mut context, 500).is_pending());
+    writer.hold(Bytes::from_static(b"12"), 1);
+    disk.set_faults(Faults { fail_at: Some(1), fail_on: true, ..Faults::default() });
+    writer.flush_step();
+    assert_eq!(count.0.load(Ordering::SeqCst), 1, "there will be no file to wait for");
+    assert_eq!(writer.hold(Bytes::from_static(b"34"), 1).held, 0);
+    assert_eq!(writer.finish(), Ok(()));
+    assert_eq!(drain(&mut reader, 500), (b"1234".to_vec(), Ok(())));
 }
 
 #[test]

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
 
 use super::support::*;
 use crate::fake::MemoryDisk;
 use crate::index::Index;
+use crate::sync::Mutex;
 use crate::{Committed, Disk, FileHandle, FolderItem, Store};
 
 type Hook = Mutex<Option<Box<dyn FnOnce() + Send>>>;

@@ -25,6 +25,7 @@
 //! | `run` | asks the store, tells `turn`, does what `turn` says |
 //! | `fill` | the detached task that fetches, stores and feeds all readers |
 //! | `pump` | the body's way into the cache |
+//! | `writers` | who may work on a cache's files at a time |
 //! | `purge` | requests that purge, and tags |
 //! | `resume` | the rest of a body whose origin broke off |
 //! | `parts` | ranges that are fetched by themselves |
@@ -55,6 +56,7 @@ mod tests;
 pub mod turn;
 mod verified;
 mod wait;
+mod writers;
 pub mod zones;
 
 use tidegate_conf::{Diagnostic, Directive};

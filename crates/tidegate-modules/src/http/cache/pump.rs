@@ -1,21 +1,33 @@
 //! From the origin's body into the cache, at the pace of origin and disk, never of a client.
 
 use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use tidegate_cache::{Fill, FillFlusher, FillReader, FillWriter, Head, Key, Store};
-use tidegate_core::{Body, BodyError, Chunk, blocking};
-use tidegate_rt::clock;
+use tidegate_cache::{Fill, FillFlusher, FillReader, FillWriter, Head, Key, Pending, Store};
+use tidegate_core::{Body, BodyError, Chunk};
+use tidegate_rt::timer::{self, Deadline};
 use tidegate_rt::worker::{Task, spawn_local};
+use tidegate_rt::{clock, yield_now};
 
 use super::parts::PartReader;
 use super::parts::plan::{self, BLOCK_BYTES};
 use super::resume::{Progress, Rest, Resume};
+use super::writers::Writers;
 
-/// More than this is written as soon as the origin pauses.
+/// More than this is written as soon as the origin pauses, and worth to be written before readers get it:
+/// then they get it as a range of the file, which costs each of them no copy.
 const FLUSH_WHEN_IDLE_BYTES: u64 = 64 * 1024;
+
+/// The longest that readers wait for less than that, which is often soon followed by more.
+const HELD_MAX: Duration = Duration::from_millis(2);
+
+/// The longest that they wait for bytes that are being written; then they get them out of memory, since a
+/// slow disk sets nobody's pace. Writing takes less than a millisecond, but the loop may be busy.
+const WRITTEN_MAX: Duration = Duration::from_millis(20);
 
 /// How the copying of a body ended.
 enum Ended {
@@ -37,8 +49,16 @@ enum Ended {
 /// it, the readers' responses are broken visibly, and nothing is stored. A fill whose place was taken
 /// since its origin is silent gives its readers to the new one, if that brings the same.
 pub async fn pump(writer: FillWriter, body: Body, resume: Option<Resume>, store: Store) {
-    let (flush, heir, taken) = (Flush::default(), Heir::Unknown, Vec::new());
-    let mut pump = Pump { writer, resume, store, flush, heir, taken, unreadable: None };
+    let mut pump = Pump {
+        writer,
+        resume,
+        flush: Flush::of(&store),
+        store,
+        held: Deadline::new(),
+        heir: Heir::Unknown,
+        taken: Vec::new(),
+        unreadable: None,
+    };
     let mut rest = Rest { body, skip: 0, end: None };
     loop {
         let ended = pump.copy(rest).await;
@@ -79,7 +99,8 @@ pub async fn pump(writer: FillWriter, body: Body, resume: Option<Resume>, store:
             None => return pump.writer.abort("the origin's response ended before its end"),
         }
     }
-    let Pump { writer, store, taken, .. } = pump;
+    pump.finish().await;
+    let Pump { writer, store, taken, flush, .. } = pump;
     let now = clock::unix_millis();
     // Whatever became of it, readers have what arrived; disk errors are counted by the store.
     let committed = move || {
@@ -87,7 +108,7 @@ pub async fn pump(writer: FillWriter, body: Body, resume: Option<Resume>, store:
         taken.iter().for_each(|key| drop(store.remove(key)));
         Ok(committed)
     };
-    let _ = blocking::run(committed).await;
+    let _ = flush.writers.run(committed).await;
 }
 
 struct Pump {
@@ -95,6 +116,8 @@ struct Pump {
     resume: Option<Resume>,
     store: Store,
     flush: Flush,
+    /// When readers get what is too little to be written.
+    held: Deadline,
     heir: Heir,
     /// Parts that are in the whole now.
     taken: Vec<Key>,
@@ -115,9 +138,8 @@ impl Pump {
     /// Appends a body to the fill.
     async fn copy(&mut self, rest: Rest) -> Ended {
         let Rest { mut body, mut skip, end } = rest;
-        let mut unflushed = 0;
         loop {
-            let mut bytes = match self.next(&mut body, unflushed).await {
+            let mut bytes = match self.next(&mut body).await {
                 Next::Piece(None) => return Ended::AsFramed,
                 Next::Piece(Some(Ok(Chunk::Bytes(bytes)))) => bytes,
                 Next::Piece(Some(Ok(Chunk::Flush | Chunk::File(_)))) => continue,
@@ -136,9 +158,8 @@ impl Pump {
             if let Some(part) = part {
                 bytes.truncate(usize::try_from(part - at).unwrap_or(usize::MAX));
             }
-            match self.append(bytes).await {
-                Some(left) => unflushed = left,
-                None => return Ended::Unwanted,
+            if !self.append(bytes).await {
+                return Ended::Unwanted;
             }
             if part.is_some() {
                 return Ended::AtPart;
@@ -146,10 +167,10 @@ impl Pump {
         }
     }
 
-    /// Appends, and waits for room; bytes not yet in the file, or `None` when nobody wants more.
-    async fn append(&mut self, bytes: Bytes) -> Option<u64> {
+    /// Appends, and waits for room; false when nobody wants more.
+    async fn append(&mut self, bytes: Bytes) -> bool {
         let writer = &self.writer;
-        let appended = writer.append(bytes, clock::unix_millis());
+        let appended = writer.hold(bytes, clock::unix_millis());
         if appended.flush_due {
             self.flush.begin(writer);
         }
@@ -157,10 +178,10 @@ impl Pump {
             self.flush.finish(writer).await;
             writer.backpressure().await;
             if appended.unflushed == 0 && writer.fill().readers() == 0 {
-                return None;
+                return false;
             }
         }
-        Some(appended.unflushed)
+        true
     }
 
     /// Where within the next `count` bytes, or right behind them, a part begins that is there already.
@@ -193,7 +214,7 @@ impl Pump {
                 return;
             };
             while let Some(bytes) = part.next().await {
-                if self.append(bytes).await.is_none() {
+                if !self.append(bytes).await {
                     return;
                 }
             }
@@ -207,18 +228,55 @@ impl Pump {
 
     /// The next piece of a body. An origin that lets us wait leaves time for writing what is there,
     /// unless that is so little that it goes out with the end, and may be replaced.
-    async fn next(&mut self, body: &mut Body, unflushed: u64) -> Next {
+    async fn next(&mut self, body: &mut Body) -> Next {
         poll_fn(|context| {
             let piece = body.poll_chunk(context);
             if let Poll::Ready(piece) = piece {
                 return Poll::Ready(Next::Piece(piece));
             }
-            if unflushed > FLUSH_WHEN_IDLE_BYTES {
-                self.flush.begin(&self.writer);
-            }
+            self.pause(context);
             self.poll_heir(context).map(Next::Heir)
         })
         .await
+    }
+
+    /// The origin lets us wait: what has come goes to the file if it is worth it, and readers get the
+    /// rest out of memory.
+    fn pause(&mut self, context: &mut Context<'_>) {
+        let Pending { unflushed, held } = self.writer.pending();
+        if unflushed > FLUSH_WHEN_IDLE_BYTES {
+            self.flush.begin(&self.writer);
+        }
+        if self.flush.poll_end(context).is_pending() {
+            // Then there is another look.
+            return self.held.clear();
+        }
+        let fill = self.writer.fill();
+        // One reader's bytes are copied once, one way or the other.
+        let at_once = fill.readers() < 2 || held == fill.watermark();
+        if held > 0 && !at_once {
+            if self.held.at().is_none() {
+                self.held.set_after(HELD_MAX);
+            }
+            if self.held.poll_elapsed(context).is_pending() {
+                return;
+            }
+        }
+        self.held.clear();
+        if held > 0 {
+            self.writer.show();
+        }
+    }
+
+    /// The body has ended: readers get the rest of it, and time to be served before the work on the
+    /// object begins that nobody waits for.
+    async fn finish(&mut self) {
+        if self.writer.pending().held > FLUSH_WHEN_IDLE_BYTES {
+            self.flush.finish(&self.writer).await;
+        }
+        // The commit tells of a body that is not as long as was promised.
+        let _ = self.writer.finish();
+        yield_now().await;
     }
 
     /// Ready with a fill that brings what is missing here.
@@ -246,35 +304,63 @@ enum Next {
 }
 
 /// Flushing in the background, one job at a time.
-#[derive(Default)]
-pub struct Flush(Option<Task<()>>);
+pub struct Flush {
+    pub writers: Writers,
+    running: Option<Task<()>>,
+}
 
 impl Flush {
+    pub fn of(store: &Store) -> Flush {
+        Flush { writers: Writers::of(store), running: None }
+    }
+
     fn begin(&mut self, writer: &FillWriter) {
-        if self.0.as_ref().is_none_or(Task::is_finished) {
-            self.0 = Some(spawn_local(flush(writer.flusher())));
+        if !self.is_running() {
+            let flush = flush(self.writers.clone(), writer.flusher(), FLUSH_WHEN_IDLE_BYTES);
+            self.running = Some(spawn_local(flush));
         }
+    }
+
+    fn is_running(&self) -> bool {
+        self.running.as_ref().is_some_and(|task| !task.is_finished())
+    }
+
+    /// Ready when nothing is being written.
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if let Some(running) = &mut self.running {
+            let _ = ready!(Pin::new(running).poll(context));
+            self.running = None;
+        }
+        Poll::Ready(())
     }
 
     /// Writes all that is there.
     pub async fn finish(&mut self, writer: &FillWriter) {
-        if let Some(running) = self.0.take() {
+        if let Some(running) = self.running.take() {
             let _ = running.await;
         }
         // What came after the last look of that job.
-        flush(writer.flusher()).await;
+        flush(self.writers.clone(), writer.flusher(), 0).await;
     }
 }
 
-/// Writes until nothing is left that was there.
-async fn flush(flusher: FillFlusher) {
-    let work = flusher.clone();
-    let done = blocking::run(move || {
-        while work.flush_step().unflushed > 0 {}
-        Ok(())
-    });
-    if done.await.is_err() {
+/// Writes until no more than `enough` is left, and gives it to the readers step by step.
+async fn flush(writers: Writers, flusher: FillFlusher, enough: u64) {
+    loop {
+        let work = flusher.clone();
+        let mut done = pin!(writers.run(move || Ok(work.flush_step())));
+        let done = match timer::timeout(WRITTEN_MAX, done.as_mut()).await {
+            Ok(done) => done,
+            Err(_) => {
+                flusher.show_all();
+                done.await
+            }
+        };
         // The pool is full: the writer waits for this, so it is done here rather than never.
-        while flusher.flush_step().unflushed > 0 {}
+        let report = done.unwrap_or_else(|_| flusher.flush_step());
+        flusher.show_flushed();
+        if report.unflushed <= enough {
+            return;
+        }
     }
 }

@@ -4,12 +4,13 @@ use std::rc::Weak;
 
 use bytes::Bytes;
 use tidegate_cache::{FillWriter, Store};
-use tidegate_core::{Chunk, blocking};
+use tidegate_core::Chunk;
 use tidegate_rt::clock;
 
 use super::{Object, plan};
 use crate::http::cache::pump::Flush;
 use crate::http::cache::resume::{Origin, Rest, Resume};
+use crate::http::cache::writers::Writers;
 
 /// One request to the origin, which may fill several parts.
 pub struct Run {
@@ -72,7 +73,7 @@ impl Run {
     ) -> Option<FillWriter> {
         let mut body = rest.body;
         let mut part = part;
-        let mut flush = Flush::default();
+        let mut flush = Flush::of(&self.store);
         while let Some(Ok(piece)) = body.next().await {
             let Chunk::Bytes(mut bytes) = piece else { continue };
             while !bytes.is_empty() {
@@ -102,7 +103,7 @@ impl Run {
             true => begin_part(&self.store, &self.object, self.at, now),
             false => None,
         };
-        let _ = blocking::run(move || Ok(part.commit(now))).await;
+        let _ = Writers::of(&self.store).run(move || Ok(part.commit(now))).await;
         next
     }
 }

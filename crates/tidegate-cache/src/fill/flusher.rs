@@ -1,0 +1,267 @@
+//! Writing a fill's bytes to its file, and making it a cache file in the end. All of it blocks but what
+//! says otherwise, and belongs on a thread that may.
+
+use std::io::{self, IoSlice};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::task::Waker;
+
+use super::state::{Chunk, End, Leftover, State};
+use super::{Fill, FillHead};
+use crate::disk::{FileHandle, write_all_at, write_full_at};
+use crate::format::{Layout, encode};
+use crate::store::{Room, StoreInner, disk_bytes_of};
+use crate::verify::BodySums;
+
+/// How much one flush step takes up at most.
+const FLUSH_STEP_BYTES: usize = 1 << 20;
+
+/// Pieces written with one system call.
+const PIECES_MAX: usize = 64;
+
+/// A body up to this size that never met the disk goes out with its header in one write.
+const JOINED_BYTES_MAX: usize = 256 * 1024;
+
+/// Writes a fill's bytes to its file; may be sent to another thread while the writer appends.
+#[derive(Clone)]
+pub struct FillFlusher {
+    pub(super) fill: Arc<Fill>,
+    pub(super) store: Arc<StoreInner>,
+}
+
+/// What a flush step did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlushReport {
+    pub written: u64,
+    /// Bytes left to be flushed.
+    pub unflushed: u64,
+    /// False once the disk has failed: there is nothing to flush any more.
+    pub storing: bool,
+}
+
+impl FillFlusher {
+    /// Lets readers have what is in the file. To be called on the thread of the readers, whom it is
+    /// cheaper to wake from there, after each [`FillFlusher::flush_step`]. Never blocks.
+    pub fn show_flushed(&self) {
+        self.show(State::show_flushed);
+    }
+
+    /// Lets readers have all that has arrived, out of memory. Never blocks.
+    pub fn show_all(&self) {
+        self.show(State::show);
+    }
+
+    fn show(&self, change: fn(&mut State)) {
+        let mut state = self.fill.state.lock();
+        change(&mut state);
+        let wakers = state.take_readers();
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Writes up to a megabyte of unflushed bytes to the temporary file, creating it first.
+    /// Blocks. Does nothing before the head is published, since the body's place in the file
+    /// depends on it. On an error of the disk, or when there is no room, the fill goes on without a
+    /// file.
+    pub fn flush_step(&self) -> FlushReport {
+        let mut sums = self.fill.disk_turn.lock();
+        let result = self.write_some(&mut sums);
+        drop(sums);
+        let written = result.unwrap_or_else(|_| {
+            self.give_up_storing();
+            0
+        });
+        let state = self.fill.state.lock();
+        FlushReport { written, unflushed: unflushed_of(&state), storing: state.storing }
+    }
+
+    /// One step of writing; the caller has the disk's turn.
+    fn write_some(&self, sums: &mut BodySums) -> io::Result<u64> {
+        let (chunks, layout) = {
+            let state = self.fill.state.lock();
+            let Some(layout) = state.layout.filter(|_| state.storing) else { return Ok(0) };
+            (state.unflushed(FLUSH_STEP_BYTES), layout)
+        };
+        let (Some(first), Some(last)) = (chunks.first(), chunks.last()) else { return Ok(0) };
+        let start = first.start;
+        if !self.keep_room(layout, last.start + last.bytes.len() as u64)? {
+            return Ok(0);
+        }
+        let Some(file) = self.temporary_file()? else { return Ok(0) };
+        let end = write_chunks(&file, &chunks, layout.body_start() as u64)?;
+        let hash = self.fill.key().hash();
+        chunks.iter().for_each(|chunk| sums.add(&chunk.bytes, hash));
+        let mut state = self.fill.state.lock();
+        state.flushed_to(end);
+        state.trim(self.fill.limits);
+        let wakers = state.take_writer();
+        drop(state);
+        wakers.into_iter().for_each(|waker| waker.wake());
+        Ok(end - start)
+    }
+
+    /// Sees to it that the file may grow to hold so much of the body: all of it, if its length is
+    /// known, so that a fill either has room to its end or does not begin. False: not yet.
+    fn keep_room(&self, layout: Layout, body_end: u64) -> io::Result<bool> {
+        let (reserved, written, whole, grows) = {
+            let state = self.fill.state.lock();
+            let promised = state.head().and_then(|head| head.body_bytes);
+            let whole = disk_bytes_of(layout, promised.unwrap_or(0).max(body_end));
+            let grows = promised.is_none() && matches!(state.end(), End::Open);
+            (state.reserved, state.flushed(), whole, grows)
+        };
+        // Even if nothing is missing: others may have taken what `min_free` wants to be left.
+        let missing = whole.saturating_sub(reserved);
+        if !self.store.can_hold(whole, grows) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        match self.store.keep_room(missing, body_end - written) {
+            Room::More => Ok(false),
+            Room::None => Err(io::ErrorKind::StorageFull.into()),
+            Room::Kept => {
+                let mut state = self.fill.state.lock();
+                if state.storing {
+                    state.reserved += missing;
+                    return Ok(true);
+                }
+                drop(state);
+                self.store.index.uncharge(missing);
+                Ok(false)
+            }
+        }
+    }
+
+    /// The temporary file, created when there is none; `None`: the fill was broken off meanwhile.
+    fn temporary_file(&self) -> io::Result<Option<FileHandle>> {
+        if let Some(file) = &self.fill.state.lock().file {
+            return Ok(Some(file.clone()));
+        }
+        let (path, file) = self.store.create_temporary(self.fill.key().hash())?;
+        let mut state = self.fill.state.lock();
+        if !state.storing {
+            drop(state);
+            self.store.discard_temporary(path, 0);
+            return Ok(None);
+        }
+        state.file = Some(file.clone());
+        state.temporary = Some(path);
+        Ok(Some(file))
+    }
+
+    /// Makes a cache file of a whole fill; false when it is not to be stored.
+    pub(super) fn store_whole(&self, now: u64) -> io::Result<bool> {
+        let mut sums = self.fill.disk_turn.lock();
+        let whole = self.write_whole(&mut sums)?;
+        let Some((temporary, layout, head)) = whole else { return Ok(false) };
+        let (file, body, body_bytes, reserved) = {
+            let mut state = self.fill.state.lock();
+            let kept = state.watermark() <= self.fill.limits.kept_bytes_max;
+            let body = if kept { state.body_in_memory() } else { None };
+            let Some(file) = state.file.clone() else { return Ok(false) };
+            (file, body, state.watermark(), std::mem::take(&mut state.reserved))
+        };
+        let placed = crate::store::Placed { layout, head: &head, file, body, body_bytes };
+        self.store.place(&self.fill, temporary, placed, reserved, now)
+    }
+
+    /// Writes all that is missing: body and checksums first, then everything before it. Returns the temporary
+    /// file's name, which the caller is now responsible for.
+    fn write_whole(
+        &self,
+        sums: &mut BodySums,
+    ) -> io::Result<Option<(PathBuf, Layout, Arc<FillHead>)>> {
+        loop {
+            let (head, layout, pending) = {
+                let state = self.fill.state.lock();
+                let (Some(head), Some(layout)) = (state.head(), state.layout) else {
+                    return Ok(None);
+                };
+                if !state.storing {
+                    return Ok(None);
+                }
+                let pending = state.watermark() - state.flushed();
+                let small = state.file.is_none() && pending <= JOINED_BYTES_MAX as u64;
+                let all = if small { Some(state.unflushed(usize::MAX)) } else { None };
+                (head.clone(), layout, if pending == 0 { Some(Vec::new()) } else { all })
+            };
+            let Some(rest) = pending else {
+                self.write_some(sums)?;
+                continue;
+            };
+            let body_bytes = self.fill.watermark();
+            if !self.keep_room(layout, body_bytes)? {
+                continue;
+            }
+            let key = self.fill.key();
+            let header = encode(key, layout, &head.metadata, head.times, body_bytes);
+            rest.iter().for_each(|chunk| sums.add(&chunk.bytes, key.hash()));
+            let Some(file) = self.temporary_file()? else { return Ok(None) };
+            let sums = sums.finish(key.hash());
+            if rest.is_empty() {
+                write_full_at(&*file, sums, layout.body_start() as u64 + body_bytes)?;
+                write_full_at(&*file, &header, 0)?;
+            } else {
+                let mut pieces = vec![IoSlice::new(&header)];
+                pieces.extend(rest.iter().map(|chunk| IoSlice::new(&chunk.bytes)));
+                pieces.push(IoSlice::new(sums));
+                write_pieces(&file, &mut pieces, 0)?;
+            }
+            let mut state = self.fill.state.lock();
+            state.flushed_to(body_bytes);
+            let temporary = state.temporary.take();
+            return Ok(temporary.map(|temporary| (temporary, layout, head)));
+        }
+    }
+
+    /// The disk has failed: go on for the readers who are here, and let others start anew.
+    fn give_up_storing(&self) {
+        let mut state = self.fill.state.lock();
+        let leftover = state.stop_storing();
+        state.trim(self.fill.limits);
+        let wakers = state.take_everybody();
+        drop(state);
+        wakers.into_iter().for_each(|waker| waker.wake());
+        self.detach(leftover);
+    }
+
+    /// Tells everybody that the writer is done.
+    pub(super) fn end(&self, stored: bool) {
+        let mut state = self.fill.state.lock();
+        state.stored = Some(stored);
+        let leftover = if stored { Leftover::default() } else { state.stop_storing() };
+        let wakers = state.take_everybody();
+        drop(state);
+        wakers.into_iter().for_each(|waker| waker.wake());
+        self.detach(leftover);
+    }
+
+    pub(super) fn detach(&self, leftover: Leftover) {
+        self.store.index.fill_ended(self.fill.key().hash(), &self.fill);
+        match leftover.temporary {
+            Some(temporary) => self.store.discard_temporary(temporary, leftover.reserved),
+            None => self.store.index.uncharge(leftover.reserved),
+        }
+    }
+}
+
+pub(super) fn unflushed_of(state: &State) -> u64 {
+    if state.storing { state.watermark() - state.flushed() } else { 0 }
+}
+
+/// Writes neighbouring chunks; returns the body offset behind the last.
+fn write_chunks(file: &FileHandle, chunks: &[Chunk], body_start: u64) -> io::Result<u64> {
+    let Some(first) = chunks.first() else { return Ok(0) };
+    let mut pieces: Vec<_> = chunks.iter().map(|chunk| IoSlice::new(&chunk.bytes)).collect();
+    Ok(write_pieces(file, &mut pieces, body_start + first.start)? - body_start)
+}
+
+/// Writes pieces one behind the other, [`PIECES_MAX`] at a time; returns the offset behind the last.
+fn write_pieces(file: &FileHandle, pieces: &mut [IoSlice<'_>], offset: u64) -> io::Result<u64> {
+    let mut at = offset;
+    for pieces in pieces.chunks_mut(PIECES_MAX) {
+        let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
+        write_all_at(&**file, pieces, at)?;
+        at += bytes as u64;
+    }
+    Ok(at)
+}
