@@ -13,6 +13,7 @@
 //! Nothing here knows a directive: the modules build groups and settings from theirs.
 #![forbid(unsafe_code)]
 
+pub mod care;
 pub mod connection;
 mod fetch;
 pub mod h1;
@@ -34,7 +35,7 @@ pub use h1::body::OriginBody;
 pub use io::Io;
 pub use log::LogContext;
 pub use part::PartRequest;
-pub use peers::{Group, Method, Peer, ServerOptions};
+pub use peers::{Group, GroupOptions, Member, Method, Peer, ServerOptions};
 pub use pool::Keepalive;
 pub use report::{Report, SharedReport};
 pub use request::{

@@ -8,6 +8,7 @@
 mod choice;
 mod group;
 mod hashes;
+mod member;
 mod options;
 mod peer;
 mod state;
@@ -19,6 +20,7 @@ mod tests;
 
 pub use choice::Choice;
 pub use group::{Group, GroupOptions, Lease};
-pub use options::{Kept, Method, Outcome, PeerSpec, ServerOptions, Stickiness, TimeKind};
-pub use peer::{Figures, Health, Peer, address_text};
+pub use member::{Member, Place, ServerName};
+pub use options::{Kept, Method, Outcome, ServerOptions, Stickiness, TimeKind};
+pub use peer::{Figures, Health, InFlight, Peer, address_text};
 pub use state::SlotView;

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tidegate_rt::clock;
 
-use crate::peers::{Group, Peer};
+use crate::peers::{Group, InFlight, Peer};
 
 /// Shared by a request's log variables and the body that still comes.
 pub type SharedReport = Rc<RefCell<Report>>;
@@ -26,6 +26,10 @@ pub struct Attempt {
     pub response_length: u64,
     pub bytes_sent: u64,
     pub bytes_received: u64,
+    /// Where times decide (`least_time`).
+    in_flight: Option<InFlight>,
+    /// Where the server's requests are counted.
+    is_counted: bool,
 }
 
 /// Who was asked.
@@ -84,6 +88,12 @@ impl Report {
             response_length: 0,
             bytes_sent: 0,
             bytes_received: 0,
+            in_flight: group
+                .method
+                .time()
+                .zip(peer)
+                .map(|(kind, peer)| InFlight::begin(peer, kind)),
+            is_counted: group.is_changing(),
         });
     }
 
@@ -122,12 +132,18 @@ impl Attempt {
     pub fn header_received(&mut self, status: u16) {
         self.status = status;
         self.header_millis = self.elapsed();
+        if self.in_flight.as_ref().is_some_and(InFlight::header) {
+            self.in_flight = None;
+        }
     }
 
     /// The attempt is over.
     pub fn finished(&mut self) {
         if self.response_millis == NONE {
             self.response_millis = self.elapsed();
+            if let Some(in_flight) = self.in_flight.take() {
+                in_flight.last_byte();
+            }
         }
     }
 
@@ -144,6 +160,14 @@ impl Attempt {
         match &self.at {
             At::Peer(peer) => &peer.text,
             At::Nobody(group) => &group.name,
+        }
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if let (true, At::Peer(peer)) = (self.is_counted, &self.at) {
+            peer.figures.add(self.status, self.bytes_sent, self.bytes_received);
         }
     }
 }

@@ -8,6 +8,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 
 use tidegate_rt::net::Addr;
 
+pub use dns::ServiceRecord;
 pub use stub::{ResolveError, Resolver};
 
 /// An address or name with an optional port, or `unix:/path`, as `server` and `proxy_pass` take it.

@@ -10,20 +10,31 @@
 //! }
 //! ```
 
+pub mod key;
 mod rows;
+pub mod server;
+mod sessions;
+pub mod sticky;
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
-use tidegate_conf::{Contexts, Diagnostic, Directive, Span, Word};
+use tidegate_conf::{Contexts, Diagnostic, Directive, Word};
 use tidegate_core::builder::{Outline, PlanBuilder};
-use tidegate_core::client::Address;
+use tidegate_core::http_core::HttpCore;
 use tidegate_core::module::{BlockRow, Module};
 use tidegate_core::variables::Variable;
-use tidegate_core::{Exchange, Template};
-use tidegate_upstream::{Group, Keepalive, Method, ServerOptions, resolve};
+use tidegate_upstream::care::names::NameDuty;
+use tidegate_upstream::care::{Caretaker, Duties, PlanCare};
+use tidegate_upstream::peers::{Kept, Stickiness};
+use tidegate_upstream::resolve::Resolver;
+use tidegate_upstream::{Group, GroupOptions, Keepalive, Method};
 
 use super::gateway::variables;
+pub use key::{GroupKey, HashKey};
+use server::ServerConf;
+use sticky::StickyConf;
 
 /// `ngx_http_upstream_module` with its keepalive, zone and balancing companions.
 pub struct Upstream;
@@ -34,18 +45,16 @@ pub struct Conf {
     pub servers: Vec<ServerConf>,
     pub keepalive: Option<(u64, bool)>,
     pub keepalive_requests: Option<u64>,
-    pub keepalive_time: Option<std::time::Duration>,
-    pub keepalive_timeout: Option<std::time::Duration>,
-    pub method: Option<(Method, Option<Word>)>,
-    pub zone: Option<()>,
-}
-
-/// One `server`.
-#[derive(Clone, Debug)]
-pub struct ServerConf {
-    pub address: String,
-    pub options: ServerOptions,
-    pub span: Span,
+    pub keepalive_time: Option<Duration>,
+    pub keepalive_timeout: Option<Duration>,
+    pub method: Option<Method>,
+    /// Of `hash`.
+    pub key: Option<Word>,
+    pub zone: Option<String>,
+    pub sticky: Option<StickyConf>,
+    pub queue: Option<(usize, Duration)>,
+    pub resolver: Option<Vec<String>>,
+    pub resolver_timeout: Option<Duration>,
 }
 
 /// All groups by name, those of `upstream` blocks and those that a `proxy_pass` implies.
@@ -63,31 +72,6 @@ struct Known {
 struct Entry {
     group: Arc<Group>,
     key: Option<GroupKey>,
-}
-
-/// What a group's choice depends on.
-#[derive(Clone)]
-pub enum GroupKey {
-    /// `hash KEY`.
-    Text(Template),
-    /// `ip_hash`.
-    Client,
-}
-
-impl GroupKey {
-    /// The key of a request.
-    pub fn value(&self, x: &mut Exchange) -> Vec<u8> {
-        match self {
-            GroupKey::Text(template) => template.value(x),
-            GroupKey::Client => match x.client_address() {
-                Address::Inet(address) => match address.ip() {
-                    std::net::IpAddr::V4(ip) => ip.octets()[..3].to_vec(),
-                    std::net::IpAddr::V6(ip) => ip.octets().to_vec(),
-                },
-                Address::Unix(_) => Vec::new(),
-            },
-        }
-    }
 }
 
 impl Groups {
@@ -130,7 +114,7 @@ impl Module for Upstream {
         let groups = plan.shared::<Groups>().clone();
         let Some(http) = plan.http_block() else { return Ok(()) };
         for outline in http.blocks("upstream") {
-            match entry(outline, plan) {
+            match entry(outline, http, plan) {
                 Ok((name, entry)) => {
                     if !groups.add(&name, entry) {
                         let message = format!("duplicate upstream \"{name}\"");
@@ -140,14 +124,24 @@ impl Module for Upstream {
                 Err(diagnostic) => plan.diagnostics.push(diagnostic),
             }
         }
+        let make = || Ok::<_, Diagnostic>(Caretaker::default());
+        let caretaker = plan.environment.survivors.get_or_make("upstreams", make)?;
+        let duties = plan.shared::<Duties>().clone();
+        plan.services.push(Arc::new(PlanCare::new(caretaker, duties)));
         Ok(())
     }
 }
 
-const PORT: u16 = 80;
+/// The groups of the last configuration by name: the next ones begin where they are.
+#[derive(Default)]
+struct Latest(Mutex<HashMap<String, Arc<Group>>>);
 
-/// Makes a block's group, or finds the one that an equal block has left.
-fn entry(outline: &Outline, plan: &mut PlanBuilder<'_>) -> Result<(String, Entry), Diagnostic> {
+/// Makes a block's group. One that the configuration before had as well leaves it its state.
+fn entry(
+    outline: &Outline,
+    http: &Outline,
+    plan: &mut PlanBuilder<'_>,
+) -> Result<(String, Entry), Diagnostic> {
     let name = outline.args.first().map(|word| word.display().into_owned()).unwrap_or_default();
     let empty = Conf::default();
     let conf = outline.conf::<Upstream>().unwrap_or(&empty);
@@ -155,28 +149,85 @@ fn entry(outline: &Outline, plan: &mut PlanBuilder<'_>) -> Result<(String, Entry
         let message = "no servers are inside upstream";
         return Err(Diagnostic::emerg(message).at(outline.span));
     }
-    let mut servers = Vec::new();
-    for server in &conf.servers {
+    let members = conf.servers.iter().map(|server| {
         let fail = |what: &str| {
             let message = format!("{what} in upstream \"{}\"", server.address);
             Diagnostic::emerg(message).at(server.span)
         };
-        let host = resolve::parse(&server.address, PORT).map_err(fail)?;
-        for address in resolve::addresses(&host, PORT).map_err(fail)? {
-            servers.push((server.address.clone(), address, server.options.clone()));
-        }
+        server.member().map_err(fail)
+    });
+    let members = members.collect::<Result<Vec<_>, _>>()?;
+    let options = GroupOptions {
+        sticky: if conf.sticky.is_some() { Stickiness::Routes } else { Stickiness::None },
+        kept: if conf.zone.is_some() { Kept::Changing } else { Kept::Fixed },
+        queue: conf.queue,
+    };
+    let resolver = resolver(conf, http, outline)?;
+    let method = conf.method.unwrap_or_default();
+    let mut group = Group::with(&name, method, keepalive(conf), options, members);
+    let make = || Ok::<_, Diagnostic>(Latest::default());
+    let latest = plan.environment.survivors.get_or_make("upstreams", make)?;
+    let mut latest = latest.0.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(before) = latest.get(&name) {
+        group.inherit(before);
     }
-    let keepalive = keepalive(conf);
-    let method = conf.method.as_ref().map_or(Method::RoundRobin, |(method, _)| *method);
-    let identity = format!("upstream {name} {method:?} {keepalive:?} {servers:?}");
-    let make = || Ok::<_, Diagnostic>(Group::new(&name, method, keepalive, servers));
-    let group = plan.environment.survivors.get_or_make(&identity, make)?;
-    let key = match &conf.method {
-        Some((Method::IpHash, _)) => Some(GroupKey::Client),
-        Some((_, Some(word))) => Some(GroupKey::Text(plan.template(word)?)),
+    let group = Arc::new(group);
+    latest.insert(name.clone(), group.clone());
+    drop(latest);
+    if let Some(resolver) = resolver {
+        look_up(&group, &resolver, plan);
+    }
+    let hash = match (method, &conf.key) {
+        (Method::IpHash, _) => Some(HashKey::Client),
+        (_, Some(word)) => Some(HashKey::Text(plan.template(word)?)),
         _ => None,
     };
+    let sticky = conf.sticky.as_ref().map(|sticky| sticky.compile(plan)).transpose()?;
+    let key = (hash.is_some() || sticky.is_some()).then_some(GroupKey { hash, sticky });
     Ok((name, Entry { group, key }))
+}
+
+/// The name servers of a group: its own, or those of the `http` block.
+fn resolver(
+    conf: &Conf,
+    http: &Outline,
+    outline: &Outline,
+) -> Result<Option<Resolver>, Diagnostic> {
+    let error = |message: String| Diagnostic::emerg(message).at(outline.span);
+    let name = outline.args.first().map(|word| word.display().into_owned()).unwrap_or_default();
+    let core = http.conf::<HttpCore>();
+    let inherited = core
+        .and_then(|core| core.resolver.as_ref())
+        .map(|words| words.iter().map(|word| word.display().into_owned()).collect::<Vec<_>>());
+    let words = conf.resolver.clone().or(inherited);
+    if conf.servers.iter().any(|server| server.resolve) {
+        if conf.zone.is_none() {
+            let what = "resolving names at run time requires upstream";
+            return Err(error(format!("{what} \"{name}\" in shared memory"))
+                .help("add `zone NAME SIZE;` to the group"));
+        }
+        if words.is_none() {
+            let what = "no resolver defined to resolve names at run time in upstream";
+            return Err(error(format!("{what} \"{name}\"")));
+        }
+    }
+    let timeout = conf.resolver_timeout.or(core.and_then(|core| core.resolver_timeout));
+    let timeout = timeout.unwrap_or(RESOLVER_TIMEOUT);
+    words.map(|words| Resolver::parse(&words, timeout).map_err(error)).transpose()
+}
+
+const RESOLVER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Names are looked up as long as the plan is in use.
+fn look_up(group: &Arc<Group>, resolver: &Resolver, plan: &mut PlanBuilder<'_>) {
+    let duties = plan.shared::<Duties>().clone();
+    for member in group.members() {
+        if let (Some(name), Some(number)) = (member.name, member.number) {
+            let (group, resolver) = (group.clone(), resolver.clone());
+            let log = plan.main.error_log.clone();
+            duties.add(Arc::new(NameDuty { group, number, name, resolver, log }));
+        }
+    }
 }
 
 fn keepalive(conf: &Conf) -> Keepalive {

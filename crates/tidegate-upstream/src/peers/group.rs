@@ -9,7 +9,8 @@ use tidegate_rt::net::Addr;
 use tidegate_rt::sync::Notify;
 
 use super::choice::Choice;
-use super::options::{Kept, Method, Outcome, PeerSpec, ServerOptions, Stickiness};
+use super::member::{Member, Place};
+use super::options::{Kept, Method, Outcome, ServerOptions, Stickiness};
 use super::peer::{Health, Peer, address_text};
 use super::state::{SlotView, State};
 use crate::pool::Keepalive;
@@ -25,6 +26,8 @@ pub struct Group {
     options: GroupOptions,
     /// The only server of a group that never changes.
     lone: Option<Arc<Peer>>,
+    members: Mutex<Vec<Member>>,
+    /// Locked inside of the lock of `members`, where both are needed.
     state: Mutex<State>,
     /// Requests in progress are counted.
     counts: AtomicBool,
@@ -75,13 +78,11 @@ impl Group {
         keepalive: Keepalive,
         servers: Vec<(String, Addr, ServerOptions)>,
     ) -> Group {
-        let spec = |(server, address, options): (String, Addr, ServerOptions)| PeerSpec {
-            server: server.into(),
-            address,
-            options,
+        let member = |(server, address, options): (String, Addr, ServerOptions)| {
+            Member::fixed(&server, vec![address], options)
         };
-        let specs = servers.into_iter().map(spec).collect();
-        Group::with(name, method, keepalive, GroupOptions::default(), specs)
+        let members = servers.into_iter().map(member).collect();
+        Group::with(name, method, keepalive, GroupOptions::default(), members)
     }
 
     /// A group with all that can be said of one.
@@ -90,10 +91,14 @@ impl Group {
         method: Method,
         keepalive: Keepalive,
         options: GroupOptions,
-        specs: Vec<PeerSpec>,
+        mut members: Vec<Member>,
     ) -> Group {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let state = State::new(method, options.sticky, specs);
+        let mut state = State::new(method, options.sticky);
+        for member in members.iter_mut().filter(|member| member.name.is_some()) {
+            member.number = Some(state.reserve_number());
+        }
+        state.replace(members.iter().flat_map(Member::specs).collect(), clock::now());
         let mut group = Group {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             name: name.into(),
@@ -101,6 +106,7 @@ impl Group {
             keepalive,
             options,
             lone: None,
+            members: Mutex::new(members),
             state: Mutex::new(state),
             counts: AtomicBool::new(false),
             is_large: AtomicBool::new(false),
@@ -127,9 +133,16 @@ impl Group {
     /// the state of servers that both have.
     pub fn inherit(&mut self, before: &Group) {
         self.id = before.id;
-        let known = before.lock();
-        self.lock().inherit(&known, clock::now());
-        drop(known);
+        let mut members = self.lock_members();
+        for member in members.iter_mut().filter(|member| member.name.is_some()) {
+            let known = before.lock_members();
+            let places = known.iter().find_map(|known| member.places_of(known));
+            member.places = places.unwrap_or_default();
+        }
+        let mut state = self.lock();
+        state.replace(members.iter().flat_map(Member::specs).collect(), clock::now());
+        state.inherit(&before.lock(), clock::now());
+        drop((state, members));
         self.settled();
     }
 
@@ -169,7 +182,7 @@ impl Group {
     /// long.
     pub async fn wait(self: &Arc<Self>, choice: &mut Choice) -> Option<Lease> {
         let (most, time) = self.options.queue?;
-        let place = Place::take(self, most)?;
+        let ticket = Ticket::take(self, most)?;
         let waiting = async {
             loop {
                 let freed = self.freed.notified();
@@ -181,7 +194,7 @@ impl Group {
             }
         };
         let lease = tidegate_rt::timer::timeout(time, waiting).await.ok();
-        drop(place);
+        drop(ticket);
         lease
     }
 
@@ -216,17 +229,74 @@ impl Group {
         &self.options
     }
 
-    /// The servers from now on; those that it has keep their state.
-    pub fn replace(&self, specs: Vec<PeerSpec>) {
-        self.lock().replace(specs, clock::now());
-        self.changed();
+    /// The servers as they were told.
+    pub fn members(&self) -> Vec<Member> {
+        self.lock_members().clone()
     }
 
-    /// Changes a server's parameters. `false`: there is no such server.
-    pub fn change(&self, number: u32, change: impl FnOnce(&mut ServerOptions)) -> bool {
-        let found = self.lock().change(number, clock::now(), change);
+    /// Changes the servers; those that stay keep their state.
+    pub fn change_members<T>(&self, change: impl FnOnce(&mut Vec<Member>) -> T) -> T {
+        let mut members = self.lock_members();
+        let result = change(&mut members);
+        let mut state = self.lock();
+        for member in members.iter_mut().filter(|member| member.name.is_some()) {
+            if member.number.is_none() {
+                member.number = Some(state.reserve_number());
+            }
+        }
+        state.replace(members.iter().flat_map(Member::specs).collect(), clock::now());
+        drop((state, members));
         self.changed();
-        found
+        result
+    }
+
+    /// The addresses of a server with a name from now on. `false`: there is no such server, or they are
+    /// the same.
+    pub fn set_places(&self, number: u32, places: Vec<Place>) -> bool {
+        let known = |member: &&mut Member| member.number == Some(number);
+        let news = |member: &mut Member| member.places != places;
+        if !self.lock_members().iter_mut().find(known).is_some_and(news) {
+            return false;
+        }
+        self.change_members(|members| {
+            members.iter_mut().filter(|member| member.number == Some(number)).for_each(|member| {
+                member.places.clone_from(&places);
+            });
+        });
+        true
+    }
+
+    /// Changes the parameters of the server of which this is an address. `false`: there is none.
+    pub fn change(&self, number: u32, change: impl FnOnce(&mut ServerOptions)) -> bool {
+        let Some(peer) = self.numbered(number) else { return false };
+        self.change_members(|members| {
+            let found = members.iter_mut().find(|member| {
+                member.number == Some(number) || member.find(&peer.server, &peer.text).is_some()
+            });
+            found.map(|member| change(&mut member.options)).is_some()
+        })
+    }
+
+    /// Takes an address out of the group; a server without any is gone. `false`: there is none.
+    pub fn remove(&self, number: u32) -> bool {
+        let Some(peer) = self.numbered(number) else { return false };
+        self.change_members(|members| {
+            for at in 0..members.len() {
+                if let Some(place) = members[at].find(&peer.server, &peer.text) {
+                    members[at].places.remove(place);
+                    if members[at].places.is_empty() && members[at].name.is_none() {
+                        members.remove(at);
+                    }
+                    return true;
+                }
+            }
+            false
+        })
+    }
+
+    fn numbered(&self, number: u32) -> Option<Arc<Peer>> {
+        let state = self.lock();
+        state.slots().find(|slot| slot.number == number).map(|slot| slot.peer.clone())
     }
 
     /// What checks say of a server from now on.
@@ -238,6 +308,10 @@ impl Group {
     /// The route by which requests are bound to a server (`sticky`).
     pub fn route(&self, peer: &Peer) -> Option<Vec<u8>> {
         self.lock().route(peer)
+    }
+
+    fn lock_members(&self) -> MutexGuard<'_, Vec<Member>> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -281,19 +355,19 @@ impl Group {
 }
 
 /// A place in the queue.
-struct Place<'g>(&'g Group);
+struct Ticket<'g>(&'g Group);
 
-impl<'g> Place<'g> {
-    fn take(group: &'g Group, most: usize) -> Option<Place<'g>> {
+impl<'g> Ticket<'g> {
+    fn take(group: &'g Group, most: usize) -> Option<Ticket<'g>> {
         if group.waiting.fetch_add(1, Ordering::Relaxed) >= most {
             group.waiting.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
-        Some(Place(group))
+        Some(Ticket(group))
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }

@@ -47,6 +47,8 @@ pub struct PeerSpec {
     pub server: Box<str>,
     pub address: Addr,
     pub options: ServerOptions,
+    /// Number of the server, if it is one with a name.
+    pub parent: Option<u32>,
 }
 
 /// How a group chooses.

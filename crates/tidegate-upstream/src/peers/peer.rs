@@ -1,7 +1,11 @@
 //! One server's address with all that is counted of it. Lives on over reloads.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
+use std::time::Duration;
+
+use tidegate_rt::clock::unix_millis;
 use tidegate_rt::net::Addr;
 
 use super::options::TimeKind;
@@ -59,15 +63,101 @@ pub enum Health {
     Unhealthy,
 }
 
-/// Average times in microseconds, 0 before the first.
+/// Times of answers, for `least_time`.
 #[derive(Debug, Default)]
 struct Times {
-    header: AtomicU64,
-    last_byte: AtomicU64,
+    header: Average,
+    last_byte: Average,
+    /// Requests whose time is still running, and the sum of their beginnings (milliseconds since 1970).
+    running: AtomicU64,
+    begun: AtomicU64,
+}
+
+/// An average that fades: a server that was slow is to be tried again.
+#[derive(Debug, Default)]
+struct Average {
+    /// Microseconds, 0 before the first.
+    value: AtomicU64,
+    /// When it was set, in milliseconds since 1970.
+    at: AtomicU64,
 }
 
 /// A new time counts for so much of an average: one part in so many.
-const AVERAGE_OVER: u64 = 8;
+const AVERAGE_OVER: u64 = 2;
+/// Times below this are equal: it is the precision of the clock.
+const TIME_MIN: u64 = 20_000;
+/// An average that nobody adds to halves in this time.
+const HALVING_MILLIS: u64 = 1000;
+
+impl Average {
+    /// Threads that come at once may lose one another's time: it is an average.
+    fn add(&self, millis: u64, now: u64) {
+        let new = millis * 1000;
+        let next = match self.at(now) {
+            0 => new,
+            old => (old * (AVERAGE_OVER - 1) + new) / AVERAGE_OVER,
+        };
+        self.value.store(next.max(1), Ordering::Relaxed);
+        self.at.store(now, Ordering::Relaxed);
+    }
+
+    fn at(&self, now: u64) -> u64 {
+        let passed = now.saturating_sub(self.at.load(Ordering::Relaxed)) / HALVING_MILLIS;
+        self.value.load(Ordering::Relaxed) >> passed.min(63)
+    }
+}
+
+/// A request whose time is running, until this is dropped.
+#[derive(Debug)]
+pub struct InFlight {
+    peer: Arc<Peer>,
+    kind: TimeKind,
+    begun: u64,
+}
+
+impl InFlight {
+    pub fn begin(peer: &Arc<Peer>, kind: TimeKind) -> InFlight {
+        InFlight::begun_at(peer, kind, unix_millis())
+    }
+
+    pub(super) fn begun_at(peer: &Arc<Peer>, kind: TimeKind, begun: u64) -> InFlight {
+        peer.times.running.fetch_add(1, Ordering::Relaxed);
+        peer.times.begun.fetch_add(begun, Ordering::Relaxed);
+        InFlight { peer: peer.clone(), kind, begun }
+    }
+
+    /// The head has come. `true`: that was the time that counts.
+    pub fn header(&self) -> bool {
+        let now = unix_millis();
+        self.peer.times.header.add(now.saturating_sub(self.begun), now);
+        matches!(self.kind, TimeKind::Header { .. })
+    }
+
+    /// The last byte has come.
+    pub fn last_byte(&self) {
+        let now = unix_millis();
+        self.peer.times.last_byte.add(now.saturating_sub(self.begun), now);
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.peer.times.running.fetch_sub(1, Ordering::Relaxed);
+        self.peer.times.begun.fetch_sub(self.begun, Ordering::Relaxed);
+    }
+}
+
+impl Figures {
+    /// Counts an attempt that is over.
+    pub fn add(&self, status: u16, sent: u64, received: u64) {
+        let class = usize::from(status / 100).wrapping_sub(1);
+        if let Some(count) = self.responses.get(class) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        self.sent.fetch_add(sent, Ordering::Relaxed);
+        self.received.fetch_add(received, Ordering::Relaxed);
+    }
+}
 
 impl Peer {
     pub fn new(server: &str, address: Addr) -> Peer {
@@ -93,7 +183,7 @@ impl Peer {
     pub(super) fn enter(&self) {
         self.active.fetch_add(1, Ordering::Relaxed);
         self.figures.requests.fetch_add(1, Ordering::Relaxed);
-        self.figures.selected.store(tidegate_rt::clock::unix_millis(), Ordering::Relaxed);
+        self.figures.selected.store(unix_millis(), Ordering::Relaxed);
     }
 
     pub(super) fn leave(&self) {
@@ -125,28 +215,43 @@ impl Peer {
         self.health.store(number, Ordering::Relaxed);
     }
 
-    /// A head came so many milliseconds after the request.
-    pub fn note_header(&self, millis: u32) {
-        average(&self.times.header, millis);
-    }
-
-    /// An answer ended so many milliseconds after the request.
-    pub fn note_last_byte(&self, millis: u32) {
-        average(&self.times.last_byte, millis);
-    }
-
     /// The time that the next request will take, in microseconds, as far as the past tells.
     pub(super) fn expected_time(&self, kind: TimeKind) -> u64 {
-        match kind {
-            TimeKind::Header { .. } => self.header_time(),
-            TimeKind::LastByte { .. } => self.last_byte_time(),
+        let times = &self.times;
+        let now = unix_millis();
+        let past = match kind {
+            TimeKind::Header { .. } => times.header.at(now),
+            TimeKind::LastByte { .. } => times.last_byte.at(now),
+        };
+        let running = times.running.load(Ordering::Relaxed);
+        if !kind.inflight() || running == 0 {
+            return past.max(TIME_MIN);
         }
+        let begun = times.begun.load(Ordering::Relaxed);
+        let present = now.saturating_mul(running).saturating_sub(begun) / running * 1000;
+        past.max(present).max(TIME_MIN)
+    }
+
+    /// A slow server that was left alone for long is asked once: it may have become faster.
+    pub(super) fn is_to_be_probed(&self, kind: TimeKind, pause: Duration) -> bool {
+        let average = match kind {
+            TimeKind::Header { .. } => &self.times.header,
+            TimeKind::LastByte { .. } => &self.times.last_byte,
+        };
+        let value = average.value.load(Ordering::Relaxed);
+        let since = unix_millis().saturating_sub(average.at.load(Ordering::Relaxed));
+        value > TIME_MIN && Duration::from_millis(since) > pause.max(Duration::from_micros(value))
+    }
+
+    /// Whether it is known as slower than what the clock can tell.
+    pub(super) fn is_slow(&self, kind: TimeKind) -> bool {
+        self.expected_time(kind) > TIME_MIN
     }
 
     /// Failures keep it from being tried from now on.
     pub(super) fn became_unavailable(&self) {
         self.figures.unavailable.fetch_add(1, Ordering::Relaxed);
-        let now = tidegate_rt::clock::unix_millis();
+        let now = unix_millis();
         let since = &self.figures.down_since;
         let _ = since.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
     }
@@ -154,31 +259,20 @@ impl Peer {
     pub(super) fn became_available(&self) {
         let since = self.figures.down_since.swap(0, Ordering::Relaxed);
         if since > 0 {
-            let passed = tidegate_rt::clock::unix_millis().saturating_sub(since);
+            let passed = unix_millis().saturating_sub(since);
             self.figures.down_time.fetch_add(passed, Ordering::Relaxed);
         }
     }
 
     /// Average time to the head, in microseconds.
     pub fn header_time(&self) -> u64 {
-        self.times.header.load(Ordering::Relaxed)
+        self.times.header.value.load(Ordering::Relaxed)
     }
 
     /// Average time to the last byte, in microseconds.
     pub fn last_byte_time(&self) -> u64 {
-        self.times.last_byte.load(Ordering::Relaxed)
+        self.times.last_byte.value.load(Ordering::Relaxed)
     }
-}
-
-/// Threads that come at once may lose one another's time: it is an average.
-fn average(place: &AtomicU64, millis: u32) {
-    let new = u64::from(millis) * 1000;
-    let old = place.load(Ordering::Relaxed);
-    let next = match old {
-        0 => new.max(1),
-        old => (old * (AVERAGE_OVER - 1) + new) / AVERAGE_OVER,
-    };
-    place.store(next.max(1), Ordering::Relaxed);
 }
 
 /// An address as logs and variables show it.

@@ -19,8 +19,8 @@ pub struct State {
     tiers: [Tier; 2],
     /// By the server's id: its rank and place.
     places: HashMap<u64, (usize, usize)>,
-    /// By route: the server's id.
-    routes: HashMap<Box<[u8]>, u64>,
+    /// By route: the places of servers of each rank.
+    routes: [HashMap<Box<[u8]>, Vec<usize>>; 2],
     /// There is one server in all.
     lone: bool,
     next_number: u32,
@@ -30,6 +30,8 @@ pub struct State {
 #[derive(Clone, Debug)]
 pub struct SlotView {
     pub number: u32,
+    /// Number of the server with a name of which it is an address.
+    pub parent: Option<u32>,
     pub peer: Arc<Peer>,
     pub options: ServerOptions,
     /// Failures keep it from being tried.
@@ -38,18 +40,22 @@ pub struct SlotView {
 }
 
 impl State {
-    pub fn new(method: Method, sticky: Stickiness, specs: Vec<PeerSpec>) -> State {
-        let mut state = State {
+    pub fn new(method: Method, sticky: Stickiness) -> State {
+        State {
             method,
             sticky,
             tiers: Default::default(),
             places: HashMap::new(),
-            routes: HashMap::new(),
+            routes: Default::default(),
             lone: false,
             next_number: 0,
-        };
-        state.replace(specs, tidegate_rt::clock::now());
-        state
+        }
+    }
+
+    /// A number that no server has or had.
+    pub fn reserve_number(&mut self) -> u32 {
+        self.next_number += 1;
+        self.next_number - 1
     }
 
     /// The group's servers from now on. Those that it had keep their state. New servers among ones that
@@ -69,15 +75,22 @@ impl State {
                 .get_mut(&(spec.server.clone(), text))
                 .and_then(|slots| (!slots.is_empty()).then(|| slots.remove(0)));
             let mut slot = match &known {
-                Some(known) => Slot::new(known.peer.clone(), spec.options, known.number),
+                Some(known) => {
+                    Slot::new(known.peer.clone(), spec.options, spec.parent, known.number)
+                }
                 None => {
-                    self.next_number += 1;
+                    let number = self.reserve_number();
                     let peer = Arc::new(Peer::new(&spec.server, spec.address));
-                    Slot::new(peer, spec.options, self.next_number - 1)
+                    Slot::new(peer, spec.options, spec.parent, number)
                 }
             };
             match &known {
-                Some(known) => slot.inherit(known),
+                Some(known) => {
+                    slot.inherit(known);
+                    if known.options.down && !slot.options.down {
+                        slot.start_slowly(now);
+                    }
+                }
                 None if grown => slot.start_slowly(now),
                 None => {}
             }
@@ -112,45 +125,18 @@ impl State {
 
     fn settle(&mut self, ranks: [Vec<Slot>; 2], now: Instant) {
         self.places.clear();
-        self.routes.clear();
+        self.routes = Default::default();
         self.tiers = ranks.map(|slots| Tier::new(slots, self.method));
         for (rank, tier) in self.tiers.iter().enumerate() {
             for (at, slot) in tier.slots.iter().enumerate() {
                 self.places.insert(slot.peer.id, (rank, at));
                 if self.sticky == Stickiness::Routes {
-                    self.routes.entry(slot.route().into()).or_insert(slot.peer.id);
+                    self.routes[rank].entry(slot.route().into()).or_default().push(at);
                 }
             }
         }
         self.lone = self.tiers.iter().map(|tier| tier.slots.len()).sum::<usize>() == 1;
         self.refresh_all(now);
-    }
-
-    /// Changes a server's parameters. `false`: there is no such server.
-    pub fn change(
-        &mut self,
-        number: u32,
-        now: Instant,
-        change: impl FnOnce(&mut ServerOptions),
-    ) -> bool {
-        let mut ranks: [Vec<Slot>; 2] = Default::default();
-        let mut change = Some(change);
-        for slot in self.tiers.iter_mut().flat_map(|tier| tier.slots.drain(..)) {
-            let mut slot = slot;
-            if slot.number == number
-                && let Some(change) = change.take()
-            {
-                let was_down = slot.options.down;
-                change(&mut slot.options);
-                if was_down && !slot.options.down {
-                    slot.start_slowly(now);
-                }
-                slot.weight_changed();
-            }
-            ranks[usize::from(slot.options.backup)].push(slot);
-        }
-        self.settle(ranks, now);
-        change.is_none()
     }
 
     pub fn slots(&self) -> impl Iterator<Item = &Slot> {
@@ -160,6 +146,7 @@ impl State {
     pub fn view(&self, now: Instant) -> Vec<SlotView> {
         let view = |slot: &Slot| SlotView {
             number: slot.number,
+            parent: slot.parent,
             peer: slot.peer.clone(),
             options: slot.options.clone(),
             resting: slot.is_resting(self.lone, now),
@@ -179,7 +166,7 @@ impl State {
 
     /// Chooses a server that was not tried yet; `None` when none is available.
     pub fn choose(&mut self, choice: &mut Choice, now: Instant) -> Option<Arc<Peer>> {
-        let (rank, at) = self.bound(choice, now).or_else(|| self.find(choice, now))?;
+        let (rank, at) = self.find(choice, now)?;
         choice.in_backup = rank == 1;
         let slot = self.tiers[rank].slots.get_mut(at)?;
         slot.used(now);
@@ -188,17 +175,22 @@ impl State {
         Some(peer)
     }
 
-    /// The server that a request is bound to, if it can be used.
-    fn bound(&self, choice: &Choice, now: Instant) -> Option<(usize, usize)> {
-        let id = self.routes.get(choice.bound.as_deref()?)?;
-        let (rank, at) = *self.places.get(id)?;
-        let slot = self.tiers[rank].slots.get(at)?;
-        let usable = slot.is_usable(self.lone, now) && !choice.has_tried(&slot.peer);
-        usable.then_some((rank, at))
+    /// The server of a rank that a request is bound to, if it can be used.
+    fn bound(&self, rank: usize, choice: &Choice, now: Instant) -> Option<(usize, usize)> {
+        let places = self.routes[rank].get(choice.bound.as_deref()?)?;
+        let usable = |at: &&usize| {
+            let slot = self.tiers[rank].slots.get(**at);
+            slot.is_some_and(|slot| slot.is_usable(self.lone, now) && !choice.has_tried(&slot.peer))
+        };
+        places.iter().find(usable).map(|at| (rank, *at))
     }
 
+    /// The servers that a request is bound to come before all others of their rank.
     fn find(&mut self, choice: &mut Choice, now: Instant) -> Option<(usize, usize)> {
         let (method, lone) = (self.method, self.lone);
+        if let Some(bound) = self.bound(0, choice, now) {
+            return Some(bound);
+        }
         let mut excluded = [self.excluded(choice, 0), self.excluded(choice, 1)];
         let primary = &mut self.tiers[0];
         let by_method = match method {
@@ -216,6 +208,11 @@ impl State {
         }
         for rank in usize::from(choice.in_backup)..2 {
             let excluded = std::mem::take(&mut excluded[rank]);
+            if rank == 1
+                && let Some(bound) = self.bound(1, choice, now)
+            {
+                return Some(bound);
+            }
             let found = self.tiers[rank].in_turn(method, choice, &excluded, lone, now);
             if let Some(at) = found {
                 return Some((rank, at));

@@ -131,10 +131,11 @@ fn check_value_of_crc32() {
 #[test]
 fn draining_servers_keep_who_is_bound_to_them() {
     let now = tidegate_rt::clock::now();
-    let routed = |route: &str, drain| PeerSpec {
-        server: route.into(),
-        address: Addr::Inet(if route == "a" { A } else { B }.parse().expect("an address")),
-        options: ServerOptions { route: Some(route.into()), drain, ..ServerOptions::default() },
+    let routed = |route: &str, drain| {
+        let address = Addr::Inet(if route == "a" { A } else { B }.parse().expect("an address"));
+        let route = Some(route.into());
+        let options = ServerOptions { route, drain, ..ServerOptions::default() };
+        Member::fixed("server", vec![address], options)
     };
     let options = GroupOptions { sticky: Stickiness::Routes, ..GroupOptions::default() };
     let specs = vec![routed("a", true), routed("b", false)];
@@ -164,16 +165,21 @@ fn servers_that_come_back_start_slowly() {
     assert!((48..=52).contains(&late), "{late} of 100 in the end");
 }
 
+/// A request to a server takes so many milliseconds.
+fn slot_takes(peer: &Arc<Peer>, kind: TimeKind, millis: u64) {
+    let begun = tidegate_rt::clock::unix_millis() - millis;
+    InFlight::begun_at(peer, kind, begun).header();
+}
+
 #[test]
 fn faster_servers_are_preferred() {
     let now = tidegate_rt::clock::now();
     let kind = TimeKind::Header { inflight: false };
     let group = group(Method::LeastTime(kind), &[(A, weight(1)), (B, weight(1))]);
-    for slot in group.view() {
-        slot.peer.note_header(if place(&slot.peer) == 0 { 90 } else { 20 });
-    }
+    let slow = group.view().into_iter().find(|slot| place(&slot.peer) == 0).expect("a server");
+    slot_takes(&slow.peer, kind, 90);
     assert_eq!(order(&group, 4, now), "bbbb");
-    // With four in progress it would take longer than the slow one.
+    // With five in progress it would take longer than the slow one.
     let leases: Vec<_> = (0..4).map(|_| group.choose(&mut Choice::default(), now)).collect();
     assert_eq!(leases.iter().flatten().filter(|lease| place(lease.peer()) == 1).count(), 4);
     assert_eq!(order(&group, 1, now), "a");
@@ -182,10 +188,9 @@ fn faster_servers_are_preferred() {
 #[test]
 fn servers_that_stay_keep_their_state() {
     let now = tidegate_rt::clock::now();
-    let spec = |address: &str, weight: u32| PeerSpec {
-        server: address.into(),
-        address: Addr::Inet(address.parse().expect("an address")),
-        options: ServerOptions { weight, ..ServerOptions::default() },
+    let spec = |address: &str, weight: u32| {
+        let options = ServerOptions { weight, ..ServerOptions::default() };
+        Member::fixed(address, vec![Addr::Inet(address.parse().expect("an address"))], options)
     };
     let make = |specs| {
         Group::with(
@@ -198,7 +203,7 @@ fn servers_that_stay_keep_their_state() {
     };
     let group = Arc::new(make(vec![spec(A, 1), spec(B, 1)]));
     report(&group, 0, Outcome::Failure, now);
-    group.replace(vec![spec(A, 1), spec(C, 1)]);
+    group.change_members(|members| *members = vec![spec(A, 1), spec(C, 1)]);
     assert_eq!(order(&group, 2, now), "cc", "the failure is remembered");
     let mut next = make(vec![spec(B, 1), spec(A, 3)]);
     next.inherit(&group);

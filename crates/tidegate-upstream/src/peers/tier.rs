@@ -22,6 +22,8 @@ pub const LINEAR_MAX: usize = 64;
 const REHASH_MAX: u32 = 20;
 /// Turns are counted in parts of a weight, so that a server of weight 1 can start slowly.
 const TURN: i64 = 1000;
+/// How often average times of a large group's slow servers are looked at again.
+const FADING: Duration = Duration::from_secs(1);
 /// A large group draws again so often when it met a server that starts slowly.
 const REDRAW_MAX: u32 = 8;
 
@@ -32,6 +34,8 @@ pub struct Slot {
     pub options: ServerOptions,
     /// Its number for status and commands.
     pub number: u32,
+    /// Number of the server with a name of which it is an address.
+    pub parent: Option<u32>,
     /// Smooth weighted round robin: how long it is this server's turn.
     current: i64,
     /// Weight, lowered by failures and slowly restored.
@@ -61,17 +65,20 @@ pub struct Tier {
 #[derive(Debug)]
 struct Large {
     tree: Tree,
-    /// When servers that rest can be tried again.
-    resting: BinaryHeap<Reverse<(Instant, usize)>>,
+    /// When servers are to be looked at again: their rest is over, or their average time has faded.
+    later: BinaryHeap<Reverse<(Instant, usize)>>,
+    /// When each server is looked at the next time.
+    due: Vec<Option<Instant>>,
 }
 
 impl Slot {
-    pub fn new(peer: Arc<Peer>, options: ServerOptions, number: u32) -> Slot {
+    pub fn new(peer: Arc<Peer>, options: ServerOptions, parent: Option<u32>, number: u32) -> Slot {
         let effective = i64::from(options.weight);
         Slot {
             peer,
             options,
             number,
+            parent,
             current: 0,
             effective,
             fails: 0,
@@ -182,11 +189,6 @@ impl Slot {
         }
     }
 
-    /// Its weight may have changed.
-    pub fn weight_changed(&mut self) {
-        self.effective = i64::from(self.options.weight);
-    }
-
     /// The name by which requests are bound to it (directive `sticky`): its route, or the MD5 of its
     /// address in hexadecimal.
     pub fn route(&self) -> Vec<u8> {
@@ -203,11 +205,14 @@ impl Slot {
     fn load(&self, method: Method) -> (u64, u64) {
         let weight = u64::from(self.options.weight.max(1));
         let active = u64::from(self.peer.active());
-        match method.time() {
-            None if method.counts() => (active, weight),
-            None => (0, 1),
-            Some(kind) => (self.peer.expected_time(kind).saturating_mul(active + 1), weight),
+        let Some(kind) = method.time() else {
+            return if method.counts() { (active, weight) } else { (0, 1) };
+        };
+        let time = self.peer.expected_time(kind);
+        if active == 0 && self.peer.is_to_be_probed(kind, self.options.fail_timeout) {
+            return (0, 1);
         }
+        (time.saturating_mul(active + 1), weight)
     }
 
     fn load_scaled(&self, method: Method) -> u64 {
@@ -235,8 +240,11 @@ impl Tier {
         };
         let same = |pair: &[Slot]| pair[0].peer.server == pair[1].peer.server;
         let shares_points = !ring.is_empty() && slots.windows(2).any(same);
-        let large = (slots.len() > LINEAR_MAX)
-            .then(|| Large { tree: Tree::new(slots.len()), resting: BinaryHeap::new() });
+        let large = (slots.len() > LINEAR_MAX).then(|| Large {
+            tree: Tree::new(slots.len()),
+            later: BinaryHeap::new(),
+            due: vec![None; slots.len()],
+        });
         Tier { slots, sums, ring, shares_points, large }
     }
 
@@ -258,28 +266,29 @@ impl Tier {
         let ready = slot.is_ready(false, now);
         let value = ready.then(|| (slot.load_scaled(method), slot.options.weight));
         large.tree.set(at, value);
-        if slot.is_resting(false, now)
-            && let Some(until) =
-                slot.checked_at.and_then(|at| at.checked_add(slot.options.fail_timeout))
+        let fades = method.time().is_some_and(|kind| slot.peer.is_slow(kind));
+        let again = match slot.is_resting(false, now) {
+            true => slot.checked_at.and_then(|at| at.checked_add(slot.options.fail_timeout)),
+            false => fades.then_some(now + FADING),
+        };
+        if let (Some(again), Some(due)) = (again, large.due.get_mut(at))
+            && due.is_none_or(|due| due <= now)
         {
-            large.resting.push(Reverse((until + Duration::from_nanos(1), at)));
+            let again = again + Duration::from_nanos(1);
+            *due = Some(again);
+            large.later.push(Reverse((again, at)));
         }
     }
 
-    /// Servers whose rest is over can be chosen again.
+    /// Looks again at servers whose time has come.
     fn awaken(&mut self, method: Method, now: Instant) {
-        while let Some(Reverse((at, index))) = self.next_rest()
+        while let Some(large) = &mut self.large
+            && let Some(Reverse((at, index))) = large.later.peek().copied()
             && at <= now
         {
-            if let Some(large) = &mut self.large {
-                large.resting.pop();
-            }
+            large.later.pop();
             self.refresh(index, method, now);
         }
-    }
-
-    fn next_rest(&self) -> Option<Reverse<(Instant, usize)>> {
-        self.large.as_ref().and_then(|large| large.resting.peek().copied())
     }
 
     /// Round robin, or the least loaded one in turn.

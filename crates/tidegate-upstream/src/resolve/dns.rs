@@ -10,6 +10,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub enum Kind {
     A,
     Aaaa,
+    /// Where a service is (RFC 2782).
+    Srv,
 }
 
 impl Kind {
@@ -17,6 +19,7 @@ impl Kind {
         match self {
             Kind::A => 1,
             Kind::Aaaa => 28,
+            Kind::Srv => 33,
         }
     }
 }
@@ -25,10 +28,22 @@ impl Kind {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     pub addresses: Vec<IpAddr>,
-    /// The last alias, when no address came with it.
+    pub services: Vec<ServiceRecord>,
+    /// The last alias, when nothing else came with it.
     pub alias: Option<String>,
     /// Seconds for which all of it holds.
     pub ttl: u32,
+}
+
+/// One place of a service (RFC 2782).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceRecord {
+    /// The lowest is to be asked first.
+    pub priority: u16,
+    pub weight: u16,
+    pub port: u16,
+    /// Without a dot at its end.
+    pub target: String,
 }
 
 /// Why an answer is of no use.
@@ -119,15 +134,29 @@ fn records(
             aliases += 1;
             found.ttl = found.ttl.min(ttl);
         } else if ours && record == kind.code() {
-            found.addresses.push(address(data).ok_or(DnsError::Malformed)?);
+            match kind {
+                Kind::Srv => found.services.push(service(bytes, at, length)?),
+                _ => found.addresses.push(address(data).ok_or(DnsError::Malformed)?),
+            }
             found.ttl = found.ttl.min(ttl);
         }
         at += length;
     }
-    if found.addresses.is_empty() && aliases > 0 {
+    if found.addresses.is_empty() && found.services.is_empty() && aliases > 0 {
         found.alias = Some(owner);
     }
     Ok(found)
+}
+
+fn service(bytes: &[u8], mut at: usize, length: usize) -> Result<ServiceRecord, DnsError> {
+    let end = at + length;
+    let (priority, weight) = (number(bytes, &mut at)?, number(bytes, &mut at)?);
+    let port = number(bytes, &mut at)?;
+    let target = read_name(bytes, &mut at)?;
+    match at == end {
+        true => Ok(ServiceRecord { priority, weight, port, target }),
+        false => Err(DnsError::Malformed),
+    }
 }
 
 fn address(data: &[u8]) -> Option<IpAddr> {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tidegate_rt::net::{Addr, ConnectOptions, Datagram, Stream};
 use tidegate_rt::{clock, random, timer};
 
-use super::dns::{self, DnsError, Kind};
+use super::dns::{self, DnsError, Kind, ServiceRecord};
 
 /// A `resolver` directive.
 #[derive(Clone, Debug)]
@@ -30,6 +30,18 @@ pub struct Resolver {
 /// Why a name has no address: the code and text of nginx's log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResolveError(pub u16, pub &'static str);
+
+impl ResolveError {
+    /// There is an answer, and it says that there is no such name.
+    pub fn is_not_found(self) -> bool {
+        self.0 == NOT_FOUND.0
+    }
+
+    /// No answer came in time.
+    pub fn is_timeout(self) -> bool {
+        self.0 == TIMED_OUT.0
+    }
+}
 
 const NOT_FOUND: ResolveError = ResolveError(3, "Host not found");
 const TIMED_OUT: ResolveError = ResolveError(110, "Operation timed out");
@@ -116,9 +128,7 @@ impl Resolver {
         if let Some(addresses) = kept {
             return Ok(addresses);
         }
-        let looked_up = timer::timeout(self.timeout, self.ask_all(&name)).await;
-        let (addresses, ttl) = looked_up.map_err(|_| TIMED_OUT)??;
-        let time = self.valid.unwrap_or(Duration::from_secs(u64::from(ttl)));
+        let (addresses, time) = self.look_up(&name).await?;
         if let Some(until) = clock::now().checked_add(time) {
             KEPT.with_borrow_mut(|kept| {
                 if kept.len() >= KEPT_MAX {
@@ -128,6 +138,27 @@ impl Resolver {
             });
         }
         Ok(addresses)
+    }
+
+    /// The addresses of a name from the name servers, and how long they hold.
+    pub async fn look_up(&self, name: &str) -> Result<(Vec<IpAddr>, Duration), ResolveError> {
+        let looked_up = timer::timeout(self.timeout, self.ask_all(name)).await;
+        let (addresses, ttl) = looked_up.map_err(|_| TIMED_OUT)??;
+        Ok((addresses, self.valid_for(ttl)))
+    }
+
+    /// The places of a service (`_http._tcp.example.com`), and how long they hold.
+    pub async fn services(
+        &self,
+        name: &str,
+    ) -> Result<(Vec<ServiceRecord>, Duration), ResolveError> {
+        let looked_up = timer::timeout(self.timeout, self.follow(name, Kind::Srv)).await;
+        let (answer, ttl) = looked_up.map_err(|_| TIMED_OUT)??;
+        Ok((answer.services, self.valid_for(ttl)))
+    }
+
+    fn valid_for(&self, ttl: u32) -> Duration {
+        self.valid.unwrap_or(Duration::from_secs(u64::from(ttl)))
     }
 
     /// Both families as configured; one of them is enough.
@@ -144,7 +175,7 @@ impl Resolver {
         for result in [four, six].into_iter().flatten() {
             match result {
                 Ok((found, time)) => {
-                    addresses.extend(found);
+                    addresses.extend(found.addresses);
                     ttl = ttl.min(time);
                 }
                 Err(failed) => error = failed,
@@ -154,16 +185,18 @@ impl Resolver {
     }
 
     /// One family, along aliases.
-    async fn follow(&self, name: &str, kind: Kind) -> Result<(Vec<IpAddr>, u32), ResolveError> {
+    async fn follow(&self, name: &str, kind: Kind) -> Result<(dns::Answer, u32), ResolveError> {
         let mut name = name.to_owned();
         let mut ttl = u32::MAX;
         for _ in 0..ALIASES_MAX {
-            let answer = self.ask(&name, kind).await?;
+            let mut answer = self.ask(&name, kind).await?;
             ttl = ttl.min(answer.ttl);
-            match answer.alias {
+            match answer.alias.take() {
                 Some(alias) => name = alias,
-                None if answer.addresses.is_empty() => return Err(NOT_FOUND),
-                None => return Ok((answer.addresses, ttl)),
+                None if answer.addresses.is_empty() && answer.services.is_empty() => {
+                    return Err(NOT_FOUND);
+                }
+                None => return Ok((answer, ttl)),
             }
         }
         Err(NOT_FOUND)

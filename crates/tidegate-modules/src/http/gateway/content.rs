@@ -160,7 +160,7 @@ pub fn take_stream(x: &mut Exchange, payload: RequestPayload) -> RequestPayload 
 /// What the choice of a server depends on.
 pub fn choice(x: &mut Exchange, target: &TargetRef<'_>) -> Choice {
     match target.key() {
-        Some(key) => Choice::by_key(key.value(x)),
+        Some(key) => key.choice(x, &target.target().group),
         None => Choice::default(),
     }
 }

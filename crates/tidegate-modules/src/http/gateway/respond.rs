@@ -14,6 +14,7 @@ use super::settings::{GatewaySettings, SpoolSettings};
 use super::state::GatewayState;
 use crate::http::cache::seam::StoredAnswer;
 use crate::http::static_files;
+use crate::http::upstream::sticky;
 
 /// What a protocol changes in the client's head: redirects, cookies.
 pub trait Rewriter {
@@ -74,6 +75,9 @@ pub fn respond(
     x.keep_alive &= head.status != 101;
     let buffering = settings.buffering && !forbids_buffering(&head, settings);
     remember(x, head);
+    if GatewayState::of(x).bound.is_some() {
+        sticky::answered(x, matches!(body, OriginBody::Whole(_)));
+    }
     let store = settings.store.as_ref();
     let copy = store.and_then(|store| store.copy(x, buffering, &settings.spool));
     let body = match body {
@@ -147,6 +151,10 @@ pub fn respond_stored(
     x.response.allow_ranges |= accepts.is_none_or(|units| !units.eq_ignore_ascii_case(b"none"));
     x.response.headers.remove(Known::AcceptRanges);
     rewriter.rewrite(x);
+    // Most stored answers have asked no server: they need no state.
+    if x.extensions.of::<GatewayState>().is_some_and(|state| state.bound.is_some()) {
+        sticky::answered(x, true);
+    }
     x.response.content_length = content_length;
     Step::Respond(body)
 }

@@ -5,6 +5,8 @@ use tidegate_http::Headers;
 use tidegate_http::response::ResponseHead;
 use tidegate_upstream::{Report, SharedReport};
 
+use crate::http::upstream::sticky::Bound;
+
 /// Lives in the exchange's extensions from the first fetch to the end of the request.
 pub struct GatewayState {
     pub report: SharedReport,
@@ -14,6 +16,8 @@ pub struct GatewayState {
     /// `$proxy_host` and `$proxy_port`.
     pub host: Vec<u8>,
     pub port: Vec<u8>,
+    /// The session that the request belongs to (`sticky`).
+    pub bound: Option<Bound>,
 }
 
 impl GatewayState {
@@ -26,6 +30,7 @@ impl GatewayState {
                 trailers: std::rc::Rc::default(),
                 host: Vec::new(),
                 port: Vec::new(),
+                bound: None,
             });
         }
         match x.extensions.of_mut::<GatewayState>() {

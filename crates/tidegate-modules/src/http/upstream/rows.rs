@@ -1,9 +1,13 @@
 //! The directives of `upstream` blocks.
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, once};
-use tidegate_upstream::{Method, ServerOptions};
+use std::time::Duration;
 
-use super::{Conf, ServerConf};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, once};
+use tidegate_upstream::Method;
+use tidegate_upstream::peers::TimeKind;
+
+use super::server::set_server;
+use super::{Conf, sticky};
 use crate::http::row;
 
 const HERE: Contexts = Contexts::UPSTREAM;
@@ -64,12 +68,12 @@ pub const ROWS: &[Directive<Conf>] = &[
         HERE,
         Arity::ONE_OR_TWO,
         "",
-        "Accepted: threads share a group's state in any case.",
+        "Lets the group's servers change and be counted; threads share its state in any case.",
         |conf, args| {
             if args.len() > 1 {
                 args.size(1)?;
             }
-            once(&mut conf.zone, (), args)
+            once(&mut conf.zone, args.text(0)?.to_owned(), args)
         },
     ),
     row("ip_hash", HERE, Arity::NONE, "", "Chooses by the client's address.", |conf, args| {
@@ -83,60 +87,121 @@ pub const ROWS: &[Directive<Conf>] = &[
         "Chooses the server with the fewest requests in progress.",
         |conf, args| balance(conf, args, Method::LeastConnections),
     ),
+    row(
+        "least_time",
+        HERE,
+        Arity::ONE_OR_TWO,
+        "",
+        "Chooses the server with the shortest average time until the head (`header`) or the end \
+         (`last_byte`) of its answers and the fewest requests in progress; `inflight`: requests in \
+         progress count as well.",
+        |conf, args| {
+            let inflight = match args.bytes(1) {
+                b"" => false,
+                b"inflight" => true,
+                _ => return Err(args.invalid_parameter(1)),
+            };
+            let kind =
+                time_kind(args.text(0)?, inflight).ok_or_else(|| args.invalid_parameter(0))?;
+            balance(conf, args, Method::LeastTime(kind))
+        },
+    ),
     row("hash", HERE, Arity::ONE_OR_TWO, "", "Chooses by a key.", |conf, args| {
         let method = match args.bytes(1) {
             b"" => Method::Hash,
             b"consistent" => Method::HashConsistent,
             _ => return Err(args.invalid_parameter(1)),
         };
-        conf.method = Some((method, Some(args.word(0).clone())));
+        balance(conf, args, method)?;
+        conf.key = Some(args.word(0).clone());
         Ok(())
     }),
     row(
         "random",
         HERE,
-        Arity::between(0, 2),
+        Arity::between(0, 3),
         "",
-        "Chooses at random, or the less busy of two random servers.",
-        |conf, args| match (args.bytes(0), args.bytes(1)) {
-            (b"", _) => balance(conf, args, Method::Random),
-            (b"two", b"" | b"least_conn") => balance(conf, args, Method::RandomTwo),
-            (b"two", _) => Err(args.invalid_parameter(1)),
-            _ => Err(args.invalid_parameter(0)),
+        "Chooses at random, or the less busy or faster of two random servers.",
+        random,
+    ),
+    row(
+        "sticky",
+        HERE,
+        Arity::AT_LEAST_TWO,
+        "",
+        "Binds clients to servers: by a cookie of our own, by routes in variables, or by sessions that \
+         are learnt from answers.",
+        |conf, args| once(&mut conf.sticky, sticky::parse(args)?, args),
+    ),
+    row(
+        "queue",
+        HERE,
+        Arity::ONE_OR_TWO,
+        "",
+        "Requests that wait when no server is available, and for how long (`timeout`, 60 s).",
+        |conf, args| {
+            let count = args.number(0, 1..=1_000_000)? as usize;
+            let time = match args.len() {
+                1 => Duration::from_secs(60),
+                _ => match args.parameter(1)? {
+                    ("timeout", Some(text)) => tidegate_conf::parse_milliseconds(text.as_bytes())
+                        .ok_or_else(|| args.invalid_parameter(1))?,
+                    _ => return Err(args.invalid_parameter(1)),
+                },
+            };
+            once(&mut conf.queue, (count, time), args)
         },
+    ),
+    row(
+        "resolver",
+        HERE,
+        Arity::AT_LEAST_ONE,
+        "",
+        "Name servers for the names of this group's servers.",
+        |conf, args| {
+            let words = args.words().iter().map(|word| word.display().into_owned());
+            once(&mut conf.resolver, words.collect(), args)
+        },
+    ),
+    row(
+        "resolver_timeout",
+        HERE,
+        Arity::ONE,
+        "30s",
+        "Longest wait for the name servers.",
+        |conf, args| once(&mut conf.resolver_timeout, args.milliseconds(0)?, args),
     ),
 ];
 
-fn balance(conf: &mut Conf, _args: &Args<'_>, method: Method) -> Result<(), Diagnostic> {
-    conf.method = Some((method, None));
+fn balance(conf: &mut Conf, args: &Args<'_>, method: Method) -> Result<(), Diagnostic> {
+    if conf.method.replace(method).is_some() {
+        return Err(args.error_here("load balancing method redefined"));
+    }
     Ok(())
 }
 
-fn set_server(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
-    let mut options = ServerOptions::default();
-    for index in 1..args.len() {
-        let (name, value) = args.parameter(index)?;
-        let number = || {
-            let value = value.and_then(|value| value.parse::<u32>().ok());
-            value.ok_or_else(|| args.invalid_parameter(index))
-        };
-        match (name, value) {
-            ("weight", Some(_)) => match number()? {
-                0 => return Err(args.invalid_parameter(index)),
-                weight => options.weight = weight,
-            },
-            ("max_conns", Some(_)) => options.max_conns = number()?,
-            ("max_fails", Some(_)) => options.max_fails = number()?,
-            ("fail_timeout", Some(text)) => {
-                let time = tidegate_conf::parse_seconds(text.as_bytes());
-                options.fail_timeout = time.ok_or_else(|| args.invalid_parameter(index))?;
-            }
-            ("backup", None) => options.backup = true,
-            ("down", None) => options.down = true,
-            _ => return Err(args.invalid_parameter(index)),
-        }
+fn time_kind(text: &str, inflight: bool) -> Option<TimeKind> {
+    match text {
+        "header" => Some(TimeKind::Header { inflight }),
+        "last_byte" => Some(TimeKind::LastByte { inflight }),
+        _ => None,
     }
-    let address = args.text(0)?.to_owned();
-    conf.servers.push(ServerConf { address, options, span: args.word(0).span });
-    Ok(())
+}
+
+fn random(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let inflight = match args.bytes(2) {
+        b"" => false,
+        b"inflight" if args.bytes(1).starts_with(b"least_time=") => true,
+        _ => return Err(args.invalid_parameter(2)),
+    };
+    let method = match (args.bytes(0), args.text(1).unwrap_or_default()) {
+        (b"", _) => Method::Random,
+        (b"two", "" | "least_conn") => Method::RandomTwo,
+        (b"two", text) => {
+            let kind = text.strip_prefix("least_time=").and_then(|kind| time_kind(kind, inflight));
+            Method::RandomTwoTime(kind.ok_or_else(|| args.invalid_parameter(1))?)
+        }
+        _ => return Err(args.invalid_parameter(0)),
+    };
+    balance(conf, args, method)
 }

@@ -1,0 +1,56 @@
+//! What the choice in a group depends on, taken from the request.
+
+use std::sync::Arc;
+
+use tidegate_core::client::Address;
+use tidegate_core::{Exchange, Template};
+use tidegate_upstream::Group;
+use tidegate_upstream::peers::Choice;
+
+use super::sticky::{self, Sticky};
+
+/// What a group's choice depends on.
+#[derive(Clone)]
+pub struct GroupKey {
+    pub hash: Option<HashKey>,
+    pub sticky: Option<Arc<Sticky>>,
+}
+
+/// What is hashed.
+#[derive(Clone)]
+pub enum HashKey {
+    /// `hash KEY`.
+    Text(Template),
+    /// `ip_hash`.
+    Client,
+}
+
+impl GroupKey {
+    /// The beginning of a request's choice in the group.
+    pub fn choice(&self, x: &mut Exchange, group: &Arc<Group>) -> Choice {
+        let mut choice = match &self.hash {
+            Some(hash) => Choice::by_key(hash.value(x)),
+            None => Choice::default(),
+        };
+        if let Some(sticky) = &self.sticky {
+            choice.bound = sticky::begin(x, sticky, group);
+        }
+        choice
+    }
+}
+
+impl HashKey {
+    fn value(&self, x: &mut Exchange) -> Vec<u8> {
+        match self {
+            HashKey::Text(template) => template.value(x),
+            HashKey::Client => match x.client_address() {
+                Address::Inet(address) => match address.ip() {
+                    std::net::IpAddr::V4(ip) => ip.octets()[..3].to_vec(),
+                    std::net::IpAddr::V6(ip) => ip.octets().to_vec(),
+                },
+                // All of them are one client.
+                Address::Unix(_) => vec![0; 3],
+            },
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! `server`: one server of a group, with fixed addresses or a name that is looked up again and again.
+
+use tidegate_conf::{Args, Diagnostic, Span};
+use tidegate_upstream::peers::ServerName;
+use tidegate_upstream::resolve::{self, HostPort};
+use tidegate_upstream::{Member, Method, ServerOptions};
+
+use super::Conf;
+
+/// One `server` as written.
+#[derive(Clone, Debug)]
+pub struct ServerConf {
+    pub address: String,
+    pub options: ServerOptions,
+    /// Its name is looked up while the server runs.
+    pub resolve: bool,
+    pub service: Option<String>,
+    pub span: Span,
+}
+
+/// Where none is written.
+pub const PORT: u16 = 80;
+
+pub fn set_server(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let mut server = ServerConf {
+        address: args.text(0)?.to_owned(),
+        options: ServerOptions::default(),
+        resolve: false,
+        service: None,
+        span: args.word(0).span,
+    };
+    for index in 1..args.len() {
+        let (name, value) = args.parameter(index)?;
+        let invalid = || args.invalid_parameter(index);
+        if matches!(name, "backup" | "slow_start") && conf.method.is_some_and(knows_no_rank) {
+            let what = format!("balancing method does not support parameter \"{name}\"");
+            return Err(args.error(index, what));
+        }
+        match (name, value) {
+            ("resolve", None) => server.resolve = true,
+            ("service", Some("")) => return Err(args.error(index, "empty service name")),
+            ("service", Some(service)) => server.service = Some(service.to_owned()),
+            _ => set_option(&mut server.options, name, value).ok_or_else(invalid)?,
+        }
+    }
+    if let Some(service) = &server.service
+        && !server.resolve
+    {
+        let address = &server.address;
+        let what = format!("service upstream \"{address}\" requires \"resolve\" parameter");
+        let help = format!("add `resolve`, so that `{service}` is looked up");
+        return Err(args.error(0, what).help(help));
+    }
+    conf.servers.push(server);
+    Ok(())
+}
+
+/// Sets what is the same for servers of the configuration and those that come later. `None`: there is no
+/// such parameter, or its value is none.
+pub fn set_option(options: &mut ServerOptions, name: &str, value: Option<&str>) -> Option<()> {
+    let number = || value.and_then(|value| value.parse::<u32>().ok());
+    let time = || value.and_then(|value| tidegate_conf::parse_seconds(value.as_bytes()));
+    match (name, value) {
+        ("weight", Some(_)) => options.weight = number().filter(|weight| *weight > 0)?,
+        ("max_conns", Some(_)) => options.max_conns = number()?,
+        ("max_fails", Some(_)) => options.max_fails = number()?,
+        ("fail_timeout", Some(_)) => options.fail_timeout = time()?,
+        ("slow_start", Some(_)) => options.slow_start = time()?,
+        ("route", Some(route)) if route.len() <= ROUTE_BYTES_MAX => {
+            options.route = Some(route.into());
+        }
+        ("backup", None) => options.backup = true,
+        ("down", None) => options.down = true,
+        ("drain", None) => options.drain = true,
+        _ => return None,
+    }
+    Some(())
+}
+
+/// Longest route; as documented for commands.
+const ROUTE_BYTES_MAX: usize = 32;
+
+/// Methods that choose among all servers alike.
+fn knows_no_rank(method: Method) -> bool {
+    matches!(
+        method,
+        Method::IpHash
+            | Method::Hash
+            | Method::HashConsistent
+            | Method::Random
+            | Method::RandomTwo
+            | Method::RandomTwoTime(_)
+    )
+}
+
+impl ServerConf {
+    /// The server with its addresses; those of a name that is not to be looked up later are asked of the
+    /// system now.
+    ///
+    /// # Errors
+    /// In nginx's words, without the server.
+    pub fn member(&self) -> Result<Member, &'static str> {
+        let host = resolve::parse(&self.address, PORT)?;
+        if let (true, HostPort::Inet { host, port, literal: None }) = (self.resolve, &host) {
+            if self.service.is_some() && port.is_some() {
+                return Err("service upstream may not have port");
+            }
+            let name = ServerName {
+                host: host.to_ascii_lowercase().into(),
+                port: port.unwrap_or(PORT),
+                service: self.service.as_deref().map(Into::into),
+            };
+            return Ok(Member::named(&self.address, name, self.options.clone()));
+        }
+        let addresses = resolve::addresses(&host, PORT)?;
+        Ok(Member::fixed(&self.address, addresses, self.options.clone()))
+    }
+}

@@ -1,0 +1,105 @@
+//! Sessions that `sticky learn` remembers: which route belongs to which. They live on over reloads.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// One zone.
+pub struct Sessions(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    sessions: HashMap<Box<[u8]>, Session>,
+    /// In the order in which they expire; a number tells those of one moment apart.
+    order: BTreeMap<(Instant, u64), Box<[u8]>>,
+    next: u64,
+    count_max: usize,
+}
+
+struct Session {
+    route: Box<[u8]>,
+    place: (Instant, u64),
+}
+
+/// A megabyte holds about 4000 sessions (directive `sticky`).
+const SESSION_BYTES: u64 = 256;
+
+impl Sessions {
+    /// A zone of so many bytes.
+    pub fn new(bytes: u64) -> Sessions {
+        let sessions = Sessions(Mutex::default());
+        sessions.resize(bytes);
+        sessions
+    }
+
+    pub fn resize(&self, bytes: u64) {
+        self.lock().count_max = usize::try_from(bytes / SESSION_BYTES).unwrap_or(usize::MAX);
+    }
+
+    /// The route of a session that has not expired.
+    pub fn find(&self, session: &[u8], now: Instant) -> Option<Vec<u8>> {
+        let kept = self.lock();
+        let found = kept.sessions.get(session).filter(|session| session.place.0 > now)?;
+        Some(found.route.to_vec())
+    }
+
+    /// Remembers a session for a time; in a full zone the one that expires next makes room.
+    pub fn put(&self, session: &[u8], route: &[u8], time: Duration, now: Instant) {
+        let Some(until) = now.checked_add(time) else { return };
+        let mut kept = self.lock();
+        kept.expire(now);
+        kept.forget(session);
+        if kept.sessions.len() >= kept.count_max
+            && let Some((_, oldest)) = kept.order.pop_first()
+        {
+            kept.sessions.remove(&oldest);
+        }
+        kept.next += 1;
+        let place = (until, kept.next);
+        kept.order.insert(place, session.into());
+        kept.sessions.insert(session.into(), Session { route: route.into(), place });
+    }
+
+    /// Lets a session that is in use last longer.
+    pub fn touch(&self, session: &[u8], time: Duration, now: Instant) {
+        if let Some(route) = self.find(session, now) {
+            self.put(session, &route, time, now);
+        }
+    }
+
+    #[cfg(test)]
+    fn count(&self) -> usize {
+        self.lock().sessions.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sessions forgotten with each new one: more than come, so that the zone empties.
+const EXPIRED_MAX: usize = 4;
+
+impl Kept {
+    fn expire(&mut self, now: Instant) {
+        for _ in 0..EXPIRED_MAX {
+            match self.order.first_key_value() {
+                Some((place, _)) if place.0 <= now => {
+                    if let Some((_, session)) = self.order.pop_first() {
+                        self.sessions.remove(&session);
+                    }
+                }
+                _ => return,
+            }
+        }
+    }
+
+    fn forget(&mut self, session: &[u8]) {
+        if let Some(before) = self.sessions.remove(session) {
+            self.order.remove(&before.place);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What groups need besides requests: names resolved again, servers checked. One thread of its own does
+//! it for all groups, so that a slow name server or origin holds up nobody; it is started when the
+//! first duty is.
+
+pub mod names;
+
+use std::cell::RefCell;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tidegate_core::plan::Service;
+use tidegate_rt::{Task, Worker, spawn_local};
+
+/// Work that goes on as long as a plan is in use.
+pub trait Duty: Send + Sync {
+    fn run(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()>>>;
+}
+
+/// The thread; one for the process, over all plans.
+#[derive(Default)]
+pub struct Caretaker {
+    worker: Mutex<Option<Worker>>,
+}
+
+/// The duties of one plan, collected while it is built.
+#[derive(Clone, Default)]
+pub struct Duties(Arc<Mutex<Vec<Arc<dyn Duty>>>>);
+
+/// Begins a plan's duties, and ends those of the one before, when the plan comes into use.
+pub struct PlanCare {
+    caretaker: Arc<Caretaker>,
+    duties: Duties,
+    begun: AtomicBool,
+}
+
+thread_local! {
+    static TASKS: RefCell<Vec<Task<()>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// There is nothing to do twice.
+const PAUSE: Duration = Duration::from_secs(3600);
+/// After which another thread is tried for.
+const RETRY: Duration = Duration::from_secs(1);
+
+impl Duties {
+    pub fn add(&self, duty: Arc<dyn Duty>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(duty);
+    }
+
+    fn all(&self) -> Vec<Arc<dyn Duty>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl PlanCare {
+    pub fn new(caretaker: Arc<Caretaker>, duties: Duties) -> PlanCare {
+        PlanCare { caretaker, duties, begun: AtomicBool::new(false) }
+    }
+}
+
+impl Service for PlanCare {
+    fn name(&self) -> String {
+        "upstreams".to_owned()
+    }
+
+    fn step(&self) -> Duration {
+        if self.begun.swap(true, Ordering::Relaxed) {
+            return PAUSE;
+        }
+        let began = self.caretaker.take_over(self.duties.all());
+        self.begun.store(began, Ordering::Relaxed);
+        if began { PAUSE } else { RETRY }
+    }
+}
+
+impl Caretaker {
+    /// Ends the duties that are done now and begins others. `false`: no thread can be had.
+    fn take_over(&self, duties: Vec<Arc<dyn Duty>>) -> bool {
+        let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
+        if worker.is_none() {
+            if duties.is_empty() {
+                return true;
+            }
+            *worker = Worker::run("upstreams", None, |_| std::future::pending()).ok();
+        }
+        let Some(worker) = &*worker else { return false };
+        let begin = move || {
+            let tasks = duties.into_iter().map(|duty| spawn_local(duty.run())).collect();
+            let before = TASKS.replace(tasks);
+            before.iter().for_each(Task::abort);
+        };
+        worker.remote().run(begin).is_ok()
+    }
+}

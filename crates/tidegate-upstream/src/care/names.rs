@@ -1,0 +1,130 @@
+//! Servers with a name are looked up again when the answer of the name servers expires (`resolve`,
+//! `service`).
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::error_log::{ErrorLog, Level};
+use tidegate_rt::net::Addr;
+use tidegate_rt::timer;
+
+use super::Duty;
+use crate::peers::{Group, Place, ServerName};
+use crate::resolve::{ResolveError, Resolver, ServiceRecord};
+
+/// Looks up one server of a group as long as the group is in use.
+pub struct NameDuty {
+    pub group: Arc<Group>,
+    /// Of the server with the name.
+    pub number: u32,
+    pub name: ServerName,
+    pub resolver: Resolver,
+    pub log: ErrorLog,
+}
+
+/// Shortest time between two questions: a time to live of 0 is no reason to ask all the time.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+/// After an answer without addresses, where `valid` does not say otherwise.
+const PAUSE_WITHOUT: Duration = Duration::from_secs(10);
+/// Hosts of one service that are looked up.
+const HOSTS_MAX: usize = 256;
+
+impl Duty for NameDuty {
+    fn run(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()>>> {
+        Box::pin(async move {
+            loop {
+                let pause = self.turn().await;
+                timer::sleep(pause.max(PAUSE_MIN)).await;
+            }
+        })
+    }
+}
+
+impl NameDuty {
+    /// Asks once; answers when to ask again.
+    async fn turn(&self) -> Duration {
+        let found = match &self.name.service {
+            None => self.addresses().await,
+            Some(service) => self.service(service).await,
+        };
+        match found {
+            Ok((places, time)) => {
+                self.group.set_places(self.number, places);
+                time
+            }
+            // Who does not answer may know all the same: what was known stays.
+            Err(error) if error.is_timeout() => {
+                self.complain(&self.name.host, error);
+                Duration::ZERO
+            }
+            Err(error) => {
+                self.complain(&self.name.host, error);
+                if error.is_not_found() {
+                    self.group.set_places(self.number, Vec::new());
+                }
+                self.resolver.valid.unwrap_or(PAUSE_WITHOUT)
+            }
+        }
+    }
+
+    async fn addresses(&self) -> Result<(Vec<Place>, Duration), ResolveError> {
+        let (mut addresses, time) = self.resolver.look_up(&self.name.host).await?;
+        // Name servers answer in ever new order.
+        addresses.sort_unstable();
+        addresses.dedup();
+        let place = |ip| Place::of(Addr::Inet(std::net::SocketAddr::new(ip, self.name.port)));
+        Ok((addresses.into_iter().map(place).collect(), time))
+    }
+
+    /// The hosts of a service with their addresses: the records of the lowest priority are the server,
+    /// all others its backups.
+    async fn service(&self, service: &str) -> Result<(Vec<Place>, Duration), ResolveError> {
+        let name = service_name(service, &self.name.host);
+        let (mut records, mut time) = self.resolver.services(&name).await?;
+        let key = |record: &ServiceRecord| (record.priority, record.target.clone(), record.port);
+        records.sort_by_key(key);
+        let first = records.first().map_or(0, |record| record.priority);
+        let mut places = Vec::new();
+        let mut failed = None;
+        for record in records.iter().take(HOSTS_MAX) {
+            match self.resolver.look_up(&record.target).await {
+                Ok((mut addresses, host_time)) => {
+                    time = time.min(host_time);
+                    addresses.sort_unstable();
+                    for ip in addresses {
+                        places.push(Place {
+                            address: Addr::Inet(std::net::SocketAddr::new(ip, record.port)),
+                            weight: Some(u32::from(record.weight.max(1))),
+                            backup: (record.priority != first).then_some(true),
+                        });
+                    }
+                }
+                Err(error) => {
+                    self.complain(&record.target, error);
+                    failed = Some(error);
+                }
+            }
+        }
+        match failed {
+            Some(error) if places.is_empty() => Err(error),
+            _ => Ok((places, time)),
+        }
+    }
+
+    fn complain(&self, name: &str, ResolveError(code, text): ResolveError) {
+        let group = &self.group.name;
+        let text = format_args!(
+            "{name} could not be resolved ({code}: {text}) while resolving, upstream: \"{group}\""
+        );
+        self.log.say(Level::Error, text);
+    }
+}
+
+/// The name that is asked for: `http` becomes `_http._tcp.HOST`; with dots it is taken as it is.
+fn service_name(service: &str, host: &str) -> String {
+    match service.contains('.') {
+        true => format!("{service}.{host}"),
+        false => format!("_{service}._tcp.{host}"),
+    }
+}

@@ -1,0 +1,90 @@
+//! The servers of a group as they are told to it: each with its addresses, which may change.
+
+use tidegate_rt::net::Addr;
+
+use super::options::{PeerSpec, ServerOptions};
+use super::peer::address_text;
+
+/// One `server`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Of a server with a name: what status pages call its addresses' parent.
+    pub number: Option<u32>,
+    /// As written.
+    pub server: Box<str>,
+    pub options: ServerOptions,
+    /// What is asked of name servers again and again (`resolve`).
+    pub name: Option<ServerName>,
+    pub places: Vec<Place>,
+}
+
+/// A name whose addresses change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerName {
+    pub host: Box<str>,
+    pub port: u16,
+    /// The name of a service, whose records tell hosts, ports, weights and ranks (`service`).
+    pub service: Option<Box<str>>,
+}
+
+/// One address of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub address: Addr,
+    /// In place of the server's own, as a service's record says.
+    pub weight: Option<u32>,
+    pub backup: Option<bool>,
+}
+
+impl Place {
+    pub fn of(address: Addr) -> Place {
+        Place { address, weight: None, backup: None }
+    }
+}
+
+impl Member {
+    /// A server with addresses that stay.
+    pub fn fixed(server: &str, addresses: Vec<Addr>, options: ServerOptions) -> Member {
+        let places = addresses.into_iter().map(Place::of).collect();
+        Member { number: None, server: server.into(), options, name: None, places }
+    }
+
+    /// A server whose addresses are still to be found.
+    pub fn named(server: &str, name: ServerName, options: ServerOptions) -> Member {
+        let (name, places) = (Some(name), Vec::new());
+        Member { number: None, server: server.into(), options, name, places }
+    }
+
+    /// The places of a server with the same name in an earlier configuration, where it has some.
+    pub(super) fn places_of(&self, before: &Member) -> Option<Vec<Place>> {
+        let (own, known) = (self.name.as_ref()?, before.name.as_ref()?);
+        if (&own.host, &own.service) != (&known.host, &known.service) {
+            return None;
+        }
+        let mut places = before.places.clone();
+        if own.service.is_none() {
+            for place in &mut places {
+                if let Addr::Inet(address) = &mut place.address {
+                    address.set_port(own.port);
+                }
+            }
+        }
+        Some(places)
+    }
+
+    pub(super) fn specs(&self) -> impl Iterator<Item = PeerSpec> {
+        self.places.iter().map(|place| {
+            let mut options = self.options.clone();
+            options.weight = place.weight.unwrap_or(options.weight);
+            options.backup = place.backup.unwrap_or(options.backup);
+            let (server, address) = (self.server.clone(), place.address.clone());
+            PeerSpec { server, address, options, parent: self.number }
+        })
+    }
+
+    /// Where one of its addresses is among them.
+    pub(super) fn find(&self, server: &str, text: &str) -> Option<usize> {
+        let same = |place: &Place| address_text(&place.address) == text;
+        (*self.server == *server).then(|| self.places.iter().position(same)).flatten()
+    }
+}
