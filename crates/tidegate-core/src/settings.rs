@@ -38,6 +38,9 @@ pub struct ErrorPage {
     pub target: Template,
 }
 
+/// Media types by extension. The configuration's own, so that the hash need not resist anybody.
+pub type Types = HashMap<Vec<u8>, Bytes, foldhash::fast::RandomState>;
+
 /// Settings of a location.
 #[derive(Clone)]
 pub struct Settings {
@@ -46,7 +49,7 @@ pub struct Settings {
     /// Length of the location's name that `alias` replaces.
     pub alias_length: usize,
     pub internal: bool,
-    pub types: Arc<HashMap<Vec<u8>, Bytes>>,
+    pub types: Arc<Types>,
     pub default_type: Bytes,
     pub error_pages: Arc<[ErrorPage]>,
     pub post_action: Option<Template>,

@@ -1,6 +1,5 @@
 //! From what was written to what runs: defaults and compiled texts of the core module.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use super::conf::{
 };
 use crate::builder::PlanBuilder;
 use crate::request_body::StoreOptions;
-use crate::settings::{ErrorPage, ServerSettings, Settings, Tokens, full_path};
+use crate::settings::{ErrorPage, ServerSettings, Settings, Tokens, Types, full_path};
 use crate::special::{PRODUCT, PRODUCT_WITH_VERSION};
 use crate::template::Template;
 
@@ -125,7 +124,7 @@ fn root(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(Template, bool, usiz
     Ok((text, root.alias, length))
 }
 
-fn types(conf: &Conf) -> Arc<HashMap<Vec<u8>, Bytes>> {
+fn types(conf: &Conf) -> Arc<Types> {
     let default = || {
         let common = [("html", "text/html"), ("gif", "image/gif"), ("jpg", "image/jpeg")];
         let entries = common.iter();

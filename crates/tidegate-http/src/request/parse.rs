@@ -210,7 +210,7 @@ fn parse_line(buffer: &[u8], start: usize, head: &mut RequestHead) -> Result<(),
     }
     let target_start = method_len + 1;
     let rest = &line[target_start..];
-    let target_len = rest.iter().position(|byte| !is_target_byte(*byte)).unwrap_or(rest.len());
+    let target_len = target_len(rest);
     if target_len == 0 {
         return Err(Fault::InvalidRequestLine);
     }
@@ -222,6 +222,17 @@ fn parse_line(buffer: &[u8], start: usize, head: &mut RequestHead) -> Result<(),
         Some(_) => return Err(Fault::InvalidRequestLine),
     };
     parse_form(&rest[..target_len], start + target_start, head)
+}
+
+/// Length of the target at the begin of `rest`, looked at many bytes at a time.
+fn target_len(rest: &[u8]) -> usize {
+    let (blocks, _) = rest.as_chunks::<16>();
+    let whole = blocks.iter().position(|block| {
+        block.iter().fold(false, |end, byte| end | (*byte <= b' ') | (*byte == 0x7f))
+    });
+    let seen = 16 * whole.unwrap_or(blocks.len());
+    let end = rest[seen..].iter().position(|byte| !is_target_byte(*byte));
+    end.map_or(rest.len(), |end| seen + end)
 }
 
 fn parse_version(text: &[u8]) -> Result<Version, Fault> {

@@ -51,6 +51,9 @@ pub fn normalise(
     decoded: &mut Vec<u8>,
 ) -> Result<Uri, UriError> {
     decoded.clear();
+    if is_plain(target) {
+        return Ok(Uri { plain: true, raw_path: Span::new(0, target.len()), args: None });
+    }
     let mut complex = target.first() == Some(&b'?') || target.is_empty();
     let mut path_len = target.len();
     let mut args = None;
@@ -81,6 +84,17 @@ pub fn normalise(
         decode(&target[..path_len], merge_slashes, decoded)?;
     }
     Ok(Uri { plain: !complex, raw_path: Span::new(0, path_len), args })
+}
+
+/// Nothing but a path that needs no change. Without a way out of the loop it takes many bytes at once.
+fn is_plain(target: &[u8]) -> bool {
+    let Some((last, before)) = target.split_last() else { return false };
+    let special = |byte: u8| (byte == b'%') | (byte == b'?') | (byte == b'#');
+    let pairs = before.iter().zip(&target[1..]);
+    let odd = pairs.fold(false, |odd, (byte, next)| {
+        odd | special(*byte) | ((*byte == b'/') & ((*next == b'.') | (*next == b'/')))
+    });
+    !odd && !special(*last)
 }
 
 static IS_SPECIAL: [bool; 256] = {

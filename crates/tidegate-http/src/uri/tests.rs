@@ -106,6 +106,23 @@ proptest! {
     }
 
     #[test]
+    fn plain_targets_are_their_own_paths(target in "(/[a-z.%?#/]{0,3}){1,20}") {
+        // Decoding says so too: with arguments that are none the other way is taken.
+        let (mut one, mut other) = (Vec::new(), Vec::new());
+        for merge in [false, true] {
+            let short = normalise(target.as_bytes(), merge, &mut one);
+            let with_end = format!("{target}#");
+            let long = normalise(with_end.as_bytes(), merge, &mut other);
+            prop_assert_eq!(short.is_ok(), long.is_ok());
+            if let (Ok(short), Ok(long)) = (short, long) {
+                let path = short.path(target.as_bytes(), &one);
+                prop_assert_eq!(path, long.path(with_end.as_bytes(), &other));
+                prop_assert_eq!(short.args(target.as_bytes()), long.args(with_end.as_bytes()));
+            }
+        }
+    }
+
+    #[test]
     fn escapes_are_undone(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
         for mode in [Escape::Uri, Escape::Args, Escape::Component, Escape::Html] {
             let (mut escaped, mut back) = (Vec::new(), Vec::new());

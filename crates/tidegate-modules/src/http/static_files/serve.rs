@@ -95,11 +95,9 @@ fn set_type(headers: &mut Headers, settings: &Settings, path: &[u8]) {
 
 /// The media type of a path by its extension, as `types` and `default_type` say.
 pub fn type_of<'a>(settings: &'a Settings, path: &[u8]) -> &'a Bytes {
-    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-    let Some(dot) = name.iter().rposition(|byte| *byte == b'.') else {
-        return &settings.default_type;
-    };
-    let extension = name.get(dot + 1..).unwrap_or_default();
+    let dot = memchr::memrchr2(b'.', b'/', path).filter(|at| path.get(*at) == Some(&b'.'));
+    let Some(dot) = dot else { return &settings.default_type };
+    let extension = path.get(dot + 1..).unwrap_or_default();
     let mut lower = [0; EXTENSION_MAX];
     let found = match lower.get_mut(..extension.len()) {
         Some(lower) => {
