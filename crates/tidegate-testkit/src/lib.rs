@@ -7,6 +7,7 @@
 pub mod bell;
 pub mod case;
 mod client;
+mod coherence;
 mod each;
 mod folder;
 mod frame;
@@ -23,6 +24,7 @@ mod torture;
 mod wire;
 mod words;
 
+pub use coherence::{CoherenceOptions, CoherenceReport, coherence};
 pub use report::{Outcome, Report, Summary};
 pub use server::Program;
 pub use torture::{TortureOptions, TortureReport, torture};

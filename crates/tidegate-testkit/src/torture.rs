@@ -4,31 +4,26 @@
 //! Bodies follow from their URL ([`object`]), so nothing has to be remembered. A response may be cut
 //! by the kill; what has arrived must be right all the same, and what ends regularly must be whole.
 
-mod object;
+pub(crate) mod object;
 mod origin;
+pub(crate) mod server;
 #[cfg(test)]
 mod tests;
 mod visitor;
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::unix::process::CommandExt;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-
-use rustix::process::{self, Pid, Signal};
+use std::time::Duration;
 
 use crate::bell::Failure;
 use crate::places::free;
 use object::Random;
+use server::{Server, pause};
 use visitor::{Outcome, visit};
-
-/// Longest wait for a server to accept connections, or to end.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A round lasts at most so long before the kill, in milliseconds.
 const ROUND_MILLIS_MAX: u64 = 400;
@@ -111,7 +106,7 @@ pub fn torture(
     }
     let server = run.start(options.rounds)?;
     run.sweep(&mut random, 200, false, &mut report);
-    server.quit(&mut report);
+    report.mistakes.extend(server.quit().err());
     run.check_folder(&mut report);
     Ok(report)
 }
@@ -123,40 +118,15 @@ struct Run<'a> {
     front: SocketAddr,
 }
 
-struct Server {
-    child: Child,
-    front: SocketAddr,
-}
-
 struct Visitors {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Vec<Outcome>>>,
 }
 
 impl Run<'_> {
-    /// Starts the server and waits until it serves.
     fn start(&self, round: u32) -> Result<Server, Failure> {
-        let failed = |error: std::io::Error| Failure::new(format!("cannot start: {error}"));
         let configuration = self.configuration(round);
-        std::fs::write(self.folder.join("nginx.conf"), configuration).map_err(failed)?;
-        let log = std::fs::File::create(self.folder.join("output.log")).map_err(failed)?;
-        let errors = log.try_clone().map_err(failed)?;
-        let mut command = Command::new(&self.options.binary);
-        command.arg("-p").arg(self.folder).arg("-c").arg(self.folder.join("nginx.conf"));
-        command.stdin(Stdio::null()).stdout(log).stderr(errors).process_group(0);
-        let mut child = command.spawn().map_err(failed)?;
-        let deadline = Instant::now() + PATIENCE;
-        while TcpStream::connect(self.front).is_err() {
-            let ended = child.try_wait().map_err(failed)?;
-            if Instant::now() > deadline || ended.is_some() {
-                let output = std::fs::read_to_string(self.folder.join("output.log"));
-                let log = std::fs::read_to_string(self.folder.join("error.log"));
-                Server { child, front: self.front }.kill();
-                return Err(Failure::new(format!("the server is not there: {output:?} {log:?}")));
-            }
-            pause(Duration::from_millis(5));
-        }
-        Ok(Server { child, front: self.front })
+        Server::start(&self.options.binary, self.folder, self.front, &configuration)
     }
 
     /// Parameters take turns: each must cope with what the others left.
@@ -244,36 +214,6 @@ http {{
     }
 }
 
-impl Server {
-    /// Kills all of it and waits for its end: of the worker, too, which is nobody's child then, and
-    /// whose socket takes connections until it is quite gone.
-    fn kill(mut self) {
-        let _ = process::kill_process_group(Pid::from_child(&self.child), Signal::KILL);
-        let _ = self.child.wait();
-        let deadline = Instant::now() + PATIENCE;
-        while TcpStream::connect(self.front).is_ok() && Instant::now() < deadline {
-            pause(Duration::from_millis(1));
-        }
-    }
-
-    /// Ends it as one should.
-    fn quit(mut self, report: &mut TortureReport) {
-        let _ = process::kill_process(Pid::from_child(&self.child), Signal::QUIT);
-        let deadline = Instant::now() + PATIENCE;
-        while Instant::now() < deadline {
-            if let Ok(Some(status)) = self.child.try_wait() {
-                if !status.success() {
-                    report.mistakes.push(format!("the server ended with {status}"));
-                }
-                return;
-            }
-            pause(Duration::from_millis(10));
-        }
-        report.mistakes.push("the server does not end".to_owned());
-        self.kill();
-    }
-}
-
 impl Visitors {
     fn finish(self, report: &mut TortureReport) {
         self.stop.store(true, Ordering::SeqCst);
@@ -309,13 +249,6 @@ impl std::fmt::Display for TortureReport {
             mistakes.len()
         )
     }
-}
-
-/// Lets time pass; the moment of a kill is chosen by time, not by an event.
-fn pause(time: Duration) {
-    let (sender, receiver) = mpsc::channel::<()>();
-    let _ = receiver.recv_timeout(time);
-    drop(sender);
 }
 
 fn collect(folder: &Path, sizes: &mut BTreeMap<PathBuf, u64>) {

@@ -2,5 +2,6 @@
 
 mod caches;
 mod command_line;
+mod files;
 mod process;
 mod support;

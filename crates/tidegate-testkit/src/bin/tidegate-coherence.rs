@@ -1,0 +1,56 @@
+//! `tidegate-coherence`: changes files at full speed while clients ask for them, and looks for answers that are
+//! old, mixed or cut without reason.
+#![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use tidegate_testkit::{CoherenceOptions, coherence};
+
+const USAGE: &str =
+    "usage: tidegate-coherence [--changes N] [--readers N] [--seed N] [--settings LINES] \
+[--tidegate PATH]
+Renames, cuts, replaces and removes files and folders N times (20000) while clients ask for them.
+The last line has the counts; the exit code is 1 when anything was wrong.";
+
+fn main() -> ExitCode {
+    let options = match arguments() {
+        Ok(options) => options,
+        Err(mistake) => {
+            eprintln!("{mistake}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    println!("seed {}", options.seed);
+    match coherence(&options) {
+        Ok(report) => {
+            report.mistakes.iter().for_each(|mistake| println!("{mistake}"));
+            println!("{report}");
+            if report.mistakes.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn arguments() -> Result<CoherenceOptions, lexopt::Error> {
+    use lexopt::prelude::*;
+    let binary = std::env::current_exe().unwrap_or_default().with_file_name("tidegate");
+    let seed = u64::from(std::process::id());
+    let settings = String::new();
+    let mut options = CoherenceOptions { binary, changes: 20_000, readers: 4, seed, settings };
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("changes") => options.changes = parser.value()?.parse()?,
+            Long("readers") => options.readers = parser.value()?.parse()?,
+            Long("seed") => options.seed = parser.value()?.parse()?,
+            Long("settings") => options.settings = parser.value()?.string()?,
+            Long("tidegate") => options.binary = PathBuf::from(parser.value()?),
+            other => return Err(other.unexpected()),
+        }
+    }
+    Ok(options)
+}

@@ -1,0 +1,148 @@
+//! Which states a subject has been in, and whether a response fits one of them.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::bell::locked;
+use crate::torture::object;
+
+/// What is at a subject's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Nothing that could be served.
+    Absent,
+    Folder,
+    /// The first `length` bytes of the version `base`.
+    File {
+        base: u64,
+        length: u64,
+    },
+}
+
+/// All states of a subject, in their order.
+#[derive(Debug, Default)]
+pub struct History {
+    states: Mutex<Vec<State>>,
+    /// Index of the last state that may have come about.
+    begun: AtomicUsize,
+    /// Index of the last state that has come about.
+    done: AtomicUsize,
+}
+
+/// A response.
+#[derive(Debug, Clone)]
+pub struct Response {
+    /// 0 when the connection ended without any.
+    pub status: u16,
+    /// `Content-Length`
+    pub length: u64,
+    /// What came of the body.
+    pub body: Vec<u8>,
+}
+
+/// What a response was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Whole,
+    Absent,
+    /// Ended before its length, as the file did.
+    Cut,
+}
+
+impl History {
+    /// Begins with a state.
+    pub fn new(state: State) -> History {
+        History { states: Mutex::new(vec![state]), ..History::default() }
+    }
+
+    pub fn last(&self) -> State {
+        locked(&self.states).last().copied().unwrap_or(State::Absent)
+    }
+
+    /// Makes one change, by one system call.
+    pub fn change<E>(&self, state: State, change: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+        let index = {
+            let mut states = locked(&self.states);
+            states.push(state);
+            states.len() - 1
+        };
+        self.begun.store(index, Ordering::SeqCst);
+        change()?;
+        self.done.store(index, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// What no response may be older than that is asked for from now on.
+    pub fn done(&self) -> usize {
+        self.done.load(Ordering::SeqCst)
+    }
+
+    /// Judges a response that was asked for when `oldest` was done, and has ended.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn judge(&self, oldest: usize, response: &Response) -> Result<Verdict, String> {
+        let newest = self.begun.load(Ordering::SeqCst);
+        let states = locked(&self.states);
+        let allowed = states.get(oldest..=newest).unwrap_or_default();
+        let verdict = allowed.iter().enumerate().find_map(|(index, state)| {
+            let later = allowed.get(index..).unwrap_or_default();
+            fits(*state, later, response)
+        });
+        verdict.ok_or_else(|| {
+            let before = states.get(..oldest).unwrap_or_default();
+            let stale = before.iter().rposition(|state| fits(*state, &[], response).is_some());
+            let age = stale.map_or("no state at all".to_owned(), |index| {
+                format!("the state {} before the oldest allowed", oldest - index)
+            });
+            let Response { status, length, body } = response;
+            let allowed = &allowed[..allowed.len().min(8)];
+            let got = body.len();
+            format!("status {status}, {got} of {length} bytes: {age}; allowed {allowed:?}")
+        })
+    }
+}
+
+/// Whether these are the first bytes of a version: looked at where each page begins and where it ends, as
+/// whole pages are what could be mixed up.
+fn is_of(base: u64, body: &[u8]) -> bool {
+    let same = |at: usize, part: &[u8]| object::bytes(base, at as u64, part.len()) == part;
+    let pages = body.chunks(PAGE_BYTES).enumerate();
+    let mut ends = pages.flat_map(|(page, bytes)| {
+        let at = page * PAGE_BYTES;
+        let first = &bytes[..bytes.len().min(SAMPLE_BYTES)];
+        let last = bytes.len().saturating_sub(SAMPLE_BYTES);
+        [(at, first), (at + last, &bytes[last..])]
+    });
+    ends.all(|(at, part)| same(at, part))
+}
+
+const PAGE_BYTES: usize = 4096;
+const SAMPLE_BYTES: usize = 64;
+
+fn fits(state: State, later: &[State], response: &Response) -> Option<Verdict> {
+    match (state, response.status) {
+        // The connection ended instead of an answer.
+        (State::File { length, .. }, 0) => shrinks(length, later).then_some(Verdict::Cut),
+        (State::Absent, 404) => Some(Verdict::Absent),
+        (State::Folder, 301) => Some(Verdict::Whole),
+        (State::File { base, length }, 200) if length == response.length => {
+            let got = response.body.len() as u64;
+            if got > length || !is_of(base, &response.body) {
+                return None;
+            }
+            match got == length {
+                true => Some(Verdict::Whole),
+                false => shrinks(length, later).then_some(Verdict::Cut),
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Whether a file of this length was shorter afterwards.
+fn shrinks(length: u64, later: &[State]) -> bool {
+    let is_shorter =
+        |state: &State| matches!(state, State::File { length: later, .. } if *later < length);
+    later.iter().any(is_shorter)
+}

@@ -1,0 +1,93 @@
+//! A server that is started, killed and ended.
+
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use rustix::process::{self, Pid, Signal};
+
+use crate::bell::Failure;
+
+/// Longest wait for a server to accept connections, or to end.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running server.
+pub struct Server {
+    child: Child,
+    front: SocketAddr,
+}
+
+impl Server {
+    /// Starts a program with a configuration that listens on `front`, and waits until it serves.
+    ///
+    /// # Errors
+    /// What it printed instead.
+    pub fn start(
+        binary: &Path,
+        folder: &Path,
+        front: SocketAddr,
+        configuration: &str,
+    ) -> Result<Server, Failure> {
+        let failed = |error: std::io::Error| Failure::new(format!("cannot start: {error}"));
+        std::fs::write(folder.join("nginx.conf"), configuration).map_err(failed)?;
+        let log = std::fs::File::create(folder.join("output.log")).map_err(failed)?;
+        let errors = log.try_clone().map_err(failed)?;
+        let mut command = Command::new(binary);
+        command.arg("-p").arg(folder).arg("-c").arg(folder.join("nginx.conf"));
+        command.stdin(Stdio::null()).stdout(log).stderr(errors).process_group(0);
+        let mut child = command.spawn().map_err(failed)?;
+        let deadline = Instant::now() + PATIENCE;
+        while TcpStream::connect(front).is_err() {
+            let ended = child.try_wait().map_err(failed)?;
+            if Instant::now() > deadline || ended.is_some() {
+                let output = std::fs::read_to_string(folder.join("output.log"));
+                let log = std::fs::read_to_string(folder.join("error.log"));
+                Server { child, front }.kill();
+                return Err(Failure::new(format!("the server is not there: {output:?} {log:?}")));
+            }
+            pause(Duration::from_millis(5));
+        }
+        Ok(Server { child, front })
+    }
+
+    /// Kills all of it and waits for its end: of the worker, too, which is nobody's child then, and
+    /// whose socket takes connections until it is quite gone.
+    pub fn kill(mut self) {
+        let _ = process::kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        let _ = self.child.wait();
+        let deadline = Instant::now() + PATIENCE;
+        while TcpStream::connect(self.front).is_ok() && Instant::now() < deadline {
+            pause(Duration::from_millis(1));
+        }
+    }
+
+    /// Ends it as one should.
+    ///
+    /// # Errors
+    /// What was wrong with that, in words.
+    pub fn quit(mut self) -> Result<(), String> {
+        let _ = process::kill_process(Pid::from_child(&self.child), Signal::QUIT);
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return match status.success() {
+                    true => Ok(()),
+                    false => Err(format!("the server ended with {status}")),
+                };
+            }
+            pause(Duration::from_millis(10));
+        }
+        self.kill();
+        Err("the server does not end".to_owned())
+    }
+}
+
+/// Lets time pass; the moment of a kill is chosen by time, not by an event.
+pub fn pause(time: Duration) {
+    let (sender, receiver) = mpsc::channel::<()>();
+    let _ = receiver.recv_timeout(time);
+    drop(sender);
+}
