@@ -36,9 +36,12 @@ step_deny() {
 
 # The harness starts the debug build of the server, so that must be the one of this tree.
 step_cases() {
-    cargo build --quiet --package tidegate
-    cargo run --quiet --package tidegate-testkit --bin tidegate-cases -- --world both tests/cases
+    cargo build --quiet --package tidegate --package tidegate-faults --package tidegate-example
+    cases --world tidegate --tidegate target/debug/tidegate-faults --quiet tests/handlers
+    cases --world tidegate --tidegate target/debug/tidegate-example --quiet tests/examples
+    cases --world both tests/cases
 }
+cases() { cargo run --quiet --package tidegate-testkit --bin tidegate-cases -- "$@"; }
 
 steps=("$@")
 if [ ${#steps[@]} -eq 0 ]; then steps=("${all_steps[@]}"); fi

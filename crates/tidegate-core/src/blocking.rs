@@ -18,7 +18,9 @@ use crate::template::Template;
 
 /// The pool of everything that names no other one.
 pub const DEFAULT: &str = "default";
-/// Threads and queue of `thread_pool default` when the configuration does not name it.
+/// The pool of handlers that name no other one: they may take long, and files should not wait for them.
+pub const HANDLERS: &str = "handlers";
+/// Threads and queue of these two when the configuration does not say.
 pub const THREADS_DEFAULT: usize = 32;
 pub const QUEUE_DEFAULT: usize = 65536;
 
@@ -31,7 +33,7 @@ pub struct PoolSettings {
     pub max_queue: usize,
 }
 
-/// All pools of the process but the default one.
+/// All pools of the process but the default one, which file reads find without a lock.
 static NAMED: Mutex<Vec<Arc<ThreadPool>>> = Mutex::new(Vec::new());
 static DEFAULT_POOL: ArcSwapOption<ThreadPool> = ArcSwapOption::const_empty();
 
@@ -52,6 +54,10 @@ pub fn apply(wanted: &[PoolSettings]) -> io::Result<()> {
             next.push(kept_or_made(present, settings)?);
         }
     }
+    let unnamed = |pool: &&Arc<ThreadPool>| {
+        pool.name() == HANDLERS && wanted.iter().all(|settings| settings.name != HANDLERS)
+    };
+    next.extend(named.iter().find(unnamed).cloned());
     *named = next;
     if let Some(default) = default {
         DEFAULT_POOL.store(Some(default));
@@ -74,13 +80,19 @@ fn kept_or_made(
     }
 }
 
-/// The pool of this name; the default one is made when it is first asked for.
+/// The pool of this name; those that need no directive are made when they are first asked for.
 pub fn pool(name: &str) -> Option<Arc<ThreadPool>> {
     if name == DEFAULT {
         return default_pool();
     }
-    let named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
-    named.iter().find(|pool| pool.name() == name).cloned()
+    let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = named.iter().find(|pool| pool.name() == name).cloned();
+    if known.is_some() || name != HANDLERS {
+        return known;
+    }
+    let pool = Arc::new(ThreadPool::new(HANDLERS, THREADS_DEFAULT, QUEUE_DEFAULT).ok()?);
+    named.push(pool.clone());
+    Some(pool)
 }
 
 /// Names and figures of the pools in use.
@@ -167,8 +179,9 @@ enum Choice {
 }
 
 impl PoolChoice {
-    pub fn default_pool() -> PoolChoice {
-        PoolChoice(Choice::Fixed(DEFAULT.to_owned(), OnceLock::new()))
+    /// The pool of handlers.
+    pub fn handlers() -> PoolChoice {
+        PoolChoice(Choice::Fixed(HANDLERS.to_owned(), OnceLock::new()))
     }
 
     /// Compiles a name, which may hold variables.
@@ -181,7 +194,8 @@ impl PoolChoice {
             return Ok(PoolChoice(Choice::Computed(template)));
         };
         let fixed = String::from_utf8_lossy(fixed).into_owned();
-        if fixed != DEFAULT && !plan.main.thread_pools.iter().any(|pool| pool.name == fixed) {
+        let needs_directive = fixed != DEFAULT && fixed != HANDLERS;
+        if needs_directive && !plan.main.thread_pools.iter().any(|pool| pool.name == fixed) {
             let message = format!("unknown thread pool \"{fixed}\"");
             let help = "pools are made by `thread_pool NAME threads=N;` at the file's top level";
             return Err(Diagnostic::emerg(message).at(name.span).help(help));

@@ -142,6 +142,11 @@ impl RequestBody {
         self.max = max;
     }
 
+    /// A further limit, where that is lower.
+    pub fn lower_limit(&mut self, max: u64) {
+        self.max = Some(self.max.map_or(max, |present| present.min(max)));
+    }
+
     /// Bytes received so far.
     pub fn received(&self) -> u64 {
         self.received

@@ -24,6 +24,7 @@ use http::geo::Geo;
 use http::gunzip::Gunzip;
 use http::gzip::Gzip;
 use http::gzip_static::GzipStatic;
+use http::handler::Handlers;
 use http::headers::AddedHeaders;
 use http::index::Index;
 use http::limit_conn::LimitConn;
@@ -85,6 +86,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<Proxy>::NEW,
     &Entry::<ProxyCache>::NEW,
     &Entry::<Memcached>::NEW,
+    &Entry::<Handlers>::NEW,
     &Entry::<StubStatus>::NEW,
     &Entry::<EmptyGif>::NEW,
     &Entry::<Flv>::NEW,

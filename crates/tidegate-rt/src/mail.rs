@@ -42,6 +42,14 @@ impl<T> MailSender<T> {
         })
     }
 
+    /// Puts a message into the box, and blocks the thread while it is full: for threads of pools.
+    ///
+    /// # Errors
+    /// The owner is gone, or goes meanwhile.
+    pub fn send_blocking(&self, message: T) -> Result<(), MailError<T>> {
+        self.sender.blocking_send(message).map_err(|error| MailError::Closed(error.0))
+    }
+
     /// Whether the owner is gone.
     pub fn is_closed(&self) -> bool {
         self.sender.is_closed()

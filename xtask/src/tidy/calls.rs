@@ -21,6 +21,17 @@ const DOOR: &[&str] = &[
     "fuzz",
 ];
 const NOBODY: &[&str] = &[];
+/// The door, and application code: it runs on pool threads, where it may block.
+const BLOCKING: &[&str] = &[
+    "tidegate-rt",
+    "tidegate-os",
+    "tidegate-testkit",
+    "tidegate-bench",
+    "crates/tidegate/src/master",
+    "xtask",
+    "fuzz",
+    "examples/",
+];
 
 const CLOCK: &str = "take `now` as an argument, or ask the clock of tidegate-rt: \
                      tests and the simulator set the time";
@@ -32,7 +43,7 @@ const UNFINISHED: &str = "unfinished code is not committed";
 const BANS: &[Ban] = &[
     Ban {
         call: "thread::sleep",
-        allowed_in: DOOR,
+        allowed_in: BLOCKING,
         reason: "it stalls the loop; wait for an event, or use a timer of tidegate-rt",
     },
     Ban { call: "tokio::spawn", allowed_in: DOOR, reason: TASKS },
@@ -61,6 +72,7 @@ const REQUEST_PATH: &[&str] = &[
     "tidegate-upstream",
     "tidegate-front",
     "tidegate-modules",
+    "tidegate-handler",
     "tidegate",
 ];
 

@@ -18,6 +18,9 @@ const NO_RUNTIME: &[&str] = &["tokio", "mio", "async", "futures", "smol", "hyper
 
 /// From the top of the house down: a row names only rows below it.
 pub const TABLE: &[Row] = &[
+    // What applications are made of: nothing but the server.
+    Row { name: "tidegate-faults", may_depend_on: &["tidegate"], never: &["tokio"] },
+    Row { name: "tidegate-example", may_depend_on: &["tidegate"], never: &["tokio"] },
     Row {
         name: "tidegate",
         may_depend_on: &[
@@ -30,6 +33,7 @@ pub const TABLE: &[Row] = &[
             "tidegate-os",
             "tidegate-http",
             "tidegate-conf",
+            "tidegate-handler",
         ],
         never: &[],
     },
@@ -51,9 +55,12 @@ pub const TABLE: &[Row] = &[
             "tidegate-conf",
             "tidegate-rt",
             "tidegate-os",
+            "tidegate-handler",
         ],
         never: &[],
     },
+    // What application code sees; it blocks, and needs no runtime for that.
+    Row { name: "tidegate-handler", may_depend_on: &["tidegate-http"], never: NO_RUNTIME },
     Row {
         name: "tidegate-front",
         may_depend_on: &[

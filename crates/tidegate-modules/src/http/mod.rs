@@ -18,6 +18,7 @@ pub mod geo;
 pub mod gunzip;
 pub mod gzip;
 pub mod gzip_static;
+pub mod handler;
 pub mod headers;
 pub mod index;
 pub mod limit_conn;

@@ -109,7 +109,7 @@ async fn serve<P: Protocol>(x: &mut Exchange, protocol: Arc<P>) -> Step<'static>
 }
 
 /// Reads the client's body to its end.
-async fn read_body(x: &mut Exchange) -> Result<(), Step<'static>> {
+pub(crate) async fn read_body(x: &mut Exchange) -> Result<(), Step<'static>> {
     if !x.request.body.is_present() {
         return Ok(());
     }

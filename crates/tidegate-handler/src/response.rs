@@ -1,0 +1,248 @@
+//! A response as a handler makes it.
+
+use std::fs::File;
+use std::io;
+
+use bytes::Bytes;
+use tidegate_http::{Headers, Known};
+
+use crate::writer::{Collected, Writer};
+
+/// Longest name of a field.
+const NAME_BYTES_MAX: usize = 256;
+/// Longest head, counted as names and values.
+const HEAD_BYTES_MAX: usize = 256 << 10;
+
+/// Fields that belong to the connection, which is the server's.
+const SERVERS_OWN: [Known; 6] = [
+    Known::Connection,
+    Known::KeepAlive,
+    Known::TransferEncoding,
+    Known::Upgrade,
+    Known::Trailer,
+    Known::Te,
+];
+
+/// Status, header fields and a body: bytes, a file, or what a function writes.
+pub struct Response {
+    status: u16,
+    headers: Headers,
+    head_bytes: usize,
+    content_length: Option<u64>,
+    payload: Payload,
+    /// The first thing that is wrong with it.
+    problem: Option<String>,
+}
+
+/// A body.
+#[derive(Default)]
+pub enum Payload {
+    #[default]
+    Empty,
+    Bytes(Bytes),
+    /// The file and how many bytes of it.
+    File(File, u64),
+    Stream(Write),
+}
+
+/// A function that writes a body.
+pub type Write = Box<dyn FnOnce(&mut Writer<'_>) -> io::Result<()> + Send>;
+
+/// A response whose head is known to be good.
+pub struct Taken {
+    pub status: u16,
+    pub headers: Headers,
+    /// `Content-Length` as the handler gave it: for a streamed body, or for one that is left out.
+    pub content_length: Option<u64>,
+    pub payload: Payload,
+}
+
+impl Response {
+    /// A response without fields and body. The status must be one from 200 to 599.
+    pub fn new(status: u16) -> Response {
+        let response = Response {
+            status,
+            headers: Headers::new(),
+            head_bytes: 0,
+            content_length: None,
+            payload: Payload::Empty,
+            problem: None,
+        };
+        response.status(status)
+    }
+
+    /// 200 with a text in UTF-8.
+    pub fn text(text: impl Into<Bytes>) -> Response {
+        Response::bytes("text/plain; charset=utf-8", text)
+    }
+
+    /// 200 with a page in UTF-8.
+    pub fn html(page: impl Into<Bytes>) -> Response {
+        Response::bytes("text/html; charset=utf-8", page)
+    }
+
+    /// 200 with a body of this media type. Bytes that are a `Vec`, `Bytes` or static are not copied.
+    pub fn bytes(media_type: &str, bytes: impl Into<Bytes>) -> Response {
+        let mut response = Response::new(200).header("Content-Type", media_type);
+        response.payload = Payload::Bytes(bytes.into());
+        response
+    }
+
+    /// 200 with the content of an open file, from its start. Clients may ask for ranges of it. It leaves
+    /// by `sendfile` where that is possible, and no pool thread waits for the client.
+    ///
+    /// # Errors
+    /// The file cannot be described, or is no regular file.
+    pub fn file(file: File) -> io::Result<Response> {
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        }
+        let mut response = Response::new(200);
+        response.payload = Payload::File(file, metadata.len());
+        Ok(response)
+    }
+
+    /// 200 with a body that a function writes while the client reads. The function runs on the same pool
+    /// thread, and waits there when the client is slower than it: a limited piece is kept in between.
+    /// Writing fails once the client has left. An error of the function breaks the response visibly.
+    pub fn stream(
+        write: impl FnOnce(&mut Writer<'_>) -> io::Result<()> + Send + 'static,
+    ) -> Response {
+        let mut response = Response::new(200);
+        response.payload = Payload::Stream(Box::new(write));
+        response
+    }
+
+    /// Another status, from 200 to 599.
+    #[must_use]
+    pub fn status(mut self, status: u16) -> Response {
+        self.status = status;
+        if !(200..=599).contains(&status) {
+            self.spoil(format!("status {status}"));
+        }
+        self
+    }
+
+    /// Appends a header field; `Content-Type` and `Content-Length` are replaced. A name must be a token
+    /// and a value must have no control characters (RFC 9110, 5.1 and 5.5). Fields of the connection
+    /// are the server's own.
+    #[must_use]
+    pub fn header(mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Response {
+        let (name, value) = (name.as_ref(), value.as_ref());
+        let known = Known::of(name);
+        self.head_bytes = self.head_bytes.saturating_add(name.len()).saturating_add(value.len());
+        if let Some(problem) = problem_of(name, value, known) {
+            self.spoil(problem);
+        } else if self.head_bytes > HEAD_BYTES_MAX {
+            self.spoil("header fields, which are too long".to_owned());
+        } else if known == Known::ContentLength {
+            match str::from_utf8(value).ok().and_then(|text| text.parse().ok()) {
+                Some(length) => self.content_length = Some(length),
+                None => self.spoil(format!("header \"{}\"", shown(name, value))),
+            }
+        } else if known == Known::ContentType {
+            self.headers.set_known(known, value);
+        } else {
+            self.headers.push(name, value);
+        }
+        self
+    }
+
+    /// Says how long a streamed body will be; it then has no chunks. A body that turns out shorter is
+    /// broken visibly, one that turns out longer is cut.
+    #[must_use]
+    pub fn content_length(mut self, length: u64) -> Response {
+        self.content_length = Some(length);
+        self
+    }
+
+    /// Runs the writer of a streamed body and answers the whole body: for tests of handlers.
+    ///
+    /// # Errors
+    /// Those of the writer and of reading a file.
+    pub fn into_bytes(self) -> io::Result<Bytes> {
+        match self.payload {
+            Payload::Empty => Ok(Bytes::new()),
+            Payload::Bytes(bytes) => Ok(bytes),
+            Payload::File(mut file, _) => {
+                let mut bytes = Vec::new();
+                io::Read::read_to_end(&mut file, &mut bytes)?;
+                Ok(bytes.into())
+            }
+            Payload::Stream(write) => {
+                let mut collected = Collected::default();
+                Writer::run(write, &mut collected)?;
+                Ok(collected.0.into())
+            }
+        }
+    }
+
+    /// Takes the response apart.
+    ///
+    /// # Errors
+    /// What is wrong with it, as the end of a sentence.
+    pub(crate) fn take(mut self) -> Result<Taken, String> {
+        let known = match &self.payload {
+            Payload::Bytes(bytes) => Some(bytes.len() as u64),
+            Payload::File(_, length) => Some(*length),
+            Payload::Empty | Payload::Stream(_) => None,
+        };
+        if let (Some(known), Some(said)) = (known, self.content_length)
+            && known != said
+        {
+            self.spoil(format!("Content-Length {said} for a body of {known} bytes"));
+        }
+        match self.problem {
+            Some(problem) => Err(problem),
+            None => Ok(Taken {
+                status: self.status,
+                headers: self.headers,
+                content_length: self.content_length,
+                payload: self.payload,
+            }),
+        }
+    }
+
+    fn spoil(&mut self, problem: String) {
+        self.problem.get_or_insert(problem);
+    }
+}
+
+impl TryFrom<Response> for Taken {
+    type Error = String;
+
+    fn try_from(response: Response) -> Result<Taken, String> {
+        response.take()
+    }
+}
+
+impl std::fmt::Debug for Response {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Response")
+            .field("status", &self.status)
+            .field("problem", &self.problem)
+            .finish_non_exhaustive()
+    }
+}
+
+fn problem_of(name: &[u8], value: &[u8], known: Known) -> Option<String> {
+    if SERVERS_OWN.contains(&known) {
+        return Some(format!("header \"{}\", which is the server's own", name.escape_ascii()));
+    }
+    let token = !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.iter().all(is_token_byte);
+    let control = |byte: &u8| (*byte < b' ' && *byte != b'\t') || *byte == 0x7f;
+    let valid = token && !value.iter().any(control);
+    (!valid).then(|| format!("header \"{}\"", shown(name, value)))
+}
+
+/// RFC 9110, 5.6.2.
+fn is_token_byte(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte)
+}
+
+/// A field for the error log, cut where it is long.
+fn shown(name: &[u8], value: &[u8]) -> String {
+    let cut = |text: &[u8]| text[..text.len().min(100)].escape_ascii().to_string();
+    format!("{}: {}", cut(name), cut(value))
+}

@@ -1,0 +1,227 @@
+//! A request's way to a handler and back.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidegate_core::blocking::PoolChoice;
+use tidegate_core::body::FileRange;
+use tidegate_core::request_body::StoredBody;
+use tidegate_core::variables::VariableId;
+use tidegate_core::{Body, Exchange, Level, Step};
+use tidegate_handler::server::{Parts, Payload, Taken};
+use tidegate_handler::{Handler, Request};
+use tidegate_http::{Headers, Known, date};
+use tidegate_rt::blocking::{JobError, JobHandle, Reply, submit_replying};
+use tidegate_rt::{clock, timer};
+
+use super::stream::{self, Pieces, Streamed};
+use crate::http::gateway::content::read_body;
+
+/// Seconds after which a client may try again when too many requests wait for a thread.
+const RETRY_AFTER: &[u8] = b"1";
+
+/// What a location passes its requests to.
+pub struct Target {
+    pub name: String,
+    pub handler: Arc<dyn Handler>,
+    /// What its requests bring along.
+    pub variables: Vec<(Arc<str>, VariableId)>,
+    pub pool: PoolChoice,
+    pub timeout: Duration,
+    pub body_bytes_max: Option<u64>,
+}
+
+/// A response on its way from the pool thread.
+struct Answer {
+    status: u16,
+    headers: Headers,
+    content_length: Option<u64>,
+    content: Content,
+}
+
+enum Content {
+    Empty,
+    Bytes(Bytes),
+    File(FileRange),
+    Stream(Pieces),
+}
+
+/// Why a handler gave no response; for the error log.
+type Problem = String;
+
+/// How the wait for a handler ended.
+enum Outcome {
+    Answered(Result<Answer, Problem>),
+    Job(JobError),
+    Late,
+    ClientLeft,
+}
+
+/// Tells the handler when nobody waits any more.
+pub struct Waiting(Arc<AtomicBool>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Has the handler answer.
+pub async fn serve(x: &mut Exchange, target: Arc<Target>) -> Step<'static> {
+    if let Some(max) = target.body_bytes_max {
+        if x.request.body.length.is_some_and(|length| length > max) {
+            return Step::Status(413);
+        }
+        x.request.body.lower_limit(max);
+    }
+    if let Err(step) = read_body(x).await {
+        return step;
+    }
+    x.action = "waiting for a handler";
+    let Some(pool) = target.pool.pick(x) else { return Step::Status(500) };
+    let abandoned = Arc::new(AtomicBool::new(false));
+    let waiting = Waiting(abandoned.clone());
+    let parts = parts(x, &target, abandoned);
+    let handler = target.handler.clone();
+    let submitted = submit_replying(&*pool, move |reply| run(&*handler, parts.into(), reply));
+    let Ok(job) = submitted else {
+        let (name, figures) = (pool.name(), pool.figures());
+        let queued = figures.queued;
+        x.log(
+            Level::Error,
+            format_args!("thread pool \"{name}\" queue overflow: {queued} jobs waiting"),
+        );
+        x.response.headers.push(b"Retry-After", RETRY_AFTER);
+        return Step::Status(503);
+    };
+    let outcome = outcome(x, job, target.timeout).await;
+    settle(x, &target, outcome, waiting)
+}
+
+fn parts(x: &mut Exchange, target: &Target, abandoned: Arc<AtomicBool>) -> Parts {
+    let variables = target.variables.iter().map(|(name, id)| {
+        let mut value = Vec::new();
+        let found = x.variable(*id, &mut value);
+        (name.clone(), found.then_some(value))
+    });
+    let variables = variables.collect();
+    let (body_memory, body_file) = match x.request.body.stored() {
+        Some(stored) => body(stored),
+        None => (Vec::new(), None),
+    };
+    Parts {
+        method: x.request.head.method_bytes().to_vec(),
+        target: x.request.target().to_vec(),
+        path: x.request.path.clone(),
+        query: x.request.args.clone(),
+        headers: x.request.head.headers.clone(),
+        variables,
+        client_address: x.client_text().to_owned(),
+        body_memory,
+        body_file,
+        deadline: clock::exact_now().checked_add(target.timeout),
+        abandoned,
+    }
+}
+
+fn body(stored: &StoredBody) -> (Vec<Bytes>, Option<(Arc<std::fs::File>, u64)>) {
+    match &stored.file {
+        Some(file) => (Vec::new(), Some((file.clone(), stored.length))),
+        None => (stored.memory.clone(), None),
+    }
+}
+
+/// On the pool thread: the handler, and behind it what it streams.
+fn run(handler: &dyn Handler, request: Request, reply: Reply<Result<Answer, Problem>>) {
+    let taken = match handler.handle(request) {
+        Ok(response) => {
+            Taken::try_from(response).map_err(|problem| format!("returned an invalid {problem}"))
+        }
+        Err(error) => Err(format!("failed: {error}")),
+    };
+    let Taken { status, headers, content_length, payload } = match taken {
+        Ok(taken) => taken,
+        Err(problem) => return reply.send(Err(problem)),
+    };
+    let answer = |content| Ok(Answer { status, headers, content_length, content });
+    match payload {
+        Payload::Empty => reply.send(answer(Content::Empty)),
+        Payload::Bytes(bytes) => reply.send(answer(Content::Bytes(bytes))),
+        Payload::File(file, length) => {
+            reply.send(answer(Content::File(FileRange::new(Arc::new(file), 0, length))));
+        }
+        Payload::Stream(write) => {
+            let (sink, pieces) = stream::pipe();
+            reply.send(answer(Content::Stream(pieces)));
+            sink.run(write);
+        }
+    }
+}
+
+async fn outcome(
+    x: &Exchange,
+    job: JobHandle<Result<Answer, Problem>>,
+    timeout: Duration,
+) -> Outcome {
+    let mut job = pin!(job);
+    let mut late = pin!(timer::sleep(timeout));
+    let (client, watch) = (x.client.clone(), !x.is_subrequest);
+    poll_fn(|context| {
+        if let Poll::Ready(ended) = job.as_mut().poll(context) {
+            return Poll::Ready(match ended {
+                Ok(answered) => Outcome::Answered(answered),
+                Err(error) => Outcome::Job(error),
+            });
+        }
+        if watch && client.poll_gone(context).is_ready() {
+            return Poll::Ready(Outcome::ClientLeft);
+        }
+        late.as_mut().poll(context).map(|()| Outcome::Late)
+    })
+    .await
+}
+
+/// What the request is answered with: the one place where a handler's faults become statuses.
+fn settle(x: &mut Exchange, target: &Target, outcome: Outcome, waiting: Waiting) -> Step<'static> {
+    let name = &target.name;
+    let (level, status, problem) = match outcome {
+        Outcome::Answered(Ok(answer)) => return respond(x, target, answer, waiting),
+        Outcome::Answered(Err(problem)) => (Level::Error, 500, problem),
+        Outcome::Job(JobError::Panicked(message)) => {
+            (Level::Error, 500, format!("panicked: {message}"))
+        }
+        Outcome::Job(JobError::Cancelled) => (Level::Error, 500, "ended without a response".into()),
+        Outcome::Late => (Level::Error, 504, "has not answered in time".into()),
+        Outcome::ClientLeft => {
+            x.log(Level::Info, format_args!("client prematurely closed connection"));
+            x.error_status = 499;
+            return Step::Close;
+        }
+    };
+    x.log(level, format_args!("handler \"{name}\" {problem}"));
+    Step::Status(status)
+}
+
+fn respond(x: &mut Exchange, target: &Target, answer: Answer, waiting: Waiting) -> Step<'static> {
+    x.action = "sending to client";
+    x.response.status = answer.status;
+    x.response.content_length = answer.content_length;
+    x.response.last_modified = answer.headers.first(Known::LastModified).and_then(date::parse_http);
+    x.response.headers = answer.headers;
+    Step::Respond(match answer.content {
+        Content::Empty => Body::Empty,
+        Content::Bytes(bytes) => Body::from(bytes),
+        Content::File(range) => {
+            x.response.allow_ranges = answer.status == 200;
+            Body::File(range)
+        }
+        Content::Stream(pieces) => {
+            Body::Stream(Box::new(Streamed::new(x, target, pieces, waiting)))
+        }
+    })
+}

@@ -1,0 +1,116 @@
+//! A body that a handler writes while the client reads: pieces through a short queue, so that the
+//! handler's thread waits when the client is slower.
+
+use std::io;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidegate_core::body::{BodyError, BodyStream};
+use tidegate_core::{Chunk, Exchange, Level};
+use tidegate_handler::server::{self, Sink};
+use tidegate_rt::mail::{MailSender, Mailbox, mailbox};
+use tidegate_rt::timer::Deadline;
+use tidegate_upstream::LogContext;
+
+use super::serve::{Target, Waiting};
+
+/// Pieces on their way, of at most 64 kB each.
+const PIECES_MAX: usize = 4;
+
+/// The loop's end.
+pub type Pieces = Mailbox<Piece>;
+
+pub enum Piece {
+    Chunk(Chunk),
+    End,
+    /// The handler's function failed; its error.
+    Failed(String),
+}
+
+/// The handler's end.
+pub struct PieceSink(MailSender<Piece>);
+
+pub fn pipe() -> (PieceSink, Pieces) {
+    let (sender, pieces) = mailbox(PIECES_MAX);
+    (PieceSink(sender), pieces)
+}
+
+type Write = Box<dyn FnOnce(&mut tidegate_handler::Writer<'_>) -> io::Result<()> + Send>;
+
+impl PieceSink {
+    /// Runs the function that writes the body.
+    pub fn run(mut self, write: Write) {
+        let last = match server::run(write, &mut self) {
+            Ok(()) => Piece::End,
+            Err(error) => Piece::Failed(error.to_string()),
+        };
+        // Fails when nobody wants the body any more.
+        let _ = self.0.send_blocking(last);
+    }
+
+    fn pass(&self, chunk: Chunk) -> io::Result<()> {
+        let sent = self.0.send_blocking(Piece::Chunk(chunk));
+        sent.map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+impl Sink for PieceSink {
+    fn send(&mut self, piece: Bytes) -> io::Result<()> {
+        self.pass(Chunk::Bytes(piece))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.pass(Chunk::Flush)
+    }
+}
+
+/// The body for the client.
+pub struct Streamed {
+    pieces: Pieces,
+    name: String,
+    log: LogContext,
+    timeout: Duration,
+    /// Until when the next piece must come; set while the client waits for it.
+    deadline: Deadline,
+    _waiting: Waiting,
+}
+
+impl Streamed {
+    pub fn new(x: &Exchange, target: &Target, pieces: Pieces, waiting: Waiting) -> Streamed {
+        Streamed {
+            pieces,
+            name: target.name.clone(),
+            log: LogContext::of(x),
+            timeout: target.timeout,
+            deadline: Deadline::new(),
+            _waiting: waiting,
+        }
+    }
+
+    fn broken(&self, problem: &str) -> Option<Result<Chunk, BodyError>> {
+        let message = format!("handler \"{}\" {problem} in the middle of its response", self.name);
+        self.log.write(Level::Error, &message, "sending to client", "");
+        Some(Err(BodyError::Incomplete))
+    }
+}
+
+impl BodyStream for Streamed {
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        let Poll::Ready(piece) = self.pieces.poll_receive(context) else {
+            if self.deadline.at().is_none() {
+                self.deadline.set_after(self.timeout);
+            }
+            let late = self.deadline.poll_elapsed(context);
+            return late.map(|()| self.broken("is too slow"));
+        };
+        self.deadline.clear();
+        Poll::Ready(match piece {
+            Some(Piece::Chunk(chunk)) => Some(Ok(chunk)),
+            Some(Piece::End) => None,
+            Some(Piece::Failed(error)) => self.broken(&format!("failed ({error})")),
+            // Its sender was dropped without a last word.
+            None => self.broken("panicked"),
+        })
+    }
+}

@@ -1,0 +1,90 @@
+//! Tidegate as a library: the whole server with handlers of your own in it.
+//!
+//! ```no_run
+//! use std::process::ExitCode;
+//! use tidegate::{Request, Response, Server};
+//!
+//! fn hello(request: Request) -> tidegate::Result {
+//!     Ok(Response::text(format!("Hello, {}!\n", request.client_address())))
+//! }
+//!
+//! fn main() -> ExitCode {
+//!     Server::new().handler("hello", hello).run()
+//! }
+//! ```
+//! With `location / { handler hello; }` in its configuration this program answers. It takes nginx's
+//! command line and runs any configuration that `tidegate` runs. Handlers block as they like: they run on
+//! the threads of a pool, never on a loop. What they are given and what they may do tells [`Handler`].
+#![forbid(unsafe_code)]
+// Without a master some of what it does with a generation, its files and threads is done by nobody.
+#![cfg_attr(windows, allow(dead_code))]
+
+mod cli;
+mod configuration;
+mod demo;
+mod events;
+mod generation;
+#[cfg(unix)]
+mod handover;
+mod listening;
+#[cfg(unix)]
+mod master;
+mod modules;
+mod options;
+mod order;
+mod panics;
+mod pidfile;
+mod report;
+mod resources;
+mod rights;
+mod single;
+mod start;
+mod version;
+mod worker;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+pub use tidegate_handler::{
+    Bytes, Error, Handler, Request, RequestBody, Response, Result, Writer, with_variables,
+};
+
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The server, and the handlers that its configuration may name.
+#[derive(Default)]
+#[must_use]
+pub struct Server {
+    handlers: Vec<(String, Arc<dyn Handler>)>,
+}
+
+impl Server {
+    /// A server without handlers, as the program `tidegate` is.
+    pub fn new() -> Server {
+        Server::default()
+    }
+
+    /// Gives a name to a handler, for `handler NAME;`.
+    pub fn handler(mut self, name: &str, handler: impl Handler) -> Server {
+        self.handlers.push((name.to_owned(), Arc::new(handler)));
+        self
+    }
+
+    /// Runs the program by its command line, to its end. To be called first of all in `main`: a master
+    /// starts its own binary again as the worker, and daemons fork, which threads would not survive.
+    pub fn run(self) -> ExitCode {
+        for (name, handler) in self.handlers {
+            tidegate_handler::server::register(&name, handler);
+        }
+        cli::run()
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<_> = self.handlers.iter().map(|(name, _)| name).collect();
+        f.debug_struct("Server").field("handlers", &names).finish()
+    }
+}

@@ -1,0 +1,27 @@
+//! A page of 10 kB, made anew for each request.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidegate::{Request, Response, Result};
+
+/// Length of the page.
+pub const PAGE_BYTES: usize = 10_240;
+
+static VISITS: AtomicU64 = AtomicU64::new(0);
+
+/// Answers with the page.
+pub fn answer(request: Request) -> Result {
+    let visit = VISITS.fetch_add(1, Ordering::Relaxed) + 1;
+    let mut page = Vec::with_capacity(PAGE_BYTES + 128);
+    write!(page, "<!DOCTYPE html><title>Visit {visit}</title>")?;
+    writeln!(page, "<p>You come from {}.</p><ul>", request.client_address())?;
+    let mut row = 0;
+    while page.len() < PAGE_BYTES - 100 {
+        row += 1;
+        writeln!(page, "<li>Row {row} of visit {visit}: {}</li>", row * visit)?;
+    }
+    page.resize(PAGE_BYTES - "</ul>\n".len(), b' ');
+    page.extend_from_slice(b"</ul>\n");
+    Ok(Response::html(page))
+}

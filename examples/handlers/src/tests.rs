@@ -1,0 +1,37 @@
+//! Handlers are plain functions: they are tested without a server.
+
+use std::thread;
+
+use tidegate::Request;
+
+use crate::{database, document};
+
+#[test]
+fn the_document_is_new_each_time_and_always_as_long() {
+    let page = || document::answer(Request::for_test("GET", "/")).unwrap().into_bytes().unwrap();
+    let (first, second) = (page(), page());
+    assert_eq!((first.len(), second.len()), (document::PAGE_BYTES, document::PAGE_BYTES));
+    assert_ne!(first, second);
+    assert!(first.ends_with(b"</ul>\n"));
+}
+
+#[test]
+fn towns_come_from_the_database() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("towns.db").to_str().unwrap().to_owned();
+    let ask = |target: &str| {
+        let request = Request::for_test("GET", target).with_variable("example_database", &file);
+        let answer = database::answer(request).unwrap().into_bytes().unwrap();
+        String::from_utf8(answer.to_vec()).unwrap()
+    };
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| assert_eq!(ask("/").lines().count(), 10));
+        }
+    });
+    assert_eq!(ask("/?above=999800").lines().next(), Some("Town 2273: 999836"));
+    assert_eq!(ask("/?above=many"), "above= takes a number\n");
+    assert_eq!(ask("/?above=2000000"), "");
+    let nowhere = Request::for_test("GET", "/").with_variable("example_database", "/none/such");
+    assert!(database::answer(nowhere).is_err());
+}
