@@ -96,10 +96,19 @@ impl<M> Entry<M> {
     pub const NEW: Entry<M> = Entry(PhantomData);
 }
 
-/// The typed settings behind an erased value; the defaults when the types do not fit, which the
-/// list of modules makes impossible.
-fn typed<M: Module>(conf: &AnyConf) -> Option<&M::Conf> {
-    conf.downcast_ref()
+/// A module's settings. Named after the module: several may share a type of settings.
+struct Own<M: Module> {
+    conf: M::Conf,
+    of: PhantomData<fn() -> M>,
+}
+
+/// The typed settings behind an erased value; `None` for those of another module.
+pub(crate) fn typed<M: Module>(conf: &AnyConf) -> Option<&M::Conf> {
+    conf.downcast_ref::<Own<M>>().map(|own| &own.conf)
+}
+
+fn typed_mut<M: Module>(conf: &mut AnyConf) -> Option<&mut M::Conf> {
+    conf.downcast_mut::<Own<M>>().map(|own| &mut own.conf)
 }
 
 impl<M: Module> ErasedModule for Entry<M> {
@@ -120,23 +129,23 @@ impl<M: Module> ErasedModule for Entry<M> {
     }
 
     fn new_conf(&self) -> AnyConf {
-        Box::<M::Conf>::default()
+        Box::new(Own::<M> { conf: M::Conf::default(), of: PhantomData })
     }
 
     fn set(&self, conf: &mut AnyConf, row: usize, args: &Args<'_>) -> Result<(), Diagnostic> {
         let directive = M::DIRECTIVES.iter().flat_map(|table| table.iter()).nth(row);
-        match (directive, conf.downcast_mut()) {
+        match (directive, typed_mut::<M>(conf)) {
             (Some(directive), Some(conf)) => (directive.set)(conf, args),
             _ => Err(args.error_here("directive without a setter")),
         }
     }
 
     fn close_block(&self, conf: &mut AnyConf, block: BlockInfo<'_>) -> Result<(), Diagnostic> {
-        conf.downcast_mut().map_or(Ok(()), |conf| M::close_block(conf, block))
+        typed_mut::<M>(conf).map_or(Ok(()), |conf| M::close_block(conf, block))
     }
 
     fn inherit(&self, child: &mut AnyConf, parent: &AnyConf, block: BlockInfo<'_>) {
-        if let (Some(child), Some(parent)) = (child.downcast_mut(), typed::<M>(parent)) {
+        if let (Some(child), Some(parent)) = (typed_mut::<M>(child), typed::<M>(parent)) {
             M::inherit(child, parent, block);
         }
     }

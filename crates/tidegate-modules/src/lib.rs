@@ -15,10 +15,11 @@ use http::auth_basic::AuthBasic;
 use http::auth_request::AuthRequest;
 use http::autoindex::Autoindex;
 use http::browser::Browser;
-use http::cache::ProxyCache;
+use http::cache::{FastCgiCache, ProxyCache};
 use http::charset::Charset;
 use http::dav::Dav;
 use http::empty_gif::EmptyGif;
+use http::fastcgi::FastCgi;
 use http::flv::Flv;
 use http::geo::Geo;
 use http::gunzip::Gunzip;
@@ -85,6 +86,8 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<Upstream>::NEW,
     &Entry::<Proxy>::NEW,
     &Entry::<ProxyCache>::NEW,
+    &Entry::<FastCgi>::NEW,
+    &Entry::<FastCgiCache>::NEW,
     &Entry::<Memcached>::NEW,
     &Entry::<Handlers>::NEW,
     &Entry::<StubStatus>::NEW,

@@ -80,6 +80,8 @@ pub enum OriginOp {
     WaitBody(Vec<u8>),
     /// `wait raw "bytes"`
     WaitRaw(Vec<u8>),
+    /// `wait past "bytes"`: whatever comes, up to and with these
+    WaitPast(Vec<u8>),
     /// `wait close`: the server ended the connection
     WaitClose,
     /// `send …`, `respond …`
@@ -287,8 +289,31 @@ fn sent(cursor: &mut Cursor<'_>) -> Result<Vec<u8>, Failure> {
         let status: u16 = cursor.number("a status")?;
         return Ok([&status_line(status), fields(cursor)?.as_slice(), b"\r\n"].concat());
     }
+    if cursor.accept("record") {
+        return record(cursor);
+    }
     cursor.accept("raw");
     cursor.text("bytes")
+}
+
+/// After `send record`: `stdout "…"`, `stderr "…"` or `end`, a record of FastCGI.
+fn record(cursor: &mut Cursor<'_>) -> Result<Vec<u8>, Failure> {
+    let (kind, content) = match cursor.bare("a kind of record")? {
+        "stdout" => (6, cursor.text("its content")?),
+        "stderr" => (7, cursor.text("its content")?),
+        "end" => (3, vec![0; 8]),
+        other => return Err(Failure::new(format!("there is no record `{other}`"))),
+    };
+    let Ok(length) = u16::try_from(content.len()) else {
+        return Err(Failure::new("a record takes at most 65535 bytes"));
+    };
+    let [high, low] = length.to_be_bytes();
+    // Padding to a multiple of eight, as the specification recommends.
+    let padding = (8 - content.len() % 8) % 8;
+    let mut bytes = vec![1, kind, 0, 1, high, low, padding as u8, 0];
+    bytes.extend_from_slice(&content);
+    bytes.resize(bytes.len() + padding, 0);
+    Ok(bytes)
 }
 
 fn status_line(status: u16) -> Vec<u8> {
@@ -319,6 +344,7 @@ pub fn origin_op(cursor: &mut Cursor<'_>) -> Result<OriginOp, Failure> {
         "wait" if cursor.accept("close") => Ok(OriginOp::WaitClose),
         "wait" if cursor.accept("body") => Ok(OriginOp::WaitBody(cursor.text("bytes")?)),
         "wait" if cursor.accept("raw") => Ok(OriginOp::WaitRaw(cursor.text("bytes")?)),
+        "wait" if cursor.accept("past") => Ok(OriginOp::WaitPast(cursor.text("bytes")?)),
         "close" => Ok(OriginOp::Close),
         "reset" => Ok(OriginOp::Reset),
         other => Err(Failure::new(format!("an origin cannot `{other}`"))),

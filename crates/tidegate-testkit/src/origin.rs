@@ -340,6 +340,7 @@ fn simple(op: &OriginOp, wire: &mut Wire, message: Option<&mut Message>) -> Resu
     match op {
         OriginOp::Send(bytes) => wire.send(bytes),
         OriginOp::WaitRaw(bytes) => wire.take_exactly(bytes),
+        OriginOp::WaitPast(bytes) => wire.take_past(bytes),
         OriginOp::WaitBody(prefix) => {
             let message = message.ok_or_else(none)?;
             message.read_body(wire, prefix.len())?;

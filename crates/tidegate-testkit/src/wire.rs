@@ -167,6 +167,21 @@ impl Wire {
         Ok(())
     }
 
+    /// Takes whatever comes, up to and with these bytes.
+    pub fn take_past(&mut self, expected: &[u8]) -> Result<(), Failure> {
+        let find = |buffer: &[u8]| buffer.windows(expected.len()).position(|part| part == expected);
+        loop {
+            if let Some(at) = find(&self.buffer) {
+                self.buffer.drain(..at + expected.len());
+                return Ok(());
+            }
+            if !self.fill()? {
+                let got = shown(&self.buffer);
+                return Err(Failure::new(format!("expected {}, got {got}", shown(expected))));
+            }
+        }
+    }
+
     /// Waits for the other side's end; unread bytes before it are a failure.
     pub fn wait_ending(&mut self) -> Result<Ending, Failure> {
         while self.buffer.is_empty() && self.fill()? {}

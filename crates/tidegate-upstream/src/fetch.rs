@@ -23,7 +23,9 @@ use crate::log::{LogContext, os_error};
 use crate::peers::{Lease, Outcome, Peer};
 use crate::pool;
 use crate::report::SharedReport;
-use crate::request::{FetchError, FetchSettings, OriginRequest, OriginResponse, RequestPayload};
+use crate::request::{
+    FetchError, FetchSettings, Keeping, OriginRequest, OriginResponse, RequestPayload,
+};
 use crate::retry::{Blame, Decision, Event, Retry};
 use crate::wire::{self, Codec, Wire};
 
@@ -229,7 +231,7 @@ impl Fetch {
             if let Some(attempt) = self.report.borrow_mut().last() {
                 attempt.bytes_received = reader.received;
             }
-            self.listen(peer, &mut reader)?;
+            self.listen(peer, &mut reader);
             result?;
             if !reader.head().is_interim() {
                 break;
@@ -247,38 +249,29 @@ impl Fetch {
         Ok(Answer { connection, head, input, framing, codec, upload })
     }
 
-    /// Logs what the origin told beside its head, which may make an answer an invalid one.
-    fn listen(&self, peer: &Peer, reader: &mut HeadReader) -> Result<(), Trouble> {
+    /// Logs what the origin told beside its head.
+    fn listen(&self, peer: &Peer, reader: &mut HeadReader) {
         if let (Wire::Memcached(ask), 404) = (&self.request.wire, reader.head().status) {
             let key = String::from_utf8_lossy(&ask.key);
             let message = format!("key: \"{key}\" was not found by memcached");
             self.log.write(Level::Info, &message, READING_HEAD, &self.request.url(&peer.text));
         }
-        let Codec::FastCgi(decoder) = reader.codec() else { return Ok(()) };
-        if !decoder.has_stderr() {
-            return Ok(());
-        }
-        let upstream = self.request.url(&peer.text);
-        let text = wire::log_stderr(decoder, &self.log, READING_HEAD, &upstream);
-        match &self.request.wire {
-            Wire::FastCgi(rules) if rules.catches(&text) => Err(Trouble {
-                event: Event::Invalid,
-                message: String::new(),
-                action: READING_HEAD,
-                client_status: None,
-            }),
-            _ => Ok(()),
+        if let Codec::FastCgi(decoder, _) = reader.codec()
+            && !decoder.stderr().is_empty()
+        {
+            wire::log_stderr(decoder, &self.log, READING_HEAD, &self.request.url(&peer.text));
         }
     }
 
     /// A kept connection or a new one; `true` for a kept one.
     async fn connect(&mut self, peer: &Peer) -> Result<(Box<OriginConnection>, bool), Trouble> {
         let group = &self.request.group;
-        if !std::mem::take(&mut self.fresh) {
+        // What cannot be sent twice is worth a look at the socket first.
+        let careful = !self.retry.idempotent || !self.retry.repeatable;
+        let only_new = careful && self.request.keeping == Keeping::Briefly;
+        if !(std::mem::take(&mut self.fresh) || only_new) {
             let fit = self.request.fit(peer);
             while let Some(connection) = pool::take(group, &fit, clock::now()) {
-                // What cannot be sent twice is worth a look at the socket first.
-                let careful = !self.retry.idempotent || !self.retry.repeatable;
                 if !careful || connection.is_quiet_now() {
                     return Ok((connection, true));
                 }

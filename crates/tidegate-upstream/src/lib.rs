@@ -39,7 +39,7 @@ pub use peers::{Group, GroupOptions, Member, Method, Peer, ServerOptions};
 pub use pool::Keepalive;
 pub use report::{Report, SharedReport};
 pub use request::{
-    FetchError, FetchSettings, LocalAddress, OriginRequest, OriginResponse, RequestPayload,
+    FetchError, FetchSettings, Keeping, LocalAddress, OriginRequest, OriginResponse, RequestPayload,
 };
 pub use retry::NextUpstream;
 pub use tls::{TlsOptions, TlsSettings, TlsTarget};

@@ -13,7 +13,7 @@ use tidegate_core::request_body::StoredBody;
 use tidegate_http::request::Method;
 
 use crate::peers::{Choice, Group, Peer};
-use crate::request::{LocalAddress, OriginRequest, RequestPayload, url};
+use crate::request::{Keeping, LocalAddress, OriginRequest, RequestPayload, url};
 use crate::tls::TlsTarget;
 use crate::wire::Wire;
 
@@ -121,7 +121,7 @@ impl PartRequest {
             local: self.local,
             paced: false,
             interim: None,
-            keep_connection: true,
+            keeping: Keeping::AsGroup,
             upgrade: false,
             location_tag: self.location_tag,
             tls: self.tls.clone(),

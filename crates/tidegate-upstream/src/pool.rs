@@ -48,6 +48,8 @@ pub struct Fit {
     pub tag: u64,
     /// The language spoken, as a number.
     pub wire: u8,
+    /// Kept for a moment only.
+    pub brief: bool,
     pub local: Option<LocalAddress>,
     pub tls: Option<TlsTarget>,
 }
@@ -55,23 +57,46 @@ pub struct Fit {
 struct Idle {
     connection: Box<OriginConnection>,
     fit: Fit,
-    since: Instant,
+    until: Instant,
 }
 
 #[derive(Default)]
 struct Pool {
     idle: Vec<Idle>,
-    idle_time_max: Duration,
 }
 
 thread_local! {
     /// By the group's number.
     static POOLS: RefCell<Vec<Pool>> = const { RefCell::new(Vec::new()) };
-    static SWEEPING: Cell<bool> = const { Cell::new(false) };
+    /// Who looks after connections that are kept long, and after those kept for a moment.
+    static SWEEPING: [Cell<bool>; 2] = const { [Cell::new(false), Cell::new(false)] };
 }
 
 /// How often closed and expired idle connections are looked for.
 const SWEEP: Duration = Duration::from_secs(1);
+/// The idle time of connections that are kept for a moment: a busy thread asks again within it. Another
+/// thread may wait as long for the process behind the connection.
+const BRIEF_IDLE: Duration = Duration::from_millis(10);
+/// And the requests and the age behind which they are closed, so that those who wait for a process get
+/// one in their turn: opening a connection for every 32nd request costs next to nothing.
+const BRIEF_REQUESTS: u64 = 32;
+const BRIEF_AGE: Duration = Duration::from_secs(1);
+
+impl Fit {
+    /// The limits of such connections in a group.
+    fn limits(&self, group: &Group) -> Keepalive {
+        let own = group.keepalive;
+        match self.brief {
+            false => own,
+            true => Keepalive {
+                requests_max: own.requests_max.min(BRIEF_REQUESTS),
+                age_max: own.age_max.min(BRIEF_AGE),
+                idle_time_max: own.idle_time_max.min(BRIEF_IDLE),
+                ..own
+            },
+        }
+    }
+}
 
 /// An idle connection that fits and still lives, the one used last first.
 pub fn take(group: &Group, fit: &Fit, now: Instant) -> Option<Box<OriginConnection>> {
@@ -83,8 +108,7 @@ pub fn take(group: &Group, fit: &Fit, now: Instant) -> Option<Box<OriginConnecti
         loop {
             let at = pool.idle.iter().rposition(|idle| idle.fit == *fit)?;
             let idle = pool.idle.remove(at);
-            let old = now.saturating_duration_since(idle.since) >= group.keepalive.idle_time_max;
-            if !old && idle.connection.is_quiet() {
+            if now < idle.until && idle.connection.is_quiet() {
                 return Some(idle.connection);
             }
         }
@@ -93,7 +117,8 @@ pub fn take(group: &Group, fit: &Fit, now: Instant) -> Option<Box<OriginConnecti
 
 /// Keeps a connection whose response was read to its end, within the group's limits.
 pub fn give(group: &Group, fit: Fit, connection: Box<OriginConnection>) {
-    let limits = &group.keepalive;
+    let limits = fit.limits(group);
+    let brief = fit.brief;
     let now = clock::now();
     let fits = limits.idle_max > 0
         && group.id != 0
@@ -108,14 +133,15 @@ pub fn give(group: &Group, fit: Fit, connection: Box<OriginConnection>) {
             pools.resize_with(place + 1, Pool::default);
         }
         let pool = &mut pools[place];
-        pool.idle_time_max = limits.idle_time_max;
         if pool.idle.len() >= limits.idle_max {
             pool.idle.remove(0);
         }
-        pool.idle.push(Idle { connection, fit, since: now });
+        let far = now + Duration::from_secs(24 * 3600);
+        let until = now.checked_add(limits.idle_time_max).unwrap_or(far);
+        pool.idle.push(Idle { connection, fit, until });
     });
-    if !SWEEPING.replace(true) {
-        tidegate_rt::spawn_local(sweep());
+    if !SWEEPING.with(|sweeping| sweeping[usize::from(brief)].replace(true)) {
+        tidegate_rt::spawn_local(sweep(brief));
     }
 }
 
@@ -125,22 +151,25 @@ pub fn idle_count() -> usize {
 }
 
 /// Closes what expired or was closed by its origin, as long as anything is idle.
-async fn sweep() {
+async fn sweep(brief: bool) {
+    let pause = if brief { BRIEF_IDLE } else { SWEEP };
     loop {
-        tidegate_rt::timer::sleep(SWEEP).await;
+        tidegate_rt::timer::sleep(pause).await;
         let now = clock::now();
         let left = POOLS.with_borrow_mut(|pools| {
+            let mut left = false;
             for pool in pools.iter_mut() {
-                let most = pool.idle_time_max;
                 pool.idle.retain(|idle| {
-                    now.saturating_duration_since(idle.since) < most && idle.connection.is_quiet()
+                    let stays = now < idle.until && idle.connection.is_quiet();
+                    left |= idle.fit.brief == brief && stays;
+                    idle.fit.brief != brief || stays
                 });
             }
-            pools.iter().any(|pool| !pool.idle.is_empty())
+            left
         });
         if !left {
             break;
         }
     }
-    SWEEPING.set(false);
+    SWEEPING.with(|sweeping| sweeping[usize::from(brief)].set(false));
 }

@@ -67,6 +67,19 @@ pub struct FetchSettings {
     pub pass_trailers: bool,
 }
 
+/// What becomes of a connection behind an answer that leaves it usable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeping {
+    /// It is closed.
+    Never,
+    /// It is kept for the next request of a busy moment, and soon given up: whoever answers has few
+    /// processes, each with one connection, and others wait for them. Only requests that can be sent
+    /// again use it.
+    Briefly,
+    /// As the group says (`keepalive`).
+    AsGroup,
+}
+
 /// A request to an origin with everything that sending it takes.
 pub struct OriginRequest {
     pub group: Arc<Group>,
@@ -83,8 +96,8 @@ pub struct OriginRequest {
     pub paced: bool,
     /// Gets 103 responses (`early_hints`).
     pub interim: Option<Rc<dyn Client>>,
-    /// The request lets the origin keep the connection.
-    pub keep_connection: bool,
+    /// What becomes of the connection behind the answer.
+    pub keeping: Keeping,
     /// The request asks for an upgrade: a 101 answer opens a tunnel.
     pub upgrade: bool,
     /// Number of the location, for `keepalive … local`.
@@ -132,8 +145,9 @@ impl OriginRequest {
 
     /// What a connection to a peer must fit to be used again.
     pub(crate) fn fit(&self, peer: &Peer) -> Fit {
-        let tag = if self.group.keepalive.local { self.location_tag } else { 0 };
+        let brief = self.keeping == Keeping::Briefly;
+        let tag = if self.group.keepalive.local && !brief { self.location_tag } else { 0 };
         let wire = self.wire.kind();
-        Fit { peer: peer.id, tag, wire, local: self.local, tls: self.tls.clone() }
+        Fit { peer: peer.id, tag, wire, brief, local: self.local, tls: self.tls.clone() }
     }
 }

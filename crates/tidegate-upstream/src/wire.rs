@@ -40,13 +40,13 @@ impl FastCgi {
     }
 }
 
-/// Writes what came on the error stream to the log, as nginx does, and gives it back.
+/// Writes what came on the error stream to the log, as nginx does.
 pub(crate) fn log_stderr(
     decoder: &mut fastcgi::Decoder,
     log: &LogContext,
     action: &str,
     upstream: &str,
-) -> Vec<u8> {
+) {
     let (text, is_cut) = decoder.take_stderr();
     let shown = String::from_utf8_lossy(text.trim_ascii_end());
     // Line ends are kept: PHP's traces are read as they are written.
@@ -60,7 +60,6 @@ pub(crate) fn log_stderr(
             format!("FastCGI sent more than {most} bytes in stderr, the rest is left out");
         log.write(Level::Error, &message, action, upstream);
     }
-    text
 }
 
 /// A `get` of memcached's text protocol.
@@ -99,7 +98,7 @@ impl Wire {
         match self {
             Wire::Http => Codec::Http,
             Wire::Cgi(_) => Codec::Cgi,
-            Wire::FastCgi(_) => Codec::FastCgi(Box::default()),
+            Wire::FastCgi(rules) => Codec::FastCgi(Box::default(), rules.clone()),
             Wire::Memcached(ask) => Codec::Memcached(ask.clone()),
         }
     }
@@ -109,7 +108,7 @@ impl Wire {
 pub(crate) enum Codec {
     Http,
     Cgi,
-    FastCgi(Box<fastcgi::Decoder>),
+    FastCgi(Box<fastcgi::Decoder>, FastCgi),
     Memcached(Arc<Memcached>),
 }
 
@@ -126,8 +125,11 @@ impl Codec {
         let outcome = match self {
             Codec::Http => parse_response(buffer, head_bytes_max, head),
             Codec::Cgi => parse_cgi_response(buffer, head_bytes_max, head),
-            Codec::FastCgi(decoder) => {
+            Codec::FastCgi(decoder, rules) => {
                 decoder.decode(buffer, new).map_err(refused)?;
+                if rules.catches(decoder.stderr()) {
+                    return Err(ReceiveError::Invalid(String::new()));
+                }
                 let outcome = parse_cgi_response(buffer, head_bytes_max, head);
                 if outcome == Ok(Parse::Partial) && decoder.is_output_closed() {
                     let message = "upstream prematurely closed FastCGI stdout";

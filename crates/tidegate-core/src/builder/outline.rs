@@ -3,7 +3,7 @@
 
 use tidegate_conf::{Args, Contexts, Diagnostic, Registry, Span, Statement, Word};
 
-use crate::module::{AnyConf, BlockInfo, BlockRow, ErasedModule, Module};
+use crate::module::{AnyConf, BlockInfo, BlockRow, ErasedModule, Module, typed};
 
 /// A block with the settings of all modules.
 pub struct Outline {
@@ -19,7 +19,7 @@ pub struct Outline {
 impl Outline {
     /// One module's settings in this block.
     pub fn conf<M: Module>(&self) -> Option<&M::Conf> {
-        self.confs.iter().find_map(|conf| conf.downcast_ref())
+        self.confs.iter().find_map(typed::<M>)
     }
 
     /// Inner blocks opened by `name`.

@@ -27,7 +27,9 @@ impl RecordError {
             RecordError::RequestId(id) => {
                 format!("upstream sent unexpected FastCGI request id: {id}")
             }
-            RecordError::Kind(kind) => format!("upstream sent unexpected FastCGI record: {kind}"),
+            RecordError::Kind(kind) => {
+                format!("upstream sent invalid FastCGI record type: {kind}")
+            }
             RecordError::EndLength(length) => {
                 format!("upstream sent FastCGI end of request with {length} bytes")
             }
@@ -189,8 +191,9 @@ impl Decoder {
         (std::mem::take(&mut self.stderr), std::mem::take(&mut self.stderr_cut))
     }
 
-    pub fn has_stderr(&self) -> bool {
-        !self.stderr.is_empty()
+    /// What came on the error stream and was not taken yet.
+    pub fn stderr(&self) -> &[u8] {
+        &self.stderr
     }
 
     fn begin(&mut self, header: [u8; HEADER_BYTES]) -> Result<(), RecordError> {

@@ -58,14 +58,9 @@ impl<'a> ParamsWriter<'a> {
         ParamsWriter { out, start }
     }
 
-    /// Adds pairs that were encoded before.
-    pub fn encoded(&mut self, pairs: &[u8]) {
-        self.out.extend_from_slice(pairs);
-    }
-
-    /// Adds one pair, of which `value` writes the second part.
-    pub fn pair(&mut self, name: &[u8], value: impl FnOnce(&mut Vec<u8>)) {
-        pair(name, self.out, value);
+    /// Adds what `write` appends: pairs, see [`pair`].
+    pub fn pairs(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        write(self.out);
     }
 
     /// Ends the parameters; the body's records follow.

@@ -133,7 +133,7 @@ proptest! {
         let mut out = b"before".to_vec();
         let mut writer = ParamsWriter::begin(keep, &mut out);
         for (name, value) in &pairs {
-            writer.pair(name, |out| out.extend_from_slice(value));
+            writer.pairs(|out| pair(name, out, |out| out.extend_from_slice(value)));
         }
         writer.end();
         prop_assert_eq!(params(&out[6..]), (u8::from(keep), pairs));

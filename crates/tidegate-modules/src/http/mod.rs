@@ -10,6 +10,7 @@ pub mod cache;
 pub mod charset;
 pub mod dav;
 pub mod empty_gif;
+pub mod fastcgi;
 pub mod file_access;
 pub mod files;
 pub mod flv;

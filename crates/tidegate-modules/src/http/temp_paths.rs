@@ -1,7 +1,7 @@
-//! `fastcgi_temp_path`, `uwsgi_temp_path` and `scgi_temp_path`: folders of gateways that are not built yet.
+//! `uwsgi_temp_path` and `scgi_temp_path`: folders of gateways that are not built yet.
 //!
 //! Packages write them into configurations that use none of these gateways, so they are read and checked;
-//! as long as `fastcgi_pass` and the like are refused, no answer needs such a folder.
+//! as long as `uwsgi_pass` and `scgi_pass` are refused, no answer needs such a folder.
 
 use tidegate_core::http_core::temp_path;
 use tidegate_core::module::{Args, Arity, Contexts, Diagnostic, Directive, Module, once};
@@ -11,7 +11,6 @@ pub struct TempPaths;
 
 #[derive(Default)]
 pub struct Conf {
-    fastcgi: Option<()>,
     uwsgi: Option<()>,
     scgi: Option<()>,
 }
@@ -20,7 +19,6 @@ impl Module for TempPaths {
     type Conf = Conf;
     const NAME: &'static str = "temp_paths";
     const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[&[
-        folder("fastcgi_temp_path", |conf, args| take(&mut conf.fastcgi, args)),
         folder("uwsgi_temp_path", |conf, args| take(&mut conf.uwsgi, args)),
         folder("scgi_temp_path", |conf, args| take(&mut conf.scgi, args)),
     ]];

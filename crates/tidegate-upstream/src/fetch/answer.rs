@@ -17,7 +17,7 @@ use crate::log::LogContext;
 use crate::peers::Lease;
 use crate::pool::{self, Fit};
 use crate::report::SharedReport;
-use crate::request::{FetchSettings, OriginRequest};
+use crate::request::{FetchSettings, Keeping, OriginRequest};
 use crate::wire::Codec;
 
 /// What of a fetch goes on into its body.
@@ -60,11 +60,11 @@ impl Parts {
             }));
         }
         let Received { input, framing, codec } = received;
-        let keep = self.request.keep_connection
+        let keep = self.request.keeping != Keeping::Never
             && match &codec {
                 Codec::Http => head.keep_alive() && head.status != 101,
                 Codec::Cgi => false,
-                Codec::FastCgi(_) | Codec::Memcached(_) => true,
+                Codec::FastCgi(..) | Codec::Memcached(_) => true,
             };
         if upload.is_none()
             && let Some((length, is_clean)) =
@@ -73,7 +73,7 @@ impl Parts {
             return self.whole(connection, input, length, keep && is_clean);
         }
         let framing = match (codec, framing) {
-            (Codec::FastCgi(decoder), framing) => {
+            (Codec::FastCgi(decoder, _), framing) => {
                 Framing::Records(Box::new(Records::new(decoder, framing)))
             }
             (_, ResponseFraming::None) => Framing::Length(0),
@@ -121,11 +121,11 @@ impl Parts {
         let exact = input.len() == length;
         match codec {
             // Without a body the connection's records are not waited for.
-            Codec::FastCgi(decoder) if framing == ResponseFraming::None => {
+            Codec::FastCgi(decoder, _) if framing == ResponseFraming::None => {
                 Some((0, decoder.is_clean()))
             }
-            Codec::FastCgi(decoder) if !decoder.is_ended() => None,
-            Codec::FastCgi(decoder) => {
+            Codec::FastCgi(decoder, _) if !decoder.is_ended() => None,
+            Codec::FastCgi(decoder, _) => {
                 if !exact {
                     report_excess(&self.log, &self.upstream(lease), &Framing::Length(0));
                 }

@@ -83,7 +83,7 @@ fn request(group: &Arc<Group>, method: &str) -> OriginRequest {
         local: None,
         paced: false,
         interim: None,
-        keep_connection: true,
+        keeping: Keeping::AsGroup,
         upgrade: false,
         location_tag: 0,
         tls: None,
@@ -92,9 +92,13 @@ fn request(group: &Arc<Group>, method: &str) -> OriginRequest {
 }
 
 async fn one(group: &Arc<Group>, method: &str) -> Seen {
+    sent(request(group, method)).await
+}
+
+async fn sent(request: OriginRequest) -> Seen {
     let report = Report::shared();
     let log = LogContext::detached(ErrorLog::default());
-    let result = fetch(request(group, method), settings(), report.clone(), log).await;
+    let result = fetch(request, settings(), report.clone(), log).await;
     let (status, body, whole) = match result {
         Err(error) => (error.status, String::new(), false),
         Ok(response) => {
@@ -212,4 +216,32 @@ fn a_dropped_body_gives_its_connection_up() {
         origin.await.expect("the origin sees the end")
     });
     assert_eq!(result.expect("a loop"), 0);
+}
+
+#[test]
+fn what_cannot_be_sent_twice_gets_a_new_connection_where_they_are_kept_briefly() {
+    let all = tidegate_rt::block_on(async {
+        let any = Addr::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        let listener = Listener::bind(&any, &ListenOptions::default()).expect("a port");
+        let address = listener.local_addr().expect("an address");
+        // On its first connection it answers once.
+        let answers = [OK.to_owned()];
+        let origin = tidegate_rt::spawn_local(async move {
+            let first = listener.accept().await.expect("a connection");
+            serve(&first, &answers).await;
+            let second = listener.accept().await.expect("another connection");
+            serve(&second, &answers).await;
+        });
+        let server = (String::from("origin"), address, ServerOptions::default());
+        let keepalive = Keepalive::DEFAULT;
+        let group = Arc::new(Group::new("g", Method::RoundRobin, keepalive, vec![server]));
+        let mut all = Vec::new();
+        for method in ["GET", "POST"] {
+            let keeping = Keeping::Briefly;
+            all.push(sent(OriginRequest { keeping, ..request(&group, method) }).await);
+        }
+        origin.await.expect("the origin");
+        all
+    });
+    assert_eq!(all.expect("a loop"), [seen(200, "ok", true, 1), seen(200, "ok", true, 1)]);
 }

@@ -82,7 +82,7 @@ impl Start {
     fn take_apart(&mut self, received: &mut Vec<u8>) -> Result<(), RecordError> {
         let Framing::Records(records) = &mut self.framing else { return Ok(()) };
         let decoded = records.decode(received);
-        if records.decoder.has_stderr() {
+        if !records.decoder.stderr().is_empty() {
             wire::log_stderr(&mut records.decoder, &self.log, READING, &self.upstream);
         }
         decoded

@@ -20,7 +20,7 @@ fn request(method: &str, head: &str) -> OriginRequest {
         local: None,
         paced: true,
         interim: None,
-        keep_connection: true,
+        keeping: Keeping::AsGroup,
         upgrade: true,
         location_tag: 7,
         tls: None,

@@ -59,11 +59,15 @@ mod wait;
 mod writers;
 pub mod zones;
 
+use std::marker::PhantomData;
+
 use tidegate_conf::{Diagnostic, Directive};
-use tidegate_core::builder::PlanBuilder;
+use tidegate_core::builder::{Outline, PlanBuilder};
+use tidegate_core::http_core::conf::TempPath;
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::variables::Variable;
 
+use super::fastcgi::FastCgi;
 use super::proxy::Proxy;
 use conf::CacheConf;
 pub use purge::StoredAt;
@@ -72,37 +76,72 @@ pub use run::handle;
 pub use seam::Gateway;
 pub use settings::CacheSettings;
 
-/// The family of `proxy_cache…` directives. The handler is the proxy module's.
-pub struct ProxyCache;
+/// A family of `*_cache…` directives. The handler is the gateway's.
+pub struct Cache<F>(PhantomData<fn() -> F>);
 
-/// Prefix of the family.
-pub const PROXY: &str = "proxy_";
+/// What differs between the families.
+pub trait Family: 'static {
+    const NAME: &'static str;
+    const PREFIX: &'static str;
+    /// Where temporary files are unless `*_temp_path` says otherwise.
+    const TEMPORARY: &'static str;
+    const ROWS: &'static [Directive<CacheConf>];
+    /// The cache's variables belong to the first family.
+    const VARIABLES: &'static [Variable] = &[];
 
-const PROXY_ROWS: &[Directive<CacheConf>] = cache_rows!("proxy_");
+    /// `*_temp_path` of the `http` block.
+    fn temp_path(http: &Outline) -> Option<&TempPath>;
+}
 
-impl Module for ProxyCache {
+/// Makes a family of a gateway's module.
+macro_rules! cache_family {
+    ($family:ident, $module:ident, $prefix:literal, $variables:expr, $temp_path:expr) => {
+        #[doc = concat!("`", $prefix, "cache`.")]
+        pub struct $family;
+
+        impl Family for $family {
+            const NAME: &'static str = concat!($prefix, "cache");
+            const PREFIX: &'static str = $prefix;
+            const TEMPORARY: &'static str = concat!($prefix, "temp");
+            const ROWS: &'static [Directive<CacheConf>] = cache_rows!($prefix);
+            const VARIABLES: &'static [Variable] = $variables;
+
+            fn temp_path(http: &Outline) -> Option<&TempPath> {
+                let temp_path: fn(&<$module as Module>::Conf) -> &Option<TempPath> = $temp_path;
+                http.conf::<$module>().and_then(|conf| temp_path(conf).as_ref())
+            }
+        }
+    };
+}
+
+cache_family!(OfProxy, Proxy, "proxy_", status::VARIABLES, |conf| &conf.gateway.temp_path);
+cache_family!(OfFastCgi, FastCgi, "fastcgi_", &[], |conf| &conf.cgi.gateway.temp_path);
+
+pub type ProxyCache = Cache<OfProxy>;
+pub type FastCgiCache = Cache<OfFastCgi>;
+
+impl<F: Family> Module for Cache<F> {
     type Conf = CacheConf;
-    const NAME: &'static str = "proxy_cache";
-    const DIRECTIVES: &'static [&'static [Directive<CacheConf>]] = &[PROXY_ROWS];
-    const VARIABLES: &'static [Variable] = status::VARIABLES;
+    const NAME: &'static str = F::NAME;
+    const DIRECTIVES: &'static [&'static [Directive<CacheConf>]] = &[F::ROWS];
+    const VARIABLES: &'static [Variable] = F::VARIABLES;
 
     fn inherit(inner: &mut CacheConf, outer: &CacheConf, _block: BlockInfo<'_>) {
         inner.inherit(outer);
     }
 
     fn prepare_http(conf: &CacheConf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
-        let proxy = plan.http_block().and_then(|http| http.conf::<Proxy>());
-        let temporary = proxy.and_then(|proxy| proxy.gateway.temp_path.as_ref());
-        let temporary = temporary.map_or("proxy_temp", |temporary| &temporary.path).to_owned();
-        open_zones(PROXY, conf, &temporary, plan)?;
-        settings::check_zone(PROXY, conf, plan)
+        let temporary = plan.http_block().and_then(F::temp_path);
+        let temporary = temporary.map_or(F::TEMPORARY, |temporary| &temporary.path).to_owned();
+        open_zones(F::PREFIX, conf, &temporary, plan)?;
+        settings::check_zone(F::PREFIX, conf, plan)
     }
 
     fn prepare(
         conf: &CacheConf,
         location: &mut tidegate_core::builder::LocationBuilder<'_, '_>,
     ) -> Result<(), Diagnostic> {
-        settings::check_zone(PROXY, conf, location.plan)
+        settings::check_zone(F::PREFIX, conf, location.plan)
     }
 }
 

@@ -20,10 +20,9 @@ use super::respond::{Rewriter, respond, respond_stored};
 use super::run;
 use super::settings::GatewaySettings;
 use super::state::GatewayState;
-use crate::http::cache::conf::CacheConf;
 use crate::http::cache::seam::{StoredAnswer, Whole};
 use crate::http::cache::settings::Ignored;
-use crate::http::cache::{self, CacheSettings, Gateway};
+use crate::http::cache::{self, Cache, CacheSettings, Gateway};
 
 /// What a protocol makes of a location's settings.
 pub trait Protocol: Rewriter + Send + Sync + 'static {
@@ -60,23 +59,27 @@ pub struct Shape {
     pub get_for_head: bool,
 }
 
+/// Makes a location's requests go through a protocol.
+pub fn install_uncached<P: Protocol>(protocol: Arc<P>, location: &mut LocationBuilder<'_, '_>) {
+    location.gateway(Box::new(move |x| Step::Wait(Box::pin(serve(x, protocol.clone())))));
+}
+
 /// Makes a location's requests go through a protocol, and through its cache if there is one.
-pub fn install<P: Protocol>(
+pub fn install<P: Protocol, F: cache::Family>(
     protocol: Arc<P>,
-    cache: Option<(&'static str, &CacheConf)>,
     location: &mut LocationBuilder<'_, '_>,
 ) -> Result<(), Diagnostic> {
     // A location that stores has no cache.
-    let cache = cache.filter(|_| protocol.gateway().store.is_none());
-    let compiled = match cache {
-        Some((family, conf)) => {
+    let conf = location.outline.conf::<Cache<F>>();
+    let cache = match conf.filter(|_| protocol.gateway().store.is_none()) {
+        Some(conf) => {
             let ignored = ignored(protocol.gateway().ignore);
-            CacheSettings::compile(family, conf, ignored, location.plan)?
+            CacheSettings::compile(F::PREFIX, conf, ignored, location.plan)?
         }
         None => None,
     };
-    let Some(cache) = compiled.map(Arc::new) else {
-        location.gateway(Box::new(move |x| Step::Wait(Box::pin(serve(x, protocol.clone())))));
+    let Some(cache) = cache.map(Arc::new) else {
+        install_uncached(protocol, location);
         return Ok(());
     };
     let gateway: Arc<dyn Gateway> = Arc::new(Cached(protocol.clone()));

@@ -5,8 +5,10 @@
 //! meanwhile) → [`respond::respond`] makes the client's answer of the origin's.
 
 pub mod buffered;
+pub mod cgi;
 pub mod content;
 pub mod options;
+pub mod params;
 pub mod pass;
 pub mod respond;
 pub mod run;

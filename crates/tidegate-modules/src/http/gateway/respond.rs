@@ -177,7 +177,9 @@ pub fn copy_head(x: &mut Exchange, head: &ResponseHead, settings: &GatewaySettin
     let upgraded = head.status == 101;
     x.response.clear();
     x.response.status = head.status;
-    if head.reason() != reason(head.status).as_bytes() {
+    // A CGI head without a reason has none of its own.
+    let has_reason = !settings.completes_head || !head.reason().is_empty();
+    if has_reason && head.reason() != reason(head.status).as_bytes() {
         x.response.reason = Some(Bytes::copy_from_slice(head.reason()));
     }
     let headers = &mut x.response.headers;
@@ -198,8 +200,11 @@ pub fn copy_head(x: &mut Exchange, head: &ResponseHead, settings: &GatewaySettin
     }
     x.response.last_modified = head.headers.first(Known::LastModified).and_then(date::parse_http);
     x.response.allow_ranges = settings.force_ranges;
-    x.response.omit_date = !settings.hidden.contains(Known::Date, b"Date");
-    x.response.omit_server = !settings.hidden.contains(Known::Server, b"Server");
+    let omits = |known: Known| {
+        !settings.completes_head && !settings.hidden.contains(known, known.name().as_bytes())
+    };
+    x.response.omit_date = omits(Known::Date);
+    x.response.omit_server = omits(Known::Server);
     if settings.ignore & IGNORE_CHARSET == 0
         && let Some(charset) = head.headers.first(Known::XAccelCharset)
     {

@@ -24,6 +24,8 @@ pub struct GatewaySettings {
     pub intercept_errors: bool,
     /// A 404 is ours to answer: the origin has no page for it.
     pub intercepts_absence: bool,
+    /// `Date` and `Server` are added where the origin's are passed on and it sends none.
+    pub completes_head: bool,
     pub pass_request_headers: bool,
     pub pass_request_body: bool,
     pub force_ranges: bool,
@@ -118,6 +120,7 @@ pub fn settings(
         request_buffering: conf.request_buffering.unwrap_or(true),
         ignore_client_abort: conf.ignore_client_abort.unwrap_or(false),
         intercepts_absence: false,
+        completes_head: false,
         intercept_errors: conf.intercept_errors.unwrap_or(false),
         pass_request_headers: conf.pass_request_headers.unwrap_or(true),
         pass_request_body: conf.pass_request_body.unwrap_or(true),

@@ -22,7 +22,9 @@ use tidegate_core::{Exchange, Level, Template};
 use tidegate_http::Known;
 use tidegate_http::request::Method;
 use tidegate_http::uri::{Escape, escape};
-use tidegate_upstream::{Memcached as Ask, NextUpstream, OriginRequest, RequestPayload, Wire};
+use tidegate_upstream::{
+    Keeping, Memcached as Ask, NextUpstream, OriginRequest, RequestPayload, Wire,
+};
 
 use super::gateway::content::{self, Protocol, Shape};
 use super::gateway::options::{self, GatewayConf, HasGateway, gateway_rows};
@@ -94,20 +96,24 @@ impl Module for Memcached {
         &[gateway_rows!(connection "memcached_", Conf), OWN];
 
     fn close_block(conf: &mut Conf, block: BlockInfo<'_>) -> Result<(), Diagnostic> {
-        conf.place = block.args.last().map(|word| word.bytes.clone()).unwrap_or_default();
+        if block.context.intersects(Contexts::LOCATION) {
+            conf.place = block.args.last().map(|word| word.bytes.clone()).unwrap_or_default();
+        }
         Ok(())
     }
 
     fn inherit(child: &mut Conf, parent: &Conf, block: BlockInfo<'_>) {
         options::inherit(&mut child.gateway, &parent.gateway);
         child.gzip_flag = child.gzip_flag.or(parent.gzip_flag);
-        if block.context.intersects(Contexts::LOCATION_IF) && child.pass.is_none() {
+        let nameless = Contexts::LOCATION_IF | Contexts::LIMIT_EXCEPT;
+        if block.context.intersects(nameless) && child.pass.is_none() {
             child.pass.clone_from(&parent.pass);
+            child.place.clone_from(&parent.place);
         }
     }
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
-        let within = Contexts::LOCATION | Contexts::LOCATION_IF;
+        let within = Contexts::LOCATION | Contexts::LOCATION_IF | Contexts::LIMIT_EXCEPT;
         let (Some(word), true) = (&conf.pass, location.context().intersects(within)) else {
             return Ok(());
         };
@@ -124,7 +130,8 @@ impl Module for Memcached {
             gzip_flag: conf.gzip_flag.unwrap_or(0) as u32,
             location_tag: pass::location_tag(&conf.place),
         };
-        content::install(Arc::new(protocol), None, location)
+        content::install_uncached(Arc::new(protocol), location);
+        Ok(())
     }
 }
 
@@ -174,7 +181,7 @@ impl Protocol for Settings {
             local: self.gateway.local_address(x),
             paced: false,
             interim: None,
-            keep_connection: true,
+            keeping: Keeping::AsGroup,
             upgrade: false,
             location_tag: self.location_tag,
             tls: None,

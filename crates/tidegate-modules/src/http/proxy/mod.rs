@@ -33,7 +33,7 @@ use tidegate_core::variables::Variable;
 use tidegate_upstream::OriginRequest;
 
 use super::cache::conf::CacheConf;
-use super::cache::{self, ProxyCache};
+use super::cache::{OfProxy, ProxyCache};
 use super::gateway::content::{self, Protocol, Shape};
 use super::gateway::pass::{Pass, TargetRef};
 use super::gateway::respond::Rewriter;
@@ -73,8 +73,7 @@ impl Module for Proxy {
         let files = location.outline.conf::<StaticFiles>();
         let in_pool = files.is_some_and(|files| files.writes_in_pool());
         let settings = settings::settings(conf, store, keeps_date, in_pool, location)?;
-        let cache = cache.map(|cache| (cache::PROXY, cache));
-        content::install(Arc::new(settings), cache, location)
+        content::install::<_, OfProxy>(Arc::new(settings), location)
     }
 }
 

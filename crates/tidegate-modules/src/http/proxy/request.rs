@@ -5,7 +5,7 @@ use tidegate_core::Exchange;
 use tidegate_http::Known;
 use tidegate_http::request::{Method, Version as ClientVersion};
 use tidegate_http::uri::{Escape, escape, escaped_len};
-use tidegate_upstream::{OriginRequest, RequestPayload};
+use tidegate_upstream::{Keeping, OriginRequest, RequestPayload};
 
 use super::conf::Version;
 use super::settings::{FieldValue, Fields, ProxySettings};
@@ -63,7 +63,7 @@ pub fn create(
         local: settings.gateway.local_address(x),
         paced: settings.gateway.limit_rate.is_some(),
         interim: settings.wants_early_hints(x).then(|| x.client.clone()),
-        keep_connection: true,
+        keeping: Keeping::AsGroup,
         wire: tidegate_upstream::Wire::Http,
         upgrade: x.request.header(Known::Upgrade).is_some() && !x.is_subrequest,
         location_tag: settings.location_tag,

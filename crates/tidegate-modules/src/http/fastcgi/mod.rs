@@ -1,0 +1,145 @@
+//! `fastcgi_pass`: requests are passed to FastCGI applications, such as PHP.
+//!
+//! ```nginx
+//! location / { try_files $uri $uri/ /index.php?$args; }
+//! location ~ \.php$ {
+//!     fastcgi_split_path_info ^(.+?\.php)(/.*)$;
+//!     fastcgi_index index.php;
+//!     fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;
+//!     include       fastcgi_params;
+//!     fastcgi_pass  unix:/run/php/php-fpm.sock;
+//! }
+//! ```
+//! Where `fastcgi_keep_conn` is not written, a connection is kept for the next request of a busy moment:
+//! for 10 ms without one, and at most for 32 requests and a second, since each holds a process of the
+//! application that others may wait for. Only requests that may be sent twice use such a connection.
+
+mod request;
+mod rows;
+mod script;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use tidegate_conf::{Diagnostic, Directive, Word};
+use tidegate_core::Exchange;
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::module::{BlockInfo, Module};
+use tidegate_core::variables::Variable;
+use tidegate_upstream::{FastCgi as Rules, Keeping, OriginRequest};
+
+use super::cache::OfFastCgi;
+use super::gateway::cgi::{CgiConf, CgiSettings, HasCgi, Kind};
+use super::gateway::content::{self, Protocol, Shape};
+use super::gateway::options::{GatewayConf, HasGateway};
+use super::gateway::params::Packing;
+use super::gateway::pass::{Pass, TargetRef};
+use super::gateway::respond::Rewriter;
+use super::gateway::settings::GatewaySettings;
+use super::gateway::target;
+
+/// `ngx_http_fastcgi_module`.
+pub struct FastCgi;
+
+/// One block.
+#[derive(Default)]
+pub struct Conf {
+    pub cgi: CgiConf,
+    index: Option<Word>,
+    split: Option<Word>,
+    catch_stderr: Option<Vec<Word>>,
+    keep_conn: Option<bool>,
+}
+
+impl HasCgi for Conf {
+    fn cgi(&mut self) -> &mut CgiConf {
+        &mut self.cgi
+    }
+}
+
+impl HasGateway for Conf {
+    fn gateway(&mut self) -> &mut GatewayConf {
+        &mut self.cgi.gateway
+    }
+}
+
+const KIND: Kind = Kind {
+    prefix: "fastcgi_",
+    temp_folder: "fastcgi_temp",
+    schemes: target::ADDRESS,
+    packing: Packing::FastCgi,
+};
+
+impl Module for FastCgi {
+    type Conf = Conf;
+    const NAME: &'static str = "fastcgi";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] =
+        &[rows::CONNECTION, rows::SHARED, rows::STORE, rows::CGI, rows::OWN];
+    const VARIABLES: &'static [Variable] = script::VARIABLES;
+
+    fn close_block(conf: &mut Conf, block: BlockInfo<'_>) -> Result<(), Diagnostic> {
+        conf.cgi.note_place(block);
+        Ok(())
+    }
+
+    fn inherit(child: &mut Conf, parent: &Conf, block: BlockInfo<'_>) {
+        child.cgi.inherit(&parent.cgi, block);
+        macro_rules! take_over {
+            ($($field:ident),*) => {
+                $(if child.$field.is_none() { child.$field.clone_from(&parent.$field); })*
+            };
+        }
+        take_over!(index, split, catch_stderr, keep_conn);
+    }
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        script::prepare(conf.index.as_ref(), conf.split.as_ref(), location)?;
+        let Some(cgi) = conf.cgi.compile::<OfFastCgi>(KIND, location)? else { return Ok(()) };
+        let words = conf.catch_stderr.iter().flatten();
+        let settings = Settings {
+            cgi,
+            keeping: match conf.keep_conn {
+                None => Keeping::Briefly,
+                Some(true) => Keeping::AsGroup,
+                Some(false) => Keeping::Never,
+            },
+            rules: Rules { catch: words.map(|word| word.bytes[..].into()).collect() },
+        };
+        content::install::<_, OfFastCgi>(Arc::new(settings), location)
+    }
+}
+
+/// A location with `fastcgi_pass`.
+struct Settings {
+    cgi: CgiSettings,
+    keeping: Keeping,
+    rules: Rules,
+}
+
+impl Protocol for Settings {
+    fn gateway(&self) -> &Arc<GatewaySettings> {
+        &self.cgi.gateway
+    }
+
+    fn pass(&self) -> &Pass {
+        &self.cgi.pass
+    }
+
+    fn create(
+        &self,
+        x: &mut Exchange,
+        target: &TargetRef<'_>,
+        shape: Shape,
+    ) -> Result<OriginRequest, u16> {
+        Ok(request::create(x, self, target, shape))
+    }
+
+    fn write_key(&self, _x: &mut Exchange, _out: &mut Vec<u8>) {
+        // There is no usual key: `fastcgi_cache_key` has to be written.
+    }
+}
+
+impl Rewriter for Settings {
+    fn rewrite(&self, _x: &mut Exchange) {}
+}

@@ -1,0 +1,80 @@
+//! `$fastcgi_script_name` and `$fastcgi_path_info`: which script a path names, and what stands behind it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use tidegate_conf::{Diagnostic, Word};
+use tidegate_core::Exchange;
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::exchange::Captures;
+use tidegate_core::regex::Regex;
+use tidegate_core::variables::Variable;
+
+pub const VARIABLES: &[Variable] = &[
+    Variable::fixed("fastcgi_script_name", |x, out| {
+        let (script, _) = split(x);
+        let path = x.request.path.get(script).unwrap_or_default();
+        out.extend_from_slice(path);
+        if let (true, Some(rule)) = (path.ends_with(b"/"), rule(x)) {
+            out.extend_from_slice(&rule.index);
+        }
+        true
+    }),
+    Variable::fixed("fastcgi_path_info", |x, out| {
+        let (_, info) = split(x);
+        out.extend_from_slice(x.request.path.get(info).unwrap_or_default());
+        true
+    }),
+];
+
+/// What a location says of scripts.
+struct Rule {
+    index: Vec<u8>,
+    split: Option<Arc<Regex>>,
+}
+
+/// Compiles a block's rule, in all blocks: parameters are not the only place of the variables.
+pub fn prepare(
+    index: Option<&Word>,
+    split: Option<&Word>,
+    location: &mut LocationBuilder<'_, '_>,
+) -> Result<(), Diagnostic> {
+    if index.is_none() && split.is_none() {
+        return Ok(());
+    }
+    let split = match split {
+        None => None,
+        Some(word) => {
+            let regex = location.plan.regex(&word.bytes, false, word.span)?;
+            if regex.group_count() < 2 {
+                let message = format!("pattern \"{}\" must have 2 captures", word.display());
+                return Err(Diagnostic::emerg(message).at(word.span));
+            }
+            Some(regex)
+        }
+    };
+    let index = index.map(|word| word.bytes.clone()).unwrap_or_default();
+    location.location.extensions.insert(Rule { index, split });
+    Ok(())
+}
+
+fn rule(x: &Exchange) -> Option<&Rule> {
+    x.plan.location(x.location).extensions.of::<Rule>()
+}
+
+/// The parts of the path: script, and what is behind it.
+fn split(x: &Exchange) -> (Range<usize>, Range<usize>) {
+    let path = &x.request.path;
+    let whole = (0..path.len(), 0..0);
+    let Some(regex) = rule(x).and_then(|rule| rule.split.as_ref()) else { return whole };
+    let mut captures = Captures::default();
+    // One that takes too long counts as one that does not match.
+    if !matches!(regex.capture_into(&mut captures, path), Ok(true)) {
+        return whole;
+    }
+    let group = |number: usize| {
+        let (start, end) = captures.ranges.get(number).copied().flatten().unwrap_or((0, 0));
+        start..end
+    };
+    (group(1), group(2))
+}

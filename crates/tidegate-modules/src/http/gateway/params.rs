@@ -1,0 +1,213 @@
+//! `fastcgi_param` and its kin: what an application is told of a request, and how that is packed.
+
+use tidegate_conf::{Args, Diagnostic, Word};
+use tidegate_core::builder::PlanBuilder;
+use tidegate_core::{Exchange, Template};
+use tidegate_http::{Known, cgi, fastcgi};
+
+/// One `*_param` as written.
+#[derive(Clone, Debug)]
+pub struct ParamConf {
+    name: Word,
+    value: Word,
+    if_not_empty: bool,
+}
+
+/// How pairs are packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    FastCgi,
+    Scgi,
+    Uwsgi,
+}
+
+impl Packing {
+    /// Appends one pair.
+    pub fn pair(self, name: &[u8], out: &mut Vec<u8>, value: impl FnOnce(&mut Vec<u8>)) {
+        match self {
+            Packing::FastCgi => fastcgi::pair(name, out, value),
+            Packing::Scgi => cgi::scgi_pair(name, out, value),
+            Packing::Uwsgi => cgi::uwsgi_pair(name, out, value),
+        }
+    }
+}
+
+/// The parameters of a location.
+pub struct Params {
+    packing: Packing,
+    items: Vec<Item>,
+    /// Names of client's fields that are not passed on by themselves, as in `HTTP_…` behind the prefix.
+    replaced: Vec<Box<[u8]>>,
+    pass_headers: bool,
+}
+
+enum Item {
+    /// Pairs without variables, packed once.
+    Packed(Vec<u8>),
+    Value {
+        name: Box<[u8]>,
+        value: Template,
+        if_not_empty: bool,
+    },
+}
+
+/// In front of a client's field.
+const FIELD: &[u8] = b"HTTP_";
+
+/// What requests for the cache do not pass on: the client's ranges and conditions.
+const CACHE_DEFAULTS: [(&str, &str); 6] = [
+    ("HTTP_IF_MODIFIED_SINCE", "$upstream_cache_last_modified"),
+    ("HTTP_IF_NONE_MATCH", "$upstream_cache_etag"),
+    ("HTTP_IF_UNMODIFIED_SINCE", ""),
+    ("HTTP_IF_MATCH", ""),
+    ("HTTP_RANGE", ""),
+    ("HTTP_IF_RANGE", ""),
+];
+
+/// Adds a `*_param`.
+///
+/// # Errors
+/// The third argument is not `if_not_empty`.
+pub fn add(list: &mut Option<Vec<ParamConf>>, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let if_not_empty = match args.bytes(2) {
+        b"" => false,
+        b"if_not_empty" => true,
+        _ => return Err(args.invalid_parameter(2)),
+    };
+    let (name, value) = (args.word(0).clone(), args.word(1).clone());
+    list.get_or_insert_default().push(ParamConf { name, value, if_not_empty });
+    Ok(())
+}
+
+impl Params {
+    /// Compiles a block's parameters.
+    pub fn compile(
+        conf: Option<&[ParamConf]>,
+        packing: Packing,
+        pass_headers: bool,
+        for_cache: bool,
+        plan: &mut PlanBuilder<'_>,
+    ) -> Result<Params, Diagnostic> {
+        let mut params = Params { packing, items: Vec::new(), replaced: Vec::new(), pass_headers };
+        for param in conf.unwrap_or_default() {
+            let template = plan.template(&param.value)?;
+            params.add(&param.name.bytes, template, param.if_not_empty);
+        }
+        if for_cache {
+            for (name, text) in CACHE_DEFAULTS {
+                if params.replaces(&name.as_bytes()[FIELD.len()..]) {
+                    continue;
+                }
+                match text {
+                    "" => params.replaced.push(name.as_bytes()[FIELD.len()..].into()),
+                    text => {
+                        let span = tidegate_conf::Span::NONE;
+                        let template = plan.template_text(text.as_bytes(), span)?;
+                        params.add(name.as_bytes(), template, true);
+                    }
+                }
+            }
+        }
+        Ok(params)
+    }
+
+    fn add(&mut self, name: &[u8], value: Template, if_not_empty: bool) {
+        if let Some(field) = name.strip_prefix(FIELD) {
+            self.replaced.push(field.into());
+        }
+        let Some(text) = value.literal() else {
+            self.items.push(Item::Value { name: name.into(), value, if_not_empty });
+            return;
+        };
+        if if_not_empty && text.is_empty() {
+            return;
+        }
+        let mut packed = match self.items.pop() {
+            Some(Item::Packed(packed)) => packed,
+            other => {
+                self.items.extend(other);
+                Vec::new()
+            }
+        };
+        self.packing.pair(name, &mut packed, |out| out.extend_from_slice(text));
+        self.items.push(Item::Packed(packed));
+    }
+
+    /// Whether a parameter stands for the client's field of this name.
+    fn replaces(&self, field: &[u8]) -> bool {
+        self.replaced.iter().any(|replaced| is_field(replaced, field))
+    }
+
+    /// Appends the parameters and the client's fields.
+    pub fn write(&self, x: &mut Exchange, out: &mut Vec<u8>) {
+        for item in &self.items {
+            match item {
+                Item::Packed(packed) => out.extend_from_slice(packed),
+                Item::Value { name, value, if_not_empty } => {
+                    let start = out.len();
+                    let mut is_empty = false;
+                    self.packing.pair(name, out, |out| {
+                        let start = out.len();
+                        value.write(x, out);
+                        is_empty = out.len() == start;
+                    });
+                    if *if_not_empty && is_empty {
+                        out.truncate(start);
+                    }
+                }
+            }
+        }
+        if self.pass_headers {
+            self.write_fields(x, out);
+        }
+    }
+
+    /// The client's fields as `HTTP_NAME`; those that came several times as one.
+    fn write_fields(&self, x: &Exchange, out: &mut Vec<u8>) {
+        let headers = &x.request.head.headers;
+        let mut parameter = Vec::with_capacity(64);
+        let mut seen: u64 = 0;
+        for (index, (known, name, value)) in headers.iter().enumerate() {
+            let came_before = match known {
+                Known::Other => headers
+                    .iter()
+                    .take(index)
+                    .any(|(_, earlier, _)| earlier.eq_ignore_ascii_case(name)),
+                known => {
+                    let bit = 1u64 << known as u8;
+                    let before = seen & bit != 0;
+                    seen |= bit;
+                    before
+                }
+            };
+            if came_before || self.replaces(name) {
+                continue;
+            }
+            parameter.clear();
+            parameter.extend_from_slice(FIELD);
+            parameter.extend(name.iter().map(|byte| match byte {
+                b'-' => b'_',
+                byte => byte.to_ascii_uppercase(),
+            }));
+            self.packing.pair(&parameter, out, |out| {
+                out.extend_from_slice(value);
+                let separator: &[u8] = if known == Known::Cookie { b"; " } else { b", " };
+                for (_, later, value) in headers.iter().skip(index + 1) {
+                    if later.eq_ignore_ascii_case(name) {
+                        out.extend_from_slice(separator);
+                        out.extend_from_slice(value);
+                    }
+                }
+            });
+        }
+    }
+}
+
+/// Whether a client's field is the one that a parameter names: `-` is written `_` there.
+fn is_field(parameter: &[u8], field: &[u8]) -> bool {
+    parameter.len() == field.len()
+        && parameter.iter().zip(field).all(|(wanted, byte)| match byte {
+            b'-' => *wanted == b'_',
+            byte => *wanted == byte.to_ascii_uppercase(),
+        })
+}
