@@ -3,6 +3,7 @@
 use crate::caching::rfc9111::invalidation::{self, Place};
 use crate::caching::{self, IgnoredFields};
 use crate::chunked::{ChunkError, ChunkedDecoder};
+use crate::client_hello::{self, ParsedHello};
 use crate::fastcgi;
 use crate::headers::{Headers, Known};
 use crate::memcached::{self, Reply};
@@ -75,6 +76,15 @@ pub fn fuzz_proxy_protocol(data: &[u8]) {
         assert!(len <= data.len());
         assert_eq!(proxy_protocol::parse(&data[..len - 1]), Ok(ParsedProxy::Partial));
         let _ = (header.ssl_verify(), header.ssl_tlv(0x21), header.tlv(1));
+    }
+}
+
+/// TLS hellos: once one is read, or found to be none, more bytes change nothing.
+pub fn fuzz_client_hello(data: &[u8]) {
+    let whole = client_hello::parse(data);
+    for cut in [1, data.len() / 2, data.len().saturating_sub(1)] {
+        let part = client_hello::parse(&data[..cut.min(data.len())]);
+        assert!(part == Ok(ParsedHello::Partial) || part == whole);
     }
 }
 

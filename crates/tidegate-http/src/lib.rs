@@ -8,6 +8,7 @@
 pub mod caching;
 pub mod cgi;
 pub mod chunked;
+pub mod client_hello;
 pub mod conditional;
 pub mod connection;
 pub mod cookie;

@@ -57,7 +57,12 @@ fn parse_v1(buffer: &[u8]) -> Result<ParsedProxy, ProxyProtocolError> {
     let searched = &buffer[..buffer.len().min(LINE_BYTES_MAX)];
     let Some(end) = memchr::memchr(b'\n', searched) else {
         let too_long = buffer.len() >= LINE_BYTES_MAX;
-        return if too_long { Err(ProxyProtocolError) } else { Ok(ParsedProxy::Partial) };
+        let hopeless = !may_be_family(buffer.get(prefix.len()..).unwrap_or_default());
+        return if too_long || hopeless {
+            Err(ProxyProtocolError)
+        } else {
+            Ok(ParsedProxy::Partial)
+        };
     };
     let line = buffer[..end].strip_suffix(b"\r").ok_or(ProxyProtocolError)?;
     let rest = line.get(prefix.len()..).ok_or(ProxyProtocolError)?;
@@ -86,6 +91,14 @@ fn parse_v1(buffer: &[u8]) -> Result<ParsedProxy, ProxyProtocolError> {
     let source = address(source, source_port).ok_or(ProxyProtocolError)?;
     let destination = address(destination, destination_port).ok_or(ProxyProtocolError)?;
     complete(Some((source, destination)))
+}
+
+/// Whether what follows `PROXY ` can become a header.
+fn may_be_family(rest: &[u8]) -> bool {
+    [&b"TCP4 "[..], b"TCP6 ", b"UNKNOWN"].iter().any(|family| {
+        let common = rest.len().min(family.len());
+        rest[..common] == family[..common]
+    })
 }
 
 fn parse_v2(buffer: &[u8]) -> Result<ParsedProxy, ProxyProtocolError> {
