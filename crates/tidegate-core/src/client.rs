@@ -3,12 +3,12 @@
 use std::cell::{Cell, OnceCell};
 use std::io;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use crate::LocalFuture;
 use bytes::Bytes;
 use tidegate_http::Headers;
-use tidegate_rt::sync::{AsyncRead, AsyncWrite};
 
 /// An address of either family; Unix peers have none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +60,7 @@ pub struct TlsInfo {
 }
 
 /// Facts of one client connection; shared by its requests.
+#[derive(Clone)]
 pub struct Connection {
     /// `$connection`.
     pub number: u64,
@@ -106,13 +107,25 @@ pub struct ProxyProtocol {
     pub tlvs: Vec<u8>,
 }
 
-/// Duplex byte stream of a taken-over connection.
-pub trait Duplex: AsyncRead + AsyncWrite + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for T {}
+/// A connection's bytes in both directions. One task reads and one writes.
+pub trait ByteStream {
+    /// Reads into a vector's spare capacity; 0 is the end.
+    fn poll_read(&self, context: &mut Context<'_>, buffer: &mut Vec<u8>)
+    -> Poll<io::Result<usize>>;
+
+    /// Writes bytes, as much as is taken.
+    fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
+
+    /// Hands everything written to the kernel.
+    fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Ends our sending side.
+    fn poll_shutdown(&self, context: &mut Context<'_>) -> Poll<()>;
+}
 
 /// A taken-over client connection.
 pub struct ClientIo {
-    pub io: Box<dyn Duplex>,
+    pub io: Rc<dyn ByteStream>,
     /// Bytes the client had sent behind its request.
     pub prefetched: Bytes,
 }

@@ -111,6 +111,8 @@ pub struct ConnectOptions {
     pub keepalive: bool,
     /// SO_RCVBUF in bytes.
     pub rcvbuf: Option<usize>,
+    /// SO_SNDBUF in bytes.
+    pub sndbuf: Option<usize>,
 }
 
 /// What a look at a socket's receive queue shows.

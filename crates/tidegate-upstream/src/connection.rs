@@ -11,8 +11,12 @@ use tidegate_rt::net::{Addr, ConnectOptions, Stream};
 use tidegate_rt::timer::{Deadline, timeout};
 
 use crate::io::Io;
+use crate::log::os_error;
 use crate::request::{FetchSettings, LocalAddress};
 use crate::tls::{self, TlsTarget};
+
+const CONNECTING: &str = "connecting to upstream";
+const HANDSHAKING: &str = "SSL handshaking to upstream";
 
 /// A connection to an origin, new or taken from the pool.
 pub struct OriginConnection {
@@ -35,6 +39,64 @@ pub enum ConnectError {
     HandshakeTimedOut,
 }
 
+impl ConnectError {
+    /// What the error log says: the message, and what was being done.
+    pub fn describe(&self) -> (String, &'static str) {
+        let timed_out = || "upstream timed out (110: Connection timed out)".to_owned();
+        match self {
+            ConnectError::TimedOut => (timed_out(), CONNECTING),
+            ConnectError::HandshakeTimedOut => (timed_out(), HANDSHAKING),
+            ConnectError::Failed(error) => {
+                (format!("connect() failed ({})", os_error(error)), CONNECTING)
+            }
+            ConnectError::Handshake(message) => (message.clone(), HANDSHAKING),
+        }
+    }
+}
+
+/// How the socket of a connection is made (`*_bind`, `*_socket_keepalive`).
+pub fn connect_options(local: Option<LocalAddress>, keepalive: bool) -> ConnectOptions {
+    ConnectOptions {
+        local: local.map(|local| local.address),
+        transparent: local.is_some_and(|local| local.transparent),
+        keepalive,
+        ..ConnectOptions::default()
+    }
+}
+
+/// Connects within `limit`.
+///
+/// # Errors
+/// Refused, unreachable, too late.
+pub async fn dial(
+    address: &Addr,
+    options: &ConnectOptions,
+    limit: Duration,
+) -> Result<Rc<Stream>, ConnectError> {
+    match timeout(limit, Stream::connect(address, options)).await {
+        Err(_) => Err(ConnectError::TimedOut),
+        Ok(Err(error)) => Err(ConnectError::Failed(error)),
+        Ok(Ok(stream)) => Ok(Rc::new(stream)),
+    }
+}
+
+/// Goes through a handshake within `limit`.
+///
+/// # Errors
+/// It fails, or is too late.
+pub async fn secure(
+    stream: Rc<Stream>,
+    address: &Addr,
+    tls: &TlsTarget,
+    limit: Duration,
+) -> Result<Io, ConnectError> {
+    match timeout(limit, tls::handshake(stream, address, tls)).await {
+        Err(_) => Err(ConnectError::HandshakeTimedOut),
+        Ok(Err(message)) => Err(ConnectError::Handshake(message)),
+        Ok(Ok(tls)) => Ok(Io::Tls(Rc::new(tls))),
+    }
+}
+
 impl OriginConnection {
     /// Opens a connection within `connect_timeout`; a handshake has as long again.
     pub async fn open(
@@ -43,31 +105,13 @@ impl OriginConnection {
         tls: Option<&TlsTarget>,
         settings: &FetchSettings,
     ) -> Result<Box<OriginConnection>, ConnectError> {
-        let options = ConnectOptions {
-            local: local.map(|local| local.address),
-            transparent: local.is_some_and(|local| local.transparent),
-            keepalive: settings.socket_keepalive,
-            ..ConnectOptions::default()
-        };
-        let connecting = Stream::connect(address, &options);
-        let stream = match timeout(settings.connect_timeout, connecting).await {
-            Err(_) => return Err(ConnectError::TimedOut),
-            Ok(Err(error)) => return Err(ConnectError::Failed(error)),
-            Ok(Ok(stream)) => stream,
-        };
+        let options = connect_options(local, settings.socket_keepalive);
+        let stream = dial(address, &options, settings.connect_timeout).await?;
         let _ = stream.set_nodelay(true);
-        let stream = Rc::new(stream);
         let io = match tls {
             None => Io::Plain(stream),
-            Some(tls) => {
-                // Boxed: the state of a handshake is large, and plain connections need no room for it.
-                let handshake = Box::pin(tls::handshake(stream, address, tls));
-                match timeout(settings.connect_timeout, handshake).await {
-                    Err(_) => return Err(ConnectError::HandshakeTimedOut),
-                    Ok(Err(message)) => return Err(ConnectError::Handshake(message)),
-                    Ok(Ok(tls)) => Io::Tls(Rc::new(tls)),
-                }
-            }
+            // Boxed: the state of a handshake is large, and plain connections need no room for it.
+            Some(tls) => Box::pin(secure(stream, address, tls, settings.connect_timeout)).await?,
         };
         let opened = clock::now();
         Ok(Box::new(OriginConnection { io, deadline: Deadline::new(), opened, requests: 0 }))

@@ -95,7 +95,6 @@ struct Answer {
 }
 
 const CONNECTING: &str = "connecting to upstream";
-const HANDSHAKING: &str = "SSL handshaking to upstream";
 const SENDING: &str = "sending request to upstream";
 const READING_HEAD: &str = "reading response header from upstream";
 
@@ -385,14 +384,10 @@ impl Fetch {
 }
 
 fn trouble_of_connect(error: ConnectError) -> Trouble {
-    let timed_out = || "upstream timed out (110: Connection timed out)".to_owned();
-    let (event, message, action) = match error {
-        ConnectError::TimedOut => (Event::ConnectTimedOut, timed_out(), CONNECTING),
-        ConnectError::HandshakeTimedOut => (Event::ConnectTimedOut, timed_out(), HANDSHAKING),
-        ConnectError::Failed(error) => {
-            (Event::Refused, format!("connect() failed ({})", os_error(&error)), CONNECTING)
-        }
-        ConnectError::Handshake(message) => (Event::Refused, message, HANDSHAKING),
+    let (message, action) = error.describe();
+    let event = match error {
+        ConnectError::TimedOut | ConnectError::HandshakeTimedOut => Event::ConnectTimedOut,
+        ConnectError::Failed(_) | ConnectError::Handshake(_) => Event::Refused,
     };
     Trouble { event, message, action, client_status: None }
 }

@@ -22,6 +22,7 @@ pub mod log;
 pub mod part;
 pub mod peers;
 pub mod pool;
+pub mod relay;
 pub mod report;
 pub mod request;
 pub mod resolve;

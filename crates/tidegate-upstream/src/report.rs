@@ -137,6 +137,12 @@ impl Attempt {
         }
     }
 
+    /// The first byte of a session came at that time.
+    pub fn first_byte_at(&mut self, at: Instant) {
+        let passed = at.saturating_duration_since(self.started).as_millis();
+        self.header_millis = u32::try_from(passed).unwrap_or(NONE - 1);
+    }
+
     /// The attempt is over.
     pub fn finished(&mut self) {
         if self.response_millis == NONE {

@@ -366,7 +366,7 @@ async fn take_over(
     let _ = conn.io.stream().set_nodelay(true);
     conn.waits().deadline.clear();
     let sent = Rc::new(std::cell::Cell::new(0));
-    let io = Box::new(crate::duplex::ConnDuplex::new(conn.clone(), sent.clone()));
+    let io = Rc::new(crate::duplex::ConnDuplex::new(conn.clone(), sent.clone()));
     tunnel(ClientIo { io, prefetched }).await;
     x.outcome.bytes_sent += sent.get();
     x.outcome.body_bytes_sent = sent.get();

@@ -33,6 +33,9 @@ pub fn connect_nonblocking(
     if let Some(bytes) = options.rcvbuf {
         socket.set_recv_buffer_size(bytes)?;
     }
+    if let Some(bytes) = options.sndbuf {
+        socket.set_send_buffer_size(bytes)?;
+    }
     if let (Some(local), ListenAddr::Inet(_)) = (options.local, address) {
         bind_local(&socket, local, options.transparent)?;
     }

@@ -161,6 +161,14 @@ pub fn local_addr(fd: impl AsFd) -> io::Result<ListenAddr> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "socket of an unknown address family"))
 }
 
+/// Whether the socket sends and receives datagrams.
+///
+/// # Errors
+/// Not a socket.
+pub fn is_datagram(fd: impl AsFd) -> io::Result<bool> {
+    Ok(SockRef::from(&fd.as_fd()).r#type()? == socket2::Type::DGRAM)
+}
+
 /// The address of the peer.
 ///
 /// # Errors

@@ -70,12 +70,41 @@ impl Datagram {
         }
     }
 
+    /// Receives one datagram, cut to the buffer, for hand-written futures.
+    ///
+    /// # Errors
+    /// As [`Datagram::receive_from`].
+    pub fn poll_receive(
+        &self,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let mut guard = ready!(self.io.poll_read_ready(context))?;
+            match socket::receive_from(self, buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
+                other => return Poll::Ready(other.map(|(length, _)| length)),
+            }
+        }
+    }
+
     /// Sends one datagram: to an address, or to the connected peer.
     ///
     /// # Errors
     /// Too large, unreachable, refused.
     pub async fn send(&self, bytes: &[u8], to: Option<&SocketAddr>) -> io::Result<usize> {
         poll_fn(|context| self.poll_send(context, bytes, to)).await
+    }
+
+    /// Sends one datagram if that can be done at once.
+    ///
+    /// # Errors
+    /// `WouldBlock` when the send buffer is full; else as [`Datagram::send`].
+    pub fn try_send(&self, bytes: &[u8], to: Option<&SocketAddr>) -> io::Result<usize> {
+        match to {
+            Some(address) => socket::send_to(self, bytes, address),
+            None => socket::write(self, bytes),
+        }
     }
 
     /// As [`Datagram::send`], for hand-written futures.

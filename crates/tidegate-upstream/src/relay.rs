@@ -1,0 +1,288 @@
+//! Bytes both ways between a client and an origin: tunnels behind a 101 answer, and TCP sessions.
+//!
+//! Each direction has one buffer: nothing more is read from one side until the other has taken what was
+//! read, so a slow side holds up the fast one and no more memory is used than the two buffers.
+
+#[cfg(test)]
+mod tests;
+
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use tidegate_core::client::ByteStream;
+use tidegate_rt::clock;
+use tidegate_rt::timer::Deadline;
+
+use crate::io::Io;
+
+/// Turns in a row before other tasks of the thread get theirs.
+const TURNS_MAX: u32 = 16;
+
+/// When a relay is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closing {
+    /// With the origin's end; the client's is passed on.
+    Origin,
+    /// With the end of either side, when what it sent has been delivered.
+    Either,
+    /// With the ends of both sides; each is passed on (`proxy_half_close on`).
+    Both,
+}
+
+/// How bytes are relayed.
+#[derive(Clone, Copy, Debug)]
+pub struct RelayOptions {
+    /// Bytes of each direction that wait for the other side to take them.
+    pub buffer_bytes: usize,
+    /// Longest time without anything moving.
+    pub idle: Duration,
+    pub closing: Closing,
+}
+
+/// Why a relay ended.
+#[derive(Debug)]
+pub enum RelayEnd {
+    /// The client or the origin is done.
+    Done { client: bool },
+    /// Nothing moved for too long.
+    TimedOut,
+    /// Reading or writing failed, on the client's side or the origin's.
+    Failed { client: bool, reading: bool, error: io::Error },
+}
+
+/// One direction.
+pub struct Flow {
+    buffer: Vec<u8>,
+    start: usize,
+    ended: bool,
+    closed: bool,
+    /// Bytes read from its source, those it began with not counted.
+    pub read: u64,
+    /// Bytes delivered.
+    pub moved: u64,
+    /// When the first byte was read.
+    pub first_read: Option<Instant>,
+    rate: Option<Rate>,
+}
+
+/// A limit of bytes a second on what is read of one direction.
+pub struct Rate {
+    bytes: u64,
+    since: Instant,
+    timer: Deadline,
+}
+
+impl Rate {
+    /// From now on; `None` for 0, which is no limit.
+    pub fn new(bytes: u64) -> Option<Rate> {
+        let rate = Rate { bytes, since: clock::exact_now(), timer: Deadline::new() };
+        (bytes > 0).then_some(rate)
+    }
+
+    /// How many bytes may be read when `read` have been; pending when it is to be waited.
+    pub fn poll_allowance(&self, context: &mut Context<'_>, read: u64) -> Poll<u64> {
+        loop {
+            let now = clock::exact_now();
+            match allowance(self.bytes, read, now.saturating_duration_since(self.since)) {
+                Ok(bytes) => return Poll::Ready(bytes),
+                Err(wait) => self.timer.set(now + wait),
+            }
+            if self.timer.poll_elapsed(context).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+impl Flow {
+    /// A direction in which some bytes wait to be delivered. `rate`: most bytes a second, 0 for no limit.
+    pub fn new(pending: Vec<u8>, rate: u64) -> Flow {
+        Flow {
+            buffer: pending,
+            start: 0,
+            ended: false,
+            closed: false,
+            read: 0,
+            moved: 0,
+            first_read: None,
+            rate: Rate::new(rate),
+        }
+    }
+
+    fn pending(&self) -> &[u8] {
+        self.buffer.get(self.start..).unwrap_or_default()
+    }
+
+    fn taken(&mut self, count: usize) {
+        self.start += count;
+        self.moved += count as u64;
+        if self.start >= self.buffer.len() {
+            self.buffer.clear();
+            self.start = 0;
+        }
+    }
+
+    /// How many bytes may be read now; pending when the limit of bytes a second says to wait.
+    fn poll_allowance(&self, context: &mut Context<'_>, room: usize) -> Poll<usize> {
+        let Some(rate) = &self.rate else { return Poll::Ready(room) };
+        let allowed = ready!(rate.poll_allowance(context, self.read));
+        Poll::Ready(room.min(usize::try_from(allowed).unwrap_or(room)))
+    }
+
+    /// Reads if nothing is pending: whether something came (or the end did).
+    fn fill(
+        &mut self,
+        context: &mut Context<'_>,
+        room: usize,
+        read: impl FnOnce(&mut Context<'_>, &mut Vec<u8>) -> Poll<io::Result<usize>>,
+    ) -> io::Result<bool> {
+        if self.ended || !self.pending().is_empty() {
+            return Ok(false);
+        }
+        let Poll::Ready(room) = self.poll_allowance(context, room) else { return Ok(false) };
+        self.buffer.clear();
+        if self.rate.is_some() {
+            // A read takes as much as there is room for.
+            self.buffer.shrink_to(room);
+        }
+        self.buffer.reserve_exact(room);
+        let Poll::Ready(count) = read(context, &mut self.buffer) else { return Ok(false) };
+        let count = count?;
+        self.ended = count == 0;
+        if count > 0 && self.first_read.is_none() {
+            self.first_read = Some(clock::now());
+        }
+        self.read += count as u64;
+        Ok(true)
+    }
+}
+
+/// Bytes that may be read now, of `rate` a second, when `read` were read in the time that has passed; or
+/// how long to wait. The second that has begun counts as whole.
+fn allowance(rate: u64, read: u64, passed: Duration) -> Result<u64, Duration> {
+    let allowed = rate.saturating_mul(passed.as_secs().saturating_add(1));
+    match allowed.checked_sub(read) {
+        Some(left) if left > 0 => Ok(left),
+        _ => {
+            let excess = read.saturating_sub(allowed);
+            Err(Duration::from_millis(excess.saturating_mul(1000) / rate.max(1) + 1))
+        }
+    }
+}
+
+/// Relays until the end that the options say.
+pub async fn relay(
+    client: &dyn ByteStream,
+    origin: &Io,
+    up: &mut Flow,
+    down: &mut Flow,
+    options: RelayOptions,
+) -> RelayEnd {
+    let idle = Deadline::new();
+    idle.set_after(options.idle);
+    let mut pair = Pair { client, origin, up, down, options };
+    poll_fn(|context| {
+        for _ in 0..TURNS_MAX {
+            match pair.turn(context) {
+                Err(end) => return Poll::Ready(end),
+                Ok(false) => return idle.poll_elapsed(context).map(|()| RelayEnd::TimedOut),
+                Ok(true) => idle.set_after(pair.options.idle),
+            }
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await
+}
+
+struct Pair<'r> {
+    client: &'r dyn ByteStream,
+    origin: &'r Io,
+    up: &'r mut Flow,
+    down: &'r mut Flow,
+    options: RelayOptions,
+}
+
+impl Pair<'_> {
+    /// Moves what can be moved now; `Ok(false)` when nothing could.
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<bool, RelayEnd> {
+        let up = self.upward(context)?;
+        let down = self.downward(context)?;
+        let flushed = self.flush(context)?;
+        match self.end() {
+            Some(end) if flushed => Err(end),
+            _ => Ok(up || down),
+        }
+    }
+
+    /// From the client to the origin.
+    fn upward(&mut self, context: &mut Context<'_>) -> Result<bool, RelayEnd> {
+        let room = self.options.buffer_bytes;
+        let client = self.client;
+        let read = self.up.fill(context, room, |context, into| client.poll_read(context, into));
+        let mut moved = read.map_err(|error| failed(true, true, error))?;
+        if !self.up.pending().is_empty() {
+            if let Poll::Ready(written) = self.origin.poll_write(context, self.up.pending()) {
+                self.up.taken(written.map_err(|error| failed(false, false, error))?);
+                moved = true;
+            }
+        } else if self.up.ended && !self.up.closed {
+            self.up.closed = true;
+            if self.options.closing != Closing::Either {
+                let _ = self.origin.poll_shutdown(context);
+            }
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    /// From the origin to the client.
+    fn downward(&mut self, context: &mut Context<'_>) -> Result<bool, RelayEnd> {
+        let room = self.options.buffer_bytes;
+        let origin = self.origin;
+        let read =
+            self.down.fill(context, room, |context, into| origin.poll_read_append(context, into));
+        let mut moved = read.map_err(|error| failed(false, true, error))?;
+        if !self.down.pending().is_empty() {
+            if let Poll::Ready(written) = self.client.poll_write(context, self.down.pending()) {
+                self.down.taken(written.map_err(|error| failed(true, false, error))?);
+                moved = true;
+            }
+        } else if self.down.ended && !self.down.closed {
+            self.down.closed = true;
+            if self.options.closing == Closing::Both {
+                let _ = self.client.poll_shutdown(context);
+            }
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    /// Whether all that was written is with the kernel; what does not fit now is tried again at the next
+    /// turn.
+    fn flush(&mut self, context: &mut Context<'_>) -> Result<bool, RelayEnd> {
+        let flushed = |flush: Poll<io::Result<()>>, client| match flush {
+            Poll::Pending => Ok(false),
+            Poll::Ready(Ok(())) => Ok(true),
+            Poll::Ready(Err(error)) => Err(failed(client, false, error)),
+        };
+        let origin = flushed(self.origin.poll_flush(context), false)?;
+        Ok(flushed(self.client.poll_flush(context), true)? && origin)
+    }
+
+    fn end(&self) -> Option<RelayEnd> {
+        let (client, origin) = (self.up.closed, self.down.closed);
+        let over = match self.options.closing {
+            Closing::Origin => origin,
+            Closing::Either => client || origin,
+            Closing::Both => client && origin,
+        };
+        over.then_some(RelayEnd::Done { client })
+    }
+}
+
+fn failed(client: bool, reading: bool, error: io::Error) -> RelayEnd {
+    RelayEnd::Failed { client, reading, error }
+}
