@@ -47,6 +47,8 @@ bitflags! {
         const REWRITE = Self::SERVER_LOCATION.bits() | Self::SERVER_IF.bits() | Self::LOCATION_IF.bits();
         /// `stream`, `server` in it
         const STREAM_AND_SERVER = Self::STREAM.bits() | Self::STREAM_SERVER.bits();
+        /// `http`, `stream`: what both have alike
+        const HTTP_STREAM = Self::HTTP.bits() | Self::STREAM.bits();
         /// `mail`, `server` in it
         const MAIL_AND_SERVER = Self::MAIL.bits() | Self::MAIL_SERVER.bits();
         /// Everywhere

@@ -130,6 +130,9 @@ fn thread_number() -> u64 {
 
 /// Adds what nginx adds: what was being done, and the client, server, request, upstream, host, referrer.
 pub fn with_context(x: &Exchange, message: fmt::Arguments<'_>) -> String {
+    if let Some(session) = x.session() {
+        return crate::session::with_context(x, session, message);
+    }
     let mut text = message.to_string();
     if !x.action.is_empty() {
         let _ = write!(text, " while {}", x.action);

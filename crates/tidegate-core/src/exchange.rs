@@ -13,6 +13,7 @@ use crate::client::{Address, Client, ClientAddress, Connection};
 use crate::error_log::Level;
 use crate::plan::{Location, LocationId, Plan, Server, ServerId};
 use crate::request_body::RequestBody;
+use crate::session::Session;
 use crate::settings::Settings;
 use crate::subrequest::Lineage;
 use crate::variables::VariableId;
@@ -323,6 +324,11 @@ impl Exchange {
         self.lineage = Lineage::default();
         self.refused_with = None;
         self.request_id = None;
+    }
+
+    /// What it has of a session of `stream`, if it is one.
+    pub fn session(&self) -> Option<&Session> {
+        self.extensions.of()
     }
 
     pub fn server(&self) -> &Server {

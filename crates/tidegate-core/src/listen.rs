@@ -10,15 +10,31 @@ use crate::host_names::{HostNames, NotTaken};
 use crate::plan::ServerId;
 use crate::regex::Regex;
 
+/// What a listening socket is found again by over reloads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub address: Address,
+    /// UDP.
+    pub datagram: bool,
+}
+
 /// One listening address.
 pub struct ListenerPlan {
     pub address: Address,
+    /// UDP, in `stream` only.
+    pub datagram: bool,
     pub tls: bool,
     pub proxy_protocol: bool,
     pub socket: SocketOptions,
     pub servers: VirtualServers,
     /// Servers for particular local addresses of a wildcard socket: address, servers, TLS, PROXY protocol.
     pub by_local: Vec<(IpAddr, VirtualServers, bool, bool)>,
+}
+
+impl ListenerPlan {
+    pub fn place(&self) -> Place {
+        Place { address: self.address.clone(), datagram: self.datagram }
+    }
 }
 
 /// The servers of one address.

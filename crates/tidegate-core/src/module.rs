@@ -31,6 +31,8 @@ pub trait Module: 'static {
     const DIRECTIVES: &'static [&'static [Directive<Self::Conf>]];
     const BLOCKS: &'static [BlockRow] = &[];
     const VARIABLES: &'static [Variable] = &[];
+    /// Those of the `stream` block.
+    const SESSION_VARIABLES: &'static [Variable] = &[];
 
     /// Called when a block has been read, before anything is inherited.
     fn close_block(_conf: &mut Self::Conf, _block: BlockInfo<'_>) -> Result<(), Diagnostic> {
@@ -45,7 +47,21 @@ pub trait Module: 'static {
         Ok(())
     }
 
-    /// For each `server` block.
+    /// Once for the `stream` block, before any of its servers. Modules that both blocks have do there what
+    /// they do for `http`.
+    fn prepare_stream(_conf: &Self::Conf, _plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
+        Ok(())
+    }
+
+    /// For each `server` block of `stream`: as [`Module::prepare`], for sessions.
+    fn prepare_session(
+        _conf: &Self::Conf,
+        _server: &mut LocationBuilder<'_, '_>,
+    ) -> Result<(), Diagnostic> {
+        Ok(())
+    }
+
+    /// For each `server` block, of `http` and `stream`.
     fn prepare_server(
         _conf: &Self::Conf,
         _server: &mut ServerBuilder<'_, '_>,
@@ -72,11 +88,18 @@ pub trait ErasedModule: Sync {
     fn rows(&self) -> Vec<Row>;
     fn blocks(&self) -> &'static [BlockRow];
     fn variables(&self) -> &'static [Variable];
+    fn session_variables(&self) -> &'static [Variable];
     fn new_conf(&self) -> AnyConf;
     fn set(&self, conf: &mut AnyConf, row: usize, args: &Args<'_>) -> Result<(), Diagnostic>;
     fn close_block(&self, conf: &mut AnyConf, block: BlockInfo<'_>) -> Result<(), Diagnostic>;
     fn inherit(&self, child: &mut AnyConf, parent: &AnyConf, block: BlockInfo<'_>);
     fn prepare_http(&self, conf: &AnyConf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic>;
+    fn prepare_stream(&self, conf: &AnyConf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic>;
+    fn prepare_session(
+        &self,
+        conf: &AnyConf,
+        server: &mut LocationBuilder<'_, '_>,
+    ) -> Result<(), Diagnostic>;
     fn prepare_server(
         &self,
         conf: &AnyConf,
@@ -128,6 +151,10 @@ impl<M: Module> ErasedModule for Entry<M> {
         M::VARIABLES
     }
 
+    fn session_variables(&self) -> &'static [Variable] {
+        M::SESSION_VARIABLES
+    }
+
     fn new_conf(&self) -> AnyConf {
         Box::new(Own::<M> { conf: M::Conf::default(), of: PhantomData })
     }
@@ -148,6 +175,18 @@ impl<M: Module> ErasedModule for Entry<M> {
         if let (Some(child), Some(parent)) = (typed_mut::<M>(child), typed::<M>(parent)) {
             M::inherit(child, parent, block);
         }
+    }
+
+    fn prepare_stream(&self, conf: &AnyConf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
+        typed::<M>(conf).map_or(Ok(()), |conf| M::prepare_stream(conf, plan))
+    }
+
+    fn prepare_session(
+        &self,
+        conf: &AnyConf,
+        server: &mut LocationBuilder<'_, '_>,
+    ) -> Result<(), Diagnostic> {
+        typed::<M>(conf).map_or(Ok(()), |conf| M::prepare_session(conf, server))
     }
 
     fn prepare_http(&self, conf: &AnyConf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {

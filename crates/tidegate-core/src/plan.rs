@@ -101,6 +101,8 @@ pub struct Plan {
     pub generation: u64,
     /// Objects that modules keep for the plan's lifetime (cache managers, zones), by name.
     pub services: Vec<Arc<dyn Service>>,
+    /// That of the `stream` block, if there is one.
+    pub sessions: Option<Arc<Plan>>,
 }
 
 /// Background work of a plan, run by the worker's housekeeping.
@@ -126,5 +128,11 @@ impl Plan {
 
     pub fn servers(&self) -> &[Server] {
         &self.servers
+    }
+
+    /// All sockets, those of `stream` included.
+    pub fn all_listeners(&self) -> impl Iterator<Item = &ListenerPlan> {
+        let sessions = self.sessions.iter().flat_map(|plan| &plan.listeners);
+        self.listeners.iter().chain(sessions)
     }
 }

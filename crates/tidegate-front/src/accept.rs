@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tidegate_core::client::{Address, Connection};
-use tidegate_core::error_log::Level;
+use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_os::{ListenAddr, PeerAddr};
 use tidegate_rt::net::{Listener, Stream};
 
@@ -62,12 +62,14 @@ fn take(front: &Rc<Front>, stream: Stream, peer: PeerAddr, address: &Rc<Address>
     let plan = front.plan();
     let counted = front.counters.open();
     let local = local_address(&stream, address);
-    let Some(entrance) = Entrance::find(&plan, address, &local) else { return };
-    let Some((tls, proxy_protocol)) = entrance.transport(&plan) else { return };
     let peer = match peer {
         PeerAddr::Inet(address) => Address::Inet(address),
         PeerAddr::Unix => Address::Unix(String::new()),
     };
+    let Some(entrance) = Entrance::find(&plan, address, &local) else {
+        return crate::session::tcp::take(front, stream, (peer, local), address, counted);
+    };
+    let Some((tls, proxy_protocol)) = entrance.transport(&plan) else { return };
     let info = Connection {
         number: front.next_number(),
         peer_text: Default::default(),
@@ -137,10 +139,15 @@ async fn guarded(conn: &Rc<Conn>, begun: Option<Serving>) -> Option<End> {
 
 /// Logs a panic in the name of the connection that it ends.
 pub(crate) fn tell_of(conn: &Conn, panic: &(dyn Any + Send)) {
+    let log = conn.front.plan().main.error_log.clone();
+    tell_of_panic(&log, conn.info.number, panic);
+}
+
+/// Logs a panic that ends what this connection was for.
+pub(crate) fn tell_of_panic(log: &ErrorLog, number: u64, panic: &(dyn Any + Send)) {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-    let log = conn.front.plan().main.error_log.clone();
-    log.write(Level::Alert, conn.info.number, &format!("request ended by a panic: {text}"));
+    log.write(Level::Alert, number, &format!("request ended by a panic: {text}"));
 }
 
 /// The local address: asked from the system only for sockets that listen on all addresses.

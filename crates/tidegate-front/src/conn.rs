@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tidegate_core::LocalFuture;
 use tidegate_core::client::{Address, Client, Connection};
 use tidegate_core::counters::Open;
-use tidegate_core::listen::VirtualServers;
+use tidegate_core::listen::{ListenerPlan, VirtualServers};
 use tidegate_core::plan::Plan;
 use tidegate_http::Headers;
 use tidegate_http::response::write_status_line;
@@ -29,7 +29,19 @@ pub struct Entrance {
 impl Entrance {
     /// Where a connection to `local`, accepted at `address`, belongs in a plan.
     pub fn find(plan: &Plan, address: &Address, local: &Address) -> Option<Entrance> {
-        let index = plan.listeners.iter().position(|listener| listener.address == *address)?;
+        Entrance::find_for(plan, address, local, false)
+    }
+
+    /// The same for UDP, if `datagram`.
+    pub fn find_for(
+        plan: &Plan,
+        address: &Address,
+        local: &Address,
+        datagram: bool,
+    ) -> Option<Entrance> {
+        let same =
+            |listener: &ListenerPlan| listener.address == *address && listener.datagram == datagram;
+        let index = plan.listeners.iter().position(same)?;
         let place = match local {
             Address::Inet(local) => {
                 let by_local = &plan.listeners[index].by_local;

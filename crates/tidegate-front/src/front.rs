@@ -14,6 +14,7 @@ use tidegate_rt::sync::Notify;
 
 use crate::conn::Conn;
 use crate::parking::Parking;
+use crate::session::Sessions;
 
 /// Spare request memory kept by a thread: enough for bursts, little when idle.
 const SPARES_MAX: usize = 64;
@@ -40,7 +41,10 @@ pub struct Scratch {
 pub struct Front {
     plan: RefCell<PlanRef>,
     shared: Arc<Shared>,
+    /// Its `stream` block.
+    session_plan: RefCell<Option<PlanRef>>,
     connections: RefCell<slab::Slab<Weak<Conn>>>,
+    pub(crate) sessions: Sessions,
     pub(crate) parking: Parking,
     pub counters: Arc<Counters>,
     // Boxed: they go in and out with every request and are large.
@@ -59,9 +63,11 @@ impl Front {
     /// The front side of the thread whose loop this runs on.
     pub fn new(plan: Arc<Plan>, shared: Arc<Shared>) -> Rc<Front> {
         let front = Rc::new(Front {
+            session_plan: RefCell::new(session_plan(&plan)),
             plan: RefCell::new(PlanRef::new(plan)),
             shared,
             connections: RefCell::default(),
+            sessions: Sessions::default(),
             parking: Parking::default(),
             counters: Counters::register(),
             spares: RefCell::default(),
@@ -81,8 +87,14 @@ impl Front {
         self.plan.borrow().clone()
     }
 
-    /// Swaps the plan; requests in progress keep theirs.
+    /// The plan for new sessions.
+    pub fn session_plan(&self) -> Option<PlanRef> {
+        self.session_plan.borrow().clone()
+    }
+
+    /// Swaps the plan; requests and sessions in progress keep theirs.
     pub fn set_plan(&self, plan: Arc<Plan>) {
+        self.session_plan.replace(session_plan(&plan));
         self.plan.replace(PlanRef::new(plan));
         self.spares.borrow_mut().clear();
     }
@@ -97,7 +109,7 @@ impl Front {
 
     /// Connections of this thread.
     pub fn live(&self) -> usize {
-        self.connections.borrow().len() + self.parking.count()
+        self.connections.borrow().len() + self.parking.count() + self.sessions.count()
     }
 
     /// Those of them that are parked.
@@ -130,6 +142,7 @@ impl Front {
     /// Stops keeping connections: idle ones close now, others after their request.
     pub fn drain(&self) {
         self.draining.set(true);
+        self.sessions.end_datagrams();
         self.parking.close_idle(tidegate_rt::clock::now());
         self.left();
         for conn in self.all() {
@@ -155,10 +168,12 @@ impl Front {
         self.parking.close_all();
         self.left();
         self.all().iter().for_each(|conn| conn.abort());
+        self.sessions.abort_older(u64::MAX);
     }
 
     /// Closes at once what still serves a request of a generation before `generation`.
     pub fn abort_older(&self, generation: u64) {
+        self.sessions.abort_older(generation);
         self.parking.close_silent(generation);
         self.left();
         for conn in self.all() {
@@ -227,12 +242,16 @@ impl Front {
 /// Bytes asked from a socket for a request head at once.
 pub const READ_BYTES: usize = 4096;
 
+fn session_plan(plan: &Plan) -> Option<PlanRef> {
+    plan.sessions.clone().map(PlanRef::new)
+}
+
 /// How many of so many idle connections are closed when room is needed.
 pub(crate) fn reused_of(idle: usize) -> usize {
     (idle / REUSE_SHARE).clamp(1, REUSE_BATCH)
 }
 
-fn nobody() -> Connection {
+pub(crate) fn nobody() -> Connection {
     Connection {
         number: 0,
         peer: Address::Unix(String::new()),

@@ -58,7 +58,10 @@ pub fn header_timeout(plan: &Plan, entrance: Entrance) -> Duration {
     })
 }
 
-async fn read_proxy_header(stream: &Stream, input: &mut Vec<u8>) -> Result<ProxyProtocol, ()> {
+pub(crate) async fn read_proxy_header(
+    stream: &Stream,
+    input: &mut Vec<u8>,
+) -> Result<ProxyProtocol, ()> {
     loop {
         match proxy_protocol::parse(input).map_err(drop)? {
             ParsedProxy::Partial if input.len() >= proxy_protocol::HEADER_BYTES_MAX => {

@@ -2,11 +2,13 @@
 #![forbid(unsafe_code)]
 
 pub mod http;
+pub mod stream;
 #[cfg(test)]
 mod testing;
 
 use tidegate_core::http_core::HttpCore;
 use tidegate_core::main_settings::MainCore;
+use tidegate_core::stream_core::StreamCore;
 use tidegate_core::{Entry, ErasedModule};
 
 use http::access::Access;
@@ -53,6 +55,10 @@ use http::temp_paths::TempPaths;
 use http::try_files::TryFiles;
 use http::upstream::Upstream;
 use http::userid::UserId;
+use stream::proxy::SessionProxy;
+use stream::reply::SessionReply;
+use stream::set::SessionSet;
+use stream::ssl_preread::SslPreread;
 
 /// All modules. Within a phase handlers run in this order, and so do response filters; the groups follow
 /// the way of a request.
@@ -60,6 +66,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     // What everything else stands on: the file level, servers and locations.
     &Entry::<MainCore>::NEW,
     &Entry::<HttpCore>::NEW,
+    &Entry::<StreamCore>::NEW,
     // Variables made of variables: before whoever uses them, so that `set` finds them defined.
     &Entry::<Map>::NEW,
     &Entry::<Geo>::NEW,
@@ -70,8 +77,9 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<SecureLink>::NEW,
     // Who the client is: before whatever asks, in the read phase and the one of limits.
     &Entry::<RealIp>::NEW,
-    // Rewrite phases.
+    // Rewrite phases; for sessions, before their limits.
     &Entry::<Rewrite>::NEW,
+    &Entry::<SessionSet>::NEW,
     // Limits. A request that waits for its turn has no place among the connections yet.
     &Entry::<LimitReq>::NEW,
     &Entry::<LimitConn>::NEW,
@@ -82,9 +90,13 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     // Precontent phase. Copies are of the request as it came, before `try_files` chooses a path.
     &Entry::<Mirror>::NEW,
     &Entry::<TryFiles>::NEW,
+    // For sessions, what is looked at before it is passed on.
+    &Entry::<SslPreread>::NEW,
     // Content phase: handlers that a location has for itself, then index, listings and files.
     &Entry::<Upstream>::NEW,
     &Entry::<Proxy>::NEW,
+    &Entry::<SessionProxy>::NEW,
+    &Entry::<SessionReply>::NEW,
     &Entry::<ProxyCache>::NEW,
     &Entry::<FastCgi>::NEW,
     &Entry::<FastCgiCache>::NEW,

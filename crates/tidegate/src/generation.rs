@@ -8,6 +8,7 @@ use tidegate_core::error_log::ErrorLog;
 use tidegate_core::listen::ListenerPlan;
 use tidegate_core::log_file::LogFiles;
 use tidegate_core::main_settings::MainSettings;
+use tidegate_core::plan::Plan;
 
 use crate::configuration::{Making, Origin, Parsed};
 use crate::listening::{self, BindError, Listening, open_patiently, socket_file};
@@ -30,7 +31,7 @@ pub struct Generation {
 /// A checked configuration before its sockets are opened.
 pub struct Built {
     pub generation: Generation,
-    wanted: Vec<ListenerPlan>,
+    plan: Plan,
 }
 
 impl Generation {
@@ -59,7 +60,7 @@ impl Generation {
         let log_paths = held.iter().map(|log| log.path().to_owned()).collect();
         let generation = Generation {
             number,
-            main: plan.main,
+            main: plan.main.clone(),
             logs,
             log_paths,
             bundle: Bundle::default(),
@@ -67,7 +68,7 @@ impl Generation {
             rights,
             listening: Vec::new(),
         };
-        Some(Built { generation, wanted: plan.listeners })
+        Some(Built { generation, plan })
     }
 
     pub fn log(&self) -> &ErrorLog {
@@ -76,6 +77,10 @@ impl Generation {
 }
 
 impl Built {
+    fn wanted(&self) -> Vec<&ListenerPlan> {
+        self.plan.all_listeners().collect()
+    }
+
     /// Opens the sockets that are not in `present`.
     ///
     /// # Errors
@@ -86,22 +91,21 @@ impl Built {
         tell: impl FnMut(&BindError),
     ) -> Result<Generation, Vec<Listening>> {
         let threads = threads::count(&self.generation.main);
-        let opening = open_patiently(&self.wanted, present, threads, tell);
+        let opening = open_patiently(&self.wanted(), present, threads, tell);
         if opening.failed.is_empty() {
             self.generation.listening = opening.listening;
             return Ok(self.generation);
         }
-        let is_new =
-            |one: &Listening| opening.new.contains(&one.address) && !one.sockets.is_empty();
+        let is_new = |one: &Listening| opening.new.contains(&one.place) && !one.sockets.is_empty();
         Err(opening.listening.into_iter().filter(is_new).collect())
     }
 
     /// Opens and closes what is not open, as a check: ports that are taken are another server's,
     /// probably the one that this configuration is for.
     pub fn try_sockets(&self) -> Vec<BindError> {
-        let opening = listening::open(&self.wanted, &mut Vec::new(), 1);
+        let opening = listening::open(&self.wanted(), &mut Vec::new(), 1);
         for listening in opening.listening.iter().filter(|one| !one.sockets.is_empty()) {
-            if let Some(path) = socket_file(&listening.address) {
+            if let Some(path) = socket_file(&listening.place.address) {
                 let _ = std::fs::remove_file(path);
             }
         }

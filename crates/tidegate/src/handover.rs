@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use tidegate_conf::Bundle;
 use tidegate_core::client::Address;
 use tidegate_core::error_log::Level;
+use tidegate_core::listen::Place;
 use tidegate_core::log_file::open_append;
 use tidegate_os::{Credentials, pass};
 
@@ -230,7 +231,8 @@ impl<'a> Writer<'a> {
         self.logs(&handover.logs);
         self.number(handover.listening.len() as u64);
         for listening in &handover.listening {
-            self.piece(listening.address.text().as_bytes());
+            self.piece(listening.place.address.text().as_bytes());
+            self.number(listening.place.datagram.into());
             self.number(listening.sockets.len() as u64);
             self.descriptors.extend(listening.sockets.iter().map(OwnedFd::as_fd));
         }
@@ -336,11 +338,12 @@ impl Reader {
         let mut listening = Vec::new();
         for _ in 0..self.number()? {
             let address = parse_address(&self.text()?)?;
+            let place = Place { address, datagram: self.number()? != 0 };
             let mut sockets = Vec::new();
             for _ in 0..self.number()? {
                 sockets.push(self.descriptor()?);
             }
-            listening.push(Listening { address, sockets });
+            listening.push(Listening { place, sockets });
         }
         Ok(Handover { generation, origin, rights, bundle, contents, logs, listening })
     }

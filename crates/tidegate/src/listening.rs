@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tidegate_core::builder::os_error;
 use tidegate_core::client::Address;
-use tidegate_core::listen::{ListenerPlan, SocketOptions};
+use tidegate_core::listen::{ListenerPlan, Place, SocketOptions};
 use tidegate_os::listen::{apply_listen_options, listen_socket};
-use tidegate_os::{Keepalive, ListenAddr, ListenOptions, OwnedSocket};
+use tidegate_os::{Keepalive, ListenAddr, ListenOptions, OwnedSocket, Transport};
 
 /// A port that is taken is tried again so often, with this pause, as nginx does: the one who has it
 /// may be about to end.
@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// The open sockets of one address: several with `reuseport`, one for each worker thread.
 #[derive(Debug)]
 pub struct Listening {
-    pub address: Address,
+    pub place: Place,
     pub sockets: Vec<OwnedSocket>,
 }
 
@@ -49,25 +49,25 @@ pub struct Opening {
     /// All addresses of the plan that are open, in its order.
     pub listening: Vec<Listening>,
     /// Addresses whose sockets are new.
-    pub new: Vec<Address>,
+    pub new: Vec<Place>,
     pub failed: Vec<BindError>,
 }
 
 /// Opens what `wanted` needs and `present` does not have; `present` keeps what is wanted no more.
 /// `threads` is the number of sockets of a `reuseport` address.
-pub fn open(wanted: &[ListenerPlan], present: &mut Vec<Listening>, threads: usize) -> Opening {
+pub fn open(wanted: &[&ListenerPlan], present: &mut Vec<Listening>, threads: usize) -> Opening {
     let mut opening = Opening::default();
     for listener in wanted {
-        let options = listen_options(&listener.socket);
+        let options = listen_options(&listener.socket, listener.datagram);
         let count = if options.reuseport { threads.max(1) } else { 1 };
-        let mut known = take(present, &listener.address);
+        let mut known = take(present, listener.place());
         known.sockets.truncate(count);
         for socket in &known.sockets {
             // Options that cannot be changed on an open socket stay as they are.
             let _ = apply_listen_options(socket, &options);
         }
         if known.sockets.is_empty() {
-            opening.new.push(listener.address.clone());
+            opening.new.push(listener.place());
         }
         while known.sockets.len() < count {
             match open_one(&listener.address, &options) {
@@ -86,7 +86,7 @@ pub fn open(wanted: &[ListenerPlan], present: &mut Vec<Listening>, threads: usiz
 
 /// Opens as [`open`], and tries taken ports again for a while. `tell` is called for each failure.
 pub fn open_patiently(
-    wanted: &[ListenerPlan],
+    wanted: &[&ListenerPlan],
     present: &mut Vec<Listening>,
     threads: usize,
     mut tell: impl FnMut(&BindError),
@@ -113,7 +113,7 @@ pub fn duplicate(listening: &[Listening]) -> io::Result<Vec<Listening>> {
     let copy = |listening: &Listening| {
         let sockets = listening.sockets.iter().map(OwnedSocket::try_clone);
         let sockets = sockets.collect::<io::Result<_>>()?;
-        Ok(Listening { address: listening.address.clone(), sockets })
+        Ok(Listening { place: listening.place.clone(), sockets })
     };
     listening.iter().map(copy).collect()
 }
@@ -121,8 +121,8 @@ pub fn duplicate(listening: &[Listening]) -> io::Result<Vec<Listening>> {
 /// Removes the files of Unix sockets in `of` that are not in `kept`.
 pub fn remove_socket_files(of: &[Listening], kept: &[Listening]) {
     for listening in of {
-        let is_kept = kept.iter().any(|kept| kept.address == listening.address);
-        if let Some(path) = socket_file(&listening.address).filter(|_| !is_kept) {
+        let is_kept = kept.iter().any(|kept| kept.place == listening.place);
+        if let Some(path) = socket_file(&listening.place.address).filter(|_| !is_kept) {
             let _ = std::fs::remove_file(path);
         }
     }
@@ -136,19 +136,20 @@ pub fn socket_file(address: &Address) -> Option<PathBuf> {
     }
 }
 
-/// The address of a socket that was inherited.
-pub fn address_of(socket: &OwnedSocket) -> io::Result<Address> {
-    Ok(match tidegate_os::socket::local_addr(socket)? {
+/// Where a socket listens that was inherited.
+pub fn place_of(socket: &OwnedSocket) -> io::Result<Place> {
+    let address = match tidegate_os::socket::local_addr(socket)? {
         ListenAddr::Inet(address) => Address::Inet(address),
         ListenAddr::Unix(path) => Address::Unix(path.to_string_lossy().into_owned()),
-    })
+    };
+    Ok(Place { address, datagram: tidegate_os::socket::is_datagram(socket)? })
 }
 
-fn take(present: &mut Vec<Listening>, address: &Address) -> Listening {
-    let mut taken = Listening { address: address.clone(), sockets: Vec::new() };
+fn take(present: &mut Vec<Listening>, place: Place) -> Listening {
+    let mut taken = Listening { place, sockets: Vec::new() };
     let mut index = 0;
     while index < present.len() {
-        if present[index].address == *address {
+        if present[index].place == taken.place {
             taken.sockets.extend(present.swap_remove(index).sockets);
         } else {
             index += 1;
@@ -168,13 +169,14 @@ fn open_one(address: &Address, options: &ListenOptions) -> io::Result<OwnedSocke
 /// nginx's queue length on Linux.
 const BACKLOG_DEFAULT: u32 = 511;
 
-fn listen_options(socket: &SocketOptions) -> ListenOptions {
+fn listen_options(socket: &SocketOptions, datagram: bool) -> ListenOptions {
     let backlog = match socket.backlog {
         None => BACKLOG_DEFAULT,
         // -1 asks for the longest queue that the system allows.
         Some(length) => u32::try_from(length).unwrap_or(i32::MAX as u32),
     };
     ListenOptions {
+        transport: if datagram { Transport::Datagram } else { Transport::Stream },
         backlog,
         reuseport: socket.reuseport,
         deferred: socket.deferred,

@@ -115,8 +115,9 @@ impl Single {
             Err(error) => return self.say(Level::Emerg, &error.to_string()),
         };
         let count = threads::count(&plan.main);
+        let wanted: Vec<_> = plan.all_listeners().collect();
         let opening =
-            open_patiently(&plan.listeners, &mut present, count, |error| tell(&error.to_string()));
+            open_patiently(&wanted, &mut present, count, |error| tell(&error.to_string()));
         if !opening.failed.is_empty() {
             return self.say(Level::Emerg, "still could not bind()");
         }

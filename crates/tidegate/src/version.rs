@@ -25,6 +25,10 @@ const WITH: &[(&str, &str)] = &[
     ("slice", "--with-http_slice_module"),
     ("stub_status", "--with-http_stub_status_module"),
     ("auth_request", "--with-http_auth_request_module"),
+    ("stream", "--with-stream"),
+    ("ssl", "--with-stream_ssl_module"),
+    ("realip", "--with-stream_realip_module"),
+    ("ssl_preread", "--with-stream_ssl_preread_module"),
 ];
 
 /// `nginx version: …`, as `-v` prints it.

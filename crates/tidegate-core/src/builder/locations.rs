@@ -107,7 +107,7 @@ impl PlanBuilder<'_> {
             }
         }
         let nested = self.level(outline, named);
-        let server_level = outline.context.intersects(Contexts::SERVER);
+        let server_level = outline.context.intersects(Contexts::SERVER | Contexts::STREAM_SERVER);
         let (set, nested) = if server_level {
             (nested, LocationSet::default())
         } else {
@@ -168,9 +168,17 @@ impl PlanBuilder<'_> {
         let modules = self.environment.modules;
         let mut builder = LocationBuilder { plan: self, outline, location: location?, ifs };
         for (module, conf) in modules.iter().zip(&outline.confs) {
-            if let Err(diagnostic) = module.prepare(conf, &mut builder) {
+            let prepared = match builder.plan.in_stream() {
+                false => module.prepare(conf, &mut builder),
+                true => module.prepare_session(conf, &mut builder),
+            };
+            if let Err(diagnostic) = prepared {
                 builder.plan.diagnostics.push(diagnostic);
             }
+        }
+        if builder.plan.in_stream() && builder.location.content.is_none() {
+            let missing = Diagnostic::emerg("no handler for server").at(outline.span);
+            builder.plan.diagnostics.push(missing.help("`proxy_pass`, `return` or `pass` is one"));
         }
         let mut location = builder.location;
         let plain = !location.exact && !location.is_regex && !location.is_named;

@@ -102,35 +102,72 @@ pub fn build(
             return Err(diagnostics);
         }
     };
-    let declared = environment.modules.iter().flat_map(|module| module.variables());
+    let mut part = |block: Option<&Outline>, stream: bool| {
+        let (plan, found) = part(environment, &main, block, stream);
+        diagnostics.extend(found);
+        plan
+    };
+    let plan = part(root.blocks("http").next(), false);
+    let sessions = match root.blocks("stream").next() {
+        Some(block) => part(Some(block), true).map(|plan| Some(Arc::new(plan))),
+        None => Some(None),
+    };
+    let fatal = diagnostics.iter().any(|diagnostic| diagnostic.severity.is_fatal());
+    match (plan, sessions) {
+        (Some(mut plan), Some(sessions)) if !fatal => {
+            // Background work is one list, whichever block it comes from.
+            plan.services.extend(sessions.iter().flat_map(|plan| plan.services.iter().cloned()));
+            Ok((Plan { sessions, ..plan }, diagnostics))
+        }
+        _ => Err(diagnostics),
+    }
+}
+
+/// The plan of the `http` block, or of the `stream` block: each has its own servers and variables.
+fn part(
+    environment: &Environment<'_>,
+    main: &MainSettings,
+    block: Option<&Outline>,
+    stream: bool,
+) -> (Option<Plan>, Vec<Diagnostic>) {
+    let declared = environment.modules.iter().flat_map(|module| match stream {
+        false => module.variables(),
+        true => module.session_variables(),
+    });
     let mut plan = PlanBuilder {
         environment,
-        main: &main,
+        main,
         variables: VariableTable::new(declared),
         locations: Vec::new(),
         servers: Vec::new(),
         services: Vec::new(),
         shared: HashMap::new(),
         server_names: Vec::new(),
-        http: None,
-        diagnostics,
+        block: None,
+        stream,
+        diagnostics: Vec::new(),
     };
-    let http = root.blocks("http").next();
-    let listeners = match http {
-        Some(http) => plan.http(http),
+    let listeners = match block {
+        Some(block) => plan.fill(block),
         None => Vec::new(),
     };
     let unresolved = plan.variables.unresolved();
     plan.diagnostics.extend(unresolved);
     let PlanBuilder { variables, locations, servers, services, diagnostics, .. } = plan;
     let locations: Option<Vec<Location>> = locations.into_iter().collect();
-    let fatal = diagnostics.iter().any(|diagnostic| diagnostic.severity.is_fatal());
-    let (Some(locations), false) = (locations, fatal) else { return Err(diagnostics) };
     let slot_count = variables.slot_count();
-    let generation = environment.generation;
-    let plan =
-        Plan { main, listeners, servers, locations, variables, slot_count, generation, services };
-    Ok((plan, diagnostics))
+    let plan = locations.map(|locations| Plan {
+        main: main.clone(),
+        listeners,
+        servers,
+        locations,
+        variables,
+        slot_count,
+        generation: environment.generation,
+        services,
+        sessions: None,
+    });
+    (plan, diagnostics)
 }
 
 /// A plan in the making; what modules see in `prepare_http`.
@@ -144,14 +181,20 @@ pub struct PlanBuilder<'e> {
     shared: HashMap<TypeId, Box<dyn Any>>,
     /// Names of the server whose locations are being built, as written.
     pub server_names: Vec<Word>,
-    http: Option<&'e Outline>,
+    block: Option<&'e Outline>,
+    stream: bool,
     pub diagnostics: Vec<Diagnostic>,
 }
 
 impl<'e> PlanBuilder<'e> {
-    /// The `http` block, for modules that look at others' blocks (`upstream`).
+    /// The `http` (or `stream`) block, for modules that look at others' blocks (`upstream`).
     pub fn http_block(&self) -> Option<&'e Outline> {
-        self.http
+        self.block
+    }
+
+    /// Whether the plan is that of the `stream` block.
+    pub fn in_stream(&self) -> bool {
+        self.stream
     }
 
     /// Leaves something for later steps of this build, found by its type.
@@ -169,17 +212,21 @@ impl<'e> PlanBuilder<'e> {
         }
     }
 
-    fn http<'b>(&mut self, http: &'b Outline) -> Vec<crate::listen::ListenerPlan>
+    fn fill<'b>(&mut self, block: &'b Outline) -> Vec<crate::listen::ListenerPlan>
     where
         'b: 'e,
     {
-        self.http = Some(http);
-        for (module, conf) in self.environment.modules.iter().zip(&http.confs) {
-            if let Err(diagnostic) = module.prepare_http(conf, self) {
+        self.block = Some(block);
+        for (module, conf) in self.environment.modules.iter().zip(&block.confs) {
+            let prepared = match self.stream {
+                false => module.prepare_http(conf, self),
+                true => module.prepare_stream(conf, self),
+            };
+            if let Err(diagnostic) = prepared {
                 self.diagnostics.push(diagnostic);
             }
         }
-        let servers: Vec<&Outline> = http.blocks("server").collect();
+        let servers: Vec<&Outline> = block.blocks("server").collect();
         for server in &servers {
             self.server(server);
         }

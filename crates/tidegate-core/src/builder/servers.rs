@@ -49,6 +49,11 @@ impl PlanBuilder<'_> {
         for (index, outline) in servers.iter().enumerate() {
             let Some(conf) = outline.conf::<HttpCore>() else { continue };
             let id = ServerId(index as u32);
+            if self.in_stream() && conf.listens.is_empty() {
+                let missing = Diagnostic::emerg("no \"listen\" is defined for server");
+                self.diagnostics.push(missing.at(outline.span));
+                continue;
+            }
             for listen in listens(conf, outline) {
                 if let Err(diagnostic) = add(&mut groups, listen, id) {
                     self.diagnostics.push(diagnostic);
@@ -140,6 +145,7 @@ fn shown_name(word: &Word) -> String {
 
 struct Group {
     address: Address,
+    datagram: bool,
     conf: ListenConf,
     servers: Vec<ServerId>,
     default: Option<ServerId>,
@@ -156,6 +162,7 @@ fn listens(conf: &http_core::Conf, outline: &Outline) -> Vec<ListenConf> {
         default_server: false,
         tls: false,
         proxy_protocol: false,
+        datagram: false,
         socket: Default::default(),
         span: outline.span,
     }]
@@ -163,10 +170,13 @@ fn listens(conf: &http_core::Conf, outline: &Outline) -> Vec<ListenConf> {
 
 fn add(groups: &mut Vec<Group>, listen: ListenConf, id: ServerId) -> Result<(), Diagnostic> {
     let text = listen.address.text();
-    let Some(group) = groups.iter_mut().find(|group| group.address == listen.address) else {
+    let same =
+        |group: &&mut Group| group.address == listen.address && group.datagram == listen.datagram;
+    let Some(group) = groups.iter_mut().find(same) else {
         let default = listen.default_server.then_some(id);
         let address = listen.address.clone();
-        groups.push(Group { address, conf: listen, servers: vec![id], default });
+        let datagram = listen.datagram;
+        groups.push(Group { address, datagram, conf: listen, servers: vec![id], default });
         return Ok(());
     };
     if group.servers.last() == Some(&id) {
@@ -205,7 +215,8 @@ fn merge_wildcards(groups: Vec<(Group, VirtualServers)>) -> Vec<ListenerPlan> {
             Address::Inet(address) if !group.conf.socket.written => {
                 listeners.iter_mut().find(|listener| {
                     matches!(&listener.address, Address::Inet(any) if any.ip().is_unspecified()
-                        && any.port() == address.port() && any.is_ipv4() == address.is_ipv4())
+                        && any.port() == address.port() && any.is_ipv4() == address.is_ipv4()
+                        && listener.datagram == group.datagram)
                 })
             }
             _ => None,
@@ -232,6 +243,7 @@ fn listener((group, servers): (Group, VirtualServers)) -> ListenerPlan {
 fn listener_of(group: Group, servers: VirtualServers) -> ListenerPlan {
     ListenerPlan {
         address: group.address,
+        datagram: group.datagram,
         tls: group.conf.tls,
         proxy_protocol: group.conf.proxy_protocol,
         socket: group.conf.socket,

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use tidegate_conf::{Args, Diagnostic, Span, parse_seconds, parse_size};
+use tidegate_conf::{Args, Contexts, Diagnostic, Span, parse_seconds, parse_size};
 
 use crate::client::Address;
 
@@ -43,6 +43,8 @@ pub struct ListenConf {
     pub default_server: bool,
     pub tls: bool,
     pub proxy_protocol: bool,
+    /// UDP, in `stream` only.
+    pub datagram: bool,
     pub socket: SocketOptions,
     pub span: Span,
 }
@@ -59,13 +61,45 @@ pub fn parse(args: &Args<'_>) -> Result<Vec<ListenConf>, Diagnostic> {
         default_server: false,
         tls: false,
         proxy_protocol: false,
+        datagram: false,
         socket: SocketOptions::default(),
         span: args.word(0).span,
     };
+    let in_stream = args.context.intersects(Contexts::STREAM_SERVER);
+    if in_stream && has_default_port(text) {
+        return Err(args.error(0, format!("no port in \"{text}\" of the \"listen\" directive")));
+    }
     for index in 1..args.len() {
         parameter(&mut listen, args, index, &addresses)?;
     }
+    if listen.datagram {
+        check_datagram(&listen, args)?;
+    }
     Ok(addresses.into_iter().map(|address| ListenConf { address, ..listen.clone() }).collect())
+}
+
+/// UDP has neither connections nor, yet, TLS.
+fn check_datagram(listen: &ListenConf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let socket = &listen.socket;
+    let refused = [
+        ("backlog", socket.backlog.is_some()),
+        ("ssl", listen.tls),
+        ("so_keepalive", socket.so_keepalive.is_some()),
+        ("proxy_protocol", listen.proxy_protocol),
+        ("fastopen", socket.fastopen.is_some()),
+        ("deferred", socket.deferred),
+    ];
+    match refused.iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((name, _)) => {
+            Err(args.error(0, format!("\"{name}\" parameter is incompatible with \"udp\"")))
+        }
+    }
+}
+
+/// No port is written.
+fn has_default_port(text: &str) -> bool {
+    !text.starts_with("unix:") && split_ports(text).is_ok_and(|(host, _)| host == text)
 }
 
 fn parameter(
@@ -80,6 +114,13 @@ fn parameter(
         ("default_server" | "default", None) => listen.default_server = true,
         ("ssl", None) => listen.tls = true,
         ("proxy_protocol", None) => listen.proxy_protocol = true,
+        ("udp", None) if args.context.intersects(Contexts::STREAM_SERVER) => {
+            if addresses.iter().any(|address| matches!(address, Address::Unix(_))) {
+                let message = "\"udp\" is not supported yet on unix domain sockets";
+                return Err(args.error(index, message));
+            }
+            listen.datagram = true;
+        }
         _ => {
             socket.written = true;
             socket_option(socket, name, value, addresses).map_err(|fault| match fault {

@@ -161,7 +161,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
     ),
     row(
         "error_log",
-        Contexts::MAIN.union(ALL),
+        Contexts::MAIN.union(ALL).union(Contexts::STREAM_AND_SERVER),
         Arity::AT_LEAST_ONE,
         "logs/error.log error",
         "File, `stderr` or `syslog:…` for errors, and the least level that is written.",
@@ -233,7 +233,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
     ),
     row(
         "resolver",
-        ALL,
+        ALL.union(Contexts::STREAM_AND_SERVER),
         Arity::AT_LEAST_ONE,
         "",
         "Name servers for names that are looked up while running.",
@@ -241,7 +241,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
     ),
     row(
         "resolver_timeout",
-        ALL,
+        ALL.union(Contexts::STREAM_AND_SERVER),
         Arity::ONE,
         "30s",
         "Longest time for a name lookup.",

@@ -6,7 +6,7 @@ mod location_rows;
 mod prepare;
 mod server_rows;
 mod transfer_rows;
-mod variables;
+pub(crate) mod variables;
 
 use tidegate_conf::Diagnostic;
 
@@ -31,6 +31,7 @@ impl Module for HttpCore {
     const BLOCKS: &'static [BlockRow] = &[
         BlockRow { name: "http", within: Contexts::MAIN, opens: Contexts::HTTP },
         BlockRow { name: "server", within: Contexts::HTTP, opens: Contexts::SERVER },
+        BlockRow { name: "server", within: Contexts::STREAM, opens: Contexts::STREAM_SERVER },
         BlockRow { name: "location", within: Contexts::SERVER_LOCATION, opens: Contexts::LOCATION },
         BlockRow {
             name: "limit_except",

@@ -168,7 +168,9 @@ fn body_store(conf: &Conf, plan: &PlanBuilder<'_>) -> StoreOptions {
         None => ("client_body_temp", Vec::new()),
     };
     let temp_path = full_path(plan.environment.prefix, path);
-    plan.environment.resources.folder(&temp_path);
+    if !plan.in_stream() {
+        plan.environment.resources.folder(&temp_path);
+    }
     StoreOptions {
         memory_bytes_max: conf.client_body_buffer_size.unwrap_or(16 * KIB) as usize,
         temp_path,

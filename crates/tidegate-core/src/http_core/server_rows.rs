@@ -6,6 +6,7 @@ use super::conf::Conf;
 use super::listen;
 
 const HTTP_SERVER: Contexts = Contexts::HTTP_SERVER;
+const HTTP_STREAM: Contexts = Contexts::HTTP_STREAM;
 
 /// A row of an ordinary directive.
 pub(super) const fn row(
@@ -22,7 +23,7 @@ pub(super) const fn row(
 pub(super) const ROWS: &[Directive<Conf>] = &[
     row(
         "listen",
-        Contexts::SERVER,
+        Contexts::SERVER.union(Contexts::STREAM_SERVER),
         Arity::AT_LEAST_ONE,
         "*:80 | *:8000",
         "Address and port, or `unix:` path, on which the server accepts requests, with socket options.",
@@ -33,7 +34,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
     ),
     row(
         "server_name",
-        Contexts::SERVER,
+        Contexts::SERVER.union(Contexts::STREAM_SERVER),
         Arity::AT_LEAST_ONE,
         "\"\"",
         "Names of the server: exact, `*.example.com`, `www.example.*`, `.example.com`, or `~regex`.",
@@ -103,10 +104,10 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
     ),
     accepted("connection_pool_size", HTTP_SERVER, "512"),
     accepted("request_pool_size", HTTP_SERVER, "4k"),
-    accepted("server_names_hash_max_size", Contexts::HTTP, "512"),
-    accepted("server_names_hash_bucket_size", Contexts::HTTP, "64"),
-    accepted("variables_hash_max_size", Contexts::HTTP, "1024"),
-    accepted("variables_hash_bucket_size", Contexts::HTTP, "64"),
+    accepted("server_names_hash_max_size", HTTP_STREAM, "512"),
+    accepted("server_names_hash_bucket_size", HTTP_STREAM, "64"),
+    accepted("variables_hash_max_size", HTTP_STREAM, "1024"),
+    accepted("variables_hash_bucket_size", HTTP_STREAM, "64"),
     accepted("types_hash_max_size", Contexts::HTTP_SERVER_LOCATION, "1024"),
     accepted("types_hash_bucket_size", Contexts::HTTP_SERVER_LOCATION, "64"),
 ];
@@ -136,7 +137,7 @@ pub(super) const BLOCK_ROWS: &[Directive<Conf>] = &[
         "All of the HTTP server's configuration.",
         |conf, args| once(&mut conf.http_seen, (), args),
     ),
-    block("server", Contexts::HTTP, Arity::NONE, "A virtual server.", |_, _| Ok(())),
+    block("server", HTTP_STREAM, Arity::NONE, "A virtual server.", |_, _| Ok(())),
     block(
         "location",
         Contexts::SERVER_LOCATION,

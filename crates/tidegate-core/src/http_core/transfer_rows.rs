@@ -182,7 +182,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
     }),
     row(
         "tcp_nodelay",
-        ALL,
+        ALL.union(Contexts::STREAM_AND_SERVER),
         Arity::FLAG,
         "on",
         "Set TCP_NODELAY on kept connections.",

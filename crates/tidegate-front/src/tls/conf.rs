@@ -42,6 +42,10 @@ pub struct Conf {
     pub verify_client: Option<()>,
     pub early_data: Option<()>,
     pub dhparam: Option<()>,
+    /// In `stream` only.
+    pub handshake_timeout: Option<Duration>,
+    /// In `stream` only: protocols for ALPN, the preferred ones first.
+    pub alpn: Option<Vec<Word>>,
     /// Told once, where they were written; not inherited.
     pub warnings: Vec<Diagnostic>,
 }
@@ -67,6 +71,8 @@ pub fn inherit(child: &mut Conf, parent: &Conf) {
     fill(&mut child.session_cache, &parent.session_cache);
     fill(&mut child.session_timeout, &parent.session_timeout);
     fill(&mut child.session_tickets, &parent.session_tickets);
+    fill(&mut child.handshake_timeout, &parent.handshake_timeout);
+    fill(&mut child.alpn, &parent.alpn);
 }
 
 fn fill<T: Clone>(child: &mut Option<T>, parent: &Option<T>) {
@@ -82,9 +88,66 @@ const fn row(
     doc: &'static str,
     set: fn(&mut Conf, &Args<'_>) -> Result<(), Diagnostic>,
 ) -> Directive<Conf> {
-    let contexts = Contexts::HTTP_SERVER;
+    let contexts = Contexts::HTTP_SERVER.union(Contexts::STREAM_AND_SERVER);
     Directive { name, contexts, args, kind: Kind::Simple, default, doc, set }
 }
+
+/// Those that `http` has alone.
+pub(super) const HTTP_ROWS: &[Directive<Conf>] = &[
+    Directive {
+        contexts: Contexts::HTTP_SERVER,
+        ..row(
+            "ssl_buffer_size",
+            Arity::ONE,
+            "16k",
+            "Most bytes of data in one TLS record that is sent.",
+            |conf, args| {
+                let bytes = args.size(0)?;
+                if bytes == 0 {
+                    return Err(invalid_value(args, 0));
+                }
+                once(&mut conf.buffer_size, bytes, args)
+            },
+        )
+    },
+    Directive {
+        contexts: Contexts::HTTP_SERVER,
+        ..row(
+            "ssl_early_data",
+            Arity::FLAG,
+            "off",
+            "Data in the client's first flight (TLS 1.3). Only `off` is available.",
+            |conf, args| match args.flag(0)? {
+                false => once(&mut conf.early_data, (), args),
+                true => Err(unsupported(args)),
+            },
+        )
+    },
+];
+
+/// Those that `stream` has alone.
+pub(super) const SESSION_ONLY_ROWS: &[Directive<Conf>] = &[
+    Directive {
+        contexts: Contexts::STREAM_AND_SERVER,
+        ..row(
+            "ssl_handshake_timeout",
+            Arity::ONE,
+            "60s",
+            "Longest time for a handshake.",
+            |conf, args| once(&mut conf.handshake_timeout, args.milliseconds(0)?, args),
+        )
+    },
+    Directive {
+        contexts: Contexts::STREAM_AND_SERVER,
+        ..row(
+            "ssl_alpn",
+            Arity::AT_LEAST_ONE,
+            "",
+            "Protocols for ALPN; a client that offers none of them is refused.",
+            |conf, args| once(&mut conf.alpn, args.words().to_vec(), args),
+        )
+    },
+];
 
 pub(super) const CERTIFICATE_ROWS: &[Directive<Conf>] = &[
     row(
@@ -175,29 +238,6 @@ pub(super) const PROTOCOL_ROWS: &[Directive<Conf>] = &[
             let message = "\"ssl_dhparam\" is ignored, there are no DHE cipher suites";
             conf.warnings.push(warning(args, 0, message));
             once(&mut conf.dhparam, (), args)
-        },
-    ),
-    row(
-        "ssl_buffer_size",
-        Arity::ONE,
-        "16k",
-        "Most bytes of data in one TLS record that is sent.",
-        |conf, args| {
-            let bytes = args.size(0)?;
-            if bytes == 0 {
-                return Err(invalid_value(args, 0));
-            }
-            once(&mut conf.buffer_size, bytes, args)
-        },
-    ),
-    row(
-        "ssl_early_data",
-        Arity::FLAG,
-        "off",
-        "Data in the client's first flight (TLS 1.3). Only `off` is available.",
-        |conf, args| match args.flag(0)? {
-            false => once(&mut conf.early_data, (), args),
-            true => Err(unsupported(args)),
         },
     ),
 ];

@@ -31,6 +31,7 @@ use tidegate_core::variables::Variable;
 use tidegate_core::{Entry, ErasedModule, Module};
 
 pub use handshake::accept;
+pub(crate) use server::session_handshake_timeout;
 pub use stream::TlsStream;
 
 /// Modules that belong to the front side, to be joined with all others.
@@ -42,12 +43,18 @@ pub struct Ssl;
 impl Module for Ssl {
     type Conf = conf::Conf;
     const NAME: &'static str = "http_ssl";
-    const DIRECTIVES: &'static [&'static [Directive<conf::Conf>]] =
-        &[conf::CERTIFICATE_ROWS, conf::PROTOCOL_ROWS, conf::SESSION_ROWS];
+    const DIRECTIVES: &'static [&'static [Directive<conf::Conf>]] = &[
+        conf::CERTIFICATE_ROWS,
+        conf::PROTOCOL_ROWS,
+        conf::SESSION_ROWS,
+        conf::HTTP_ROWS,
+        conf::SESSION_ONLY_ROWS,
+    ];
     const VARIABLES: &'static [Variable] = variables::VARIABLES;
+    const SESSION_VARIABLES: &'static [Variable] = variables::VARIABLES;
 
     fn inherit(child: &mut conf::Conf, parent: &conf::Conf, block: BlockInfo<'_>) {
-        if block.context.intersects(Contexts::SERVER) {
+        if block.context.intersects(Contexts::SERVER | Contexts::STREAM_SERVER) {
             conf::inherit(child, parent);
         }
     }
@@ -56,6 +63,10 @@ impl Module for Ssl {
         plan.diagnostics.extend(conf.warnings.iter().cloned());
         server::check_listeners(plan);
         Ok(())
+    }
+
+    fn prepare_stream(conf: &conf::Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
+        Ssl::prepare_http(conf, plan)
     }
 
     fn prepare_server(

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tidegate_conf::Diagnostic;
 use tidegate_core::builder::{Outline, PlanBuilder};
 use tidegate_core::http_core::HttpCore;
+use tidegate_core::plan::{Plan, ServerId};
 use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
 use tokio_rustls::rustls::server::NoServerSessionStorage;
 use tokio_rustls::rustls::{ServerConfig, version};
@@ -16,8 +17,16 @@ use super::sessions::{ServerSessions, SessionCache};
 use super::tickets::{Keys, RandomKeys, TicketKey, Tickets};
 use super::{Ssl, ciphers, curves};
 
+/// A session's longest handshake (`ssl_handshake_timeout`).
+pub(crate) fn session_handshake_timeout(plan: &Plan, server: ServerId) -> Duration {
+    let settings = plan.server(server).extensions.of::<TlsServer>();
+    settings.map_or(HANDSHAKE_TIMEOUT_DEFAULT, |settings| settings.handshake_timeout)
+}
+
 /// What a server brings to handshakes.
 pub struct TlsServer {
+    /// In `stream` only.
+    handshake_timeout: Duration,
     /// `None` without certificates: the address's default server then lends its own.
     pub config: Option<Arc<ServerConfig>>,
     pub reject: bool,
@@ -27,6 +36,8 @@ pub struct TlsServer {
 const ALPN: [&[u8]; 3] = [b"http/1.1", b"http/1.0", b"http/0.9"];
 /// nginx's default.
 const CIPHERS_DEFAULT: &str = "HIGH:!aNULL:!MD5";
+/// nginx's default in `stream`.
+const HANDSHAKE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(300);
 /// The library's limits of a record's size (RFC 8449: at least 64 bytes).
 const RECORD_BYTES_MIN: u64 = 64;
@@ -40,8 +51,9 @@ const TICKETS_SENT: usize = 2;
 /// The first mistake, in nginx's words.
 pub fn compile(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<TlsServer, Diagnostic> {
     let reject = conf.reject_handshake.unwrap_or(false);
+    let handshake_timeout = conf.handshake_timeout.unwrap_or(HANDSHAKE_TIMEOUT_DEFAULT);
     if conf.certificates.is_empty() {
-        return Ok(TlsServer { config: None, reject });
+        return Ok(TlsServer { config: None, reject, handshake_timeout });
     }
     let certificates = Arc::new(certificates(conf, plan)?);
     let protocols = conf.protocols.unwrap_or(Protocols { tls12: true, tls13: true });
@@ -56,14 +68,17 @@ pub fn compile(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<TlsServer, Dia
     })?;
     let context = context(&certificates);
     let mut config = builder.with_no_client_auth().with_cert_resolver(certificates);
-    config.alpn_protocols = ALPN.iter().map(|name| name.to_vec()).collect();
+    config.alpn_protocols = match plan.in_stream() {
+        false => ALPN.iter().map(|name| name.to_vec()).collect(),
+        true => conf.alpn.iter().flatten().map(|word| word.bytes.clone()).collect(),
+    };
     config.ignore_client_order = conf.prefer_server_ciphers.unwrap_or(false);
     let record = conf.buffer_size.unwrap_or(RECORD_BYTES_MAX);
     if record < RECORD_BYTES_MAX {
         config.max_fragment_size = Some(record.max(RECORD_BYTES_MIN) as usize);
     }
     resumption(conf, plan, context, &mut config)?;
-    Ok(TlsServer { config: Some(Arc::new(config)), reject })
+    Ok(TlsServer { config: Some(Arc::new(config)), reject, handshake_timeout })
 }
 
 fn certificates(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Certificates, Diagnostic> {

@@ -61,6 +61,20 @@ impl Module for Access {
         Ok(())
     }
 
+    fn prepare_stream(
+        conf: &Conf,
+        plan: &mut tidegate_core::builder::PlanBuilder<'_>,
+    ) -> Result<(), Diagnostic> {
+        Access::prepare_http(conf, plan)
+    }
+
+    fn prepare_session(
+        conf: &Conf,
+        server: &mut LocationBuilder<'_, '_>,
+    ) -> Result<(), Diagnostic> {
+        Access::prepare(conf, server)
+    }
+
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
         location.plan.diagnostics.extend(conf.warnings.iter().cloned());
         if conf.rules.is_empty() {
@@ -72,7 +86,8 @@ impl Module for Access {
     }
 }
 
-const CONTEXTS: Contexts = Contexts::HTTP_SERVER_LOCATION.union(Contexts::LIMIT_EXCEPT);
+const CONTEXTS: Contexts =
+    Contexts::HTTP_SERVER_LOCATION.union(Contexts::LIMIT_EXCEPT).union(Contexts::STREAM_AND_SERVER);
 
 const ROWS: &[Directive<Conf>] = &[
     row("allow", CONTEXTS, Arity::ONE, "", "Let these addresses in.", |conf, args| {

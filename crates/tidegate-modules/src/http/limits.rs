@@ -24,6 +24,15 @@ pub const LEVELS: &[(&str, Level)] = &[
 /// The rows about refused requests under a prefix; the settings have a field `refusal` for them.
 macro_rules! refusal_rows {
     ($prefix:literal, $conf:ty, $levels:literal) => {
+        $crate::http::limits::refusal_rows!(
+            $prefix,
+            $conf,
+            $levels,
+            tidegate_conf::Contexts::HTTP_SERVER_LOCATION
+        )
+    };
+    // `$contexts`: of the rows that `stream` may have as well.
+    ($prefix:literal, $conf:ty, $levels:literal, $contexts:expr) => {
         &[
             $crate::http::row::<$conf>(
                 concat!($prefix, "_status"),
@@ -38,7 +47,7 @@ macro_rules! refusal_rows {
             ),
             $crate::http::row::<$conf>(
                 concat!($prefix, "_log_level"),
-                tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
+                $contexts,
                 tidegate_conf::Arity::ONE,
                 "error",
                 $levels,
@@ -49,7 +58,7 @@ macro_rules! refusal_rows {
             ),
             $crate::http::row::<$conf>(
                 concat!($prefix, "_dry_run"),
-                tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
+                $contexts,
                 tidegate_conf::Arity::FLAG,
                 "off",
                 "Count and log, but let all requests through.",

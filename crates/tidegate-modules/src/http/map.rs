@@ -51,12 +51,16 @@ impl Module for Map {
     fn prepare_http(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
         made_variable::define_all(&conf.maps, plan, define)
     }
+
+    fn prepare_stream(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
+        Map::prepare_http(conf, plan)
+    }
 }
 
 const ROWS: &[Directive<Conf>] = &[
     Directive {
         name: "map",
-        contexts: Contexts::HTTP,
+        contexts: Contexts::HTTP_STREAM,
         args: Arity::TWO,
         kind: Kind::Block,
         default: "",
@@ -65,7 +69,7 @@ const ROWS: &[Directive<Conf>] = &[
     },
     row(
         "map_hash_max_size",
-        Contexts::HTTP,
+        Contexts::HTTP_STREAM,
         Arity::ONE,
         "2048",
         "Largest hash table of a map; tables grow as needed, so it has no effect.",
@@ -73,7 +77,7 @@ const ROWS: &[Directive<Conf>] = &[
     ),
     row(
         "map_hash_bucket_size",
-        Contexts::HTTP,
+        Contexts::HTTP_STREAM,
         Arity::ONE,
         "32|64|128",
         "Bucket size of a map's hash table; without effect.",

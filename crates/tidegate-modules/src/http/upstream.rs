@@ -106,9 +106,16 @@ impl Module for Upstream {
     type Conf = Conf;
     const NAME: &'static str = "upstream";
     const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[rows::ROWS];
-    const BLOCKS: &'static [BlockRow] =
-        &[BlockRow { name: "upstream", within: Contexts::HTTP, opens: Contexts::UPSTREAM }];
+    const BLOCKS: &'static [BlockRow] = &[
+        BlockRow { name: "upstream", within: Contexts::HTTP, opens: Contexts::UPSTREAM },
+        BlockRow { name: "upstream", within: Contexts::STREAM, opens: Contexts::STREAM_UPSTREAM },
+    ];
     const VARIABLES: &'static [Variable] = variables::VARIABLES;
+    const SESSION_VARIABLES: &'static [Variable] = variables::SESSION_VARIABLES;
+
+    fn prepare_stream(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
+        Upstream::prepare_http(conf, plan)
+    }
 
     fn prepare_http(_conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
         let groups = plan.shared::<Groups>().clone();
@@ -125,11 +132,16 @@ impl Module for Upstream {
             }
         }
         let make = || Ok::<_, Diagnostic>(Caretaker::default());
-        let caretaker = plan.environment.survivors.get_or_make("upstreams", make)?;
+        let caretaker = plan.environment.survivors.get_or_make(survivor(plan), make)?;
         let duties = plan.shared::<Duties>().clone();
         plan.services.push(Arc::new(PlanCare::new(caretaker, duties)));
         Ok(())
     }
+}
+
+/// Groups of `http` and of `stream` may have the same name.
+fn survivor(plan: &PlanBuilder<'_>) -> &'static str {
+    if plan.in_stream() { "stream upstreams" } else { "upstreams" }
 }
 
 /// The groups of the last configuration by name: the next ones begin where they are.
@@ -149,12 +161,13 @@ fn entry(
         let message = "no servers are inside upstream";
         return Err(Diagnostic::emerg(message).at(outline.span));
     }
+    let needs_port = plan.in_stream();
     let members = conf.servers.iter().map(|server| {
         let fail = |what: &str| {
             let message = format!("{what} in upstream \"{}\"", server.address);
             Diagnostic::emerg(message).at(server.span)
         };
-        server.member().map_err(fail)
+        server.member(needs_port).map_err(fail)
     });
     let members = members.collect::<Result<Vec<_>, _>>()?;
     let options = GroupOptions {
@@ -166,7 +179,7 @@ fn entry(
     let method = conf.method.unwrap_or_default();
     let mut group = Group::with(&name, method, keepalive(conf), options, members);
     let make = || Ok::<_, Diagnostic>(Latest::default());
-    let latest = plan.environment.survivors.get_or_make("upstreams", make)?;
+    let latest = plan.environment.survivors.get_or_make(survivor(plan), make)?;
     let mut latest = latest.0.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(before) = latest.get(&name) {
         group.inherit(before);

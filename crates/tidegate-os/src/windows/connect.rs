@@ -34,6 +34,9 @@ pub fn connect_nonblocking(
     if let Some(bytes) = options.rcvbuf {
         socket.set_recv_buffer_size(bytes)?;
     }
+    if let Some(bytes) = options.sndbuf {
+        socket.set_send_buffer_size(bytes)?;
+    }
     if let Some(local) = options.local {
         socket.bind(&SockAddr::from(local))?;
     }

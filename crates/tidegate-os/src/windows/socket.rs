@@ -31,6 +31,14 @@ pub fn set_cork(_socket: impl AsSocket, _on: bool) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether the socket sends and receives datagrams.
+///
+/// # Errors
+/// Not a socket.
+pub fn is_datagram(socket: impl AsSocket) -> io::Result<bool> {
+    Ok(SockRef::from(&socket.as_socket()).r#type()? == socket2::Type::DGRAM)
+}
+
 /// Lets the coming close send RST and free the socket at once (`reset_timedout_connection`).
 ///
 /// # Errors

@@ -81,9 +81,23 @@ impl Datagram {
     ) -> Poll<io::Result<usize>> {
         loop {
             let mut guard = ready!(self.io.poll_read_ready(context))?;
-            match socket::receive_from(self, buffer) {
+            match socket::receive_from(self.socket(), buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
                 other => return Poll::Ready(other.map(|(length, _)| length)),
+            }
+        }
+    }
+
+    /// Waits for an error that belongs to no call: the peer's port is closed.
+    pub async fn failed(&self) -> io::Error {
+        loop {
+            let mut guard = match self.io.ready(Interest::ERROR).await {
+                Ok(guard) => guard,
+                Err(error) => return error,
+            };
+            match socket::take_error(self.socket()) {
+                Ok(None) => guard.clear_ready(),
+                Ok(Some(error)) | Err(error) => return error,
             }
         }
     }
@@ -102,8 +116,8 @@ impl Datagram {
     /// `WouldBlock` when the send buffer is full; else as [`Datagram::send`].
     pub fn try_send(&self, bytes: &[u8], to: Option<&SocketAddr>) -> io::Result<usize> {
         match to {
-            Some(address) => socket::send_to(self, bytes, address),
-            None => socket::write(self, bytes),
+            Some(address) => socket::send_to(self.socket(), bytes, address),
+            None => socket::write(self.socket(), bytes),
         }
     }
 

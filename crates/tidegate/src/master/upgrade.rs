@@ -6,7 +6,7 @@ use std::os::unix::process::parent_id;
 
 use tidegate_os::{inherit, process};
 
-use crate::listening::{Listening, address_of};
+use crate::listening::{Listening, place_of};
 use crate::pidfile::PidFile;
 
 /// The variable in which nginx lists inherited sockets, and so do we: each can follow the other.
@@ -30,10 +30,10 @@ pub struct Upgrade {
 pub fn inherited() -> std::io::Result<Vec<Listening>> {
     let mut listening: Vec<Listening> = Vec::new();
     for socket in inherit::env_inherited_listeners(VARIABLE)? {
-        let address = address_of(&socket)?;
-        match listening.iter_mut().find(|known| known.address == address) {
+        let place = place_of(&socket)?;
+        match listening.iter_mut().find(|known| known.place == place) {
             Some(known) => known.sockets.push(socket),
-            None => listening.push(Listening { address, sockets: vec![socket] }),
+            None => listening.push(Listening { place, sockets: vec![socket] }),
         }
     }
     Ok(listening)

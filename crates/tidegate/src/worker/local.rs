@@ -1,6 +1,7 @@
 //! What one worker thread owns: its front, its acceptors, its way to an end.
 
 use std::cell::RefCell;
+use std::io;
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,9 +10,12 @@ use std::time::Duration;
 
 use tidegate_core::client::Address;
 use tidegate_core::error_log::Level;
+use tidegate_core::listen::Place;
 use tidegate_core::plan::Plan;
+use tidegate_front::session::udp;
 use tidegate_front::{Front, Shared, accept};
-use tidegate_rt::net::Listener;
+use tidegate_os::OwnedSocket;
+use tidegate_rt::net::{Datagram, Listener};
 use tidegate_rt::sync::{Notify, Semaphore};
 use tidegate_rt::timer::{sleep, timeout};
 use tidegate_rt::{Task, spawn_local};
@@ -40,10 +44,11 @@ impl Drop for Running {
 }
 
 struct Acceptor {
-    address: Address,
+    place: Place,
     /// Which socket it is; it may be replaced by another one for the same address.
     inode: u64,
-    listener: Rc<Listener>,
+    /// `None` for UDP.
+    listener: Option<Rc<Listener>>,
     _task: Running,
 }
 
@@ -87,7 +92,7 @@ impl Local {
         self.front.set_plan(plan);
         self.listen(sockets);
         let listeners: Vec<_> =
-            self.acceptors.borrow().iter().map(|acceptor| acceptor.listener.clone()).collect();
+            self.acceptors.borrow().iter().filter_map(|one| one.listener.clone()).collect();
         let turns = baton.map(|baton| {
             listeners.iter().for_each(|listener| listener.pause());
             Running(spawn_local(take_turns(listeners.clone(), baton, delay)))
@@ -138,25 +143,19 @@ impl Local {
     /// Starts acceptors for sockets that are new and ends those whose sockets are gone.
     fn listen(&self, sockets: Sockets) {
         let mut before = std::mem::take(&mut *self.acceptors.borrow_mut());
-        for (address, socket) in sockets {
+        for (place, socket) in sockets {
             let inode = tidegate_os::socket::identity(&socket);
             let known =
-                before.iter().position(|known| known.inode == inode && known.address == address);
+                before.iter().position(|known| known.inode == inode && known.place == place);
             let acceptor = match known {
                 Some(place) => Ok(before.swap_remove(place)),
-                None => Listener::from_fd(socket).map(|listener| {
-                    let listener = Rc::new(listener);
-                    let accepting =
-                        accepting(self.front.clone(), listener.clone(), address.clone());
-                    let task = Running(spawn_local(accepting));
-                    Acceptor { address: address.clone(), inode, listener, _task: task }
-                }),
+                None => self.acceptor(place.clone(), inode, socket),
             };
             match acceptor {
                 Ok(acceptor) => self.acceptors.borrow_mut().push(acceptor),
                 Err(error) => {
                     let log = self.front.plan().main.error_log.clone();
-                    let address = address.text();
+                    let address = place.address.text();
                     log.say(Level::Alert, format_args!("cannot accept at {address}: {error}"));
                 }
             }
@@ -164,11 +163,42 @@ impl Local {
     }
 }
 
+impl Local {
+    /// Starts to accept from a socket.
+    fn acceptor(&self, place: Place, inode: u64, socket: OwnedSocket) -> io::Result<Acceptor> {
+        let (front, address) = (self.front.clone(), place.address.clone());
+        if place.datagram {
+            let socket = Rc::new(socket);
+            let run = move || {
+                let (front, address) = (front.clone(), address.clone());
+                let socket = socket.try_clone().and_then(Datagram::from_fd);
+                async move {
+                    if let Ok(socket) = socket {
+                        udp::run(front, socket, address).await;
+                    }
+                }
+            };
+            let task = accepting(self.front.clone(), place.address.clone(), run);
+            let task = Running(spawn_local(task));
+            return Ok(Acceptor { place, inode, listener: None, _task: task });
+        }
+        let listener = Rc::new(Listener::from_fd(socket)?);
+        let listening = listener.clone();
+        let run = move || accept::run(front.clone(), listening.clone(), address.clone());
+        let task = accepting(self.front.clone(), place.address.clone(), run);
+        let task = Running(spawn_local(task));
+        Ok(Acceptor { place, inode, listener: Some(listener), _task: task })
+    }
+}
+
 /// Accepts for ever; a panic is logged, and accepting goes on.
-async fn accepting(front: Rc<Front>, listener: Rc<Listener>, address: Address) {
+async fn accepting<F: Future<Output = ()>>(
+    front: Rc<Front>,
+    address: Address,
+    run: impl Fn() -> F,
+) {
     loop {
-        let run = accept::run(front.clone(), listener.clone(), address.clone());
-        let mut run = std::pin::pin!(run);
+        let mut run = std::pin::pin!(run());
         std::future::poll_fn(|context| {
             let poll = AssertUnwindSafe(|| run.as_mut().poll(context));
             std::panic::catch_unwind(poll).unwrap_or(Poll::Ready(()))

@@ -77,8 +77,8 @@ struct Worker {
     survivors: Survivors,
     server: Server,
     listening: Vec<Listening>,
-    /// Generations before the current one whose requests have not all ended.
-    older: Vec<(u64, Weak<Plan>)>,
+    /// Generations before the current one whose requests or sessions have not all ended.
+    older: Vec<(u64, Vec<Weak<Plan>>)>,
     /// When requests of older generations are ended (`worker_shutdown_timeout`).
     older_until: Option<Instant>,
     finishing: bool,
@@ -202,7 +202,9 @@ impl Worker {
                 panics::log_to(main.error_log.clone());
                 let limit = main.worker_shutdown_timeout;
                 self.older_until = limit.map(|limit| exact_now() + limit);
-                self.older.push((before.generation, Arc::downgrade(&before)));
+                let parts = std::iter::once(&before).chain(&before.sessions);
+                let parts = parts.map(Arc::downgrade).collect();
+                self.older.push((before.generation, parts));
                 self.say(&format!("gracefully shutting down generation {}", before.generation));
                 ToMaster::Ready(generation)
             }
@@ -233,8 +235,8 @@ impl Worker {
             self.server.abort_older();
         }
         let socket = &self.socket;
-        self.older.retain(|(generation, plan)| {
-            let used = plan.strong_count() > 0;
+        self.older.retain(|(generation, parts)| {
+            let used = parts.iter().any(|plan| plan.strong_count() > 0);
             if !used {
                 let _ = ToMaster::Retired(*generation).send(&**socket);
             }

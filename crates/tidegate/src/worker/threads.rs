@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use tidegate_core::client::Address;
+use tidegate_core::listen::Place;
 use tidegate_core::main_settings::{Affinity, Count, MainSettings};
 use tidegate_core::plan::Plan;
 use tidegate_front::Shared;
@@ -21,7 +21,7 @@ use crate::listening::Listening;
 pub type Ended = Arc<dyn Fn(usize) + Send + Sync>;
 
 /// One socket for each address, for one thread.
-pub type Sockets = Vec<(Address, OwnedSocket)>;
+pub type Sockets = Vec<(Place, OwnedSocket)>;
 
 /// Longest wait for threads to take over a plan.
 const APPLY_TIME: Duration = Duration::from_secs(1);
@@ -179,7 +179,7 @@ fn sockets(listening: &[Listening], position: usize) -> io::Result<Sockets> {
     let mut sockets = Vec::with_capacity(listening.len());
     for listening in listening.iter().filter(|listening| !listening.sockets.is_empty()) {
         let own = &listening.sockets[position % listening.sockets.len()];
-        sockets.push((listening.address.clone(), own.try_clone()?));
+        sockets.push((listening.place.clone(), own.try_clone()?));
     }
     Ok(sockets)
 }

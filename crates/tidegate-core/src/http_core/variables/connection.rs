@@ -1,4 +1,4 @@
-//! Variables of the connection, the server and the process.
+//! Variables of the connection, the server, the process and the clock.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,7 +11,28 @@ use crate::variables::Variable;
 
 pub(super) const COUNT: usize = VARIABLES.len();
 
+/// Of requests only.
 pub(super) const VARIABLES: &[Variable] = &[
+    Variable::fixed("server_protocol", server_protocol),
+    Variable::fixed("scheme", |x, out| {
+        put(Some(if x.connection.tls.is_some() { b"https" } else { b"http" }), out)
+    }),
+    Variable::fixed("https", |x, out| {
+        put(Some(if x.connection.tls.is_some() { b"on" } else { b"" }), out)
+    }),
+    Variable::fixed("connection_requests", |x, out| put_number(x.connection.requests.get(), out)),
+    Variable::fixed("connection_time", |x, out| {
+        let now = tidegate_rt::clock::unix_millis();
+        put_seconds(now.saturating_sub(x.connection.accepted_unix_millis), out)
+    }),
+    Variable::fixed("tcpinfo_rtt", |x, out| tcp_info(x, 0, out)),
+    Variable::fixed("tcpinfo_rttvar", |x, out| tcp_info(x, 1, out)),
+    Variable::fixed("tcpinfo_snd_cwnd", |x, out| tcp_info(x, 2, out)),
+    Variable::fixed("tcpinfo_rcv_space", |x, out| tcp_info(x, 3, out)),
+];
+
+/// Those that sessions have as well.
+pub(crate) const SHARED: &[Variable] = &[
     Variable::fixed("remote_addr", |x, out| put(Some(x.client_text().as_bytes()), out)),
     Variable::fixed("binary_remote_addr", binary_remote_addr),
     Variable::fixed("remote_port", |x, out| {
@@ -27,28 +48,12 @@ pub(super) const VARIABLES: &[Variable] = &[
         x.connection.local.port().is_none_or(|port| put_number(u64::from(port), out))
     }),
     Variable::fixed("server_name", |x, out| put(Some(x.server().name.as_bytes()), out)),
-    Variable::fixed("server_protocol", server_protocol),
-    Variable::fixed("scheme", |x, out| {
-        put(Some(if x.connection.tls.is_some() { b"https" } else { b"http" }), out)
-    }),
-    Variable::fixed("https", |x, out| {
-        put(Some(if x.connection.tls.is_some() { b"on" } else { b"" }), out)
-    }),
     Variable::fixed("connection", |x, out| put_number(x.connection.number, out)),
-    Variable::fixed("connection_requests", |x, out| put_number(x.connection.requests.get(), out)),
-    Variable::fixed("connection_time", |x, out| {
-        let now = tidegate_rt::clock::unix_millis();
-        put_seconds(now.saturating_sub(x.connection.accepted_unix_millis), out)
-    }),
     Variable::fixed("hostname", |_, out| {
         put(Some(tidegate_os::identity::host_name().as_bytes()), out)
     }),
     Variable::fixed("pid", |_, out| put_number(u64::from(std::process::id()), out)),
     Variable::fixed("nginx_version", |_, out| put(Some(env!("CARGO_PKG_VERSION").as_bytes()), out)),
-    Variable::fixed("tcpinfo_rtt", |x, out| tcp_info(x, 0, out)),
-    Variable::fixed("tcpinfo_rttvar", |x, out| tcp_info(x, 1, out)),
-    Variable::fixed("tcpinfo_snd_cwnd", |x, out| tcp_info(x, 2, out)),
-    Variable::fixed("tcpinfo_rcv_space", |x, out| tcp_info(x, 3, out)),
     Variable::fixed("proxy_protocol_addr", |x, out| {
         proxy_address(x, |told| told.client).is_some_and(|from| put_ip(from, out))
     }),
@@ -62,6 +67,13 @@ pub(super) const VARIABLES: &[Variable] = &[
         proxy_address(x, |told| told.server).is_some_and(|to| put_port(to, out))
     }),
     Variable::prefixed("proxy_protocol_tlv_", proxy_tlv),
+    Variable::fixed("msec", |_, out| put_seconds(tidegate_rt::clock::unix_millis(), out)),
+    Variable::fixed("time_iso8601", |_, out| {
+        tidegate_rt::clock::log_time_iso8601(|time| put(Some(time), out))
+    }),
+    Variable::fixed("time_local", |_, out| {
+        tidegate_rt::clock::log_time_local(|time| put(Some(time), out))
+    }),
 ];
 
 fn binary_remote_addr(x: &mut Exchange, out: &mut Vec<u8>) -> bool {

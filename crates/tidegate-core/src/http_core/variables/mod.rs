@@ -7,16 +7,23 @@ mod response;
 mod tests;
 
 use crate::variables::Variable;
+pub(crate) use connection::SHARED;
 pub(crate) use request::made_request_id;
 
 /// All of them.
-pub(super) const VARIABLES: &[Variable] = &joined();
+pub(super) const VARIABLES: &[Variable] = &joined::<COUNT>(&[
+    request::VARIABLES,
+    response::VARIABLES,
+    connection::VARIABLES,
+    connection::SHARED,
+]);
 
-const COUNT: usize = request::COUNT + response::COUNT + connection::COUNT;
+const COUNT: usize =
+    request::COUNT + response::COUNT + connection::COUNT + connection::SHARED.len();
 
-const fn joined() -> [Variable; COUNT] {
-    let mut all = [const { Variable::fixed("", |_, _| false) }; COUNT];
-    let tables: [&[Variable]; 3] = [request::VARIABLES, response::VARIABLES, connection::VARIABLES];
+/// Tables as one, whose rows are `N` together.
+pub(crate) const fn joined<const N: usize>(tables: &[&[Variable]]) -> [Variable; N] {
+    let mut all = [const { Variable::fixed("", |_, _| false) }; N];
     let (mut at, mut table) = (0, 0);
     while table < tables.len() {
         let mut row = 0;
@@ -32,7 +39,7 @@ const fn joined() -> [Variable; COUNT] {
 }
 
 /// Writes an optional text.
-fn put(text: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
+pub(crate) fn put(text: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
     match text {
         Some(text) => {
             out.extend_from_slice(text);
@@ -43,13 +50,13 @@ fn put(text: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
 }
 
 /// Writes a number.
-fn put_number(number: u64, out: &mut Vec<u8>) -> bool {
+pub(crate) fn put_number(number: u64, out: &mut Vec<u8>) -> bool {
     tidegate_http::range::write_number(number, out);
     true
 }
 
 /// Writes milliseconds as seconds with three decimals.
-fn put_seconds(millis: u64, out: &mut Vec<u8>) -> bool {
+pub(crate) fn put_seconds(millis: u64, out: &mut Vec<u8>) -> bool {
     put_number(millis / 1000, out);
     let rest = millis % 1000;
     let digit = |value: u64| b'0' + (value % 10) as u8;

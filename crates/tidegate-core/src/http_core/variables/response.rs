@@ -39,13 +39,6 @@ pub(super) const VARIABLES: &[Variable] = &[
         value: Value::Fixed(limit_rate),
         change: Changeable::By(set_limit_rate),
     },
-    Variable::fixed("msec", |_, out| put_seconds(tidegate_rt::clock::unix_millis(), out)),
-    Variable::fixed("time_iso8601", |_, out| {
-        tidegate_rt::clock::log_time_iso8601(|time| put(Some(time), out))
-    }),
-    Variable::fixed("time_local", |_, out| {
-        tidegate_rt::clock::log_time_local(|time| put(Some(time), out))
-    }),
 ];
 
 fn sent_content_length(x: &mut Exchange, out: &mut Vec<u8>) -> bool {

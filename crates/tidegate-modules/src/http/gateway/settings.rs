@@ -159,10 +159,7 @@ fn hidden_fields(conf: &GatewayConf, defaults: &[&str]) -> HiddenFields {
 impl GatewaySettings {
     /// `*_bind` for this request.
     pub fn local_address(&self, x: &mut Exchange) -> Option<LocalAddress> {
-        let (template, transparent) = self.bind.as_ref()?;
-        let text = template.value(x);
-        let address = parse_local(&text)?;
-        Some(LocalAddress { address, transparent: *transparent })
+        local_address(self.bind.as_ref(), x)
     }
 
     /// `*_limit_rate` for this request; 0 for no limit.
@@ -170,6 +167,13 @@ impl GatewaySettings {
         let Some(template) = &self.limit_rate else { return 0 };
         tidegate_conf::parse_size(&template.value(x)).unwrap_or(0)
     }
+}
+
+/// A `*_bind` for this request or session.
+pub fn local_address(bind: Option<&(Template, bool)>, x: &mut Exchange) -> Option<LocalAddress> {
+    let (template, transparent) = bind?;
+    let address = parse_local(&template.value(x))?;
+    Some(LocalAddress { address, transparent: *transparent })
 }
 
 /// A local address with an optional port.

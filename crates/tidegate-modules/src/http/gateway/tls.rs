@@ -41,35 +41,39 @@ const CIPHERS_DEFAULT: &str = "DEFAULT";
 /// The rows for a prefix and a module's settings.
 macro_rules! gateway_tls_rows {
     ($prefix:literal, $conf:ty) => {
+        $crate::http::gateway::tls::gateway_tls_rows!(
+            $prefix, $conf, tidegate_conf::Contexts::HTTP_SERVER_LOCATION)
+    };
+    ($prefix:literal, $conf:ty, $contexts:expr) => {
         &[
-            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, "session_reuse", FLAG, "on",
+            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "session_reuse", FLAG, "on",
                 "Whether sessions are resumed in later connections.", set_session_reuse),
-            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, "protocols", AT_LEAST_ONE,
+            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "protocols", AT_LEAST_ONE,
                 "TLSv1.2 TLSv1.3", "Enabled protocol versions; older ones are not available and left out.",
                 set_protocols),
-            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, "ciphers", ONE, "DEFAULT",
+            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "ciphers", ONE, "DEFAULT",
                 "Cipher suites of TLS 1.2 in OpenSSL's format.", set_ciphers),
-            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, "name", ONE, "$proxy_host",
+            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "name", ONE, "$proxy_host",
                 "Name that the origin's certificate is verified for and that is sent to it.", set_name),
-            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, "server_name", FLAG, "off",
+            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "server_name", FLAG, "off",
                 "Whether the name is sent to the origin (SNI).", set_server_name),
-            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, "verify", FLAG, "off",
+            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "verify", FLAG, "off",
                 "Whether the origin's certificate is verified.", set_verify),
-            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, "verify_depth", ONE, "1",
+            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "verify_depth", ONE, "1",
                 "Accepted; the library limits the length of chains by itself.", set_verify_depth),
-            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, "trusted_certificate", ONE, "",
+            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "trusted_certificate", ONE, "",
                 "PEM file with the certificates that are trusted.", set_trusted_certificate),
-            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, "certificate", ONE, "",
+            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "certificate", ONE, "",
                 "PEM file with our own certificate, for origins that ask for one.", set_certificate),
-            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, "certificate_key", ONE, "",
+            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "certificate_key", ONE, "",
                 "PEM file with the private key of our own certificate.", set_key),
-            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, "password_file", ONE, "",
+            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "password_file", ONE, "",
                 "File with pass phrases for the private key, one a line.", set_password_file),
         ]
     };
-    (@row $prefix:literal, $conf:ty, $name:literal, $arity:ident, $default:literal, $doc:literal, $set:ident) => {
+    (@row $prefix:literal, $conf:ty, $contexts:expr, $name:literal, $arity:ident, $default:literal, $doc:literal, $set:ident) => {
         $crate::http::row::<$conf>(concat!($prefix, "ssl_", $name),
-            tidegate_conf::Contexts::HTTP_SERVER_LOCATION, tidegate_conf::Arity::$arity, $default, $doc,
+            $contexts, tidegate_conf::Arity::$arity, $default, $doc,
             $crate::http::gateway::tls::$set::<$conf>)
     };
 }

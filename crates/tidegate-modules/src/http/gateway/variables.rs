@@ -8,37 +8,59 @@ use tidegate_upstream::report::{Attempt, write_millis};
 use super::state::GatewayState;
 
 pub const VARIABLES: &[Variable] = &[
-    Variable::fixed("upstream_addr", |x, out| {
-        list(x, out, |attempt, out| out.extend_from_slice(attempt.address().as_bytes()))
-    }),
+    Variable::fixed("upstream_addr", address),
     Variable::fixed("upstream_status", |x, out| {
         list(x, out, |attempt, out| match attempt.status {
             0 => out.push(b'-'),
             status => number(u64::from(status), out),
         })
     }),
-    Variable::fixed("upstream_connect_time", |x, out| {
-        list(x, out, |attempt, out| write_millis(attempt.connect_millis, out))
-    }),
-    Variable::fixed("upstream_header_time", |x, out| {
-        list(x, out, |attempt, out| write_millis(attempt.header_millis, out))
-    }),
-    Variable::fixed("upstream_response_time", |x, out| {
-        list(x, out, |attempt, out| write_millis(attempt.response_millis, out))
-    }),
+    Variable::fixed("upstream_connect_time", connect_time),
+    Variable::fixed("upstream_header_time", header_time),
+    Variable::fixed("upstream_response_time", response_time),
     Variable::fixed("upstream_response_length", |x, out| {
         list(x, out, |attempt, out| number(attempt.response_length, out))
     }),
-    Variable::fixed("upstream_bytes_received", |x, out| {
-        list(x, out, |attempt, out| number(attempt.bytes_received, out))
-    }),
-    Variable::fixed("upstream_bytes_sent", |x, out| {
-        list(x, out, |attempt, out| number(attempt.bytes_sent, out))
-    }),
+    Variable::fixed("upstream_bytes_received", bytes_received),
+    Variable::fixed("upstream_bytes_sent", bytes_sent),
     Variable::prefixed("upstream_http_", header),
     Variable::prefixed("upstream_cookie_", cookie),
     Variable::prefixed("upstream_trailer_", trailer),
 ];
+
+/// Those of sessions.
+pub const SESSION_VARIABLES: &[Variable] = &[
+    Variable::fixed("upstream_addr", address),
+    Variable::fixed("upstream_connect_time", connect_time),
+    Variable::fixed("upstream_first_byte_time", header_time),
+    Variable::fixed("upstream_session_time", response_time),
+    Variable::fixed("upstream_bytes_received", bytes_received),
+    Variable::fixed("upstream_bytes_sent", bytes_sent),
+];
+
+fn address(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    list(x, out, |attempt, out| out.extend_from_slice(attempt.address().as_bytes()))
+}
+
+fn connect_time(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    list(x, out, |attempt, out| write_millis(attempt.connect_millis, out))
+}
+
+fn header_time(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    list(x, out, |attempt, out| write_millis(attempt.header_millis, out))
+}
+
+fn response_time(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    list(x, out, |attempt, out| write_millis(attempt.response_millis, out))
+}
+
+fn bytes_received(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    list(x, out, |attempt, out| number(attempt.bytes_received, out))
+}
+
+fn bytes_sent(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    list(x, out, |attempt, out| number(attempt.bytes_sent, out))
+}
 
 fn list(x: &mut Exchange, out: &mut Vec<u8>, value: impl FnMut(&Attempt, &mut Vec<u8>)) -> bool {
     match x.extensions.of::<GatewayState>() {

@@ -56,11 +56,15 @@ impl Module for Geo {
     fn prepare_http(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
         made_variable::define_all(&conf.blocks, plan, define)
     }
+
+    fn prepare_stream(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
+        Geo::prepare_http(conf, plan)
+    }
 }
 
 const ROWS: &[Directive<Conf>] = &[Directive {
     name: "geo",
-    contexts: Contexts::HTTP,
+    contexts: Contexts::HTTP_STREAM,
     args: Arity::ONE_OR_TWO,
     kind: Kind::Block,
     default: "",

@@ -24,10 +24,12 @@ pub struct RuleText {
     pub span: Span,
 }
 
+const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION.union(Contexts::STREAM_AND_SERVER);
+
 pub const ROWS: &[Directive<Conf>] = &[
     row(
         "limit_conn_zone",
-        Contexts::HTTP,
+        Contexts::HTTP_STREAM,
         Arity::TWO,
         "",
         "A zone for the numbers of connections of keys: the key and `zone=name:size`.",
@@ -35,7 +37,7 @@ pub const ROWS: &[Directive<Conf>] = &[
     ),
     row(
         "limit_conn",
-        Contexts::HTTP_SERVER_LOCATION,
+        ALL,
         Arity::TWO,
         "",
         "Refuse a request if a zone has as many as this of the same key.",
@@ -45,7 +47,7 @@ pub const ROWS: &[Directive<Conf>] = &[
 
 /// What becomes of refused requests.
 pub const REFUSAL_ROWS: &[Directive<Conf>] =
-    limits::refusal_rows!("limit_conn", Conf, "Level of log lines about refused requests.");
+    limits::refusal_rows!("limit_conn", Conf, "Level of log lines about refused requests.", ALL);
 
 fn zone(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let ("zone", Some(value)) = args.parameter(1)? else {

@@ -32,11 +32,8 @@ impl Module for LimitConn {
     type Conf = Conf;
     const NAME: &'static str = "limit_conn";
     const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS, REFUSAL_ROWS];
-    const VARIABLES: &'static [Variable] = &[Variable::fixed("limit_conn_status", |x, out| {
-        let Some(status) = x.lineage.inherited.of::<Status>() else { return false };
-        out.extend_from_slice(status.name().as_bytes());
-        true
-    })];
+    const VARIABLES: &'static [Variable] = VARIABLES;
+    const SESSION_VARIABLES: &'static [Variable] = VARIABLES;
 
     fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
         if child.rules.is_empty() {
@@ -47,6 +44,17 @@ impl Module for LimitConn {
 
     fn prepare_http(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
         Zone::open_all(&conf.zones, "limit_conn_zone", plan)
+    }
+
+    fn prepare_stream(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
+        LimitConn::prepare_http(conf, plan)
+    }
+
+    fn prepare_session(
+        conf: &Conf,
+        server: &mut LocationBuilder<'_, '_>,
+    ) -> Result<(), Diagnostic> {
+        LimitConn::prepare(conf, server)
     }
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
@@ -60,6 +68,12 @@ impl Module for LimitConn {
         Ok(())
     }
 }
+
+const VARIABLES: &[Variable] = &[Variable::fixed("limit_conn_status", |x, out| {
+    let Some(status) = x.lineage.inherited.of::<Status>() else { return false };
+    out.extend_from_slice(status.name().as_bytes());
+    true
+})];
 
 /// A zone with the number of requests of each key.
 type Zone = limits::Zone<Counts, ()>;

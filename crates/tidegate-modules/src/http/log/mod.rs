@@ -53,7 +53,9 @@ impl Module for AccessLog {
 
     fn prepare_http(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
         let mut formats = HashMap::new();
-        formats.insert(b"combined".to_vec(), Arc::new(Format::combined(plan)?));
+        if !plan.in_stream() {
+            formats.insert(b"combined".to_vec(), Arc::new(Format::combined(plan)?));
+        }
         for written in &conf.formats {
             if formats.contains_key(&written.name.bytes) {
                 let name = written.name.display();
@@ -65,6 +67,27 @@ impl Module for AccessLog {
         }
         plan.shared::<Shared>().formats = formats;
         Ok(())
+    }
+
+    fn prepare_stream(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
+        AccessLog::prepare_http(conf, plan)?;
+        // Opened although no server may use them, as nginx does.
+        for log in &conf.logs {
+            let target = Target::open(log, conf, plan)?;
+            plan.shared::<Shared>().opened.push(target);
+        }
+        Ok(())
+    }
+
+    fn prepare_session(
+        conf: &Conf,
+        server: &mut LocationBuilder<'_, '_>,
+    ) -> Result<(), Diagnostic> {
+        // Without a directive sessions are not logged.
+        match conf.logs.is_empty() {
+            true => Ok(()),
+            false => AccessLog::prepare(conf, server),
+        }
     }
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
@@ -91,14 +114,18 @@ struct Shared {
     formats: HashMap<Vec<u8>, Arc<Format>>,
     buffers: HashMap<PathBuf, Arc<Buffer>>,
     service: Option<Arc<FlushService>>,
+    /// Logs of a `stream` block, which each of its servers may use.
+    opened: Vec<Target>,
 }
 
-const CONTEXTS: Contexts = Contexts::HTTP_SERVER_LOCATION_IF.union(Contexts::LIMIT_EXCEPT);
+const CONTEXTS: Contexts = Contexts::HTTP_SERVER_LOCATION_IF
+    .union(Contexts::LIMIT_EXCEPT)
+    .union(Contexts::STREAM_AND_SERVER);
 
 const ROWS: &[Directive<Conf>] = &[
     row(
         "log_format",
-        Contexts::HTTP,
+        Contexts::HTTP_STREAM,
         Arity::AT_LEAST_TWO,
         "combined …",
         "Name a form of lines; `escape=default|json|none` says how values are made harmless.",
@@ -114,7 +141,7 @@ const ROWS: &[Directive<Conf>] = &[
     ),
     row(
         "open_log_file_cache",
-        Contexts::HTTP_SERVER_LOCATION,
+        Contexts::HTTP_SERVER_LOCATION.union(Contexts::STREAM_AND_SERVER),
         Arity::ONE_TO_FOUR,
         "off",
         "Keep logs open whose names have variables: max, inactive, min_uses, valid.",

@@ -159,11 +159,12 @@ impl Named {
             true => path.to_path_buf(),
             false => Path::new(&self.prefix).join(path),
         };
-        // As nginx documents: without the request's root folder there is no log, so that a client cannot
+        // As nginx documents, for requests: without the request's root folder there is no log, so that a client cannot
         // make files by inventing host names.
         let mut root = Vec::new();
         file_path::append_root(x, &mut root);
-        if !files::file_test(&root).is_ok_and(|found| found.kind == Kind::Directory) {
+        let is_folder = || files::file_test(&root).is_ok_and(|found| found.kind == Kind::Directory);
+        if x.session().is_none() && !is_folder() {
             let root = String::from_utf8_lossy(&root).into_owned();
             return self.complain(x, &format!("testing \"{root}\" existence failed"));
         }

@@ -53,18 +53,8 @@ impl Module for RealIp {
     type Conf = Conf;
     const NAME: &'static str = "realip";
     const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
-    const VARIABLES: &'static [Variable] = &[
-        Variable::fixed("realip_remote_addr", |x, out| {
-            out.extend_from_slice(x.connection.peer_text().as_bytes());
-            true
-        }),
-        Variable::fixed("realip_remote_port", |x, out| {
-            if let Some(port) = x.connection.peer.port() {
-                out.extend_from_slice(port.to_string().as_bytes());
-            }
-            true
-        }),
-    ];
+    const VARIABLES: &'static [Variable] = VARIABLES;
+    const SESSION_VARIABLES: &'static [Variable] = VARIABLES;
 
     fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
         if child.trusted.is_empty() {
@@ -78,6 +68,27 @@ impl Module for RealIp {
 
     fn prepare_http(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
         plan.diagnostics.extend(conf.warnings.iter().cloned());
+        Ok(())
+    }
+
+    fn prepare_stream(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
+        RealIp::prepare_http(conf, plan)
+    }
+
+    fn prepare_session(
+        conf: &Conf,
+        server: &mut LocationBuilder<'_, '_>,
+    ) -> Result<(), Diagnostic> {
+        server.plan.diagnostics.extend(conf.warnings.iter().cloned());
+        if !conf.trusted.is_empty() {
+            // A session has no other source.
+            let rules = Rules {
+                trusted: conf.trusted.clone(),
+                source: Source::ProxyProtocol,
+                recursive: false,
+            };
+            server.handler(Phase::PostRead, Box::new(move |x| rules.apply(x)));
+        }
         Ok(())
     }
 
@@ -101,10 +112,23 @@ impl Module for RealIp {
     }
 }
 
+const VARIABLES: &[Variable] = &[
+    Variable::fixed("realip_remote_addr", |x, out| {
+        out.extend_from_slice(x.connection.peer_text().as_bytes());
+        true
+    }),
+    Variable::fixed("realip_remote_port", |x, out| {
+        if let Some(port) = x.connection.peer.port() {
+            out.extend_from_slice(port.to_string().as_bytes());
+        }
+        true
+    }),
+];
+
 const ROWS: &[Directive<Conf>] = &[
     row(
         "set_real_ip_from",
-        Contexts::HTTP_SERVER_LOCATION,
+        Contexts::HTTP_SERVER_LOCATION.union(Contexts::STREAM_AND_SERVER),
         Arity::ONE,
         "",
         "A proxy that is believed: an address, a network, a host name, or `unix:` for Unix sockets.",

@@ -7,9 +7,9 @@ use tidegate_core::Template;
 use tidegate_core::builder::{LocationBuilder, Outline, PlanBuilder};
 use tidegate_core::plan::LocationId;
 use tidegate_core::regex::Regex;
-use tidegate_core::variables::{Changeable, Setter};
 
 use super::Rewrite;
+use super::assignment::Assignment;
 use super::condition::{ConditionConf, FileTest};
 use super::conf::{Conf, Flag, ReturnConf, RewriteConf, Statement};
 
@@ -17,8 +17,7 @@ use super::conf::{Conf, Flag, ReturnConf, RewriteConf, Statement};
 pub enum Op {
     Rewrite(Box<RewriteOp>),
     Return { status: u16, text: Option<Template> },
-    SetSlot { slot: usize, value: Template },
-    SetBuiltIn { setter: Setter, value: Template },
+    Set(Assignment),
     Break,
     If { condition: Condition, location: LocationId, log: bool, body: Box<[Op]> },
 }
@@ -93,19 +92,7 @@ fn op(statement: &Statement, conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<
             let text = text.as_ref().map(|text| plan.template(text)).transpose()?;
             Ok(Op::Return { status: *status, text })
         }
-        Statement::Set { name, value, span } => {
-            let value = plan.template(value)?;
-            match plan.variables.changeable(name) {
-                Changeable::By(setter) => Ok(Op::SetBuiltIn { setter, value }),
-                Changeable::Free => {
-                    Ok(Op::SetSlot { slot: plan.variables.define_slot(name), value })
-                }
-                Changeable::Never => {
-                    let message = format!("the duplicate \"{name}\" variable");
-                    Err(Diagnostic::emerg(message).at(*span).label("cannot be changed"))
-                }
-            }
-        }
+        Statement::Set(set) => set.compile(plan).map(Op::Set),
         // `if` stands in servers and locations only, which the registry checks.
         Statement::If(_) => Err(Diagnostic::emerg("\"if\" directive is not allowed here")),
     }

@@ -1,7 +1,8 @@
 //! What a block's rewrite directives say, as written.
 
-use tidegate_conf::{Args, Diagnostic, Span, Word};
+use tidegate_conf::{Args, Diagnostic, Word};
 
+use super::assignment::SetConf;
 use super::condition::ConditionConf;
 
 /// One block's statements in order.
@@ -17,11 +18,7 @@ pub struct Conf {
 pub enum Statement {
     Rewrite(RewriteConf),
     Return(ReturnConf),
-    Set {
-        name: String,
-        value: Word,
-        span: Span,
-    },
+    Set(SetConf),
     Break,
     /// The n-th `if` statement belongs to the n-th `if` block.
     If(ConditionConf),
@@ -98,10 +95,4 @@ pub fn answer(args: &Args<'_>) -> Result<Statement, Diagnostic> {
     };
     let text = (args.len() > 1).then(|| args.word(1).clone());
     Ok(Statement::Return(ReturnConf { status, text }))
-}
-
-/// Reads a `set`.
-pub fn set(args: &Args<'_>) -> Result<Statement, Diagnostic> {
-    let name = String::from_utf8_lossy(super::variable_name(args, 0)?).into_owned();
-    Ok(Statement::Set { name, value: args.word(1).clone(), span: args.word(0).span })
 }

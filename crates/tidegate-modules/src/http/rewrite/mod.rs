@@ -11,6 +11,7 @@
 //! A block's statements are compiled into one program when the plan is built. An `if` holds its own program
 //! inside that of its block and switches the request to the settings of its braces.
 
+pub mod assignment;
 mod compile;
 mod condition;
 mod conf;
@@ -18,12 +19,13 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, once};
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Kind, once};
 use tidegate_core::Phase;
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::{BlockInfo, BlockRow, Module};
 
 use super::row;
+use assignment::SetConf;
 use conf::{Conf, Statement};
 
 /// `ngx_http_rewrite_module`.
@@ -79,7 +81,7 @@ const ROWS: &[Directive<Conf>] = &[
         |conf, args| push(conf, conf::answer(args)?),
     ),
     row("set", Contexts::REWRITE, Arity::TWO, "", "Give a variable a value.", |conf, args| {
-        push(conf, conf::set(args)?)
+        push(conf, Statement::Set(SetConf::read(args)?))
     }),
     row(
         "break",
@@ -119,15 +121,4 @@ const ROWS: &[Directive<Conf>] = &[
 fn push(conf: &mut Conf, statement: Statement) -> Result<(), Diagnostic> {
     conf.statements.push(statement);
     Ok(())
-}
-
-/// A word that must be `$name`.
-fn variable_name<'a>(args: &Args<'a>, index: usize) -> Result<&'a [u8], Diagnostic> {
-    match args.bytes(index) {
-        [b'$', name @ ..] if !name.is_empty() => Ok(name),
-        _ => {
-            let name = args.word(index).display();
-            Err(args.error(index, format!("invalid variable name \"{name}\"")))
-        }
-    }
 }

@@ -43,19 +43,8 @@ fn run_op(op: &Op, x: &mut Exchange) -> Flow {
             x.clear_path_changed();
             Flow::Stop
         }
-        Op::SetSlot { slot, value } => {
-            match value.literal() {
-                Some(text) => x.set_slot(*slot, Some(text)),
-                None => {
-                    let value = value.value(x);
-                    x.set_slot(*slot, Some(&value));
-                }
-            }
-            Flow::Go
-        }
-        Op::SetBuiltIn { setter, value } => {
-            let value = value.value(x);
-            setter(x, &value);
+        Op::Set(assignment) => {
+            assignment.apply(x);
             Flow::Go
         }
         Op::Return { status, text } => Flow::End(answer(*status, text.as_ref(), x)),

@@ -46,11 +46,15 @@ impl Module for SplitClients {
     fn prepare_http(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
         made_variable::define_all(&conf.blocks, plan, define)
     }
+
+    fn prepare_stream(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
+        SplitClients::prepare_http(conf, plan)
+    }
 }
 
 const ROWS: &[Directive<Conf>] = &[Directive {
     name: "split_clients",
-    contexts: Contexts::HTTP,
+    contexts: Contexts::HTTP_STREAM,
     args: Arity::TWO,
     kind: Kind::Block,
     default: "",

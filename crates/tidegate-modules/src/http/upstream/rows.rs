@@ -11,18 +11,19 @@ use super::{Conf, sticky};
 use crate::http::row;
 
 const HERE: Contexts = Contexts::UPSTREAM;
+const BOTH: Contexts = Contexts::UPSTREAM.union(Contexts::STREAM_UPSTREAM);
 
 pub const ROWS: &[Directive<Conf>] = &[
     Directive {
         name: "upstream",
-        contexts: Contexts::HTTP,
+        contexts: Contexts::HTTP_STREAM,
         args: Arity::ONE,
         kind: Kind::Block,
         default: "",
         doc: "A group of servers.",
         set: |_, _| Ok(()),
     },
-    row("server", HERE, Arity::AT_LEAST_ONE, "", "One server of the group.", set_server),
+    row("server", BOTH, Arity::AT_LEAST_ONE, "", "One server of the group.", set_server),
     row(
         "keepalive",
         HERE,
@@ -65,7 +66,7 @@ pub const ROWS: &[Directive<Conf>] = &[
     ),
     row(
         "zone",
-        HERE,
+        BOTH,
         Arity::ONE_OR_TWO,
         "",
         "Lets the group's servers change and be counted; threads share its state in any case.",
@@ -81,7 +82,7 @@ pub const ROWS: &[Directive<Conf>] = &[
     }),
     row(
         "least_conn",
-        HERE,
+        BOTH,
         Arity::NONE,
         "",
         "Chooses the server with the fewest requests in progress.",
@@ -106,7 +107,7 @@ pub const ROWS: &[Directive<Conf>] = &[
             balance(conf, args, Method::LeastTime(kind))
         },
     ),
-    row("hash", HERE, Arity::ONE_OR_TWO, "", "Chooses by a key.", |conf, args| {
+    row("hash", BOTH, Arity::ONE_OR_TWO, "", "Chooses by a key.", |conf, args| {
         let method = match args.bytes(1) {
             b"" => Method::Hash,
             b"consistent" => Method::HashConsistent,

@@ -95,12 +95,16 @@ fn knows_no_rank(method: Method) -> bool {
 
 impl ServerConf {
     /// The server with its addresses; those of a name that is not to be looked up later are asked of the
-    /// system now.
+    /// system now. In `stream` a port must be written.
     ///
     /// # Errors
     /// In nginx's words, without the server.
-    pub fn member(&self) -> Result<Member, &'static str> {
+    pub fn member(&self, needs_port: bool) -> Result<Member, &'static str> {
         let host = resolve::parse(&self.address, PORT)?;
+        if needs_port && self.service.is_none() && matches!(host, HostPort::Inet { port: None, .. })
+        {
+            return Err("no port");
+        }
         if let (true, HostPort::Inet { host, port, literal: None }) = (self.resolve, &host) {
             if self.service.is_some() && port.is_some() {
                 return Err("service upstream may not have port");

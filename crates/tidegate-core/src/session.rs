@@ -1,0 +1,162 @@
+//! What a session of `stream` has beside an exchange's other parts: the client's bytes.
+
+use std::cell::Cell;
+use std::fmt::{self, Write as _};
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use tidegate_rt::clock;
+use tidegate_rt::timer::Deadline;
+
+use crate::client::ByteStream;
+use crate::error_log::Level;
+use crate::exchange::Exchange;
+use crate::step::Step;
+use crate::stream_core::SessionSettings;
+
+/// Bytes that went one way and the other.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    pub received: Cell<u64>,
+    pub sent: Cell<u64>,
+}
+
+/// Datagrams of one client.
+pub trait Datagrams {
+    /// The next one that came; an empty one is one.
+    fn poll_receive(&self, context: &mut Context<'_>) -> Poll<Vec<u8>>;
+
+    /// Sends one; it is lost when the socket's queue is full.
+    fn send(&self, bytes: &[u8]) -> io::Result<()>;
+
+    /// The client's next datagram begins another session; this one gets no more.
+    fn release(&self);
+}
+
+/// The client's side of a session.
+#[derive(Clone)]
+pub enum SessionClient {
+    Stream(Rc<dyn ByteStream>),
+    Datagrams(Rc<dyn Datagrams>),
+}
+
+/// A session's own part of its exchange, among the extensions.
+pub struct Session {
+    pub client: SessionClient,
+    /// Received and not yet handed on; for UDP the first datagram.
+    pub input: Vec<u8>,
+    /// Between us and the client.
+    pub traffic: Rc<Traffic>,
+    /// Between us and the origin.
+    pub origin_traffic: Rc<Traffic>,
+    /// The listening address, for log lines.
+    pub listener: String,
+    /// Ends what is looked at before the content handler has it.
+    pub preread_until: Option<Deadline>,
+}
+
+impl Session {
+    pub fn new(client: SessionClient, listener: String) -> Session {
+        Session {
+            client,
+            input: Vec::new(),
+            traffic: Rc::default(),
+            origin_traffic: Rc::default(),
+            listener,
+            preread_until: None,
+        }
+    }
+
+    pub fn is_datagram(&self) -> bool {
+        matches!(self.client, SessionClient::Datagrams(_))
+    }
+}
+
+/// Adds what nginx adds to the error log lines of sessions.
+pub(crate) fn with_context(x: &Exchange, session: &Session, message: fmt::Arguments<'_>) -> String {
+    let mut text = message.to_string();
+    if !x.action.is_empty() {
+        let _ = write!(text, " while {}", x.action);
+    }
+    let kind = if session.is_datagram() { "udp " } else { "" };
+    let _ = write!(text, ", {kind}client: {}, server: {}", x.client_text(), session.listener);
+    if !x.upstream_text.is_empty() {
+        let (near, far) = (&session.traffic, &session.origin_traffic);
+        let _ = write!(
+            text,
+            ", upstream: \"{}\", bytes from/to client:{}/{}, bytes from/to upstream:{}/{}",
+            x.upstream_text,
+            near.received.get(),
+            near.sent.get(),
+            far.received.get(),
+            far.sent.get()
+        );
+    }
+    text
+}
+
+/// Tells how a session that was passed on has ended, without its context.
+pub fn tell_end(x: &Exchange, what: &str) {
+    let (Some(session), log) = (x.session(), &x.settings().error_log) else { return };
+    if log.enabled(Level::Info) {
+        let (near, far) = (&session.traffic, &session.origin_traffic);
+        let text = format!(
+            "{what}, bytes from/to client:{}/{}, bytes from/to upstream:{}/{}",
+            near.received.get(),
+            near.sent.get(),
+            far.received.get(),
+            far.sent.get()
+        );
+        log.write(Level::Info, x.connection.number, &text);
+    }
+}
+
+/// Waits for more of the client's bytes to look at, in the preread phase, within its limits.
+///
+/// # Errors
+/// The step that ends the session: the buffer is full, the time is over, or the client has left.
+pub async fn read_more(x: &mut Exchange) -> Result<(), Step<'static>> {
+    let location = x.plan.location(x.location);
+    let settings = location.extensions.of::<SessionSettings>().copied().unwrap_or_default();
+    let Some(session) = x.extensions.of_mut::<Session>() else { return Err(Step::Status(500)) };
+    let SessionClient::Stream(client) = session.client.clone() else {
+        return Err(Step::Status(500));
+    };
+    if session.input.len() >= settings.preread_bytes_max {
+        x.log(Level::Error, format_args!("preread buffer full"));
+        return Err(Step::Status(400));
+    }
+    let mut input = std::mem::take(&mut session.input);
+    let deadline = session.preread_until.take().unwrap_or_else(|| {
+        let deadline = Deadline::new();
+        deadline.set(clock::now() + settings.preread_timeout);
+        deadline
+    });
+    let read = poll_fn(|context| {
+        let room = settings.preread_bytes_max - input.len();
+        let mut part = Vec::with_capacity(room.min(PREREAD_BYTES));
+        if let Poll::Ready(read) = client.poll_read(context, &mut part) {
+            input.extend_from_slice(&part);
+            return Poll::Ready(Some(read));
+        }
+        deadline.poll_elapsed(context).map(|()| None)
+    });
+    let read = read.await;
+    if let Some(session) = x.extensions.of_mut::<Session>() {
+        session.input = input;
+        session.preread_until = Some(deadline);
+    }
+    match read {
+        Some(Ok(count)) if count > 0 => Ok(()),
+        None => {
+            x.log(Level::Info, format_args!("client timed out (110: Connection timed out)"));
+            Err(Step::Status(200))
+        }
+        Some(_) => Err(Step::Status(200)),
+    }
+}
+
+/// Bytes asked for at once in the preread phase.
+const PREREAD_BYTES: usize = 4096;

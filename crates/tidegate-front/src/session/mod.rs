@@ -1,0 +1,204 @@
+//! Sessions of `stream`: from a socket to the content handler, through the phases that nginx documents.
+//!
+//! | phase | what happens | handlers registered in |
+//! |---|---|---|
+//! | post-accept | `realip` | PostRead |
+//! | pre-access | `set`, `limit_conn` | Preaccess |
+//! | access | `allow`, `deny` | Access |
+//! | SSL | the handshake, where `listen` says `ssl`; a server is chosen by its name | |
+//! | preread | `ssl_preread`; a server is chosen by the name it finds | Precontent |
+//! | content | `proxy_pass`, `return`, `pass` | the server's own handler |
+//! | log | `access_log` | loggers |
+//!
+//! A session is an [`Exchange`] without a request, with a [`Session`] in its extensions. Like a connection
+//! of `http` it stays with the generation that it began with.
+
+mod running;
+pub mod tcp;
+pub mod udp;
+
+use std::panic::AssertUnwindSafe;
+use std::rc::Rc;
+use std::task::Poll;
+
+use tidegate_core::client::{Connection, NoClient};
+use tidegate_core::error_log::Level;
+use tidegate_core::exchange::{Exchange, PlanRef};
+use tidegate_core::session::Session;
+use tidegate_core::{LocalFuture, Phase, Step};
+
+use crate::conn::Entrance;
+use crate::front::Front;
+pub use running::Sessions;
+
+/// What the log tells of a session that went its way to the end.
+pub(crate) const OK: u16 = 200;
+const BAD_REQUEST: u16 = 400;
+const INTERNAL_ERROR: u16 = 500;
+
+/// What brings the client's bytes through the SSL phase.
+pub(crate) trait Transport {
+    /// Does the handshake, if there is to be one.
+    ///
+    /// # Errors
+    /// The status for the log; the reason has been logged.
+    fn secure<'a>(&'a mut self, x: &'a mut Exchange) -> LocalFuture<'a, Result<(), u16>>;
+
+    /// Ends the connection, when all that was written is on its way.
+    fn close<'a>(&'a mut self, x: &'a mut Exchange) -> LocalFuture<'a, ()>;
+}
+
+/// A session's exchange at the address's default server.
+pub(crate) fn exchange(
+    plan: PlanRef,
+    entrance: Entrance,
+    connection: Connection,
+    session: Session,
+) -> Option<Exchange> {
+    let server = entrance.servers(&plan)?.default;
+    let location = plan.server(server).location;
+    let mut x = Exchange::new(plan, Rc::new(connection), Rc::new(NoClient));
+    x.server = server;
+    x.location = location;
+    x.action = "initializing session";
+    x.extensions.insert(session);
+    Some(x)
+}
+
+/// Runs a session to its end; a panic ends it alone, and so does an abort.
+pub(crate) async fn run(
+    front: &Rc<Front>,
+    mut x: Exchange,
+    entrance: Entrance,
+    mut transport: impl Transport,
+) {
+    let running = front.sessions.enter(&x);
+    let number = x.connection.number;
+    let ended = {
+        let mut way = Box::pin(walk(&mut x, entrance, &mut transport));
+        std::future::poll_fn(|context| {
+            if running.is_aborted(context) {
+                return Poll::Ready(Ok(None));
+            }
+            match std::panic::catch_unwind(AssertUnwindSafe(|| way.as_mut().poll(context))) {
+                Ok(Poll::Pending) => Poll::Pending,
+                Ok(Poll::Ready(status)) => Poll::Ready(Ok(Some(status))),
+                Err(panic) => Poll::Ready(Err(panic)),
+            }
+        })
+        .await
+    };
+    if let Err(panic) = &ended {
+        let log = front.plan().main.error_log.clone();
+        crate::accept::tell_of_panic(&log, number, &**panic);
+    }
+    let aborted = matches!(ended, Ok(None));
+    x.response.status = match ended {
+        Ok(Some(status)) => status,
+        Ok(None) => OK,
+        Err(_) => INTERNAL_ERROR,
+    };
+    let plan = x.plan.clone();
+    for logger in &plan.location(x.location).loggers {
+        logger(&mut x);
+    }
+    if !aborted {
+        transport.close(&mut x).await;
+    }
+    drop(transport);
+    drop(x);
+    drop(running);
+    front.left();
+}
+
+/// The phases up to the content; the status for the log.
+async fn walk(x: &mut Exchange, entrance: Entrance, transport: &mut impl Transport) -> u16 {
+    for phase in [Phase::PostRead, Phase::Preaccess, Phase::Access] {
+        if let Some(status) = handlers(x, phase).await {
+            return status;
+        }
+    }
+    if let Err(status) = transport.secure(x).await {
+        return status;
+    }
+    if let Err(status) = choose_server(x, entrance) {
+        return status;
+    }
+    if let Some(status) = handlers(x, Phase::Precontent).await {
+        return status;
+    }
+    if let Err(status) = choose_server(x, entrance) {
+        return status;
+    }
+    let plan = x.plan.clone();
+    let Some(content) = &plan.location(x.location).content else { return INTERNAL_ERROR };
+    let step = match content(x) {
+        Step::Wait(future) => future.await,
+        step => settled(step),
+    };
+    end(step).unwrap_or(OK)
+}
+
+/// Runs the handlers of a phase; the status of one that ends the session.
+async fn handlers(x: &mut Exchange, phase: Phase) -> Option<u16> {
+    let plan = x.plan.clone();
+    for handler in plan.location(x.location).handlers(phase) {
+        let step = match handler(x) {
+            Step::Wait(future) => future.await,
+            step => settled(step),
+        };
+        if let Some(status) = end(step) {
+            return Some(status);
+        }
+    }
+    None
+}
+
+/// A step that does not wait, free of its borrow.
+fn settled(step: Step<'_>) -> Step<'static> {
+    match step {
+        Step::Status(status) => Step::Status(status),
+        Step::Decline | Step::Next | Step::Wait(_) => Step::Decline,
+        Step::Close => Step::Close,
+        // Sessions have no answers and no paths.
+        Step::Respond(_) | Step::Jump(_) => Step::Status(INTERNAL_ERROR),
+    }
+}
+
+/// The status of a step that ends a session.
+fn end(step: Step<'static>) -> Option<u16> {
+    match step {
+        Step::Decline | Step::Next | Step::Wait(_) => None,
+        Step::Status(status) => Some(status),
+        Step::Close => Some(OK),
+        Step::Respond(_) | Step::Jump(_) => Some(INTERNAL_ERROR),
+    }
+}
+
+/// Goes over to the server of the name that TLS told, if one claims it.
+fn choose_server(x: &mut Exchange, entrance: Entrance) -> Result<(), u16> {
+    let plan = x.plan.clone();
+    let Some(servers) = entrance.servers(&plan) else { return Err(INTERNAL_ERROR) };
+    if servers.is_single() || x.request.host.is_empty() {
+        return Ok(());
+    }
+    let host = std::mem::take(&mut x.request.host);
+    let mut captures = std::mem::take(&mut x.captures);
+    let (server, regex) = servers.find(&host, &mut captures);
+    x.captures = captures;
+    x.request.host = host;
+    x.server = server;
+    x.location = plan.server(server).location;
+    if let Some(regex) = regex {
+        regex.store_named(x);
+    }
+    Ok(())
+}
+
+/// Logs in the name of a session that cannot go on.
+pub(crate) fn complain(x: &Exchange, level: Level, message: &str) {
+    x.log(level, format_args!("{message}"));
+}
+
+/// The status of a broken PROXY protocol header.
+pub(crate) const BROKEN_HEADER: u16 = BAD_REQUEST;

@@ -1,0 +1,198 @@
+//! Sessions of TCP and of Unix sockets.
+
+use std::cell::Cell;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use tidegate_core::LocalFuture;
+use tidegate_core::client::{Address, ByteStream, Connection};
+use tidegate_core::counters::Open;
+use tidegate_core::error_log::Level;
+use tidegate_core::exchange::Exchange;
+use tidegate_core::session::{Session, SessionClient, Traffic};
+use tidegate_core::stream_core::SessionSettings;
+use tidegate_rt::net::Stream;
+use tidegate_rt::timer::timeout;
+
+use super::{BROKEN_HEADER, INTERNAL_ERROR, Transport, complain};
+use crate::conn::Entrance;
+use crate::front::{Front, nobody};
+use crate::io::Io;
+use crate::start::read_proxy_header;
+use crate::tls::session_handshake_timeout;
+
+/// Takes a connection that came in at an address of `stream`.
+pub(crate) fn take(
+    front: &Rc<Front>,
+    stream: Rc<Stream>,
+    (peer, local): (Address, Address),
+    address: &Address,
+    counted: Open,
+) {
+    let Some(plan) = front.session_plan() else { return };
+    let Some(entrance) = Entrance::find(&plan, address, &local) else { return };
+    let Some((tls, proxy_protocol)) = entrance.transport(&plan) else { return };
+    let info = Connection {
+        number: front.next_number(),
+        peer_text: Default::default(),
+        peer,
+        local,
+        proxy_protocol: None,
+        tls: None,
+        requests: Cell::new(0),
+        accepted_unix_millis: tidegate_rt::clock::unix_millis(),
+    };
+    let traffic = Rc::<Traffic>::default();
+    let client = Rc::new(ClientStream { io: Io::Plain(stream.clone()), traffic: traffic.clone() });
+    let mut session = Session::new(SessionClient::Stream(client.clone()), address.text());
+    session.traffic = traffic;
+    let Some(x) = super::exchange(plan, entrance, info, session) else { return };
+    let _ = stream.set_nodelay(x.settings().tcp_nodelay);
+    let transport = Tcp { stream, client, entrance, tls, proxy_protocol };
+    let front = front.clone();
+    tidegate_rt::spawn_local(async move {
+        let _counted = counted;
+        begin(&front, x, entrance, transport).await;
+    });
+}
+
+async fn begin(front: &Rc<Front>, mut x: Exchange, entrance: Entrance, transport: Tcp) {
+    describe(&x);
+    if transport.proxy_protocol && !read_header(&mut x, &transport.stream).await {
+        return;
+    }
+    super::run(front, x, entrance, transport).await;
+}
+
+/// Tells of a new client, as nginx does.
+fn describe(x: &Exchange) {
+    let log = &x.settings().error_log;
+    if !log.enabled(Level::Info) {
+        return;
+    }
+    let from = match &x.connection.peer {
+        Address::Inet(address) => address.to_string(),
+        Address::Unix(_) => "unix:".to_owned(),
+    };
+    let to = x.session().map(|session| session.listener.as_str()).unwrap_or_default();
+    log.write(Level::Info, x.connection.number, &format!("client {from} connected to {to}"));
+}
+
+/// Reads the header of the PROXY protocol; `false` when the session is over. It is logged then.
+async fn read_header(x: &mut Exchange, stream: &Stream) -> bool {
+    let settings = x.location().extensions.of::<SessionSettings>().copied().unwrap_or_default();
+    let mut input = Vec::new();
+    let limit = settings.proxy_protocol_timeout;
+    x.action = "reading PROXY protocol";
+    let status = match timeout(limit, read_proxy_header(stream, &mut input)).await {
+        Ok(Ok(header)) => {
+            let mut info = (*x.connection).clone();
+            info.proxy_protocol = Some(Box::new(header));
+            x.connection = Rc::new(info);
+            x.action = "initializing session";
+            if let Some(session) = x.extensions.of_mut::<Session>() {
+                session.traffic.received.set(input.len() as u64);
+                session.input = input;
+            }
+            return true;
+        }
+        Ok(Err(())) => {
+            let shown = String::from_utf8_lossy(&input).into_owned();
+            complain(x, Level::Error, &format!("broken header: \"{shown}\""));
+            BROKEN_HEADER
+        }
+        Err(_) => {
+            complain(x, Level::Info, "client timed out (110: Connection timed out)");
+            super::OK
+        }
+    };
+    x.response.status = status;
+    let plan = x.plan.clone();
+    plan.location(x.location).loggers.iter().for_each(|logger| logger(x));
+    false
+}
+
+/// A client's connection.
+struct Tcp {
+    stream: Rc<Stream>,
+    client: Rc<ClientStream>,
+    entrance: Entrance,
+    tls: bool,
+    proxy_protocol: bool,
+}
+
+impl Transport for Tcp {
+    fn secure<'a>(&'a mut self, x: &'a mut Exchange) -> LocalFuture<'a, Result<(), u16>> {
+        Box::pin(async move {
+            if !self.tls {
+                return Ok(());
+            }
+            let limit = session_handshake_timeout(&x.plan, x.server);
+            let input = x.extensions.of_mut::<Session>();
+            let input = input.map(|session| std::mem::take(&mut session.input));
+            let info = std::mem::replace(&mut x.connection, Rc::new(nobody()));
+            let (stream, plan) = (self.stream.clone(), x.plan.clone());
+            let input = input.unwrap_or_default();
+            let info = Rc::unwrap_or_clone(info);
+            let kept = info.clone();
+            let accepted =
+                crate::tls::accept(plan, stream, info, self.entrance, input, limit).await;
+            let Some((io @ Io::Tls(..), info, _)) = accepted else {
+                // A client that speaks no TLS is not told so.
+                x.connection = Rc::new(kept);
+                if accepted.is_some() {
+                    x.action = "SSL handshaking";
+                    complain(x, Level::Info, "SSL_do_handshake() failed (SSL: wrong version)");
+                }
+                return Err(INTERNAL_ERROR);
+            };
+            let name = info.tls.as_ref().and_then(|tls| tls.server_name.as_deref());
+            x.request.host = name.unwrap_or_default().to_ascii_lowercase().into_bytes();
+            x.connection = Rc::new(info);
+            if let Some(session) = x.extensions.of_mut::<Session>() {
+                session.traffic.received.set(0);
+                let traffic = session.traffic.clone();
+                self.client = Rc::new(ClientStream { io, traffic });
+                session.client = SessionClient::Stream(self.client.clone());
+            }
+            Ok(())
+        })
+    }
+
+    fn close<'a>(&'a mut self, _x: &'a mut Exchange) -> LocalFuture<'a, ()> {
+        Box::pin(async move { self.client.io.shutdown().await })
+    }
+}
+
+/// The client's bytes, counted.
+struct ClientStream {
+    io: Io,
+    traffic: Rc<Traffic>,
+}
+
+impl ByteStream for ClientStream {
+    fn poll_read(
+        &self,
+        context: &mut Context<'_>,
+        buffer: &mut Vec<u8>,
+    ) -> Poll<io::Result<usize>> {
+        let count = ready!(self.io.poll_read_append(context, buffer))?;
+        self.traffic.received.set(self.traffic.received.get() + count as u64);
+        Poll::Ready(Ok(count))
+    }
+
+    fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let count = ready!(self.io.poll_write(context, bytes))?;
+        self.traffic.sent.set(self.traffic.sent.get() + count as u64);
+        Poll::Ready(Ok(count))
+    }
+
+    fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io.poll_flush(context)
+    }
+
+    fn poll_shutdown(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.io.poll_shutdown(context)
+    }
+}

@@ -1,0 +1,194 @@
+//! Sessions of UDP: datagrams of one client that come to one address, until the content handler is done.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use tidegate_core::LocalFuture;
+use tidegate_core::client::{Address, Connection};
+use tidegate_core::error_log::Level;
+use tidegate_core::exchange::Exchange;
+use tidegate_core::session::{Datagrams, Session, SessionClient, Traffic};
+use tidegate_rt::net::Datagram;
+
+use super::Transport;
+use crate::conn::Entrance;
+use crate::front::Front;
+
+/// The largest datagram (RFC 768).
+const DATAGRAM_BYTES_MAX: usize = 65_535;
+/// Datagrams of a session that wait; more are dropped, as a socket's queue does it.
+const QUEUE_MAX: usize = 256;
+
+/// A socket and its sessions.
+struct Port {
+    front: Rc<Front>,
+    socket: Datagram,
+    address: Address,
+    clients: RefCell<HashMap<SocketAddr, Rc<Client>>>,
+}
+
+/// Receives until the task is dropped. `address` finds the listener again in each new plan.
+pub async fn run(front: Rc<Front>, socket: Datagram, address: Address) {
+    let clients = RefCell::default();
+    let port = Rc::new(Port { front, socket, address, clients });
+    let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
+    loop {
+        match port.socket.receive_from(&mut buffer).await {
+            Ok((length, Some(from))) => port.deliver(from, buffer[..length].to_vec()),
+            Ok((_, None)) => {}
+            Err(error) => {
+                let log = port.front.plan().main.error_log.clone();
+                log.say(Level::Alert, format_args!("recvfrom() failed ({error})"));
+                tidegate_rt::yield_now().await;
+            }
+        }
+    }
+}
+
+impl Port {
+    /// Gives a datagram to its client's session, or begins one.
+    fn deliver(self: &Rc<Self>, from: SocketAddr, bytes: Vec<u8>) {
+        let known = self.clients.borrow().get(&from).cloned();
+        match known {
+            Some(client) => client.take(bytes),
+            None => self.begin(from, bytes),
+        }
+    }
+
+    fn begin(self: &Rc<Self>, from: SocketAddr, first: Vec<u8>) {
+        let front = self.front.clone();
+        let Some(plan) = front.session_plan().filter(|_| !front.is_draining()) else { return };
+        if front.live() as u64 >= plan.main.worker_connections {
+            let (log, count) = (&plan.main.error_log, plan.main.worker_connections);
+            return log
+                .say(Level::Alert, format_args!("{count} worker_connections are not enough"));
+        }
+        let Some(entrance) = Entrance::find_for(&plan, &self.address, &self.address, true) else {
+            return;
+        };
+        let info = Connection {
+            number: front.next_number(),
+            peer_text: Default::default(),
+            peer: Address::Inet(from),
+            local: self.address.clone(),
+            proxy_protocol: None,
+            tls: None,
+            requests: Cell::new(0),
+            accepted_unix_millis: tidegate_rt::clock::unix_millis(),
+        };
+        let traffic = Rc::<Traffic>::default();
+        traffic.received.set(first.len() as u64);
+        let client = Rc::new(Client {
+            port: self.clone(),
+            address: from,
+            waiting: RefCell::default(),
+            waker: RefCell::default(),
+            traffic: traffic.clone(),
+        });
+        let listener = self.address.text();
+        let mut session = Session::new(SessionClient::Datagrams(client.clone()), listener);
+        session.traffic = traffic;
+        session.input = first;
+        let Some(x) = super::exchange(plan, entrance, info, session) else { return };
+        let level = Level::Info;
+        if x.settings().error_log.enabled(level) {
+            let text = format!("udp client {from} connected to {}", self.address.text());
+            x.settings().error_log.write(level, x.connection.number, &text);
+        }
+        self.clients.borrow_mut().insert(from, client.clone());
+        let (place, counted) = (Known(client), front.counters.open());
+        tidegate_rt::spawn_local(async move {
+            let _counted = counted;
+            super::run(&front, x, entrance, Udp { _place: place }).await;
+        });
+    }
+}
+
+/// A client's place among the sessions, until it is dropped.
+struct Known(Rc<Client>);
+
+impl Drop for Known {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
+struct Udp {
+    _place: Known,
+}
+
+impl Transport for Udp {
+    fn secure<'a>(&'a mut self, _x: &'a mut Exchange) -> LocalFuture<'a, Result<(), u16>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn close<'a>(&'a mut self, _x: &'a mut Exchange) -> LocalFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// One client.
+struct Client {
+    port: Rc<Port>,
+    address: SocketAddr,
+    waiting: RefCell<VecDeque<Vec<u8>>>,
+    waker: RefCell<Option<Waker>>,
+    traffic: Rc<Traffic>,
+}
+
+impl Client {
+    /// Takes a further datagram for the session.
+    fn take(&self, bytes: Vec<u8>) {
+        let mut waiting = self.waiting.borrow_mut();
+        if waiting.len() >= QUEUE_MAX {
+            return;
+        }
+        waiting.push_back(bytes);
+        if let Some(waker) = self.waker.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+}
+
+impl Datagrams for Client {
+    fn poll_receive(&self, context: &mut Context<'_>) -> Poll<Vec<u8>> {
+        match self.waiting.borrow_mut().pop_front() {
+            Some(bytes) => {
+                let received = &self.traffic.received;
+                received.set(received.get() + bytes.len() as u64);
+                Poll::Ready(bytes)
+            }
+            None => {
+                self.waker.replace(Some(context.waker().clone()));
+                Poll::Pending
+            }
+        }
+    }
+
+    fn release(&self) {
+        let mut clients = self.port.clients.borrow_mut();
+        // Another session may have taken the place.
+        if clients.get(&self.address).is_some_and(|known| std::ptr::eq(&**known, self)) {
+            clients.remove(&self.address);
+        }
+        drop(clients);
+        let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
+        waiting.into_iter().for_each(|bytes| self.port.deliver(self.address, bytes));
+    }
+
+    fn send(&self, bytes: &[u8]) -> io::Result<()> {
+        match self.port.socket.try_send(bytes, Some(&self.address)) {
+            Ok(_) => {
+                self.traffic.sent.set(self.traffic.sent.get() + bytes.len() as u64);
+                Ok(())
+            }
+            // The socket's queue is full: a datagram may be lost here as anywhere on its way.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}

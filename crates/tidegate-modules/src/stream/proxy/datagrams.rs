@@ -1,0 +1,231 @@
+//! Datagrams both ways between a client and an origin.
+
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use tidegate_core::session::{Datagrams, tell_end};
+use tidegate_core::{Exchange, Level};
+use tidegate_rt::clock;
+use tidegate_rt::net::{ConnectOptions, Datagram};
+use tidegate_rt::timer::Deadline;
+use tidegate_upstream::SharedReport;
+use tidegate_upstream::connection::ConnectError;
+use tidegate_upstream::log::os_error;
+use tidegate_upstream::peers::{Outcome, Peer};
+use tidegate_upstream::relay::Rate;
+
+use super::run::{Ended, Tries, failed, header};
+use super::settings::Settings;
+
+/// The largest datagram (RFC 768).
+const DATAGRAM_BYTES_MAX: usize = 65_535;
+/// Datagrams in a row before other tasks of the thread get their turn.
+const TURNS_MAX: u32 = 32;
+
+/// How a session of datagrams ended.
+enum End {
+    /// All answers that were expected came, or no more are.
+    Done,
+    TimedOut,
+    Failed(io::Error),
+}
+
+/// Opens a socket to a server and passes datagrams.
+pub async fn attempt(
+    x: &mut Exchange,
+    settings: &Settings,
+    tries: &Tries<'_>,
+    peer: &Peer,
+    (report, options, client): (&SharedReport, ConnectOptions, Rc<dyn Datagrams>),
+) -> Ended {
+    let address = &peer.address;
+    let origin = match Datagram::connect(address, &options) {
+        Ok(origin) => Rc::new(origin),
+        Err(error) => return failed(x, tries, peer, &ConnectError::Failed(error)),
+    };
+    if let Some(attempt) = report.borrow_mut().last() {
+        attempt.connected();
+    }
+    x.action = "proxying connection";
+    let first = x.session().map(|session| session.input.clone()).unwrap_or_default();
+    let mut exchange = Passing {
+        settings,
+        client,
+        origin,
+        requests: 0,
+        responses: 0,
+        sent: 0,
+        received: 0,
+        up: Rate::new(settings.upload_rate(x)),
+        down: Rate::new(settings.download_rate(x)),
+    };
+    let header = settings.protocol.then(|| header(x));
+    let idle = Deadline::new();
+    let mut first_at = None;
+    let end = match exchange.begin(header.as_deref(), &first) {
+        Err(error) => End::Failed(error),
+        Ok(()) => {
+            idle.set_after(settings.timeout);
+            let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
+            let origin = exchange.origin.clone();
+            let mut broken = std::pin::pin!(origin.failed());
+            poll_fn(|context| match broken.as_mut().poll(context) {
+                Poll::Ready(error) => Poll::Ready(End::Failed(error)),
+                Poll::Pending => exchange.poll(context, &mut buffer, &idle, &mut first_at),
+            })
+            .await
+        }
+    };
+    if let Some(attempt) = report.borrow_mut().last() {
+        attempt.bytes_sent = exchange.sent;
+        attempt.bytes_received = exchange.received;
+        if let Some(at) = first_at {
+            attempt.first_byte_at(at);
+        }
+    }
+    if let Some(session) = x.session() {
+        session.origin_traffic.sent.set(exchange.sent);
+        session.origin_traffic.received.set(exchange.received);
+    }
+    settle(x, tries, peer, &exchange, end)
+}
+
+/// What an end means for the server and the session.
+fn settle(
+    x: &mut Exchange,
+    tries: &Tries<'_>,
+    peer: &Peer,
+    passing: &Passing<'_>,
+    end: End,
+) -> Ended {
+    match end {
+        End::Done => {
+            tries.report(peer, Outcome::Success);
+            tell_end(x, &packets(passing, "udp done"));
+            Ended::Status(200)
+        }
+        End::TimedOut if passing.has_enough() || passing.settings.responses.is_none() => {
+            tries.report(peer, Outcome::Success);
+            tell_end(x, &packets(passing, "udp timed out"));
+            Ended::Status(200)
+        }
+        End::TimedOut => {
+            x.log(Level::Error, format_args!("upstream timed out (110: Connection timed out)"));
+            tries.report(peer, Outcome::Failure);
+            Ended::Status(502)
+        }
+        End::Failed(error) => {
+            let error = os_error(&error);
+            x.log(Level::Error, format_args!("recv() failed ({error})"));
+            tries.report(peer, Outcome::Failure);
+            // What was sent may have arrived: no other server gets it.
+            Ended::Status(502)
+        }
+    }
+}
+
+fn packets(passing: &Passing<'_>, what: &str) -> String {
+    let (up, down) = (passing.requests, passing.responses);
+    format!("{what}, packets from/to client:{up}/{down}")
+}
+
+struct Passing<'s> {
+    settings: &'s Settings,
+    client: Rc<dyn Datagrams>,
+    origin: Rc<Datagram>,
+    /// Datagrams of the client and of the origin.
+    requests: u64,
+    responses: u64,
+    /// Bytes to and from the origin.
+    sent: u64,
+    received: u64,
+    /// Limits of bytes a second: no datagram is taken that one forbids.
+    up: Option<Rate>,
+    down: Option<Rate>,
+}
+
+fn may_take(rate: Option<&Rate>, context: &mut Context<'_>, taken: u64) -> bool {
+    rate.is_none_or(|rate| rate.poll_allowance(context, taken).is_ready())
+}
+
+impl Passing<'_> {
+    fn begin(&mut self, header: Option<&[u8]>, first: &[u8]) -> io::Result<()> {
+        if let Some(header) = header {
+            self.origin.try_send(header, None)?;
+        }
+        self.upward(first)
+    }
+
+    fn upward(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.requests += 1;
+        if self.settings.requests > 0 && self.requests >= self.settings.requests {
+            // The client's next datagram begins another session.
+            self.client.release();
+        }
+        match self.origin.try_send(bytes, None) {
+            Ok(_) => self.sent += bytes.len() as u64,
+            // The socket's queue is full: lost, as anywhere on its way.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// All answers that are expected by now have come.
+    fn has_enough(&self) -> bool {
+        let expected = self.settings.responses.map(|each| each.saturating_mul(self.requests));
+        expected.is_some_and(|expected| self.responses >= expected)
+    }
+
+    fn is_done(&self) -> bool {
+        let all = self.settings.requests == 0 || self.requests >= self.settings.requests;
+        all && self.has_enough()
+    }
+
+    fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+        idle: &Deadline,
+        first_at: &mut Option<std::time::Instant>,
+    ) -> Poll<End> {
+        for _ in 0..TURNS_MAX {
+            if self.is_done() {
+                return Poll::Ready(End::Done);
+            }
+            match self.turn(context, buffer) {
+                Err(error) => return Poll::Ready(End::Failed(error)),
+                Ok(false) => return idle.poll_elapsed(context).map(|()| End::TimedOut),
+                Ok(true) => idle.set_after(self.settings.timeout),
+            }
+            if self.responses > 0 && first_at.is_none() {
+                *first_at = Some(clock::now());
+            }
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Passes one datagram of each direction; `Ok(false)` when there was none.
+    fn turn(&mut self, context: &mut Context<'_>, buffer: &mut [u8]) -> io::Result<bool> {
+        let mut moved = false;
+        let released = self.settings.requests > 0 && self.requests >= self.settings.requests;
+        let may_go_up = !released && may_take(self.up.as_ref(), context, self.sent);
+        if may_go_up && let Poll::Ready(bytes) = self.client.poll_receive(context) {
+            self.upward(&bytes)?;
+            moved = true;
+        }
+        if may_take(self.down.as_ref(), context, self.received)
+            && let Poll::Ready(length) = self.origin.poll_receive(context, buffer)
+        {
+            let length = length?;
+            self.responses += 1;
+            self.received += length as u64;
+            self.client.send(&buffer[..length])?;
+            moved = true;
+        }
+        Ok(moved)
+    }
+}

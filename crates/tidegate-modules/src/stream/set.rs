@@ -1,0 +1,56 @@
+//! `set`: gives a variable a value, before limits and access are looked at.
+//!
+//! ```nginx
+//! server { listen 12345; set $true 1; return $true; }
+//! ```
+
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive};
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::module::Module;
+use tidegate_core::{Phase, Step};
+
+use crate::http::rewrite::assignment::{Assignment, SetConf};
+use crate::http::row;
+
+/// `ngx_stream_set_module`.
+pub struct SessionSet;
+
+/// One server's directives.
+#[derive(Default)]
+pub struct Conf {
+    sets: Vec<SetConf>,
+}
+
+impl Module for SessionSet {
+    type Conf = Conf;
+    const NAME: &'static str = "stream_set";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[&[row(
+        "set",
+        Contexts::STREAM_SERVER,
+        Arity::TWO,
+        "",
+        "Give a variable a value.",
+        |conf: &mut Conf, args| {
+            conf.sets.push(SetConf::read(args)?);
+            Ok(())
+        },
+    )]];
+
+    fn prepare_session(
+        conf: &Conf,
+        server: &mut LocationBuilder<'_, '_>,
+    ) -> Result<(), Diagnostic> {
+        let assignments = conf.sets.iter().map(|set| set.compile(server.plan));
+        let assignments: Vec<Assignment> = assignments.collect::<Result<_, _>>()?;
+        if !assignments.is_empty() {
+            server.handler(
+                Phase::Preaccess,
+                Box::new(move |x| {
+                    assignments.iter().for_each(|assignment| assignment.apply(x));
+                    Step::Decline
+                }),
+            );
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,99 @@
+//! `ssl_preread`: what a TLS client asks for, read before its bytes are passed on untouched.
+//!
+//! ```nginx
+//! map $ssl_preread_server_name $backend { a.example.com 192.0.2.1:443; default 192.0.2.2:443; }
+//! server { listen 443; ssl_preread on; proxy_pass $backend; }
+//! ```
+
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::module::{BlockInfo, Module};
+use tidegate_core::session::read_more;
+use tidegate_core::variables::Variable;
+use tidegate_core::{Exchange, Phase, Step};
+use tidegate_http::client_hello::{self, ClientHello, ParsedHello, version_name};
+
+use crate::http::row;
+
+/// `ngx_stream_ssl_preread_module`.
+pub struct SslPreread;
+
+/// One block's directive.
+#[derive(Default)]
+pub struct Conf {
+    on: Option<bool>,
+}
+
+impl Module for SslPreread {
+    type Conf = Conf;
+    const NAME: &'static str = "ssl_preread";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[&[row(
+        "ssl_preread",
+        Contexts::STREAM_AND_SERVER,
+        Arity::FLAG,
+        "off",
+        "Whether the first message of TLS clients is read before the session is passed on.",
+        |conf: &mut Conf, args| once(&mut conf.on, args.flag(0)?, args),
+    )]];
+    const SESSION_VARIABLES: &'static [Variable] = &[
+        Variable::fixed("ssl_preread_protocol", |x, out| {
+            put(x, out, |hello| version_name(hello.version).as_bytes().to_vec())
+        }),
+        Variable::fixed("ssl_preread_server_name", |x, out| {
+            put(x, out, |hello| hello.server_name.clone())
+        }),
+        Variable::fixed("ssl_preread_alpn_protocols", |x, out| {
+            put(x, out, |hello| hello.alpn.join(&b','))
+        }),
+    ];
+
+    fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
+        child.on = child.on.or(parent.on);
+    }
+
+    fn prepare_session(
+        conf: &Conf,
+        server: &mut LocationBuilder<'_, '_>,
+    ) -> Result<(), Diagnostic> {
+        if conf.on.unwrap_or(false) {
+            server.handler(Phase::Precontent, Box::new(|x| Step::Wait(Box::pin(look(x)))));
+        }
+        Ok(())
+    }
+}
+
+/// Reads until the hello is whole, or something else.
+async fn look(x: &mut Exchange) -> Step<'static> {
+    // Behind our own handshake there is no hello any more.
+    if x.connection.tls.is_some() {
+        return Step::Decline;
+    }
+    loop {
+        let Some(session) = x.session() else { return Step::Decline };
+        match client_hello::parse(&session.input) {
+            Ok(ParsedHello::Complete(hello)) => {
+                // The server is chosen by the name.
+                x.request.host = hello.server_name.to_ascii_lowercase();
+                x.extensions.insert(hello);
+                return Step::Decline;
+            }
+            Err(client_hello::NotHello) => return Step::Decline,
+            Ok(ParsedHello::Partial) if session.is_datagram() => return Step::Decline,
+            Ok(ParsedHello::Partial) => {
+                if let Err(step) = read_more(x).await {
+                    return step;
+                }
+            }
+        }
+    }
+}
+
+fn put(x: &mut Exchange, out: &mut Vec<u8>, value: fn(&ClientHello) -> Vec<u8>) -> bool {
+    match x.extensions.of::<ClientHello>() {
+        Some(hello) => {
+            out.extend_from_slice(&value(hello));
+            true
+        }
+        None => false,
+    }
+}
