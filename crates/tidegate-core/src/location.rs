@@ -16,6 +16,8 @@ pub struct LocationSet {
     regexes: Vec<(Regex, LocationId)>,
     /// Names of prefix locations with a content handler, without their final slash.
     redirects: HashSet<Vec<u8>>,
+    /// Lengths of the names in `redirects`, one bit each, counted modulo 64: most paths have another.
+    redirect_lengths: u64,
 }
 
 struct Prefix {
@@ -43,7 +45,9 @@ impl LocationSet {
             }
             sorted.push(Prefix { name, location, parent });
         }
-        LocationSet { exact, prefixes: sorted, regexes, redirects }
+        let lengths = redirects.iter().map(|name| length_bit(name));
+        let redirect_lengths = lengths.fold(0, |all, bit| all | bit);
+        LocationSet { exact, prefixes: sorted, regexes, redirects, redirect_lengths }
     }
 
     /// The longest prefix location of `path`.
@@ -60,9 +64,18 @@ impl LocationSet {
         None
     }
 
+    /// Whether `path` is the name of a folder's location without its slash.
+    fn redirects(&self, path: &[u8]) -> bool {
+        self.redirect_lengths & length_bit(path) != 0 && self.redirects.contains(path)
+    }
+
     fn is_empty(&self) -> bool {
         self.exact.is_empty() && self.prefixes.is_empty() && self.regexes.is_empty()
     }
+}
+
+fn length_bit(name: &[u8]) -> u64 {
+    1 << (name.len() % 64)
 }
 
 /// How a search ended, best last.
@@ -83,7 +96,7 @@ fn search(x: &mut Exchange, plan: &Plan, set: &LocationSet) -> Result<Found, Mat
     if let Some(location) = set.exact.get(&x.request.path) {
         return Ok(Found::Final(*location));
     }
-    if set.redirects.contains(&x.request.path) {
+    if set.redirects(&x.request.path) {
         return Ok(Found::Redirect);
     }
     let mut best = Found::Nothing;

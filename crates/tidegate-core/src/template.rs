@@ -1,5 +1,6 @@
 //! Strings with variables, compiled once to literals and numbers.
 
+use bytes::Bytes;
 use tidegate_conf::{Diagnostic, Span};
 
 use crate::exchange::Exchange;
@@ -7,7 +8,7 @@ use crate::variables::{VariableId, VariableTable};
 
 #[derive(Clone, Debug)]
 enum Part {
-    Literal(Box<[u8]>),
+    Literal(Bytes),
     Variable(VariableId),
     Capture(usize),
 }
@@ -21,7 +22,11 @@ pub struct Template {
 impl Template {
     /// A string without variables.
     pub fn constant(text: &[u8]) -> Template {
-        let parts = if text.is_empty() { vec![] } else { vec![Part::Literal(text.into())] };
+        let parts = if text.is_empty() {
+            vec![]
+        } else {
+            vec![Part::Literal(Bytes::copy_from_slice(text))]
+        };
         Template { parts: parts.into() }
     }
 
@@ -35,7 +40,7 @@ impl Template {
         let mut rest = text;
         while let Some(dollar) = rest.iter().position(|byte| *byte == b'$') {
             if dollar > 0 {
-                parts.push(Part::Literal(rest[..dollar].into()));
+                parts.push(Part::Literal(Bytes::copy_from_slice(&rest[..dollar])));
             }
             let (name, after) = name_at(&rest[dollar + 1..])
                 .ok_or_else(|| Diagnostic::emerg("invalid variable name").at(span))?;
@@ -43,7 +48,7 @@ impl Template {
             rest = after;
         }
         if !rest.is_empty() {
-            parts.push(Part::Literal(rest.into()));
+            parts.push(Part::Literal(Bytes::copy_from_slice(rest)));
         }
         Ok(Template { parts: parts.into() })
     }
@@ -54,6 +59,14 @@ impl Template {
             [] => Some(b""),
             [Part::Literal(text)] => Some(text),
             _ => None,
+        }
+    }
+
+    /// The text as a body, without a copy: whole if it holds no variable, else its value now.
+    pub fn body(&self, x: &mut Exchange) -> Bytes {
+        match &*self.parts {
+            [Part::Literal(text)] => text.clone(),
+            _ => Bytes::from(self.value(x)),
         }
     }
 

@@ -104,6 +104,17 @@ impl<'p> Way<'p> {
         matches!(self.phase, Phase::Access | Phase::PostAccess)
     }
 
+    /// The next phase behind the rewrites in which there is something to do: most locations have nothing
+    /// before the content.
+    fn first_with_handlers(&self, x: &Exchange) -> Phase {
+        let location = self.plan.location(x.location);
+        let between = [Phase::Preaccess, Phase::Access, Phase::Precontent];
+        match between.into_iter().all(|phase| location.handlers(phase).is_empty()) {
+            true => Phase::Content,
+            false => Phase::Preaccess,
+        }
+    }
+
     fn enter(&mut self, x: &Exchange, phase: Phase) {
         self.phase = phase;
         self.location = self.plan.location(x.location);
@@ -121,7 +132,7 @@ impl<'p> Way<'p> {
                 step => return Some(step),
             },
             Phase::Rewrite => Phase::PostRewrite,
-            Phase::PostRewrite if !x.path_changed => Phase::Preaccess,
+            Phase::PostRewrite if !x.path_changed => self.first_with_handlers(x),
             Phase::PostRewrite => match count_redirect(x) {
                 Ok(()) => Phase::FindConfig,
                 Err(status) => return Some(Step::Status(status)),

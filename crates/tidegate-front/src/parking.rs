@@ -120,7 +120,8 @@ pub async fn attend(front: Rc<Front>) {
         let Some(crowd) = front.parking.crowd.get() else { return };
         let mut news = Vec::new();
         while let Ok(more) = crowd.ready(&mut news).await {
-            news.drain(..).for_each(|news| serve(&front, crowd, news));
+            let batch = || news.drain(..).for_each(|news| serve(&front, crowd, news));
+            tidegate_rt::clock::batch(batch);
             if more {
                 tidegate_rt::yield_now().await;
             }

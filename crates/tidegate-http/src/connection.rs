@@ -3,8 +3,32 @@
 /// Whether a comma-separated list holds this token, in any case (RFC 9110 section 5.6.1).
 /// Parameters behind a `;` are not looked at.
 pub fn has_token(list: &[u8], token: &[u8]) -> bool {
-    // Most lists are the one token, which needs no taking apart.
-    list == token || tokens(list).any(|item| item.eq_ignore_ascii_case(token))
+    tokens(list).any(|item| item.eq_ignore_ascii_case(token))
+}
+
+/// What a `Connection` field asks for (RFC 9110 section 7.6.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ConnectionOptions {
+    pub(crate) close: bool,
+    pub(crate) keep_alive: bool,
+    pub(crate) upgrade: bool,
+}
+
+impl ConnectionOptions {
+    #[inline]
+    pub(crate) fn of(list: &[u8]) -> ConnectionOptions {
+        let none = ConnectionOptions::default();
+        match list {
+            // Nearly all there are.
+            b"keep-alive" => ConnectionOptions { keep_alive: true, ..none },
+            b"close" => ConnectionOptions { close: true, ..none },
+            list => ConnectionOptions {
+                close: has_token(list, b"close"),
+                keep_alive: has_token(list, b"keep-alive"),
+                upgrade: has_token(list, b"upgrade"),
+            },
+        }
+    }
 }
 
 /// The items of a comma-separated list without spaces, parameters and empty items.

@@ -1,7 +1,6 @@
 //! One field line of a head or trailer: the scanner that requests, responses and chunks share.
 
 use crate::headers::{Field, Known};
-use memchr::memchr3;
 
 /// What to do about names that are not letters, digits and `-`.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +27,9 @@ pub(crate) enum Line {
 #[inline]
 pub(crate) fn read_field(buffer: &[u8], start: usize, rules: FieldRules) -> Line {
     let line = buffer.get(start..).unwrap_or(&[]);
+    if let Some((known, name_len)) = Known::before_colon(line) {
+        return read_value(line, start, name_len, known);
+    }
     let mut odd = false;
     let mut name_len = 0;
     loop {
@@ -41,39 +43,66 @@ pub(crate) fn read_field(buffer: &[u8], start: usize, rules: FieldRules) -> Line
         }
         name_len += 1;
     }
-    let value_from = name_len + 1;
-    let next = match memchr3(b'\n', b'\r', 0, &line[value_from..]) {
-        None => return Line::Incomplete,
-        Some(end) => value_from + end,
-    };
+    if name_len == 0 {
+        return Line::Invalid;
+    }
+    match read_value(line, start, name_len, Known::of(&line[..name_len])) {
+        Line::Field(_, next) if odd && rules.ignore_odd_names => Line::Ignored(next),
+        line => line,
+    }
+}
+
+/// The rest of a line behind its name.
+#[inline]
+fn read_value(line: &[u8], start: usize, name_len: usize, known: Known) -> Line {
+    let mut from = name_len + 1;
+    while let Some(b' ' | b'\t') = line.get(from) {
+        from += 1;
+    }
+    let Some(next) = value_end(line, from) else { return Line::Incomplete };
     let line_next = match (line[next], line.get(next + 1)) {
         (b'\n', _) => next + 1,
         (b'\r', Some(b'\n')) => next + 2,
         (b'\r', None) => return Line::Incomplete,
         _ => return Line::Invalid,
     };
-    let Ok(name_len16) = u16::try_from(name_len) else { return Line::Invalid };
-    if name_len == 0 {
-        return Line::Invalid;
-    }
-    if odd && rules.ignore_odd_names {
-        return Line::Ignored(start + line_next);
-    }
-    let (mut from, mut to) = (value_from, next);
-    while from < to && matches!(line[from], b' ' | b'\t') {
-        from += 1;
-    }
+    let Ok(name_len) = u16::try_from(name_len) else { return Line::Invalid };
+    let mut to = next;
     while to > from && matches!(line[to - 1], b' ' | b'\t') {
         to -= 1;
     }
     let field = Field {
         name_start: start as u32,
-        name_len: name_len16,
+        name_len,
         value_start: (start + from) as u32,
         value_len: (to - from) as u32,
-        known: Known::of(&line[..name_len]),
+        known,
     };
     Line::Field(field, start + line_next)
+}
+
+/// Where a value ends that goes on at `at`: at a line feed, a carriage return or a zero byte. Values are
+/// short: looking at eight bytes at a time costs less than getting a wider search going.
+#[inline]
+fn value_end(line: &[u8], mut at: usize) -> Option<usize> {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    const CONTROLS_BELOW: u64 = 0x20;
+    loop {
+        while let Some(bytes) = line.get(at..).and_then(|rest| rest.first_chunk()) {
+            let word = u64::from_le_bytes(*bytes);
+            // The lowest bit that is set marks the first control byte.
+            let controls = word.wrapping_sub(ONES * CONTROLS_BELOW) & !word & (ONES << 7);
+            if controls != 0 {
+                at += controls.trailing_zeros() as usize / 8;
+                break;
+            }
+            at += 8;
+        }
+        match line.get(at)? {
+            b'\n' | b'\r' | 0 => return Some(at),
+            _ => at += 1,
+        }
+    }
 }
 
 /// A byte that no name may hold: right at the start it may be the empty line.
@@ -133,4 +162,21 @@ pub(crate) fn loggable(bytes: &[u8]) -> String {
         text.push_str("...");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::value_end;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_value_ends_at_the_first_line_end_or_zero(
+            line in "[a\u{80}\t\u{1}\u{1f}\r\n\u{0} ]{0,40}", at in 0usize..44,
+        ) {
+            let line = line.as_bytes();
+            let naive = (at..line.len()).find(|at| matches!(line[*at], b'\r' | b'\n' | 0));
+            prop_assert_eq!(value_end(line, at), naive);
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Time, cheap enough to be asked on every request, and its texts, made once per second and thread.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -12,18 +12,56 @@ use crate::date;
 /// without a system call.
 #[inline]
 pub fn now() -> Instant {
-    let (instant, monotonic) = anchor();
     let coarse = time::clock_monotonic_coarse();
-    match coarse.checked_sub(monotonic) {
+    match LAST.get() {
+        // Within a tick, which many requests share.
+        Some((tick, instant)) if tick == coarse => instant,
+        _ => new_tick(coarse),
+    }
+}
+
+/// Time since a moment that [`now`] told, by the same clock; mostly none, within one tick.
+#[inline]
+pub fn since(then: Instant) -> Duration {
+    let now = now();
+    if now == then { Duration::ZERO } else { now.saturating_duration_since(then) }
+}
+
+#[cold]
+fn new_tick(coarse: Duration) -> Instant {
+    let (instant, monotonic) = anchor();
+    let now = match coarse.checked_sub(monotonic) {
         Some(passed) => instant + passed,
         None => instant.checked_sub(monotonic - coarse).unwrap_or(instant),
-    }
+    };
+    LAST.set(Some((coarse, now)));
+    now
 }
 
 /// Monotonic time, exact: for measuring, where a tick matters.
 #[inline]
 pub fn exact_now() -> Instant {
     Instant::now()
+}
+
+/// Monotonic time of the present batch of events, exact at its beginning: what one batch holds is served
+/// within less than the precision of `$request_time`. Outside of a batch as [`exact_now`].
+#[inline]
+pub fn batch_now() -> Instant {
+    BATCH.get().unwrap_or_else(exact_now)
+}
+
+/// Runs `work`, a batch of events, with one reading of the clock for [`batch_now`].
+pub fn batch(work: impl FnOnce()) {
+    struct Ended;
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            BATCH.set(None);
+        }
+    }
+    let _ended = Ended;
+    BATCH.set(Some(exact_now()));
+    work();
 }
 
 /// Milliseconds since 1970, up to one timer tick behind (`$msec`).
@@ -79,6 +117,9 @@ struct Texts {
 }
 
 thread_local! {
+    /// The tick that this thread asked for last, on both clocks.
+    static LAST: Cell<Option<(Duration, Instant)>> = const { Cell::new(None) };
+    static BATCH: Cell<Option<Instant>> = const { Cell::new(None) };
     static TEXTS: RefCell<Texts> = RefCell::new(Texts::at(unix_seconds(), None));
 }
 

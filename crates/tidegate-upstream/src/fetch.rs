@@ -53,7 +53,12 @@ pub fn fetch(
         repeatable: !matches!(request.payload, RequestPayload::Stream { .. }),
         sent: false,
     };
-    Fetch { request, settings, report, log, retry, fresh: false, given_back: None }.run()
+    let mut fetch = Fetch { request, settings, report, log, retry, fresh: false, given_back: None };
+    // `run` borrows: handed over, what it works on would lie in its future twice.
+    async move {
+        let (answer, lease) = fetch.run().await?;
+        Ok(fetch.respond(answer, lease))
+    }
 }
 
 fn tries(request: &OriginRequest, settings: &FetchSettings) -> u32 {
@@ -99,7 +104,7 @@ const SENDING: &str = "sending request to upstream";
 const READING_HEAD: &str = "reading response header from upstream";
 
 impl Fetch {
-    async fn run(mut self) -> Result<OriginResponse, FetchError> {
+    async fn run(&mut self) -> Result<(Answer, Lease), FetchError> {
         let mut held = None;
         loop {
             let now = clock::now();
@@ -135,7 +140,7 @@ impl Fetch {
                 attempt.finished();
             }
             match (decision, result) {
-                (Decision::Accept, Ok(answer)) => return Ok(self.respond(answer, lease)),
+                (Decision::Accept, Ok(answer)) => return Ok((answer, lease)),
                 (Decision::SamePeer, _) => {
                     self.fresh = true;
                     held = Some(lease);
@@ -150,10 +155,10 @@ impl Fetch {
         }
     }
 
-    fn failed(self, status: u16) -> FetchError {
-        let request_body = match self.request.payload {
+    fn failed(&mut self, status: u16) -> FetchError {
+        let request_body = match std::mem::take(&mut self.request.payload) {
             RequestPayload::Stream { body, .. } => Some(body),
-            _ => self.given_back,
+            _ => self.given_back.take(),
         };
         FetchError { status, invalid_header: false, request_body }
     }
@@ -165,7 +170,7 @@ impl Fetch {
     }
 
     /// All servers are tried, failing, busy or down.
-    fn no_peer(self) -> FetchError {
+    fn no_peer(&mut self) -> FetchError {
         let mut report = self.report.borrow_mut();
         report.begin(&self.request.group, None);
         if let Some(attempt) = report.last() {

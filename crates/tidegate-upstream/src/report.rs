@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use smallvec::SmallVec;
 use tidegate_rt::clock;
 
 use crate::peers::{Group, InFlight, Peer};
@@ -45,7 +46,8 @@ pub const NONE: u32 = u32::MAX;
 /// All attempts of a request.
 #[derive(Default)]
 pub struct Report {
-    attempts: Vec<Attempt>,
+    /// Most requests need one.
+    attempts: SmallVec<[Attempt; 1]>,
     next_is_first: bool,
     /// The fetch that follows asks for the rest of an answer: it is one with the fetch before it.
     continues: bool,
@@ -53,11 +55,7 @@ pub struct Report {
 
 impl Report {
     pub fn shared() -> SharedReport {
-        Rc::new(RefCell::new(Report {
-            attempts: Vec::with_capacity(1),
-            next_is_first: false,
-            continues: false,
-        }))
+        Rc::default()
     }
 
     /// Another fetch of the same request follows.
@@ -121,7 +119,7 @@ impl Report {
 impl Attempt {
     /// Milliseconds since the attempt began.
     pub fn elapsed(&self) -> u32 {
-        let passed = clock::now().saturating_duration_since(self.started).as_millis();
+        let passed = clock::since(self.started).as_millis();
         u32::try_from(passed).unwrap_or(NONE - 1)
     }
 

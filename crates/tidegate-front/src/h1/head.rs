@@ -99,7 +99,7 @@ fn base_server(conn: &Conn, servers: &VirtualServers) -> ServerId {
 
 fn begin(x: &mut Exchange) {
     // Exact, as most requests take less than a tick of the cheap clock.
-    x.started = tidegate_rt::clock::exact_now();
+    x.started = tidegate_rt::clock::batch_now();
     x.connection.requests.set(x.connection.requests.get() + 1);
 }
 

@@ -133,7 +133,28 @@ impl Known {
     /// The well-known name that `name` spells in any case, or `Other`.
     #[inline]
     pub fn of(name: &[u8]) -> Known {
-        let Some(folded) = Folded::of(name) else { return Known::Other };
+        match Folded::of(name) {
+            Some(folded) => Known::of_folded(folded),
+            None => Known::Other,
+        }
+    }
+
+    /// The well-known name that a line begins with, and its length, where a colon follows at once. Takes
+    /// whole words of the line: `None` near the end of what has come, too.
+    #[inline]
+    pub(crate) fn before_colon(line: &[u8]) -> Option<(Known, usize)> {
+        let (first, len) = colon_among_words(line)?;
+        let folded = match len {
+            0 => return None,
+            1..8 => Folded::short(len, first & !(u64::MAX << (8 * len)) | DASHES << (8 * len))?,
+            _ => Folded::of(&line[..len])?,
+        };
+        let known = Known::of_folded(folded);
+        (known != Known::Other).then_some((known, len))
+    }
+
+    #[inline]
+    fn of_folded(folded: Folded) -> Known {
         let mut slot = folded.slot();
         loop {
             let index = TABLE[slot & SLOT_MASK];
@@ -176,6 +197,7 @@ struct Folded {
 
 /// The longest name that `Folded` can hold; no well-known one is longer.
 const FOLDED_BYTES_MAX: usize = 24;
+const DASHES: u64 = u64::from_le_bytes([b'-'; 8]);
 /// Setting this bit makes a letter lower-case and leaves digits and `-` as they are.
 const LOWER: u64 = 0x2020_2020_2020_2020;
 
@@ -188,28 +210,32 @@ impl Folded {
         if len == 0 || len > FOLDED_BYTES_MAX {
             return None;
         }
-        let words = if len >= 8 {
-            // The last word overlaps the one before it.
-            let middle = if len > 16 { word(name, 8) } else { 0 };
-            [word(name, 0), middle, word(name, len - 8)]
-        } else {
+        if len < 8 {
             let (mut bytes, mut at) = ([b'-'; 8], 0);
             while at < len {
                 bytes[at] = name[at];
                 at += 1;
             }
-            [u64::from_le_bytes(bytes), 0, 0]
-        };
-        if !is_printable(words[0])
-            || (len > 16 && !is_printable(words[1]))
-            || (len >= 8 && !is_printable(words[2]))
-        {
+            return Folded::short(len, u64::from_le_bytes(bytes));
+        }
+        // The last word overlaps the one before it.
+        let middle = if len > 16 { word(name, 8) } else { DASHES };
+        Folded::checked(len, [word(name, 0), middle, word(name, len - 8)])
+    }
+
+    /// Of a name below eight bytes, filled up with `-`.
+    #[inline]
+    const fn short(len: usize, word: u64) -> Option<Folded> {
+        Folded::checked(len, [word, DASHES, DASHES])
+    }
+
+    #[inline]
+    const fn checked(len: usize, words: [u64; 3]) -> Option<Folded> {
+        if !(is_printable(words[0]) && is_printable(words[1]) && is_printable(words[2])) {
             return None;
         }
-        Some(Folded {
-            len: len as u8,
-            words: [words[0] | LOWER, words[1] | LOWER, words[2] | LOWER],
-        })
+        let words = [words[0] | LOWER, words[1] | LOWER, words[2] | LOWER];
+        Some(Folded { len: len as u8, words })
     }
 
     #[inline]
@@ -227,6 +253,23 @@ const fn word(name: &[u8], at: usize) -> u64 {
         Some(bytes) => u64::from_le_bytes(*bytes),
         None => 0,
     }
+}
+
+/// The first word of a line and where its first colon is, if that is within the longest well-known name.
+#[inline]
+fn colon_among_words(line: &[u8]) -> Option<(u64, usize)> {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    let words = line.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes));
+    let first = line.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))?;
+    for (index, word) in words.take(FOLDED_BYTES_MAX / 8 + 1).enumerate() {
+        let colons = word ^ u64::from_le_bytes([b':'; 8]);
+        // The lowest bit that is set marks the first byte that is zero now.
+        let zeros = colons.wrapping_sub(ONES) & !colons & (ONES << 7);
+        if zeros != 0 {
+            return Some((first, index * 8 + zeros.trailing_zeros() as usize / 8));
+        }
+    }
+    None
 }
 
 /// Whether bit 5 or bit 6 is set in every byte, as in all from the space to `DEL`.

@@ -62,7 +62,31 @@ fn setting_replaces_all_in_the_first_place() {
     assert_eq!(listed(&headers), "Via: new|Age: 2|Server: u|a: 5|");
 }
 
+#[test]
+fn a_known_name_is_seen_before_its_colon() {
+    for known in Known::all() {
+        let line = format!("{}: some value: more", known.name().to_lowercase());
+        let seen = Known::before_colon(line.as_bytes());
+        assert_eq!(seen, Some((known, known.name().len())), "{line}");
+    }
+    for line in
+        [": no name at all", "Hos: is no name", "Host : is odd", "X-Other: 0123456", "TE: x"]
+    {
+        assert_eq!(Known::before_colon(line.as_bytes()), None, "{line}");
+    }
+}
+
 proptest! {
+    /// What is seen by words is what is seen by bytes.
+    #[test]
+    fn names_by_words_are_names_by_bytes(line in "((Host|te|ETAG|Content-Length|X)[ :a\u{1}\r-]{0,3}){0,4}") {
+        let line = line.as_bytes();
+        if let Some((known, len)) = Known::before_colon(line) {
+            prop_assert_eq!(Some(len), line.iter().position(|byte| *byte == b':'));
+            prop_assert_eq!(known, Known::of(&line[..len]));
+        }
+    }
+
     #[test]
     fn the_list_is_a_plain_list(
         steps in proptest::collection::vec((0u8..5, "(Via|via|Age|X|x|Y)", "[a-z]{0,3}"), 0..12),

@@ -25,25 +25,26 @@ pub fn parse_authority(text: &[u8]) -> Option<(HostName<'_>, Option<u16>)> {
         let upper = host.iter().any(u8::is_ascii_uppercase);
         return Some((kept(host, upper), parse_port(rest)?));
     }
-    let (mut end, mut seen, mut last) = (0, 0, 0);
-    for byte in text {
-        let class = NAME_CLASS[*byte as usize];
-        if class >= NAME_COLON || class & last & NAME_DOT != 0 {
-            break;
+    let (mut end, mut upper, mut behind_dot) = (0, false, 0);
+    while let Some(byte) = text.get(end) {
+        match NAME_CLASS[*byte as usize] {
+            NAME_PLAIN => {}
+            NAME_UPPER => upper = true,
+            // Not the second of two.
+            NAME_DOT if behind_dot == 0 || behind_dot < end => behind_dot = end + 1,
+            _ => break,
         }
-        seen |= class;
-        last = class;
         end += 1;
     }
     if text.get(end).is_some_and(|byte| *byte != b':') {
         return None;
     }
     let (host, rest) = text.split_at(end);
-    let host = if last == NAME_DOT { &host[..end - 1] } else { host };
+    let host = if behind_dot == end { host.strip_suffix(b".").unwrap_or(host) } else { host };
     if host.is_empty() {
         return None;
     }
-    Some((kept(host, seen & NAME_UPPER != 0), parse_port(rest)?))
+    Some((kept(host, upper), parse_port(rest)?))
 }
 
 fn literal_len(text: &[u8]) -> Option<usize> {

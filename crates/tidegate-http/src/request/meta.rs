@@ -3,7 +3,7 @@
 use super::error::{Fault, RequestError};
 use super::host::{HostName, parse_authority};
 use super::{Method, RequestHead, Version};
-use crate::connection::{has_token, parse_length};
+use crate::connection::{ConnectionOptions, parse_length};
 use crate::headers::Known;
 use crate::span::locate;
 
@@ -57,13 +57,13 @@ impl<'a> RequestMeta<'a> {
         let mut keep_alive = head.version == Version::H11;
         let mut upgrade = false;
         for value in headers.all(Known::Connection) {
-            if has_token(value, b"close") {
+            let asked = ConnectionOptions::of(value);
+            upgrade |= asked.upgrade;
+            if asked.close {
                 keep_alive = false;
-                upgrade |= has_token(value, b"upgrade");
                 break;
             }
-            keep_alive |= head.version == Version::H10 && has_token(value, b"keep-alive");
-            upgrade |= has_token(value, b"upgrade");
+            keep_alive |= head.version == Version::H10 && asked.keep_alive;
         }
         let expects = headers.first(Known::Expect);
         let expects = expects.is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue"));

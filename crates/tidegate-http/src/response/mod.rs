@@ -1,7 +1,7 @@
 //! Response heads: parsing an upstream's, what follows it, and writing our own.
 
 use crate::chunked::ChunkError;
-use crate::connection::{has_token, parse_length};
+use crate::connection::{ConnectionOptions, parse_length};
 use crate::headers::{Headers, Known};
 use crate::lines::{FieldRules, Line, loggable, read_field, trim_line_end};
 use crate::request::{Method, Parse, Version};
@@ -106,10 +106,11 @@ impl ResponseHead {
     pub fn keep_alive(&self) -> bool {
         let mut keep = self.version == Version::H11;
         for value in self.headers.all(Known::Connection) {
-            if has_token(value, b"close") {
+            let asked = ConnectionOptions::of(value);
+            if asked.close {
                 return false;
             }
-            keep |= has_token(value, b"keep-alive");
+            keep |= asked.keep_alive;
         }
         // RFC 9112 section 6.1: chunks from an HTTP/1.0 sender are not to be trusted further.
         keep && !(self.version != Version::H11 && self.headers.contains(Known::TransferEncoding))

@@ -137,6 +137,20 @@ impl Stream {
         self.poll_read_with(context, room, |fd| socket::read_append(fd, buffer))
     }
 
+    /// As [`Stream::poll_read_append`], into a buffer that is made if there is none, and not before bytes
+    /// may have come: who waits needs none. `make` gives one with room for `room` bytes.
+    pub fn poll_read_fresh(
+        &self,
+        context: &mut Context<'_>,
+        buffer: &mut Option<Vec<u8>>,
+        room: usize,
+        make: fn() -> Vec<u8>,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_read_with(context, room, |socket| {
+            socket::read_append(socket, buffer.get_or_insert_with(make))
+        })
+    }
+
     /// Writes what the send buffer takes.
     pub fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_with(context, bytes.len(), |fd| socket::write(fd, bytes))

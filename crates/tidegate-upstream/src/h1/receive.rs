@@ -1,7 +1,7 @@
 //! Reading a response head, past interim ones.
 
 use std::io;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use tidegate_http::response::ResponseHead;
 
@@ -26,6 +26,7 @@ pub(crate) struct HeadReader {
     head_bytes_max: usize,
     /// Bytes read at once at most.
     read_bytes: usize,
+    /// Taken once bytes have come.
     head: ResponseHead,
     codec: Codec,
     /// The head is parsed already: it came behind an interim one.
@@ -40,7 +41,7 @@ impl HeadReader {
             buffer: None,
             head_bytes_max,
             read_bytes,
-            head: scratch::head(),
+            head: ResponseHead::default(),
             codec,
             whole: false,
             received: 0,
@@ -57,27 +58,9 @@ impl HeadReader {
             return Poll::Ready(Ok(()));
         }
         loop {
-            if self.buffer.is_none() {
-                match connection.io.poll_readable(context) {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(Err(error)) => return Poll::Ready(Err(ReceiveError::Io(error))),
-                    Poll::Ready(Ok(())) => self.buffer = Some(scratch::buffer()),
-                }
-            }
-            let Some(buffer) = &mut self.buffer else { return Poll::Pending };
-            let room = (buffer.capacity() - buffer.len()).min(self.read_bytes);
-            let read = if room < buffer.capacity() - buffer.len() {
-                read_limited(connection, context, buffer, room)
-            } else {
-                if room == 0 {
-                    // As large as a head may be and not whole.
-                    buffer.reserve(scratch::READ_BYTES);
-                }
-                connection.io.poll_read_append(context, buffer)
-            };
-            match read {
+            match self.poll_read(connection, context) {
                 Poll::Pending => {
-                    if buffer.is_empty()
+                    if self.buffer.as_ref().is_some_and(Vec::is_empty)
                         && let Some(buffer) = self.buffer.take()
                     {
                         scratch::give_buffer(buffer);
@@ -88,13 +71,39 @@ impl HeadReader {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(ReceiveError::Closed)),
                 Poll::Ready(Ok(count)) => {
                     self.received += count as u64;
-                    let new = buffer.len().saturating_sub(count);
-                    if self.parse(new)? {
+                    if self.parse(count)? {
                         return Poll::Ready(Ok(()));
                     }
                 }
             }
         }
+    }
+
+    /// One read, into a buffer that is taken when something has come.
+    fn poll_read(
+        &mut self,
+        connection: &OriginConnection,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        if self.buffer.is_none() {
+            if let Some(stream) = connection.io.plain()
+                && self.read_bytes == scratch::READ_BYTES
+            {
+                let (buffer, room) = (&mut self.buffer, scratch::READ_BYTES);
+                return stream.poll_read_fresh(context, buffer, room, scratch::buffer);
+            }
+            ready!(connection.io.poll_readable(context))?;
+        }
+        let buffer = self.buffer.get_or_insert_with(scratch::buffer);
+        let room = (buffer.capacity() - buffer.len()).min(self.read_bytes);
+        if room < buffer.capacity() - buffer.len() {
+            return read_limited(connection, context, buffer, room);
+        }
+        if room == 0 {
+            // As large as a head may be and not whole.
+            buffer.reserve(scratch::READ_BYTES);
+        }
+        connection.io.poll_read_append(context, buffer)
     }
 
     /// The parsed head and what came behind it.
@@ -111,7 +120,7 @@ impl HeadReader {
             }
             return Ok(());
         }
-        self.whole = self.parse(0)?;
+        self.whole = self.parse(self.buffer.as_ref().map_or(0, Vec::len))?;
         Ok(())
     }
 
@@ -125,9 +134,13 @@ impl HeadReader {
         (self.head, self.buffer.unwrap_or_default(), self.codec)
     }
 
-    /// Reads what stands in the buffer from `new` on.
-    fn parse(&mut self, new: usize) -> Result<bool, ReceiveError> {
+    /// Reads what stands in the buffer, of which the last `count` bytes have just come.
+    fn parse(&mut self, count: usize) -> Result<bool, ReceiveError> {
         let Some(buffer) = &mut self.buffer else { return Ok(false) };
+        let new = buffer.len().saturating_sub(count);
+        if self.head.headers.capacity() == 0 {
+            self.head = scratch::head();
+        }
         self.codec.parse(buffer, new, self.head_bytes_max, &mut self.head)
     }
 }

@@ -88,7 +88,7 @@ pub fn respond(
             }
             x.response.unbuffered = !buffering;
             x.response.expects_trailers = settings.fetch.pass_trailers;
-            let trailers = GatewayState::of(x).trailers.clone();
+            let trailers = GatewayState::of(x).trailers.get_or_insert_default().clone();
             let told = spill_log(x);
             let in_pool = (buffering && settings.spool.writes_in_pool).then(|| SpoolSettings {
                 pool: static_files::pool_of(x),

@@ -1,5 +1,9 @@
 //! What a request remembers of its origins, for variables and logs.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use smallvec::SmallVec;
 use tidegate_core::Exchange;
 use tidegate_http::Headers;
 use tidegate_http::response::ResponseHead;
@@ -12,10 +16,10 @@ pub struct GatewayState {
     pub report: SharedReport,
     /// The last origin's head as received.
     pub head: Option<ResponseHead>,
-    pub trailers: std::rc::Rc<std::cell::RefCell<Headers>>,
+    pub trailers: Option<Rc<RefCell<Headers>>>,
     /// `$proxy_host` and `$proxy_port`.
-    pub host: Vec<u8>,
-    pub port: Vec<u8>,
+    pub host: SmallVec<[u8; 32]>,
+    pub port: SmallVec<[u8; 8]>,
     /// The session that the request belongs to (`sticky`).
     pub bound: Option<Bound>,
 }
@@ -27,9 +31,9 @@ impl GatewayState {
             x.extensions.insert(GatewayState {
                 report: Report::shared(),
                 head: None,
-                trailers: std::rc::Rc::default(),
-                host: Vec::new(),
-                port: Vec::new(),
+                trailers: None,
+                host: SmallVec::new(),
+                port: SmallVec::new(),
                 bound: None,
             });
         }

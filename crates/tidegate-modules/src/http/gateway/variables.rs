@@ -86,10 +86,9 @@ fn header(x: &mut Exchange, name: &[u8], out: &mut Vec<u8>) -> bool {
 }
 
 fn trailer(x: &mut Exchange, name: &[u8], out: &mut Vec<u8>) -> bool {
-    match x.extensions.of::<GatewayState>() {
-        Some(state) => joined(&state.trailers.borrow(), name, out),
-        None => false,
-    }
+    let state = x.extensions.of::<GatewayState>();
+    let trailers = state.and_then(|state| state.trailers.as_ref());
+    trailers.is_some_and(|trailers| joined(&trailers.borrow(), name, out))
 }
 
 fn joined(headers: &tidegate_http::Headers, name: &[u8], out: &mut Vec<u8>) -> bool {

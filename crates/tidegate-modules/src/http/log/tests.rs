@@ -96,7 +96,8 @@ fn buffers_are_written_when_full_and_on_demand() {
     assert_eq!(lines("long.log"), "/long\n");
     bench.get("/gz");
     bench.get("/timed");
-    let service = &bench.plan.services[0];
+    let service = bench.plan.services.iter().find(|service| service.name() == "access log flush");
+    let service = service.unwrap();
     let deadline = tidegate_rt::clock::exact_now() + Duration::from_secs(10);
     while lines("timed.log").is_empty() && tidegate_rt::clock::exact_now() < deadline {
         service.step();

@@ -12,7 +12,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable::fixed("proxy_add_x_forwarded_for", add_x_forwarded_for),
 ];
 
-fn text(x: &mut Exchange, out: &mut Vec<u8>, of: fn(&GatewayState) -> &Vec<u8>) -> bool {
+fn text(x: &mut Exchange, out: &mut Vec<u8>, of: fn(&GatewayState) -> &[u8]) -> bool {
     match x.extensions.of::<GatewayState>() {
         Some(state) => {
             out.extend_from_slice(of(state));

@@ -1,6 +1,5 @@
 //! Running a program on a request.
 
-use bytes::Bytes;
 use tidegate_core::regex::{MatchLimit, Regex};
 use tidegate_core::{Body, Exchange, Level, Step, Template};
 use tidegate_http::Known;
@@ -73,10 +72,7 @@ fn answer(status: u16, text: Option<&Template>, x: &mut Exchange) -> Step<'stati
         _ => {}
     }
     x.response.status = status;
-    let text = text.map(|text| match text.literal() {
-        Some(text) => Bytes::copy_from_slice(text),
-        None => Bytes::from(text.value(x)),
-    });
+    let text = text.map(|text| text.body(x));
     if status == 204 {
         return Step::Respond(Body::Empty);
     }
