@@ -29,6 +29,7 @@ use http::gzip::Gzip;
 use http::gzip_static::GzipStatic;
 use http::handler::Handlers;
 use http::headers::AddedHeaders;
+use http::health_check::HealthCheck;
 use http::index::Index;
 use http::limit_conn::LimitConn;
 use http::limit_req::LimitReq;
@@ -100,6 +101,8 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<ProxyCache>::NEW,
     &Entry::<FastCgi>::NEW,
     &Entry::<FastCgiCache>::NEW,
+    // Behind what passes requests on: it looks at where they go.
+    &Entry::<HealthCheck>::NEW,
     &Entry::<Memcached>::NEW,
     &Entry::<Handlers>::NEW,
     &Entry::<StubStatus>::NEW,

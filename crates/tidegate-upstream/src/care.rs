@@ -2,6 +2,7 @@
 //! it for all groups, so that a slow name server or origin holds up nobody; it is started when the
 //! first duty is.
 
+pub mod checks;
 pub mod names;
 
 use std::cell::RefCell;

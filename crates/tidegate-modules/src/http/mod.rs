@@ -21,6 +21,7 @@ pub mod gzip;
 pub mod gzip_static;
 pub mod handler;
 pub mod headers;
+pub mod health_check;
 pub mod index;
 pub mod limit_conn;
 pub mod limit_req;

@@ -10,7 +10,7 @@ use tidegate_rt::sync::Notify;
 
 use super::choice::Choice;
 use super::member::{Member, Place};
-use super::options::{Kept, Method, Outcome, ServerOptions, Stickiness};
+use super::options::{CheckRule, Kept, Method, Outcome, ServerOptions, Stickiness};
 use super::peer::{Health, Peer, address_text};
 use super::state::{SlotView, State};
 use crate::pool::Keepalive;
@@ -37,6 +37,8 @@ pub struct Group {
     /// Requests in the `queue`.
     waiting: AtomicUsize,
     freed: Notify,
+    /// Servers came, went or have other parameters.
+    altered: Notify,
 }
 
 /// What else a configuration says of a group.
@@ -113,6 +115,7 @@ impl Group {
             attempts_max: AtomicU32::new(0),
             waiting: AtomicUsize::new(0),
             freed: Notify::new(),
+            altered: Notify::new(),
         };
         group.settled();
         group
@@ -299,10 +302,20 @@ impl Group {
         state.slots().find(|slot| slot.number == number).map(|slot| slot.peer.clone())
     }
 
-    /// What checks say of a server from now on.
-    pub fn set_health(&self, peer: &Peer, health: Health) {
-        self.lock().set_health(peer, health, clock::now());
+    /// Another check that servers have to pass; its number for [`Group::judge`].
+    pub fn add_check(&self, check: CheckRule) -> usize {
+        self.lock().add_check(check, clock::now())
+    }
+
+    /// What a check says of a server from now on.
+    pub fn judge(&self, peer: &Peer, check: usize, health: Health) {
+        self.lock().judge(peer, check, health, clock::now());
         self.freed.notify_waiters();
+    }
+
+    /// Waits until servers have come or gone since the call.
+    pub fn altered(&self) -> impl Future<Output = ()> {
+        self.altered.notified()
     }
 
     /// The route by which requests are bound to a server (`sticky`).
@@ -351,6 +364,7 @@ impl Group {
         self.attempts_max.store(u32::try_from(usable).unwrap_or(u32::MAX), Ordering::Relaxed);
         drop(state);
         self.freed.notify_waiters();
+        self.altered.notify_waiters();
     }
 }
 

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tidegate_rt::net::Addr;
 
+use super::peer::Health;
+
 /// Parameters of `server` in an `upstream` block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerOptions {
@@ -134,4 +136,22 @@ pub enum Kept {
     Fixed,
     /// By name servers, health checks or commands; what they do is counted.
     Changing,
+}
+
+/// A check that a group's servers have to pass (`health_check`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckRule {
+    /// Tells it from the group's other checks, in this configuration and the next.
+    pub name: Box<str>,
+    /// No request goes to a server that has not passed it yet.
+    pub mandatory: bool,
+    /// What was known before a reload holds for a mandatory check as well.
+    pub persistent: bool,
+}
+
+impl CheckRule {
+    /// What is known of a server in the beginning.
+    pub(super) fn first_verdict(&self) -> Health {
+        if self.mandatory { Health::Checking } else { Health::Fine }
+    }
 }

@@ -24,7 +24,6 @@ pub struct Peer {
     active: AtomicU32,
     /// There are failures that a success would end.
     troubled: AtomicBool,
-    health: AtomicU8,
     times: Times,
 }
 
@@ -54,9 +53,10 @@ pub struct Figures {
 }
 
 /// What checks say of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Health {
     /// Nobody checks it, or the last checks passed.
+    #[default]
     Fine,
     /// The first check is still to come, and it has to pass (`mandatory`).
     Checking,
@@ -170,7 +170,6 @@ impl Peer {
             figures: Figures::default(),
             active: AtomicU32::new(0),
             troubled: AtomicBool::new(false),
-            health: AtomicU8::new(0),
             times: Times::default(),
         }
     }
@@ -196,23 +195,6 @@ impl Peer {
 
     pub(super) fn set_troubled(&self, troubled: bool) {
         self.troubled.store(troubled, Ordering::Relaxed);
-    }
-
-    pub fn health(&self) -> Health {
-        match self.health.load(Ordering::Relaxed) {
-            0 => Health::Fine,
-            1 => Health::Checking,
-            _ => Health::Unhealthy,
-        }
-    }
-
-    pub(super) fn set_health(&self, health: Health) {
-        let number = match health {
-            Health::Fine => 0,
-            Health::Checking => 1,
-            Health::Unhealthy => 2,
-        };
-        self.health.store(number, Ordering::Relaxed);
     }
 
     /// The time that the next request will take, in microseconds, as far as the past tells.
@@ -251,6 +233,10 @@ impl Peer {
     /// Failures keep it from being tried from now on.
     pub(super) fn became_unavailable(&self) {
         self.figures.unavailable.fetch_add(1, Ordering::Relaxed);
+        self.note_down();
+    }
+
+    pub(super) fn note_down(&self) {
         let now = unix_millis();
         let since = &self.figures.down_since;
         let _ = since.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);

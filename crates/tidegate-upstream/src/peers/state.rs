@@ -6,9 +6,10 @@ use std::time::Instant;
 
 use super::choice::Choice;
 use super::hashes;
-use super::options::{Method, Outcome, PeerSpec, ServerOptions, Stickiness};
+use super::options::{CheckRule, Method, Outcome, PeerSpec, ServerOptions, Stickiness};
 use super::peer::{Health, Peer};
-use super::tier::{Slot, Tier};
+use super::slot::Slot;
+use super::tier::Tier;
 
 /// What the group's lock guards.
 #[derive(Debug)]
@@ -24,6 +25,7 @@ pub struct State {
     /// There is one server in all.
     lone: bool,
     next_number: u32,
+    checks: Vec<CheckRule>,
 }
 
 /// A server as status pages show it.
@@ -36,6 +38,7 @@ pub struct SlotView {
     pub options: ServerOptions,
     /// Failures keep it from being tried.
     pub resting: bool,
+    pub health: Health,
     pub full: bool,
 }
 
@@ -49,6 +52,7 @@ impl State {
             routes: Default::default(),
             lone: false,
             next_number: 0,
+            checks: Vec::new(),
         }
     }
 
@@ -86,7 +90,7 @@ impl State {
             };
             match &known {
                 Some(known) => {
-                    slot.inherit(known);
+                    slot.inherit(known, &self.checks);
                     if known.options.down && !slot.options.down {
                         slot.start_slowly(now);
                     }
@@ -94,6 +98,13 @@ impl State {
                 None if grown => slot.start_slowly(now),
                 None => {}
             }
+            self.checks.iter().for_each(|check| {
+                slot.add_check(&match &known {
+                    // The group is the same: what was known holds for every check.
+                    Some(_) => CheckRule { persistent: true, ..check.clone() },
+                    None => check.clone(),
+                })
+            });
             ranks[rank].push(slot);
         }
         self.settle(ranks, now);
@@ -109,9 +120,9 @@ impl State {
         self.next_number = before.next_number;
         for (rank, tier) in self.tiers.iter_mut().enumerate() {
             for mut slot in tier.slots.drain(..) {
-                let before = known.remove(&(slot.peer.server.clone(), slot.peer.text.clone()));
-                match before {
-                    Some(before) => slot.inherit(before),
+                let key = (slot.peer.server.clone(), slot.peer.text.clone());
+                match known.remove(&key) {
+                    Some(known) => slot.inherit(known, &before.checks),
                     None => {
                         slot.number = self.next_number;
                         self.next_number += 1;
@@ -150,6 +161,7 @@ impl State {
             peer: slot.peer.clone(),
             options: slot.options.clone(),
             resting: slot.is_resting(self.lone, now),
+            health: slot.health(),
             full: slot.is_full(),
         };
         self.slots().map(view).collect()
@@ -250,16 +262,31 @@ impl State {
         }
     }
 
-    /// What checks say of a server from now on.
-    pub fn set_health(&mut self, peer: &Peer, health: Health, now: Instant) {
-        let before = peer.health();
-        peer.set_health(health);
-        if let Some((rank, at)) = self.places.get(&peer.id).copied() {
-            if before != Health::Fine && health == Health::Fine {
-                self.tiers[rank].slots[at].start_slowly(now);
+    /// Another check that servers have to pass; its number.
+    pub fn add_check(&mut self, check: CheckRule, now: Instant) -> usize {
+        let slots = self.tiers.iter_mut().flat_map(|tier| &mut tier.slots);
+        slots.for_each(|slot| slot.add_check(&check));
+        self.checks.push(check);
+        self.refresh_all(now);
+        self.checks.len() - 1
+    }
+
+    /// What a check says of a server from now on.
+    pub fn judge(&mut self, peer: &Peer, check: usize, health: Health, now: Instant) {
+        let Some((rank, at)) = self.places.get(&peer.id).copied() else { return };
+        let slot = &mut self.tiers[rank].slots[at];
+        let before = slot.health();
+        slot.judge(check, health, now);
+        match (before, slot.health()) {
+            (Health::Unhealthy, Health::Unhealthy) => {}
+            (_, Health::Unhealthy) => {
+                peer.figures.unhealthy.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                peer.note_down();
             }
-            self.tiers[rank].refresh(at, self.method, now);
+            (_, Health::Fine) if !slot.is_resting(self.lone, now) => peer.became_available(),
+            _ => {}
         }
+        self.tiers[rank].refresh(at, self.method, now);
     }
 
     fn refresh_all(&mut self, now: Instant) {

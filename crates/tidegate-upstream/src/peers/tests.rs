@@ -215,14 +215,42 @@ fn servers_that_stay_keep_their_state() {
 }
 
 #[test]
-fn health_decides() {
+fn the_worst_check_decides() {
     let now = tidegate_rt::clock::now();
     let group = group(Method::RoundRobin, &[(A, weight(1)), (B, weight(1))]);
+    let rule =
+        |name: &str, mandatory| CheckRule { name: name.into(), mandatory, persistent: false };
     let first = group.view()[0].peer.clone();
-    for health in [Health::Checking, Health::Unhealthy] {
-        group.set_health(&first, health);
-        assert_eq!(order(&group, 2, now), "bb", "{health:?}");
-    }
-    group.set_health(&first, Health::Fine);
+    let quick = group.add_check(rule("quick", false));
     assert!(order(&group, 2, now).contains('a'));
+    group.judge(&first, quick, Health::Unhealthy);
+    assert_eq!(order(&group, 2, now), "bb");
+    let thorough = group.add_check(rule("thorough", true));
+    assert_eq!(order(&group, 2, now), "--", "nobody has passed the mandatory check");
+    group.judge(&first, thorough, Health::Fine);
+    assert_eq!(order(&group, 2, now), "--");
+    group.judge(&first, quick, Health::Fine);
+    assert_eq!(order(&group, 2, now), "aa");
+}
+
+#[test]
+fn what_checks_said_outlasts_a_reload() {
+    let now = tidegate_rt::clock::now();
+    let members = || vec![Member::fixed(A, vec![Addr::Inet(A.parse().expect("one"))], weight(1))];
+    let options = GroupOptions { kept: Kept::Changing, ..GroupOptions::default() };
+    let make = || Group::with("g", Method::RoundRobin, Keepalive::DEFAULT, options, members());
+    for (mandatory, persistent, said, after) in [
+        (false, false, Health::Unhealthy, "-"),
+        (true, true, Health::Fine, "a"),
+        (true, false, Health::Fine, "-"),
+    ] {
+        let rule = CheckRule { name: "check".into(), mandatory, persistent };
+        let before = Arc::new(make());
+        let check = before.add_check(rule.clone());
+        before.judge(&before.view()[0].peer, check, said);
+        let mut next = make();
+        next.inherit(&before);
+        next.add_check(rule.clone());
+        assert_eq!(order(&Arc::new(next), 1, now), after, "{rule:?}");
+    }
 }

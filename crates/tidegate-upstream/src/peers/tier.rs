@@ -3,51 +3,23 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::choice::Choice;
 use super::hashes::{self, KeyHash};
-use super::options::{Method, Outcome, ServerOptions};
-use super::peer::{Health, Peer};
+use super::options::Method;
+use super::slot::{Slot, TURN};
 use super::tree::Tree;
-
-use md5::{Digest, Md5};
 
 /// Up to so many servers are looked at one by one, in the order in which nginx would take them.
 pub const LINEAR_MAX: usize = 64;
 /// Keys that meet an unavailable server are hashed again so often; then round robin decides
 /// (directive `ip_hash`: "the next server").
 const REHASH_MAX: u32 = 20;
-/// Turns are counted in parts of a weight, so that a server of weight 1 can start slowly.
-const TURN: i64 = 1000;
 /// How often average times of a large group's slow servers are looked at again.
 const FADING: Duration = Duration::from_secs(1);
 /// A large group draws again so often when it met a server that starts slowly.
 const REDRAW_MAX: u32 = 8;
-
-/// A server of the group and what changes as requests go by.
-#[derive(Debug)]
-pub struct Slot {
-    pub peer: Arc<Peer>,
-    pub options: ServerOptions,
-    /// Its number for status and commands.
-    pub number: u32,
-    /// Number of the server with a name of which it is an address.
-    pub parent: Option<u32>,
-    /// Smooth weighted round robin: how long it is this server's turn.
-    current: i64,
-    /// Weight, lowered by failures and slowly restored.
-    effective: i64,
-    fails: u32,
-    /// Of the last failure.
-    failed_at: Option<Instant>,
-    /// When it was last tried after failures.
-    checked_at: Option<Instant>,
-    /// Since when it grows to its weight (`slow_start`).
-    started_at: Option<Instant>,
-}
 
 /// The servers of one rank.
 #[derive(Debug, Default)]
@@ -69,156 +41,6 @@ struct Large {
     later: BinaryHeap<Reverse<(Instant, usize)>>,
     /// When each server is looked at the next time.
     due: Vec<Option<Instant>>,
-}
-
-impl Slot {
-    pub fn new(peer: Arc<Peer>, options: ServerOptions, parent: Option<u32>, number: u32) -> Slot {
-        let effective = i64::from(options.weight);
-        Slot {
-            peer,
-            options,
-            number,
-            parent,
-            current: 0,
-            effective,
-            fails: 0,
-            failed_at: None,
-            checked_at: None,
-            started_at: None,
-        }
-    }
-
-    /// Takes over what another group (of an earlier configuration) knew of the server.
-    pub fn inherit(&mut self, before: &Slot) {
-        self.peer = before.peer.clone();
-        self.number = before.number;
-        self.fails = before.fails;
-        self.failed_at = before.failed_at;
-        self.checked_at = before.checked_at;
-        self.started_at = before.started_at;
-        if before.options.weight == self.options.weight {
-            (self.current, self.effective) = (before.current, before.effective);
-        }
-    }
-
-    /// Whether failures keep it from being tried. A lone server is tried in any case (directive
-    /// `server`, max_fails).
-    pub fn is_resting(&self, lone: bool, now: Instant) -> bool {
-        let most = self.options.max_fails;
-        let failing = !lone && most > 0 && self.fails >= most;
-        failing && self.rested_since(now).is_none()
-    }
-
-    /// The time of the last failure or trial, once `fail_timeout` has passed since.
-    fn rested_since(&self, now: Instant) -> Option<Option<Instant>> {
-        match self.checked_at {
-            Some(at) if now.saturating_duration_since(at) <= self.options.fail_timeout => None,
-            other => Some(other),
-        }
-    }
-
-    pub fn is_full(&self) -> bool {
-        self.options.max_conns > 0 && self.peer.active() >= self.options.max_conns
-    }
-
-    /// Whether requests that are bound to it may go to it.
-    pub fn is_usable(&self, lone: bool, now: Instant) -> bool {
-        !self.options.down
-            && self.peer.health() == Health::Fine
-            && !self.is_full()
-            && !self.is_resting(lone, now)
-    }
-
-    /// Whether any request may go to it.
-    fn is_ready(&self, lone: bool, now: Instant) -> bool {
-        !self.options.drain && self.is_usable(lone, now)
-    }
-
-    /// Its part of its weight, in thousandths.
-    fn grown(&self, now: Instant) -> i64 {
-        let span = self.options.slow_start;
-        let Some(since) = self.started_at.filter(|_| !span.is_zero()) else { return TURN };
-        let passed = now.saturating_duration_since(since);
-        match passed >= span {
-            true => TURN,
-            false => (passed.as_millis() as i64 * TURN / span.as_millis().max(1) as i64).max(1),
-        }
-    }
-
-    /// It has come back: it grows from nothing to its weight.
-    pub fn start_slowly(&mut self, now: Instant) {
-        if !self.options.slow_start.is_zero() {
-            self.started_at = Some(now);
-            self.current = 0;
-        }
-    }
-
-    /// Notes that it is used: after a rest this request is the probe.
-    pub fn used(&mut self, now: Instant) {
-        if self.rested_since(now).is_some() {
-            self.checked_at = Some(now);
-        }
-    }
-
-    /// Takes an attempt's outcome into account. `true`: it is unavailable from now on.
-    pub fn report(&mut self, outcome: Outcome, now: Instant) -> bool {
-        match outcome {
-            Outcome::Failure => {
-                self.fails += 1;
-                self.failed_at = Some(now);
-                self.checked_at = Some(now);
-                self.peer.set_troubled(true);
-                self.peer.figures.fails.fetch_add(1, Ordering::Relaxed);
-                let most = self.options.max_fails;
-                if most > 0 {
-                    let weight = i64::from(self.options.weight);
-                    self.effective = (self.effective - weight / i64::from(most)).max(0);
-                }
-                most > 0 && self.fails == most
-            }
-            // A success long after the last failure ends the bad time.
-            Outcome::Success if self.failed_at < self.checked_at => {
-                if self.fails > 0 && self.options.max_fails <= self.fails {
-                    self.start_slowly(now);
-                }
-                self.fails = 0;
-                self.peer.set_troubled(false);
-                false
-            }
-            Outcome::Success | Outcome::Neutral => false,
-        }
-    }
-
-    /// The name by which requests are bound to it (directive `sticky`): its route, or the MD5 of its
-    /// address in hexadecimal.
-    pub fn route(&self) -> Vec<u8> {
-        match &self.options.route {
-            Some(route) => route.as_bytes().to_vec(),
-            None => {
-                let digest = Md5::digest(self.peer.text.as_bytes());
-                digest.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).collect()
-            }
-        }
-    }
-
-    /// What the method compares, as a fraction: requests or time by weight.
-    fn load(&self, method: Method) -> (u64, u64) {
-        let weight = u64::from(self.options.weight.max(1));
-        let active = u64::from(self.peer.active());
-        let Some(kind) = method.time() else {
-            return if method.counts() { (active, weight) } else { (0, 1) };
-        };
-        let time = self.peer.expected_time(kind);
-        if active == 0 && self.peer.is_to_be_probed(kind, self.options.fail_timeout) {
-            return (0, 1);
-        }
-        (time.saturating_mul(active + 1), weight)
-    }
-
-    fn load_scaled(&self, method: Method) -> u64 {
-        let (load, weight) = self.load(method);
-        (u128::from(load) * (1 << 16) / u128::from(weight)).min(u128::from(u64::MAX)) as u64
-    }
 }
 
 impl Tier {

@@ -249,6 +249,12 @@ fn options(
 }
 
 impl GatewayTls {
+    /// For a request that no client has made: names made of variables count as not written.
+    pub fn fixed_target(&self, host: &[u8]) -> TlsTarget {
+        let name = self.name.as_ref().and_then(Template::literal).unwrap_or(host);
+        TlsTarget { settings: self.settings.clone(), name: without_port(name).into() }
+    }
+
     /// For a request to `host`, which may have a port.
     pub fn target(&self, x: &mut Exchange, host: &[u8]) -> TlsTarget {
         let value = self.name.as_ref().map(|template| template.value(x));

@@ -73,7 +73,9 @@ impl Module for Proxy {
         let files = location.outline.conf::<StaticFiles>();
         let in_pool = files.is_some_and(|files| files.writes_in_pool());
         let settings = settings::settings(conf, store, keeps_date, in_pool, location)?;
-        content::install::<_, OfProxy>(Arc::new(settings), location)
+        let settings = Arc::new(settings);
+        location.location.extensions.insert(settings.clone());
+        content::install::<_, OfProxy>(settings, location)
     }
 }
 
