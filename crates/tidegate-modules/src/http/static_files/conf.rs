@@ -8,6 +8,7 @@ use tidegate_core::blocking::{DEFAULT, PoolChoice};
 use tidegate_core::builder::PlanBuilder;
 use tidegate_core::exchange::Exchange;
 
+use super::cache::{Memory, Policy};
 use super::direct::{ALIGNMENT_MIN, Reading};
 use super::entry::{LinkRule, Links};
 use crate::http::row;
@@ -23,6 +24,7 @@ pub struct Conf {
     open_file_cache_min_uses: Option<u64>,
     open_file_cache_errors: Option<bool>,
     open_file_cache_events: Option<bool>,
+    open_file_cache_memory: Option<Memory>,
     /// `Some(None)` for `off`.
     directio: Option<Option<u64>>,
     directio_alignment: Option<u64>,
@@ -73,7 +75,7 @@ pub const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "1",
-        "Accepted: Tidegate keeps files from their second use on.",
+        "With open_file_cache: requests for a file before it is kept. Without it that is 2.",
         |conf, args| once(&mut conf.open_file_cache_min_uses, args.number(0, 0..=u64::MAX)?, args),
     ),
     row(
@@ -81,7 +83,8 @@ pub const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::FLAG,
         "off",
-        "Accepted: that a file does not exist is remembered, and seen at once when it does.",
+        "With open_file_cache: whether that a file does not exist may be as old as open_file_cache_valid says. \
+         Without it that is remembered, and seen at once when it does.",
         |conf, args| once(&mut conf.open_file_cache_errors, args.flag(0)?, args),
     ),
     row(
@@ -91,6 +94,15 @@ pub const ROWS: &[Directive<Conf>] = &[
         "off",
         "Accepted: the system's events are always used.",
         |conf, args| once(&mut conf.open_file_cache_events, args.flag(0)?, args),
+    ),
+    row(
+        "open_file_cache_memory",
+        Contexts::HTTP,
+        Arity::ONE_OR_TWO,
+        "64m",
+        "Tidegate's own: memory for the contents of small files; file= is the size up to which a file is \
+         small (256k). off keeps descriptors only.",
+        set_open_file_cache_memory,
     ),
     row(
         "directio",
@@ -195,6 +207,24 @@ fn set_open_file_cache(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnosti
     once(&mut conf.open_file_cache, true, args)
 }
 
+fn set_open_file_cache_memory(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let bytes_max = match args.bytes(0) {
+        b"off" => 0,
+        _ => usize::try_from(args.size(0)?).unwrap_or(usize::MAX),
+    };
+    let mut file_max = Memory::default().file_max;
+    if args.len() == 2 {
+        let size = match args.parameter(1)? {
+            ("file", Some(size)) => tidegate_conf::parse_size(size.as_bytes()),
+            _ => None,
+        };
+        file_max = size.ok_or_else(|| args.invalid_parameter(1))?;
+    }
+    // What can never be kept is not read for it.
+    let memory = Memory { bytes_max, file_max: file_max.min(bytes_max as u64) };
+    once(&mut conf.open_file_cache_memory, memory, args)
+}
+
 fn invalid(args: &Args<'_>, index: usize) -> String {
     format!("invalid \"open_file_cache\" parameter \"{}\"", args.word(index).display())
 }
@@ -221,6 +251,10 @@ impl Conf {
         }
         self.open_file_cache = self.open_file_cache.or(parent.open_file_cache);
         self.open_file_cache_valid = self.open_file_cache_valid.or(parent.open_file_cache_valid);
+        let uses = parent.open_file_cache_min_uses;
+        self.open_file_cache_min_uses = self.open_file_cache_min_uses.or(uses);
+        self.open_file_cache_errors = self.open_file_cache_errors.or(parent.open_file_cache_errors);
+        self.open_file_cache_memory = self.open_file_cache_memory.or(parent.open_file_cache_memory);
         if self.aio.is_none() {
             self.aio.clone_from(&parent.aio);
         }
@@ -265,9 +299,24 @@ impl Conf {
             Some((links, None)) => (*links, None),
             Some((links, Some(from))) => (*links, Some(plan.template(from)?)),
         };
-        let cached = self.open_file_cache == Some(true);
-        let window = cached.then(|| self.open_file_cache_valid.unwrap_or(Duration::from_secs(60)));
-        Ok(Options { links, from, window })
+        Ok(Options { links, from, policy: self.policy() })
+    }
+
+    fn policy(&self) -> Policy {
+        let usual = Policy::default();
+        let policy =
+            Policy { memory: self.open_file_cache_memory.unwrap_or(usual.memory), ..usual };
+        if self.open_file_cache != Some(true) {
+            return policy;
+        }
+        Policy {
+            window: Some(self.open_file_cache_valid.unwrap_or(Duration::from_secs(60))),
+            errors: self.open_file_cache_errors == Some(true),
+            uses_min: self
+                .open_file_cache_min_uses
+                .map_or(policy.uses_min, |uses| u32::try_from(uses).unwrap_or(u32::MAX)),
+            ..policy
+        }
     }
 }
 
@@ -276,8 +325,7 @@ impl Conf {
 pub struct Options {
     pub links: Links,
     from: Option<Template>,
-    /// `open_file_cache_valid`, if there is an `open_file_cache`.
-    pub window: Option<Duration>,
+    pub policy: Policy,
 }
 
 impl Options {

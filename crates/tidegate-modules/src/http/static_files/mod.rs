@@ -29,6 +29,8 @@ use tidegate_core::phases::Handler;
 use tidegate_core::{Module, Phase, file_path};
 use tidegate_os::path::HAS_ALIASES;
 
+use cache::Policy;
+
 pub use cache::Tested;
 pub use conf::Options;
 pub use direct::{part, whole};
@@ -75,8 +77,8 @@ impl Module for StaticFiles {
 
 /// The file, folder or error at a path, under the present location's rules and up to date.
 pub fn open(x: &mut Exchange, path: &[u8]) -> std::sync::Arc<Entry> {
-    let (rule, window) = rules(x, path);
-    cache::find(path, rule, window)
+    let (rule, policy) = rules(x, path);
+    cache::find(path, rule, &policy)
 }
 
 /// What is at a path, without opening it.
@@ -84,8 +86,8 @@ pub fn open(x: &mut Exchange, path: &[u8]) -> std::sync::Arc<Entry> {
 /// # Errors
 /// Those of stat; `FilesystemLoop` for a link that `disable_symlinks` refuses.
 pub fn test(x: &mut Exchange, path: &[u8]) -> io::Result<Tested> {
-    let (rule, window) = rules(x, path);
-    cache::test(path, rule, window)
+    let (rule, policy) = rules(x, path);
+    cache::test(path, rule, &policy)
 }
 
 /// How links in a path are treated in the present location.
@@ -93,16 +95,16 @@ pub fn link_rule(x: &mut Exchange, path: &[u8]) -> LinkRule {
     rules(x, path).0
 }
 
-fn rules(x: &mut Exchange, path: &[u8]) -> (LinkRule, Option<std::time::Duration>) {
+fn rules(x: &mut Exchange, path: &[u8]) -> (LinkRule, Policy) {
     let plan = x.plan.clone();
-    let (mut rule, window) = match plan.location(x.location).extensions.of::<Options>() {
-        Some(options) => (options.rule(x, path), options.window),
-        None => (LinkRule::default(), None),
+    let (mut rule, policy) = match plan.location(x.location).extensions.of::<Options>() {
+        Some(options) => (options.rule(x, path), options.policy),
+        None => (LinkRule::default(), Policy::default()),
     };
     if HAS_ALIASES {
         rule.from = rule.from.max(file_path::root_length(x, path));
     }
-    (rule, window)
+    (rule, policy)
 }
 
 /// Errors that mean "there is no such file", so that another may be tried.

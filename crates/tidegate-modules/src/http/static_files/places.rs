@@ -407,15 +407,7 @@ impl Places {
                 return Err(Unwatchable);
             }
         }
-        let mut what = WatchFlags::ATTRIB
-            | WatchFlags::MOVE_SELF
-            | WatchFlags::DELETE_SELF
-            | WatchFlags::DONT_FOLLOW
-            | WatchFlags::MASK_ADD;
-        if stat.kind == FileKind::File {
-            what |= WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE;
-        }
-        watcher.add(path, what).map_err(|_| Unwatchable)
+        watcher.add(path, flags_of(stat.kind)).map_err(|_| Unwatchable)
     }
 
     /// Watches a folder for what happens to names in it, too. What the path leads to now may be another
@@ -437,11 +429,25 @@ impl Places {
         Err(Unwatchable)
     }
 
-    fn unused(&self, watcher: &Watcher, watch: i32) {
+    /// Ends a watch unless a place stands on it.
+    pub fn unused(&self, watcher: &Watcher, watch: i32) {
         if !self.by_watch.contains_key(&watch) {
             let _ = watcher.remove(watch);
         }
     }
+}
+
+/// What has to be known of a thing itself.
+pub fn flags_of(kind: FileKind) -> WatchFlags {
+    let mut flags = WatchFlags::ATTRIB
+        | WatchFlags::MOVE_SELF
+        | WatchFlags::DELETE_SELF
+        | WatchFlags::DONT_FOLLOW
+        | WatchFlags::MASK_ADD;
+    if kind == FileKind::File {
+        flags |= WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE;
+    }
+    flags
 }
 
 /// Links on one way, as in the kernel.

@@ -120,6 +120,22 @@ fn mistakes_are_told() {
     for (text, message) in table {
         assert_eq!(Bench::errors(&format!("server {{ {text} }}")), [message], "{text}");
     }
+    let memory = [
+        ("x", "\"open_file_cache_memory\" directive invalid value"),
+        ("1m file=", "invalid parameter \"file=\""),
+        ("1m small=2k", "invalid parameter \"small=2k\""),
+    ];
+    for (text, message) in memory {
+        let text = format!("open_file_cache_memory {text};");
+        assert_eq!(Bench::errors(&text), [message], "{text}");
+    }
+    for text in ["off", "1m", "1m file=2k", "0"] {
+        let server = "server { root {dir}/html; }";
+        let bench = Bench::with_files(&format!("open_file_cache_memory {text}; {server}"), FILES);
+        for _ in 0..4 {
+            assert_eq!(bench.get("/file.txt").text(), "text", "{text}");
+        }
+    }
     let all = "aio threads=default; aio_write on; directio 4m; directio_alignment 4k; \
                open_file_cache max=10 inactive=20s; open_file_cache_valid 30s; \
                open_file_cache_min_uses 2; open_file_cache_errors on; open_file_cache_events on;";

@@ -1,0 +1,131 @@
+//! How answers come into the cache: a thread of its own loads them and begins their watches.
+//!
+//! To begin a watch on a folder the kernel walks all names of it that it remembers, 18 ms for a folder in which many
+//! names were looked for. That is done before the lock is taken, and not on a loop.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use tidegate_os::error::NO_ENTRY;
+use tidegate_os::open::HOLDS_NAME;
+use tidegate_os::watch::{WatchFlags, Watcher};
+use tidegate_os::{FileKind, file, path};
+
+use super::Memory;
+use super::shared::Shared;
+use crate::http::static_files::entry::{Entry, LinkRule, Links, What};
+use crate::http::static_files::places::{Kind, flags_of};
+
+/// Wishes that may wait.
+const WISHES_MAX: usize = 1024;
+
+/// Something that was asked for often enough.
+pub struct Wish {
+    key: Box<[u8]>,
+    path: Box<[u8]>,
+    rule: LinkRule,
+    memory: Memory,
+}
+
+/// What the thread is told.
+pub enum Order {
+    Admit(Wish),
+    /// Everything before is done.
+    #[cfg(test)]
+    Tell(SyncSender<()>),
+}
+
+impl Wish {
+    pub fn new(key: &[u8], path: &[u8], rule: LinkRule, memory: Memory) -> Wish {
+        Wish { key: key.into(), path: path.into(), rule, memory }
+    }
+}
+
+/// The queue of orders.
+pub fn queue() -> (SyncSender<Order>, Receiver<Order>) {
+    sync_channel(WISHES_MAX)
+}
+
+/// The thread's work, as long as the process lives.
+pub fn serve(shared: &Shared, orders: &Receiver<Order>) {
+    while let Ok(order) = orders.recv() {
+        match order {
+            Order::Admit(wish) => admit(shared, &wish),
+            #[cfg(test)]
+            Order::Tell(done) => drop(done.send(())),
+        }
+    }
+}
+
+/// Waits until everything that was asked for so far is in the cache.
+#[cfg(test)]
+pub fn admitted() {
+    let (done, told) = sync_channel(1);
+    super::shared().order(Order::Tell(done));
+    told.recv().unwrap();
+}
+
+/// Loads an answer and keeps it, if it can be known when it changes.
+pub(super) fn admit(shared: &Shared, wish: &Wish) {
+    let Wish { key, path, rule, memory } = wish;
+    if shared.get(key).is_some() {
+        return;
+    }
+    // The watch comes first: whatever changes after it is told.
+    let place = shared.watcher.as_ref().and_then(|watcher| {
+        let ahead = watch_ahead(watcher, path);
+        shared.ensure(watcher, path, &ahead)
+    });
+    let mut entry = Entry::load(path, *rule, memory.file_max);
+    let id = match (place, &entry.what) {
+        (Some((id, Kind::File)), What::File(_)) => Some(id),
+        (Some((id, Kind::Directory)), What::Directory) => Some(id),
+        (Some((id, Kind::Missing)), What::Failed(NO_ENTRY)) => Some(id),
+        (None, What::File(file)) if rule.links == Links::Follow => {
+            let now = tidegate_rt::clock::unix_millis();
+            if !file.is_settled(now) || (HOLDS_NAME && file.is_open()) {
+                return;
+            }
+            *entry.checked.get_mut() = now;
+            None
+        }
+        _ => return,
+    };
+    entry.watched = id.is_some();
+    shared.keep(key, &Arc::new(entry), id, *memory);
+}
+
+/// Watches the folders on a way, and on the real way where links lead elsewhere; their numbers. The lock is not
+/// held, so that these watches are nobody's yet.
+fn watch_ahead(watcher: &Watcher, name: &[u8]) -> Vec<i32> {
+    let name = path::of(name);
+    let mut watches = Vec::new();
+    watch_folders(watcher, name, &mut watches);
+    let real = name.parent().and_then(|folder| folder.canonicalize().ok());
+    if let (Some(real), Some(last)) = (real, name.file_name())
+        && Some(&*real) != name.parent()
+    {
+        watch_folders(watcher, &real.join(last), &mut watches);
+    }
+    watches
+}
+
+/// From the root down, each with what has to be known of the name that follows.
+fn watch_folders(watcher: &Watcher, name: &Path, watches: &mut Vec<i32>) {
+    let mut folders: Vec<&Path> = name.ancestors().collect();
+    folders.reverse();
+    for pair in folders.windows(2) {
+        let [folder, child] = pair else { return };
+        let child = file::stat(child, false).map(|stat| stat.kind);
+        let names = match &child {
+            Ok(FileKind::Directory) => WatchFlags::DELETE,
+            Ok(_) => flags_of(FileKind::Directory),
+            Err(_) => WatchFlags::CREATE | WatchFlags::MOVED_TO,
+        };
+        watches.extend(watcher.add(folder, flags_of(FileKind::Directory) | names));
+        if child.is_err() {
+            return;
+        }
+    }
+}

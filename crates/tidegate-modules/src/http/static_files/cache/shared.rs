@@ -1,0 +1,291 @@
+//! What all threads share: the answers, the watches that they stand on, and what leaves when room is wanted.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use foldhash::fast::RandomState;
+use tidegate_os::watch::{Pending, Watcher};
+
+use super::Memory;
+use super::admission::{self, Order, Wish};
+use crate::http::static_files::entry::Entry;
+use crate::http::static_files::places::{Kind, PlaceId, Places};
+
+/// Answers kept.
+const ENTRIES_MAX: usize = 16 * 1024;
+/// Watched places; folders outlive the files in them until this is reached.
+const PLACES_MAX: usize = 2 * ENTRIES_MAX;
+/// Descriptors kept, at most; and at most this part of the process's limit.
+const OPEN_MAX: usize = 4096;
+const OPEN_PART: u64 = 4;
+
+/// What all threads share.
+pub struct Shared {
+    pub watcher: Option<Watcher>,
+    inner: Mutex<Inner>,
+    /// Threads that have read events and not applied them yet.
+    draining: AtomicUsize,
+    open_max: usize,
+    orders: SyncSender<Order>,
+}
+
+/// Under one lock.
+#[derive(Default)]
+struct Inner {
+    entries: HashMap<Box<[u8]>, Kept, RandomState>,
+    places: Places,
+    /// Keys in the order in which they are looked at for eviction.
+    clock: VecDeque<Box<[u8]>>,
+    memory: usize,
+    open: usize,
+}
+
+struct Kept {
+    entry: Arc<Entry>,
+    place: Option<PlaceId>,
+}
+
+/// The process's cache, and the threads that work for it.
+pub fn shared() -> &'static Shared {
+    static SHARED: OnceLock<Shared> = OnceLock::new();
+    static STARTED: OnceLock<()> = OnceLock::new();
+    let mut fresh = None;
+    let shared = SHARED.get_or_init(|| {
+        let (orders, taken) = admission::queue();
+        fresh = Some(taken);
+        Shared::new(Watcher::new().ok(), orders)
+    });
+    if let Some(taken) = fresh {
+        STARTED.get_or_init(|| {
+            let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
+            // Only tidies up while no request comes: without it freshness is the same.
+            let _ = thread("file watches").spawn(move || watch(shared));
+            // Without it nothing is kept.
+            let _ = thread("file cache").spawn(move || admission::serve(shared, &taken));
+        });
+    }
+    shared
+}
+
+/// Applies changes while nobody asks, so that files that were removed are not held open.
+fn watch(shared: &'static Shared) {
+    let Some(watcher) = &shared.watcher else { return };
+    let Ok(pending) = Pending::new(watcher) else { return };
+    while let Ok(waiting) = pending.wait() {
+        match waiting.mounts {
+            true => shared.flush(),
+            false => shared.drain(),
+        }
+    }
+}
+
+impl Shared {
+    fn new(watcher: Option<Watcher>, orders: SyncSender<Order>) -> Shared {
+        let open_max = tidegate_os::process::nofile_limit() / OPEN_PART;
+        Shared {
+            watcher,
+            inner: Mutex::default(),
+            draining: AtomicUsize::new(0),
+            open_max: usize::try_from(open_max).unwrap_or(OPEN_MAX).min(OPEN_MAX),
+            orders,
+        }
+    }
+
+    /// One that no thread works for.
+    #[cfg(test)]
+    pub fn alone(has_watches: bool) -> Shared {
+        Shared::new(has_watches.then(|| Watcher::new().unwrap()), admission::queue().0)
+    }
+
+    #[cfg(test)]
+    pub fn held(&self) -> Held {
+        let inner = self.lock();
+        Held {
+            entries: inner.entries.len(),
+            places: inner.places.len(),
+            memory: inner.memory,
+            open: inner.open,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The answer under a key.
+    pub fn get(&self, key: &[u8]) -> Option<Arc<Entry>> {
+        self.lock().entries.get(key).map(|kept| kept.entry.clone())
+    }
+
+    /// Asks for an answer to be loaded and kept. With too many waiting it is asked for again some time.
+    pub fn admit(&self, wish: Wish) {
+        let _ = self.orders.try_send(Order::Admit(wish));
+    }
+
+    /// The same for tests: calls back when all orders before are done.
+    #[cfg(test)]
+    pub fn order(&self, order: Order) {
+        let _ = self.orders.send(order);
+    }
+
+    /// Watches a path.
+    pub fn ensure(&self, watcher: &Watcher, path: &[u8], ahead: &[i32]) -> Option<(PlaceId, Kind)> {
+        let mut inner = self.lock();
+        if inner.places.len() >= PLACES_MAX {
+            inner.clear(watcher);
+        }
+        let place = inner.places.ensure(watcher, path).ok();
+        ahead.iter().for_each(|watch| inner.places.unused(watcher, *watch));
+        place
+    }
+
+    /// Keeps an answer, unless the place that it stands on has changed meanwhile.
+    pub fn keep(&self, key: &[u8], entry: &Arc<Entry>, place: Option<PlaceId>, memory: Memory) {
+        let mut inner = self.lock();
+        if let Some(id) = place
+            && !inner.places.attach(id, key)
+        {
+            return;
+        }
+        if let Some(old) = inner.entries.remove(key) {
+            // Another thread was as quick; both answers stand on the same place.
+            inner.uncount(&old.entry);
+            if let (Some(id), Some(watcher)) = (old.place, &self.watcher)
+                && old.place != place
+            {
+                inner.places.detach(watcher, id, key);
+            }
+        } else {
+            inner.clock.push_back(key.into());
+        }
+        if let Some(file) = entry.file() {
+            inner.memory += file.memory();
+            inner.open += usize::from(file.is_open());
+        }
+        inner.entries.insert(key.into(), Kept { entry: entry.clone(), place });
+        inner.evict(self.watcher.as_ref(), self.open_max, memory.bytes_max);
+    }
+
+    /// Forgets an answer that a check found outdated.
+    pub fn remove(&self, key: &[u8], entry: &Arc<Entry>) {
+        let mut inner = self.lock();
+        if inner.entries.get(key).is_some_and(|kept| Arc::ptr_eq(&kept.entry, entry)) {
+            inner.drop_entry(self.watcher.as_ref(), key);
+        }
+    }
+
+    /// Reads and applies all events. They are read under the lock; whoever finds none waiting asks
+    /// `await_drain` whether somebody has them in hand.
+    pub fn drain(&self) {
+        let Some(watcher) = &self.watcher else { return };
+        self.draining.fetch_add(1, Ordering::SeqCst);
+        {
+            let mut inner = self.lock();
+            let mut gone = Vec::new();
+            for round in 0.. {
+                let events = watcher.read().ok().filter(|_| round < READS_MAX);
+                let Some(events) = events else {
+                    inner.clear(watcher);
+                    break;
+                };
+                if events.is_empty() {
+                    break;
+                }
+                if !events.iter().all(|event| inner.places.apply(watcher, event, &mut gone)) {
+                    inner.clear(watcher);
+                }
+                for key in gone.drain(..) {
+                    inner.drop_entry(None, &key);
+                }
+            }
+        }
+        self.draining.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Forgets everything: file systems were mounted, or events were lost.
+    pub fn flush(&self) {
+        if let Some(watcher) = &self.watcher {
+            self.lock().clear(watcher);
+        }
+        self.drain();
+    }
+
+    /// Waits while another thread applies events that it has read.
+    pub fn await_drain(&self) {
+        fence(Ordering::SeqCst);
+        if self.draining.load(Ordering::SeqCst) != 0 {
+            drop(self.lock());
+        }
+    }
+}
+
+impl Inner {
+    /// Takes an answer out. Its watch is ended if a watcher is given (else it is gone already).
+    fn drop_entry(&mut self, watcher: Option<&Watcher>, key: &[u8]) {
+        let Some(kept) = self.entries.remove(key) else { return };
+        kept.entry.valid.store(false, Ordering::Release);
+        self.uncount(&kept.entry);
+        if let (Some(id), Some(watcher)) = (kept.place, watcher) {
+            self.places.detach(watcher, id, key);
+        }
+        // Its key in the clock finds nothing when its turn comes; too many of these are swept here.
+        if self.clock.len() > 2 * self.entries.len() + CLOCK_SLACK {
+            let entries = &self.entries;
+            let mut kept = std::collections::HashSet::new();
+            self.clock.retain(|key| entries.contains_key(key) && kept.insert(key.clone()));
+        }
+    }
+
+    fn uncount(&mut self, entry: &Entry) {
+        if let Some(file) = entry.file() {
+            self.memory = self.memory.saturating_sub(file.memory());
+            self.open = self.open.saturating_sub(usize::from(file.is_open()));
+        }
+    }
+
+    /// Second chance: what was asked for since its last turn goes to the end once more.
+    fn evict(&mut self, watcher: Option<&Watcher>, open_max: usize, memory_max: usize) {
+        let mut turns = 2 * self.clock.len();
+        while turns > 0
+            && (self.entries.len() > ENTRIES_MAX
+                || self.memory > memory_max
+                || self.open > open_max.max(1))
+        {
+            turns -= 1;
+            let Some(key) = self.clock.pop_front() else { return };
+            let Some(kept) = self.entries.get(&key) else { continue };
+            match kept.entry.used.swap(false, Ordering::Relaxed) {
+                true => self.clock.push_back(key),
+                false => self.drop_entry(watcher, &key),
+            }
+        }
+    }
+
+    fn clear(&mut self, watcher: &Watcher) {
+        self.places.clear(watcher);
+        for (_, kept) in self.entries.drain() {
+            kept.entry.valid.store(false, Ordering::Release);
+        }
+        self.clock.clear();
+        self.memory = 0;
+        self.open = 0;
+    }
+}
+
+/// Reads of events in one go. So many changes at once are answered by forgetting everything, which makes
+/// what is left in the queue meaningless.
+const READS_MAX: usize = 64;
+/// Keys of dropped answers that may stay in the clock.
+const CLOCK_SLACK: usize = 1024;
+
+/// What the cache holds.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug)]
+pub struct Held {
+    pub entries: usize,
+    pub places: usize,
+    pub memory: usize,
+    pub open: usize,
+}

@@ -1,0 +1,122 @@
+//! Bounds, on caches of the tests' own.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::admission::{Wish, admit};
+use super::shared::{Held, Shared};
+use super::{Memory, write_key};
+use crate::http::static_files::entry::{Content, LinkRule, What};
+
+struct Site {
+    dir: tempfile::TempDir,
+    shared: Shared,
+    memory: Memory,
+}
+
+impl Site {
+    fn new(memory: Memory) -> Site {
+        Site { dir: tempfile::tempdir().unwrap(), shared: Shared::alone(true), memory }
+    }
+
+    /// Brings a name into the cache.
+    fn admit(&self, name: &str) -> Held {
+        self.admit_path(&self.dir.path().canonicalize().unwrap().join(name))
+    }
+
+    fn admit_path(&self, path: &Path) -> Held {
+        let path = path.as_os_str().as_bytes();
+        admit(&self.shared, &Wish::new(path, path, LinkRule::default(), self.memory));
+        self.shared.held()
+    }
+
+    /// Where the content of a name is kept; `None` when nothing is.
+    fn content(&self, name: &str) -> Option<Content> {
+        let path = self.dir.path().canonicalize().unwrap().join(name);
+        let entry = self.shared.get(path.as_os_str().as_bytes())?;
+        match &entry.what {
+            What::File(file) => Some(file.content.clone()),
+            _ => None,
+        }
+    }
+
+    fn write(&self, name: &str, bytes: usize) {
+        fs::write(self.dir.path().join(name), vec![b'x'; bytes]).unwrap();
+    }
+}
+
+#[test]
+fn names_and_watches_are_bounded() {
+    let site = Site::new(Memory::default());
+    let (mut entries, mut places) = (0, 0);
+    for index in 0..20_000 {
+        let held = site.admit(&format!("none{index}"));
+        (entries, places) = (entries.max(held.entries), places.max(held.places));
+    }
+    // Each name has a place, and the folders above have theirs.
+    assert!((10_000..=16 * 1024).contains(&entries), "{entries}");
+    assert!(places < entries + 20, "{places}");
+}
+
+#[test]
+fn folders_and_their_watches_are_bounded() {
+    let site = Site::new(Memory::default());
+    let mut places = 0;
+    for index in 0..18_000 {
+        fs::create_dir(site.dir.path().join(index.to_string())).unwrap();
+        places = places.max(site.admit(&format!("{index}/none")).places);
+    }
+    assert!((20_000..=32 * 1024 + 20).contains(&places), "{places}");
+}
+
+#[test]
+fn contents_in_memory_are_bounded() {
+    let memory = Memory { bytes_max: 10_000, file_max: 3000 };
+    let site = Site::new(memory);
+    let mut most = 0;
+    for index in 0..40 {
+        let name = format!("file{index}");
+        site.write(&name, 100 * index);
+        let held = site.admit(&name);
+        most = most.max(held.memory);
+        let content = site.content(&name);
+        match index <= 30 {
+            true => assert!(matches!(content, Some(Content::Memory(_))), "{name}: {content:?}"),
+            false => assert!(matches!(content, Some(Content::File(_))), "{name}: {content:?}"),
+        }
+    }
+    assert!((7000..=memory.bytes_max).contains(&most), "{most}");
+    let nothing = Site::new(Memory { bytes_max: 0, file_max: 0 });
+    nothing.write("file", 1);
+    assert_eq!(nothing.admit("file").memory, 0);
+    assert!(matches!(nothing.content("file"), Some(Content::File(_))));
+}
+
+#[test]
+fn descriptors_are_bounded() {
+    let site = Site::new(Memory { bytes_max: 0, file_max: 0 });
+    let limit = (tidegate_os::process::nofile_limit() / 4).min(4096);
+    let mut most = 0;
+    for index in 0..limit + 50 {
+        let name = format!("file{index}");
+        site.write(&name, 1);
+        most = most.max(site.admit(&name).open);
+    }
+    assert_eq!(most as u64, limit);
+}
+
+/// Nothing is kept that nobody could tell of, but what can be looked at.
+#[test]
+fn without_watches_files_are_looked_at() {
+    let site = Site { shared: Shared::alone(false), ..Site::new(Memory::default()) };
+    site.write("file", 5);
+    assert_eq!(site.admit("none").entries, 0);
+    // Its times are too young for a later change to show in them.
+    assert_eq!(site.admit("file").entries, 0);
+    assert_eq!(site.admit_path(Path::new("/etc/passwd")).entries, 1);
+    let mut key = Vec::new();
+    write_key(b"/etc/passwd", LinkRule::default(), &mut key);
+    assert!(!site.shared.get(&key).unwrap().watched);
+    assert_eq!(site.shared.held().places, 0);
+}
