@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use tidegate_rt::clock;
 use tidegate_rt::timer::Deadline;
 
-use crate::client::ByteStream;
+use crate::client::{Address, ByteStream};
 use crate::error_log::Level;
 use crate::exchange::Exchange;
 use crate::step::Step;
@@ -73,6 +73,10 @@ impl Session {
         matches!(self.client, SessionClient::Datagrams(_))
     }
 }
+
+/// Where a session's connection is passed on to (`pass`): among the extensions, when the content handler
+/// is done.
+pub struct PassTo(pub Address);
 
 /// Adds what nginx adds to the error log lines of sessions.
 pub(crate) fn with_context(x: &Exchange, session: &Session, message: fmt::Arguments<'_>) -> String {

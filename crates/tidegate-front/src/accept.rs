@@ -8,6 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tidegate_core::client::{Address, Connection};
+use tidegate_core::counters::Open;
 use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_os::{ListenAddr, PeerAddr};
 use tidegate_rt::net::{Listener, Stream};
@@ -69,7 +70,6 @@ fn take(front: &Rc<Front>, stream: Stream, peer: PeerAddr, address: &Rc<Address>
     let Some(entrance) = Entrance::find(&plan, address, &local) else {
         return crate::session::tcp::take(front, stream, (peer, local), address, counted);
     };
-    let Some((tls, proxy_protocol)) = entrance.transport(&plan) else { return };
     let info = Connection {
         number: front.next_number(),
         peer_text: Default::default(),
@@ -80,24 +80,50 @@ fn take(front: &Rc<Front>, stream: Stream, peer: PeerAddr, address: &Rc<Address>
         requests: Cell::new(0),
         accepted_unix_millis: tidegate_rt::clock::unix_millis(),
     };
+    let came = Came { io: Io::Plain(stream), info, input: Vec::new(), open: counted };
+    enter(front, came, address, entrance);
+}
+
+/// A connection as it came, or as a session of `stream` passes it on.
+pub(crate) struct Came {
+    pub io: Io,
+    pub info: Connection,
+    /// Received already.
+    pub input: Vec<u8>,
+    pub open: Open,
+}
+
+/// Begins to serve a connection at an address of `http`, whose entrance is of the present plan.
+pub(crate) fn enter(front: &Rc<Front>, came: Came, address: &Rc<Address>, entrance: Entrance) {
+    let plan = front.plan();
+    let Some((tls, proxy_protocol)) = entrance.transport(&plan) else { return };
+    let Came { io, info, input, open } = came;
     let arrival = Arrival {
         address: address.clone(),
         entrance,
         generation: plan.generation,
         accepted: tidegate_rt::clock::now(),
         patience: crate::start::header_timeout(&plan, entrance),
-        open: counted,
+        open,
     };
-    if !tls && !proxy_protocol {
-        let conn = Conn::new(front.clone(), Io::Plain(stream), info, Vec::new(), arrival);
-        return crate::parking::rest(front, conn);
-    }
+    let stream = match io {
+        Io::Plain(stream) if tls || proxy_protocol => stream,
+        // Behind a handshake of its own nothing is left to be done.
+        io if input.is_empty() => {
+            let conn = Conn::new(front.clone(), io, info, input, arrival);
+            return crate::parking::rest(front, conn);
+        }
+        io => {
+            let conn = Conn::new(front.clone(), io, info, input, arrival);
+            tidegate_rt::spawn_local(serve(conn, None));
+            return;
+        }
+    };
     let front = front.clone();
     tidegate_rt::spawn_local(async move {
         // Boxed, so that the task stays as small as an idle connection.
-        let starting =
-            Box::pin(crate::start::start(&front, stream, info, entrance, tls, proxy_protocol));
-        let Some((io, info, input)) = starting.await else { return };
+        let starting = crate::start::start(&front, stream, info, input, entrance);
+        let Some((io, info, input)) = Box::pin(starting).await else { return };
         serve(Conn::new(front, io, info, input, arrival), None).await;
     });
 }

@@ -15,19 +15,19 @@ use crate::front::Front;
 use crate::io::Io;
 
 /// Brings a new connection to the point where HTTP begins, within the default server's
-/// `client_header_timeout`: its byte stream, what is known of it, and bytes already received.
+/// `client_header_timeout`: its byte stream, what is known of it, and bytes already received, of which
+/// `input` is the first.
 pub async fn start(
     front: &Rc<Front>,
     stream: Rc<Stream>,
     mut info: Connection,
+    mut input: Vec<u8>,
     entrance: Entrance,
-    tls: bool,
-    with_proxy_protocol: bool,
 ) -> Option<(Io, Connection, Vec<u8>)> {
     // The one that `entrance` belongs to: nothing has been waited for.
     let plan = front.plan();
     let limit = header_timeout(&plan, entrance);
-    let mut input = Vec::new();
+    let (tls, with_proxy_protocol) = entrance.transport(&plan)?;
     if with_proxy_protocol {
         match timeout(limit, read_proxy_header(&stream, &mut input)).await {
             Ok(Ok(header)) => info.proxy_protocol = Some(Box::new(header)),

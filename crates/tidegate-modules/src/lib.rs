@@ -56,6 +56,7 @@ use http::temp_paths::TempPaths;
 use http::try_files::TryFiles;
 use http::upstream::Upstream;
 use http::userid::UserId;
+use stream::pass::Pass;
 use stream::proxy::SessionProxy;
 use stream::reply::SessionReply;
 use stream::set::SessionSet;
@@ -98,6 +99,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<Proxy>::NEW,
     &Entry::<SessionProxy>::NEW,
     &Entry::<SessionReply>::NEW,
+    &Entry::<Pass>::NEW,
     &Entry::<ProxyCache>::NEW,
     &Entry::<FastCgi>::NEW,
     &Entry::<FastCgiCache>::NEW,

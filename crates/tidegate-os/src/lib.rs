@@ -15,13 +15,14 @@ mod windows;
 #[cfg(target_os = "linux")]
 pub use linux::{
     AsFile, AsSocket, BorrowedFile, BorrowedSocket, OwnedSocket, affinity, connect, crowd, daemon,
-    error, file, identity, inherit, listen, open, pass, path, places, process, sendfile, socket,
-    time, title, usage, watch,
+    datagram, error, file, identity, inherit, listen, open, pass, path, places, process, sendfile,
+    socket, time, title, usage, watch,
 };
 #[cfg(windows)]
 pub use windows::{
-    AsFile, AsSocket, BorrowedFile, BorrowedSocket, OwnedSocket, affinity, connect, crowd, error,
-    file, identity, listen, open, path, places, process, sendfile, socket, time, watch,
+    AsFile, AsSocket, BorrowedFile, BorrowedSocket, OwnedSocket, affinity, connect, crowd,
+    datagram, error, file, identity, listen, open, path, places, process, sendfile, socket, time,
+    watch,
 };
 
 pub use types::{

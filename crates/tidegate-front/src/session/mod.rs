@@ -21,10 +21,10 @@ use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 use std::task::Poll;
 
-use tidegate_core::client::{Connection, NoClient};
+use tidegate_core::client::{Address, Connection, NoClient};
 use tidegate_core::error_log::Level;
 use tidegate_core::exchange::{Exchange, PlanRef};
-use tidegate_core::session::Session;
+use tidegate_core::session::{PassTo, Session};
 use tidegate_core::{LocalFuture, Phase, Step};
 
 use crate::conn::Entrance;
@@ -43,6 +43,12 @@ pub(crate) trait Transport {
     /// # Errors
     /// The status for the log; the reason has been logged.
     fn secure<'a>(&'a mut self, x: &'a mut Exchange) -> LocalFuture<'a, Result<(), u16>>;
+
+    /// Passes the connection on to a listening address.
+    ///
+    /// # Errors
+    /// Why that cannot be done.
+    fn pass(&mut self, front: &Rc<Front>, x: &mut Exchange, to: &Address) -> Result<(), String>;
 
     /// Ends the connection, when all that was written is on its way.
     fn close<'a>(&'a mut self, x: &'a mut Exchange) -> LocalFuture<'a, ()>;
@@ -98,6 +104,16 @@ pub(crate) async fn run(
         Ok(None) => OK,
         Err(_) => INTERNAL_ERROR,
     };
+    if let Some(PassTo(address)) = x.extensions.remove::<PassTo>() {
+        match transport.pass(front, &mut x, &address) {
+            // It goes on elsewhere, and is logged there.
+            Ok(()) => return front.left(),
+            Err(message) => {
+                complain(&x, Level::Error, &message);
+                x.response.status = INTERNAL_ERROR;
+            }
+        }
+    }
     let plan = x.plan.clone();
     for logger in &plan.location(x.location).loggers {
         logger(&mut x);

@@ -10,12 +10,14 @@ use tidegate_core::client::{Address, ByteStream, Connection};
 use tidegate_core::counters::Open;
 use tidegate_core::error_log::Level;
 use tidegate_core::exchange::Exchange;
+use tidegate_core::plan::Plan;
 use tidegate_core::session::{Session, SessionClient, Traffic};
 use tidegate_core::stream_core::SessionSettings;
 use tidegate_rt::net::Stream;
 use tidegate_rt::timer::timeout;
 
 use super::{BROKEN_HEADER, INTERNAL_ERROR, Transport, complain};
+use crate::accept::Came;
 use crate::conn::Entrance;
 use crate::front::{Front, nobody};
 use crate::io::Io;
@@ -28,11 +30,8 @@ pub(crate) fn take(
     stream: Rc<Stream>,
     (peer, local): (Address, Address),
     address: &Address,
-    counted: Open,
+    open: Open,
 ) {
-    let Some(plan) = front.session_plan() else { return };
-    let Some(entrance) = Entrance::find(&plan, address, &local) else { return };
-    let Some((tls, proxy_protocol)) = entrance.transport(&plan) else { return };
     let info = Connection {
         number: front.next_number(),
         peer_text: Default::default(),
@@ -43,18 +42,28 @@ pub(crate) fn take(
         requests: Cell::new(0),
         accepted_unix_millis: tidegate_rt::clock::unix_millis(),
     };
+    enter(front, Came { io: Io::Plain(stream), info, input: Vec::new(), open }, address);
+}
+
+/// Begins a session at an address of `stream`; nothing where there is none.
+fn enter(front: &Rc<Front>, came: Came, address: &Address) {
+    let Came { io, info, input, open } = came;
+    let Some(plan) = front.session_plan() else { return };
+    let Some(entrance) = Entrance::find(&plan, address, &info.local) else { return };
+    let Some((tls, proxy_protocol)) = entrance.transport(&plan) else { return };
+    let stream = io.stream().clone();
+    let tls = tls && io.plain().is_some();
     let traffic = Rc::<Traffic>::default();
-    let client = Rc::new(ClientStream { io: Io::Plain(stream.clone()), traffic: traffic.clone() });
+    let client = Rc::new(ClientStream { io, traffic: traffic.clone() });
     let mut session = Session::new(SessionClient::Stream(client.clone()), address.text());
     session.traffic = traffic;
+    session.input = input;
     let Some(x) = super::exchange(plan, entrance, info, session) else { return };
     let _ = stream.set_nodelay(x.settings().tcp_nodelay);
-    let transport = Tcp { stream, client, entrance, tls, proxy_protocol };
+    let client = Some(client);
+    let transport = Tcp { stream, client, entrance, tls, proxy_protocol, open: Some(open) };
     let front = front.clone();
-    tidegate_rt::spawn_local(async move {
-        let _counted = counted;
-        begin(&front, x, entrance, transport).await;
-    });
+    tidegate_rt::spawn_local(async move { begin(&front, x, entrance, transport).await });
 }
 
 async fn begin(front: &Rc<Front>, mut x: Exchange, entrance: Entrance, transport: Tcp) {
@@ -116,10 +125,12 @@ async fn read_header(x: &mut Exchange, stream: &Stream) -> bool {
 /// A client's connection.
 struct Tcp {
     stream: Rc<Stream>,
-    client: Rc<ClientStream>,
+    /// `None` once it is passed on.
+    client: Option<Rc<ClientStream>>,
     entrance: Entrance,
     tls: bool,
     proxy_protocol: bool,
+    open: Option<Open>,
 }
 
 impl Transport for Tcp {
@@ -153,16 +164,65 @@ impl Transport for Tcp {
             if let Some(session) = x.extensions.of_mut::<Session>() {
                 session.traffic.received.set(0);
                 let traffic = session.traffic.clone();
-                self.client = Rc::new(ClientStream { io, traffic });
-                session.client = SessionClient::Stream(self.client.clone());
+                let client = Rc::new(ClientStream { io, traffic });
+                session.client = SessionClient::Stream(client.clone());
+                self.client = Some(client);
             }
             Ok(())
         })
     }
 
     fn close<'a>(&'a mut self, _x: &'a mut Exchange) -> LocalFuture<'a, ()> {
-        Box::pin(async move { self.client.io.shutdown().await })
+        Box::pin(async move {
+            if let Some(client) = &self.client {
+                client.io.shutdown().await;
+            }
+        })
     }
+
+    fn pass(&mut self, front: &Rc<Front>, x: &mut Exchange, to: &Address) -> Result<(), String> {
+        let missing = || format!("no listening socket for \"{}\" of \"pass\"", to.text());
+        let (plan, local) = (front.plan(), &x.connection.local);
+        let http = listener(&plan, to);
+        let http = http.and_then(|at| Some((at.clone(), Entrance::find(&plan, &at, local)?)));
+        let sessions = front.session_plan().and_then(|plan| listener(&plan, to));
+        if http.is_none() && sessions.is_none() {
+            return Err(missing());
+        }
+        let input = match x.extensions.remove::<Session>() {
+            Some(session) => session.input,
+            None => Vec::new(),
+        };
+        // Nobody else has it any more.
+        let client = self.client.take().and_then(|client| Rc::try_unwrap(client).ok());
+        let (Some(client), Some(open)) = (client, self.open.take()) else { return Err(missing()) };
+        let came = Came { io: client.io, info: (*x.connection).clone(), input, open };
+        match (http, sessions) {
+            (Some((address, entrance)), _) => {
+                crate::accept::enter(front, came, &Rc::new(address), entrance);
+            }
+            (None, Some(address)) => enter(front, came, &address),
+            (None, None) => {}
+        }
+        Ok(())
+    }
+}
+
+/// The address of the listener that connections to `to` come in by: its own, or a wildcard's.
+fn listener(plan: &Plan, to: &Address) -> Option<Address> {
+    let tcp = || plan.listeners.iter().filter(|listener| !listener.datagram);
+    let own = tcp().find(|listener| listener.address == *to);
+    let found = own.or_else(|| {
+        tcp().find(|listener| match (&listener.address, to) {
+            (Address::Inet(any), Address::Inet(to)) => {
+                any.ip().is_unspecified()
+                    && any.port() == to.port()
+                    && any.is_ipv4() == to.is_ipv4()
+            }
+            _ => false,
+        })
+    });
+    found.map(|listener| listener.address.clone())
 }
 
 /// The client's bytes, counted.

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -28,18 +28,30 @@ struct Port {
     front: Rc<Front>,
     socket: Datagram,
     address: Address,
-    clients: RefCell<HashMap<SocketAddr, Rc<Client>>>,
+    clients: RefCell<HashMap<Ends, Rc<Client>>>,
 }
+
+/// A client's address and, where the socket is bound to all, the local address that it sends to.
+type Ends = (SocketAddr, Option<IpAddr>);
 
 /// Receives until the task is dropped. `address` finds the listener again in each new plan.
 pub async fn run(front: Rc<Front>, socket: Datagram, address: Address) {
+    if let Address::Inet(bound) = &address
+        && bound.ip().is_unspecified()
+        && let Err(error) = socket.set_packet_info(bound.is_ipv6())
+    {
+        let log = front.plan().main.error_log.clone();
+        log.say(Level::Alert, format_args!("setsockopt(IP_PKTINFO) failed ({error})"));
+    }
     let clients = RefCell::default();
     let port = Rc::new(Port { front, socket, address, clients });
     let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
     loop {
-        match port.socket.receive_from(&mut buffer).await {
-            Ok((length, Some(from))) => port.deliver(from, buffer[..length].to_vec()),
-            Ok((_, None)) => {}
+        match port.socket.receive_with_local(&mut buffer).await {
+            Ok((length, Some(from), local)) => {
+                port.deliver((from, local), buffer[..length].to_vec());
+            }
+            Ok((_, None, _)) => {}
             Err(error) => {
                 let log = port.front.plan().main.error_log.clone();
                 log.say(Level::Alert, format_args!("recvfrom() failed ({error})"));
@@ -51,15 +63,16 @@ pub async fn run(front: Rc<Front>, socket: Datagram, address: Address) {
 
 impl Port {
     /// Gives a datagram to its client's session, or begins one.
-    fn deliver(self: &Rc<Self>, from: SocketAddr, bytes: Vec<u8>) {
-        let known = self.clients.borrow().get(&from).cloned();
+    fn deliver(self: &Rc<Self>, ends: Ends, bytes: Vec<u8>) {
+        let known = self.clients.borrow().get(&ends).cloned();
         match known {
             Some(client) => client.take(bytes),
-            None => self.begin(from, bytes),
+            None => self.begin(ends, bytes),
         }
     }
 
-    fn begin(self: &Rc<Self>, from: SocketAddr, first: Vec<u8>) {
+    fn begin(self: &Rc<Self>, ends: Ends, first: Vec<u8>) {
+        let from = ends.0;
         let front = self.front.clone();
         let Some(plan) = front.session_plan().filter(|_| !front.is_draining()) else { return };
         if front.live() as u64 >= plan.main.worker_connections {
@@ -67,14 +80,18 @@ impl Port {
             return log
                 .say(Level::Alert, format_args!("{count} worker_connections are not enough"));
         }
-        let Some(entrance) = Entrance::find_for(&plan, &self.address, &self.address, true) else {
+        let local = match (&self.address, ends.1) {
+            (Address::Inet(bound), Some(ip)) => Address::Inet(SocketAddr::new(ip, bound.port())),
+            (bound, _) => bound.clone(),
+        };
+        let Some(entrance) = Entrance::find_for(&plan, &self.address, &local, true) else {
             return;
         };
         let info = Connection {
             number: front.next_number(),
             peer_text: Default::default(),
             peer: Address::Inet(from),
-            local: self.address.clone(),
+            local,
             proxy_protocol: None,
             tls: None,
             requests: Cell::new(0),
@@ -84,7 +101,7 @@ impl Port {
         traffic.received.set(first.len() as u64);
         let client = Rc::new(Client {
             port: self.clone(),
-            address: from,
+            ends,
             waiting: RefCell::default(),
             waker: RefCell::default(),
             traffic: traffic.clone(),
@@ -99,7 +116,7 @@ impl Port {
             let text = format!("udp client {from} connected to {}", self.address.text());
             x.settings().error_log.write(level, x.connection.number, &text);
         }
-        self.clients.borrow_mut().insert(from, client.clone());
+        self.clients.borrow_mut().insert(ends, client.clone());
         let (place, counted) = (Known(client), front.counters.open());
         tidegate_rt::spawn_local(async move {
             let _counted = counted;
@@ -126,6 +143,10 @@ impl Transport for Udp {
         Box::pin(std::future::ready(Ok(())))
     }
 
+    fn pass(&mut self, _: &Rc<Front>, _: &mut Exchange, _: &Address) -> Result<(), String> {
+        Err("datagrams cannot be passed on by \"pass\"".to_owned())
+    }
+
     fn close<'a>(&'a mut self, _x: &'a mut Exchange) -> LocalFuture<'a, ()> {
         Box::pin(std::future::ready(()))
     }
@@ -134,7 +155,7 @@ impl Transport for Udp {
 /// One client.
 struct Client {
     port: Rc<Port>,
-    address: SocketAddr,
+    ends: Ends,
     waiting: RefCell<VecDeque<Vec<u8>>>,
     waker: RefCell<Option<Waker>>,
     traffic: Rc<Traffic>,
@@ -172,16 +193,21 @@ impl Datagrams for Client {
     fn release(&self) {
         let mut clients = self.port.clients.borrow_mut();
         // Another session may have taken the place.
-        if clients.get(&self.address).is_some_and(|known| std::ptr::eq(&**known, self)) {
-            clients.remove(&self.address);
+        if clients.get(&self.ends).is_some_and(|known| std::ptr::eq(&**known, self)) {
+            clients.remove(&self.ends);
         }
         drop(clients);
         let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
-        waiting.into_iter().for_each(|bytes| self.port.deliver(self.address, bytes));
+        waiting.into_iter().for_each(|bytes| self.port.deliver(self.ends, bytes));
     }
 
     fn send(&self, bytes: &[u8]) -> io::Result<()> {
-        match self.port.socket.try_send(bytes, Some(&self.address)) {
+        let (to, from) = &self.ends;
+        let sent = match from {
+            Some(from) => self.port.socket.try_send_from(bytes, to, *from),
+            None => self.port.socket.try_send(bytes, Some(to)),
+        };
+        match sent {
             Ok(_) => {
                 self.traffic.sent.set(self.traffic.sent.get() + bytes.len() as u64);
                 Ok(())

@@ -64,10 +64,6 @@ impl Module for SslPreread {
 
 /// Reads until the hello is whole, or something else.
 async fn look(x: &mut Exchange) -> Step<'static> {
-    // Behind our own handshake there is no hello any more.
-    if x.connection.tls.is_some() {
-        return Step::Decline;
-    }
     loop {
         let Some(session) = x.session() else { return Step::Decline };
         match client_hello::parse(&session.input) {

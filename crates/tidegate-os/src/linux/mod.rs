@@ -4,6 +4,7 @@ pub mod affinity;
 pub mod connect;
 pub mod crowd;
 pub mod daemon;
+pub mod datagram;
 pub mod error;
 pub mod file;
 pub mod identity;

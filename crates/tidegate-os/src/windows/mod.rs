@@ -6,6 +6,7 @@
 pub mod affinity;
 pub mod connect;
 pub mod crowd;
+pub mod datagram;
 pub mod error;
 pub mod file;
 pub mod identity;

@@ -2,12 +2,12 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::task::{Context, Poll, ready};
 
 use tidegate_os::{
     BorrowedSocket, ConnectOptions, ListenAddr, ListenOptions, OwnedSocket, Transport, connect,
-    listen, socket,
+    datagram, listen, socket,
 };
 use tokio::io::Interest;
 
@@ -68,6 +68,40 @@ impl Datagram {
                 other => return other,
             }
         }
+    }
+
+    /// As [`Datagram::receive_from`], with the local address that it was sent to, where
+    /// [`Datagram::set_packet_info`] asked for that.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn receive_with_local(
+        &self,
+        buffer: &mut [u8],
+    ) -> io::Result<(usize, Option<SocketAddr>, Option<IpAddr>)> {
+        loop {
+            let mut guard = self.io.ready(Interest::READABLE | Interest::ERROR).await?;
+            match datagram::receive_with_local(self.socket(), buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
+                other => return other,
+            }
+        }
+    }
+
+    /// Asks for local addresses with datagrams: for sockets that are bound to all of them.
+    ///
+    /// # Errors
+    /// Those of setsockopt.
+    pub fn set_packet_info(&self, is_ipv6: bool) -> io::Result<()> {
+        datagram::set_packet_info(self.socket(), is_ipv6)
+    }
+
+    /// Sends one datagram from a local address if that can be done at once.
+    ///
+    /// # Errors
+    /// As [`Datagram::try_send`].
+    pub fn try_send_from(&self, bytes: &[u8], to: &SocketAddr, from: IpAddr) -> io::Result<usize> {
+        datagram::send_from(self.socket(), bytes, to, from)
     }
 
     /// Receives one datagram, cut to the buffer, for hand-written futures.

@@ -119,7 +119,7 @@ pub const ROWS: &[Directive<Conf>] = &[
     }),
     row(
         "random",
-        HERE,
+        BOTH,
         Arity::between(0, 3),
         "",
         "Chooses at random, or the less busy or faster of two random servers.",
@@ -155,7 +155,7 @@ pub const ROWS: &[Directive<Conf>] = &[
     ),
     row(
         "resolver",
-        HERE,
+        BOTH,
         Arity::AT_LEAST_ONE,
         "",
         "Name servers for the names of this group's servers.",
@@ -166,7 +166,7 @@ pub const ROWS: &[Directive<Conf>] = &[
     ),
     row(
         "resolver_timeout",
-        HERE,
+        BOTH,
         Arity::ONE,
         "30s",
         "Longest wait for the name servers.",

@@ -1,13 +1,13 @@
 //! Sockets on loopback and between Unix paths.
 
 use std::io::{self, IoSlice, Read, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::super::{connect, listen, pass, sendfile, socket};
+use super::super::{connect, datagram, listen, pass, sendfile, socket};
 use crate::types::{
     ConnectOptions, Keepalive, ListenAddr, ListenOptions, Peek, PeerAddr, Transport,
 };
@@ -269,4 +269,25 @@ fn message_pairs_keep_borders() {
     socket::write(&left, b"two").unwrap();
     let mut buffer = [0; 16];
     assert_eq!(socket::read(&right, &mut buffer).unwrap(), 3);
+}
+
+#[test]
+fn datagrams_tell_where_they_were_sent_and_leave_from_there() {
+    for (bound, asked) in [("0.0.0.0:0", "127.0.0.2"), ("[::]:0", "::1")] {
+        let server = std::net::UdpSocket::bind(bound).unwrap();
+        let port = server.local_addr().unwrap().port();
+        let asked: IpAddr = asked.parse().unwrap();
+        datagram::set_packet_info(&server, asked.is_ipv6()).unwrap();
+        let any = if asked.is_ipv6() { "[::1]:0" } else { "127.0.0.1:0" };
+        let client = std::net::UdpSocket::bind(any).unwrap();
+        client.send_to(b"question", (asked, port)).unwrap();
+        let mut buffer = [0; 64];
+        wait(&server, PollFlags::IN);
+        let (length, sender, local) = datagram::receive_with_local(&server, &mut buffer).unwrap();
+        assert_eq!(&buffer[..length], b"question");
+        assert_eq!((sender, local), (client.local_addr().ok(), Some(asked)));
+        datagram::send_from(&server, b"answer", &sender.unwrap(), asked).unwrap();
+        let (length, from) = client.recv_from(&mut buffer).unwrap();
+        assert_eq!((&buffer[..length], from), (&b"answer"[..], SocketAddr::new(asked, port)));
+    }
 }
