@@ -44,6 +44,8 @@ impl FillFlusher {
     /// cheaper to wake from there, after each [`FillFlusher::flush_step`]. Never blocks.
     pub fn show_flushed(&self) {
         self.show(State::show_flushed);
+        // Here, since an allocator takes memory back best on the thread that it was given to.
+        self.fill.state.lock().trim(self.fill.limits);
     }
 
     /// Lets readers have all that has arrived, out of memory. Never blocks.
@@ -93,7 +95,6 @@ impl FillFlusher {
         chunks.iter().for_each(|chunk| sums.add(&chunk.bytes, hash));
         let mut state = self.fill.state.lock();
         state.flushed_to(end);
-        state.trim(self.fill.limits);
         let wakers = state.take_writer();
         drop(state);
         wakers.into_iter().for_each(|waker| waker.wake());
@@ -228,6 +229,7 @@ impl FillFlusher {
     pub(super) fn end(&self, stored: bool) {
         let mut state = self.fill.state.lock();
         state.stored = Some(stored);
+        state.trim(self.fill.limits);
         let leftover = if stored { Leftover::default() } else { state.stop_storing() };
         let wakers = state.take_everybody();
         drop(state);

@@ -123,12 +123,27 @@ impl FillWriter {
         let has_room = state.has_room(fill.limits);
         let storing = state.storing;
         let held = if storing { state.held() } else { 0 };
+        let promised = state.head().and_then(|head| head.body_bytes);
+        let is_whole = promised == Some(state.watermark());
         drop(state);
+        if is_whole {
+            self.offer();
+        }
         if !storing {
             self.show();
         }
         let flush_due = unflushed > fill.limits.tail_bytes_max / FLUSH_DUE_PART;
         Appended { unflushed, flush_due, has_room, held }
+    }
+
+    /// Lets others find a fill that nobody shared ([`crate::Store::begin_fill_beside`]), now that it is
+    /// whole: a client that has the last byte may ask again before the object is stored. To be called
+    /// before [`FillWriter::finish`] where no length was promised. Never blocks.
+    pub fn offer(&self) {
+        let fill = self.fill();
+        if fill.is_beside() && fill.state.lock().storing {
+            self.flusher.store.index.offer(fill.key().hash(), fill);
+        }
     }
 
     /// Lets readers have all that has arrived. Never blocks.

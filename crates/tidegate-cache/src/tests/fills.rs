@@ -147,6 +147,46 @@ fn held_bytes_are_seen_once_they_are_in_the_file() {
 }
 
 #[test]
+fn a_fill_that_was_nobody_elses_is_found_once_it_is_whole() {
+    let store = open(&MemoryDisk::default());
+    store.lookup(&key("a"), 1);
+    let alone = store.begin_fill_beside(&key("a"), 1);
+    let other = store.begin_fill_beside(&key("a"), 1);
+    for writer in [&alone, &other] {
+        publish(writer, Some(4));
+        writer.append(Bytes::from_static(b"12"), 1);
+    }
+    assert!(store.lookup(&key("a"), 1).fill.is_none());
+    alone.append(Bytes::from_static(b"34"), 1);
+    let found = store.lookup(&key("a"), 1).fill.expect("it is whole");
+    assert!(Arc::ptr_eq(&found, alone.fill()));
+    assert_eq!(alone.finish(), Ok(()));
+    assert_eq!(drain(&mut found.reader(0), 9), (b"1234".to_vec(), Ok(())));
+    // The last one counts, whatever the order in which they come to be stored.
+    other.append(Bytes::from_static(b"56"), 1);
+    let found = store.lookup(&key("a"), 1).fill.expect("it is whole");
+    assert!(Arc::ptr_eq(&found, other.fill()));
+    assert!(matches!(alone.commit(2), Committed::NotStored(None)));
+    assert!(matches!(other.commit(2), Committed::Stored));
+    let lookup = store.lookup(&key("a"), 2);
+    assert!(lookup.fill.is_none() && lookup.entry.is_some());
+    assert_eq!(served(&store, &key("a")).map(|(_, body)| body), Some(b"1256".to_vec()));
+}
+
+#[test]
+fn what_was_removed_meanwhile_is_not_offered() {
+    let store = open(&MemoryDisk::default());
+    store.lookup(&key("a"), 1);
+    let alone = store.begin_fill_beside(&key("a"), 1);
+    publish(&alone, Some(2));
+    store.remove(&key("a")).expect("disk");
+    store.lookup(&key("a"), 1);
+    alone.append(Bytes::from_static(b"12"), 1);
+    assert!(store.lookup(&key("a"), 1).fill.is_none());
+    assert!(matches!(alone.commit(2), Committed::NotStored(None)));
+}
+
+#[test]
 fn without_a_file_nothing_is_held() {
     let disk = MemoryDisk::default();
     let store = open(&disk);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use super::{Job, JobHandle, Pool, QueueFull, submit};
@@ -43,7 +43,6 @@ pub struct Figures {
 
 struct Shared {
     state: Mutex<State>,
-    work: Condvar,
     /// The queue is empty and no job runs.
     quiet: Condvar,
 }
@@ -52,8 +51,9 @@ struct Shared {
 struct State {
     queue: VecDeque<Job>,
     closed: bool,
-    /// Threads that wait for work.
-    idle: usize,
+    /// Threads that wait for work. The one that came last is woken first: its stack and its part of the
+    /// heap are still warm, and threads that are never needed never touch memory of their own.
+    idle: Vec<Thread>,
     /// One of these has been woken and has not looked at the queue yet. Until it has, no other one is
     /// woken: a thread that is awake already may take the job, and one that finds more than one job wakes
     /// the next. So short jobs keep few threads busy, and long ones still get all of them.
@@ -71,7 +71,6 @@ impl ThreadPool {
         let figures = Figures { threads, max_queue, ..Figures::default() };
         let shared = Arc::new(Shared {
             state: Mutex::new(State { figures, ..State::default() }),
-            work: Condvar::new(),
             quiet: Condvar::new(),
         });
         let pool = ThreadPool { name: name.to_owned(), shared, threads: Mutex::default() };
@@ -142,11 +141,9 @@ impl Pool for ThreadPool {
             return Err(QueueFull);
         }
         state.queue.push_back(job);
-        let wake = state.wakes_one();
+        let woken = state.wakes_one();
         drop(state);
-        if wake {
-            self.shared.work.notify_one();
-        }
+        woken.iter().for_each(Thread::unpark);
         // Outside of the lock: it runs the drops of what the jobs own.
         drop(left);
         Ok(())
@@ -178,11 +175,11 @@ impl State {
         cancelled
     }
 
-    /// Whether another thread is to be woken now; it counts as woken then.
-    fn wakes_one(&mut self) -> bool {
-        let wake = !self.waking && self.idle > 0 && !self.queue.is_empty();
-        self.waking |= wake;
-        wake
+    /// The thread that is to be woken now, if one is; it counts as woken then.
+    fn wakes_one(&mut self) -> Option<Thread> {
+        let woken = if self.waking || self.queue.is_empty() { None } else { self.idle.pop() };
+        self.waking |= woken.is_some();
+        woken
     }
 
     fn is_quiet(&self) -> bool {
@@ -196,8 +193,11 @@ impl Shared {
     }
 
     fn close(&self) {
-        self.lock().closed = true;
-        self.work.notify_all();
+        let mut state = self.lock();
+        state.closed = true;
+        let idle = std::mem::take(&mut state.idle);
+        drop(state);
+        idle.iter().for_each(Thread::unpark);
     }
 
     fn work_loop(&self) {
@@ -221,7 +221,7 @@ impl Shared {
         }
         loop {
             if let Some(job) = state.queue.pop_front() {
-                let wake = state.wakes_one();
+                let woken = state.wakes_one();
                 let cancelled = job.is_cancelled();
                 let figures = &mut state.figures;
                 if cancelled {
@@ -234,9 +234,7 @@ impl Shared {
                     figures.waited_max = figures.waited_max.max(waited);
                 }
                 drop(state);
-                if wake {
-                    self.work.notify_one();
-                }
+                woken.iter().for_each(Thread::unpark);
                 if !cancelled {
                     return Some(job);
                 }
@@ -250,9 +248,15 @@ impl Shared {
             if state.closed {
                 return None;
             }
-            state.idle += 1;
-            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
-            state.idle -= 1;
+            let own = thread::current();
+            let number = own.id();
+            state.idle.push(own);
+            while state.idle.iter().any(|idle| idle.id() == number) {
+                drop(state);
+                thread::park();
+                state = self.lock();
+            }
+            // Whoever wakes a thread takes it off the list.
             state.waking = false;
         }
     }

@@ -18,9 +18,13 @@ use super::parts::plan::{self, BLOCK_BYTES};
 use super::resume::{Progress, Rest, Resume};
 use super::writers::Writers;
 
-/// More than this is written as soon as the origin pauses, and worth to be written before readers get it:
-/// then they get it as a range of the file, which costs each of them no copy.
-const FLUSH_WHEN_IDLE_BYTES: u64 = 64 * 1024;
+/// More than this is written as soon as the origin pauses, and before readers get it: then they get it as a
+/// range of the file, which costs each of them no copy.
+const WRITTEN_FROM_BYTES: u64 = 64 * 1024;
+
+/// The same when there are many readers.
+const WRITTEN_FOR_MANY_FROM_BYTES: u64 = 16 * 1024;
+const MANY_READERS: usize = 16;
 
 /// The longest that readers wait for less than that, which is often soon followed by more.
 const HELD_MAX: Duration = Duration::from_millis(2);
@@ -244,16 +248,16 @@ impl Pump {
     /// rest out of memory.
     fn pause(&mut self, context: &mut Context<'_>) {
         let Pending { unflushed, held } = self.writer.pending();
-        if unflushed > FLUSH_WHEN_IDLE_BYTES {
+        let readers = self.writer.fill().readers();
+        if unflushed > written_from(readers) {
             self.flush.begin(&self.writer);
         }
         if self.flush.poll_end(context).is_pending() {
             // Then there is another look.
             return self.held.clear();
         }
-        let fill = self.writer.fill();
         // One reader's bytes are copied once, one way or the other.
-        let at_once = fill.readers() < 2 || held == fill.watermark();
+        let at_once = readers < 2 || held == self.writer.fill().watermark();
         if held > 0 && !at_once {
             if self.held.at().is_none() {
                 self.held.set_after(HELD_MAX);
@@ -271,9 +275,10 @@ impl Pump {
     /// The body has ended: readers get the rest of it, and time to be served before the work on the
     /// object begins that nobody waits for.
     async fn finish(&mut self) {
-        if self.writer.pending().held > FLUSH_WHEN_IDLE_BYTES {
+        if self.writer.pending().held > written_from(self.writer.fill().readers()) {
             self.flush.finish(&self.writer).await;
         }
+        self.writer.offer();
         // The commit tells of a body that is not as long as was promised.
         let _ = self.writer.finish();
         yield_now().await;
@@ -297,6 +302,11 @@ impl Pump {
     }
 }
 
+/// How many bytes are worth to be written for so many readers.
+fn written_from(readers: usize) -> u64 {
+    if readers < MANY_READERS { WRITTEN_FROM_BYTES } else { WRITTEN_FOR_MANY_FROM_BYTES }
+}
+
 /// What comes next.
 enum Next {
     Piece(Option<Result<Chunk, BodyError>>),
@@ -316,7 +326,7 @@ impl Flush {
 
     fn begin(&mut self, writer: &FillWriter) {
         if !self.is_running() {
-            let flush = flush(self.writers.clone(), writer.flusher(), FLUSH_WHEN_IDLE_BYTES);
+            let flush = flush(self.writers.clone(), writer.flusher(), WRITTEN_FROM_BYTES);
             self.running = Some(spawn_local(flush));
         }
     }

@@ -1,0 +1,127 @@
+//! Running fills, as the index knows them.
+
+use std::sync::Arc;
+
+use super::shard::{Live, Shard};
+use super::{Index, Present};
+use crate::fill::Fill;
+use crate::key::{Key, KeyHash};
+
+/// Result of [`Index::begin`].
+pub(crate) enum Begun {
+    /// The fill is known to the index now, in the place of another one perhaps.
+    Started { replaced: Option<Arc<Fill>> },
+    /// Another fill of this key runs.
+    Running(Arc<Fill>),
+    /// The index cannot take it: no room, or another key with the same hash is being filled.
+    Refused,
+}
+
+impl Index {
+    /// Registers a fill, unless one runs. With `replace` a running one goes on beside it.
+    pub fn begin(
+        &self,
+        key: &Key,
+        fill: &Arc<Fill>,
+        now: u64,
+        replace: bool,
+        evicted: impl FnMut(KeyHash, u64),
+    ) -> Begun {
+        let begin = |shard: &mut Shard, slot| {
+            shard.change_live(slot, |live| match &live.fill {
+                Some(running) if running.key().text() != key.text() => Begun::Refused,
+                Some(running) if !replace => Begun::Running(running.clone()),
+                running => {
+                    if let Some(running) = running {
+                        running.set_beside();
+                    }
+                    Begun::Started { replaced: live.fill.replace(fill.clone()) }
+                }
+            })
+        };
+        if let Some(begun) = self.touched(key.hash(), now, begin) {
+            return begun;
+        }
+        if !self.make_room(evicted) {
+            return Begun::Refused;
+        }
+        self.with_node(key.hash(), now, begin)
+    }
+
+    /// Forgets a fill, if it is still the key's.
+    pub fn fill_ended(&self, hash: &KeyHash, fill: &Arc<Fill>) {
+        let (mut shard, place) = self.nodes.lock(hash);
+        if let Some(slot) = shard.find(place) {
+            end_fill(&mut shard, slot, fill);
+        }
+    }
+
+    /// Makes a fill known that is whole, though nobody shared it, unless a shared one runs: it becomes the
+    /// key's file in a moment. The last one counts.
+    pub fn offer(&self, hash: &KeyHash, fill: &Arc<Fill>) {
+        let (mut shard, place) = self.nodes.lock(hash);
+        if let Some(slot) = shard.find(place)
+            && fill.removals == self.removals()
+        {
+            shard.change_live(slot, |live| {
+                if live.fill.as_ref().is_none_or(|known| known.is_beside()) {
+                    live.fill = Some(fill.clone());
+                }
+            });
+        }
+    }
+
+    /// Whether what this fill made may become the key's file.
+    pub fn may_fill(&self, hash: &KeyHash, fill: &Arc<Fill>) -> bool {
+        let (shard, place) = self.nodes.lock(hash);
+        shard.find(place).is_some_and(|slot| self.may_fill_node(&shard, slot, fill))
+    }
+
+    fn may_fill_node(&self, shard: &Shard, slot: u32, fill: &Arc<Fill>) -> bool {
+        let known = shard.live(slot).and_then(|live| live.fill.as_ref());
+        match known {
+            Some(known) if Arc::ptr_eq(known, fill) => true,
+            // It was offered later.
+            Some(known) if known.is_beside() => false,
+            _ => fill.is_beside() && fill.removals == self.removals(),
+        }
+    }
+
+    /// Ends a fill with a file, for which `reserved` bytes were charged; false (and nothing done)
+    /// when [`Index::may_fill`] no longer holds.
+    pub fn filled(
+        &self,
+        hash: &KeyHash,
+        fill: &Arc<Fill>,
+        present: Present,
+        reserved: u64,
+        now: u64,
+    ) -> bool {
+        let (mut shard, place) = self.nodes.lock(hash);
+        let Some(slot) = shard.find(place) else { return false };
+        if !self.may_fill_node(&shard, slot, fill) {
+            return false;
+        }
+        end_fill(&mut shard, slot, fill);
+        if shard.live(slot).is_some() {
+            shard.change_live(slot, |live| live.uncacheable_until = 0);
+        }
+        shard.touch(slot, now);
+        let before = shard.node(slot).disk_bytes();
+        let entered = self.set_present(&mut shard, slot, Some(present));
+        self.recharge(before.saturating_add(reserved), present.disk_bytes);
+        drop(shard);
+        self.enter(entered);
+        true
+    }
+}
+
+fn end_fill(shard: &mut Shard, slot: u32, fill: &Arc<Fill>) {
+    if is_same(shard.live(slot), fill) {
+        shard.change_live(slot, |live| live.fill = None);
+    }
+}
+
+fn is_same(live: Option<&Live>, fill: &Arc<Fill>) -> bool {
+    live.and_then(|live| live.fill.as_ref()).is_some_and(|known| Arc::ptr_eq(known, fill))
+}
