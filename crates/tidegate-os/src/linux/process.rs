@@ -149,6 +149,15 @@ pub fn set_dumpable(on: bool) -> io::Result<()> {
     Ok(rustix::process::set_dumpable_behavior(behavior)?)
 }
 
+/// Has this process and its children live on pages of the usual size (`PR_SET_THP_DISABLE`): an allocator
+/// that asks for huge ones would let a few bytes hold two megabytes. Memory that is huge already stays so.
+///
+/// # Errors
+/// Those of prctl: a kernel without huge pages.
+pub fn use_small_pages() -> io::Result<()> {
+    Ok(rustix::thread::disable_transparent_huge_pages(true)?)
+}
+
 /// Has this process receive TERM when the thread that started it ends, so that no worker survives
 /// a master that was killed. Changing the user clears it: call it afterwards.
 ///

@@ -119,3 +119,10 @@ fn signals_need_a_process() {
     assert!(process::kill(u32::MAX, process::Signal::Hangup).is_err());
     assert!(process::nofile_limit() > 3);
 }
+
+#[test]
+fn pages_are_small_once_asked() {
+    process::use_small_pages().unwrap();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    assert!(status.contains("THP_enabled:\t0"), "{status}");
+}

@@ -95,6 +95,14 @@ pub fn exists(pid: u32) -> bool {
 /// There is no such signal.
 pub fn ignore_sigpipe() {}
 
+/// Huge pages have to be asked for here, and nobody does.
+///
+/// # Errors
+/// None.
+pub fn use_small_pages() -> io::Result<()> {
+    Ok(())
+}
+
 /// The limit of open files: memory is the only one.
 pub fn nofile_limit() -> u64 {
     1 << 24
