@@ -17,7 +17,7 @@ use http::auth_basic::AuthBasic;
 use http::auth_request::AuthRequest;
 use http::autoindex::Autoindex;
 use http::browser::Browser;
-use http::cache::{FastCgiCache, ProxyCache};
+use http::cache::{FastCgiCache, ProxyCache, ScgiCache, UwsgiCache};
 use http::charset::Charset;
 use http::dav::Dav;
 use http::empty_gif::EmptyGif;
@@ -45,6 +45,7 @@ use http::range::Ranges;
 use http::realip::RealIp;
 use http::referer::Referer;
 use http::rewrite::Rewrite;
+use http::scgi::Scgi;
 use http::secure_link::SecureLink;
 use http::slice::Slice;
 use http::split_clients::SplitClients;
@@ -52,10 +53,10 @@ use http::ssi::Ssi;
 use http::static_files::StaticFiles;
 use http::stub_status::StubStatus;
 use http::sub::Sub;
-use http::temp_paths::TempPaths;
 use http::try_files::TryFiles;
 use http::upstream::Upstream;
 use http::userid::UserId;
+use http::uwsgi::Uwsgi;
 use stream::pass::Pass;
 use stream::proxy::SessionProxy;
 use stream::reply::SessionReply;
@@ -103,9 +104,13 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<ProxyCache>::NEW,
     &Entry::<FastCgi>::NEW,
     &Entry::<FastCgiCache>::NEW,
+    &Entry::<Uwsgi>::NEW,
+    &Entry::<UwsgiCache>::NEW,
+    &Entry::<Scgi>::NEW,
+    &Entry::<ScgiCache>::NEW,
+    &Entry::<Memcached>::NEW,
     // Behind what passes requests on: it looks at where they go.
     &Entry::<HealthCheck>::NEW,
-    &Entry::<Memcached>::NEW,
     &Entry::<Handlers>::NEW,
     &Entry::<StubStatus>::NEW,
     &Entry::<EmptyGif>::NEW,
@@ -132,8 +137,6 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<Ssi>::NEW,
     &Entry::<Gzip>::NEW,
     &Entry::<Ranges>::NEW,
-    // Folders that configurations name although nothing uses them yet.
-    &Entry::<TempPaths>::NEW,
     // After the answer.
     &Entry::<AccessLog>::NEW,
 ];

@@ -105,7 +105,11 @@ impl OriginConnection {
         tls: Option<&TlsTarget>,
         settings: &FetchSettings,
     ) -> Result<Box<OriginConnection>, ConnectError> {
-        let options = connect_options(local, settings.socket_keepalive);
+        let options = ConnectOptions {
+            rcvbuf: settings.receive_buffer,
+            sndbuf: settings.send_buffer,
+            ..connect_options(local, settings.socket_keepalive)
+        };
         let stream = dial(address, &options, settings.connect_timeout).await?;
         let _ = stream.set_nodelay(true);
         let io = match tls {

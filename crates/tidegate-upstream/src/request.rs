@@ -63,6 +63,9 @@ pub struct FetchSettings {
     /// Zero for no limit.
     pub next_upstream_timeout: Duration,
     pub socket_keepalive: bool,
+    /// `*_socket_rcvbuf` and `*_socket_sndbuf` in bytes; the system's where there are none.
+    pub receive_buffer: Option<usize>,
+    pub send_buffer: Option<usize>,
     /// `proxy_pass_trailers`.
     pub pass_trailers: bool,
 }

@@ -42,6 +42,7 @@ pub mod realip;
 pub mod redirect;
 pub mod referer;
 pub mod rewrite;
+pub mod scgi;
 pub mod secure_link;
 pub mod slice;
 pub mod split_clients;
@@ -49,10 +50,10 @@ pub mod ssi;
 pub mod static_files;
 pub mod stub_status;
 pub mod sub;
-pub mod temp_paths;
 pub mod try_files;
 pub mod upstream;
 pub mod userid;
+pub mod uwsgi;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind};
 

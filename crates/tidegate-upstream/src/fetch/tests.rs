@@ -66,6 +66,8 @@ fn settings() -> Arc<FetchSettings> {
         next_upstream_tries: 0,
         next_upstream_timeout: Duration::ZERO,
         socket_keepalive: false,
+        receive_buffer: None,
+        send_buffer: None,
         pass_trailers: false,
     })
 }

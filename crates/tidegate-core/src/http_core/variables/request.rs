@@ -91,10 +91,11 @@ fn argument<'a>(args: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 }
 
 fn content_length(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
-    match (x.request.header(Known::ContentLength), x.request.body.length) {
+    match (x.request.header(Known::ContentLength), x.request.body.stored()) {
         (Some(text), _) => put(Some(text), out),
-        (None, Some(length)) if x.request.body.stored().is_some() => put_number(length, out),
-        _ => false,
+        // A body in chunks has a length once it was read.
+        (None, Some(stored)) => put_number(stored.length, out),
+        (None, None) => false,
     }
 }
 

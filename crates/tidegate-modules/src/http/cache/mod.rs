@@ -69,6 +69,8 @@ use tidegate_core::variables::Variable;
 
 use super::fastcgi::FastCgi;
 use super::proxy::Proxy;
+use super::scgi::Scgi;
+use super::uwsgi::Uwsgi;
 use conf::CacheConf;
 pub use purge::StoredAt;
 use rows::cache_rows;
@@ -117,8 +119,13 @@ macro_rules! cache_family {
 cache_family!(OfProxy, Proxy, "proxy_", status::VARIABLES, |conf| &conf.gateway.temp_path);
 cache_family!(OfFastCgi, FastCgi, "fastcgi_", &[], |conf| &conf.cgi.gateway.temp_path);
 
+cache_family!(OfUwsgi, Uwsgi, "uwsgi_", &[], |conf| &conf.cgi.gateway.temp_path);
+cache_family!(OfScgi, Scgi, "scgi_", &[], |conf| &conf.cgi.gateway.temp_path);
+
 pub type ProxyCache = Cache<OfProxy>;
 pub type FastCgiCache = Cache<OfFastCgi>;
+pub type UwsgiCache = Cache<OfUwsgi>;
+pub type ScgiCache = Cache<OfScgi>;
 
 impl<F: Family> Module for Cache<F> {
     type Conf = CacheConf;

@@ -7,6 +7,7 @@ use tidegate_conf::{Contexts, Diagnostic, Severity, Span, Word};
 use tidegate_core::Exchange;
 use tidegate_core::builder::{LocationBuilder, PlanBuilder};
 use tidegate_core::module::BlockInfo;
+use tidegate_http::Known;
 use tidegate_http::request::Method;
 use tidegate_upstream::{Keeping, OriginRequest, RequestPayload, Wire};
 
@@ -215,7 +216,9 @@ impl CgiSettings {
             paced: self.gateway.limit_rate.is_some(),
             interim: None,
             keeping: Keeping::Never,
-            upgrade: false,
+            upgrade: matches!(wire, Wire::Cgi(_))
+                && x.request.header(Known::Upgrade).is_some()
+                && !x.is_subrequest,
             location_tag: self.location_tag,
             tls,
             wire,

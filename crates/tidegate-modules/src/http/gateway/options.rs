@@ -24,6 +24,8 @@ pub struct GatewayConf {
     pub send_timeout: Option<Duration>,
     pub read_timeout: Option<Duration>,
     pub send_lowat: Option<u64>,
+    pub socket_rcvbuf: Option<u64>,
+    pub socket_sndbuf: Option<u64>,
     pub intercept_errors: Option<bool>,
     pub pass_request_headers: Option<bool>,
     pub pass_request_body: Option<bool>,
@@ -128,6 +130,10 @@ macro_rules! gateway_rows {
                 force_ranges, "off", "Byte ranges of answers whatever their `Accept-Ranges` says."),
             $crate::http::gateway::options::gateway_rows!(@size $prefix, $conf, "send_lowat", send_lowat, "0",
                 "Accepted; has no effect on Linux."),
+            $crate::http::gateway::options::gateway_rows!(@size $prefix, $conf, "socket_rcvbuf",
+                socket_rcvbuf, "", "Size of the receive buffer of connections to origins (SO_RCVBUF)."),
+            $crate::http::gateway::options::gateway_rows!(@size $prefix, $conf, "socket_sndbuf",
+                socket_sndbuf, "", "Size of the send buffer of connections to origins (SO_SNDBUF)."),
             $crate::http::gateway::options::gateway_rows!(@size $prefix, $conf, "busy_buffers_size",
                 busy_buffers_size, "8k", "Accepted; pieces are sent as they come."),
             $crate::http::gateway::options::gateway_rows!(@size $prefix, $conf, "max_temp_file_size",
@@ -275,7 +281,7 @@ macro_rules! inherit {
 pub fn inherit(child: &mut GatewayConf, parent: &GatewayConf) {
     inherit!(child, parent;
         buffering, request_buffering, ignore_client_abort, bind, socket_keepalive, connect_timeout,
-        send_timeout, read_timeout, send_lowat, intercept_errors, pass_request_headers,
+        send_timeout, read_timeout, send_lowat, socket_rcvbuf, socket_sndbuf, intercept_errors, pass_request_headers,
         pass_request_body, pass_trailers, buffer_size, buffers, busy_buffers_size, temp_path,
         max_temp_file_size, temp_file_write_size, next_upstream, next_upstream_tries,
         next_upstream_timeout, pass_header, hide_header, ignore_headers, force_ranges, limit_rate,

@@ -120,6 +120,7 @@ fn connecting_does_not_wait() {
         local: Some(SocketAddr::from((Ipv4Addr::new(127, 0, 0, 9), 0))),
         keepalive: true,
         rcvbuf: Some(32_768),
+        sndbuf: Some(16_384),
         ..ConnectOptions::default()
     };
     let to = ListenAddr::Inet(address_of(&listener));
@@ -130,6 +131,10 @@ fn connecting_does_not_wait() {
     let PeerAddr::Inet(peer) = peer else { panic!("not inet") };
     assert_eq!(peer.ip(), Ipv4Addr::new(127, 0, 0, 9));
     assert_eq!(address_of(&client), peer);
+    // Linux doubles what is asked for.
+    let buffers = socket2::SockRef::from(&client);
+    assert_eq!(buffers.recv_buffer_size().unwrap(), 65_536);
+    assert_eq!(buffers.send_buffer_size().unwrap(), 32_768);
 
     drop(listener);
     let refused = match connect::connect_nonblocking(&to, &ConnectOptions::default()) {

@@ -1,0 +1,132 @@
+//! `scgi_pass`: requests are passed to SCGI applications.
+//!
+//! ```nginx
+//! location / {
+//!     include   scgi_params;
+//!     scgi_pass 192.0.2.1:9000;
+//! }
+//! ```
+//! The protocol has one request on a connection. The body's length stands in front of all else, so a body
+//! in chunks is read whole whatever `scgi_request_buffering` says.
+
+use std::sync::Arc;
+
+use tidegate_conf::{Diagnostic, Directive};
+use tidegate_core::Exchange;
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::module::{BlockInfo, Module};
+use tidegate_http::cgi::{scgi_close, scgi_pair};
+use tidegate_http::range::write_number;
+use tidegate_upstream::{OriginRequest, RequestPayload, Wire};
+
+use super::cache::OfScgi;
+use super::gateway::cgi::{CgiConf, CgiSettings, HasCgi, Kind, cgi_rows};
+use super::gateway::content::{self, Protocol, Shape};
+use super::gateway::options::{GatewayConf, HasGateway, gateway_rows};
+use super::gateway::params::Packing;
+use super::gateway::pass::{Pass, TargetRef};
+use super::gateway::respond::Rewriter;
+use super::gateway::settings::GatewaySettings;
+use super::gateway::store::gateway_store_rows;
+use super::gateway::target;
+
+/// `ngx_http_scgi_module`.
+pub struct Scgi;
+
+/// One block.
+#[derive(Default)]
+pub struct Conf {
+    pub cgi: CgiConf,
+}
+
+impl HasCgi for Conf {
+    fn cgi(&mut self) -> &mut CgiConf {
+        &mut self.cgi
+    }
+}
+
+impl HasGateway for Conf {
+    fn gateway(&mut self) -> &mut GatewayConf {
+        &mut self.cgi.gateway
+    }
+}
+
+const KIND: Kind = Kind {
+    prefix: "scgi_",
+    temp_folder: "scgi_temp",
+    schemes: target::ADDRESS,
+    packing: Packing::Scgi,
+};
+
+impl Module for Scgi {
+    type Conf = Conf;
+    const NAME: &'static str = "scgi";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[
+        gateway_rows!(connection "scgi_", Conf),
+        gateway_rows!("scgi_", Conf),
+        gateway_store_rows!("scgi_", Conf),
+        cgi_rows!("scgi_", Conf),
+    ];
+
+    fn close_block(conf: &mut Conf, block: BlockInfo<'_>) -> Result<(), Diagnostic> {
+        conf.cgi.note_place(block);
+        Ok(())
+    }
+
+    fn inherit(child: &mut Conf, parent: &Conf, block: BlockInfo<'_>) {
+        child.cgi.inherit(&parent.cgi, block);
+    }
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        let Some(cgi) = conf.cgi.compile::<OfScgi>(KIND, location)? else { return Ok(()) };
+        content::install::<_, OfScgi>(Arc::new(Settings(cgi)), location)
+    }
+}
+
+/// A location with `scgi_pass`.
+struct Settings(CgiSettings);
+
+/// Room for common parameters.
+const HEAD_BYTES: usize = 2048;
+
+impl Protocol for Settings {
+    fn gateway(&self) -> &Arc<GatewaySettings> {
+        &self.0.gateway
+    }
+
+    fn pass(&self) -> &Pass {
+        &self.0.pass
+    }
+
+    fn reads_body_first(&self, x: &Exchange) -> bool {
+        self.0.gateway.request_buffering || x.request.body.chunked
+    }
+
+    fn create(
+        &self,
+        x: &mut Exchange,
+        target: &TargetRef<'_>,
+        shape: Shape,
+    ) -> Result<OriginRequest, u16> {
+        let payload = content::payload(x, &self.0.gateway, false);
+        let length = match &payload {
+            RequestPayload::None => 0,
+            RequestPayload::Bytes(bytes) => bytes.len() as u64,
+            RequestPayload::Stored(body) => body.length,
+            RequestPayload::Stream { .. } => x.request.body.length.unwrap_or(0),
+        };
+        let mut head = Vec::with_capacity(HEAD_BYTES);
+        scgi_pair(b"CONTENT_LENGTH", &mut head, |out| write_number(length, out));
+        self.0.write_params(x, shape, &mut head);
+        scgi_close(&mut head, 0);
+        Ok(self.0.request(x, target, shape, (head, payload), Wire::Cgi("scgi")))
+    }
+
+    fn write_key(&self, _x: &mut Exchange, _out: &mut Vec<u8>) {
+        // There is no usual key: `scgi_cache_key` has to be written.
+    }
+}
+
+impl Rewriter for Settings {
+    fn rewrite(&self, _x: &mut Exchange) {}
+}

@@ -1,0 +1,177 @@
+//! `uwsgi_pass`: requests are passed to uWSGI.
+//!
+//! ```nginx
+//! location / {
+//!     include    uwsgi_params;
+//!     uwsgi_pass unix:/run/uwsgi/app.sock;      # suwsgi://… speaks TLS
+//! }
+//! ```
+//! The protocol has one request on a connection, and its length is that of the packet, which must not
+//! exceed 64 kB: larger requests are answered with 500. A body in chunks is read whole whatever
+//! `uwsgi_request_buffering` says.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, once};
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::module::{BlockInfo, Module};
+use tidegate_core::{Exchange, Level};
+use tidegate_http::cgi::{uwsgi_close, uwsgi_open};
+use tidegate_upstream::{OriginRequest, Wire};
+
+use super::cache::OfUwsgi;
+use super::gateway::cgi::{CgiConf, CgiSettings, HasCgi, Kind, cgi_rows};
+use super::gateway::content::{self, Protocol, Shape};
+use super::gateway::options::{GatewayConf, HasGateway, gateway_rows};
+use super::gateway::params::Packing;
+use super::gateway::pass::{Pass, TargetRef};
+use super::gateway::respond::Rewriter;
+use super::gateway::settings::GatewaySettings;
+use super::gateway::store::gateway_store_rows;
+use super::gateway::target::Scheme;
+use super::gateway::tls::gateway_tls_rows;
+use super::row;
+
+/// `ngx_http_uwsgi_module`.
+pub struct Uwsgi;
+
+/// One block.
+#[derive(Default)]
+pub struct Conf {
+    pub cgi: CgiConf,
+    modifier1: Option<u64>,
+    modifier2: Option<u64>,
+    string: Option<Word>,
+}
+
+impl HasCgi for Conf {
+    fn cgi(&mut self) -> &mut CgiConf {
+        &mut self.cgi
+    }
+}
+
+impl HasGateway for Conf {
+    fn gateway(&mut self) -> &mut GatewayConf {
+        &mut self.cgi.gateway
+    }
+}
+
+const SCHEMES: &[Scheme] = &[
+    Scheme { prefix: "suwsgi://", port: None, tls: true, has_uri: false },
+    Scheme { prefix: "uwsgi://", port: None, tls: false, has_uri: false },
+    Scheme { prefix: "", port: None, tls: false, has_uri: false },
+];
+
+const KIND: Kind =
+    Kind { prefix: "uwsgi_", temp_folder: "uwsgi_temp", schemes: SCHEMES, packing: Packing::Uwsgi };
+
+const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
+
+const OWN: &[Directive<Conf>] = &[
+    row("uwsgi_modifier1", ALL, Arity::ONE, "0", "First modifier of packets.", |conf, args| {
+        once(&mut conf.modifier1, args.number(0, 0..=255)?, args)
+    }),
+    row("uwsgi_modifier2", ALL, Arity::ONE, "0", "Second modifier of packets.", |conf, args| {
+        once(&mut conf.modifier2, args.number(0, 0..=255)?, args)
+    }),
+    row(
+        "uwsgi_string",
+        ALL,
+        Arity::ONE,
+        "",
+        "Text behind the parameters in the packet, for modifiers that want one.",
+        |conf, args| once(&mut conf.string, args.word(0).clone(), args),
+    ),
+];
+
+impl Module for Uwsgi {
+    type Conf = Conf;
+    const NAME: &'static str = "uwsgi";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[
+        gateway_rows!(connection "uwsgi_", Conf),
+        gateway_rows!("uwsgi_", Conf),
+        gateway_store_rows!("uwsgi_", Conf),
+        gateway_tls_rows!("uwsgi_", Conf),
+        cgi_rows!("uwsgi_", Conf),
+        OWN,
+    ];
+
+    fn close_block(conf: &mut Conf, block: BlockInfo<'_>) -> Result<(), Diagnostic> {
+        conf.cgi.note_place(block);
+        Ok(())
+    }
+
+    fn inherit(child: &mut Conf, parent: &Conf, block: BlockInfo<'_>) {
+        child.cgi.inherit(&parent.cgi, block);
+        child.modifier1 = child.modifier1.or(parent.modifier1);
+        child.modifier2 = child.modifier2.or(parent.modifier2);
+        if child.string.is_none() {
+            child.string.clone_from(&parent.string);
+        }
+    }
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        let Some(cgi) = conf.cgi.compile::<OfUwsgi>(KIND, location)? else { return Ok(()) };
+        let settings = Settings {
+            cgi,
+            modifiers: (conf.modifier1.unwrap_or(0) as u8, conf.modifier2.unwrap_or(0) as u8),
+            string: conf.string.as_ref().map(|word| word.bytes.clone()).unwrap_or_default(),
+        };
+        content::install::<_, OfUwsgi>(Arc::new(settings), location)
+    }
+}
+
+/// A location with `uwsgi_pass`.
+struct Settings {
+    cgi: CgiSettings,
+    modifiers: (u8, u8),
+    string: Vec<u8>,
+}
+
+/// Room for common parameters.
+const HEAD_BYTES: usize = 2048;
+
+impl Protocol for Settings {
+    fn gateway(&self) -> &Arc<GatewaySettings> {
+        &self.cgi.gateway
+    }
+
+    fn pass(&self) -> &Pass {
+        &self.cgi.pass
+    }
+
+    fn reads_body_first(&self, x: &Exchange) -> bool {
+        self.cgi.gateway.request_buffering || x.request.body.chunked
+    }
+
+    fn create(
+        &self,
+        x: &mut Exchange,
+        target: &TargetRef<'_>,
+        shape: Shape,
+    ) -> Result<OriginRequest, u16> {
+        let payload = content::payload(x, &self.cgi.gateway, false);
+        let mut head = Vec::with_capacity(HEAD_BYTES);
+        let start = uwsgi_open(&mut head);
+        self.cgi.write_params(x, shape, &mut head);
+        head.extend_from_slice(&self.string);
+        if let Err(length) = uwsgi_close(&mut head, start, self.modifiers) {
+            let text = "is larger than the 65535 bytes of the protocol";
+            x.log(Level::Error, format_args!("uwsgi request of {length} bytes {text}"));
+            return Err(500);
+        }
+        let scheme = if target.target().tls { "suwsgi" } else { "uwsgi" };
+        Ok(self.cgi.request(x, target, shape, (head, payload), Wire::Cgi(scheme)))
+    }
+
+    fn write_key(&self, _x: &mut Exchange, _out: &mut Vec<u8>) {
+        // There is no usual key: `uwsgi_cache_key` has to be written.
+    }
+}
+
+impl Rewriter for Settings {
+    fn rewrite(&self, _x: &mut Exchange) {}
+}
