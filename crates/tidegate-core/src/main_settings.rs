@@ -43,6 +43,8 @@ pub struct Conf {
     user: Option<(String, Option<String>)>,
     pid: Option<String>,
     lock_file: Option<String>,
+    /// `Some(None)` for `off`.
+    loop_watchdog: Option<Option<Duration>>,
     pcre_jit: Option<bool>,
     timer_resolution: Option<Duration>,
     env: Vec<String>,
@@ -70,6 +72,8 @@ pub struct MainSettings {
     pub worker_rlimit_core: Option<u64>,
     pub worker_shutdown_timeout: Option<Duration>,
     pub working_directory: Option<PathBuf>,
+    /// Turns of a loop that take longer are logged.
+    pub loop_watchdog: Option<Duration>,
     /// User and group of the worker; `None` keeps nginx's default `nobody`.
     pub user: Option<(String, Option<String>)>,
     /// The directive's file, or the place of Debian's package.
@@ -94,7 +98,8 @@ pub struct MainCore;
 impl Module for MainCore {
     type Conf = Conf;
     const NAME: &'static str = "core";
-    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[MAIN_ROWS, EVENTS_ROWS];
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] =
+        &[MAIN_ROWS, WATCHDOG_ROWS, EVENTS_ROWS];
     const BLOCKS: &'static [BlockRow] =
         &[BlockRow { name: "events", within: Contexts::MAIN, opens: Contexts::EVENTS }];
 }
@@ -265,6 +270,22 @@ const MAIN_ROWS: &[Directive<Conf>] = &[
     ),
 ];
 
+const WATCHDOG_ROWS: &[Directive<Conf>] = &[row(
+    "loop_watchdog",
+    MAIN,
+    Arity::ONE,
+    "off",
+    "Logs turns of a worker thread's loop that take longer than this time, with what took most of it, and \
+     counts all turns for `metrics`.",
+    |conf, args| {
+        let limit = match args.bytes(0) {
+            b"off" => None,
+            _ => Some(args.milliseconds(0)?).filter(|limit| !limit.is_zero()),
+        };
+        once(&mut conf.loop_watchdog, limit, args)
+    },
+)];
+
 const EVENTS_ROWS: &[Directive<Conf>] = &[
     Directive {
         name: "events",
@@ -408,6 +429,7 @@ impl MainSettings {
             worker_rlimit_core: main.worker_rlimit_core,
             worker_shutdown_timeout: main.worker_shutdown_timeout.filter(|time| !time.is_zero()),
             working_directory: main.working_directory.as_ref().map(|path| full_path(prefix, path)),
+            loop_watchdog: main.loop_watchdog.flatten(),
             user: main.user.clone(),
             pid: full_path(prefix, main.pid.as_deref().unwrap_or(tidegate_os::places::PID)),
             env: main.env.clone(),

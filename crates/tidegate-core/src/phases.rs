@@ -66,9 +66,21 @@ pub enum Answer {
 /// Takes a request with its server chosen through all phases and filters.
 pub async fn run(x: &mut Exchange) -> Answer {
     // What comes before belongs to the connection and is done.
+    tidegate_rt::turn::mark(|what| describe(x, what));
     let first = if x.is_subrequest { Phase::ServerRewrite } else { Phase::PostRead };
     drive(x, first, None).await
 }
+
+/// What a turn of the loop is taken up with, for `loop_watchdog`.
+fn describe(x: &Exchange, what: &mut Vec<u8>) {
+    what.extend_from_slice(format!("connection *{}, request \"", x.connection.number).as_bytes());
+    let line = x.request.head.line();
+    what.extend_from_slice(&line[..line.len().min(LINE_SHOWN)]);
+    what.push(b'"');
+}
+
+/// Bytes of a request line that are shown of a long turn.
+const LINE_SHOWN: usize = 200;
 
 /// The content phase and nothing else: no filters, no `error_page`. What is not an answer of the content
 /// handler's own has no body.

@@ -36,6 +36,7 @@ use http::limit_req::LimitReq;
 use http::log::AccessLog;
 use http::map::Map;
 use http::memcached::Memcached;
+use http::metrics::Metrics;
 use http::mirror::Mirror;
 use http::mp4::Mp4;
 use http::not_modified::NotModified;
@@ -113,6 +114,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<HealthCheck>::NEW,
     &Entry::<Handlers>::NEW,
     &Entry::<StubStatus>::NEW,
+    &Entry::<Metrics>::NEW,
     &Entry::<EmptyGif>::NEW,
     &Entry::<Flv>::NEW,
     &Entry::<Mp4>::NEW,

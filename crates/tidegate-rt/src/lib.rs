@@ -14,6 +14,7 @@ pub mod random;
 pub mod signal;
 pub mod sync;
 pub mod timer;
+pub mod turn;
 pub mod worker;
 
 pub use worker::{Handle, Remote, Task, Worker, block_on, spawn_local, unconstrained, yield_now};

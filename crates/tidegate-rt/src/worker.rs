@@ -11,6 +11,7 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::task::JoinHandle;
 
 use crate::mail::{MailError, MailSender, Mailbox, mailbox};
+use crate::turn::{self, Watched};
 
 /// Closures that may wait for a worker. They come from reloads and signals, not from requests.
 const REMOTE_QUEUE: usize = 1024;
@@ -158,7 +159,7 @@ where
     F: Future + 'static,
     F::Output: 'static,
 {
-    Task { join: tokio::task::spawn_local(future) }
+    Task { join: tokio::task::spawn_local(Watched::new(future)) }
 }
 
 /// A future that is not made to yield to other tasks now and then: for one that yields by itself, and
@@ -240,5 +241,10 @@ async fn run_errands(mut errands: Mailbox<Errand>) {
 }
 
 fn build_runtime() -> io::Result<LocalRuntime> {
-    Builder::new_current_thread().enable_all().build_local(LocalOptions::default())
+    Builder::new_current_thread()
+        .enable_all()
+        .event_interval(turn::RUNS_MAX)
+        .on_thread_park(turn::end)
+        .on_thread_unpark(turn::begin)
+        .build_local(LocalOptions::default())
 }

@@ -23,6 +23,7 @@ const MAIN: &[&str] = &[
     "ssl_object_cache_inheritable",
     "stream",
     "thread_pool",
+    "loop_watchdog",
     "timer_resolution",
     "user",
     "worker_cpu_affinity",

@@ -31,6 +31,7 @@ pub mod made_variable;
 pub mod map;
 pub mod media_types;
 pub mod memcached;
+pub mod metrics;
 pub mod mirror;
 pub mod mp4;
 pub mod network;

@@ -317,3 +317,46 @@ fn signals_arrive() {
         }
     });
 }
+
+#[test]
+fn long_turns_are_reported_with_what_took_them() {
+    let (tell, told) = mpsc::channel();
+    let worker = Worker::run("turns", None, move |_| async move {
+        let limit = Duration::from_millis(20);
+        let report: crate::turn::Reporter = Box::new(move |long| {
+            assert!(long.length > limit && long.length >= long.longest && long.runs > 0);
+            tell.send(long.what.to_owned()).unwrap();
+        });
+        crate::turn::watch(Some((limit, report)));
+        let stall = |name: &'static str, time: u64| {
+            spawn_local(async move {
+                crate::turn::mark(|what| what.extend_from_slice(b"before"));
+                crate::turn::mark(|what| what.extend_from_slice(name.as_bytes()));
+                crate::yield_now().await;
+                // The mark is still that of this task.
+                let until = exact_now() + Duration::from_millis(time);
+                while exact_now() < until {}
+            })
+        };
+        let (first, short) = (stall("first", 60), stall("short", 0));
+        first.await.unwrap();
+        short.await.unwrap();
+        // Waiting is no turn.
+        crate::timer::sleep(Duration::from_millis(60)).await;
+        stall("second", 60).await.unwrap();
+        crate::timer::sleep(Duration::from_millis(1)).await;
+        crate::turn::watch(None);
+        stall("unwatched", 60).await.unwrap();
+        crate::timer::sleep(Duration::from_millis(1)).await;
+    });
+    worker.unwrap().join().unwrap();
+    // On a busy machine any turn may be long.
+    let ours = |what: &String| ["first", "second", "unwatched"].contains(&&**what);
+    let reports: Vec<String> = told.iter().filter(ours).collect();
+    assert_eq!(reports, ["first", "second"]);
+    let figures = crate::turn::figures();
+    let turns = figures.iter().find(|figures| figures.thread == "turns").unwrap();
+    assert!(turns.long >= 2);
+    assert!(turns.length_max >= Duration::from_millis(60));
+    assert!(turns.buckets.iter().sum::<u64>() >= turns.long);
+}

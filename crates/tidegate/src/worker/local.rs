@@ -18,6 +18,7 @@ use tidegate_os::OwnedSocket;
 use tidegate_rt::net::{Datagram, Listener};
 use tidegate_rt::sync::{Notify, Semaphore};
 use tidegate_rt::timer::{sleep, timeout};
+use tidegate_rt::turn::{self, LongTurn};
 use tidegate_rt::{Task, spawn_local};
 
 use super::threads::Sockets;
@@ -89,6 +90,7 @@ impl Local {
     pub fn apply(&self, plan: Arc<Plan>, sockets: Sockets, baton: Option<Arc<Semaphore>>) {
         let baton = baton.filter(|_| plan.main.accept_mutex);
         let delay = plan.main.accept_mutex_delay;
+        watch_turns(&plan);
         self.front.set_plan(plan);
         self.listen(sockets);
         let listeners: Vec<_> =
@@ -189,6 +191,23 @@ impl Local {
         let task = Running(spawn_local(task));
         Ok(Acceptor { place, inode, listener: Some(listener), _task: task })
     }
+}
+
+/// `loop_watchdog`.
+fn watch_turns(plan: &Plan) {
+    let log = plan.main.error_log.clone();
+    let report: turn::Reporter = Box::new(move |long| {
+        let thread = std::thread::current();
+        let name = thread.name().unwrap_or_default();
+        let LongTurn { length, runs, longest, what } = long;
+        let (length, longest) = (length.as_millis(), longest.as_millis());
+        let what = if what.is_empty() { "no request" } else { what };
+        let message = format_args!(
+            "the loop of {name} was held for {length} ms ({runs} runs of tasks, the longest {longest} ms): {what}"
+        );
+        log.say(Level::Warn, message);
+    });
+    turn::watch(plan.main.loop_watchdog.map(|limit| (limit, report)));
 }
 
 /// Accepts for ever; a panic is logged, and accepting goes on.

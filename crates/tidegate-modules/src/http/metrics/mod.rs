@@ -1,0 +1,59 @@
+//! `metrics`: the process's figures as the text that Prometheus reads.
+//!
+//! ```nginx
+//! location = /metrics { metrics; allow 127.0.0.1; deny all; }
+//! ```
+//! Connections and requests, thread pools, and the turns of the loops where `loop_watchdog` is set.
+
+#[cfg(test)]
+mod tests;
+mod text;
+
+use bytes::Bytes;
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::module::Module;
+use tidegate_core::{Body, Exchange, Step, blocking, counters};
+use tidegate_http::Known;
+use tidegate_http::request::Method;
+use tidegate_rt::turn;
+
+use super::row;
+
+/// The module.
+pub struct Metrics;
+
+#[derive(Default)]
+pub struct Conf {
+    on: Option<()>,
+}
+
+impl Module for Metrics {
+    type Conf = Conf;
+    const NAME: &'static str = "metrics";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[&[row(
+        "metrics",
+        Contexts::LOCATION,
+        Arity::NONE,
+        "",
+        "Answer with the figures of connections, thread pools and loops as Prometheus reads them.",
+        |conf, args| once(&mut conf.on, (), args),
+    )]];
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        if conf.on.is_some() {
+            location.content(Box::new(answer));
+        }
+        Ok(())
+    }
+}
+
+fn answer(x: &mut Exchange) -> Step<'_> {
+    if !matches!(x.request.method, Method::Get | Method::Head) {
+        return Step::Status(405);
+    }
+    let text = text::write(&counters::figures(), &blocking::figures(), &turn::figures());
+    x.response.status = 200;
+    x.response.headers.set_known(Known::ContentType, b"text/plain; version=0.0.4");
+    Step::Respond(Body::from(Bytes::from(text)))
+}

@@ -1,0 +1,105 @@
+//! Figures as text: the exposition format of Prometheus, version 0.0.4.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use tidegate_core::counters;
+use tidegate_rt::blocking;
+use tidegate_rt::turn;
+
+/// One figure of a pool: name, kind, what it is, and where it comes from.
+type PoolRow = (&'static str, &'static str, &'static str, fn(&blocking::Figures) -> f64);
+
+const POOL_ROWS: [PoolRow; 10] = [
+    ("threads", "gauge", "Threads.", |f| f.threads as f64),
+    ("queued", "gauge", "Jobs that wait for a thread.", |f| f.queued as f64),
+    ("running", "gauge", "Jobs that run.", |f| f.running as f64),
+    ("finished_total", "counter", "Jobs that have ended.", |f| f.finished as f64),
+    ("refused_total", "counter", "Jobs that found the queue full.", |f| f.refused as f64),
+    ("cancelled_total", "counter", "Jobs that nobody waited for any more.", |f| f.cancelled as f64),
+    ("wait_seconds_total", "counter", "Time in the queue.", |f| f.waited.as_secs_f64()),
+    ("wait_seconds_max", "gauge", "Longest time in the queue.", |f| f.waited_max.as_secs_f64()),
+    ("run_seconds_total", "counter", "Time of running.", |f| f.ran.as_secs_f64()),
+    ("run_seconds_max", "gauge", "Longest time of running.", |f| f.ran_max.as_secs_f64()),
+];
+
+/// The whole text.
+pub fn write(
+    connections: &counters::Figures,
+    pools: &[(String, blocking::Figures)],
+    loops: &[turn::Figures],
+) -> String {
+    let mut out = String::new();
+    write_connections(connections, &mut out);
+    for (name, kind, help, value) in POOL_ROWS {
+        let name = format!("tidegate_thread_pool_{name}");
+        head(&name, kind, help, &mut out);
+        for (pool, figures) in pools {
+            line(&name, &[("pool", pool)], value(figures), &mut out);
+        }
+    }
+    write_loops(loops, &mut out);
+    out
+}
+
+fn write_connections(figures: &counters::Figures, out: &mut String) {
+    let rows = [
+        ("connections_accepted_total", "counter", "Connections accepted.", figures.accepted),
+        ("connections_handled_total", "counter", "Connections served.", figures.handled),
+        ("requests_total", "counter", "Requests.", figures.requests),
+        ("connections_active", "gauge", "Open connections.", figures.active),
+        ("connections_reading", "gauge", "Connections that send a request.", figures.reading),
+        ("connections_writing", "gauge", "Connections that are answered.", figures.writing),
+        ("connections_waiting", "gauge", "Idle connections.", figures.waiting),
+    ];
+    for (name, kind, help, value) in rows {
+        let name = format!("tidegate_{name}");
+        head(&name, kind, help, out);
+        line(&name, &[], value as f64, out);
+    }
+}
+
+fn write_loops(loops: &[turn::Figures], out: &mut String) {
+    let name = "tidegate_loop_turn_seconds";
+    head(name, "histogram", "Turns of a thread's loop: how long news may wait.", out);
+    for figures in loops {
+        let thread = &figures.thread;
+        let mut count = 0;
+        for (place, turns) in figures.buckets.iter().enumerate() {
+            count += turns;
+            let bound = match turn::BUCKETS_MICROS.get(place) {
+                Some(micros) => Duration::from_micros(*micros).as_secs_f64().to_string(),
+                None => "+Inf".to_owned(),
+            };
+            let labels = [("thread", &**thread), ("le", &*bound)];
+            line(&format!("{name}_bucket"), &labels, count as f64, out);
+        }
+        line(&format!("{name}_sum"), &[("thread", thread)], figures.length.as_secs_f64(), out);
+        line(&format!("{name}_count"), &[("thread", thread)], count as f64, out);
+    }
+    let name = "tidegate_loop_turn_seconds_max";
+    head(name, "gauge", "Longest turn of a thread's loop.", out);
+    for figures in loops {
+        line(name, &[("thread", &figures.thread)], figures.length_max.as_secs_f64(), out);
+    }
+    let name = "tidegate_loop_long_turns_total";
+    head(name, "counter", "Turns longer than loop_watchdog.", out);
+    for figures in loops {
+        line(name, &[("thread", &figures.thread)], figures.long as f64, out);
+    }
+}
+
+fn head(name: &str, kind: &str, help: &str, out: &mut String) {
+    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+fn line(name: &str, labels: &[(&str, &str)], value: f64, out: &mut String) {
+    out.push_str(name);
+    for (place, (label, text)) in labels.iter().enumerate() {
+        let opening = if place == 0 { '{' } else { ',' };
+        let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        let _ = write!(out, "{opening}{label}=\"{text}\"");
+    }
+    out.push_str(if labels.is_empty() { "" } else { "}" });
+    let _ = writeln!(out, " {value}");
+}
