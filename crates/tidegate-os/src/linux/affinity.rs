@@ -42,6 +42,21 @@ pub fn set_thread_name(name: &str) -> io::Result<()> {
     Ok(rustix::thread::set_name(&name)?)
 }
 
+/// From now on the calling thread takes no processor from others when it wakes (SCHED_BATCH): for work that
+/// can wait some microseconds beside threads that serve.
+///
+/// # Errors
+/// A sandbox forbids it.
+pub fn stand_back() -> io::Result<()> {
+    // SAFETY: integers, for which zero is a value.
+    let parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a live structure; 0 is the calling thread.
+    match unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 fn bits(mask: &[u64]) -> impl Iterator<Item = usize> + '_ {
     mask.iter().enumerate().flat_map(|(word, bits)| {
         (0..64).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| word * 64 + bit)

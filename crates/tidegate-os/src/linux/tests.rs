@@ -18,6 +18,11 @@ fn a_thread_can_be_pinned_and_named() {
         affinity::pin_thread(&mask).unwrap();
         assert_eq!(affinity::thread_cpus().unwrap(), [cpu]);
         assert!(affinity::pin_thread(&[0]).is_err());
+        affinity::stand_back().unwrap();
+        let class = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+        // Field 41 of proc(5), counted behind the name: SCHED_BATCH.
+        let fields = class.rsplit_once(')').unwrap().1;
+        assert_eq!(fields.split_ascii_whitespace().nth(38), Some("3"));
 
         affinity::set_thread_name("a name that is longer than fifteen").unwrap();
         let name = std::fs::read_to_string("/proc/thread-self/comm").unwrap();

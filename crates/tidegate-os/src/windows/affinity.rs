@@ -25,6 +25,14 @@ pub fn pin_thread(mask: &[u64]) -> io::Result<()> {
     if before == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Nothing is to be done here: the system does not let a thread that wakes take a processor from its equals.
+///
+/// # Errors
+/// None.
+pub fn stand_back() -> io::Result<()> {
+    Ok(())
+}
+
 /// Numbers of the processors that the process may run on.
 ///
 /// # Errors

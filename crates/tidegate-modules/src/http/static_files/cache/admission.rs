@@ -49,6 +49,8 @@ pub fn queue() -> (SyncSender<Order>, Receiver<Order>) {
 
 /// The thread's work, as long as the process lives.
 pub fn serve(shared: &Shared, orders: &Receiver<Order>) {
+    // Where it is forbidden the thread is one like others.
+    let _ = tidegate_os::affinity::stand_back();
     while let Ok(order) = orders.recv() {
         match order {
             Order::Admit(wish) => admit(shared, &wish),
