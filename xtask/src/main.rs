@@ -1,9 +1,11 @@
 //! Chores of the project, started as `cargo xtask <chore>`.
 //!
 //! - `tidy` checks what the compiler does not: sizes, dependency edges, forbidden calls.
+//! - `directives` writes the table of nginx's directives by asking the server.
 //! - `fuzz` replays the kept fuzz seeds and mutates them, on a stable compiler.
 #![forbid(unsafe_code)]
 
+mod directives;
 mod fuzz;
 mod tidy;
 
@@ -17,6 +19,8 @@ usage: cargo xtask <chore>
         check sizes, dependency edges, forbidden calls, headers, tests, changelog;
         --update-ratchet lowers and removes entries of xtask/ratchet.toml,
         --add with it also writes new entries (a reviewer should see why)
+  directives PROGRAM
+        write docs/directives.md by asking PROGRAM about each of nginx's directives
   fuzz [--seconds N] [--iterations N] [--seed N] [--target NAME] [--careful]
         replay fuzz/seeds/* and mutate them: per target at most N iterations (default 20000),
         over all targets at most N seconds (default 60);
@@ -26,6 +30,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match arguments.split_first() {
         Some((chore, rest)) if chore == "tidy" => tidy::run(&repository_root(), rest),
+        Some((chore, rest)) if chore == "directives" => directives::run(&repository_root(), rest),
         Some((chore, rest)) if chore == "fuzz" => fuzz::run(&repository_root(), rest),
         Some((chore, _)) if chore == "help" || chore == "--help" || chore == "-h" => {
             println!("{USAGE}");

@@ -1,0 +1,252 @@
+//! `docs/directives.md`: which of nginx's directives the server takes, by asking it.
+//!
+//! For every directive and context of nginx's list a configuration with that one statement is given to
+//! `tidegate -t`. Where it answers "not supported yet" the directive does not work there; any other answer
+//! means that it is known. What is taken and changes nothing cannot be seen from outside: the page itself
+//! says it, in rows that are marked `accepted`, and they stay.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const LIST: &str = "crates/tidegate-conf/data/nginx-directives.tsv";
+const PAGE: &str = "docs/directives.md";
+const REFUSAL: &str = "not supported yet";
+const ACCEPTED: &str = "accepted";
+
+/// Groups of modules as the page counts them, by the beginning of their names; the last takes the rest.
+const GROUPS: [(&str, &str); 4] = [
+    ("http", "ngx_http_"),
+    ("mail", "ngx_mail_"),
+    ("stream", "ngx_stream_"),
+    ("core and events", ""),
+];
+
+/// One line of nginx's list.
+struct Row {
+    module: String,
+    name: String,
+    /// As listed.
+    contexts: Vec<String>,
+    /// Those in which the server knows it.
+    known: Vec<String>,
+}
+
+/// What the page says of a directive.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Works {
+    Yes,
+    Accepted,
+    No,
+}
+
+/// Writes the page. `arguments` is the program to ask.
+///
+/// # Errors
+/// No program, or a file that cannot be read or written.
+pub fn run(root: &Path, arguments: &[String]) -> Result<bool, String> {
+    let [program] = arguments else {
+        return Err("usage: cargo xtask directives target/debug/tidegate".to_owned());
+    };
+    let program = root.join(program);
+    let page = root.join(PAGE);
+    let before = read(&page)?;
+    let accepted = accepted(&before);
+    let folder = root.join("target/directives");
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut rows = rows(&read(&root.join(LIST))?);
+    for row in &mut rows {
+        for context in &row.contexts {
+            if knows(&program, &folder, row.module.as_str(), &row.name, context)? {
+                row.known.push(context.clone());
+            }
+        }
+    }
+    let after = written(&before, &rows, &accepted);
+    std::fs::write(&page, after).map_err(|error| format!("{}: {error}", page.display()))?;
+    Ok(true)
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn rows(list: &str) -> Vec<Row> {
+    let lines = list.lines().skip(1).map(|line| line.split('\t').collect::<Vec<_>>());
+    let whole = lines.filter_map(|fields| match fields[..] {
+        [module, name, contexts, ..] => Some(Row {
+            module: module.to_owned(),
+            name: name.to_owned(),
+            contexts: contexts.split(',').map(|context| context.trim().to_owned()).collect(),
+            known: Vec::new(),
+        }),
+        _ => None,
+    });
+    whole.collect()
+}
+
+/// Whether the server knows a directive in a context.
+fn knows(
+    program: &Path,
+    folder: &Path,
+    module: &str,
+    name: &str,
+    context: &str,
+) -> Result<bool, String> {
+    let file: PathBuf = folder.join("asked.conf");
+    let text = configuration(module, name, context);
+    std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
+    let answer =
+        Command::new(program).arg("-t").arg("-p").arg(folder).arg("-c").arg(&file).output();
+    let answer = answer.map_err(|error| format!("{}: {error}", program.display()))?;
+    Ok(!String::from_utf8_lossy(&answer.stderr).contains(REFUSAL))
+}
+
+/// A configuration with one statement of this name in this context.
+fn configuration(module: &str, name: &str, context: &str) -> String {
+    let statement = format!("{name} asked;");
+    let (outer, statement) = match module {
+        module if module.starts_with("ngx_stream_") => ("stream", statement),
+        module if module.starts_with("ngx_mail_") => ("mail", statement),
+        _ => ("http", statement),
+    };
+    let server = |inner: String| format!("{outer} {{ server {{ {inner} }} }}");
+    let body = match context {
+        "main" | "any" => statement,
+        "events" => return format!("events {{ {statement} }}"),
+        "http" | "stream" | "mail" => format!("{context} {{ {statement} }}"),
+        "server" => server(statement),
+        "location" => server(format!("location / {{ {statement} }}")),
+        "if in server" => server(format!("if ($uri) {{ {statement} }}")),
+        "if in location" => server(format!("location / {{ if ($uri) {{ {statement} }} }}")),
+        "limit_except" => server(format!("location / {{ limit_except GET {{ {statement} }} }}")),
+        "upstream" => format!("{outer} {{ upstream asked {{ {statement} }} }}"),
+        other => format!("{other} {{ {statement} }}"),
+    };
+    format!("events {{ }}\n{body}\n")
+}
+
+/// Module and name of all that the page says to be taken without effect.
+fn accepted(page: &str) -> BTreeSet<(String, String)> {
+    let mut module = "";
+    let mut found = BTreeSet::new();
+    for line in page.lines() {
+        if let Some(title) = line.strip_prefix("### ") {
+            module = title;
+        }
+        let cells: Vec<_> = line.split('|').map(str::trim).collect();
+        if let [_, name, _, ACCEPTED, _] = cells[..] {
+            found.insert((module.to_owned(), name.trim_matches('`').to_owned()));
+        }
+    }
+    found
+}
+
+fn works(row: &Row, accepted: &BTreeSet<(String, String)>) -> Works {
+    match row.known.is_empty() {
+        true => Works::No,
+        false if accepted.contains(&(row.module.clone(), row.name.clone())) => Works::Accepted,
+        false => Works::Yes,
+    }
+}
+
+/// The page: the text above the counts as it was but for its figures, then counts and tables.
+fn written(before: &str, rows: &[Row], accepted: &BTreeSet<(String, String)>) -> String {
+    let count = |which: Works, group: &str| {
+        rows.iter()
+            .filter(|row| group_of(row) == group || group == "all")
+            .filter(|row| works(row, accepted) == which)
+            .count()
+    };
+    let figures =
+        |group: &str| [Works::Yes, Works::Accepted, Works::No].map(|which| count(which, group));
+    let [yes, taken, no] = figures("all");
+    let head = before.split("\n## Counts").next().unwrap_or_default();
+    let introduction = head.split_once("\n\n- **yes**").map_or(head, |(_, rest)| rest);
+    let mut page = format!(
+        "# Directives\n\nWhich directives of nginx's open-source modules Tidegate takes. Of {}, **{yes} work**, \
+         {taken} more are read and\nchecked but change nothing, and {no} are refused as \"not supported yet\", \
+         by name and with their place.\n\n- **yes**{introduction}\n## Counts\n\n\
+         | | directives | yes | accepted | no |\n|---|---:|---:|---:|---:|\n",
+        rows.len(),
+    );
+    for group in ["core and events", "http", "mail", "stream", "all"] {
+        let [yes, taken, no] = figures(group);
+        let name = if group == "all" { "**all**" } else { group };
+        let _ = writeln!(page, "| {name} | {} | {yes} | {taken} | {no} |", yes + taken + no);
+    }
+    let mut modules: Vec<(&str, Vec<&Row>)> = Vec::new();
+    let mut places = BTreeMap::new();
+    for row in rows {
+        let place = *places.entry(row.module.as_str()).or_insert_with(|| {
+            modules.push((&row.module, Vec::new()));
+            modules.len() - 1
+        });
+        modules[place].1.push(row);
+    }
+    let is_there = |rows: &[&Row]| rows.iter().any(|row| !row.known.is_empty());
+    page.push_str("\n## Modules with directives that work\n");
+    for (module, rows) in modules.iter().filter(|(_, rows)| is_there(rows)) {
+        table(module, rows, accepted, &mut page);
+    }
+    page.push_str("\n## Modules without\n\n| module | directives |\n|---|---|\n");
+    for (module, rows) in modules.iter().filter(|(_, rows)| !is_there(rows)) {
+        let names: Vec<_> = rows.iter().map(|row| format!("`{}`", row.name)).collect();
+        let _ = writeln!(page, "| {module} | {} |", names.join(", "));
+    }
+    page
+}
+
+fn group_of(row: &Row) -> &'static str {
+    let found = GROUPS.iter().find(|(_, start)| row.module.starts_with(start));
+    found.map_or("", |(group, _)| group)
+}
+
+fn table(module: &str, rows: &[&Row], accepted: &BTreeSet<(String, String)>, page: &mut String) {
+    let known = rows.iter().filter(|row| !row.known.is_empty()).count();
+    let _ = writeln!(page, "\n### {module}\n\n{known} of {}\n", rows.len());
+    page.push_str("| directive | contexts | works |\n|---|---|---|\n");
+    for row in rows {
+        let says = match works(row, accepted) {
+            Works::Yes if row.known.len() < row.contexts.len() => {
+                format!("yes: {}", row.known.join(", "))
+            }
+            Works::Yes => "yes".to_owned(),
+            Works::Accepted => ACCEPTED.to_owned(),
+            Works::No => "no".to_owned(),
+        };
+        let _ = writeln!(page, "| `{}` | {} | {says} |", row.name, row.contexts.join(", "));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{accepted, configuration, rows, written};
+
+    #[test]
+    fn the_page_keeps_what_cannot_be_asked() {
+        let list = "module\tdirective\tcontexts\targs\nngx_http_a_module\tone\thttp,server\t1\n\
+                    ngx_http_a_module\ttwo\tlocation\t1\nngx_mail_b_module\tthree\tmail\t1\n";
+        let before = "# Directives\n\nOld figures.\n\n- **yes**: taken\n\n## Counts\n\n\
+                      ### ngx_http_a_module\n\n| `two` | location | accepted |\n";
+        let mut rows = rows(list);
+        rows[0].known = vec!["http".to_owned()];
+        rows[1].known = vec!["location".to_owned()];
+        let page = written(before, &rows, &accepted(before));
+        assert!(page.contains("Of 3, **1 work**, 1 more"), "{page}");
+        assert!(page.contains("| `one` | http, server | yes: http |"), "{page}");
+        assert!(page.contains("| `two` | location | accepted |"), "{page}");
+        assert!(page.contains("| ngx_mail_b_module | `three` |"), "{page}");
+        assert!(page.contains("\n\n- **yes**: taken\n\n## Counts\n"), "{page}");
+        assert_eq!(written(&page, &rows, &accepted(&page)), page);
+    }
+
+    #[test]
+    fn a_statement_is_put_where_it_belongs() {
+        let stream = configuration("ngx_stream_proxy_module", "proxy_pass", "server");
+        assert!(stream.contains("stream { server { proxy_pass asked; } }"), "{stream}");
+        let condition = configuration("ngx_http_rewrite_module", "set", "if in location");
+        assert!(condition.contains("location / { if ($uri) { set asked; } }"), "{condition}");
+    }
+}
