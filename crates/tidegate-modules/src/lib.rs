@@ -13,6 +13,7 @@ use tidegate_core::{Entry, ErasedModule};
 
 use http::access::Access;
 use http::addition::Addition;
+use http::api::Api;
 use http::auth_basic::AuthBasic;
 use http::auth_request::AuthRequest;
 use http::autoindex::Autoindex;
@@ -115,6 +116,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<Handlers>::NEW,
     &Entry::<StubStatus>::NEW,
     &Entry::<Metrics>::NEW,
+    &Entry::<Api>::NEW,
     &Entry::<EmptyGif>::NEW,
     &Entry::<Flv>::NEW,
     &Entry::<Mp4>::NEW,

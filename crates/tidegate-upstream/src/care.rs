@@ -36,8 +36,23 @@ pub struct PlanCare {
     begun: AtomicBool,
 }
 
+/// A task that ends with this value.
+struct Running(Task<()>);
+
+impl Running {
+    fn begin(future: impl Future<Output = ()> + 'static) -> Running {
+        Running(spawn_local(future))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 thread_local! {
-    static TASKS: RefCell<Vec<Task<()>>> = const { RefCell::new(Vec::new()) };
+    static TASKS: RefCell<Vec<Running>> = const { RefCell::new(Vec::new()) };
 }
 
 /// There is nothing to do twice.
@@ -88,9 +103,8 @@ impl Caretaker {
         }
         let Some(worker) = &*worker else { return false };
         let begin = move || {
-            let tasks = duties.into_iter().map(|duty| spawn_local(duty.run())).collect();
-            let before = TASKS.replace(tasks);
-            before.iter().for_each(Task::abort);
+            // Those of the plan before end with this.
+            TASKS.replace(duties.into_iter().map(|duty| Running::begin(duty.run())).collect());
         };
         worker.remote().run(begin).is_ok()
     }

@@ -1,6 +1,9 @@
 //! Idle connections to origins, kept per thread: taking and giving one back needs no lock.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use tidegate_rt::clock;
@@ -63,6 +66,35 @@ struct Idle {
 #[derive(Default)]
 struct Pool {
     idle: Vec<Idle>,
+    /// How many there are, for those who ask from other threads. Only this thread writes.
+    count: Option<Arc<AtomicUsize>>,
+}
+
+impl Pool {
+    fn tell(&self) {
+        if let Some(count) = &self.count {
+            count.store(self.idle.len(), Ordering::Relaxed);
+        }
+    }
+}
+
+/// By the group's number: what the pool of each thread holds.
+static COUNTS: Mutex<BTreeMap<u64, Vec<Weak<AtomicUsize>>>> = Mutex::new(BTreeMap::new());
+
+fn counted(group: u64) -> Arc<AtomicUsize> {
+    let count = Arc::new(AtomicUsize::new(0));
+    let mut counts = COUNTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = counts.entry(group).or_default();
+    known.retain(|count| count.strong_count() > 0);
+    known.push(Arc::downgrade(&count));
+    count
+}
+
+/// Idle connections of a group on all threads.
+pub fn idle_of(group: &Group) -> usize {
+    let counts = COUNTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = counts.get(&group.id).into_iter().flatten().filter_map(Weak::upgrade);
+    known.map(|count| count.load(Ordering::Relaxed)).sum()
 }
 
 thread_local! {
@@ -108,6 +140,7 @@ pub fn take(group: &Group, fit: &Fit, now: Instant) -> Option<Box<OriginConnecti
         loop {
             let at = pool.idle.iter().rposition(|idle| idle.fit == *fit)?;
             let idle = pool.idle.remove(at);
+            pool.tell();
             if now < idle.until && idle.connection.is_quiet() {
                 return Some(idle.connection);
             }
@@ -139,6 +172,10 @@ pub fn give(group: &Group, fit: Fit, connection: Box<OriginConnection>) {
         let far = now + Duration::from_secs(24 * 3600);
         let until = now.checked_add(limits.idle_time_max).unwrap_or(far);
         pool.idle.push(Idle { connection, fit, until });
+        if pool.count.is_none() {
+            pool.count = Some(counted(group.id));
+        }
+        pool.tell();
     });
     if !SWEEPING.with(|sweeping| sweeping[usize::from(brief)].replace(true)) {
         tidegate_rt::spawn_local(sweep(brief));
@@ -164,6 +201,7 @@ async fn sweep(brief: bool) {
                     left |= idle.fit.brief == brief && stays;
                     idle.fit.brief != brief || stays
                 });
+                pool.tell();
             }
             left
         });

@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod addition;
+pub mod api;
 pub mod auth_basic;
 pub mod auth_request;
 pub mod autoindex;

@@ -12,11 +12,12 @@
 
 pub mod key;
 mod rows;
+pub mod saved;
 pub mod server;
 mod sessions;
 pub mod sticky;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ use tidegate_core::builder::{Outline, PlanBuilder};
 use tidegate_core::http_core::HttpCore;
 use tidegate_core::module::{BlockRow, Module};
 use tidegate_core::variables::Variable;
-use tidegate_upstream::care::names::NameDuty;
+use tidegate_upstream::care::names::NamesDuty;
 use tidegate_upstream::care::{Caretaker, Duties, PlanCare};
 use tidegate_upstream::peers::{Kept, Stickiness};
 use tidegate_upstream::resolve::Resolver;
@@ -33,6 +34,7 @@ use tidegate_upstream::{Group, GroupOptions, Keepalive, Method};
 
 use super::gateway::variables;
 pub use key::{GroupKey, HashKey};
+use saved::Saved;
 use server::ServerConf;
 use sticky::StickyConf;
 
@@ -53,6 +55,7 @@ pub struct Conf {
     pub zone: Option<String>,
     pub sticky: Option<StickyConf>,
     pub queue: Option<(usize, Duration)>,
+    pub state: Option<Word>,
     pub resolver: Option<Vec<String>>,
     pub resolver_timeout: Option<Duration>,
 }
@@ -72,6 +75,10 @@ struct Known {
 struct Entry {
     group: Arc<Group>,
     key: Option<GroupKey>,
+    /// Name of its `zone`.
+    zone: Option<String>,
+    /// `state`.
+    saved: Option<Arc<Saved>>,
 }
 
 impl Groups {
@@ -94,6 +101,26 @@ impl Groups {
     pub fn add_implicit(&self, name: &str, tls: bool, group: Arc<Group>) {
         let mut groups = self.0.write().unwrap_or_else(PoisonError::into_inner);
         groups.implied[usize::from(tls)].entry(name.to_owned()).or_insert(group);
+    }
+
+    /// The groups of `upstream` blocks that can be seen and changed by commands, by name.
+    pub fn changing(&self) -> BTreeMap<String, (Arc<Group>, String)> {
+        let groups = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let zoned = groups.named.iter().filter_map(|(name, entry)| {
+            Some((name.clone(), (entry.group.clone(), entry.zone.clone()?)))
+        });
+        zoned.collect()
+    }
+
+    /// Where the servers of the group of this name are kept over restarts.
+    pub fn saved(&self, name: &str) -> Option<Arc<Saved>> {
+        let groups = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        groups.named.get(name)?.saved.clone()
+    }
+
+    /// Whether there is an `upstream` of this name.
+    pub fn is_named(&self, name: &str) -> bool {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).named.contains_key(name)
     }
 
     fn add(&self, name: &str, entry: Entry) -> bool {
@@ -157,12 +184,17 @@ fn entry(
     let name = outline.args.first().map(|word| word.display().into_owned()).unwrap_or_default();
     let empty = Conf::default();
     let conf = outline.conf::<Upstream>().unwrap_or(&empty);
-    if conf.servers.is_empty() {
+    let saved = saved(conf, plan)?;
+    let servers = match &saved {
+        Some((_, servers)) => servers,
+        None => &conf.servers,
+    };
+    if servers.is_empty() && saved.is_none() {
         let message = "no servers are inside upstream";
         return Err(Diagnostic::emerg(message).at(outline.span));
     }
     let needs_port = plan.in_stream();
-    let members = conf.servers.iter().map(|server| {
+    let members = servers.iter().map(|server| {
         let fail = |what: &str| {
             let message = format!("{what} in upstream \"{}\"", server.address);
             Diagnostic::emerg(message).at(server.span)
@@ -170,12 +202,13 @@ fn entry(
         server.member(needs_port).map_err(fail)
     });
     let members = members.collect::<Result<Vec<_>, _>>()?;
+    let resolver = resolver(conf, servers, http, outline)?;
     let options = GroupOptions {
         sticky: if conf.sticky.is_some() { Stickiness::Routes } else { Stickiness::None },
         kept: if conf.zone.is_some() { Kept::Changing } else { Kept::Fixed },
         queue: conf.queue,
+        resolves: resolver.is_some(),
     };
-    let resolver = resolver(conf, http, outline)?;
     let method = conf.method.unwrap_or_default();
     let mut group = Group::with(&name, method, keepalive(conf), options, members);
     let make = || Ok::<_, Diagnostic>(Latest::default());
@@ -187,8 +220,8 @@ fn entry(
     let group = Arc::new(group);
     latest.insert(name.clone(), group.clone());
     drop(latest);
-    if let Some(resolver) = resolver {
-        look_up(&group, &resolver, plan);
+    if let (true, Some(resolver)) = (group.is_changing(), resolver) {
+        look_up(&group, resolver, plan);
     }
     let hash = match (method, &conf.key) {
         (Method::IpHash, _) => Some(HashKey::Client),
@@ -197,12 +230,36 @@ fn entry(
     };
     let sticky = conf.sticky.as_ref().map(|sticky| sticky.compile(plan)).transpose()?;
     let key = (hash.is_some() || sticky.is_some()).then_some(GroupKey { hash, sticky });
-    Ok((name, Entry { group, key }))
+    let (zone, saved) = (conf.zone.clone(), saved.map(|(saved, _)| saved));
+    Ok((name, Entry { group, key, zone, saved }))
+}
+
+/// A file and the servers in it.
+type FromFile = (Arc<Saved>, Vec<ServerConf>);
+
+/// The servers that are kept in a file, in place of those of the configuration.
+fn saved(conf: &Conf, plan: &PlanBuilder<'_>) -> Result<Option<FromFile>, Diagnostic> {
+    let Some(word) = &conf.state else { return Ok(None) };
+    let error = |what: &str| Diagnostic::emerg(what).at(word.span);
+    if !conf.servers.is_empty() {
+        return Err(error("\"state\" cannot be used along with the \"server\" directive"));
+    }
+    if conf.zone.is_none() {
+        return Err(error("\"state\" requires the \"zone\" directive"));
+    }
+    let path = plan.path(&word.display());
+    if let Some(folder) = path.parent() {
+        plan.environment.resources.folder(folder);
+    }
+    let saved = Saved::new(path);
+    let servers = saved.read(word.span)?;
+    Ok(Some((Arc::new(saved), servers)))
 }
 
 /// The name servers of a group: its own, or those of the `http` block.
 fn resolver(
     conf: &Conf,
+    servers: &[ServerConf],
     http: &Outline,
     outline: &Outline,
 ) -> Result<Option<Resolver>, Diagnostic> {
@@ -213,7 +270,7 @@ fn resolver(
         .and_then(|core| core.resolver.as_ref())
         .map(|words| words.iter().map(|word| word.display().into_owned()).collect::<Vec<_>>());
     let words = conf.resolver.clone().or(inherited);
-    if conf.servers.iter().any(|server| server.resolve) {
+    if servers.iter().any(|server| server.resolve) {
         if conf.zone.is_none() {
             let what = "resolving names at run time requires upstream";
             return Err(error(format!("{what} \"{name}\" in shared memory"))
@@ -232,15 +289,9 @@ fn resolver(
 const RESOLVER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Names are looked up as long as the plan is in use.
-fn look_up(group: &Arc<Group>, resolver: &Resolver, plan: &mut PlanBuilder<'_>) {
-    let duties = plan.shared::<Duties>().clone();
-    for member in group.members() {
-        if let (Some(name), Some(number)) = (member.name, member.number) {
-            let (group, resolver) = (group.clone(), resolver.clone());
-            let log = plan.main.error_log.clone();
-            duties.add(Arc::new(NameDuty { group, number, name, resolver, log }));
-        }
-    }
+fn look_up(group: &Arc<Group>, resolver: Resolver, plan: &mut PlanBuilder<'_>) {
+    let (group, log) = (group.clone(), plan.main.error_log.clone());
+    plan.shared::<Duties>().add(Arc::new(NamesDuty { group, resolver, log }));
 }
 
 fn keepalive(conf: &Conf) -> Keepalive {

@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tidegate_core::error_log::{ErrorLog, Level};
-use tidegate_rt::{Task, random, spawn_local, timer};
+use tidegate_rt::{random, timer};
 
-use super::Duty;
+use super::{Duty, Running};
 use crate::peers::{Group, Health, Peer};
 
 /// When servers are checked and how often they have to pass or fail.
@@ -78,15 +78,6 @@ impl Standing {
     }
 }
 
-/// A task that ends with this value.
-struct Running(Task<()>);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 impl Duty for CheckDuty {
     fn run(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()>>> {
         Box::pin(async move {
@@ -98,7 +89,7 @@ impl Duty for CheckDuty {
                 for slot in view.into_iter().filter(|slot| !slot.options.down) {
                     tasks.entry(slot.peer.id).or_insert_with(|| {
                         let watch = self.clone().watch(slot.peer, slot.health);
-                        Running(spawn_local(watch))
+                        Running::begin(watch)
                     });
                 }
                 altered.await;

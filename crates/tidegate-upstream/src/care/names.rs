@@ -1,6 +1,7 @@
 //! Servers with a name are looked up again when the answer of the name servers expires (`resolve`,
 //! `service`).
 
+use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,18 +10,24 @@ use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_rt::net::Addr;
 use tidegate_rt::timer;
 
-use super::Duty;
+use super::{Duty, Running};
 use crate::peers::{Group, Place, ServerName};
 use crate::resolve::{ResolveError, Resolver, ServiceRecord};
 
-/// Looks up one server of a group as long as the group is in use.
-pub struct NameDuty {
+/// Looks up a group's servers with names as long as the group is in use.
+pub struct NamesDuty {
     pub group: Arc<Group>,
-    /// Of the server with the name.
-    pub number: u32,
-    pub name: ServerName,
     pub resolver: Resolver,
     pub log: ErrorLog,
+}
+
+/// One server with a name.
+struct Watch {
+    group: Arc<Group>,
+    number: u32,
+    name: ServerName,
+    resolver: Resolver,
+    log: ErrorLog,
 }
 
 /// Shortest time between two questions: a time to live of 0 is no reason to ask all the time.
@@ -30,18 +37,39 @@ const PAUSE_WITHOUT: Duration = Duration::from_secs(10);
 /// Hosts of one service that are looked up.
 const HOSTS_MAX: usize = 256;
 
-impl Duty for NameDuty {
+impl Duty for NamesDuty {
     fn run(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()>>> {
         Box::pin(async move {
+            let mut tasks: HashMap<u32, Running> = HashMap::new();
             loop {
-                let pause = self.turn().await;
-                timer::sleep(pause.max(PAUSE_MIN)).await;
+                let altered = self.group.altered();
+                let members = self.group.members();
+                tasks.retain(|number, _| {
+                    members.iter().any(|member| member.number == Some(*number))
+                });
+                for member in members {
+                    let (Some(name), Some(number)) = (member.name, member.number) else { continue };
+                    tasks.entry(number).or_insert_with(|| {
+                        let (group, resolver) = (self.group.clone(), self.resolver.clone());
+                        let log = self.log.clone();
+                        let watch = Watch { group, number, name, resolver, log };
+                        Running::begin(watch.run())
+                    });
+                }
+                altered.await;
             }
         })
     }
 }
 
-impl NameDuty {
+impl Watch {
+    async fn run(self) {
+        loop {
+            let pause = self.turn().await;
+            timer::sleep(pause.max(PAUSE_MIN)).await;
+        }
+    }
+
     /// Asks once; answers when to ask again.
     async fn turn(&self) -> Duration {
         let found = match &self.name.service {

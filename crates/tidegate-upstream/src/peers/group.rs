@@ -48,6 +48,8 @@ pub struct GroupOptions {
     pub kept: Kept,
     /// Requests that may wait for a server, and for how long (`queue`).
     pub queue: Option<(usize, Duration)>,
+    /// Names of servers are looked up while the group lives.
+    pub resolves: bool,
 }
 
 /// A server in use; its requests in progress go down when this is dropped.

@@ -148,6 +148,23 @@ impl Drop for InFlight {
 }
 
 impl Figures {
+    /// All counts begin anew.
+    pub fn reset(&self) {
+        let counts = [
+            &self.requests,
+            &self.sent,
+            &self.received,
+            &self.fails,
+            &self.unavailable,
+            &self.checks,
+            &self.checks_failed,
+            &self.unhealthy,
+            &self.down_time,
+        ];
+        let all = counts.into_iter().chain(&self.responses);
+        all.for_each(|count| count.store(0, Ordering::Relaxed));
+    }
+
     /// Counts an attempt that is over.
     pub fn add(&self, status: u16, sent: u64, received: u64) {
         let class = usize::from(status / 100).wrapping_sub(1);

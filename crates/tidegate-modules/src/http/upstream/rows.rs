@@ -154,6 +154,14 @@ pub const ROWS: &[Directive<Conf>] = &[
         },
     ),
     row(
+        "state",
+        HERE,
+        Arity::ONE,
+        "",
+        "A file that holds the group's servers, in place of `server`; commands change it.",
+        |conf, args| once(&mut conf.state, args.word(0).clone(), args),
+    ),
+    row(
         "resolver",
         BOTH,
         Arity::AT_LEAST_ONE,

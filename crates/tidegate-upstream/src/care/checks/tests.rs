@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use tidegate_rt::net::Addr;
+use tidegate_rt::spawn_local;
 
 use super::*;
 use crate::peers::{CheckRule, GroupOptions, Kept, Member, Method, ServerOptions};

@@ -1,0 +1,270 @@
+//! `api`: groups of servers seen and changed while they work, by HTTP and JSON, at the paths of nginx's
+//! commercial edition.
+//!
+//! ```nginx
+//! location /api { api write=on; allow 127.0.0.1; deny all; }
+//! ```
+//! `GET /api/9/http/upstreams/NAME`, `POST …/NAME/servers` with `{"server":"192.0.2.1:80"}`,
+//! `PATCH …/NAME/servers/3` with `{"drain":true}`, `DELETE …/NAME/servers/3`.
+
+mod change;
+mod error;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::module::Module;
+use tidegate_core::{Body, Exchange, Level, Step};
+use tidegate_http::Known;
+use tidegate_http::request::Method;
+
+use super::gateway::content::read_body;
+use super::row;
+use super::upstream::Groups;
+use error::ApiError;
+
+/// `ngx_http_api_module`.
+pub struct Api;
+
+#[derive(Default)]
+pub struct Conf {
+    /// Whether changes are allowed.
+    write: Option<bool>,
+}
+
+/// What the handler of a location knows.
+struct Settings {
+    groups: Groups,
+    write: bool,
+    /// Bytes of the location's name.
+    prefix: usize,
+}
+
+/// Versions that are understood; they differ in what we do not have.
+const VERSIONS: std::ops::RangeInclusive<u32> = 1..=9;
+/// Longest body of a command.
+const BODY_BYTES_MAX: u64 = 64 * 1024;
+
+impl Module for Api {
+    type Conf = Conf;
+    const NAME: &'static str = "api";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        let Some(write) = conf.write else { return Ok(()) };
+        let groups = location.plan.shared::<Groups>().clone();
+        let prefix = location.location.name.len();
+        let settings = std::sync::Arc::new(Settings { groups, write, prefix });
+        location.content(Box::new(move |x| {
+            let settings = settings.clone();
+            Step::Wait(Box::pin(async move { handle(x, &settings).await }))
+        }));
+        Ok(())
+    }
+}
+
+const ROWS: &[Directive<Conf>] = &[row(
+    "api",
+    Contexts::LOCATION,
+    Arity::between(0, 1),
+    "",
+    "Answers requests about groups of servers in JSON; `write=on` allows them to be changed.",
+    |conf, args| {
+        let write = match args.bytes(0) {
+            b"" | b"write=off" => false,
+            b"write=on" => true,
+            _ => return Err(args.invalid_parameter(0)),
+        };
+        once(&mut conf.write, write, args)
+    },
+)];
+
+/// What a command ends with.
+pub struct Reply {
+    pub status: u16,
+    /// `None` has no body.
+    pub value: Option<Value>,
+    /// Where what was made is to be found, below the version.
+    pub place: Option<String>,
+}
+
+impl Reply {
+    fn of(value: Value) -> Reply {
+        Reply { status: 200, value: Some(value), place: None }
+    }
+}
+
+async fn handle(x: &mut Exchange, settings: &Settings) -> Step<'static> {
+    let body = match read(x).await {
+        Ok(body) => body,
+        Err(step) => return step,
+    };
+    let path = String::from_utf8_lossy(x.request.path.get(settings.prefix..).unwrap_or_default());
+    let path = path.into_owned();
+    let answer = route(x, settings, &path, &body);
+    if answer.is_ok() {
+        save(x, settings, &path).await;
+    }
+    let (status, value, place) = match answer {
+        Ok(Reply { status, value, place }) => (status, value, place),
+        Err(error) => (error.status, Some(error.value(&request_id(x))), None),
+    };
+    x.response.status = status;
+    if let Some(place) = place {
+        let kept = x.request.path.len() - path.len();
+        let mut location = x.request.path[..kept].to_vec();
+        location.extend_from_slice(place.as_bytes());
+        x.response.headers.set_known(Known::Location, &location);
+    }
+    let Some(value) = value else { return Step::Respond(Body::from(Bytes::new())) };
+    x.response.headers.set_known(Known::ContentType, b"application/json");
+    Step::Respond(Body::from(Bytes::from(value.to_string())))
+}
+
+/// Writes a changed group's servers to its file, where it has one (`state`).
+async fn save(x: &mut Exchange, settings: &Settings, path: &str) {
+    if matches!(x.request.method, Method::Get | Method::Head) {
+        return;
+    }
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let [_, "http", "upstreams", name, "servers", ..] = &parts[..] else { return };
+    let group = settings.groups.changing().remove(*name).map(|(group, _)| group);
+    if let (Some(saved), Some(group)) = (settings.groups.saved(name), group)
+        && let Err(error) = saved.write(group).await
+    {
+        x.log(
+            Level::Error,
+            format_args!("the state of upstream \"{name}\" was not written: {error}"),
+        );
+    }
+}
+
+/// The body of a command. One that is too long for memory is too long.
+async fn read(x: &mut Exchange) -> Result<Vec<u8>, Step<'static>> {
+    x.request.body.lower_limit(BODY_BYTES_MAX);
+    read_body(x).await?;
+    match x.request.body.stored() {
+        None => Ok(Vec::new()),
+        Some(stored) if stored.file.is_some() => Err(Step::Status(413)),
+        Some(stored) => Ok(stored.memory.concat()),
+    }
+}
+
+fn request_id(x: &mut Exchange) -> String {
+    let mut id = Vec::new();
+    x.variable_named(b"request_id", &mut id);
+    String::from_utf8_lossy(&id).into_owned()
+}
+
+fn route(x: &Exchange, settings: &Settings, path: &str, body: &[u8]) -> Result<Reply, ApiError> {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let [version, rest @ ..] = &parts[..] else {
+        only_get(x)?;
+        return Ok(Reply::of(VERSIONS.collect::<Vec<_>>().into()));
+    };
+    let known = version.parse().is_ok_and(|version| VERSIONS.contains(&version));
+    if !known || version.starts_with('0') {
+        return Err(ApiError::new(404, "UnknownVersion", "unknown version"));
+    }
+    if let ["http", "upstreams", name, rest @ ..] = rest {
+        return upstream(x, settings, version, (name, rest), body);
+    }
+    only_get(x)?;
+    let mut value = match rest {
+        [] => json!(["nginx", "connections", "http"]),
+        ["nginx"] => view::process(x),
+        ["connections"] => view::connections(),
+        ["http"] => json!(["requests", "upstreams"]),
+        ["http", "requests"] => view::requests(),
+        ["http", "upstreams"] => view::upstreams(&settings.groups),
+        _ => return Err(ApiError::new(404, "PathNotFound", "path not found")),
+    };
+    match rest {
+        // Fields are those of each group.
+        ["http", "upstreams"] => value
+            .as_object_mut()
+            .into_iter()
+            .flat_map(|groups| groups.values_mut())
+            .for_each(|group| choose_fields(x, group)),
+        _ => choose_fields(x, &mut value),
+    }
+    Ok(Reply::of(value))
+}
+
+fn upstream(
+    x: &Exchange,
+    settings: &Settings,
+    version: &str,
+    (name, rest): (&str, &[&str]),
+    body: &[u8],
+) -> Result<Reply, ApiError> {
+    let groups = settings.groups.changing();
+    let Some((group, zone)) = groups.get(name) else {
+        return Err(match settings.groups.is_named(name) {
+            true => ApiError::new(400, "UpstreamStatic", "upstream is static"),
+            false => ApiError::new(404, "UpstreamNotFound", "upstream not found"),
+        });
+    };
+    let writes = !matches!(x.request.method, Method::Get | Method::Head);
+    if writes && !settings.write {
+        return Err(ApiError::new(405, "MethodDisabled", "method disabled"));
+    }
+    let id = |text: &str| {
+        let wrong = || ApiError::new(400, "UpstreamBadServerId", "invalid server ID");
+        text.parse::<u32>().map_err(|_| wrong())
+    };
+    match (x.request.method, rest) {
+        (Method::Get | Method::Head, []) => {
+            let mut value = view::upstream(group, zone);
+            choose_fields(x, &mut value);
+            Ok(Reply::of(value))
+        }
+        (Method::Delete, []) => {
+            group.view().iter().for_each(|slot| slot.peer.figures.reset());
+            Ok(Reply { status: 204, value: None, place: None })
+        }
+        (Method::Get | Method::Head, ["servers"]) => Ok(Reply::of(view::servers(group))),
+        (Method::Post, ["servers"]) => {
+            let (number, value) = change::add(group, body)?;
+            let place = format!("/{version}/http/upstreams/{name}/servers/{number}/");
+            Ok(Reply { status: 201, value: Some(value), place: Some(place) })
+        }
+        (Method::Get | Method::Head, ["servers", text]) => {
+            view::server(group, id(text)?).map(Reply::of).ok_or_else(ApiError::no_server)
+        }
+        (Method::Patch, ["servers", text]) => {
+            let number = id(text)?;
+            change::patch(group, number, body)?;
+            view::server(group, number).map(Reply::of).ok_or_else(ApiError::no_server)
+        }
+        (Method::Delete, ["servers", text]) => {
+            change::remove(group, id(text)?)?;
+            Ok(Reply::of(view::servers(group)))
+        }
+        (_, [] | ["servers"] | ["servers", _]) => {
+            Err(ApiError::new(405, "MethodNotSupported", "method not supported"))
+        }
+        _ => Err(ApiError::new(404, "PathNotFound", "path not found")),
+    }
+}
+
+fn only_get(x: &Exchange) -> Result<(), ApiError> {
+    match x.request.method {
+        Method::Get | Method::Head => Ok(()),
+        _ => Err(ApiError::new(405, "MethodNotSupported", "method not supported")),
+    }
+}
+
+/// Leaves the fields that the argument `fields` names.
+fn choose_fields(x: &Exchange, value: &mut Value) {
+    let args = String::from_utf8_lossy(&x.request.args);
+    let wanted = args.split('&').find_map(|arg| arg.strip_prefix("fields="));
+    if let (Some(wanted), Value::Object(fields)) = (wanted, value) {
+        fields.retain(|name, _| wanted.split(',').any(|wanted| wanted == name));
+    }
+}

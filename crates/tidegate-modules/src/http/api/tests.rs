@@ -1,0 +1,116 @@
+//! The API: paths, commands, mistakes.
+
+use serde_json::{Value, json};
+
+use crate::testing::{Bench, Reply};
+
+const CONFIG: &str = "
+    upstream u { zone z 64k; server 127.0.0.1:1 weight=3; server 127.0.0.1:2 backup route=b; }
+    upstream fixed { server 127.0.0.1:1; }
+    server { location /api { api write=on; } location /see { api; } }";
+
+fn ask(bench: &Bench, method: &str, target: &str, body: &str) -> (u16, Value) {
+    let length = body.len();
+    let request =
+        format!("{method} {target} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{body}");
+    let reply: Reply = bench.send(&request);
+    (reply.status, serde_json::from_slice(&reply.body).unwrap_or(Value::Null))
+}
+
+#[test]
+fn what_there_is_to_see() {
+    let bench = Bench::new(CONFIG);
+    let get = |target: &str| ask(&bench, "GET", target, "").1;
+    assert_eq!(get("/api/"), json!([1, 2, 3, 4, 5, 6, 7, 8, 9]));
+    assert_eq!(get("/api/9/"), json!(["nginx", "connections", "http"]));
+    assert_eq!(get("/api/9/http/"), json!(["requests", "upstreams"]));
+    let groups = get("/api/9/http/upstreams");
+    assert_eq!(groups.as_object().map(serde_json::Map::len), Some(1), "only those with a zone");
+    let group = get("/see/9/http/upstreams/u/");
+    assert_eq!(groups["u"], group);
+    assert_eq!((&group["zone"], &group["peers"][0]["state"]), (&json!("z"), &json!("up")));
+    assert_eq!(group["peers"][1]["backup"], json!(true));
+    assert_eq!(get("/api/3/http/upstreams/u?fields=zone,x"), json!({ "zone": "z" }));
+    let first = json!({
+        "id": 0, "server": "127.0.0.1:1", "weight": 3, "max_conns": 0, "max_fails": 1,
+        "fail_timeout": "10s", "slow_start": "0s", "route": "", "backup": false, "down": false,
+    });
+    assert_eq!(get("/api/9/http/upstreams/u/servers/0"), first);
+    assert_eq!(get("/api/9/http/upstreams/u/servers")[0], first);
+}
+
+#[test]
+fn servers_come_change_and_go() {
+    let bench = Bench::new(CONFIG);
+    let servers = "/api/9/http/upstreams/u/servers";
+    let new = r#"{"server":"127.0.0.1:3","weight":2,"down":true,"fail_timeout":"5s"}"#;
+    let (status, added) = ask(&bench, "POST", servers, new);
+    assert_eq!((status, &added["id"], &added["weight"]), (201, &json!(2), &json!(2)));
+    let third = &format!("{servers}/2");
+    let (status, changed) =
+        ask(&bench, "PATCH", third, r#"{"down":false,"drain":true,"route":"c"}"#);
+    assert_eq!((status, &changed["drain"], &changed["route"]), (200, &json!(true), &json!("c")));
+    assert_eq!(changed["fail_timeout"], json!("5s"), "what is not named stays");
+    let (_, group) = ask(&bench, "GET", "/api/9/http/upstreams/u", "");
+    assert_eq!(group["peers"][1]["state"], json!("draining"));
+    let (status, left) = ask(&bench, "DELETE", &format!("{servers}/0"), "");
+    assert_eq!((status, left.as_array().map(Vec::len)), (200, Some(2)));
+    assert_eq!(ask(&bench, "GET", &format!("{servers}/0"), "").0, 404);
+    assert_eq!(ask(&bench, "DELETE", "/api/9/http/upstreams/u", "").0, 204);
+}
+
+#[test]
+fn mistakes_have_codes() {
+    let bench = Bench::new(CONFIG);
+    let servers = "/api/9/http/upstreams/u/servers";
+    let first = "/api/9/http/upstreams/u/servers/0";
+    for (method, target, body, status, code) in [
+        ("GET", "/api/10/", "", 404, "UnknownVersion"),
+        ("GET", "/api/09/", "", 404, "UnknownVersion"),
+        ("GET", "/api/9/slabs", "", 404, "PathNotFound"),
+        ("GET", "/api/9/http/upstreams/none", "", 404, "UpstreamNotFound"),
+        ("GET", "/api/9/http/upstreams/fixed", "", 400, "UpstreamStatic"),
+        ("GET", "/api/9/http/upstreams/u/servers/9", "", 404, "UpstreamServerNotFound"),
+        ("GET", "/api/9/http/upstreams/u/servers/x", "", 400, "UpstreamBadServerId"),
+        ("GET", "/api/9/http/upstreams/u/servers/0/x", "", 404, "PathNotFound"),
+        ("POST", "/api/9/nginx", "", 405, "MethodNotSupported"),
+        ("PUT", servers, "", 405, "MethodNotSupported"),
+        ("DELETE", "/see/9/http/upstreams/u/servers/0", "", 405, "MethodDisabled"),
+        ("POST", servers, "{", 415, "JsonError"),
+        ("POST", servers, "[]", 415, "JsonError"),
+        ("POST", servers, "{}", 400, "UpstreamConfFormatError"),
+        ("POST", servers, r#"{"server":"127.0.0.1:0"}"#, 400, "UpstreamBadAddress"),
+        ("POST", servers, r#"{"server":"a.example"}"#, 400, "UpstreamBadAddress"),
+        ("POST", servers, r#"{"server":"127.0.0.1","service":"x"}"#, 400, "UpstreamBadService"),
+        ("POST", servers, r#"{"server":"127.0.0.1:1","speed":1}"#, 400, "UpstreamConfFormatError"),
+        ("POST", servers, r#"{"server":{"a":1}}"#, 400, "UpstreamConfFormatError"),
+        ("PATCH", first, r#"{"weight":0}"#, 400, "UpstreamBadWeight"),
+        ("PATCH", first, r#"{"weight":-1}"#, 400, "UpstreamBadWeight"),
+        ("PATCH", first, r#"{"max_conns":"many"}"#, 400, "UpstreamBadMaxConns"),
+        ("PATCH", first, r#"{"fail_timeout":"soon"}"#, 400, "UpstreamBadFailTimeout"),
+        (
+            "PATCH",
+            first,
+            r#"{"route":"123456789012345678901234567890123"}"#,
+            400,
+            "UpstreamBadRoute",
+        ),
+        ("PATCH", first, r#"{"down":1}"#, 400, "UpstreamConfFormatError"),
+        ("PATCH", first, r#"{"server":"127.0.0.1:9"}"#, 400, "UpstreamServerImmutable"),
+        ("PATCH", "/api/9/http/upstreams/u/servers/7", "{}", 404, "UpstreamServerNotFound"),
+    ] {
+        let (found, error) = ask(&bench, method, target, body);
+        assert_eq!(
+            (found, &error["error"]["code"]),
+            (status, &json!(code)),
+            "{method} {target} {body}"
+        );
+        assert_eq!(error["error"]["status"], json!(status));
+    }
+    let (_, server) = ask(&bench, "GET", first, "");
+    assert_eq!(server["weight"], json!(3), "nothing has changed");
+    assert!(
+        Bench::errors("server { location / { api write=maybe; } }")[0]
+            .contains("invalid parameter")
+    );
+}
