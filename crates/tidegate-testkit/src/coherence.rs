@@ -3,6 +3,7 @@
 //! they asked.
 //!
 //! Each change is one system call, so that there is no state but those that the writer has written down.
+//! Without `sendfile`: a page that is cut or written over in place while the kernel sends it changes on the way.
 //! Bytes follow from a version's number; a response tells by itself which version it is.
 
 mod judge;
@@ -70,6 +71,7 @@ pub fn coherence(options: &CoherenceOptions) -> Result<CoherenceReport, Failure>
     open_to_all(&root).map_err(failed)?;
     let front = free(TcpListener::bind).map_err(failed)?.0;
     let subjects = subject::all(&root.join("files")).map_err(failed)?;
+    std::os::unix::fs::symlink(root.join("files"), root.join("link")).map_err(failed)?;
     let configuration = configuration(&root, front, &options.settings);
     let server = Server::start(&options.binary, &root, front, &configuration)?;
     let mut report = run(options, front, &subjects).map_err(failed)?;
@@ -168,6 +170,7 @@ http {{
     listen {front};
     root {root}/files;
     location {OWNER}/ {{ alias {root}/files/; disable_symlinks if_not_owner; }}
+    location {LINKED}/ {{ alias {root}/link/; }}
   }}
 }}
 "
@@ -176,6 +179,9 @@ http {{
 
 /// Where the same files are under `disable_symlinks if_not_owner`.
 const OWNER: &str = "/owner";
+
+/// Where they are reached by a symbolic link.
+const LINKED: &str = "/linked";
 
 /// The writer's user: files of others might be out of reach.
 fn user() -> &'static str {

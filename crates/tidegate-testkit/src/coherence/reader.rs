@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::judge::{Response, Verdict};
 use super::subject::Subject;
-use super::{CoherenceReport, OWNER};
+use super::{CoherenceReport, LINKED, OWNER};
 use crate::torture::object::Random;
 
 /// Longest silence of the server.
@@ -28,7 +28,11 @@ impl Reader {
     /// Asks for a subject by one of its names.
     pub fn visit(&mut self, subjects: &[Subject]) {
         let which = self.random.below(subjects.len() as u64) as usize;
-        let prefix = if self.random.below(3) == 0 { OWNER } else { "" };
+        let prefix = match self.random.below(4) {
+            0 => OWNER,
+            1 => LINKED,
+            _ => "",
+        };
         if let Some(subject) = subjects.get(which) {
             self.ask(subject, prefix);
         }
