@@ -5,7 +5,7 @@ use crate::ops::{ClientOp, HeadCheck, Place};
 use crate::wire::{Ending, Framing, Message, Stream, Wire};
 use crate::words::{Matcher, shown};
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,6 +15,8 @@ use std::time::Duration;
 pub struct Surroundings {
     /// Addresses of the server by name.
     pub fronts: BTreeMap<String, SocketAddr>,
+    /// Its UDP addresses.
+    pub datagrams: BTreeMap<String, SocketAddr>,
     /// The case's folder, for sockets in it.
     pub folder: PathBuf,
     /// End of all waiting.
@@ -51,6 +53,9 @@ impl Client {
     pub fn connect(&mut self, place: &Place, around: &Surroundings) -> Result<(), Failure> {
         let left = around.deadline.remaining()?;
         let stream = match place {
+            Place::Front(name) if around.datagrams.contains_key(name) => {
+                datagram_socket(around.datagrams[name]).map(Stream::Udp)
+            }
             Place::Front(name) => {
                 let address = around.fronts.get(name);
                 let address = address.ok_or_else(|| Failure::new(format!("no port {name}")))?;
@@ -146,6 +151,13 @@ impl Client {
         }
         Err(Failure::new(format!("expected status {status}, got {head}")))
     }
+}
+
+/// A socket whose datagrams go to, and come from, one address.
+fn datagram_socket(to: SocketAddr) -> std::io::Result<UdpSocket> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    socket.connect(to)?;
+    Ok(socket)
 }
 
 fn at_hand(response: &mut Option<Message>) -> Result<&mut Message, Failure> {

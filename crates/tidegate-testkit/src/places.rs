@@ -1,7 +1,7 @@
 //! Placeholders of a case and the ports they stand for.
 //!
 //! `{dir}` the case's folder, `{front}` `{front2}` … addresses for the server to listen on,
-//! `{port:front}` only the port, `{o1}` an origin's address, `{s1}` a syslog sink's, `{dead}` an
+//! `{u1}` UDP addresses for it, `{port:front}` only the port, `{o1}` an origin's address, `{s1}` a syslog sink's, `{dead}` an
 //! address where connections are refused, `{pid}` the pid file. Anything else in braces stays.
 
 use crate::bell::{Failure, locked};
@@ -24,6 +24,8 @@ pub struct Places {
     values: BTreeMap<String, String>,
     /// Ports of the server by name.
     pub fronts: BTreeMap<String, SocketAddr>,
+    /// UDP ports of the server by name.
+    pub datagrams: BTreeMap<String, SocketAddr>,
     /// Origins by name.
     pub origins: BTreeMap<String, TcpListener>,
     /// Syslog sinks by name.
@@ -39,6 +41,7 @@ impl Places {
         let mut places = Self {
             values: BTreeMap::new(),
             fronts: BTreeMap::new(),
+            datagrams: BTreeMap::new(),
             origins: BTreeMap::new(),
             sinks: BTreeMap::new(),
             _dead: None,
@@ -52,6 +55,10 @@ impl Places {
             let address = if numbered(name, "front") {
                 let address = free(TcpListener::bind).map_err(failed)?.0;
                 places.fronts.insert(name.to_owned(), address);
+                address
+            } else if numbered(name, "u") && name != "u" {
+                let address = free(UdpSocket::bind).map_err(failed)?.0;
+                places.datagrams.insert(name.to_owned(), address);
                 address
             } else if numbered(name, "o") && name != "o" {
                 let (address, listener) = free(TcpListener::bind).map_err(failed)?;

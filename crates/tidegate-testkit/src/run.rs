@@ -125,6 +125,7 @@ impl<'a> Runner<'a> {
         let folder = Folder::new(path.to_owned(), Arc::clone(&shared))?;
         let around = Surroundings {
             fronts: places.fronts.clone(),
+            datagrams: places.datagrams.clone(),
             folder: path.to_owned(),
             deadline: shared.deadline,
         };

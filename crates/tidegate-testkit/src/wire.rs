@@ -4,7 +4,7 @@
 use crate::bell::{Deadline, Failure};
 use crate::words::{Matcher, shown};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -20,6 +20,8 @@ pub enum Stream {
     Tcp(TcpStream),
     /// A socket of the file system.
     Unix(UnixStream),
+    /// Datagrams to and from one address, each read and written as one.
+    Udp(UdpSocket),
 }
 
 impl Stream {
@@ -28,6 +30,7 @@ impl Stream {
         Ok(match self {
             Self::Tcp(stream) => Self::Tcp(stream.try_clone()?),
             Self::Unix(stream) => Self::Unix(stream.try_clone()?),
+            Self::Udp(socket) => Self::Udp(socket.try_clone()?),
         })
     }
 
@@ -36,6 +39,7 @@ impl Stream {
         match self {
             Self::Tcp(stream) => stream.shutdown(how),
             Self::Unix(stream) => stream.shutdown(how),
+            Self::Udp(_) => Ok(()),
         }
     }
 
@@ -49,6 +53,10 @@ impl Stream {
                 stream.set_read_timeout(Some(span))?;
                 stream.set_write_timeout(Some(span))
             }
+            Self::Udp(socket) => {
+                socket.set_read_timeout(Some(span))?;
+                socket.set_write_timeout(Some(span))
+            }
         }
     }
 
@@ -56,6 +64,7 @@ impl Stream {
         match self {
             Self::Tcp(stream) => stream.read(buffer),
             Self::Unix(stream) => stream.read(buffer),
+            Self::Udp(socket) => socket.recv(buffer),
         }
     }
 
@@ -63,6 +72,7 @@ impl Stream {
         match self {
             Self::Tcp(stream) => stream.write_all(bytes),
             Self::Unix(stream) => stream.write_all(bytes),
+            Self::Udp(socket) => socket.send(bytes).map(drop),
         }
     }
 }

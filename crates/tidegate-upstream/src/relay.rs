@@ -62,8 +62,8 @@ pub struct Flow {
     pub read: u64,
     /// Bytes delivered.
     pub moved: u64,
-    /// When the first byte was read.
-    pub first_read: Option<Instant>,
+    /// Told when the first byte is read.
+    pub on_first: Option<Box<dyn FnOnce()>>,
     rate: Option<Rate>,
 }
 
@@ -106,7 +106,7 @@ impl Flow {
             closed: false,
             read: 0,
             moved: 0,
-            first_read: None,
+            on_first: None,
             rate: Rate::new(rate),
         }
     }
@@ -151,8 +151,10 @@ impl Flow {
         let Poll::Ready(count) = read(context, &mut self.buffer) else { return Ok(false) };
         let count = count?;
         self.ended = count == 0;
-        if count > 0 && self.first_read.is_none() {
-            self.first_read = Some(clock::now());
+        if count > 0
+            && let Some(told) = self.on_first.take()
+        {
+            told();
         }
         self.read += count as u64;
         Ok(true)

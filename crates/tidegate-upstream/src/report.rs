@@ -125,6 +125,9 @@ impl Attempt {
 
     pub fn connected(&mut self) {
         self.connect_millis = self.elapsed();
+        if self.in_flight.as_ref().is_some_and(InFlight::connected) {
+            self.in_flight = None;
+        }
     }
 
     pub fn header_received(&mut self, status: u16) {
@@ -135,10 +138,9 @@ impl Attempt {
         }
     }
 
-    /// The first byte of a session came at that time.
-    pub fn first_byte_at(&mut self, at: Instant) {
-        let passed = at.saturating_duration_since(self.started).as_millis();
-        self.header_millis = u32::try_from(passed).unwrap_or(NONE - 1);
+    /// The first byte of a session has come.
+    pub fn first_byte_received(&mut self) {
+        self.header_received(self.status);
     }
 
     /// The attempt is over.

@@ -84,12 +84,16 @@ pub enum TimeKind {
     Header { inflight: bool },
     /// Until its last byte (`last_byte`).
     LastByte { inflight: bool },
+    /// Until a session's connection stands (`connect`).
+    Connect { inflight: bool },
 }
 
 impl TimeKind {
     pub fn inflight(self) -> bool {
         match self {
-            TimeKind::Header { inflight } | TimeKind::LastByte { inflight } => inflight,
+            TimeKind::Header { inflight }
+            | TimeKind::LastByte { inflight }
+            | TimeKind::Connect { inflight } => inflight,
         }
     }
 }

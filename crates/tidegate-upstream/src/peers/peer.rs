@@ -68,6 +68,7 @@ pub enum Health {
 struct Times {
     header: Average,
     last_byte: Average,
+    connect: Average,
     /// Requests whose time is still running, and the sum of their beginnings (milliseconds since 1970).
     running: AtomicU64,
     begun: AtomicU64,
@@ -124,6 +125,16 @@ impl InFlight {
         peer.times.running.fetch_add(1, Ordering::Relaxed);
         peer.times.begun.fetch_add(begun, Ordering::Relaxed);
         InFlight { peer: peer.clone(), kind, begun }
+    }
+
+    /// The connection stands. `true`: that was the time that counts.
+    pub fn connected(&self) -> bool {
+        let counts = matches!(self.kind, TimeKind::Connect { .. });
+        if counts {
+            let now = unix_millis();
+            self.peer.times.connect.add(now.saturating_sub(self.begun), now);
+        }
+        counts
     }
 
     /// The head has come. `true`: that was the time that counts.
@@ -221,6 +232,7 @@ impl Peer {
         let past = match kind {
             TimeKind::Header { .. } => times.header.at(now),
             TimeKind::LastByte { .. } => times.last_byte.at(now),
+            TimeKind::Connect { .. } => times.connect.at(now),
         };
         let running = times.running.load(Ordering::Relaxed);
         if !kind.inflight() || running == 0 {
@@ -236,6 +248,7 @@ impl Peer {
         let average = match kind {
             TimeKind::Header { .. } => &self.times.header,
             TimeKind::LastByte { .. } => &self.times.last_byte,
+            TimeKind::Connect { .. } => &self.times.connect,
         };
         let value = average.value.load(Ordering::Relaxed);
         let since = unix_millis().saturating_sub(average.at.load(Ordering::Relaxed));

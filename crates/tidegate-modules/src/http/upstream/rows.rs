@@ -90,20 +90,21 @@ pub const ROWS: &[Directive<Conf>] = &[
     ),
     row(
         "least_time",
-        HERE,
+        BOTH,
         Arity::ONE_OR_TWO,
         "",
         "Chooses the server with the shortest average time until the head (`header`) or the end \
          (`last_byte`) of its answers and the fewest requests in progress; `inflight`: requests in \
-         progress count as well.",
+         progress count as well. For sessions: until the connection (`connect`), the first or the last \
+         byte (`first_byte`, `last_byte`).",
         |conf, args| {
             let inflight = match args.bytes(1) {
                 b"" => false,
                 b"inflight" => true,
                 _ => return Err(args.invalid_parameter(1)),
             };
-            let kind =
-                time_kind(args.text(0)?, inflight).ok_or_else(|| args.invalid_parameter(0))?;
+            let kind = time_kind(args, args.text(0)?, inflight)
+                .ok_or_else(|| args.invalid_parameter(0))?;
             balance(conf, args, Method::LeastTime(kind))
         },
     ),
@@ -189,10 +190,13 @@ fn balance(conf: &mut Conf, args: &Args<'_>, method: Method) -> Result<(), Diagn
     Ok(())
 }
 
-fn time_kind(text: &str, inflight: bool) -> Option<TimeKind> {
-    match text {
-        "header" => Some(TimeKind::Header { inflight }),
-        "last_byte" => Some(TimeKind::LastByte { inflight }),
+/// The first byte of a session stands for the head of an answer.
+fn time_kind(args: &Args<'_>, text: &str, inflight: bool) -> Option<TimeKind> {
+    let in_stream = args.context.intersects(Contexts::STREAM_UPSTREAM);
+    match (text, in_stream) {
+        ("header", false) | ("first_byte", true) => Some(TimeKind::Header { inflight }),
+        ("connect", true) => Some(TimeKind::Connect { inflight }),
+        ("last_byte", _) => Some(TimeKind::LastByte { inflight }),
         _ => None,
     }
 }
@@ -207,7 +211,8 @@ fn random(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
         (b"", _) => Method::Random,
         (b"two", "" | "least_conn") => Method::RandomTwo,
         (b"two", text) => {
-            let kind = text.strip_prefix("least_time=").and_then(|kind| time_kind(kind, inflight));
+            let kind =
+                text.strip_prefix("least_time=").and_then(|kind| time_kind(args, kind, inflight));
             Method::RandomTwoTime(kind.ok_or_else(|| args.invalid_parameter(1))?)
         }
         _ => return Err(args.invalid_parameter(0)),

@@ -7,7 +7,6 @@ use std::task::{Context, Poll};
 
 use tidegate_core::session::{Datagrams, tell_end};
 use tidegate_core::{Exchange, Level};
-use tidegate_rt::clock;
 use tidegate_rt::net::{ConnectOptions, Datagram};
 use tidegate_rt::timer::Deadline;
 use tidegate_upstream::SharedReport;
@@ -54,6 +53,7 @@ pub async fn attempt(
         settings,
         client,
         origin,
+        report,
         requests: 0,
         responses: 0,
         sent: 0,
@@ -63,7 +63,6 @@ pub async fn attempt(
     };
     let header = settings.protocol.then(|| header(x));
     let idle = Deadline::new();
-    let mut first_at = None;
     let end = match exchange.begin(header.as_deref(), &first) {
         Err(error) => End::Failed(error),
         Ok(()) => {
@@ -73,7 +72,7 @@ pub async fn attempt(
             let mut broken = std::pin::pin!(origin.failed());
             poll_fn(|context| match broken.as_mut().poll(context) {
                 Poll::Ready(error) => Poll::Ready(End::Failed(error)),
-                Poll::Pending => exchange.poll(context, &mut buffer, &idle, &mut first_at),
+                Poll::Pending => exchange.poll(context, &mut buffer, &idle),
             })
             .await
         }
@@ -81,9 +80,6 @@ pub async fn attempt(
     if let Some(attempt) = report.borrow_mut().last() {
         attempt.bytes_sent = exchange.sent;
         attempt.bytes_received = exchange.received;
-        if let Some(at) = first_at {
-            attempt.first_byte_at(at);
-        }
     }
     if let Some(session) = x.session() {
         session.origin_traffic.sent.set(exchange.sent);
@@ -118,6 +114,7 @@ fn settle(
         }
         End::Failed(error) => {
             let error = os_error(&error);
+            x.action = "proxying and reading from upstream";
             x.log(Level::Error, format_args!("recv() failed ({error})"));
             tries.report(peer, Outcome::Failure);
             // What was sent may have arrived: no other server gets it.
@@ -135,6 +132,7 @@ struct Passing<'s> {
     settings: &'s Settings,
     client: Rc<dyn Datagrams>,
     origin: Rc<Datagram>,
+    report: &'s SharedReport,
     /// Datagrams of the client and of the origin.
     requests: u64,
     responses: u64,
@@ -184,13 +182,7 @@ impl Passing<'_> {
         all && self.has_enough()
     }
 
-    fn poll(
-        &mut self,
-        context: &mut Context<'_>,
-        buffer: &mut [u8],
-        idle: &Deadline,
-        first_at: &mut Option<std::time::Instant>,
-    ) -> Poll<End> {
+    fn poll(&mut self, context: &mut Context<'_>, buffer: &mut [u8], idle: &Deadline) -> Poll<End> {
         for _ in 0..TURNS_MAX {
             if self.is_done() {
                 return Poll::Ready(End::Done);
@@ -199,9 +191,6 @@ impl Passing<'_> {
                 Err(error) => return Poll::Ready(End::Failed(error)),
                 Ok(false) => return idle.poll_elapsed(context).map(|()| End::TimedOut),
                 Ok(true) => idle.set_after(self.settings.timeout),
-            }
-            if self.responses > 0 && first_at.is_none() {
-                *first_at = Some(clock::now());
             }
         }
         context.waker().wake_by_ref();
@@ -222,6 +211,11 @@ impl Passing<'_> {
         {
             let length = length?;
             self.responses += 1;
+            if self.responses == 1
+                && let Some(attempt) = self.report.borrow_mut().last()
+            {
+                attempt.first_byte_received();
+            }
             self.received += length as u64;
             self.client.send(&buffer[..length])?;
             moved = true;

@@ -183,6 +183,12 @@ async fn connect_and_relay(
     }
     let mut up = Flow::new(pending, settings.upload_rate(x));
     let mut down = Flow::new(Vec::new(), settings.download_rate(x));
+    let first = report.clone();
+    down.on_first = Some(Box::new(move || {
+        if let Some(attempt) = first.borrow_mut().last() {
+            attempt.first_byte_received();
+        }
+    }));
     let options = RelayOptions {
         buffer_bytes: settings.buffer_bytes,
         idle: settings.timeout,
@@ -193,9 +199,6 @@ async fn connect_and_relay(
     if let Some(attempt) = report.borrow_mut().last() {
         attempt.bytes_sent = up.moved;
         attempt.bytes_received = down.read;
-        if let Some(at) = down.first_read {
-            attempt.first_byte_at(at);
-        }
     }
     if let Some(session) = x.session() {
         session.origin_traffic.sent.set(up.moved);
