@@ -23,7 +23,7 @@ pub async fn handshake(
     peer: &Addr,
     target: &TlsTarget,
 ) -> Result<TlsStream, String> {
-    let connector = TlsConnector::from(target.settings.config(peer));
+    let connector = TlsConnector::from(target.settings.config(peer, &target.alpn));
     let connecting = connector.connect(name(&target.name, peer), StreamIo(stream.clone()));
     let session = connecting.await.map_err(|error| failure(&error))?;
     if target.settings.verify {

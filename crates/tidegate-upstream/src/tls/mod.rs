@@ -15,5 +15,5 @@ mod tests;
 mod verify;
 
 pub(crate) use handshake::handshake;
-pub use settings::{TlsOptions, TlsSettings, TlsTarget};
+pub use settings::{Protocols, TlsOptions, TlsSettings, TlsTarget};
 pub use stream::TlsStream;

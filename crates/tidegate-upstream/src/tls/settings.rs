@@ -39,8 +39,8 @@ pub struct TlsSettings {
     config: ClientConfig,
     session_reuse: bool,
     pub(super) verify: bool,
-    /// For each peer: one cannot resume another's sessions.
-    peers: Mutex<HashMap<Addr, Arc<ClientConfig>>>,
+    /// For each peer and what it is offered: one cannot resume another's sessions.
+    peers: Mutex<HashMap<(Addr, Protocols), Arc<ClientConfig>>>,
 }
 
 /// Settings and the name that an origin is asked by.
@@ -49,7 +49,11 @@ pub struct TlsTarget {
     pub settings: Arc<TlsSettings>,
     /// `proxy_ssl_name` without a port.
     pub name: Arc<[u8]>,
+    pub alpn: Protocols,
 }
+
+/// Protocols that are offered by ALPN (RFC 7301), the preferred first; empty for no offer.
+pub type Protocols = Arc<[Vec<u8>]>;
 
 /// Peers whose sessions are kept; more begin anew.
 const PEERS_MAX: usize = 1024;
@@ -120,9 +124,10 @@ impl TlsSettings {
     }
 
     /// What a handshake with this peer takes.
-    pub(super) fn config(&self, peer: &Addr) -> Arc<ClientConfig> {
+    pub(super) fn config(&self, peer: &Addr, alpn: &Protocols) -> Arc<ClientConfig> {
+        let key = (peer.clone(), alpn.clone());
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(config) = peers.get(peer) {
+        if let Some(config) = peers.get(&key) {
             return config.clone();
         }
         if peers.len() >= PEERS_MAX {
@@ -132,8 +137,9 @@ impl TlsSettings {
         if self.session_reuse {
             config.resumption = Resumption::in_memory_sessions(NAMES_MAX);
         }
+        config.alpn_protocols = alpn.to_vec();
         let config = Arc::new(config);
-        peers.insert(peer.clone(), config.clone());
+        peers.insert(key, config.clone());
         config
     }
 }
@@ -153,7 +159,9 @@ fn own_certificate(options: &TlsOptions) -> Result<SingleCertAndKey, String> {
 
 impl PartialEq for TlsTarget {
     fn eq(&self, other: &TlsTarget) -> bool {
-        Arc::ptr_eq(&self.settings, &other.settings) && self.name == other.name
+        Arc::ptr_eq(&self.settings, &other.settings)
+            && self.name == other.name
+            && self.alpn == other.alpn
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidegate_conf::{Args, Diagnostic, Span, Word, once};
 use tidegate_core::builder::PlanBuilder;
 use tidegate_core::{Exchange, Template, cipher_suites, key_files};
+use tidegate_upstream::tls::Protocols;
 use tidegate_upstream::{TlsOptions, TlsSettings, TlsTarget};
 
 use super::options::HasGateway;
@@ -24,6 +25,7 @@ pub struct TlsConf {
     certificate: Option<Word>,
     key: Option<Word>,
     password_file: Option<Word>,
+    alpn: Option<Vec<Word>>,
     /// Told when the block is used.
     warnings: Vec<Diagnostic>,
 }
@@ -33,6 +35,9 @@ pub struct GatewayTls {
     settings: Arc<TlsSettings>,
     /// `*_ssl_name`; `None` is the host that is asked.
     name: Option<Template>,
+    /// `*_ssl_alpn`.
+    alpn: Vec<Template>,
+    no_alpn: Protocols,
 }
 
 /// nginx's default.
@@ -100,6 +105,7 @@ setters! {
     set_certificate certificate constant;
     set_key key constant;
     set_password_file password_file |args| Ok(args.word(0).clone());
+    set_alpn alpn |args| Ok(args.words().to_vec());
 }
 
 pub fn set_protocols<C: HasGateway>(conf: &mut C, args: &Args<'_>) -> Result<(), Diagnostic> {
@@ -160,7 +166,8 @@ pub fn inherit(child: &mut TlsConf, parent: &TlsConf) {
         trusted_certificate,
         certificate,
         key,
-        password_file
+        password_file,
+        alpn
     );
 }
 
@@ -190,7 +197,9 @@ pub fn compile(
     let survivors = plan.environment.survivors;
     let settings = survivors.get_or_make(&format!("origin tls {}", options.identity()), make)?;
     let name = conf.name.as_ref().map(|word| plan.template(word)).transpose()?;
-    Ok(GatewayTls { settings, name })
+    let alpn = conf.alpn.iter().flatten().map(|word| plan.template(word));
+    let alpn = alpn.collect::<Result<_, _>>()?;
+    Ok(GatewayTls { settings, name, alpn, no_alpn: Protocols::default() })
 }
 
 fn options(
@@ -252,14 +261,27 @@ impl GatewayTls {
     /// For a request that no client has made: names made of variables count as not written.
     pub fn fixed_target(&self, host: &[u8]) -> TlsTarget {
         let name = self.name.as_ref().and_then(Template::literal).unwrap_or(host);
-        TlsTarget { settings: self.settings.clone(), name: without_port(name).into() }
+        TlsTarget {
+            settings: self.settings.clone(),
+            name: without_port(name).into(),
+            alpn: self.no_alpn.clone(),
+        }
     }
 
     /// For a request to `host`, which may have a port.
     pub fn target(&self, x: &mut Exchange, host: &[u8]) -> TlsTarget {
         let value = self.name.as_ref().map(|template| template.value(x));
         let name = without_port(value.as_deref().unwrap_or(host));
-        TlsTarget { settings: self.settings.clone(), name: name.into() }
+        let name = name.into();
+        let alpn = match self.alpn.is_empty() {
+            true => self.no_alpn.clone(),
+            // Those without a value are not offered.
+            false => {
+                let values = self.alpn.iter().map(|protocol| protocol.value(x));
+                values.filter(|protocol| !protocol.is_empty()).collect()
+            }
+        };
+        TlsTarget { settings: self.settings.clone(), name, alpn }
     }
 }
 

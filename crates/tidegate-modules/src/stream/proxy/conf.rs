@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once};
 
 use crate::http::gateway::options::{self, GatewayConf, HasGateway};
-use crate::http::gateway::tls::gateway_tls_rows;
+use crate::http::gateway::tls::{self, gateway_tls_rows};
 use crate::http::row;
 
 /// One block. What `http` has as well is in `gateway`.
@@ -205,6 +205,14 @@ pub const ROWS: &[Directive<Conf>] = &[
         "off",
         "Whether the origin is spoken to by TLS.",
         |conf, args| once(&mut conf.ssl, args.flag(0)?, args),
+    ),
+    row(
+        "proxy_ssl_alpn",
+        ALL,
+        Arity::AT_LEAST_ONE,
+        "",
+        "Protocols that the origin is offered by ALPN.",
+        tls::set_alpn,
     ),
 ];
 
