@@ -5,5 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh bench
 if [ $# -eq 0 ]; then set -- quick; fi
-cargo build --release --package tidegate --package tidegate-bench
+packages=(--package tidegate --package tidegate-bench)
+# The suite blocking measures the server with handlers in it.
+if [ "$1" = blocking ]; then packages+=(--package tidegate-example); fi
+cargo build --release "${packages[@]}"
 exec "${CARGO_TARGET_DIR:-target}/release/tidegate-bench" "$@"

@@ -12,6 +12,10 @@ pub enum Scenario {
     Files,
     /// A small file below many folders.
     Depth(Lookup),
+    /// The handlers of the example crate.
+    Handlers,
+    /// PHP behind FastCGI.
+    Php,
     /// Proxy over kept upstream connections.
     ProxyTuned,
     /// Proxy with nothing but `proxy_pass`.
@@ -73,6 +77,12 @@ pub const FIXED_BODY: &str = "Hello, world";
 pub const SMALL_FILE: (&str, u64) = ("small.html", 452);
 /// The large file: name and size.
 pub const LARGE_FILE: (&str, u64) = ("large.bin", 100 * 1024);
+/// A file that is read from the disk: name and size.
+pub const COLD_FILE: (&str, u64) = ("cold.bin", 64 << 20);
+/// What an application answers with, and `return` beside it.
+pub const DOCUMENT_BYTES: u64 = 10_240;
+/// Where php-fpm listens, below the prefix.
+pub const PHP_SOCKET: &str = "php.sock";
 /// Where a server says which generation it runs.
 pub const GENERATION: &str = "/generation";
 /// What of a server's targets is proxied in the scenario [`Scenario::Reload`].
@@ -104,8 +114,12 @@ pub fn generate(setup: &Setup<'_>) -> String {
     let http = http_level(setup);
     let location = location(setup);
     let listen = setup.listen;
+    let pools = match setup.scenario {
+        Scenario::Handlers => "thread_pool slow threads=100;\nloop_watchdog 50ms;\n",
+        _ => "",
+    };
     format!(
-        "daemon off;\n{user}worker_processes 1;\n{descriptors}pid {directory}/server.pid;\n\
+        "daemon off;\n{user}worker_processes 1;\n{descriptors}{pools}pid {directory}/server.pid;\n\
          events {{\n    worker_connections {connections};\n}}\n\
          http {{\n    access_log off;\n{temporary}{tuning}{http}\
          \x20   server {{\n        listen {listen};\n        root {directory}/html;\n\
@@ -116,7 +130,11 @@ pub fn generate(setup: &Setup<'_>) -> String {
 /// Upstream and cache, where the scenario has them.
 fn http_level(setup: &Setup<'_>) -> String {
     let upstream = match setup.scenario {
-        Scenario::Fixed | Scenario::Files | Scenario::Depth(_) => return String::new(),
+        Scenario::Fixed
+        | Scenario::Files
+        | Scenario::Depth(_)
+        | Scenario::Handlers
+        | Scenario::Php => return String::new(),
         Scenario::ProxyDefault => {
             format!("    upstream origin {{\n        server {};\n    }}\n", setup.origin)
         }
@@ -140,6 +158,7 @@ fn location(setup: &Setup<'_>) -> String {
     match setup.scenario {
         Scenario::Fixed => return format!("        return 200 \"{FIXED_BODY}\";\n"),
         Scenario::Files | Scenario::Depth(_) => return String::new(),
+        Scenario::Handlers | Scenario::Php => return application(setup),
         Scenario::ProxyDefault => lines.push("proxy_pass http://origin;"),
         Scenario::ProxyTuned => lines.extend(PROXY_KEEPALIVE),
         Scenario::Reload => {
@@ -171,6 +190,32 @@ fn location(setup: &Setup<'_>) -> String {
         lines.push("add_header X-Cache $upstream_cache_status always;");
     }
     format!("        location / {{\n{}        }}\n", block(&lines))
+}
+
+/// The locations of the suite blocking: `return` of the document's length, and the application.
+fn application(setup: &Setup<'_>) -> String {
+    // No word of a configuration is longer than 4 kB in nginx.
+    let kilobyte = "0123456789abcdef".repeat(64);
+    let document = "$k".repeat((DOCUMENT_BYTES / 1024) as usize);
+    let constant = format!(
+        "        location = /return {{ set $k \"{kilobyte}\"; return 200 \"{document}\"; }}\n"
+    );
+    if setup.scenario == Scenario::Handlers {
+        return constant
+            + "        location = /document { handler document; }\n\
+               \x20       location = /slow { handler slow pool=slow; }\n";
+    }
+    let socket = setup.directory.join(PHP_SOCKET);
+    let parameters = [
+        "SCRIPT_FILENAME $document_root$fastcgi_script_name",
+        "REQUEST_METHOD $request_method",
+        "QUERY_STRING $query_string",
+        "REMOTE_ADDR $remote_addr",
+    ];
+    let parameters = parameters.map(|line| format!("fastcgi_param {line};"));
+    let pass = format!("fastcgi_pass unix:{};", socket.display());
+    let lines: Vec<&str> = parameters.iter().map(String::as_str).chain([pass.as_str()]).collect();
+    format!("{constant}        location ~ \\.php$ {{\n{}        }}\n", block(&lines))
 }
 
 fn block(lines: &[&str]) -> String {

@@ -44,9 +44,12 @@ fn main() -> ExitCode {
             Ok(Vec::new())
         }
         Ok(Command::List) => {
-            for (name, suite) in
-                [("quick", Suite::Quick), ("steady", Suite::Steady), ("depth", Suite::Depth)]
-            {
+            for (name, suite) in [
+                ("quick", Suite::Quick),
+                ("steady", Suite::Steady),
+                ("depth", Suite::Depth),
+                ("blocking", Suite::Blocking),
+            ] {
                 println!("{name}:");
                 for case in suites::cases(suite) {
                     println!("  {:<14} {}", case.name(), case.about());
@@ -77,7 +80,11 @@ fn main() -> ExitCode {
 /// Measures and reports; returns the requirements that are not met, in words.
 fn run(options: Options) -> Result<Vec<String>, String> {
     let cases = chosen_cases(&options)?;
-    let tidegate_path = options.tidegate.clone().unwrap_or_else(beside_this_program);
+    let tidegate_path = options.tidegate.clone().unwrap_or_else(|| match options.suite {
+        // The server with handlers in it.
+        Suite::Blocking => beside_this_program("tidegate-example"),
+        _ => beside_this_program("tidegate"),
+    });
     let tidegate = named(&tidegate_path, Binary::probe(Kind::Nginx, &tidegate_path))?;
     let nginx = given_or_found(Kind::Nginx, options.nginx.as_deref())?;
     let mut others = Vec::new();
@@ -85,7 +92,7 @@ fn run(options: Options) -> Result<Vec<String>, String> {
         others.extend(given_or_found(Kind::Varnish, options.varnish.as_deref())?);
         others.extend(given_or_found(Kind::TrafficServer, options.traffic_server.as_deref())?);
     }
-    let compares = matches!(options.suite, Suite::Quick | Suite::Depth);
+    let compares = matches!(options.suite, Suite::Quick | Suite::Depth | Suite::Blocking);
     if options.strict && compares && nginx.is_none() {
         return Err("--strict compares with nginx, which is not installed".to_owned());
     }
@@ -164,10 +171,10 @@ fn chosen_cases(options: &Options) -> Result<Vec<Case>, String> {
     Ok(cases.into_iter().filter(wanted).collect())
 }
 
-/// `tidegate` in this program's folder, as both are built and installed together.
-fn beside_this_program() -> PathBuf {
+/// A program in this program's folder, as both are built and installed together.
+fn beside_this_program(name: &str) -> PathBuf {
     let folder = std::env::current_exe().ok().and_then(|path| path.parent().map(Path::to_owned));
-    folder.unwrap_or_default().join("tidegate")
+    folder.unwrap_or_default().join(name)
 }
 
 /// For both ends of the largest `--connections` through a proxy.

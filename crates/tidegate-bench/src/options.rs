@@ -77,6 +77,8 @@ pub enum Suite {
     Streaming,
     /// What folders on the way to a file cost.
     Depth,
+    /// What application code costs, and what else waits for it.
+    Blocking,
 }
 
 /// What to do.
@@ -91,7 +93,7 @@ pub enum Command {
 pub const HELP: &str = "\
 Compares Tidegate with genuine nginx on this machine.
 
-Usage: tidegate-bench [quick|steady|streaming|depth] [options]
+Usage: tidegate-bench [quick|steady|streaming|depth|blocking] [options]
 
   quick      what requests, idle connections and shared fills cost (the default)
   steady     whether anything is lost when the server is reloaded every second under load
@@ -101,8 +103,12 @@ Usage: tidegate-bench [quick|steady|streaming|depth] [options]
              proxy_cache_tempfile, with proxy_cache_lock, and with neither
   depth      a small file below 1, 12, 55 and 120 folders, and a name that does not exist
              there: plain, with disable_symlinks on, with open_file_cache
+  blocking   application code: pages of 10 kB from a handler in Rust beside nginx with php-fpm,
+             which must be installed; what
+             a static file waits beside blocking work and cold reads
 
-  --tidegate PATH       program to measure (default: tidegate beside this program)
+  --tidegate PATH       program to measure (default: tidegate, for blocking tidegate-example,
+                        beside this program)
   --nginx PATH          program to compare with (default: /usr/sbin/nginx or from PATH)
   --varnish PATH        streaming: varnishd to compare with (default: its usual place)
   --traffic-server PATH streaming: traffic_server to compare with (default: its usual place)
@@ -182,6 +188,7 @@ fn parse_arguments(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error>
                 suite = Some(Suite::Streaming);
             }
             Value(name) if suite.is_none() && name == "depth" => suite = Some(Suite::Depth),
+            Value(name) if suite.is_none() && name == "blocking" => suite = Some(Suite::Blocking),
             other => return Err(other.unexpected()),
         }
     }
@@ -190,7 +197,7 @@ fn parse_arguments(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error>
     }
     options.suite = suite.unwrap_or(options.suite);
     let (default_rounds, default_seconds, bounds) = match options.suite {
-        Suite::Quick => (5, 3.0, 0.1..=60.0),
+        Suite::Quick | Suite::Blocking => (5, 3.0, 0.1..=60.0),
         Suite::Depth => (5, 1.0, 0.1..=60.0),
         Suite::Steady => (1, 60.0, 1.0..=STEADY_SECONDS_MAX),
         Suite::Streaming if seconds.is_some() => {

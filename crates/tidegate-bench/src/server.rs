@@ -138,6 +138,11 @@ impl Server {
         Ok(server)
     }
 
+    /// The prefix folder.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -233,6 +238,13 @@ fn prepare(directory: &Path, job: Job) -> io::Result<SocketAddr> {
     for (name, bytes) in [config::SMALL_FILE, config::LARGE_FILE] {
         let body = pattern::body(format!("/{name}").as_bytes(), bytes);
         fs::write(directory.join("html").join(name), body)?;
+    }
+    if matches!(job.scenario, Scenario::Handlers | Scenario::Php) {
+        let (name, bytes) = config::COLD_FILE;
+        let file = fs::File::create(directory.join("html").join(name))?;
+        // Pages that were never written are not read from the disk either.
+        io::copy(&mut io::Read::take(io::repeat(b'c'), bytes), &mut &file)?;
+        file.sync_all()?;
     }
     if matches!(job.scenario, Scenario::Depth(_)) {
         make_deep_files(&directory.join("html"))?;

@@ -8,6 +8,7 @@ use crate::origin::Origin;
 use crate::server::Binary;
 use crate::statistics::{Limit, Spread, Verdict};
 
+pub mod blocking;
 pub mod depth;
 mod idle;
 pub mod quick;
@@ -20,6 +21,7 @@ pub enum Case {
     Quick(quick::Case),
     Steady(steady::Case),
     Depth(depth::Case),
+    Blocking(blocking::Case),
 }
 
 /// The cases of a suite, in their order.
@@ -27,6 +29,7 @@ pub fn cases(suite: Suite) -> Vec<Case> {
     match suite {
         Suite::Quick => quick::CASES.into_iter().map(Case::Quick).collect(),
         Suite::Steady => steady::CASES.into_iter().map(Case::Steady).collect(),
+        Suite::Blocking => blocking::CASES.into_iter().map(Case::Blocking).collect(),
         Suite::Depth => depth::CASES.into_iter().map(Case::Depth).collect(),
         // Its tables are others: `crate::study`.
         Suite::Streaming => Vec::new(),
@@ -39,6 +42,7 @@ impl Case {
             Case::Quick(case) => case.name,
             Case::Steady(case) => case.name,
             Case::Depth(case) => case.name,
+            Case::Blocking(case) => case.name,
         }
     }
 
@@ -50,7 +54,8 @@ impl Case {
             }
             Case::Quick(quick::Case { about, .. })
             | Case::Steady(steady::Case { about, .. })
-            | Case::Depth(depth::Case { about, .. }) => (*about).to_owned(),
+            | Case::Depth(depth::Case { about, .. })
+            | Case::Blocking(blocking::Case { about, .. }) => (*about).to_owned(),
         }
     }
 
@@ -60,6 +65,7 @@ impl Case {
             Case::Quick(case) => case.measure(context),
             Case::Steady(case) => case.measure(context),
             Case::Depth(case) => case.measure(context),
+            Case::Blocking(case) => case.measure(context),
         }
     }
 }

@@ -36,6 +36,7 @@ fn options_of_the_suite() {
     check(&["depth"], "15 5 1 None");
     check(&["--connections", "7", "depth", "--html", "p"], "7 5 1 Some(\"p\")");
     check(&["quick"], "64 5 3 None");
+    check(&["blocking", "--connections", "7"], "7 5 3 None");
     check(&["quick", "--html", "p"], "--html is for streaming and depth");
 }
 

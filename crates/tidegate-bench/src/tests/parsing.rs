@@ -419,5 +419,9 @@ fn configurations() {
     check(Scenario::Depth(Lookup::NoSymlinks), &["disable_symlinks on;"], &lookup[1..]);
     let cached = ["open_file_cache max=1000;", "open_file_cache_errors on;"];
     check(Scenario::Depth(Lookup::OpenFileCache), &cached, &lookup[..1]);
+    let handlers = ["thread_pool slow threads=100;", "handler document;", "return 200 \"$k$k"];
+    check(Scenario::Handlers, &handlers, &["fastcgi_pass"]);
+    let php = ["fastcgi_pass unix:", "location = /return"];
+    check(Scenario::Php, &php, &["handler", "thread_pool"]);
     check(Scenario::Streaming, &["proxy_cache_lock on;", "proxy_cache_tempfile on;"], &[]);
 }
