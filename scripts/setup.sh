@@ -3,7 +3,8 @@
 #
 #   scripts/setup.sh run     a C compiler (some libraries bring C) and the pinned Rust toolchain
 #   scripts/setup.sh bench   the same, and genuine nginx to compare with
-#   scripts/setup.sh test    the same as bench, and curl and cargo-deny
+#   scripts/setup.sh test    the same as bench and windows, and curl and cargo-deny
+#   scripts/setup.sh windows the same as run, and what builds for Windows and runs that
 #
 # Debian packages come through apt, with sudo only when we are not root. When nothing is missing
 # nothing is started and nothing is printed.
@@ -62,6 +63,14 @@ missing_packages() {
         have curl || echo curl
         have git || echo git
     fi
+    if [ "$task" = test ] || [ "$task" = windows ]; then
+        # A compiler with the sources of its library, beside rustup's; and who runs what it makes.
+        [ -x /usr/bin/rustc ] || echo rustc-web
+        [ -x /usr/bin/cargo ] || echo cargo-web
+        [ -e /usr/lib/rustlib/src/rust/library/Cargo.lock ] || echo rust-web-src
+        have x86_64-w64-mingw32-gcc || echo gcc-mingw-w64-x86-64
+        [ -x /usr/lib/wine/wine64 ] || echo wine64
+    fi
 }
 
 # rust-toolchain.toml names the version. rustup fetches it by itself unless it was told not to.
@@ -87,7 +96,10 @@ ensure_cargo_deny() {
     cargo install cargo-deny --quiet --locked --version "$cargo_deny_version" --root "$tools" >&2
 }
 
-case $task in run | test | bench) ;; *) fail "unknown task $task: run, test or bench" ;; esac
+case $task in
+    run | test | bench | windows) ;;
+    *) fail "unknown task $task: run, test, bench or windows" ;;
+esac
 mapfile -t packages < <(missing_packages)
 install_packages "${packages[@]}"
 ensure_rust

@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all_steps=(format clippy unit tidy fuzz deny cases)
+all_steps=(format clippy unit tidy fuzz deny windows cases)
 # Ten targets share this; the rounds per target bound it too.
 fuzz_seconds=60
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
@@ -33,6 +33,9 @@ step_deny() {
         tail -n 3 target/advisories.log | sed 's/^/deny:   /'
     fi
 }
+
+# The same server for Windows, under Wine.
+step_windows() { scripts/windows.sh; }
 
 # The harness starts the debug build of the server, so that must be the one of this tree.
 step_cases() {

@@ -9,6 +9,10 @@
 //! Paths are bytes with `/` between names. `from` is the length of the path's begin that the configuration
 //! wrote: an administrator may spell a folder as he likes.
 
+mod fuzz;
+
+pub use fuzz::fuzz_names;
+
 /// Why a name is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
@@ -21,6 +25,8 @@ pub enum Refusal {
     Length,
     /// `.` or `..`.
     Dots,
+    /// Nothing between two slashes.
+    Empty,
     /// A stream of a file (`file::$DATA`), or a drive.
     Stream,
     /// A control character or one of `< > " | ? * \`.
@@ -49,6 +55,10 @@ pub fn check(path: &[u8], from: usize) -> Result<(), Refusal> {
         rest = drive_path(path).ok_or(Refusal::Prefix)?;
     }
     let rest = std::str::from_utf8(rest).map_err(|_| Refusal::Encoding)?;
+    let rest = rest.strip_prefix('/').unwrap_or(rest);
+    if rest.starts_with('/') || rest.contains("//") {
+        return Err(Refusal::Empty);
+    }
     rest.split('/').filter(|name| !name.is_empty()).try_for_each(check_name)
 }
 

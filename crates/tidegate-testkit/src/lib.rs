@@ -43,8 +43,17 @@ pub const CASE_TIME: Duration = Duration::from_secs(30);
 pub enum World {
     /// Our binary.
     Tidegate,
+    /// Our binary for Windows, under Wine.
+    Windows,
     /// Genuine nginx, which says whether a case is right.
     Nginx,
+}
+
+impl World {
+    /// Whether what is said of `other` is said of this one: Tidegate is itself on every system.
+    pub fn is(self, other: Self) -> bool {
+        self == other || (self == Self::Windows && other == Self::Tidegate)
+    }
 }
 
 impl FromStr for World {
@@ -53,8 +62,9 @@ impl FromStr for World {
     fn from_str(name: &str) -> Result<Self, Failure> {
         match name {
             "tidegate" => Ok(Self::Tidegate),
+            "windows" => Ok(Self::Windows),
             "nginx" => Ok(Self::Nginx),
-            _ => Err(Failure::new(format!("unknown world `{name}`: tidegate or nginx"))),
+            _ => Err(Failure::new(format!("unknown world `{name}`: tidegate, windows or nginx"))),
         }
     }
 }
@@ -63,6 +73,7 @@ impl std::fmt::Display for World {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(match self {
             Self::Tidegate => "tidegate",
+            Self::Windows => "windows",
             Self::Nginx => "nginx",
         })
     }

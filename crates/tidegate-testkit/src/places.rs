@@ -8,7 +8,6 @@ use crate::bell::{Failure, locked};
 use crate::syntax::is_sink;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
-use std::path::Path;
 use std::sync::Mutex;
 
 /// Ports are taken from below the range that systems use for outgoing connections, so that no
@@ -36,7 +35,7 @@ pub struct Places {
 
 impl Places {
     /// Finds all placeholders in `texts` and binds what they need.
-    pub fn new(folder: &Path, texts: &[&str]) -> Result<Self, Failure> {
+    pub fn new(folder: &str, texts: &[&str]) -> Result<Self, Failure> {
         let failed = |error| Failure::new(format!("no free port: {error}"));
         let mut places = Self {
             values: BTreeMap::new(),
@@ -46,8 +45,8 @@ impl Places {
             sinks: BTreeMap::new(),
             _dead: None,
         };
-        places.set("dir", folder.display().to_string());
-        places.set("pid", folder.join("nginx.pid").display().to_string());
+        places.set("dir", folder.to_owned());
+        places.set("pid", format!("{folder}/nginx.pid"));
         for name in texts.iter().flat_map(|text| placeholders(text)) {
             if places.values.contains_key(name) {
                 continue;

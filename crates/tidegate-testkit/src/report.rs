@@ -105,7 +105,7 @@ impl fmt::Display for Summary {
                 report.world == world && !matches!(report.outcome, Outcome::Skipped(_))
             })
         };
-        let (ours, genuine) = (ran(World::Tidegate), ran(World::Nginx));
+        let (ours, genuine) = (ran(World::Tidegate) + ran(World::Windows), ran(World::Nginx));
         writeln!(f, "{} cases, {ours} ran on tidegate, {genuine} on genuine nginx", self.cases)?;
         if !self.differences.is_empty() {
             writeln!(f, "differences:")?;

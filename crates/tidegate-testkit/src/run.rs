@@ -107,7 +107,7 @@ impl<'a> Runner<'a> {
         let mut texts: Vec<&str> = case.configs.iter().map(|config| config.text.as_str()).collect();
         texts.extend(case.files.iter().map(|(_, content)| content.as_str()));
         texts.push(&case.script_text);
-        let mut places = Places::new(path, &texts)?;
+        let mut places = Places::new(&program.path(path), &texts)?;
         let mut origins = BTreeMap::new();
         for (name, listener) in std::mem::take(&mut places.origins) {
             let origin = Origin::start(&name, listener, Arc::clone(&shared))?;
@@ -158,7 +158,7 @@ impl<'a> Runner<'a> {
             Failure::new(mistakes.first().map_or(String::new(), |(_, mistake)| mistake.0.clone()))
         })?;
         for line in script.lines {
-            if line.only.is_some_and(|world| world != self.program.world) {
+            if line.only.is_some_and(|world| !self.program.world.is(world)) {
                 continue;
             }
             self.step(&line.step, line.number).map_err(|failure| {
@@ -419,14 +419,20 @@ fn sink(socket: UdpSocket, shared: Arc<Shared>) -> Arc<Mutex<Vec<u8>>> {
 /// Whether a world's run of the case is wanted, else the reason why not.
 pub fn applies(case: &Case, world: World) -> Result<(), String> {
     if let Some((only, reason)) = &case.script.only
-        && *only != world
+        && !world.is(*only)
     {
         return Err(reason.clone());
     }
-    let partly = case.script.lines.iter().any(|line| line.only.is_some());
-    let differs = case.script.differs.iter().find(|(other, _)| *other == world);
+    let differs = case.script.differs.iter().find(|(other, _)| world.is(*other));
     match differs {
-        Some((_, reason)) if !partly => Err(reason.clone()),
+        Some((other, reason)) if !is_partly(case, *other) => Err(reason.clone()),
         _ => Ok(()),
     }
+}
+
+/// Whether a difference is that of some lines, so that the case runs all the same. Those about Windows have
+/// lines of their own.
+fn is_partly(case: &Case, world: World) -> bool {
+    let windows = |only: World| (only == World::Windows) == (world == World::Windows);
+    case.script.lines.iter().any(|line| line.only.is_some_and(windows))
 }

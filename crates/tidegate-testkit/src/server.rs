@@ -12,6 +12,9 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+/// Where Debian has it.
+const WINE: &str = "/usr/lib/wine/wine64";
+
 /// How long one look for readiness lasts when nothing rings the bell.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
@@ -30,6 +33,7 @@ pub struct Program {
 /// A started server.
 #[derive(Debug)]
 pub struct Server {
+    program: Program,
     group: Pid,
     folder: PathBuf,
     shared: Arc<Shared>,
@@ -39,19 +43,34 @@ pub struct Server {
 
 impl Program {
     fn command(&self, folder: &Path) -> Command {
-        let mut command = Command::new(&self.binary);
+        let mut command = match self.world {
+            World::Windows => {
+                let wine = std::env::var_os("WINE").unwrap_or_else(|| WINE.into());
+                let mut command = Command::new(wine);
+                command.arg(&self.binary);
+                command
+            }
+            World::Tidegate | World::Nginx => Command::new(&self.binary),
+        };
         command
             .arg("-p")
-            .arg(folder)
+            .arg(self.path(folder))
             .arg("-c")
-            .arg(folder.join("nginx.conf"))
+            .arg(self.path(&folder.join("nginx.conf")))
             // The log that is used before the configuration's own is known.
             .arg("-e")
-            .arg(folder.join("start.log"))
-            .env("LC_ALL", "C")
+            .arg(self.path(&folder.join("start.log")))
+            .env("LC_ALL", if self.world == World::Windows { "C.UTF-8" } else { "C" })
             .env("TZ", "UTC")
             .stdin(Stdio::null());
         command
+    }
+
+    /// A path as the program has it.
+    pub fn path(&self, path: &Path) -> String {
+        // Wine's name of this system's root folder.
+        let drive = if self.world == World::Windows { "Z:" } else { "" };
+        format!("{drive}{}", path.display())
     }
 
     /// Starts the server; its output goes to `output.log`.
@@ -76,7 +95,7 @@ impl Program {
             *locked(&told) = Some(code);
             watcher.bell.ring();
         });
-        Ok(Server { group, folder: folder.to_owned(), shared, exit })
+        Ok(Server { program: self.clone(), group, folder: folder.to_owned(), shared, exit })
     }
 
     /// Runs the binary with further arguments to its end: exit code and both outputs.
@@ -103,6 +122,7 @@ impl Server {
             if let Some(code) = self.exit() {
                 return Err(Failure::new(format!("the server ended at its start with {code}")));
             }
+            let alone = alone || self.program.world == World::Windows;
             let works = |master| alone || !children(master).is_empty();
             Ok(self.pid("nginx.pid").is_some_and(works)
                 && fronts.iter().all(|front| accepts(*front)))
@@ -111,6 +131,9 @@ impl Server {
 
     /// Sends a signal.
     pub fn signal(&self, signal: Signal, receiver: Receiver) -> Result<(), Failure> {
+        if self.program.world == World::Windows {
+            return self.order(signal);
+        }
         let master = self.pid("nginx.pid").ok_or_else(|| Failure::new("no pid file"));
         let pid = match receiver {
             Receiver::Master => master?,
@@ -124,6 +147,26 @@ impl Server {
         };
         process::kill_process(pid, number(signal))
             .map_err(|error| Failure::new(format!("cannot signal: {error}")))
+    }
+
+    /// Has the program itself send what corresponds to a signal.
+    fn order(&self, signal: Signal) -> Result<(), Failure> {
+        let order = match signal {
+            Signal::Hup => "reload",
+            Signal::Quit => "quit",
+            Signal::Term | Signal::Int => "stop",
+            Signal::Usr1 => "reopen",
+            Signal::Kill => {
+                return process::kill_process_group(self.group, process::Signal::KILL)
+                    .map_err(|error| Failure::new(format!("cannot kill: {error}")));
+            }
+            Signal::Usr2 | Signal::Winch => return Err(Failure::new("no such order")),
+        };
+        let arguments = ["-s".to_owned(), order.to_owned()];
+        match self.program.run(&self.folder, &arguments)? {
+            (0, _) => Ok(()),
+            (_, output) => Err(Failure::new(String::from_utf8_lossy(&output).into_owned())),
+        }
     }
 
     /// Waits for the exit of the process that was started.
@@ -142,7 +185,9 @@ impl Server {
             let gone = self.shared.bell.wait_until(deadline, None, || Ok(self.exit().is_some()));
             stopped = gone.map_err(|_| Failure::new("the server did not end after TERM"));
         }
-        if let Some(upgraded) = self.pid("nginx.pid") {
+        if let Some(upgraded) = self.pid("nginx.pid")
+            && self.program.world != World::Windows
+        {
             let _ = process::getpgid(Some(upgraded))
                 .ok()
                 .filter(|group| *group == self.group)

@@ -64,7 +64,7 @@ fn mistakes_have_lines() {
     check("check o1.requests = 1", "a.md:6: `=` is no comparison");
     check("check weather", "a.md:6: unknown condition `weather`");
     check("on nginx: start", "a.md:6: `on WORLD:` needs a `differs WORLD: reason`");
-    check("differs mars: x", "a.md:6: unknown world `mars`: tidegate or nginx");
+    check("differs mars: x", "a.md:6: unknown world `mars`: tidegate, windows or nginx");
     check("differs nginx:", "a.md:6: a reason or statement is missing");
     check("signal stop", "a.md:6: unknown signal `stop`");
     check("fly\nrun", "a.md:6: unknown statement `fly`; a.md:7: unknown statement `run`");

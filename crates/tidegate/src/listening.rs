@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate_core::builder::os_error;
 use tidegate_core::client::Address;
 use tidegate_core::listen::{ListenerPlan, Place, SocketOptions};
-use tidegate_os::listen::{apply_listen_options, listen_socket};
+use tidegate_os::listen::{HAS_REUSEPORT, apply_listen_options, listen_socket};
 use tidegate_os::{Keepalive, ListenAddr, ListenOptions, OwnedSocket, Transport};
 
 /// A port that is taken is tried again so often, with this pause, as nginx does: the one who has it
@@ -59,7 +59,7 @@ pub fn open(wanted: &[&ListenerPlan], present: &mut Vec<Listening>, threads: usi
     let mut opening = Opening::default();
     for listener in wanted {
         let options = listen_options(&listener.socket, listener.datagram);
-        let count = if options.reuseport { threads.max(1) } else { 1 };
+        let count = if options.reuseport && HAS_REUSEPORT { threads.max(1) } else { 1 };
         let mut known = take(present, listener.place());
         known.sockets.truncate(count);
         for socket in &known.sockets {

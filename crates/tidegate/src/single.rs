@@ -77,6 +77,7 @@ impl Single {
         while let Ok(event) = events.recv() {
             match event {
                 Event::Signal(ProcessSignal::Quit) => {
+                    self.say(Level::Notice, "gracefully shutting down");
                     self.ending = true;
                     self.server.finish();
                 }

@@ -39,10 +39,10 @@ pub const TABLE: &[Row] = &[
     },
     Row { name: "tidegate-testkit", may_depend_on: &["tidegate-rt", "tidegate-conf"], never: &[] },
     Row { name: "tidegate-bench", may_depend_on: &[], never: &[] },
-    // The fuzz smoke calls the plain fuzz functions of these three.
+    // The fuzz smoke calls the plain fuzz functions of these.
     Row {
         name: "xtask",
-        may_depend_on: &["tidegate-conf", "tidegate-http", "tidegate-cache"],
+        may_depend_on: &["tidegate-conf", "tidegate-http", "tidegate-cache", "tidegate-os"],
         never: &["tokio"],
     },
     Row {

@@ -36,6 +36,17 @@ pub fn look(x: &mut Exchange, path: &[u8]) -> io::Result<Found> {
     Ok(Found { kind, executable: tested.executable })
 }
 
+/// The folder at a path, to be read: nothing but its own name leads there. `from` is the length of the path's
+/// begin that the configuration wrote (`file_path::root_length`). Waits for the disk.
+///
+/// # Errors
+/// Absent, no folder, another name than its own.
+pub fn read_folder(path: &[u8], from: usize) -> io::Result<std::fs::ReadDir> {
+    let path = tidegate_os::path::of(path);
+    tidegate_os::path::check(path, from)?;
+    std::fs::read_dir(path)
+}
+
 /// Looks at a path of the configuration's, links followed.
 pub fn file_test(path: &[u8]) -> io::Result<Found> {
     let metadata = std::fs::metadata(tidegate_os::path::of(path))?;

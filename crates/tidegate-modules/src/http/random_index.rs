@@ -8,6 +8,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::fs::ReadDir;
 use std::io;
 
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once};
@@ -58,9 +59,10 @@ fn answer(x: &mut Exchange) -> Step<'_> {
         return Step::Decline;
     }
     let Some(folder) = file_path::map(x) else { return Step::Status(500) };
+    let from = file_path::root_length(x, &folder);
     Step::Wait(Box::pin(async move {
         let path = folder.clone();
-        match blocking::run(move || choose(&path)).await {
+        match blocking::run(move || choose(files::read_folder(&path, from)?)).await {
             Ok(None) => Step::Decline,
             Ok(Some(name)) => {
                 let path = [&x.request.path[..], &name].concat();
@@ -72,9 +74,9 @@ fn answer(x: &mut Exchange) -> Step<'_> {
 }
 
 /// One of the regular files in a folder, links to such included; hidden ones are not.
-fn choose(folder: &[u8]) -> io::Result<Option<Vec<u8>>> {
+fn choose(folder: ReadDir) -> io::Result<Option<Vec<u8>>> {
     let (mut chosen, mut count) = (None, 0);
-    for entry in std::fs::read_dir(tidegate_os::path::of(folder))? {
+    for entry in folder {
         let entry = entry?;
         let name = entry.file_name().into_encoded_bytes();
         // Each takes the place of the one before with a chance that leaves all alike.

@@ -5,6 +5,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+use std::time::SystemTime;
 
 use rustix::fs::{AtFlags, FallocateFlags, FileType, Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
@@ -234,6 +235,14 @@ pub fn mode(metadata: &Metadata) -> u32 {
 /// Those of mkdir.
 pub fn create_folder(path: &Path, mode: u32, all: bool) -> io::Result<()> {
     DirBuilder::new().recursive(all).mode(mode).create(path)
+}
+
+/// Sets the time of modification of a file or folder.
+///
+/// # Errors
+/// Absent, no permission.
+pub fn set_modified(path: &Path, time: SystemTime) -> io::Result<()> {
+    File::open(path)?.set_modified(time)
 }
 
 /// Has these permission bits given to what the options create, before the umask.

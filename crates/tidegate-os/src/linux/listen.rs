@@ -12,6 +12,9 @@ use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 use super::socket::{set_keepalive, set_option};
 use crate::types::{Acceptance, ListenAddr, ListenOptions, PeerAddr, Transport};
 
+/// Whether several sockets can listen on one address (`reuseport`). Else all threads accept from one.
+pub const HAS_REUSEPORT: bool = true;
+
 /// Opens a non-blocking, close-on-exec socket that listens on `address`, with SO_REUSEADDR. A Unix
 /// socket is made accessible to every user, as nginx does; a leftover socket file is not removed.
 ///

@@ -5,13 +5,14 @@ use std::io;
 use std::os::windows::fs::{symlink_dir, symlink_file};
 use std::os::windows::io::AsRawHandle;
 use std::path::Path;
+use std::time::SystemTime;
 
 use windows_sys::Win32::Foundation::{ERROR_HANDLE_EOF, HANDLE};
 use windows_sys::Win32::Storage::FileSystem::{
     BY_HANDLE_FILE_INFORMATION, FILE_ATTRIBUTE_DIRECTORY, FILE_ATTRIBUTE_READONLY,
-    FILE_ATTRIBUTE_REPARSE_POINT, FILE_BASIC_INFO, FILE_TYPE_DISK, FileBasicInfo,
-    GetDiskFreeSpaceExW, GetFileInformationByHandle, GetFileInformationByHandleEx, GetFileType,
-    ReadFile, WriteFile,
+    FILE_ATTRIBUTE_REPARSE_POINT, FILE_BASIC_INFO, FILE_TYPE_DISK, FILE_WRITE_ATTRIBUTES,
+    FileBasicInfo, GetDiskFreeSpaceExW, GetFileInformationByHandle, GetFileInformationByHandleEx,
+    GetFileType, ReadFile, WriteFile,
 };
 use windows_sys::Win32::System::IO::OVERLAPPED;
 
@@ -234,6 +235,14 @@ pub fn mode(metadata: &Metadata) -> u32 {
 /// Those of CreateDirectory.
 pub fn create_folder(path: &Path, _mode: u32, all: bool) -> io::Result<()> {
     DirBuilder::new().recursive(all).create(path)
+}
+
+/// Sets the time of modification of a file or folder.
+///
+/// # Errors
+/// Absent, no permission.
+pub fn set_modified(path: &Path, time: SystemTime) -> io::Result<()> {
+    open::handle(path, FILE_WRITE_ATTRIBUTES, true)?.set_modified(time)
 }
 
 /// Permission bits have no counterpart: the options stay.

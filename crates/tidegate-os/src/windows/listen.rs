@@ -8,12 +8,15 @@ use super::socket::{NO_UNIX, set_keepalive};
 use super::{AsSocket, OwnedSocket, unsupported};
 use crate::types::{Acceptance, ListenAddr, ListenOptions, PeerAddr, Transport};
 
+/// Whether several sockets can listen on one address (`reuseport`). Else all threads accept from one.
+pub const HAS_REUSEPORT: bool = false;
+
 /// Opens a non-blocking socket that listens on `address`. No other program can take the address as long as it
 /// is open: SO_REUSEADDR would mean just that here, and is not set.
 ///
 /// # Errors
 /// `AddrInUse`, `PermissionDenied`, `AddrNotAvailable` and others of bind and setsockopt; `Unsupported` for Unix
-/// sockets, `reuseport`, `fastopen`, `deferred` and `transparent`.
+/// sockets, `fastopen`, `deferred` and `transparent`.
 pub fn listen_socket(address: &ListenAddr, options: &ListenOptions) -> io::Result<OwnedSocket> {
     let ListenAddr::Inet(address) = address else { return Err(unsupported(NO_UNIX)) };
     for (asked, what) in [
@@ -79,7 +82,9 @@ pub fn accept_nonblocking(socket: impl AsSocket) -> io::Result<Option<Acceptance
             }
             Err(error) => match error.kind() {
                 io::ErrorKind::WouldBlock => return Ok(None),
-                io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted => {}
+                io::ErrorKind::ConnectionReset
+                | io::ErrorKind::ConnectionAborted
+                | io::ErrorKind::NotConnected => {}
                 _ => return Err(error),
             },
         }

@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use windows_sys::Win32::Storage::FileSystem::GetShortPathNameW;
+
 use crate::names;
 
 /// Whether a file may be named in other ways than by its own name, so that the name of what was opened is
@@ -51,4 +53,20 @@ pub fn real(path: &Path) -> io::Result<PathBuf> {
     let text = real.to_string_lossy();
     let bare = text.strip_prefix(r"\\?\").filter(|bare| names::is_drive_path(bare.as_bytes()));
     Ok(of_vec(as_written(bare.unwrap_or(&text).as_bytes())))
+}
+
+/// The path with short names (8.3) where there are such: for tests that no file answers to them.
+///
+/// # Errors
+/// Absent.
+pub fn short(path: &Path) -> io::Result<PathBuf> {
+    let long = super::wide(&path.to_string_lossy());
+    let mut buffer = vec![0_u16; 1024];
+    // SAFETY: the path ends in a zero unit, and the buffer's length is given.
+    let length =
+        unsafe { GetShortPathNameW(long.as_ptr(), buffer.as_mut_ptr(), buffer.len() as u32) };
+    match buffer.get(..length as usize) {
+        Some(name) if length > 0 => Ok(String::from_utf16_lossy(name).into()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use tidegate_testkit::{Options, Program, World, run_cases};
 
-const USAGE: &str = "usage: tidegate-cases [--world tidegate|nginx|both] [--tidegate PATH]
+const USAGE: &str = "usage: tidegate-cases [--world tidegate|windows|nginx|both] [--tidegate PATH]
     [--nginx PATH] [--modules DIR] [--filter TEXT] [--jobs N] [--keep] [--quiet] [--groups] [DIR]
 Runs the cases below DIR (tests/cases). The last line is `N passed, N failed, N skipped`;
---groups prints such counts for each file before.";
+--groups prints such counts for each file before. In the world `windows` the program is started by
+WINE (/usr/lib/wine/wine64).";
 
 struct Arguments {
     folder: PathBuf,
@@ -80,6 +81,7 @@ fn arguments() -> Result<Arguments, lexopt::Error> {
     arguments.options.programs = match world.as_str() {
         "tidegate" => vec![ours],
         "nginx" => vec![genuine],
+        "windows" => vec![Program { world: World::Windows, ..ours }],
         "both" => vec![ours, genuine],
         other => return Err(format!("unknown world `{other}`").into()),
     };

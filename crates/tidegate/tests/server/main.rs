@@ -1,4 +1,5 @@
 //! Tests of the program from outside: processes, signals, files, command line.
+#![cfg(unix)]
 
 mod caches;
 mod command_line;

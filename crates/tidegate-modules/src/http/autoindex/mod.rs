@@ -132,9 +132,14 @@ impl Listing {
         }
         let Some(folder) = file_path::map(x) else { return Step::Status(500) };
         let Ok(form) = self.form(x) else { return Step::Status(400) };
+        let from = file_path::root_length(x, &folder);
         Step::Wait(Box::pin(async move {
             let (content_type, path) = (form.content_type(), folder.clone());
-            let made = blocking::run(move || Ok(page::write(&read::entries(&path)?, &form))).await;
+            let made = blocking::run(move || {
+                let entries = read::entries(files::read_folder(&path, from)?)?;
+                Ok(page::write(&entries, &form))
+            });
+            let made = made.await;
             match made {
                 Ok(page) => {
                     x.response.status = 200;

@@ -1,6 +1,6 @@
 //! What is in a folder.
 
-use std::fs::{DirEntry, Metadata};
+use std::fs::{DirEntry, Metadata, ReadDir};
 use std::io;
 use std::time::UNIX_EPOCH;
 
@@ -26,10 +26,10 @@ pub struct Entry {
 /// All visible entries: folders first, each part by name.
 ///
 /// # Errors
-/// The folder cannot be read.
-pub fn entries(folder: &[u8]) -> io::Result<Vec<Entry>> {
+/// The folder cannot be read on.
+pub fn entries(folder: ReadDir) -> io::Result<Vec<Entry>> {
     let mut entries = Vec::new();
-    for entry in std::fs::read_dir(tidegate_os::path::of(folder))? {
+    for entry in folder {
         let entry = entry?;
         let name = entry.file_name().into_encoded_bytes();
         if name.starts_with(b".") {

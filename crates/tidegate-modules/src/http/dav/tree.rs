@@ -383,5 +383,5 @@ fn copy_folder_alone(from: &Path, to: &Path) -> io::Result<()> {
 /// Gives a folder another one's mode and time.
 fn like(path: &Path, metadata: &Metadata) -> io::Result<()> {
     file::set_path_mode(path, file::mode(metadata) & 0o777)?;
-    File::open(path)?.set_modified(metadata.modified()?)
+    file::set_modified(path, metadata.modified()?)
 }

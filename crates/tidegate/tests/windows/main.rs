@@ -1,0 +1,6 @@
+//! The server on Windows as a process; run under Wine by `scripts/windows.sh`.
+#![cfg(windows)]
+
+mod names;
+mod server;
+mod threads;

@@ -1,0 +1,79 @@
+//! A started server with its folder, and requests as bytes.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+/// Everything ends after this; a server starts in a second.
+const LIMIT: Duration = Duration::from_secs(60);
+
+pub struct Server {
+    pub folder: tempfile::TempDir,
+    pub address: SocketAddr,
+    child: Child,
+}
+
+impl Server {
+    /// Starts the server; `{port}` of the configuration is a free one. `prepare` makes its files.
+    pub fn start(configuration: &str, prepare: impl FnOnce(&Path)) -> Server {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["conf", "logs", "html", "temp"] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        prepare(folder.path());
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let text = configuration.replace("{port}", &address.port().to_string());
+        std::fs::write(folder.path().join("conf/nginx.conf"), text).unwrap();
+        let child = Command::new(binary()).args(arguments(folder.path())).spawn().unwrap();
+        let mut server = Server { folder, address, child };
+        let begun = Instant::now();
+        while TcpStream::connect(address).is_err() {
+            assert!(begun.elapsed() < LIMIT, "the server does not answer");
+            assert!(server.child.try_wait().unwrap().is_none(), "the server ended at its start");
+        }
+        server
+    }
+
+    /// Sends an order as the command line does.
+    pub fn order(&self, order: &str) {
+        let mut command = Command::new(binary());
+        let sent = command.args(arguments(self.folder.path())).args(["-s", order]).status();
+        assert!(sent.unwrap().success(), "-s {order} failed");
+    }
+
+    /// Ends it by `-s quit`.
+    pub fn quit(mut self) {
+        self.order("quit");
+        assert!(self.child.wait().unwrap().success());
+    }
+
+    /// One request on a connection of its own: status and all bytes of the answer. 0 when there is none.
+    pub fn request(&self, request: &[u8]) -> (u16, Vec<u8>) {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        stream.write_all(request).unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let status = answer.get(9..12).and_then(|digits| std::str::from_utf8(digits).ok());
+        (status.and_then(|digits| digits.parse().ok()).unwrap_or(0), answer)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn arguments(folder: &Path) -> [PathBuf; 4] {
+    ["-p".into(), folder.to_owned(), "-c".into(), "conf/nginx.conf".into()]
+}
+
+/// Beside the folder of this test.
+fn binary() -> PathBuf {
+    let here = std::env::current_exe().unwrap();
+    here.parent().unwrap().parent().unwrap().join("tidegate.exe")
+}

@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Builds Tidegate for Windows and runs it under Wine.
+#
+#   scripts/windows.sh                   all: build, tests, cases
+#   scripts/windows.sh build             target/windows/x86_64-pc-windows-gnu/debug/tidegate.exe
+#   scripts/windows.sh tests             what is particular to Windows: names of files, orders, threads
+#   scripts/windows.sh cases [FILTER]    the end-to-end cases
+#   scripts/windows.sh run ARGUMENT…     the program
+#
+# The compiler is Debian's, which comes with the sources of the standard library: that is built too, so that
+# nothing but package registries is needed. All that is built or downloaded stays below target/windows.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+triple=x86_64-pc-windows-gnu
+folder=$PWD/target/windows
+program=$folder/$triple/debug/tidegate.exe
+wine=/usr/lib/wine/wine64
+wineserver=/usr/lib/wine/wineserver64
+
+export WINEPREFIX=$folder/wine WINEDEBUG=${WINEDEBUG:--all}
+# No menus and browsers; one library of ours, see below.
+export WINEDLLOVERRIDES='mscoree,mshtml=;winemenubuilder.exe=d;bcryptprimitives=n'
+
+# Debian's cargo for this target alone, with a home and a target folder of its own.
+debian_cargo() {
+    local command=$1
+    shift
+    mkdir -p "$folder/cargo"
+    for settings in "${CARGO_HOME:-$HOME/.cargo}"/config{.toml,}; do
+        if [ -e "$settings" ]; then cp "$settings" "$folder/cargo/"; fi
+    done
+    # rustup's cargo leaves variables behind that would lead back to its compiler.
+    env --unset=RUSTUP_TOOLCHAIN --unset=RUSTC_WRAPPER --unset=RUSTFLAGS \
+        PATH=/usr/bin:/bin RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 \
+        CARGO_HOME="$folder/cargo" CARGO_TARGET_DIR="$folder" CARGO_PROFILE_DEV_DEBUG=0 \
+        CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER="$wine" \
+        AWS_LC_SYS_PREBUILT_NASM=1 PCRE2_SYS_STATIC=1 \
+        /usr/bin/cargo "$command" -Zbuild-std=std,panic_unwind --target "$triple" "$@"
+}
+
+build() { debian_cargo build --quiet --package tidegate; }
+
+# Wine's folder, with the one library that Rust's standard library imports and Wine 8 lacks.
+prepare_wine() {
+    local library=$WINEPREFIX/drive_c/windows/system32/bcryptprimitives.dll
+    if ! [ -e "$library" ]; then
+        echo "windows: making Wine's folder" >&2
+        "$wine" wineboot -i >"$folder/wineboot.log" 2>&1
+        "$wineserver" -w
+        printf '%s\n' '#include <windows.h>' \
+            'BOOLEAN NTAPI SystemFunction036(PVOID buffer, ULONG length);' \
+            '__declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE buffer, SIZE_T length) {' \
+            '    return SystemFunction036(buffer, (ULONG)length);' \
+            '}' >"$folder/bcryptprimitives.c"
+        x86_64-w64-mingw32-gcc -shared -o "$library" "$folder/bcryptprimitives.c" -ladvapi32
+    fi
+    # One that stays until the end: each program would start and end its own.
+    trap '"$wineserver" -k >/dev/null 2>&1 || true' EXIT
+    "$wineserver" -p >/dev/null 2>&1
+}
+
+# Output is shown where something failed, and the table of names always.
+tests() {
+    debian_cargo test --quiet --package tidegate --test windows -- --test-threads 1 --nocapture
+}
+
+cases() {
+    cargo build --quiet --package tidegate-testkit
+    WINE=$wine "${CARGO_TARGET_DIR:-target}/debug/tidegate-cases" --world windows --tidegate "$program" \
+        --quiet --jobs 4 --filter "${1:-}" tests/cases
+}
+
+step=${1:-all}
+[ $# -eq 0 ] || shift
+scripts/setup.sh windows
+case $step in
+    all) build && prepare_wine && tests && cases ;;
+    build) build ;;
+    tests) build && prepare_wine && tests ;;
+    cases) build && prepare_wine && cases "$@" ;;
+    run) build && prepare_wine && "$wine" "$program" "$@" ;;
+    *) sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+esac
