@@ -1,5 +1,8 @@
 //! The `resolver` directive: names asked of name servers over UDP, answers kept per thread.
 
+#[cfg(test)]
+mod tests;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
@@ -161,27 +164,38 @@ impl Resolver {
         self.valid.unwrap_or(Duration::from_secs(u64::from(ttl)))
     }
 
-    /// Both families as configured; one of them is enough.
+    /// Both families as configured; one of them is enough. Where neither has an address an alias is
+    /// followed, again in both.
     async fn ask_all(&self, name: &str) -> Result<(Vec<IpAddr>, u32), ResolveError> {
-        let one = async |wanted: bool, kind: Kind| match wanted {
-            true => Some(self.follow(name, kind).await),
-            false => None,
-        };
-        let (four, six) =
-            tidegate_rt::sync::join!(one(self.ipv4, Kind::A), one(self.ipv6, Kind::Aaaa));
-        let mut addresses = Vec::new();
+        let mut name = name.to_owned();
         let mut ttl = u32::MAX;
-        let mut error = NOT_FOUND;
-        for result in [four, six].into_iter().flatten() {
-            match result {
-                Ok((found, time)) => {
-                    addresses.extend(found.addresses);
-                    ttl = ttl.min(time);
+        for _ in 0..ALIASES_MAX {
+            let one = async |wanted: bool, kind: Kind| match wanted {
+                true => Some(self.ask(&name, kind).await),
+                false => None,
+            };
+            let (four, six) =
+                tidegate_rt::sync::join!(one(self.ipv4, Kind::A), one(self.ipv6, Kind::Aaaa));
+            let (mut addresses, mut alias, mut error) = (Vec::new(), None, NOT_FOUND);
+            let mut found_ttl = u32::MAX;
+            for result in [four, six].into_iter().flatten() {
+                match result {
+                    Ok(found) => {
+                        found_ttl = found_ttl.min(found.ttl);
+                        addresses.extend(found.addresses);
+                        alias = alias.or(found.alias);
+                    }
+                    Err(failed) => error = failed,
                 }
-                Err(failed) => error = failed,
+            }
+            ttl = ttl.min(found_ttl);
+            match alias {
+                _ if !addresses.is_empty() => return Ok((addresses, ttl)),
+                Some(alias) => name = alias,
+                None => return Err(error),
             }
         }
-        if addresses.is_empty() { Err(error) } else { Ok((addresses, ttl)) }
+        Err(NOT_FOUND)
     }
 
     /// One family, along aliases.

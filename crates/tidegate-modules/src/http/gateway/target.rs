@@ -156,11 +156,15 @@ impl Url {
             HostPort::Inet { port, .. } => port.unwrap_or(default),
             HostPort::Unix(_) => default,
         };
-        let mut addresses: Vec<tidegate_rt::net::Addr> =
+        // Each family begins with any of its addresses; IPv4 comes first, as it is asked for.
+        let mut addresses = addresses;
+        let fours = addresses.iter().take_while(|ip| ip.is_ipv4()).count();
+        let (four, six) = addresses.split_at_mut(fours);
+        for family in [four, six].into_iter().filter(|family| !family.is_empty()) {
+            family.rotate_left(tidegate_rt::random::below(family.len() as u64) as usize);
+        }
+        let addresses =
             addresses.into_iter().map(|ip| std::net::SocketAddr::new(ip, number).into()).collect();
-        let first = tidegate_rt::random::below(addresses.len().max(1) as u64) as usize;
-        let first = first.min(addresses.len());
-        addresses.rotate_left(first);
         let group = Arc::new(Group::transient(&self.authority, addresses));
         self.target(group)
     }

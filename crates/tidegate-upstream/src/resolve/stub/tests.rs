@@ -1,0 +1,165 @@
+//! Name servers that fail, lie, loop or have much to say.
+
+use std::cell::Cell;
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+
+use tidegate_rt::net::{ListenOptions, Listener};
+use tidegate_rt::spawn_local;
+
+use super::*;
+
+const A: u16 = 1;
+const CNAME: u16 = 5;
+const AAAA: u16 = 28;
+const CUT: u16 = 0x8380;
+const GOOD: u16 = 0x8180;
+
+/// What a name server makes of a question (name and kind): flags and records.
+type Answers = fn(&str, u16) -> (u16, Vec<(u16, Vec<u8>)>);
+
+fn name_bytes(name: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for label in name.split('.') {
+        bytes.push(label.len() as u8);
+        bytes.extend_from_slice(label.as_bytes());
+    }
+    bytes.push(0);
+    bytes
+}
+
+fn reply(question: &[u8], answers: Answers) -> Vec<u8> {
+    let (mut name, mut at) = (String::new(), 12);
+    while question[at] > 0 {
+        let length = usize::from(question[at]);
+        if !name.is_empty() {
+            name.push('.');
+        }
+        name.push_str(&String::from_utf8_lossy(&question[at + 1..=at + length]));
+        at += length + 1;
+    }
+    let kind = u16::from_be_bytes([question[at + 1], question[at + 2]]);
+    let (flags, records) = answers(&name, kind);
+    let mut bytes = question.to_vec();
+    bytes[2..4].copy_from_slice(&flags.to_be_bytes());
+    bytes[6..8].copy_from_slice(&(records.len() as u16).to_be_bytes());
+    for (kind, data) in records {
+        bytes.extend_from_slice(&[0xc0, 12]);
+        bytes.extend_from_slice(&kind.to_be_bytes());
+        bytes.extend_from_slice(&[0, 1, 0, 0, 0, 60]);
+        bytes.extend_from_slice(&(data.len() as u16).to_be_bytes());
+        bytes.extend_from_slice(&data);
+    }
+    bytes
+}
+
+/// Asks for `a.example` at a server with these answers; what was found, and how many questions it took.
+fn ask(answers: Answers, over_tcp: Answers, words: &[&str]) -> (Result<usize, ResolveError>, u32) {
+    let asked = Rc::new(Cell::new(0));
+    let count = asked.clone();
+    let found = tidegate_rt::block_on(async {
+        let any = Addr::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        // A port that is free for both.
+        let (listener, socket) = loop {
+            let listener = Listener::bind(&any, &ListenOptions::default()).expect("a port");
+            let address = listener.local_addr().expect("an address");
+            if let Ok(socket) = Datagram::bind(&address, &ListenOptions::default()) {
+                break (listener, socket);
+            }
+        };
+        let address = listener.local_addr().expect("an address");
+        spawn_local(async move {
+            let mut buffer = vec![0; 512];
+            while let Ok((length, from)) = socket.receive_from(&mut buffer).await {
+                count.set(count.get() + 1);
+                let answer = reply(&buffer[..length], answers);
+                // What somebody else might have sent: another id, then another question.
+                let mut foreign = answer.clone();
+                foreign[0] ^= 1;
+                let _ = socket.send(&foreign, from.as_ref()).await;
+                let mut other = answer.clone();
+                other[13] ^= 1;
+                let _ = socket.send(&other, from.as_ref()).await;
+                let _ = socket.send(&answer, from.as_ref()).await;
+            }
+        });
+        spawn_local(async move {
+            while let Ok(stream) = listener.accept().await {
+                let mut question = Vec::with_capacity(512);
+                let _ = stream.read_append(&mut question).await;
+                let answer = reply(&question[2..], over_tcp);
+                let _ = stream.write_all(&(answer.len() as u16).to_be_bytes()).await;
+                let _ = stream.write_all(&answer).await;
+            }
+        });
+        let Addr::Inet(address) = address else { unreachable!("it is bound to one") };
+        let words: Vec<String> =
+            [address.to_string()].into_iter().chain(words.iter().map(|w| (*w).into())).collect();
+        let resolver = Resolver::parse(&words, Duration::from_secs(20)).expect("a resolver");
+        resolver.look_up("a.example").await.map(|(addresses, _)| addresses.len())
+    });
+    (found.expect("a loop"), asked.get())
+}
+
+fn nothing(_: &str, _: u16) -> (u16, Vec<(u16, Vec<u8>)>) {
+    (GOOD, Vec::new())
+}
+
+#[test]
+fn servers_that_fail() {
+    let (found, _) = ask(|_, _| (0x8182, Vec::new()), nothing, &["ipv6=off"]);
+    assert_eq!(found, Err(ResolveError(2, "Server failure")));
+    let (found, _) = ask(|_, _| (0x8183, Vec::new()), nothing, &[]);
+    assert!(found.is_err_and(ResolveError::is_not_found));
+    let (found, _) = ask(nothing, nothing, &[]);
+    assert!(found.is_err_and(ResolveError::is_not_found), "a name without addresses");
+}
+
+#[test]
+fn a_family_that_fails_does_not_hide_the_other() {
+    let half = |_: &str, kind: u16| match kind {
+        A => (GOOD, vec![(A, vec![10, 0, 0, 1])]),
+        _ => (0x8182, Vec::new()),
+    };
+    assert_eq!(ask(half, nothing, &[]).0, Ok(1));
+}
+
+#[test]
+fn a_thousand_addresses() {
+    let many = |_: &str, _: u16| {
+        let address = |number: u16| (A, [[10, 0], number.to_be_bytes()].concat());
+        (GOOD, (0..1000).map(address).collect())
+    };
+    let (found, _) = ask(|_, _| (CUT, Vec::new()), many, &["ipv6=off"]);
+    assert_eq!(found, Ok(1000));
+}
+
+#[test]
+fn aliases_are_followed_in_both_families_and_not_for_ever() {
+    let looped = |name: &str, _: u16| {
+        let next = if name == "a.example" { "b.example" } else { "a.example" };
+        (GOOD, vec![(CNAME, name_bytes(next))])
+    };
+    let (found, questions) = ask(looped, nothing, &[]);
+    assert!(found.is_err_and(ResolveError::is_not_found));
+    assert_eq!(questions, 2 * ALIASES_MAX as u32);
+    let one_sided = |name: &str, kind: u16| match (name, kind) {
+        ("a.example", AAAA) => (GOOD, vec![(CNAME, name_bytes("b.example"))]),
+        ("b.example", A) => (GOOD, vec![(A, vec![10, 0, 0, 1])]),
+        _ => (GOOD, Vec::new()),
+    };
+    assert_eq!(ask(one_sided, nothing, &[]).0, Ok(1));
+}
+
+#[test]
+fn servers_that_are_silent() {
+    let found = tidegate_rt::block_on(async {
+        let any = Addr::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        let silent = Datagram::bind(&any, &ListenOptions::default()).expect("a port");
+        let Ok(Addr::Inet(address)) = silent.local_addr() else { unreachable!("it is bound") };
+        let words = [address.to_string()];
+        let resolver = Resolver::parse(&words, Duration::from_millis(1)).expect("a resolver");
+        resolver.look_up("a.example").await
+    });
+    assert!(found.expect("a loop").is_err_and(ResolveError::is_timeout));
+}
