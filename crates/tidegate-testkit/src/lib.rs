@@ -15,6 +15,7 @@ mod ops;
 mod origin;
 mod places;
 mod report;
+mod restarts;
 mod run;
 mod server;
 mod syntax;
@@ -26,6 +27,7 @@ mod words;
 
 pub use coherence::{CoherenceOptions, CoherenceReport, coherence};
 pub use report::{Outcome, Report, Summary};
+pub use restarts::{RestartOptions, RestartReport, restarts};
 pub use server::Program;
 pub use torture::{TortureOptions, TortureReport, torture};
 

@@ -5,4 +5,5 @@ mod caches;
 mod command_line;
 mod files;
 mod process;
+mod restarts;
 mod support;

@@ -1,0 +1,160 @@
+//! Endurance of a group: one of its servers after the other is killed (`SIGKILL`) and started again while
+//! clients make requests that may be repeated. Every one of them must be answered rightly.
+
+use std::fmt;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::bell::Failure;
+use crate::places::free;
+use crate::torture::server::{Server, pause};
+
+/// What to do.
+#[derive(Debug, Clone)]
+pub struct RestartOptions {
+    /// The server's binary, which the group's servers are as well.
+    pub binary: PathBuf,
+    pub time: Duration,
+    /// Between a start and the next kill.
+    pub pause: Duration,
+    /// Clients at one time, each with a connection that it keeps.
+    pub clients: usize,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Default)]
+pub struct RestartReport {
+    pub kills: u32,
+    pub answers: u64,
+    /// The first answers that were none, or wrong.
+    pub mistakes: Vec<String>,
+}
+
+/// Longest wait for an answer.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Mistakes of one client that are told.
+const MISTAKES_MAX: usize = 5;
+/// What the servers answer.
+const BODY: &str = "all of the answer";
+
+/// Runs it.
+///
+/// # Errors
+/// A server could not be started.
+pub fn restarts(options: &RestartOptions) -> Result<RestartReport, Failure> {
+    let folder = tempfile::tempdir().map_err(|error| Failure::new(error.to_string()))?;
+    let place = || {
+        let taken = free(TcpListener::bind).map_err(|error| Failure::new(error.to_string()));
+        taken.map(|(address, _)| address)
+    };
+    let (front, first, second) = (place()?, place()?, place()?);
+    let start = |name: &str, address: SocketAddr, text: &str| {
+        let folder = folder.path().join(name);
+        std::fs::create_dir_all(&folder).map_err(|error| Failure::new(error.to_string()))?;
+        start(&options.binary, &folder, address, text)
+    };
+    let origin = format!("location / {{ return 200 \"{BODY}\"; }}");
+    let mut servers = [Some(start("a", first, &origin)?), Some(start("b", second, &origin)?)];
+    let group =
+        format!("upstream u {{ server {first} max_fails=0; server {second} max_fails=0; }}");
+    let passing = format!("location / {{ proxy_pass http://u; }} }} {group} server {{");
+    let proxy = start("front", front, &passing)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let clients: Vec<_> = (0..options.clients)
+        .map(|_| {
+            let stop = stop.clone();
+            std::thread::spawn(move || client(front, &stop))
+        })
+        .collect();
+    let mut report = RestartReport::default();
+    let end = Instant::now() + options.time;
+    while Instant::now() < end {
+        pause(options.pause);
+        let at = report.kills as usize % 2;
+        if let Some(server) = servers[at].take() {
+            server.kill();
+        }
+        report.kills += 1;
+        pause(options.pause);
+        let (name, address) = if at == 0 { ("a", first) } else { ("b", second) };
+        servers[at] = Some(start(name, address, &origin)?);
+    }
+    stop.store(true, Ordering::SeqCst);
+    for client in clients {
+        match client.join() {
+            Ok((answers, mistakes)) => {
+                report.answers += answers;
+                report.mistakes.extend(mistakes);
+            }
+            Err(_) => report.mistakes.push("a client panicked".to_owned()),
+        }
+    }
+    report.mistakes.extend(proxy.quit().err());
+    servers.into_iter().flatten().for_each(Server::kill);
+    Ok(report)
+}
+
+fn start(binary: &Path, folder: &Path, address: SocketAddr, text: &str) -> Result<Server, Failure> {
+    let configuration = format!(
+        "daemon off; worker_processes 2; pid nginx.pid; error_log error.log crit; events {{ }}
+         http {{ access_log off; server {{ listen {address}; {text} }} }}"
+    );
+    Server::start(binary, folder, address, &configuration)
+}
+
+/// Asks until it is told to stop.
+fn client(front: SocketAddr, stop: &AtomicBool) -> (u64, Vec<String>) {
+    let (mut answers, mut mistakes) = (0, Vec::new());
+    let mut stream = None;
+    while !stop.load(Ordering::SeqCst) {
+        match ask(front, &mut stream) {
+            Ok(()) => answers += 1,
+            Err(mistake) => {
+                stream = None;
+                if mistakes.len() < MISTAKES_MAX {
+                    mistakes.push(mistake);
+                }
+            }
+        }
+    }
+    (answers, mistakes)
+}
+
+fn ask(front: SocketAddr, kept: &mut Option<TcpStream>) -> Result<(), String> {
+    let failed = |error: std::io::Error| error.to_string();
+    if kept.is_none() {
+        let stream = TcpStream::connect(front).map_err(failed)?;
+        stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+        *kept = Some(stream);
+    }
+    let Some(stream) = kept else { return Ok(()) };
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").map_err(failed)?;
+    let mut answer = Vec::new();
+    let mut piece = [0; 4096];
+    while !answer.ends_with(BODY.as_bytes()) {
+        match stream.read(&mut piece).map_err(failed)? {
+            0 => return Err("the connection was closed".to_owned()),
+            count => answer.extend_from_slice(&piece[..count]),
+        }
+        if !b"HTTP/1.1 200".starts_with(&answer[..answer.len().min(12)]) {
+            return Err(String::from_utf8_lossy(&answer).lines().next().unwrap_or("").to_owned());
+        }
+    }
+    // The server closes a connection after so many requests, and says so.
+    let closes = answer.windows(17).any(|part| part.eq_ignore_ascii_case(b"connection: close"));
+    if closes {
+        *kept = None;
+    }
+    Ok(())
+}
+
+impl fmt::Display for RestartReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RestartReport { kills, answers, mistakes } = self;
+        write!(f, "{kills} kills, {answers} right answers, {} mistakes", mistakes.len())
+    }
+}
