@@ -203,6 +203,11 @@ impl Fill {
         state.storing || state.tail_start() == 0
     }
 
+    /// Whether its bytes go to a file. Without one only readers that keep up get all of them.
+    pub fn has_file(&self) -> bool {
+        self.state.lock().storing
+    }
+
     /// What was published, if it was.
     pub fn head_now(&self) -> Option<Arc<FillHead>> {
         self.state.lock().head().cloned()

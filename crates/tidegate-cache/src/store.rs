@@ -202,6 +202,8 @@ pub(crate) struct StoreInner {
     hot: HotEntries,
     path_locks: Box<[Mutex<()>]>,
     garbage: Mutex<VecDeque<Garbage>>,
+    /// Bytes of disk that running fills may take.
+    claimed: AtomicU64,
     books: Books,
     loader: Mutex<Loader>,
     pub(crate) purges: Purges,
@@ -245,6 +247,7 @@ impl Store {
             hot: HotEntries::new(options.memory_bytes, options.open_files_max),
             path_locks: (0..PATH_LOCKS).map(|_| Mutex::new(())).collect(),
             garbage: Mutex::new(VecDeque::new()),
+            claimed: AtomicU64::new(0),
             books: Books::default(),
             loader: Mutex::new(Loader::new(&options, false)),
             counters: Counters::default(),

@@ -104,16 +104,16 @@ impl FillFlusher {
     /// Sees to it that the file may grow to hold so much of the body: all of it, if its length is
     /// known, so that a fill either has room to its end or does not begin. False: not yet.
     fn keep_room(&self, layout: Layout, body_end: u64) -> io::Result<bool> {
-        let (reserved, written, whole, grows) = {
+        let (reserved, claimed, written, whole, grows) = {
             let state = self.fill.state.lock();
             let promised = state.head().and_then(|head| head.body_bytes);
             let whole = disk_bytes_of(layout, promised.unwrap_or(0).max(body_end));
             let grows = promised.is_none() && matches!(state.end(), End::Open);
-            (state.reserved, state.flushed(), whole, grows)
+            (state.reserved, state.claimed, state.flushed(), whole, grows)
         };
         // Even if nothing is missing: others may have taken what `min_free` wants to be left.
         let missing = whole.saturating_sub(reserved);
-        if !self.store.can_hold(whole, grows) {
+        if !self.store.can_hold(whole, grows) || !self.claim(whole.saturating_sub(claimed)) {
             return Err(io::ErrorKind::StorageFull.into());
         }
         match self.store.keep_room(missing, body_end - written) {
@@ -130,6 +130,23 @@ impl FillFlusher {
                 Ok(false)
             }
         }
+    }
+
+    /// Claims more for a fill that grows; false when other fills have claimed it.
+    fn claim(&self, bytes: u64) -> bool {
+        if bytes > 0 {
+            if !self.store.claim(bytes) {
+                return false;
+            }
+            let mut state = self.fill.state.lock();
+            if state.storing {
+                state.claimed += bytes;
+            } else {
+                drop(state);
+                self.store.unclaim(bytes);
+            }
+        }
+        true
     }
 
     /// The temporary file, created when there is none; `None`: the fill was broken off meanwhile.
@@ -230,7 +247,10 @@ impl FillFlusher {
         let mut state = self.fill.state.lock();
         state.stored = Some(stored);
         state.trim(self.fill.limits);
-        let leftover = if stored { Leftover::default() } else { state.stop_storing() };
+        let leftover = match stored {
+            true => Leftover { claimed: std::mem::take(&mut state.claimed), ..Leftover::default() },
+            false => state.stop_storing(),
+        };
         let wakers = state.take_everybody();
         drop(state);
         wakers.into_iter().for_each(|waker| waker.wake());
@@ -239,6 +259,7 @@ impl FillFlusher {
 
     pub(super) fn detach(&self, leftover: Leftover) {
         self.store.index.fill_ended(self.fill.key().hash(), &self.fill);
+        self.store.unclaim(leftover.claimed);
         match leftover.temporary {
             Some(temporary) => self.store.discard_temporary(temporary, leftover.reserved),
             None => self.store.index.uncharge(leftover.reserved),

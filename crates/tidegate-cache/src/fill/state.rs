@@ -28,6 +28,8 @@ pub(crate) struct State {
     pub temporary: Option<PathBuf>,
     /// Bytes of disk that are charged for the file.
     pub reserved: u64,
+    /// Bytes of disk that no other fill can have, whether they are free yet or not.
+    pub claimed: u64,
     pub layout: Option<Layout>,
     tail: VecDeque<Chunk>,
     tail_start: u64,
@@ -55,6 +57,7 @@ pub(crate) struct Chunk {
 pub(crate) struct Leftover {
     pub temporary: Option<PathBuf>,
     pub reserved: u64,
+    pub claimed: u64,
 }
 
 enum HeadState {
@@ -82,6 +85,7 @@ impl State {
             file: None,
             temporary: None,
             reserved: 0,
+            claimed: 0,
             layout: None,
             tail: VecDeque::new(),
             tail_start: 0,
@@ -290,7 +294,11 @@ impl State {
     pub fn stop_storing(&mut self) -> Leftover {
         self.storing = false;
         self.show();
-        Leftover { temporary: self.temporary.take(), reserved: std::mem::take(&mut self.reserved) }
+        Leftover {
+            temporary: self.temporary.take(),
+            reserved: std::mem::take(&mut self.reserved),
+            claimed: std::mem::take(&mut self.claimed),
+        }
     }
 
     pub fn writer_waits(&mut self, waker: &Waker) {

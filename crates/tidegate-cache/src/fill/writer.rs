@@ -86,8 +86,15 @@ impl FillWriter {
         }
         state.layout = layout;
         let bytes = layout.map(|layout| disk_bytes_of(layout, body_bytes.unwrap_or(0)));
-        let unstorable = bytes.is_none_or(|bytes| !self.flusher.store.can_hold(bytes, false));
-        let leftover = if unstorable { Some(state.stop_storing()) } else { None };
+        let store = &self.flusher.store;
+        let storable = bytes.filter(|bytes| state.storing && store.claim(*bytes));
+        let leftover = match storable {
+            Some(bytes) => {
+                state.claimed = bytes;
+                None
+            }
+            None => Some(state.stop_storing()),
+        };
         let wakers = state.take_everybody();
         drop(state);
         wakers.into_iter().for_each(|waker| waker.wake());

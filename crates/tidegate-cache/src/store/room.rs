@@ -29,6 +29,23 @@ impl StoreInner {
         max.is_none_or(|max| bytes <= if grows { max / 2 } else { max })
     }
 
+    /// Claims room for a running fill, so that not more is promised than there is once everything else
+    /// has been removed: who follows a fill relies on its file. False: other fills have claimed it. Never
+    /// blocks.
+    pub fn claim(&self, bytes: u64) -> bool {
+        let max = write_limit(&self.options());
+        let more = |claimed: u64| {
+            let sum = claimed.checked_add(bytes)?;
+            max.is_none_or(|max| sum <= max).then_some(sum)
+        };
+        self.claimed.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
+    }
+
+    /// Gives a claim back.
+    pub fn unclaim(&self, bytes: u64) {
+        self.claimed.fetch_sub(bytes, Ordering::AcqRel);
+    }
+
     /// Charges bytes for a fill, of which `unwritten` are about to be written, and makes room for
     /// them: by removing what waits for removal, then what goes next.
     pub fn keep_room(&self, bytes: u64, unwritten: u64) -> Room {

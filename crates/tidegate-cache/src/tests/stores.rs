@@ -359,3 +359,34 @@ fn the_real_disk_does_the_same() {
         }
     }
 }
+
+/// Who follows a fill relies on its file: so what fills may take is told apart when their heads are known.
+#[test]
+fn fills_in_flight_claim_their_room() {
+    let block = BLOCK as usize;
+    let mut settings = options();
+    settings.size_max = Some(5 * BLOCK);
+    let store = loaded(&MemoryDisk::default(), settings);
+    fill(&store, &key("old"), "m", &body(3 * block, 1), 1);
+    let publish = |name, length| {
+        let writer = begin(&store, &key(name), 2);
+        writer.publish_head(Bytes::from_static(b"m"), times(2), length, 2);
+        writer
+    };
+    let first = publish("first", Some(3 * BLOCK));
+    assert!(first.fill().has_file(), "there is room once the old one has gone");
+    let second = publish("second", Some(2 * BLOCK));
+    assert!(!second.fill().has_file(), "header and checksums make it three blocks");
+    assert!(store.peek(&key("second")).fill.is_none(), "nobody else shall find it");
+    let unknown = publish("unknown", None);
+    assert!(unknown.fill().has_file());
+    unknown.append(body(block, 2).into(), 2);
+    assert!(!unknown.flush_step().storing, "it has grown into what is claimed");
+    first.abort("enough");
+    let third = publish("third", Some(4 * BLOCK - 200));
+    assert!(third.fill().has_file(), "claims end with their fills");
+    third.append(body(4 * block - 200, 4).into(), 2);
+    assert!(matches!(third.commit(3), Committed::Stored));
+    let fourth = publish("fourth", Some(4 * BLOCK));
+    assert!(fourth.fill().has_file(), "what is stored can be evicted");
+}

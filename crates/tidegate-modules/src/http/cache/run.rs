@@ -221,7 +221,7 @@ impl Conversation {
             return Done::Then(self.tell(Input::RangeBeyond));
         }
         let status = self.turn.status();
-        match serve::fill(x, &*self.gateway, fill.reader(0), status).await {
+        match serve::follow(x, &*self.gateway, fill.reader(0), status).await {
             Ok(step) => Done::Answered(step),
             Err(BreakReason::Uncacheable) => Done::Then(self.tell(Input::Released)),
             Err(_) => Done::Then(self.tell(Input::FillEnded)),

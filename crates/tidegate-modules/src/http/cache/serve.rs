@@ -40,6 +40,23 @@ pub fn entry(
     Some(gateway.respond_stored(x, StoredAnswer { head, body, content_length }))
 }
 
+/// Answers with somebody else's fill. One that will not be stored leads nobody: it goes on at the pace of
+/// who began it, and would leave behind who is slower.
+pub async fn follow(
+    x: &mut Exchange,
+    gateway: &dyn Gateway,
+    mut reader: FillReader,
+    status: CacheStatus,
+) -> Result<Step<'static>, BreakReason> {
+    let has_head = matches!(reader.head().await, Head::Ready(_));
+    let of = reader.fill();
+    if has_head && !of.has_file() && !of.is_whole() {
+        let broken = of.has_ended();
+        return Err(if broken { BreakReason::WriterGone } else { BreakReason::Uncacheable });
+    }
+    fill(x, gateway, reader, status).await
+}
+
 /// Answers with a fill as it grows. The error gives the reason why it has no head.
 pub async fn fill(
     x: &mut Exchange,
