@@ -3,7 +3,8 @@
 #
 #   scripts/setup.sh run     a C compiler (some libraries bring C) and the pinned Rust toolchain
 #   scripts/setup.sh bench   the same, and genuine nginx to compare with
-#   scripts/setup.sh test    the same as bench and windows, and curl and cargo-deny
+#   scripts/setup.sh test    the same as bench and windows, curl and cargo-deny, and what stands behind
+#                            gateways: php-fpm, memcached and uWSGI
 #   scripts/setup.sh windows the same as run, and what builds for Windows and runs that
 #
 # Debian packages come through apt, with sudo only when we are not root. When nothing is missing
@@ -62,6 +63,10 @@ missing_packages() {
     if [ "$task" = test ]; then
         have curl || echo curl
         have git || echo git
+        compgen -G '/usr/sbin/php-fpm*' >/dev/null || echo php-fpm
+        have memcached || echo memcached
+        have uwsgi || echo uwsgi-core
+        compgen -G '/usr/lib/uwsgi/plugins/python3*' >/dev/null || echo uwsgi-plugin-python3
     fi
     if [ "$task" = test ] || [ "$task" = windows ]; then
         # A compiler with the sources of its library, beside rustup's; and who runs what it makes.

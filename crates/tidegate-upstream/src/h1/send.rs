@@ -52,6 +52,8 @@ pub fn begin(
 ) -> Result<Option<Upload>, SendError> {
     let streamed = matches!(payload, RequestPayload::Stream { .. });
     let frames = match (wire, &*payload) {
+        // The head is all there is, the end of the body included.
+        (_, RequestPayload::None) => Frames::None,
         (Wire::FastCgi(_), _) => Frames::Records,
         (_, RequestPayload::Stream { chunked: true, .. }) => Frames::Chunks,
         _ => Frames::None,

@@ -4,6 +4,7 @@
 mod caches;
 mod command_line;
 mod files;
+mod gateways;
 mod process;
 mod restarts;
 mod support;
