@@ -27,6 +27,8 @@ pub struct OriginConnection {
     pub opened: Instant,
     /// Requests sent on it, the present one included.
     pub requests: u64,
+    /// How long it may be idle by the origin's word (`Keep-Alive: timeout=…`).
+    pub idle_told: Option<Duration>,
 }
 
 /// Why there is no connection.
@@ -118,7 +120,13 @@ impl OriginConnection {
             Some(tls) => Box::pin(secure(stream, address, tls, settings.connect_timeout)).await?,
         };
         let opened = clock::now();
-        Ok(Box::new(OriginConnection { io, deadline: Deadline::new(), opened, requests: 0 }))
+        Ok(Box::new(OriginConnection {
+            io,
+            deadline: Deadline::new(),
+            opened,
+            requests: 0,
+            idle_told: None,
+        }))
     }
 
     /// Whether nothing has arrived on an idle connection: no early response and no close. Asks the

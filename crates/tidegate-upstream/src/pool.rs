@@ -1,5 +1,7 @@
 //! Idle connections to origins, kept per thread: taking and giving one back needs no lock.
 
+pub mod learn;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,6 +14,7 @@ use crate::connection::OriginConnection;
 use crate::peers::Group;
 use crate::request::LocalAddress;
 use crate::tls::TlsTarget;
+use learn::Learned;
 
 /// `keepalive` and its companions of an `upstream` block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +63,7 @@ pub struct Fit {
 struct Idle {
     connection: Box<OriginConnection>,
     fit: Fit,
+    since: Instant,
     until: Instant,
 }
 
@@ -98,6 +102,8 @@ pub fn idle_of(group: &Group) -> usize {
 }
 
 thread_local! {
+    /// When origins close idle connections.
+    static LEARNED: RefCell<Learned> = RefCell::default();
     /// By the group's number.
     static POOLS: RefCell<Vec<Pool>> = const { RefCell::new(Vec::new()) };
     /// Who looks after connections that are kept long, and after those kept for a moment.
@@ -170,8 +176,13 @@ pub fn give(group: &Group, fit: Fit, connection: Box<OriginConnection>) {
             pool.idle.remove(0);
         }
         let far = now + Duration::from_secs(24 * 3600);
-        let until = now.checked_add(limits.idle_time_max).unwrap_or(far);
-        pool.idle.push(Idle { connection, fit, until });
+        let mut idle_time = limits.idle_time_max;
+        let learned = LEARNED.with_borrow(|learned| learned.limit(fit.peer, now));
+        for shorter in [connection.idle_told, learned].into_iter().flatten() {
+            idle_time = idle_time.min(shorter);
+        }
+        let until = now.checked_add(idle_time).unwrap_or(far);
+        pool.idle.push(Idle { connection, fit, since: now, until });
         if pool.count.is_none() {
             pool.count = Some(counted(group.id));
         }
@@ -193,17 +204,25 @@ async fn sweep(brief: bool) {
     loop {
         tidegate_rt::timer::sleep(pause).await;
         let now = clock::now();
+        let mut closed = Vec::new();
         let left = POOLS.with_borrow_mut(|pools| {
             let mut left = false;
             for pool in pools.iter_mut() {
                 pool.idle.retain(|idle| {
-                    let stays = now < idle.until && idle.connection.is_quiet();
+                    let is_quiet = idle.connection.is_quiet();
+                    if !is_quiet && !brief {
+                        closed.push((idle.fit.peer, now.saturating_duration_since(idle.since)));
+                    }
+                    let stays = now < idle.until && is_quiet;
                     left |= idle.fit.brief == brief && stays;
                     idle.fit.brief != brief || stays
                 });
                 pool.tell();
             }
             left
+        });
+        LEARNED.with_borrow_mut(|learned| {
+            closed.iter().for_each(|(server, idle)| learned.closed(*server, *idle, now));
         });
         if !left {
             break;

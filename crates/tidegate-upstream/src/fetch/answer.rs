@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tidegate_http::Known;
 use tidegate_http::chunked::ChunkedDecoder;
 use tidegate_http::memcached;
 use tidegate_http::response::{ResponseFraming, ResponseHead};
@@ -39,7 +40,7 @@ pub(super) struct Received {
 impl Parts {
     pub fn body(
         self,
-        connection: Box<OriginConnection>,
+        mut connection: Box<OriginConnection>,
         head: &ResponseHead,
         received: Received,
         upload: Option<Upload>,
@@ -66,6 +67,9 @@ impl Parts {
                 Codec::Cgi => false,
                 Codec::FastCgi(..) | Codec::Memcached(_) => true,
             };
+        if let Some(field) = head.headers.first(Known::KeepAlive) {
+            connection.idle_told = pool::learn::told(field);
+        }
         if upload.is_none()
             && let Some((length, is_clean)) =
                 self.whole_length(&codec, framing, head.status, &input, &lease)

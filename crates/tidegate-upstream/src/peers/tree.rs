@@ -11,6 +11,9 @@ pub struct Tree {
     turn: u64,
     /// Step of round robin and the sum of weights that it belongs to.
     stride: (u64, u64),
+    /// Nodes looked at.
+    #[cfg(test)]
+    pub steps: std::cell::Cell<usize>,
 }
 
 /// Of a subtree: its lowest load, and the sum of weights of the servers that have it.
@@ -26,7 +29,20 @@ const NONE: Node = Node { load: u64::MAX, weight: 0 };
 impl Tree {
     pub fn new(servers: usize) -> Tree {
         let leaves = servers.next_power_of_two().max(1);
-        Tree { leaves, nodes: vec![NONE; 2 * leaves], turn: 0, stride: (1, 1) }
+        Tree {
+            leaves,
+            nodes: vec![NONE; 2 * leaves],
+            turn: 0,
+            stride: (1, 1),
+            #[cfg(test)]
+            steps: Default::default(),
+        }
+    }
+
+    /// Counts a node, in tests: large groups are to be fast by construction.
+    fn step(&self) {
+        #[cfg(test)]
+        self.steps.set(self.steps.get() + 1);
     }
 
     /// Sets a server's load and weight; `None` while it cannot be chosen.
@@ -46,6 +62,7 @@ impl Tree {
         }
         self.nodes[at] = node;
         while at > 1 {
+            self.step();
             at /= 2;
             let (left, right) = (self.nodes[2 * at], self.nodes[2 * at + 1]);
             let joined = match left.load.cmp(&right.load) {
@@ -75,6 +92,7 @@ impl Tree {
         }
         let mut at = 1;
         while at < self.leaves {
+            self.step();
             let left = self.nodes[2 * at];
             let here = if left.load == load { left.weight } else { 0 };
             if place < here {

@@ -84,6 +84,20 @@ fn a_request_tries_others() {
     }
 }
 
+#[test]
+fn ten_thousand_servers_take_fourteen_steps() {
+    let mut tree = Tree::new(10_000);
+    (0..10_000).for_each(|at| tree.set(at, Some((0, 1 + at as u32 % 5))));
+    for _ in 0..1000 {
+        tree.steps.set(0);
+        let at = tree.next().expect("a server");
+        assert_eq!(tree.steps.get(), 14, "down from the root: 2^14 is the next power of two");
+        tree.set(at, None);
+        tree.set(at, Some((0, 1)));
+        assert!(tree.steps.get() <= 3 * 14);
+    }
+}
+
 proptest! {
     /// The tree against a list.
     #[test]

@@ -1,0 +1,70 @@
+//! How long origins keep idle connections. One that is used at the moment when its origin closes it costs
+//! a repeated request, or an error where the request cannot be repeated: so it is given up before.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// What a thread has learnt of servers, by their ids.
+#[derive(Default)]
+pub struct Learned(HashMap<u64, Lesson>);
+
+#[derive(Clone, Copy)]
+struct Lesson {
+    /// How long a connection had been idle that was found closed, and when.
+    idle: Duration,
+    at: Instant,
+    /// It happened before at the same age: this is a habit.
+    is_habit: bool,
+}
+
+/// A connection that was closed so early tells nothing: it is looked at once a second.
+const AGE_MIN: Duration = Duration::from_secs(2);
+/// Ages that differ by no more are the same.
+const SAME: Duration = Duration::from_millis(1500);
+/// After so long a habit may have changed.
+const FORGET: Duration = Duration::from_secs(600);
+/// Servers whose habits are remembered.
+const SERVERS_MAX: usize = 4096;
+
+impl Learned {
+    /// Takes note of a connection that its origin closed after so long.
+    pub fn closed(&mut self, server: u64, idle: Duration, now: Instant) {
+        if idle < AGE_MIN {
+            return;
+        }
+        if self.0.len() >= SERVERS_MAX {
+            self.0.clear();
+        }
+        // Connections that are closed at the same moment may have had the same age by chance.
+        let is_habit = self.0.get(&server).is_some_and(|before| {
+            let apart = now.saturating_duration_since(before.at);
+            before.idle.abs_diff(idle) <= SAME && apart > SAME && apart < FORGET
+        });
+        let shortest = self.0.get(&server).filter(|_| is_habit).map_or(idle, |b| b.idle.min(idle));
+        self.0.insert(server, Lesson { idle: shortest, at: now, is_habit });
+    }
+
+    /// How long connections to a server may be idle, where that is known.
+    pub fn limit(&self, server: u64, now: Instant) -> Option<Duration> {
+        let lesson = self.0.get(&server).filter(|lesson| lesson.is_habit)?;
+        let holds = now.saturating_duration_since(lesson.at) < FORGET;
+        // It was closed up to a second before it was found so.
+        holds.then(|| before(lesson.idle.saturating_sub(Duration::from_secs(1))))
+    }
+}
+
+/// How long connections may be idle by the origin's own word (field `Keep-Alive`, RFC 2068 section
+/// 19.7.1.1: `timeout=5`).
+pub fn told(field: &[u8]) -> Option<Duration> {
+    let text = std::str::from_utf8(field).ok()?;
+    let number = text.split(',').find_map(|part| part.trim().strip_prefix("timeout="))?;
+    Some(before(Duration::from_secs(number.trim().parse().ok()?)))
+}
+
+/// A second before, or half of a short time.
+fn before(time: Duration) -> Duration {
+    time.saturating_sub(Duration::from_secs(1)).max(time / 2)
+}
