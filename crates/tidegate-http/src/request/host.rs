@@ -25,26 +25,17 @@ pub fn parse_authority(text: &[u8]) -> Option<(HostName<'_>, Option<u16>)> {
         let upper = host.iter().any(u8::is_ascii_uppercase);
         return Some((kept(host, upper), parse_port(rest)?));
     }
-    let (mut end, mut upper, mut behind_dot) = (0, false, 0);
-    while let Some(byte) = text.get(end) {
-        match NAME_CLASS[*byte as usize] {
-            NAME_PLAIN => {}
-            NAME_UPPER => upper = true,
-            // Not the second of two.
-            NAME_DOT if behind_dot == 0 || behind_dot < end => behind_dot = end + 1,
-            _ => break,
-        }
-        end += 1;
-    }
-    if text.get(end).is_some_and(|byte| *byte != b':') {
+    let end = memchr::memchr(b':', text).unwrap_or(text.len());
+    let (host, rest) = text.split_at(end);
+    let seen = host.iter().fold(0, |seen, byte| seen | NAME_CLASS[*byte as usize]);
+    if seen & NAME_BAD != 0 || (seen & NAME_DOT != 0 && host.windows(2).any(|two| two == b"..")) {
         return None;
     }
-    let (host, rest) = text.split_at(end);
-    let host = if behind_dot == end { host.strip_suffix(b".").unwrap_or(host) } else { host };
+    let host = host.strip_suffix(b".").unwrap_or(host);
     if host.is_empty() {
         return None;
     }
-    Some((kept(host, upper), parse_port(rest)?))
+    Some((kept(host, seen & NAME_UPPER != 0), parse_port(rest)?))
 }
 
 fn literal_len(text: &[u8]) -> Option<usize> {
@@ -81,9 +72,7 @@ fn kept(host: &[u8], upper: bool) -> HostName<'_> {
 const NAME_PLAIN: u8 = 0;
 const NAME_UPPER: u8 = 1;
 const NAME_DOT: u8 = 2;
-/// The name ends here, as it may or may not.
-const NAME_COLON: u8 = 4;
-const NAME_BAD: u8 = 8;
+const NAME_BAD: u8 = 4;
 
 static NAME_CLASS: [u8; 256] = {
     let mut classes = [NAME_PLAIN; 256];
@@ -92,7 +81,6 @@ static NAME_CLASS: [u8; 256] = {
         classes[byte] = match byte as u8 {
             b'A'..=b'Z' => NAME_UPPER,
             b'.' => NAME_DOT,
-            b':' => NAME_COLON,
             0..=b' ' | 0x7f | b'/' | b'\\' | b'[' | b']' | b'@' | b'?' | b'#' => NAME_BAD,
             _ => NAME_PLAIN,
         };
