@@ -100,6 +100,8 @@ pub struct Conn {
     /// When it has been idle too long (`keepalive_timeout`, `client_header_timeout`); looked at by the
     /// sweep of [`crate::parking`], so that an idle connection needs no timer.
     pub idle_until: Cell<Instant>,
+    /// Until when it is not closed for the sake of others (`keepalive_min_timeout`).
+    pub kept_until: Cell<Instant>,
     /// Give up the task and wait in the crowd.
     pub parking: Cell<bool>,
     /// The last read was as large as it could be: more may have come than was read.
@@ -153,6 +155,7 @@ impl Conn {
             waits: RefCell::new(None),
             aborted: Cell::new(false),
             idle_until: Cell::new(arrival.accepted + arrival.patience),
+            kept_until: Cell::new(arrival.accepted),
             parking: Cell::new(false),
             unread: Cell::new(false),
             open: arrival.open,
@@ -201,6 +204,11 @@ impl Conn {
     pub fn abort(&self) {
         self.aborted.set(true);
         self.wake();
+    }
+
+    /// Whether it may be closed while idle, to make room or to end.
+    pub fn is_free(&self, now: Instant) -> bool {
+        self.kept_until.get() <= now
     }
 
     /// Asks an idle connection to give up its task.

@@ -143,10 +143,11 @@ impl Front {
     pub fn drain(&self) {
         self.draining.set(true);
         self.sessions.end_datagrams();
-        self.parking.close_idle(tidegate_rt::clock::now());
+        let now = tidegate_rt::clock::now();
+        self.parking.close_idle(now);
         self.left();
         for conn in self.all() {
-            if conn.idle_since.get().is_some() {
+            if conn.idle_since.get().is_some() && conn.is_free(now) {
                 conn.close_when_idle();
             }
         }
@@ -191,8 +192,9 @@ impl Front {
             self.left();
             return true;
         }
-        let mut idle: Vec<_> =
-            self.all().into_iter().filter(|conn| conn.idle_since.get().is_some()).collect();
+        let now = tidegate_rt::clock::now();
+        let mut idle = self.all();
+        idle.retain(|conn| conn.idle_since.get().is_some() && conn.is_free(now));
         idle.sort_by_key(|conn| conn.idle_since.get());
         idle.iter().take(reused_of(idle.len())).for_each(|conn| conn.close_when_idle());
         !idle.is_empty()

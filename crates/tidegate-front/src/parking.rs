@@ -47,7 +47,7 @@ impl Parking {
     pub fn close_idle(&self, now: Instant) {
         self.parked.borrow_mut().retain(|_, conn| {
             let age = now.saturating_duration_since(conn.accepted);
-            conn.info.requests.get() == 0 && age < SWEEP_EVERY
+            (conn.info.requests.get() == 0 && age < SWEEP_EVERY) || !conn.is_free(now)
         });
     }
 
@@ -63,7 +63,9 @@ impl Parking {
     pub fn close_oldest(&self) -> bool {
         let mut parked = self.parked.borrow_mut();
         let age = |conn: &Conn| (conn.info.requests.get() == 0, conn.idle_until.get());
-        let mut by_age: Vec<_> = parked.iter().map(|(key, conn)| (age(conn), key)).collect();
+        let now = tidegate_rt::clock::now();
+        let free = parked.iter().filter(|(_, conn)| conn.is_free(now));
+        let mut by_age: Vec<_> = free.map(|(key, conn)| (age(conn), key)).collect();
         by_age.sort_unstable();
         let count = crate::front::reused_of(by_age.len());
         by_age.iter().take(count).for_each(|(_, key)| drop(parked.try_remove(*key)));
@@ -148,7 +150,8 @@ fn sweep(front: &Rc<Front>) {
     }
     for conn in front.all() {
         let Some(since) = conn.idle_since.get() else { continue };
-        if conn.idle_until.get() <= now {
+        let ends = front.is_draining() && conn.is_free(now);
+        if ends || conn.idle_until.get() <= now {
             conn.close_when_idle();
         } else if now.saturating_duration_since(since) >= SWEEP_EVERY && may_park(&conn, now) {
             conn.park();

@@ -99,7 +99,8 @@ async fn idle(conn: &Rc<Conn>) -> Awaited {
         conn.waits().deadline.set_after(left);
     }
     poll_fn(|context| {
-        if conn.closing.get() || (conn.front.is_draining() && !first) {
+        let ends = || !first && conn.is_free(tidegate_rt::clock::now());
+        if conn.closing.get() || (conn.front.is_draining() && ends()) {
             return Poll::Ready(Awaited::End);
         }
         if conn.io.poll_readable(context).is_ready() {
@@ -300,6 +301,9 @@ fn after_answer(conn: &Conn, x: &Exchange, unread: bool) -> Fate {
     }
     let now = tidegate_rt::clock::now();
     conn.idle_until.set(now + settings.keepalive_timeout);
+    if !settings.keepalive_min_timeout.is_zero() {
+        conn.kept_until.set(now + settings.keepalive_min_timeout);
+    }
     if more {
         return Fate::Next;
     }
