@@ -103,9 +103,9 @@ Usage: tidegate-bench [quick|steady|streaming|depth|blocking] [options]
              proxy_cache_tempfile, with proxy_cache_lock, and with neither
   depth      a small file below 1, 12, 55 and 120 folders, and a name that does not exist
              there: plain, with disable_symlinks on, with open_file_cache
-  blocking   application code: pages of 10 kB from a handler in Rust beside nginx with php-fpm,
-             which must be installed; what
-             a static file waits beside blocking work and cold reads
+  blocking   application code: pages of 10 kB from a handler in Rust beside nginx with php-fpm
+             (which must be installed); what a static file waits beside blocking work, and
+             beside cold reads
 
   --tidegate PATH       program to measure (default: tidegate, for blocking tidegate-example,
                         beside this program)
