@@ -11,7 +11,7 @@ use crate::configuration::{self, Origin, Parsed};
 use crate::generation::{Built, Generation};
 use crate::options::{self, Options};
 use crate::report::Report;
-use crate::{demo, order, start, version};
+use crate::{demo, order, start, tune, version};
 
 const DEMO_ARGUMENT: &str = "demo";
 
@@ -39,6 +39,9 @@ pub fn run() -> ExitCode {
         }
     }
     let origin = Origin::new(&options);
+    if options.tune {
+        return tune::run(&origin);
+    }
     let report = Report::open(&origin, options.quiet);
     if let Some(order) = options.order {
         return order::run(&origin, order, &report);

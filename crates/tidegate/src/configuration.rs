@@ -83,6 +83,16 @@ pub struct Making<'a> {
 }
 
 impl Parsed {
+    /// Whether a directive's name ends so, in any block.
+    pub fn has_directive_ending(&self, end: &str) -> bool {
+        fn any(statements: &[Statement], end: &[u8]) -> bool {
+            statements.iter().any(|statement| {
+                statement.name.bytes.ends_with(end) || any(statement.children(), end)
+            })
+        }
+        any(&self.statements, end.as_bytes())
+    }
+
     /// Builds the plan. All diagnostics end up in [`Parsed::diagnostics`], sorted; without a plan at
     /// least one of them is fatal.
     pub fn plan(&mut self, origin: &Origin, making: &Making<'_>) -> Option<Plan> {

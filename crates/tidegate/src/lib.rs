@@ -39,6 +39,7 @@ mod resources;
 mod rights;
 mod single;
 mod start;
+mod tune;
 mod version;
 mod worker;
 

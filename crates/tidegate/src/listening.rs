@@ -167,7 +167,7 @@ fn open_one(address: &Address, options: &ListenOptions) -> io::Result<OwnedSocke
 }
 
 /// nginx's queue length on Linux.
-const BACKLOG_DEFAULT: u32 = 511;
+pub const BACKLOG_DEFAULT: u32 = 511;
 
 fn listen_options(socket: &SocketOptions, datagram: bool) -> ListenOptions {
     let backlog = match socket.backlog {

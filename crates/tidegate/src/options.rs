@@ -39,6 +39,8 @@ pub struct Options {
     pub error_log: Option<String>,
     /// `-g`.
     pub directives: Option<String>,
+    /// `tune`.
+    pub tune: bool,
 }
 
 /// Reads the arguments behind the program's name.
@@ -53,6 +55,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Options, S
             Ok(None) => return Ok(options),
             Ok(Some(Arg::Short(letter))) => option(&mut options, letter, &mut parser)?,
             Ok(Some(Arg::Long(name))) => return Err(format!("invalid option: \"--{name}\"")),
+            Ok(Some(Arg::Value(value))) if value == crate::tune::ARGUMENT => options.tune = true,
             Ok(Some(Arg::Value(value))) => {
                 return Err(format!("invalid option: \"{}\"", value.to_string_lossy()));
             }

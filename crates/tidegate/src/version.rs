@@ -65,6 +65,7 @@ pub const HELP: &str = "\
 Usage: nginx [-?hvVtTq] [-s signal] [-p prefix]
              [-e filename] [-c filename] [-g directives]
        tidegate demo [--port number]
+       tidegate tune [-p prefix] [-c filename] [-g directives]
 
 Options:
   -?,-h         : this help
@@ -79,5 +80,6 @@ Options:
   -c filename   : set configuration file (default: /etc/nginx/nginx.conf)
   -g directives : set global directives out of configuration file
 
+  tune          : compare the kernel's settings with a configuration, change nothing
   demo          : a built-in configuration with a slow origin behind a streaming cache
 ";

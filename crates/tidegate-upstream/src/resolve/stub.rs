@@ -72,6 +72,16 @@ thread_local! {
     static KEPT: RefCell<HashMap<Key, Kept>> = RefCell::default();
 }
 
+/// Whoever asks next begins with any address of each family; IPv4 comes first, as it is asked for. The
+/// first who asks gets the name servers' order.
+fn turn(addresses: &mut [IpAddr]) {
+    let fours = addresses.iter().take_while(|ip| ip.is_ipv4()).count();
+    let (four, six) = addresses.split_at_mut(fours);
+    for family in [four, six].into_iter().filter(|family| !family.is_empty()) {
+        family.rotate_left(random::below(family.len() as u64) as usize);
+    }
+}
+
 impl Resolver {
     /// Reads the words of the directive; names of servers are looked up now.
     ///
@@ -128,7 +138,8 @@ impl Resolver {
             let kept = kept.get(&key).filter(|kept| kept.until > now);
             kept.map(|kept| kept.addresses.clone())
         });
-        if let Some(addresses) = kept {
+        if let Some(mut addresses) = kept {
+            turn(&mut addresses);
             return Ok(addresses);
         }
         let (addresses, time) = self.look_up(&name).await?;

@@ -12,6 +12,8 @@ fn options_as_nginx_takes_them() {
     let none = Options::default();
     check("", Ok(none.clone()));
     check("-t", Ok(Options { test: true, ..none.clone() }));
+    check("tune", Ok(Options { tune: true, ..none.clone() }));
+    check("-q tune", Ok(Options { tune: true, quiet: true, ..none.clone() }));
     check("-tq", Ok(Options { test: true, quiet: true, ..none.clone() }));
     check("-T", Ok(Options { test: true, dump: true, ..none.clone() }));
     let file = || Some(PathBuf::from("a.conf"));

@@ -149,21 +149,14 @@ impl Url {
         self.target(group)
     }
 
-    /// The target of a URL whose name a resolver knew; requests begin with any of the addresses.
+    /// The target of a URL whose name a resolver knew.
     pub fn with_addresses(self, addresses: Vec<std::net::IpAddr>) -> Result<Target, UrlError> {
         let default = self.scheme.port.unwrap_or_default();
         let number = match self.host_port()? {
             HostPort::Inet { port, .. } => port.unwrap_or(default),
             HostPort::Unix(_) => default,
         };
-        // Each family begins with any of its addresses; IPv4 comes first, as it is asked for.
-        let mut addresses = addresses;
-        let fours = addresses.iter().take_while(|ip| ip.is_ipv4()).count();
-        let (four, six) = addresses.split_at_mut(fours);
-        for family in [four, six].into_iter().filter(|family| !family.is_empty()) {
-            family.rotate_left(tidegate_rt::random::below(family.len() as u64) as usize);
-        }
-        let addresses =
+        let addresses: Vec<tidegate_rt::net::Addr> =
             addresses.into_iter().map(|ip| std::net::SocketAddr::new(ip, number).into()).collect();
         let group = Arc::new(Group::transient(&self.authority, addresses));
         self.target(group)

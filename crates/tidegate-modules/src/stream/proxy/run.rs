@@ -159,7 +159,7 @@ async fn connect_and_relay(
     let io = match &settings.tls {
         None => Io::Plain(stream.clone()),
         Some(tls) => {
-            let host = host_of(&tries.target.group.name).to_vec();
+            let host = tries.target.group.name.as_bytes().to_vec();
             let tls: TlsTarget = tls.target(x, &host);
             // The header stands before the handshake.
             if !pending.is_empty() && stream.write_all(&pending).await.is_err() {
@@ -265,9 +265,4 @@ pub fn header(x: &Exchange) -> Vec<u8> {
         _ => header.extend_from_slice(b"PROXY UNKNOWN\r\n"),
     }
     header
-}
-
-/// The name that TLS asks for where `proxy_ssl_name` says nothing: that of the `upstream`, or the host.
-fn host_of(name: &str) -> &[u8] {
-    name.as_bytes()
 }

@@ -113,11 +113,7 @@ async fn resolved(
     match Box::pin(resolver.resolve(name)).await {
         Ok(addresses) => {
             let with_port = |ip| Addr::Inet(std::net::SocketAddr::new(ip, port));
-            let mut addresses: Vec<Addr> = addresses.into_iter().map(with_port).collect();
-            let first = tidegate_rt::random::below(addresses.len().max(1) as u64) as usize;
-            let first = first.min(addresses.len());
-            addresses.rotate_left(first);
-            Ok(addresses)
+            Ok(addresses.into_iter().map(with_port).collect())
         }
         Err(ResolveError(code, text)) => {
             x.log(Level::Error, format_args!("{name} could not be resolved ({code}: {text})"));
