@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use bytes::Bytes;
 use tidegate_core::{Body, FileRange};
 use tidegate_http::{Headers, Known, conditional, date};
-use tidegate_os::{FileKind, Nowait, Stat, error, file, open};
+use tidegate_os::{FileKind, Stat, error, file, open};
 
 /// Which symbolic links a path may hold (`disable_symlinks`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -110,8 +110,8 @@ impl OpenFile {
 }
 
 impl Entry {
-    /// Asks the file system. A file is opened, and read if it has at most `memory_max` bytes and these are
-    /// in the page cache.
+    /// Asks the file system. A file is opened, and read if it has at most `memory_max` bytes: unless that is 0
+    /// the disk may have to be waited for.
     pub fn load(path: &[u8], rule: LinkRule, memory_max: u64) -> Entry {
         match look(path, rule) {
             Err(error) => Entry::of(What::Failed(errno(&error)), false),
@@ -193,17 +193,17 @@ fn open_file(path: &[u8], rule: LinkRule, memory_max: u64) -> io::Result<What> {
     }))
 }
 
-/// All of a small file, or nothing when the disk would have to be waited for or the size changes.
+/// All of a small file, or nothing when it cannot be read or the size changes.
 fn read_small(file: &File, size: u64) -> Option<Bytes> {
     let size = usize::try_from(size).ok()?;
     // One byte more than there should be: a file that has grown shows.
     let mut bytes = vec![0; size + 1];
     let mut filled = 0;
     loop {
-        match file::pread_nowait(file, bytes.get_mut(filled..)?, filled as u64) {
-            Ok(Nowait::Read(0)) => break,
-            Ok(Nowait::Read(count)) => filled += count,
-            Ok(Nowait::WouldBlock) | Err(_) => return None,
+        match file::pread(file, bytes.get_mut(filled..)?, filled as u64) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(_) => return None,
         }
         if filled > size {
             return None;
