@@ -61,6 +61,9 @@ pub fn parse(text: &str, default_port: u16) -> Result<HostPort, &'static str> {
     Ok(HostPort::Inet { host: host.to_owned(), port, literal })
 }
 
+/// The system does not know a name.
+pub const NOT_FOUND: &str = "host not found";
+
 /// The addresses of a host, asking the system where it is a name. May block: for loading only.
 ///
 /// # Errors
@@ -73,13 +76,13 @@ pub fn addresses(host: &HostPort, default_port: u16) -> Result<Vec<Addr>, &'stat
             let number = port.unwrap_or(default_port);
             let found = (host.as_str(), number).to_socket_addrs();
             let mut addresses: Vec<Addr> = Vec::new();
-            for address in found.map_err(|_| "host not found")? {
+            for address in found.map_err(|_| NOT_FOUND)? {
                 let address = Addr::Inet(address);
                 if !addresses.contains(&address) {
                     addresses.push(address);
                 }
             }
-            if addresses.is_empty() { Err("host not found") } else { Ok(addresses) }
+            if addresses.is_empty() { Err(NOT_FOUND) } else { Ok(addresses) }
         }
     }
 }

@@ -11,6 +11,7 @@
 //! ```
 
 pub mod key;
+mod pending;
 mod rows;
 pub mod saved;
 pub mod server;
@@ -29,11 +30,12 @@ use tidegate_core::variables::Variable;
 use tidegate_upstream::care::names::NamesDuty;
 use tidegate_upstream::care::{Caretaker, Duties, PlanCare};
 use tidegate_upstream::peers::{Kept, Stickiness};
-use tidegate_upstream::resolve::Resolver;
+use tidegate_upstream::resolve::{NOT_FOUND, Resolver};
 use tidegate_upstream::{Group, GroupOptions, Keepalive, Method};
 
 use super::gateway::variables;
 pub use key::{GroupKey, HashKey};
+use pending::{Asking, Pending};
 use saved::Saved;
 use server::ServerConf;
 use sticky::StickyConf;
@@ -58,6 +60,8 @@ pub struct Conf {
     pub state: Option<Word>,
     pub resolver: Option<Vec<String>>,
     pub resolver_timeout: Option<Duration>,
+    /// Of the `http` block: names that are not known now are asked for later.
+    pub retries_names: Option<bool>,
 }
 
 /// All groups by name, those of `upstream` blocks and those that a `proxy_pass` implies.
@@ -69,6 +73,8 @@ struct Known {
     named: HashMap<String, Entry>,
     /// By scheme, plain and TLS: they differ in the port where none is written.
     implied: [HashMap<String, Arc<Group>>; 2],
+    /// Where names go that are not known yet, if they may.
+    pending: Option<Pending>,
 }
 
 #[derive(Clone)]
@@ -101,6 +107,11 @@ impl Groups {
     pub fn add_implicit(&self, name: &str, tls: bool, group: Arc<Group>) {
         let mut groups = self.0.write().unwrap_or_else(PoisonError::into_inner);
         groups.implied[usize::from(tls)].entry(name.to_owned()).or_insert(group);
+    }
+
+    /// Where names go that are not known yet; `None`: they are mistakes.
+    pub fn pending(&self) -> Option<Pending> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).pending.clone()
     }
 
     /// The groups of `upstream` blocks that can be seen and changed by commands, by name.
@@ -144,8 +155,14 @@ impl Module for Upstream {
         Upstream::prepare_http(conf, plan)
     }
 
-    fn prepare_http(_conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
+    fn prepare_http(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
         let groups = plan.shared::<Groups>().clone();
+        if conf.retries_names == Some(true) {
+            let pending = Pending::default();
+            let log = plan.main.error_log.clone();
+            plan.services.push(Arc::new(Asking { pending: pending.clone(), log }));
+            groups.0.write().unwrap_or_else(PoisonError::into_inner).pending = Some(pending);
+        }
         let Some(http) = plan.http_block() else { return Ok(()) };
         for outline in http.blocks("upstream") {
             match entry(outline, http, plan) {
@@ -194,12 +211,16 @@ fn entry(
         return Err(Diagnostic::emerg(message).at(outline.span));
     }
     let needs_port = plan.in_stream();
+    let pending = plan.shared::<Groups>().pending();
     let members = servers.iter().map(|server| {
         let fail = |what: &str| {
             let message = format!("{what} in upstream \"{}\"", server.address);
             Diagnostic::emerg(message).at(server.span)
         };
-        server.member(needs_port).map_err(fail)
+        match server.member(needs_port) {
+            Err(NOT_FOUND) if pending.is_some() => Ok(server.unresolved()),
+            member => member.map_err(fail),
+        }
     });
     let members = members.collect::<Result<Vec<_>, _>>()?;
     let resolver = resolver(conf, servers, http, outline)?;
@@ -220,8 +241,10 @@ fn entry(
     let group = Arc::new(group);
     latest.insert(name.clone(), group.clone());
     drop(latest);
-    if let (true, Some(resolver)) = (group.is_changing(), resolver) {
-        look_up(&group, resolver, plan);
+    match (resolver, pending) {
+        (Some(resolver), _) if group.is_changing() => look_up(&group, resolver, plan),
+        (_, Some(pending)) => pending.add(&group, server::PORT),
+        _ => {}
     }
     let hash = match (method, &conf.key) {
         (Method::IpHash, _) => Some(HashKey::Client),

@@ -346,9 +346,13 @@ impl Group {
     /// After the servers were set before anybody uses the group.
     fn settled(&mut self) {
         self.changed();
+        let grows = self.lock_members().iter().any(|member| member.name.is_some());
         let state = self.lock();
-        let only = (state.is_lone() && !self.is_changing() && !self.counts.load(Ordering::Relaxed))
-            .then(|| state.slots().find(|slot| !slot.options.down).map(|slot| slot.peer.clone()));
+        let only = (state.is_lone()
+            && !grows
+            && !self.is_changing()
+            && !self.counts.load(Ordering::Relaxed))
+        .then(|| state.slots().find(|slot| !slot.options.down).map(|slot| slot.peer.clone()));
         drop(state);
         self.lone = only.flatten();
     }

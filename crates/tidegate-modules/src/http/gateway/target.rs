@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use tidegate_upstream::peers::ServerName;
 use tidegate_upstream::resolve::{self, HostPort};
-use tidegate_upstream::{Group, Keepalive, Method, ServerOptions};
+use tidegate_upstream::{Group, GroupOptions, Keepalive, Member, Method, ServerOptions};
 
 use crate::http::upstream::Groups;
 
@@ -131,7 +132,15 @@ impl Url {
         }
         let host = self.host_port()?;
         let port = self.scheme.port.unwrap_or_default();
-        let addresses = resolve::addresses(&host, port).map_err(UrlError::Invalid)?;
+        let addresses = match (resolve::addresses(&host, port), groups.pending()) {
+            (Err(resolve::NOT_FOUND), Some(pending)) => {
+                let group = Arc::new(self.unresolved(port));
+                pending.add(&group, port);
+                groups.add_implicit(&self.authority, tls, group.clone());
+                return self.target(group);
+            }
+            (found, _) => found.map_err(UrlError::Invalid)?,
+        };
         let servers: Vec<_> = addresses
             .into_iter()
             .map(|address| {
@@ -147,6 +156,15 @@ impl Url {
         let group = survivors.get_or_make(&key, make)?;
         groups.add_implicit(&self.authority, tls, group.clone());
         self.target(group)
+    }
+
+    /// The group of a name that is not known yet.
+    fn unresolved(&self, port: u16) -> Group {
+        let host = self.authority.as_str().into();
+        let name = ServerName { host, port, service: None };
+        let member = Member::named(&self.authority, name, ServerOptions::default());
+        let (method, options) = (Method::RoundRobin, GroupOptions::default());
+        Group::with(&self.authority, method, Keepalive::DEFAULT, options, vec![member])
     }
 
     /// The target of a URL whose name a resolver knew.

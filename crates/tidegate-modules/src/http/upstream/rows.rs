@@ -155,6 +155,18 @@ pub const ROWS: &[Directive<Conf>] = &[
         },
     ),
     row(
+        "unresolved_names",
+        Contexts::HTTP.union(Contexts::STREAM),
+        Arity::ONE,
+        "refuse",
+        "Names of servers that the system does not know while the configuration is read: `refuse` it, or \
+         `retry` until they are known.",
+        |conf, args| {
+            let choices = [("refuse", false), ("retry", true)];
+            once(&mut conf.retries_names, args.choice(0, &choices)?, args)
+        },
+    ),
+    row(
         "state",
         HERE,
         Arity::ONE,

@@ -94,6 +94,12 @@ fn knows_no_rank(method: Method) -> bool {
 }
 
 impl ServerConf {
+    /// The server while its name is not known.
+    pub fn unresolved(&self) -> Member {
+        let name = ServerName { host: self.address.as_str().into(), port: PORT, service: None };
+        Member::named(&self.address, name, self.options.clone())
+    }
+
     /// The server with its addresses; those of a name that is not to be looked up later are asked of the
     /// system now. In `stream` a port must be written.
     ///

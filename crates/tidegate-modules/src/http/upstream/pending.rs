@@ -1,0 +1,101 @@
+//! Names of servers that the system did not know while the configuration was read
+//! (`unresolved_names retry`): they are asked for again until it does.
+//!
+//! ```nginx
+//! unresolved_names retry;
+//! upstream u { server not-there-yet.example; }
+//! ```
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tidegate_core::error_log::{ErrorLog, Level};
+use tidegate_core::plan::Service;
+use tidegate_upstream::Group;
+use tidegate_upstream::peers::Place;
+use tidegate_upstream::resolve::{self, HostPort};
+
+/// The names of one configuration that are still wanted.
+#[derive(Clone, Default)]
+pub struct Pending(Arc<Mutex<Vec<Wanted>>>);
+
+/// A server without addresses.
+#[derive(Clone)]
+struct Wanted {
+    group: Arc<Group>,
+    /// Of the server in its group.
+    number: u32,
+    host: HostPort,
+    port: u16,
+    /// The log has it.
+    is_told: bool,
+}
+
+/// Asks the system, which may take its time, on the thread of housekeeping.
+pub struct Asking {
+    pub pending: Pending,
+    pub log: ErrorLog,
+}
+
+/// Between two attempts.
+const RETRY: Duration = Duration::from_secs(2);
+/// Nothing is wanted any more.
+const PAUSE: Duration = Duration::from_secs(3600);
+
+impl Pending {
+    /// The servers of a group that have a name and no addresses.
+    pub fn add(&self, group: &Arc<Group>, port: u16) {
+        for member in group.members() {
+            let host = resolve::parse(&member.server, port);
+            let is_wanted = member.name.is_some_and(|name| name.service.is_none());
+            if let (true, true, Some(number), Ok(host)) =
+                (is_wanted, member.places.is_empty(), member.number, host)
+            {
+                self.lock().push(Wanted {
+                    group: group.clone(),
+                    number,
+                    host,
+                    port,
+                    is_told: false,
+                });
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Wanted>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Service for Asking {
+    fn name(&self) -> String {
+        "unresolved names".to_owned()
+    }
+
+    fn step(&self) -> Duration {
+        let mut wanted = std::mem::take(&mut *self.pending.lock());
+        wanted.retain_mut(|wanted| {
+            let name = &wanted.group.name;
+            match resolve::addresses(&wanted.host, wanted.port) {
+                Ok(addresses) => {
+                    let places = addresses.into_iter().map(Place::of).collect();
+                    wanted.group.set_places(wanted.number, places);
+                    self.log.say(Level::Notice, format_args!("host found in upstream \"{name}\""));
+                    false
+                }
+                Err(what) => {
+                    if !std::mem::replace(&mut wanted.is_told, true) {
+                        self.log.say(Level::Warn, format_args!("{what} in upstream \"{name}\""));
+                    }
+                    true
+                }
+            }
+        });
+        let mut pending = self.pending.lock();
+        pending.extend(wanted);
+        if pending.is_empty() { PAUSE } else { RETRY }
+    }
+}
