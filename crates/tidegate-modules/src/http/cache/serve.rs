@@ -16,6 +16,10 @@ use super::verified;
 /// that leaves is noticed.
 pub const PIECE_BYTES_MAX: usize = 1 << 20;
 
+/// The same for the first piece of a fill: many who wait for it are woken at once, and the last of them
+/// shall not wait for a megabyte to each of the others.
+const FIRST_PIECE_BYTES_MAX: usize = 128 << 10;
+
 /// Answers with a stored object; `None` when its head cannot be read.
 pub fn entry(
     x: &mut Exchange,
@@ -86,7 +90,14 @@ pub async fn fill(
     // A HEAD request's answer needs no reader, and a fill needs none to go on.
     let body = match (x.request.method, content_length) {
         (Method::Head, Some(_)) | (_, Some(0)) => Body::Empty,
-        _ => Body::Stream(Box::new(FillBody { reader, waits: published.body_bytes.is_none() })),
+        _ => {
+            let waits = published.body_bytes.is_none();
+            Body::Stream(Box::new(FillBody {
+                reader,
+                waits,
+                piece_bytes_max: FIRST_PIECE_BYTES_MAX,
+            }))
+        }
     };
     Ok(gateway.respond_stored(x, StoredAnswer { head: &head, body, content_length }))
 }
@@ -116,11 +127,15 @@ struct FillBody {
     /// The end of the body is the end of the answer: it is told when the object is stored, so that
     /// the client's next request finds it. With a length of the origin's the client knows by itself.
     waits: bool,
+    /// Most bytes of the next piece.
+    piece_bytes_max: usize,
 }
 
 impl BodyStream for FillBody {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
-        Poll::Ready(match ready!(self.reader.poll_next(context, PIECE_BYTES_MAX)) {
+        let piece = ready!(self.reader.poll_next(context, self.piece_bytes_max));
+        self.piece_bytes_max = PIECE_BYTES_MAX;
+        Poll::Ready(match piece {
             piece @ (Piece::Bytes(_) | Piece::File { .. }) => {
                 Some(chunk_of(piece).ok_or(BodyError::Incomplete))
             }
