@@ -3,12 +3,14 @@
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
 use tidegate_os::{
     BorrowedSocket, ListenAddr, ListenOptions, OwnedSocket, PeerAddr, listen, socket,
 };
 use tokio::io::Interest;
+use tokio::sync::Notify;
 
 use super::Stream;
 use super::watched::{Watched, watched};
@@ -19,6 +21,8 @@ pub struct Listener {
     paused: Cell<bool>,
     /// Who waits while accepting is paused.
     waiting: Cell<Option<Waker>>,
+    /// Who is told when connections have been accepted, which ends the turn.
+    turn: Cell<Option<Rc<Notify>>>,
 }
 
 impl Listener {
@@ -37,7 +41,12 @@ impl Listener {
     pub fn from_fd(fd: OwnedSocket) -> io::Result<Listener> {
         socket::set_nonblocking(&fd, true)?;
         let io = watched(fd, Interest::READABLE)?;
-        Ok(Listener { io, paused: Cell::new(false), waiting: Cell::new(None) })
+        Ok(Listener {
+            io,
+            paused: Cell::new(false),
+            waiting: Cell::new(None),
+            turn: Cell::new(None),
+        })
     }
 
     /// The address it listens on.
@@ -77,6 +86,10 @@ impl Listener {
             each(stream, peer);
             count += 1;
         }
+        if let Some(turn) = self.turn.take() {
+            self.pause();
+            turn.notify_one();
+        }
         Ok(count)
     }
 
@@ -105,8 +118,20 @@ impl Listener {
         self.paused.set(true);
     }
 
+    /// Accepts again until [`Listener::accept_some`] has accepted something; then `done` is told and
+    /// accepting stops (`accept_mutex`: by turn).
+    pub fn resume_for_turn(&self, done: Rc<Notify>) {
+        self.turn.set(Some(done));
+        self.go_on();
+    }
+
     /// Accepts again.
     pub fn resume(&self) {
+        self.turn.set(None);
+        self.go_on();
+    }
+
+    fn go_on(&self) {
         self.paused.set(false);
         if let Some(waker) = self.waiting.take() {
             waker.wake();

@@ -263,6 +263,29 @@ fn several_connections_are_accepted_at_once() {
 }
 
 #[test]
+fn a_turn_ends_with_what_it_accepted() {
+    on_loop(async {
+        let listener = listener();
+        listener.pause();
+        let mut clients = Vec::new();
+        for _ in 0..3 {
+            clients.push(connect(&listener).await);
+        }
+        let done = Rc::new(tokio::sync::Notify::new());
+        listener.resume_for_turn(done.clone());
+        let mut servers = Vec::new();
+        let count = listener.accept_some(2, |server, _| servers.push(server)).await.unwrap();
+        assert_eq!(count, 2);
+        assert!(poll_once(done.notified()).await.is_some());
+        assert!(listener.is_paused());
+        assert!(poll_once(listener.accept()).await.is_none(), "the third waits for another turn");
+        listener.resume();
+        assert!(listener.accept().await.is_ok());
+        assert!(!listener.is_paused(), "without turns nothing ends");
+    });
+}
+
+#[test]
 fn a_paused_listener_leaves_connections_in_the_queue() {
     on_loop(async {
         let listener = Rc::new(listener());

@@ -229,11 +229,13 @@ async fn accepting<F: Future<Output = ()>>(
     }
 }
 
-/// With `accept_mutex` one thread at a time accepts, each for `delay`.
+/// With `accept_mutex` one thread at a time accepts, until it has accepted something or `delay` is over:
+/// so threads get connections evenly.
 async fn take_turns(listeners: Vec<Rc<Listener>>, baton: Arc<Semaphore>, delay: Duration) {
     while let Ok(_turn) = baton.acquire().await {
-        listeners.iter().for_each(|listener| listener.resume());
-        sleep(delay).await;
+        let done = Rc::new(Notify::new());
+        listeners.iter().for_each(|listener| listener.resume_for_turn(done.clone()));
+        let _ = timeout(delay, done.notified()).await;
         listeners.iter().for_each(|listener| listener.pause());
     }
 }
