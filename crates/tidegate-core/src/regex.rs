@@ -1,5 +1,10 @@
 //! Regular expressions with PCRE2's semantics, compiled once, with a bound on backtracking.
 
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Mutex, PoisonError};
+
 use pcre2::bytes::{CaptureLocations, Regex as Pcre, RegexBuilder};
 
 use crate::error_log::Level;
@@ -10,12 +15,17 @@ use crate::variables::VariableTable;
 /// 10,000,000, long enough for one request to hold a loop.
 const MATCH_LIMIT: &str = "(*LIMIT_MATCH=1000000)";
 
+/// Rooms for matches kept for each expression: a thread uses one at a time.
+const FREE_MAX: usize = 64;
+
 /// A compiled expression and where its named groups go.
 pub struct Regex {
     pcre: Pcre,
     /// (group number, slot of the variable with its name).
     named: Box<[(usize, usize)]>,
     text: String,
+    /// Room for matches that nobody uses now.
+    free: Mutex<Vec<CaptureLocations>>,
 }
 
 /// An expression that could not be matched within the limit.
@@ -38,7 +48,7 @@ impl Regex {
         let named = named
             .filter_map(|(group, name)| Some((group, variables.define_slot(name.as_ref()?))))
             .collect();
-        Ok(Regex { pcre, named, text: text.to_owned() })
+        Ok(Regex { pcre, named, text: text.to_owned(), free: Mutex::default() })
     }
 
     /// Compiles a text that comes with an answer (SSI). Its named groups are no variables of the
@@ -47,7 +57,7 @@ impl Regex {
         let pcre = RegexBuilder::new()
             .build(&format!("{MATCH_LIMIT}{text}"))
             .map_err(|error| complaint(text, &error))?;
-        Ok(Regex { pcre, named: Box::default(), text: text.to_owned() })
+        Ok(Regex { pcre, named: Box::default(), text: text.to_owned(), free: Mutex::default() })
     }
 
     /// Numbers and names of the named groups.
@@ -110,13 +120,26 @@ impl Regex {
             captures.ranges.push(Some((found.start(), found.end())));
             return Ok(true);
         }
-        let mut locations = self.pcre.capture_locations();
-        let found = self.pcre.captures_read(&mut locations, subject).map_err(|_| MatchLimit)?;
-        if found.is_none() {
-            return Ok(false);
+        let mut locations = self.take_locations();
+        let found = self.pcre.captures_read(&mut locations, subject);
+        if let Ok(Some(_)) = found {
+            fill(captures, &locations, subject);
         }
-        fill(captures, &locations, subject);
-        Ok(true)
+        self.give_locations(locations);
+        found.map(|found| found.is_some()).map_err(|_| MatchLimit)
+    }
+
+    /// Room for a match, of which one that was used before is much cheaper: a new one maps a stack.
+    fn take_locations(&self) -> CaptureLocations {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        free.pop().unwrap_or_else(|| self.pcre.capture_locations())
+    }
+
+    fn give_locations(&self, locations: CaptureLocations) {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        if free.len() < FREE_MAX {
+            free.push(locations);
+        }
     }
 
     /// Whether `subject` matches, without storing anything.
