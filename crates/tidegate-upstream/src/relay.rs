@@ -6,6 +6,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -142,13 +143,20 @@ impl Flow {
             return Ok(false);
         }
         let Poll::Ready(room) = self.poll_allowance(context, room) else { return Ok(false) };
+        if self.buffer.capacity() == 0 {
+            self.buffer = SPARE.take();
+        }
         self.buffer.clear();
-        if self.rate.is_some() {
+        if self.buffer.capacity() > room {
             // A read takes as much as there is room for.
             self.buffer.shrink_to(room);
         }
         self.buffer.reserve_exact(room);
-        let Poll::Ready(count) = read(context, &mut self.buffer) else { return Ok(false) };
+        let Poll::Ready(count) = read(context, &mut self.buffer) else {
+            // A direction in which nothing comes holds no memory.
+            SPARE.set(std::mem::take(&mut self.buffer));
+            return Ok(false);
+        };
         let count = count?;
         self.ended = count == 0;
         if count > 0
@@ -172,6 +180,11 @@ fn allowance(rate: u64, read: u64, passed: Duration) -> Result<u64, Duration> {
             Err(Duration::from_millis(excess.saturating_mul(1000) / rate.max(1) + 1))
         }
     }
+}
+
+thread_local! {
+    /// The buffer that the thread's next read gets.
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 /// Relays until the end that the options say.

@@ -48,7 +48,11 @@ pub async fn attempt(
         attempt.connected();
     }
     x.action = "proxying connection";
-    let first = x.session().map(|session| session.input.clone()).unwrap_or_default();
+    let mut first = match settings.protocol {
+        true => header(x),
+        false => Vec::new(),
+    };
+    first.extend_from_slice(x.session().map_or(&[], |session| &session.input));
     let mut exchange = Passing {
         settings,
         client,
@@ -61,9 +65,8 @@ pub async fn attempt(
         up: Rate::new(settings.upload_rate(x)),
         down: Rate::new(settings.download_rate(x)),
     };
-    let header = settings.protocol.then(|| header(x));
     let idle = Deadline::new();
-    let end = match exchange.begin(header.as_deref(), &first) {
+    let end = match exchange.upward(&first) {
         Err(error) => End::Failed(error),
         Ok(()) => {
             idle.set_after(settings.timeout);
@@ -149,13 +152,6 @@ fn may_take(rate: Option<&Rate>, context: &mut Context<'_>, taken: u64) -> bool 
 }
 
 impl Passing<'_> {
-    fn begin(&mut self, header: Option<&[u8]>, first: &[u8]) -> io::Result<()> {
-        if let Some(header) = header {
-            self.origin.try_send(header, None)?;
-        }
-        self.upward(first)
-    }
-
     fn upward(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.requests += 1;
         if self.settings.requests > 0 && self.requests >= self.settings.requests {
