@@ -74,8 +74,11 @@ pub fn coherence(options: &CoherenceOptions) -> Result<CoherenceReport, Failure>
     std::os::unix::fs::symlink(root.join("files"), root.join("link")).map_err(failed)?;
     let configuration = configuration(&root, front, &options.settings);
     let server = Server::start(&options.binary, &root, front, &configuration)?;
-    let mut report = run(options, front, &subjects).map_err(failed)?;
-    report.mistakes.extend(server.quit().err());
+    let ran = run(options, front, &subjects);
+    // Also when the files could not be changed: nobody else would end it.
+    let ended = server.quit();
+    let mut report = ran.map_err(failed)?;
+    report.mistakes.extend(ended.err());
     Ok(report)
 }
 
