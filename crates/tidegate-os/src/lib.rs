@@ -21,8 +21,8 @@ pub use linux::{
 #[cfg(windows)]
 pub use windows::{
     AsFile, AsSocket, BorrowedFile, BorrowedSocket, OwnedSocket, affinity, connect, crowd,
-    datagram, error, file, identity, listen, open, path, places, process, sendfile, socket, time,
-    watch,
+    datagram, error, file, identity, listen, open, path, places, process, sendfile, service,
+    socket, time, watch,
 };
 
 pub use types::{

@@ -94,6 +94,8 @@ pub struct Options {
     pub modules: String,
     /// Leave the folders of cases behind.
     pub keep: bool,
+    /// What fails is run once more behind all others, alone.
+    pub again: bool,
 }
 
 impl Options {
@@ -106,6 +108,7 @@ impl Options {
             filter: String::new(),
             modules: "/usr/lib/nginx/modules".to_owned(),
             keep: false,
+            again: false,
         }
     }
 }
@@ -139,6 +142,16 @@ pub fn run_cases(
         }
     });
     let mut reports = locked(&reports).split_off(0);
+    let failed = |report: &&mut Report| matches!(report.outcome, Outcome::Failed(_));
+    for report in reports.iter_mut().filter(failed).filter(|_| options.again) {
+        let mine = |(case, program): &&(&case::Case, &Program)| {
+            case.name() == report.name && program.world == report.world
+        };
+        if let Some((case, program)) = work.iter().find(mine) {
+            *report = one(case, program, options);
+            told(report);
+        }
+    }
     reports.sort_by(|a, b| (&a.name, a.world).cmp(&(&b.name, b.world)));
     let differences = cases.iter().flat_map(|case| {
         case.script.differs.iter().map(|(world, reason)| (case.name(), *world, reason.clone()))

@@ -18,13 +18,17 @@ const DEMO_ARGUMENT: &str = "demo";
 /// The whole program.
 pub fn run() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let first = arguments.get(1).and_then(|argument| argument.to_str()).unwrap_or_default();
-    if let Some(code) = start::worker(first) {
+    if let Some(code) = start::other_way(&arguments) {
         return code;
     }
-    if first == DEMO_ARGUMENT {
+    if arguments.get(1).is_some_and(|argument| argument == DEMO_ARGUMENT) {
         return demo::run(&arguments[2..]);
     }
+    run_with(arguments)
+}
+
+/// The server, or what else its options ask for. The first argument is the program's name.
+pub fn run_with(arguments: Vec<OsString>) -> ExitCode {
     let options = match options::parse(arguments.iter().skip(1).cloned()) {
         Ok(options) => options,
         Err(message) => {

@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Instant;
 
 use tidegate_conf::FsLoader;
 use tidegate_core::builder::Survivors;
@@ -11,6 +12,7 @@ use tidegate_core::log_file::{LogFiles, open_append};
 use tidegate_core::plan::Plan;
 use tidegate_modules::http::log::flush_all;
 use tidegate_os::places::EVENT_METHOD;
+use tidegate_rt::clock::exact_now;
 use tidegate_rt::signal::ProcessSignal;
 
 use crate::configuration::{self, Making, Origin};
@@ -41,6 +43,8 @@ struct Single {
     server: Server,
     listening: Vec<Listening>,
     ending: bool,
+    /// When what still serves requests of older generations is ended (`worker_shutdown_timeout`).
+    abort_at: Option<Instant>,
 }
 
 /// Serves until told to end.
@@ -64,7 +68,8 @@ pub fn run(origin: Origin, first: Generation) -> Result<ExitCode, String> {
     let ended = Arc::new(move |number| drop(sender.send(Event::ThreadEnded(number))));
     let listening = first.listening;
     let server = Server::start(plan, &listening, ended).map_err(|error| error.to_string())?;
-    let mut single = Single { origin, logs, survivors, server, listening, ending: false };
+    let mut single =
+        Single { origin, logs, survivors, server, listening, ending: false, abort_at: None };
     single.run_events(&events);
     single.server.close();
     remove_socket_files(&single.listening, &[]);
@@ -74,7 +79,20 @@ pub fn run(origin: Origin, first: Generation) -> Result<ExitCode, String> {
 
 impl Single {
     fn run_events(&mut self, events: &Receiver<Event>) {
-        while let Ok(event) = events.recv() {
+        loop {
+            let event = match self.abort_at {
+                Some(at) => events.recv_timeout(at.saturating_duration_since(exact_now())),
+                None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            let event = match event {
+                Ok(event) => event,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.abort_at = None;
+                    self.server.abort_older();
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
             match event {
                 Event::Signal(ProcessSignal::Quit) => {
                     self.say(Level::Notice, "gracefully shutting down");
@@ -127,6 +145,8 @@ impl Single {
         }
         self.listening = opening.listening;
         remove_socket_files(&present, &self.listening);
+        let limit = self.server.plan().main.worker_shutdown_timeout;
+        self.abort_at = limit.map(|limit| exact_now() + limit);
         let old = generation - 1;
         self.say(Level::Notice, &format!("gracefully shutting down generation {old}"));
     }

@@ -16,6 +16,7 @@ pub mod path;
 pub mod places;
 pub mod process;
 pub mod sendfile;
+pub mod service;
 pub mod socket;
 pub mod time;
 pub mod watch;

@@ -6,10 +6,11 @@ use std::process::ExitCode;
 use tidegate_testkit::{Options, Program, World, run_cases};
 
 const USAGE: &str = "usage: tidegate-cases [--world tidegate|windows|nginx|both] [--tidegate PATH]
-    [--nginx PATH] [--modules DIR] [--filter TEXT] [--jobs N] [--keep] [--quiet] [--groups] [DIR]
+    [--nginx PATH] [--modules DIR] [--filter TEXT] [--jobs N] [--again] [--keep] [--quiet]
+    [--groups] [DIR]
 Runs the cases below DIR (tests/cases). The last line is `N passed, N failed, N skipped`;
---groups prints such counts for each file before. In the world `windows` the program is started by
-WINE (/usr/lib/wine/wine64).";
+--groups prints such counts for each file before, --again runs what failed once more, alone.
+In the world `windows` the program is started by WINE (/usr/lib/wine/wine64).";
 
 struct Arguments {
     folder: PathBuf,
@@ -69,6 +70,7 @@ fn arguments() -> Result<Arguments, lexopt::Error> {
             Long("modules") => arguments.options.modules = parser.value()?.string()?,
             Long("filter") => arguments.options.filter = parser.value()?.string()?,
             Long("jobs") => arguments.options.jobs = parser.value()?.parse()?,
+            Long("again") => arguments.options.again = true,
             Long("keep") => arguments.options.keep = true,
             Long("quiet") => arguments.quiet = true,
             Long("groups") => arguments.groups = true,

@@ -1,12 +1,14 @@
 //! From a checked configuration to the running server: by a master and its worker where processes can hand
 //! sockets over, else in this process.
 
+#[cfg(windows)]
+mod service;
 #[cfg(unix)]
 mod unix;
 #[cfg(windows)]
 mod windows;
 
 #[cfg(unix)]
-pub use unix::{WORKER_ARGUMENT, start, worker};
+pub use unix::{WORKER_ARGUMENT, other_way, start};
 #[cfg(windows)]
-pub use windows::{start, worker};
+pub use windows::{other_way, start};

@@ -17,8 +17,8 @@ use crate::{pidfile, single};
 pub const WORKER_ARGUMENT: &str = "worker-process-of-a-master";
 
 /// Runs as a worker, if the first argument says so.
-pub fn worker(argument: &str) -> Option<ExitCode> {
-    (argument == WORKER_ARGUMENT).then(process::run)
+pub fn other_way(arguments: &[OsString]) -> Option<ExitCode> {
+    arguments.get(1).is_some_and(|argument| argument == WORKER_ARGUMENT).then(process::run)
 }
 
 /// Opens what needs privileges and becomes the server.

@@ -5,15 +5,17 @@ use std::process::ExitCode;
 
 use tidegate_core::error_log::Level;
 
+use super::service;
 use crate::configuration::Origin;
 use crate::generation::Built;
 use crate::listening::BindError;
 use crate::report::Report;
 use crate::{pidfile, single};
 
-/// There are no worker processes.
-pub fn worker(_argument: &str) -> Option<ExitCode> {
-    None
+/// Runs as a service or changes one, if the first argument says so.
+pub fn other_way(arguments: &[OsString]) -> Option<ExitCode> {
+    let asked = arguments.get(1).is_some_and(|argument| argument == service::ARGUMENT);
+    asked.then(|| service::run(arguments))
 }
 
 /// Opens the sockets and becomes the server.
@@ -31,5 +33,7 @@ pub fn start(
         .open_sockets(&mut Vec::new(), tell)
         .map_err(|_| "still could not bind()".to_owned())?;
     pidfile::check(&first.main.pid)?;
+    // From here on connections are not refused.
+    tidegate_os::service::serving();
     single::run(origin, first)
 }

@@ -3,4 +3,5 @@
 
 mod names;
 mod server;
+mod service;
 mod threads;

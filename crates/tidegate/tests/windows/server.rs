@@ -73,7 +73,7 @@ fn arguments(folder: &Path) -> [PathBuf; 4] {
 }
 
 /// Beside the folder of this test.
-fn binary() -> PathBuf {
+pub fn binary() -> PathBuf {
     let here = std::env::current_exe().unwrap();
     here.parent().unwrap().parent().unwrap().join("tidegate.exe")
 }

@@ -114,7 +114,16 @@ impl Watch {
     /// Ends known readiness: the system is asked to tell again, at once if it is there.
     fn clear(&self, interest: Interest) {
         let refused = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
-        let _ = self.inner.try_io(interest, refused);
+        // The runtime passes over several kinds at once.
+        for (asked, one) in [
+            (interest.is_readable(), Interest::READABLE),
+            (interest.is_writable(), Interest::WRITABLE),
+            (interest.is_error(), Interest::ERROR),
+        ] {
+            if asked {
+                let _ = self.inner.try_io(one, refused);
+            }
+        }
     }
 }
 

@@ -1,0 +1,107 @@
+//! `tidegate service install|remove|run [OPTION…]`: the server as a service of Windows.
+//!
+//! ```text
+//! tidegate service install -p C:/tidegate -c conf/nginx.conf
+//! net start tidegate
+//! ```
+//! The manager starts the service with the options that it was installed with; stopping it lets requests
+//! finish, as `-s quit` does. `-s` works on a service as on any other server.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use tidegate_os::process::{self, Signal};
+use tidegate_os::service;
+
+use crate::cli;
+use crate::configuration::Origin;
+use crate::options;
+
+/// The first argument.
+pub const ARGUMENT: &str = "service";
+/// The service's name.
+const NAME: &str = "tidegate";
+const SHOWN: &str = "Tidegate web server";
+const USAGE: &str =
+    "Usage: tidegate service install|remove|run [-p prefix] [-c file] [-e file] [-g directives]";
+
+/// Does what the second argument says; the others are the server's options.
+pub fn run(arguments: &[OsString]) -> ExitCode {
+    let what = arguments.get(2).and_then(|argument| argument.to_str()).unwrap_or_default();
+    let rest = arguments.get(3..).unwrap_or_default();
+    let done = match what {
+        "install" => install(rest),
+        "remove" => service::remove(NAME).map_err(|error| error.to_string()),
+        "run" => serve(arguments.first().cloned().unwrap_or_default(), rest),
+        _ => Err(USAGE.to_owned()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("tidegate service: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn install(rest: &[OsString]) -> Result<(), String> {
+    let options = options::parse(rest.iter().cloned())?;
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    // Services start in a folder of the system's: where things are is written out.
+    let origin = Origin::new(&options);
+    let mut line = vec![
+        program.to_string_lossy().into_owned(),
+        ARGUMENT.to_owned(),
+        "run".to_owned(),
+        "-p".to_owned(),
+        absolute(&origin.prefix)?,
+        "-c".to_owned(),
+        absolute(&origin.file.to_string_lossy())?,
+    ];
+    for (option, value) in [("-e", &options.error_log), ("-g", &options.directives)] {
+        if let Some(value) = value {
+            line.extend([option.to_owned(), value.clone()]);
+        }
+    }
+    let line: Vec<String> = line.iter().map(|word| quoted(word)).collect();
+    service::install(NAME, SHOWN, &line.join(" ")).map_err(|error| error.to_string())
+}
+
+fn absolute(path: &str) -> Result<String, String> {
+    let path = std::path::absolute(path).map_err(|error| format!("{path}: {error}"))?;
+    let written = tidegate_os::path::as_written(path.as_os_str().as_encoded_bytes());
+    Ok(String::from_utf8_lossy(&written).into_owned())
+}
+
+/// A word as programs take it from their command line: in quotation marks, those within it behind a
+/// backslash, and backslashes before either doubled.
+fn quoted(word: &str) -> String {
+    let mut out = String::from("\"");
+    let mut backslashes = 0;
+    for letter in word.chars() {
+        match letter {
+            '\\' => backslashes += 1,
+            '"' => {
+                out.extend(std::iter::repeat_n('\\', backslashes + 1));
+                backslashes = 0;
+            }
+            _ => backslashes = 0,
+        }
+        out.push(letter);
+    }
+    out.extend(std::iter::repeat_n('\\', backslashes));
+    out.push('"');
+    out
+}
+
+fn serve(program: OsString, rest: &[OsString]) -> Result<(), String> {
+    let arguments: Vec<OsString> = std::iter::once(program).chain(rest.iter().cloned()).collect();
+    let work = move || cli::run_with(arguments) == ExitCode::SUCCESS;
+    service::run(NAME, stop, work)
+        .map_err(|error| format!("{error}; \"run\" is for the service manager"))
+}
+
+/// As `-s quit`.
+fn stop() {
+    let _ = process::kill(std::process::id(), Signal::Quit);
+}
