@@ -175,9 +175,12 @@ impl Conversation {
     /// A fill that is all there but may not answer this request as it is: its object, which will be
     /// there in a moment, may do so (`max-stale`), or knows its validators.
     async fn settled(&self, x: &Exchange, sight: Sight) -> Sight {
-        let Some(fill) = sight.fill.as_ref().filter(|_| self.terms.is_some()) else { return sight };
-        let filling = filling_of(x, fill, self.terms.as_ref(), clock::unix_millis());
-        if !filling.whole || filling.joinable {
+        let Some(fill) = sight.fill.as_ref() else { return sight };
+        let now = clock::unix_millis();
+        let filling = filling_of(x, fill, self.terms.as_ref(), now);
+        // By nginx's rules a response that is stale when it comes is for those who were there by then.
+        let is_stale = || fill.head_now().is_some_and(|head| head.times.valid_until <= now);
+        if !filling.whole || filling.joinable && (self.terms.is_some() || !is_stale()) {
             return sight;
         }
         let mut reader = fill.reader(fill.watermark());
