@@ -32,7 +32,6 @@ use tidegate_upstream::{FastCgi as Rules, Keeping, OriginRequest};
 use super::cache::OfFastCgi;
 use super::gateway::cgi::{CgiConf, CgiSettings, HasCgi, Kind};
 use super::gateway::content::{self, Protocol, Shape};
-use super::gateway::options::{GatewayConf, HasGateway};
 use super::gateway::params::Packing;
 use super::gateway::pass::{Pass, TargetRef};
 use super::gateway::respond::Rewriter;
@@ -55,12 +54,6 @@ pub struct Conf {
 impl HasCgi for Conf {
     fn cgi(&mut self) -> &mut CgiConf {
         &mut self.cgi
-    }
-}
-
-impl HasGateway for Conf {
-    fn gateway(&mut self) -> &mut GatewayConf {
-        &mut self.cgi.gateway
     }
 }
 
@@ -134,12 +127,6 @@ impl Protocol for Settings {
     ) -> Result<OriginRequest, u16> {
         Ok(request::create(x, self, target, shape))
     }
-
-    fn write_key(&self, _x: &mut Exchange, _out: &mut Vec<u8>) {
-        // There is no usual key: `fastcgi_cache_key` has to be written.
-    }
 }
 
-impl Rewriter for Settings {
-    fn rewrite(&self, _x: &mut Exchange) {}
-}
+impl Rewriter for Settings {}

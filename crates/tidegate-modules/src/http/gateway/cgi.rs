@@ -12,7 +12,7 @@ use tidegate_http::request::Method;
 use tidegate_upstream::{Keeping, OriginRequest, RequestPayload, Wire};
 
 use super::content::{self, Shape};
-use super::options::{self, GatewayConf};
+use super::options::{self, GatewayConf, HasGateway};
 use super::params::{Packing, ParamConf, Params};
 use super::pass::{self, Pass, TargetRef, To};
 use super::settings::{self, GatewaySettings};
@@ -34,6 +34,12 @@ pub struct CgiConf {
 /// Settings of modules that contain these.
 pub trait HasCgi {
     fn cgi(&mut self) -> &mut CgiConf;
+}
+
+impl<C: HasCgi> HasGateway for C {
+    fn gateway(&mut self) -> &mut GatewayConf {
+        &mut self.cgi().gateway
+    }
 }
 
 /// What differs between the modules.

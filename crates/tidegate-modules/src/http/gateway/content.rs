@@ -46,8 +46,9 @@ pub trait Protocol: Rewriter + Send + Sync + 'static {
         shape: Shape,
     ) -> Result<OriginRequest, u16>;
 
-    /// Writes the cache's key where none is written: what is asked, and of whom.
-    fn write_key(&self, x: &mut Exchange, out: &mut Vec<u8>);
+    /// Writes the cache's key where none is written: what is asked, and of whom. Where there is no usual
+    /// key, `*_cache_key` has to be written.
+    fn write_key(&self, _x: &mut Exchange, _out: &mut Vec<u8>) {}
 }
 
 /// What differs between requests that are passed on as they are and those that fill a cache.

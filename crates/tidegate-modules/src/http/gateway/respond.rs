@@ -18,8 +18,8 @@ use crate::http::upstream::sticky;
 
 /// What a protocol changes in the client's head: redirects, cookies.
 pub trait Rewriter {
-    /// Works on `x.response` after fields were copied.
-    fn rewrite(&self, x: &mut Exchange);
+    /// Works on `x.response` after fields were copied; most protocols change nothing.
+    fn rewrite(&self, _x: &mut Exchange) {}
 }
 
 /// Fields that an internal redirect takes along (`X-Accel-Redirect`).

@@ -25,7 +25,7 @@ use tidegate_upstream::{OriginRequest, Wire};
 use super::cache::OfUwsgi;
 use super::gateway::cgi::{CgiConf, CgiSettings, HasCgi, Kind, cgi_rows};
 use super::gateway::content::{self, Protocol, Shape};
-use super::gateway::options::{GatewayConf, HasGateway, gateway_rows};
+use super::gateway::options::{HasGateway, gateway_rows};
 use super::gateway::params::Packing;
 use super::gateway::pass::{Pass, TargetRef};
 use super::gateway::respond::Rewriter;
@@ -50,12 +50,6 @@ pub struct Conf {
 impl HasCgi for Conf {
     fn cgi(&mut self) -> &mut CgiConf {
         &mut self.cgi
-    }
-}
-
-impl HasGateway for Conf {
-    fn gateway(&mut self) -> &mut GatewayConf {
-        &mut self.cgi.gateway
     }
 }
 
@@ -166,12 +160,6 @@ impl Protocol for Settings {
         let scheme = if target.target().tls { "suwsgi" } else { "uwsgi" };
         Ok(self.cgi.request(x, target, shape, (head, payload), Wire::Cgi(scheme)))
     }
-
-    fn write_key(&self, _x: &mut Exchange, _out: &mut Vec<u8>) {
-        // There is no usual key: `uwsgi_cache_key` has to be written.
-    }
 }
 
-impl Rewriter for Settings {
-    fn rewrite(&self, _x: &mut Exchange) {}
-}
+impl Rewriter for Settings {}
