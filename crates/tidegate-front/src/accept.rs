@@ -67,9 +67,7 @@ fn take(front: &Rc<Front>, stream: Stream, peer: PeerAddr, address: &Rc<Address>
         PeerAddr::Inet(address) => Address::Inet(address),
         PeerAddr::Unix => Address::Unix(String::new()),
     };
-    let Some(entrance) = Entrance::find(&plan, address, &local) else {
-        return crate::session::tcp::take(front, stream, (peer, local), address, counted);
-    };
+    let entrance = Entrance::find(&plan, address, &local);
     let info = Connection {
         number: front.next_number(),
         peer_text: Default::default(),
@@ -81,7 +79,10 @@ fn take(front: &Rc<Front>, stream: Stream, peer: PeerAddr, address: &Rc<Address>
         accepted_unix_millis: tidegate_rt::clock::unix_millis(),
     };
     let came = Came { io: Io::Plain(stream), info, input: Vec::new(), open: counted };
-    enter(front, came, address, entrance);
+    match entrance {
+        Some(entrance) => enter(front, came, address, entrance),
+        None => crate::session::tcp::enter(front, came, address),
+    }
 }
 
 /// A connection as it came, or as a session of `stream` passes it on.

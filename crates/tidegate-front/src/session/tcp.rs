@@ -1,12 +1,11 @@
 //! Sessions of TCP and of Unix sockets.
 
-use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use tidegate_core::LocalFuture;
-use tidegate_core::client::{Address, ByteStream, Connection};
+use tidegate_core::client::{Address, ByteStream};
 use tidegate_core::counters::Open;
 use tidegate_core::error_log::Level;
 use tidegate_core::exchange::Exchange;
@@ -24,29 +23,8 @@ use crate::io::Io;
 use crate::start::read_proxy_header;
 use crate::tls::session_handshake_timeout;
 
-/// Takes a connection that came in at an address of `stream`.
-pub(crate) fn take(
-    front: &Rc<Front>,
-    stream: Rc<Stream>,
-    (peer, local): (Address, Address),
-    address: &Address,
-    open: Open,
-) {
-    let info = Connection {
-        number: front.next_number(),
-        peer_text: Default::default(),
-        peer,
-        local,
-        proxy_protocol: None,
-        tls: None,
-        requests: Cell::new(0),
-        accepted_unix_millis: tidegate_rt::clock::unix_millis(),
-    };
-    enter(front, Came { io: Io::Plain(stream), info, input: Vec::new(), open }, address);
-}
-
 /// Begins a session at an address of `stream`; nothing where there is none.
-fn enter(front: &Rc<Front>, came: Came, address: &Address) {
+pub(crate) fn enter(front: &Rc<Front>, came: Came, address: &Address) {
     let Came { io, info, input, open } = came;
     let Some(plan) = front.session_plan() else { return };
     let Some(entrance) = Entrance::find(&plan, address, &info.local) else { return };
