@@ -14,6 +14,7 @@ mod frame;
 mod ops;
 mod origin;
 mod places;
+pub mod program;
 mod report;
 mod restarts;
 mod run;

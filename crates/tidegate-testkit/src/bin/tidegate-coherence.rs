@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use tidegate_testkit::{CoherenceOptions, coherence};
+use tidegate_testkit::{CoherenceOptions, coherence, program};
 
 const USAGE: &str =
     "usage: tidegate-coherence [--changes N] [--readers N] [--seed N] [--settings LINES] \
@@ -14,30 +14,18 @@ Renames, cuts, replaces and removes files and folders N times (20000) while clie
 The last line has the counts; the exit code is 1 when anything was wrong.";
 
 fn main() -> ExitCode {
-    let options = match arguments() {
-        Ok(options) => options,
-        Err(mistake) => {
-            eprintln!("{mistake}\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    println!("seed {}", options.seed);
-    match coherence(&options) {
-        Ok(report) => {
-            report.mistakes.iter().for_each(|mistake| println!("{mistake}"));
-            println!("{report}");
-            if report.mistakes.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-        }
-        Err(failure) => {
-            eprintln!("{failure}");
-            ExitCode::from(2)
-        }
-    }
+    program::run(USAGE, arguments(), |options| {
+        println!("seed {}", options.seed);
+        let report = coherence(options)?;
+        report.mistakes.iter().for_each(|mistake| println!("{mistake}"));
+        let right = report.mistakes.is_empty();
+        Ok((report, right))
+    })
 }
 
 fn arguments() -> Result<CoherenceOptions, lexopt::Error> {
     use lexopt::prelude::*;
-    let binary = std::env::current_exe().unwrap_or_default().with_file_name("tidegate");
+    let binary = program::beside();
     let seed = u64::from(std::process::id());
     let settings = String::new();
     let mut options = CoherenceOptions { binary, changes: 20_000, readers: 4, seed, settings };

@@ -5,38 +5,25 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tidegate_testkit::{RestartOptions, restarts};
+use tidegate_testkit::{RestartOptions, program, restarts};
 
 const USAGE: &str = "usage: tidegate-restarts [--seconds N] [--clients N] [--tidegate PATH]
 Passes requests to a group of two servers, of which one after the other is killed (SIGKILL) and started
 again, one a second, for N seconds (60). The exit code is 1 when a client saw a mistake.";
 
 fn main() -> ExitCode {
-    let options = match arguments() {
-        Ok(options) => options,
-        Err(mistake) => {
-            eprintln!("{mistake}\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    match restarts(&options) {
-        Ok(report) => {
-            report.mistakes.iter().for_each(|mistake| println!("{mistake}"));
-            println!("{report}");
-            if report.mistakes.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-        }
-        Err(failure) => {
-            eprintln!("{failure}");
-            ExitCode::from(2)
-        }
-    }
+    program::run(USAGE, arguments(), |options| {
+        let report = restarts(options)?;
+        report.mistakes.iter().for_each(|mistake| println!("{mistake}"));
+        let right = report.mistakes.is_empty();
+        Ok((report, right))
+    })
 }
 
 fn arguments() -> Result<RestartOptions, lexopt::Error> {
     use lexopt::prelude::*;
-    let beside = std::env::current_exe().unwrap_or_default().with_file_name("tidegate");
     let mut options = RestartOptions {
-        binary: beside,
+        binary: program::beside(),
         time: Duration::from_secs(60),
         pause: Duration::from_millis(500),
         clients: 8,

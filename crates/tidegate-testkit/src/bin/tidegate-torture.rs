@@ -4,51 +4,38 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use tidegate_testkit::{TortureOptions, torture};
+use tidegate_testkit::{TortureOptions, TortureReport, program, torture};
 
 const USAGE: &str = "usage: tidegate-torture [--rounds N] [--clients N] [--seed N] [--tidegate PATH]
 Starts the server with a cache, kills it (SIGKILL) at a random moment, starts it again, N times (200).
 The last line has the counts; the exit code is 1 when anything was wrong.";
 
 fn main() -> ExitCode {
-    let options = match arguments() {
-        Ok(options) => options,
-        Err(mistake) => {
-            eprintln!("{mistake}\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    println!("seed {}", options.seed);
-    let mut told_of = 0;
-    let mut tell = move |report: &tidegate_testkit::TortureReport| {
-        let new = report.mistakes.iter().skip(told_of);
-        new.for_each(|mistake| println!("round {}: {mistake}", report.rounds));
-        told_of = report.mistakes.len();
-    };
-    let told = |round: u32, report: &tidegate_testkit::TortureReport| {
-        tell(report);
-        if (round + 1).is_multiple_of(20) {
-            println!("{report}");
-        }
-    };
-    match torture(&options, told) {
-        Ok(report) => {
-            tell(&report);
-            println!("{report}");
-            if report.mistakes.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-        }
-        Err(failure) => {
-            eprintln!("{failure}");
-            ExitCode::from(2)
-        }
-    }
+    program::run(USAGE, arguments(), |options| {
+        println!("seed {}", options.seed);
+        let mut told_of = 0;
+        let mut tell = move |report: &TortureReport| {
+            let new = report.mistakes.iter().skip(told_of);
+            new.for_each(|mistake| println!("round {}: {mistake}", report.rounds));
+            told_of = report.mistakes.len();
+        };
+        let told = |round: u32, report: &TortureReport| {
+            tell(report);
+            if (round + 1).is_multiple_of(20) {
+                println!("{report}");
+            }
+        };
+        let report = torture(options, told)?;
+        tell(&report);
+        let right = report.mistakes.is_empty();
+        Ok((report, right))
+    })
 }
 
 fn arguments() -> Result<TortureOptions, lexopt::Error> {
     use lexopt::prelude::*;
-    let beside = std::env::current_exe().unwrap_or_default().with_file_name("tidegate");
     let seed = u64::from(std::process::id());
-    let mut options = TortureOptions { binary: beside, rounds: 200, clients: 8, seed };
+    let mut options = TortureOptions { binary: program::beside(), rounds: 200, clients: 8, seed };
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
         match argument {
