@@ -34,6 +34,8 @@ pub use writer::{Appended, Committed, FillWriter, Pending};
 /// A megabyte is some milliseconds of a fast origin, which a flush on a pool thread needs.
 pub const TAIL_BYTES_MAX_DEFAULT: usize = 1 << 20;
 
+const NEVER: u64 = u64::MAX;
+
 /// One response being fetched. Shared by its readers, the writer and the index.
 pub struct Fill {
     key: Key,
@@ -43,6 +45,8 @@ pub struct Fill {
     beside: AtomicBool,
     /// By what parts of this object are found that others have fetched; 0: there are none.
     parts_id: AtomicU64,
+    /// Unix milliseconds of the first purge that made it stale by its key; [`NEVER`]: there was none.
+    stale_since: AtomicU64,
     /// Removals that the index had counted when the fill began: what was removed since stays so.
     pub(crate) removals: u64,
     pub(crate) limits: FillLimits,
@@ -116,6 +120,7 @@ impl Fill {
             last_progress_at: AtomicU64::new(now),
             beside: AtomicBool::new(false),
             parts_id: AtomicU64::new(0),
+            stale_since: AtomicU64::new(NEVER),
             removals,
             limits,
             state: Mutex::new(State::new(storing)),
@@ -154,6 +159,15 @@ impl Fill {
         set.err().unwrap_or(id)
     }
 
+    /// What it makes is stale from this moment on.
+    pub(crate) fn make_stale(&self, at: u64) {
+        self.stale_since.fetch_min(at, Ordering::AcqRel);
+    }
+
+    pub(crate) fn stale_since(&self) -> Option<u64> {
+        Some(self.stale_since.load(Ordering::Acquire)).filter(|at| *at != NEVER)
+    }
+
     pub(crate) fn set_beside(&self) {
         self.beside.store(true, Ordering::Release);
     }
@@ -189,6 +203,18 @@ impl Fill {
     /// Whether the whole body has arrived; it may not be in the cache yet.
     pub fn is_whole(&self) -> bool {
         matches!(self.state.lock().end(), state::End::Whole)
+    }
+
+    /// Whether a reader can have the last byte. It comes before the news that it was the last, where the
+    /// origin promised a length.
+    pub fn has_all(&self) -> bool {
+        let state = self.state.lock();
+        let promised = state.head().and_then(|head| head.body_bytes);
+        match state.end() {
+            state::End::Whole => true,
+            state::End::Open => promised == Some(state.watermark()),
+            state::End::Broken(_) | state::End::Moved(_) => false,
+        }
     }
 
     /// Whether nothing more will come: all has, or the fill broke off.

@@ -147,6 +147,8 @@ pub struct Lookup {
     pub open: Option<OpenEntry>,
     /// The running fill, if one runs.
     pub fill: Option<Arc<Fill>>,
+    /// A fill that was made stale when its last byte had come: its stale file is there in a moment.
+    pub placing: Option<Arc<Fill>>,
     /// How often the key was looked up, this time included (`proxy_cache_min_uses`).
     pub uses: u32,
     /// Until when requests of this key should not wait for each other, since its responses proved
@@ -403,9 +405,9 @@ impl StoreInner {
         });
         let cold = entry.is_none() && !self.counters.loaded.load(Ordering::Acquire);
         let is_own = |fill: &Arc<Fill>| fill.key().text() == key.text();
-        let fill = view.fill.filter(|fill| is_own(fill) && !self.is_fill_purged(fill));
+        let (fill, placing) = self.purge_fill(view.fill.filter(is_own));
         let NodeView { uses, uncacheable_until, .. } = view;
-        Lookup { entry, open, fill, uses, uncacheable_until, cold }
+        Lookup { entry, open, fill, placing, uses, uncacheable_until, cold }
     }
 
     fn begin_fill(

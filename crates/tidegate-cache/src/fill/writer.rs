@@ -147,9 +147,9 @@ impl FillWriter {
     /// whole: a client that has the last byte may ask again before the object is stored. To be called
     /// before [`FillWriter::finish`] where no length was promised. Never blocks.
     pub fn offer(&self) {
-        let fill = self.fill();
-        if fill.is_beside() && fill.state.lock().storing {
-            self.flusher.store.index.offer(fill.key().hash(), fill);
+        let (fill, store) = (self.fill(), &self.flusher.store);
+        if fill.is_beside() && fill.has_file() && !store.is_fill_purged(fill) {
+            store.index.offer(fill.key().hash(), fill);
         }
     }
 

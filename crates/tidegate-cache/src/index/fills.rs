@@ -71,6 +71,12 @@ impl Index {
         }
     }
 
+    /// Whether this fill is the one that is found by its key.
+    pub fn is_known(&self, fill: &Arc<Fill>) -> bool {
+        let (shard, place) = self.nodes.lock(fill.key().hash());
+        shard.find(place).is_some_and(|slot| is_same(shard.live(slot), fill))
+    }
+
     /// Whether what this fill made may become the key's file.
     pub fn may_fill(&self, hash: &KeyHash, fill: &Arc<Fill>) -> bool {
         let (shard, place) = self.nodes.lock(hash);

@@ -1,8 +1,10 @@
 //! What purges need of the index.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Index;
+use crate::fill::Fill;
 use crate::key::KeyHash;
 
 impl Index {
@@ -22,13 +24,11 @@ impl Index {
         Some(bytes)
     }
 
-    /// Leaves the fill that runs to the readers that it has: what it makes is not stored.
-    pub fn forget_fill(&self, hash: &KeyHash) {
-        let (mut shard, place) = self.nodes.lock(hash);
+    /// The fill of a key. Others, which nobody shares, make nothing any more that is stored.
+    pub fn only_fill(&self, hash: &KeyHash) -> Option<Arc<Fill>> {
+        let (shard, place) = self.nodes.lock(hash);
         self.removals.fetch_add(1, Ordering::AcqRel);
-        if let Some(slot) = shard.find(place) {
-            shard.change_live(slot, |live| live.fill = None);
-        }
+        shard.live(shard.find(place)?)?.fill.clone()
     }
 
     /// The keys of a shard that have files; `None` behind the last shard.

@@ -8,10 +8,11 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
+use super::purge::staled;
 use super::{StoreInner, Sync, disk_bytes, present};
 use crate::disk::{DiskFile, FileHandle, read_full_at, write_full_at};
 use crate::fill::{Fill, FillHead};
-use crate::format::{FormatError, Header, Layout};
+use crate::format::{FormatError, Header, Layout, Times, encode};
 use crate::hot::{BodySource, OpenEntry, OpenInner};
 use crate::key::{Key, KeyHash, temporary_name};
 use crate::verify::{Verification, is_sound};
@@ -33,6 +34,19 @@ pub(crate) struct Placed<'a> {
     /// The body, if all of it is in memory.
     pub body: Option<Bytes>,
     pub body_bytes: u64,
+}
+
+impl Placed<'_> {
+    /// Those of its head, unless it was made stale meanwhile.
+    fn times(&self, fill: &Fill) -> Times {
+        let times = self.head.times;
+        fill.stale_since().map_or(times, |at| staled(times, at))
+    }
+
+    fn write_header(&self, key: &Key, times: Times) -> io::Result<()> {
+        let header = encode(key, self.layout, &self.head.metadata, times, self.body_bytes);
+        write_full_at(&*self.file, &header, 0)
+    }
 }
 
 /// A file that was opened and verified.
@@ -268,11 +282,13 @@ impl StoreInner {
             self.index.uncharge(reserved);
             return Ok(false);
         }
+        let times = placed.times(fill);
         let sync = self.options().sync;
-        let renamed = match sync {
-            Sync::Off => Ok(()),
-            Sync::Data | Sync::All => placed.file.sync(true),
+        let renamed = match times == placed.head.times {
+            true => Ok(()),
+            false => placed.write_header(fill.key(), times),
         }
+        .and_then(|()| if sync == Sync::Off { Ok(()) } else { placed.file.sync(true) })
         .and_then(|()| self.rename_into(hash, &placed.file, &temporary, &path));
         if sync == Sync::All && self.disk.sync_folder(&self.folder_of(hash)).is_err() {
             self.disk_failed();
@@ -298,7 +314,7 @@ impl StoreInner {
         let entry = OpenEntry::new(OpenInner {
             key_text: Bytes::copy_from_slice(fill.key().text()),
             metadata: placed.head.metadata.clone(),
-            times: placed.head.times,
+            times,
             body_start: placed.layout.body_start() as u64,
             body_bytes: placed.body_bytes,
             source,

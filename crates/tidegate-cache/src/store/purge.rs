@@ -108,17 +108,12 @@ impl Store {
         inner.save_rules().map_err(PurgeError::Disk)
     }
 
-    /// Makes a key's entry stale; a fill that runs goes to the readers that it has. Blocks. Whether
-    /// anything was known. ([`Store::remove`] removes it.)
+    /// Makes a key's entry stale; a fill that runs goes to the readers that it has, and is stored as stale
+    /// unless a newer one has taken its place. Blocks. Whether anything was known. ([`Store::remove`]
+    /// removes it.)
     pub fn make_stale(&self, key: &Key, now: u64) -> io::Result<bool> {
         let inner = &self.inner;
-        let fill = inner.index.peek(key.hash()).fill;
-        if let Some(fill) = fill.as_ref().filter(|fill| fill.is_whole()) {
-            // It is just being placed: its file is there in a moment.
-            drop(fill.disk_turn.lock());
-        }
-        let had_fill = fill.is_some();
-        inner.index.forget_fill(key.hash());
+        let had_fill = inner.make_fill_stale(key, now);
         let Some(entry) = self.open_entry(key, now)? else { return Ok(had_fill) };
         let times = staled(entry.times(), now);
         let known = inner.update_metadata(key, entry.metadata().clone(), times)?;
@@ -278,28 +273,56 @@ impl StoreInner {
     }
 
     /// Whether a running fill answers what was asked before a purge that may concern it.
-    pub(super) fn is_fill_purged(&self, fill: &Fill) -> bool {
+    pub(crate) fn is_fill_purged(&self, fill: &Fill) -> bool {
+        self.judge_fill(fill) != Verdict::Kept
+    }
+
+    /// What the purges say of a running fill. It is gone for new readers as long as nobody can tell.
+    fn judge_fill(&self, fill: &Fill) -> Verdict {
+        let by_key = fill.stale_since().map_or(Verdict::Kept, Verdict::Stale);
         let purges = &self.purges;
         let is_older = purges.serial.load(Ordering::Acquire) > 0
             && fill.started_at() <= purges.latest.load(Ordering::Acquire);
         if !is_older || purges.reader.get().is_none() {
-            return false;
+            return by_key;
         }
         let rules = purges.rules.read();
-        match fill.head_now().as_ref().and_then(|head| purges.read(&head.metadata)) {
-            Some(bearing) => rules.judge(fill.key().text(), bearing, 0) != Verdict::Kept,
-            None => rules.may_concern(fill.key().text(), fill.started_at()),
+        let by_rules = match fill.head_now().as_ref().and_then(|head| purges.read(&head.metadata)) {
+            Some(bearing) => rules.judge(fill.key().text(), bearing, 0),
+            None if rules.may_concern(fill.key().text(), fill.started_at()) => Verdict::Gone,
+            None => Verdict::Kept,
+        };
+        if by_rules == Verdict::Kept { by_key } else { by_rules }
+    }
+
+    /// What the purges leave of a fill for those who come now: the fill, or, where that is stale, the
+    /// certainty that its file comes.
+    pub(super) fn purge_fill(
+        &self,
+        fill: Option<Arc<Fill>>,
+    ) -> (Option<Arc<Fill>>, Option<Arc<Fill>>) {
+        let Some(fill) = fill else { return (None, None) };
+        match self.judge_fill(&fill) {
+            Verdict::Kept => (Some(fill), None),
+            Verdict::Stale(_) if fill.has_all() && fill.has_file() => (None, Some(fill)),
+            Verdict::Stale(_) | Verdict::Gone => (None, None),
         }
+    }
+
+    /// Makes what a fill makes of a key stale; whether one runs. Blocks.
+    fn make_fill_stale(&self, key: &Key, now: u64) -> bool {
+        // Nobody is placing it meanwhile: either its file is there, or it will be stale.
+        let _path_lock = self.lock_path(key.hash());
+        let fill = self.index.only_fill(key.hash()).filter(|fill| fill.key().text() == key.text());
+        fill.inspect(|fill| fill.make_stale(now)).is_some()
     }
 
     /// Whether a whole fill was purged while it ran and is not to be stored: not even as stale where it
     /// might take the place of a newer one.
-    pub(super) fn is_purged(&self, fill: &Fill, head: &FillHead) -> bool {
-        match self.purges.judge(fill.key().text(), &head.metadata, 0).0 {
-            Verdict::Kept => false,
-            Verdict::Stale(_) => fill.is_beside(),
-            Verdict::Gone => true,
-        }
+    pub(super) fn is_purged(&self, fill: &Arc<Fill>, head: &FillHead) -> bool {
+        let (verdict, _) = self.purges.judge(fill.key().text(), &head.metadata, 0);
+        let is_stale = verdict != Verdict::Kept || fill.stale_since().is_some();
+        verdict == Verdict::Gone || is_stale && fill.is_beside() && !self.index.is_known(fill)
     }
 
     /// Removes the file of a key that the index has none for; whether there is none now.
@@ -408,7 +431,7 @@ impl StoreInner {
 }
 
 /// Stale since a moment; the times behind move along.
-fn staled(times: Times, at: u64) -> Times {
+pub(super) fn staled(times: Times, at: u64) -> Times {
     let valid_until = times.valid_until.min(at);
     let earlier = times.valid_until - valid_until;
     Times {

@@ -8,7 +8,9 @@ use proptest::prelude::*;
 use super::support::*;
 use crate::fake::{Faults, MemoryDisk};
 use crate::purge::{Refused, Rules, Verdict};
-use crate::{Bearing, Committed, Disk, PURGE_RULES_MAX, Purge, PurgeError, Scope, Store, Times};
+use crate::{
+    Bearing, Committed, Disk, FillWriter, PURGE_RULES_MAX, Purge, PurgeError, Scope, Store, Times,
+};
 
 fn prefix(text: &str) -> Scope {
     Scope::Prefix(text.as_bytes().into())
@@ -276,13 +278,112 @@ fn one_key_becomes_stale() {
     put(&store, "/a", "", 1);
     assert!(store.make_stale(&key("/a"), 3).expect("disk"));
     assert_eq!(state(&store, "/a", 3), "stale");
-    // A fill that ran is left to its readers.
-    let old = begin(&store, &key("/a"), 4);
-    old.publish_head(Bytes::from_static(b"4"), times(4), None, 4);
-    assert!(store.make_stale(&key("/a"), 4).expect("disk"));
-    assert!(store.peek(&key("/a")).fill.is_none());
-    assert!(matches!(old.commit(4), Committed::NotStored(None)));
-    assert_eq!(state(&store, "/a", 4), "stale");
+}
+
+/// The ways to make what is under `/a` stale.
+type Softly = fn(&Store, u64);
+const SOFTLY: [(&str, Softly); 3] = [
+    ("key", |store, now| assert!(store.make_stale(&key("/a"), now).expect("disk"))),
+    ("prefix", |store, now| store.purge(soft(prefix("/")), now).expect("purged")),
+    ("tag", |store, now| store.purge(soft(tag("t")), now).expect("purged")),
+];
+
+/// A fill of `/a` with its head and the first byte of two.
+fn half(store: &Store, writer: FillWriter, length: Option<u64>) -> FillWriter {
+    store.lookup(&key("/a"), 1);
+    let metadata = format!("{} t", writer.fill().started_at());
+    writer.publish_head(Bytes::from(metadata), lasting(1), length, 1);
+    writer.append(Bytes::from_static(b"1"), 1);
+    writer
+}
+
+#[test]
+fn what_becomes_stale_while_it_is_fetched_is_stored_as_stale() {
+    for ((how, make_stale), replaced) in SOFTLY.iter().flat_map(|how| [(how, false), (how, true)]) {
+        let disk = MemoryDisk::default();
+        let store_one = store(&disk);
+        let old = half(&store_one, begin(&store_one, &key("/a"), 1), None);
+        make_stale(&store_one, 2);
+        let seen = store_one.peek(&key("/a"));
+        assert!(seen.fill.is_none() && seen.placing.is_none(), "{how}: nobody new joins it");
+        let new = replaced.then(|| half(&store_one, begin(&store_one, &key("/a"), 2), None));
+        let is_stored = matches!(old.commit(2), Committed::Stored);
+        assert_eq!(is_stored, !replaced, "{how}: not in the place of a newer one");
+        assert_eq!(state(&store_one, "/a", 2), if replaced { "none" } else { "stale" }, "{how}");
+        if let Some(new) = new {
+            assert!(matches!(new.commit(2), Committed::Stored), "{how}");
+        }
+        let expected = if replaced { "fresh" } else { "stale" };
+        assert_eq!(state(&store_one, "/a", 2), expected, "{how}");
+        drop(store_one);
+        assert_eq!(state(&store(&disk), "/a", 2), expected, "{how}: after a restart");
+    }
+}
+
+/// A client that has the last byte may purge before the object has its file.
+#[test]
+fn what_becomes_stale_while_it_is_placed_is_waited_for() {
+    for ((how, make_stale), (length, shared)) in SOFTLY
+        .iter()
+        .flat_map(|how| [(how, (None, true)), (how, (Some(2), true)), (how, (Some(2), false))])
+    {
+        let store = store(&MemoryDisk::default());
+        let key = key("/a");
+        store.lookup(&key, 1);
+        let writer = if shared { begin(&store, &key, 1) } else { store.begin_fill_beside(&key, 1) };
+        let writer = half(&store, writer, length);
+        writer.append(Bytes::from_static(b"2"), 1);
+        if length.is_none() {
+            writer.finish().expect("whole");
+        }
+        make_stale(&store, 2);
+        let seen = store.peek(&key);
+        assert!(seen.fill.is_none() && seen.placing.is_some(), "{how}");
+        assert!(matches!(writer.commit(2), Committed::Stored), "{how}");
+        assert!(store.peek(&key).placing.is_none(), "{how}");
+        assert_eq!(state(&store, "/a", 2), "stale", "{how}");
+    }
+}
+
+#[test]
+fn what_is_removed_while_it_is_placed_does_not_come() {
+    for hard in [
+        (|store| assert!(store.remove(&key("/a")).expect("disk"))) as fn(&Store),
+        |store| store.purge(hard(prefix("/")), 2).expect("purged"),
+        |store| store.purge(hard(tag("t")), 2).expect("purged"),
+    ] {
+        for first in [None, Some(SOFTLY[0].1), Some(SOFTLY[2].1)] {
+            let store = store(&MemoryDisk::default());
+            let writer = half(&store, begin(&store, &key("/a"), 1), None);
+            writer.finish().expect("whole");
+            if let Some(make_stale) = first {
+                make_stale(&store, 2);
+            }
+            hard(&store);
+            let seen = store.peek(&key("/a"));
+            assert!(seen.fill.is_none() && seen.placing.is_none());
+            assert!(matches!(writer.commit(2), Committed::NotStored(None)));
+            assert_eq!(state(&store, "/a", 2), "none");
+        }
+    }
+}
+
+/// What nobody shares is offered when it is whole, unless a purge came before.
+#[test]
+fn what_was_stale_before_it_was_whole_takes_nobodys_place() {
+    for (how, make_stale) in SOFTLY {
+        let store = store(&MemoryDisk::default());
+        store.lookup(&key("/a"), 1);
+        put(&store, "/a", "t", 1);
+        let beside = half(&store, store.begin_fill_beside(&key("/a"), 1), Some(2));
+        make_stale(&store, 2);
+        put(&store, "/a", "t", 2);
+        beside.append(Bytes::from_static(b"2"), 2);
+        let seen = store.peek(&key("/a"));
+        assert!(seen.fill.is_none() && seen.placing.is_none(), "{how}");
+        assert!(matches!(beside.commit(2), Committed::NotStored(None)), "{how}");
+        assert_eq!(state(&store, "/a", 2), "fresh", "{how}");
+    }
 }
 
 /// Sweeps to the end; files removed and files marked.

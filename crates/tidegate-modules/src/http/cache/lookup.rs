@@ -6,6 +6,7 @@
 //! variant, whatever lies where. A variant is only good beside the object whose family it belongs to,
 //! so removing the object under the main key removes them all.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 
 use tidegate_cache::{Fill, Key, Lookup, OpenEntry, Store};
@@ -44,7 +45,7 @@ const OPENINGS_MAX: usize = 3;
 enum Found {
     This,
     Variant(Variants),
-    /// A file has to be opened before anybody can tell.
+    /// A file has to be opened, or is about to come, before anybody can tell.
     Unopened,
 }
 
@@ -152,13 +153,11 @@ pub fn filling_of(
     let arrived = fill.watermark();
     let needed = head.as_ref().and_then(|head| join::needed(x, head));
     let promised = head.and_then(|head| head.body_bytes);
-    // The last byte comes before the news that it was the last.
-    let all = fill.is_whole() || !fill.has_ended() && promised == Some(arrived);
     Filling {
         has_head,
         arrived,
         promised,
-        whole: all && fill.is_readable_from_start(),
+        whole: fill.has_all() && fill.is_readable_from_start(),
         joinable,
         doubtful: false,
         suffices: needed.is_some_and(|needed| needed <= arrived),
@@ -180,6 +179,9 @@ fn variant_key(main: &Key, names: &[Vec<u8>], request: &Headers) -> Key {
 }
 
 fn found(lookup: &Lookup, request: &Headers) -> Found {
+    if lookup.placing.is_some() {
+        return Found::Unopened;
+    }
     let Some(entry) = &lookup.open else {
         if lookup.entry.is_some() || lookup.cold {
             return Found::Unopened;
@@ -211,6 +213,11 @@ fn newest(lookup: Lookup, request: &Headers) -> Lookup {
 
 async fn opened(store: &Store, key: &Key) -> Lookup {
     let mut lookup = store.peek(key);
+    if let Some(fill) = &lookup.placing {
+        let mut reader = fill.reader(fill.watermark());
+        poll_fn(|context| reader.poll_stored(context)).await;
+        lookup = store.peek(key);
+    }
     // A fill may end while the disk is asked: then there is a file, of which that look knew nothing.
     for _ in 0..OPENINGS_MAX {
         if lookup.open.is_some() || lookup.entry.is_none() && !lookup.cold {

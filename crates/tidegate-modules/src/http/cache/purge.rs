@@ -135,7 +135,8 @@ fn purge(store: &Store, what: What, soft: bool) -> Result<bool, PurgeError> {
 
 /// Whether there may be variants beside the object under a key. What is being fetched may have some.
 fn has_variants(store: &Store, key: &Key, now: u64) -> io::Result<bool> {
-    if store.peek(key).fill.is_some() {
+    let lookup = store.peek(key);
+    if lookup.fill.or(lookup.placing).is_some() {
         return Ok(true);
     }
     let entry = store.open_entry(key, now)?;
