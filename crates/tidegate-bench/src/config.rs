@@ -3,6 +3,10 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+pub mod tuning;
+
+use tuning::Knobs;
+
 /// Which part of a server is exercised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scenario {
@@ -30,6 +34,8 @@ pub enum Scenario {
     Reload,
     /// Proxy through a cache that says in `X-Cache` where an answer came from.
     Crash,
+    /// One knob of a reverse proxy or several, with the second origin where there is one.
+    Tuning(Knobs, Option<SocketAddr>),
 }
 
 /// How files are looked for.
@@ -92,8 +98,11 @@ pub const FOLDERS: [&str; 3] = ["html", "cache", "temp"];
 
 /// The text of nginx.conf.
 pub fn generate(setup: &Setup<'_>) -> String {
+    if let Scenario::Tuning(knobs, second) = setup.scenario {
+        return tuning::generate(setup, knobs, second);
+    }
     let directory = setup.directory.display();
-    let user = if setup.privileged { "user root;\n" } else { "" };
+    let user = user(setup);
     let connections = setup.worker_connections;
     // Descriptors: two for a proxied connection, and some files.
     let descriptors = connections * 2 + 512;
@@ -102,10 +111,7 @@ pub fn generate(setup: &Setup<'_>) -> String {
     } else {
         String::new()
     };
-    let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-        .iter()
-        .map(|kind| format!("    {kind}_temp_path {directory}/temp/{kind};\n"))
-        .collect();
+    let temporary = temporary(setup);
     let tuning = match setup.scenario {
         Scenario::ProxyDefault => "".to_owned(),
         Scenario::Depth(lookup) => [SENDFILE, "    log_not_found off;\n", lookup.lines()].concat(),
@@ -125,6 +131,19 @@ pub fn generate(setup: &Setup<'_>) -> String {
          \x20   server {{\n        listen {listen};\n        root {directory}/html;\n\
          {location}    }}\n}}\n"
     )
+}
+
+fn user(setup: &Setup<'_>) -> &'static str {
+    if setup.privileged { "user root;\n" } else { "" }
+}
+
+/// Where a server may write, in place of folders that its package made.
+fn temporary(setup: &Setup<'_>) -> String {
+    let directory = setup.directory.display();
+    ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .iter()
+        .map(|kind| format!("    {kind}_temp_path {directory}/temp/{kind};\n"))
+        .collect()
 }
 
 /// Upstream and cache, where the scenario has them.
@@ -157,7 +176,8 @@ fn location(setup: &Setup<'_>) -> String {
     let mut lines: Vec<&str> = Vec::new();
     match setup.scenario {
         Scenario::Fixed => return format!("        return 200 \"{FIXED_BODY}\";\n"),
-        Scenario::Files | Scenario::Depth(_) => return String::new(),
+        // A knob's text is its own.
+        Scenario::Files | Scenario::Depth(_) | Scenario::Tuning(..) => return String::new(),
         Scenario::Handlers | Scenario::Php => return application(setup),
         Scenario::ProxyDefault => lines.push("proxy_pass http://origin;"),
         Scenario::ProxyTuned => lines.extend(PROXY_KEEPALIVE),

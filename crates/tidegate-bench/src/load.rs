@@ -1,10 +1,12 @@
-//! Closed-loop HTTP/1.1 load: N connections, each with one request in flight.
+//! Closed-loop HTTP/1.1 load: N connections, each with one request in flight. A paced run is an open loop:
+//! requests are due at even times, and wait for a free connection when all are busy.
 //!
 //! One thread around one epoll instance, so that the generator costs little more than its system
 //! calls. Every response is checked (status, body length and, where known, every byte). A run ends
 //! by time, by count or when told, whichever comes first, and then waits for the answers that are
 //! still due.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
@@ -118,9 +120,28 @@ struct Run<'a> {
     /// Connections that could not be opened or written to; they are tried again after a pause.
     parked: Vec<usize>,
     parked_until: Instant,
+    /// Requests in a second, of a paced run.
+    rate: Option<f64>,
+    /// Connections of a paced run without a request.
+    free: VecDeque<usize>,
 }
 
 impl Run<'_> {
+    /// When the next request of a paced run is due.
+    fn due(&self) -> Option<Instant> {
+        let rate = self.rate?;
+        Some(self.started + Duration::from_secs_f64(self.issued as f64 / rate))
+    }
+
+    /// How long to wait for events at most.
+    fn patience(&self, now: Instant) -> Timespec {
+        let longest = if self.parked.is_empty() { WAIT_MAX } else { WAIT_PARKED };
+        let due = self.due().filter(|_| !self.free.is_empty() && self.may_issue(now));
+        let wait = due.map_or(longest, |due| due.saturating_duration_since(now));
+        let nanoseconds = i64::try_from(wait.as_nanos()).unwrap_or(i64::MAX);
+        Timespec { tv_sec: 0, tv_nsec: nanoseconds.min(longest.as_nanos() as i64) }
+    }
+
     fn may_issue(&self, now: Instant) -> bool {
         self.issued < self.bound.requests_max
             && now - self.started < self.bound.duration
@@ -184,6 +205,19 @@ impl Load {
     /// # Errors
     /// As [`Load::run`].
     pub fn run_until(&mut self, bound: Bound, stop: &AtomicBool) -> io::Result<Outcome> {
+        self.drive(bound, stop, None)
+    }
+
+    /// An open loop of so many requests in a second. Latencies begin when a request was due, so that a
+    /// server that makes others wait is not spared theirs.
+    ///
+    /// # Errors
+    /// As [`Load::run`].
+    pub fn run_paced(&mut self, bound: Bound, rate: f64) -> io::Result<Outcome> {
+        self.drive(bound, &AtomicBool::new(false), Some(rate.max(1.0)))
+    }
+
+    fn drive(&mut self, bound: Bound, stop: &AtomicBool, rate: Option<f64>) -> io::Result<Outcome> {
         let started = Instant::now();
         let mut run = Run {
             outcome: Outcome::default(),
@@ -194,6 +228,8 @@ impl Load {
             waiting: 0,
             parked: Vec::new(),
             parked_until: started,
+            rate,
+            free: VecDeque::new(),
         };
         for index in 0..self.connections.len() {
             self.begin(index, &mut run);
@@ -202,7 +238,8 @@ impl Load {
         let hard_end = started + bound.duration + DRAIN;
         loop {
             let now = Instant::now();
-            let expects_more = !run.parked.is_empty() && run.may_issue(now);
+            let paced = run.rate.is_some();
+            let expects_more = (paced || !run.parked.is_empty()) && run.may_issue(now);
             if (run.waiting == 0 && !expects_more) || now >= hard_end {
                 break;
             }
@@ -211,10 +248,10 @@ impl Load {
                     self.begin(index, &mut run);
                 }
             }
+            self.issue_due(&mut run, now);
             events.clear();
             let buffer = rustix::buffer::spare_capacity(&mut events);
-            let patience = if run.parked.is_empty() { &WAIT_MAX } else { &WAIT_PARKED };
-            match epoll::wait(&self.epoll, buffer, Some(patience)) {
+            match epoll::wait(&self.epoll, buffer, Some(&run.patience(now))) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -227,17 +264,33 @@ impl Load {
         Ok(run.outcome)
     }
 
-    /// Begins the next request of a connection, if the run still lasts.
+    /// Begins the next request of a connection, if the run still lasts; in a paced run it waits for one.
     fn begin(&mut self, index: usize, run: &mut Run<'_>) {
         let now = Instant::now();
-        if run.may_issue(now) {
-            run.issued += 1;
-            let connection = &mut self.connections[index];
-            connection.ask = (connection.ask + 1) % self.plan.asks.len();
-            connection.sent_at = now;
-            connection.retries = 0;
-            self.send(index, run);
+        if run.rate.is_some() {
+            run.free.push_back(index);
+        } else if run.may_issue(now) {
+            self.issue(index, run, now);
         }
+    }
+
+    /// Begins what is due by now, as far as there are free connections.
+    fn issue_due(&mut self, run: &mut Run<'_>, now: Instant) {
+        while let Some(due) = run.due().filter(|due| *due <= now && run.may_issue(now))
+            && let Some(index) = run.free.pop_front()
+        {
+            self.issue(index, run, due);
+        }
+    }
+
+    /// Begins a request that was due at that time.
+    fn issue(&mut self, index: usize, run: &mut Run<'_>, due: Instant) {
+        run.issued += 1;
+        let connection = &mut self.connections[index];
+        connection.ask = (connection.ask + 1) % self.plan.asks.len();
+        connection.sent_at = due;
+        connection.retries = 0;
+        self.send(index, run);
     }
 
     /// Sends a connection's request, over a new connection when there is none.
@@ -405,9 +458,9 @@ const EVENTS_PER_WAIT: usize = 256;
 pub const DRAIN: Duration = Duration::from_secs(5);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The loop looks at the clock at least this often.
-const WAIT_MAX: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const WAIT_MAX: Duration = Duration::from_millis(100);
 /// While connections are parked, at least this often.
-const WAIT_PARKED: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+const WAIT_PARKED: Duration = Duration::from_millis(5);
 /// Before a connection that could not be used is opened again.
 const PARKING: Duration = Duration::from_millis(10);
 /// A server that drops the same request so often does not serve it.

@@ -12,16 +12,35 @@ pub struct Processors {
     pub server: usize,
     /// Where load generator and origin run.
     pub client: usize,
+    /// All that this process may use.
+    pub allowed: Place,
+}
+
+/// The processors that something may run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place(CpuSet);
+
+impl Place {
+    pub fn one(cpu: usize) -> Place {
+        let mut set = CpuSet::new();
+        set.set(cpu);
+        Place(set)
+    }
+
+    /// The processors' numbers, in their order.
+    pub fn list(self) -> Vec<usize> {
+        (0..CpuSet::MAX_CPU).filter(|cpu| self.0.is_set(*cpu)).collect()
+    }
 }
 
 impl Processors {
     /// The first and the last processor that this process may use, unless the user named others.
     pub fn choose(server: Option<usize>, client: Option<usize>) -> io::Result<Processors> {
-        let allowed = sched_getaffinity(None)?;
-        let list: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
-        let first = list.first().copied().unwrap_or(0);
-        let last = list.last().copied().unwrap_or(0);
-        let chosen = Processors { server: server.unwrap_or(first), client: client.unwrap_or(last) };
+        let allowed = Place(sched_getaffinity(None)?);
+        let list = allowed.list();
+        let server = server.or(list.first().copied()).unwrap_or(0);
+        let client = client.or(list.last().copied()).unwrap_or(0);
+        let chosen = Processors { server, client, allowed };
         for cpu in [chosen.server, chosen.client] {
             if !list.contains(&cpu) {
                 return Err(io::Error::new(
@@ -34,11 +53,9 @@ impl Processors {
     }
 }
 
-/// Binds the calling thread to one processor; threads and processes it starts inherit that.
-pub fn pin_current_thread(cpu: usize) -> io::Result<()> {
-    let mut set = CpuSet::new();
-    set.set(cpu);
-    Ok(sched_setaffinity(None, &set)?)
+/// Binds the calling thread to a place; threads and processes it starts inherit that.
+pub fn pin_current_thread(place: Place) -> io::Result<()> {
+    Ok(sched_setaffinity(None, &place.0)?)
 }
 
 /// Raises the limit of open descriptors to `wanted` as far as allowed (past the hard limit only

@@ -11,9 +11,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use machine::Place;
 use options::{Command, Options, Suite};
 use server::{Binary, Kind};
-use suites::{Case, CaseReport, Context};
+use suites::{Case, Context, tuning};
 
 mod chart;
 mod config;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
                 ("steady", Suite::Steady),
                 ("depth", Suite::Depth),
                 ("blocking", Suite::Blocking),
+                ("tuning", Suite::Tuning),
             ] {
                 println!("{name}:");
                 for case in suites::cases(suite) {
@@ -92,14 +94,16 @@ fn run(options: Options) -> Result<Vec<String>, String> {
         others.extend(given_or_found(Kind::Varnish, options.varnish.as_deref())?);
         others.extend(given_or_found(Kind::TrafficServer, options.traffic_server.as_deref())?);
     }
-    let compares = matches!(options.suite, Suite::Quick | Suite::Depth | Suite::Blocking);
+    let compares =
+        matches!(options.suite, Suite::Quick | Suite::Depth | Suite::Blocking | Suite::Tuning);
     if options.strict && compares && nginx.is_none() {
         return Err("--strict compares with nginx, which is not installed".to_owned());
     }
     let processors = machine::Processors::choose(options.server_cpu, options.client_cpu)
         .map_err(|error| error.to_string())?;
     // Before the origin's thread starts, which inherits it.
-    machine::pin_current_thread(processors.client).map_err(|error| error.to_string())?;
+    machine::pin_current_thread(Place::one(processors.client))
+        .map_err(|error| error.to_string())?;
     machine::raise_descriptor_limit(DESCRIPTORS_WANTED);
     // Better refused now than after minutes of measuring.
     let json_file =
@@ -112,14 +116,19 @@ fn run(options: Options) -> Result<Vec<String>, String> {
     if context.options.suite == Suite::Streaming {
         return run_study(&context, environment, json_file, html_file);
     }
-    let reports: Vec<CaseReport> = cases.iter().map(|case| case.measure(&context)).collect();
-    print!("{}", report::table(&environment, &reports));
+    let reports = suites::measure(&context, &cases);
+    let is_tuning = context.options.suite == Suite::Tuning;
+    print!(
+        "{}",
+        if is_tuning { tuning::table::text } else { report::table }(&environment, &reports)
+    );
     if let (Some(path), Some(mut file)) = (&context.options.json, json_file) {
-        named(path, writeln!(file, "{}", report::json(&environment, &reports)))?;
+        let json = if is_tuning { tuning::table::json } else { report::json };
+        named(path, writeln!(file, "{}", json(&environment, &reports)))?;
     }
     if let (Some(path), Some(mut file)) = (&context.options.html, html_file) {
-        let page = suites::depth::html(&environment, &reports);
-        named(path, file.write_all(page.as_bytes()))?;
+        let page = if is_tuning { tuning::html } else { suites::depth::html };
+        named(path, file.write_all(page(&environment, &reports).as_bytes()))?;
     }
     let rows = reports.iter().flat_map(|report| &report.rows);
     Ok(rows.filter_map(|row| row.unmet(context.options.strict)).collect())
@@ -166,9 +175,16 @@ fn chosen_cases(options: &Options) -> Result<Vec<Case>, String> {
             return Err(format!("no case of this suite is named \"{name}\"; --list names them"));
         }
     }
-    let wanted =
-        |case: &Case| options.only.is_empty() || options.only.iter().any(|n| n == case.name());
-    Ok(cases.into_iter().filter(wanted).collect())
+    let pattern = options.rows.as_ref();
+    let wanted = |case: &Case| {
+        let named = options.only.is_empty() || options.only.iter().any(|name| name == case.name());
+        named && pattern.is_none_or(|rows| rows.0.is_match(case.name().as_bytes()).unwrap_or(false))
+    };
+    let chosen: Vec<Case> = cases.into_iter().filter(wanted).collect();
+    if chosen.is_empty() && options.suite != Suite::Streaming {
+        return Err("no row is named so; --list names them".to_owned());
+    }
+    Ok(suites::with_bases(chosen))
 }
 
 /// A program in this program's folder, as both are built and installed together.

@@ -24,6 +24,8 @@ pub struct Options {
     pub idle_connections: usize,
     /// Cases to run; all when empty.
     pub only: Vec<String>,
+    /// Those of them whose names it finds.
+    pub rows: Option<Rows>,
     pub json: Option<PathBuf>,
     /// The page of the suites streaming and depth.
     pub html: Option<PathBuf>,
@@ -53,6 +55,7 @@ impl Default for Options {
             connections: 64,
             idle_connections: 10_000,
             only: Vec::new(),
+            rows: None,
             json: None,
             html: None,
             clients: 100,
@@ -79,7 +82,13 @@ pub enum Suite {
     Depth,
     /// What application code costs, and what else waits for it.
     Blocking,
+    /// What the knobs of a reverse proxy are worth.
+    Tuning,
 }
+
+/// A pattern that names of rows are looked for with.
+#[derive(Clone, Debug)]
+pub struct Rows(pub pcre2::bytes::Regex);
 
 /// What to do.
 #[derive(Clone, Debug)]
@@ -93,7 +102,7 @@ pub enum Command {
 pub const HELP: &str = "\
 Compares Tidegate with genuine nginx on this machine.
 
-Usage: tidegate-bench [quick|steady|streaming|depth|blocking] [options]
+Usage: tidegate-bench [quick|steady|streaming|depth|blocking|tuning] [options]
 
   quick      what requests, idle connections and shared fills cost (the default)
   steady     whether anything is lost when the server is reloaded every second under load
@@ -106,6 +115,10 @@ Usage: tidegate-bench [quick|steady|streaming|depth|blocking] [options]
   blocking   application code: pages of 10 kB from a handler in Rust beside nginx with php-fpm
              (which must be installed); what a static file waits beside blocking work, and
              beside cold reads
+  tuning     what each knob of a reverse proxy is worth here, row by row as in a published study:
+             workers, affinity, connections, accept_mutex, multi_accept, upstream, keepalive, a
+             second backend, deferred, all of them, and return 200 alone; where load, proxy and
+             backend run; the targets of a tuned proxy; and advice for this machine
 
   --tidegate PATH       program to measure (default: tidegate, for blocking tidegate-example,
                         beside this program)
@@ -113,21 +126,24 @@ Usage: tidegate-bench [quick|steady|streaming|depth|blocking] [options]
   --varnish PATH        streaming: varnishd to compare with (default: its usual place)
   --traffic-server PATH streaming: traffic_server to compare with (default: its usual place)
   --only CASE           run this case (streaming: row) only; may be repeated
+  --rows REGEX          tuning: the rows whose names match, with those they are compared with
   --list                name the cases
-  --rounds N            runs of each side, alternating (1 to 100; default quick and depth 5, others 1)
-  --seconds S           length of a run (quick, depth: 0.1 to 60, default 3 and 1; steady:
-                        1 to 600, default 60; the case crash takes no more than 10)
-  --connections N       connections of the load (1 to 5000, default 64; depth: 15)
+  --rounds N            runs of each side, alternating (1 to 100; default quick, depth and
+                        blocking 5, tuning 3, others 1)
+  --seconds S           length of a run (quick, depth, blocking, tuning: 0.1 to 60, default 3,
+                        depth 1, tuning 2; steady: 1 to 600, default 60; the case crash takes no
+                        more than 10)
+  --connections N       connections of the load (1 to 5000, default 64; depth 15, tuning 100)
   --idle-connections N  connections of the memory case (1 to 200000, default 10000)
   --clients N           streaming: clients (1 to 2000, default 100)
   --files N             streaming: files that each asks for (1 to 1000; default 4 to 20)
   --object-mib M        streaming: size of a file (0.001 to 64, default 3; published: 30)
   --origin-seconds LIST streaming: how long the origin takes for a file (default 0,1,3)
-  --html FILE           streaming, depth: also write a page with drawings there
+  --html FILE           streaming, depth, tuning: also write a page with drawings there
   --server-cpu N        processor of the servers (default: the first)
   --client-cpu N        processor of load and origin (default: the last)
   --json FILE           also write every run's figures there
-  --strict              quick, depth: missed targets and wrong answers are a failure (needs nginx)
+  --strict              quick, depth, blocking, tuning: missed targets and wrong answers are a failure (needs nginx)
   --help                this text
 
 A ratio is Tidegate's figure divided by nginx's; a target is the largest ratio that is meant to
@@ -139,7 +155,7 @@ The rows of streaming stand beside those that the study published for nginx with
 its patch. Every body is compared byte by byte.
 
 Exit status: 0; 1 when a requirement on Tidegate is not met (all of the suite steady; those of
-quick and depth with --strict; in streaming a wrong body, or a file fetched twice with tempfile or lock);
+the others with --strict; in streaming a wrong body, or a file fetched twice with tempfile or lock);
 2 when nothing could be measured.
 ";
 
@@ -161,6 +177,7 @@ fn parse_arguments(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error>
             Long("nginx") => options.nginx = Some(parser.value()?.into()),
             Long("varnish") => options.varnish = Some(parser.value()?.into()),
             Long("traffic-server") => options.traffic_server = Some(parser.value()?.into()),
+            Long("rows") => options.rows = Some(pattern(&mut parser)?),
             Long("only") => options.only.push(parser.value()?.string()?),
             Long("json") => options.json = Some(parser.value()?.into()),
             Long("html") => options.html = Some(parser.value()?.into()),
@@ -182,13 +199,9 @@ fn parse_arguments(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error>
             Long("client-cpu") => options.client_cpu = Some(number(&mut parser, 0, 1023)?),
             Long("list") => list = true,
             Long("help") | Short('h') => return Ok(Command::Help),
-            Value(name) if suite.is_none() && name == "quick" => suite = Some(Suite::Quick),
-            Value(name) if suite.is_none() && name == "steady" => suite = Some(Suite::Steady),
-            Value(name) if suite.is_none() && name == "streaming" => {
-                suite = Some(Suite::Streaming);
+            Value(name) if suite.is_none() && Suite::named(&name).is_some() => {
+                suite = Suite::named(&name);
             }
-            Value(name) if suite.is_none() && name == "depth" => suite = Some(Suite::Depth),
-            Value(name) if suite.is_none() && name == "blocking" => suite = Some(Suite::Blocking),
             other => return Err(other.unexpected()),
         }
     }
@@ -199,6 +212,7 @@ fn parse_arguments(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error>
     let (default_rounds, default_seconds, bounds) = match options.suite {
         Suite::Quick | Suite::Blocking => (5, 3.0, 0.1..=60.0),
         Suite::Depth => (5, 1.0, 0.1..=60.0),
+        Suite::Tuning => (3, 2.0, 0.1..=60.0),
         Suite::Steady => (1, 60.0, 1.0..=STEADY_SECONDS_MAX),
         Suite::Streaming if seconds.is_some() => {
             return Err("streaming takes as long as its files: --files, --origin-seconds".into());
@@ -210,14 +224,49 @@ fn parse_arguments(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error>
         let (least, most) = bounds.into_inner();
         return Err(format!("--seconds {seconds} is not between {least} and {most}").into());
     }
-    if options.html.is_some() && !matches!(options.suite, Suite::Streaming | Suite::Depth) {
-        return Err("--html is for streaming and depth".into());
-    }
-    let depth_connections = if options.suite == Suite::Depth { 15 } else { options.connections };
-    options.connections = connections.unwrap_or(depth_connections);
+    of_other_suites(&options)?;
+    options.connections = connections.unwrap_or(match options.suite {
+        Suite::Depth => 15,
+        Suite::Tuning => 100,
+        _ => options.connections,
+    });
     options.rounds = rounds.unwrap_or(default_rounds);
     options.run_time = Duration::from_secs_f64(seconds);
     Ok(Command::Run(Box::new(options)))
+}
+
+/// Refuses options that the suite has no use for.
+fn of_other_suites(options: &Options) -> Result<(), lexopt::Error> {
+    let has_page = matches!(options.suite, Suite::Streaming | Suite::Depth | Suite::Tuning);
+    if options.html.is_some() && !has_page {
+        return Err("--html is for streaming, depth and tuning".into());
+    }
+    if options.rows.is_some() && options.suite != Suite::Tuning {
+        return Err("--rows is for tuning".into());
+    }
+    Ok(())
+}
+
+impl Suite {
+    /// By its name on the command line.
+    fn named(name: &std::ffi::OsStr) -> Option<Suite> {
+        let suite = match name.to_str()? {
+            "quick" => Suite::Quick,
+            "steady" => Suite::Steady,
+            "streaming" => Suite::Streaming,
+            "depth" => Suite::Depth,
+            "blocking" => Suite::Blocking,
+            "tuning" => Suite::Tuning,
+            _ => return None,
+        };
+        Some(suite)
+    }
+}
+
+fn pattern(parser: &mut lexopt::Parser) -> Result<Rows, lexopt::Error> {
+    let text = parser.value()?.string()?;
+    let compiled = pcre2::bytes::Regex::new(&text);
+    compiled.map(Rows).map_err(|error| format!("{text}: {error}").into())
 }
 
 const STEADY_SECONDS_MAX: f64 = 600.0;

@@ -1,7 +1,9 @@
 //! What /proc says: processor time and memory of a server's processes, and the machine's name.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::net::SocketAddr;
 
 /// One line of /proc/PID/stat, as far as it is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,10 +94,56 @@ pub fn proportional_memory(processes: &[i32]) -> io::Result<u64> {
 
 /// Time that one processor spent on anything since boot, from /proc/stat; zero if unknown.
 pub fn processor_busy(cpu: usize) -> CpuTime {
+    busy(Some(cpu))
+}
+
+/// The same for all processors together.
+pub fn machine_busy() -> CpuTime {
+    busy(None)
+}
+
+fn busy(cpu: Option<usize>) -> CpuTime {
     let text = fs::read_to_string("/proc/stat").unwrap_or_default();
     let (user, system) = parse_busy(&text, cpu).unwrap_or_default();
     let tick = microseconds_per_tick();
     CpuTime { user: user as f64 * tick, system: system as f64 * tick }
+}
+
+/// What a process has open: descriptors and what they are, such as `socket:[4711]`.
+pub fn descriptors(process: i32) -> Vec<(i32, String)> {
+    let entries = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+    let opened = entries.filter_map(|entry| {
+        let descriptor = entry.file_name().to_str()?.parse().ok()?;
+        // It may be closed meanwhile.
+        let target = fs::read_link(entry.path()).ok()?;
+        Some((descriptor, target.to_str()?.to_owned()))
+    });
+    opened.collect()
+}
+
+/// The server's ends of established connections to an address, as [`descriptors`] names them.
+pub fn connections_to(address: SocketAddr) -> BTreeSet<String> {
+    let text = fs::read_to_string("/proc/net/tcp").unwrap_or_default();
+    parse_connections(&text, address.port())
+}
+
+/// Lines of /proc/net/tcp with a local port in state ESTABLISHED (1): fields 1, 3 and 9 of proc(5).
+pub(crate) fn parse_connections(text: &str, port: u16) -> BTreeSet<String> {
+    let local = format!(":{port:04X}");
+    let sockets = text.lines().filter_map(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [_, here, _, "01", _, _, _, _, _, inode, ..] = fields[..] else { return None };
+        here.ends_with(&local).then(|| format!("socket:[{inode}]"))
+    });
+    sockets.collect()
+}
+
+/// Descriptors that an epoll instance watches: the lines `tfd:` of its file in fdinfo (proc(5)).
+pub(crate) fn parse_watched(text: &str) -> Vec<i32> {
+    let numbers = text.lines().filter_map(|line| {
+        line.strip_prefix("tfd:")?.split_ascii_whitespace().next()?.parse().ok()
+    });
+    numbers.collect()
 }
 
 /// The kernel's release and the processor's model, for the head of a report.
@@ -118,9 +166,9 @@ pub(crate) fn parse_stat(text: &str) -> Option<Stat> {
 }
 
 /// Ticks in user mode (nice included) and in the kernel (interrupts and what a hypervisor
-/// took included) of one processor: fields 1, 2 and 3, 6, 7, 8 of its line in /proc/stat (proc(5)).
-pub(crate) fn parse_busy(text: &str, cpu: usize) -> Option<(u64, u64)> {
-    let name = format!("cpu{cpu} ");
+/// took included) of one processor or of all: fields 1, 2 and 3, 6, 7, 8 of the line in /proc/stat (proc(5)).
+pub(crate) fn parse_busy(text: &str, cpu: Option<usize>) -> Option<(u64, u64)> {
+    let name = cpu.map_or("cpu ".to_owned(), |cpu| format!("cpu{cpu} "));
     let line = text.lines().find_map(|line| line.strip_prefix(&name))?;
     let ticks: Vec<u64> = line.split_ascii_whitespace().map_while(|t| t.parse().ok()).collect();
     let [user, nice, system, _idle, _wait, hard, soft, stolen, ..] = ticks[..] else { return None };

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::config::{self, Scenario, Setup};
+use crate::machine::Place;
 use crate::pattern;
 use crate::procfs::{self, CpuTime};
 use crate::suites::depth::DEPTHS;
@@ -79,8 +80,8 @@ pub struct Job {
     /// Run a copy of the program: another process of the same file takes a share of the pages
     /// that it maps, so that proportional sizes would change as such processes come and go.
     pub private_copy: bool,
-    /// Processor to run on.
-    pub cpu: usize,
+    /// Processors to run on.
+    pub place: Place,
 }
 
 /// A running server; dropping it stops it.
@@ -158,7 +159,7 @@ impl Server {
     }
 
     /// Master and workers.
-    fn processes(&self) -> Vec<i32> {
+    pub fn processes(&self) -> Vec<i32> {
         let root = self.child.id() as i32;
         procfs::family(root).unwrap_or_else(|_| vec![root])
     }
@@ -282,7 +283,7 @@ fn write_config(directory: &Path, job: Job, listen: SocketAddr, generation: u32)
     fs::rename(new, directory.join(CONFIG_FILE))
 }
 
-/// Starts the program from a thread bound to `cpu`, as affinity is inherited from a thread.
+/// Starts the program from a thread bound to its place, as affinity is inherited from a thread.
 fn spawn_pinned(
     binary: &Binary,
     directory: &Path,
@@ -304,7 +305,7 @@ fn spawn_pinned(
     command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
     thread::scope(|scope| {
         let starter = scope.spawn(|| {
-            crate::machine::pin_current_thread(job.cpu)?;
+            crate::machine::pin_current_thread(job.place)?;
             command.spawn()
         });
         starter.join().unwrap_or_else(|_| Err(io::Error::other("starting thread panicked")))

@@ -80,6 +80,8 @@ pub enum Limit {
     Below(f64),
     /// Of all runs together, the middle one.
     MedianAtMost(f64),
+    /// Likewise, where more is better.
+    MedianAtLeast(f64),
 }
 
 impl Limit {
@@ -88,18 +90,19 @@ impl Limit {
             Limit::Exactly(wanted) => value == wanted,
             Limit::Below(bound) => value < bound,
             Limit::MedianAtMost(bound) => value <= bound,
+            Limit::MedianAtLeast(bound) => value >= bound,
         }
     }
 
     /// A figure that a busy machine can spoil: missing it is a failure where targets are.
     pub fn is_goal(self) -> bool {
-        matches!(self, Limit::MedianAtMost(_))
+        matches!(self, Limit::MedianAtMost(_) | Limit::MedianAtLeast(_))
     }
 
     /// Judges every run of a side; NaN stands for a run that was too short to tell.
     pub fn judge(self, values: &[f64]) -> Verdict {
         let mut told: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
-        if let (Limit::MedianAtMost(_), Some(spread)) = (self, Spread::of(&told)) {
+        if let (true, Some(spread)) = (self.is_goal(), Spread::of(&told)) {
             told = vec![spread.median];
         }
         if told.is_empty() && !values.is_empty() {
@@ -118,6 +121,7 @@ impl std::fmt::Display for Limit {
             Limit::Exactly(value) => write!(out, "= {value}"),
             Limit::Below(value) => write!(out, "< {value}"),
             Limit::MedianAtMost(value) => write!(out, "≤ {value}"),
+            Limit::MedianAtLeast(value) => write!(out, "≥ {value}"),
         }
     }
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::config::{Scenario, Sharing};
 use crate::load::Ask;
+use crate::machine::Place;
 use crate::probe;
 use crate::procfs;
 use crate::report::Environment;
@@ -275,7 +276,7 @@ fn measure_once(
         worker_connections: 8 * context.options.clients as u64 + 256,
         tempfile_directive: false,
         private_copy: false,
-        cpu: context.processors.server,
+        place: Place::one(context.processors.server),
     };
     let server = Server::start(binary, job)?;
     answers(&server)?;

@@ -14,6 +14,7 @@ mod idle;
 pub mod quick;
 pub mod steady;
 pub(crate) mod streaming;
+pub mod tuning;
 
 /// One case of any suite.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +23,7 @@ pub enum Case {
     Steady(steady::Case),
     Depth(depth::Case),
     Blocking(blocking::Case),
+    Tuning(tuning::Case),
 }
 
 /// The cases of a suite, in their order.
@@ -31,6 +33,7 @@ pub fn cases(suite: Suite) -> Vec<Case> {
         Suite::Steady => steady::CASES.into_iter().map(Case::Steady).collect(),
         Suite::Blocking => blocking::CASES.into_iter().map(Case::Blocking).collect(),
         Suite::Depth => depth::CASES.into_iter().map(Case::Depth).collect(),
+        Suite::Tuning => tuning::CASES.into_iter().map(Case::Tuning).collect(),
         // Its tables are others: `crate::study`.
         Suite::Streaming => Vec::new(),
     }
@@ -43,6 +46,7 @@ impl Case {
             Case::Steady(case) => case.name,
             Case::Depth(case) => case.name,
             Case::Blocking(case) => case.name,
+            Case::Tuning(case) => case.name,
         }
     }
 
@@ -55,17 +59,48 @@ impl Case {
             Case::Quick(quick::Case { about, .. })
             | Case::Steady(steady::Case { about, .. })
             | Case::Depth(depth::Case { about, .. })
-            | Case::Blocking(blocking::Case { about, .. }) => (*about).to_owned(),
+            | Case::Blocking(blocking::Case { about, .. })
+            | Case::Tuning(tuning::Case { about, .. }) => (*about).to_owned(),
         }
     }
+}
 
-    /// Measures both sides.
-    pub fn measure(&self, context: &Context) -> CaseReport {
+/// Measures both sides in all cases of a suite.
+pub fn measure(context: &Context, cases: &[Case]) -> Vec<CaseReport> {
+    let knobs = knobs(cases);
+    let mut reports: Vec<CaseReport> =
+        cases.iter().filter_map(|case| case.alone(context)).collect();
+    if !knobs.is_empty() {
+        reports.extend(tuning::measure(context, &knobs));
+    }
+    reports
+}
+
+/// The cases chosen, with those that their figures are compared with.
+pub fn with_bases(cases: Vec<Case>) -> Vec<Case> {
+    match knobs(&cases) {
+        knobs if knobs.is_empty() => cases,
+        knobs => tuning::with_bases(&knobs).into_iter().map(Case::Tuning).collect(),
+    }
+}
+
+fn knobs(cases: &[Case]) -> Vec<tuning::Case> {
+    let knobs = cases.iter().filter_map(|case| match case {
+        Case::Tuning(case) => Some(*case),
+        _ => None,
+    });
+    knobs.collect()
+}
+
+impl Case {
+    /// Measures both sides; `None` for a case that is measured with others only.
+    fn alone(&self, context: &Context) -> Option<CaseReport> {
         match self {
-            Case::Quick(case) => case.measure(context),
-            Case::Steady(case) => case.measure(context),
-            Case::Depth(case) => case.measure(context),
-            Case::Blocking(case) => case.measure(context),
+            Case::Quick(case) => Some(case.measure(context)),
+            Case::Steady(case) => Some(case.measure(context)),
+            Case::Depth(case) => Some(case.measure(context)),
+            Case::Blocking(case) => Some(case.measure(context)),
+            Case::Tuning(_) => None,
         }
     }
 }
@@ -233,19 +268,50 @@ pub fn alternate(
     measures: &[Measure],
     mut run: impl FnMut(&Binary, bool) -> Result<Sample, String>,
 ) -> CaseReport {
-    let mut sides = [Side::new("tidegate", Some(&context.tidegate)), Side::new("nginx", None)];
-    sides[1].binary = context.nginx.as_ref();
-    let mut notes: Vec<String> = Vec::new();
+    let mut alternation = Alternation::new(context, case, measures);
     for round in 1..=context.options.rounds {
-        for (index, side) in sides.iter_mut().enumerate() {
+        alternation.round(round, &mut run);
+    }
+    alternation.report()
+}
+
+/// A case whose rounds may lie between those of others.
+pub struct Alternation<'a> {
+    case: &'static str,
+    measures: Vec<Measure>,
+    rounds: u32,
+    sides: [Side<'a>; 2],
+    notes: Vec<String>,
+}
+
+impl<'a> Alternation<'a> {
+    pub fn new(context: &'a Context, case: &'static str, measures: &[Measure]) -> Alternation<'a> {
+        let (tidegate, nginx) = (Some(&context.tidegate), context.nginx.as_ref());
+        Alternation {
+            case,
+            measures: measures.to_vec(),
+            rounds: context.options.rounds,
+            sides: [Side::new("tidegate", tidegate), Side::new("nginx", nginx)],
+            notes: Vec::new(),
+        }
+    }
+
+    /// One run of each side.
+    pub fn round(
+        &mut self,
+        round: u32,
+        mut run: impl FnMut(&Binary, bool) -> Result<Sample, String>,
+    ) {
+        let (case, rounds) = (self.case, self.rounds);
+        for (index, side) in self.sides.iter_mut().enumerate() {
             let Some(binary) = side.binary else { continue };
             let note = match run(binary, index == 0) {
                 Ok(sample) => {
                     let first = sample.values.first().copied().unwrap_or_default();
-                    let Measure { name, unit, decimals, .. } = measures[0];
+                    let Measure { name, unit, decimals, .. } = self.measures[0];
                     eprintln!(
-                        "{case}: round {round}/{} {} {name} {first:.decimals$} {unit}",
-                        context.options.rounds, side.name
+                        "{case}: round {round}/{rounds} {} {name} {first:.decimals$} {unit}",
+                        side.name
                     );
                     let note = sample.note.clone();
                     side.samples.push(sample);
@@ -257,19 +323,25 @@ pub fn alternate(
                 }
             };
             let note = note.map(|note| format!("{case}: {}: {note}", side.name));
+            let notes = &mut self.notes;
             notes.extend(note.filter(|note| !notes.contains(note)));
         }
     }
-    let [tidegate_errors, nginx_errors] = [sides[0].errors(), sides[1].errors()];
-    let rows = measures.iter().enumerate().map(|(index, measure)| Row {
-        case,
-        measure: *measure,
-        tidegate: sides[0].values(index),
-        nginx: sides[1].values(index),
-        errors: tidegate_errors + nginx_errors,
-        tidegate_errors,
-    });
-    CaseReport { rows: rows.collect(), notes }
+
+    /// The figures as rows.
+    pub fn report(self) -> CaseReport {
+        let sides = &self.sides;
+        let [tidegate_errors, nginx_errors] = [sides[0].errors(), sides[1].errors()];
+        let rows = self.measures.iter().enumerate().map(|(index, measure)| Row {
+            case: self.case,
+            measure: *measure,
+            tidegate: sides[0].values(index),
+            nginx: sides[1].values(index),
+            errors: tidegate_errors + nginx_errors,
+            tidegate_errors,
+        });
+        CaseReport { rows: rows.collect(), notes: self.notes }
+    }
 }
 
 struct Side<'a> {

@@ -5,3 +5,4 @@ mod figures;
 mod parsing;
 mod smoke;
 mod study;
+mod tuning;

@@ -15,6 +15,7 @@ use super::quick::{disturbance, new_load, run_checked};
 use super::{Better, CaseReport, Context, Measure, Sample, alternate};
 use crate::config::{COLD_FILE, DOCUMENT_BYTES, PHP_SOCKET, SMALL_FILE, Scenario};
 use crate::load::{Ask, Bound, Mode, Outcome, Plan, Unanswered};
+use crate::machine::Place;
 use crate::procfs::{self, CpuTime};
 use crate::server::{Binary, Job, Server};
 use crate::statistics::Limit;
@@ -120,7 +121,7 @@ impl Side {
             worker_connections: 4096,
             tempfile_directive: false,
             private_copy: false,
-            cpu: context.processors.server,
+            place: Place::one(context.processors.server),
         };
         let server = Server::start(binary, job)?;
         let php = match ours {
@@ -281,7 +282,7 @@ impl Php {
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         thread::scope(|scope| {
             let starter = scope.spawn(|| {
-                crate::machine::pin_current_thread(cpu)?;
+                crate::machine::pin_current_thread(Place::one(cpu))?;
                 command.spawn()
             });
             starter.join().unwrap_or_else(|_| Err(io::Error::other("starting thread panicked")))

@@ -9,6 +9,7 @@ use super::{Better, CaseReport, Context, Measure, Row, Sample, alternate};
 use crate::chart::{Axis, Line, lines};
 use crate::config::{Lookup, SMALL_FILE, Scenario, folders};
 use crate::load::{Ask, Mode, Plan, Unanswered};
+use crate::machine::Place;
 use crate::page;
 use crate::probe;
 use crate::report::{Environment, write_rows};
@@ -107,7 +108,7 @@ impl Case {
             worker_connections: 1024,
             tempfile_directive: false,
             private_copy: false,
-            cpu: context.processors.server,
+            place: Place::one(context.processors.server),
         };
         let server = Server::start(binary, job)?;
         let mut sample = Sample::default();

@@ -11,6 +11,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_
 
 use super::{Context, Measure, Sample};
 use crate::config::{FIXED_BODY, Scenario};
+use crate::machine::Place;
 use crate::response::{Progress, ResponseReader};
 use crate::server::{Binary, Job, Server};
 
@@ -21,30 +22,44 @@ pub const MEASURES: [Measure; 3] = [
     Measure::new("memory after", "KiB", 0),
 ];
 
+/// What a connection asks for before it is idle.
+pub struct Visit {
+    scenario: Scenario,
+    target: &'static str,
+    body_bytes: u64,
+}
+
+/// A fixed answer.
+pub const FIXED: Visit =
+    Visit { scenario: Scenario::Fixed, target: "/", body_bytes: FIXED_BODY.len() as u64 };
+/// An answer from the origin, over kept connections.
+pub const PROXIED: Visit =
+    Visit { scenario: Scenario::ProxyTuned, target: "/bytes?n=1024", body_bytes: 1024 };
+
 /// One run: a fresh server, all connections, both sizes.
-pub fn run(context: &Context, binary: &Binary) -> Result<Sample, String> {
+pub fn run(context: &Context, binary: &Binary, visit: &Visit) -> Result<Sample, String> {
     let wanted = context.options.idle_connections;
     let descriptors = crate::machine::raise_descriptor_limit(wanted as u64 + DESCRIPTORS_SPARE);
     if descriptors < wanted as u64 + DESCRIPTORS_SPARE {
         return Err(format!("only {descriptors} descriptors allowed; lower --idle-connections"));
     }
     let job = Job {
-        scenario: Scenario::Fixed,
+        scenario: visit.scenario,
         origin: context.origin_address(),
         worker_connections: wanted as u64 + DESCRIPTORS_SPARE / 2,
         tempfile_directive: false,
         private_copy: false,
-        cpu: context.processors.server,
+        place: Place::one(context.processors.server),
     };
     let server = Server::start(binary, job)?;
     // The first request brings in code and buffers that every server needs once.
-    drop(open(server.address(), 0).map_err(|error| format!("first connection: {error}"))?);
+    drop(open(server.address(), visit, 0).map_err(|error| format!("first connection: {error}"))?);
     let before = settled_memory(&server)?;
     let mut held = Vec::with_capacity(wanted);
     let mut errors = 0;
     let mut note = None;
     for number in 0..wanted {
-        match open(server.address(), number) {
+        match open(server.address(), visit, number) {
             Ok(stream) => held.push(stream),
             Err(error) => {
                 errors += 1;
@@ -66,7 +81,7 @@ pub fn run(context: &Context, binary: &Binary) -> Result<Sample, String> {
 }
 
 /// Connects, asks once, reads the whole answer, and keeps the connection.
-fn open(server: SocketAddr, number: usize) -> io::Result<TcpStream> {
+fn open(server: SocketAddr, visit: &Visit, number: usize) -> io::Result<TcpStream> {
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     for direction in [Timeout::Send, Timeout::Recv] {
         set_socket_timeout(&socket, direction, Some(SOCKET_TIMEOUT))?;
@@ -79,7 +94,8 @@ fn open(server: SocketAddr, number: usize) -> io::Result<TcpStream> {
     }
     connect(&socket, &server)?;
     let mut stream = TcpStream::from(socket);
-    stream.write_all(format!("GET / HTTP/1.1\r\nHost: {server}\r\n\r\n").as_bytes())?;
+    let target = visit.target;
+    stream.write_all(format!("GET {target} HTTP/1.1\r\nHost: {server}\r\n\r\n").as_bytes())?;
     let mut reader = ResponseReader::default();
     let mut buffer = [0; 4096];
     loop {
@@ -88,7 +104,7 @@ fn open(server: SocketAddr, number: usize) -> io::Result<TcpStream> {
         match progress {
             Ok(Progress::Partial) => {}
             Ok(Progress::Complete { status: 200, body_bytes, close: false, .. })
-                if body_bytes == FIXED_BODY.len() as u64 =>
+                if body_bytes == visit.body_bytes =>
             {
                 return Ok(stream);
             }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::{Better, CaseReport, Context, Measure, Sample, alternate, idle, streaming};
 use crate::config::{FIXED_BODY, LARGE_FILE, SMALL_FILE, Scenario};
 use crate::load::{Ask, Bound, Load, Mode, Outcome, Plan, Unanswered};
+use crate::machine::Place;
 use crate::procfs;
 use crate::server::{Binary, Job, Server};
 use crate::statistics::Spread;
@@ -106,7 +107,9 @@ impl Case {
             Kind::Load(load) => self.measure_load(context, load),
             Kind::Idle => {
                 let measures = self.with_target(&idle::MEASURES);
-                alternate(context, self.name, &measures, |binary, _| idle::run(context, binary))
+                alternate(context, self.name, &measures, |binary, _| {
+                    idle::run(context, binary, &idle::FIXED)
+                })
             }
             Kind::Streaming => {
                 let measures = self.with_target(&streaming::MEASURES);
@@ -167,7 +170,7 @@ fn run_load(context: &Context, binary: &Binary, case: LoadCase) -> Result<Sample
         worker_connections: WORKER_CONNECTIONS,
         tempfile_directive: false,
         private_copy: false,
-        cpu: context.processors.server,
+        place: Place::one(context.processors.server),
     };
     let server = Server::start(binary, job)?;
     let plan = Plan {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::{Context, Measure, Sample};
 use crate::config::Scenario;
 use crate::load::Ask;
+use crate::machine::Place;
 use crate::server::{Binary, Job, Server};
 use crate::statistics::{Spread, average_byte_wait};
 use crate::walk::{Visit, walk};
@@ -33,7 +34,7 @@ pub fn run(
         worker_connections: 1024,
         tempfile_directive: is_tidegate,
         private_copy: false,
-        cpu: context.processors.server,
+        place: Place::one(context.processors.server),
     };
     let server = Server::start(binary, job)?;
     let target = format!(

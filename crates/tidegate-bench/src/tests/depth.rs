@@ -12,7 +12,7 @@ use crate::report::{Environment, json, table};
 use crate::server::{Binary, Kind};
 use crate::statistics::Verdict;
 use crate::suites::depth::{DEPTHS, html};
-use crate::suites::{Context, cases};
+use crate::suites::{Case, Context, cases, measure};
 
 #[test]
 fn folders_are_below_each_other() {
@@ -37,7 +37,7 @@ fn options_of_the_suite() {
     check(&["--connections", "7", "depth", "--html", "p"], "7 5 1 Some(\"p\")");
     check(&["quick"], "64 5 3 None");
     check(&["blocking", "--connections", "7"], "7 5 3 None");
-    check(&["quick", "--html", "p"], "--html is for streaming and depth");
+    check(&["quick", "--html", "p"], "--html is for streaming, depth and tuning");
 }
 
 #[test]
@@ -76,8 +76,9 @@ fn small_run_with_nginx_in_both_places() {
         others: Vec::new(),
     };
     let chosen = cases(Suite::Depth);
-    let chosen = chosen.iter().filter(|case| ["cache", "symlinks-404"].contains(&case.name()));
-    let reports: Vec<_> = chosen.map(|case| case.measure(&context)).collect();
+    let named = |case: &Case| ["cache", "symlinks-404"].contains(&case.name());
+    let chosen: Vec<Case> = chosen.into_iter().filter(named).collect();
+    let reports = measure(&context, &chosen);
     assert_eq!(reports.len(), 2);
     for report in &reports {
         // Cost and rate at each depth, the share of others, and what depth costs.

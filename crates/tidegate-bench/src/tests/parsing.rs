@@ -54,10 +54,11 @@ fn processors_are_counted() {
 #[test]
 fn busy_processors() {
     let text = "cpu  9 9 9 9 9 9 9\ncpu0 1 2 30 400 5 6 7 8 0 0\ncpu10 8 0 8 0 0 0 0 0\ncpu2 1\n";
-    assert_eq!(parse_busy(text, 0), Some((3, 51)));
-    assert_eq!(parse_busy(text, 10), Some((8, 8)));
-    assert_eq!(parse_busy(text, 1), None);
-    assert_eq!(parse_busy(text, 2), None);
+    assert_eq!(parse_busy(text, Some(0)), Some((3, 51)));
+    assert_eq!(parse_busy(text, Some(10)), Some((8, 8)));
+    assert_eq!(parse_busy(text, Some(1)), None);
+    assert_eq!(parse_busy(text, Some(2)), None);
+    assert_eq!(parse_busy("cpu  1 2 3 4 5 6 7 8\ncpu0 0 0 0 0 0 0 0 0", None), Some((3, 24)));
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::options::{Command, Suite, parse};
 use crate::origin::Origin;
 use crate::probe;
 use crate::server::{Binary, Kind};
-use crate::suites::{Context, cases};
+use crate::suites::{Context, cases, measure};
 
 /// 200 requests of a plan; the time bound only guards against a hang.
 fn run(plan: Plan) -> Outcome {
@@ -215,7 +215,7 @@ fn steady_suite_with_nginx() {
         nginx: None,
         others: Vec::new(),
     };
-    let reports: Vec<_> = cases(Suite::Steady).iter().map(|case| case.measure(&context)).collect();
+    let reports = measure(&context, &cases(Suite::Steady));
     let figure = |case: &str, name: &str| {
         let mut rows = reports.iter().flat_map(|report| &report.rows);
         let row = rows.find(|row| row.case == case && row.measure.name == name);

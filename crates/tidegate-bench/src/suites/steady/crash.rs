@@ -10,6 +10,7 @@ use super::beside_load;
 use super::reload::milliseconds;
 use crate::config::Scenario;
 use crate::load::{Ask, Bound, Mode, Plan, Unanswered};
+use crate::machine::Place;
 use crate::probe::{self, Answer, Failure};
 use crate::server::{Binary, Death, Job, Server};
 use crate::statistics::Limit;
@@ -38,7 +39,7 @@ pub fn run(context: &Context, binary: &Binary) -> Result<Sample, String> {
         worker_connections: WORKER_CONNECTIONS,
         tempfile_directive: false,
         private_copy: false,
-        cpu: context.processors.server,
+        place: Place::one(context.processors.server),
     };
     let server = Server::start(binary, job)?;
     let asks: Vec<Ask> = objects();

@@ -13,6 +13,7 @@ use super::beside_load;
 use crate::config::{GENERATION, PROXIED, SMALL_FILE, Scenario};
 use crate::histogram::Histogram;
 use crate::load::{Ask, Bound, Mode, Plan, Unanswered};
+use crate::machine::Place;
 use crate::probe::{self, Failure};
 use crate::server::{Binary, Job, Server};
 use crate::statistics::{Limit, Spread};
@@ -45,7 +46,7 @@ pub fn run(context: &Context, binary: &Binary) -> Result<Sample, String> {
         worker_connections: WORKER_CONNECTIONS,
         tempfile_directive: false,
         private_copy: true,
-        cpu: context.processors.server,
+        place: Place::one(context.processors.server),
     };
     let server = Server::start(binary, job)?;
     let plan = Plan {
