@@ -21,7 +21,7 @@ use crate::h1::receive::{HeadReader, ReceiveError};
 use crate::h1::send::{self, SendError, Upload, UploadEnd};
 use crate::log::{LogContext, os_error};
 use crate::peers::{Lease, Outcome, Peer};
-use crate::pool;
+use crate::pool::{self, handover};
 use crate::report::SharedReport;
 use crate::request::{
     FetchError, FetchSettings, Keeping, OriginRequest, OriginResponse, RequestPayload,
@@ -277,6 +277,13 @@ impl Fetch {
             let fit = self.request.fit(peer);
             while let Some(connection) = pool::take(group, &fit, clock::now()) {
                 if !careful || connection.is_quiet_now() {
+                    return Ok((connection, true));
+                }
+            }
+            if let Some(owner) = handover::owner(group, &fit, clock::now()) {
+                // Boxed: few requests need room for it.
+                let connection = Box::pin(handover::ask(owner, group.id, fit)).await;
+                if let Some(connection) = connection.filter(|other| other.is_quiet_now()) {
                     return Ok((connection, true));
                 }
             }

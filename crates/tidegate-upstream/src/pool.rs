@@ -1,11 +1,12 @@
-//! Idle connections to origins, kept per thread: taking and giving one back needs no lock.
+//! Idle connections to origins, kept per thread: taking and giving one back needs no lock. Where a thread has
+//! none, it may get one from another ([`handover`]).
 
+pub mod handover;
 pub mod learn;
+mod shelf;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_rt::clock;
@@ -14,7 +15,10 @@ use crate::connection::OriginConnection;
 use crate::peers::Group;
 use crate::request::LocalAddress;
 use crate::tls::TlsTarget;
+use handover::Share;
+pub use handover::idle_of;
 use learn::Learned;
+use shelf::{Idle, Shelf};
 
 /// `keepalive` and its companions of an `upstream` block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,45 +64,26 @@ pub struct Fit {
     pub tls: Option<TlsTarget>,
 }
 
-struct Idle {
-    connection: Box<OriginConnection>,
-    fit: Fit,
-    since: Instant,
-    until: Instant,
-}
-
 #[derive(Default)]
 struct Pool {
-    idle: Vec<Idle>,
-    /// How many there are, for those who ask from other threads. Only this thread writes.
-    count: Option<Arc<AtomicUsize>>,
+    shelf: Shelf<Box<OriginConnection>>,
+    /// For those who ask from other threads.
+    share: Option<Arc<Share>>,
 }
 
 impl Pool {
     fn tell(&self) {
-        if let Some(count) = &self.count {
-            count.store(self.idle.len(), Ordering::Relaxed);
+        if let Some(share) = &self.share {
+            share.tell(&self.shelf);
         }
     }
-}
 
-/// By the group's number: what the pool of each thread holds.
-static COUNTS: Mutex<BTreeMap<u64, Vec<Weak<AtomicUsize>>>> = Mutex::new(BTreeMap::new());
-
-fn counted(group: u64) -> Arc<AtomicUsize> {
-    let count = Arc::new(AtomicUsize::new(0));
-    let mut counts = COUNTS.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = counts.entry(group).or_default();
-    known.retain(|count| count.strong_count() > 0);
-    known.push(Arc::downgrade(&count));
-    count
-}
-
-/// Idle connections of a group on all threads.
-pub fn idle_of(group: &Group) -> usize {
-    let counts = COUNTS.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = counts.get(&group.id).into_iter().flatten().filter_map(Weak::upgrade);
-    known.map(|count| count.load(Ordering::Relaxed)).sum()
+    fn tell_all(&self) {
+        if let Some(share) = &self.share {
+            share.tell(&self.shelf);
+            share.tell_servers(&self.shelf);
+        }
+    }
 }
 
 thread_local! {
@@ -143,15 +128,32 @@ pub fn take(group: &Group, fit: &Fit, now: Instant) -> Option<Box<OriginConnecti
     }
     POOLS.with_borrow_mut(|pools| {
         let pool = pools.get_mut(usize::try_from(group.id).ok()?)?;
-        loop {
-            let at = pool.idle.iter().rposition(|idle| idle.fit == *fit)?;
-            let idle = pool.idle.remove(at);
-            pool.tell();
-            if now < idle.until && idle.connection.is_quiet() {
-                return Some(idle.connection);
-            }
-        }
+        let taken = pool.shelf.take(fit, now, |connection| connection.is_quiet());
+        pool.tell();
+        taken
     })
+}
+
+/// One that this thread has to spare, for another.
+fn spare(group: u64, fit: &Fit, now: Instant) -> Option<Idle<Box<OriginConnection>>> {
+    POOLS.with_borrow_mut(|pools| {
+        let pool = pools.get_mut(usize::try_from(group).ok()?)?;
+        let spare = pool.shelf.spare(fit, now, |connection| connection.is_quiet());
+        // Others need not ask again for what is not there.
+        pool.tell_all();
+        spare
+    })
+}
+
+/// Keeps one that was not wanted after all.
+fn take_back(group: u64, idle: Idle<Box<OriginConnection>>) {
+    POOLS.with_borrow_mut(|pools| {
+        let place = usize::try_from(group).unwrap_or(usize::MAX);
+        if let Some(pool) = pools.get_mut(place) {
+            pool.shelf.put(idle, usize::MAX);
+            pool.tell_all();
+        }
+    });
 }
 
 /// Keeps a connection whose response was read to its end, within the group's limits.
@@ -172,9 +174,6 @@ pub fn give(group: &Group, fit: Fit, connection: Box<OriginConnection>) {
             pools.resize_with(place + 1, Pool::default);
         }
         let pool = &mut pools[place];
-        if pool.idle.len() >= limits.idle_max {
-            pool.idle.remove(0);
-        }
         let far = now + Duration::from_secs(24 * 3600);
         let mut idle_time = limits.idle_time_max;
         let learned = LEARNED.with_borrow(|learned| learned.limit(fit.peer, now));
@@ -182,10 +181,9 @@ pub fn give(group: &Group, fit: Fit, connection: Box<OriginConnection>) {
             idle_time = idle_time.min(shorter);
         }
         let until = now.checked_add(idle_time).unwrap_or(far);
-        pool.idle.push(Idle { connection, fit, since: now, until });
-        if pool.count.is_none() {
-            pool.count = Some(counted(group.id));
-        }
+        let share = pool.share.get_or_insert_with(|| Share::new(group.id));
+        share.tell_server(fit.peer);
+        pool.shelf.put(Idle { connection, fit, since: now, until }, limits.idle_max);
         pool.tell();
     });
     if !SWEEPING.with(|sweeping| sweeping[usize::from(brief)].replace(true)) {
@@ -195,7 +193,7 @@ pub fn give(group: &Group, fit: Fit, connection: Box<OriginConnection>) {
 
 /// Idle connections of this thread, for tests and status pages.
 pub fn idle_count() -> usize {
-    POOLS.with_borrow(|pools| pools.iter().map(|pool| pool.idle.len()).sum())
+    POOLS.with_borrow(|pools| pools.iter().map(|pool| pool.shelf.len()).sum())
 }
 
 /// Closes what expired or was closed by its origin, as long as anything is idle.
@@ -208,7 +206,7 @@ async fn sweep(brief: bool) {
         let left = POOLS.with_borrow_mut(|pools| {
             let mut left = false;
             for pool in pools.iter_mut() {
-                pool.idle.retain(|idle| {
+                pool.shelf.retain(|idle| {
                     let is_quiet = idle.connection.is_quiet();
                     if !is_quiet && !brief {
                         closed.push((idle.fit.peer, now.saturating_duration_since(idle.since)));
@@ -217,7 +215,7 @@ async fn sweep(brief: bool) {
                     left |= idle.fit.brief == brief && stays;
                     idle.fit.brief != brief || stays
                 });
-                pool.tell();
+                pool.tell_all();
             }
             left
         });

@@ -198,6 +198,8 @@ fn loops_are_found_in_what_epoll_instances_watch() {
         BTreeMap::from([(3, vec![4, 10, 11]), (4, vec![12]), (5, vec![13, 20]), (6, vec![7])]);
     let clients = BTreeSet::from([10, 11, 12, 13]);
     assert_eq!(shares(&epolls, &clients), [3, 1]);
+    let twice = BTreeMap::from([(3, vec![10, 11]), (4, vec![10, 11]), (5, vec![12])]);
+    assert_eq!(shares(&twice, &clients), [2, 1]);
     // One that watches itself is no end of the world.
     assert_eq!(shares(&BTreeMap::from([(3, vec![3])]), &clients), []);
     assert_eq!(percent(vec![40, 60], 2), 20.0);

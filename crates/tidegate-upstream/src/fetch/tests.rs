@@ -247,3 +247,42 @@ fn what_cannot_be_sent_twice_gets_a_new_connection_where_they_are_kept_briefly()
     });
     assert_eq!(all.expect("a loop"), [seen(200, "ok", true, 1), seen(200, "ok", true, 1)]);
 }
+
+#[test]
+fn a_request_takes_the_idle_connection_of_another_thread() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    // It answers on one connection only: on another, nothing would come.
+    let origin = std::thread::spawn(move || {
+        let (stream, _) = listener.accept().expect("a connection");
+        let stream = Stream::from_fd(stream.into()).expect("a socket");
+        let answers = [OK.to_owned(), OK.to_owned()];
+        tidegate_rt::block_on(serve(&stream, &answers)).expect("a loop");
+    });
+    let server = (String::from("origin"), Addr::Inet(address), ServerOptions::default());
+    let group = Group::new("g", Method::RoundRobin, Keepalive::DEFAULT, vec![server]);
+    let group = Arc::new(group);
+    let (sender, results) = std::sync::mpsc::channel();
+    let mut threads = Vec::new();
+    for name in ["first", "second"] {
+        let (group, sender) = (group.clone(), sender.clone());
+        let (end, ended) = tidegate_rt::sync::oneshot::channel::<()>();
+        let worker = tidegate_rt::Worker::run(name, None, move |_| async move {
+            let request = request(&group, "GET");
+            let peer = group.view().remove(0).peer;
+            let fit = request.fit(&peer);
+            // The second one begins when the first one has had its connection to spare for a while.
+            while name == "second" && handover::owner(&group, &fit, clock::now()).is_none() {
+                tidegate_rt::yield_now().await;
+            }
+            let _ = sender.send(sent(request).await);
+            let _ = ended.await;
+        });
+        worker.expect("a thread");
+        threads.push(end);
+        let result = results.recv_timeout(Duration::from_secs(60)).expect("a result");
+        assert_eq!(result, seen(200, "ok", true, 1), "{name}");
+    }
+    origin.join().expect("the origin");
+    assert_eq!(pool::idle_of(&group), 1);
+}

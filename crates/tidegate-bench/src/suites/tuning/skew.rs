@@ -50,11 +50,12 @@ pub(crate) fn percent(mut loops: Vec<usize>, workers: usize) -> f64 {
     (loops.first().copied().unwrap_or_default() as f64 - mean) / mean * 100.0
 }
 
-/// Clients of each loop, given what each epoll instance watches.
+/// Clients of each loop, given what each epoll instance watches. An instance may have several descriptors: what
+/// watches the same clients is the same.
 pub(crate) fn shares(epolls: &BTreeMap<i32, Vec<i32>>, clients: &BTreeSet<i32>) -> Vec<usize> {
     let inner: BTreeSet<i32> = epolls.values().flatten().copied().collect();
     let roots = epolls.keys().filter(|epoll| !inner.contains(epoll));
-    let share = |root: &i32| {
+    let share = |root: &i32| -> BTreeSet<i32> {
         let mut found = BTreeSet::new();
         let mut waiting = vec![*root];
         while let Some(descriptor) = waiting.pop() {
@@ -62,9 +63,10 @@ pub(crate) fn shares(epolls: &BTreeMap<i32, Vec<i32>>, clients: &BTreeSet<i32>) 
                 waiting.extend(epolls.get(&descriptor).into_iter().flatten());
             }
         }
-        found.intersection(clients).count()
+        found.intersection(clients).copied().collect()
     };
-    roots.map(share).filter(|share| *share > 0).collect()
+    let shares: BTreeSet<BTreeSet<i32>> = roots.map(share).collect();
+    shares.iter().map(BTreeSet::len).filter(|share| *share > 0).collect()
 }
 
 /// Connections to an address that each loop of a process watches.

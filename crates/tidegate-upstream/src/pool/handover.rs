@@ -1,0 +1,185 @@
+//! Idle connections go from a thread that has them to spare to one that has none.
+//!
+//! A thread that misses a connection looks at what the others tell of their pools. One that has had a fitting
+//! connection idle for a while is asked for it by mail; it ends its loop's watch and sends the socket. While a
+//! thread finds what it needs in its own pool, none of this costs more than telling.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use tidegate_rt::mail::{MailSender, Mailbox, mailbox};
+use tidegate_rt::net::Stream;
+use tidegate_rt::sync::oneshot;
+use tidegate_rt::timer::{Deadline, timeout};
+use tidegate_rt::{clock, spawn_local};
+
+use super::Fit;
+use super::shelf::{Idle, SPARE_AFTER, Shelf, server_bit};
+use crate::connection::OriginConnection;
+use crate::io::Io;
+use crate::peers::Group;
+
+/// What other threads see of a thread's idle connections of a group. Only that thread writes.
+pub struct Share {
+    idle: AtomicUsize,
+    /// When the one that has been idle longest became so, as [`moment`]; [`NEVER`] where there is none.
+    oldest: AtomicU64,
+    /// [`Shelf::servers`], perhaps with some that are no longer there.
+    servers: AtomicU64,
+    wishes: MailSender<Wish>,
+}
+
+/// A thread asks for a connection.
+pub struct Wish {
+    pub group: u64,
+    pub fit: Fit,
+    reply: oneshot::Sender<Option<Parcel>>,
+}
+
+/// A connection without its loop.
+pub struct Parcel {
+    stream: Stream,
+    opened: Instant,
+    requests: u64,
+    idle_told: Option<Duration>,
+    since: Instant,
+    until: Instant,
+}
+
+/// By the group's number: what each thread tells of its pool.
+static SHARES: Mutex<BTreeMap<u64, Vec<Weak<Share>>>> = Mutex::new(BTreeMap::new());
+
+thread_local! {
+    /// Where this thread is asked.
+    static BOX: MailSender<Wish> = {
+        let (sender, wishes) = mailbox(WISHES_MAX);
+        spawn_local(serve(wishes));
+        sender
+    };
+}
+
+/// Threads that may wait for one thread's answer; others open a connection.
+const WISHES_MAX: usize = 256;
+/// How long an answer is waited for: a loop in the middle of a long turn is not worth it, as a connection can
+/// be opened in the meantime.
+const ANSWER_WAIT: Duration = Duration::from_millis(5);
+const NEVER: u64 = u64::MAX;
+
+impl Share {
+    /// A new one, which the other threads see as long as it lives.
+    pub fn new(group: u64) -> Arc<Share> {
+        let share = Arc::new(Share {
+            idle: AtomicUsize::new(0),
+            oldest: AtomicU64::new(NEVER),
+            servers: AtomicU64::new(0),
+            wishes: BOX.with(Clone::clone),
+        });
+        let mut shares = SHARES.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = shares.entry(group).or_default();
+        known.retain(|share| share.strong_count() > 0);
+        known.push(Arc::downgrade(&share));
+        share
+    }
+
+    /// Tells of a shelf after it has changed; servers that went are told later by [`Share::tell_servers`].
+    pub fn tell<T>(&self, shelf: &Shelf<T>) {
+        self.idle.store(shelf.len(), Ordering::Relaxed);
+        self.oldest.store(shelf.oldest().map_or(NEVER, moment), Ordering::Relaxed);
+    }
+
+    /// Tells of a server that came.
+    pub fn tell_server(&self, server: u64) {
+        let servers = self.servers.load(Ordering::Relaxed);
+        if servers & server_bit(server) == 0 {
+            self.servers.store(servers | server_bit(server), Ordering::Relaxed);
+        }
+    }
+
+    /// Tells which servers there are.
+    pub fn tell_servers<T>(&self, shelf: &Shelf<T>) {
+        self.servers.store(shelf.servers(), Ordering::Relaxed);
+    }
+
+    fn may_spare(&self, server: u64, now: u64) -> bool {
+        let spare_after = SPARE_AFTER.as_nanos() as u64;
+        self.servers.load(Ordering::Relaxed) & server_bit(server) != 0
+            && self.oldest.load(Ordering::Relaxed).saturating_add(spare_after) <= now
+    }
+}
+
+/// Idle connections of a group on all threads.
+pub fn idle_of(group: &Group) -> usize {
+    let shares = SHARES.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = shares.get(&group.id).into_iter().flatten().filter_map(Weak::upgrade);
+    known.map(|share| share.idle.load(Ordering::Relaxed)).sum()
+}
+
+/// The thread that has had a connection to spare longest, if any says so.
+pub fn owner(group: &Group, fit: &Fit, now: Instant) -> Option<Arc<Share>> {
+    // What a TLS library keeps with its socket does not go to another thread.
+    if group.keepalive.idle_max == 0 || fit.brief || fit.tls.is_some() {
+        return None;
+    }
+    let now = moment(now);
+    let shares = SHARES.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = shares.get(&group.id)?.iter().filter_map(Weak::upgrade);
+    known
+        .filter(|share| share.may_spare(fit.peer, now))
+        .min_by_key(|share| share.oldest.load(Ordering::Relaxed))
+}
+
+/// Asks a thread for a connection. `None`: it has none after all, or does not answer in time.
+pub async fn ask(owner: Arc<Share>, group: u64, fit: Fit) -> Option<Box<OriginConnection>> {
+    let (reply, answer) = oneshot::channel();
+    owner.wishes.send(Wish { group, fit, reply }).ok()?;
+    let parcel = timeout(ANSWER_WAIT, answer).await.ok()?.ok()??;
+    Some(parcel.open())
+}
+
+/// Answers the wishes of other threads.
+async fn serve(mut wishes: Mailbox<Wish>) {
+    while let Some(wish) = wishes.receive().await {
+        // Who asked may have gone on without.
+        if wish.reply.is_closed() {
+            continue;
+        }
+        let Wish { group, fit, reply } = wish;
+        let parcel = super::spare(group, &fit, clock::now()).and_then(Parcel::pack);
+        if let Err(Some(parcel)) = reply.send(parcel) {
+            let (since, until) = (parcel.since, parcel.until);
+            super::take_back(group, Idle { connection: parcel.open(), fit, since, until });
+        }
+    }
+}
+
+impl Parcel {
+    /// Ends the loop's watch. `None`: somebody still uses the socket, and it is closed behind that.
+    fn pack(idle: Idle<Box<OriginConnection>>) -> Option<Parcel> {
+        let Idle { connection, since, until, .. } = idle;
+        let OriginConnection { io, opened, requests, idle_told, .. } = *connection;
+        let Io::Plain(stream) = io else { return None };
+        let stream = Rc::try_unwrap(stream).ok()?;
+        stream.unwatch();
+        Some(Parcel { stream, opened, requests, idle_told, since, until })
+    }
+
+    /// The connection, for this thread's loop.
+    fn open(self) -> Box<OriginConnection> {
+        let Parcel { stream, opened, requests, idle_told, .. } = self;
+        let io = Io::Plain(Rc::new(stream));
+        Box::new(OriginConnection { io, deadline: Deadline::new(), opened, requests, idle_told })
+    }
+}
+
+/// A time as a number that threads can share: nanoseconds since the first one asked for.
+fn moment(time: Instant) -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    let start = START.get_or_init(clock::now);
+    u64::try_from(time.saturating_duration_since(*start).as_nanos()).unwrap_or(NEVER - 1)
+}

@@ -1,0 +1,116 @@
+//! Two threads and one origin.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::mpsc;
+
+use tidegate_rt::Worker;
+use tidegate_rt::net::Addr;
+
+use super::*;
+use crate::connection::dial;
+use crate::peers::{Method, ServerOptions};
+use crate::pool::{self, Keepalive};
+
+fn group_of(address: SocketAddr) -> Arc<Group> {
+    let server = ("origin".to_owned(), Addr::Inet(address), ServerOptions::default());
+    let keepalive = Keepalive { local: false, ..Keepalive::DEFAULT };
+    Arc::new(Group::new("g", Method::RoundRobin, keepalive, vec![server]))
+}
+
+const FIT: Fit = Fit { peer: 1, tag: 0, wire: 0, brief: false, local: None, tls: None };
+
+async fn connected(address: SocketAddr) -> Box<OriginConnection> {
+    let options = crate::connection::connect_options(None, false);
+    let limit = Duration::from_secs(20);
+    let stream = dial(&Addr::Inet(address), &options, limit).await.expect("a connection");
+    Box::new(OriginConnection {
+        io: Io::Plain(stream),
+        deadline: Deadline::new(),
+        opened: clock::now(),
+        requests: 3,
+        idle_told: Some(Duration::from_secs(7)),
+    })
+}
+
+/// Runs a task on a loop of its own, and gives back what it sends; the loop goes on until `end` is dropped.
+fn on_thread<T: Send + 'static, F: Future<Output = T>>(
+    name: &str,
+    task: impl FnOnce() -> F + Send + 'static,
+) -> (T, oneshot::Sender<()>) {
+    let (sender, result) = mpsc::channel();
+    let (end, ended) = oneshot::channel::<()>();
+    let worker = Worker::run(name, None, |_| async move {
+        let _ = sender.send(task().await);
+        let _ = ended.await;
+    });
+    worker.expect("a thread");
+    (result.recv_timeout(Duration::from_secs(20)).expect("a result"), end)
+}
+
+/// Waits until another thread tells of a connection to spare.
+async fn spared(group: &Group, fit: &Fit) -> Arc<Share> {
+    loop {
+        match owner(group, fit, clock::now()) {
+            Some(owner) => return owner,
+            None => tidegate_rt::yield_now().await,
+        }
+    }
+}
+
+#[test]
+fn a_thread_without_connections_gets_that_of_another() {
+    let origin = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = origin.local_addr().expect("an address");
+    let group = group_of(address);
+    let owned = group.clone();
+    let ((), first) = on_thread("first", move || async move {
+        let (connection, before) = (connected(address).await, clock::now());
+        pool::give(&owned, FIT, connection);
+        // Not before it is known that it is not needed there.
+        let told = |after| owner(&owned, &FIT, before + after).is_some();
+        assert!(!told(Duration::ZERO) && told(Duration::from_secs(60)));
+    });
+    let (mut accepted, _) = origin.accept().expect("the connection");
+    assert_eq!(idle_of(&group), 1);
+    // The origin's side of the very same connection.
+    let answered = std::thread::spawn(move || {
+        let mut heard = [0; 7];
+        accepted.read_exact(&mut heard[..3]).expect("what was asked");
+        accepted.write_all(b"one").expect("an answer");
+        accepted.read_exact(&mut heard[3..]).expect("what was asked");
+        accepted.write_all(b"two").expect("an answer");
+        heard
+    });
+    let taking = group.clone();
+    let (told, second) = on_thread("second", move || async move {
+        // Nobody has one that fits another server or another language.
+        let owner = spared(&taking, &FIT).await;
+        for other in [Fit { peer: 2, ..FIT }, Fit { tag: 9, ..FIT }, Fit { wire: 9, ..FIT }] {
+            assert!(ask(owner.clone(), taking.id, other).await.is_none());
+        }
+        let connection = ask(owner.clone(), taking.id, FIT).await.expect("the connection");
+        assert!(ask(owner, taking.id, FIT).await.is_none());
+        assert!(connection.is_quiet() && connection.is_quiet_now());
+        assert_eq!((connection.requests, connection.idle_told), (3, Some(Duration::from_secs(7))));
+        let limit = Duration::from_secs(20);
+        connection.write_all(b"ask", limit).await.expect("in time").expect("written");
+        let mut answer = Vec::with_capacity(16);
+        // It is watched by this loop now.
+        while answer.len() < 6 {
+            let read = std::future::poll_fn(|context| {
+                connection.io.poll_read_append(context, &mut answer)
+            });
+            assert!(read.await.expect("bytes") > 0);
+            if answer == b"one" {
+                connection.write_all(b"more", limit).await.expect("in time").expect("written");
+            }
+        }
+        pool::give(&taking, FIT, connection);
+        String::from_utf8(answer)
+    });
+    assert_eq!(told, Ok("onetwo".to_owned()));
+    assert_eq!(&answered.join().expect("the origin"), b"askmore");
+    assert_eq!(idle_of(&group), 1);
+    drop((first, second));
+}

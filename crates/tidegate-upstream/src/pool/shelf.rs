@@ -1,0 +1,106 @@
+//! Which idle connection is used next, given up or given away. Knows neither sockets nor threads nor a clock.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::{Duration, Instant};
+
+use super::Fit;
+
+/// A thread's idle connections of a group, in the order in which they became so.
+pub struct Shelf<T> {
+    idle: Vec<Idle<T>>,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub struct Idle<T> {
+    pub connection: T,
+    pub fit: Fit,
+    pub since: Instant,
+    pub until: Instant,
+}
+
+/// A thread that has not needed a connection for so long has it to spare. One that needs all of its connections
+/// again and again must not give them away between two requests: it would ask for them in its turn.
+pub const SPARE_AFTER: Duration = Duration::from_millis(100);
+
+impl<T> Shelf<T> {
+    pub const fn new() -> Shelf<T> {
+        Shelf { idle: Vec::new() }
+    }
+
+    pub fn len(&self) -> usize {
+        self.idle.len()
+    }
+
+    /// Since when the one has been idle that has been so longest.
+    pub fn oldest(&self) -> Option<Instant> {
+        self.idle.first().map(|idle| idle.since)
+    }
+
+    /// The servers, each a bit of 64 by its id.
+    pub fn servers(&self) -> u64 {
+        self.idle.iter().fold(0, |servers, idle| servers | server_bit(idle.fit.peer))
+    }
+
+    /// One that fits and still lives, the one used last first.
+    pub fn take(&mut self, fit: &Fit, now: Instant, is_quiet: impl Fn(&T) -> bool) -> Option<T> {
+        loop {
+            let at = self.idle.iter().rposition(|idle| idle.fit == *fit)?;
+            let idle = self.idle.remove(at);
+            if now < idle.until && is_quiet(&idle.connection) {
+                return Some(idle.connection);
+            }
+        }
+    }
+
+    /// One that fits, still lives and is not needed here, the one that has been idle longest first.
+    pub fn spare(
+        &mut self,
+        fit: &Fit,
+        now: Instant,
+        is_quiet: impl Fn(&T) -> bool,
+    ) -> Option<Idle<T>> {
+        loop {
+            let is_spare = |idle: &Idle<T>| {
+                now.saturating_duration_since(idle.since) >= SPARE_AFTER && idle.fit == *fit
+            };
+            let at = self.idle.iter().position(is_spare)?;
+            let idle = self.idle.remove(at);
+            if now < idle.until && is_quiet(&idle.connection) {
+                return Some(idle);
+            }
+        }
+    }
+
+    /// Keeps one, in its place by time. Where there are `most` (at least one) the one that has been idle longest goes.
+    pub fn put(&mut self, idle: Idle<T>, most: usize) {
+        if self.idle.len() >= most {
+            self.idle.remove(0);
+        }
+        match self.idle.last() {
+            // One that another thread did not want after all.
+            Some(last) if last.since > idle.since => {
+                let at = self.idle.partition_point(|before| before.since <= idle.since);
+                self.idle.insert(at, idle);
+            }
+            _ => self.idle.push(idle),
+        }
+    }
+
+    pub fn retain(&mut self, keep: impl FnMut(&Idle<T>) -> bool) {
+        self.idle.retain(keep);
+    }
+}
+
+impl<T> Default for Shelf<T> {
+    fn default() -> Self {
+        Shelf::new()
+    }
+}
+
+/// A server's bit of 64.
+pub fn server_bit(server: u64) -> u64 {
+    1 << (server % 64)
+}
