@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use crate::LocalFuture;
+use crate::x509::Fault;
 use bytes::Bytes;
 use tidegate_http::Headers;
 
@@ -52,11 +53,25 @@ pub struct TlsInfo {
     /// OpenSSL's name of the key exchange group.
     pub curve: &'static str,
     pub server_name: Option<String>,
+    /// The handshake was with the server of that name, not with the address's default one.
+    pub server_named: bool,
     pub session_reused: bool,
     pub alpn: Option<String>,
     /// Numbers of what the client offered; kept only when the configuration shows them.
     pub offered_ciphers: Box<[u16]>,
     pub offered_groups: Box<[u16]>,
+    pub client: Option<Box<ClientCertificate>>,
+}
+
+/// The certificate that a client has shown.
+#[derive(Clone, Debug)]
+pub struct ClientCertificate {
+    /// DER.
+    pub der: Vec<u8>,
+    /// Why it is not trusted.
+    pub fault: Option<Fault>,
+    /// Tells apart whom it was to be trusted by.
+    pub judge: [u8; 8],
 }
 
 /// Facts of one client connection; shared by its requests.

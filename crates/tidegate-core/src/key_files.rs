@@ -5,10 +5,11 @@ use std::path::Path;
 use pkcs8::EncryptedPrivateKeyInfoRef;
 pub use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls_pki_types::{CertificateRevocationListDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tidegate_conf::{Diagnostic, Word};
 
 use crate::builder::{PlanBuilder, os_error};
+use crate::x509::RevocationList;
 
 /// Pass phrases tried for one key, as many as nginx takes.
 const PASSWORDS_MAX: usize = 1000;
@@ -56,6 +57,30 @@ pub fn certificates(
         return Err(failed(reason).label("no certificate in this file"));
     }
     Ok(chain)
+}
+
+/// The lists of revoked certificates (DER) in a PEM file, at least one; each can be read.
+///
+/// # Errors
+/// In nginx's words, at the directive.
+pub fn revocation_lists(plan: &PlanBuilder<'_>, word: &Word) -> Result<Vec<Vec<u8>>, Diagnostic> {
+    let path = plan.conf_path(&word.display());
+    let name = path.display();
+    let failed = |reason: &str| {
+        let message = format!("X509_LOOKUP_load_file(\"{name}\") failed (SSL: {reason})");
+        Diagnostic::emerg(message).at(word.span)
+    };
+    let bytes = plan.environment.resources.read(&path);
+    let bytes = bytes.map_err(|error| failed(&os_error(&error)))?;
+    let lists: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(&bytes).collect();
+    let lists = lists.map_err(|error| failed(&error.to_string()))?;
+    if lists.is_empty() {
+        return Err(failed("no certificate or crl found").label("no revocation list in this file"));
+    }
+    if lists.iter().any(|list| RevocationList::parse(list).is_none()) {
+        return Err(failed("bad revocation list"));
+    }
+    Ok(lists.iter().map(|list| list.to_vec()).collect())
 }
 
 /// The private key of a PEM argument, and how messages call its file.

@@ -1,18 +1,30 @@
-//! As much of X.509 (RFC 5280 section 4.1) as both sides of TLS need: a certificate's public key, its
-//! names and its time. Versions are none of our business: nginx takes certificates of version 1 as well.
+//! As much of X.509 (RFC 5280 section 4.1) as both sides of TLS need: a certificate's parts, its names as
+//! text, and whether it is to be trusted. Versions are none of our business: nginx takes certificates of
+//! version 1 as well.
+//!
+//! | file | what |
+//! |---|---|
+//! | der | elements and times |
+//! | names | distinguished names: their texts, and when two are the same |
+//! | path | from a certificate to one that is trusted |
+//! | revocation | lists of revoked certificates |
+//! | fault | why a certificate is not trusted, in OpenSSL's words |
 
+mod der;
+mod fault;
+pub mod names;
+mod path;
+mod revocation;
 #[cfg(test)]
 mod tests;
 
-const BOOLEAN: u8 = 0x01;
-const INTEGER: u8 = 0x02;
-const BIT_STRING: u8 = 0x03;
-const OCTET_STRING: u8 = 0x04;
-const OBJECT_ID: u8 = 0x06;
-const UTC_TIME: u8 = 0x17;
-const GENERALIZED_TIME: u8 = 0x18;
-const SEQUENCE: u8 = 0x30;
-const SET: u8 = 0x31;
+use der::{BIT_STRING, BOOLEAN, INTEGER, OBJECT_ID, OCTET_STRING, SEQUENCE, SET, any, element};
+
+pub use fault::Fault;
+pub use path::{Purpose, Trust};
+pub use revocation::RevocationList;
+pub use rustls_pki_types::SignatureVerificationAlgorithm;
+
 /// The explicit version, which certificates of version 1 lack.
 const VERSION: u8 = 0xa0;
 const EXTENSIONS: u8 = 0xa3;
@@ -23,15 +35,38 @@ const IP_ADDRESS: u8 = 0x87;
 const COMMON_NAME_ID: &[u8] = &[0x55, 4, 3];
 const SUBJECT_ALT_NAME_ID: &[u8] = &[0x55, 29, 17];
 
+/// Algorithms that signatures are verified by.
+pub type Algorithms = &'static [&'static dyn SignatureVerificationAlgorithm];
+
 /// A certificate taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Certificate<'a> {
+    /// What is signed.
+    signed: &'a [u8],
+    signature: Signature<'a>,
+    /// The number as it is encoded: big-endian, perhaps with a zero in front.
+    pub serial: &'a [u8],
+    has_version: bool,
     pub issuer: &'a [u8],
     validity: &'a [u8],
     pub subject: &'a [u8],
     /// The whole SubjectPublicKeyInfo.
     pub key_info: &'a [u8],
     extensions: &'a [u8],
+}
+
+/// A signature behind what it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Signature<'a> {
+    algorithm: &'a [u8],
+    bytes: &'a [u8],
+}
+
+/// An extension (RFC 5280 section 4.2).
+struct Extension<'a> {
+    id: &'a [u8],
+    critical: bool,
+    value: &'a [u8],
 }
 
 /// A name that a certificate is for.
@@ -44,12 +79,14 @@ pub enum AltName<'a> {
 impl<'a> Certificate<'a> {
     /// Takes a certificate apart; `None` for what is none.
     pub fn parse(der: &'a [u8]) -> Option<Certificate<'a>> {
-        let (certificate, _) = element(der, SEQUENCE)?;
-        let (mut rest, _) = element(certificate, SEQUENCE)?;
-        if let Some((_, after)) = element(rest, VERSION) {
-            rest = after;
-        }
-        (_, rest) = element(rest, INTEGER)?;
+        let (whole, _) = element(der, SEQUENCE)?;
+        let signed = der::whole(whole)?;
+        let (mut rest, behind) = element(whole, SEQUENCE)?;
+        let signature = Signature::parse(behind)?;
+        let (version, after) = der::optional(rest, VERSION);
+        rest = after;
+        let serial;
+        (serial, rest) = element(rest, INTEGER)?;
         let mut parts: [&[u8]; 4] = [&[]; 4];
         for part in &mut parts {
             (*part, rest) = element(rest, SEQUENCE)?;
@@ -66,21 +103,47 @@ impl<'a> Certificate<'a> {
             }
             rest = after;
         }
-        Some(Certificate { issuer, validity, subject, key_info, extensions })
+        let has_version = version.is_some();
+        Some(Certificate {
+            signed,
+            signature,
+            serial,
+            has_version,
+            issuer,
+            validity,
+            subject,
+            key_info,
+            extensions,
+        })
     }
 
     /// First and last second of the certificate's life, since 1970.
     pub fn validity(&self) -> Option<(i64, i64)> {
         let (tag, first, rest) = any(self.validity)?;
-        let first = time(tag, first)?;
+        let first = der::time(tag, first)?;
         let (tag, last, _) = any(rest)?;
-        Some((first, time(tag, last)?))
+        Some((first, der::time(tag, last)?))
+    }
+
+    /// The serial number in hexadecimal, as OpenSSL writes it.
+    pub fn serial_text(&self) -> String {
+        match self.serial {
+            [0, rest @ ..] if !rest.is_empty() => names::hexadecimal(rest),
+            all => names::hexadecimal(all),
+        }
+    }
+
+    /// Whether it names itself as its issuer.
+    pub fn is_self_issued(&self) -> bool {
+        names::same(self.issuer, self.subject)
     }
 
     /// The names of the SubjectAltName extension.
     pub fn alt_names(&self) -> Vec<AltName<'a>> {
         let mut names = Vec::new();
-        let Some(mut rest) = self.extension(SUBJECT_ALT_NAME_ID) else { return names };
+        let found = self.extension(SUBJECT_ALT_NAME_ID);
+        let found = found.and_then(|extension| element(extension.value, SEQUENCE));
+        let Some((mut rest, _)) = found else { return names };
         while let Some((tag, content, after)) = any(rest) {
             match tag {
                 DNS_NAME => names.push(AltName::Dns(content)),
@@ -110,22 +173,55 @@ impl<'a> Certificate<'a> {
         names
     }
 
-    /// The content of the sequence that an extension holds.
-    fn extension(&self, id: &[u8]) -> Option<&'a [u8]> {
-        let mut rest = self.extensions;
-        while let Some((extension, after)) = element(rest, SEQUENCE) {
-            let (found, mut value) = element(extension, OBJECT_ID)?;
-            if found == id {
-                if let Some((_, after)) = element(value, BOOLEAN) {
-                    value = after;
-                }
-                let (octets, _) = element(value, OCTET_STRING)?;
-                return element(octets, SEQUENCE).map(|(content, _)| content);
-            }
-            rest = after;
-        }
-        None
+    fn extension(&self, id: &[u8]) -> Option<Extension<'a>> {
+        extensions(self.extensions).find(|extension| extension.id == id)
     }
+
+    /// Whether this certificate's key has made a signature.
+    fn has_signed(&self, algorithms: Algorithms, signed: &[u8], by: Signature<'_>) -> bool {
+        let fitting =
+            algorithms.iter().filter(|known| known.signature_alg_id().as_ref() == by.algorithm);
+        has_made(self.key_info, fitting.copied(), signed, by.bytes)
+    }
+}
+
+impl<'a> Signature<'a> {
+    fn parse(der: &'a [u8]) -> Option<Signature<'a>> {
+        let (algorithm, rest) = element(der, SEQUENCE)?;
+        match element(rest, BIT_STRING)?.0 {
+            [0, bytes @ ..] => Some(Signature { algorithm, bytes }),
+            _ => None,
+        }
+    }
+}
+
+/// Whether the key of a SubjectPublicKeyInfo has made a signature, by one of these algorithms.
+pub fn has_made(
+    key_info: &[u8],
+    mut algorithms: impl Iterator<Item = &'static dyn SignatureVerificationAlgorithm>,
+    signed: &[u8],
+    signature: &[u8],
+) -> bool {
+    let (Some(kind), Some([0, key @ ..])) = (key_algorithm(key_info), key_bits(key_info)) else {
+        return false;
+    };
+    algorithms.any(|candidate| {
+        candidate.public_key_alg_id().as_ref() == kind
+            && candidate.verify_signature(key, signed, signature).is_ok()
+    })
+}
+
+/// The extensions of a certificate or of a list; what cannot be read ends them.
+fn extensions(mut rest: &[u8]) -> impl Iterator<Item = Extension<'_>> {
+    std::iter::from_fn(move || {
+        let (extension, after) = element(rest, SEQUENCE)?;
+        rest = after;
+        let (id, value) = element(extension, OBJECT_ID)?;
+        let (critical, value) = der::optional(value, BOOLEAN);
+        let critical = critical.is_some_and(|flag| flag != [0]);
+        let (value, _) = element(value, OCTET_STRING)?;
+        Some(Extension { id, critical, value })
+    })
 }
 
 /// The bits of a certificate's public key.
@@ -144,52 +240,4 @@ pub fn key_bits(info: &[u8]) -> Option<&[u8]> {
 pub fn key_algorithm(info: &[u8]) -> Option<&[u8]> {
     let (info, _) = element(info, SEQUENCE)?;
     element(info, SEQUENCE).map(|(algorithm, _)| algorithm)
-}
-
-/// Seconds since 1970 of a time (RFC 5280 section 4.1.2.5): always UTC, always with seconds.
-fn time(tag: u8, text: &[u8]) -> Option<i64> {
-    let text = text.strip_suffix(b"Z")?;
-    let number = |digits: &[u8]| {
-        digits.iter().try_fold(0_i64, |sum, digit| {
-            digit.is_ascii_digit().then(|| sum * 10 + i64::from(digit - b'0'))
-        })
-    };
-    let (year, rest) = match (tag, text.len()) {
-        (UTC_TIME, 12) => {
-            let year = number(&text[..2])?;
-            (if year < 50 { 2000 + year } else { 1900 + year }, &text[2..])
-        }
-        (GENERALIZED_TIME, 14) => (number(&text[..4])?, &text[4..]),
-        _ => return None,
-    };
-    let part = |index: usize| number(&rest[2 * index..2 * index + 2]);
-    let (month, day) = (part(0)?, part(1)?);
-    // Days from the civil calendar, years beginning in March so that leap days come last.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days =
-        365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 719_469;
-    Some(days * 86_400 + part(2)? * 3600 + part(3)? * 60 + part(4)?)
-}
-
-/// The content of an element with this tag, and what follows it.
-fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
-    let (found, content, rest) = any(der)?;
-    (found == tag).then_some((content, rest))
-}
-
-/// The next element: tag, content, and what follows it.
-fn any(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    let (tag, rest) = der.split_first()?;
-    let (first, rest) = rest.split_first()?;
-    let (length, rest) = match first {
-        short @ 0..=0x7f => (usize::from(*short), rest),
-        // Four bytes of length are more than any certificate needs.
-        long @ 0x81..=0x84 => {
-            let (bytes, rest) = rest.split_at_checked(usize::from(long & 0x7f))?;
-            (bytes.iter().fold(0, |sum, byte| (sum << 8) | usize::from(*byte)), rest)
-        }
-        _ => return None,
-    };
-    let (content, rest) = rest.split_at_checked(length)?;
-    Some((*tag, content, rest))
 }

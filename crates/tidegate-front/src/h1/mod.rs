@@ -162,7 +162,10 @@ async fn request(conn: &Rc<Conn>, scratch: &mut Scratch) -> Fate {
             x.log(Level::Info, format_args!("client sent plain HTTP request to HTTPS port"));
             Box::pin(phases::refuse(x, 497)).await
         }
-        head::Received::Request => phases::run(x).await,
+        head::Received::Request => match crate::tls::refusal(x) {
+            Some(status) => Box::pin(phases::refuse(x, status)).await,
+            None => phases::run(x).await,
+        },
     };
     let fate = match answer {
         Answer::Close => close_without_answer(conn, x),

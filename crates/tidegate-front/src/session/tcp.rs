@@ -146,7 +146,10 @@ impl Transport for Tcp {
                 session.client = SessionClient::Stream(client.clone());
                 self.client = Some(client);
             }
-            Ok(())
+            match crate::tls::session_refusal(x) {
+                true => Err(INTERNAL_ERROR),
+                false => Ok(()),
+            }
         })
     }
 

@@ -23,6 +23,17 @@ pub enum SessionCacheConf {
     Shared { name: String, bytes: u64 },
 }
 
+/// `ssl_verify_client`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum VerifyClient {
+    #[default]
+    Off,
+    On,
+    Optional,
+    /// Any certificate, trusted or not.
+    OptionalNoCa,
+}
+
 /// Directives of one block.
 #[derive(Default)]
 pub struct Conf {
@@ -39,7 +50,11 @@ pub struct Conf {
     pub session_timeout: Option<Duration>,
     pub session_tickets: Option<bool>,
     pub ticket_keys: Vec<Word>,
-    pub verify_client: Option<()>,
+    pub verify_client: Option<VerifyClient>,
+    pub client_certificate: Option<Word>,
+    pub trusted_certificate: Option<Word>,
+    pub crl: Option<Word>,
+    pub verify_depth: Option<u64>,
     pub early_data: Option<()>,
     pub dhparam: Option<()>,
     /// In `stream` only.
@@ -73,6 +88,11 @@ pub fn inherit(child: &mut Conf, parent: &Conf) {
     fill(&mut child.session_tickets, &parent.session_tickets);
     fill(&mut child.handshake_timeout, &parent.handshake_timeout);
     fill(&mut child.alpn, &parent.alpn);
+    fill(&mut child.verify_client, &parent.verify_client);
+    fill(&mut child.client_certificate, &parent.client_certificate);
+    fill(&mut child.trusted_certificate, &parent.trusted_certificate);
+    fill(&mut child.crl, &parent.crl);
+    fill(&mut child.verify_depth, &parent.verify_depth);
 }
 
 fn fill<T: Clone>(child: &mut Option<T>, parent: &Option<T>) {
@@ -116,10 +136,14 @@ pub(super) const HTTP_ROWS: &[Directive<Conf>] = &[
             "ssl_early_data",
             Arity::FLAG,
             "off",
-            "Data in the client's first flight (TLS 1.3). Only `off` is available.",
-            |conf, args| match args.flag(0)? {
-                false => once(&mut conf.early_data, (), args),
-                true => Err(unsupported(args)),
+            "Data in the client's first flight (TLS 1.3). It is never taken: clients then send it behind \
+             the handshake.",
+            |conf, args| {
+                if args.flag(0)? {
+                    let message = "\"ssl_early_data\" has no effect, early data is not taken";
+                    conf.warnings.push(warning(args, 0, message));
+                }
+                once(&mut conf.early_data, (), args)
             },
         )
     },
@@ -185,16 +209,53 @@ pub(super) const CERTIFICATE_ROWS: &[Directive<Conf>] = &[
         "Refuse TLS handshakes that ask for this server.",
         |conf, args| once(&mut conf.reject_handshake, args.flag(0)?, args),
     ),
+];
+
+pub(super) const CLIENT_ROWS: &[Directive<Conf>] = &[
     row(
         "ssl_verify_client",
         Arity::ONE,
         "off",
-        "Verification of client certificates. Only `off` is available.",
-        |conf, args| match args.bytes(0) {
-            b"off" => once(&mut conf.verify_client, (), args),
-            b"on" | b"optional" | b"optional_no_ca" => Err(unsupported(args)),
-            _ => Err(invalid_value(args, 0)),
+        "Whether clients are asked for certificates: `on` wants a trusted one, `optional` takes none as \
+         well, `optional_no_ca` also those that nobody trusted has signed.",
+        |conf, args| {
+            let value = match args.bytes(0) {
+                b"off" => VerifyClient::Off,
+                b"on" => VerifyClient::On,
+                b"optional" => VerifyClient::Optional,
+                b"optional_no_ca" => VerifyClient::OptionalNoCa,
+                _ => return Err(invalid_value(args, 0)),
+            };
+            once(&mut conf.verify_client, value, args)
         },
+    ),
+    row(
+        "ssl_client_certificate",
+        Arity::ONE,
+        "",
+        "PEM file with the certificates that clients' are trusted by; their names are sent to clients.",
+        |conf, args| once(&mut conf.client_certificate, args.word(0).clone(), args),
+    ),
+    row(
+        "ssl_trusted_certificate",
+        Arity::ONE,
+        "",
+        "PEM file with further trusted certificates, whose names are not sent.",
+        |conf, args| once(&mut conf.trusted_certificate, args.word(0).clone(), args),
+    ),
+    row(
+        "ssl_verify_depth",
+        Arity::ONE,
+        "1",
+        "Most certificates between a client's and the trusted one.",
+        |conf, args| once(&mut conf.verify_depth, args.number(0, 0..=u64::MAX)?, args),
+    ),
+    row(
+        "ssl_crl",
+        Arity::ONE,
+        "",
+        "PEM file with lists of revoked certificates, one of each issuer in a client's chain.",
+        |conf, args| once(&mut conf.crl, args.word(0).clone(), args),
     ),
 ];
 
@@ -363,11 +424,6 @@ fn session_cache(args: &Args<'_>) -> Result<SessionCacheConf, Diagnostic> {
 
 fn invalid_value(args: &Args<'_>, index: usize) -> Diagnostic {
     args.error(index, format!("invalid value \"{}\"", args.word(index).display()))
-}
-
-fn unsupported(args: &Args<'_>) -> Diagnostic {
-    let (name, value) = (args.name(), args.word(0).display());
-    args.error(0, format!("\"{name} {value}\" is not supported yet")).label("only `off` is")
 }
 
 fn warning(args: &Args<'_>, index: usize, message: impl Into<String>) -> Diagnostic {

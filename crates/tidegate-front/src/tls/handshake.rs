@@ -9,7 +9,7 @@ use tidegate_core::client::{Connection, TlsInfo};
 use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_core::exchange::{Captures, PlanRef};
 use tidegate_core::listen::VirtualServers;
-use tidegate_core::plan::Plan;
+use tidegate_core::plan::{Plan, ServerId};
 use tidegate_rt::net::Stream;
 use tidegate_rt::sync::StreamIo;
 use tidegate_rt::timer::timeout;
@@ -92,20 +92,25 @@ async fn begin(
         return Ok(Begun::Plain(input));
     }
     let accepted = hello(stream, input).await?;
-    let (config, mut known) = {
+    let (server, config, mut known) = {
         let hello = accepted.client_hello();
-        let config = match choose(plan, servers, &hello) {
-            Ok(config) => config,
+        let (server, config) = match choose(plan, servers, &hello) {
+            Ok(chosen) => chosen,
             Err(failure) => {
                 let _ = stream.write_all(&UNRECOGNIZED_NAME).await;
                 return Err(failure);
             }
         };
-        (config, offered(plan, &hello))
+        let mut known = offered(plan, &hello);
+        known.server_named = named(servers, &hello).is_some();
+        (server, config.clone(), known)
     };
     let start = StartHandshake::from_parts(accepted, StreamIo(stream.clone()));
     let tls = Box::new(start.into_stream(config).await.map_err(failure)?);
     negotiated(tls.get_ref().1, &mut known);
+    if let Some(clients) = &server.clients {
+        clients.judge(tls.get_ref().1, &mut known);
+    }
     Ok(Begun::Tls(TlsStream::new(tls), Box::new(known)))
 }
 
@@ -136,23 +141,25 @@ async fn hello(stream: &Stream, mut input: Vec<u8>) -> Result<Accepted, Failure>
 }
 
 /// The settings of the server that the client names.
-fn choose(
-    plan: &Plan,
+fn choose<'p>(
+    plan: &'p Plan,
     servers: &VirtualServers,
     hello: &ClientHello<'_>,
-) -> Result<Arc<ServerConfig>, Failure> {
-    let name = hello.server_name().map(str::to_ascii_lowercase);
-    let found = name.and_then(|name| {
-        servers.find_named(name.as_bytes(), &mut Captures::default()).map(|(server, _)| server)
-    });
+) -> Result<(&'p TlsServer, &'p Arc<ServerConfig>), Failure> {
+    let found = named(servers, hello);
     let meant = plan.server(found.unwrap_or(servers.default)).extensions.of::<TlsServer>();
     if meant.is_some_and(|meant| meant.reject) {
         return Err(Failure::Rejected);
     }
     let default = plan.server(servers.default).extensions.of::<TlsServer>();
-    let config = meant.and_then(|server| server.config.as_ref());
-    let config = config.or_else(|| default.and_then(|server| server.config.as_ref()));
-    config.cloned().ok_or(Failure::NoCertificate)
+    let lender = |server: Option<&'p TlsServer>| Some((server?, server?.config.as_ref()?));
+    lender(meant).or_else(|| lender(default)).ok_or(Failure::NoCertificate)
+}
+
+/// The server that has the name.
+fn named(servers: &VirtualServers, hello: &ClientHello<'_>) -> Option<ServerId> {
+    let name = hello.server_name()?.to_ascii_lowercase();
+    servers.find_named(name.as_bytes(), &mut Captures::default()).map(|(server, _)| server)
 }
 
 /// What the hello tells; its lists only where variables need them.

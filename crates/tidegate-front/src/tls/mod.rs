@@ -5,6 +5,7 @@
 //! |---|---|
 //! | conf | directives and how they inherit |
 //! | server | from directives to one server's compiled settings |
+//! | client | clients' certificates: asked for, verified, refused |
 //! | keys | certificates and private keys from PEM |
 //! | ciphers, curves | OpenSSL's names on both ways |
 //! | sessions, tickets | resumption over threads and reloads |
@@ -13,6 +14,7 @@
 //! | variables | `$ssl_*` |
 
 mod ciphers;
+mod client;
 mod conf;
 mod curves;
 mod handshake;
@@ -30,6 +32,7 @@ use tidegate_core::module::{BlockInfo, Contexts, Diagnostic, Directive};
 use tidegate_core::variables::Variable;
 use tidegate_core::{Entry, ErasedModule, Module};
 
+pub(crate) use client::{refusal, session_refusal};
 pub use handshake::accept;
 pub(crate) use server::session_handshake_timeout;
 pub use stream::TlsStream;
@@ -45,6 +48,7 @@ impl Module for Ssl {
     const NAME: &'static str = "http_ssl";
     const DIRECTIVES: &'static [&'static [Directive<conf::Conf>]] = &[
         conf::CERTIFICATE_ROWS,
+        conf::CLIENT_ROWS,
         conf::PROTOCOL_ROWS,
         conf::SESSION_ROWS,
         conf::HTTP_ROWS,

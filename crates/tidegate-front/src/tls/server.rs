@@ -11,7 +11,8 @@ use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
 use tokio_rustls::rustls::server::NoServerSessionStorage;
 use tokio_rustls::rustls::{ServerConfig, version};
 
-use super::conf::{Conf, Protocols, SessionCacheConf};
+use super::client::{self, ClientTrust};
+use super::conf::{Conf, Protocols, SessionCacheConf, VerifyClient};
 use super::keys::{self, Certificates};
 use super::sessions::{ServerSessions, SessionCache};
 use super::tickets::{Keys, RandomKeys, TicketKey, Tickets};
@@ -29,6 +30,10 @@ pub struct TlsServer {
     handshake_timeout: Duration,
     /// `None` without certificates: the address's default server then lends its own.
     pub config: Option<Arc<ServerConfig>>,
+    /// Whom clients are trusted by in handshakes with this `config`.
+    pub clients: Option<ClientTrust>,
+    /// What requests that reach this server need, whoever lent the certificate.
+    pub verify_client: VerifyClient,
     pub reject: bool,
 }
 
@@ -52,8 +57,11 @@ const TICKETS_SENT: usize = 2;
 pub fn compile(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<TlsServer, Diagnostic> {
     let reject = conf.reject_handshake.unwrap_or(false);
     let handshake_timeout = conf.handshake_timeout.unwrap_or(HANDSHAKE_TIMEOUT_DEFAULT);
+    let verify_client = conf.verify_client.unwrap_or_default();
+    let mut server =
+        TlsServer { config: None, clients: None, verify_client, reject, handshake_timeout };
     if conf.certificates.is_empty() {
-        return Ok(TlsServer { config: None, reject, handshake_timeout });
+        return Ok(server);
     }
     let certificates = Arc::new(certificates(conf, plan)?);
     let protocols = conf.protocols.unwrap_or(Protocols { tls12: true, tls13: true });
@@ -66,8 +74,13 @@ pub fn compile(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<TlsServer, Dia
         let diagnostic = Diagnostic::emerg(format!("TLS settings cannot be used: {error}"));
         diagnostic.at(conf.certificates[0].span)
     })?;
-    let context = context(&certificates);
-    let mut config = builder.with_no_client_auth().with_cert_resolver(certificates);
+    server.clients = client::compile(conf, plan)?;
+    let context = context(&certificates, server.clients.as_ref());
+    let builder = match &server.clients {
+        Some(clients) => builder.with_client_cert_verifier(Arc::new(clients.verifier())),
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_cert_resolver(certificates);
     config.alpn_protocols = match plan.in_stream() {
         false => ALPN.iter().map(|name| name.to_vec()).collect(),
         true => conf.alpn.iter().flatten().map(|word| word.bytes.clone()).collect(),
@@ -78,7 +91,8 @@ pub fn compile(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<TlsServer, Dia
         config.max_fragment_size = Some(record.max(RECORD_BYTES_MIN) as usize);
     }
     resumption(conf, plan, context, &mut config)?;
-    Ok(TlsServer { config: Some(Arc::new(config)), reject, handshake_timeout })
+    server.config = Some(Arc::new(config));
+    Ok(server)
 }
 
 fn certificates(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Certificates, Diagnostic> {
@@ -143,10 +157,11 @@ fn provider(
     Ok(Arc::new(CryptoProvider { cipher_suites, kx_groups: groups, ..provider }))
 }
 
-/// Tells servers' sessions apart by their certificates.
-fn context(certificates: &Certificates) -> [u8; 16] {
+/// Tells servers' sessions apart by their certificates and those of their clients.
+fn context(certificates: &Certificates, clients: Option<&ClientTrust>) -> [u8; 16] {
     let mut digest = ::aws_lc_rs::digest::Context::new(&::aws_lc_rs::digest::SHA256);
-    for part in certificates.parts() {
+    let clients = clients.into_iter().flat_map(ClientTrust::parts);
+    for part in certificates.parts().chain(clients) {
         digest.update(&(part.len() as u64).to_be_bytes());
         digest.update(part);
     }

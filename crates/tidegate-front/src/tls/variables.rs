@@ -2,9 +2,13 @@
 
 use std::fmt::Write as _;
 
+use aws_lc_rs::digest;
 use tidegate_core::Exchange;
-use tidegate_core::client::TlsInfo;
+use tidegate_core::client::{ClientCertificate, TlsInfo};
+use tidegate_core::credentials::encode_base64;
 use tidegate_core::variables::Variable;
+use tidegate_core::x509::{Certificate, names};
+use tidegate_http::date::format_certificate;
 
 use super::{ciphers, curves};
 
@@ -23,28 +27,69 @@ pub(super) const VARIABLES: &[Variable] = &[
     }),
     Variable::fixed("ssl_server_name", |x, out| put(x, out, |tls| tls.server_name.as_deref())),
     Variable::fixed("ssl_alpn_protocol", |x, out| put(x, out, |tls| tls.alpn.as_deref())),
-    // Without client certificates.
-    Variable::fixed("ssl_client_verify", |x, out| put(x, out, |_| Some("NONE"))),
-    // The library does not tell session ids, and early data is never accepted.
+    // The library does not tell session ids, and early data is never taken.
     Variable::fixed("ssl_session_id", nothing),
     Variable::fixed("ssl_early_data", nothing),
-    Variable::fixed("ssl_client_cert", nothing),
-    Variable::fixed("ssl_client_raw_cert", nothing),
-    Variable::fixed("ssl_client_escaped_cert", nothing),
-    Variable::fixed("ssl_client_s_dn", nothing),
-    Variable::fixed("ssl_client_i_dn", nothing),
-    Variable::fixed("ssl_client_s_dn_legacy", nothing),
-    Variable::fixed("ssl_client_i_dn_legacy", nothing),
-    Variable::fixed("ssl_client_serial", nothing),
-    Variable::fixed("ssl_client_fingerprint", nothing),
-    Variable::fixed("ssl_client_v_start", nothing),
-    Variable::fixed("ssl_client_v_end", nothing),
-    Variable::fixed("ssl_client_v_remain", nothing),
+    Variable::fixed("ssl_client_verify", |x, out| {
+        let Some(tls) = x.connection.tls.as_deref() else { return false };
+        let text = match tls.client.as_deref() {
+            None => "NONE".to_owned(),
+            Some(ClientCertificate { fault: None, .. }) => "SUCCESS".to_owned(),
+            Some(ClientCertificate { fault: Some(fault), .. }) => {
+                format!("FAILED:{}", fault.words().1)
+            }
+        };
+        out.extend_from_slice(text.as_bytes());
+        true
+    }),
+    Variable::fixed("ssl_client_cert", |x, out| {
+        // As a field of a request: lines behind the first begin with a tab.
+        put_client(x, out, |der| Some(pem(der).trim_end().replace('\n', "\n\t")))
+    }),
+    Variable::fixed("ssl_client_raw_cert", |x, out| put_client(x, out, |der| Some(pem(der)))),
+    Variable::fixed("ssl_client_escaped_cert", |x, out| {
+        put_client(x, out, |der| Some(escaped(&pem(der))))
+    }),
+    Variable::fixed("ssl_client_s_dn", |x, out| {
+        put_client(x, out, |der| Some(names::rfc2253(Certificate::parse(der)?.subject)))
+    }),
+    Variable::fixed("ssl_client_i_dn", |x, out| {
+        put_client(x, out, |der| Some(names::rfc2253(Certificate::parse(der)?.issuer)))
+    }),
+    Variable::fixed("ssl_client_s_dn_legacy", |x, out| {
+        put_client(x, out, |der| Some(names::oneline(Certificate::parse(der)?.subject)))
+    }),
+    Variable::fixed("ssl_client_i_dn_legacy", |x, out| {
+        put_client(x, out, |der| Some(names::oneline(Certificate::parse(der)?.issuer)))
+    }),
+    Variable::fixed("ssl_client_serial", |x, out| {
+        put_client(x, out, |der| Some(Certificate::parse(der)?.serial_text()))
+    }),
+    Variable::fixed("ssl_client_fingerprint", |x, out| {
+        put_client(x, out, |der| {
+            let digest = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, der);
+            Some(digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
+        })
+    }),
+    Variable::fixed("ssl_client_v_start", |x, out| {
+        put_client(x, out, |der| Some(format_certificate(Certificate::parse(der)?.validity()?.0)))
+    }),
+    Variable::fixed("ssl_client_v_end", |x, out| {
+        put_client(x, out, |der| Some(format_certificate(Certificate::parse(der)?.validity()?.1)))
+    }),
+    Variable::fixed("ssl_client_v_remain", |x, out| {
+        put_client(x, out, |der| {
+            let (_, last) = Certificate::parse(der)?.validity()?;
+            let now = i64::try_from(tidegate_rt::clock::unix_millis() / 1000).ok()?;
+            Some((last.saturating_sub(now).max(0) / SECONDS_OF_DAY).to_string())
+        })
+    }),
 ];
 
 /// Names of variables that need the client's lists, which are otherwise not kept.
 pub(super) const CIPHERS: &str = "ssl_ciphers";
 pub(super) const CURVES: &str = "ssl_curves";
+const SECONDS_OF_DAY: i64 = 86_400;
 
 fn nothing(_: &mut Exchange, _: &mut Vec<u8>) -> bool {
     false
@@ -53,6 +98,40 @@ fn nothing(_: &mut Exchange, _: &mut Vec<u8>) -> bool {
 fn put(x: &mut Exchange, out: &mut Vec<u8>, value: fn(&TlsInfo) -> Option<&str>) -> bool {
     let value = x.connection.tls.as_deref().and_then(value).filter(|text| !text.is_empty());
     value.map(|text| out.extend_from_slice(text.as_bytes())).is_some()
+}
+
+fn put_client(x: &mut Exchange, out: &mut Vec<u8>, text: fn(&[u8]) -> Option<String>) -> bool {
+    let client = x.connection.tls.as_deref().and_then(|tls| tls.client.as_deref());
+    let text = client.and_then(|client| text(&client.der));
+    text.map(|text| out.extend_from_slice(text.as_bytes())).is_some()
+}
+
+/// A certificate as OpenSSL writes it: lines of 64 letters (RFC 7468 section 5.1).
+fn pem(der: &[u8]) -> String {
+    let mut letters = Vec::new();
+    encode_base64(der, &mut letters);
+    letters.resize(letters.len().next_multiple_of(4), b'=');
+    let mut text = String::from("-----BEGIN CERTIFICATE-----\n");
+    for line in letters.chunks(64) {
+        text.push_str(&String::from_utf8_lossy(line));
+        text.push('\n');
+    }
+    text.push_str("-----END CERTIFICATE-----\n");
+    text
+}
+
+/// As a part of a URI: all but RFC 3986's unreserved characters as `%XX`.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() * 2);
+    for byte in text.bytes() {
+        let _ = match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                write!(out, "{}", char::from(byte))
+            }
+            _ => write!(out, "%{byte:02X}"),
+        };
+    }
+    out
 }
 
 /// A list as nginx shows it: names where OpenSSL has some, else numbers, with colons between.

@@ -135,6 +135,15 @@ pub fn format_error_log(seconds: i64, offset_minutes: i32) -> [u8; 19] {
     text
 }
 
+/// `Oct 10 13:55:36 2000 GMT`, the day filled with a space: how OpenSSL shows a certificate's times.
+pub fn format_certificate(seconds: i64) -> String {
+    let civil = Civil::from_unix(seconds);
+    let name = month(civil).map(char::from);
+    let name: String = name.iter().collect();
+    let Civil { year, day, hour, minute, second, .. } = civil;
+    format!("{name} {day:2} {hour:02}:{minute:02}:{second:02} {year} GMT")
+}
+
 /// Appends `Thu, 31-Dec-37 23:55:55 GMT`; after 2037 the year has four digits, as old clients
 /// would take two for the last century.
 pub fn write_cookie(seconds: i64, out: &mut Vec<u8>) {

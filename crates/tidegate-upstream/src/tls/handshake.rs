@@ -8,7 +8,7 @@ use tidegate_rt::net::{Addr, Stream};
 use tidegate_rt::sync::StreamIo;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
-use tokio_rustls::rustls::{CertificateError, Error};
+use tokio_rustls::rustls::{CertificateError, Error, OtherError};
 
 use super::settings::TlsTarget;
 use super::stream::TlsStream;
@@ -53,20 +53,11 @@ fn name(name: &[u8], peer: &Addr) -> ServerName<'static> {
 fn failure(error: &io::Error) -> String {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     match inner {
-        Some(Error::InvalidCertificate(reason)) => {
-            let text = match reason {
-                CertificateError::UnknownIssuer => {
-                    "20:unable to get local issuer certificate".to_owned()
-                }
-                CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-                    "10:certificate has expired".to_owned()
-                }
-                CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-                    "9:certificate is not yet valid".to_owned()
-                }
-                other => other.to_string(),
-            };
-            format!("upstream SSL certificate verify error: ({text})")
+        Some(Error::InvalidCertificate(CertificateError::Other(OtherError(fault)))) => {
+            format!("upstream SSL certificate verify error: ({fault})")
+        }
+        Some(Error::InvalidCertificate(other)) => {
+            format!("upstream SSL certificate verify error: ({other})")
         }
         Some(reason) => format!("SSL_do_handshake() failed (SSL: {reason})"),
         None if error.kind() == io::ErrorKind::UnexpectedEof => {

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_core::x509;
+use tidegate_core::x509::{self, Purpose, Trust};
 use tidegate_rt::net::Addr;
 use tokio_rustls::rustls::client::Resumption;
 use tokio_rustls::rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
-use tokio_rustls::rustls::{ClientConfig, ProtocolVersion, RootCertStore, version};
+use tokio_rustls::rustls::{ClientConfig, ProtocolVersion, version};
 
 use super::verify::Verifier;
 
@@ -28,6 +28,10 @@ pub struct TlsOptions {
     pub verify: bool,
     /// Certificates (DER) that are trusted; needed with `verify` only.
     pub trusted: Vec<Vec<u8>>,
+    /// Lists (DER) of revoked certificates.
+    pub revocation_lists: Vec<Vec<u8>>,
+    /// Most certificates between the origin's and a trusted one.
+    pub verify_depth: u64,
     /// Our own certificate and those between it and its root (DER); empty for none.
     pub certificate: Vec<Vec<u8>>,
     /// Its private key (DER: PKCS#8, PKCS#1 or SEC1).
@@ -67,7 +71,8 @@ impl TlsOptions {
         let flags = [self.tls12, self.tls13, self.session_reuse, self.server_name, self.verify];
         digest.update(&flags.map(u8::from));
         let suites: Vec<u8> = self.suites.iter().flat_map(|suite| suite.to_be_bytes()).collect();
-        let lists = [&[suites][..], &self.trusted, &self.certificate];
+        digest.update(&self.verify_depth.to_be_bytes());
+        let lists = [&[suites][..], &self.trusted, &self.revocation_lists, &self.certificate];
         for list in lists {
             digest.update(&(list.len() as u64).to_be_bytes());
             for part in list {
@@ -102,16 +107,11 @@ impl TlsSettings {
         let builder =
             ClientConfig::builder_with_provider(provider).with_protocol_versions(&versions);
         let builder = builder.map_err(|error| error.to_string())?;
-        let verifier = match options.verify {
-            true => {
-                let trusted: Vec<_> =
-                    options.trusted.iter().cloned().map(CertificateDer::from).collect();
-                let mut roots = RootCertStore::empty();
-                roots.add_parsable_certificates(trusted.iter().cloned());
-                Verifier::trusting(algorithms, roots, trusted)
-            }
-            false => Verifier::blind(algorithms),
-        };
+        let trust = options.verify.then(|| {
+            let (trusted, lists) = (&options.trusted, &options.revocation_lists);
+            Trust::new(Purpose::Server, trusted, lists, options.verify_depth, algorithms.all)
+        });
+        let verifier = Verifier::new(algorithms, trust);
         let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
         let mut config = match options.certificate.is_empty() {
             true => builder.with_no_client_auth(),

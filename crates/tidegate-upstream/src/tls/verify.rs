@@ -1,21 +1,21 @@
 //! Whether an origin is who it says: certificates, signatures, names.
 
+use std::iter;
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use tidegate_core::x509::{self, AltName, Certificate};
+use tidegate_core::x509::{self, AltName, Certificate, Trust};
 use tokio_rustls::rustls::client::danger::{
     HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
 };
-use tokio_rustls::rustls::client::verify_server_cert_signed_by_trust_anchor;
 use tokio_rustls::rustls::crypto::{
     WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key,
 };
 use tokio_rustls::rustls::pki_types::{
     CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
 };
-use tokio_rustls::rustls::server::ParsedCertificate;
 use tokio_rustls::rustls::{
-    CertificateError, DigitallySignedStruct, Error, PeerMisbehaved, RootCertStore, SignatureScheme,
+    CertificateError, DigitallySignedStruct, Error, OtherError, PeerMisbehaved, SignatureScheme,
 };
 
 /// Verifies handshakes as OpenSSL does for nginx: the chain where it is asked for, the name behind the
@@ -27,25 +27,10 @@ pub struct Verifier {
     trust: Option<Trust>,
 }
 
-#[derive(Debug)]
-struct Trust {
-    roots: RootCertStore,
-    certificates: Vec<CertificateDer<'static>>,
-}
-
 impl Verifier {
-    /// Takes any certificate.
-    pub fn blind(algorithms: WebPkiSupportedAlgorithms) -> Verifier {
-        Verifier { algorithms, trust: None }
-    }
-
-    /// Takes what is signed by one of `certificates`, which are also in `roots`.
-    pub fn trusting(
-        algorithms: WebPkiSupportedAlgorithms,
-        roots: RootCertStore,
-        certificates: Vec<CertificateDer<'static>>,
-    ) -> Verifier {
-        Verifier { algorithms, trust: Some(Trust { roots, certificates }) }
+    /// Takes what `trust` takes; anything where there is none.
+    pub fn new(algorithms: WebPkiSupportedAlgorithms, trust: Option<Trust>) -> Verifier {
+        Verifier { algorithms, trust }
     }
 }
 
@@ -59,19 +44,12 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let Some(trust) = &self.trust else { return Ok(ServerCertVerified::assertion()) };
-        if trust.certificates.iter().any(|trusted| trusted == leaf)
-            && let Some(certificate) = Certificate::parse(leaf)
-            && certificate.issuer == certificate.subject
-        {
-            // The chain is this one certificate; the library would want extensions that those made by
-            // hand lack.
-            check_time(&certificate, now)?;
-            return Ok(ServerCertVerified::assertion());
+        let chain: Vec<_> = iter::once(leaf).chain(intermediates).collect();
+        let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        match trust.check(&chain, now) {
+            Ok(()) => Ok(ServerCertVerified::assertion()),
+            Err(fault) => Err(CertificateError::Other(OtherError(Arc::new(fault))).into()),
         }
-        let parsed = ParsedCertificate::try_from(leaf)?;
-        let (roots, algorithms) = (&trust.roots, self.algorithms.all);
-        verify_server_cert_signed_by_trust_anchor(&parsed, roots, intermediates, now, algorithms)?;
-        Ok(ServerCertVerified::assertion())
     }
 
     /// By the key alone: the library reads no certificates of version 1.
@@ -81,21 +59,11 @@ impl ServerCertVerifier for Verifier {
         leaf: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let info = key_info(leaf)?;
-        let (Some(algorithm), Some([0, key @ ..])) =
-            (x509::key_algorithm(info), x509::key_bits(info))
-        else {
-            return Err(CertificateError::BadEncoding.into());
-        };
-        let possible = self.algorithms.mapping.iter().find(|(scheme, _)| *scheme == signed.scheme);
-        let Some((_, possible)) = possible else {
+        let known = self.algorithms.mapping.iter().find(|(scheme, _)| *scheme == signed.scheme);
+        let Some((_, known)) = known else {
             return Err(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme.into());
         };
-        let fits = possible.iter().any(|candidate| {
-            candidate.public_key_alg_id().as_ref() == algorithm
-                && candidate.verify_signature(key, message, signed.signature()).is_ok()
-        });
-        match fits {
+        match x509::has_made(key_info(leaf)?, known.iter().copied(), message, signed.signature()) {
             true => Ok(HandshakeSignatureValid::assertion()),
             false => Err(CertificateError::BadSignature.into()),
         }
@@ -119,16 +87,6 @@ impl ServerCertVerifier for Verifier {
 fn key_info<'a>(leaf: &'a CertificateDer<'_>) -> Result<&'a [u8], Error> {
     let certificate = Certificate::parse(leaf).ok_or(CertificateError::BadEncoding)?;
     Ok(certificate.key_info)
-}
-
-fn check_time(certificate: &Certificate<'_>, now: UnixTime) -> Result<(), CertificateError> {
-    let (first, last) = certificate.validity().ok_or(CertificateError::BadEncoding)?;
-    let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-    match () {
-        () if now < first => Err(CertificateError::NotValidYet),
-        () if now > last => Err(CertificateError::Expired),
-        () => Ok(()),
-    }
 }
 
 /// Whether a certificate is for this name: its alternative names decide, its common name where it has

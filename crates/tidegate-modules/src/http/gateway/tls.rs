@@ -22,6 +22,7 @@ pub struct TlsConf {
     verify: Option<bool>,
     verify_depth: Option<u64>,
     trusted_certificate: Option<Word>,
+    crl: Option<Word>,
     certificate: Option<Word>,
     key: Option<Word>,
     password_file: Option<Word>,
@@ -42,6 +43,8 @@ pub struct GatewayTls {
 
 /// nginx's default.
 const CIPHERS_DEFAULT: &str = "DEFAULT";
+/// nginx's default.
+const VERIFY_DEPTH_DEFAULT: u64 = 1;
 
 /// The rows for a prefix and a module's settings.
 macro_rules! gateway_tls_rows {
@@ -65,9 +68,11 @@ macro_rules! gateway_tls_rows {
             $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "verify", FLAG, "off",
                 "Whether the origin's certificate is verified.", set_verify),
             $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "verify_depth", ONE, "1",
-                "Accepted; the library limits the length of chains by itself.", set_verify_depth),
+                "Most certificates between the origin's and a trusted one.", set_verify_depth),
             $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "trusted_certificate", ONE, "",
                 "PEM file with the certificates that are trusted.", set_trusted_certificate),
+            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "crl", ONE, "",
+                "PEM file with lists of revoked certificates, one of each issuer in an origin's chain.", set_crl),
             $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "certificate", ONE, "",
                 "PEM file with our own certificate, for origins that ask for one.", set_certificate),
             $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "certificate_key", ONE, "",
@@ -102,6 +107,7 @@ setters! {
     set_verify verify |args| args.flag(0);
     set_verify_depth verify_depth |args| args.number(0, 0..=u64::MAX);
     set_trusted_certificate trusted_certificate |args| Ok(args.word(0).clone());
+    set_crl crl |args| Ok(args.word(0).clone());
     set_certificate certificate constant;
     set_key key constant;
     set_password_file password_file |args| Ok(args.word(0).clone());
@@ -164,6 +170,7 @@ pub fn inherit(child: &mut TlsConf, parent: &TlsConf) {
         verify,
         verify_depth,
         trusted_certificate,
+        crl,
         certificate,
         key,
         password_file,
@@ -225,6 +232,10 @@ fn options(
         }
         _ => Vec::new(),
     };
+    let revocation_lists = match &conf.crl {
+        Some(word) if verify => key_files::revocation_lists(plan, word)?,
+        _ => Vec::new(),
+    };
     let (mut certificate, mut key) = (Vec::new(), Vec::new());
     // An empty name takes back what is inherited.
     if let Some(word) = conf.certificate.as_ref().filter(|word| !word.bytes.is_empty()) {
@@ -252,6 +263,8 @@ fn options(
         server_name: conf.server_name.unwrap_or(false),
         verify,
         trusted: bytes(trusted),
+        revocation_lists,
+        verify_depth: conf.verify_depth.unwrap_or(VERIFY_DEPTH_DEFAULT),
         certificate: bytes(certificate),
         key,
     })

@@ -1,0 +1,360 @@
+//! From a peer's certificate to one that is trusted (RFC 5280 section 6), with OpenSSL's verdicts.
+//!
+//! OpenSSL goes on behind a fault when it is told to, as nginx tells it, and the last fault is the
+//! verdict. So the steps here stand in its order: the chain, extensions, revocation, then signatures and
+//! times from the top down.
+
+use super::der::{
+    BIT_STRING, BOOLEAN, INTEGER, OBJECT_ID, OCTET_STRING, SEQUENCE, any, element, optional,
+};
+use super::{Algorithms, Certificate, Fault, RevocationList, extensions, names, revocation};
+
+/// What a certificate is to be good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    Client,
+    Server,
+}
+
+/// Whom to trust, and how far.
+#[derive(Debug)]
+pub struct Trust {
+    purpose: Purpose,
+    /// Certificates (DER) with their subjects.
+    trusted: Vec<(names::Canonical, Vec<u8>)>,
+    revocation_lists: Vec<RevocationList>,
+    /// Most certificates between the peer's and the trusted one.
+    depth_max: u64,
+    algorithms: Algorithms,
+}
+
+/// Longer chains are nobody's (OpenSSL's own limit).
+const DEPTH_MAX: u64 = 100;
+
+const SUBJECT_KEY_ID: &[u8] = &[0x55, 29, 14];
+const KEY_USAGE_ID: &[u8] = &[0x55, 29, 15];
+const BASIC_CONSTRAINTS_ID: &[u8] = &[0x55, 29, 19];
+const NAME_CONSTRAINTS_ID: &[u8] = &[0x55, 29, 30];
+const AUTHORITY_KEY_ID: &[u8] = &[0x55, 29, 35];
+const EXTENDED_KEY_USAGE_ID: &[u8] = &[0x55, 29, 37];
+/// The last bytes of `2.5.29.N` for what may be critical: besides those above SubjectAltName, policies
+/// (which nobody asks for) and where to find revocation lists.
+const KNOWN: &[u8] = &[14, 15, 17, 18, 19, 30, 31, 32, 33, 35, 36, 37, 54];
+/// id-kp-serverAuth and id-kp-clientAuth (RFC 5280 section 4.2.1.12) but for the last byte.
+const KEY_PURPOSE_ID: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3];
+
+/// Bits of a KeyUsage (RFC 5280 section 4.2.1.3), the first one as 1 << 0.
+const DIGITAL_SIGNATURE: u16 = 1 << 0;
+const KEY_ENCIPHERMENT: u16 = 1 << 2;
+const KEY_AGREEMENT: u16 = 1 << 4;
+const CERTIFICATE_SIGN: u16 = 1 << 5;
+const LIST_SIGN: u16 = 1 << 6;
+
+impl Trust {
+    /// Trusts these certificates (DER); what cannot be read is left out. The revocation lists (DER) are
+    /// asked for each certificate of a chain; none for no checks. `depth_max` is the most certificates
+    /// between the peer's and the trusted one.
+    pub fn new(
+        purpose: Purpose,
+        trusted: &[Vec<u8>],
+        revocation_lists: &[Vec<u8>],
+        depth_max: u64,
+        algorithms: Algorithms,
+    ) -> Trust {
+        let subject =
+            |der: &Vec<u8>| Some((names::canonical(Certificate::parse(der)?.subject), der.clone()));
+        let lists = revocation_lists.iter().filter_map(|der| RevocationList::parse(der));
+        Trust {
+            purpose,
+            trusted: trusted.iter().filter_map(subject).collect(),
+            revocation_lists: lists.collect(),
+            depth_max,
+            algorithms,
+        }
+    }
+
+    /// Whether a chain as the peer sent it, its own certificate first, leads to somebody trusted.
+    ///
+    /// # Errors
+    /// The fault that OpenSSL would report.
+    pub fn check(&self, chain: &[impl AsRef<[u8]>], now_unix_seconds: i64) -> Result<(), Fault> {
+        let mut sent = chain.iter().map_while(|der| Certificate::parse(der.as_ref()));
+        let Some(leaf) = sent.next() else { return Err(Fault::InvalidExtension) };
+        let untrusted: Vec<Certificate<'_>> = sent.collect();
+        let (path, mut fault) = self.build(leaf, untrusted, now_unix_seconds);
+        let trusted = fault.is_none();
+        fault = self.check_extensions(&path).or(fault);
+        if !self.revocation_lists.is_empty() {
+            fault = self.check_revocation(&path, now_unix_seconds).or(fault);
+        }
+        fault = self.check_signatures(&path, trusted, now_unix_seconds).or(fault);
+        if path.iter().any(|certificate| certificate.extension(NAME_CONSTRAINTS_ID).is_some()) {
+            // Not compared with the names here, so nothing is known to be within them.
+            fault = Some(Fault::ConstrainedNames);
+        }
+        fault.map_or(Ok(()), Err)
+    }
+
+    /// The chain as far as it can be found, and why it does not end at a trusted one.
+    fn build<'a>(
+        &'a self,
+        leaf: Certificate<'a>,
+        mut untrusted: Vec<Certificate<'a>>,
+        now: i64,
+    ) -> (Vec<Certificate<'a>>, Option<Fault>) {
+        let longest = self.depth_max.min(DEPTH_MAX) as usize + 1;
+        let mut path = vec![leaf];
+        let mut by_trusted = false;
+        loop {
+            let last = path[path.len() - 1];
+            let itself = last.is_issued_by(&last);
+            if itself && self.trusts(&last) {
+                return (path, None);
+            }
+            if itself {
+                let alone = path.len() == 1;
+                return (
+                    path,
+                    Some(if alone { Fault::SelfSigned } else { Fault::SelfSignedInChain }),
+                );
+            }
+            let issuer = match path.len() > longest {
+                true => None,
+                false => self.trusted_issuer(&last, now),
+            };
+            if let Some(issuer) = issuer {
+                by_trusted = true;
+                path.push(issuer);
+                continue;
+            }
+            let found = match by_trusted || path.len() > longest {
+                true => None,
+                false => untrusted.iter().position(|candidate| last.is_issued_by(candidate)),
+            };
+            match found {
+                Some(index) => path.push(untrusted.swap_remove(index)),
+                None if by_trusted => return (path, Some(Fault::NoIssuer)),
+                None => return (path, Some(Fault::NoLocalIssuer)),
+            }
+        }
+    }
+
+    fn trusts(&self, certificate: &Certificate<'_>) -> bool {
+        self.named(certificate.subject).any(|trusted| trusted == *certificate)
+    }
+
+    /// The trusted certificates with this subject.
+    fn named<'a>(&'a self, subject: &[u8]) -> impl Iterator<Item = Certificate<'a>> + use<'a> {
+        let wanted = names::canonical(subject);
+        let fitting = self.trusted.iter().filter(move |(subject, _)| *subject == wanted);
+        fitting.filter_map(|(_, der)| Certificate::parse(der))
+    }
+
+    /// Of several with the right name the one that has signed, rather a valid one.
+    fn trusted_issuer(&self, of: &Certificate<'_>, now: i64) -> Option<Certificate<'_>> {
+        let named = self.named(of.issuer);
+        let mut fitting: Vec<_> = named.filter(|candidate| of.is_issued_by(candidate)).collect();
+        fitting.sort_by_key(|candidate| candidate.time_fault(now).is_some());
+        let signed = match fitting.len() {
+            0 | 1 => None,
+            _ => fitting.iter().find(|issuer| of.is_signed_by(self.algorithms, issuer)),
+        };
+        signed.or(fitting.first()).copied()
+    }
+
+    fn check_extensions(&self, path: &[Certificate<'_>]) -> Option<Fault> {
+        let mut fault = None;
+        let mut between = 0;
+        for (index, certificate) in path.iter().enumerate() {
+            if !certificate.has_sound_extensions() {
+                fault = Some(Fault::InvalidExtension);
+            }
+            if certificate.has_unknown_critical() {
+                fault = Some(Fault::UnknownCriticalExtension);
+            }
+            if index > 0 && !certificate.is_authority() {
+                fault = Some(Fault::NotAuthority);
+            }
+            if !certificate.is_for(self.purpose, index > 0) {
+                fault = Some(Fault::Purpose);
+            }
+            let longest = certificate.path_length_max();
+            if index > 1 && longest.is_some_and(|longest| between > longest) {
+                fault = Some(Fault::PathTooLong);
+            }
+            between += u64::from(index > 0 && !certificate.is_self_issued());
+        }
+        fault
+    }
+
+    fn check_revocation(&self, path: &[Certificate<'_>], now: i64) -> Option<Fault> {
+        let mut fault = None;
+        for (index, certificate) in path.iter().enumerate() {
+            let itself = certificate.is_issued_by(certificate).then_some(certificate);
+            let issuer = path.get(index + 1).or(itself);
+            let lists = &self.revocation_lists;
+            let found = revocation::check(lists, certificate, issuer, self.algorithms, now);
+            fault = found.or(fault);
+        }
+        fault
+    }
+
+    fn check_signatures(&self, path: &[Certificate<'_>], trusted: bool, now: i64) -> Option<Fault> {
+        let mut fault = None;
+        for (index, certificate) in path.iter().enumerate().rev() {
+            match path.get(index + 1) {
+                Some(issuer) if !certificate.is_signed_by(self.algorithms, issuer) => {
+                    fault = Some(Fault::BadSignature);
+                }
+                Some(_) => {}
+                None if index == 0 && !trusted && !certificate.is_issued_by(certificate) => {
+                    fault = Some(Fault::Unverifiable);
+                }
+                None => {}
+            }
+            // Of the top, only a self-signed one or a lone one is looked at, as OpenSSL does.
+            let judged =
+                index == 0 || path.len() > index + 1 || certificate.is_issued_by(certificate);
+            fault = certificate.time_fault(now).filter(|_| judged).or(fault);
+        }
+        fault
+    }
+}
+
+impl Certificate<'_> {
+    /// By what both say, signatures apart.
+    fn is_issued_by(&self, issuer: &Certificate<'_>) -> bool {
+        if !names::same(self.issuer, issuer.subject) {
+            return false;
+        }
+        let (id, serial) = self.authority_key();
+        let differs = |wanted: Option<&[u8]>, has: Option<&[u8]>| matches!((wanted, has), (Some(wanted), Some(has)) if wanted != has);
+        let own = issuer.extension(SUBJECT_KEY_ID);
+        let own = own.and_then(|extension| element(extension.value, OCTET_STRING));
+        !differs(id, own.map(|(id, _)| id)) && !differs(serial, Some(issuer.serial))
+    }
+
+    fn is_signed_by(&self, algorithms: Algorithms, issuer: &Certificate<'_>) -> bool {
+        issuer.has_signed(algorithms, self.signed, self.signature)
+    }
+
+    /// Key identifier and serial number of the issuer, as this certificate gives them.
+    fn authority_key(&self) -> (Option<&[u8]>, Option<&[u8]>) {
+        const KEY: u8 = 0x80;
+        const ISSUER: u8 = 0xa1;
+        const SERIAL: u8 = 0x82;
+        let found = self.extension(AUTHORITY_KEY_ID);
+        let Some((rest, _)) = found.and_then(|e| element(e.value, SEQUENCE)) else {
+            return (None, None);
+        };
+        let (key, rest) = optional(rest, KEY);
+        let (_, rest) = optional(rest, ISSUER);
+        (key, optional(rest, SERIAL).0)
+    }
+
+    /// No extension is there twice, and those that decide can be read.
+    fn has_sound_extensions(&self) -> bool {
+        let ids: Vec<&[u8]> = extensions(self.extensions).map(|extension| extension.id).collect();
+        let twice = ids.iter().enumerate().any(|(index, id)| ids[..index].contains(id));
+        let mut rest = self.extensions;
+        let mut count = 0;
+        while let Some((_, _, after)) = any(rest) {
+            (rest, count) = (after, count + 1);
+        }
+        let readable = |id: &[u8], read: bool| self.extension(id).is_none() || read;
+        !twice
+            && rest.is_empty()
+            && count == ids.len()
+            && readable(KEY_USAGE_ID, self.key_usage().is_some())
+            && readable(BASIC_CONSTRAINTS_ID, self.basic_constraints().is_some())
+    }
+
+    fn has_unknown_critical(&self) -> bool {
+        let known = |id: &[u8]| matches!(id, [0x55, 29, last] if KNOWN.contains(last));
+        extensions(self.extensions).any(|extension| extension.critical && !known(extension.id))
+    }
+
+    fn key_usage(&self) -> Option<u16> {
+        let extension = self.extension(KEY_USAGE_ID)?;
+        let (bits, _) = element(extension.value, BIT_STRING)?;
+        let (_, bytes) = bits.split_first()?;
+        let usage = bytes.iter().take(2).zip([0, 8]);
+        Some(usage.fold(0, |sum, (byte, shift)| sum | u16::from(byte.reverse_bits()) << shift))
+    }
+
+    pub(super) fn may_sign_lists(&self) -> bool {
+        self.key_usage().is_none_or(|usage| usage & LIST_SIGN != 0)
+    }
+
+    /// Whether it says to be an authority, and how many others may stand below it.
+    fn basic_constraints(&self) -> Option<(bool, Option<u64>)> {
+        let extension = self.extension(BASIC_CONSTRAINTS_ID)?;
+        let (rest, _) = element(extension.value, SEQUENCE)?;
+        let (authority, rest) = optional(rest, BOOLEAN);
+        let authority = authority.is_some_and(|flag| flag != [0]);
+        let (length, rest) = optional(rest, INTEGER);
+        let length = match length {
+            None => None,
+            // Negative ones, and those without end, are none.
+            Some([first, ..]) if *first >= 0x80 => return None,
+            Some(bytes) if bytes.len() > 8 => return None,
+            Some(bytes) => Some(bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte))),
+        };
+        rest.is_empty().then_some((authority, length))
+    }
+
+    fn path_length_max(&self) -> Option<u64> {
+        self.basic_constraints()?.1
+    }
+
+    /// Whether it may issue certificates. Of version 1 only those that have issued themselves: no other
+    /// can say so.
+    fn is_authority(&self) -> bool {
+        let usage = self.key_usage();
+        if usage.is_some_and(|usage| usage & CERTIFICATE_SIGN == 0) {
+            return false;
+        }
+        match self.extension(BASIC_CONSTRAINTS_ID) {
+            Some(_) => self.basic_constraints().is_some_and(|(authority, _)| authority),
+            None => usage.is_some() || !self.has_version && self.is_issued_by(self),
+        }
+    }
+
+    /// Key usages allow TLS at this side, or authority over those who do it.
+    fn is_for(&self, purpose: Purpose, as_authority: bool) -> bool {
+        const SERVER: u8 = 1;
+        const CLIENT: u8 = 2;
+        let wanted = match purpose {
+            Purpose::Client => CLIENT,
+            Purpose::Server => SERVER,
+        };
+        if let Some(extension) = self.extension(EXTENDED_KEY_USAGE_ID) {
+            let Some((mut rest, _)) = element(extension.value, SEQUENCE) else { return false };
+            let mut found = false;
+            while let Some((id, after)) = element(rest, OBJECT_ID) {
+                found |= id.strip_prefix(KEY_PURPOSE_ID) == Some(&[wanted]);
+                rest = after;
+            }
+            if !found {
+                return false;
+            }
+        }
+        let usage = match purpose {
+            Purpose::Client => DIGITAL_SIGNATURE | KEY_AGREEMENT,
+            Purpose::Server => DIGITAL_SIGNATURE | KEY_ENCIPHERMENT | KEY_AGREEMENT,
+        };
+        match as_authority {
+            true => self.is_authority(),
+            false => self.key_usage().is_none_or(|own| own & usage != 0),
+        }
+    }
+
+    fn time_fault(&self, now: i64) -> Option<Fault> {
+        match self.validity() {
+            None => Some(Fault::Expired),
+            Some((first, _)) if now < first => Some(Fault::NotYetValid),
+            Some((_, last)) if now > last => Some(Fault::Expired),
+            Some(_) => None,
+        }
+    }
+}
