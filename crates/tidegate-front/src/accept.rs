@@ -67,6 +67,7 @@ fn take(front: &Rc<Front>, stream: Stream, peer: PeerAddr, address: &Rc<Address>
         PeerAddr::Inet(address) => Address::Inet(address),
         PeerAddr::Unix => Address::Unix(String::new()),
     };
+    spare_pacing(&stream, address, &local, &peer);
     let entrance = Entrance::find(&plan, address, &local);
     let info = Connection {
         number: front.next_number(),
@@ -175,6 +176,17 @@ pub(crate) fn tell_of_panic(log: &ErrorLog, number: u64, panic: &(dyn Any + Send
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
     log.write(Level::Alert, number, &format!("request ended by a panic: {text}"));
+}
+
+/// What a listener on a loopback address says for all its connections is said for each here, when only the
+/// connection tells where it comes from.
+fn spare_pacing(stream: &Stream, listener: &Address, local: &Address, peer: &Address) {
+    if let (Address::Inet(listener), Address::Inet(local), Address::Inet(peer)) =
+        (listener, local, peer)
+        && !listener.ip().is_loopback()
+    {
+        stream.spare_pacing(peer.ip(), local.ip());
+    }
 }
 
 /// The local address: asked from the system only for sockets that listen on all addresses.

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
+use super::pacing;
 use super::socket::set_option;
 use crate::types::{ConnectOptions, ListenAddr, Transport};
 
@@ -38,6 +39,9 @@ pub fn connect_nonblocking(
     }
     if let (Some(local), ListenAddr::Inet(_)) = (options.local, address) {
         bind_local(&socket, local, options.transparent)?;
+    }
+    if let (Transport::Stream, ListenAddr::Inet(inet)) = (options.transport, address) {
+        pacing::spare_if_local(&socket, inet.ip(), options.local.map(|local| local.ip()));
     }
     let connected = match socket.connect(&target) {
         Ok(()) => true,

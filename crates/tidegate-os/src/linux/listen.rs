@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
+use super::pacing;
 use super::socket::{set_keepalive, set_option};
 use crate::types::{Acceptance, ListenAddr, ListenOptions, PeerAddr, Transport};
 
@@ -61,8 +62,9 @@ pub fn apply_listen_options(fd: impl AsFd, options: &ListenOptions) -> io::Resul
         return Ok(());
     }
     let backlog = i32::try_from(options.backlog).unwrap_or(i32::MAX);
-    if socket.local_addr()?.is_unix() {
-        return socket.listen(backlog);
+    let Some(local) = socket.local_addr()?.as_socket() else { return socket.listen(backlog) };
+    if local.ip().is_loopback() {
+        pacing::spare(fd);
     }
     if let Some(keepalive) = &options.keepalive {
         set_keepalive(fd, keepalive)?;

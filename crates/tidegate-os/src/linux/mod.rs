@@ -11,6 +11,7 @@ pub mod identity;
 pub mod inherit;
 pub mod listen;
 pub mod open;
+pub mod pacing;
 pub mod pass;
 pub mod path;
 pub mod places;

@@ -12,6 +12,7 @@ pub mod file;
 pub mod identity;
 pub mod listen;
 pub mod open;
+pub mod pacing;
 pub mod path;
 pub mod places;
 pub mod process;

@@ -14,11 +14,12 @@
 use std::cell::{Cell, Ref, RefCell};
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::net::IpAddr;
 use std::task::{Context, Poll, ready};
 
 use tidegate_os::{
     Acceptance, AsFile, BorrowedSocket, ConnectOptions, Keepalive, ListenAddr, OwnedSocket,
-    PeerAddr, TcpInfo, connect, sendfile, socket,
+    PeerAddr, TcpInfo, connect, pacing, sendfile, socket,
 };
 use tokio::io::Interest;
 
@@ -328,6 +329,11 @@ impl Stream {
     /// Those of setsockopt.
     pub fn set_nodelay(&self, on: bool) -> io::Result<()> {
         if self.unix { Ok(()) } else { socket::set_nodelay(self.socket(), on) }
+    }
+
+    /// See `tidegate_os::pacing::spare_if_local`.
+    pub fn spare_pacing(&self, peer: IpAddr, local: IpAddr) {
+        pacing::spare_if_local(self.socket(), peer, Some(local));
     }
 
     /// See `tidegate_os::socket::set_cork`; nothing on Unix sockets.
