@@ -17,7 +17,7 @@ use crate::parking::Parking;
 use crate::session::Sessions;
 
 /// Spare request memory kept by a thread: enough for bursts, little when idle.
-const SPARES_MAX: usize = 64;
+pub(crate) const SPARES_MAX: usize = 64;
 /// Spare buffers that grew larger than this are given back to the allocator.
 const SPARE_BYTES_MAX: usize = 64 * 1024;
 /// Idle connections closed at once when room is needed: most of this many, and the share of all.
@@ -33,7 +33,6 @@ pub struct Shared {
 /// Memory for one request in progress, kept for the next.
 pub struct Scratch {
     pub exchange: Exchange,
-    pub input: Vec<u8>,
     pub output: Vec<u8>,
 }
 
@@ -50,6 +49,7 @@ pub struct Front {
     // Boxed: they go in and out with every request and are large.
     #[allow(clippy::vec_box)]
     spares: RefCell<Vec<Box<Scratch>>>,
+    inputs: RefCell<Vec<Vec<u8>>>,
     nobody: Rc<Connection>,
     no_client: Rc<dyn Client>,
     draining: Cell<bool>,
@@ -71,6 +71,7 @@ impl Front {
             parking: Parking::default(),
             counters: Counters::register(),
             spares: RefCell::default(),
+            inputs: RefCell::default(),
             nobody: Rc::new(nobody()),
             no_client: Rc::new(NoClient),
             draining: Cell::new(false),
@@ -216,7 +217,6 @@ impl Front {
             }
             None => Box::new(Scratch {
                 exchange: Exchange::new(self.plan(), conn.info.clone(), conn.clone()),
-                input: Vec::with_capacity(READ_BYTES),
                 output: Vec::with_capacity(READ_BYTES),
             }),
         }
@@ -225,19 +225,30 @@ impl Front {
     /// Takes memory back.
     pub fn give_back(&self, mut scratch: Box<Scratch>) {
         let mut spares = self.spares.borrow_mut();
-        if spares.len() >= SPARES_MAX
-            || scratch.input.capacity() > SPARE_BYTES_MAX
-            || scratch.output.capacity() > SPARE_BYTES_MAX
-        {
+        if spares.len() >= SPARES_MAX || scratch.output.capacity() > SPARE_BYTES_MAX {
             return;
         }
         let plan = self.plan();
         scratch.exchange.reset(plan);
         scratch.exchange.connection = self.nobody.clone();
         scratch.exchange.client = self.no_client.clone();
-        scratch.input.clear();
         scratch.output.clear();
         spares.push(scratch);
+    }
+
+    /// A buffer for what a client sends.
+    pub fn input(&self) -> Vec<u8> {
+        let spare = self.inputs.borrow_mut().pop();
+        spare.unwrap_or_else(|| Vec::with_capacity(READ_BYTES))
+    }
+
+    /// Takes a buffer back.
+    pub fn give_back_input(&self, mut input: Vec<u8>) {
+        let mut inputs = self.inputs.borrow_mut();
+        if inputs.len() < SPARES_MAX && (1..=SPARE_BYTES_MAX).contains(&input.capacity()) {
+            input.clear();
+            inputs.push(input);
+        }
     }
 }
 

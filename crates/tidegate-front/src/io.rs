@@ -38,10 +38,12 @@ impl Io {
         context: &mut Context<'_>,
         buffer: &mut Vec<u8>,
     ) -> Poll<io::Result<usize>> {
-        match self {
+        let read = match self {
             Io::Plain(stream) => stream.poll_read_append(context, buffer),
             Io::Tls(_, tls) => tls.borrow_mut().poll_read_append(context, buffer),
-        }
+        };
+        tidegate_rt::freshness::received();
+        read
     }
 
     /// Ready when a read would tell something: bytes, the end, or an error.

@@ -16,7 +16,7 @@ use tidegate_rt::net::{Crowd, News};
 
 use crate::accept;
 use crate::conn::Conn;
-use crate::front::Front;
+use crate::front::{Front, SPARES_MAX};
 use crate::h1::{self, Fate, Serving};
 
 /// How often idle connections are looked at. One with a task is parked after one to two sweeps without a
@@ -122,8 +122,8 @@ pub async fn attend(front: Rc<Front>) {
         let Some(crowd) = front.parking.crowd.get() else { return };
         let mut news = Vec::new();
         while let Ok(more) = crowd.ready(&mut news).await {
-            let batch = || news.drain(..).for_each(|news| serve(&front, crowd, news));
-            tidegate_rt::clock::batch(batch);
+            tidegate_rt::clock::batch(|| serve_all(&front, crowd, &news));
+            news.clear();
             if more {
                 tidegate_rt::yield_now().await;
             }
@@ -159,6 +159,19 @@ fn sweep(front: &Rc<Front>) {
     }
     if front.live() < before {
         front.left();
+    }
+}
+
+/// Serves connections. Their requests are read first, as many as there is memory for: what has to be asked
+/// after a request was received, as whether files have changed, is asked once for all of them.
+fn serve_all(front: &Rc<Front>, crowd: &Crowd, news: &[News]) {
+    for some in news.chunks(SPARES_MAX) {
+        if some.len() > 1 {
+            let conns = some.iter().filter_map(|news| front.parking.conn(news.key as usize));
+            conns.for_each(|conn| h1::read_ahead(&conn));
+            tidegate_rt::freshness::received();
+        }
+        some.iter().for_each(|news| serve(front, crowd, *news));
     }
 }
 

@@ -15,14 +15,14 @@ mod windows;
 #[cfg(target_os = "linux")]
 pub use linux::{
     AsFile, AsSocket, BorrowedFile, BorrowedSocket, OwnedSocket, affinity, connect, crowd, daemon,
-    datagram, error, file, identity, inherit, listen, open, pass, path, places, process, sendfile,
-    socket, time, title, usage, watch,
+    datagram, error, file, identity, inherit, listen, open, pacing, pass, path, places, process,
+    sendfile, socket, time, title, usage, watch,
 };
 #[cfg(windows)]
 pub use windows::{
     AsFile, AsSocket, BorrowedFile, BorrowedSocket, OwnedSocket, affinity, connect, crowd,
-    datagram, error, file, identity, listen, open, path, places, process, sendfile, service,
-    socket, time, watch,
+    datagram, error, file, identity, listen, open, pacing, path, places, process, sendfile,
+    service, socket, time, watch,
 };
 
 pub use types::{

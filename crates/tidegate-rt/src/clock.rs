@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_os::time;
 
-use crate::date;
+use crate::{date, freshness};
 
 /// Monotonic time, up to one timer tick (1 to 10 ms, by kernel) behind and never ahead; read
 /// without a system call.
@@ -57,10 +57,12 @@ pub fn batch(work: impl FnOnce()) {
     impl Drop for Ended {
         fn drop(&mut self) {
             BATCH.set(None);
+            freshness::batch(false);
         }
     }
     let _ended = Ended;
     BATCH.set(Some(exact_now()));
+    freshness::batch(true);
     work();
 }
 

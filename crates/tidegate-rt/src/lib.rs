@@ -8,6 +8,7 @@ pub mod blocking;
 pub mod clock;
 mod date;
 pub mod drain;
+pub mod freshness;
 pub mod mail;
 pub mod net;
 pub mod random;

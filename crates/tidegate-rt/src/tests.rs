@@ -14,6 +14,26 @@ const LONG: Duration = Duration::from_secs(3600);
 const SHORT: Duration = Duration::from_millis(5);
 
 #[test]
+fn moments_end_with_receipts_and_with_their_batch() {
+    let moment = crate::freshness::moment;
+    assert_eq!(moment(), None);
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        clock::batch(|| {
+            seen.push(moment());
+            assert_eq!(moment(), seen[seen.len() - 1]);
+            crate::freshness::received();
+            seen.push(moment());
+        });
+        assert_eq!(moment(), None);
+    }
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen.len(), 4);
+    assert!(seen.iter().all(Option::is_some));
+}
+
+#[test]
 fn dates_in_all_forms() {
     #[track_caller]
     fn check(seconds: i64, offset: i32, http: &str, local: &str, iso8601: &str) {

@@ -6,7 +6,6 @@ mod head;
 mod linger;
 mod send;
 
-use std::cell::RefCell;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
@@ -117,13 +116,26 @@ async fn idle(conn: &Rc<Conn>) -> Awaited {
     .await
 }
 
+/// Reads what a parked connection has been sent, without serving it yet.
+pub fn read_ahead(conn: &Conn) {
+    let Some(stream) = conn.io.plain() else { return };
+    let mut input = conn.input.borrow_mut();
+    if input.capacity() == 0 {
+        *input = conn.front.input();
+    }
+    let room = input.capacity() - input.len();
+    // The end, and an error, are met again by whoever serves it.
+    let read = stream.read_arrived(&mut input);
+    conn.unread.set(read.is_ok_and(|count| count == room));
+}
+
 /// Serves requests as long as they are there.
 pub async fn serve(conn: Rc<Conn>) -> Fate {
     let conn = &conn;
     conn.idle_since.set(None);
     let mut scratch = conn.front.scratch(conn);
     if conn.input.borrow().capacity() == 0 {
-        conn.input.swap(&RefCell::new(std::mem::take(&mut scratch.input)));
+        conn.input.replace(conn.front.input());
     }
     let fate = loop {
         let fate = request(conn, &mut scratch).await;
@@ -133,8 +145,10 @@ pub async fn serve(conn: Rc<Conn>) -> Fate {
         let plan = conn.front.plan();
         scratch.exchange.reset(plan);
         scratch.exchange.outcome.pipelined = true;
+        // What it asks for may be what the request before it has changed.
+        tidegate_rt::freshness::received();
     };
-    scratch.input = std::mem::take(&mut *conn.input.borrow_mut());
+    conn.front.give_back_input(conn.input.take());
     conn.front.give_back(scratch);
     fate
 }

@@ -189,6 +189,15 @@ impl Stream {
         self.try_io(Interest::READABLE, || socket::read(self.socket(), buffer))
     }
 
+    /// As [`Stream::poll_read_append`], but neither waits nor remembers that nothing was there: for what a
+    /// `Crowd` reports.
+    ///
+    /// # Errors
+    /// `WouldBlock` when nothing has arrived, else the connection's.
+    pub fn read_arrived(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        socket::read_append(self.socket(), buffer)
+    }
+
     /// Writes if room is known to exist.
     ///
     /// # Errors

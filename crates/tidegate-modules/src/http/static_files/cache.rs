@@ -1,8 +1,8 @@
 //! The open-file cache: coherent, shared by all threads, on by default.
 //!
-//! A hit costs one system call that asks whether any change waits to be looked at (see
-//! [`tidegate_os::watch::Pending`]; about 0.1 µs, at any depth of folders), a look-up in a table of the
-//! thread's own, and no lock. The kernel queues a change before the call that made it returns, so a request
+//! A hit costs a look-up in a table of the thread's own and no lock. Before the first of a batch of requests,
+//! behind the last that was read, one system call asks whether any change waits to be looked at (see
+//! [`tidegate_os::watch::Pending`]; about 0.1 µs, at any depth of folders). The kernel queues a change before the call that made it returns, so a request
 //! that comes after a write has ended never sees the old file. Where nothing tells of changes (network
 //! file systems, no watches left, folders that may not be read) the name is looked at for each request.
 //! Writing through a memory mapping is told of when the mapping ends, not before.
@@ -125,6 +125,8 @@ thread_local! {
 struct Front {
     entries: HashMap<Box<[u8]>, Weak<Entry>, RandomState>,
     pending: Option<Pending>,
+    /// When that was asked last; see [`tidegate_rt::freshness`].
+    settled: Option<u64>,
     hasher: RandomState,
     /// Hashes of keys that were not found, and how often.
     seen: Box<[(u64, u32)]>,
@@ -137,6 +139,7 @@ impl Front {
         Front {
             entries: HashMap::default(),
             pending: watcher.and_then(|watcher| Pending::new(watcher).ok()),
+            settled: None,
             hasher: RandomState::default(),
             seen: vec![(0, 0); SEEN_SLOTS].into(),
             key: Vec::new(),
@@ -214,9 +217,14 @@ impl Front {
         })
     }
 
-    /// Makes sure that all changes made until now are applied.
-    fn settle(&self) {
+    /// Makes sure that all changes made until the request was received are applied.
+    fn settle(&mut self) {
         let Some(pending) = &self.pending else { return };
+        let moment = tidegate_rt::freshness::moment();
+        if moment.is_some() && moment == self.settled {
+            return;
+        }
+        self.settled = moment;
         match pending.check() {
             Ok(waiting) if waiting.mounts => shared().flush(),
             Ok(waiting) if waiting.events => shared().drain(),

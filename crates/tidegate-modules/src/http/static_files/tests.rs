@@ -88,6 +88,21 @@ fn check(files: &[(&str, &str)], name: &str, before: &str, change: impl Fn(&Tree
 const ROUNDS: usize = 5;
 
 #[test]
+fn a_request_sees_what_changed_before_it_was_received() {
+    let tree = Tree::new(&[("a/file", "text0")]);
+    tree.warm("a/file", "text0");
+    tidegate_rt::clock::batch(|| {
+        for round in 1..20 {
+            // Asked under this moment; what comes next is received later.
+            tree.ask("a/file");
+            fs::write(tree.at("a/file"), format!("text{round}")).unwrap();
+            tidegate_rt::freshness::received();
+            assert_eq!(tree.ask("a/file"), format!("text{round}"));
+        }
+    });
+}
+
+#[test]
 fn answers_are_kept_and_watched() {
     let tree = Tree::new(&[("a/b/file", "text")]);
     tree.warm("a/b/file", "text");
