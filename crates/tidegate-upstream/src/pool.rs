@@ -18,12 +18,12 @@ use crate::tls::TlsTarget;
 use handover::Share;
 pub use handover::idle_of;
 use learn::Learned;
-use shelf::{Idle, Shelf};
+use shelf::{EXCESS_IDLE, Idle, Shelf};
 
 /// `keepalive` and its companions of an `upstream` block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keepalive {
-    /// Idle connections kept per thread; 0 keeps none.
+    /// Idle connections kept per thread; 0 keeps none. More are kept for a moment only.
     pub idle_max: usize,
     /// `keepalive … local`: only the location that opened a connection uses it again.
     pub local: bool,
@@ -67,6 +67,8 @@ pub struct Fit {
 #[derive(Default)]
 struct Pool {
     shelf: Shelf<Box<OriginConnection>>,
+    /// `keepalive`, as the one who gave a connection last had it.
+    most: usize,
     /// For those who ask from other threads.
     share: Option<Arc<Share>>,
 }
@@ -99,7 +101,7 @@ thread_local! {
 const SWEEP: Duration = Duration::from_secs(1);
 /// The idle time of connections that are kept for a moment: a busy thread asks again within it. Another
 /// thread may wait as long for the process behind the connection.
-const BRIEF_IDLE: Duration = Duration::from_millis(10);
+const BRIEF_IDLE: Duration = EXCESS_IDLE;
 /// And the requests and the age behind which they are closed, so that those who wait for a process get
 /// one in their turn: opening a connection for every 32nd request costs next to nothing.
 const BRIEF_REQUESTS: u64 = 32;
@@ -169,7 +171,7 @@ pub fn give(group: &Group, fit: Fit, connection: Box<OriginConnection>) {
     if !fits {
         return;
     }
-    POOLS.with_borrow_mut(|pools| {
+    let is_excess = POOLS.with_borrow_mut(|pools| {
         if pools.len() <= place {
             pools.resize_with(place + 1, Pool::default);
         }
@@ -183,11 +185,15 @@ pub fn give(group: &Group, fit: Fit, connection: Box<OriginConnection>) {
         let until = now.checked_add(idle_time).unwrap_or(far);
         let share = pool.share.get_or_insert_with(|| Share::new(group.id));
         share.tell_server(fit.peer);
-        pool.shelf.put(Idle { connection, fit, since: now, until }, limits.idle_max);
+        pool.most = limits.idle_max;
+        let idle = Idle { connection, fit, since: now, until };
+        pool.shelf.put(idle, pool.most);
         pool.tell();
+        pool.shelf.len() > pool.most
     });
-    if !SWEEPING.with(|sweeping| sweeping[usize::from(brief)].replace(true)) {
-        tidegate_rt::spawn_local(sweep(brief));
+    sweep_from_now(brief);
+    if is_excess {
+        sweep_from_now(true);
     }
 }
 
@@ -196,7 +202,14 @@ pub fn idle_count() -> usize {
     POOLS.with_borrow(|pools| pools.iter().map(|pool| pool.shelf.len()).sum())
 }
 
-/// Closes what expired or was closed by its origin, as long as anything is idle.
+fn sweep_from_now(brief: bool) {
+    if !SWEEPING.with(|sweeping| sweeping[usize::from(brief)].replace(true)) {
+        tidegate_rt::spawn_local(sweep(brief));
+    }
+}
+
+/// Closes what expired or was closed by its origin, as long as anything is idle; with those that are kept for a
+/// moment, what is above the number that a group keeps.
 async fn sweep(brief: bool) {
     let pause = if brief { BRIEF_IDLE } else { SWEEP };
     loop {
@@ -215,6 +228,7 @@ async fn sweep(brief: bool) {
                     left |= idle.fit.brief == brief && stays;
                     idle.fit.brief != brief || stays
                 });
+                left |= brief && pool.shelf.trim(pool.most, now);
                 pool.tell_all();
             }
             left

@@ -25,6 +25,12 @@ pub struct Idle<T> {
 /// again and again must not give them away between two requests: it would ask for them in its turn.
 pub const SPARE_AFTER: Duration = Duration::from_millis(100);
 
+/// Idle connections above the number that a group keeps are closed when they have been idle for so long. A busy
+/// thread finishes many requests in one turn, and needs their connections in the next one.
+pub const EXCESS_IDLE: Duration = Duration::from_millis(10);
+/// So many at most; a request more closes one at once.
+pub const EXCESS_MAX: usize = 512;
+
 impl<T> Shelf<T> {
     pub const fn new() -> Shelf<T> {
         Shelf { idle: Vec::new() }
@@ -74,10 +80,14 @@ impl<T> Shelf<T> {
         }
     }
 
-    /// Keeps one, in its place by time. Where there are `most` (at least one) the one that has been idle longest goes.
+    /// Keeps one, in its place by time. Where there are `most` the one that has been idle longest goes, unless
+    /// another one like the new one is idle, too: that one would have been used had they not been in use at the
+    /// same time. Such a moment may come again at once, and [`Shelf::trim`] ends it.
     pub fn put(&mut self, idle: Idle<T>, most: usize) {
-        if self.idle.len() >= most {
-            self.idle.remove(0);
+        let above = (self.idle.len() + 1).saturating_sub(most);
+        let has_like = || self.idle.iter().any(|other| other.fit == idle.fit);
+        if above > EXCESS_MAX || (above > 0 && !has_like()) {
+            self.idle.drain(..1.min(self.idle.len()));
         }
         match self.idle.last() {
             // One that another thread did not want after all.
@@ -87,6 +97,16 @@ impl<T> Shelf<T> {
             }
             _ => self.idle.push(idle),
         }
+    }
+
+    /// Drops those above `most` that have been idle longest, as far as they have been so for [`EXCESS_IDLE`].
+    /// Returns whether there are others above.
+    pub fn trim(&mut self, most: usize, now: Instant) -> bool {
+        let above = self.idle.len().saturating_sub(most);
+        let is_late = |idle: &Idle<T>| now.saturating_duration_since(idle.since) >= EXCESS_IDLE;
+        let late = self.idle.iter().take(above).take_while(|idle| is_late(idle)).count();
+        self.idle.drain(..late);
+        late < above
     }
 
     pub fn retain(&mut self, keep: impl FnMut(&Idle<T>) -> bool) {

@@ -26,6 +26,9 @@ enum Call {
         ms: u64,
     },
     Sweep,
+    Trim {
+        most: usize,
+    },
 }
 
 fn call() -> impl Strategy<Value = Call> {
@@ -37,6 +40,7 @@ fn call() -> impl Strategy<Value = Call> {
         1 => (0..40usize).prop_map(|number| Call::Close { number }),
         2 => (0..150u64).prop_map(|ms| Call::Wait { ms }),
         1 => Just(Call::Sweep),
+        2 => (0..6usize).prop_map(|most| Call::Trim { most }),
     ]
 }
 
@@ -49,7 +53,7 @@ type Known = (usize, u64, Instant, Instant);
 
 proptest! {
     #[test]
-    fn connections_are_used_once_and_in_order(calls in vec(call(), 0..60), most in 1..6usize) {
+    fn connections_are_used_once_and_in_order(calls in vec(call(), 0..60), most in 1..9usize) {
         let mut shelf: Shelf<usize> = Shelf::new();
         let mut model: Vec<Known> = Vec::new();
         let mut closed: Vec<usize> = Vec::new();
@@ -61,7 +65,8 @@ proptest! {
                 Call::Put { server, lives_ms } => {
                     let until = now + Duration::from_millis(lives_ms);
                     shelf.put(Idle { connection: next, fit: fit(server), since: now, until }, most);
-                    if model.len() >= most {
+                    let has_like = model.iter().any(|known| known.1 == server);
+                    if model.len() >= most && (!has_like || model.len() >= most + EXCESS_MAX) {
                         model.remove(0);
                     }
                     model.push((next, server, now, until));
@@ -90,9 +95,15 @@ proptest! {
                     shelf.retain(|idle| now < idle.until && !closed.contains(&idle.connection));
                     model.retain(lives);
                 }
+                Call::Trim { most } => {
+                    let left = shelf.trim(most, now);
+                    while model.len() > most && now - model[0].2 >= EXCESS_IDLE {
+                        model.remove(0);
+                    }
+                    prop_assert_eq!(left, model.len() > most);
+                }
             }
             prop_assert_eq!(shelf.len(), model.len());
-            prop_assert!(shelf.len() <= most);
             prop_assert_eq!(shelf.oldest(), model.first().map(|known| known.2));
             let servers = model.iter().fold(0, |servers, known| servers | server_bit(known.1));
             prop_assert_eq!(shelf.servers(), servers);
@@ -120,4 +131,39 @@ proptest! {
         });
         prop_assert_eq!(seen, ages);
     }
+}
+
+#[test]
+fn above_the_number_are_those_that_were_in_use_together_and_not_for_long() {
+    let now = tidegate_rt::clock::now();
+    let idle = |number: usize, server| Idle {
+        connection: number,
+        fit: fit(server),
+        since: now,
+        until: now + 2 * SPARE_AFTER,
+    };
+    let mut shelf = Shelf::new();
+    let rest = |shelf: &mut Shelf<usize>| {
+        let mut rest = Vec::new();
+        shelf.retain(|idle| {
+            rest.push(idle.connection);
+            true
+        });
+        rest
+    };
+    for (number, server) in [(0, 1), (1, 1), (2, 1)] {
+        shelf.put(idle(number, server), 1);
+    }
+    assert_eq!(rest(&mut shelf), [0, 1, 2]);
+    // Another server's takes the place of the one idle longest.
+    shelf.put(idle(3, 2), 1);
+    assert_eq!(rest(&mut shelf), [1, 2, 3]);
+    assert!(shelf.trim(1, now + EXCESS_IDLE / 2));
+    assert!(!shelf.trim(1, now + EXCESS_IDLE));
+    assert_eq!(rest(&mut shelf), [3]);
+    // Their number is limited all the same.
+    for number in 0..2 * EXCESS_MAX {
+        shelf.put(idle(number, 2), 1);
+    }
+    assert_eq!(shelf.len(), 1 + EXCESS_MAX);
 }
