@@ -80,10 +80,11 @@ impl First {
             self.store.mark_uncacheable(meeting.fill().key(), now + UNFIT_FOR_MILLIS);
             return meeting.release();
         };
+        // Before anybody can know of the object: who does looks for the part, and asks if nobody has.
+        let part = begin_part(&self.store, &object, start, now);
         if !self.keep_head(&object, now).await {
             return meeting.release();
         }
-        let part = begin_part(&self.store, &object, start, now);
         let metadata = object.meta.encode();
         meeting.publish_head(metadata, object.times, Some(object.size), now);
         if let Some(part) = part {

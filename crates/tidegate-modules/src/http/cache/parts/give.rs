@@ -131,7 +131,7 @@ impl Giver {
     /// Where a part comes from; it is asked for if need be, with those behind it.
     async fn source(&self, part: ByteRange, end: u64) -> Option<Source> {
         let key = self.object.part_key(part.start);
-        if let Some(entry) = open(&self.store, &key).await {
+        if let (Some(entry), _) = open(&self.store, &key).await {
             if entry.body_bytes() == part.len() {
                 return Some(Source::Stored(entry, part.start));
             }
@@ -158,7 +158,7 @@ impl Giver {
 impl Giver {
     /// The whole object, which may have been stored since: its parts are gone then.
     async fn whole(&self) -> Option<OpenEntry> {
-        let entry = open(&self.store, &self.object.key).await?;
+        let entry = open(&self.store, &self.object.key).await.0?;
         let meta = Meta::decode(entry.metadata()).filter(|meta| meta.parts.is_none())?;
         let size = Some(entry.body_bytes());
         let identity = Identity::of(meta.status, &meta.headers, size)?;
@@ -171,14 +171,16 @@ fn is_alive(fill: &Fill) -> bool {
     !fill.has_ended() || fill.is_whole()
 }
 
-/// Opens what is stored under a key.
-pub async fn open(store: &Store, key: &Key) -> Option<OpenEntry> {
+/// Opens what is stored under a key, and tells what is on its way there. By one look: between two of them
+/// the fill may become the file.
+pub async fn open(store: &Store, key: &Key) -> (Option<OpenEntry>, Option<Arc<Fill>>) {
     let lookup = store.peek(key);
     if lookup.open.is_some() || lookup.entry.is_none() && !lookup.cold {
-        return lookup.open;
+        return (lookup.open, lookup.fill);
     }
     let (store, key) = (store.clone(), key.clone());
-    blocking::run(move || store.open_entry(&key, clock::unix_millis())).await.ok().flatten()
+    let opened = blocking::run(move || store.open_entry(&key, clock::unix_millis())).await;
+    (opened.ok().flatten(), lookup.fill)
 }
 
 /// Whether a part of a stored body is as it was written; else its file has gone.

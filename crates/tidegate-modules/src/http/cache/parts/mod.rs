@@ -96,7 +96,7 @@ impl Object {
 
     /// Removes the stored head, and so all parts, if it is still this object's.
     pub async fn forget(&self, store: &Store) {
-        let Some(entry) = give::open(store, &self.key).await else { return };
+        let (Some(entry), _) = give::open(store, &self.key).await else { return };
         if Object::stored(&self.key, &entry).is_some_and(|stored| stored.id == self.id) {
             let (store, key) = (store.clone(), self.key.clone());
             let _ = blocking::run(move || store.remove(&key)).await;

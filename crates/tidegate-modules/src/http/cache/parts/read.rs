@@ -25,7 +25,8 @@ enum Source {
 impl PartReader {
     /// `None` when there is no such part of this length.
     pub async fn open(store: &Store, key: &Key, length: u64) -> Option<PartReader> {
-        let source = match open(store, key).await {
+        let (entry, fill) = open(store, key).await;
+        let source = match entry {
             Some(entry) if entry.body_bytes() != length => return None,
             Some(entry) if !is_sound(&entry, 0, length).await => return None,
             Some(entry) => match (entry.body_in_memory(), entry.file()) {
@@ -35,7 +36,7 @@ impl PartReader {
                 }
                 (None, None) => return None,
             },
-            None => Source::Coming(store.peek(key).fill?.reader(0)),
+            None => Source::Coming(fill?.reader(0)),
         };
         Some(PartReader { source, left: length })
     }
