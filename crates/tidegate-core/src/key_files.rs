@@ -50,13 +50,26 @@ pub fn certificates(
         let message = format!("cannot load certificate \"{name}\": {reason}");
         Diagnostic::emerg(message).at(word.span)
     };
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    let chain: Result<Vec<_>, _> = match contains(&bytes, b"BEGIN TRUSTED CERTIFICATE") {
+        false => CertificateDer::pem_slice_iter(&bytes).collect(),
+        // OpenSSL's own format: its remarks on trust stand behind the certificate.
+        true => {
+            let text =
+                String::from_utf8_lossy(&bytes).replace("TRUSTED CERTIFICATE", "CERTIFICATE");
+            let sections = CertificateDer::pem_slice_iter(text.as_bytes());
+            sections.map(|der| der.map(|der| bare(&der))).collect()
+        }
+    };
     let chain = chain.map_err(|error| failed(&format!("PEM_read_bio_X509() failed ({error})")))?;
     if chain.is_empty() {
         let reason = "PEM_read_bio_X509_AUX() failed (SSL: no start line:Expecting: CERTIFICATE)";
         return Err(failed(reason).label("no certificate in this file"));
     }
     Ok(chain)
+}
+
+fn bare(der: &CertificateDer<'_>) -> CertificateDer<'static> {
+    crate::x509::first_element(der).unwrap_or(der).to_vec().into()
 }
 
 /// The lists of revoked certificates (DER) in a PEM file, at least one; each can be read.

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | der | elements and times |
 //! | names | distinguished names: their texts, and when two are the same |
+//! | ocsp | questions whether a certificate was revoked, and answers |
 //! | path | from a certificate to one that is trusted |
 //! | revocation | lists of revoked certificates |
 //! | fault | why a certificate is not trusted, in OpenSSL's words |
@@ -13,6 +14,9 @@
 mod der;
 mod fault;
 pub mod names;
+pub mod ocsp;
+#[cfg(test)]
+mod ocsp_tests;
 mod path;
 mod revocation;
 #[cfg(test)]
@@ -20,6 +24,7 @@ mod tests;
 
 use der::{BIT_STRING, BOOLEAN, INTEGER, OBJECT_ID, OCTET_STRING, SEQUENCE, SET, any, element};
 
+pub use der::whole as first_element;
 pub use fault::Fault;
 pub use path::{Purpose, Trust};
 pub use revocation::RevocationList;

@@ -324,9 +324,9 @@ fn what_is_not_available_is_named() {
     let folder = Folder::new(&["a"]);
     let with = |more: &str| format!("{} {more}", folder.pair("a"));
     for (config, expected) in [
-        (with("ssl_verify_client on;"), "\"ssl_verify_client on\" is not supported".to_owned()),
+        (with("ssl_verify_client on;"), "no ssl_client_certificate or ssl_trusted".to_owned()),
         (with("ssl_verify_client foo;"), "invalid value \"foo\"".to_owned()),
-        (with("ssl_early_data on;"), "\"ssl_early_data on\" is not supported".to_owned()),
+        (with("ssl_early_data on;"), "warn: \"ssl_early_data\" has no effect".to_owned()),
         (with("ssl_protocols TLSv1 TLSv1.2;"), "warn: protocol \"TLSv1\" is not".to_owned()),
         (with("ssl_dhparam x;"), "warn: \"ssl_dhparam\" is ignored".to_owned()),
         (with("ssl_ecdh_curve X25519:secp521r1;"), "warn: curve \"secp521r1\" is".to_owned()),
@@ -353,4 +353,42 @@ fn other_clients() {
         let error = String::from_utf8_lossy(&curl.stderr).into_owned();
         assert!(text.starts_with(&format!("TLSv{version} ")), "{text} {error}");
     }
+}
+
+#[test]
+fn answers_of_responders_go_along() {
+    let folder = Folder::new(&["a", "b"]);
+    // Status 3, `tryLater`: enough of an answer to be one.
+    let answer = [0x30, 3, 0x0a, 1, 3];
+    std::fs::write(folder.path("answer.der"), answer).expect("written");
+    let stapling = "ssl_stapling on; ssl_stapling_file answer.der;";
+    let server = Server::tls(
+        &folder,
+        &[
+            &format!("{} server_name a; {stapling} {SHOW}", folder.pair("a")),
+            &format!("{} server_name b; {SHOW}", folder.pair("b")),
+        ],
+    );
+    for versions in [V12, V13] {
+        let client = Client::new(&folder).versions(versions);
+        assert_eq!(client.stapled(&server, "a"), answer);
+        assert_eq!(client.stapled(&server, "b"), b"");
+    }
+}
+
+#[test]
+fn stapling_that_cannot_be() {
+    let folder = Folder::new(&["a"]);
+    std::fs::write(folder.path("none.der"), "none").expect("written");
+    let check = |directives: &str, expected: &str| {
+        let config = format!("{} ssl_stapling on; {directives}", folder.pair("a"));
+        check_config(&folder, &config, expected);
+    };
+    check("", "warn: \"ssl_stapling\" ignored, issuer certificate not found for certificate \"");
+    check(
+        "ssl_trusted_certificate a.crt;",
+        "warn: \"ssl_stapling\" ignored, no OCSP responder URL in the certificate \"",
+    );
+    check("ssl_stapling_file none.der;", "d2i_OCSP_RESPONSE_bio(\"");
+    check("ssl_stapling_responder ftp://a/;", "invalid URL prefix in OCSP responder");
 }

@@ -14,6 +14,8 @@ use super::{Algorithms, Certificate, Fault, RevocationList, extensions, names, r
 pub enum Purpose {
     Client,
     Server,
+    /// Whatever there is.
+    Any,
 }
 
 /// Whom to trust, and how far.
@@ -40,8 +42,11 @@ const EXTENDED_KEY_USAGE_ID: &[u8] = &[0x55, 29, 37];
 /// The last bytes of `2.5.29.N` for what may be critical: besides those above SubjectAltName, policies
 /// (which nobody asks for) and where to find revocation lists.
 const KNOWN: &[u8] = &[14, 15, 17, 18, 19, 30, 31, 32, 33, 35, 36, 37, 54];
-/// id-kp-serverAuth and id-kp-clientAuth (RFC 5280 section 4.2.1.12) but for the last byte.
+/// What id-kp-serverAuth and the like (RFC 5280 section 4.2.1.12) begin with, and their last bytes.
 const KEY_PURPOSE_ID: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3];
+const SERVER: u8 = 1;
+const CLIENT: u8 = 2;
+const OCSP_SIGNING: u8 = 9;
 
 /// Bits of a KeyUsage (RFC 5280 section 4.2.1.3), the first one as 1 << 0.
 const DIGITAL_SIGNATURE: u16 = 1 << 0;
@@ -221,9 +226,22 @@ impl Trust {
     }
 }
 
+/// Whether an issuer has named this one to answer for the state of its certificates.
+pub(super) fn may_answer_for(
+    own: &Certificate<'_>,
+    issuer: &Certificate<'_>,
+    algorithms: Algorithms,
+    now_unix_seconds: i64,
+) -> bool {
+    own.has_key_purpose(OCSP_SIGNING)
+        && own.is_issued_by(issuer)
+        && own.is_signed_by(algorithms, issuer)
+        && own.time_fault(now_unix_seconds).is_none()
+}
+
 impl Certificate<'_> {
     /// By what both say, signatures apart.
-    fn is_issued_by(&self, issuer: &Certificate<'_>) -> bool {
+    pub fn is_issued_by(&self, issuer: &Certificate<'_>) -> bool {
         if !names::same(self.issuer, issuer.subject) {
             return false;
         }
@@ -322,31 +340,32 @@ impl Certificate<'_> {
 
     /// Key usages allow TLS at this side, or authority over those who do it.
     fn is_for(&self, purpose: Purpose, as_authority: bool) -> bool {
-        const SERVER: u8 = 1;
-        const CLIENT: u8 = 2;
-        let wanted = match purpose {
-            Purpose::Client => CLIENT,
-            Purpose::Server => SERVER,
+        let (wanted, usage) = match purpose {
+            Purpose::Client => (CLIENT, DIGITAL_SIGNATURE | KEY_AGREEMENT),
+            Purpose::Server => (SERVER, DIGITAL_SIGNATURE | KEY_ENCIPHERMENT | KEY_AGREEMENT),
+            Purpose::Any => return !as_authority || self.is_authority(),
         };
-        if let Some(extension) = self.extension(EXTENDED_KEY_USAGE_ID) {
-            let Some((mut rest, _)) = element(extension.value, SEQUENCE) else { return false };
-            let mut found = false;
-            while let Some((id, after)) = element(rest, OBJECT_ID) {
-                found |= id.strip_prefix(KEY_PURPOSE_ID) == Some(&[wanted]);
-                rest = after;
-            }
-            if !found {
-                return false;
-            }
+        if self.extension(EXTENDED_KEY_USAGE_ID).is_some() && !self.has_key_purpose(wanted) {
+            return false;
         }
-        let usage = match purpose {
-            Purpose::Client => DIGITAL_SIGNATURE | KEY_AGREEMENT,
-            Purpose::Server => DIGITAL_SIGNATURE | KEY_ENCIPHERMENT | KEY_AGREEMENT,
-        };
         match as_authority {
             true => self.is_authority(),
             false => self.key_usage().is_none_or(|own| own & usage != 0),
         }
+    }
+
+    fn has_key_purpose(&self, wanted: u8) -> bool {
+        let found = self.extension(EXTENDED_KEY_USAGE_ID);
+        let Some((mut rest, _)) = found.and_then(|e| element(e.value, SEQUENCE)) else {
+            return false;
+        };
+        while let Some((id, after)) = element(rest, OBJECT_ID) {
+            if id.strip_prefix(KEY_PURPOSE_ID) == Some(&[wanted]) {
+                return true;
+            }
+            rest = after;
+        }
+        false
     }
 
     fn time_fault(&self, now: i64) -> Option<Fault> {

@@ -1,7 +1,7 @@
 //! Certificates byte by byte: whole ones are read in the tests of both sides of TLS.
 
 use super::der::{GENERALIZED_TIME, UTC_TIME, time};
-use super::{Certificate, Purpose, RevocationList, Trust, key_algorithm, key_bits, names};
+use super::{Certificate, Purpose, RevocationList, Trust, key_algorithm, key_bits, names, ocsp};
 
 #[test]
 fn reads_times() {
@@ -34,7 +34,9 @@ proptest::proptest! {
         }).collect();
         for bytes in [&der, &nested] {
             let _ = (key_bits(bytes), key_algorithm(bytes));
+            let _ = ocsp::is_answer(bytes);
             if let Some(certificate) = Certificate::parse(bytes) {
+                let _ = (ocsp::answer(bytes, &certificate, 0), ocsp::responder(&certificate));
                 let _ = certificate.validity();
                 let _ = (certificate.alt_names(), certificate.common_names());
             }

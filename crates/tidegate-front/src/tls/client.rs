@@ -94,7 +94,7 @@ fn read(plan: &PlanBuilder<'_>, word: &Word) -> Result<Vec<Vec<u8>>, Diagnostic>
     Ok(key_files::certificates(plan, word)?.iter().map(|der| der.to_vec()).collect())
 }
 
-fn algorithms() -> WebPkiSupportedAlgorithms {
+pub(super) fn algorithms() -> WebPkiSupportedAlgorithms {
     provider::default_provider().signature_verification_algorithms
 }
 

@@ -55,6 +55,10 @@ pub struct Conf {
     pub trusted_certificate: Option<Word>,
     pub crl: Option<Word>,
     pub verify_depth: Option<u64>,
+    pub stapling: Option<bool>,
+    pub stapling_file: Option<Word>,
+    pub stapling_responder: Option<Word>,
+    pub stapling_verify: Option<bool>,
     pub early_data: Option<()>,
     pub dhparam: Option<()>,
     /// In `stream` only.
@@ -93,6 +97,10 @@ pub fn inherit(child: &mut Conf, parent: &Conf) {
     fill(&mut child.trusted_certificate, &parent.trusted_certificate);
     fill(&mut child.crl, &parent.crl);
     fill(&mut child.verify_depth, &parent.verify_depth);
+    fill(&mut child.stapling, &parent.stapling);
+    fill(&mut child.stapling_file, &parent.stapling_file);
+    fill(&mut child.stapling_responder, &parent.stapling_responder);
+    fill(&mut child.stapling_verify, &parent.stapling_verify);
 }
 
 fn fill<T: Clone>(child: &mut Option<T>, parent: &Option<T>) {
@@ -256,6 +264,42 @@ pub(super) const CLIENT_ROWS: &[Directive<Conf>] = &[
         "",
         "PEM file with lists of revoked certificates, one of each issuer in a client's chain.",
         |conf, args| once(&mut conf.crl, args.word(0).clone(), args),
+    ),
+];
+
+pub(super) const STAPLING_ROWS: &[Directive<Conf>] = &[
+    row(
+        "ssl_stapling",
+        Arity::FLAG,
+        "off",
+        "Whether an answer of the certificate's OCSP responder goes along with the certificate.",
+        |conf, args| once(&mut conf.stapling, args.flag(0)?, args),
+    ),
+    row(
+        "ssl_stapling_file",
+        Arity::ONE,
+        "",
+        "File with the answer (DER), instead of asking the responder.",
+        |conf, args| once(&mut conf.stapling_file, args.word(0).clone(), args),
+    ),
+    row(
+        "ssl_stapling_responder",
+        Arity::ONE,
+        "",
+        "URL of the responder, instead of the one that the certificate names. Only `http://`.",
+        |conf, args| match args.bytes(0).starts_with(b"http://") {
+            true => once(&mut conf.stapling_responder, args.word(0).clone(), args),
+            false => {
+                Err(args.error(0, "invalid URL prefix in OCSP responder").label("not http://"))
+            }
+        },
+    ),
+    row(
+        "ssl_stapling_verify",
+        Arity::FLAG,
+        "off",
+        "Whether the responder's answers are verified, by `ssl_trusted_certificate`.",
+        |conf, args| once(&mut conf.stapling_verify, args.flag(0)?, args),
     ),
 ];
 

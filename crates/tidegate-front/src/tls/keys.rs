@@ -13,18 +13,20 @@ use tokio_rustls::rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 
+use super::stapling::Stapled;
+
 /// Pairs that were loaded already in this build: `http` level certificates serve many servers.
 #[derive(Default)]
 struct Loaded(HashMap<(Vec<u8>, Vec<u8>), Arc<CertifiedKey>>);
 
 /// The certificates of one server, the preferred kind first.
 #[derive(Debug)]
-pub struct Certificates(Vec<Arc<CertifiedKey>>);
+pub struct Certificates(Vec<Arc<Stapled>>);
 
 impl Certificates {
     /// ECDSA before others: it is what OpenSSL prefers, and costs the server a tenth of RSA.
-    pub fn new(mut pairs: Vec<Arc<CertifiedKey>>) -> Certificates {
-        pairs.sort_by_key(|pair| match pair.key.algorithm() {
+    pub fn new(mut pairs: Vec<Arc<Stapled>>) -> Certificates {
+        pairs.sort_by_key(|pair| match pair.current().key.algorithm() {
             SignatureAlgorithm::ECDSA => 0,
             SignatureAlgorithm::RSA => 2,
             _ => 1,
@@ -33,17 +35,21 @@ impl Certificates {
     }
 
     /// All certificates' bytes, which tell one server's sessions from another's.
-    pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
-        self.0.iter().flat_map(|pair| pair.cert.iter().map(AsRef::as_ref))
+    pub fn parts(&self) -> Vec<Vec<u8>> {
+        let pairs = self.0.iter().map(|pair| pair.current());
+        pairs
+            .flat_map(|pair| pair.cert.iter().map(|der| der.to_vec()).collect::<Vec<_>>())
+            .collect()
     }
 }
 
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let schemes = hello.signature_schemes();
-        let fits = |pair: &&Arc<CertifiedKey>| pair.key.choose_scheme(schemes).is_some();
+        let fits = |pair: &Arc<CertifiedKey>| pair.key.choose_scheme(schemes).is_some();
         // Without a fitting one the handshake fails with a better reason than "no certificate".
-        self.0.iter().find(fits).or(self.0.first()).cloned()
+        let mut all = self.0.iter().map(|pair| pair.current());
+        all.find(fits).or_else(|| self.0.first().map(|pair| pair.current()))
     }
 }
 

@@ -9,6 +9,7 @@
 //! | keys | certificates and private keys from PEM |
 //! | ciphers, curves | OpenSSL's names on both ways |
 //! | sessions, tickets | resumption over threads and reloads |
+//! | stapling | answers of OCSP responders for our certificates |
 //! | handshake | from a socket to a stream and what is known of it |
 //! | stream | the stream itself |
 //! | variables | `$ssl_*` |
@@ -21,6 +22,9 @@ mod handshake;
 mod keys;
 mod server;
 mod sessions;
+mod stapling;
+#[cfg(test)]
+mod stapling_tests;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -49,6 +53,7 @@ impl Module for Ssl {
     const DIRECTIVES: &'static [&'static [Directive<conf::Conf>]] = &[
         conf::CERTIFICATE_ROWS,
         conf::CLIENT_ROWS,
+        conf::STAPLING_ROWS,
         conf::PROTOCOL_ROWS,
         conf::SESSION_ROWS,
         conf::HTTP_ROWS,

@@ -15,6 +15,7 @@ use super::client::{self, ClientTrust};
 use super::conf::{Conf, Protocols, SessionCacheConf, VerifyClient};
 use super::keys::{self, Certificates};
 use super::sessions::{ServerSessions, SessionCache};
+use super::stapling::{self, Stapled};
 use super::tickets::{Keys, RandomKeys, TicketKey, Tickets};
 use super::{Ssl, ciphers, curves};
 
@@ -108,7 +109,10 @@ fn certificates(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Certificates,
     };
     let pairs = conf.certificates.iter().zip(&conf.keys);
     let pairs = pairs.map(|(certificate, key)| keys::load(plan, certificate, key, &passwords));
-    Ok(Certificates::new(pairs.collect::<Result<_, _>>()?))
+    let pairs = pairs.map(|pair| Ok(Arc::new(Stapled::new(pair?))));
+    let pairs: Vec<_> = pairs.collect::<Result<_, Diagnostic>>()?;
+    stapling::begin(conf, &pairs, plan)?;
+    Ok(Certificates::new(pairs))
 }
 
 fn provider(
@@ -160,8 +164,9 @@ fn provider(
 /// Tells servers' sessions apart by their certificates and those of their clients.
 fn context(certificates: &Certificates, clients: Option<&ClientTrust>) -> [u8; 16] {
     let mut digest = ::aws_lc_rs::digest::Context::new(&::aws_lc_rs::digest::SHA256);
+    let parts = certificates.parts();
     let clients = clients.into_iter().flat_map(ClientTrust::parts);
-    for part in certificates.parts().chain(clients) {
+    for part in parts.iter().map(Vec::as_slice).chain(clients) {
         digest.update(&(part.len() as u64).to_be_bytes());
         digest.update(part);
     }

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rcgen::{CertificateParams, DnType, KeyPair};
@@ -110,16 +110,21 @@ pub struct Answer {
 pub struct Client {
     config: ClientConfig,
     certificates: Vec<(String, Vec<u8>)>,
+    stapled: Stapled,
 }
+
+/// The last answer of a responder that came along with a certificate.
+type Stapled = Arc<Mutex<Vec<u8>>>;
 
 impl Client {
     pub fn new(folder: &Folder) -> Client {
-        let provider = classical();
-        Client { config: config(provider, BOTH), certificates: folder.certificates() }
+        let stapled = Stapled::default();
+        let config = config(classical(), BOTH, &stapled);
+        Client { config, certificates: folder.certificates(), stapled }
     }
 
     pub fn versions(mut self, versions: Versions) -> Client {
-        self.config = config(classical(), versions);
+        self.config = config(classical(), versions, &self.stapled);
         self
     }
 
@@ -127,7 +132,7 @@ impl Client {
     pub fn only_rsa(mut self) -> Client {
         let mut provider = classical();
         provider.cipher_suites.retain(|suite| format!("{suite:?}").contains("ECDHE_RSA"));
-        self.config = config(provider, V12);
+        self.config = config(provider, V12, &self.stapled);
         self
     }
 
@@ -158,6 +163,12 @@ impl Client {
         self.talk(server, name, request.as_bytes())
     }
 
+    /// What came along with the certificate of a new handshake.
+    pub fn stapled(&self, server: &Server, name: &str) -> Vec<u8> {
+        self.get(server, name, name);
+        self.stapled.lock().expect("unbroken").clone()
+    }
+
     pub fn body(&self, server: &Server, name: &str) -> String {
         self.get(server, name, name).body
     }
@@ -177,10 +188,10 @@ fn classical() -> CryptoProvider {
     provider
 }
 
-fn config(provider: CryptoProvider, versions: Versions) -> ClientConfig {
+fn config(provider: CryptoProvider, versions: Versions, stapled: &Stapled) -> ClientConfig {
     let builder = ClientConfig::builder_with_provider(Arc::new(provider));
     let builder = builder.with_protocol_versions(versions).expect("versions");
-    let verifier = Arc::new(Anybody);
+    let verifier = Arc::new(Anybody(stapled.clone()));
     let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
     let mut config = builder.with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -189,7 +200,7 @@ fn config(provider: CryptoProvider, versions: Versions) -> ClientConfig {
 }
 
 #[derive(Debug)]
-struct Anybody;
+struct Anybody(Stapled);
 
 impl ServerCertVerifier for Anybody {
     fn verify_server_cert(
@@ -197,9 +208,10 @@ impl ServerCertVerifier for Anybody {
         _: &CertificateDer<'_>,
         _: &[CertificateDer<'_>],
         _: &ServerName<'_>,
-        _: &[u8],
+        stapled: &[u8],
         _: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
+        *self.0.lock().expect("unbroken") = stapled.to_vec();
         Ok(ServerCertVerified::assertion())
     }
 

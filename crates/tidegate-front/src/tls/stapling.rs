@@ -1,0 +1,312 @@
+//! `ssl_stapling`: answers of OCSP responders that go along with our certificates (RFC 6066 section 8).
+//!
+//! An answer is fetched when the plan comes into use, by a thread of its own for the time that takes, and
+//! again before it is too old. No handshake waits for it.
+
+use std::net::ToSocketAddrs;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use aws_lc_rs::digest;
+use tidegate_conf::Diagnostic;
+use tidegate_core::builder::PlanBuilder;
+use tidegate_core::error_log::{ErrorLog, Level};
+use tidegate_core::plan::Service;
+use tidegate_core::x509::{Algorithms, Certificate, Purpose, Trust, ocsp};
+use tidegate_core::{credentials, key_files};
+use tidegate_rt::net::{ConnectOptions, ListenAddr, Stream};
+use tidegate_rt::timer;
+use tokio_rustls::rustls::sign::CertifiedKey;
+
+use super::conf::Conf;
+
+/// A certificate with the answer that goes along with it at the moment.
+#[derive(Debug)]
+pub struct Stapled {
+    plain: Arc<CertifiedKey>,
+    current: RwLock<Arc<CertifiedKey>>,
+}
+
+/// Answers are asked for again after this time at the latest.
+const REFRESH: Duration = Duration::from_secs(3600);
+/// After no answer of use.
+const RETRY: Duration = Duration::from_secs(300);
+/// For name, connection, question and answer together.
+const FETCH_TIME_MAX: Duration = Duration::from_secs(60);
+/// Longer answers are nobody's.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+impl Stapled {
+    pub fn new(plain: Arc<CertifiedKey>) -> Stapled {
+        Stapled { current: RwLock::new(plain.clone()), plain }
+    }
+
+    pub fn current(&self) -> Arc<CertifiedKey> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn staple(&self, answer: Option<Vec<u8>>) {
+        let key = CertifiedKey { ocsp: answer, ..(*self.plain).clone() };
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(key);
+    }
+}
+
+/// Lets answers go along with a server's certificates, as its directives say.
+///
+/// # Errors
+/// A file that cannot be read, or a responder that is no URL.
+pub fn begin(
+    conf: &Conf,
+    certificates: &[Arc<Stapled>],
+    plan: &mut PlanBuilder<'_>,
+) -> Result<(), Diagnostic> {
+    if !conf.stapling.unwrap_or(false) {
+        return Ok(());
+    }
+    if let Some(word) = &conf.stapling_file {
+        let answer = key_files::read_file(plan, word)?;
+        if !ocsp::is_answer(&answer) {
+            let name = plan.conf_path(&word.display());
+            let message = format!("d2i_OCSP_RESPONSE_bio(\"{}\") failed", name.display());
+            return Err(Diagnostic::emerg(message).at(word.span));
+        }
+        certificates.iter().for_each(|own| own.staple(Some(answer.clone())));
+        return Ok(());
+    }
+    let mut trusted = Vec::new();
+    if let Some(word) = conf.trusted_certificate.as_ref().filter(|word| !word.bytes.is_empty()) {
+        trusted = key_files::certificates(plan, word)?.iter().map(|der| der.to_vec()).collect();
+    }
+    for (own, word) in certificates.iter().zip(&conf.certificates) {
+        match duty(conf, own, &trusted, &plan.main.error_log) {
+            Ok(duty) => plan.services.push(Arc::new(duty)),
+            Err(reason) => {
+                let name = plan.conf_path(&word.display());
+                let message = format!("\"ssl_stapling\" ignored, {reason} \"{}\"", name.display());
+                let warning = Diagnostic::warn(message).at(word.span);
+                if !plan.diagnostics.contains(&warning) {
+                    plan.diagnostics.push(warning);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn duty(
+    conf: &Conf,
+    own: &Arc<Stapled>,
+    trusted: &[Vec<u8>],
+    log: &ErrorLog,
+) -> Result<Stapling, &'static str> {
+    const NO_ISSUER: &str = "issuer certificate not found for certificate";
+    let chain = &own.plain.cert;
+    let leaf = chain.first().and_then(|der| Certificate::parse(der)).ok_or(NO_ISSUER)?;
+    let candidates =
+        chain.iter().skip(1).map(AsRef::as_ref).chain(trusted.iter().map(Vec::as_slice));
+    let is_issuer =
+        |der: &&[u8]| Certificate::parse(der).is_some_and(|issuer| leaf.is_issued_by(&issuer));
+    let issuer = candidates.into_iter().find(is_issuer).ok_or(NO_ISSUER)?;
+    let url = match &conf.stapling_responder {
+        Some(word) => word.display().into_owned(),
+        None => ocsp::responder(&leaf).ok_or("no OCSP responder URL in the certificate")?,
+    };
+    let question = Certificate::parse(issuer)
+        .and_then(|issuer| ocsp::request(&leaf, &issuer, sha1))
+        .ok_or(NO_ISSUER)?;
+    let target = Target::new(&url, &question)
+        .ok_or("invalid URL of the OCSP responder for the certificate")?;
+    let algorithms = super::client::algorithms().all;
+    let trust = Trust::new(Purpose::Any, trusted, &[], TRUST_DEPTH_MAX, algorithms);
+    let verify = conf.stapling_verify.unwrap_or(false).then_some(trust);
+    let asked =
+        Asked { own: own.clone(), issuer: issuer.to_vec(), target, verify, log: log.clone() };
+    Ok(Stapling { asked: Arc::new(asked), next: Arc::default() })
+}
+
+fn sha1(bytes: &[u8]) -> Vec<u8> {
+    digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, bytes).as_ref().to_vec()
+}
+
+/// How far the issuer may be from a trusted certificate.
+const TRUST_DEPTH_MAX: u64 = 10;
+
+/// The duty to keep one certificate's answer new.
+struct Stapling {
+    asked: Arc<Asked>,
+    /// How long the last answer holds; `None` while it is being fetched.
+    next: Arc<Mutex<Next>>,
+}
+
+#[derive(Default)]
+enum Next {
+    #[default]
+    Now,
+    Fetching,
+    Later(Duration),
+}
+
+struct Asked {
+    own: Arc<Stapled>,
+    issuer: Vec<u8>,
+    target: Target,
+    /// With `ssl_stapling_verify on`.
+    verify: Option<Trust>,
+    log: ErrorLog,
+}
+
+/// Where and what to ask.
+struct Target {
+    host: String,
+    port: u16,
+    head: String,
+}
+
+impl Service for Stapling {
+    fn name(&self) -> String {
+        "stapling".to_owned()
+    }
+
+    /// A thread is begun for each fetch: a slow responder holds up nobody else's step.
+    fn step(&self) -> Duration {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        match *next {
+            Next::Fetching => FETCH_TIME_MAX,
+            Next::Later(time) => {
+                *next = Next::Now;
+                time
+            }
+            Next::Now => {
+                *next = Next::Fetching;
+                let (asked, slot) = (self.asked.clone(), self.next.clone());
+                let fetch = move || {
+                    let time = asked.refresh();
+                    *slot.lock().unwrap_or_else(PoisonError::into_inner) = Next::Later(time);
+                };
+                let thread = std::thread::Builder::new().name("stapling".to_owned()).spawn(fetch);
+                if thread.is_err() {
+                    *next = Next::Now;
+                    return RETRY;
+                }
+                FETCH_TIME_MAX
+            }
+        }
+    }
+}
+
+impl Asked {
+    /// Fetches an answer; when the next one is due.
+    fn refresh(&self) -> Duration {
+        let fetched = tidegate_rt::block_on(timer::timeout(FETCH_TIME_MAX, self.target.fetch()));
+        let now = i64::try_from(tidegate_rt::clock::unix_millis() / 1000).unwrap_or(i64::MAX);
+        let result = match fetched {
+            Ok(Ok(answer)) => answer.and_then(|answer| self.judge(answer, now)),
+            Ok(Err(_)) => Err("no answer in time".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        match result {
+            Ok(time) => time,
+            Err(reason) => {
+                let text = format!(
+                    "{reason} while requesting certificate status, responder: {}",
+                    self.target.host
+                );
+                self.log.write(Level::Error, 0, &text);
+                self.own.staple(None);
+                RETRY
+            }
+        }
+    }
+
+    fn judge(&self, answer: Vec<u8>, now: i64) -> Result<Duration, String> {
+        let leaf = self.own.plain.cert.first().and_then(|der| Certificate::parse(der));
+        let leaf = leaf.ok_or("no certificate")?;
+        let good = ocsp::answer(&answer, &leaf, now)?;
+        let algorithms: Algorithms = super::client::algorithms().all;
+        if let Some(trust) = &self.verify
+            && !ocsp::is_authentic(&answer, &self.issuer, trust, algorithms, now)
+        {
+            return Err("OCSP_basic_verify() failed".to_owned());
+        }
+        self.own.staple(Some(answer));
+        let left = good.next_unix_seconds.map(|next| next.saturating_sub(now).max(1));
+        let left = left.and_then(|left| u64::try_from(left).ok()).map(Duration::from_secs);
+        Ok(left.map_or(REFRESH, |left| left.min(REFRESH)))
+    }
+}
+
+impl Target {
+    /// A responder and a question to it (RFC 6960 appendix A.1); `None` for what is no URL.
+    fn new(url: &str, question: &[u8]) -> Option<Target> {
+        let rest = url.strip_prefix("http://")?;
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()?),
+            _ => (authority, 80),
+        };
+        let printable = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
+        if host.is_empty() || !printable(authority) || !printable(path) {
+            return None;
+        }
+        let mut letters = Vec::new();
+        credentials::encode_base64(question, &mut letters);
+        letters.resize(letters.len().next_multiple_of(4), b'=');
+        let question: String = letters
+            .iter()
+            .map(|letter| match letter {
+                b'+' => "%2B".to_owned(),
+                b'/' => "%2F".to_owned(),
+                b'=' => "%3D".to_owned(),
+                letter => char::from(*letter).to_string(),
+            })
+            .collect();
+        let slash = if path.is_empty() || path.ends_with('/') { "" } else { "/" };
+        let head = format!("GET /{path}{slash}{question} HTTP/1.0\r\nHost: {authority}\r\n\r\n");
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        Some(Target { host, port, head })
+    }
+
+    /// Asks; the thread is this fetch's own, so the name may be looked up by the system.
+    async fn fetch(&self) -> Result<Vec<u8>, String> {
+        let addresses = (self.host.as_str(), self.port).to_socket_addrs();
+        let addresses = addresses.map_err(|error| format!("host not found ({error})"))?;
+        let mut reason = "host not found".to_owned();
+        for address in addresses {
+            let options = ConnectOptions::default();
+            match Stream::connect(&ListenAddr::Inet(address), &options).await {
+                Ok(stream) => return self.ask(&stream).await,
+                Err(error) => reason = format!("connect() failed ({error})"),
+            }
+        }
+        Err(reason)
+    }
+
+    async fn ask(&self, stream: &Stream) -> Result<Vec<u8>, String> {
+        let failed = |error: std::io::Error| format!("OCSP responder failed ({error})");
+        stream.write_all(self.head.as_bytes()).await.map_err(failed)?;
+        let mut bytes = Vec::new();
+        loop {
+            bytes.reserve(4096);
+            if stream.read_append(&mut bytes).await.map_err(failed)? == 0 {
+                break;
+            }
+            if bytes.len() > ANSWER_BYTES_MAX {
+                return Err("OCSP responder sent too much".to_owned());
+            }
+        }
+        body(&bytes).ok_or_else(|| "OCSP responder sent invalid response".to_owned())
+    }
+}
+
+/// The body of a successful answer that ends with its connection. Lines may end without a CR.
+fn body(bytes: &[u8]) -> Option<Vec<u8>> {
+    let fine = bytes.starts_with(b"HTTP/1.") && bytes.get(8..12) == Some(b" 200");
+    let mut start = 0;
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        start += line.len();
+        if matches!(line, b"\n" | b"\r\n") {
+            return fine.then(|| bytes[start..].to_vec());
+        }
+    }
+    None
+}

@@ -1,0 +1,74 @@
+//! Who may answer for a certificate: with the library's algorithms, which `core` does not have.
+
+use tidegate_core::credentials::decode_base64;
+use tidegate_core::x509::{Purpose, Trust, ocsp};
+
+use super::client::algorithms;
+
+/// Of `/CN=Root`.
+const ROOT: &str = "\
+    MIIBUzCB+qADAgECAhQmGwwUCotqtQtGAeNHTDurkbW0rzAKBggqhkjOPQQDAjAPMQ0wCwYDVQQDDARSb290MCAXDTI2\
+    MTEyMTA2NTIyM1oYDzIxMjYxMDI4MDY1MjIzWjAPMQ0wCwYDVQQDDARSb290MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcD\
+    QgAEA0JG8VBLO1Zzcnt+F6eHiAnu8MYtNk/cd/HUUqIBdnap6ZT4mktCYyfbMr6mmqDg4NGjj0vlZ3t7U/Fc5BjElaMy\
+    MDAwDwYDVR0TAQH/BAUwAwEB/zAdBgNVHQ4EFgQUJyguSfocZjL51oDPMv+XxkxQcB0wCgYIKoZIzj0EAwIDSAAwRQIg\
+    CCLLJ5MeBm+MWY3Iu2H6ih8bF9Q29BVuqVJYdy6hImECIQDuhPYQL9CFv2fw68hMskpBw60H/wJ71n2GuUU145r3Uw==";
+/// Of another root.
+const OTHER: &str = "\
+    MIIBVjCB/KADAgECAhQRK9Uh5lVypfeBghrgMSl7ViUf1zAKBggqhkjOPQQDAjAQMQ4wDAYDVQQDDAVPdGhlcjAgFw0y\
+    NjExMjEwNjUyMjNaGA8yMTI2MTAyODA2NTIyM1owEDEOMAwGA1UEAwwFT3RoZXIwWTATBgcqhkjOPQIBBggqhkjOPQMB\
+    BwNCAAShPqCQ5o1PD7Ljq+CNsRH7uPmDpQzmjt1GVROPUMC3AuFUmQEzAU3l0A2nuG68NfZD/86hyPIGbN/xN0oIXzoq\
+    ozIwMDAPBgNVHRMBAf8EBTADAQH/MB0GA1UdDgQWBBTp03Xz/S/XNBd+wG6ObQjQ1HKVpDAKBggqhkjOPQQDAgNJADBG\
+    AiEA6M3CEHQ0eGzIQxaalVJtLl+SJupYI2wIh7nHVL03/JMCIQDmPHuZFp4qCGZ2qECGk9Mk3phiJ+AHWqbLcZI6xkyl\
+    +w==";
+/// By the issuer itself.
+const GOOD: &str = "\
+    MIH+CgEAoIH4MIH1BgkrBgEFBQcwAQEEgecwgeQwgYuhETAPMQ0wCwYDVQQDDARSb290GA8yMDI2MTEyMTA3MjMxOVow\
+    ZTBjMDswCQYFKw4DAhoFAAQUbuS/Tqd5JdsVLlKtLGnS4+h4VGoEFCcoLkn6HGYy+daAzzL/l8ZMUHAdAgIKKYAAGA8y\
+    MDI2MTEyMTA3MjMxOVqgERgPMjEyNjEwMjgwNzIzMTlaMAoGCCqGSM49BAMCA0gAMEUCIHaNmRP1qkMI9nQ7aO6EMjYy\
+    jteZI7wWVM66ViKRoGJ1AiEA9LNmgEKtTNmOeTPhhD7t4Pom888NdbdKEsb/TycPTt8=";
+/// By a certificate for answers that the issuer has signed.
+const BY_NAMED: &str = "\
+    MIICdQoBAKCCAm4wggJqBgkrBgEFBQcwAQEEggJbMIICVzCBi6ERMA8xDTALBgNVBAMMBHJlc3AYDzIwMjYxMTIxMDcy\
+    MzE5WjBlMGMwOzAJBgUrDgMCGgUABBRu5L9Op3kl2xUuUq0sadLj6HhUagQUJyguSfocZjL51oDPMv+XxkxQcB0CAgop\
+    gAAYDzIwMjYxMTIxMDcyMzE5WqARGA8yMTI2MTAyODA3MjMxOVowCgYIKoZIzj0EAwIDSAAwRQIgfWOO8YbMGiZfy3gt\
+    VOUz7mwS0ouIYSTg+AvHTR5SqbECIQC8kifb+Sg0RNf7nekfFZJRReolTnzDshMPqNAa/WwpOqCCAW8wggFrMIIBZzCC\
+    AQ2gAwIBAgICCiowCgYIKoZIzj0EAwIwDzENMAsGA1UEAwwEUm9vdDAgFw0yMDAxMDIwMzA0MDVaGA8yMTIwMDEwMjAz\
+    MDQwNVowDzENMAsGA1UEAwwEcmVzcDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABKE+oJDmjU8PsuOr4I2xEfu4+YOl\
+    DOaO3UZVE49QwLcC4VSZATMBTeXQDae4brw19kP/zqHI8gZs3/E3SghfOiqjVzBVMBMGA1UdJQQMMAoGCCsGAQUFBwMJ\
+    MB0GA1UdDgQWBBTp03Xz/S/XNBd+wG6ObQjQ1HKVpDAfBgNVHSMEGDAWgBQnKC5J+hxmMvnWgM8y/5fGTFBwHTAKBggq\
+    hkjOPQQDAgNIADBFAiEAx1d7DXuuilapJOf9Iy1myZ8wqxBUHXWgOHVuE+ZMPDUCIGcdjku5EN0qXcXL+IcDAwjLbIfG\
+    yaFkwm0CFQAPSDFR";
+/// By one that is not for answers.
+const BY_OTHER: &str = "\
+    MIICkgoBAKCCAoswggKHBgkrBgEFBQcwAQEEggJ4MIICdDCBjaETMBExDzANBgNVBAMMBm5vcmVzcBgPMjAyNjExMjEw\
+    NzIzMTlaMGUwYzA7MAkGBSsOAwIaBQAEFG7kv06neSXbFS5SrSxp0uPoeFRqBBQnKC5J+hxmMvnWgM8y/5fGTFBwHQIC\
+    CimAABgPMjAyNjExMjEwNzIzMTlaoBEYDzIxMjYxMDI4MDcyMzE5WjAKBggqhkjOPQQDAgNIADBFAiAUKxZBwuNbR27o\
+    HKogw/5K7GBn9Uf3qjBZdYb4eVZmGQIhAP+wQhaH4w5zhjZ0+no65QKY8IDvvW3REDQpFcdST+ysoIIBijCCAYYwggGC\
+    MIIBJ6ADAgECAgIKKzAKBggqhkjOPQQDAjAPMQ0wCwYDVQQDDARSb290MCAXDTIwMDEwMjAzMDQwNVoYDzIxMjAwMTAy\
+    MDMwNDA1WjARMQ8wDQYDVQQDDAZub3Jlc3AwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAAShPqCQ5o1PD7Ljq+CNsRH7\
+    uPmDpQzmjt1GVROPUMC3AuFUmQEzAU3l0A2nuG68NfZD/86hyPIGbN/xN0oIXzoqo28wbTAJBgNVHRMEAjAAMAsGA1Ud\
+    DwQEAwIHgDATBgNVHSUEDDAKBggrBgEFBQcDAjAfBgNVHSMEGDAWgBQnKC5J+hxmMvnWgM8y/5fGTFBwHTAdBgNVHQ4E\
+    FgQU6dN18/0v1zQXfsBujm0I0NRylaQwCgYIKoZIzj0EAwIDSQAwRgIhAMMYVQ2OOyAw7Scplvm5a/XYXbUP5TJgM4wA\
+    DONocV4lAiEArb+Rpkh/UZSGhCsUilyde5xb0KdXrz2A8ITQk/DHEis=";
+
+const NOW: i64 = 1_900_000_000;
+
+fn bytes(base64: &str) -> Vec<u8> {
+    decode_base64(base64.trim_end_matches('=').as_bytes()).expect("base64")
+}
+
+#[test]
+fn who_may_answer() {
+    let authentic = |answer: &[u8], trusted: &str| {
+        let trust = Trust::new(Purpose::Any, &[bytes(trusted)], &[], 1, algorithms().all);
+        ocsp::is_authentic(answer, &bytes(ROOT), &trust, algorithms().all, NOW)
+    };
+    assert!(authentic(&bytes(GOOD), ROOT), "the issuer");
+    assert!(authentic(&bytes(BY_NAMED), ROOT), "named by the issuer");
+    assert!(!authentic(&bytes(BY_OTHER), ROOT), "not named");
+    assert!(!authentic(&bytes(GOOD), OTHER), "an issuer that is not trusted");
+    let mut changed = bytes(GOOD);
+    let last = changed.len() - 1;
+    changed[last] ^= 1;
+    assert!(!authentic(&changed, ROOT), "another signature");
+}
