@@ -28,6 +28,7 @@ mod page;
 mod pattern;
 mod probe;
 mod procfs;
+mod raw;
 mod report;
 mod response;
 mod server;
@@ -39,6 +40,10 @@ mod tests;
 mod walk;
 
 fn main() -> ExitCode {
+    if let Some(ended) = raw::run(std::env::args_os().skip(1)) {
+        ended.unwrap_or_else(|reason| eprintln!("tidegate-bench: {reason}"));
+        return ExitCode::FAILURE;
+    }
     let result = match options::parse(std::env::args_os().skip(1)) {
         Ok(Command::Help) => {
             print!("{}", options::HELP);

@@ -301,7 +301,7 @@ fn spawn_pinned(
         command.arg("-p").arg(directory).arg("-c").arg(directory.join(CONFIG_FILE));
         command.arg("-e").arg(directory.join(LOG_FILE));
     }
-    others::add_arguments(binary.kind, &mut command, directory, listen);
+    others::add_arguments(binary.kind, &mut command, directory, listen, job.origin);
     command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
     thread::scope(|scope| {
         let starter = scope.spawn(|| {

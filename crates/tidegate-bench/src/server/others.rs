@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
+use crate::raw::{self, Work};
+
 /// What a program is, and so how it is configured and stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -14,6 +16,8 @@ pub enum Kind {
     Nginx,
     Varnish,
     TrafficServer,
+    /// This program itself, doing the least that would be work.
+    Raw(Work),
 }
 
 impl Kind {
@@ -21,7 +25,7 @@ impl Kind {
     pub fn version_option(self) -> &'static str {
         match self {
             Kind::Nginx => "-v",
-            Kind::Varnish | Kind::TrafficServer => "-V",
+            Kind::Varnish | Kind::TrafficServer | Kind::Raw(_) => "-V",
         }
     }
 
@@ -31,6 +35,7 @@ impl Kind {
             Kind::Nginx => &["/usr/sbin/nginx", "/usr/local/sbin/nginx", "nginx"],
             Kind::Varnish => &["/usr/sbin/varnishd", "varnishd"],
             Kind::TrafficServer => &["/usr/bin/traffic_server", "traffic_server"],
+            Kind::Raw(_) => &[],
         }
     }
 }
@@ -43,7 +48,7 @@ pub fn write_config(
     origin: SocketAddr,
 ) -> io::Result<()> {
     match kind {
-        Kind::Nginx => Ok(()),
+        Kind::Nginx | Kind::Raw(_) => Ok(()),
         Kind::Varnish => fs::write(directory.join(VARNISH_FILE), varnish_config(origin)),
         Kind::TrafficServer => {
             for (name, content) in traffic_server_config(directory, listen, origin) {
@@ -59,9 +64,16 @@ pub fn write_config(
 }
 
 /// Adds the arguments that make the program use that configuration and stay in the foreground.
-pub fn add_arguments(kind: Kind, command: &mut Command, directory: &Path, listen: SocketAddr) {
+pub fn add_arguments(
+    kind: Kind,
+    command: &mut Command,
+    directory: &Path,
+    listen: SocketAddr,
+    origin: SocketAddr,
+) {
     match kind {
         Kind::Nginx => {}
+        Kind::Raw(work) => raw::add_arguments(command, work, listen, origin),
         Kind::Varnish => {
             command.args(["-F", "-j", "none", "-s", "default,1g", "-a"]).arg(listen.to_string());
             command.arg("-n").arg(directory.join("varnish"));

@@ -7,7 +7,8 @@ use crate::config::{FIXED_BODY, LARGE_FILE, SMALL_FILE, Scenario};
 use crate::load::{Ask, Bound, Load, Mode, Outcome, Plan, Unanswered};
 use crate::machine::Place;
 use crate::procfs;
-use crate::server::{Binary, Job, Server};
+use crate::raw::Work;
+use crate::server::{Binary, Job, Kind as Program, Server};
 use crate::statistics::Spread;
 
 /// One case of the suite.
@@ -124,8 +125,15 @@ impl Case {
 
     fn measure_load(&self, context: &Context, load: LoadCase) -> CaseReport {
         let measures = self.with_target(&LOAD_MEASURES);
-        let mut report =
-            alternate(context, self.name, &measures, |binary, _| run_load(context, binary, load));
+        let floor = load.floor();
+        let mut floors = Vec::new();
+        let mut report = alternate(context, self.name, &measures, |binary, is_tidegate| {
+            if let Some(floor) = floor.as_ref().filter(|_| is_tidegate) {
+                floors.push(run_load(context, floor, load)?.values);
+            }
+            run_load(context, binary, load)
+        });
+        report.notes.extend(beside_floor(&report, &floors));
         report.notes.extend(disturbance(&report));
         report
     }
@@ -138,6 +146,32 @@ impl Case {
         }
         measures
     }
+}
+
+impl LoadCase {
+    /// A server that does nothing of what is asked for but move as many bytes: on kept connections, and where
+    /// the bytes fit the socket's buffer.
+    fn floor(&self) -> Option<Binary> {
+        let work = match self.scenario {
+            Scenario::Fixed | Scenario::Cache | Scenario::Files => Work::Answer(self.body_bytes),
+            Scenario::ProxyTuned => Work::Pass,
+            _ => return None,
+        };
+        let fits = self.body_bytes <= 16 * 1024 && matches!(self.mode, Mode::KeepAlive);
+        let path = std::env::current_exe().ok().filter(|_| fits)?;
+        Some(Binary { kind: Program::Raw(work), path, version: String::new() })
+    }
+}
+
+/// What the least that a server can do costs, in the same run.
+fn beside_floor(report: &CaseReport, floors: &[Vec<f64>]) -> Option<String> {
+    let row = report.rows.first()?;
+    let floor: Vec<f64> = floors.iter().filter_map(|values| values.first().copied()).collect();
+    let (cost, ratio) = (Spread::of(&floor)?, Spread::of_ratios(&floor, &row.nginx)?);
+    Some(format!(
+        "{}: a bare loop of reads and writes, the floor, costs {:.2} µs, {:.2} of nginx ({:.2} to {:.2})",
+        row.case, cost.median, ratio.median, ratio.minimum, ratio.maximum
+    ))
 }
 
 /// A warning when the figures are those of a busy machine.
