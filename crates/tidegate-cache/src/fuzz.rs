@@ -138,6 +138,7 @@ impl Run {
                     writer.flush_step();
                     match small & 3 {
                         0 => writer.flusher().show_flushed(),
+                        2 => writer.flusher().trim(),
                         1 => writer.show(),
                         _ => {}
                     }
@@ -330,7 +331,7 @@ impl Follower {
         self.waiting = false;
         match piece {
             Piece::Bytes(bytes) => self.check(from, &bytes, max),
-            Piece::File { handle, offset, length } => {
+            Piece::File { handle, offset, length, .. } => {
                 let mut bytes = vec![0; length as usize];
                 // A failing disk breaks this reader's response, not the test.
                 if let Ok(count) = read_full_at(&*handle, &mut bytes, offset) {

@@ -25,12 +25,14 @@ pub struct FileRange {
     pub length: u64,
     /// Where it is read when the page cache does not have it (`aio threads=`); `None` for the default pool.
     pub pool: Option<Arc<ThreadPool>>,
+    /// Written a moment ago: the page cache has it, and need not be asked.
+    pub is_fresh: bool,
 }
 
 impl FileRange {
     /// A part that is read on the default pool.
     pub fn new(file: Arc<File>, offset: u64, length: u64) -> FileRange {
-        FileRange { file, offset, length, pool: None }
+        FileRange { file, offset, length, pool: None, is_fresh: false }
     }
 }
 

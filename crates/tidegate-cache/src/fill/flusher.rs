@@ -2,6 +2,7 @@
 //! says otherwise, and belongs on a thread that may.
 
 use std::io::{self, IoSlice};
+use std::iter;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::Waker;
@@ -18,6 +19,10 @@ const FLUSH_STEP_BYTES: usize = 1 << 20;
 
 /// Pieces written with one system call.
 const PIECES_MAX: usize = 64;
+
+/// Bytes written with one system call. The page cache takes memory of that size at once, and large blocks of
+/// it are such that nobody has used for long: a megabyte by one call took seven times as long as by sixteen.
+const WRITE_BYTES_MAX: usize = 64 * 1024;
 
 /// A body up to this size that never met the disk goes out with its header in one write.
 const JOINED_BYTES_MAX: usize = 256 * 1024;
@@ -40,11 +45,19 @@ pub struct FlushReport {
 }
 
 impl FillFlusher {
+    pub fn fill(&self) -> &Arc<Fill> {
+        &self.fill
+    }
+
     /// Lets readers have what is in the file. To be called on the thread of the readers, whom it is
-    /// cheaper to wake from there, after each [`FillFlusher::flush_step`]. Never blocks.
+    /// cheaper to wake from there, after a [`FillFlusher::flush_step`]. Never blocks.
     pub fn show_flushed(&self) {
         self.show(State::show_flushed);
-        // Here, since an allocator takes memory back best on the thread that it was given to.
+    }
+
+    /// Gives memory back, after each [`FillFlusher::flush_step`]: on the thread of who appends, since that is
+    /// where an allocator takes it back best. Never blocks.
+    pub fn trim(&self) {
         self.fill.state.lock().trim(self.fill.limits);
     }
 
@@ -219,10 +232,9 @@ impl FillFlusher {
                 write_full_at(&*file, sums, layout.body_start() as u64 + body_bytes)?;
                 write_full_at(&*file, &header, 0)?;
             } else {
-                let mut pieces = vec![IoSlice::new(&header)];
-                pieces.extend(rest.iter().map(|chunk| IoSlice::new(&chunk.bytes)));
-                pieces.push(IoSlice::new(sums));
-                write_pieces(&file, &mut pieces, 0)?;
+                let body = rest.iter().map(|chunk| &*chunk.bytes);
+                let pieces = iter::once(&*header).chain(body).chain(iter::once(sums));
+                write_pieces(&file, pieces, 0)?;
             }
             let mut state = self.fill.state.lock();
             state.flushed_to(body_bytes);
@@ -274,17 +286,31 @@ pub(super) fn unflushed_of(state: &State) -> u64 {
 /// Writes neighbouring chunks; returns the body offset behind the last.
 fn write_chunks(file: &FileHandle, chunks: &[Chunk], body_start: u64) -> io::Result<u64> {
     let Some(first) = chunks.first() else { return Ok(0) };
-    let mut pieces: Vec<_> = chunks.iter().map(|chunk| IoSlice::new(&chunk.bytes)).collect();
-    Ok(write_pieces(file, &mut pieces, body_start + first.start)? - body_start)
+    let pieces = chunks.iter().map(|chunk| &*chunk.bytes);
+    Ok(write_pieces(file, pieces, body_start + first.start)? - body_start)
 }
 
-/// Writes pieces one behind the other, [`PIECES_MAX`] at a time; returns the offset behind the last.
-fn write_pieces(file: &FileHandle, pieces: &mut [IoSlice<'_>], offset: u64) -> io::Result<u64> {
-    let mut at = offset;
-    for pieces in pieces.chunks_mut(PIECES_MAX) {
-        let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
-        write_all_at(&**file, pieces, at)?;
-        at += bytes as u64;
+/// Writes pieces one behind the other, at most [`PIECES_MAX`] and [`WRITE_BYTES_MAX`] at a time; returns the
+/// offset behind the last.
+fn write_pieces<'a>(
+    file: &FileHandle,
+    pieces: impl Iterator<Item = &'a [u8]>,
+    offset: u64,
+) -> io::Result<u64> {
+    let (mut at, mut bytes) = (offset, 0);
+    let mut batch: Vec<IoSlice<'a>> = Vec::with_capacity(PIECES_MAX);
+    for mut piece in pieces {
+        while !piece.is_empty() {
+            let (now, rest) = piece.split_at(piece.len().min(WRITE_BYTES_MAX - bytes));
+            batch.push(IoSlice::new(now));
+            (piece, bytes) = (rest, bytes + now.len());
+            if bytes == WRITE_BYTES_MAX || batch.len() == PIECES_MAX {
+                write_all_at(&**file, &mut batch, at)?;
+                at += bytes as u64;
+                (bytes, batch) = (0, Vec::with_capacity(PIECES_MAX));
+            }
+        }
     }
-    Ok(at)
+    write_all_at(&**file, &mut batch, at)?;
+    Ok(at + bytes as u64)
 }

@@ -30,6 +30,8 @@ pub enum Piece {
         handle: FileHandle,
         offset: u64,
         length: u64,
+        /// Written lately.
+        is_fresh: bool,
     },
     /// The body is whole and was read to its end.
     End,

@@ -16,6 +16,9 @@ use crate::format::Layout;
 /// does not wait for room gets there.
 const TAILS_MAX: u64 = 4;
 
+/// So much of what was written last is taken to be in the page cache still.
+const FRESH_BYTES: u64 = 4 << 20;
+
 pub(crate) struct State {
     head: HeadState,
     end: End,
@@ -214,6 +217,7 @@ impl State {
                 handle: file.clone(),
                 offset: layout.body_start() as u64 + offset,
                 length: (self.flushed - offset).min(max as u64),
+                is_fresh: self.flushed - offset <= FRESH_BYTES,
             },
             _ => Piece::Broken(BreakReason::ReaderTooSlow),
         }
@@ -254,8 +258,12 @@ impl State {
     /// Drops what nobody needs from memory: all that is in the file, but for a small body.
     pub fn trim(&mut self, limits: FillLimits) {
         let keep_whole = self.storing && self.watermark <= limits.kept_bytes_max;
-        let lowest = self.readers.lowest();
-        let foremost = self.readers.foremost(self.watermark).unwrap_or(u64::MAX);
+        // With a file it does not matter where they are, and there may be many.
+        let (lowest, foremost) = if self.storing {
+            (0, u64::MAX)
+        } else {
+            (self.readers.lowest(), self.readers.foremost(self.watermark).unwrap_or(u64::MAX))
+        };
         while let Some(chunk) = self.tail.front() {
             let end = chunk.start + chunk.bytes.len() as u64;
             let passed = end <= lowest;

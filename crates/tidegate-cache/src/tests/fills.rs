@@ -53,6 +53,30 @@ fn followers_stream_what_has_arrived() {
 }
 
 #[test]
+fn pieces_of_any_size_are_written_in_their_order() {
+    let disk = MemoryDisk::default();
+    // Larger than one write, at its edge, and more than one write takes.
+    let tables: [&[usize]; 4] =
+        [&[300_000], &[65_536, 65_536, 1], &[1, 65_535, 70_000, 3], &[100; 700]];
+    for (seed, lengths) in tables.into_iter().enumerate() {
+        let store = open(&disk);
+        let writer = begin(&store, &key("a"), 1);
+        publish(&writer, None);
+        let whole = body(lengths.iter().sum(), seed as u8);
+        let mut rest = Bytes::from(whole.clone());
+        for length in lengths {
+            writer.hold(rest.split_to(*length), 1);
+        }
+        if seed % 2 == 0 {
+            writer.flush_step();
+        }
+        assert!(matches!(writer.commit(2), Committed::Stored));
+        let stored = served(&store, &key("a")).expect("stored");
+        assert!(stored.1 == whole, "{lengths:?}");
+    }
+}
+
+#[test]
 fn an_append_wakes_those_it_concerns() {
     let store = open(&MemoryDisk::default());
     let writer = begin(&store, &key("a"), 1);

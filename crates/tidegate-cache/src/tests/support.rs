@@ -97,7 +97,7 @@ pub fn drain(reader: &mut FillReader, max: usize) -> (Vec<u8>, Result<(), crate:
     loop {
         match block_on(reader.next(max)) {
             Piece::Bytes(bytes) => body.extend_from_slice(&bytes),
-            Piece::File { handle, offset, length } => {
+            Piece::File { handle, offset, length, .. } => {
                 let mut bytes = vec![0; length as usize];
                 let count = read_full_at(&*handle, &mut bytes, offset).expect("read");
                 assert_eq!(count, bytes.len());

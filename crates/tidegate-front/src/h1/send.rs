@@ -281,7 +281,7 @@ impl<'a> Sender<'a> {
         self.flush().await
     }
 
-    async fn sendfile(&mut self, range: FileRange) -> Result<(), SendError> {
+    async fn sendfile(&mut self, mut range: FileRange) -> Result<(), SendError> {
         let Some(stream) = self.conn.io.plain() else { return Ok(()) };
         let mut offset = range.offset;
         let end = range.offset.saturating_add(range.length);
@@ -305,6 +305,8 @@ impl<'a> Sender<'a> {
             }
             offset += sent as u64;
             self.sent += sent as u64;
+            // The client may take its time with the rest.
+            range.is_fresh = false;
         }
         Ok(())
     }

@@ -25,6 +25,7 @@
 //! | `run` | asks the store, tells `turn`, does what `turn` says |
 //! | `fill` | the detached task that fetches, stores and feeds all readers |
 //! | `pump` | the body's way into the cache |
+//! | `rounds` | how often the readers of a fill are woken |
 //! | `writers` | who may work on a cache's files at a time |
 //! | `purge` | requests that purge, and tags |
 //! | `resume` | the rest of a body whose origin broke off |
@@ -45,6 +46,7 @@ mod pump;
 mod purge;
 mod resume;
 mod rfc9111;
+mod rounds;
 mod rows;
 mod run;
 pub mod seam;

@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -16,15 +17,15 @@ use tidegate_rt::{clock, yield_now};
 use super::parts::PartReader;
 use super::parts::plan::{self, BLOCK_BYTES};
 use super::resume::{Progress, Rest, Resume};
+use super::rounds::{MANY_READERS, Rounds};
 use super::writers::Writers;
 
 /// More than this is written as soon as the origin pauses, and before readers get it: then they get it as a
 /// range of the file, which costs each of them no copy.
 const WRITTEN_FROM_BYTES: u64 = 64 * 1024;
 
-/// The same when there are many readers.
+/// The same when there are [`MANY_READERS`].
 const WRITTEN_FOR_MANY_FROM_BYTES: u64 = 16 * 1024;
-const MANY_READERS: usize = 16;
 
 /// The longest that readers wait for less than that, which is often soon followed by more.
 const HELD_MAX: Duration = Duration::from_millis(2);
@@ -84,7 +85,8 @@ pub async fn pump(writer: FillWriter, body: Body, resume: Option<Resume>, store:
             }
             (Ended::Broken | Ended::AtPart, Progress::Open) | (_, Progress::Unfinished) => {}
         }
-        // What is there goes to the disk meanwhile.
+        // What is there goes to the disk meanwhile, and to the readers.
+        flush.rounds.reset();
         flush.begin(writer);
         if let (Heir::Coming(reader), Some(resume), false) = (heir, &*resume, by_plan)
             && let Head::Ready(head) = reader.head().await
@@ -249,7 +251,10 @@ impl Pump {
     fn pause(&mut self, context: &mut Context<'_>) {
         let Pending { unflushed, held } = self.writer.pending();
         let readers = self.writer.fill().readers();
-        if unflushed > written_from(readers) {
+        let now = clock::exact_now();
+        let wait = self.flush.rounds.wait(readers, now);
+        let is_much = unflushed > written_from(readers);
+        if is_much && wait.is_zero() {
             self.flush.begin(&self.writer);
         }
         if self.flush.poll_end(context).is_pending() {
@@ -260,14 +265,21 @@ impl Pump {
         let at_once = readers < 2 || held == self.writer.fill().watermark();
         if held > 0 && !at_once {
             if self.held.at().is_none() {
-                self.held.set_after(HELD_MAX);
+                let is_little = unflushed > 0 && !is_much;
+                self.held.set_after(if is_little { wait.max(HELD_MAX) } else { wait });
             }
             if self.held.poll_elapsed(context).is_pending() {
                 return;
             }
         }
         self.held.clear();
-        if held > 0 {
+        if is_much {
+            self.flush.rounds.reset();
+            self.flush.begin(&self.writer);
+            // Whoever is told of its end looks again.
+            let _ = self.flush.poll_end(context);
+        } else if held > 0 {
+            self.flush.rounds.begin(now);
             self.writer.show();
         }
     }
@@ -316,17 +328,19 @@ enum Next {
 /// Flushing in the background, one job at a time.
 pub struct Flush {
     pub writers: Writers,
+    rounds: Rc<Rounds>,
     running: Option<Task<()>>,
 }
 
 impl Flush {
     pub fn of(store: &Store) -> Flush {
-        Flush { writers: Writers::of(store), running: None }
+        Flush { writers: Writers::of(store), rounds: Rc::default(), running: None }
     }
 
     fn begin(&mut self, writer: &FillWriter) {
         if !self.is_running() {
-            let flush = flush(self.writers.clone(), writer.flusher(), WRITTEN_FROM_BYTES);
+            let (writers, rounds) = (self.writers.clone(), self.rounds.clone());
+            let flush = flush(writers, writer.flusher(), rounds, WRITTEN_FROM_BYTES);
             self.running = Some(spawn_local(flush));
         }
     }
@@ -350,12 +364,12 @@ impl Flush {
             let _ = running.await;
         }
         // What came after the last look of that job.
-        flush(self.writers.clone(), writer.flusher(), 0).await;
+        flush(self.writers.clone(), writer.flusher(), self.rounds.clone(), 0).await;
     }
 }
 
-/// Writes until no more than `enough` is left, and gives it to the readers step by step.
-async fn flush(writers: Writers, flusher: FillFlusher, enough: u64) {
+/// Writes until no more than `enough` is left, and gives it to the readers as their rounds come.
+async fn flush(writers: Writers, flusher: FillFlusher, rounds: Rc<Rounds>, enough: u64) {
     loop {
         let work = flusher.clone();
         let mut done = pin!(writers.run(move || Ok(work.flush_step())));
@@ -368,7 +382,12 @@ async fn flush(writers: Writers, flusher: FillFlusher, enough: u64) {
         };
         // The pool is full: the writer waits for this, so it is done here rather than never.
         let report = done.unwrap_or_else(|_| flusher.flush_step());
-        flusher.show_flushed();
+        let now = clock::exact_now();
+        if rounds.wait(flusher.fill().readers(), now).is_zero() {
+            rounds.begin(now);
+            flusher.show_flushed();
+        }
+        flusher.trim();
         if report.unflushed <= enough {
             return;
         }

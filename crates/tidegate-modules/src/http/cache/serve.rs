@@ -12,9 +12,9 @@ use super::seam::{Gateway, StoredAnswer};
 use super::status::{CacheNote, CacheStatus};
 use super::verified;
 
-/// Most bytes handed out in one piece: large enough for few system calls, small enough that a client
-/// that leaves is noticed.
-pub const PIECE_BYTES_MAX: usize = 1 << 20;
+/// Most bytes handed out in one piece: as many as go into one `sendfile`, small enough that a client that
+/// leaves is noticed.
+pub const PIECE_BYTES_MAX: usize = 2 << 20;
 
 /// The same for the first piece of a fill: many who wait for it are woken at once, and the last of them
 /// shall not wait for a megabyte to each of the others.
@@ -106,9 +106,9 @@ pub async fn fill(
 pub fn chunk_of(piece: Piece) -> Option<Chunk> {
     match piece {
         Piece::Bytes(bytes) => Some(Chunk::Bytes(bytes)),
-        Piece::File { handle, offset, length } => {
+        Piece::File { handle, offset, length, is_fresh } => {
             let file = handle.system_file()?.clone();
-            Some(Chunk::File(FileRange::new(file, offset, length)))
+            Some(Chunk::File(FileRange { is_fresh, ..FileRange::new(file, offset, length) }))
         }
         Piece::End | Piece::Broken(_) => None,
     }

@@ -1,4 +1,4 @@
-//! Tests of the pure parts: turn, policy, meta, resume. What they come to over sockets is tested by the cases.
+//! Tests of the pure parts: turn, policy, meta, resume, rounds. What they come to over sockets is tested by the cases.
 
 mod join;
 mod lookup;
@@ -7,4 +7,5 @@ mod parts;
 mod policy;
 mod purge;
 mod resume;
+mod rounds;
 mod turn;

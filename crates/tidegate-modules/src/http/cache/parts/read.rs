@@ -55,7 +55,7 @@ impl PartReader {
             }
             Source::Coming(reader) => match reader.next(READ_BYTES as usize).await {
                 Piece::Bytes(bytes) => bytes,
-                Piece::File { handle, offset, length } => read(handle, offset, length).await?,
+                Piece::File { handle, offset, length, .. } => read(handle, offset, length).await?,
                 Piece::End | Piece::Broken(_) => return None,
             },
         };
