@@ -89,6 +89,12 @@ pub fn tls12(list: &str) -> Vec<u16> {
     active.into_iter().map(|index| ROWS[index].number).collect()
 }
 
+/// A suite of TLS 1.3 by its name: its number where it is available; `None` for a name that is none.
+pub fn tls13(name: &str) -> Option<Option<u16>> {
+    let (number, _) = NAMES.iter().find(|(number, known)| number >> 8 == 0x13 && *known == name)?;
+    Some((0x1301..=0x1303).contains(number).then_some(*number))
+}
+
 /// OpenSSL's name of a suite by its number (IANA registry "TLS Cipher Suites"); `None` for numbers that
 /// OpenSSL would not show by name.
 pub fn name(number: u16) -> Option<&'static str> {

@@ -24,6 +24,7 @@ pub mod location;
 pub mod log_file;
 pub mod main_settings;
 pub mod module;
+pub mod openssl_commands;
 pub mod pause;
 pub mod phases;
 pub mod plan;

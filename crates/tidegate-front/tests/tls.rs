@@ -392,3 +392,29 @@ fn stapling_that_cannot_be() {
     check("ssl_stapling_file none.der;", "d2i_OCSP_RESPONSE_bio(\"");
     check("ssl_stapling_responder ftp://a/;", "invalid URL prefix in OCSP responder");
 }
+
+#[test]
+fn commands_of_openssl() {
+    let folder = Folder::new(&["a", "b"]);
+    let server = |commands: &str| {
+        let commands = format!("{} {commands} {SHOW}", folder.pair("a"));
+        Server::tls(&folder, &[&commands])
+    };
+    let client = Client::new(&folder);
+    let suite = server("ssl_conf_command Ciphersuites TLS_CHACHA20_POLY1305_SHA256;");
+    assert!(client.body(&suite, "a").starts_with("TLSv1.3 TLS_CHACHA20_POLY1305_SHA256 "));
+    let version = server("ssl_conf_command MaxProtocol TLSv1.2;");
+    assert!(client.body(&version, "a").starts_with("TLSv1.2 "));
+    let other = "ssl_conf_command Certificate b.crt; ssl_conf_command PrivateKey b.key;";
+    assert_eq!(client.get(&server(other), "a", "a").certificate, "b");
+    let group = server("ssl_conf_command Groups prime256v1;");
+    assert!(client.body(&group, "a").contains(" prime256v1 "));
+    for (command, expected) in [
+        ("Options KTLS,-SessionTicket", "ok"),
+        ("Options foo", "SSL_CONF_cmd(\"Options\", \"foo\") failed"),
+        ("VerifyMode Peer", "\"ssl_conf_command VerifyMode Peer\" is not supported yet"),
+    ] {
+        let config = format!("{} ssl_conf_command {command};", folder.pair("a"));
+        check_config(&folder, &config, expected);
+    }
+}

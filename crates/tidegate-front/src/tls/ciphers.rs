@@ -4,13 +4,18 @@ pub use tidegate_core::cipher_suites::name;
 use tokio_rustls::rustls::SupportedCipherSuite;
 use tokio_rustls::rustls::crypto::aws_lc_rs::{ALL_CIPHER_SUITES, cipher_suite as suite};
 
-/// The suites of TLS 1.3, which no list changes.
-pub fn tls13() -> [SupportedCipherSuite; 3] {
-    [
+/// The suites of TLS 1.3, by numbers where some are chosen: no list of `ssl_ciphers` changes them.
+pub fn tls13(chosen: Option<&[u16]>) -> Vec<SupportedCipherSuite> {
+    let all = [
         suite::TLS13_AES_256_GCM_SHA384,
         suite::TLS13_CHACHA20_POLY1305_SHA256,
         suite::TLS13_AES_128_GCM_SHA256,
-    ]
+    ];
+    let find = |number: &u16| all.into_iter().find(|suite| u16::from(suite.suite()) == *number);
+    match chosen {
+        None => all.to_vec(),
+        Some(numbers) => numbers.iter().filter_map(find).collect(),
+    }
 }
 
 /// The TLS 1.2 suites of a list in OpenSSL's format.

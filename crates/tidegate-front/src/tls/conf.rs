@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, Word, once, parse_size};
+use tidegate_core::openssl_commands::{self, Command};
 
 /// `ssl_protocols`, the versions that exist here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +36,7 @@ pub enum VerifyClient {
 }
 
 /// Directives of one block.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Conf {
     pub certificates: Vec<Word>,
     pub keys: Vec<Word>,
@@ -55,6 +56,10 @@ pub struct Conf {
     pub trusted_certificate: Option<Word>,
     pub crl: Option<Word>,
     pub verify_depth: Option<u64>,
+    /// `ssl_conf_command`, with the words of their values.
+    pub commands: Vec<(Command, Word)>,
+    /// Suites of TLS 1.3 (`ssl_conf_command Ciphersuites`).
+    pub suites_tls13: Option<Vec<u16>>,
     pub stapling: Option<bool>,
     pub stapling_file: Option<Word>,
     pub stapling_responder: Option<Word>,
@@ -80,6 +85,9 @@ pub fn inherit(child: &mut Conf, parent: &Conf) {
     if child.ticket_keys.is_empty() {
         child.ticket_keys.clone_from(&parent.ticket_keys);
     }
+    if child.commands.is_empty() {
+        child.commands.clone_from(&parent.commands);
+    }
     fill(&mut child.password_file, &parent.password_file);
     fill(&mut child.protocols, &parent.protocols);
     fill(&mut child.ciphers, &parent.ciphers);
@@ -103,13 +111,48 @@ pub fn inherit(child: &mut Conf, parent: &Conf) {
     fill(&mut child.stapling_verify, &parent.stapling_verify);
 }
 
+impl Conf {
+    /// What remains to be done when commands have changed what directives say.
+    pub fn after_commands(&self) -> Conf {
+        let mut conf = self.clone();
+        let (mut certificate, mut key) = (None, None);
+        for (command, word) in &self.commands {
+            match command {
+                Command::Protocols(tls12, tls13) => {
+                    let old = conf.protocols.unwrap_or_default();
+                    let (tls12, tls13) = (old.tls12 && *tls12, old.tls13 && *tls13);
+                    conf.protocols = Some(Protocols { tls12, tls13 });
+                }
+                Command::CipherList => conf.ciphers = Some(word.clone()),
+                Command::Suites(suites) => conf.suites_tls13 = Some(suites.clone()),
+                Command::Groups => conf.curves = Some(word.clone()),
+                Command::Certificate => certificate = Some(word.clone()),
+                Command::PrivateKey => key = Some(word.clone()),
+                Command::SessionTickets(on) => conf.session_tickets = Some(*on),
+                Command::ServerPreference(on) => conf.prefer_server_ciphers = Some(*on),
+                Command::Nothing => {}
+            }
+        }
+        if let (Some(certificate), Some(key)) = (certificate, key) {
+            (conf.certificates, conf.keys) = (vec![certificate], vec![key]);
+        }
+        conf
+    }
+}
+
+impl Default for Protocols {
+    fn default() -> Protocols {
+        Protocols { tls12: true, tls13: true }
+    }
+}
+
 fn fill<T: Clone>(child: &mut Option<T>, parent: &Option<T>) {
     if child.is_none() {
         child.clone_from(parent);
     }
 }
 
-const fn row(
+pub(super) const fn row(
     name: &'static str,
     args: Arity,
     default: &'static str,
@@ -219,90 +262,6 @@ pub(super) const CERTIFICATE_ROWS: &[Directive<Conf>] = &[
     ),
 ];
 
-pub(super) const CLIENT_ROWS: &[Directive<Conf>] = &[
-    row(
-        "ssl_verify_client",
-        Arity::ONE,
-        "off",
-        "Whether clients are asked for certificates: `on` wants a trusted one, `optional` takes none as \
-         well, `optional_no_ca` also those that nobody trusted has signed.",
-        |conf, args| {
-            let value = match args.bytes(0) {
-                b"off" => VerifyClient::Off,
-                b"on" => VerifyClient::On,
-                b"optional" => VerifyClient::Optional,
-                b"optional_no_ca" => VerifyClient::OptionalNoCa,
-                _ => return Err(invalid_value(args, 0)),
-            };
-            once(&mut conf.verify_client, value, args)
-        },
-    ),
-    row(
-        "ssl_client_certificate",
-        Arity::ONE,
-        "",
-        "PEM file with the certificates that clients' are trusted by; their names are sent to clients.",
-        |conf, args| once(&mut conf.client_certificate, args.word(0).clone(), args),
-    ),
-    row(
-        "ssl_trusted_certificate",
-        Arity::ONE,
-        "",
-        "PEM file with further trusted certificates, whose names are not sent.",
-        |conf, args| once(&mut conf.trusted_certificate, args.word(0).clone(), args),
-    ),
-    row(
-        "ssl_verify_depth",
-        Arity::ONE,
-        "1",
-        "Most certificates between a client's and the trusted one.",
-        |conf, args| once(&mut conf.verify_depth, args.number(0, 0..=u64::MAX)?, args),
-    ),
-    row(
-        "ssl_crl",
-        Arity::ONE,
-        "",
-        "PEM file with lists of revoked certificates, one of each issuer in a client's chain.",
-        |conf, args| once(&mut conf.crl, args.word(0).clone(), args),
-    ),
-];
-
-pub(super) const STAPLING_ROWS: &[Directive<Conf>] = &[
-    row(
-        "ssl_stapling",
-        Arity::FLAG,
-        "off",
-        "Whether an answer of the certificate's OCSP responder goes along with the certificate.",
-        |conf, args| once(&mut conf.stapling, args.flag(0)?, args),
-    ),
-    row(
-        "ssl_stapling_file",
-        Arity::ONE,
-        "",
-        "File with the answer (DER), instead of asking the responder.",
-        |conf, args| once(&mut conf.stapling_file, args.word(0).clone(), args),
-    ),
-    row(
-        "ssl_stapling_responder",
-        Arity::ONE,
-        "",
-        "URL of the responder, instead of the one that the certificate names. Only `http://`.",
-        |conf, args| match args.bytes(0).starts_with(b"http://") {
-            true => once(&mut conf.stapling_responder, args.word(0).clone(), args),
-            false => {
-                Err(args.error(0, "invalid URL prefix in OCSP responder").label("not http://"))
-            }
-        },
-    ),
-    row(
-        "ssl_stapling_verify",
-        Arity::FLAG,
-        "off",
-        "Whether the responder's answers are verified, by `ssl_trusted_certificate`.",
-        |conf, args| once(&mut conf.stapling_verify, args.flag(0)?, args),
-    ),
-];
-
 pub(super) const PROTOCOL_ROWS: &[Directive<Conf>] = &[
     row(
         "ssl_protocols",
@@ -333,6 +292,17 @@ pub(super) const PROTOCOL_ROWS: &[Directive<Conf>] = &[
         "auto",
         "Groups for key exchange, separated by colons: X25519MLKEM768, X25519, prime256v1, secp384r1.",
         |conf, args| once(&mut conf.curves, args.word(0).clone(), args),
+    ),
+    row(
+        "ssl_conf_command",
+        Arity::TWO,
+        "",
+        "A configuration command of OpenSSL: MinProtocol, MaxProtocol, CipherString, Ciphersuites, Groups, \
+         Certificate with PrivateKey, Options. May be given several times.",
+        |conf, args| {
+            conf.commands.extend(openssl_commands::of_directive(args)?);
+            Ok(())
+        },
     ),
     row(
         "ssl_dhparam",
@@ -466,7 +436,7 @@ fn session_cache(args: &Args<'_>) -> Result<SessionCacheConf, Diagnostic> {
     Ok(found.unwrap_or(SessionCacheConf::Off))
 }
 
-fn invalid_value(args: &Args<'_>, index: usize) -> Diagnostic {
+pub(super) fn invalid_value(args: &Args<'_>, index: usize) -> Diagnostic {
     args.error(index, format!("invalid value \"{}\"", args.word(index).display()))
 }
 

@@ -3,7 +3,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | conf | directives and how they inherit |
+//! | conf, trust_rows | directives and how they inherit |
 //! | server | from directives to one server's compiled settings |
 //! | client | clients' certificates: asked for, verified, refused |
 //! | keys | certificates and private keys from PEM |
@@ -29,6 +29,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod tickets;
+mod trust_rows;
 mod variables;
 
 use tidegate_core::builder::{PlanBuilder, ServerBuilder};
@@ -52,8 +53,8 @@ impl Module for Ssl {
     const NAME: &'static str = "http_ssl";
     const DIRECTIVES: &'static [&'static [Directive<conf::Conf>]] = &[
         conf::CERTIFICATE_ROWS,
-        conf::CLIENT_ROWS,
-        conf::STAPLING_ROWS,
+        trust_rows::CLIENT_ROWS,
+        trust_rows::STAPLING_ROWS,
         conf::PROTOCOL_ROWS,
         conf::SESSION_ROWS,
         conf::HTTP_ROWS,

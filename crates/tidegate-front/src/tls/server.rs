@@ -64,8 +64,9 @@ pub fn compile(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<TlsServer, Dia
     if conf.certificates.is_empty() {
         return Ok(server);
     }
+    let conf = &conf.after_commands();
     let certificates = Arc::new(certificates(conf, plan)?);
-    let protocols = conf.protocols.unwrap_or(Protocols { tls12: true, tls13: true });
+    let protocols = conf.protocols.unwrap_or_default();
     let provider = provider(conf, protocols, plan)?;
     let versions =
         [protocols.tls12.then_some(&version::TLS12), protocols.tls13.then_some(&version::TLS13)];
@@ -156,7 +157,8 @@ fn provider(
         }
         groups = parsed.groups;
     }
-    let cipher_suites = ciphers::tls13().into_iter().chain(suites).collect();
+    let tls13 = ciphers::tls13(conf.suites_tls13.as_deref());
+    let cipher_suites = tls13.into_iter().chain(suites).collect();
     let provider = aws_lc_rs::default_provider();
     Ok(Arc::new(CryptoProvider { cipher_suites, kx_groups: groups, ..provider }))
 }

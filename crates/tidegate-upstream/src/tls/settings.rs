@@ -11,7 +11,7 @@ use tokio_rustls::rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
-use tokio_rustls::rustls::{ClientConfig, ProtocolVersion, version};
+use tokio_rustls::rustls::{ClientConfig, ProtocolVersion, SupportedCipherSuite, version};
 
 use super::verify::Verifier;
 
@@ -22,6 +22,8 @@ pub struct TlsOptions {
     pub tls13: bool,
     /// Suites of TLS 1.2 by their numbers in the IANA registry, the preferred first.
     pub suites: Vec<u16>,
+    /// Those of TLS 1.3; empty for all that there are.
+    pub suites_tls13: Vec<u16>,
     pub session_reuse: bool,
     /// Send the name (SNI, RFC 6066 section 3).
     pub server_name: bool,
@@ -70,7 +72,8 @@ impl TlsOptions {
         let mut digest = ::aws_lc_rs::digest::Context::new(&::aws_lc_rs::digest::SHA256);
         let flags = [self.tls12, self.tls13, self.session_reuse, self.server_name, self.verify];
         digest.update(&flags.map(u8::from));
-        let suites: Vec<u8> = self.suites.iter().flat_map(|suite| suite.to_be_bytes()).collect();
+        let suites = self.suites.iter().chain(&self.suites_tls13);
+        let suites: Vec<u8> = suites.flat_map(|suite| suite.to_be_bytes()).collect();
         digest.update(&self.verify_depth.to_be_bytes());
         let lists = [&[suites][..], &self.trusted, &self.revocation_lists, &self.certificate];
         for list in lists {
@@ -94,12 +97,15 @@ impl TlsSettings {
         let provider = aws_lc_rs::default_provider();
         let algorithms = provider.signature_verification_algorithms;
         let suites = aws_lc_rs::ALL_CIPHER_SUITES;
-        let tls13 = suites.iter().filter(|s| s.version().version == ProtocolVersion::TLSv1_3);
-        let tls12 = options
-            .suites
-            .iter()
-            .filter_map(|wanted| suites.iter().find(|suite| u16::from(suite.suite()) == *wanted));
-        let cipher_suites = tls13.chain(tls12).copied().collect();
+        let find = |wanted: &u16| suites.iter().find(|suite| u16::from(suite.suite()) == *wanted);
+        let is_tls13 =
+            |suite: &&SupportedCipherSuite| suite.version().version == ProtocolVersion::TLSv1_3;
+        let tls13: Vec<_> = match options.suites_tls13.is_empty() {
+            true => suites.iter().filter(is_tls13).collect(),
+            false => options.suites_tls13.iter().filter_map(find).collect(),
+        };
+        let tls12 = options.suites.iter().filter_map(find);
+        let cipher_suites = tls13.into_iter().chain(tls12).copied().collect();
         let provider = Arc::new(CryptoProvider { cipher_suites, ..provider });
         let versions =
             [options.tls12.then_some(&version::TLS12), options.tls13.then_some(&version::TLS13)];

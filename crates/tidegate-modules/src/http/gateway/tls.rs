@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tidegate_conf::{Args, Diagnostic, Span, Word, once};
 use tidegate_core::builder::PlanBuilder;
+use tidegate_core::openssl_commands::{self, Command};
 use tidegate_core::{Exchange, Template, cipher_suites, key_files};
 use tidegate_upstream::tls::Protocols;
 use tidegate_upstream::{TlsOptions, TlsSettings, TlsTarget};
@@ -27,6 +28,10 @@ pub struct TlsConf {
     key: Option<Word>,
     password_file: Option<Word>,
     alpn: Option<Vec<Word>>,
+    /// `*_ssl_conf_command`, with the words of their values.
+    commands: Option<Vec<(Command, Word)>>,
+    /// Suites of TLS 1.3 that they name.
+    suites_tls13: Vec<u16>,
     /// Told when the block is used.
     warnings: Vec<Diagnostic>,
 }
@@ -79,6 +84,9 @@ macro_rules! gateway_tls_rows {
                 "PEM file with the private key of our own certificate.", set_key),
             $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "password_file", ONE, "",
                 "File with pass phrases for the private key, one a line.", set_password_file),
+            $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "conf_command", TWO, "",
+                "A configuration command of OpenSSL: MinProtocol, MaxProtocol, CipherString, Ciphersuites, \
+                 Certificate with PrivateKey, Options.", set_conf_command),
         ]
     };
     (@row $prefix:literal, $conf:ty, $contexts:expr, $name:literal, $arity:ident, $default:literal, $doc:literal, $set:ident) => {
@@ -141,6 +149,41 @@ pub fn set_protocols<C: HasGateway>(conf: &mut C, args: &Args<'_>) -> Result<(),
     once(&mut conf.protocols, (tls12, tls13), args)
 }
 
+/// A directive that may be given several times.
+pub fn set_conf_command<C: HasGateway>(conf: &mut C, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let commands = openssl_commands::of_directive(args)?;
+    if commands.iter().any(|(command, _)| *command == Command::Groups) {
+        let message = format!("\"{} {}\" is not supported yet", args.name(), args.text(0)?);
+        return Err(args.error(0, message));
+    }
+    conf.gateway().tls.commands.get_or_insert_default().extend(commands);
+    Ok(())
+}
+
+impl TlsConf {
+    /// What there is when commands have changed what directives say.
+    fn after_commands(&self) -> TlsConf {
+        let mut conf = self.clone();
+        for (command, word) in self.commands.iter().flatten() {
+            match command {
+                Command::Protocols(tls12, tls13) => {
+                    let old = conf.protocols.unwrap_or((true, true));
+                    conf.protocols = Some((old.0 && *tls12, old.1 && *tls13));
+                }
+                Command::CipherList => conf.ciphers = Some(word.clone()),
+                Command::Suites(suites) => conf.suites_tls13.clone_from(suites),
+                Command::Certificate => conf.certificate = Some(word.clone()),
+                Command::PrivateKey => conf.key = Some(word.clone()),
+                Command::SessionTickets(on) => {
+                    conf.session_reuse = Some(*on && conf.session_reuse.unwrap_or(true));
+                }
+                Command::Groups | Command::ServerPreference(_) | Command::Nothing => {}
+            }
+        }
+        conf
+    }
+}
+
 /// A file name without variables.
 fn constant(args: &Args<'_>) -> Result<Word, Diagnostic> {
     let word = args.word(0);
@@ -174,7 +217,8 @@ pub fn inherit(child: &mut TlsConf, parent: &TlsConf) {
         certificate,
         key,
         password_file,
-        alpn
+        alpn,
+        commands
     );
 }
 
@@ -190,6 +234,7 @@ pub fn compile(
             plan.diagnostics.push(warning.clone());
         }
     }
+    let conf = &conf.after_commands();
     let options = options(conf, prefix, plan, span)?;
     let make = || {
         TlsSettings::new(&options).map_err(|reason| {
@@ -259,6 +304,7 @@ fn options(
         tls12,
         tls13,
         suites,
+        suites_tls13: conf.suites_tls13.clone(),
         session_reuse: conf.session_reuse.unwrap_or(true),
         server_name: conf.server_name.unwrap_or(false),
         verify,

@@ -1,0 +1,189 @@
+//! OpenSSL's configuration commands (its manual page SSL_CONF_cmd(3)), as `*_ssl_conf_command` has them:
+//! those that mean something to another library. Files and lists are left to who has the words.
+
+use tidegate_conf::{Args, Diagnostic, Word};
+
+use crate::cipher_suites;
+
+/// What a command asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Versions that are left: TLS 1.2 and TLS 1.3.
+    Protocols(bool, bool),
+    /// The value is a list as `ssl_ciphers` takes it.
+    CipherList,
+    /// Suites of TLS 1.3 by their numbers (IANA registry "TLS Cipher Suites").
+    Suites(Vec<u16>),
+    /// The value is a list as `ssl_ecdh_curve` takes it.
+    Groups,
+    /// The value is a file.
+    Certificate,
+    PrivateKey,
+    SessionTickets(bool),
+    ServerPreference(bool),
+    /// Allows or forbids what does not exist here anyway.
+    Nothing,
+}
+
+/// Why a command is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refused {
+    /// OpenSSL would refuse it as well.
+    Invalid,
+    /// OpenSSL has it.
+    NotAvailable,
+}
+
+/// Options about weaknesses, old protocols and ways of working that the library does not have.
+const WITHOUT_MEANING: &[&str] = &[
+    "EmptyFragments",
+    "Bugs",
+    "Compression",
+    "NoResumptionOnRenegotiation",
+    "DHSingle",
+    "ECDHSingle",
+    "UnsafeLegacyRenegotiation",
+    "UnsafeLegacyServerConnect",
+    "EncryptThenMac",
+    "NoRenegotiation",
+    "AllowNoDHEKEX",
+    "PrioritizeChaCha",
+    "MiddleboxCompat",
+    "AntiReplay",
+    "ExtendedMasterSecret",
+    "CANames",
+    "KTLS",
+    "StrictCertCheck",
+    "TxCertificateCompression",
+    "RxCertificateCompression",
+    "KTLSTxZerocopySendfile",
+    "IgnoreUnexpectedEOF",
+];
+
+/// Reads the arguments of a `*_ssl_conf_command`: what is asked for, each with the value's word.
+///
+/// # Errors
+/// At the value, in nginx's words.
+pub fn of_directive(args: &Args<'_>) -> Result<Vec<(Command, Word)>, Diagnostic> {
+    let (name, value) = (args.text(0)?, args.text(1)?);
+    match parse(name, value) {
+        Ok(commands) => {
+            Ok(commands.into_iter().map(|command| (command, args.word(1).clone())).collect())
+        }
+        Err(Refused::Invalid) => {
+            Err(args.error(1, format!("SSL_CONF_cmd(\"{name}\", \"{value}\") failed")))
+        }
+        Err(Refused::NotAvailable) => {
+            let message = format!("\"{} {name} {value}\" is not supported yet", args.name());
+            Err(args.error(1, message).label("the TLS library is not OpenSSL"))
+        }
+    }
+}
+
+/// Reads a command; `Options` is as many as it lists.
+///
+/// # Errors
+/// It is none, or needs what is not available.
+fn parse(name: &str, value: &str) -> Result<Vec<Command>, Refused> {
+    let one = |command| Ok(vec![command]);
+    match name.to_ascii_lowercase().as_str() {
+        "minprotocol" => match value {
+            "TLSv1.3" => one(Command::Protocols(false, true)),
+            "None" | "SSLv3" | "TLSv1" | "TLSv1.1" | "TLSv1.2" => one(Command::Nothing),
+            _ => Err(Refused::Invalid),
+        },
+        "maxprotocol" => match value {
+            "TLSv1.2" => one(Command::Protocols(true, false)),
+            "None" | "TLSv1.3" => one(Command::Nothing),
+            "SSLv3" | "TLSv1" | "TLSv1.1" => Err(Refused::NotAvailable),
+            _ => Err(Refused::Invalid),
+        },
+        "cipherstring" => one(Command::CipherList),
+        "ciphersuites" => {
+            let suites = value.split(':').filter(|suite| !suite.is_empty());
+            let suites = suites.map(cipher_suites::tls13).collect::<Option<Vec<_>>>();
+            match suites {
+                None => Err(Refused::Invalid),
+                Some(suites) if suites.iter().all(Option::is_none) => Err(Refused::NotAvailable),
+                Some(suites) => one(Command::Suites(suites.into_iter().flatten().collect())),
+            }
+        }
+        "curves" | "groups" => one(Command::Groups),
+        "certificate" => one(Command::Certificate),
+        "privatekey" => one(Command::PrivateKey),
+        "options" => value.split(',').map(|flag| option(flag.trim())).collect(),
+        "signaturealgorithms"
+        | "clientsignaturealgorithms"
+        | "protocol"
+        | "dhparameters"
+        | "recordpadding"
+        | "numtickets"
+        | "chaincapath"
+        | "chaincafile"
+        | "verifycapath"
+        | "verifycafile"
+        | "requestcafile"
+        | "clientcafile"
+        | "clientcapath"
+        | "verifymode"
+        | "ecdhparameters"
+        | "serverinfofile" => Err(Refused::NotAvailable),
+        _ => Err(Refused::Invalid),
+    }
+}
+
+fn option(flag: &str) -> Result<Command, Refused> {
+    let (on, name) = match flag.strip_prefix('-') {
+        Some(name) => (false, name),
+        None => (true, flag.strip_prefix('+').unwrap_or(flag)),
+    };
+    if name.eq_ignore_ascii_case("SessionTicket") {
+        return Ok(Command::SessionTickets(on));
+    }
+    if name.eq_ignore_ascii_case("ServerPreference") {
+        return Ok(Command::ServerPreference(on));
+    }
+    match WITHOUT_MEANING.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+        true => Ok(Command::Nothing),
+        false => Err(Refused::Invalid),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Command, Refused, parse};
+
+    #[test]
+    fn reads_commands() {
+        let one = |command| Ok(vec![command]);
+        for (name, value, expected) in [
+            ("MinProtocol", "TLSv1.3", one(Command::Protocols(false, true))),
+            ("minprotocol", "TLSv1", one(Command::Nothing)),
+            ("MaxProtocol", "TLSv1.2", one(Command::Protocols(true, false))),
+            ("MaxProtocol", "TLSv1.1", Err(Refused::NotAvailable)),
+            ("MaxProtocol", "foo", Err(Refused::Invalid)),
+            (
+                "Ciphersuites",
+                "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_CCM_SHA256:TLS_AES_128_GCM_SHA256",
+                one(Command::Suites(vec![0x1303, 0x1301])),
+            ),
+            ("Ciphersuites", "TLS_AES_128_CCM_SHA256", Err(Refused::NotAvailable)),
+            ("Ciphersuites", "foo", Err(Refused::Invalid)),
+            (
+                "Options",
+                "-SessionTicket, ServerPreference,KTLS",
+                Ok(vec![
+                    Command::SessionTickets(false),
+                    Command::ServerPreference(true),
+                    Command::Nothing,
+                ]),
+            ),
+            ("Options", "foo", Err(Refused::Invalid)),
+            ("Groups", "X25519", one(Command::Groups)),
+            ("SignatureAlgorithms", "ed25519", Err(Refused::NotAvailable)),
+            ("foo", "bar", Err(Refused::Invalid)),
+        ] {
+            assert_eq!(parse(name, value), expected, "{name} {value}");
+        }
+    }
+}

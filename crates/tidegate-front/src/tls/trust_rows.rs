@@ -1,0 +1,89 @@
+//! The rows of directives about whom to trust: clients' certificates, and responders' answers about ours.
+
+use tidegate_conf::{Arity, Directive, once};
+
+use super::conf::{Conf, VerifyClient, invalid_value, row};
+
+pub(super) const CLIENT_ROWS: &[Directive<Conf>] = &[
+    row(
+        "ssl_verify_client",
+        Arity::ONE,
+        "off",
+        "Whether clients are asked for certificates: `on` wants a trusted one, `optional` takes none as \
+         well, `optional_no_ca` also those that nobody trusted has signed.",
+        |conf, args| {
+            let value = match args.bytes(0) {
+                b"off" => VerifyClient::Off,
+                b"on" => VerifyClient::On,
+                b"optional" => VerifyClient::Optional,
+                b"optional_no_ca" => VerifyClient::OptionalNoCa,
+                _ => return Err(invalid_value(args, 0)),
+            };
+            once(&mut conf.verify_client, value, args)
+        },
+    ),
+    row(
+        "ssl_client_certificate",
+        Arity::ONE,
+        "",
+        "PEM file with the certificates that clients' are trusted by; their names are sent to clients.",
+        |conf, args| once(&mut conf.client_certificate, args.word(0).clone(), args),
+    ),
+    row(
+        "ssl_trusted_certificate",
+        Arity::ONE,
+        "",
+        "PEM file with further trusted certificates, whose names are not sent.",
+        |conf, args| once(&mut conf.trusted_certificate, args.word(0).clone(), args),
+    ),
+    row(
+        "ssl_verify_depth",
+        Arity::ONE,
+        "1",
+        "Most certificates between a client's and the trusted one.",
+        |conf, args| once(&mut conf.verify_depth, args.number(0, 0..=u64::MAX)?, args),
+    ),
+    row(
+        "ssl_crl",
+        Arity::ONE,
+        "",
+        "PEM file with lists of revoked certificates, one of each issuer in a client's chain.",
+        |conf, args| once(&mut conf.crl, args.word(0).clone(), args),
+    ),
+];
+
+pub(super) const STAPLING_ROWS: &[Directive<Conf>] = &[
+    row(
+        "ssl_stapling",
+        Arity::FLAG,
+        "off",
+        "Whether an answer of the certificate's OCSP responder goes along with the certificate.",
+        |conf, args| once(&mut conf.stapling, args.flag(0)?, args),
+    ),
+    row(
+        "ssl_stapling_file",
+        Arity::ONE,
+        "",
+        "File with the answer (DER), instead of asking the responder.",
+        |conf, args| once(&mut conf.stapling_file, args.word(0).clone(), args),
+    ),
+    row(
+        "ssl_stapling_responder",
+        Arity::ONE,
+        "",
+        "URL of the responder, instead of the one that the certificate names. Only `http://`.",
+        |conf, args| match args.bytes(0).starts_with(b"http://") {
+            true => once(&mut conf.stapling_responder, args.word(0).clone(), args),
+            false => {
+                Err(args.error(0, "invalid URL prefix in OCSP responder").label("not http://"))
+            }
+        },
+    ),
+    row(
+        "ssl_stapling_verify",
+        Arity::FLAG,
+        "off",
+        "Whether the responder's answers are verified, by `ssl_trusted_certificate`.",
+        |conf, args| once(&mut conf.stapling_verify, args.flag(0)?, args),
+    ),
+];
