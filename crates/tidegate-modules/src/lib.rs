@@ -59,6 +59,7 @@ use http::try_files::TryFiles;
 use http::upstream::Upstream;
 use http::userid::UserId;
 use http::uwsgi::Uwsgi;
+use stream::health_check::SessionHealthCheck;
 use stream::pass::Pass;
 use stream::proxy::SessionProxy;
 use stream::reply::SessionReply;
@@ -113,6 +114,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<Memcached>::NEW,
     // Behind what passes requests on: it looks at where they go.
     &Entry::<HealthCheck>::NEW,
+    &Entry::<SessionHealthCheck>::NEW,
     &Entry::<Handlers>::NEW,
     &Entry::<StubStatus>::NEW,
     &Entry::<Metrics>::NEW,

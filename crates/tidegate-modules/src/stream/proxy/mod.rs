@@ -19,8 +19,8 @@
 pub mod conf;
 mod datagrams;
 mod run;
-mod settings;
-mod target;
+pub mod settings;
+pub mod target;
 
 use std::sync::Arc;
 
@@ -49,6 +49,8 @@ impl Module for SessionProxy {
     ) -> Result<(), Diagnostic> {
         let Some(word) = &conf.pass else { return Ok(()) };
         let settings = Arc::new(settings::compile(conf, word, server)?);
+        // For health checks.
+        server.location.extensions.insert(settings.clone());
         server.content(Box::new(move |x| Step::Wait(Box::pin(run::serve(x, settings.clone())))));
         Ok(())
     }

@@ -1,0 +1,165 @@
+//! What checks by requests and checks by sessions have in common: their parameters, their `match` blocks by
+//! name, and how they begin.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tidegate_conf::{Args, Diagnostic, Span, Statement};
+use tidegate_core::builder::PlanBuilder;
+use tidegate_upstream::Group;
+use tidegate_upstream::care::Duties;
+use tidegate_upstream::care::checks::{CheckDuty, CheckPlan, Probe};
+use tidegate_upstream::peers::CheckRule;
+
+/// One `health_check` as written, without what is particular to its kind.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    plan: CheckPlan,
+    /// `match`
+    pub rules: Option<String>,
+    pub port: Option<u16>,
+    mandatory: bool,
+    persistent: bool,
+    span: Span,
+}
+
+/// The `match` blocks as written.
+#[derive(Default)]
+pub struct Blocks(Vec<(String, Span, Vec<Statement>)>);
+
+/// The `match` blocks of one kind by name.
+struct Named<R>(HashMap<String, Arc<R>>);
+
+impl<R> Default for Named<R> {
+    fn default() -> Self {
+        Named(HashMap::new())
+    }
+}
+
+impl Blocks {
+    /// Takes note of a block.
+    pub fn add(&mut self, args: &Args<'_>) -> Result<(), Diagnostic> {
+        let (name, span) = (args.text(0)?.to_owned(), args.word(0).span);
+        self.0.push((name, span, args.entries()?.to_vec()));
+        Ok(())
+    }
+
+    /// Compiles all blocks, so that checks find them.
+    ///
+    /// # Errors
+    /// Those of `compile`; two of the same name.
+    pub fn compile<R: Send + Sync + 'static>(
+        &self,
+        plan: &mut PlanBuilder<'_>,
+        compile: fn(&[Statement], &mut PlanBuilder<'_>) -> Result<R, Diagnostic>,
+    ) -> Result<(), Diagnostic> {
+        for (name, span, entries) in &self.0 {
+            let rules = Arc::new(compile(entries, plan)?);
+            if plan.shared::<Named<R>>().0.insert(name.clone(), rules).is_some() {
+                let message = format!("duplicate match \"{name}\"");
+                return Err(Diagnostic::emerg(message).at(*span));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Schedule {
+    /// Reads a directive; what is not common to all checks is given to `other`, which may not know it either.
+    ///
+    /// # Errors
+    /// Unknown parameters and values out of bounds.
+    pub fn parse(
+        args: &Args<'_>,
+        mut other: impl FnMut(usize, &str, Option<&str>) -> Result<bool, Diagnostic>,
+    ) -> Result<Schedule, Diagnostic> {
+        let span = args.word(0).span;
+        let (plan, rules) = (CheckPlan::default(), None);
+        let mut schedule =
+            Schedule { plan, rules, port: None, mandatory: false, persistent: false, span };
+        for index in 0..args.len() {
+            let (name, value) = args.parameter(index)?;
+            if !schedule.take(name, value, || args.invalid_parameter(index))?
+                && !other(index, name, value)?
+            {
+                return Err(args.invalid_parameter(index));
+            }
+        }
+        if schedule.persistent && !schedule.mandatory {
+            let what = "\"persistent\" requires \"mandatory\" in \"health_check\"";
+            return Err(args.error_here(what));
+        }
+        Ok(schedule)
+    }
+
+    /// Reads one parameter; `false`: it is not common to all checks.
+    fn take(
+        &mut self,
+        name: &str,
+        value: Option<&str>,
+        invalid: impl Fn() -> Diagnostic,
+    ) -> Result<bool, Diagnostic> {
+        let time = || value.and_then(|value| tidegate_conf::parse_milliseconds(value.as_bytes()));
+        let number = || value.and_then(|value| value.parse::<u32>().ok()).filter(|n| *n > 0);
+        match (name, value) {
+            ("interval", Some(_)) => {
+                let time = time().filter(|time| !time.is_zero());
+                self.plan.interval = time.ok_or_else(invalid)?;
+            }
+            ("jitter", Some(_)) => self.plan.jitter = time().ok_or_else(invalid)?,
+            ("fails", Some(_)) => self.plan.fails = number().ok_or_else(invalid)?,
+            ("passes", Some(_)) => self.plan.passes = number().ok_or_else(invalid)?,
+            ("match", Some(name)) if !name.is_empty() => self.rules = Some(name.to_owned()),
+            ("port", Some(text)) => {
+                let port = text.parse().ok().filter(|port| *port > 0);
+                self.port = Some(port.ok_or_else(invalid)?);
+            }
+            ("mandatory", None) => self.mandatory = true,
+            ("persistent", None) => self.persistent = true,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// A mistake of this directive.
+    pub fn error(&self, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::emerg(message).at(self.span)
+    }
+
+    /// The rules that `match` names.
+    ///
+    /// # Errors
+    /// There are none of that name.
+    pub fn named<R: Send + Sync + 'static>(
+        &self,
+        plan: &mut PlanBuilder<'_>,
+    ) -> Result<Option<Arc<R>>, Diagnostic> {
+        let Some(name) = &self.rules else { return Ok(None) };
+        let known = plan.shared::<Named<R>>().0.get(name).cloned();
+        known.map(Some).ok_or_else(|| self.error(format!("match \"{name}\" not found")))
+    }
+
+    /// Has a group's servers checked. `name` tells the check from others of the group, over reloads too.
+    ///
+    /// # Errors
+    /// The group cannot change while it works.
+    pub fn begin(
+        &self,
+        name: String,
+        group: Arc<Group>,
+        probe: Arc<dyn Probe>,
+        plan: &mut PlanBuilder<'_>,
+    ) -> Result<(), Diagnostic> {
+        if !group.is_changing() {
+            let what =
+                format!("health checks require upstream \"{}\" in shared memory", group.name);
+            return Err(self.error(what).help("add `zone NAME SIZE;` to the group"));
+        }
+        let Schedule { mandatory, persistent, .. } = *self;
+        let number = group.add_check(CheckRule { name: name.into(), mandatory, persistent });
+        let log = plan.main.error_log.clone();
+        let duties = plan.shared::<Duties>().clone();
+        duties.add(Arc::new(CheckDuty { group, number, plan: self.plan, probe, log }));
+        Ok(())
+    }
+}

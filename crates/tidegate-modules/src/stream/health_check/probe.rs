@@ -1,0 +1,163 @@
+//! One health check of one server: a connection or a datagram as the server's `proxy_pass` would make it,
+//! without a client.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tidegate_rt::net::{Addr, ConnectOptions, Datagram};
+use tidegate_rt::timer;
+use tidegate_upstream::care::checks::Probe;
+use tidegate_upstream::connection::{connect_options, dial, secure};
+use tidegate_upstream::log::os_error;
+use tidegate_upstream::{Io, Peer};
+
+use super::rule::{Rules, Verdict};
+use crate::stream::proxy::settings::Settings;
+
+/// Connects, sends and looks at what comes.
+pub struct SessionProbe {
+    pub settings: Arc<Settings>,
+    /// The group's name, for TLS.
+    pub host: Box<[u8]>,
+    pub udp: bool,
+    pub rules: Option<Arc<Rules>>,
+    pub port: Option<u16>,
+    /// `health_check_timeout`
+    pub timeout: Duration,
+}
+
+/// What a datagram says where nothing is written.
+const GREETING: &[u8] = b"nginx health check";
+/// So much of an answer is looked at.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+const NO_MATCH: &str = "the data does not match";
+const LATE: &str = "no answer in time";
+/// A client that is none of ours (PROXY protocol, version 1).
+const PROXY_HEADER: &[u8] = b"PROXY UNKNOWN\r\n";
+
+impl Probe for SessionProbe {
+    fn check(
+        self: Arc<Self>,
+        peer: Arc<Peer>,
+    ) -> Pin<Box<dyn Future<Output = Result<(), String>>>> {
+        Box::pin(async move {
+            let mut address = peer.address.clone();
+            if let (Addr::Inet(address), Some(port)) = (&mut address, self.port) {
+                address.set_port(port);
+            }
+            match self.udp {
+                true => self.ask_by_datagram(&address).await,
+                false => timer::timeout(self.timeout, self.ask(&address))
+                    .await
+                    .unwrap_or_else(|_| Err(LATE.to_owned())),
+            }
+        })
+    }
+}
+
+impl SessionProbe {
+    fn options(&self) -> ConnectOptions {
+        ConnectOptions {
+            rcvbuf: self.settings.rcvbuf,
+            sndbuf: self.settings.sndbuf,
+            ..connect_options(None, false)
+        }
+    }
+
+    fn send(&self) -> Option<&[u8]> {
+        self.rules.as_ref()?.send.as_deref()
+    }
+
+    fn judge(&self, received: &[u8]) -> Verdict {
+        match self.rules.as_ref().and_then(|rules| rules.expect.as_ref()) {
+            None => Verdict::Passed,
+            Some(expect) => expect.judge(received),
+        }
+    }
+
+    async fn ask(&self, address: &Addr) -> Result<(), String> {
+        let settings = &self.settings;
+        let stream = dial(address, &self.options(), settings.connect_timeout).await;
+        let stream = stream.map_err(|error| error.describe().0)?;
+        let mut pending = match settings.protocol {
+            true => PROXY_HEADER.to_vec(),
+            false => Vec::new(),
+        };
+        let io = match &settings.tls {
+            None => Io::Plain(stream),
+            Some(tls) => {
+                let tls = tls.fixed_target(&self.host);
+                stream.write_all(&std::mem::take(&mut pending)).await.map_err(failed)?;
+                let secured = secure(stream, address, &tls, settings.connect_timeout).await;
+                secured.map_err(|error| error.describe().0)?
+            }
+        };
+        pending.extend_from_slice(self.send().unwrap_or_default());
+        let mut left = &pending[..];
+        while !left.is_empty() {
+            let written = poll_fn(|context| io.poll_write(context, left)).await.map_err(failed)?;
+            left = &left[written..];
+        }
+        poll_fn(|context| io.poll_flush(context)).await.map_err(failed)?;
+        self.read(&io).await
+    }
+
+    async fn read(&self, io: &Io) -> Result<(), String> {
+        let mut received = Vec::new();
+        loop {
+            match self.judge(&received) {
+                Verdict::Passed => return Ok(()),
+                Verdict::Failed => return Err(NO_MATCH.to_owned()),
+                Verdict::Open if received.len() >= ANSWER_BYTES_MAX => {
+                    return Err(NO_MATCH.to_owned());
+                }
+                Verdict::Open => received.reserve(4096),
+            }
+            let read = poll_fn(|context| io.poll_read_append(context, &mut received)).await;
+            if read.map_err(failed)? == 0 {
+                return Err(NO_MATCH.to_owned());
+            }
+        }
+    }
+
+    /// Sends a datagram. Where nothing is expected, silence for the whole time is good: what is bad is to be
+    /// told that nobody is there.
+    async fn ask_by_datagram(&self, address: &Addr) -> Result<(), String> {
+        let origin = Datagram::connect(address, &self.options()).map_err(failed)?;
+        let header: &[u8] = if self.settings.protocol { PROXY_HEADER } else { b"" };
+        let send = self.send().or(self.rules.is_none().then_some(GREETING)).unwrap_or_default();
+        let told = [header, send].concat();
+        let exchange = async {
+            origin.send(&told, None).await.map_err(failed)?;
+            self.receive(&origin).await
+        };
+        match timer::timeout(self.timeout, exchange).await {
+            Ok(result) => result,
+            Err(_) if self.judge(&[]) == Verdict::Passed => Ok(()),
+            Err(_) => Err(LATE.to_owned()),
+        }
+    }
+
+    /// Waits for one datagram, which is looked at whole.
+    async fn receive(&self, origin: &Datagram) -> Result<(), String> {
+        let mut buffer = vec![0; ANSWER_BYTES_MAX];
+        let mut broken = pin!(origin.failed());
+        let length = poll_fn(|context| match broken.as_mut().poll(context) {
+            Poll::Ready(error) => Poll::Ready(Err(error)),
+            Poll::Pending => origin.poll_receive(context, &mut buffer),
+        });
+        let length = length.await.map_err(failed)?;
+        match self.judge(&buffer[..length]) {
+            Verdict::Passed => Ok(()),
+            _ => Err(NO_MATCH.to_owned()),
+        }
+    }
+}
+
+fn failed(error: io::Error) -> String {
+    format!("communication failed ({})", os_error(&error))
+}

@@ -1,0 +1,99 @@
+//! `match`: what is sent to a server, and what has to come.
+
+use std::sync::Arc;
+
+use tidegate_conf::{Diagnostic, Statement};
+use tidegate_core::builder::PlanBuilder;
+use tidegate_core::regex::Regex;
+
+/// A block. Without `send` nothing is sent, without `expect` nothing is waited for.
+#[derive(Default)]
+pub struct Rules {
+    pub send: Option<Vec<u8>>,
+    pub expect: Option<Expect>,
+}
+
+/// What the received bytes have to be like.
+pub enum Expect {
+    /// They begin so.
+    Text(Vec<u8>),
+    Regex(Arc<Regex>),
+}
+
+/// What is known after some bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Passed,
+    /// More bytes may change that.
+    Open,
+    Failed,
+}
+
+impl Rules {
+    /// Reads the entries of a block.
+    ///
+    /// # Errors
+    /// What is neither `send` nor `expect`, or stands twice.
+    pub fn compile(entries: &[Statement], plan: &mut PlanBuilder<'_>) -> Result<Rules, Diagnostic> {
+        let mut rules = Rules::default();
+        for entry in entries {
+            let name = &entry.name;
+            let error = |what: String| Err(Diagnostic::emerg(what).at(name.span));
+            let texts: Vec<&[u8]> = entry.args.iter().map(|word| &word.bytes[..]).collect();
+            let is_second = match (&name.bytes[..], &texts[..]) {
+                (b"send", [text]) => rules.send.replace(unescaped(text)).is_some(),
+                (b"expect", [text]) => {
+                    rules.expect.replace(Expect::Text(unescaped(text))).is_some()
+                }
+                (b"expect", [operator @ (b"~" | b"~*"), text]) => {
+                    let regex = plan.regex(text, *operator == b"~*", entry.args[1].span)?;
+                    rules.expect.replace(Expect::Regex(regex)).is_some()
+                }
+                _ => {
+                    let name = name.display();
+                    return error(format!("invalid \"{name}\" condition of \"match\""));
+                }
+            };
+            if is_second {
+                return error(format!("\"{}\" is duplicate in \"match\"", name.display()));
+            }
+        }
+        Ok(rules)
+    }
+}
+
+impl Expect {
+    /// Looks at all bytes received so far.
+    pub fn judge(&self, received: &[u8]) -> Verdict {
+        match self {
+            Expect::Text(text) if received.starts_with(text) => Verdict::Passed,
+            Expect::Text(text) if text.starts_with(received) => Verdict::Open,
+            Expect::Text(_) => Verdict::Failed,
+            // A match that takes too long is none.
+            Expect::Regex(regex) if regex.is_match(received).unwrap_or(false) => Verdict::Passed,
+            Expect::Regex(_) => Verdict::Open,
+        }
+    }
+}
+
+/// A text in which `\x80` stands for a byte.
+pub fn unescaped(text: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, behind)) = rest.split_first() {
+        let digits = rest.strip_prefix(b"\\x").and_then(|rest| rest.get(..2));
+        let byte = digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let byte = byte.and_then(|digits| std::str::from_utf8(digits).ok());
+        match byte.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &rest[4..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = behind;
+            }
+        }
+    }
+    bytes
+}
