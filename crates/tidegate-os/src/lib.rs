@@ -5,6 +5,7 @@
 //! process model needs (passing descriptors, becoming a daemon) is there on that system alone.
 
 pub mod names;
+mod sockets;
 mod types;
 
 #[cfg(target_os = "linux")]

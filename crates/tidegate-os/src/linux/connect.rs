@@ -4,10 +4,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{Domain, SockAddr, Socket};
 
 use super::pacing;
 use super::socket::set_option;
+use crate::sockets;
 use crate::types::{ConnectOptions, ListenAddr, Transport};
 
 /// Begins to connect. The flag tells whether the connection stands already; otherwise wait until
@@ -23,20 +24,9 @@ pub fn connect_nonblocking(
         ListenAddr::Inet(inet) => (Domain::for_address(*inet), SockAddr::from(*inet)),
         ListenAddr::Unix(path) => (Domain::UNIX, SockAddr::unix(path)?),
     };
-    let kind = match options.transport {
-        Transport::Stream => Type::STREAM,
-        Transport::Datagram => Type::DGRAM,
-    };
+    let kind = sockets::kind(options.transport);
     let socket = Socket::new(domain, kind.nonblocking().cloexec(), None)?;
-    if options.keepalive {
-        socket.set_keepalive(true)?;
-    }
-    if let Some(bytes) = options.rcvbuf {
-        socket.set_recv_buffer_size(bytes)?;
-    }
-    if let Some(bytes) = options.sndbuf {
-        socket.set_send_buffer_size(bytes)?;
-    }
+    sockets::prepare_connect(&socket, options)?;
     if let (Some(local), ListenAddr::Inet(_)) = (options.local, address) {
         bind_local(&socket, local, options.transparent)?;
     }

@@ -7,10 +7,11 @@ use std::os::unix::fs::PermissionsExt;
 
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
-use socket2::{Domain, SockAddr, SockRef, Socket, Type};
+use socket2::{Domain, SockAddr, SockRef, Socket};
 
 use super::pacing;
 use super::socket::{set_keepalive, set_option};
+use crate::sockets;
 use crate::types::{Acceptance, ListenAddr, ListenOptions, PeerAddr, Transport};
 
 /// Whether several sockets can listen on one address (`reuseport`). Else all threads accept from one.
@@ -26,10 +27,7 @@ pub fn listen_socket(address: &ListenAddr, options: &ListenOptions) -> io::Resul
         ListenAddr::Inet(inet) => (Domain::for_address(*inet), SockAddr::from(*inet)),
         ListenAddr::Unix(path) => (Domain::UNIX, SockAddr::unix(path)?),
     };
-    let kind = match options.transport {
-        Transport::Stream => Type::STREAM,
-        Transport::Datagram => Type::DGRAM,
-    };
+    let kind = sockets::kind(options.transport);
     let socket = Socket::new(domain, kind.nonblocking().cloexec(), None)?;
     if let ListenAddr::Inet(inet) = address {
         prepare_inet(&socket, *inet, options)?;
@@ -51,18 +49,13 @@ pub fn listen_socket(address: &ListenAddr, options: &ListenOptions) -> io::Resul
 pub fn apply_listen_options(fd: impl AsFd, options: &ListenOptions) -> io::Result<()> {
     let fd = fd.as_fd();
     let socket = SockRef::from(&fd);
-    socket.set_nonblocking(true)?;
-    if let Some(bytes) = options.rcvbuf {
-        socket.set_recv_buffer_size(bytes)?;
-    }
-    if let Some(bytes) = options.sndbuf {
-        socket.set_send_buffer_size(bytes)?;
-    }
+    sockets::prepare_listen(&socket, options)?;
     if options.transport == Transport::Datagram {
         return Ok(());
     }
-    let backlog = i32::try_from(options.backlog).unwrap_or(i32::MAX);
-    let Some(local) = socket.local_addr()?.as_socket() else { return socket.listen(backlog) };
+    let Some(local) = socket.local_addr()?.as_socket() else {
+        return sockets::listen(&socket, options);
+    };
     if local.ip().is_loopback() {
         pacing::spare(fd);
     }
@@ -76,7 +69,7 @@ pub fn apply_listen_options(fd: impl AsFd, options: &ListenOptions) -> io::Resul
     // Seconds that the kernel holds a connection without data back; 0 switches it off again.
     let deferred = i32::from(options.deferred);
     set_option(fd, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, deferred)?;
-    socket.listen(backlog)
+    sockets::listen(&socket, options)
 }
 
 /// Takes one connection from the queue, non-blocking and close-on-exec; `None` when there is none.

@@ -3,14 +3,17 @@
 use std::io::{self, IoSlice};
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
-use socket2::{SockRef, TcpKeepalive};
+use socket2::SockRef;
 
 use super::{check, retry};
-use crate::types::{Keepalive, ListenAddr, Peek, PeerAddr, TcpInfo};
+pub use crate::sockets::{
+    is_datagram, peer_addr, set_keepalive, set_linger_reset, set_nodelay, set_nonblocking,
+    set_receive_buffer, set_send_buffer, shutdown_write, take_error,
+};
+use crate::types::{ListenAddr, Peek, TcpInfo};
 
 /// Whether there are sockets with `unix:` addresses.
 pub const HAS_UNIX: bool = true;
@@ -29,14 +32,6 @@ pub fn identity(fd: impl AsFd) -> u64 {
     super::file::fstat(fd).map_or(0, |stat| stat.inode)
 }
 
-/// Sets or clears TCP_NODELAY (`tcp_nodelay`).
-///
-/// # Errors
-/// The socket is not TCP.
-pub fn set_nodelay(fd: impl AsFd, on: bool) -> io::Result<()> {
-    SockRef::from(&fd.as_fd()).set_tcp_nodelay(on)
-}
-
 /// Sets or clears TCP_CORK (`tcp_nopush`): partial segments wait while it is set.
 ///
 /// # Errors
@@ -45,79 +40,12 @@ pub fn set_cork(fd: impl AsFd, on: bool) -> io::Result<()> {
     SockRef::from(&fd.as_fd()).set_tcp_cork(on)
 }
 
-/// Lets the coming close send RST and free the socket at once (`reset_timedout_connection`).
-///
-/// # Errors
-/// Those of setsockopt.
-pub fn set_linger_reset(fd: impl AsFd) -> io::Result<()> {
-    SockRef::from(&fd.as_fd()).set_linger(Some(Duration::ZERO))
-}
-
-/// Applies `so_keepalive`.
-///
-/// # Errors
-/// Those of setsockopt; times are rounded down to seconds and zero is refused by the system.
-pub fn set_keepalive(fd: impl AsFd, keepalive: &Keepalive) -> io::Result<()> {
-    let fd = fd.as_fd();
-    let socket = SockRef::from(&fd);
-    socket.set_keepalive(keepalive.on)?;
-    if !keepalive.on {
-        return Ok(());
-    }
-    let mut times = TcpKeepalive::new();
-    if let Some(idle) = keepalive.idle {
-        times = times.with_time(idle);
-    }
-    if let Some(interval) = keepalive.interval {
-        times = times.with_interval(interval);
-    }
-    if let Some(count) = keepalive.count {
-        times = times.with_retries(count);
-    }
-    if keepalive.idle.is_some() || keepalive.interval.is_some() || keepalive.count.is_some() {
-        socket.set_tcp_keepalive(&times)?;
-    }
-    Ok(())
-}
-
-/// Sets SO_RCVBUF in bytes; the kernel doubles it for its own needs.
-///
-/// # Errors
-/// Those of setsockopt.
-pub fn set_receive_buffer(fd: impl AsFd, bytes: usize) -> io::Result<()> {
-    SockRef::from(&fd.as_fd()).set_recv_buffer_size(bytes)
-}
-
-/// Sets SO_SNDBUF in bytes; the kernel doubles it for its own needs.
-///
-/// # Errors
-/// Those of setsockopt.
-pub fn set_send_buffer(fd: impl AsFd, bytes: usize) -> io::Result<()> {
-    SockRef::from(&fd.as_fd()).set_send_buffer_size(bytes)
-}
-
 /// Sets TCP_NOTSENT_LOWAT: the socket reports itself writable only while fewer bytes are unsent.
 ///
 /// # Errors
 /// The socket is not TCP.
 pub fn set_unsent_low_water(fd: impl AsFd, bytes: u32) -> io::Result<()> {
     SockRef::from(&fd.as_fd()).set_tcp_notsent_lowat(bytes)
-}
-
-/// Makes the socket non-blocking (or blocking again).
-///
-/// # Errors
-/// Those of fcntl.
-pub fn set_nonblocking(fd: impl AsFd, on: bool) -> io::Result<()> {
-    SockRef::from(&fd.as_fd()).set_nonblocking(on)
-}
-
-/// Ends our sending side: the peer reads end of stream.
-///
-/// # Errors
-/// The socket is not connected.
-pub fn shutdown_write(fd: impl AsFd) -> io::Result<()> {
-    SockRef::from(&fd.as_fd()).shutdown(std::net::Shutdown::Write)
 }
 
 /// Looks at the receive queue without taking anything from it and without waiting.
@@ -138,14 +66,6 @@ pub fn peek_closed(fd: impl AsFd) -> bool {
     peek(fd) != Peek::Quiet
 }
 
-/// The pending error of the socket (SO_ERROR), as after a non-blocking connect.
-///
-/// # Errors
-/// Those of getsockopt.
-pub fn take_error(fd: impl AsFd) -> io::Result<Option<io::Error>> {
-    SockRef::from(&fd.as_fd()).take_error()
-}
-
 /// The address that the socket is bound to.
 ///
 /// # Errors
@@ -159,23 +79,6 @@ pub fn local_addr(fd: impl AsFd) -> io::Result<ListenAddr> {
         return Ok(ListenAddr::Unix(address.as_pathname().unwrap_or("".as_ref()).to_path_buf()));
     }
     Err(io::Error::new(io::ErrorKind::Unsupported, "socket of an unknown address family"))
-}
-
-/// Whether the socket sends and receives datagrams.
-///
-/// # Errors
-/// Not a socket.
-pub fn is_datagram(fd: impl AsFd) -> io::Result<bool> {
-    Ok(SockRef::from(&fd.as_fd()).r#type()? == socket2::Type::DGRAM)
-}
-
-/// The address of the peer.
-///
-/// # Errors
-/// The socket is not connected.
-pub fn peer_addr(fd: impl AsFd) -> io::Result<PeerAddr> {
-    let address = SockRef::from(&fd.as_fd()).peer_addr()?;
-    Ok(address.as_socket().map_or(PeerAddr::Unix, PeerAddr::Inet))
 }
 
 /// A connected pair of blocking, close-on-exec Unix stream sockets.

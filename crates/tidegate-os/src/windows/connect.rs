@@ -2,10 +2,11 @@
 
 use std::io;
 
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{Domain, SockAddr, Socket};
 
 use super::OwnedSocket;
-use crate::types::{ConnectOptions, ListenAddr, Transport};
+use crate::sockets;
+use crate::types::{ConnectOptions, ListenAddr};
 
 /// Begins to connect. The flag tells whether the connection stands already; otherwise wait until
 /// the socket is writable and ask `socket::take_error`.
@@ -22,21 +23,10 @@ pub fn connect_nonblocking(
     if options.transparent {
         return Err(super::unsupported("transparent proxying is not supported on this platform"));
     }
-    let kind = match options.transport {
-        Transport::Stream => Type::STREAM,
-        Transport::Datagram => Type::DGRAM,
-    };
+    let kind = sockets::kind(options.transport);
     let socket = Socket::new(Domain::for_address(*address), kind, None)?;
     socket.set_nonblocking(true)?;
-    if options.keepalive {
-        socket.set_keepalive(true)?;
-    }
-    if let Some(bytes) = options.rcvbuf {
-        socket.set_recv_buffer_size(bytes)?;
-    }
-    if let Some(bytes) = options.sndbuf {
-        socket.set_send_buffer_size(bytes)?;
-    }
+    sockets::prepare_connect(&socket, options)?;
     if let Some(local) = options.local {
         socket.bind(&SockAddr::from(local))?;
     }

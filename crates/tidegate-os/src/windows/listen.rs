@@ -2,10 +2,11 @@
 
 use std::io;
 
-use socket2::{Domain, SockAddr, SockRef, Socket, Type};
+use socket2::{Domain, SockAddr, SockRef, Socket};
 
 use super::socket::{NO_UNIX, set_keepalive};
 use super::{AsSocket, OwnedSocket, unsupported};
+use crate::sockets;
 use crate::types::{Acceptance, ListenAddr, ListenOptions, PeerAddr, Transport};
 
 /// Whether several sockets can listen on one address (`reuseport`). Else all threads accept from one.
@@ -28,10 +29,7 @@ pub fn listen_socket(address: &ListenAddr, options: &ListenOptions) -> io::Resul
             return Err(unsupported(what));
         }
     }
-    let kind = match options.transport {
-        Transport::Stream => Type::STREAM,
-        Transport::Datagram => Type::DGRAM,
-    };
+    let kind = sockets::kind(options.transport);
     let socket = Socket::new(Domain::for_address(*address), kind, None)?;
     if address.is_ipv6() {
         socket.set_only_v6(options.ipv6only)?;
@@ -49,20 +47,14 @@ pub fn listen_socket(address: &ListenAddr, options: &ListenOptions) -> io::Resul
 pub fn apply_listen_options(socket: impl AsSocket, options: &ListenOptions) -> io::Result<()> {
     let borrowed = socket.as_socket();
     let socket = SockRef::from(&borrowed);
-    socket.set_nonblocking(true)?;
-    if let Some(bytes) = options.rcvbuf {
-        socket.set_recv_buffer_size(bytes)?;
-    }
-    if let Some(bytes) = options.sndbuf {
-        socket.set_send_buffer_size(bytes)?;
-    }
+    sockets::prepare_listen(&socket, options)?;
     if options.transport == Transport::Datagram {
         return Ok(());
     }
     if let Some(keepalive) = &options.keepalive {
         set_keepalive(borrowed, keepalive)?;
     }
-    socket.listen(i32::try_from(options.backlog).unwrap_or(i32::MAX))
+    sockets::listen(&socket, options)
 }
 
 /// Takes one connection from the queue, non-blocking and not inherited; `None` when there is none.

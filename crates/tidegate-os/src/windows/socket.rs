@@ -1,13 +1,16 @@
 //! Calls on an open socket: options, looks at its state, reads and writes that do not wait.
 
 use std::io::{self, IoSlice, Read};
-use std::net::{Shutdown, SocketAddr};
-use std::time::Duration;
+use std::net::SocketAddr;
 
-use socket2::{SockAddr, SockRef, TcpKeepalive};
+use socket2::{SockAddr, SockRef};
 
 use super::{AsSocket, BorrowedSocket, OwnedSocket, unsupported};
-use crate::types::{Keepalive, ListenAddr, Peek, PeerAddr, TcpInfo};
+pub use crate::sockets::{
+    is_datagram, peer_addr, set_keepalive, set_linger_reset, set_nodelay, set_nonblocking,
+    set_receive_buffer, set_send_buffer, shutdown_write, take_error,
+};
+use crate::types::{ListenAddr, Peek, TcpInfo};
 
 /// Said of `unix:` addresses.
 pub const NO_UNIX: &str = "the unix domain sockets are not supported on this platform";
@@ -15,92 +18,12 @@ pub const NO_UNIX: &str = "the unix domain sockets are not supported on this pla
 /// Whether there are sockets with `unix:` addresses.
 pub const HAS_UNIX: bool = false;
 
-/// Sets or clears TCP_NODELAY (`tcp_nodelay`).
-///
-/// # Errors
-/// The socket is not TCP.
-pub fn set_nodelay(socket: impl AsSocket, on: bool) -> io::Result<()> {
-    SockRef::from(&socket.as_socket()).set_tcp_nodelay(on)
-}
-
 /// `tcp_nopush` has no counterpart: nothing happens.
 ///
 /// # Errors
 /// None.
 pub fn set_cork(_socket: impl AsSocket, _on: bool) -> io::Result<()> {
     Ok(())
-}
-
-/// Whether the socket sends and receives datagrams.
-///
-/// # Errors
-/// Not a socket.
-pub fn is_datagram(socket: impl AsSocket) -> io::Result<bool> {
-    Ok(SockRef::from(&socket.as_socket()).r#type()? == socket2::Type::DGRAM)
-}
-
-/// Lets the coming close send RST and free the socket at once (`reset_timedout_connection`).
-///
-/// # Errors
-/// Those of setsockopt.
-pub fn set_linger_reset(socket: impl AsSocket) -> io::Result<()> {
-    SockRef::from(&socket.as_socket()).set_linger(Some(Duration::ZERO))
-}
-
-/// Applies `so_keepalive`.
-///
-/// # Errors
-/// Those of setsockopt.
-pub fn set_keepalive(socket: impl AsSocket, keepalive: &Keepalive) -> io::Result<()> {
-    let borrowed = socket.as_socket();
-    let socket = SockRef::from(&borrowed);
-    socket.set_keepalive(keepalive.on)?;
-    if !keepalive.on {
-        return Ok(());
-    }
-    let mut times = TcpKeepalive::new();
-    if let Some(idle) = keepalive.idle {
-        times = times.with_time(idle);
-    }
-    if let Some(interval) = keepalive.interval {
-        times = times.with_interval(interval);
-    }
-    if keepalive.idle.is_some() || keepalive.interval.is_some() {
-        socket.set_tcp_keepalive(&times)?;
-    }
-    Ok(())
-}
-
-/// Sets SO_RCVBUF in bytes.
-///
-/// # Errors
-/// Those of setsockopt.
-pub fn set_receive_buffer(socket: impl AsSocket, bytes: usize) -> io::Result<()> {
-    SockRef::from(&socket.as_socket()).set_recv_buffer_size(bytes)
-}
-
-/// Sets SO_SNDBUF in bytes.
-///
-/// # Errors
-/// Those of setsockopt.
-pub fn set_send_buffer(socket: impl AsSocket, bytes: usize) -> io::Result<()> {
-    SockRef::from(&socket.as_socket()).set_send_buffer_size(bytes)
-}
-
-/// Makes the socket non-blocking (or blocking again).
-///
-/// # Errors
-/// Those of ioctlsocket.
-pub fn set_nonblocking(socket: impl AsSocket, on: bool) -> io::Result<()> {
-    SockRef::from(&socket.as_socket()).set_nonblocking(on)
-}
-
-/// Ends our sending side: the peer reads end of stream.
-///
-/// # Errors
-/// The socket is not connected.
-pub fn shutdown_write(socket: impl AsSocket) -> io::Result<()> {
-    SockRef::from(&socket.as_socket()).shutdown(Shutdown::Write)
 }
 
 /// Looks at the receive queue of a non-blocking socket without taking anything from it.
@@ -120,14 +43,6 @@ pub fn peek_closed(socket: impl AsSocket) -> bool {
     peek(socket) != Peek::Quiet
 }
 
-/// The pending error of the socket (SO_ERROR), as after a non-blocking connect.
-///
-/// # Errors
-/// Those of getsockopt.
-pub fn take_error(socket: impl AsSocket) -> io::Result<Option<io::Error>> {
-    SockRef::from(&socket.as_socket()).take_error()
-}
-
 /// The address that the socket is bound to.
 ///
 /// # Errors
@@ -135,15 +50,6 @@ pub fn take_error(socket: impl AsSocket) -> io::Result<Option<io::Error>> {
 pub fn local_addr(socket: impl AsSocket) -> io::Result<ListenAddr> {
     let address = SockRef::from(&socket.as_socket()).local_addr()?;
     address.as_socket().map(ListenAddr::Inet).ok_or_else(|| unsupported("unknown address family"))
-}
-
-/// The address of the peer.
-///
-/// # Errors
-/// The socket is not connected.
-pub fn peer_addr(socket: impl AsSocket) -> io::Result<PeerAddr> {
-    let address = SockRef::from(&socket.as_socket()).peer_addr()?;
-    address.as_socket().map(PeerAddr::Inet).ok_or_else(|| unsupported("unknown address family"))
 }
 
 /// Lends a socket.
