@@ -80,6 +80,6 @@ Options:
   -c filename   : set configuration file (default: /etc/nginx/nginx.conf)
   -g directives : set global directives out of configuration file
 
-  tune          : compare the kernel's settings with a configuration, change nothing
+  tune          : compare the settings of Linux' kernel with a configuration, change nothing
   demo          : a built-in configuration with a slow origin behind a streaming cache
 ";

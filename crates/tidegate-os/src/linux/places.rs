@@ -14,5 +14,7 @@ pub const ERROR_LOG: &str = "/var/log/nginx/error.log";
 pub const PID: &str = "/run/nginx.pid";
 /// Where nothing is kept.
 pub const NULL: &str = "/dev/null";
+/// Whether the kernel has settings that can be read (`/proc/sys`).
+pub const HAS_KERNEL_SETTINGS: bool = true;
 /// What `events` says of the loop.
 pub const EVENT_METHOD: &str = "epoll";

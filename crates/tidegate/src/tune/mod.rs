@@ -17,6 +17,7 @@ use tidegate_core::client::Address;
 use tidegate_core::listen::ListenerPlan;
 use tidegate_core::log_file::{LogFile, LogFiles};
 use tidegate_core::plan::Plan;
+use tidegate_os::places;
 
 use crate::configuration::{self, Making, Origin};
 use crate::listening::BACKLOG_DEFAULT;
@@ -28,6 +29,12 @@ pub const ARGUMENT: &str = "tune";
 
 /// Reads the configuration and the kernel's settings, and prints what follows.
 pub fn run(origin: &Origin) -> ExitCode {
+    if !places::HAS_KERNEL_SETTINGS {
+        eprintln!(
+            "nginx: \"{ARGUMENT}\" is about the settings of Linux' kernel, and there are none here"
+        );
+        return ExitCode::FAILURE;
+    }
     let mut parsed = configuration::parse(origin, &FsLoader);
     let survivors = Survivors::default();
     let looking = Looking::default();
@@ -61,7 +68,7 @@ impl Resources for Looking {
     }
 
     fn log_file(&self, path: &Path) -> io::Result<Arc<LogFile>> {
-        self.0.open(path, |_| std::fs::File::options().append(true).open("/dev/null"))
+        self.0.open(path, |_| std::fs::File::options().append(true).open(places::NULL))
     }
 }
 
