@@ -19,6 +19,8 @@ tools="$PWD/target/tools"
 say() { printf 'setup: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
+# A Debian package, where its files could be those of another one.
+installed() { [ "$(dpkg-query --show --showformat='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then
@@ -70,9 +72,8 @@ missing_packages() {
     fi
     if [ "$task" = test ] || [ "$task" = windows ]; then
         # A compiler with the sources of its library, beside rustup's; and who runs what it makes.
-        [ -x /usr/bin/rustc ] || echo rustc-web
-        [ -x /usr/bin/cargo ] || echo cargo-web
-        [ -e /usr/lib/rustlib/src/rust/library/Cargo.lock ] || echo rust-web-src
+        local package
+        for package in rustc-web cargo-web rust-web-src; do installed "$package" || echo "$package"; done
         have x86_64-w64-mingw32-gcc || echo gcc-mingw-w64-x86-64
         [ -x /usr/lib/wine/wine64 ] || echo wine64
     fi
