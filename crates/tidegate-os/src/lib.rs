@@ -16,17 +16,17 @@ mod windows;
 #[cfg(target_os = "linux")]
 pub use linux::{
     AsFile, AsSocket, BorrowedFile, BorrowedSocket, OwnedSocket, affinity, connect, crowd, daemon,
-    datagram, error, file, identity, inherit, listen, open, pacing, pass, path, places, process,
-    sendfile, socket, time, title, usage, watch,
+    datagram, error, file, glance, identity, inherit, listen, open, pacing, pass, path, places,
+    process, sendfile, socket, time, title, usage, watch,
 };
 #[cfg(windows)]
 pub use windows::{
     AsFile, AsSocket, BorrowedFile, BorrowedSocket, OwnedSocket, affinity, connect, crowd,
-    datagram, error, file, identity, listen, open, pacing, path, places, process, sendfile,
+    datagram, error, file, glance, identity, listen, open, pacing, path, places, process, sendfile,
     service, socket, time, watch,
 };
 
 pub use types::{
     Acceptance, ConnectOptions, Credentials, FileKind, Keepalive, ListenAddr, ListenOptions,
-    Nowait, OpenHow, Peek, PeerAddr, Spawned, Stat, TcpInfo, Transport,
+    Nowait, OpenHow, Peek, PeerAddr, Seen, Spawned, Stat, TcpInfo, Transport,
 };

@@ -196,6 +196,18 @@ pub struct Stat {
     pub allocated: u64,
 }
 
+/// What a second look at a name shows; see `glance`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// What was there.
+    Same,
+    /// What was there, but folders above it may have got other names since: whether the name is still its own
+    /// has to be asked, and then confirmed with this number.
+    Renamed(u64),
+    /// Something else, or it cannot be told.
+    Changed,
+}
+
 /// Result of a read that must not wait for the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nowait {

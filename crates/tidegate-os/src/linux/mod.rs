@@ -7,6 +7,7 @@ pub mod daemon;
 pub mod datagram;
 pub mod error;
 pub mod file;
+pub mod glance;
 pub mod identity;
 pub mod inherit;
 pub mod listen;

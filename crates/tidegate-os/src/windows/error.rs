@@ -2,12 +2,15 @@
 
 use windows_sys::Win32::Foundation as code;
 
-/// There is no such file.
-pub const NO_ENTRY: i32 = code::ERROR_FILE_NOT_FOUND.cast_signed();
 /// A link that must not be followed.
 pub const LINK_REFUSED: i32 = code::ERROR_STOPPED_ON_SYMLINK.cast_signed();
 /// What a path that cannot be one gives, and a name that is not a file's own.
 pub const INVALID: i32 = code::ERROR_INVALID_NAME.cast_signed();
+
+/// Errors of open and stat that mean that there is no such name, or no such folder above it.
+pub fn is_missing(code: i32) -> bool {
+    matches!(code.cast_unsigned(), code::ERROR_FILE_NOT_FOUND | code::ERROR_PATH_NOT_FOUND)
+}
 
 /// Errors of open and stat that mean "there is no such file", so that another may be tried.
 pub fn is_absent(code: i32) -> bool {

@@ -65,7 +65,7 @@ fn describe(facts: &BY_HANDLE_FILE_INFORMATION, times: &FILE_BASIC_INFO) -> Stat
         size,
         mtime_seconds: times.LastWriteTime.div_euclid(TICKS) - EPOCH,
         mtime_nanos: (times.LastWriteTime.rem_euclid(TICKS) * 100) as u32,
-        changed_nanos: (i128::from(changed) - i128::from(EPOCH * TICKS)) * 100,
+        changed_nanos: nanos(changed),
         inode: join(facts.nFileIndexHigh, facts.nFileIndexLow),
         device: u64::from(facts.dwVolumeSerialNumber),
         kind,
@@ -73,6 +73,11 @@ fn describe(facts: &BY_HANDLE_FILE_INFORMATION, times: &FILE_BASIC_INFO) -> Stat
         mode: write | if kind == FileKind::Directory { 0o555 } else { 0o444 },
         allocated: size,
     }
+}
+
+/// Nanoseconds since 1970 of a time of the system.
+pub(super) fn nanos(ticks: i64) -> i128 {
+    (i128::from(ticks) - i128::from(EPOCH * TICKS)) * 100
 }
 
 /// A pipe or device.

@@ -9,6 +9,7 @@ pub mod crowd;
 pub mod datagram;
 pub mod error;
 pub mod file;
+pub mod glance;
 pub mod identity;
 pub mod listen;
 pub mod open;
@@ -16,10 +17,13 @@ pub mod pacing;
 pub mod path;
 pub mod places;
 pub mod process;
+#[cfg(feature = "name-rules")]
+mod rules;
 pub mod sendfile;
 pub mod service;
 pub mod socket;
 pub mod time;
+mod tree;
 pub mod watch;
 
 use std::io;

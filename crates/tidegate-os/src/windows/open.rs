@@ -109,6 +109,10 @@ pub(super) fn check_own(path: &Path, from: usize) -> io::Result<()> {
 fn own(path: &Path, from: usize, access: u32, follow: bool) -> io::Result<File> {
     let bytes = path.as_os_str().as_encoded_bytes();
     check_names(bytes, from)?;
+    #[cfg(feature = "name-rules")]
+    if let Some(rule) = super::rules::chosen() {
+        return rule.open(path, access);
+    }
     let opened = handle(path, access, follow)?;
     compare(&opened, bytes, from)?;
     Ok(opened)
@@ -149,7 +153,7 @@ pub(super) fn handle(path: &Path, access: u32, follow: bool) -> io::Result<File>
 }
 
 /// The name of what is open, with all links followed and all names in full (`\\?\C:\www\file`).
-fn final_path(opened: &File) -> io::Result<String> {
+pub(super) fn final_path(opened: &File) -> io::Result<String> {
     let handle = opened.as_raw_handle();
     let flags = FILE_NAME_NORMALIZED | VOLUME_NAME_DOS;
     let mut buffer = vec![0_u16; 512];

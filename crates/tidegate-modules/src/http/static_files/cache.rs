@@ -17,8 +17,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
-use tidegate_os::Stat;
+use tidegate_os::glance::Glance;
 use tidegate_os::watch::Pending;
+use tidegate_os::{FileKind, Seen, Stat};
 
 use super::entry::{Entry, LinkRule, Links, What, look};
 
@@ -96,7 +97,7 @@ pub fn test(path: &[u8], rule: LinkRule, policy: &Policy) -> std::io::Result<Tes
 /// What a test tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tested {
-    pub kind: tidegate_os::FileKind,
+    pub kind: FileKind,
     pub executable: bool,
 }
 
@@ -106,7 +107,6 @@ impl Tested {
     }
 
     fn of(entry: &Entry) -> std::io::Result<Tested> {
-        use tidegate_os::FileKind;
         let kind = match &entry.what {
             What::File(_) => FileKind::File,
             What::Directory => FileKind::Directory,
@@ -167,7 +167,7 @@ impl Front {
             None => {
                 let tested = look(path, rule).map(|stat| Tested::seen(&stat));
                 // Files come into the cache when they are asked for as such.
-                let file = tested.as_ref().is_ok_and(|it| it.kind == tidegate_os::FileKind::File);
+                let file = tested.as_ref().is_ok_and(|it| it.kind == FileKind::File);
                 if !file && self.is_wanted(&key, policy.uses_min) {
                     shared().admit(Wish::new(&key, path, rule, policy.memory));
                 }
@@ -190,14 +190,16 @@ impl Front {
             self.settle();
         }
         let mut entry = self.kept(key)?;
+        let mut window = policy.window;
         if policy.is_strict_on(&entry) {
+            window = None;
             self.settle();
             entry = self.kept(key)?;
         }
         if entry.watched {
             // Without the means to ask for changes nothing can be said of it.
             self.pending.as_ref()?;
-        } else if !checked(&entry, path, rule, policy.window) {
+        } else if !checked(&entry, path, rule, window) {
             shared().remove(key, &entry);
             return None;
         }
@@ -278,10 +280,22 @@ fn checked(entry: &Entry, path: &[u8], rule: LinkRule, window: Option<Duration>)
         }
     }
     entry.checked.store(now, Ordering::Relaxed);
-    match (entry.file(), look(path, rule)) {
-        (Some(file), Ok(stat)) => file.is_same(&stat),
+    // Opening the file again is dear, at some depths dearer than all else: where a look will do, it does.
+    let renamed = match entry.glance.as_ref().map(Glance::look) {
+        Some(Seen::Same) => return true,
+        Some(Seen::Changed) => return false,
+        Some(Seen::Renamed(names)) => Some(names),
+        None => None,
+    };
+    let holds = match (&entry.what, look(path, rule)) {
+        (What::File(file), Ok(stat)) => file.is_same(&stat),
+        (What::Directory, Ok(stat)) => stat.kind == FileKind::Directory,
         _ => false,
+    };
+    if let (true, Some(names), Some(glance)) = (holds, renamed, &entry.glance) {
+        glance.confirm(names);
     }
+    holds
 }
 
 /// The key of a path under a rule: the path itself for the common rule, which holds no zero byte.

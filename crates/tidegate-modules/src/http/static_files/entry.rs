@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use bytes::Bytes;
 use tidegate_core::{Body, FileRange};
 use tidegate_http::{Headers, Known, conditional, date};
+use tidegate_os::glance::Glance;
 use tidegate_os::{FileKind, Stat, error, file, open};
 
 /// Which symbolic links a path may hold (`disable_symlinks`).
@@ -67,6 +68,8 @@ pub struct Entry {
     pub executable: bool,
     /// Events tell of changes; else the name is looked at again each time.
     pub(super) watched: bool,
+    /// What makes that look cheap, where there is such a thing.
+    pub(super) glance: Option<Glance>,
     pub(super) valid: AtomicBool,
     /// Asked for since the last round of eviction.
     pub(super) used: AtomicBool,
@@ -101,10 +104,9 @@ impl OpenFile {
         self.stat == *stat
     }
 
-    /// Old enough for a later change to show in its times, whatever clock the file system has.
+    /// Old enough for a later change to show in its times.
     pub(super) fn is_settled(&self, now_millis: u64) -> bool {
-        let settled =
-            i128::from(now_millis).saturating_sub(SETTLE_MILLIS).saturating_mul(1_000_000);
+        let settled = settled_nanos(now_millis);
         self.stat.changed_nanos < settled && i128::from(self.modified) * 1_000_000_000 < settled
     }
 }
@@ -132,9 +134,23 @@ impl Entry {
             what,
             executable,
             watched: false,
+            glance: None,
             valid: AtomicBool::new(true),
             used: AtomicBool::new(false),
             checked: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes what was seen before it was loaded, if that is what is here and will show when it changes.
+    pub(super) fn take_glance(&mut self, glance: Glance, now_millis: u64) {
+        let suits = match &self.what {
+            What::File(file) => glance.is_file(&file.stat),
+            What::Directory => glance.is_folder(),
+            What::Failed(code) => error::is_missing(*code) && glance.is_absence(),
+            What::Other => false,
+        };
+        if suits && glance.is_older(settled_nanos(now_millis)) {
+            self.glance = Some(glance);
         }
     }
 
@@ -214,6 +230,12 @@ fn read_small(file: &File, size: u64) -> Option<Bytes> {
     }
     bytes.truncate(size);
     Some(Bytes::from(bytes))
+}
+
+/// What changed before this (nanoseconds since 1970) has times in which a later change shows, whatever clock the
+/// file system has.
+fn settled_nanos(now_millis: u64) -> i128 {
+    i128::from(now_millis).saturating_sub(SETTLE_MILLIS).saturating_mul(1_000_000)
 }
 
 /// The system's number of an error.

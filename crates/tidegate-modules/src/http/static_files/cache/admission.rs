@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use tidegate_os::error::NO_ENTRY;
+use tidegate_os::error::is_missing;
+use tidegate_os::glance::Glance;
 use tidegate_os::open::HOLDS_NAME;
 use tidegate_os::watch::{WatchFlags, Watcher};
 use tidegate_os::{FileKind, file, path};
@@ -79,23 +80,38 @@ pub(super) fn admit(shared: &Shared, wish: &Wish) {
         let ahead = watch_ahead(watcher, path);
         shared.ensure(watcher, path, &ahead)
     });
+    let follows = rule.links == Links::Follow;
+    let glance = match place {
+        None if follows => glance(path, rule.from),
+        _ => None,
+    };
     let mut entry = Entry::load(path, *rule, memory.file_max);
+    let now = tidegate_rt::clock::unix_millis();
+    if let Some(glance) = glance {
+        entry.take_glance(glance, now);
+    }
     let id = match (place, &entry.what) {
         (Some((id, Kind::File)), What::File(_)) => Some(id),
         (Some((id, Kind::Directory)), What::Directory) => Some(id),
-        (Some((id, Kind::Missing)), What::Failed(NO_ENTRY)) => Some(id),
-        (None, What::File(file)) if rule.links == Links::Follow => {
-            let now = tidegate_rt::clock::unix_millis();
+        (Some((id, Kind::Missing)), What::Failed(code)) if is_missing(*code) => Some(id),
+        (None, What::File(file)) if follows => {
             if !file.is_settled(now) || (HOLDS_NAME && file.is_open()) {
                 return;
             }
-            *entry.checked.get_mut() = now;
             None
         }
+        (None, _) if entry.glance.is_some() => None,
         _ => return,
     };
     entry.watched = id.is_some();
+    *entry.checked.get_mut() = now;
     shared.keep(key, &Arc::new(entry), id, *memory);
+}
+
+/// A look at what is at a path, or else at the folder that would hold it.
+fn glance(path: &[u8], from: usize) -> Option<Glance> {
+    let name = path::of(path);
+    Glance::begin(name, from).or_else(|| Glance::begin_absent(name))
 }
 
 /// Watches the folders on a way, and on the real way where links lead elsewhere; their numbers. The lock is not

@@ -1,0 +1,221 @@
+//! A look at a name without opening it: whether what it led to is there still, and unchanged.
+//!
+//! One call by the whole name (`NtQueryFullAttributesFile`) tells kind, size and times, at a cost that hardly
+//! depends on the depth, where to open a file and to ask for its name costs several times as much. It is asked
+//! for each request: it answers for what holds now, while notifications come when they come. What it cannot tell
+//! is that a folder above got another spelling, by which the old one still leads to the same file; that the
+//! folder's tree is watched for ([`super::tree`]).
+//!
+//! Only for what is on drives of this machine: the client of a network file system keeps such answers for seconds.
+
+use std::path::Path;
+use std::ptr::null_mut;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use windows_sys::Wdk::Foundation::OBJECT_ATTRIBUTES;
+use windows_sys::Wdk::Storage::FileSystem::{
+    FILE_NETWORK_OPEN_INFORMATION, NtQueryFullAttributesFile,
+};
+use windows_sys::Win32::Foundation::{OBJ_CASE_INSENSITIVE, UNICODE_STRING};
+use windows_sys::Win32::Storage::FileSystem::{
+    FILE_ATTRIBUTE_DIRECTORY, FILE_ATTRIBUTE_REPARSE_POINT, GetDriveTypeW, GetFullPathNameW,
+};
+use windows_sys::Win32::System::WindowsProgramming::{DRIVE_FIXED, DRIVE_RAMDISK};
+
+use super::file::nanos;
+use super::open;
+use super::tree::{self, Tree};
+use crate::names;
+use crate::types::{FileKind, Seen, Stat};
+
+/// What was seen at a name.
+#[derive(Debug)]
+pub struct Glance {
+    name: Name,
+    facts: Facts,
+    /// Where the name has to be the file's own: the tree of its folders, and its number when it was.
+    tree: Option<(Arc<Tree>, AtomicU64)>,
+}
+
+/// A name as the kernel takes it: `\??\C:\www\file`.
+#[derive(Debug)]
+struct Name(Vec<u16>);
+
+/// What one call tells. Replaced files differ in at least one time: giving a file another name is a change of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Facts {
+    attributes: u32,
+    size: i64,
+    created: i64,
+    written: i64,
+    changed: i64,
+}
+
+impl Glance {
+    /// Remembers what is at a path, whose name has to be its own from byte `from` on: before it is opened, so
+    /// that what changes meanwhile shows. `None` for links, where nothing is, where the file system keeps no
+    /// times of changes, and where the folders cannot be watched.
+    pub fn begin(path: &Path, from: usize) -> Option<Glance> {
+        let bytes = path.as_os_str().as_encoded_bytes();
+        let tree = tree::of(super::path::of(bytes.get(..from)?))?;
+        let names = AtomicU64::new(tree.renames());
+        let name = Name::of(path)?;
+        let facts = name.facts().filter(Facts::is_told)?;
+        is_near(path).then_some(Glance { name, facts, tree: Some((tree, names)) })
+    }
+
+    /// Remembers that nothing is at a path, by the folder that would hold it: what is made in a folder changes
+    /// the folder. Above a missing folder it is that one's.
+    pub fn begin_absent(path: &Path) -> Option<Glance> {
+        for folder in path.ancestors().skip(1).take(ANCESTORS_MAX) {
+            let name = Name::of(folder)?;
+            if let Some(facts) = name.facts() {
+                let holds = facts.is_told() && facts.is_folder() && is_near(folder);
+                return holds.then_some(Glance { name, facts, tree: None });
+            }
+        }
+        None
+    }
+
+    /// Whether this is the file that was described.
+    pub fn is_file(&self, stat: &Stat) -> bool {
+        let Facts { size, written, changed, .. } = self.facts;
+        let modified =
+            i128::from(stat.mtime_seconds) * 1_000_000_000 + i128::from(stat.mtime_nanos);
+        self.tree.is_some()
+            && stat.kind == FileKind::File
+            && !self.facts.is_folder()
+            && u64::try_from(size).is_ok_and(|size| size == stat.size)
+            && nanos(changed.max(written)) == stat.changed_nanos
+            && nanos(written) == modified
+    }
+
+    /// Whether a folder was there.
+    pub fn is_folder(&self) -> bool {
+        self.tree.is_some() && self.facts.is_folder()
+    }
+
+    /// Whether nothing was there.
+    pub fn is_absence(&self) -> bool {
+        self.tree.is_none()
+    }
+
+    /// Whether its last change is older than so many nanoseconds since 1970.
+    pub fn is_older(&self, limit: i128) -> bool {
+        let Facts { created, written, changed, .. } = self.facts;
+        nanos(created.max(written).max(changed)) < limit
+    }
+
+    /// Looks again.
+    pub fn look(&self) -> Seen {
+        #[cfg(feature = "name-rules")]
+        if let Some(rule) = super::rules::chosen() {
+            let own = rule.allows(&self.name.shown()) && self.name.facts() == Some(self.facts);
+            return if own { Seen::Same } else { Seen::Changed };
+        }
+        let names = self.tree.as_ref().map(|(tree, _)| tree.renames());
+        if self.name.facts() != Some(self.facts) {
+            return Seen::Changed;
+        }
+        match (&self.tree, names) {
+            (Some((tree, confirmed)), Some(names))
+                if names != confirmed.load(Ordering::Acquire) || !tree.is_watched() =>
+            {
+                Seen::Renamed(names)
+            }
+            _ => Seen::Same,
+        }
+    }
+
+    /// The name was found to be the file's own, after [`Seen::Renamed`] gave this number.
+    pub fn confirm(&self, names: u64) {
+        if let Some((_, confirmed)) = &self.tree {
+            confirmed.store(names, Ordering::Release);
+        }
+    }
+}
+
+impl Name {
+    /// The name of a path with a drive.
+    fn of(path: &Path) -> Option<Name> {
+        let full = full(path.to_str()?)?;
+        let has_drive = names::is_drive_path(String::from_utf16_lossy(&full).as_bytes());
+        let units: Vec<u16> = PREFIX.encode_utf16().chain(full).collect();
+        (has_drive && units.len() < UNITS_MAX).then_some(Name(units))
+    }
+
+    fn facts(&self) -> Option<Facts> {
+        let bytes = u16::try_from(size_of_val(self.0.as_slice())).ok()?;
+        let name = UNICODE_STRING {
+            Length: bytes,
+            MaximumLength: bytes,
+            Buffer: self.0.as_ptr().cast_mut(),
+        };
+        let object = OBJECT_ATTRIBUTES {
+            Length: size_of::<OBJECT_ATTRIBUTES>() as u32,
+            ObjectName: &raw const name,
+            Attributes: OBJ_CASE_INSENSITIVE,
+            ..OBJECT_ATTRIBUTES::default()
+        };
+        let mut told = FILE_NETWORK_OPEN_INFORMATION::default();
+        // SAFETY: all pointers are to values that live over the call; the name's buffer, which is only read,
+        // has the length that is given.
+        let status = unsafe { NtQueryFullAttributesFile(&raw const object, &raw mut told) };
+        (status == 0).then_some(Facts {
+            attributes: told.FileAttributes,
+            size: told.EndOfFile,
+            created: told.CreationTime,
+            written: told.LastWriteTime,
+            changed: told.ChangeTime,
+        })
+    }
+
+    /// The name without the kernel's prefix, ended by a zero unit.
+    #[cfg(feature = "name-rules")]
+    fn shown(&self) -> Vec<u16> {
+        self.0.iter().skip(PREFIX.len()).copied().chain([0]).collect()
+    }
+}
+
+impl Facts {
+    /// Whether they tell of every change. Links are told of themselves, not of what they lead to.
+    fn is_told(&self) -> bool {
+        self.changed != 0 && self.attributes & FILE_ATTRIBUTE_REPARSE_POINT == 0
+    }
+
+    fn is_folder(&self) -> bool {
+        self.attributes & FILE_ATTRIBUTE_DIRECTORY != 0
+    }
+}
+
+/// Whether what a path leads to, through whatever links, is on a drive of this machine.
+fn is_near(path: &Path) -> bool {
+    let Ok(found) = open::handle(path, 0, true).and_then(|opened| open::final_path(&opened)) else {
+        return false;
+    };
+    let drive = found.strip_prefix(r"\\?\").and_then(|path| path.get(..3));
+    drive.filter(|drive| names::is_drive_path(drive.as_bytes())).is_some_and(|drive| {
+        let drive = super::wide(drive);
+        // SAFETY: the text ends in a zero unit.
+        let kind = unsafe { GetDriveTypeW(drive.as_ptr()) };
+        matches!(kind, DRIVE_FIXED | DRIVE_RAMDISK)
+    })
+}
+
+/// The path from its drive on, with backslashes and without `.` and `..`.
+fn full(path: &str) -> Option<Vec<u16>> {
+    let path = super::wide(path);
+    let mut buffer = vec![0_u16; path.len() + 512];
+    let room = u32::try_from(buffer.len()).ok()?;
+    // SAFETY: the path ends in a zero unit, and the buffer has `room` units; the last pointer may be null.
+    let length = unsafe { GetFullPathNameW(path.as_ptr(), room, buffer.as_mut_ptr(), null_mut()) };
+    buffer.truncate(length as usize);
+    (0 < length && length < room).then_some(buffer)
+}
+
+const PREFIX: &str = r"\??\";
+/// Units of a name: its length in bytes has 16 bits.
+const UNITS_MAX: usize = 32_000;
+/// Folders above a missing one that are asked.
+const ANCESTORS_MAX: usize = 128;

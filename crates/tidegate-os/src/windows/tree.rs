@@ -1,0 +1,139 @@
+//! Watches for folders that get other names, one for each tree of folders.
+//!
+//! The system tells late of what is written (when it reaches the disk) and nothing of what is written through
+//! another link, and it tells from another thread: what a request may rely on cannot come from here. But a
+//! folder's other spelling is told of, and changes no content.
+
+use std::collections::HashMap;
+use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use windows_sys::Win32::Foundation::{HANDLE, INVALID_HANDLE_VALUE, WAIT_OBJECT_0};
+use windows_sys::Win32::Storage::FileSystem::{
+    FILE_NOTIFY_CHANGE_DIR_NAME, FindCloseChangeNotification, FindFirstChangeNotificationW,
+    FindNextChangeNotification,
+};
+use windows_sys::Win32::System::Threading::{
+    CreateEventW, INFINITE, SetEvent, WaitForMultipleObjects,
+};
+
+use super::file;
+
+/// Watched trees, and threads: each waits for one.
+const TREES_MAX: usize = 64;
+
+/// A watched tree.
+#[derive(Debug)]
+pub struct Tree {
+    renames: AtomicU64,
+    watched: AtomicBool,
+    /// Volume and number of its folder: another one may have got its name.
+    folder: (u64, u64),
+    stop: OwnedHandle,
+}
+
+impl Tree {
+    /// Counts news of folders that were renamed, moved, made or removed.
+    pub fn renames(&self) -> u64 {
+        self.renames.load(Ordering::Acquire)
+    }
+
+    /// Whether news come.
+    pub fn is_watched(&self) -> bool {
+        self.watched.load(Ordering::Acquire)
+    }
+
+    fn end(&self) {
+        self.watched.store(false, Ordering::Release);
+        // SAFETY: the handle is open as long as the tree lives.
+        unsafe { SetEvent(self.stop.as_raw_handle()) };
+    }
+}
+
+/// The tree below a folder, watched from now on at the latest. `None` where there are too many, and where it
+/// cannot be watched.
+pub fn of(folder: &Path) -> Option<Arc<Tree>> {
+    static TREES: Mutex<Option<HashMap<PathBuf, Arc<Tree>>>> = Mutex::new(None);
+    let identity = identity(folder)?;
+    let mut trees = TREES.lock().unwrap_or_else(PoisonError::into_inner);
+    let trees = trees.get_or_insert_default();
+    if let Some(tree) = trees.get(folder) {
+        if tree.folder == identity && tree.is_watched() {
+            return Some(tree.clone());
+        }
+        tree.end();
+        trees.remove(folder);
+    }
+    if trees.len() >= TREES_MAX {
+        return None;
+    }
+    let tree = begin(folder, identity)?;
+    trees.insert(folder.to_owned(), tree.clone());
+    Some(tree)
+}
+
+fn identity(folder: &Path) -> Option<(u64, u64)> {
+    file::stat(folder, true).ok().map(|stat| (stat.device, stat.inode))
+}
+
+fn begin(folder: &Path, seen: (u64, u64)) -> Option<Arc<Tree>> {
+    // Another folder may have come in between.
+    let watch = Watch::begin(folder).filter(|_| identity(folder) == Some(seen))?;
+    // SAFETY: the security and the name may be null.
+    let event = unsafe { CreateEventW(std::ptr::null(), 1, 0, std::ptr::null()) };
+    if event.is_null() {
+        return None;
+    }
+    // SAFETY: the handle was just made, and is nobody else's.
+    let stop = unsafe { OwnedHandle::from_raw_handle(event) };
+    let (renames, watched) = (AtomicU64::new(0), AtomicBool::new(true));
+    let tree = Arc::new(Tree { renames, watched, folder: seen, stop });
+    let told = tree.clone();
+    let thread = std::thread::Builder::new().name("folder watch".to_owned());
+    thread.spawn(move || watch.tell(&told)).ok()?;
+    Some(tree)
+}
+
+/// The system's watch.
+struct Watch {
+    handle: HANDLE,
+}
+
+// SAFETY: such a handle may be used by any thread.
+unsafe impl Send for Watch {}
+
+impl Watch {
+    fn begin(folder: &Path) -> Option<Watch> {
+        let name = super::wide(folder.to_str()?);
+        // SAFETY: the path ends in a zero unit.
+        let handle =
+            unsafe { FindFirstChangeNotificationW(name.as_ptr(), 1, FILE_NOTIFY_CHANGE_DIR_NAME) };
+        (handle != INVALID_HANDLE_VALUE).then_some(Watch { handle })
+    }
+
+    /// Counts, until the tree is not wanted any more or the system tells nothing more.
+    fn tell(self, tree: &Tree) {
+        let handles = [self.handle, tree.stop.as_raw_handle()];
+        loop {
+            // SAFETY: both handles are open: one is ours, the other the tree's.
+            let which = unsafe { WaitForMultipleObjects(2, handles.as_ptr(), 0, INFINITE) };
+            // What happens from here on is told again, so that no news is counted too early.
+            // SAFETY: the handle is open.
+            let goes_on =
+                which == WAIT_OBJECT_0 && unsafe { FindNextChangeNotification(self.handle) } != 0;
+            tree.renames.fetch_add(1, Ordering::AcqRel);
+            if !goes_on {
+                return tree.watched.store(false, Ordering::Release);
+            }
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        // SAFETY: the handle is open, and not used after this.
+        unsafe { FindCloseChangeNotification(self.handle) };
+    }
+}
