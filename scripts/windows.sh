@@ -3,8 +3,11 @@
 #
 #   scripts/windows.sh                   all: build, tests, cases
 #   scripts/windows.sh build             target/windows/x86_64-pc-windows-gnu/debug/tidegate.exe
-#   scripts/windows.sh tests             what is particular to Windows: names of files, orders, threads
+#   scripts/windows.sh tests [FILTER]    what is particular to Windows: names of files, orders, threads
+#   scripts/windows.sh names             only other names than a file's own: each attack with its answer, as a table
 #   scripts/windows.sh cases [FILTER]    the end-to-end cases
+#   scripts/windows.sh bench [OPTION…]   three ways to check names of files, at 1 to 120 folders: a table; options
+#                                        are those of tidegate-bench, as --rounds 3 --json FILE
 #   scripts/windows.sh run ARGUMENT…     the program
 #
 # The compiler is Debian's, which comes with the sources of the standard library: that is built too, so that
@@ -62,7 +65,15 @@ prepare_wine() {
 
 # Output is shown where something failed, and the table of names always.
 tests() {
-    debian_cargo test --quiet --package tidegate --test windows -- --test-threads 1 --nocapture
+    debian_cargo test --quiet --package tidegate --test windows -- --test-threads 1 --nocapture "$@"
+}
+
+# The one program that knows other ways to check names than the sound one.
+bench() {
+    debian_cargo build --quiet --release --package tidegate --features name-rules
+    cargo build --quiet --release --package tidegate-bench
+    WINE=$wine "${CARGO_TARGET_DIR:-target}/release/tidegate-bench" depth \
+        --wine "$folder/$triple/release/tidegate.exe" "$@"
 }
 
 # Under Wine everything takes longer, and who is first depends more on the machine's load: once more, alone.
@@ -78,8 +89,10 @@ scripts/setup.sh windows
 case $step in
     all) build && prepare_wine && tests && cases ;;
     build) build ;;
-    tests) build && prepare_wine && tests ;;
+    tests) build && prepare_wine && tests "$@" ;;
+    names) build && prepare_wine && tests names:: ;;
+    bench) prepare_wine && bench "$@" ;;
     cases) build && prepare_wine && cases "$@" ;;
     run) build && prepare_wine && "$wine" "$program" "$@" ;;
-    *) sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    *) sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

@@ -38,6 +38,7 @@ mod suites;
 #[cfg(test)]
 mod tests;
 mod walk;
+mod wine;
 
 fn main() -> ExitCode {
     if let Some(ended) = raw::run(std::env::args_os().skip(1)) {
@@ -86,6 +87,9 @@ fn main() -> ExitCode {
 
 /// Measures and reports; returns the requirements that are not met, in words.
 fn run(options: Options) -> Result<Vec<String>, String> {
+    if let Some(program) = &options.wine {
+        return wine::run(&options, program);
+    }
     let cases = chosen_cases(&options)?;
     let tidegate_path = options.tidegate.clone().unwrap_or_else(|| match options.suite {
         // The server with handlers in it.

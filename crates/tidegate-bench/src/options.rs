@@ -38,6 +38,8 @@ pub struct Options {
     pub origin_seconds: Vec<f64>,
     /// Missed targets end the program with a failure.
     pub strict: bool,
+    /// Suite depth: a program for Windows that is measured by itself.
+    pub wine: Option<PathBuf>,
     pub server_cpu: Option<usize>,
     pub client_cpu: Option<usize>,
 }
@@ -63,6 +65,7 @@ impl Default for Options {
             object_bytes: 3 * MEBIBYTE,
             origin_seconds: vec![0.0, 1.0, 3.0],
             strict: false,
+            wine: None,
             server_cpu: None,
             client_cpu: None,
         }
@@ -139,6 +142,8 @@ Usage: tidegate-bench [quick|steady|streaming|depth|blocking|tuning] [options]
   --files N             streaming: files that each asks for (1 to 1000; default 4 to 20)
   --object-mib M        streaming: size of a file (0.001 to 64, default 3; published: 30)
   --origin-seconds LIST streaming: how long the origin takes for a file (default 0,1,3)
+  --wine PATH           depth: instead, three ways to check names of files on Windows, in this
+                        tidegate.exe under Wine (scripts/windows.sh bench builds and measures it)
   --html FILE           streaming, depth, tuning: also write a page with drawings there
   --server-cpu N        processor of the servers (default: the first)
   --client-cpu N        processor of load and origin (default: the last)
@@ -188,6 +193,7 @@ fn parse_arguments(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error>
                 options.object_bytes = (mebibytes * MEBIBYTE as f64) as u64;
             }
             Long("origin-seconds") => options.origin_seconds = seconds_list(&mut parser)?,
+            Long("wine") => options.wine = Some(parser.value()?.into()),
             Long("strict") => options.strict = true,
             Long("rounds") => rounds = Some(number(&mut parser, 1, 100)?),
             Long("seconds") => seconds = Some(number(&mut parser, 0.1, STEADY_SECONDS_MAX)?),
@@ -243,6 +249,9 @@ fn of_other_suites(options: &Options) -> Result<(), lexopt::Error> {
     }
     if options.rows.is_some() && options.suite != Suite::Tuning {
         return Err("--rows is for tuning".into());
+    }
+    if options.wine.is_some() && (options.suite != Suite::Depth || options.html.is_some()) {
+        return Err("--wine is for depth, without --html".into());
     }
     Ok(())
 }

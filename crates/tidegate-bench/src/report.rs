@@ -151,7 +151,7 @@ fn json_limit(limit: Option<Limit>) -> Json {
     limit.map_or(Json::Null, |limit| Json::text(limit.to_string()))
 }
 
-fn json_side(values: &[f64]) -> Json {
+pub(crate) fn json_side(values: &[f64]) -> Json {
     let Some(spread) = Spread::of(values) else { return Json::Null };
     Json::Object(vec![
         ("median", Json::Number(spread.median)),
@@ -193,7 +193,7 @@ fn cells(case: &str, row: &Row, nginx_installed: bool) -> [String; COLUMNS.len()
 }
 
 /// Median and, in parentheses, minimum and maximum unless all are the same.
-fn figures(spread: Spread, decimals: usize) -> String {
+pub(crate) fn figures(spread: Spread, decimals: usize) -> String {
     let Spread { median, minimum, maximum } = spread;
     if minimum == maximum {
         return format!("{median:.decimals$}");

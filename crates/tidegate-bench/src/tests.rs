@@ -6,3 +6,4 @@ mod parsing;
 mod smoke;
 mod study;
 mod tuning;
+mod wine;

@@ -1,0 +1,361 @@
+//! The suite depth under Wine: three ways to make sure that a name is a file's own, in one program.
+//!
+//! A published comparison had a server on Windows lose most of its speed to the first way and get it back by the
+//! second, which is not sound. All that is here besides the way is the same: the program, its cache of open
+//! files, the folders. The program is one built with the feature `name-rules`.
+
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::config::{SMALL_FILE, folders};
+use crate::json::Json;
+use crate::load::{Ask, Bound, Load, Mode, Plan, Unanswered};
+use crate::machine::{Place, Processors, pin_current_thread};
+use crate::options::Options;
+use crate::pattern;
+use crate::probe;
+use crate::procfs;
+use crate::report::{align, figures, json_side};
+use crate::statistics::Spread;
+use crate::suites::depth::DEPTHS;
+
+/// One way to check names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    pub name: &'static str,
+    /// For the program's environment.
+    rule: &'static str,
+    /// Whether it lets another spelling of a name pass, by which it is known to be in use.
+    lets_pass: Option<bool>,
+}
+
+/// The last is Tidegate's.
+pub const WAYS: [Way; 3] = [
+    Way { name: "long name of the whole path", rule: "long", lets_pass: None },
+    Way { name: "only paths with a tilde", rule: "tilde", lets_pass: Some(true) },
+    Way { name: "own name (Tidegate)", rule: "", lets_pass: Some(false) },
+];
+
+/// Requests per second of all rounds: for each way, for files and for names that do not exist, at each depth.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rates(pub [[[Vec<f64>; DEPTHS.len()]; 2]; WAYS.len()]);
+
+/// Measures and reports; returns the goals that are not met, in words, if they count.
+///
+/// # Errors
+/// In words: no Wine, or a program that cannot be measured.
+pub fn run(options: &Options, program: &Path) -> Result<Vec<String>, String> {
+    let wine = Wine::find(program)?;
+    let processors = Processors::choose(options.server_cpu, options.client_cpu);
+    let processors = processors.map_err(|error| error.to_string())?;
+    let site = Site::new(&wine).map_err(|error| format!("files: {error}"))?;
+    let mut rates = Rates::default();
+    for round in 1..=options.rounds {
+        for (index, way) in WAYS.iter().enumerate() {
+            let server = Server::start(&wine, &site, *way, processors.server)?;
+            pin_current_thread(Place::one(processors.client)).map_err(|error| error.to_string())?;
+            for (kind, by_depth) in rates.0[index].iter_mut().enumerate() {
+                for (depth, rates) in DEPTHS.into_iter().zip(by_depth) {
+                    let rate = measure(server.address, depth, kind == 0, options)?;
+                    eprintln!("round {round}: {}, {depth} folders: {rate:.0}/s", way.name);
+                    rates.push(rate);
+                }
+            }
+        }
+    }
+    let heading = heading(&wine, options, processors);
+    print!("{}", rates.text(&heading));
+    if let Some(path) = &options.json {
+        let text = format!("{}\n", rates.json(&heading));
+        fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    Ok(if options.strict { rates.unmet() } else { Vec::new() })
+}
+
+fn heading(wine: &Wine, options: &Options, processors: Processors) -> [(&'static str, String); 4] {
+    let (kernel, processor) = procfs::machine();
+    let seconds = options.run_time.as_secs_f64();
+    let Processors { server, client, .. } = processors;
+    let runs = format!(
+        "{} rounds of {seconds} s, {} connections; server on CPU {server}, load on CPU {client}",
+        options.rounds, options.connections
+    );
+    let program = format!("{} ({})", wine.program.display(), wine.version);
+    [("tidegate", program), ("kernel", kernel), ("processor", processor), ("runs", runs)]
+}
+
+/// Requests per second at one depth, after a warm-up in which the answer comes into the cache.
+fn measure(address: SocketAddr, depth: usize, hit: bool, options: &Options) -> Result<f64, String> {
+    let name = if hit { FILE } else { "none" };
+    let target = format!("{}/{name}", folders(depth));
+    let fault = |reason: String| format!("{depth} folders: {reason}");
+    let answer = probe::ask(address, &target, PATIENCE).map_err(|it| fault(format!("{it:?}")))?;
+    let status = if hit { 200 } else { 404 };
+    if answer.status != status {
+        return Err(fault(format!("status {}", answer.status)));
+    }
+    let ask = match hit {
+        true => Ask { body: Some(small_file().into()), ..Ask::counted(target, SMALL_FILE.1) },
+        false => Ask { status, ..Ask::counted(target, answer.body.len() as u64) },
+    };
+    let plan = Plan {
+        address,
+        asks: vec![ask],
+        connections: options.connections,
+        mode: Mode::KeepAlive,
+        unanswered: Unanswered::Count,
+    };
+    let mut load = Load::new(plan).map_err(|error| fault(error.to_string()))?;
+    let mut run = |duration: Duration| {
+        let bound = Bound { duration, requests_max: u64::MAX };
+        let outcome = load.run(bound).map_err(|error| fault(error.to_string()))?;
+        match outcome.first_error.clone() {
+            Some(error) => Err(fault(error)),
+            None => Ok(outcome.requests_per_second()),
+        }
+    };
+    run(WARM_UP)?;
+    run(options.run_time)
+}
+
+fn small_file() -> Vec<u8> {
+    pattern::body(FILE.as_bytes(), SMALL_FILE.1)
+}
+
+impl Rates {
+    fn at(&self, way: usize, kind: usize, depth: usize) -> &[f64] {
+        &self.0[way][kind][depth]
+    }
+
+    /// What depth costs the way of Tidegate: the rate at 55 folders by that at one.
+    fn flat(&self) -> Option<Spread> {
+        Spread::of_ratios(self.at(OWN, 0, DEEP), self.at(OWN, 0, 0))
+    }
+
+    /// What asking for the whole path costs at 55 folders: Tidegate's rate by that way's.
+    fn gain(&self) -> Option<Spread> {
+        Spread::of_ratios(self.at(OWN, 0, DEEP), self.at(WHOLE, 0, DEEP))
+    }
+
+    fn goals(&self) -> [(&'static str, Option<Spread>, f64); 2] {
+        [
+            ("Tidegate, 55 folders / 1 folder", self.flat(), FLAT_LEAST),
+            ("55 folders, Tidegate / long name of the whole path", self.gain(), GAIN_LEAST),
+        ]
+    }
+
+    /// Goals that are not met, in words.
+    pub fn unmet(&self) -> Vec<String> {
+        let missed = self.goals().into_iter().filter_map(|(name, spread, least)| {
+            let median = spread.map_or(0.0, |spread| spread.median);
+            (median < least).then(|| format!("{name} is {median:.2}, must be ≥ {least}"))
+        });
+        missed.collect()
+    }
+
+    /// The table: a line for each way, for files and for names that do not exist.
+    pub fn text(&self, heading: &[(&'static str, String)]) -> String {
+        let mut lines = vec![["way", "answer"].map(str::to_owned).to_vec()];
+        lines[0].extend(DEPTHS.map(|depth| format!("{depth} folders")));
+        for (way, kinds) in WAYS.iter().zip(&self.0) {
+            for (kind, by_depth) in KINDS.iter().zip(kinds) {
+                let mut line = vec![way.name.to_owned(), (*kind).to_owned()];
+                let told = |rates: &Vec<f64>| Spread::of(rates).map(|spread| figures(spread, 0));
+                line.extend(by_depth.iter().map(|rates| told(rates).unwrap_or_default()));
+                lines.push(line);
+            }
+        }
+        let mut text = String::new();
+        for (name, value) in heading {
+            text.push_str(&format!("{name:<10} {value}\n"));
+        }
+        text.push_str(&format!("\nRequests per second; a file of {} bytes.\n\n", SMALL_FILE.1));
+        text.push_str(&align(&lines));
+        text.push('\n');
+        for (name, spread, least) in self.goals() {
+            let told = spread.map_or_else(|| "-".to_owned(), |spread| figures(spread, 2));
+            text.push_str(&format!("{name}: {told}, goal ≥ {least}\n"));
+        }
+        text.push_str(PUBLISHED);
+        text
+    }
+
+    /// Everything, with each run's figures.
+    pub fn json(&self, heading: &[(&'static str, String)]) -> Json {
+        let environment = heading.iter().map(|(name, value)| (*name, Json::text(value)));
+        let mut rows = Vec::new();
+        for (way, kinds) in WAYS.iter().zip(&self.0) {
+            for (kind, by_depth) in KINDS.iter().zip(kinds) {
+                for (depth, rates) in DEPTHS.into_iter().zip(by_depth) {
+                    rows.push(Json::Object(vec![
+                        ("way", Json::text(way.name)),
+                        ("answer", Json::text(*kind)),
+                        ("folders", Json::Number(depth as f64)),
+                        ("requests_per_second", json_side(rates)),
+                    ]));
+                }
+            }
+        }
+        let goals = self.goals().map(|(name, spread, least)| {
+            let median = spread.map_or(Json::Null, |spread| Json::Number(spread.median));
+            Json::Object(vec![
+                ("name", Json::text(name)),
+                ("median", median),
+                ("least", Json::Number(least)),
+            ])
+        });
+        Json::Object(vec![
+            ("environment", Json::Object(environment.collect())),
+            ("rows", Json::List(rows)),
+            ("goals", Json::List(goals.into())),
+        ])
+    }
+}
+
+/// An installed Wine with its folder, and the program to run by it.
+struct Wine {
+    path: PathBuf,
+    folder: PathBuf,
+    program: PathBuf,
+    version: String,
+}
+
+impl Wine {
+    fn find(program: &Path) -> Result<Wine, String> {
+        let path: PathBuf = std::env::var_os("WINE").map_or_else(|| WINE.into(), Into::into);
+        let folder = std::env::var_os("WINEPREFIX").map(PathBuf::from);
+        let folder = folder.filter(|folder| folder.join("drive_c").is_dir());
+        let folder =
+            folder.ok_or("WINEPREFIX names no folder of Wine's: scripts/windows.sh bench")?;
+        let told = Command::new(&path).arg("--version").output();
+        let told = told.map_err(|error| format!("{}: {error}", path.display()))?;
+        let version = String::from_utf8_lossy(&told.stdout).trim().to_owned();
+        if !program.is_file() {
+            return Err(format!("{}: no such program", program.display()));
+        }
+        Ok(Wine { path, folder, program: program.to_owned(), version })
+    }
+}
+
+/// The files, at the begin of Wine's drive: its functions take no names of more than 259 characters.
+struct Site {
+    folder: tempfile::TempDir,
+}
+
+impl Site {
+    fn new(wine: &Wine) -> io::Result<Site> {
+        let drive = wine.folder.join("drive_c");
+        let folder = tempfile::Builder::new().prefix("t").rand_bytes(4).tempdir_in(drive)?;
+        for depth in DEPTHS {
+            let below = folder.path().join(folders(depth).trim_start_matches('/'));
+            fs::create_dir_all(&below)?;
+            fs::write(below.join(FILE), small_file())?;
+        }
+        for name in ["conf", "logs"] {
+            fs::create_dir(folder.path().join(name))?;
+        }
+        // What has just been made is not kept open by the server: its times would not show a change.
+        std::thread::sleep(SETTLED);
+        Ok(Site { folder })
+    }
+
+    /// The folder as the server sees it.
+    fn prefix(&self) -> String {
+        let name = self.folder.path().file_name().unwrap_or_default();
+        format!("C:/{}", name.to_string_lossy())
+    }
+}
+
+/// A running server; dropping it ends it.
+struct Server {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Server {
+    fn start(wine: &Wine, site: &Site, way: Way, cpu: usize) -> Result<Server, String> {
+        let failed = |error: io::Error| format!("{}: {error}", wine.program.display());
+        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|it| it.local_addr());
+        let address = address.map_err(failed)?;
+        let prefix = site.prefix();
+        let text = CONFIGURATION.replace("{listen}", &address.to_string());
+        let text = text.replace("{prefix}", &prefix);
+        fs::write(site.folder.path().join("conf/nginx.conf"), text).map_err(failed)?;
+        // What it starts inherits the processor.
+        pin_current_thread(Place::one(cpu)).map_err(failed)?;
+        let mut command = Command::new(&wine.path);
+        command.arg(&wine.program).args(["-p", &prefix, "-c", "conf/nginx.conf"]);
+        command.env("TIDEGATE_NAMES", way.rule).stdin(Stdio::null());
+        let mut server = Server { child: command.spawn().map_err(failed)?, address };
+        server.wait_ready()?;
+        server.check(way)?;
+        Ok(server)
+    }
+
+    fn wait_ready(&mut self) -> Result<(), String> {
+        let begun = Instant::now();
+        while TcpStream::connect_timeout(&self.address, PATIENCE).is_err() {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(format!("the server ended at its start: {status}"));
+            }
+            if begun.elapsed() > READY_MAX {
+                return Err("the server does not answer".to_owned());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// By its answer to another spelling of a file's name.
+    fn check(&self, way: Way) -> Result<(), String> {
+        let Some(lets_pass) = way.lets_pass else { return Ok(()) };
+        let target = format!("{}/{}", folders(1), FILE.to_uppercase());
+        let answer = probe::ask(self.address, &target, PATIENCE);
+        let status = answer.map_err(|failure| format!("{target}: {failure:?}"))?.status;
+        match (status == 200) == lets_pass {
+            true => Ok(()),
+            false => Err(format!(
+                "{target}: {status} by the way \"{}\"; was the program built with the feature name-rules?",
+                way.name
+            )),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const CONFIGURATION: &str = "
+worker_processes 1;
+error_log logs/error.log crit;
+pid logs/tidegate.pid;
+events { }
+http {
+    access_log off;
+    keepalive_requests 1000000000;
+    server { listen {listen}; root {prefix}; }
+}
+";
+const KINDS: [&str; 2] = ["200", "404"];
+const FILE: &str = "f.html";
+const WINE: &str = "/usr/lib/wine/wine64";
+/// Places in [`WAYS`] and in [`DEPTHS`].
+const WHOLE: usize = 0;
+const OWN: usize = WAYS.len() - 1;
+const DEEP: usize = 2;
+const FLAT_LEAST: f64 = 0.95;
+const GAIN_LEAST: f64 = 5.0;
+const WARM_UP: Duration = Duration::from_millis(300);
+const PATIENCE: Duration = Duration::from_secs(10);
+const READY_MAX: Duration = Duration::from_secs(60);
+const SETTLED: Duration = Duration::from_secs(3);
+const PUBLISHED: &str = "Published for a server on Windows: 5645 with the first way and 9591 with the second at \
+12 folders, 996 and 9030 at 55.\n";
