@@ -29,6 +29,7 @@
 //! | `writers` | who may work on a cache's files at a time |
 //! | `purge` | requests that purge, and tags |
 //! | `resume` | the rest of a body whose origin broke off |
+//! | `rescue` | the rest of a body whose fill went on without a reader |
 //! | `parts` | ranges that are fetched by themselves |
 //! | `wait` | waits with an eye on the client |
 //! | `serve` | heads and bodies out of the cache |
@@ -44,6 +45,7 @@ mod parts;
 pub mod policy;
 mod pump;
 mod purge;
+mod rescue;
 mod resume;
 mod rfc9111;
 mod rounds;

@@ -209,6 +209,17 @@ impl Resume {
         self.ask(at, None, true).await
     }
 
+    /// Asks for what is behind `at` bytes, since those who had it have it no longer.
+    pub async fn instead(&mut self, at: u64) -> Option<Rest> {
+        if self.left > 0 {
+            let text = format!(
+                "cache fill has no file and is ahead, asking for the rest after {at} bytes"
+            );
+            self.log(Level::Warn, &text);
+        }
+        self.ask(at, None, true).await
+    }
+
     /// Asks for a part, which no whole answer will do for.
     pub async fn part(&mut self, start: u64, end: u64) -> Option<Rest> {
         self.ask(start, Some(end.checked_sub(1)?), false).await

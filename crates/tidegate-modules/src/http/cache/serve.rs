@@ -8,6 +8,7 @@ use tidegate_http::request::Method;
 
 use super::lookup::decoded;
 use super::meta::Decoded;
+use super::rescue::Rescue;
 use super::seam::{Gateway, StoredAnswer};
 use super::status::{CacheNote, CacheStatus};
 use super::verified;
@@ -91,11 +92,12 @@ pub async fn fill(
     let body = match (x.request.method, content_length) {
         (Method::Head, Some(_)) | (_, Some(0)) => Body::Empty,
         _ => {
-            let waits = published.body_bytes.is_none();
+            let rescue = Rescue::of(x, gateway, (reader.fill(), &published, &meta)).await;
             Body::Stream(Box::new(FillBody {
-                reader,
-                waits,
+                source: Source::Fill(reader),
+                waits: published.body_bytes.is_none(),
                 piece_bytes_max: FIRST_PIECE_BYTES_MAX,
+                rescue,
             }))
         }
     };
@@ -123,25 +125,44 @@ pub fn note(x: &mut Exchange, change: impl FnOnce(&mut CacheNote)) {
 
 /// The body of a fill: bytes from memory while they are new, else ranges of its file.
 struct FillBody {
-    reader: FillReader,
+    source: Source,
     /// The end of the body is the end of the answer: it is told when the object is stored, so that
     /// the client's next request finds it. With a length of the origin's the client knows by itself.
     waits: bool,
     /// Most bytes of the next piece.
     piece_bytes_max: usize,
+    /// For when the fill leaves its reader behind.
+    rescue: Option<Rescue>,
+}
+
+enum Source {
+    Fill(FillReader),
+    /// The fill has left its reader behind, and this is what follows.
+    Rest(Body),
 }
 
 impl BodyStream for FillBody {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
-        let piece = ready!(self.reader.poll_next(context, self.piece_bytes_max));
+        let reader = match &mut self.source {
+            Source::Fill(reader) => reader,
+            Source::Rest(body) => return body.poll_chunk(context),
+        };
+        let piece = ready!(reader.poll_next(context, self.piece_bytes_max));
         self.piece_bytes_max = PIECE_BYTES_MAX;
+        if matches!(piece, Piece::Broken(BreakReason::ReaderTooSlow))
+            && let Some(rescue) = self.rescue.take()
+        {
+            // The reader goes: the fill is not to wait for it.
+            self.source = Source::Rest(rescue.body(reader.offset()));
+            return self.poll_chunk(context);
+        }
         Poll::Ready(match piece {
             piece @ (Piece::Bytes(_) | Piece::File { .. }) => {
                 Some(chunk_of(piece).ok_or(BodyError::Incomplete))
             }
             Piece::End => {
                 if self.waits {
-                    ready!(self.reader.poll_stored(context));
+                    ready!(reader.poll_stored(context));
                 }
                 None
             }
@@ -150,7 +171,12 @@ impl BodyStream for FillBody {
     }
 
     fn skip(&mut self, count: u64) -> u64 {
-        self.reader.skip(count);
-        count
+        match &mut self.source {
+            Source::Fill(reader) => {
+                reader.skip(count);
+                count
+            }
+            Source::Rest(_) => 0,
+        }
     }
 }

@@ -1,0 +1,82 @@
+//! A reader whom a fill has left behind: when the disk fails in the middle, memory has what came last, and who
+//! is further behind asks the origin for the rest himself.
+//!
+//! As in `resume` it takes a strong validator; else the response ends visibly broken.
+
+use tidegate_cache::{Fill, FillHead, TAIL_BYTES_MAX_DEFAULT};
+use tidegate_core::generated::{Yielder, generate};
+use tidegate_core::{Body, BodyError, Chunk, Exchange};
+use tidegate_http::request::Method;
+use tidegate_upstream::{LogContext, Report};
+
+use super::fill::Question;
+use super::meta::Meta;
+use super::resume::{Identity, Origin, Progress, Rest, Resume};
+use super::seam::{Gateway, Whole};
+
+/// What it takes to go on without a fill.
+pub struct Rescue(Resume);
+
+impl Rescue {
+    /// For a reader of a fill; `None` where it needs none, or none can be had.
+    pub async fn of(
+        x: &mut Exchange,
+        gateway: &dyn Gateway,
+        (fill, head, meta): (&Fill, &FillHead, &Meta),
+    ) -> Option<Rescue> {
+        // So little stays in memory.
+        let fits = |bytes: u64| bytes <= TAIL_BYTES_MAX_DEFAULT as u64;
+        let is_small = head.body_bytes.is_some_and(fits) || fill.is_whole() && fill.has_file();
+        if is_small || x.request.method != Method::Get {
+            return None;
+        }
+        let identity = Identity::of(meta.status, &meta.headers, head.body_bytes)?;
+        let whole = Whole { convert_head: false, client_waits: false };
+        let request = gateway.request(x, whole).await.ok()?;
+        let question = Question {
+            request,
+            settings: gateway.fetch_settings(),
+            // That of the exchange may be in use: it tells of who fills.
+            report: Report::shared(),
+            log: LogContext::of(x),
+        };
+        Some(Rescue(Resume::in_parts(Origin::of(&question)?, identity)))
+    }
+
+    /// The body behind `at` bytes.
+    pub fn body(self, at: u64) -> Body {
+        generate(move |out| give(self.0, at, out))
+    }
+}
+
+async fn give(mut resume: Resume, mut at: u64, out: Yielder) -> Result<(), BodyError> {
+    loop {
+        let Some(Rest { mut body, mut skip, end }) = resume.instead(at).await else {
+            return Err(BodyError::Incomplete);
+        };
+        let ended = loop {
+            let bytes = match body.next().await {
+                None => break true,
+                Some(Err(_)) => break false,
+                Some(Ok(Chunk::Bytes(bytes))) => bytes,
+                Some(Ok(Chunk::Flush | Chunk::File(_))) => continue,
+            };
+            let known = usize::try_from(skip).unwrap_or(usize::MAX).min(bytes.len());
+            skip -= known as u64;
+            let bytes = bytes.slice(known..);
+            at += bytes.len() as u64;
+            if end.is_some_and(|end| at > end) {
+                return Err(BodyError::Incomplete);
+            }
+            if !bytes.is_empty() {
+                out.put(Chunk::Bytes(bytes)).await;
+            }
+        };
+        match resume.progress(at) {
+            Progress::Whole => return Ok(()),
+            Progress::Open if ended => return Ok(()),
+            Progress::TooLong => return Err(BodyError::Incomplete),
+            Progress::Open | Progress::Unfinished => {}
+        }
+    }
+}
