@@ -72,7 +72,7 @@ impl Module for FastCgi {
     const VARIABLES: &'static [Variable] = script::VARIABLES;
 
     fn close_block(conf: &mut Conf, block: BlockInfo<'_>) -> Result<(), Diagnostic> {
-        conf.cgi.note_place(block);
+        conf.cgi.pass.note_place(block);
         Ok(())
     }
 

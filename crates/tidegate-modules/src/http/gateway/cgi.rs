@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tidegate_conf::{Contexts, Diagnostic, Severity, Span, Word};
+use tidegate_conf::{Diagnostic, Severity, Span};
 use tidegate_core::Exchange;
 use tidegate_core::builder::{LocationBuilder, PlanBuilder};
 use tidegate_core::module::BlockInfo;
@@ -15,6 +15,7 @@ use super::content::{self, Shape};
 use super::options::{self, GatewayConf, HasGateway};
 use super::params::{Packing, ParamConf, Params};
 use super::pass::{self, Pass, TargetRef, To};
+use super::pass_conf::PassConf;
 use super::settings::{self, GatewaySettings};
 use super::target::Scheme;
 use super::tls::{self, GatewayTls};
@@ -25,10 +26,8 @@ use crate::http::static_files::StaticFiles;
 #[derive(Default)]
 pub struct CgiConf {
     pub gateway: GatewayConf,
-    pub pass: Option<Word>,
+    pub pass: PassConf,
     pub params: Option<Vec<ParamConf>>,
-    /// The location's name.
-    place: Vec<u8>,
 }
 
 /// Settings of modules that contain these.
@@ -74,10 +73,6 @@ const HIDDEN: &[&str] = &[
     "X-Accel-Charset",
 ];
 
-/// Where requests can be.
-const WITHIN: Contexts =
-    Contexts::LOCATION.union(Contexts::LOCATION_IF).union(Contexts::LIMIT_EXCEPT);
-
 /// The rows of the shared directives for a prefix and a module's settings.
 macro_rules! cgi_rows {
     ($prefix:literal, $conf:ty) => {
@@ -88,7 +83,7 @@ macro_rules! cgi_rows {
                 tidegate_conf::Arity::ONE,
                 "",
                 "Server, as an address with a port, a path behind `unix:`, or a group's name.",
-                |conf, args| tidegate_conf::once(&mut conf.cgi().pass, args.word(0).clone(), args),
+                |conf, args| tidegate_conf::once(&mut conf.cgi().pass.word, args.word(0).clone(), args),
             ),
             $crate::http::row::<$conf>(
                 concat!($prefix, "param"),
@@ -104,24 +99,13 @@ macro_rules! cgi_rows {
 pub(crate) use cgi_rows;
 
 impl CgiConf {
-    /// Notes the block this stands in.
-    pub fn note_place(&mut self, block: BlockInfo<'_>) {
-        if block.context.intersects(Contexts::LOCATION) {
-            self.place = block.args.last().map(|word| word.bytes.clone()).unwrap_or_default();
-        }
-    }
-
     /// http → server → location → `if`.
     pub fn inherit(&mut self, parent: &CgiConf, block: BlockInfo<'_>) {
         options::inherit(&mut self.gateway, &parent.gateway);
         if self.params.is_none() {
             self.params.clone_from(&parent.params);
         }
-        let nameless = Contexts::LOCATION_IF | Contexts::LIMIT_EXCEPT;
-        if block.context.intersects(nameless) && self.pass.is_none() {
-            self.pass.clone_from(&parent.pass);
-            self.place.clone_from(&parent.place);
-        }
+        self.pass.inherit(&parent.pass, block);
     }
 
     /// The settings of a block in which requests can be and that passes them on, with its cache.
@@ -133,9 +117,7 @@ impl CgiConf {
         kind: Kind,
         location: &mut LocationBuilder<'_, '_>,
     ) -> Result<Option<CgiSettings>, Diagnostic> {
-        let (Some(word), true) = (&self.pass, location.context().intersects(WITHIN)) else {
-            return Ok(None);
-        };
+        let Some(word) = self.pass.target(location) else { return Ok(None) };
         let pass = Pass::compile(word, kind.schemes, Ok(()), location)?;
         let outline = location.outline;
         let cache = outline.conf::<Cache<F>>();
@@ -164,7 +146,7 @@ impl CgiConf {
         Ok(Some(CgiSettings {
             params: params(false)?,
             cached_params: params(true)?,
-            location_tag: pass::location_tag(&self.place),
+            location_tag: pass::location_tag(&self.pass.place.name),
             gateway: Arc::new(gateway),
             pass,
             tls,

@@ -30,10 +30,9 @@ pub trait Protocol: Rewriter + Send + Sync + 'static {
 
     fn pass(&self) -> &Pass;
 
-    /// Whether the client's body is read before an origin is asked.
-    fn reads_body_first(&self, _x: &Exchange) -> bool {
-        self.gateway().request_buffering
-    }
+    /// Whether a request says how long its body is, so that one of unknown length is read before an origin
+    /// is asked, buffered (`*_request_buffering`) or not.
+    const TELLS_LENGTH: bool = false;
 
     /// Makes the request. The body is taken out of the exchange where it is to be streamed.
     ///
@@ -93,8 +92,9 @@ pub fn install<P: Protocol, F: cache::Family>(
 
 /// Passes a request on and answers it.
 async fn serve<P: Protocol>(x: &mut Exchange, protocol: Arc<P>) -> Step<'static> {
-    if protocol.reads_body_first(x)
-        && let Err(step) = read_body(x).await
+    let reads_first =
+        protocol.gateway().request_buffering || (P::TELLS_LENGTH && x.request.body.chunked);
+    if reads_first && let Err(step) = read_body(x).await
     {
         return step;
     }

@@ -10,6 +10,7 @@ pub mod content;
 pub mod options;
 pub mod params;
 pub mod pass;
+pub mod pass_conf;
 pub mod respond;
 pub mod run;
 pub mod settings;

@@ -15,7 +15,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, once};
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::{Exchange, Level, Template};
@@ -29,6 +29,7 @@ use tidegate_upstream::{
 use super::gateway::content::{self, Protocol, Shape};
 use super::gateway::options::{self, GatewayConf, HasGateway, gateway_rows};
 use super::gateway::pass::{self, Pass, TargetRef};
+use super::gateway::pass_conf::PassConf;
 use super::gateway::respond::Rewriter;
 use super::gateway::settings::{self, GatewaySettings};
 use super::gateway::target;
@@ -41,10 +42,8 @@ pub struct Memcached;
 #[derive(Default)]
 pub struct Conf {
     gateway: GatewayConf,
-    pass: Option<Word>,
+    pass: PassConf,
     gzip_flag: Option<u64>,
-    /// The location's name.
-    place: Vec<u8>,
 }
 
 impl HasGateway for Conf {
@@ -69,7 +68,7 @@ const OWN: &[Directive<Conf>] = &[
         Arity::ONE,
         "",
         "Server, as an address with a port, a path behind `unix:`, or a group's name.",
-        |conf, args| once(&mut conf.pass, args.word(0).clone(), args),
+        |conf, args| once(&mut conf.pass.word, args.word(0).clone(), args),
     ),
     row(
         "memcached_gzip_flag",
@@ -96,27 +95,18 @@ impl Module for Memcached {
         &[gateway_rows!(connection "memcached_", Conf), OWN];
 
     fn close_block(conf: &mut Conf, block: BlockInfo<'_>) -> Result<(), Diagnostic> {
-        if block.context.intersects(Contexts::LOCATION) {
-            conf.place = block.args.last().map(|word| word.bytes.clone()).unwrap_or_default();
-        }
+        conf.pass.note_place(block);
         Ok(())
     }
 
     fn inherit(child: &mut Conf, parent: &Conf, block: BlockInfo<'_>) {
         options::inherit(&mut child.gateway, &parent.gateway);
         child.gzip_flag = child.gzip_flag.or(parent.gzip_flag);
-        let nameless = Contexts::LOCATION_IF | Contexts::LIMIT_EXCEPT;
-        if block.context.intersects(nameless) && child.pass.is_none() {
-            child.pass.clone_from(&parent.pass);
-            child.place.clone_from(&parent.place);
-        }
+        child.pass.inherit(&parent.pass, block);
     }
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
-        let within = Contexts::LOCATION | Contexts::LOCATION_IF | Contexts::LIMIT_EXCEPT;
-        let (Some(word), true) = (&conf.pass, location.context().intersects(within)) else {
-            return Ok(());
-        };
+        let Some(word) = conf.pass.target(location) else { return Ok(()) };
         let pass = Pass::compile(word, target::ADDRESS, Ok(()), location)?;
         let key = location.plan.template_text(b"$memcached_key", word.span)?;
         let mut gateway = settings::settings(&conf.gateway, &[], "", location.plan)?;
@@ -128,7 +118,7 @@ impl Module for Memcached {
             pass,
             key,
             gzip_flag: conf.gzip_flag.unwrap_or(0) as u32,
-            location_tag: pass::location_tag(&conf.place),
+            location_tag: pass::location_tag(&conf.pass.place.name),
         };
         content::install_uncached(Arc::new(protocol), location);
         Ok(())

@@ -1,15 +1,16 @@
 //! The `proxy_*` directives of one block as written, and their inheritance.
 
-use tidegate_conf::{Contexts, Word};
+use tidegate_conf::Word;
 use tidegate_core::module::BlockInfo;
 
 use crate::http::gateway::options::{self, GatewayConf, HasGateway};
+use crate::http::gateway::pass_conf::PassConf;
 
 /// One block.
 #[derive(Default)]
 pub struct Conf {
     pub gateway: GatewayConf,
-    pub pass: Option<Word>,
+    pub pass: PassConf,
     pub http_version: Option<Version>,
     pub method: Option<Word>,
     pub set_body: Option<Word>,
@@ -19,8 +20,6 @@ pub struct Conf {
     pub cookie_path: Option<Vec<(Word, Word)>>,
     pub cookie_flags: Option<Vec<Vec<Word>>>,
     pub early_hints: Option<Vec<Word>>,
-    /// Where `pass` stands, since the location's name is what its URI replaces.
-    pub place: Place,
 }
 
 /// `proxy_http_version`.
@@ -38,53 +37,16 @@ pub enum RedirectConf {
     Pair(Word, Word),
 }
 
-/// The block that a `proxy_pass` was written in.
-#[derive(Clone, Debug, Default)]
-pub struct Place {
-    /// The location's name without modifier.
-    pub name: Vec<u8>,
-    pub is_regex: bool,
-    pub is_named: bool,
-    /// `if` or `limit_except`: no URI may be given.
-    pub is_nameless: bool,
-}
-
 impl HasGateway for Conf {
     fn gateway(&mut self) -> &mut GatewayConf {
         &mut self.gateway
     }
 }
 
-impl Conf {
-    /// Notes the block this stands in.
-    pub fn note_place(&mut self, block: BlockInfo<'_>) {
-        let nameless = Contexts::LOCATION_IF | Contexts::LIMIT_EXCEPT;
-        if block.context.intersects(nameless) {
-            self.place.is_nameless = true;
-            return;
-        }
-        if !block.context.intersects(Contexts::LOCATION) {
-            return;
-        }
-        let Some(last) = block.args.last() else { return };
-        let modifier =
-            if block.args.len() > 1 { &block.args[0].bytes[..] } else { &last.bytes[..] };
-        self.place.is_regex = modifier.starts_with(b"~");
-        self.place.is_named = modifier.starts_with(b"@");
-        let glued = block.args.len() == 1 && last.bytes.starts_with(b"=");
-        self.place.name = last.bytes[usize::from(glued)..].to_vec();
-    }
-}
-
 /// http → server → location → `if`.
 pub fn inherit(child: &mut Conf, parent: &Conf, block: BlockInfo<'_>) {
     options::inherit(&mut child.gateway, &parent.gateway);
-    if block.context.intersects(Contexts::LOCATION_IF | Contexts::LIMIT_EXCEPT)
-        && child.pass.is_none()
-    {
-        child.pass = parent.pass.clone();
-        child.place = parent.place.clone();
-    }
+    child.pass.inherit(&parent.pass, block);
     macro_rules! take_over {
         ($($field:ident),*) => {
             $(if child.$field.is_none() { child.$field = parent.$field.clone(); })*

@@ -25,7 +25,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use tidegate_conf::{Contexts, Diagnostic, Directive};
+use tidegate_conf::{Diagnostic, Directive};
 use tidegate_core::Exchange;
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::{BlockInfo, Module};
@@ -53,7 +53,7 @@ impl Module for Proxy {
     const VARIABLES: &'static [Variable] = variables::VARIABLES;
 
     fn close_block(conf: &mut Conf, block: BlockInfo<'_>) -> Result<(), Diagnostic> {
-        conf.note_place(block);
+        conf.pass.note_place(block);
         Ok(())
     }
 
@@ -62,17 +62,14 @@ impl Module for Proxy {
     }
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
-        let within = Contexts::LOCATION | Contexts::LOCATION_IF | Contexts::LIMIT_EXCEPT;
-        let (Some(_), true) = (&conf.pass, location.context().intersects(within)) else {
-            return Ok(());
-        };
+        let Some(word) = conf.pass.target(location) else { return Ok(()) };
         let cache = location.outline.conf::<ProxyCache>();
         let keeps_date = cache.is_some_and(CacheConf::follows_rfc9111);
         let zone = cache.and_then(|cache| cache.zone.as_ref());
         let store = conf.gateway.store.compile("proxy_", zone, location.plan)?;
         let files = location.outline.conf::<StaticFiles>();
         let in_pool = files.is_some_and(|files| files.writes_in_pool());
-        let settings = settings::settings(conf, store, keeps_date, in_pool, location)?;
+        let settings = settings::settings((word, conf), store, keeps_date, in_pool, location)?;
         let settings = Arc::new(settings);
         location.location.extensions.insert(settings.clone());
         content::install::<_, OfProxy>(settings, location)

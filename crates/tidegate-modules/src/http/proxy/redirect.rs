@@ -60,7 +60,7 @@ fn default_rule(conf: &Conf, pass: &Word) -> Option<Rule> {
     }
     let url = target::split(&pass.bytes, target::HTTP).ok()?;
     let (pattern, replacement) = match url.uri {
-        Some(_) => (pass.bytes.clone(), conf.place.name.clone()),
+        Some(_) => (pass.bytes.clone(), conf.pass.place.name.clone()),
         None => ([&pass.bytes[..], b"/"].concat(), b"/".to_vec()),
     };
     Some(Rule {

@@ -25,7 +25,7 @@ pub const OWN: &[Directive<Conf>] = &[
         Arity::ONE,
         "",
         "Server, with an optional URI that replaces the location's name in the path.",
-        |conf, args| once(&mut conf.pass, args.word(0).clone(), args),
+        |conf, args| once(&mut conf.pass.word, args.word(0).clone(), args),
     ),
     row(
         "proxy_http_version",

@@ -7,10 +7,11 @@ use tidegate_core::builder::{LocationBuilder, PlanBuilder};
 use tidegate_core::{Exchange, Template};
 use tidegate_http::Known;
 
-use super::conf::{Conf, Place, Version};
+use super::conf::{Conf, Version};
 use super::cookie::CookieRules;
 use super::redirect::{self, Redirects};
 use crate::http::gateway::pass::{Pass, TargetRef, To, location_tag};
+use crate::http::gateway::pass_conf::Place;
 use crate::http::gateway::settings::{GatewaySettings, settings as gateway_settings};
 use crate::http::gateway::store::StoreSettings;
 use crate::http::gateway::target;
@@ -88,7 +89,7 @@ const HIDDEN: &[&str] = &[
 
 /// Compiles a block's settings. `keeps_date`: clients get the origin's `Date`; `writes_in_pool`: `aio_write`.
 pub fn settings(
-    conf: &Conf,
+    (word, conf): (&Word, &Conf),
     store: Option<StoreSettings>,
     keeps_date: bool,
     writes_in_pool: bool,
@@ -96,9 +97,7 @@ pub fn settings(
 ) -> Result<ProxySettings, Diagnostic> {
     let hidden = HIDDEN.iter().copied().filter(|name| !(keeps_date && *name == "Date"));
     let hidden: Vec<&str> = hidden.collect();
-    let no_word = Word { bytes: Vec::new(), span: tidegate_conf::Span::NONE, quoted: false };
-    let word = conf.pass.as_ref().unwrap_or(&no_word);
-    let pass = Pass::compile(word, target::HTTP, may_have_uri(&conf.place), location)?;
+    let pass = Pass::compile(word, target::HTTP, may_have_uri(&conf.pass.place), location)?;
     let plan = &mut *location.plan;
     let mut gateway = gateway_settings(&conf.gateway, &hidden, "proxy_temp", plan)?;
     gateway.store = store;
@@ -127,8 +126,8 @@ pub fn settings(
             .map(|word| plan.template(word))
             .collect::<Result<_, _>>()?,
         tls,
-        prefix_length: conf.place.name.len(),
-        location_tag: location_tag(&conf.place.name),
+        prefix_length: conf.pass.place.name.len(),
+        location_tag: location_tag(&conf.pass.place.name),
         gateway,
         pass,
     })

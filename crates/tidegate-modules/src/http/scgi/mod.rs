@@ -63,7 +63,7 @@ impl Module for Scgi {
     ];
 
     fn close_block(conf: &mut Conf, block: BlockInfo<'_>) -> Result<(), Diagnostic> {
-        conf.cgi.note_place(block);
+        conf.cgi.pass.note_place(block);
         Ok(())
     }
 
@@ -84,16 +84,14 @@ struct Settings(CgiSettings);
 const HEAD_BYTES: usize = 2048;
 
 impl Protocol for Settings {
+    const TELLS_LENGTH: bool = true;
+
     fn gateway(&self) -> &Arc<GatewaySettings> {
         &self.0.gateway
     }
 
     fn pass(&self) -> &Pass {
         &self.0.pass
-    }
-
-    fn reads_body_first(&self, x: &Exchange) -> bool {
-        self.0.gateway.request_buffering || x.request.body.chunked
     }
 
     fn create(

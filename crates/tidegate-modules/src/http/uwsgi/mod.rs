@@ -94,7 +94,7 @@ impl Module for Uwsgi {
     ];
 
     fn close_block(conf: &mut Conf, block: BlockInfo<'_>) -> Result<(), Diagnostic> {
-        conf.cgi.note_place(block);
+        conf.cgi.pass.note_place(block);
         Ok(())
     }
 
@@ -129,16 +129,14 @@ struct Settings {
 const HEAD_BYTES: usize = 2048;
 
 impl Protocol for Settings {
+    const TELLS_LENGTH: bool = true;
+
     fn gateway(&self) -> &Arc<GatewaySettings> {
         &self.cgi.gateway
     }
 
     fn pass(&self) -> &Pass {
         &self.cgi.pass
-    }
-
-    fn reads_body_first(&self, x: &Exchange) -> bool {
-        self.cgi.gateway.request_buffering || x.request.body.chunked
     }
 
     fn create(
