@@ -57,6 +57,17 @@ pub fn stand_back() -> io::Result<()> {
     }
 }
 
+/// From now on the calling thread is so many steps of nice(1) below what it was, 19 at most: it gets a lesser
+/// share of a processor that others want, too. That cannot be taken back without privilege.
+///
+/// # Errors
+/// A sandbox forbids it.
+pub fn lower_priority(steps: i32) -> io::Result<()> {
+    // On Linux both are about the calling thread.
+    let nice = rustix::process::getpriority_process(None)?;
+    Ok(rustix::process::setpriority_process(None, nice.saturating_add(steps).min(19))?)
+}
+
 fn bits(mask: &[u64]) -> impl Iterator<Item = usize> + '_ {
     mask.iter().enumerate().flat_map(|(word, bits)| {
         (0..64).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| word * 64 + bit)

@@ -31,6 +31,9 @@ const MAX_RACES: usize = 8;
 /// Set once the kernel (before 5.6) or a sandbox refused openat2.
 static NO_OPENAT2: AtomicBool = AtomicBool::new(false);
 
+/// Set once the kernel (before 5.12) or a sandbox refused RESOLVE_CACHED.
+static NO_CACHED: AtomicBool = AtomicBool::new(false);
+
 /// Opens a directory as the start of [`open_beneath`]; reading it needs no permission but search.
 ///
 /// # Errors
@@ -76,6 +79,29 @@ pub fn open_nonblock(path: &Path) -> io::Result<File> {
 #[inline]
 pub fn open_own(path: &Path, _from: usize) -> io::Result<File> {
     open_nonblock(path)
+}
+
+/// Whether the kernel has all names of a path in memory, also one that does not exist, so that asking for it waits
+/// for no disk (RESOLVE_CACHED, Linux 5.12). Where the kernel cannot tell, it is taken to have them.
+pub fn is_remembered(path: &Path) -> bool {
+    if NO_CACHED.load(Ordering::Relaxed) {
+        return true;
+    }
+    let look = |path: &Path| {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let (mode, resolve) = (Mode::empty(), ResolveFlags::CACHED);
+        rustix::fs::openat2(rustix::fs::CWD, path, flags, mode, resolve).err()
+    };
+    let refused = |error| matches!(error, Some(Errno::NOSYS | Errno::INVAL | Errno::PERM));
+    match look(path) {
+        Some(Errno::AGAIN) => false,
+        // It may also be the path that is invalid.
+        error if refused(error) && refused(look(Path::new("/"))) => {
+            NO_CACHED.store(true, Ordering::Relaxed);
+            true
+        }
+        _ => true,
+    }
 }
 
 /// Describes what is at a path, links followed, under its own name.

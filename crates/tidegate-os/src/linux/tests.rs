@@ -4,9 +4,10 @@ mod files;
 mod links;
 mod sockets;
 
+use std::path::Path;
 use std::time::Duration;
 
-use super::{affinity, identity, inherit, process, time, title, usage};
+use super::{affinity, identity, inherit, open, process, time, title, usage};
 
 #[test]
 fn a_thread_can_be_pinned_and_named() {
@@ -18,11 +19,16 @@ fn a_thread_can_be_pinned_and_named() {
         affinity::pin_thread(&mask).unwrap();
         assert_eq!(affinity::thread_cpus().unwrap(), [cpu]);
         assert!(affinity::pin_thread(&[0]).is_err());
+        // Fields of proc(5), counted behind the name.
+        let field = |number: usize| {
+            let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+            let fields = stat.rsplit_once(')').unwrap().1;
+            fields.split_ascii_whitespace().nth(number - 3).unwrap().parse::<i32>().unwrap()
+        };
+        let nice = field(19);
         affinity::stand_back().unwrap();
-        let class = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
-        // Field 41 of proc(5), counted behind the name: SCHED_BATCH.
-        let fields = class.rsplit_once(')').unwrap().1;
-        assert_eq!(fields.split_ascii_whitespace().nth(38), Some("3"));
+        affinity::lower_priority(3).unwrap();
+        assert_eq!((field(41), field(19)), (3, (nice + 3).min(19)), "SCHED_BATCH, and less urgent");
 
         affinity::set_thread_name("a name that is longer than fifteen").unwrap();
         let name = std::fs::read_to_string("/proc/thread-self/comm").unwrap();
@@ -32,6 +38,17 @@ fn a_thread_can_be_pinned_and_named() {
     .join()
     .unwrap();
     assert!(affinity::cpu_count_online() >= 1);
+}
+
+#[test]
+fn names_are_remembered_once_they_were_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (known, unknown) = (folder.path().join("known"), folder.path().join("unknown"));
+    std::fs::write(&known, "").unwrap();
+    assert!(open::is_remembered(&known));
+    assert!(!open::is_remembered(&unknown), "nobody has asked for it yet");
+    assert!(open::is_remembered(Path::new("not\0a name")));
+    assert!(!open::is_remembered(&folder.path().join("another")), "still told of");
 }
 
 #[test]

@@ -33,6 +33,14 @@ pub fn stand_back() -> io::Result<()> {
     Ok(())
 }
 
+/// Nothing is done here: a thread of lower priority would get no processor at all while others are busy.
+///
+/// # Errors
+/// None.
+pub fn lower_priority(_steps: i32) -> io::Result<()> {
+    Ok(())
+}
+
 /// Numbers of the processors that the process may run on.
 ///
 /// # Errors

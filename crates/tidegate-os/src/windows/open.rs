@@ -32,6 +32,11 @@ pub fn open_nonblock(path: &Path) -> io::Result<File> {
     handle(path, GENERIC_READ, true)
 }
 
+/// Whether the system has all names of a path in memory: it does not tell.
+pub fn is_remembered(_path: &Path) -> bool {
+    true
+}
+
 /// Opens a file or folder for reading under its own name: the path is checked from byte `from` on.
 ///
 /// # Errors
