@@ -83,7 +83,9 @@ macro_rules! cgi_rows {
                 tidegate_conf::Arity::ONE,
                 "",
                 "Server, as an address with a port, a path behind `unix:`, or a group's name.",
-                |conf, args| tidegate_conf::once(&mut conf.cgi().pass.word, args.word(0).clone(), args),
+                |conf, args| {
+                    tidegate_conf::once(&mut conf.cgi().pass.word, args.word(0).clone(), args)
+                },
             ),
             $crate::http::row::<$conf>(
                 concat!($prefix, "param"),

@@ -94,8 +94,7 @@ pub fn install<P: Protocol, F: cache::Family>(
 async fn serve<P: Protocol>(x: &mut Exchange, protocol: Arc<P>) -> Step<'static> {
     let reads_first =
         protocol.gateway().request_buffering || (P::TELLS_LENGTH && x.request.body.chunked);
-    if reads_first && let Err(step) = read_body(x).await
-    {
+    if reads_first && let Err(step) = read_body(x).await {
         return step;
     }
     let target = match protocol.pass().target(x).await {

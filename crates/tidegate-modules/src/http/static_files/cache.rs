@@ -78,6 +78,11 @@ const FRONT_MAX: usize = 8 * 1024;
 /// Paths whose requests are counted. What is asked for once only is not worth a watch.
 const SEEN_SLOTS: usize = 4096;
 
+/// As [`find`], but nothing where the disk might have to be waited for.
+pub fn find_at_once(path: &[u8], rule: LinkRule, policy: &Policy) -> Option<Arc<Entry>> {
+    THREAD.with(|front| front.try_borrow_mut().ok()?.find_at_once(path, rule, policy))
+}
+
 /// What is at `path`, up to date as the policy has it.
 pub fn find(path: &[u8], rule: LinkRule, policy: &Policy) -> Arc<Entry> {
     THREAD.with(|front| match front.try_borrow_mut() {
@@ -146,17 +151,32 @@ impl Front {
         }
     }
 
-    fn find(&mut self, path: &[u8], rule: LinkRule, policy: &Policy) -> Arc<Entry> {
+    fn find_at_once(&mut self, path: &[u8], rule: LinkRule, policy: &Policy) -> Option<Arc<Entry>> {
         let mut key = std::mem::take(&mut self.key);
         write_key(path, rule, &mut key);
-        let entry = self.known(&key, path, rule, policy).unwrap_or_else(|| {
-            if self.is_wanted(&key, policy.uses_min) {
-                shared().admit(Wish::new(&key, path, rule, policy.memory));
-            }
-            Arc::new(Entry::load(path, rule, 0))
+        let entry = self.known(&key, path, rule, policy).or_else(|| {
+            let at_once = tidegate_os::open::is_remembered(tidegate_os::path::of(path));
+            at_once.then(|| self.loaded(&key, path, rule, policy))
         });
         self.key = key;
         entry
+    }
+
+    fn find(&mut self, path: &[u8], rule: LinkRule, policy: &Policy) -> Arc<Entry> {
+        let mut key = std::mem::take(&mut self.key);
+        write_key(path, rule, &mut key);
+        let entry = self.known(&key, path, rule, policy);
+        let entry = entry.unwrap_or_else(|| self.loaded(&key, path, rule, policy));
+        self.key = key;
+        entry
+    }
+
+    /// What is not in the cache; it comes into it if it is asked for often enough.
+    fn loaded(&mut self, key: &[u8], path: &[u8], rule: LinkRule, policy: &Policy) -> Arc<Entry> {
+        if self.is_wanted(key, policy.uses_min) {
+            shared().admit(Wish::new(key, path, rule, policy.memory));
+        }
+        Arc::new(Entry::load(path, rule, 0))
     }
 
     fn test(&mut self, path: &[u8], rule: LinkRule, policy: &Policy) -> std::io::Result<Tested> {

@@ -26,7 +26,7 @@ use tidegate_core::builder::LocationBuilder;
 use tidegate_core::exchange::Exchange;
 use tidegate_core::module::BlockInfo;
 use tidegate_core::phases::Handler;
-use tidegate_core::{Module, Phase, file_path};
+use tidegate_core::{Module, Phase, blocking, file_path};
 use tidegate_os::path::HAS_ALIASES;
 
 use cache::Policy;
@@ -79,6 +79,21 @@ impl Module for StaticFiles {
 pub fn open(x: &mut Exchange, path: &[u8]) -> std::sync::Arc<Entry> {
     let (rule, policy) = rules(x, path);
     cache::find(path, rule, &policy)
+}
+
+/// As [`open`], but nothing where the disk might have to be waited for; then [`warm`] comes first.
+pub fn open_at_once(x: &mut Exchange, path: &[u8]) -> Option<std::sync::Arc<Entry>> {
+    let (rule, policy) = rules(x, path);
+    cache::find_at_once(path, rule, &policy)
+}
+
+/// Has a pool thread look at a path, so that the kernel has its names in memory.
+pub async fn warm(x: &mut Exchange, path: &[u8]) {
+    let rule = link_rule(x, path);
+    let pool = pool_of(x);
+    let path = path.to_vec();
+    // Without a pool, or with a full one, the loop has to wait after all.
+    let _ = blocking::run_on(pool.as_deref(), move || look(&path, rule)).await;
 }
 
 /// What is at a path, without opening it.

@@ -11,18 +11,20 @@ use tidegate_http::request::Method;
 use tidegate_http::uri::{Escape, escape};
 use tidegate_http::{Headers, Known};
 
-use super::{Links, OpenFile, Options, What, is_absent, is_refused, open};
+use super::{
+    Entry, Links, OpenFile, Options, What, is_absent, is_refused, open, open_at_once, warm,
+};
 
 /// The handler of the content phase.
 pub fn handle<'a>(x: &'a mut Exchange) -> Step<'a> {
     serve(x, |_, file| file.body())
 }
 
+/// Makes a body of a file.
+pub type MakeBody = fn(&mut Exchange, &OpenFile) -> Body;
+
 /// Serves the file that the request names, with the body that `body` makes of it.
-pub fn serve(
-    x: &mut Exchange,
-    body: impl FnOnce(&mut Exchange, &OpenFile) -> Body,
-) -> Step<'static> {
+pub fn serve(x: &mut Exchange, body: MakeBody) -> Step<'_> {
     if !matches!(x.request.method, Method::Get | Method::Head | Method::Post) {
         return Step::Status(405);
     }
@@ -30,10 +32,18 @@ pub fn serve(
         return Step::Decline;
     }
     let mut path = PATH.take();
-    let step = match file_path::map_into(x, &mut path) {
-        true => answer(x, &path, body),
-        false => Step::Status(500),
+    if !file_path::map_into(x, &mut path) {
+        PATH.set(path);
+        return Step::Status(500);
+    }
+    let Some(entry) = open_at_once(x, &path) else {
+        return Step::Wait(Box::pin(async move {
+            warm(x, &path).await;
+            let entry = open(x, &path);
+            answer(x, &path, &entry, body)
+        }));
     };
+    let step = answer(x, &path, &entry, body);
     PATH.set(path);
     step
 }
@@ -43,12 +53,7 @@ thread_local! {
     static PATH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-fn answer(
-    x: &mut Exchange,
-    path: &[u8],
-    body: impl FnOnce(&mut Exchange, &OpenFile) -> Body,
-) -> Step<'static> {
-    let entry = open(x, path);
+fn answer(x: &mut Exchange, path: &[u8], entry: &Entry, body: MakeBody) -> Step<'static> {
     match &entry.what {
         What::File(_) if x.request.method == Method::Post => Step::Status(405),
         What::File(file) => {
