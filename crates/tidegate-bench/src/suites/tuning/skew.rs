@@ -11,12 +11,16 @@ use super::{new_load, origin_at, plan, rows, run_checked};
 use crate::config::Scenario;
 use crate::config::tuning::Knobs;
 use crate::load::{Bound, Plan};
-use crate::machine::Place;
+use crate::machine::{Place, raise_descriptor_limit};
 use crate::procfs;
 use crate::server::{Binary, Job, Server};
 
 /// One run: a fresh server, all connections with a few requests each, and a look at who has them.
 pub fn run(context: &Context, binary: &Binary, knobs: Knobs) -> Result<Sample, String> {
+    let allowed = raise_descriptor_limit(DESCRIPTORS);
+    if allowed < DESCRIPTORS {
+        return Err(format!("only {allowed} descriptors allowed"));
+    }
     let own = Place::one(context.processors.client);
     let origin = origin_at(own)?;
     let job = Job {
@@ -85,5 +89,7 @@ fn watched(process: i32, address: SocketAddr) -> Vec<usize> {
 }
 
 const CONNECTIONS: usize = 1000;
+/// The server has two for each connection, and inherits the limit.
+const DESCRIPTORS: u64 = 3 * CONNECTIONS as u64;
 const WORKERS: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(10);
