@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tidegate_cache::{Fill, FillReader, Key, OpenEntry, Piece, Store};
+use tidegate_cache::{Fill, FillReader, FillWriter, Key, OpenEntry, Piece, Store};
 use tidegate_core::body::{BodyError, BodyStream};
 use tidegate_core::generated::{Yielder, generate};
 use tidegate_core::{Body, Chunk, FileRange, blocking};
@@ -131,27 +131,39 @@ impl Giver {
     /// Where a part comes from; it is asked for if need be, with those behind it.
     async fn source(&self, part: ByteRange, end: u64) -> Option<Source> {
         let key = self.object.part_key(part.start);
-        if let (Some(entry), _) = open(&self.store, &key).await {
-            if entry.body_bytes() == part.len() {
-                return Some(Source::Stored(entry, part.start));
+        for _ in 0..TRIES_MAX {
+            let (entry, fill) = open(&self.store, &key).await;
+            if let Some(entry) = entry {
+                if entry.body_bytes() == part.len() {
+                    return Some(Source::Stored(entry, part.start));
+                }
+                let store = self.store.clone();
+                let _ = blocking::run(move || store.remove(&key)).await;
+                return None;
             }
-            let store = self.store.clone();
-            let _ = blocking::run(move || store.remove(&key)).await;
-            return None;
+            if let Some(fill) = fill {
+                return Some(Source::Coming(fill.reader(0)));
+            }
+            if let Some(whole) = self.whole().await {
+                return Some(Source::Stored(whole, 0));
+            }
+            let now = clock::unix_millis();
+            if let Some(writer) = begin_part(&self.store, &self.object, part.start, now) {
+                return Some(Source::Coming(self.ask(writer, part.start, end)));
+            }
+            // It has come, or somebody asks for it, since we looked.
         }
-        if let Some(whole) = self.whole().await {
-            return Some(Source::Stored(whole, 0));
-        }
-        let now = clock::unix_millis();
-        let Some(writer) = begin_part(&self.store, &self.object, part.start, now) else {
-            return self.store.peek(&key).fill.map(|fill| Source::Coming(fill.reader(0)));
-        };
-        let reader = writer.fill().reader(0);
+        None
+    }
+
+    /// Has the origin asked for a part, and for those behind it up to `end`.
+    fn ask(&self, part: FillWriter, start: u64, end: u64) -> FillReader {
+        let reader = part.fill().reader(0);
         let end = end.checked_next_multiple_of(plan::BLOCK_BYTES).unwrap_or(u64::MAX);
-        let range = (part.start, end.min(self.object.size));
+        let range = (start, end.min(self.object.size));
         let run = Run::new(self.store.clone(), self.origin.clone(), self.object.clone(), range);
-        drop(spawn_local(run.go(writer, None, Some(Rc::downgrade(&self.alive)))));
-        Some(Source::Coming(reader))
+        drop(spawn_local(run.go(part, None, Some(Rc::downgrade(&self.alive)))));
+        reader
     }
 }
 
