@@ -23,7 +23,7 @@ use std::sync::{Arc, MutexGuard, Weak};
 
 use crate::disk::Disk;
 use crate::fill::{Fill, FillLimits, FillWriter, TAIL_BYTES_MAX_DEFAULT};
-use crate::format::{Layout, Times};
+use crate::format::Layout;
 use crate::hot::{HotEntries, OpenEntry};
 use crate::index::{BLOCK_BYTES, Begun, Index, NodeView, Present};
 use crate::key::{Key, KeyHash, Levels};
@@ -351,12 +351,6 @@ impl Store {
     /// nothing, since it may have read what was to be removed. Blocks. Whether anything was known.
     pub fn remove(&self, key: &Key) -> io::Result<bool> {
         self.inner.remove(key.hash())
-    }
-
-    /// Renews metadata and times of a key's file, after a revalidation. Blocks. False when there
-    /// is no such file (any more). Either the old or the new metadata are found after a crash.
-    pub fn update_metadata(&self, key: &Key, metadata: Bytes, times: Times) -> io::Result<bool> {
-        self.inner.update_metadata(key, metadata, times)
     }
 
     /// One step of the cache manager: removes at most about `budget` files that are waiting for

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::files::Found;
+use super::renew::Change;
 use super::{GARBAGE_MAX, Store, StoreInner};
 use crate::disk::{Disk, read_full_at, write_full_at};
 use crate::fill::{Fill, FillHead};
@@ -114,9 +115,9 @@ impl Store {
     pub fn make_stale(&self, key: &Key, now: u64) -> io::Result<bool> {
         let inner = &self.inner;
         let had_fill = inner.make_fill_stale(key, now);
-        let Some(entry) = self.open_entry(key, now)? else { return Ok(had_fill) };
-        let times = staled(entry.times(), now);
-        let known = inner.update_metadata(key, entry.metadata().clone(), times)?;
+        // It may not be in the index yet.
+        let is_there = self.open_entry(key, now)?.is_some();
+        let known = is_there && inner.update_metadata(key, &Change::Stale(now))?;
         Ok(known || had_fill)
     }
 
@@ -407,9 +408,10 @@ impl StoreInner {
             }
             Verdict::Stale(at) if header.times.valid_until > at => {
                 let key = Key::new(&header.key_text[..]);
-                let times = staled(header.times, at);
+                let (generation, times) = (present.generation, staled(header.times, at));
+                let change = Change::Renewal { generation, metadata: header.metadata, times };
                 report.staled += 1;
-                self.update_metadata(&key, header.metadata, times).is_ok()
+                self.update_metadata(&key, &change).is_ok()
             }
             Verdict::Stale(_) => true,
         }

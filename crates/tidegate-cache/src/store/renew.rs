@@ -5,10 +5,19 @@ use std::io;
 use bytes::Bytes;
 
 use super::files::{Found, copy_bytes, disk_bytes_of};
-use super::{Room, StoreInner};
+use super::purge::staled;
+use super::{Room, Store, StoreInner};
 use crate::disk::{FileHandle, write_full_at};
 use crate::format::{Header, Layout, Times, encode};
 use crate::key::Key;
+
+/// What becomes of a file's metadata.
+pub(super) enum Change {
+    /// Those of the file of this generation are replaced; another file's are its own.
+    Renewal { generation: u64, metadata: Bytes, times: Times },
+    /// The file that is there is stale from this moment on.
+    Stale(u64),
+}
 
 /// How the renewal of metadata ended.
 enum Renewed {
@@ -19,16 +28,26 @@ enum Renewed {
     NeedsRoom(u64),
 }
 
-impl StoreInner {
-    pub(super) fn update_metadata(
+impl Store {
+    /// Renews metadata and times of the file of this generation, after a revalidation. Blocks. False
+    /// when there is no such file any more, or it was renewed or made stale meanwhile. Either the old or
+    /// the new metadata are found after a crash.
+    pub fn update_metadata(
         &self,
         key: &Key,
+        generation: u64,
         metadata: Bytes,
         times: Times,
     ) -> io::Result<bool> {
+        self.inner.update_metadata(key, &Change::Renewal { generation, metadata, times })
+    }
+}
+
+impl StoreInner {
+    pub(super) fn update_metadata(&self, key: &Key, change: &Change) -> io::Result<bool> {
         let mut granted = 0;
         loop {
-            let result = self.renew(key, &metadata, times, &mut granted);
+            let result = self.renew(key, change, &mut granted);
             let missing = match result {
                 Ok(Renewed::NeedsRoom(bytes)) => bytes - granted,
                 result => {
@@ -50,37 +69,38 @@ impl StoreInner {
 
     /// Renews a file's metadata. `granted` bytes are charged for a copy; what was used of them is
     /// subtracted.
-    fn renew(
-        &self,
-        key: &Key,
-        metadata: &Bytes,
-        times: Times,
-        granted: &mut u64,
-    ) -> io::Result<Renewed> {
+    fn renew(&self, key: &Key, change: &Change, granted: &mut u64) -> io::Result<Renewed> {
         let hash = key.hash();
         let _path_lock = self.lock_path(hash);
         let Some(known) = self.index.peek(hash).present else { return Ok(Renewed::Gone) };
+        if matches!(change, Change::Renewal { generation, .. } if *generation != known.generation) {
+            return Ok(Renewed::Gone);
+        }
         let path = self.path_of(hash);
         let Found::Whole(opened) = self.examine(hash, &path)? else { return Ok(Renewed::Gone) };
         let header = opened.header;
         if header.key_text[..] != key.text()[..] {
             return Ok(Renewed::Gone);
         }
+        let (metadata, times) = match change {
+            Change::Renewal { metadata, times, .. } => (metadata.clone(), *times),
+            Change::Stale(at) => (header.metadata.clone(), staled(header.times, *at)),
+        };
         let mut renewed = known;
         renewed.generation = self.index.next_generation();
         let mut reserved = 0;
-        match header.renewal(metadata, times) {
+        match header.renewal(&metadata, times) {
             Some((offset, slot)) => {
                 let file = self.disk.open_for_update(&path)?;
                 write_full_at(&*file, &slot, offset)?;
             }
             None => {
-                let layout = Layout::for_new(key, metadata).ok_or_else(too_long)?;
+                let layout = Layout::for_new(key, &metadata).ok_or_else(too_long)?;
                 renewed.disk_bytes = disk_bytes_of(layout, header.body_bytes);
                 if renewed.disk_bytes > *granted {
                     return Ok(Renewed::NeedsRoom(renewed.disk_bytes));
                 }
-                self.rewrite(key, layout, &opened.file, &header, metadata, times)?;
+                self.rewrite(key, layout, &opened.file, &header, &metadata, times)?;
                 reserved = renewed.disk_bytes;
                 *granted -= reserved;
             }
@@ -93,7 +113,7 @@ impl StoreInner {
         // A copy has another body start: it is opened anew.
         let is_same = reserved == 0;
         if let Some(open) = open.filter(|open| done && (is_same || open.file().is_none())) {
-            self.hot.keep(hash, renewed.generation, open.renewed(metadata.clone(), times));
+            self.hot.keep(hash, renewed.generation, open.renewed(metadata, times));
         }
         Ok(if done { Renewed::Done } else { Renewed::Gone })
     }

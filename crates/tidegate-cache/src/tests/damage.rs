@@ -72,7 +72,7 @@ fn a_renewed_file_stays_verified_and_sound() {
     fill(&store, &key("a"), "m", &whole, 1);
     for metadata in ["renewed in place", &"by a copy".repeat(100)] {
         let bytes = Bytes::copy_from_slice(metadata.as_bytes());
-        store.update_metadata(&key("a"), bytes, times(2)).expect("disk");
+        renew(&store, &key("a"), bytes, times(2)).expect("disk");
         assert_eq!(read_verified(&store, "a"), Some(Ok(whole.clone())));
         let restarted = loaded(&disk.after_crash(), forgetful());
         assert_eq!(read_verified(&restarted, "a"), Some(Ok(whole.clone())));

@@ -31,7 +31,7 @@ fn scenario(store: &Store) {
     fill(store, &key("a"), &text(1), &versions[1].1, 2);
     for at in [2, 3] {
         let metadata = Bytes::from(versions[at].0.clone());
-        let _ = store.update_metadata(&key("a"), metadata, times(3));
+        let _ = renew(store, &key("a"), metadata, times(3));
         let _ = store.open_entry(&key("a"), 3);
     }
     fill(store, &key("a"), &text(4), &versions[4].1, 4);

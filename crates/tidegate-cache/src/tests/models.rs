@@ -159,7 +159,7 @@ impl Pair {
     fn renew(&mut self, key: Key, length: u16, step: usize) {
         let metadata = body(length.into(), step as u8);
         let bytes = Bytes::from(metadata.clone());
-        let done = self.store.update_metadata(&key, bytes, times(self.now)).expect("disk");
+        let done = renew(&self.store, &key, bytes, times(self.now)).expect("disk");
         // The copy that longer metadata need may have cost the very file that is renewed.
         assert_eq!(done, self.store.peek(&key).entry.is_some());
         self.model.entry(key).and_modify(|expected| expected.metadata = metadata);

@@ -280,6 +280,22 @@ fn one_key_becomes_stale() {
     assert_eq!(state(&store, "/a", 3), "stale");
 }
 
+#[test]
+fn what_was_asked_before_makes_nothing_fresh_again() {
+    let store = store(&MemoryDisk::default());
+    put(&store, "/a", "", 1);
+    let seen = store.peek(&key("/a")).entry.expect("an entry").generation;
+    assert!(store.make_stale(&key("/a"), 3).expect("disk"));
+    let renew = |generation| {
+        let metadata = Bytes::from_static(b"3");
+        store.update_metadata(&key("/a"), generation, metadata, lasting(3)).expect("disk")
+    };
+    assert!(!renew(seen));
+    assert_eq!(state(&store, "/a", 3), "stale");
+    assert!(renew(store.peek(&key("/a")).entry.expect("an entry").generation));
+    assert_eq!(state(&store, "/a", 3), "fresh");
+}
+
 /// The ways to make what is under `/a` stale.
 type Softly = fn(&Store, u64);
 const SOFTLY: [(&str, Softly); 3] = [

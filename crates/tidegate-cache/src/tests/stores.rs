@@ -215,7 +215,7 @@ fn renewed_metadata_replace_the_old() {
         fill(&store, &key("a"), "first", &text, 1);
         for metadata in ["second", "", &"long".repeat(300), "short again"] {
             let bytes = Bytes::copy_from_slice(metadata.as_bytes());
-            assert!(store.update_metadata(&key("a"), bytes, times(50)).expect("disk"));
+            assert!(renew(&store, &key("a"), bytes, times(50)).expect("disk"));
             assert_eq!(served(&store, &key("a")), Some((metadata.into(), text.clone())));
             let restarted = loaded(&disk.after_crash(), options());
             assert_eq!(served(&restarted, &key("a")), Some((metadata.into(), text.clone())));
@@ -223,7 +223,7 @@ fn renewed_metadata_replace_the_old() {
             assert_eq!(known.times(), times(50));
         }
         assert_eq!(disk.paths().len(), 1);
-        assert!(!store.update_metadata(&key("b"), Bytes::new(), times(1)).expect("disk"));
+        assert!(!renew(&store, &key("b"), Bytes::new(), times(1)).expect("disk"));
     }
 }
 
@@ -350,7 +350,7 @@ fn the_real_disk_does_the_same() {
         let store = Store::open(settings, disk()).expect("open");
         assert_eq!(load(&store), 3);
         let renewed = Bytes::from_static(b"renewed");
-        assert!(store.update_metadata(&key("large"), renewed, times(9)).expect("disk"));
+        assert!(renew(&store, &key("large"), renewed, times(9)).expect("disk"));
         let expected = Some((b"renewed".to_vec(), body(100_000, 1)));
         assert_eq!(served(&store, &key("large")), expected);
         for name in ["small", "large", "empty"] {

@@ -72,6 +72,12 @@ pub fn fill(store: &Store, key: &Key, metadata: &str, body: &[u8], now: u64) -> 
     writer.commit(now)
 }
 
+/// Renews what the store has under a key, whatever that is.
+pub fn renew(store: &Store, key: &Key, metadata: Bytes, times: Times) -> std::io::Result<bool> {
+    let generation = store.peek(key).entry.map_or(0, |entry| entry.generation);
+    store.update_metadata(key, generation, metadata, times)
+}
+
 /// The metadata and the body that the store serves for a key.
 pub fn served(store: &Store, key: &Key) -> Option<(Vec<u8>, Vec<u8>)> {
     store.open_entry(key, 0).expect("disk").map(|entry| contents(&entry))

@@ -101,7 +101,7 @@ fn work(store: &Store, seed: u8, step: u32) {
         }
         1 => {
             let metadata = Bytes::from(number.to_string());
-            store.update_metadata(&key, metadata, times(step.into())).expect("disk");
+            renew(store, &key, metadata, times(step.into())).expect("disk");
         }
         _ => match store.begin_fill(&key, step.into()) {
             Ok(writer) => {

@@ -59,6 +59,8 @@ pub struct Filler {
     /// The request itself says that its answer is not for the cache (`proxy_no_cache`).
     pub refused: bool,
     pub stale: Option<OpenEntry>,
+    /// That of `stale`.
+    pub generation: Option<u64>,
     /// The head of an object of which only parts are there.
     pub parts: Option<OpenEntry>,
 }
@@ -246,12 +248,14 @@ impl Filler {
             }
             Err(_) => return stale.clone(),
         };
+        // Nor does the answer renew what has been renewed or made stale since it was asked for.
+        let Some(generation) = self.generation else { return stale.clone() };
         meta.must_revalidate = stored.must_revalidate;
         meta.asked_at = writer.fill().started_at();
         meta.tags = tags_of(&meta.headers, &self.cache.tag_headers);
         let metadata = meta.encode();
         let renewed = blocking::run(move || {
-            store.update_metadata(&key, metadata, stored.times)?;
+            store.update_metadata(&key, generation, metadata, stored.times)?;
             store.open_entry(&key, now)
         });
         renewed.await.ok().flatten().unwrap_or_else(|| stale.clone())

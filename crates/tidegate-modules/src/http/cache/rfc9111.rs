@@ -10,7 +10,7 @@ use tidegate_http::response::ResponseHead;
 use tidegate_http::{Known, connection};
 use tidegate_rt::clock;
 
-use super::lookup::decoded;
+use super::lookup::{Sight, decoded};
 use super::meta::Meta;
 use super::policy::{self, Exchanged};
 use super::purge::tags_of;
@@ -67,14 +67,12 @@ pub async fn pass_head(
     gateway: &dyn Gateway,
     cache: &CacheSettings,
     store: &Store,
-    key: &Key,
-    entry: Option<&OpenEntry>,
+    sight: &Sight,
 ) -> Step<'static> {
     let asked_at = clock::unix_millis();
     let step = pass(x, gateway).await;
-    let Some((entry, stored)) = entry.and_then(|entry| Some((entry, decoded(entry)?))) else {
-        return step;
-    };
+    let entry = sight.entry.as_ref().and_then(|entry| Some((entry, decoded(entry)?)));
+    let (Some((entry, stored)), Some(generation)) = (entry, sight.generation) else { return step };
     let Some(head) = GatewayState::of(x).head.take() else { return step };
     if head.status == 200 && stored.meta.status == 200 {
         let now = clock::unix_millis();
@@ -89,11 +87,11 @@ pub async fn pass_head(
             meta.tags = tags_of(&meta.headers, &cache.tag_headers);
             Some((meta.encode(), decided.times))
         });
-        let (store, key) = (store.clone(), key.clone());
+        let (store, key) = (store.clone(), sight.key.clone());
         // What the disk refuses is as stale as before.
         let _ = match renewed {
             Some((meta, times)) => {
-                blocking::run(move || store.update_metadata(&key, meta, times)).await
+                blocking::run(move || store.update_metadata(&key, generation, meta, times)).await
             }
             None => blocking::run(move || store.remove(&key)).await,
         };

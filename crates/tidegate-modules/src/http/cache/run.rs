@@ -254,10 +254,7 @@ impl Conversation {
     ) -> Done {
         if self.passes_head(x) {
             serve::note(x, |note| note.status = self.turn.status());
-            let entry = sight.entry.as_ref();
-            let key = &sight.key;
-            let passed =
-                rfc9111::pass_head(x, &*self.gateway, &self.cache, &self.store, key, entry);
+            let passed = rfc9111::pass_head(x, &*self.gateway, &self.cache, &self.store, sight);
             return Done::Answered(passed.await);
         }
         if self.range_is_beyond(x, None) {
@@ -488,6 +485,7 @@ impl Conversation {
             refused: false,
             parts: sight.parts.clone(),
             stale: sight.entry.clone(),
+            generation: sight.generation,
         };
         Ok((question, filler))
     }
