@@ -190,6 +190,16 @@ fn advice_tells_what_is_worth_writing() {
     // The rounds of nginx's default are ten in a hundred and five apart.
     assert!(of("steps below").contains("10 %"), "{lines:?}");
     assert_eq!(advice(&[]), Vec::<String>::new());
+    // Where the same row is twice as fast in another round, nothing can be told.
+    let reports = [
+        report("default", RATE, &[1000.0, 1000.0], &[100.0, 200.0]),
+        report("upstream", RATE, &[1000.0, 1000.0], &[100.0, 100.0]),
+    ];
+    let lines = advice(&reports);
+    assert!(
+        lines.len() == 2 && lines[1].starts_with("rounds of the same row differ by 67 %"),
+        "{lines:?}"
+    );
 }
 
 #[test]

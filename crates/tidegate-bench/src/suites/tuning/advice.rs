@@ -37,6 +37,13 @@ pub fn advice(reports: &[CaseReport]) -> Vec<String> {
     let noise = noise(reports);
     let mut lines = Vec::new();
     lines.extend(defaults(reports));
+    if noise > NOISE_MAX {
+        lines.push(format!(
+            "rounds of the same row differ by {noise:.0} %: what the knobs are worth cannot be told; repeat \
+             when the machine is quiet"
+        ));
+        return lines;
+    }
     let mut worth = Vec::new();
     for knob in &KNOBS {
         let Some([ours, theirs]) = steps(reports, knob.row) else { continue };
@@ -100,5 +107,7 @@ fn noise(reports: &[CaseReport]) -> f64 {
     apart.fold(NOISE_MIN, f64::max)
 }
 
+/// Above it, steps are those of other programs.
+const NOISE_MAX: f64 = 25.0;
 /// With one round nothing is known of the noise.
 const NOISE_MIN: f64 = 5.0;
