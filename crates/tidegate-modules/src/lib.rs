@@ -25,6 +25,7 @@ use http::empty_gif::EmptyGif;
 use http::fastcgi::FastCgi;
 use http::flv::Flv;
 use http::geo::Geo;
+use http::geoip::GeoIp;
 use http::gunzip::Gunzip;
 use http::gzip::Gzip;
 use http::gzip_static::GzipStatic;
@@ -76,6 +77,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     // Variables made of variables: before whoever uses them, so that `set` finds them defined.
     &Entry::<Map>::NEW,
     &Entry::<Geo>::NEW,
+    &Entry::<GeoIp>::NEW,
     &Entry::<SplitClients>::NEW,
     // Variables of modules that have settings in each location.
     &Entry::<Referer>::NEW,

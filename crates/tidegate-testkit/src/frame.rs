@@ -60,6 +60,7 @@ const HTTP_FRAME: &[(&str, &str)] = &[
 const LOADED: &[(&str, &str)] = &[
     ("stream", "load_module modules/ngx_stream_module.so;"),
     ("mail", "load_module modules/ngx_mail_module.so;"),
+    ("geoip_country", "load_module modules/ngx_http_geoip_module.so;"),
 ];
 
 /// The whole configuration, placeholders not yet filled. `modules` is the folder with nginx's

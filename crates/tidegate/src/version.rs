@@ -13,6 +13,7 @@ const WITH: &[(&str, &str)] = &[
     ("v3", "--with-http_v3_module"),
     ("realip", "--with-http_realip_module"),
     ("addition", "--with-http_addition_module"),
+    ("geoip", "--with-http_geoip_module"),
     ("sub", "--with-http_sub_module"),
     ("dav", "--with-http_dav_module"),
     ("flv", "--with-http_flv_module"),
@@ -28,6 +29,7 @@ const WITH: &[(&str, &str)] = &[
     ("stream", "--with-stream"),
     ("ssl", "--with-stream_ssl_module"),
     ("realip", "--with-stream_realip_module"),
+    ("geoip", "--with-stream_geoip_module"),
     ("ssl_preread", "--with-stream_ssl_preread_module"),
 ];
 

@@ -81,7 +81,8 @@ fn parse_v1(buffer: &[u8]) -> Result<ParsedProxy, ProxyProtocolError> {
     let address = |host: &str, port: &str| {
         let ip: IpAddr = match family {
             "TCP4" => IpAddr::V4(host.parse().ok()?),
-            "TCP6" => IpAddr::V6(host.parse().ok()?),
+            // Some proxies leave the side that came by IPv4 as it is; nginx takes it.
+            "TCP6" => host.parse().ok()?,
             _ => return None,
         };
         let digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());

@@ -26,6 +26,7 @@ fn check(input: &[u8], expected: Result<Option<&str>, ProxyProtocolError>) {
 fn version_1_lines() {
     let broken = Err(ProxyProtocolError);
     check(b"PROXY TCP4 1.2.3.4 5.6.7.8 1 65535\r\nGET", Ok(Some("1.2.3.4:1 5.6.7.8:65535 36")));
+    check(b"PROXY TCP6 ::1 192.0.2.1 80 81\r\n", Ok(Some("[::1]:80 192.0.2.1:81 32")));
     check(b"PROXY TCP6 ::1 2001:db8::2 80 81\r\n", Ok(Some("[::1]:80 [2001:db8::2]:81 34")));
     check(b"PROXY UNKNOWN\r\n", Ok(Some("- 15")));
     check(b"PROXY UNKNOWN a b c\r\n", Ok(Some("- 21")));

@@ -17,6 +17,7 @@ pub mod files;
 pub mod flv;
 pub mod gateway;
 pub mod geo;
+pub mod geoip;
 pub mod gunzip;
 pub mod gzip;
 pub mod gzip_static;

@@ -1,0 +1,186 @@
+//! Databases in the legacy GeoIP format (`*.dat`): which country, city or organisation has an address.
+//!
+//! A file is a binary tree, a node a pair of little-endian numbers: the next node for each value of the
+//! address's next bit, or, from a certain number on, a leaf. Records of cities and names of organisations
+//! stand behind the tree. The last bytes tell the kind and the number of nodes.
+
+mod names;
+#[cfg(test)]
+mod tests;
+
+use std::net::{IpAddr, Ipv4Addr};
+
+pub use names::{Country, country, region_name};
+
+/// A database as it was read.
+#[derive(Debug)]
+pub struct Database {
+    bytes: Vec<u8>,
+    /// The number that MaxMind gave this kind of database.
+    pub edition: u8,
+    kind: Kind,
+    /// Numbers from this on are leaves.
+    nodes: usize,
+    /// Bytes of a number.
+    width: usize,
+    /// Addresses have 128 bits; those of IPv4 are mapped ones.
+    is_v6: bool,
+}
+
+/// What a database tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Country,
+    Name,
+    City,
+}
+
+/// What is known of a place. Texts are in ISO 8859-1.
+#[derive(Clone, Debug, PartialEq)]
+pub struct City<'a> {
+    pub country: u8,
+    pub region: &'a [u8],
+    pub name: &'a [u8],
+    pub postal_code: &'a [u8],
+    /// Degrees times 10000.
+    pub latitude: i32,
+    pub longitude: i32,
+    pub dma_code: u32,
+    pub area_code: u32,
+}
+
+/// The first leaf of databases of countries.
+const COUNTRY_LEAVES: usize = 0xff_ff00;
+/// The description of a database is looked for in so many places from the end on.
+const DESCRIPTION_PLACES: usize = 20;
+/// Longest text of a record.
+const TEXT_BYTES_MAX: usize = 300;
+/// Countries that have areas: the United States.
+const AREAS_COUNTRY: u8 = 225;
+
+impl Database {
+    /// Reads a database; `None` for what is none, or of a kind that tells no places.
+    pub fn parse(bytes: Vec<u8>) -> Option<Database> {
+        let mut edition = 1;
+        let mut behind: &[u8] = &[];
+        for back in 0..DESCRIPTION_PLACES {
+            let Some(start) = bytes.len().checked_sub(3 + back) else { break };
+            if bytes[start..start + 3] == [0xff; 3] {
+                behind = &bytes[start + 3..];
+                edition = *behind.first()?;
+                // Old files count from another number on.
+                edition = edition.checked_sub(105).unwrap_or(edition);
+                break;
+            }
+        }
+        let (kind, width, is_v6) = match edition {
+            1 | 8 | 10 => (Kind::Country, 3, false),
+            12 => (Kind::Country, 3, true),
+            2 | 6 => (Kind::City, 3, false),
+            30 | 31 => (Kind::City, 3, true),
+            4 | 5 | 11 => (Kind::Name, 4, false),
+            9 => (Kind::Name, 3, false),
+            22..=24 => (Kind::Name, 4, true),
+            21 => (Kind::Name, 3, true),
+            _ => return None,
+        };
+        let nodes = match (kind, behind.get(1..4)) {
+            (Kind::Country, _) => COUNTRY_LEAVES,
+            (_, Some(number)) => little_endian(number),
+            _ => return None,
+        };
+        let found = Database { bytes, edition, kind, nodes, width, is_v6 };
+        found.is_sound().then_some(found)
+    }
+
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// What is no database has no leaves where they should be: a few addresses of each large network tell.
+    fn is_sound(&self) -> bool {
+        (0..=255).all(|first| match self.leaf(IpAddr::V4(Ipv4Addr::new(first, 1, 2, 3))) {
+            None => false,
+            Some(leaf) if self.kind == Kind::Country => leaf - self.nodes <= 255,
+            Some(leaf) => leaf == self.nodes || self.place(leaf) < self.bytes.len(),
+        })
+    }
+
+    /// The number of an address's country; `None` for none. Databases of countries only.
+    pub fn country(&self, address: IpAddr) -> Option<u8> {
+        let leaf = self.leaf(address).filter(|_| self.kind == Kind::Country)?;
+        u8::try_from(leaf - self.nodes).ok().filter(|number| *number > 0)
+    }
+
+    /// The name that belongs to an address, in ISO 8859-1. Databases of names only.
+    pub fn name(&self, address: IpAddr) -> Option<&[u8]> {
+        let record = self.record(address).filter(|_| self.kind == Kind::Name)?;
+        Some(text(record)?.0)
+    }
+
+    /// What is known of an address's place. Databases of cities only.
+    pub fn city(&self, address: IpAddr) -> Option<City<'_>> {
+        let record = self.record(address).filter(|_| self.kind == Kind::City)?;
+        let (country, rest) = record.split_first()?;
+        let (region, rest) = text(rest)?;
+        let (name, rest) = text(rest)?;
+        let (postal_code, rest) = text(rest)?;
+        let degrees = |number: &[u8]| little_endian(number) as i32 - 180 * 10_000;
+        let (latitude, longitude) = (degrees(rest.get(..3)?), degrees(rest.get(3..6)?));
+        let has_areas = matches!(self.edition, 2 | 30) && *country == AREAS_COUNTRY;
+        let areas = rest.get(6..9).filter(|_| has_areas).map_or(0, little_endian) as u32;
+        Some(City {
+            country: *country,
+            region,
+            name,
+            postal_code,
+            latitude,
+            longitude,
+            dma_code: areas / 1000,
+            area_code: areas % 1000,
+        })
+    }
+
+    fn record(&self, address: IpAddr) -> Option<&[u8]> {
+        let leaf = self.leaf(address).filter(|leaf| *leaf > self.nodes)?;
+        self.bytes.get(self.place(leaf)..)
+    }
+
+    /// Where the record of a leaf begins: leaves count from the number of nodes on, records from behind
+    /// the tree.
+    fn place(&self, leaf: usize) -> usize {
+        leaf + (2 * self.width - 1) * self.nodes
+    }
+
+    /// The leaf of an address, at least `nodes`. One that a database has no room for counts as the last
+    /// address of IPv4, as nginx has it.
+    fn leaf(&self, address: IpAddr) -> Option<usize> {
+        let (bits, count) = match (self.is_v6, address.to_canonical()) {
+            (false, IpAddr::V4(address)) => (u128::from(address.to_bits()), 32),
+            (false, IpAddr::V6(_)) => (u128::from(u32::MAX), 32),
+            (true, IpAddr::V4(address)) => (address.to_ipv6_mapped().to_bits(), 128),
+            (true, IpAddr::V6(address)) => (address.to_bits(), 128),
+        };
+        let mut node = 0;
+        for bit in (0..count).rev() {
+            let right = (bits >> bit & 1) as usize;
+            let start = (2 * node + right) * self.width;
+            let number = little_endian(self.bytes.get(start..start + self.width)?);
+            if number >= self.nodes {
+                return Some(number);
+            }
+            node = number;
+        }
+        None
+    }
+}
+
+fn little_endian(bytes: &[u8]) -> usize {
+    bytes.iter().rev().fold(0, |sum, byte| sum << 8 | usize::from(*byte))
+}
+
+/// A text that ends with a zero, and what follows.
+fn text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = bytes.iter().take(TEXT_BYTES_MAX).position(|byte| *byte == 0)?;
+    Some((&bytes[..end], &bytes[end + 1..]))
+}

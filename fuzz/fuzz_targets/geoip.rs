@@ -1,0 +1,4 @@
+//! Fuzzes databases in the legacy GeoIP format.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tidegate_http::fuzzing::fuzz_geoip(data));
