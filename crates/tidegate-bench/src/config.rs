@@ -26,6 +26,8 @@ pub enum Scenario {
     ProxyDefault,
     /// Proxy through a cache.
     Cache,
+    /// The same with files as nginx has them by default: neither `sendfile` nor `open_file_cache`.
+    CacheDefault,
     /// Proxy through a cache whose misses are collapsed onto one fill.
     Streaming,
     /// Proxy through a cache, with the given directive alone for misses at the same time.
@@ -113,7 +115,7 @@ pub fn generate(setup: &Setup<'_>) -> String {
     };
     let temporary = temporary(setup);
     let tuning = match setup.scenario {
-        Scenario::ProxyDefault => "".to_owned(),
+        Scenario::ProxyDefault | Scenario::CacheDefault => "".to_owned(),
         Scenario::Depth(lookup) => [SENDFILE, "    log_not_found off;\n", lookup.lines()].concat(),
         _ => [SENDFILE, OPEN_FILE_CACHE].concat(),
     };
@@ -163,7 +165,11 @@ fn http_level(setup: &Setup<'_>) -> String {
         ),
     };
     let cache = match setup.scenario {
-        Scenario::Cache | Scenario::Streaming | Scenario::Study(_) | Scenario::Crash => format!(
+        Scenario::Cache
+        | Scenario::CacheDefault
+        | Scenario::Streaming
+        | Scenario::Study(_)
+        | Scenario::Crash => format!(
             "    proxy_cache_path {}/cache levels=1:2 keys_zone=bench:10m;\n",
             setup.directory.display()
         ),
@@ -190,7 +196,11 @@ fn location(setup: &Setup<'_>) -> String {
                 block(&PROXY_KEEPALIVE)
             );
         }
-        Scenario::Cache | Scenario::Streaming | Scenario::Study(_) | Scenario::Crash => {
+        Scenario::Cache
+        | Scenario::CacheDefault
+        | Scenario::Streaming
+        | Scenario::Study(_)
+        | Scenario::Crash => {
             lines.extend(PROXY_KEEPALIVE);
             lines.push("proxy_cache bench;");
         }

@@ -37,7 +37,7 @@ struct LoadCase {
 }
 
 /// The suite's table.
-pub const CASES: [Case; 9] = [
+pub const CASES: [Case; 11] = [
     Case {
         name: "fixed",
         about: "return 200 with a short text",
@@ -79,9 +79,21 @@ pub const CASES: [Case; 9] = [
     },
     Case {
         name: "cache-hit",
-        about: "10 KiB answer from the cache",
-        target: Some(0.75),
+        about: "10 KiB answer from the cache, tuned likewise",
+        target: Some(0.70),
         kind: Kind::Load(keepalive(Scenario::Cache, "/bytes?n=10240&max-age=3600", 10_240)),
+    },
+    Case {
+        name: "cache-hit-default",
+        about: "the same without sendfile and open_file_cache, as by default",
+        target: Some(0.58),
+        kind: Kind::Load(keepalive(Scenario::CacheDefault, "/bytes?n=10240&max-age=3600", 10_240)),
+    },
+    Case {
+        name: "cache-hit-large",
+        about: "1 MiB answer from the cache, tuned",
+        target: Some(0.90),
+        kind: Kind::Load(keepalive(Scenario::Cache, LARGE_HIT, 1 << 20)),
     },
     Case {
         name: "idle-memory",
@@ -153,7 +165,9 @@ impl LoadCase {
     /// the bytes fit the socket's buffer.
     fn floor(&self) -> Option<Binary> {
         let work = match self.scenario {
-            Scenario::Fixed | Scenario::Cache | Scenario::Files => Work::Answer(self.body_bytes),
+            Scenario::Fixed | Scenario::Cache | Scenario::CacheDefault | Scenario::Files => {
+                Work::Answer(self.body_bytes)
+            }
             Scenario::ProxyTuned => Work::Pass,
             _ => return None,
         };
@@ -187,6 +201,7 @@ pub(crate) fn disturbance(report: &CaseReport) -> Option<String> {
     })
 }
 
+const LARGE_HIT: &str = "/bytes?n=1048576&max-age=3600";
 const LOAD_MEASURES: [Measure; 6] = [
     Measure::new("CPU per request", "µs", 2),
     Measure::new("of it user", "µs", 2),
@@ -218,7 +233,9 @@ fn run_load(context: &Context, binary: &Binary, case: LoadCase) -> Result<Sample
     let (values, outcome) = measure_on(context, &server, plan)?;
     let misses = match case.scenario {
         // The first request is one.
-        Scenario::Cache => (context.origin.requests(case.target) - origin_before).saturating_sub(1),
+        Scenario::Cache | Scenario::CacheDefault => {
+            (context.origin.requests(case.target) - origin_before).saturating_sub(1)
+        }
         _ => 0,
     };
     let mut note = outcome.first_error.as_ref().map(|error| format!("first error: {error}"));

@@ -411,6 +411,7 @@ fn configurations() {
     check(Scenario::ProxyDefault, &["server 127.0.0.1:9090;", "proxy_pass"], &keepalive);
     check(Scenario::ProxyDefault, &[], &tuning);
     check(Scenario::Cache, &["proxy_cache bench;", "keys_zone=bench:10m"], &["proxy_cache_lock"]);
+    check(Scenario::CacheDefault, &["proxy_cache bench;", "keys_zone=bench:10m"], &tuning);
     let reload = ["location = /generation { return 200 \"7\"; }", "location /bytes {"];
     check(Scenario::Reload, &reload, &["proxy_cache ", "location / "]);
     let crash = ["proxy_cache bench;", "add_header X-Cache $upstream_cache_status always;"];
