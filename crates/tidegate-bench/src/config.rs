@@ -18,8 +18,10 @@ pub enum Scenario {
     Depth(Lookup),
     /// The handlers of the example crate.
     Handlers,
-    /// PHP behind FastCGI.
+    /// PHP behind FastCGI, with what is a server's default.
     Php,
+    /// PHP behind FastCGI over kept connections.
+    PhpKept,
     /// Proxy over kept upstream connections.
     ProxyTuned,
     /// Proxy with nothing but `proxy_pass`.
@@ -75,6 +77,8 @@ pub struct Setup<'a> {
     pub privileged: bool,
     /// Whether `proxy_cache_tempfile` is known to the server.
     pub tempfile_directive: bool,
+    /// Whether the server is to tell of long turns of its loops; nginx cannot.
+    pub watchdog: bool,
     /// What tells one configuration from the next (scenario [`Scenario::Reload`]).
     pub generation: u32,
 }
@@ -123,11 +127,17 @@ pub fn generate(setup: &Setup<'_>) -> String {
     let location = location(setup);
     let listen = setup.listen;
     let pools = match setup.scenario {
-        Scenario::Handlers => "thread_pool slow threads=100;\nloop_watchdog 50ms;\n",
+        Scenario::Handlers => "thread_pool slow threads=100;\n",
         _ => "",
     };
+    let watchdog = match setup.watchdog {
+        true => {
+            format!("error_log {directory}/error.log warn;\nloop_watchdog {LONG_TURN_MILLIS}ms;\n")
+        }
+        false => String::new(),
+    };
     format!(
-        "daemon off;\n{user}worker_processes 1;\n{descriptors}{pools}pid {directory}/server.pid;\n\
+        "daemon off;\n{user}worker_processes 1;\n{descriptors}{pools}{watchdog}pid {directory}/server.pid;\n\
          events {{\n    worker_connections {connections};\n}}\n\
          http {{\n    access_log off;\n{temporary}{tuning}{http}\
          \x20   server {{\n        listen {listen};\n        root {directory}/html;\n\
@@ -156,6 +166,13 @@ fn http_level(setup: &Setup<'_>) -> String {
         | Scenario::Depth(_)
         | Scenario::Handlers
         | Scenario::Php => return String::new(),
+        Scenario::PhpKept => {
+            let socket = setup.directory.join(PHP_SOCKET);
+            let socket = socket.display();
+            format!(
+                "    upstream php {{\n        server unix:{socket};\n        keepalive 64;\n    }}\n"
+            )
+        }
         Scenario::ProxyDefault => {
             format!("    upstream origin {{\n        server {};\n    }}\n", setup.origin)
         }
@@ -184,7 +201,7 @@ fn location(setup: &Setup<'_>) -> String {
         Scenario::Fixed => return format!("        return 200 \"{FIXED_BODY}\";\n"),
         // A knob's text is its own.
         Scenario::Files | Scenario::Depth(_) | Scenario::Tuning(..) => return String::new(),
-        Scenario::Handlers | Scenario::Php => return application(setup),
+        Scenario::Handlers | Scenario::Php | Scenario::PhpKept => return application(setup),
         Scenario::ProxyDefault => lines.push("proxy_pass http://origin;"),
         Scenario::ProxyTuned => lines.extend(PROXY_KEEPALIVE),
         Scenario::Reload => {
@@ -243,7 +260,10 @@ fn application(setup: &Setup<'_>) -> String {
         "REMOTE_ADDR $remote_addr",
     ];
     let parameters = parameters.map(|line| format!("fastcgi_param {line};"));
-    let pass = format!("fastcgi_pass unix:{};", socket.display());
+    let pass = match setup.scenario {
+        Scenario::PhpKept => "fastcgi_pass php; fastcgi_keep_conn on;".to_owned(),
+        _ => format!("fastcgi_pass unix:{};", socket.display()),
+    };
     let lines: Vec<&str> = parameters.iter().map(String::as_str).chain([pass.as_str()]).collect();
     format!("{constant}        location ~ \\.php$ {{\n{}        }}\n", block(&lines))
 }
@@ -268,6 +288,8 @@ pub fn folders(depth: usize) -> String {
     ('a'..='z').cycle().take(depth).flat_map(|name| ['/', name]).collect()
 }
 
+/// Turns of a loop that the report tells of.
+pub const LONG_TURN_MILLIS: u32 = 50;
 const SENDFILE: &str = "    sendfile on;\n    tcp_nopush on;\n";
 const OPEN_FILE_CACHE: &str = "    open_file_cache max=1000;\n";
 const CACHED_LOOKUP: &str = "    open_file_cache max=1000;\n    open_file_cache_errors on;\n";

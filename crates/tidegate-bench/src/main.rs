@@ -105,6 +105,9 @@ fn run(options: Options) -> Result<Vec<String>, String> {
     }
     let compares =
         matches!(options.suite, Suite::Quick | Suite::Depth | Suite::Blocking | Suite::Tuning);
+    if options.suite == Suite::Blocking {
+        others.extend(Binary::find(Kind::Apache));
+    }
     if options.strict && compares && nginx.is_none() {
         return Err("--strict compares with nginx, which is not installed".to_owned());
     }
@@ -131,6 +134,7 @@ fn run(options: Options) -> Result<Vec<String>, String> {
         "{}",
         if is_tuning { tuning::table::text } else { report::table }(&environment, &reports)
     );
+    print_watchdog();
     if let (Some(path), Some(mut file)) = (&context.options.json, json_file) {
         let json = if is_tuning { tuning::table::json } else { report::json };
         named(path, writeln!(file, "{}", json(&environment, &reports)))?;
@@ -143,6 +147,13 @@ fn run(options: Options) -> Result<Vec<String>, String> {
     Ok(rows.filter_map(|row| row.unmet(context.options.strict)).collect())
 }
 
+/// What is known of long turns, once all servers have ended.
+fn print_watchdog() {
+    if let Some(line) = server::watchdog::summary() {
+        println!("\n{line}");
+    }
+}
+
 /// The suite streaming, whose rows are servers.
 fn run_study(
     context: &Context,
@@ -152,6 +163,7 @@ fn run_study(
 ) -> Result<Vec<String>, String> {
     let study = study::Study::measure(context, environment);
     print!("{}", study.text());
+    print_watchdog();
     if let (Some(path), Some(mut file)) = (&context.options.json, json_file) {
         named(path, writeln!(file, "{}", study.json()))?;
     }

@@ -40,6 +40,8 @@ pub struct Options {
     pub strict: bool,
     /// Suite depth: a program for Windows that is measured by itself.
     pub wine: Option<PathBuf>,
+    /// Tidegate's loops are watched in all suites.
+    pub watchdog: bool,
     pub server_cpu: Option<usize>,
     pub client_cpu: Option<usize>,
 }
@@ -66,6 +68,7 @@ impl Default for Options {
             origin_seconds: vec![0.0, 1.0, 3.0],
             strict: false,
             wine: None,
+            watchdog: false,
             server_cpu: None,
             client_cpu: None,
         }
@@ -116,8 +119,9 @@ Usage: tidegate-bench [quick|steady|streaming|depth|blocking|tuning] [options]
   depth      a small file below 1, 12, 55 and 120 folders, and a name that does not exist
              there: plain, with disable_symlinks on, with open_file_cache
   blocking   application code: pages of 10 kB from a handler in Rust beside nginx with php-fpm
-             (which must be installed); what a static file waits beside blocking work, and
-             beside cold reads
+             (which must be installed) and beside Apache with mod_php (where it is); php-fpm
+             behind both; threads and memory over a million pages; what a static file waits
+             beside blocking work, and beside cold reads
   tuning     what each knob of a reverse proxy is worth here, row by row as in a published study:
              workers, affinity, connections, accept_mutex, multi_accept, upstream, keepalive, a
              second backend, deferred, all of them, and return 200 alone; where load, proxy and
@@ -149,6 +153,8 @@ Usage: tidegate-bench [quick|steady|streaming|depth|blocking|tuning] [options]
   --client-cpu N        processor of load and origin (default: the last)
   --json FILE           also write every run's figures there
   --strict              quick, depth, blocking, tuning: missed targets and wrong answers are a failure (needs nginx)
+  --watchdog            quick, depth, tuning: have Tidegate tell of turns of its loop above 50 ms, as it
+                        does in the other suites; this costs it time
   --help                this text
 
 A ratio is Tidegate's figure divided by nginx's; a target is the largest ratio that is meant to
@@ -195,6 +201,7 @@ fn parse_arguments(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error>
             Long("origin-seconds") => options.origin_seconds = seconds_list(&mut parser)?,
             Long("wine") => options.wine = Some(parser.value()?.into()),
             Long("strict") => options.strict = true,
+            Long("watchdog") => options.watchdog = true,
             Long("rounds") => rounds = Some(number(&mut parser, 1, 100)?),
             Long("seconds") => seconds = Some(number(&mut parser, 0.1, STEADY_SECONDS_MAX)?),
             Long("connections") => connections = Some(number(&mut parser, 1, 5000)?),

@@ -177,7 +177,14 @@ fn cells(case: &str, row: &Row, nginx_installed: bool) -> [String; COLUMNS.len()
         case.to_owned(),
         name,
         side(&row.tidegate, "failed"),
-        side(&row.nginx, if nginx_installed { "failed" } else { NOT_INSTALLED }),
+        side(
+            &row.nginx,
+            match (row.measure.alone, nginx_installed) {
+                (true, _) => "-",
+                (false, true) => "failed",
+                (false, false) => NOT_INSTALLED,
+            },
+        ),
         ratio.map_or("-".to_owned(), |ratio| figures(ratio, 2)),
         row.best_ratio().map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
         match (measure.required, measure.target) {

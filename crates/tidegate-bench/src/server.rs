@@ -3,6 +3,7 @@
 //! A server gets its own folder, port and configuration, and is bound to one processor by being
 //! started from a thread that is: every process and thread below it inherits that.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -19,8 +20,10 @@ use crate::pattern;
 use crate::procfs::{self, CpuTime};
 use crate::suites::depth::DEPTHS;
 
+mod apache;
 mod control;
 mod others;
+pub mod watchdog;
 pub use control::Death;
 #[cfg(test)]
 pub(crate) use control::serves;
@@ -53,6 +56,11 @@ impl Binary {
         Ok(Binary { kind, path: path.to_owned(), version })
     }
 
+    /// Whether it knows directives that nginx does not.
+    fn is_tidegate(&self) -> bool {
+        self.kind == Kind::Nginx && self.version.contains("tidegate")
+    }
+
     /// The program where distributions put it.
     pub fn find(kind: Kind) -> Option<Binary> {
         kind.places().iter().find_map(|path| Binary::probe(kind, Path::new(path)).ok())
@@ -80,6 +88,8 @@ pub struct Job {
     /// Run a copy of the program: another process of the same file takes a share of the pages
     /// that it maps, so that proportional sizes would change as such processes come and go.
     pub private_copy: bool,
+    /// Have Tidegate tell of long turns of its loop; see [`watchdog`].
+    pub watchdog: bool,
     /// Processors to run on.
     pub place: Place,
 }
@@ -103,7 +113,7 @@ impl Server {
     /// # Errors
     /// What the server printed when it ended instead, in words.
     pub fn start(binary: &Binary, job: Job) -> Result<Server, String> {
-        let mut job = job;
+        let mut job = Job { watchdog: job.watchdog && binary.is_tidegate(), ..job };
         let mut without_tempfile = false;
         let mut failure = String::new();
         // The free port found may be taken by somebody else before the server binds it.
@@ -156,6 +166,20 @@ impl Server {
     /// Proportional set size of all the server's processes, in bytes.
     pub fn memory(&self) -> io::Result<u64> {
         procfs::proportional_memory(&self.processes())
+    }
+
+    /// Numbers of all threads.
+    ///
+    /// # Errors
+    /// A process ends meanwhile.
+    pub fn threads(&self) -> io::Result<BTreeSet<i32>> {
+        let mut all = BTreeSet::new();
+        for id in self.processes() {
+            for entry in fs::read_dir(format!("/proc/{id}/task"))? {
+                all.extend(entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok()));
+            }
+        }
+        Ok(all)
     }
 
     /// Master and workers.
@@ -228,6 +252,9 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
+        if self.job.watchdog {
+            watchdog::collect(&self.directory.path().join(LOG_FILE));
+        }
     }
 }
 
@@ -240,7 +267,7 @@ fn prepare(directory: &Path, job: Job) -> io::Result<SocketAddr> {
         let body = pattern::body(format!("/{name}").as_bytes(), bytes);
         fs::write(directory.join("html").join(name), body)?;
     }
-    if matches!(job.scenario, Scenario::Handlers | Scenario::Php) {
+    if matches!(job.scenario, Scenario::Handlers | Scenario::Php | Scenario::PhpKept) {
         let (name, bytes) = config::COLD_FILE;
         let file = fs::File::create(directory.join("html").join(name))?;
         // Pages that were never written are not read from the disk either.
@@ -276,6 +303,7 @@ fn write_config(directory: &Path, job: Job, listen: SocketAddr, generation: u32)
         worker_connections: job.worker_connections,
         privileged: rustix::process::geteuid().is_root(),
         tempfile_directive: job.tempfile_directive,
+        watchdog: job.watchdog,
         generation,
     };
     let new = directory.join(CONFIG_FILE).with_extension("new");

@@ -11,11 +11,10 @@ use std::time::{Duration, Instant};
 
 use crate::config::{Scenario, Sharing};
 use crate::load::Ask;
-use crate::machine::Place;
 use crate::probe;
 use crate::procfs;
 use crate::report::Environment;
-use crate::server::{Binary, Job, Kind, Server};
+use crate::server::{Binary, Kind, Server};
 use crate::statistics::Spread;
 use crate::suites::Context;
 use crate::walk::walk;
@@ -270,14 +269,7 @@ fn measure_once(
     entry: Entry,
     files: &[Ask],
 ) -> Result<Run, String> {
-    let job = Job {
-        scenario: Scenario::Study(entry.sharing),
-        origin: context.origin_address(),
-        worker_connections: 8 * context.options.clients as u64 + 256,
-        tempfile_directive: false,
-        private_copy: false,
-        place: Place::one(context.processors.server),
-    };
+    let job = context.job(Scenario::Study(entry.sharing), 8 * context.options.clients as u64 + 256);
     let server = Server::start(binary, job)?;
     answers(&server)?;
     let walk =

@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 
-use crate::machine::Processors;
+use crate::config::Scenario;
+use crate::machine::{Place, Processors};
 use crate::options::{Options, Suite};
 use crate::origin::Origin;
-use crate::server::Binary;
+use crate::server::{Binary, Job};
 use crate::statistics::{Limit, Spread, Verdict};
 
 pub mod blocking;
@@ -118,6 +119,21 @@ pub struct Context {
 }
 
 impl Context {
+    /// What a server of the present suite is started for.
+    pub fn job(&self, scenario: Scenario, worker_connections: u64) -> Job {
+        // Watching costs readings of the clock: not where processor time per request is the figure.
+        let costs = matches!(self.options.suite, Suite::Quick | Suite::Depth | Suite::Tuning);
+        Job {
+            scenario,
+            origin: self.origin_address(),
+            worker_connections,
+            tempfile_directive: false,
+            private_copy: false,
+            watchdog: self.options.watchdog || !costs,
+            place: Place::one(self.processors.server),
+        }
+    }
+
     /// Address of the origin simulator.
     pub fn origin_address(&self) -> SocketAddr {
         self.origin.address()
@@ -137,6 +153,8 @@ pub struct Measure {
     pub target: Option<f64>,
     /// What must hold for each of Tidegate's figures, whatever nginx's are.
     pub required: Option<Limit>,
+    /// There is no such figure of nginx.
+    pub alone: bool,
 }
 
 /// The good end of a measure.
@@ -153,7 +171,15 @@ pub enum Better {
 impl Measure {
     /// A measure of which less is better.
     pub const fn new(name: &'static str, unit: &'static str, decimals: usize) -> Measure {
-        Measure { name, unit, decimals, better: Better::Lower, target: None, required: None }
+        Measure {
+            name,
+            unit,
+            decimals,
+            better: Better::Lower,
+            target: None,
+            required: None,
+            alone: false,
+        }
     }
 
     /// The same with another good end.
@@ -271,6 +297,25 @@ pub fn alternate(
     let mut alternation = Alternation::new(context, case, measures);
     for round in 1..=context.options.rounds {
         alternation.round(round, &mut run);
+    }
+    alternation.report()
+}
+
+/// Runs Tidegate alone, so often.
+pub fn alone(
+    context: &Context,
+    rounds: u32,
+    case: &'static str,
+    measures: &[Measure],
+    mut run: impl FnMut(&Binary) -> Result<Sample, String>,
+) -> CaseReport {
+    let measures: Vec<Measure> =
+        measures.iter().map(|measure| Measure { alone: true, ..*measure }).collect();
+    let mut alternation = Alternation::new(context, case, &measures);
+    alternation.rounds = rounds;
+    alternation.sides[1].binary = None;
+    for round in 1..=rounds {
+        alternation.round(round, |binary, _| run(binary));
     }
     alternation.report()
 }

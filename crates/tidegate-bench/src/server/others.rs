@@ -1,12 +1,14 @@
-//! Other caches to compare with, where they are installed: Varnish and Apache Traffic Server, each
-//! with the least configuration that makes it serve what is still arriving.
+//! Other servers to compare with, where they are installed: the caches Varnish and Apache Traffic Server, each
+//! with the least configuration that makes it serve what is still arriving, and Apache with PHP.
 
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
+use super::apache;
 use crate::raw::{self, Work};
 
 /// What a program is, and so how it is configured and stopped.
@@ -18,13 +20,15 @@ pub enum Kind {
     TrafficServer,
     /// This program itself, doing the least that would be work.
     Raw(Work),
+    /// With PHP in it, and a process for each connection.
+    Apache,
 }
 
 impl Kind {
     /// The option that prints the version.
     pub fn version_option(self) -> &'static str {
         match self {
-            Kind::Nginx => "-v",
+            Kind::Nginx | Kind::Apache => "-v",
             Kind::Varnish | Kind::TrafficServer | Kind::Raw(_) => "-V",
         }
     }
@@ -36,11 +40,12 @@ impl Kind {
             Kind::Varnish => &["/usr/sbin/varnishd", "varnishd"],
             Kind::TrafficServer => &["/usr/bin/traffic_server", "traffic_server"],
             Kind::Raw(_) => &[],
+            Kind::Apache => &["/usr/sbin/apache2", "/usr/sbin/httpd"],
         }
     }
 }
 
-/// Writes the configuration of a cache that streams and asks the origin once. Nothing for nginx.
+/// Writes the configuration: of a cache, one that streams and asks the origin once. Nothing for nginx.
 pub fn write_config(
     kind: Kind,
     directory: &Path,
@@ -50,6 +55,7 @@ pub fn write_config(
     match kind {
         Kind::Nginx | Kind::Raw(_) => Ok(()),
         Kind::Varnish => fs::write(directory.join(VARNISH_FILE), varnish_config(origin)),
+        Kind::Apache => apache::write_config(directory, listen),
         Kind::TrafficServer => {
             for (name, content) in traffic_server_config(directory, listen, origin) {
                 let file = directory.join(name);
@@ -78,6 +84,11 @@ pub fn add_arguments(
             command.args(["-F", "-j", "none", "-s", "default,1g", "-a"]).arg(listen.to_string());
             command.arg("-n").arg(directory.join("varnish"));
             command.arg("-f").arg(directory.join(VARNISH_FILE));
+        }
+        Kind::Apache => {
+            // It ends its whole process group, of which we must not be.
+            command.process_group(0);
+            command.args(["-D", "FOREGROUND", "-f"]).arg(directory.join(apache::CONFIG_FILE));
         }
         Kind::TrafficServer => {
             let mut root = std::ffi::OsString::from("--run-root=");

@@ -3,54 +3,72 @@
 //!
 //! PHP runs on the servers' processor, as handlers do: rates and costs are those of the whole.
 
+mod jobs;
+mod php;
+
 use std::fs::File;
-use std::io;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::quick::{disturbance, new_load, run_checked};
-use super::{Better, CaseReport, Context, Measure, Sample, alternate};
-use crate::config::{COLD_FILE, DOCUMENT_BYTES, PHP_SOCKET, SMALL_FILE, Scenario};
+use super::{Better, CaseReport, Context, Measure, Sample, alone, alternate};
+use crate::config::{COLD_FILE, DOCUMENT_BYTES, SMALL_FILE, Scenario};
 use crate::load::{Ask, Bound, Mode, Outcome, Plan, Unanswered};
-use crate::machine::Place;
 use crate::procfs::{self, CpuTime};
-use crate::server::{Binary, Job, Server};
+use crate::server::{Binary, Kind, Server};
 use crate::statistics::Limit;
+use php::Php;
 
 /// One case of the suite.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     pub name: &'static str,
     pub about: &'static str,
-    kind: Kind,
+    what: What,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum What {
     Document,
+    Gateway,
+    Apache,
+    Jobs,
     Isolation,
     Cold,
 }
 
 /// The suite's table.
-pub const CASES: [Case; 3] = [
+pub const CASES: [Case; 6] = [
     Case {
         name: "document",
         about: "a page of 10 kB made for each request: a Rust handler, beside nginx with php-fpm",
-        kind: Kind::Document,
+        what: What::Document,
+    },
+    Case {
+        name: "php",
+        about: "that page made by php-fpm: Tidegate with kept connections, beside nginx by default",
+        what: What::Gateway,
+    },
+    Case {
+        name: "apache",
+        about: "that page made by a Rust handler, beside Apache (prefork) with mod_php",
+        what: What::Apache,
+    },
+    Case {
+        name: "jobs",
+        about: "a million pages of a Rust handler: threads that are started, memory that is kept",
+        what: What::Jobs,
     },
     Case {
         name: "isolation",
         about: "a small file while 100 clients keep 100 ms of blocking work busy, and without them",
-        kind: Kind::Isolation,
+        what: What::Isolation,
     },
     Case {
         name: "cold",
         about: "a small file while 64 MiB that the page cache lacks are read, and without that",
-        kind: Kind::Cold,
+        what: What::Cold,
     },
 ];
 
@@ -58,6 +76,10 @@ pub const CASES: [Case; 3] = [
 const DOCUMENT_COST_RATIO: f64 = 0.5;
 /// At least 0.60 of the rate of `return`: its rate by the handler's.
 const RETURN_BY_DOCUMENT: Limit = Limit::MedianAtMost(1.67);
+/// Processor time of the server for a page of php-fpm, by that of nginx with its defaults.
+const GATEWAY_COST_RATIO: f64 = 0.70;
+/// At least 8.6 times the rate of Apache with mod_php: its rate by ours.
+const APACHE_BY_DOCUMENT: Limit = Limit::MedianAtMost(0.116);
 /// Static latency with blocking load by that without.
 const ISOLATION: Limit = Limit::MedianAtMost(1.3);
 
@@ -72,9 +94,8 @@ const LATENCIES: [Measure; 5] = [
 impl Case {
     /// Measures both sides.
     pub fn measure(&self, context: &Context) -> CaseReport {
-        let mut latencies = LATENCIES;
-        let report = match self.kind {
-            Kind::Document => {
+        let report = match self.what {
+            What::Document => {
                 let cost = Measure::new("CPU per request, application too", "µs", 2);
                 let measures = [
                     Measure { target: Some(DOCUMENT_COST_RATIO), ..cost },
@@ -88,13 +109,32 @@ impl Case {
                     document(context, binary, ours)
                 })
             }
-            Kind::Isolation => {
+            What::Gateway => {
+                let cost = Measure::new("CPU of the server per request", "µs", 2);
+                let measures = [
+                    Measure { target: Some(GATEWAY_COST_RATIO), ..cost },
+                    Measure::new("requests/s", "", 0).better(Better::Higher),
+                    Measure::new("p99", "µs", 0),
+                    Measure::new("CPU, both with kept connections", "µs", 2),
+                    Measure::new("requests/s, both with kept connections", "", 0)
+                        .better(Better::Higher),
+                ];
+                alternate(context, self.name, &measures, |binary, ours| {
+                    gateway(context, binary, ours)
+                })
+            }
+            What::Apache => self.beside_apache(context),
+            What::Jobs => {
+                alone(context, 1, self.name, &jobs::MEASURES, |binary| jobs::run(context, binary))
+            }
+            What::Isolation => {
+                let mut latencies = LATENCIES;
                 latencies[3] = latencies[3].required(ISOLATION);
                 alternate(context, self.name, &latencies, |binary, ours| {
                     beside(context, binary, ours, slow_clients)
                 })
             }
-            Kind::Cold => alternate(context, self.name, &latencies, |binary, ours| {
+            What::Cold => alternate(context, self.name, &LATENCIES, |binary, ours| {
                 beside(context, binary, ours, cold_reader)
             }),
         };
@@ -103,6 +143,53 @@ impl Case {
             ..report
         }
     }
+
+    /// Apache's figures stand in Tidegate's column, by names of their own.
+    fn beside_apache(&self, context: &Context) -> CaseReport {
+        let Some(apache) = context.others.iter().find(|binary| binary.kind == Kind::Apache) else {
+            let note = "apache: left out, as Apache is not installed (with prefork and mod_php)";
+            return CaseReport { notes: vec![note.to_owned()], ..CaseReport::default() };
+        };
+        let measures = [
+            Measure::new("handler: requests/s", "", 0).better(Better::Higher),
+            Measure::new("handler: CPU per request", "µs", 2),
+            Measure::new("Apache with mod_php: requests/s", "", 0).better(Better::Higher),
+            Measure::new("Apache with mod_php: CPU per request", "µs", 2),
+            Measure::new("Apache's rate by the handler's", "", 3).required(APACHE_BY_DOCUMENT),
+        ];
+        let mut report = alone(context, context.options.rounds, self.name, &measures, |binary| {
+            let ours = made(&Side::start(context, binary, Application::Handlers)?, context)?;
+            let theirs = made(&Side::start(context, apache, Application::Within)?, context)?;
+            let [ours_rate, theirs_rate] =
+                [&ours, &theirs].map(|made| made.outcome.requests_per_second());
+            let values = vec![
+                ours_rate,
+                ours.cpu_per_request(),
+                theirs_rate,
+                theirs.cpu_per_request(),
+                theirs_rate / ours_rate,
+            ];
+            let mut sample = sample(values, &ours.outcome);
+            sample.note = sample.note.or(theirs.outcome.first_error.clone());
+            sample.errors += theirs.outcome.errors;
+            Ok(sample)
+        });
+        report.notes.push(format!("apache: {} (prefork, mod_php)", apache.version));
+        report
+    }
+}
+
+/// What makes the pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Application {
+    /// Handlers in Tidegate.
+    Handlers,
+    /// php-fpm.
+    Php,
+    /// php-fpm over kept connections.
+    PhpKept,
+    /// PHP in the server.
+    Within,
 }
 
 /// A server with its application.
@@ -110,31 +197,42 @@ struct Side {
     server: Server,
     /// Dropped after the server.
     php: Option<Php>,
-    ours: bool,
+    application: Application,
 }
 
 impl Side {
-    fn start(context: &Context, binary: &Binary, ours: bool) -> Result<Side, String> {
-        let job = Job {
-            scenario: if ours { Scenario::Handlers } else { Scenario::Php },
-            origin: context.origin_address(),
-            worker_connections: 4096,
-            tempfile_directive: false,
-            private_copy: false,
-            place: Place::one(context.processors.server),
+    fn start(context: &Context, binary: &Binary, application: Application) -> Result<Side, String> {
+        let scenario = match application {
+            Application::Handlers => Scenario::Handlers,
+            Application::Php | Application::Within => Scenario::Php,
+            Application::PhpKept => Scenario::PhpKept,
         };
-        let server = Server::start(binary, job)?;
-        let php = match ours {
-            true => None,
-            false => Some(Php::start(server.directory(), context.processors.server)?),
+        let server = Server::start(binary, context.job(scenario, 4096))?;
+        let php = match application {
+            Application::Handlers => None,
+            Application::Php | Application::PhpKept => {
+                Some(Php::start(server.directory(), context.processors.server)?)
+            }
+            Application::Within => {
+                php::write_scripts(server.directory()).map_err(|error| format!("php: {error}"))?;
+                None
+            }
         };
-        Ok(Side { server, php, ours })
+        Ok(Side { server, php, application })
+    }
+
+    /// Each server with what it has for blocking work.
+    fn start_own(context: &Context, binary: &Binary, ours: bool) -> Result<Side, String> {
+        let application = if ours { Application::Handlers } else { Application::Php };
+        Side::start(context, binary, application)
     }
 
     fn target(&self, name: &str) -> String {
-        format!("/{name}{}", if self.ours { "" } else { ".php" })
+        let extension = if self.application == Application::Handlers { "" } else { ".php" };
+        format!("/{name}{extension}")
     }
 
+    /// Processor time of all.
     fn cpu_time(&self) -> CpuTime {
         let (server, php) = (self.server.cpu_time(), self.php.as_ref().map(Php::cpu_time));
         let php = php.unwrap_or_default();
@@ -152,30 +250,74 @@ impl Side {
     }
 }
 
-fn document(context: &Context, binary: &Binary, ours: bool) -> Result<Sample, String> {
-    let side = Side::start(context, binary, ours)?;
-    let connections = context.options.connections;
+/// Pages that were made under load, and what they cost in microseconds.
+struct Made {
+    outcome: Outcome,
+    cpu: f64,
+    /// The server's share.
+    server_cpu: f64,
+    /// Per cent of the processor that others took.
+    others: f64,
+}
+
+impl Made {
+    fn cpu_per_request(&self) -> f64 {
+        self.cpu / self.outcome.requests.max(1) as f64
+    }
+}
+
+fn made(side: &Side, context: &Context) -> Result<Made, String> {
     let busy = || procfs::processor_busy(context.processors.server);
-    let constant = side.plan("/return".to_owned(), DOCUMENT_BYTES, connections);
-    let constant = measured(constant, context.options.run_time)?;
-    let plan = side.plan(side.target("document"), DOCUMENT_BYTES, connections);
-    let mut load = new_load(plan)?;
+    let connections = context.options.connections;
+    let mut load = new_load(side.plan(side.target("document"), DOCUMENT_BYTES, connections))?;
     run_checked(&mut load, WARM_UP)?;
-    let (cpu_before, busy_before, started) = (side.cpu_time(), busy(), Instant::now());
+    let (cpu_before, server_before) = (side.cpu_time(), side.server.cpu_time());
+    let (busy_before, started) = (busy(), Instant::now());
     let bound = Bound { duration: context.options.run_time, requests_max: u64::MAX };
     let outcome = load.run(bound).map_err(|error| format!("load: {error}"))?;
     let cpu = side.cpu_time().since(cpu_before).total();
+    let server_cpu = side.server.cpu_time().since(server_before).total();
     let others = (busy().since(busy_before).total() - cpu).max(0.0);
-    let rate = outcome.requests_per_second();
+    let others = others / started.elapsed().as_secs_f64() / 1e4;
+    Ok(Made { outcome, cpu, server_cpu, others })
+}
+
+fn document(context: &Context, binary: &Binary, ours: bool) -> Result<Sample, String> {
+    let side = Side::start_own(context, binary, ours)?;
+    let constant = side.plan("/return".to_owned(), DOCUMENT_BYTES, context.options.connections);
+    let constant = measured(constant, context.options.run_time)?;
+    let made = made(&side, context)?;
+    let rate = made.outcome.requests_per_second();
     let values = vec![
-        cpu / outcome.requests.max(1) as f64,
+        made.cpu_per_request(),
         rate,
-        micros(outcome.latency.quantile(0.99)),
+        micros(made.outcome.latency.quantile(0.99)),
         constant.requests_per_second(),
         constant.requests_per_second() / rate,
-        others / started.elapsed().as_secs_f64() / 1e4,
+        made.others,
     ];
-    Ok(sample(values, &outcome))
+    Ok(sample(values, &made.outcome))
+}
+
+/// Tidegate with kept connections has one run, nginx one by default and one with kept connections.
+fn gateway(context: &Context, binary: &Binary, ours: bool) -> Result<Sample, String> {
+    let run = |application| made(&Side::start(context, binary, application)?, context);
+    let kept = run(Application::PhpKept)?;
+    let default = if ours { None } else { Some(run(Application::Php)?) };
+    let first = default.as_ref().unwrap_or(&kept);
+    let cpu = |made: &Made| made.server_cpu / made.outcome.requests.max(1) as f64;
+    let values = vec![
+        cpu(first),
+        first.outcome.requests_per_second(),
+        micros(first.outcome.latency.quantile(0.99)),
+        cpu(&kept),
+        kept.outcome.requests_per_second(),
+    ];
+    let mut sample = sample(values, &first.outcome);
+    if default.is_some() {
+        sample.errors += kept.outcome.errors;
+    }
+    Ok(sample)
 }
 
 /// A small file's latency alone, then while `work` goes on in a thread of its own until it is told to stop.
@@ -185,7 +327,7 @@ fn beside(
     ours: bool,
     work: fn(&Side, &AtomicBool) -> Result<(), String>,
 ) -> Result<Sample, String> {
-    let side = Side::start(context, binary, ours)?;
+    let side = Side::start_own(context, binary, ours)?;
     let plan = || side.plan(format!("/{}", SMALL_FILE.0), SMALL_FILE.1, STATIC_CONNECTIONS);
     let alone = measured(plan(), context.options.run_time)?;
     let stop = AtomicBool::new(false);
@@ -210,8 +352,7 @@ fn beside(
 
 /// 100 clients, each of which asks for 100 ms of blocking work again and again.
 fn slow_clients(side: &Side, stop: &AtomicBool) -> Result<(), String> {
-    let bytes = if side.ours { "That took 100 ms.\n".len() } else { PHP_SLOW_BYTES };
-    let mut load = new_load(side.plan(side.target("slow"), bytes as u64, SLOW_CLIENTS))?;
+    let mut load = new_load(side.plan(side.target("slow"), SLOW_BYTES as u64, SLOW_CLIENTS))?;
     let bound = Bound { duration: Duration::from_secs(3600), requests_max: u64::MAX };
     let outcome = load.run_until(bound, stop).map_err(|error| format!("load: {error}"))?;
     checked(&outcome)
@@ -254,104 +395,7 @@ fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-/// php-fpm with the scripts of this suite; dropping it stops it.
-struct Php {
-    child: Child,
-}
-
-impl Php {
-    /// Starts it in a server's folder and waits for its socket.
-    fn start(directory: &Path, cpu: usize) -> Result<Php, String> {
-        write_scripts(directory).map_err(|error| format!("php: {error}"))?;
-        let mut failure = "php-fpm is not installed".to_owned();
-        for program in PHP_PROGRAMS {
-            match Php::spawn(Path::new(program), directory, cpu) {
-                Ok(child) => return Php { child }.ready(directory),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => failure = format!("{program}: {error}"),
-            }
-        }
-        Err(failure)
-    }
-
-    fn spawn(program: &Path, directory: &Path, cpu: usize) -> io::Result<Child> {
-        let output = File::create(directory.join("php-output.txt"))?;
-        let mut command = Command::new(program);
-        // -R: it may run as root, as the servers do when the bench does.
-        command.args(["-F", "-R", "-n", "-y"]).arg(directory.join(PHP_CONFIG));
-        command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
-        thread::scope(|scope| {
-            let starter = scope.spawn(|| {
-                crate::machine::pin_current_thread(Place::one(cpu))?;
-                command.spawn()
-            });
-            starter.join().unwrap_or_else(|_| Err(io::Error::other("starting thread panicked")))
-        })
-    }
-
-    fn ready(mut self, directory: &Path) -> Result<Php, String> {
-        let end = Instant::now() + PHP_READY;
-        while Instant::now() < end {
-            if directory.join(PHP_SOCKET).exists() {
-                return Ok(self);
-            }
-            if let Ok(Some(status)) = self.child.try_wait() {
-                let text = std::fs::read_to_string(directory.join("php-output.txt"));
-                return Err(format!("php-fpm ended ({status}): {}", text.unwrap_or_default()));
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
-        Err("php-fpm is not ready".to_owned())
-    }
-
-    fn cpu_time(&self) -> CpuTime {
-        let root = self.child.id() as i32;
-        procfs::cpu_time(&procfs::family(root).unwrap_or_else(|_| vec![root]))
-    }
-}
-
-impl Drop for Php {
-    fn drop(&mut self) {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        let _ = self.child.wait();
-    }
-}
-
-/// The same pages as those of the example's handlers.
-fn write_scripts(directory: &Path) -> io::Result<()> {
-    let shown = directory.display();
-    let user = match rustix::process::geteuid().is_root() {
-        true => "user = root\ngroup = root\n",
-        false => "",
-    };
-    let config = format!(
-        "[global]\nerror_log = {shown}/php.log\ndaemonize = no\n[www]\n{user}\
-         listen = {shown}/{PHP_SOCKET}\npm = static\npm.max_children = {PHP_CHILDREN}\n"
-    );
-    std::fs::write(directory.join(PHP_CONFIG), config)?;
-    std::fs::write(directory.join("html/document.php"), DOCUMENT_PHP)?;
-    std::fs::write(
-        directory.join("html/slow.php"),
-        "<?php usleep(100000); echo \"That took 100 ms.\\n\";",
-    )
-}
-
-const DOCUMENT_PHP: &str = r#"<?php
-$visit = hrtime(true) % 1000000;
-$page = "<!DOCTYPE html><title>Visit $visit</title><p>You come from {$_SERVER['REMOTE_ADDR']}.</p><ul>\n";
-for ($row = 1; strlen($page) < 10140; $row++) {
-    $page .= "<li>Row $row of visit $visit: " . $row * $visit . "</li>\n";
-}
-echo str_pad($page, 10235), "</ul>";
-"#;
-const PHP_PROGRAMS: [&str; 4] =
-    ["/usr/sbin/php-fpm8.4", "/usr/sbin/php-fpm8.3", "/usr/sbin/php-fpm8.2", "/usr/sbin/php-fpm"];
-const PHP_CONFIG: &str = "php-fpm.conf";
-const PHP_READY: Duration = Duration::from_secs(10);
-/// As many as there are slow clients.
-const PHP_CHILDREN: usize = SLOW_CLIENTS;
-const PHP_SLOW_BYTES: usize = "That took 100 ms.\n".len();
+const SLOW_BYTES: usize = "That took 100 ms.\n".len();
 const SLOW_CLIENTS: usize = 100;
 const STATIC_CONNECTIONS: usize = 8;
 const WARM_UP: Bound = Bound { duration: Duration::from_secs(1), requests_max: 5_000 };

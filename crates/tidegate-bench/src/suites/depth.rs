@@ -9,11 +9,10 @@ use super::{Better, CaseReport, Context, Measure, Row, Sample, alternate};
 use crate::chart::{Axis, Line, lines};
 use crate::config::{Lookup, SMALL_FILE, Scenario, folders};
 use crate::load::{Ask, Mode, Plan, Unanswered};
-use crate::machine::Place;
 use crate::page;
 use crate::probe;
 use crate::report::{Environment, write_rows};
-use crate::server::{Binary, Job, Server};
+use crate::server::{Binary, Server};
 use crate::statistics::{Limit, Spread};
 
 /// One case of the suite.
@@ -102,14 +101,7 @@ impl Case {
     }
 
     fn run(&self, context: &Context, binary: &Binary) -> Result<Sample, String> {
-        let job = Job {
-            scenario: Scenario::Depth(self.lookup),
-            origin: context.origin_address(),
-            worker_connections: 1024,
-            tempfile_directive: false,
-            private_copy: false,
-            place: Place::one(context.processors.server),
-        };
+        let job = context.job(Scenario::Depth(self.lookup), 1024);
         let server = Server::start(binary, job)?;
         let mut sample = Sample::default();
         let mut others = 0.0;

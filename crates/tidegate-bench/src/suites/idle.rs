@@ -11,9 +11,8 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_
 
 use super::{Context, Measure, Sample};
 use crate::config::{FIXED_BODY, Scenario};
-use crate::machine::Place;
 use crate::response::{Progress, ResponseReader};
-use crate::server::{Binary, Job, Server};
+use crate::server::{Binary, Server};
 
 /// What the case reports.
 pub const MEASURES: [Measure; 3] = [
@@ -43,14 +42,7 @@ pub fn run(context: &Context, binary: &Binary, visit: &Visit) -> Result<Sample, 
     if descriptors < wanted as u64 + DESCRIPTORS_SPARE {
         return Err(format!("only {descriptors} descriptors allowed; lower --idle-connections"));
     }
-    let job = Job {
-        scenario: visit.scenario,
-        origin: context.origin_address(),
-        worker_connections: wanted as u64 + DESCRIPTORS_SPARE / 2,
-        tempfile_directive: false,
-        private_copy: false,
-        place: Place::one(context.processors.server),
-    };
+    let job = context.job(visit.scenario, wanted as u64 + DESCRIPTORS_SPARE / 2);
     let server = Server::start(binary, job)?;
     // The first request brings in code and buffers that every server needs once.
     drop(open(server.address(), visit, 0).map_err(|error| format!("first connection: {error}"))?);

@@ -5,10 +5,9 @@ use std::time::{Duration, Instant};
 use super::{Better, CaseReport, Context, Measure, Sample, alternate, idle, streaming};
 use crate::config::{FIXED_BODY, LARGE_FILE, SMALL_FILE, Scenario};
 use crate::load::{Ask, Bound, Load, Mode, Outcome, Plan, Unanswered};
-use crate::machine::Place;
 use crate::procfs;
 use crate::raw::Work;
-use crate::server::{Binary, Job, Kind as Program, Server};
+use crate::server::{Binary, Kind as Program, Server};
 use crate::statistics::Spread;
 
 /// One case of the suite.
@@ -213,14 +212,7 @@ const LOAD_MEASURES: [Measure; 6] = [
 
 /// One run: fresh server, warm-up, measurement over the same connections.
 fn run_load(context: &Context, binary: &Binary, case: LoadCase) -> Result<Sample, String> {
-    let job = Job {
-        scenario: case.scenario,
-        origin: context.origin_address(),
-        worker_connections: WORKER_CONNECTIONS,
-        tempfile_directive: false,
-        private_copy: false,
-        place: Place::one(context.processors.server),
-    };
+    let job = context.job(case.scenario, WORKER_CONNECTIONS);
     let server = Server::start(binary, job)?;
     let plan = Plan {
         address: server.address(),

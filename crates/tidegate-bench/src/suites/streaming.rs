@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use super::{Context, Measure, Sample};
 use crate::config::Scenario;
 use crate::load::Ask;
-use crate::machine::Place;
 use crate::server::{Binary, Job, Server};
 use crate::statistics::{Spread, average_byte_wait};
 use crate::walk::{Visit, walk};
@@ -28,14 +27,7 @@ pub fn run(
     is_tidegate: bool,
     number: u32,
 ) -> Result<Sample, String> {
-    let job = Job {
-        scenario: Scenario::Streaming,
-        origin: context.origin_address(),
-        worker_connections: 1024,
-        tempfile_directive: is_tidegate,
-        private_copy: false,
-        place: Place::one(context.processors.server),
-    };
+    let job = Job { tempfile_directive: is_tidegate, ..context.job(Scenario::Streaming, 1024) };
     let server = Server::start(binary, job)?;
     let target = format!(
         "/slow?ms={}&bytes={OBJECT_BYTES}&chunks=100&max-age=3600&run={number}",

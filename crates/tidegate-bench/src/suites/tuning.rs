@@ -246,12 +246,9 @@ impl LoadCase {
         pin(load)?;
         let second = Some(origins[1].address());
         let job = Job {
-            scenario: Scenario::Tuning(self.knobs, second),
             origin: origins[0].address(),
-            worker_connections: 0,
-            tempfile_directive: false,
-            private_copy: false,
             place,
+            ..context.job(Scenario::Tuning(self.knobs, second), 0)
         };
         let server = Server::start(binary, job)?;
         let (target, bytes) = match self.knobs.fixed {

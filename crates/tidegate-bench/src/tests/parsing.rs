@@ -15,6 +15,7 @@ use crate::procfs::{
 };
 use crate::response::{Fault, Framing, Head, Progress, ResponseReader, decimal, parse_head};
 use crate::server::serves;
+use crate::server::watchdog::long_turns;
 
 #[test]
 fn stat_lines() {
@@ -382,6 +383,15 @@ fn command_lines() {
 }
 
 #[test]
+fn long_turns_are_found_in_logs() {
+    let line = "2026/01/01 00:00:00 [warn] 1#2: the loop of worker-0 was held for 108 ms (3 runs of tasks, \
+                the longest 107 ms): GET /\n";
+    let other = "2026/01/01 00:00:00 [warn] 1#2: a client request body is buffered\n";
+    assert_eq!(long_turns(&[line, other, line].concat()), [108, 108]);
+    assert_eq!(long_turns(other), []);
+}
+
+#[test]
 fn configurations() {
     #[track_caller]
     fn check(scenario: Scenario, with: &[&str], without: &[&str]) {
@@ -393,6 +403,7 @@ fn configurations() {
             worker_connections: 1000,
             privileged: false,
             tempfile_directive: true,
+            watchdog: matches!(scenario, Scenario::Handlers),
             generation: 7,
         });
         assert_eq!(text.matches('{').count(), text.matches('}').count(), "{text}");
@@ -421,9 +432,13 @@ fn configurations() {
     check(Scenario::Depth(Lookup::NoSymlinks), &["disable_symlinks on;"], &lookup[1..]);
     let cached = ["open_file_cache max=1000;", "open_file_cache_errors on;"];
     check(Scenario::Depth(Lookup::OpenFileCache), &cached, &lookup[..1]);
+    check(Scenario::Files, &[], &["loop_watchdog"]);
+    check(Scenario::Handlers, &["loop_watchdog 50ms;", "/prefix/error.log warn;"], &[]);
     let handlers = ["thread_pool slow threads=100;", "handler document;", "return 200 \"$k$k"];
     check(Scenario::Handlers, &handlers, &["fastcgi_pass"]);
     let php = ["fastcgi_pass unix:", "location = /return"];
-    check(Scenario::Php, &php, &["handler", "thread_pool"]);
+    check(Scenario::Php, &php, &["handler", "thread_pool", "keepalive"]);
+    let kept = ["server unix:/prefix/php.sock;", "keepalive 64;", "fastcgi_keep_conn on;"];
+    check(Scenario::PhpKept, &kept, &["fastcgi_pass unix:"]);
     check(Scenario::Streaming, &["proxy_cache_lock on;", "proxy_cache_tempfile on;"], &[]);
 }

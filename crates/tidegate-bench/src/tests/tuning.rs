@@ -64,6 +64,7 @@ fn what_is_not_turned_is_not_written() {
             worker_connections: 0,
             privileged: false,
             tempfile_directive: false,
+            watchdog: false,
             generation: 0,
         })
     };

@@ -10,9 +10,8 @@ use super::beside_load;
 use super::reload::milliseconds;
 use crate::config::Scenario;
 use crate::load::{Ask, Bound, Mode, Plan, Unanswered};
-use crate::machine::Place;
 use crate::probe::{self, Answer, Failure};
-use crate::server::{Binary, Death, Job, Server};
+use crate::server::{Binary, Death, Server};
 use crate::statistics::Limit;
 
 /// What the case reports. Connections that were open when the worker died are expected to break;
@@ -33,14 +32,7 @@ pub const MEASURES: [Measure; 11] = [
 
 /// One run: fresh server, filled cache, load, the kill in its middle, and a look at each object.
 pub fn run(context: &Context, binary: &Binary) -> Result<Sample, String> {
-    let job = Job {
-        scenario: Scenario::Crash,
-        origin: context.origin_address(),
-        worker_connections: WORKER_CONNECTIONS,
-        tempfile_directive: false,
-        private_copy: false,
-        place: Place::one(context.processors.server),
-    };
+    let job = context.job(Scenario::Crash, WORKER_CONNECTIONS);
     let server = Server::start(binary, job)?;
     let asks: Vec<Ask> = objects();
     for ask in &asks {

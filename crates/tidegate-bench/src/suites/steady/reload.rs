@@ -13,7 +13,6 @@ use super::beside_load;
 use crate::config::{GENERATION, PROXIED, SMALL_FILE, Scenario};
 use crate::histogram::Histogram;
 use crate::load::{Ask, Bound, Mode, Plan, Unanswered};
-use crate::machine::Place;
 use crate::probe::{self, Failure};
 use crate::server::{Binary, Job, Server};
 use crate::statistics::{Limit, Spread};
@@ -40,14 +39,7 @@ pub const MEASURES: [Measure; 14] = [
 
 /// One run: fresh server, warm-up, reloads under load.
 pub fn run(context: &Context, binary: &Binary) -> Result<Sample, String> {
-    let job = Job {
-        scenario: Scenario::Reload,
-        origin: context.origin_address(),
-        worker_connections: WORKER_CONNECTIONS,
-        tempfile_directive: false,
-        private_copy: true,
-        place: Place::one(context.processors.server),
-    };
+    let job = Job { private_copy: true, ..context.job(Scenario::Reload, WORKER_CONNECTIONS) };
     let server = Server::start(binary, job)?;
     let plan = Plan {
         address: server.address(),

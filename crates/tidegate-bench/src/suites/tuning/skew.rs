@@ -24,12 +24,9 @@ pub fn run(context: &Context, binary: &Binary, knobs: Knobs) -> Result<Sample, S
     let own = Place::one(context.processors.client);
     let origin = origin_at(own)?;
     let job = Job {
-        scenario: Scenario::Tuning(knobs, None),
         origin: origin.address(),
-        worker_connections: 0,
-        tempfile_directive: false,
-        private_copy: false,
         place: context.processors.allowed,
+        ..context.job(Scenario::Tuning(knobs, None), 0)
     };
     let server = Server::start(binary, job)?;
     let plan = plan(context, server.address(), format!("/bytes?n={}", rows::SMALL), rows::SMALL);

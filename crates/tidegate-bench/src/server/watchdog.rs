@@ -1,0 +1,38 @@
+//! What the loop watchdogs of the measured servers told (`loop_watchdog`): how many turns were long.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::config::LONG_TURN_MILLIS;
+
+static SERVERS: AtomicU64 = AtomicU64::new(0);
+static LONG_TURNS: AtomicU64 = AtomicU64::new(0);
+static LONGEST_MILLIS: AtomicU64 = AtomicU64::new(0);
+
+/// Reads the error log of a server that was watched and has ended.
+pub fn collect(log: &Path) {
+    let text = fs::read(log).unwrap_or_default();
+    let lengths = long_turns(&String::from_utf8_lossy(&text));
+    SERVERS.fetch_add(1, Ordering::Relaxed);
+    LONG_TURNS.fetch_add(lengths.len() as u64, Ordering::Relaxed);
+    LONGEST_MILLIS.fetch_max(lengths.into_iter().max().unwrap_or(0), Ordering::Relaxed);
+}
+
+/// A line for the report, unless no server was watched.
+pub fn summary() -> Option<String> {
+    let load = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
+    let (servers, turns, longest) = (load(&SERVERS), load(&LONG_TURNS), load(&LONGEST_MILLIS));
+    let longest = if turns > 0 { format!(", the longest of {longest} ms") } else { String::new() };
+    let limit = LONG_TURN_MILLIS;
+    (servers > 0).then(|| {
+        format!("loop watchdog: {turns} turns above {limit} ms{longest}, in {servers} servers")
+    })
+}
+
+/// Lengths in milliseconds of the turns that a log tells of.
+pub(crate) fn long_turns(log: &str) -> Vec<u64> {
+    let told = log.lines().filter(|line| line.contains("the loop of "));
+    let lengths = told.filter_map(|line| line.split_once("was held for ")?.1.split_once(" ms"));
+    lengths.filter_map(|(length, _)| length.parse().ok()).collect()
+}
