@@ -47,6 +47,7 @@ build() { debian_cargo build --quiet --package tidegate; }
 # Wine's folder, with the one library that Rust's standard library imports and Wine 8 lacks.
 prepare_wine() {
     local library=$WINEPREFIX/drive_c/windows/system32/bcryptprimitives.dll
+    mkdir -p "$folder"
     if ! [ -e "$library" ]; then
         echo "windows: making Wine's folder" >&2
         "$wine" wineboot -i >"$folder/wineboot.log" 2>&1

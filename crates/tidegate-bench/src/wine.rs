@@ -60,9 +60,15 @@ pub fn run(options: &Options, program: &Path) -> Result<Vec<String>, String> {
             pin_current_thread(Place::one(processors.client)).map_err(|error| error.to_string())?;
             for (kind, by_depth) in rates.0[index].iter_mut().enumerate() {
                 for (depth, rates) in DEPTHS.into_iter().zip(by_depth) {
-                    let rate = measure(server.address, depth, kind == 0, options)?;
-                    eprintln!("round {round}: {}, {depth} folders: {rate:.0}/s", way.name);
-                    rates.push(rate);
+                    let told = measure(server.address, depth, kind == 0, options);
+                    let line =
+                        format!("round {round}: {}, {}, {depth} folders", way.name, KINDS[kind]);
+                    match &told {
+                        Ok(rate) => eprintln!("{line}: {rate:.0}/s"),
+                        // Where other work takes the machine the slowest ways do not come to an end.
+                        Err(reason) => eprintln!("{line}: failed: {reason}"),
+                    }
+                    rates.push(told.unwrap_or(f64::NAN));
                 }
             }
         }
@@ -92,11 +98,10 @@ fn heading(wine: &Wine, options: &Options, processors: Processors) -> [(&'static
 fn measure(address: SocketAddr, depth: usize, hit: bool, options: &Options) -> Result<f64, String> {
     let name = if hit { FILE } else { "none" };
     let target = format!("{}/{name}", folders(depth));
-    let fault = |reason: String| format!("{depth} folders: {reason}");
-    let answer = probe::ask(address, &target, PATIENCE).map_err(|it| fault(format!("{it:?}")))?;
+    let answer = probe::ask(address, &target, PATIENCE).map_err(|it| format!("{it:?}"))?;
     let status = if hit { 200 } else { 404 };
     if answer.status != status {
-        return Err(fault(format!("status {}", answer.status)));
+        return Err(format!("status {}", answer.status));
     }
     let ask = match hit {
         true => Ask { body: Some(small_file().into()), ..Ask::counted(target, SMALL_FILE.1) },
@@ -109,12 +114,12 @@ fn measure(address: SocketAddr, depth: usize, hit: bool, options: &Options) -> R
         mode: Mode::KeepAlive,
         unanswered: Unanswered::Count,
     };
-    let mut load = Load::new(plan).map_err(|error| fault(error.to_string()))?;
+    let mut load = Load::new(plan).map_err(|error| error.to_string())?;
     let mut run = |duration: Duration| {
         let bound = Bound { duration, requests_max: u64::MAX };
-        let outcome = load.run(bound).map_err(|error| fault(error.to_string()))?;
+        let outcome = load.run(bound).map_err(|error| error.to_string())?;
         match outcome.first_error.clone() {
-            Some(error) => Err(fault(error)),
+            Some(error) => Err(error),
             None => Ok(outcome.requests_per_second()),
         }
     };

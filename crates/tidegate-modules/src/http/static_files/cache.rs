@@ -4,7 +4,8 @@
 //! behind the last that was read, one system call asks whether any change waits to be looked at (see
 //! [`tidegate_os::watch::Pending`]; about 0.1 µs, at any depth of folders). The kernel queues a change before the call that made it returns, so a request
 //! that comes after a write has ended never sees the old file. Where nothing tells of changes (network
-//! file systems, no watches left, folders that may not be read) the name is looked at for each request.
+//! file systems, no watches left, folders that may not be read) the name is looked at for each request, by a
+//! [`Glance`] where there is such a thing (Windows).
 //! Writing through a memory mapping is told of when the mapping ends, not before.
 //!
 //! What comes into the cache is loaded and watched by a thread of its own (`admission.rs`): to begin a watch can
