@@ -9,9 +9,35 @@ use tidegate_os::time;
 use crate::{date, freshness};
 
 /// Monotonic time, up to one timer tick (1 to 10 ms, by kernel) behind and never ahead; read
-/// without a system call.
+/// without a system call, and once in a run of a task.
 #[inline]
 pub fn now() -> Instant {
+    match RUN.get() {
+        Run::At(now) => now,
+        Run::Begun => {
+            let now = read();
+            RUN.set(Run::At(now));
+            now
+        }
+        Run::None => read(),
+    }
+}
+
+/// Runs `work`, which ends soon: one reading of the clock does for [`now`] in all of it.
+#[inline]
+pub(crate) fn run<R>(work: impl FnOnce() -> R) -> R {
+    struct Ended;
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            RUN.set(Run::None);
+        }
+    }
+    let _ended = Ended;
+    RUN.set(Run::Begun);
+    work()
+}
+
+fn read() -> Instant {
     let coarse = time::clock_monotonic_coarse();
     match LAST.get() {
         // Within a tick, which many requests share.
@@ -63,7 +89,7 @@ pub fn batch(work: impl FnOnce()) {
     let _ended = Ended;
     BATCH.set(Some(exact_now()));
     freshness::batch(true);
-    work();
+    run(work);
 }
 
 /// Milliseconds since 1970, up to one timer tick behind (`$msec`).
@@ -118,7 +144,17 @@ struct Texts {
     error_log: [u8; date::ERROR_LOG],
 }
 
+/// What is known of the time in a run of a task.
+#[derive(Clone, Copy)]
+enum Run {
+    /// Outside of any.
+    None,
+    Begun,
+    At(Instant),
+}
+
 thread_local! {
+    static RUN: Cell<Run> = const { Cell::new(Run::None) };
     /// The tick that this thread asked for last, on both clocks.
     static LAST: Cell<Option<(Duration, Instant)>> = const { Cell::new(None) };
     static BATCH: Cell<Option<Instant>> = const { Cell::new(None) };

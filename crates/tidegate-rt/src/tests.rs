@@ -14,6 +14,29 @@ const LONG: Duration = Duration::from_secs(3600);
 const SHORT: Duration = Duration::from_millis(5);
 
 #[test]
+fn a_run_of_a_task_has_one_time_and_the_next_a_later_one() {
+    block_on(async {
+        let task = spawn_local(async {
+            let mut runs = Vec::new();
+            for _ in 0..3 {
+                let before = clock::now();
+                std::thread::sleep(2 * SHORT);
+                runs.push((before, clock::now()));
+                timer::sleep(SHORT).await;
+            }
+            runs
+        });
+        let runs = task.await.unwrap();
+        assert!(runs.iter().all(|(before, after)| before == after), "{runs:?}");
+        assert!(runs.is_sorted_by(|earlier, later| earlier.1 < later.0), "{runs:?}");
+    })
+    .unwrap();
+    let before = clock::now();
+    std::thread::sleep(4 * SHORT);
+    assert!(clock::now() > before);
+}
+
+#[test]
 fn moments_end_with_receipts_and_with_their_batch() {
     let moment = crate::freshness::moment;
     assert_eq!(moment(), None);

@@ -234,10 +234,10 @@ impl<F: Future> Future for Watched<F> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
         if !ON.get() {
-            return this.future.poll(context);
+            return crate::clock::run(|| this.future.poll(context));
         }
         with(|watch| std::mem::swap(&mut watch.what, this.what));
-        let poll = this.future.poll(context);
+        let poll = crate::clock::run(|| this.future.poll(context));
         with(|watch| {
             let now = watch.end_piece();
             std::mem::swap(&mut watch.what, this.what);
