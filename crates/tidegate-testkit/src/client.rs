@@ -214,8 +214,11 @@ fn sip(response: &mut Message, wire: &mut Wire, count: u32) -> Result<(), Failur
     for _ in 0..count {
         std::thread::sleep(SIP_EVERY);
         let wanted = response.body.len() + 1;
-        wire.fill_at_most(1)?;
-        response.absorb(wire)?;
+        // Bytes of the framing are none of the body.
+        while response.body.len() < wanted && wire.ending.is_none() {
+            wire.fill_at_most(1)?;
+            response.absorb(wire)?;
+        }
         if response.body.len() < wanted {
             return Err(Failure::new(format!("no further byte ({:?})", wire.ending)));
         }
