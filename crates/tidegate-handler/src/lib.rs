@@ -26,6 +26,7 @@
 //! loops. Its memory is the process's: what it allocates is not limited.
 #![forbid(unsafe_code)]
 
+mod abandonment;
 mod body;
 mod registry;
 mod request;

@@ -2,12 +2,12 @@
 
 use std::fs::File;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
 use tidegate_http::Headers;
 
+use crate::abandonment::Abandonment;
 use crate::body::RequestBody;
 
 /// One client's request. Texts are bytes: nothing says that what clients send is UTF-8.
@@ -34,8 +34,8 @@ pub struct Parts {
     /// The body and its length, when it is not in memory.
     pub body_file: Option<(Arc<File>, u64)>,
     pub deadline: Option<Instant>,
-    /// Set when nobody waits for the response any more.
-    pub abandoned: Arc<AtomicBool>,
+    /// Told when nobody waits for the response any more.
+    pub abandoned: Arc<Abandonment>,
 }
 
 impl Request {
@@ -143,7 +143,13 @@ impl Request {
 
     /// Whether nobody waits for the response any more: the client has left, or the time is over.
     pub fn is_abandoned(&self) -> bool {
-        self.parts.abandoned.load(Ordering::Relaxed)
+        self.parts.abandoned.is_told()
+    }
+
+    /// Has a function called, once, when nobody waits for the response any more; at once if that is so
+    /// already. For what can be interrupted from outside: it runs on the server's loop and must not block.
+    pub fn on_abandoned(&self, tell: impl FnOnce() + Send + 'static) {
+        self.parts.abandoned.listen(Box::new(tell));
     }
 }
 

@@ -114,6 +114,13 @@ impl Response {
         response
     }
 
+    /// These bytes as the body.
+    #[must_use]
+    pub fn body(mut self, bytes: impl Into<Bytes>) -> Response {
+        self.payload = Payload::Bytes(bytes.into());
+        self
+    }
+
     /// Another status, from 200 to 599.
     #[must_use]
     pub fn status(mut self, status: u16) -> Response {

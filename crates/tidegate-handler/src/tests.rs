@@ -181,6 +181,26 @@ fn requests_tell_what_came() {
 }
 
 #[test]
+fn who_listens_is_told_once_that_nobody_waits() {
+    let parts = Parts::default();
+    let abandonment = parts.abandoned.clone();
+    let request = Request::from(parts);
+    let (sender, told) = std::sync::mpsc::channel();
+    let listen = |who: u8| {
+        let sender = sender.clone();
+        request.on_abandoned(move || sender.send(who).unwrap());
+    };
+    listen(1);
+    listen(2);
+    assert!(told.try_recv().is_err() && !request.is_abandoned());
+    abandonment.tell();
+    abandonment.tell();
+    listen(3);
+    assert!(request.is_abandoned());
+    assert_eq!(told.try_iter().collect::<Vec<_>>(), [1, 2, 3]);
+}
+
+#[test]
 fn handlers_are_found_by_their_names() {
     server::register(
         "echo",

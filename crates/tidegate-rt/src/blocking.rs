@@ -6,6 +6,7 @@ mod threads;
 
 use std::cell::RefCell;
 use std::future::Future;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -14,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
 use crate::worker::panic_message;
@@ -108,6 +110,27 @@ where
     let submitted = crate::clock::exact_now();
     pool.submit_job(Job { cancelled: Arc::clone(&cancelled), submitted, work })?;
     Ok(JobHandle { result, cancelled })
+}
+
+/// Runs a future on the calling thread of a pool, which waits for it: for work that is made of futures,
+/// and may wait for timers but not for sockets. The thread keeps its loop for the next one.
+///
+/// # Errors
+/// No loop can be made.
+///
+/// # Panics
+/// On a thread that runs a loop already, which must not block: a mistake of the program.
+pub fn wait<F: Future>(future: F) -> io::Result<F::Output> {
+    thread_local! {
+        static KEPT: RefCell<Option<Runtime>> = const { RefCell::new(None) };
+    }
+    let runtime = match KEPT.take() {
+        Some(runtime) => runtime,
+        None => Builder::new_current_thread().enable_time().build()?,
+    };
+    let output = runtime.block_on(future);
+    KEPT.set(Some(runtime));
+    Ok(output)
 }
 
 impl Job {

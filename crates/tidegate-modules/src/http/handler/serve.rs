@@ -3,7 +3,6 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use tidegate_core::body::FileRange;
 use tidegate_core::request_body::StoredBody;
 use tidegate_core::variables::VariableId;
 use tidegate_core::{Body, Exchange, Level, Step};
-use tidegate_handler::server::{Parts, Payload, Taken};
+use tidegate_handler::server::{Abandonment, Parts, Payload, Taken};
 use tidegate_handler::{Handler, Request};
 use tidegate_http::{Headers, Known, date};
 use tidegate_rt::blocking::{JobError, JobHandle, Reply, submit_replying};
@@ -27,7 +26,8 @@ const RETRY_AFTER: &[u8] = b"1";
 
 /// What a location passes its requests to.
 pub struct Target {
-    pub name: String,
+    /// How messages call it.
+    pub title: String,
     pub handler: Arc<dyn Handler>,
     /// What its requests bring along.
     pub variables: Vec<(Arc<str>, VariableId)>,
@@ -63,11 +63,11 @@ enum Outcome {
 }
 
 /// Tells the handler when nobody waits any more.
-pub struct Waiting(Arc<AtomicBool>);
+pub struct Waiting(Arc<Abandonment>);
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.tell();
     }
 }
 
@@ -84,7 +84,7 @@ pub async fn serve(x: &mut Exchange, target: Arc<Target>) -> Step<'static> {
     }
     x.action = "waiting for a handler";
     let Some(pool) = target.pool.pick(x) else { return Step::Status(500) };
-    let abandoned = Arc::new(AtomicBool::new(false));
+    let abandoned = Arc::new(Abandonment::default());
     let waiting = Waiting(abandoned.clone());
     let parts = parts(x, &target, abandoned);
     let handler = target.handler.clone();
@@ -103,7 +103,7 @@ pub async fn serve(x: &mut Exchange, target: Arc<Target>) -> Step<'static> {
     settle(x, &target, outcome, waiting)
 }
 
-fn parts(x: &mut Exchange, target: &Target, abandoned: Arc<AtomicBool>) -> Parts {
+fn parts(x: &mut Exchange, target: &Target, abandoned: Arc<Abandonment>) -> Parts {
     let variables = target.variables.iter().map(|(name, id)| {
         let mut value = Vec::new();
         let found = x.variable(*id, &mut value);
@@ -188,7 +188,7 @@ async fn outcome(
 
 /// What the request is answered with: the one place where a handler's faults become statuses.
 fn settle(x: &mut Exchange, target: &Target, outcome: Outcome, waiting: Waiting) -> Step<'static> {
-    let name = &target.name;
+    let title = &target.title;
     let (level, status, problem) = match outcome {
         Outcome::Answered(Ok(answer)) => return respond(x, target, answer, waiting),
         Outcome::Answered(Err(problem)) => (Level::Error, 500, problem),
@@ -203,7 +203,7 @@ fn settle(x: &mut Exchange, target: &Target, outcome: Outcome, waiting: Waiting)
             return Step::Close;
         }
     };
-    x.log(level, format_args!("handler \"{name}\" {problem}"));
+    x.log(level, format_args!("{title} {problem}"));
     Step::Status(status)
 }
 
