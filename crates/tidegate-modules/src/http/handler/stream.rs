@@ -68,7 +68,7 @@ impl Sink for PieceSink {
 /// The body for the client.
 pub struct Streamed {
     pieces: Pieces,
-    name: String,
+    title: String,
     log: LogContext,
     timeout: Duration,
     /// Until when the next piece must come; set while the client waits for it.
@@ -80,7 +80,7 @@ impl Streamed {
     pub fn new(x: &Exchange, target: &Target, pieces: Pieces, waiting: Waiting) -> Streamed {
         Streamed {
             pieces,
-            name: target.name.clone(),
+            title: target.title.clone(),
             log: LogContext::of(x),
             timeout: target.timeout,
             deadline: Deadline::new(),
@@ -89,7 +89,7 @@ impl Streamed {
     }
 
     fn broken(&self, problem: &str) -> Option<Result<Chunk, BodyError>> {
-        let message = format!("handler \"{}\" {problem} in the middle of its response", self.name);
+        let message = format!("{} {problem} in the middle of its response", self.title);
         self.log.write(Level::Error, &message, "sending to client", "");
         Some(Err(BodyError::Incomplete))
     }
