@@ -6,6 +6,7 @@
 #   scripts/setup.sh test    the same as bench and windows, curl and cargo-deny, and what stands behind
 #                            gateways: php-fpm, memcached and uWSGI
 #   scripts/setup.sh windows the same as run, and what builds for Windows and runs that
+#   scripts/setup.sh wasm    the same as run, and what builds WebAssembly components
 #
 # Debian packages come through apt, with sudo only when we are not root. When nothing is missing
 # nothing is started and nothing is printed.
@@ -70,10 +71,13 @@ missing_packages() {
         have uwsgi || echo uwsgi-core
         compgen -G '/usr/lib/uwsgi/plugins/python3*' >/dev/null || echo uwsgi-plugin-python3
     fi
-    if [ "$task" = test ] || [ "$task" = windows ]; then
-        # A compiler with the sources of its library, beside rustup's; and who runs what it makes.
+    if [ "$task" = test ] || [ "$task" = windows ] || [ "$task" = wasm ]; then
+        # A compiler with the sources of its library, beside rustup's.
         local package
         for package in rustc-web cargo-web rust-web-src; do installed "$package" || echo "$package"; done
+    fi
+    if [ "$task" = test ] || [ "$task" = windows ]; then
+        # Its linker, and who runs what it makes.
         have x86_64-w64-mingw32-gcc || echo gcc-mingw-w64-x86-64
         [ -x /usr/lib/wine/wine64 ] || echo wine64
     fi
@@ -103,8 +107,8 @@ ensure_cargo_deny() {
 }
 
 case $task in
-    run | test | bench | windows) ;;
-    *) fail "unknown task $task: run, test, bench or windows" ;;
+    run | test | bench | windows | wasm) ;;
+    *) fail "unknown task $task: run, test, bench, windows or wasm" ;;
 esac
 mapfile -t packages < <(missing_packages)
 install_packages "${packages[@]}"

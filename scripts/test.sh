@@ -14,7 +14,7 @@ fuzz_seconds=60
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
 
 # Other variants of a crate than the default one are checked under the same names.
-features=(--features xtask/fuzz)
+features=(--features xtask/fuzz,tidegate/wasm)
 
 step_format() { cargo fmt --all --check; }
 step_clippy() { cargo clippy --quiet --workspace --all-targets "${features[@]}" -- -D warnings; }
@@ -39,7 +39,9 @@ step_windows() { scripts/windows.sh; }
 
 # The harness starts the debug build of the server, so that must be the one of this tree.
 step_cases() {
-    cargo build --quiet --package tidegate --package tidegate-faults --package tidegate-example
+    cargo build --quiet --package tidegate --package tidegate-faults --package tidegate-example \
+        --features tidegate/wasm
+    scripts/wasm.sh
     cases --world tidegate --tidegate target/debug/tidegate-faults --quiet tests/handlers
     cases --world tidegate --tidegate target/debug/tidegate-example --quiet tests/examples
     cases --world both tests/cases

@@ -25,21 +25,10 @@ export WINEPREFIX=$folder/wine WINEDEBUG=${WINEDEBUG:--all}
 # No menus and browsers; one library of ours, see below.
 export WINEDLLOVERRIDES='mscoree,mshtml=;winemenubuilder.exe=d;bcryptprimitives=n'
 
-# Debian's cargo for this target alone, with a home and a target folder of its own.
 debian_cargo() {
-    local command=$1
-    shift
-    mkdir -p "$folder/cargo"
-    for settings in "${CARGO_HOME:-$HOME/.cargo}"/config{.toml,}; do
-        if [ -e "$settings" ]; then cp "$settings" "$folder/cargo/"; fi
-    done
-    # rustup's cargo leaves variables behind that would lead back to its compiler.
-    env --unset=RUSTUP_TOOLCHAIN --unset=RUSTC_WRAPPER --unset=RUSTFLAGS \
-        PATH=/usr/bin:/bin RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 \
-        CARGO_HOME="$folder/cargo" CARGO_TARGET_DIR="$folder" CARGO_PROFILE_DEV_DEBUG=0 \
-        CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER="$wine" \
+    CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER=$wine \
         AWS_LC_SYS_PREBUILT_NASM=1 PCRE2_SYS_STATIC=1 \
-        /usr/bin/cargo "$command" -Zbuild-std=std,panic_unwind --target "$triple" "$@"
+        scripts/debian-cargo.sh "$folder" "$triple" std,panic_unwind "$@"
 }
 
 build() { debian_cargo build --quiet --package tidegate; }

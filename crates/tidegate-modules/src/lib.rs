@@ -60,6 +60,7 @@ use http::try_files::TryFiles;
 use http::upstream::Upstream;
 use http::userid::UserId;
 use http::uwsgi::Uwsgi;
+use http::wasm::Wasm;
 use stream::health_check::SessionHealthCheck;
 use stream::pass::Pass;
 use stream::proxy::SessionProxy;
@@ -118,6 +119,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<HealthCheck>::NEW,
     &Entry::<SessionHealthCheck>::NEW,
     &Entry::<Handlers>::NEW,
+    &Entry::<Wasm>::NEW,
     &Entry::<StubStatus>::NEW,
     &Entry::<Metrics>::NEW,
     &Entry::<Api>::NEW,

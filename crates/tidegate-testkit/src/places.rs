@@ -2,7 +2,8 @@
 //!
 //! `{dir}` the case's folder, `{front}` `{front2}` … addresses for the server to listen on,
 //! `{u1}` UDP addresses for it, `{port:front}` only the port, `{o1}` an origin's address, `{s1}` a syslog sink's, `{dead}` an
-//! address where connections are refused, `{pid}` the pid file. Anything else in braces stays.
+//! address where connections are refused, `{pid}` the pid file, `{here}` the folder that the harness was
+//! started in. Anything else in braces stays.
 
 use crate::bell::{Failure, locked};
 use crate::syntax::is_sink;
@@ -47,6 +48,8 @@ impl Places {
         };
         places.set("dir", folder.to_owned());
         places.set("pid", format!("{folder}/nginx.pid"));
+        let here = std::env::current_dir().map_err(|error| Failure::new(error.to_string()))?;
+        places.set("here", here.display().to_string());
         for name in texts.iter().flat_map(|text| placeholders(text)) {
             if places.values.contains_key(name) {
                 continue;

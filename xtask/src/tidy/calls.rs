@@ -73,6 +73,7 @@ const REQUEST_PATH: &[&str] = &[
     "tidegate-front",
     "tidegate-modules",
     "tidegate-handler",
+    "tidegate-wasm",
     "tidegate",
 ];
 

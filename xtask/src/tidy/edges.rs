@@ -21,6 +21,9 @@ pub const TABLE: &[Row] = &[
     // What applications are made of: nothing but the server.
     Row { name: "tidegate-faults", may_depend_on: &["tidegate"], never: &["tokio"] },
     Row { name: "tidegate-example", may_depend_on: &["tidegate"], never: &["tokio"] },
+    // Components know the interface of WebAssembly, and no server.
+    Row { name: "tidegate-faults-wasm", may_depend_on: &[], never: &["tokio"] },
+    Row { name: "tidegate-example-wasm", may_depend_on: &[], never: &["tokio"] },
     Row {
         name: "tidegate",
         may_depend_on: &[
@@ -56,7 +59,14 @@ pub const TABLE: &[Row] = &[
             "tidegate-rt",
             "tidegate-os",
             "tidegate-handler",
+            "tidegate-wasm",
         ],
+        never: &[],
+    },
+    // Handlers that are components: it runs them, and knows neither the configuration nor exchanges.
+    Row {
+        name: "tidegate-wasm",
+        may_depend_on: &["tidegate-handler", "tidegate-http", "tidegate-rt"],
         never: &[],
     },
     // What application code sees; it blocks, and needs no runtime for that.

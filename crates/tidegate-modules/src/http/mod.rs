@@ -57,6 +57,7 @@ pub mod try_files;
 pub mod upstream;
 pub mod userid;
 pub mod uwsgi;
+pub mod wasm;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind};
 

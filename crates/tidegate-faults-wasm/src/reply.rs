@@ -1,0 +1,60 @@
+//! Responses.
+
+use std::io::Write;
+
+use wasip2::http::types::{Fields, OutgoingBody, OutgoingResponse, ResponseOutparam};
+use wasip2::io::streams::OutputStream;
+
+/// Begins a response without fields; nothing if the server does not take it.
+pub fn begin(respond: ResponseOutparam, bytes: &[u8]) -> Option<(OutgoingBody, OutputStream)> {
+    answer(respond, OutgoingResponse::new(Fields::new()), bytes)
+}
+
+/// A whole response.
+pub fn send(respond: ResponseOutparam, status: u16, bytes: &[u8]) {
+    let response = OutgoingResponse::new(Fields::new());
+    let _ = response.set_status_code(status);
+    whole(respond, response, bytes);
+}
+
+/// `status=N&name=TEXT&value=TEXT`, where `_` in the texts stands for a line end: sends that, or tells why
+/// the server's interface does not take it.
+pub fn refused(respond: ResponseOutparam, query: &str) {
+    let text = |name: &str| {
+        let mut parameters = query.split('&').filter_map(|parameter| parameter.split_once('='));
+        let found = parameters.find(|(known, _)| *known == name);
+        found.map_or(String::new(), |(_, value)| value.replace('_', "\r\n"))
+    };
+    let fields = Fields::new();
+    let (name, value) = (text("name"), text("value"));
+    if !name.is_empty()
+        && let Err(error) = fields.append(&name, value.as_bytes())
+    {
+        return send(respond, 200, format!("{error:?}").as_bytes());
+    }
+    let response = OutgoingResponse::new(fields);
+    let status = text("status").parse().unwrap_or(200);
+    if response.set_status_code(status).is_err() {
+        return send(respond, 200, b"status refused");
+    }
+    whole(respond, response, b"body");
+}
+
+fn whole(respond: ResponseOutparam, response: OutgoingResponse, bytes: &[u8]) {
+    let Some((body, stream)) = answer(respond, response, bytes) else { return };
+    drop(stream);
+    let _ = OutgoingBody::finish(body, None);
+}
+
+fn answer(
+    respond: ResponseOutparam,
+    response: OutgoingResponse,
+    bytes: &[u8],
+) -> Option<(OutgoingBody, OutputStream)> {
+    let body = response.body();
+    ResponseOutparam::set(respond, Ok(response));
+    let body = body.ok()?;
+    let mut stream = body.write().ok()?;
+    stream.write_all(bytes).ok()?;
+    Some((body, stream))
+}

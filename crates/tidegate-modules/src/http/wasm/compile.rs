@@ -1,0 +1,64 @@
+//! From the directives to an application.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock};
+
+use tidegate_conf::Diagnostic;
+use tidegate_core::builder::{PlanBuilder, os_error};
+use tidegate_core::key_files::read_file;
+use tidegate_handler::Handler;
+use tidegate_wasm::{Application, MEMORY_BYTES_DEFAULT, Programs, Settings};
+
+use super::{Conf, Folder, Written};
+
+/// What is compiled outlasts reloads, in the master and in the worker.
+static PROGRAMS: LazyLock<Programs> = LazyLock::new(Programs::default);
+
+/// Compiles what `wasm` names.
+///
+/// # Errors
+/// There is no such file or folder, or the file is not a component that can run here.
+pub fn application(
+    written: &Written,
+    conf: &Conf,
+    plan: &PlanBuilder<'_>,
+) -> Result<Arc<dyn Handler>, Diagnostic> {
+    let bytes = read_file(plan, &written.file)?;
+    let generation = plan.environment.generation;
+    let program = PROGRAMS.program(&bytes, written.fuel.is_some(), generation);
+    let program = program.map_err(|problem| {
+        let message = format!("cannot load component \"{}\": {problem}", written.file.display());
+        let help = "a component of the world wasi:http/proxy is needed; see docs/handlers.md";
+        Diagnostic::emerg(message).at(written.file.span).help(help)
+    })?;
+    let folders = conf.folders.iter().map(|written| {
+        let host = folder(written, plan)?;
+        let guest = written.guest.clone();
+        Ok(tidegate_wasm::Folder { host, guest, writable: written.writable })
+    });
+    let memory = written.memory.and_then(|size| usize::try_from(size).ok());
+    let settings = Settings {
+        memory_bytes_max: memory.unwrap_or(MEMORY_BYTES_DEFAULT),
+        fuel: written.fuel,
+        requests_max: written.reuse.unwrap_or(1),
+        environment: conf.environment.clone(),
+        folders: folders.collect::<Result<_, Diagnostic>>()?,
+    };
+    Ok(Arc::new(Application::new(program, settings)))
+}
+
+/// A folder below the prefix. It is opened when a request comes, by the worker.
+fn folder(written: &Folder, plan: &PlanBuilder<'_>) -> Result<PathBuf, Diagnostic> {
+    let path = plan.path(&written.host.display());
+    let problem = match std::fs::metadata(&path) {
+        Ok(metadata) if !metadata.is_dir() => "is not a folder".to_owned(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            format!("cannot be opened ({})", os_error(&error))
+        }
+        // Who reads the configuration may have other rights than who serves.
+        _ => return Ok(path),
+    };
+    let message = format!("\"wasm_dir\": \"{}\" {problem}", path.display());
+    Err(Diagnostic::emerg(message).at(written.host.span))
+}

@@ -1,0 +1,183 @@
+//! One request to an instance: the program runs, and its response is taken from it piece by piece, on one
+//! thread. While the client is slower than the program, the thread waits for the client.
+
+use std::future::poll_fn;
+use std::io::{self, Write};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::response::Parts;
+use http_body::Body;
+use tidegate_handler::{Response, Writer};
+use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
+use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
+
+use crate::watch::Watch;
+
+/// A response of up to so many bytes is sent as a whole, with its length, when the program has ended.
+const WHOLE_BYTES_MAX: usize = 256 << 10;
+/// Smaller pieces are collected before they leave.
+const SMALL_BYTES: usize = 8 << 10;
+
+/// The program at work; gives what is wrong when it has ended.
+pub type Guest = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+
+/// Where the program puts the head of its response.
+pub type HeadSlot = Arc<Mutex<Option<Result<http::Response<HyperOutgoingBody>, ErrorCode>>>>;
+
+/// A request in progress. Dropping it ends the program.
+pub struct Call {
+    /// `None` when it has ended well.
+    guest: Option<Guest>,
+    head: HeadSlot,
+    body: Option<HyperOutgoingBody>,
+    watch: Arc<Watch>,
+}
+
+/// What comes out of a call, in this order. An error ends it.
+enum Event {
+    Head(Box<Parts>),
+    Piece(Bytes),
+    /// The response is whole. The program may go on, which nobody waits for.
+    End,
+}
+
+type Polled = Poll<Result<Event, String>>;
+
+impl Call {
+    pub fn new(guest: Guest, head: HeadSlot, watch: Arc<Watch>) -> Call {
+        Call { guest: Some(guest), head, body: None, watch }
+    }
+
+    /// Runs the program until its response is whole, or too large to wait for that, or the program waits.
+    ///
+    /// # Errors
+    /// The program failed; how.
+    pub fn respond(mut self) -> Result<Response, String> {
+        let Event::Head(head) = self.wait()? else { return Err("has no response".to_owned()) };
+        let mut pieces = Vec::new();
+        let mut length = 0;
+        loop {
+            match self.progress()? {
+                Some(Event::Piece(piece)) => {
+                    length += piece.len();
+                    pieces.push(piece);
+                }
+                Some(Event::End) => return Ok(whole(&head, pieces)),
+                Some(Event::Head(_)) | None => break,
+            }
+            if length > WHOLE_BYTES_MAX {
+                break;
+            }
+        }
+        Ok(with_head(Response::stream(move |out| self.stream(pieces, out)), &head))
+    }
+
+    fn stream(mut self, pieces: Vec<Bytes>, out: &mut Writer<'_>) -> io::Result<()> {
+        for piece in pieces {
+            write(out, piece)?;
+        }
+        loop {
+            let event = match self.progress().map_err(io::Error::other)? {
+                Some(event) => event,
+                None => {
+                    // The program waits for something: what it has written leaves meanwhile.
+                    out.flush()?;
+                    self.wait().map_err(io::Error::other)?
+                }
+            };
+            match event {
+                Event::Piece(piece) => write(out, piece)?,
+                Event::End | Event::Head(_) => return Ok(()),
+            }
+        }
+    }
+
+    fn wait(&mut self) -> Result<Event, String> {
+        block_on(poll_fn(|context| self.poll(context)))?
+    }
+
+    /// The next event, unless the program waits for something.
+    fn progress(&mut self) -> Result<Option<Event>, String> {
+        block_on(poll_fn(|context| {
+            Poll::Ready(match self.poll(context) {
+                Poll::Ready(event) => event.map(Some),
+                Poll::Pending => Ok(None),
+            })
+        }))?
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Polled {
+        if self.watch.poll_over(context.waker()) {
+            return Poll::Ready(Err("is not waited for any more".to_owned()));
+        }
+        if let Some(guest) = &mut self.guest
+            && let Poll::Ready(ended) = guest.as_mut().poll(context)
+        {
+            self.guest = None;
+            // What it has written before it failed is not passed on.
+            ended?;
+        }
+        let head = self.head.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match head {
+            Some(Ok(response)) => {
+                let (head, body) = response.into_parts();
+                self.body = Some(body);
+                Poll::Ready(Ok(Event::Head(Box::new(head))))
+            }
+            Some(Err(code)) => Poll::Ready(Err(format!("gave the error {code:?}"))),
+            None => self.poll_body(context),
+        }
+    }
+
+    fn poll_body(&mut self, context: &mut Context<'_>) -> Polled {
+        while let Some(body) = &mut self.body {
+            match Pin::new(body).poll_frame(context) {
+                // Trailers are not passed on.
+                Poll::Ready(Some(Ok(frame))) => {
+                    if let Ok(piece) = frame.into_data() {
+                        return Poll::Ready(Ok(Event::Piece(piece)));
+                    }
+                }
+                Poll::Ready(None) => return Poll::Ready(Ok(Event::End)),
+                Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(UNFINISHED.to_owned())),
+                Poll::Pending => break,
+            }
+        }
+        match (&self.guest, &self.body) {
+            (Some(_), _) => Poll::Pending,
+            (None, Some(_)) => Poll::Ready(Err(UNFINISHED.to_owned())),
+            (None, None) => Poll::Ready(Err("ended without a response".to_owned())),
+        }
+    }
+}
+
+const UNFINISHED: &str = "left its response unfinished";
+
+fn whole(head: &Parts, mut pieces: Vec<Bytes>) -> Response {
+    let response = with_head(Response::new(200), head);
+    match pieces.len() {
+        // A response without a body may name the length of one (HEAD).
+        0 => response,
+        1 => response.body(pieces.swap_remove(0)),
+        _ => response.body(pieces.concat()),
+    }
+}
+
+fn with_head(response: Response, head: &Parts) -> Response {
+    let response = response.status(head.status.as_u16());
+    head.headers.iter().fold(response, |response, (name, value)| response.header(name, value))
+}
+
+fn write(out: &mut Writer<'_>, piece: Bytes) -> io::Result<()> {
+    if piece.len() < SMALL_BYTES { out.write_all(&piece) } else { out.write_bytes(piece) }
+}
+
+/// Runs on this thread, with the loop that the interface's clocks need.
+fn block_on<T>(future: impl Future<Output = T>) -> Result<T, String> {
+    // The program's parts wait for each other, which must not look as if they had taken long.
+    let future = tidegate_rt::unconstrained(future);
+    tidegate_rt::blocking::wait(future).map_err(|error| format!("has no loop: {error}"))
+}

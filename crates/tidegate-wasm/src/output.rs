@@ -1,0 +1,75 @@
+//! What an instance writes to its standard output and error: the last of it is kept, for the error log.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use wasmtime_wasi::async_trait;
+use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
+use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
+
+/// Kept bytes.
+const KEPT_BYTES: usize = 4 << 10;
+/// Longest single write.
+const WRITE_BYTES_MAX: usize = 64 << 10;
+
+/// A standard stream.
+#[derive(Clone, Debug, Default)]
+pub struct Output(Arc<Mutex<Vec<u8>>>);
+
+impl Output {
+    /// What was kept, as one line; nothing is kept of it any more.
+    pub fn take_line(&self) -> String {
+        let bytes = std::mem::take(&mut *self.kept());
+        let text = String::from_utf8_lossy(&bytes);
+        let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|l| !l.is_empty()).collect();
+        lines.join(" | ")
+    }
+
+    fn keep(&self, bytes: &[u8]) {
+        let mut kept = self.kept();
+        kept.extend_from_slice(bytes);
+        let too_many = kept.len().saturating_sub(KEPT_BYTES);
+        kept.drain(..too_many);
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl IsTerminal for Output {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl StdoutStream for Output {
+    fn p2_stream(&self) -> Box<dyn OutputStream> {
+        Box::new(self.clone())
+    }
+
+    fn async_stream(&self) -> Box<dyn tokio::io::AsyncWrite + Send + Sync> {
+        // For other generations of the interface, which are not offered.
+        Box::new(tokio::io::sink())
+    }
+}
+
+#[async_trait]
+impl Pollable for Output {
+    async fn ready(&mut self) {}
+}
+
+impl OutputStream for Output {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        self.keep(&bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        Ok(())
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        Ok(WRITE_BYTES_MAX)
+    }
+}

@@ -1,0 +1,91 @@
+//! Components, compiled: once for each content of a file, over reloads.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use wasmtime::component::{Component, Linker};
+use wasmtime::{Config, Engine};
+use wasmtime_wasi_http::p2::bindings::ProxyPre;
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::host::State;
+
+/// A component that answers requests, ready to be instantiated.
+#[derive(Clone)]
+pub struct Program {
+    pub(crate) engine: Engine,
+    pub(crate) proxy: ProxyPre<State>,
+}
+
+impl std::fmt::Debug for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Program").finish_non_exhaustive()
+    }
+}
+
+/// The programs that configurations of this process use.
+#[derive(Debug, Default)]
+pub struct Programs(Mutex<Vec<Known>>);
+
+#[derive(Debug)]
+struct Known {
+    key: Key,
+    /// The last generation that asked for it.
+    generation: u64,
+    program: Program,
+}
+
+/// A file's content and length, and whether its code counts fuel.
+type Key = (u128, usize, bool);
+
+impl Programs {
+    /// The program of a file with this content, compiled if the last two generations did not use it.
+    /// Compiling takes about a second for each megabyte. `metered` programs count fuel.
+    ///
+    /// # Errors
+    /// The file is no component, or not one that this server can run; why.
+    pub fn program(&self, bytes: &[u8], metered: bool, generation: u64) -> Result<Program, String> {
+        let key = (xxh3_128(bytes), bytes.len(), metered);
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|entry| entry.generation.saturating_add(1) >= generation);
+        if let Some(entry) = known.iter_mut().find(|entry| entry.key == key) {
+            entry.generation = generation.max(entry.generation);
+            return Ok(entry.program.clone());
+        }
+        let program = compile(bytes, metered)?;
+        known.push(Known { key, generation, program: program.clone() });
+        Ok(program)
+    }
+}
+
+fn compile(bytes: &[u8], metered: bool) -> Result<Program, String> {
+    let engine = engine(metered)?;
+    let component = Component::new(&engine, bytes).map_err(|error| one_line(&error))?;
+    let proxy = prepare(&engine, &component).map_err(|error| one_line(&error))?;
+    Ok(Program { engine, proxy })
+}
+
+fn prepare(engine: &Engine, component: &Component) -> wasmtime::Result<ProxyPre<State>> {
+    let mut linker = Linker::new(engine);
+    wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
+    ProxyPre::new(linker.instantiate_pre(component)?)
+}
+
+/// One for code that counts fuel, which costs time, and one for code that does not. An engine starts no
+/// threads: a master may compile before it forks.
+fn engine(metered: bool) -> Result<Engine, String> {
+    static ENGINES: [OnceLock<Result<Engine, Arc<str>>>; 2] = [OnceLock::new(), OnceLock::new()];
+    let made = ENGINES[usize::from(metered)].get_or_init(|| {
+        let mut config = Config::new();
+        config.epoch_interruption(true).consume_fuel(metered);
+        // What failed where is for who wrote the program; it costs every trap and a table.
+        config.wasm_backtrace(false).generate_address_map(false);
+        Engine::new(&config).map_err(|error| one_line(&error).into())
+    });
+    made.clone().map_err(|error| error.to_string())
+}
+
+/// An error with its causes.
+pub fn one_line(error: &wasmtime::Error) -> String {
+    format!("{error:#}").lines().map(str::trim).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,113 @@
+//! A request as `wasi:http` knows it.
+
+use std::io::Read;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Method, Uri};
+use http_body::{Body, Frame, SizeHint};
+use tidegate_handler::Request;
+use tidegate_http::uri::{Escape, escape, unescape};
+use wasmtime_wasi_http::Error;
+use wasmtime_wasi_http::p2::bindings::http::types::Scheme;
+
+/// Bytes of a body that are read at a time.
+const READ_BYTES: usize = 32 << 10;
+
+/// The scheme, and the request with its body.
+///
+/// # Errors
+/// A method or target that the interface has no words for.
+pub fn convert(request: Request) -> Result<(Scheme, http::Request<Incoming>), String> {
+    let told = |name| request.variable(name).unwrap_or_default();
+    let (scheme, name) = match told("scheme") {
+        b"https" => (Scheme::Https, "https"),
+        _ => (Scheme::Http, "http"),
+    };
+    let host = [told("host"), b"localhost"].into_iter().find(|host| !host.is_empty());
+    let host = host.unwrap_or_default();
+    let method = Method::from_bytes(request.method()).map_err(|error| error.to_string())?;
+    let uri = Uri::builder()
+        .scheme(name)
+        .authority(host)
+        .path_and_query(target(&request))
+        .build()
+        .map_err(|error| format!("has no words for the request: {error}"))?;
+    let mut converted = http::Request::new(());
+    *converted.method_mut() = method;
+    *converted.uri_mut() = uri;
+    for (name, value) in request.headers() {
+        // What the interface has no words for is not passed on.
+        if let (Ok(name), Ok(value)) =
+            (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
+        {
+            converted.headers_mut().append(name, value);
+        }
+    }
+    Ok((scheme, converted.map(|()| Incoming(request))))
+}
+
+/// As received, unless the path was rewritten; with codes for what does not belong into a URI (RFC 3986, 2).
+fn target(request: &Request) -> Vec<u8> {
+    const NEVER: &[u8] = b"\"#<>\\^`{|}";
+    let written = written(request);
+    let mut target = Vec::with_capacity(written.len());
+    for byte in written {
+        if byte.is_ascii_graphic() && !NEVER.contains(&byte) {
+            target.push(byte);
+        } else {
+            escape(&[byte], Escape::Component, &mut target);
+        }
+    }
+    target
+}
+
+fn written(request: &Request) -> Vec<u8> {
+    let received = request.target();
+    let (path, query) = match received.iter().position(|byte| *byte == b'?') {
+        Some(mark) => (&received[..mark], &received[mark + 1..]),
+        None => (received, &b""[..]),
+    };
+    let mut decoded = Vec::new();
+    unescape(path, &mut decoded);
+    if path.starts_with(b"/") && decoded == request.path() && query == request.query() {
+        return received.to_vec();
+    }
+    let mut target = Vec::new();
+    escape(request.path(), Escape::Uri, &mut target);
+    if !request.query().is_empty() {
+        target.push(b'?');
+        target.extend_from_slice(request.query());
+    }
+    target
+}
+
+/// The body of a request; it has arrived whole.
+pub struct Incoming(Request);
+
+impl Body for Incoming {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        let body = self.0.body();
+        if body.is_empty() {
+            return Poll::Ready(None);
+        }
+        let mut bytes = Vec::with_capacity(READ_BYTES);
+        // Out of memory or a temporary file, on a thread that may wait.
+        let read = body.take(READ_BYTES as u64).read_to_end(&mut bytes);
+        Poll::Ready(Some(match read {
+            Ok(_) => Ok(Frame::data(bytes.into())),
+            Err(error) => Err(Error::InternalError(Some(error.to_string()))),
+        }))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::default()
+    }
+}

@@ -1,0 +1,48 @@
+//! A component of the world `wasi:http/proxy`: a page of 10 kB, made anew for each request. Copy this folder
+//! to begin an application; README.md tells how to build and run it.
+#![forbid(unsafe_code)]
+
+pub mod document;
+#[cfg(test)]
+mod tests;
+
+use std::io::Write;
+
+use wasip2::exports::http::incoming_handler::Guest;
+use wasip2::http::types::{
+    Fields, IncomingRequest, OutgoingBody, OutgoingResponse, ResponseOutparam,
+};
+
+struct Component;
+
+impl Guest for Component {
+    fn handle(request: IncomingRequest, respond: ResponseOutparam) {
+        let target = request.path_with_query().unwrap_or_default();
+        let page = document::page(visit(&target), request.authority().as_deref().unwrap_or("?"));
+        let fields = Fields::new();
+        // Fails for names and values that are not valid, and for those that are the server's own.
+        let _ = fields.append("Content-Type", b"text/html; charset=utf-8");
+        let response = OutgoingResponse::new(fields);
+        let body = response.body();
+        ResponseOutparam::set(respond, Ok(response));
+        let Ok(body) = body else { return };
+        let Ok(mut stream) = body.write() else { return };
+        // Waits while the client is slower; fails when it has left.
+        if stream.write_all(&page).is_err() {
+            return;
+        }
+        // A body ends after its streams.
+        drop(stream);
+        let _ = OutgoingBody::finish(body, None);
+    }
+}
+
+#[cfg(target_arch = "wasm32")]
+wasip2::http::proxy::export!(Component);
+
+/// `?visit=N`: an instance serves one request, so it cannot count them.
+fn visit(target: &str) -> u64 {
+    let query = target.split_once('?').map_or("", |(_, query)| query);
+    let number = query.split('&').find_map(|parameter| parameter.strip_prefix("visit="));
+    number.and_then(|number| number.parse().ok()).unwrap_or(1)
+}
