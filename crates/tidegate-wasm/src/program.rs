@@ -79,7 +79,7 @@ fn engine(metered: bool) -> Result<Engine, String> {
         let mut config = Config::new();
         config.epoch_interruption(true).consume_fuel(metered);
         // What failed where is for who wrote the program; it costs every trap and a table.
-        config.wasm_backtrace(false).generate_address_map(false);
+        config.wasm_backtrace_max_frames(None).generate_address_map(false);
         Engine::new(&config).map_err(|error| one_line(&error).into())
     });
     made.clone().map_err(|error| error.to_string())
