@@ -16,7 +16,8 @@ use wasip2::http::types::{ErrorCode, IncomingRequest, OutgoingBody, ResponseOutp
 
 use reply::{begin, refused, send};
 
-struct Component;
+/// What answers.
+pub struct Component;
 
 impl Guest for Component {
     fn handle(request: IncomingRequest, respond: ResponseOutparam) {

@@ -13,7 +13,8 @@ use wasip2::http::types::{
     Fields, IncomingRequest, OutgoingBody, OutgoingResponse, ResponseOutparam,
 };
 
-struct Component;
+/// What answers.
+pub struct Component;
 
 impl Guest for Component {
     fn handle(request: IncomingRequest, respond: ResponseOutparam) {
