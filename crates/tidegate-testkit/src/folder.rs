@@ -110,6 +110,13 @@ impl Folder {
             FileOp::Delete(name) if at(name).is_dir() => std::fs::remove_dir_all(at(name)),
             FileOp::Delete(name) => std::fs::remove_file(at(name)),
             FileOp::Folder(name) => open_folders(&at(name)),
+            FileOp::Fifo(name) => Ok(rustix::fs::mknodat(
+                rustix::fs::CWD,
+                at(name),
+                rustix::fs::FileType::Fifo,
+                rustix::fs::Mode::from_raw_mode(0o666),
+                0,
+            )?),
             FileOp::Link(name, target) => std::os::unix::fs::symlink(target, at(name)),
             FileOp::Move(name, to) => std::fs::rename(at(name), at(to)),
             FileOp::Time(name, seconds) => std::fs::File::open(at(name))?

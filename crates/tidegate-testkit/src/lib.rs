@@ -9,6 +9,7 @@ pub mod case;
 mod client;
 mod coherence;
 mod each;
+mod failing;
 mod folder;
 mod frame;
 mod ops;

@@ -3,6 +3,7 @@
 use crate::bell::{Bell, Deadline, Failure, locked};
 use crate::case::Case;
 use crate::client::{Client, Surroundings};
+use crate::failing::Failing;
 use crate::folder::{Folder, open_folders, write_new};
 use crate::frame::framed;
 use crate::ops::{ClientOp, Row};
@@ -151,7 +152,7 @@ impl<'a> Runner<'a> {
 
     fn script(&mut self) -> Result<(), Failure> {
         if !self.case.script.no_start {
-            self.start()?;
+            self.start(&[])?;
         }
         let text = self.places.fill(&self.case.script_text);
         let script = syntax::parse(&text, self.case.script_line).map_err(|mistakes| {
@@ -252,7 +253,7 @@ impl<'a> Runner<'a> {
                     self.program.run(&self.folder.path, arguments)?;
                 Ok(())
             }
-            Step::Start => self.start(),
+            Step::Start(failing) => self.start(failing),
             Step::Stop(signal) => {
                 let server = self.server()?;
                 server.signal(*signal, Receiver::Master)?;
@@ -265,8 +266,8 @@ impl<'a> Runner<'a> {
         self.server.as_ref().ok_or_else(|| Failure::new("the server was not started"))
     }
 
-    fn start(&mut self) -> Result<(), Failure> {
-        let server = self.program.start(&self.folder.path, Arc::clone(&self.shared))?;
+    fn start(&mut self, failing: &[Failing]) -> Result<(), Failure> {
+        let server = self.program.start(&self.folder.path, Arc::clone(&self.shared), failing)?;
         let server = self.server.insert(server);
         let conf = String::from_utf8_lossy(&self.folder.read("nginx.conf")).into_owned();
         let used = |front: &&std::net::SocketAddr| conf.contains(&front.to_string());

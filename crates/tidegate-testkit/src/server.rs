@@ -2,13 +2,14 @@
 
 use crate::World;
 use crate::bell::{Failure, locked};
+use crate::failing::{Failing, fail_here};
 use crate::origin::Shared;
 use crate::syntax::{Receiver, Signal};
 use rustix::process::{self, Pid};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -73,8 +74,13 @@ impl Program {
         format!("{drive}{}", path.display())
     }
 
-    /// Starts the server; its output goes to `output.log`.
-    pub fn start(&self, folder: &Path, shared: Arc<Shared>) -> Result<Server, Failure> {
+    /// Starts the server, some of whose calls may fail; its output goes to `output.log`.
+    pub fn start(
+        &self,
+        folder: &Path,
+        shared: Arc<Shared>,
+        failing: &[Failing],
+    ) -> Result<Server, Failure> {
         let failed = |error: std::io::Error| {
             Failure::new(format!("cannot start {}: {error}", self.binary.display()))
         };
@@ -82,7 +88,10 @@ impl Program {
         let errors = output.try_clone().map_err(failed)?;
         let mut command = self.command(folder);
         command.stdout(output).stderr(errors).process_group(0);
-        let mut child = command.spawn().map_err(failed)?;
+        let mut child = match failing {
+            [] => command.spawn().map_err(failed)?,
+            _ => spawn_failing(&mut command, failing)?.map_err(failed)?,
+        };
         let group = Pid::from_child(&child);
         let exit = Arc::new(Mutex::new(None));
         let (told, watcher) = (Arc::clone(&exit), Arc::clone(&shared));
@@ -202,6 +211,17 @@ impl Server {
         let text = std::fs::read_to_string(self.folder.join(file)).ok()?;
         Pid::from_raw(text.trim().parse().ok()?)
     }
+}
+
+/// On a thread that ends then: what fails for it fails for whatever it does later.
+fn spawn_failing(
+    command: &mut Command,
+    failing: &[Failing],
+) -> Result<std::io::Result<Child>, Failure> {
+    std::thread::scope(|scope| {
+        let spawned = scope.spawn(|| fail_here(failing).map(|()| command.spawn()));
+        spawned.join().unwrap_or_else(|_| Err(Failure::new("the thread that starts it panicked")))
+    })
 }
 
 fn accepts(address: SocketAddr) -> bool {

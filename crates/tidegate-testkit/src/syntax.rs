@@ -3,6 +3,7 @@
 
 use crate::World;
 use crate::bell::Failure;
+use crate::failing::Failing;
 use crate::ops::{self, ClientOp, OriginLine, Row};
 use crate::words::{Cursor, Matcher, Word, split};
 
@@ -49,6 +50,8 @@ pub enum FileOp {
     Delete(String),
     /// `file folder NAME`
     Folder(String),
+    /// `file fifo NAME`: a named pipe
+    Fifo(String),
     /// `file link NAME TARGET`
     Link(String, String),
     /// `file move NAME TO`
@@ -154,8 +157,8 @@ pub enum Step {
     Wait(Condition),
     /// `command ARGUMENT…`: runs the binary on the case's configuration
     Command(Vec<String>),
-    /// `start`
-    Start,
+    /// `start [failing OPERATION=ERROR[@FIRST[-END]]…]`
+    Start(Vec<Failing>),
     /// `stop [quit|term]`: signal and wait for the exit
     Stop(Signal),
 }
@@ -298,7 +301,7 @@ fn step(verb: &str, words: &[Word]) -> Result<Step, Failure> {
             }
             Step::Command(arguments)
         }
-        "start" => Step::Start,
+        "start" => Step::Start(failing(&mut cursor)?),
         "stop" => Step::Stop(match cursor.peek() {
             Some(name) => {
                 cursor.word();
@@ -310,6 +313,18 @@ fn step(verb: &str, words: &[Word]) -> Result<Step, Failure> {
     };
     cursor.finish()?;
     Ok(step)
+}
+
+fn failing(cursor: &mut Cursor<'_>) -> Result<Vec<Failing>, Failure> {
+    let mut failing = Vec::new();
+    if cursor.accept("failing") {
+        failing.push(Failing::parse(cursor.bare("what fails")?)?);
+        while let Some(word) = cursor.peek() {
+            failing.push(Failing::parse(word)?);
+            cursor.word();
+        }
+    }
+    Ok(failing)
 }
 
 fn begins_row(verb: &str) -> bool {
@@ -364,6 +379,7 @@ fn file(cursor: &mut Cursor<'_>) -> Result<FileOp, Failure> {
         "append" => FileOp::Append(name, cursor.text("content")?),
         "delete" => FileOp::Delete(name),
         "folder" => FileOp::Folder(name),
+        "fifo" => FileOp::Fifo(name),
         "link" => FileOp::Link(name, cursor.string("a target")?),
         "move" => FileOp::Move(name, cursor.string("a new name")?),
         "time" => FileOp::Time(name, cursor.number("seconds since 1970")?),

@@ -1,6 +1,7 @@
 //! Tests of the language and of the frame; the actors are tested by the cases themselves.
 
 use crate::case;
+use crate::failing::{Failing, fail_here};
 use crate::frame::framed;
 use crate::ops;
 use crate::words::{Matcher, Word, split};
@@ -29,6 +30,50 @@ fn words_are_split() {
         r#"~"(""#,
         "error: bad pattern \"(\": PCRE2: error compiling pattern at offset 1: missing closing parenthesis",
     );
+}
+
+/// On threads that end then: what fails for them fails from now on.
+#[test]
+fn calls_fail_that_are_to_fail() {
+    use std::io::ErrorKind;
+    use std::os::unix::fs::FileExt;
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("file");
+    std::fs::write(&path, b"0123456789").expect("written");
+    let check = |failing: &str, expected: [Option<ErrorKind>; 5]| {
+        let failing = Failing::parse(failing).expect("understood");
+        let found = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                fail_here(&[failing]).expect("a filter");
+                let file = std::fs::OpenOptions::new().read(true).write(true).open(&path);
+                let file = file.expect("opened");
+                let kinds = [
+                    file.read_at(&mut [0; 4], 4).map(drop),
+                    file.read_at(&mut [0; 4], 5).map(drop),
+                    file.write_at(b"45", 4).map(drop),
+                    std::fs::File::create_new(folder.path().join("new")).map(drop),
+                    std::fs::rename(&path, &path),
+                ];
+                kinds.map(|result| result.err().map(|error| error.kind()))
+            });
+            thread.join().expect("no panic")
+        });
+        let _ = std::fs::remove_file(folder.path().join("new"));
+        assert_eq!(found, expected);
+    };
+    let full = Some(ErrorKind::StorageFull);
+    check("read=ENOSPC@4", [full, full, None, None, None]);
+    check("read=ENOSPC@4-5", [full, None, None, None, None]);
+    check("read=ENOSPC", [None; 5]);
+    check("read=ENOSPC@5", [None, full, None, None, None]);
+    check("write=ENOSPC@4", [None, None, full, None, None]);
+    check("write=ENOSPC@5", [None; 5]);
+    let read_only = Some(ErrorKind::ReadOnlyFilesystem);
+    check("create=EROFS", [None, None, None, read_only, None]);
+    check("rename=EROFS", [None, None, None, None, read_only]);
+    for wrong in ["", "read", "read=EIO@x", "burn=EIO", "read=EFUN"] {
+        assert!(Failing::parse(wrong).is_err(), "{wrong}");
+    }
 }
 
 fn one(word: &Word) -> String {
