@@ -100,7 +100,11 @@ impl Disk for RealDisk {
     }
 
     fn open(&self, path: &Path) -> io::Result<FileHandle> {
-        Ok(RealFile::shared(fs::File::open(path)?))
+        let mut options = fs::OpenOptions::new();
+        options.read(true);
+        #[cfg(unix)]
+        tidegate_os::file::without_waiting(&mut options);
+        Ok(RealFile::shared(options.open(path)?))
     }
 
     fn open_for_update(&self, path: &Path) -> io::Result<FileHandle> {

@@ -42,6 +42,6 @@ pub use purge::{
     Bearing, MetadataReader, PURGE_RULES_MAX, PURGE_TEXT_BYTES_MAX, Scope, fuzz_purge_rules,
 };
 pub use store::{
-    EntryInfo, LoadReport, Lookup, ManageReport, Options, Purge, PurgeError, PurgeReport,
-    ReconfigureError, Stats, Store, Sync,
+    DiskFailures, EntryInfo, LoadReport, Lookup, ManageReport, Options, Purge, PurgeError,
+    PurgeReport, ReconfigureError, Stats, Store, Sync,
 };

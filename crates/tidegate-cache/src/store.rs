@@ -6,6 +6,7 @@
 //!
 //! The store survives a reload of the configuration: [`Store::reconfigure`].
 
+mod failures;
 mod files;
 mod load;
 mod manage;
@@ -29,6 +30,7 @@ use crate::index::{BLOCK_BYTES, Begun, Index, NodeView, Present};
 use crate::key::{Key, KeyHash, Levels};
 use crate::sync::{Mutex, RwLock};
 use bytes::Bytes;
+pub use failures::DiskFailures;
 pub(crate) use files::{Placed, disk_bytes_of};
 pub use load::LoadReport;
 use load::Loader;
@@ -204,6 +206,8 @@ pub(crate) struct StoreInner {
     hot: HotEntries,
     path_locks: Box<[Mutex<()>]>,
     garbage: Mutex<VecDeque<Garbage>>,
+    /// Since somebody last asked.
+    failures: Mutex<Option<DiskFailures>>,
     /// Bytes of disk that running fills may take.
     claimed: AtomicU64,
     books: Books,
@@ -249,6 +253,7 @@ impl Store {
             hot: HotEntries::new(options.memory_bytes, options.open_files_max),
             path_locks: (0..PATH_LOCKS).map(|_| Mutex::new(())).collect(),
             garbage: Mutex::new(VecDeque::new()),
+            failures: Mutex::new(None),
             claimed: AtomicU64::new(0),
             books: Books::default(),
             loader: Mutex::new(Loader::new(&options, false)),
@@ -457,10 +462,6 @@ impl StoreInner {
             self.index.uncharge(bytes);
             self.counters.abandoned.fetch_add(1, Ordering::Relaxed);
         }
-    }
-
-    fn disk_failed(&self) {
-        self.counters.disk_errors.fetch_add(1, Ordering::Relaxed);
     }
 
     fn stats(&self) -> Stats {

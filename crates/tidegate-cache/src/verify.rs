@@ -128,14 +128,20 @@ impl Verification {
         (block * BLOCK_BYTES).clamp(offset, self.body_bytes.max(offset))
     }
 
-    /// Compares a part of the body; false when it is damaged, and then the file is removed. Blocks,
-    /// and takes the lock of the key's path.
+    /// Compares a part of the body; false when it is damaged, and then the file is removed. So it is when
+    /// it cannot be read: the next request shall not end there, too. Blocks, and takes the lock of the
+    /// key's path.
     pub fn verify(&self, file: &dyn DiskFile, offset: u64, length: u64) -> io::Result<bool> {
-        let is_sound = self.compare(file, offset, length)?;
-        if !is_sound && let Some(store) = self.store.upgrade() {
+        let compared = self.compare(file, offset, length);
+        if !matches!(compared, Ok(true))
+            && let Some(store) = self.store.upgrade()
+        {
+            if let Err(error) = &compared {
+                store.disk_failed("reading a file", error);
+            }
             store.remove_damaged(&self.hash, self.generation);
         }
-        Ok(is_sound)
+        compared
     }
 
     /// Compares the blocks of a part of the body; false when one differs. Blocks.

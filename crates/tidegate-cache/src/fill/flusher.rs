@@ -27,6 +27,9 @@ const WRITE_BYTES_MAX: usize = 64 * 1024;
 /// A body up to this size that never met the disk goes out with its header in one write.
 const JOINED_BYTES_MAX: usize = 256 * 1024;
 
+/// What the disk failed at, in the words of the log.
+const WRITING: &str = "writing a file";
+
 /// Writes a fill's bytes to its file; may be sent to another thread while the writer appends.
 #[derive(Clone)]
 pub struct FillFlusher {
@@ -103,7 +106,8 @@ impl FillFlusher {
             return Ok(0);
         }
         let Some(file) = self.temporary_file()? else { return Ok(0) };
-        let end = write_chunks(&file, &chunks, layout.body_start() as u64)?;
+        let end = write_chunks(&file, &chunks, layout.body_start() as u64);
+        let end = end.map_err(|error| self.store.counted(WRITING, error))?;
         let hash = self.fill.key().hash();
         chunks.iter().for_each(|chunk| sums.add(&chunk.bytes, hash));
         let mut state = self.fill.state.lock();
@@ -228,14 +232,15 @@ impl FillFlusher {
             rest.iter().for_each(|chunk| sums.add(&chunk.bytes, key.hash()));
             let Some(file) = self.temporary_file()? else { return Ok(None) };
             let sums = sums.finish(key.hash());
-            if rest.is_empty() {
-                write_full_at(&*file, sums, layout.body_start() as u64 + body_bytes)?;
-                write_full_at(&*file, &header, 0)?;
+            let written = if rest.is_empty() {
+                write_full_at(&*file, sums, layout.body_start() as u64 + body_bytes)
+                    .and_then(|()| write_full_at(&*file, &header, 0))
             } else {
                 let body = rest.iter().map(|chunk| &*chunk.bytes);
                 let pieces = iter::once(&*header).chain(body).chain(iter::once(sums));
-                write_pieces(&file, pieces, 0)?;
-            }
+                write_pieces(&file, pieces, 0).map(drop)
+            };
+            written.map_err(|error| self.store.counted(WRITING, error))?;
             let mut state = self.fill.state.lock();
             state.flushed_to(body_bytes);
             let temporary = state.temporary.take();

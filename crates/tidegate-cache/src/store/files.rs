@@ -26,6 +26,10 @@ const COPY_BYTES: usize = 256 * 1024;
 /// Names tried for a temporary file before giving up: others are left of an earlier process.
 const TEMPORARY_NAMES_TRIED: usize = 16;
 
+/// What the disk failed at, in the words of the log.
+const READING: &str = "reading a file";
+const REMOVING: &str = "removing a file";
+
 /// A whole temporary file, to be placed.
 pub(crate) struct Placed<'a> {
     pub layout: Layout,
@@ -165,9 +169,10 @@ impl StoreInner {
         let file = match self.disk.open(path) {
             Ok(file) => file,
             Err(error) if is_absent(&error) => return Ok(Found::Nothing),
-            Err(error) => return Err(self.counted(error)),
+            Err(error) => return Err(self.counted(READING, error)),
         };
-        self.verify(hash, file, whole_max).map_err(|error| self.counted(error))
+        let verified = self.verify(hash, file, whole_max);
+        verified.map_err(|error| self.counted(READING, error))
     }
 
     fn verify(&self, hash: &KeyHash, file: FileHandle, whole_max: usize) -> io::Result<Found> {
@@ -202,7 +207,8 @@ impl StoreInner {
         let whole = if in_memory && header.file_bytes() != Some(read.len() as u64) {
             // Small body behind a long header, or the limit was raised meanwhile.
             let bytes = header.file_bytes().unwrap_or(0) as usize;
-            let longer = read_start(&*file, bytes)?;
+            let longer = read_start(&*file, bytes);
+            let longer = longer.map_err(|error| self.counted(READING, error))?;
             (longer.len() == bytes).then_some(longer)
         } else {
             in_memory.then_some(read)
@@ -235,7 +241,8 @@ impl StoreInner {
             companion: OnceLock::new(),
             checked: AtomicU64::new(0),
         });
-        Ok(entry.is_sound_at_start()?.then_some(entry))
+        let sound = entry.is_sound_at_start().map_err(|error| self.counted(READING, error))?;
+        Ok(sound.then_some(entry))
     }
 
     /// A body proved to be damaged after its file was opened.
@@ -290,13 +297,15 @@ impl StoreInner {
         }
         .and_then(|()| if sync == Sync::Off { Ok(()) } else { placed.file.sync(true) })
         .and_then(|()| self.rename_into(hash, &placed.file, &temporary, &path));
-        if sync == Sync::All && self.disk.sync_folder(&self.folder_of(hash)).is_err() {
-            self.disk_failed();
+        if sync == Sync::All
+            && let Err(error) = self.disk.sync_folder(&self.folder_of(hash))
+        {
+            self.disk_failed("writing a folder", &error);
         }
         if let Err(error) = renamed {
             self.remove_quietly(&temporary);
             self.index.uncharge(reserved);
-            return Err(self.counted(error));
+            return Err(self.counted("placing a file", error));
         }
         let known = present(&self.index, placed.layout, placed.body_bytes);
         if !self.index.filled(hash, fill, known, reserved, now) {
@@ -371,7 +380,7 @@ impl StoreInner {
             Err(error) if is_absent(&error) => {
                 Ok(known.is_some_and(|known| known.present.is_some() || known.fill.is_some()))
             }
-            Err(error) => Err(self.counted(error)),
+            Err(error) => Err(self.counted(REMOVING, error)),
         }
     }
 
@@ -381,7 +390,7 @@ impl StoreInner {
             Some(folder) => self.create_in(folder, hash),
             None => self.create_near(hash),
         }
-        .map_err(|error| self.counted(error))
+        .map_err(|error| self.counted("creating a file", error))
     }
 
     /// Creates a temporary file beside a key's file.
@@ -428,16 +437,11 @@ impl StoreInner {
         match self.disk.remove(path) {
             Ok(()) => true,
             Err(error) if is_absent(&error) => true,
-            Err(_) => {
-                self.disk_failed();
+            Err(error) => {
+                self.disk_failed(REMOVING, &error);
                 false
             }
         }
-    }
-
-    pub(super) fn counted(&self, error: io::Error) -> io::Error {
-        self.disk_failed();
-        error
     }
 }
 

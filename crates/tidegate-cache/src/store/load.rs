@@ -104,8 +104,8 @@ impl StoreInner {
                 loader.place = folder.place;
                 match self.disk.list(&folder.path) {
                     Ok(items) => loader.items = items,
-                    Err(_) => {
-                        self.disk_failed();
+                    Err(error) => {
+                        self.disk_failed("listing a folder", &error);
                         report.failed += 1;
                     }
                 }

@@ -379,8 +379,8 @@ impl StoreInner {
             return;
         }
         self.purges.rules.write().drop_through(through);
-        if self.save_rules().is_err() {
-            self.disk_failed();
+        if let Err(error) = self.save_rules() {
+            self.disk_failed("keeping purges", &error);
         }
     }
 

@@ -137,7 +137,7 @@ impl StoreInner {
             .and_then(|()| self.disk.rename(&near, &self.path_of(key.hash())));
         if let Err(error) = written {
             self.remove_quietly(&near);
-            return Err(self.counted(error));
+            return Err(self.counted("renewing a file", error));
         }
         Ok(())
     }

@@ -7,7 +7,7 @@
 //! Then it takes up what that one left and walks the folder once more.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::load::Loader;
@@ -34,6 +34,10 @@ const CHANGES_MAX: u64 = 64 * 1024;
 /// access) after the longer one. Milliseconds.
 const SNAPSHOT_AFTER: u64 = 5 * 60 * 1000;
 const SNAPSHOT_IDLE_AFTER: u64 = 60 * 60 * 1000;
+
+/// What the disk failed at, in the words of the log.
+const KEEPING: &str = "keeping the index";
+const LOCKING: &str = "locking the folder";
 
 /// After a failure the next attempt waits so long.
 const SNAPSHOT_RETRY_AFTER: u64 = 10 * 1000;
@@ -67,8 +71,13 @@ impl StoreInner {
         let options = self.options();
         let Some(owner) = &options.owner else { return Ok(()) };
         let path = options.path.join(LOCK_NAME);
-        if let Some(lock) = self.disk.try_lock(&path)? {
-            return self.become_owner(lock, owner);
+        match self.disk.try_lock(&path) {
+            Ok(Some(lock)) => {
+                self.become_owner(lock, owner);
+                return Ok(());
+            }
+            Ok(None) => {}
+            Err(error) => return self.stay_guest(&path, error),
         }
         let mut bytes = [0; OWNER_BYTES_MAX];
         let file = self.disk.open(&path)?;
@@ -82,11 +91,25 @@ impl StoreInner {
         Ok(())
     }
 
-    fn become_owner(&self, lock: FileHandle, owner: &str) -> io::Result<()> {
-        write_full_at(&*lock, format!("{owner}\n").as_bytes(), 0)?;
+    /// The disk gives no lock. A folder that takes no files (a disk that is full, or read-only) may be
+    /// shared by any number of servers, and what it holds can be served. A lock that is there and may not
+    /// be touched is another user's.
+    fn stay_guest(&self, path: &Path, error: io::Error) -> io::Result<()> {
+        let may_not = error.kind() == io::ErrorKind::PermissionDenied;
+        if may_not && self.disk.file_bytes(path).is_ok() {
+            return Err(error);
+        }
+        self.disk_failed(LOCKING, &error);
+        Ok(())
+    }
+
+    /// Without its name in the lock (the disk may be full) a relative is refused as a stranger is.
+    fn become_owner(&self, lock: FileHandle, owner: &str) {
+        if let Err(error) = write_full_at(&*lock, format!("{owner}\n").as_bytes(), 0) {
+            self.disk_failed(LOCKING, &error);
+        }
         *self.books.lock.lock() = Some(lock);
         self.books.is_owner.store(true, Ordering::Release);
-        Ok(())
     }
 
     pub(super) fn is_owner(&self) -> bool {
@@ -98,10 +121,9 @@ impl StoreInner {
         let options = self.options();
         let Some(owner) = options.owner.as_ref().filter(|_| !self.is_owner()) else { return };
         let Ok(Some(lock)) = self.disk.try_lock(&options.path.join(LOCK_NAME)) else { return };
-        if self.become_owner(lock, owner).is_ok() {
-            *self.loader.lock() = Loader::new(&options, true);
-            self.counters.loaded.store(false, Ordering::Release);
-        }
+        self.become_owner(lock, owner);
+        *self.loader.lock() = Loader::new(&options, true);
+        self.counters.loaded.store(false, Ordering::Release);
     }
 
     pub(super) fn note_placed(&self, hash: &KeyHash, present: &Present, now: u64) {
@@ -130,8 +152,8 @@ impl StoreInner {
     }
 
     fn write_journal(&self) {
-        if self.books.journal.write().is_err() {
-            self.disk_failed();
+        if let Err(error) = self.books.journal.write() {
+            self.disk_failed(KEEPING, &error);
         }
     }
 
@@ -170,9 +192,9 @@ impl StoreInner {
         books.last_attempt.store(now, Ordering::Relaxed);
         match self.try_snapshot(now) {
             Ok(()) => books.last_snapshot.store(now, Ordering::Relaxed),
-            Err(_) => {
+            Err(error) => {
                 books.journal.not_compacted();
-                self.disk_failed();
+                self.disk_failed(KEEPING, &error);
             }
         }
     }
@@ -274,9 +296,10 @@ impl StoreInner {
     fn end_restoring(&self, options: &Options, sequence: u64, oldest: u64, now: u64) {
         self.index.restored();
         let books = &self.books;
-        if books.journal.start(&*self.disk, &options.path, sequence, oldest).is_err() {
+        let started = books.journal.start(&*self.disk, &options.path, sequence, oldest);
+        if let Err(error) = started {
             books.journal.not_compacted();
-            self.disk_failed();
+            self.disk_failed(KEEPING, &error);
         }
         books.last_snapshot.store(now, Ordering::Relaxed);
         books.is_restored.store(true, Ordering::Release);
@@ -295,7 +318,7 @@ impl StoreInner {
             Ok(bytes) => {
                 self.index.seen(hash, bytes);
             }
-            Err(_) => self.disk_failed(),
+            Err(error) => self.disk_failed("looking for a file", &error),
         }
     }
 }

@@ -72,8 +72,8 @@ impl StoreInner {
         let Some(free_min) = options.free_min else { return true };
         match self.disk.free_bytes(&options.path) {
             Ok(free) => free >= free_min.saturating_add(unwritten),
-            Err(_) => {
-                self.disk_failed();
+            Err(error) => {
+                self.disk_failed("asking for free space", &error);
                 true
             }
         }

@@ -1,6 +1,7 @@
 //! Damage on disk and disks that fail: nothing wrong is served, and serving goes on.
 
 use std::io::ErrorKind;
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -124,6 +125,9 @@ fn a_full_or_failing_disk_serves_on() {
         assert_eq!((got == whole, end), (true, Ok(())));
         assert!(store.open_entry(&key("before"), 3).is_err(), "known, and not to be had now");
         assert!(store.stats().disk_errors > 0);
+        let told = store.take_failures().map(|failures| (failures.count, failures.error.kind()));
+        assert_eq!(told, Some((store.stats().disk_errors, error)));
+        assert!(store.take_failures().is_none());
         disk.set_faults(Faults::default());
         assert!(served(&store, &key("before")).is_some());
         assert!(matches!(fill(&store, &key("a"), "m", &whole, 4), Committed::Stored));
@@ -131,6 +135,49 @@ fn a_full_or_failing_disk_serves_on() {
         assert_eq!(disk.paths().len(), 2);
         assert_eq!(store.stats().charged_bytes, store.stats().disk_bytes);
     }
+}
+
+#[test]
+fn a_folder_that_gives_no_lock_is_used_by_a_guest() {
+    let open_failing = |error, lock_is_there: bool| {
+        let disk = MemoryDisk::default();
+        // Without a family nobody asks for the lock.
+        drop(open(&disk));
+        let calls_before = disk.calls();
+        if lock_is_there {
+            disk.put(Path::new("/cache/.lock"), b"strangers\n".to_vec());
+        }
+        disk.set_error(error);
+        disk.set_faults(Faults { fail_at: Some(calls_before + 1), ..Faults::default() });
+        let mut settings = options();
+        settings.owner = Some("us".to_owned());
+        Store::open(settings, Arc::new(disk)).map_err(|error| error.kind())
+    };
+    let cases = [
+        (ErrorKind::ReadOnlyFilesystem, true),
+        (ErrorKind::StorageFull, false),
+        (ErrorKind::PermissionDenied, false),
+    ];
+    for (error, lock_is_there) in cases {
+        let store = open_failing(error, lock_is_there).expect("served from");
+        assert_eq!(store.take_failures().map(|failures| failures.count), Some(1));
+        load(&store);
+        assert!(matches!(fill(&store, &key("a"), "m", b"stored", 1), Committed::Stored));
+    }
+    let refused = open_failing(ErrorKind::PermissionDenied, true).map(drop);
+    assert_eq!(refused, Err(ErrorKind::PermissionDenied), "it is another user's");
+}
+
+#[test]
+fn what_cannot_be_read_to_its_end_goes() {
+    let disk = MemoryDisk::default();
+    fill(&loaded(&disk, forgetful()), &key("a"), "m", &body(2_000_000, 5), 1);
+    let store = loaded(&disk, forgetful());
+    let entry = store.open_entry(&key("a"), 0).expect("disk").expect("entry");
+    disk.set_faults(Faults { fail_at: Some(1), ..Faults::default() });
+    assert!(entry.verify(1 << 20, 1).is_err());
+    assert!(store.open_entry(&key("a"), 0).expect("disk").is_none());
+    assert!(disk.paths().is_empty());
 }
 
 #[test]

@@ -69,7 +69,7 @@ impl BodyStream for VerifiedBody {
                 let work = entry.clone();
                 match blocking::run(move || work.verify(offset, length)).await {
                     Ok(sound) => Ok(sound),
-                    // The pool is full, or the disk failed: then it does so again.
+                    // The pool is full. If the disk failed, it does so again.
                     Err(_) => entry.verify(offset, length),
                 }
             }));

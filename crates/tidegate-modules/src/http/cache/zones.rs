@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use tidegate_cache::{Levels, Options, RealDisk, Store};
+use tidegate_cache::{DiskFailures, Levels, Options, RealDisk, Store};
 use tidegate_conf::Diagnostic;
+use tidegate_core::Level;
 use tidegate_core::builder::{PlanBuilder, os_error};
+use tidegate_core::error_log::ErrorLog;
 use tidegate_core::family;
 use tidegate_core::plan::Service;
 use tidegate_rt::clock;
@@ -91,13 +93,14 @@ pub fn open(
     if let Some(store) = store {
         let (manager, loader) = (conf.manager, conf.loader);
         let (name, manage_at) = (conf.name.clone(), Mutex::new(None));
+        let log = plan.main.error_log.clone();
         let purging = Purging {
             name: name.clone(),
             store: store.clone(),
             eager: conf.purges,
             pace: conf.purger,
         };
-        plan.services.push(Arc::new(Tending { name, store, manager, loader, manage_at }));
+        plan.services.push(Arc::new(Tending { name, store, log, manager, loader, manage_at }));
         plan.services.push(Arc::new(purging));
     }
     Ok(())
@@ -166,6 +169,7 @@ fn started_at() -> u64 {
 struct Tending {
     name: String,
     store: Store,
+    log: ErrorLog,
     manager: Pace,
     loader: Pace,
     /// When the manager is due.
@@ -186,6 +190,7 @@ impl Service for Tending {
             *manage_at = Some(clock::exact_now() + self.manage());
         }
         self.store.keep_index(clock::unix_millis());
+        self.tell_failures();
         let pause = manage_at.map_or(Duration::ZERO, |due| due - clock::exact_now().min(due));
         let pause = pause.min(INDEX_PAUSE);
         match self.store.stats().loaded {
@@ -197,10 +202,20 @@ impl Service for Tending {
 
     fn finish(&self) {
         self.store.finish(clock::unix_millis());
+        self.tell_failures();
     }
 }
 
 impl Tending {
+    /// What the disk has refused since the last time, in one line: it may be every request.
+    fn tell_failures(&self) {
+        let Some(DiskFailures { count, doing, error }) = self.store.take_failures() else { return };
+        let (name, error) = (&self.name, os_error(&error));
+        let message =
+            format!("cache \"{name}\": disk failed while {doing} ({error}); failures: {count}");
+        self.log.write(Level::Crit, 0, &message);
+    }
+
     /// One go of the loader; whether it takes up the index of before, which is not to wait.
     fn load_is_restoring(&self) -> bool {
         for budget in Go::new(self.loader) {
