@@ -1,9 +1,10 @@
 # Everyday commands. Each one installs what it misses (scripts/setup.sh) and can be run alone.
 
 FUZZ_SECONDS ?= 60
+KILLS ?= 200
 ARGUMENTS ?=
 
-.PHONY: help run test bench fmt lint fuzz
+.PHONY: help run test faults bench fmt lint fuzz
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -13,6 +14,9 @@ run: ## build and start Tidegate on port 8080 with a built-in configuration
 
 test: ## every check that decides whether a change may go in
 	@scripts/test.sh $(ARGUMENTS)
+
+faults: ## the list of faults with counts, and a caching server killed KILLS=200 times
+	@scripts/faults.sh $(KILLS)
 
 bench: ## the table of CPU per request beside genuine nginx
 	@scripts/bench.sh $(ARGUMENTS)
