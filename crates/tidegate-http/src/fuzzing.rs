@@ -138,9 +138,12 @@ pub fn fuzz_fastcgi(data: &[u8]) {
         for part in data.chunks(piece) {
             let start = out.len();
             out.extend_from_slice(part);
-            outcome = decoder.decode(&mut out, start);
-            if outcome.is_err() {
-                break;
+            match decoder.decode(&mut out, start) {
+                Ok(begin) => drop(out.drain(..begin)),
+                Err(error) => {
+                    outcome = Err(error);
+                    break;
+                }
             }
         }
         assert!(out.len() <= data.len());

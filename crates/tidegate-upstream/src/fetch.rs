@@ -18,6 +18,7 @@ use answer::{Parts, Received};
 
 use crate::connection::{ConnectError, OriginConnection};
 use crate::h1::receive::{HeadReader, ReceiveError};
+use crate::h1::scratch::Behind;
 use crate::h1::send::{self, SendError, Upload, UploadEnd};
 use crate::log::{LogContext, os_error};
 use crate::peers::{Lease, Outcome, Peer};
@@ -93,7 +94,7 @@ struct Trouble {
 struct Answer {
     connection: Box<OriginConnection>,
     head: ResponseHead,
-    input: Vec<u8>,
+    input: Behind,
     framing: ResponseFraming,
     codec: Codec,
     upload: Option<Upload>,

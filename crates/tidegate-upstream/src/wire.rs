@@ -113,24 +113,27 @@ pub(crate) enum Codec {
 }
 
 impl Codec {
-    /// Reads what was appended to `buffer` from `new` on; `true` when the head is whole. What stays in the
-    /// buffer then is the body's beginning.
+    /// Reads what was appended to `buffer` from `new` on. When the head is whole, says where in the buffer
+    /// the body begins: what is there already stays where it is, since moving a page costs more than all of
+    /// the head.
     pub fn parse(
         &mut self,
         buffer: &mut Vec<u8>,
         new: usize,
         head_bytes_max: usize,
         head: &mut ResponseHead,
-    ) -> Result<bool, ReceiveError> {
+    ) -> Result<Option<usize>, ReceiveError> {
+        let mut begin = 0;
         let outcome = match self {
             Codec::Http => parse_response(buffer, head_bytes_max, head),
             Codec::Cgi => parse_cgi_response(buffer, head_bytes_max, head),
             Codec::FastCgi(decoder, rules) => {
-                decoder.decode(buffer, new).map_err(refused)?;
+                begin = decoder.decode(buffer, new).map_err(refused)?;
                 if rules.catches(decoder.stderr()) {
                     return Err(ReceiveError::Invalid(String::new()));
                 }
-                let outcome = parse_cgi_response(buffer, head_bytes_max, head);
+                let output = buffer.get(begin..).unwrap_or_default();
+                let outcome = parse_cgi_response(output, head_bytes_max, head);
                 if outcome == Ok(Parse::Partial) && decoder.is_output_closed() {
                     let message = "upstream prematurely closed FastCGI stdout";
                     return Err(ReceiveError::Invalid(message.to_owned()));
@@ -140,12 +143,13 @@ impl Codec {
             Codec::Memcached(ask) => return value_head(ask, buffer, head_bytes_max, head),
         };
         match outcome {
-            Ok(Parse::Partial) => Ok(false),
+            Ok(Parse::Partial) => {
+                buffer.drain(..begin);
+                Ok(None)
+            }
             Ok(Parse::Complete(length)) => {
-                // Bodies in the same read are short: moving them is cheaper than a second read.
-                buffer.drain(..length);
                 self.check(head)?;
-                Ok(true)
+                Ok(Some(begin + length))
             }
             Err(error) => Err(ReceiveError::Invalid(error.message(head.headers.text()))),
         }
@@ -191,14 +195,14 @@ fn refused(error: RecordError) -> ReceiveError {
 /// Makes a head of the line in front of a value.
 fn value_head(
     ask: &Memcached,
-    buffer: &mut Vec<u8>,
+    buffer: &[u8],
     line_bytes_max: usize,
     head: &mut ResponseHead,
-) -> Result<bool, ReceiveError> {
+) -> Result<Option<usize>, ReceiveError> {
     let reply = memcached::parse_reply(buffer, &ask.key, line_bytes_max);
     let reply = reply.map_err(|error| ReceiveError::Invalid(error.message(&ask.key)))?;
     let (text, consumed) = match reply {
-        Reply::Partial => return Ok(false),
+        Reply::Partial => return Ok(None),
         Reply::Absent { consumed } => {
             ("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_owned(), consumed)
         }
@@ -208,9 +212,8 @@ fn value_head(
             (format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n{coding}\r\n"), consumed)
         }
     };
-    buffer.drain(..consumed);
     match parse_response(text.as_bytes(), usize::MAX, head) {
-        Ok(Parse::Complete(_)) => Ok(true),
-        _ => Ok(false),
+        Ok(Parse::Complete(_)) => Ok(Some(consumed)),
+        _ => Ok(None),
     }
 }

@@ -108,12 +108,15 @@ impl Decoder {
         Decoder::default()
     }
 
-    /// Reads what was appended to `buffer` from `start` on and leaves of it only what is output.
+    /// Reads what was appended to `buffer` from `start` on and leaves of it only what is output, from the
+    /// place on that is returned. That is 0 if the buffer held something already: then the output follows
+    /// it. Else the first record's output stays where it is, and is not moved over the record's head.
     ///
     /// # Errors
-    /// The bytes are no records of this request. The output in front of the mistake is left.
-    pub fn decode(&mut self, buffer: &mut Vec<u8>, start: usize) -> Result<(), RecordError> {
+    /// The bytes are no records of this request. Only the output in front of the mistake is left.
+    pub fn decode(&mut self, buffer: &mut Vec<u8>, start: usize) -> Result<usize, RecordError> {
         let (mut read, mut write) = (start, start);
+        let mut begin = 0;
         let mut outcome = Ok(());
         while read < buffer.len() && outcome.is_ok() {
             let available = buffer.len() - read;
@@ -132,7 +135,11 @@ impl Decoder {
                     let taken = fitting(*left);
                     *left -= taken as u16;
                     let over = *left == 0;
-                    buffer.copy_within(read..read + taken, write);
+                    if write == 0 {
+                        (begin, write) = (read, read);
+                    } else {
+                        buffer.copy_within(read..read + taken, write);
+                    }
                     (read, write) = (read + taken, write + taken);
                     self.next_if(over);
                 }
@@ -168,7 +175,10 @@ impl Decoder {
             }
         }
         buffer.truncate(write);
-        outcome
+        if outcome.is_err() {
+            buffer.drain(..begin);
+        }
+        outcome.map(|()| begin)
     }
 
     /// The application has ended the request.

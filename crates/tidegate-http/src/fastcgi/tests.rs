@@ -23,8 +23,9 @@ fn decoded(bytes: &[u8], piece: usize) -> (Result<(), RecordError>, Vec<u8>, Dec
     for part in bytes.chunks(piece) {
         let start = out.len();
         out.extend_from_slice(part);
-        if let Err(error) = decoder.decode(&mut out, start) {
-            return (Err(error), out, decoder);
+        match decoder.decode(&mut out, start) {
+            Ok(begin) => drop(out.drain(..begin)),
+            Err(error) => return (Err(error), out, decoder),
         }
     }
     (Ok(()), out, decoder)
@@ -56,6 +57,22 @@ fn output_is_what_stays() {
 }
 
 #[test]
+fn the_first_output_is_not_moved() {
+    let check = |name: &str, held: &[u8], records: &[Vec<u8>], expected: (usize, &str)| {
+        let mut buffer = [held, &records.concat()].concat();
+        let begin = Decoder::new().decode(&mut buffer, held.len()).expect("records");
+        let text = std::str::from_utf8(&buffer[begin..]).expect("text");
+        assert_eq!((begin, text), expected, "{name}");
+    };
+    let (one, two) = (record(STDOUT, b"one", 5), record(STDOUT, b"two", 0));
+    check("one record", b"", std::slice::from_ref(&one), (8, "one"));
+    check("two records", b"", &[one.clone(), two.clone()], (8, "onetwo"));
+    check("behind errors", b"", &[record(STDERR, b"oh no", 0), one.clone()], (21, "one"));
+    check("behind bytes", b"held", &[one, two], (0, "heldonetwo"));
+    check("nothing", b"", &[record(STDERR, b"oh no", 0)], (0, ""));
+}
+
+#[test]
 fn what_is_no_record_is_refused() {
     let mut version = record(STDOUT, b"a", 0);
     version[0] = 2;
@@ -76,7 +93,7 @@ fn a_huge_error_stream_is_cut() {
     let mut taken = Vec::new();
     for _ in 0..4 {
         let mut bytes = record(STDERR, &vec![b'e'; 60_000], 0);
-        assert_eq!(decoder.decode(&mut bytes, 0), Ok(()));
+        assert_eq!(decoder.decode(&mut bytes, 0), Ok(0));
         assert!(bytes.is_empty());
         let (text, is_cut) = decoder.take_stderr();
         taken.push((text.len(), is_cut));

@@ -12,7 +12,7 @@ use tidegate_http::response::{ResponseFraming, ResponseHead};
 use crate::connection::OriginConnection;
 use crate::h1::body::{BodyReader, OriginBody, Start, TRAILER_BYTES_MAX, Upgraded, report_excess};
 use crate::h1::framing::{Framing, Records, Value};
-use crate::h1::scratch;
+use crate::h1::scratch::{self, Behind};
 use crate::h1::send::Upload;
 use crate::log::LogContext;
 use crate::peers::Lease;
@@ -32,7 +32,7 @@ pub(super) struct Parts {
 
 /// What has come of an answer behind its head, and what reads on.
 pub(super) struct Received {
-    pub input: Vec<u8>,
+    pub input: Behind,
     pub framing: ResponseFraming,
     pub codec: Codec,
 }
@@ -48,7 +48,7 @@ impl Parts {
     ) -> OriginBody {
         if head.status == 101 && self.request.upgrade {
             let upstream = self.upstream(&lease);
-            let prefetched = scratch::into_bytes(received.input, 0);
+            let prefetched = received.input.into_bytes();
             let (settings, report, log) = (self.settings, self.report, self.log);
             return OriginBody::Upgraded(Box::new(Upgraded {
                 connection,
@@ -72,7 +72,7 @@ impl Parts {
         }
         if upload.is_none()
             && let Some((length, is_clean)) =
-                self.whole_length(&codec, framing, head.status, &input, &lease)
+                self.whole_length(&codec, framing, head.status, input.bytes(), &lease)
         {
             return self.whole(connection, input, length, keep && is_clean);
         }
@@ -95,7 +95,7 @@ impl Parts {
             .then(|| (self.request.group.clone(), self.fit));
         let start = Start {
             framing,
-            input: scratch::into_bytes(input, 0),
+            input: input.into_bytes(),
             keep,
             lease: Some(lease),
             upload,
@@ -163,7 +163,7 @@ impl Parts {
     fn whole(
         self,
         connection: Box<OriginConnection>,
-        input: Vec<u8>,
+        input: Behind,
         length: usize,
         keep: bool,
     ) -> OriginBody {
@@ -175,10 +175,10 @@ impl Parts {
             pool::give(&self.request.group, self.fit, connection);
         }
         if length == 0 {
-            scratch::give_buffer(input);
+            scratch::give_buffer(input.buffer);
             return OriginBody::Whole(Bytes::new());
         }
-        let mut bytes = scratch::into_bytes(input, 0);
+        let mut bytes = input.into_bytes();
         bytes.truncate(length);
         OriginBody::Whole(bytes)
     }

@@ -196,6 +196,39 @@ fn an_idle_connection_closed_under_a_request_costs_nothing() {
     check("POST", &[&[OK, ""], &[OK]], &["GET", "POST"], &given_up);
 }
 
+/// A FastCGI record with less than 128 bytes.
+fn record(kind: u8, content: &str) -> String {
+    let mut text = String::from_utf8(vec![1, kind, 0, 1, 0, content.len() as u8, 0, 0]);
+    text.as_mut().expect("ASCII").push_str(content);
+    text.expect("ASCII")
+}
+
+#[test]
+fn a_body_begins_within_the_record_that_ends_its_head() {
+    let (out, error, end) = (6, 7, record(3, "\0\0\0\0\0\0\0\0"));
+    let check = |name: &str, records: &[String], expected: Seen| {
+        let script = vec![vec![records.concat() + &end]];
+        let seen = tidegate_rt::block_on(async {
+            let any = Addr::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+            let listener = Listener::bind(&any, &ListenOptions::default()).expect("a port");
+            let address = listener.local_addr().expect("an address");
+            tidegate_rt::spawn_local(origin(listener, script));
+            let server = (String::from("origin"), address, ServerOptions::default());
+            let group = Group::new("g", Method::RoundRobin, Keepalive::OFF, vec![server]);
+            let wire = Wire::FastCgi(wire::FastCgi::default());
+            sent(OriginRequest { wire, ..request(&Arc::new(group), "GET") }).await
+        });
+        assert_eq!(seen.expect("a loop"), expected, "{name}");
+    };
+    let whole = || seen(200, "body", true, 1);
+    check("one record", &[record(out, "A: b\r\n\r\nbody")], whole());
+    check("behind an error", &[record(error, "oh"), record(out, "A: b\r\n\r\nbody")], whole());
+    let cut =
+        [record(out, "A: b\r"), record(out, "\n\r\nbo"), record(error, "no"), record(out, "dy")];
+    check("a head in two records", &cut, whole());
+    check("no body", &[record(out, "A: b\r\n\r\n")], seen(200, "", true, 1));
+}
+
 #[test]
 fn a_dropped_body_gives_its_connection_up() {
     let result = tidegate_rt::block_on(async {

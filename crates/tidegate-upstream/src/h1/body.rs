@@ -78,9 +78,9 @@ pub(crate) struct Start {
 }
 
 impl Start {
-    /// Leaves of received records what is output, and logs what is not.
-    fn take_apart(&mut self, received: &mut Vec<u8>) -> Result<(), RecordError> {
-        let Framing::Records(records) = &mut self.framing else { return Ok(()) };
+    /// Leaves of received records what is output, and logs what is not; says where the output begins.
+    fn take_apart(&mut self, received: &mut Vec<u8>) -> Result<usize, RecordError> {
+        let Framing::Records(records) = &mut self.framing else { return Ok(0) };
         let decoded = records.decode(received);
         if !records.decoder.stderr().is_empty() {
             wire::log_stderr(&mut records.decoder, &self.log, READING, &self.upstream);
@@ -182,10 +182,11 @@ impl BodyReader {
                     pace.received += count as u64;
                 }
                 let mut received = buffer.unwrap_or_default();
-                if let Err(error) = self.start.take_apart(&mut received) {
-                    return Poll::Ready(Err(self.broken(&error.message())));
-                }
-                self.start.input = scratch::into_bytes(received, 0);
+                let begin = match self.start.take_apart(&mut received) {
+                    Ok(begin) => begin,
+                    Err(error) => return Poll::Ready(Err(self.broken(&error.message()))),
+                };
+                self.start.input = scratch::into_bytes(received, begin);
                 Poll::Ready(Ok(true))
             }
             Err(error) => {

@@ -120,8 +120,8 @@ impl Records {
         Records { decoder, left, excess: false }
     }
 
-    /// Takes the records in `buffer` apart, in place.
-    pub fn decode(&mut self, buffer: &mut Vec<u8>) -> Result<(), RecordError> {
+    /// Takes the records in `buffer` apart, in place; says where the output begins.
+    pub fn decode(&mut self, buffer: &mut Vec<u8>) -> Result<usize, RecordError> {
         self.decoder.decode(buffer, 0)
     }
 

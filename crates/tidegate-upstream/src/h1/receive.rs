@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 
 use tidegate_http::response::ResponseHead;
 
-use super::scratch;
+use super::scratch::{self, Behind};
 use crate::connection::OriginConnection;
 use crate::wire::Codec;
 
@@ -23,6 +23,8 @@ pub enum ReceiveError {
 /// A head in the course of arriving. Holds a buffer only once bytes have come.
 pub(crate) struct HeadReader {
     buffer: Option<Vec<u8>>,
+    /// Where in the buffer the parsed head ends.
+    start: usize,
     head_bytes_max: usize,
     /// Bytes read at once at most.
     read_bytes: usize,
@@ -39,6 +41,7 @@ impl HeadReader {
         let read_bytes = if limited { head_bytes_max } else { scratch::READ_BYTES };
         HeadReader {
             buffer: None,
+            start: 0,
             head_bytes_max,
             read_bytes,
             head: ResponseHead::default(),
@@ -114,6 +117,10 @@ impl HeadReader {
     /// Goes on to the next head behind an interim one.
     pub fn skip(&mut self) -> Result<(), ReceiveError> {
         self.head.clear();
+        let start = std::mem::take(&mut self.start);
+        if let Some(buffer) = &mut self.buffer {
+            buffer.drain(..start);
+        }
         if self.buffer.as_ref().is_none_or(Vec::is_empty) {
             if let Some(buffer) = self.buffer.take() {
                 scratch::give_buffer(buffer);
@@ -129,9 +136,10 @@ impl HeadReader {
         &mut self.codec
     }
 
-    /// Head, the bytes behind it, and what reads on.
-    pub fn finish(self) -> (ResponseHead, Vec<u8>, Codec) {
-        (self.head, self.buffer.unwrap_or_default(), self.codec)
+    /// Head, what came behind it, and what reads on.
+    pub fn finish(self) -> (ResponseHead, Behind, Codec) {
+        let behind = Behind { buffer: self.buffer.unwrap_or_default(), start: self.start };
+        (self.head, behind, self.codec)
     }
 
     /// Reads what stands in the buffer, of which the last `count` bytes have just come.
@@ -141,7 +149,9 @@ impl HeadReader {
         if self.head.headers.capacity() == 0 {
             self.head = scratch::head();
         }
-        self.codec.parse(buffer, new, self.head_bytes_max, &mut self.head)
+        let end = self.codec.parse(buffer, new, self.head_bytes_max, &mut self.head)?;
+        self.start = end.unwrap_or(0);
+        Ok(end.is_some())
     }
 }
 

@@ -37,6 +37,23 @@ pub fn give_buffer(mut buffer: Vec<u8>) {
     });
 }
 
+/// What came behind a head, still in the buffer that the head came in.
+pub struct Behind {
+    pub buffer: Vec<u8>,
+    /// Where the head ends.
+    pub start: usize,
+}
+
+impl Behind {
+    pub fn bytes(&self) -> &[u8] {
+        self.buffer.get(self.start..).unwrap_or_default()
+    }
+
+    pub fn into_bytes(self) -> Bytes {
+        into_bytes(self.buffer, self.start)
+    }
+}
+
 /// The buffer's bytes from `start` on, copied or not as is cheaper.
 pub fn into_bytes(buffer: Vec<u8>, start: usize) -> Bytes {
     let length = buffer.len().saturating_sub(start);
