@@ -88,6 +88,11 @@ pub trait BodyStream {
         0
     }
 
+    /// Whether it is known already that nothing will come any more. `false` may turn out to be wrong.
+    fn is_over(&self) -> bool {
+        false
+    }
+
     /// Trailer fields, known once `poll_chunk` has answered `None`.
     fn trailers(&mut self) -> Option<tidegate_http::Headers> {
         None

@@ -230,6 +230,44 @@ fn a_body_begins_within_the_record_that_ends_its_head() {
 }
 
 #[test]
+fn a_body_is_over_with_its_last_piece() {
+    let (text, over) = tidegate_rt::block_on(async {
+        let any = Addr::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        let listener = Listener::bind(&any, &ListenOptions::default()).expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let (go_on, told) = tidegate_rt::sync::oneshot::channel::<()>();
+        let origin = tidegate_rt::spawn_local(async move {
+            let stream = listener.accept().await.expect("a connection");
+            let part = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nbe".to_owned();
+            serve(&stream, &[part]).await;
+            told.await.expect("told");
+            stream.write_all(b"gin").await.expect("sent");
+        });
+        let server = (String::from("origin"), address, ServerOptions::default());
+        let group = Arc::new(Group::new("g", Method::RoundRobin, Keepalive::DEFAULT, vec![server]));
+        let log = LogContext::detached(ErrorLog::default());
+        let response = fetch(request(&group, "GET"), settings(), Report::shared(), log).await;
+        let OriginBody::Stream(mut stream) = response.ok().expect("a head").body else {
+            return (Vec::new(), Vec::new());
+        };
+        go_on.send(()).expect("the origin waits");
+        let (mut text, mut over) = (Vec::new(), Vec::new());
+        while let Some(Ok(Chunk::Bytes(bytes))) =
+            poll_fn(|context| stream.poll_chunk(context)).await
+        {
+            text.extend_from_slice(&bytes);
+            over.push((text.len(), stream.is_over()));
+        }
+        origin.await.expect("the origin");
+        (text, over)
+    })
+    .expect("a loop");
+    assert_eq!(text, b"begin");
+    assert_eq!(over.last(), Some(&(5, true)));
+    assert!(over.iter().all(|(length, over)| *over == (*length == 5)), "{over:?}");
+}
+
+#[test]
 fn a_dropped_body_gives_its_connection_up() {
     let result = tidegate_rt::block_on(async {
         let any = Addr::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));

@@ -282,6 +282,10 @@ impl BodyStream for BodyReader {
         }
     }
 
+    fn is_over(&self) -> bool {
+        self.connection.is_none()
+    }
+
     fn trailers(&mut self) -> Option<Headers> {
         if self.start.settings.pass_trailers { self.trailers.take() } else { None }
     }

@@ -111,7 +111,9 @@ impl<S: BodyStream + 'static> BodyStream for Buffered<S> {
             None => state.source.poll_chunk(context),
         };
         state.client_waits = piece.is_pending();
-        let watch = !self.watched && state.polls > 1 && state.spool.is_some();
+        // With the last piece the source needs nobody who reads it in the client's place.
+        let watch =
+            !self.watched && state.polls > 1 && state.spool.is_some() && !state.source.is_over();
         if watch && matches!(piece, Poll::Ready(Some(Ok(_)))) && state.ended.is_none() {
             self.watched = true;
             tidegate_rt::spawn_local(watch_client(self.state.clone()));

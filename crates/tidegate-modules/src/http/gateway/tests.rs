@@ -29,6 +29,10 @@ impl BodyStream for Source {
         *self.taken.borrow_mut() = self.next;
         Poll::Ready(Some(Ok(Chunk::Bytes(Bytes::from(vec![self.next; PIECE])))))
     }
+
+    fn is_over(&self) -> bool {
+        self.next == self.count
+    }
 }
 
 fn bytes_of(chunk: &Chunk) -> Vec<u8> {
@@ -92,4 +96,31 @@ fn slow_clients_are_decoupled() {
     check("memory, then the file", 500, 100_000, 50);
     check("a small file, then back-pressure", 500, 1_000, 17);
     check("nothing but memory", 500, 0, 7);
+}
+
+#[test]
+fn a_source_that_is_over_is_not_watched() {
+    let taken = Rc::new(RefCell::new(0));
+    let holders = |count: u8| {
+        let source = Box::new(Source { next: 0, count, taken: taken.clone() });
+        let spool = SpoolSettings {
+            memory_bytes_max: 0,
+            file_bytes_max: 0,
+            path: std::path::PathBuf::new(),
+            levels: Vec::new(),
+            writes_in_pool: false,
+            pool: None,
+        };
+        let holders = tidegate_rt::block_on(async {
+            let mut body = buffered::body(source, Some(&spool), Rc::default(), Box::new(|_| {}));
+            for _ in 0..2 {
+                body.next().await.expect("a piece").expect("no error");
+            }
+            drop(body);
+            Rc::strong_count(&taken)
+        });
+        holders.expect("a loop")
+    };
+    assert_eq!(holders(2), 1, "the second piece was the last one");
+    assert_eq!(holders(3), 2, "a task holds the source");
 }
