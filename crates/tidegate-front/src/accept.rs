@@ -136,8 +136,9 @@ pub(crate) async fn serve(conn: Rc<Conn>, begun: Option<Serving>) {
     let key = front.enter(&conn);
     let end = guarded(&conn, begun).await;
     front.leave(key);
-    if end == Some(End::Parked) {
-        crate::parking::rest(&front, conn);
+    match end {
+        Some(End::Parked) => crate::parking::rest(&front, conn),
+        _ => front.parking.forget(&conn),
     }
 }
 

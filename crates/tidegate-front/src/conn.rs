@@ -18,6 +18,7 @@ use tidegate_rt::timer::Deadline;
 
 use crate::front::Front;
 use crate::io::Io;
+use crate::parking::Standing;
 
 /// Where a connection came in: a listener of the plan, and the local address's own servers if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +105,9 @@ pub struct Conn {
     pub kept_until: Cell<Instant>,
     /// Give up the task and wait in the crowd.
     pub parking: Cell<bool>,
+    /// Whether it is in the crowd, and its key there: apart, as together they would take twice as much.
+    pub standing: Cell<Standing>,
+    pub place: Cell<u32>,
     /// The last read was as large as it could be: more may have come than was read.
     pub unread: Cell<bool>,
     /// Counts it as open.
@@ -116,6 +120,8 @@ pub struct Waits {
     pub deadline: Deadline,
     /// Its task's.
     waker: RefCell<Option<Waker>>,
+    /// Who asked whether the client is gone, and is to be told when the crowd has news.
+    watcher: RefCell<Option<Waker>>,
     /// Watches for the client's leaving once somebody asked.
     gone: RefCell<Option<LocalFuture<'static, ()>>>,
 }
@@ -157,6 +163,8 @@ impl Conn {
             idle_until: Cell::new(arrival.accepted + arrival.patience),
             kept_until: Cell::new(arrival.accepted),
             parking: Cell::new(false),
+            standing: Cell::new(Standing::Apart),
+            place: Cell::new(0),
             unread: Cell::new(false),
             open: arrival.open,
         })
@@ -217,6 +225,15 @@ impl Conn {
         self.wake();
     }
 
+    /// Has whoever watches for the client's leaving look.
+    pub fn stir(&self) {
+        if let Some(waits) = &*self.waits.borrow()
+            && let Some(watcher) = waits.watcher.take()
+        {
+            watcher.wake();
+        }
+    }
+
     fn wake(&self) {
         if let Some(waits) = &*self.waits.borrow()
             && let Some(waker) = &*waits.waker.borrow()
@@ -227,12 +244,7 @@ impl Conn {
 
     /// Remembers whom to wake.
     pub fn remember(&self, context: &Context<'_>) {
-        let waits = self.waits();
-        let mut waker = waits.waker.borrow_mut();
-        match &*waker {
-            Some(known) if known.will_wake(context.waker()) => {}
-            _ => *waker = Some(context.waker().clone()),
-        }
+        remember(&self.waits().waker, context);
     }
 
     /// Writes all bytes, without time limit of its own.
@@ -245,8 +257,26 @@ impl Conn {
     }
 }
 
+fn remember(waker: &RefCell<Option<Waker>>, context: &Context<'_>) {
+    let mut waker = waker.borrow_mut();
+    match &*waker {
+        Some(known) if known.will_wake(context.waker()) => {}
+        _ => *waker = Some(context.waker().clone()),
+    }
+}
+
 impl Client for Conn {
     fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
+        match self.standing.get() {
+            Standing::Apart => {}
+            // Who serves it on the spot asks again from a task.
+            Standing::Parked => return Poll::Pending,
+            // The crowd has told of nothing yet, or the connection would have left it.
+            Standing::Away => {
+                remember(&self.waits().watcher, context);
+                return Poll::Pending;
+            }
+        }
         let stream = self.io.stream().clone();
         let waits = self.waits();
         let mut gone = waits.gone.borrow_mut();

@@ -2,10 +2,12 @@
 //! of a crowd, so that ten thousand idle clients cost little more than their sockets.
 //!
 //! A request that comes for one of them is served on the spot, from the read to the write. Only one that
-//! has to wait for something on its way (an origin, a disk, a slow client) is given a task; its connection
-//! then keeps the task until it has been idle for a sweep.
+//! has to wait for something on its way (an origin, a disk, a slow client) is given a task. Where that
+//! something is not the client, the connection is away for this request only: it stays in the crowd, which
+//! tells of the client as before, and goes back without a system call. One whose requests follow each other
+//! within a sweep leaves the crowd instead, and keeps its task until it has been idle for a sweep.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -25,27 +27,46 @@ pub const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// Idle times below this are kept by a timer, for which a connection needs a task.
 pub const TIMED_BELOW: Duration = Duration::from_secs(3);
 
-/// The parked connections of a thread.
+/// A connection's relation to the crowd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Not in the crowd: a task has it.
+    Apart,
+    /// In the crowd, without a task.
+    Parked,
+    /// In the crowd, and served by a task.
+    Away,
+}
+
+/// The connections of a thread that are in the crowd.
 #[derive(Default)]
 pub struct Parking {
     crowd: OnceCell<Crowd>,
-    parked: RefCell<Slab<Rc<Conn>>>,
+    members: RefCell<Slab<Rc<Conn>>>,
+    /// How many of them are away.
+    away: Cell<usize>,
 }
 
 impl Parking {
+    /// How many are parked.
     pub fn count(&self) -> usize {
-        self.parked.borrow().len()
+        self.members.borrow().len() - self.away.get()
     }
 
-    /// Closes all.
+    /// Closes all that are parked.
     pub fn close_all(&self) {
-        self.parked.borrow_mut().clear();
+        self.keep_parked(|_| false);
+    }
+
+    fn keep_parked(&self, keep: impl Fn(&Conn) -> bool) {
+        let mut members = self.members.borrow_mut();
+        members.retain(|_, conn| conn.standing.get() == Standing::Away || keep(conn));
     }
 
     /// Closes those that have been answered, and those that have had time to ask: for shutdown, where a
     /// request that is on its way is still served.
     pub fn close_idle(&self, now: Instant) {
-        self.parked.borrow_mut().retain(|_, conn| {
+        self.keep_parked(|conn| {
             let age = now.saturating_duration_since(conn.accepted);
             (conn.info.requests.get() == 0 && age < SWEEP_EVERY) || !conn.is_free(now)
         });
@@ -53,36 +74,84 @@ impl Parking {
 
     /// Closes those that came before `generation` and never asked for anything.
     pub fn close_silent(&self, generation: u64) {
-        self.parked
-            .borrow_mut()
-            .retain(|_, conn| conn.info.requests.get() > 0 || conn.generation.get() >= generation);
+        self.keep_parked(|conn| {
+            conn.info.requests.get() > 0 || conn.generation.get() >= generation
+        });
     }
 
     /// Closes a part of those idle longest, before them any that has been answered; `false` when there
     /// are none.
     pub fn close_oldest(&self) -> bool {
-        let mut parked = self.parked.borrow_mut();
+        let mut members = self.members.borrow_mut();
         let age = |conn: &Conn| (conn.info.requests.get() == 0, conn.idle_until.get());
         let now = tidegate_rt::clock::now();
-        let free = parked.iter().filter(|(_, conn)| conn.is_free(now));
+        let is_free = |conn: &Conn| conn.standing.get() == Standing::Parked && conn.is_free(now);
+        let free = members.iter().filter(|(_, conn)| is_free(conn));
         let mut by_age: Vec<_> = free.map(|(key, conn)| (age(conn), key)).collect();
         by_age.sort_unstable();
         let count = crate::front::reused_of(by_age.len());
-        by_age.iter().take(count).for_each(|(_, key)| drop(parked.try_remove(*key)));
+        by_age.iter().take(count).for_each(|(_, key)| drop(members.try_remove(*key)));
         !by_age.is_empty()
     }
 
     fn close_expired(&self, now: Instant) {
-        self.parked.borrow_mut().retain(|_, conn| conn.idle_until.get() > now);
+        self.keep_parked(|conn| conn.idle_until.get() > now);
     }
 
     fn conn(&self, key: usize) -> Option<Rc<Conn>> {
-        self.parked.borrow().get(key).cloned()
+        self.members.borrow().get(key).cloned()
+    }
+
+    /// Whether a connection that has been answered can go back to its place, where [`rest`] brings it;
+    /// else it leaves the crowd if it was away.
+    pub fn takes_back(&self, conn: &Conn) -> bool {
+        if conn.standing.get() != Standing::Away {
+            return false;
+        }
+        let ends = conn.closing.get() || conn.front.is_draining();
+        let can = !ends && !conn.unread.get() && may_park(conn, conn.rested_at());
+        if !can {
+            self.leave(conn);
+        }
+        can
+    }
+
+    /// Gives a parked connection to a task: for one request, unless it is to be `whole`.
+    fn lend(&self, conn: &Conn, whole: bool) {
+        let waits_for_client = conn.unread.get() || conn.io.stream().is_watched();
+        if whole || waits_for_client {
+            return self.leave(conn);
+        }
+        conn.standing.set(Standing::Away);
+        self.away.update(|count| count + 1);
+    }
+
+    /// Takes a connection out of the crowd.
+    fn leave(&self, conn: &Conn) {
+        self.forget(conn);
+        if let (Some(crowd), Some(stream)) = (self.crowd.get(), conn.io.plain()) {
+            let _ = crowd.remove(stream);
+        }
+    }
+
+    /// The same for one that is about to close, which takes it out.
+    pub fn forget(&self, conn: &Conn) {
+        match conn.standing.replace(Standing::Apart) {
+            Standing::Apart => return,
+            Standing::Parked => {}
+            Standing::Away => self.away.update(|count| count - 1),
+        }
+        drop(self.members.borrow_mut().try_remove(conn.place.get() as usize));
     }
 }
 
 /// Has a connection wait for a request: parked if it can be, else in a task of its own.
 pub fn rest(front: &Rc<Front>, conn: Rc<Conn>) {
+    if conn.standing.get() == Standing::Away {
+        front.parking.away.update(|count| count - 1);
+        conn.standing.set(Standing::Parked);
+        return conn.forget_waits();
+    }
     let now = tidegate_rt::clock::now();
     if !may_park(&conn, now) || !park(front, &conn) {
         tidegate_rt::spawn_local(accept::serve(conn, None));
@@ -100,12 +169,15 @@ fn park(front: &Rc<Front>, conn: &Rc<Conn>) -> bool {
     let (Some(crowd), Some(stream)) = (front.parking.crowd.get(), conn.io.plain()) else {
         return false;
     };
-    let mut parked = front.parking.parked.borrow_mut();
-    let slot = parked.vacant_entry();
-    if crowd.add(stream, slot.key() as u64).is_err() {
+    let mut members = front.parking.members.borrow_mut();
+    let slot = members.vacant_entry();
+    let Ok(key) = u32::try_from(slot.key()) else { return false };
+    if crowd.add(stream, key.into()).is_err() {
         return false;
     }
     conn.forget_waits();
+    conn.standing.set(Standing::Parked);
+    conn.place.set(key);
     slot.insert(conn.clone());
     true
 }
@@ -122,7 +194,7 @@ pub async fn attend(front: Rc<Front>) {
         let Some(crowd) = front.parking.crowd.get() else { return };
         let mut news = Vec::new();
         while let Ok(more) = crowd.ready(&mut news).await {
-            tidegate_rt::clock::batch(|| serve_all(&front, crowd, &news));
+            tidegate_rt::clock::batch(|| serve_all(&front, &news));
             news.clear();
             if more {
                 tidegate_rt::yield_now().await;
@@ -164,21 +236,28 @@ fn sweep(front: &Rc<Front>) {
 
 /// Serves connections. Their requests are read first, as many as there is memory for: what has to be asked
 /// after a request was received, as whether files have changed, is asked once for all of them.
-fn serve_all(front: &Rc<Front>, crowd: &Crowd, news: &[News]) {
+fn serve_all(front: &Rc<Front>, news: &[News]) {
     for some in news.chunks(SPARES_MAX) {
         if some.len() > 1 {
             let conns = some.iter().filter_map(|news| front.parking.conn(news.key as usize));
-            conns.for_each(|conn| h1::read_ahead(&conn));
+            let parked = conns.filter(|conn| conn.standing.get() == Standing::Parked);
+            parked.for_each(|conn| h1::read_ahead(&conn));
             tidegate_rt::freshness::received();
         }
-        some.iter().for_each(|news| serve(front, crowd, *news));
+        some.iter().for_each(|news| serve(front, *news));
     }
 }
 
-/// Serves a parked connection to which something has happened.
-fn serve(front: &Rc<Front>, crowd: &Crowd, news: News) {
+/// Serves a connection to which something has happened, if it is parked.
+fn serve(front: &Rc<Front>, news: News) {
     let key = news.key as usize;
     let Some(conn) = front.parking.conn(key) else { return };
+    if conn.standing.get() == Standing::Away {
+        // Its task goes on with what its client sends, and looks whether it has left.
+        front.parking.leave(&conn);
+        return conn.stir();
+    }
+    let (answered, rested) = (conn.info.requests.get() > 0, conn.rested_at());
     let mut serving: Serving = Box::pin(h1::serve(conn.clone()));
     // Nobody need be woken: what is not ready now is asked again by the task that it is given.
     let mut context = Context::from_waker(Waker::noop());
@@ -190,22 +269,28 @@ fn serve(front: &Rc<Front>, crowd: &Crowd, news: News) {
     if stays {
         return conn.forget_waits();
     }
-    drop(front.parking.parked.borrow_mut().try_remove(key));
     let then = match polled {
         Ok(Poll::Ready(Fate::Close | Fate::Reset)) => {
+            front.parking.forget(&conn);
             drop((serving, conn));
             return front.left();
         }
-        Ok(Poll::Ready(fate)) => Box::pin(std::future::ready(fate)),
-        Ok(Poll::Pending) => serving,
+        Ok(Poll::Ready(fate)) => {
+            front.parking.leave(&conn);
+            Box::pin(std::future::ready(fate))
+        }
+        Ok(Poll::Pending) => {
+            let now = tidegate_rt::clock::now();
+            let is_busy = answered && now.saturating_duration_since(rested) < SWEEP_EVERY;
+            front.parking.lend(&conn, is_busy || news.ended);
+            serving
+        }
         Err(panic) => {
             accept::tell_of(&conn, &*panic);
+            front.parking.forget(&conn);
             drop((serving, conn));
             return front.left();
         }
     };
-    if let Some(stream) = conn.io.plain() {
-        let _ = crowd.remove(stream);
-    }
     tidegate_rt::spawn_local(accept::serve(conn, Some(then)));
 }

@@ -1,16 +1,19 @@
 //! The HTTP/1 driver over real sockets: a plan with one small module answers, raw bytes go in and come out.
 
+use std::cell::RefCell;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_conf::{Bundle, BundleLoader, Parser, Span};
 use tidegate_core::builder::{Environment, LocationBuilder, Resources, Survivors, build};
-use tidegate_core::client::Address;
+use tidegate_core::client::{Address, Client};
 use tidegate_core::log_file::LogFile;
 use tidegate_core::main_settings::MainCore;
 use tidegate_core::module::{Arity, Contexts, Diagnostic, Directive, Entry, ErasedModule, Kind};
@@ -18,10 +21,12 @@ use tidegate_core::{Body, Chunk, Module, Step, http_core::HttpCore};
 use tidegate_front::{Front, Shared};
 use tidegate_rt::Worker;
 use tidegate_rt::net::Listener;
+use tidegate_rt::sync::oneshot;
 
 /// `say TEXT;` answers 200 with the text; `echo;` with the request's body; `boom;` panics;
 /// `pieces N;` streams N pieces of unknown total length; `watch;` looks whether the client has left and
-/// answers how many connections are parked.
+/// answers how many connections are parked; `hold;` holds requests; `held;` answers how many are
+/// held, and lets them go when it is asked for `/go`.
 struct Say;
 
 #[derive(Default)]
@@ -31,6 +36,8 @@ struct Conf {
     boom: Option<()>,
     pieces: Option<u64>,
     watch: Option<()>,
+    hold: Option<()>,
+    held: Option<()>,
 }
 
 const fn row(
@@ -60,6 +67,14 @@ impl Module for Say {
         }),
         row("watch", Arity::NONE, |conf, _| {
             conf.watch = Some(());
+            Ok(())
+        }),
+        row("hold", Arity::NONE, |conf, _| {
+            conf.hold = Some(());
+            Ok(())
+        }),
+        row("held", Arity::NONE, |conf, _| {
+            conf.held = Some(());
             Ok(())
         }),
         row("pieces", Arity::ONE, |conf, args| {
@@ -102,6 +117,20 @@ impl Module for Say {
                 }))
             }));
         }
+        if conf.hold.is_some() {
+            location.content(Box::new(|x| Step::Wait(Box::pin(hold(x.client.clone())))));
+        }
+        if conf.held.is_some() {
+            location.content(Box::new(|x| {
+                let held = HELD.with_borrow(Vec::len);
+                if x.request.path == b"/go" {
+                    HELD.take().into_iter().for_each(|held| {
+                        let _ = held.send(());
+                    });
+                }
+                Step::Respond(Body::from(Bytes::from(format!("held: {held}"))))
+            }));
+        }
         if conf.boom.is_some() {
             location.content(Box::new(|_| panic!("boom")));
         }
@@ -115,7 +144,30 @@ impl Module for Say {
 
 thread_local! {
     /// The front of the worker's thread.
-    static FRONT: std::cell::RefCell<Option<Rc<Front>>> = const { std::cell::RefCell::new(None) };
+    static FRONT: RefCell<Option<Rc<Front>>> = const { RefCell::new(None) };
+    /// Requests that are held.
+    static HELD: RefCell<Vec<oneshot::Sender<()>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Waits for a release, and closes the connection if the client leaves before.
+async fn hold(client: Rc<dyn Client>) -> Step<'static> {
+    let (held, mut released) = oneshot::channel();
+    HELD.with_borrow_mut(|all| all.push(held));
+    let is_gone = std::future::poll_fn(|context| {
+        if Pin::new(&mut released).poll(context).is_ready() {
+            return Poll::Ready(false);
+        }
+        client.poll_gone(context).map(|()| true)
+    });
+    match is_gone.await {
+        true => {
+            // Who held it is no longer waiting.
+            drop(released);
+            HELD.with_borrow_mut(|all| all.retain(|held| !held.is_closed()));
+            Step::Close
+        }
+        false => Step::Respond(Body::from(Bytes::from_static(b"released"))),
+    }
 }
 
 struct Pieces(u64);
@@ -293,17 +345,9 @@ fn head_has_no_body_and_a_length() {
 #[test]
 fn a_parked_connection_is_answered_without_a_task() {
     let (_worker, address) = serve("location / { watch; }");
-    let mut client = TcpStream::connect(address).expect("a connection");
-    client.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+    let mut client = connect(address);
     for _ in 0..2 {
-        client.write_all(b"GET /now HTTP/1.1\r\nHost: a\r\n\r\n").expect("written");
-        let mut answer = Vec::new();
-        let mut byte = [0; 1];
-        while !answer.ends_with(b"parked: 1") {
-            let read = client.read(&mut byte);
-            assert_eq!(read.ok(), Some(1), "after {}", String::from_utf8_lossy(&answer));
-            answer.push(byte[0]);
-        }
+        ask(&mut client, "/now", "parked: 1");
     }
 }
 
@@ -321,28 +365,73 @@ fn a_client_that_ends_with_its_request_is_answered_and_closed() {
     assert!(answer.ends_with("ok"), "{answer}");
 }
 
-/// Goal: a connection whose request had to wait, and whose handler watched for the client's leaving, is
-/// parked and comes back. Method: such a request, silence until the thread has parked it, another request.
+/// Goal: a connection whose request had to wait goes back to its place at once; one whose requests follow
+/// each other keeps a task until it has been idle. Method: a handler that waits answers how many connections
+/// are parked; another client asks for the same.
 #[test]
-fn a_watched_connection_is_parked_and_serves_again() {
+fn a_connection_that_was_away_is_parked_again() {
     let (_worker, address) = serve("location / { watch; }");
-    let mut client = TcpStream::connect(address).expect("a connection");
-    client.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
-    let mut ask = |expected: &str| {
-        client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("written");
-        let mut answer = Vec::new();
-        let mut byte = [0; 1];
-        while !answer.ends_with(expected.as_bytes()) {
-            assert_eq!(client.read(&mut byte).expect("an answer"), 1, "closed");
-            answer.push(byte[0]);
-        }
-    };
-    ask("parked: 0");
-    // The handler answers how many connections are parked; another client asks until this one is.
-    let deadline = tidegate_rt::clock::now() + Duration::from_secs(10);
     let probe = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let mut client = connect(address);
+    ask(&mut client, "/", "parked: 0");
+    assert!(talk(address, probe).ends_with("parked: 1"));
+    ask(&mut client, "/", "parked: 0");
+    let deadline = tidegate_rt::clock::now() + Duration::from_secs(10);
     while !talk(address, probe).ends_with("parked: 1") {
         assert!(tidegate_rt::clock::now() < deadline, "not parked in time");
     }
-    ask("parked: 0");
+    ask(&mut client, "/", "parked: 0");
+}
+
+/// Goal: what a client does while its connection is away is noticed. Method: a client that leaves while its
+/// request is held, then one that sends a second request behind it.
+#[test]
+fn news_of_a_connection_that_is_away_reaches_its_task() {
+    let (_worker, address) = serve("location / { held; } location /hold { hold; }");
+    let close = "HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let until_held = |count: usize| {
+        let deadline = tidegate_rt::clock::now() + Duration::from_secs(10);
+        let wanted = format!("held: {count}");
+        while !talk(address, format!("GET / {close}").as_bytes()).ends_with(&wanted) {
+            assert!(tidegate_rt::clock::now() < deadline, "not {wanted} in time");
+        }
+    };
+    let request = b"GET /hold HTTP/1.1\r\nHost: a\r\n\r\n";
+    let mut leaver = connect(address);
+    leaver.write_all(request).expect("written");
+    until_held(1);
+    drop(leaver);
+    until_held(0);
+    let mut client = connect(address);
+    client.write_all(request).expect("written");
+    until_held(1);
+    client.write_all(request).expect("written");
+    for _ in 0..2 {
+        until_held(1);
+        talk(address, format!("GET /go {close}").as_bytes());
+        read_to(&mut client, "released");
+    }
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let client = TcpStream::connect(address).expect("a connection");
+    client.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+    client
+}
+
+/// Asks on a connection that is kept, for an answer that ends with `expected`.
+fn ask(client: &mut TcpStream, path: &str, expected: &str) {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+    client.write_all(request.as_bytes()).expect("written");
+    read_to(client, expected);
+}
+
+fn read_to(client: &mut TcpStream, end: &str) {
+    let mut answer = Vec::new();
+    let mut byte = [0; 1];
+    while !answer.ends_with(end.as_bytes()) {
+        let read = client.read(&mut byte);
+        assert_eq!(read.ok(), Some(1), "after {}", String::from_utf8_lossy(&answer));
+        answer.push(byte[0]);
+    }
 }

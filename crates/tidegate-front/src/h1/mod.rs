@@ -61,6 +61,7 @@ pub async fn run(conn: Rc<Conn>, mut begun: Option<Serving>) -> End {
             },
         };
         match serving.await {
+            Fate::Idle if conn.front.parking.takes_back(&conn) => return End::Parked,
             Fate::Idle | Fate::Next => continue,
             Fate::Linger => Box::pin(linger::close(&conn)).await,
             // Saying that we end would make it an orderly close.

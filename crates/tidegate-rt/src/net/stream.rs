@@ -101,6 +101,11 @@ impl Stream {
         }
     }
 
+    /// Whether somebody has had to wait for it since it was last given up by [`Stream::unwatch`].
+    pub fn is_watched(&self) -> bool {
+        self.watch.borrow().is_some()
+    }
+
     /// The other side.
     ///
     /// # Errors
