@@ -8,6 +8,7 @@
 //! | names | distinguished names: their texts, and when two are the same |
 //! | ocsp | questions whether a certificate was revoked, and answers |
 //! | path | from a certificate to one that is trusted |
+//! | possession | whether a peer has its certificate's key |
 //! | revocation | lists of revoked certificates |
 //! | fault | why a certificate is not trusted, in OpenSSL's words |
 
@@ -18,6 +19,7 @@ pub mod ocsp;
 #[cfg(test)]
 mod ocsp_tests;
 mod path;
+pub mod possession;
 mod revocation;
 #[cfg(test)]
 mod tests;
@@ -201,7 +203,7 @@ impl<'a> Signature<'a> {
 }
 
 /// Whether the key of a SubjectPublicKeyInfo has made a signature, by one of these algorithms.
-pub fn has_made(
+fn has_made(
     key_info: &[u8],
     mut algorithms: impl Iterator<Item = &'static dyn SignatureVerificationAlgorithm>,
     signed: &[u8],

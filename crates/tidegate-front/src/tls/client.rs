@@ -8,17 +8,15 @@ use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::builder::PlanBuilder;
 use tidegate_core::client::{ClientCertificate, TlsInfo};
 use tidegate_core::error_log::Level;
+use tidegate_core::x509::possession::{Possession, key_info};
 use tidegate_core::x509::{self, Certificate, Purpose, Trust};
 use tidegate_core::{Exchange, key_files};
 use tokio_rustls::rustls::client::danger::HandshakeSignatureValid;
-use tokio_rustls::rustls::crypto::{
-    WebPkiSupportedAlgorithms, aws_lc_rs as provider, verify_tls13_signature_with_raw_key,
-};
-use tokio_rustls::rustls::pki_types::{CertificateDer, SubjectPublicKeyInfoDer, UnixTime};
+use tokio_rustls::rustls::crypto::{WebPkiSupportedAlgorithms, aws_lc_rs as provider};
+use tokio_rustls::rustls::pki_types::{CertificateDer, UnixTime};
 use tokio_rustls::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use tokio_rustls::rustls::{
-    CertificateError, DigitallySignedStruct, DistinguishedName, Error, PeerMisbehaved,
-    ServerConnection, SignatureScheme,
+    DigitallySignedStruct, DistinguishedName, Error, ServerConnection, SignatureScheme,
 };
 
 use super::conf::{Conf, VerifyClient};
@@ -107,7 +105,7 @@ impl ClientTrust {
     /// What the library asks while a handshake goes on.
     pub fn verifier(&self) -> HandshakeVerifier {
         let names = self.names.iter().map(|name| DistinguishedName::in_sequence(name));
-        HandshakeVerifier { algorithms: algorithms(), names: names.collect() }
+        HandshakeVerifier { possession: Possession::new(algorithms()), names: names.collect() }
     }
 
     /// Judges what a client has shown; resumed sessions know the certificates of their first handshake.
@@ -185,7 +183,7 @@ fn shortcoming(x: &Exchange, verify: VerifyClient) -> Option<u16> {
 /// Asks for a certificate and sees that the client has its key; whom to trust is decided later.
 #[derive(Debug)]
 pub struct HandshakeVerifier {
-    algorithms: WebPkiSupportedAlgorithms,
+    possession: Possession,
     names: Vec<DistinguishedName>,
 }
 
@@ -207,21 +205,13 @@ impl ClientCertVerifier for HandshakeVerifier {
         key_info(leaf).map(|_| ClientCertVerified::assertion())
     }
 
-    /// By the key alone: the library reads no certificates of version 1.
     fn verify_tls12_signature(
         &self,
         message: &[u8],
         leaf: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let known = self.algorithms.mapping.iter().find(|(scheme, _)| *scheme == signed.scheme);
-        let Some((_, known)) = known else {
-            return Err(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme.into());
-        };
-        match x509::has_made(key_info(leaf)?, known.iter().copied(), message, signed.signature()) {
-            true => Ok(HandshakeSignatureValid::assertion()),
-            false => Err(CertificateError::BadSignature.into()),
-        }
+        self.possession.verify_tls12(message, leaf, signed)
     }
 
     fn verify_tls13_signature(
@@ -230,16 +220,10 @@ impl ClientCertVerifier for HandshakeVerifier {
         leaf: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let key = SubjectPublicKeyInfoDer::from(key_info(leaf)?);
-        verify_tls13_signature_with_raw_key(message, &key, signed, &self.algorithms)
+        self.possession.verify_tls13(message, leaf, signed)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
+        self.possession.schemes()
     }
-}
-
-fn key_info<'a>(leaf: &'a CertificateDer<'_>) -> Result<&'a [u8], Error> {
-    let certificate = Certificate::parse(leaf).ok_or(CertificateError::BadEncoding)?;
-    Ok(certificate.key_info)
 }

@@ -4,25 +4,22 @@ use std::iter;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tidegate_core::x509::{self, AltName, Certificate, Trust};
+use tidegate_core::x509::possession::Possession;
+use tidegate_core::x509::{AltName, Certificate, Trust};
 use tokio_rustls::rustls::client::danger::{
     HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
 };
-use tokio_rustls::rustls::crypto::{
-    WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key,
-};
-use tokio_rustls::rustls::pki_types::{
-    CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
-};
+use tokio_rustls::rustls::crypto::WebPkiSupportedAlgorithms;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{
-    CertificateError, DigitallySignedStruct, Error, OtherError, PeerMisbehaved, SignatureScheme,
+    CertificateError, DigitallySignedStruct, Error, OtherError, SignatureScheme,
 };
 
 /// Verifies handshakes as OpenSSL does for nginx: the chain where it is asked for, the name behind the
 /// handshake ([`is_for`]). That the origin has the certificate's key is always verified.
 #[derive(Debug)]
 pub struct Verifier {
-    algorithms: WebPkiSupportedAlgorithms,
+    possession: Possession,
     /// `None`: any certificate will do.
     trust: Option<Trust>,
 }
@@ -30,7 +27,7 @@ pub struct Verifier {
 impl Verifier {
     /// Takes what `trust` takes; anything where there is none.
     pub fn new(algorithms: WebPkiSupportedAlgorithms, trust: Option<Trust>) -> Verifier {
-        Verifier { algorithms, trust }
+        Verifier { possession: Possession::new(algorithms), trust }
     }
 }
 
@@ -52,21 +49,13 @@ impl ServerCertVerifier for Verifier {
         }
     }
 
-    /// By the key alone: the library reads no certificates of version 1.
     fn verify_tls12_signature(
         &self,
         message: &[u8],
         leaf: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let known = self.algorithms.mapping.iter().find(|(scheme, _)| *scheme == signed.scheme);
-        let Some((_, known)) = known else {
-            return Err(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme.into());
-        };
-        match x509::has_made(key_info(leaf)?, known.iter().copied(), message, signed.signature()) {
-            true => Ok(HandshakeSignatureValid::assertion()),
-            false => Err(CertificateError::BadSignature.into()),
-        }
+        self.possession.verify_tls12(message, leaf, signed)
     }
 
     fn verify_tls13_signature(
@@ -75,18 +64,12 @@ impl ServerCertVerifier for Verifier {
         leaf: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let key = SubjectPublicKeyInfoDer::from(key_info(leaf)?);
-        verify_tls13_signature_with_raw_key(message, &key, signed, &self.algorithms)
+        self.possession.verify_tls13(message, leaf, signed)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
+        self.possession.schemes()
     }
-}
-
-fn key_info<'a>(leaf: &'a CertificateDer<'_>) -> Result<&'a [u8], Error> {
-    let certificate = Certificate::parse(leaf).ok_or(CertificateError::BadEncoding)?;
-    Ok(certificate.key_info)
 }
 
 /// Whether a certificate is for this name: its alternative names decide, its common name where it has
