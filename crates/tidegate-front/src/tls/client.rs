@@ -111,7 +111,7 @@ impl ClientTrust {
     /// Judges what a client has shown; resumed sessions know the certificates of their first handshake.
     pub fn judge(&self, connection: &ServerConnection, known: &mut TlsInfo) {
         let chain = connection.peer_certificates().unwrap_or_default();
-        let now = i64::try_from(tidegate_rt::clock::unix_millis() / 1000).unwrap_or(i64::MAX);
+        let now = tidegate_rt::clock::unix_seconds();
         known.client = chain.first().map(|leaf| {
             let fault = self.trust.check(chain, now).err();
             Box::new(ClientCertificate { der: leaf.to_vec(), fault, judge: self.identity })

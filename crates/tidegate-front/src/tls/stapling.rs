@@ -198,7 +198,7 @@ impl Asked {
     /// Fetches an answer; when the next one is due.
     fn refresh(&self) -> Duration {
         let fetched = tidegate_rt::block_on(timer::timeout(FETCH_TIME_MAX, self.target.fetch()));
-        let now = i64::try_from(tidegate_rt::clock::unix_millis() / 1000).unwrap_or(i64::MAX);
+        let now = tidegate_rt::clock::unix_seconds();
         let result = match fetched {
             Ok(Ok(answer)) => answer.and_then(|answer| self.judge(answer, now)),
             Ok(Err(_)) => Err("no answer in time".to_owned()),

@@ -80,7 +80,7 @@ pub(super) const VARIABLES: &[Variable] = &[
     Variable::fixed("ssl_client_v_remain", |x, out| {
         put_client(x, out, |der| {
             let (_, last) = Certificate::parse(der)?.validity()?;
-            let now = i64::try_from(tidegate_rt::clock::unix_millis() / 1000).ok()?;
+            let now = tidegate_rt::clock::unix_seconds();
             Some((last.saturating_sub(now).max(0) / SECONDS_OF_DAY).to_string())
         })
     }),

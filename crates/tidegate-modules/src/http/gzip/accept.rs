@@ -140,8 +140,7 @@ impl Rules {
 fn is_past(expires: &[u8], response: &Headers) -> bool {
     let Some(expires) = date::parse_http(expires) else { return true };
     let date = response.first(Known::Date).and_then(date::parse_http);
-    let now = (tidegate_rt::clock::unix_millis() / 1000) as i64;
-    expires < date.unwrap_or(now)
+    expires < date.unwrap_or_else(tidegate_rt::clock::unix_seconds)
 }
 
 /// The weight of a content coding in an `Accept-Encoding`, in thousandths (RFC 9110 section 12.5.3); zero if
