@@ -45,6 +45,14 @@ pub fn encode_base64(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Base64 (RFC 4648 section 4) with its padding.
+pub fn padded_base64(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
+    encode_base64(bytes, &mut out);
+    out.resize(out.len().next_multiple_of(4), b'=');
+    out
+}
+
 fn base64_digit(digit: u8) -> Option<u8> {
     match digit {
         b'A'..=b'Z' => Some(digit - b'A'),

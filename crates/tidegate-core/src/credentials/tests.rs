@@ -1,5 +1,5 @@
 //! Tables of credentials.
-use super::{basic, decode_base64, encode_base64};
+use super::{basic, decode_base64, encode_base64, padded_base64};
 
 #[test]
 fn credentials_are_split_at_the_first_colon() {
@@ -32,6 +32,7 @@ fn base64_lengths() {
             expected.map(|e| e.as_bytes().to_vec()),
             "{text}"
         );
+        assert_eq!(padded_base64(expected.unwrap_or_default().as_bytes()), text.as_bytes());
     }
     assert_eq!(decode_base64(b"Q"), None);
     assert_eq!(decode_base64(b"QQ==="), None);

@@ -10,10 +10,12 @@ use std::time::Duration;
 use aws_lc_rs::digest;
 use tidegate_conf::Diagnostic;
 use tidegate_core::builder::PlanBuilder;
+use tidegate_core::credentials::padded_base64;
 use tidegate_core::error_log::{ErrorLog, Level};
+use tidegate_core::key_files;
 use tidegate_core::plan::Service;
 use tidegate_core::x509::{Algorithms, Certificate, Purpose, Trust, ocsp};
-use tidegate_core::{credentials, key_files};
+use tidegate_http::uri::{Escape, escape};
 use tidegate_rt::net::{ConnectOptions, ListenAddr, Stream};
 use tidegate_rt::timer;
 use tokio_rustls::rustls::sign::CertifiedKey;
@@ -249,17 +251,8 @@ impl Target {
             return None;
         }
         let mut letters = Vec::new();
-        credentials::encode_base64(question, &mut letters);
-        letters.resize(letters.len().next_multiple_of(4), b'=');
-        let question: String = letters
-            .iter()
-            .map(|letter| match letter {
-                b'+' => "%2B".to_owned(),
-                b'/' => "%2F".to_owned(),
-                b'=' => "%3D".to_owned(),
-                letter => char::from(*letter).to_string(),
-            })
-            .collect();
+        escape(&padded_base64(question), Escape::Component, &mut letters);
+        let question = String::from_utf8_lossy(&letters);
         let slash = if path.is_empty() || path.ends_with('/') { "" } else { "/" };
         let head = format!("GET /{path}{slash}{question} HTTP/1.0\r\nHost: {authority}\r\n\r\n");
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();

@@ -5,10 +5,11 @@ use std::fmt::Write as _;
 use aws_lc_rs::digest;
 use tidegate_core::Exchange;
 use tidegate_core::client::{ClientCertificate, TlsInfo};
-use tidegate_core::credentials::encode_base64;
+use tidegate_core::credentials::padded_base64;
 use tidegate_core::variables::Variable;
 use tidegate_core::x509::{Certificate, names};
 use tidegate_http::date::format_certificate;
+use tidegate_http::uri::{Escape, escape};
 
 use super::{ciphers, curves};
 
@@ -48,7 +49,9 @@ pub(super) const VARIABLES: &[Variable] = &[
     }),
     Variable::fixed("ssl_client_raw_cert", |x, out| put_client(x, out, |der| Some(pem(der)))),
     Variable::fixed("ssl_client_escaped_cert", |x, out| {
-        put_client(x, out, |der| Some(escaped(&pem(der))))
+        let Some(client) = client(x) else { return false };
+        escape(pem(&client.der).as_bytes(), Escape::Component, out);
+        true
     }),
     Variable::fixed("ssl_client_s_dn", |x, out| {
         put_client(x, out, |der| Some(names::rfc2253(Certificate::parse(der)?.subject)))
@@ -100,38 +103,24 @@ fn put(x: &mut Exchange, out: &mut Vec<u8>, value: fn(&TlsInfo) -> Option<&str>)
     value.map(|text| out.extend_from_slice(text.as_bytes())).is_some()
 }
 
+fn client(x: &Exchange) -> Option<&ClientCertificate> {
+    x.connection.tls.as_deref()?.client.as_deref()
+}
+
 fn put_client(x: &mut Exchange, out: &mut Vec<u8>, text: fn(&[u8]) -> Option<String>) -> bool {
-    let client = x.connection.tls.as_deref().and_then(|tls| tls.client.as_deref());
-    let text = client.and_then(|client| text(&client.der));
+    let text = client(x).and_then(|client| text(&client.der));
     text.map(|text| out.extend_from_slice(text.as_bytes())).is_some()
 }
 
 /// A certificate as OpenSSL writes it: lines of 64 letters (RFC 7468 section 5.1).
 fn pem(der: &[u8]) -> String {
-    let mut letters = Vec::new();
-    encode_base64(der, &mut letters);
-    letters.resize(letters.len().next_multiple_of(4), b'=');
     let mut text = String::from("-----BEGIN CERTIFICATE-----\n");
-    for line in letters.chunks(64) {
+    for line in padded_base64(der).chunks(64) {
         text.push_str(&String::from_utf8_lossy(line));
         text.push('\n');
     }
     text.push_str("-----END CERTIFICATE-----\n");
     text
-}
-
-/// As a part of a URI: all but RFC 3986's unreserved characters as `%XX`.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() * 2);
-    for byte in text.bytes() {
-        let _ = match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                write!(out, "{}", char::from(byte))
-            }
-            _ => write!(out, "%{byte:02X}"),
-        };
-    }
-    out
 }
 
 /// A list as nginx shows it: names where OpenSSL has some, else numbers, with colons between.
