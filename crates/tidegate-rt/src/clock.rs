@@ -83,13 +83,18 @@ pub fn batch(work: impl FnOnce()) {
     impl Drop for Ended {
         fn drop(&mut self) {
             BATCH.set(None);
-            freshness::batch(false);
         }
     }
     let _ended = Ended;
     BATCH.set(Some(exact_now()));
-    freshness::batch(true);
+    freshness::received();
     run(work);
+}
+
+/// Whether a batch of events is being served.
+#[inline]
+pub(crate) fn is_in_batch() -> bool {
+    BATCH.get().is_some()
 }
 
 /// Milliseconds since 1970, up to one timer tick behind (`$msec`).

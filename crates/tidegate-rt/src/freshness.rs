@@ -5,8 +5,10 @@
 
 use std::cell::Cell;
 
+use crate::clock;
+
 thread_local! {
-    /// Receipts so far; the lowest bit tells whether a batch is being served.
+    /// Receipts so far; the beginning of a batch counts as one.
     static RECEIPTS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -14,19 +16,12 @@ thread_local! {
 /// until now is too old for it.
 #[inline]
 pub fn received() {
-    RECEIPTS.set(RECEIPTS.get().wrapping_add(2));
+    RECEIPTS.set(RECEIPTS.get().wrapping_add(1));
 }
 
 /// Names the time since bytes were received last, within a batch: what was asked under the same name need not be
 /// asked again. `None` outside of batches, where nothing bounds how long ago that is.
 #[inline]
 pub fn moment() -> Option<u64> {
-    let receipts = RECEIPTS.get();
-    (receipts & 1 == 1).then_some(receipts)
-}
-
-/// Begins or ends a batch.
-pub(crate) fn batch(begins: bool) {
-    received();
-    RECEIPTS.set(RECEIPTS.get() & !1 | u64::from(begins));
+    clock::is_in_batch().then(|| RECEIPTS.get())
 }
