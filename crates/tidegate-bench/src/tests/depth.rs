@@ -1,18 +1,14 @@
 //! The suite depth: its rows, its drawing, and one small run with genuine nginx on both sides.
 
-use std::ffi::OsString;
-use std::path::Path;
-
 use crate::chart::{Axis, Line, lines};
 use crate::config::folders;
-use crate::machine::Processors;
-use crate::options::{Command, Suite, parse};
-use crate::origin::Origin;
-use crate::report::{Environment, json, table};
-use crate::server::{Binary, Kind};
+use crate::options::Suite;
+use crate::report::{json, table};
 use crate::statistics::Verdict;
 use crate::suites::depth::{DEPTHS, html};
-use crate::suites::{Case, Context, cases, measure};
+use crate::suites::{Case, cases, measure};
+
+use super::{options, with_nginx_in_both_places};
 
 #[test]
 fn folders_are_below_each_other() {
@@ -25,12 +21,10 @@ fn folders_are_below_each_other() {
 fn options_of_the_suite() {
     #[track_caller]
     fn check(line: &[&str], expected: &str) {
-        let got = match parse(line.iter().map(OsString::from)) {
-            Ok(Command::Run(o)) => {
-                format!("{} {} {} {:?}", o.connections, o.rounds, o.run_time.as_secs(), o.html)
-            }
-            other => other.map_or_else(|reason| reason, |_| "no run".to_owned()),
-        };
+        let got = options(line).map_or_else(
+            |reason| reason,
+            |o| format!("{} {} {} {:?}", o.connections, o.rounds, o.run_time.as_secs(), o.html),
+        );
         assert_eq!(got, expected, "{line:?}");
     }
     check(&["depth"], "15 5 1 None");
@@ -54,28 +48,10 @@ fn lines_go_through_their_points() {
     assert!(!drawn(&[]).contains("class=\"line"));
 }
 
-/// Where nginx is not installed there is nothing to try with.
 #[test]
 fn small_run_with_nginx_in_both_places() {
-    let Ok(nginx) = Binary::probe(Kind::Nginx, Path::new("/usr/sbin/nginx")) else {
-        eprintln!("skipped: nginx is not installed");
-        return;
-    };
     let line = ["depth", "--seconds", "0.1", "--rounds", "1", "--connections", "2"];
-    let Ok(Command::Run(options)) = parse(line.map(OsString::from)) else {
-        panic!("the line is in order")
-    };
-    let processors = Processors::choose(None, None).expect("a processor");
-    let origin = Origin::start().expect("a loopback port");
-    let environment = Environment::collect(&nginx, Some(&nginx), processors, &options);
-    let context = Context {
-        options: *options,
-        processors,
-        origin,
-        tidegate: nginx.clone(),
-        nginx: Some(nginx),
-        others: Vec::new(),
-    };
+    let Some((context, environment)) = with_nginx_in_both_places(&line) else { return };
     let chosen = cases(Suite::Depth);
     let named = |case: &Case| ["cache", "symlinks-404"].contains(&case.name());
     let chosen: Vec<Case> = chosen.into_iter().filter(named).collect();

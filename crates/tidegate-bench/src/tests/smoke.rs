@@ -1,10 +1,8 @@
 //! The load generator against the origin simulator, both in this process.
 
-use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -12,12 +10,12 @@ use std::time::{Duration, Instant};
 use rustix::net::{AddressFamily, SocketType};
 
 use crate::load::{Ask, Bound, Load, Loss, Mode, Outcome, Plan, Unanswered};
-use crate::machine::Processors;
-use crate::options::{Command, Suite, parse};
+use crate::options::Suite;
 use crate::origin::Origin;
 use crate::probe;
-use crate::server::{Binary, Kind};
 use crate::suites::{Context, cases, measure};
+
+use super::with_nginx_in_both_places;
 
 /// 200 requests of a plan; the time bound only guards against a hang.
 fn run(plan: Plan) -> Outcome {
@@ -192,29 +190,12 @@ fn refusing_address() -> (SocketAddr, OwnedFd) {
     (SocketAddr::try_from(name).expect("an IPv4 address"), held)
 }
 
-/// What both suites rest on, with genuine nginx as either side. Where nginx is not installed there
-/// is nothing to try with.
+/// What both suites rest on, with genuine nginx in Tidegate's place.
 #[test]
 fn steady_suite_with_nginx() {
-    let Ok(nginx) = Binary::probe(Kind::Nginx, Path::new("/usr/sbin/nginx")) else {
-        eprintln!("skipped: nginx is not installed");
-        return;
-    };
-    let Ok(Command::Run(options)) =
-        parse(["steady", "--seconds", "1", "--connections", "4"].map(OsString::from))
-    else {
-        panic!("the line is in order")
-    };
-    let processors = Processors::choose(None, None).expect("a processor");
-    let origin = Origin::start().expect("a loopback port");
-    let context = Context {
-        options: *options,
-        processors,
-        origin,
-        tidegate: nginx,
-        nginx: None,
-        others: Vec::new(),
-    };
+    let line = ["steady", "--seconds", "1", "--connections", "4"];
+    let Some((context, _)) = with_nginx_in_both_places(&line) else { return };
+    let context = Context { nginx: None, ..context };
     let reports = measure(&context, &cases(Suite::Steady));
     let figure = |case: &str, name: &str| {
         let mut rows = reports.iter().flat_map(|report| &report.rows);

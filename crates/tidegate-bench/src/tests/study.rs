@@ -1,31 +1,20 @@
 //! The suite streaming: its figures, its drawings, and one small run with genuine nginx.
 
-use std::ffi::OsString;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
 use crate::chart::bars;
-use crate::machine::Processors;
-use crate::options::{Command, Options, parse};
 use crate::origin::{Origin, Trace, parts_due};
 use crate::procfs::CpuTime;
-use crate::report::Environment;
-use crate::server::{Binary, Kind, write_other_config};
+use crate::server::{Kind, write_other_config};
 use crate::study::Study;
 use crate::study::chart::{Extent, Picture, path};
 use crate::study::figures::{Figures, OWN_COLUMNS, PUBLISHED_COLUMNS, Run, mean_wait, quantiles};
 use crate::study::published::ROWS;
-use crate::suites::Context;
 use crate::walk::{Visit, walk};
 
-fn options(line: &[&str]) -> Result<Options, String> {
-    match parse(line.iter().map(OsString::from))? {
-        Command::Run(options) => Ok(*options),
-        _ => Err("not a run".to_owned()),
-    }
-}
+use super::{options, with_nginx_in_both_places};
 
 #[test]
 fn options_of_the_suite() {
@@ -266,26 +255,11 @@ fn other_caches_get_their_own_configuration() {
     check(kind, "conf/records.config", &[port, streams]);
 }
 
-/// Where nginx is not installed there is nothing to try with.
 #[test]
 fn small_study_with_nginx_in_both_places() {
-    let Ok(nginx) = Binary::probe(Kind::Nginx, Path::new("/usr/sbin/nginx")) else {
-        eprintln!("skipped: nginx is not installed");
-        return;
-    };
     let line = "streaming --clients 5 --files 2 --object-mib 0.1 --origin-seconds 0,0.2";
-    let options = options(&line.split(' ').collect::<Vec<_>>()).expect("the line is in order");
-    let processors = Processors::choose(None, None).expect("a processor");
-    let origin = Origin::start().expect("a loopback port");
-    let environment = Environment::collect(&nginx, Some(&nginx), processors, &options);
-    let context = Context {
-        options,
-        processors,
-        origin,
-        tidegate: nginx.clone(),
-        nginx: Some(nginx),
-        others: Vec::new(),
-    };
+    let line: Vec<&str> = line.split(' ').collect();
+    let Some((context, environment)) = with_nginx_in_both_places(&line) else { return };
     let study = Study::measure(&context, environment);
     // nginx has no proxy_cache_tempfile, and that has to be seen; all else is in order.
     let mut unmet = study.unmet();

@@ -2,19 +2,15 @@
 //! nginx on both sides.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
 use crate::config::tuning::Knobs;
 use crate::config::{Scenario, Setup, generate};
 use crate::load::{Ask, Bound, Load, Mode, Plan, Unanswered};
-use crate::machine::Processors;
-use crate::options::{Command, Options, Suite, parse};
+use crate::options::Suite;
 use crate::origin::Origin;
 use crate::procfs::{parse_connections, parse_watched};
-use crate::report::Environment;
-use crate::server::{Binary, Kind};
 use crate::statistics::{Limit, Verdict};
 use crate::suites::tuning::advice::advice;
 use crate::suites::tuning::figures::{find, gain, gains};
@@ -22,14 +18,9 @@ use crate::suites::tuning::table::{json, targets, text};
 use crate::suites::tuning::{
     CASES, COST, Case, GOALS, MEASURES, RATE, html, percent, shares, with_bases,
 };
-use crate::suites::{CaseReport, Context, Row, cases, measure};
+use crate::suites::{CaseReport, Row, cases, measure};
 
-fn options(line: &[&str]) -> Result<Options, String> {
-    match parse(line.iter().map(OsString::from))? {
-        Command::Run(options) => Ok(*options),
-        _ => Err("no run".to_owned()),
-    }
-}
+use super::{options, with_nginx_in_both_places};
 
 fn named(names: &[&str]) -> Vec<Case> {
     CASES.into_iter().filter(|case| names.contains(&case.name)).collect()
@@ -260,26 +251,10 @@ fn load_plan(origin: &Origin) -> Plan {
     }
 }
 
-/// Where nginx is not installed there is nothing to try with.
 #[test]
 fn small_run_with_nginx_in_both_places() {
-    let Ok(nginx) = Binary::probe(Kind::Nginx, Path::new("/usr/sbin/nginx")) else {
-        eprintln!("skipped: nginx is not installed");
-        return;
-    };
     let line = ["tuning", "--seconds", "0.1", "--rounds", "1", "--connections", "2"];
-    let options = options(&line).expect("in order");
-    let processors = Processors::choose(None, None).expect("a processor");
-    let origin = Origin::start().expect("a loopback port");
-    let environment = Environment::collect(&nginx, Some(&nginx), processors, &options);
-    let context = Context {
-        options,
-        processors,
-        origin,
-        tidegate: nginx.clone(),
-        nginx: Some(nginx),
-        others: Vec::new(),
-    };
+    let Some((context, environment)) = with_nginx_in_both_places(&line) else { return };
     let wanted = ["direct", "default", "all", "return", "together", "own-tuned", "paced", "skew"];
     let chosen: Vec<_> =
         cases(Suite::Tuning).into_iter().filter(|case| wanted.contains(&case.name())).collect();
