@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Default)]
 pub struct Counters {
     accepted: AtomicI64,
-    handled: AtomicI64,
     requests: AtomicI64,
     active: AtomicI64,
     reading: AtomicI64,
@@ -20,7 +19,7 @@ pub struct Counters {
 pub struct Figures {
     /// Connections taken from listeners.
     pub accepted: u64,
-    /// Connections of these that were served: fewer where `worker_connections` was reached.
+    /// Connections of these that were served: all, as none is taken while `worker_connections` are in use.
     pub handled: u64,
     /// Requests of all clients.
     pub requests: u64,
@@ -45,9 +44,10 @@ pub fn figures() -> Figures {
         u64::try_from(total).unwrap_or(0)
     };
     let (active, reading, writing) = (sum(|c| &c.active), sum(|c| &c.reading), sum(|c| &c.writing));
+    let accepted = sum(|c| &c.accepted);
     Figures {
-        accepted: sum(|c| &c.accepted),
-        handled: sum(|c| &c.handled),
+        accepted,
+        handled: accepted,
         requests: sum(|c| &c.requests),
         active,
         reading,
@@ -72,14 +72,8 @@ impl Counters {
     /// A connection was accepted and is served as long as the answer lives.
     pub fn open(self: &Arc<Self>) -> Open {
         add(&self.accepted, 1);
-        add(&self.handled, 1);
         add(&self.active, 1);
         Open(self.clone())
-    }
-
-    /// A connection was accepted and closed at once for want of room.
-    pub fn connection_refused(&self) {
-        add(&self.accepted, 1);
     }
 
     pub fn request(&self) {

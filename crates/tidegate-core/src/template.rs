@@ -75,11 +75,6 @@ impl Template {
         self.parts.is_empty()
     }
 
-    /// True if a numbered capture is used.
-    pub fn uses_captures(&self) -> bool {
-        self.parts.iter().any(|part| matches!(part, Part::Capture(_)))
-    }
-
     /// Appends the value; a variable without a value adds nothing.
     pub fn write(&self, x: &mut Exchange, out: &mut Vec<u8>) {
         for part in &self.parts {

@@ -20,7 +20,6 @@ pub mod geoip;
 pub mod headers;
 mod lines;
 pub mod memcached;
-pub mod mime;
 pub mod pages;
 pub mod proxy_protocol;
 pub mod range;

@@ -37,13 +37,6 @@ pub fn below(limit: u64) -> u64 {
     u64::try_from(product >> 64).unwrap_or(0)
 }
 
-/// A random number in 0 ≤ x < 1.
-#[inline]
-pub fn unit_float() -> f64 {
-    // 53 bits are what the format holds.
-    (next_u64() >> 11) as f64 / (1_u64 << 53) as f64
-}
-
 /// Fills a buffer with unpredictable bytes.
 pub fn unpredictable(buffer: &mut [u8]) {
     if tidegate_os::time::random_bytes(buffer).is_err() {

@@ -197,11 +197,6 @@ pub fn give(group: &Group, fit: Fit, connection: Box<OriginConnection>) {
     }
 }
 
-/// Idle connections of this thread, for tests and status pages.
-pub fn idle_count() -> usize {
-    POOLS.with_borrow(|pools| pools.iter().map(|pool| pool.shelf.len()).sum())
-}
-
 fn sweep_from_now(brief: bool) {
     if !SWEEPING.with(|sweeping| sweeping[usize::from(brief)].replace(true)) {
         tidegate_rt::spawn_local(sweep(brief));

@@ -87,11 +87,6 @@ impl ChunkedDecoder {
         self.state == State::Done
     }
 
-    /// Data bytes still to come of the current chunk: a hint for how much to read.
-    pub fn chunk_left(&self) -> u64 {
-        if self.state == State::Data { self.size } else { 0 }
-    }
-
     /// Reads on until there is data, the end of the body or the end of `input`. Call again with
     /// what is behind `consumed`.
     pub fn decode(&mut self, input: &[u8]) -> Result<Decoded, ChunkError> {

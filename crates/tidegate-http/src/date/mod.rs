@@ -1,4 +1,4 @@
-//! Dates: IMF-fixdate and the older forms, log and cookie times, from and to Unix seconds.
+//! Dates: IMF-fixdate and the older forms, ISO 8601 and cookie times, from and to Unix seconds.
 //!
 //! No clock and no time zone: the caller gives both.
 
@@ -94,22 +94,7 @@ pub fn format_http(seconds: i64) -> [u8; 29] {
     text
 }
 
-/// `10/Oct/2000:13:55:36 +0000`: `$time_local`. The offset is minutes east of UTC.
-pub fn format_common_log(seconds: i64, offset_minutes: i32) -> [u8; 26] {
-    let civil = Civil::from_unix(seconds.saturating_add(i64::from(offset_minutes) * 60));
-    let mut text = *b"00/Jan/0000:00:00:00 +0000";
-    put2(&mut text, 0, civil.day);
-    text[3..6].copy_from_slice(month(civil));
-    put4(&mut text, 7, civil.year);
-    put_time(&mut text, 12, civil);
-    let (sign, hours, minutes) = offset_parts(offset_minutes);
-    text[21] = sign;
-    put2(&mut text, 22, hours);
-    put2(&mut text, 24, minutes);
-    text
-}
-
-/// `2000-10-10T13:55:36+00:00`: `$time_iso8601`. The offset is minutes east of UTC.
+/// `2000-10-10T13:55:36+00:00` (ISO 8601). The offset is minutes east of UTC.
 pub fn format_iso8601(seconds: i64, offset_minutes: i32) -> [u8; 25] {
     let civil = Civil::from_unix(seconds.saturating_add(i64::from(offset_minutes) * 60));
     let mut text = *b"0000-00-00T00:00:00+00:00";
@@ -121,17 +106,6 @@ pub fn format_iso8601(seconds: i64, offset_minutes: i32) -> [u8; 25] {
     text[19] = sign;
     put2(&mut text, 20, hours);
     put2(&mut text, 23, minutes);
-    text
-}
-
-/// `2000/10/10 13:55:36`: the error log's time. The offset is minutes east of UTC.
-pub fn format_error_log(seconds: i64, offset_minutes: i32) -> [u8; 19] {
-    let civil = Civil::from_unix(seconds.saturating_add(i64::from(offset_minutes) * 60));
-    let mut text = *b"0000/00/00 00:00:00";
-    put4(&mut text, 0, civil.year);
-    put2(&mut text, 5, civil.month);
-    put2(&mut text, 8, civil.day);
-    put_time(&mut text, 11, civil);
     text
 }
 

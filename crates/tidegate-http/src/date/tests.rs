@@ -13,11 +13,8 @@ fn known_moments_are_formatted() {
     assert_eq!(text(&format_http(-1)), "Wed, 31 Dec 1969 23:59:59 GMT");
     assert_eq!(text(&format_http(i64::MAX)), "Fri, 31 Dec 9999 23:59:59 GMT");
     assert_eq!(text(&format_http(i64::MIN)), "Sat, 01 Jan 0000 00:00:00 GMT");
-    assert_eq!(text(&format_common_log(971_186_136, 0)), "10/Oct/2000:13:55:36 +0000");
-    assert_eq!(text(&format_common_log(971_211_336, -420)), "10/Oct/2000:13:55:36 -0700");
     assert_eq!(text(&format_iso8601(971_186_136, 0)), "2000-10-10T13:55:36+00:00");
     assert_eq!(text(&format_iso8601(971_186_136, 330)), "2000-10-10T19:25:36+05:30");
-    assert_eq!(text(&format_error_log(971_186_136, 60)), "2000/10/10 14:55:36");
     for (seconds, expected) in [
         (2_145_916_555, "Thu, 31-Dec-37 23:55:55 GMT"),
         (2_145_916_555 + 366 * DAY, "Sat, 01-Jan-2039 23:55:55 GMT"),

@@ -174,12 +174,6 @@ impl Headers {
         }
     }
 
-    /// Replaces all fields of this name, in any case, by one at the end.
-    pub fn set_named(&mut self, name: &[u8], value: &[u8]) {
-        self.remove_named(name);
-        self.push(name, value);
-    }
-
     /// Removes all fields of a well-known name. Their bytes stay in the buffer until `clear`.
     pub fn remove(&mut self, known: Known) {
         if self.present & known.bit() != 0 && known != Known::Other {

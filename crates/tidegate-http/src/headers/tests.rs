@@ -58,8 +58,8 @@ fn setting_replaces_all_in_the_first_place() {
     assert_eq!(listed(&headers), "Via: new|Age: 2|A: 4|Server: t|");
     headers.set_known(Known::Server, b"u");
     assert_eq!(listed(&headers), "Via: new|Age: 2|A: 4|Server: u|");
-    headers.set_named(b"a", b"5");
-    assert_eq!(listed(&headers), "Via: new|Age: 2|Server: u|a: 5|");
+    headers.remove_named(b"a");
+    assert_eq!(listed(&headers), "Via: new|Age: 2|Server: u|");
 }
 
 #[test]
@@ -89,7 +89,7 @@ proptest! {
 
     #[test]
     fn the_list_is_a_plain_list(
-        steps in proptest::collection::vec((0u8..5, "(Via|via|Age|X|x|Y)", "[a-z]{0,3}"), 0..12),
+        steps in proptest::collection::vec((0u8..4, "(Via|via|Age|X|x|Y)", "[a-z]{0,3}"), 0..12),
     ) {
         let mut headers = Headers::new();
         let mut model: Vec<(String, String)> = Vec::new();
@@ -103,11 +103,6 @@ proptest! {
                 2 => {
                     headers.remove_named(name.as_bytes());
                     model.retain(|(other, _)| !same(other));
-                }
-                3 => {
-                    headers.set_named(name.as_bytes(), value.as_bytes());
-                    model.retain(|(other, _)| !same(other));
-                    model.push((name, value));
                 }
                 _ => {
                     headers.set_known(Known::of(name.as_bytes()), value.as_bytes());

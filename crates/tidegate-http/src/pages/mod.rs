@@ -35,11 +35,6 @@ pub fn write_page(status: u16, product: &[u8], padding: bool, out: &mut Vec<u8>)
     true
 }
 
-/// Whether nginx has a page for this status.
-pub fn has_page(status: u16) -> bool {
-    texts(status).is_some()
-}
-
 /// Title, heading, and a line below it.
 fn texts(status: u16) -> Option<(&'static str, &'static str, &'static str)> {
     let special = match status {

@@ -1,9 +1,9 @@
 //! Pages byte for byte.
-use super::{has_page, write_page};
+use super::write_page;
 
 fn page(status: u16, padding: bool) -> String {
     let mut out = Vec::new();
-    assert_eq!(write_page(status, b"tidegate", padding, &mut out), has_page(status));
+    assert_eq!(write_page(status, b"tidegate", padding, &mut out), !out.is_empty());
     String::from_utf8(out).unwrap()
 }
 

@@ -77,11 +77,6 @@ impl<'a> RequestMeta<'a> {
             port,
         })
     }
-
-    /// Whether a body follows the head.
-    pub fn has_body(&self) -> bool {
-        self.chunked || self.content_length.is_some_and(|length| length > 0)
-    }
 }
 
 fn host_of(head: &RequestHead) -> Result<(Option<HostName<'_>>, Option<u16>), RequestError> {
