@@ -85,8 +85,6 @@ pub struct MainSettings {
     pub accept_mutex_delay: Duration,
     pub multi_accept: bool,
     pub error_log: ErrorLog,
-    /// An `http` block is there.
-    pub has_http: bool,
 }
 
 /// Most threads of a pool: beyond this a typing mistake is more likely than a wish.
@@ -439,7 +437,6 @@ impl MainSettings {
             accept_mutex_delay: events.accept_mutex_delay.unwrap_or(Duration::from_millis(500)),
             multi_accept: events.multi_accept.unwrap_or(false),
             error_log: crate::builder::error_log(environment, logs)?,
-            has_http: root.blocks("http").next().is_some(),
         })
     }
 }

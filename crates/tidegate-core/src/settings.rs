@@ -93,7 +93,6 @@ pub struct Settings {
     pub chunked_transfer_encoding: bool,
     pub etag: bool,
     pub tcp_nodelay: bool,
-    pub tcp_nopush: bool,
     pub sendfile: bool,
     /// Zero for no limit.
     pub sendfile_max_chunk: u64,

@@ -17,7 +17,7 @@ mod windows;
 pub use linux::{
     AsFile, AsSocket, BorrowedFile, BorrowedSocket, OwnedSocket, affinity, connect, crowd, daemon,
     datagram, error, file, glance, identity, inherit, listen, open, pacing, pass, path, places,
-    process, sendfile, socket, time, title, usage, watch,
+    process, sendfile, socket, time, title, watch,
 };
 #[cfg(windows)]
 pub use windows::{
@@ -28,5 +28,5 @@ pub use windows::{
 
 pub use types::{
     Acceptance, ConnectOptions, Credentials, FileKind, Keepalive, ListenAddr, ListenOptions,
-    Nowait, OpenHow, Peek, PeerAddr, Seen, Spawned, Stat, TcpInfo, Transport,
+    Nowait, Peek, PeerAddr, Seen, Spawned, Stat, TcpInfo, Transport,
 };

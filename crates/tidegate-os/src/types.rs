@@ -139,25 +139,6 @@ pub struct TcpInfo {
     pub rcv_space: u32,
 }
 
-/// How a file is opened below a directory; see `open::open_beneath`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OpenHow {
-    /// Refuse any symbolic link in the path (`disable_symlinks on`).
-    pub no_symlinks: bool,
-    /// Open for reading and writing instead of reading.
-    pub write: bool,
-    /// Create the file when absent; implies `write`.
-    pub create: bool,
-    /// With `create`: fail when the file exists.
-    pub exclusive: bool,
-    /// Cut the file to nothing; needs `write`.
-    pub truncate: bool,
-    /// Fail unless the path names a directory.
-    pub directory: bool,
-    /// Permission bits of a created file, before the umask; 0 means 0600.
-    pub mode: u32,
-}
-
 /// Kind of a file system object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {

@@ -8,7 +8,6 @@ use std::process::ExitStatus;
 
 use tidegate_os::{
     ListenAddr, ListenOptions, affinity, daemon, identity, inherit, listen, process, socket, title,
-    usage,
 };
 
 /// The descriptor over which a started process answers.
@@ -167,7 +166,7 @@ fn daemon_part() {
         std::thread::scope(|scope| scope.spawn(daemon::daemonize).join().unwrap().is_err());
     assert!(refused);
     // The thread may still be on its way out.
-    while usage::thread_count().unwrap() > 1 {
+    while process::thread_count().unwrap() > 1 {
         std::thread::yield_now();
     }
     daemon::daemonize().unwrap();

@@ -87,7 +87,6 @@ pub fn settings(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Settings, Dia
         chunked_transfer_encoding: conf.chunked_transfer_encoding.unwrap_or(true),
         etag: conf.etag.unwrap_or(true),
         tcp_nodelay: conf.tcp_nodelay.unwrap_or(true),
-        tcp_nopush: conf.tcp_nopush.unwrap_or(false),
         sendfile: conf.sendfile.unwrap_or(false),
         sendfile_max_chunk: conf.sendfile_max_chunk.unwrap_or(2 * KIB * KIB),
         error_log: error_log(conf, plan)?,

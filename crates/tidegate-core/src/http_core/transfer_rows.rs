@@ -193,7 +193,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::FLAG,
         "off",
-        "Send the head with the file's begin.",
+        "Send the head with the file's begin; done in any case.",
         |conf, args| once(&mut conf.tcp_nopush, args.flag(0)?, args),
     ),
     row("sendfile", ALL_IF, Arity::FLAG, "off", "Send files by sendfile().", |conf, args| {

@@ -1,6 +1,5 @@
-//! Which processors a thread runs on, and its name: `worker_cpu_affinity`.
+//! Which processors a thread runs on (`worker_cpu_affinity`), and how urgently.
 
-use std::ffi::CString;
 use std::io;
 use std::num::NonZeroUsize;
 
@@ -30,16 +29,6 @@ pub fn pin_thread(mask: &[u64]) -> io::Result<()> {
 pub fn thread_cpus() -> io::Result<Vec<usize>> {
     let set = rustix::thread::sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
-}
-
-/// Names the calling thread for `ps -L` and `top -H`; the kernel keeps 15 bytes.
-///
-/// # Errors
-/// A name with a NUL byte.
-pub fn set_thread_name(name: &str) -> io::Result<()> {
-    let end = name.floor_char_boundary(15);
-    let name = CString::new(&name[..end])?;
-    Ok(rustix::thread::set_name(&name)?)
 }
 
 /// From now on the calling thread takes no processor from others when it wakes (SCHED_BATCH): for work that

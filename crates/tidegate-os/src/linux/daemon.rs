@@ -4,7 +4,7 @@ use std::io;
 
 use rustix::fs::{Mode, OFlags};
 
-use super::{check, usage};
+use super::{check, process};
 
 /// Continues as a child in a session of its own, with standard input, output and error at
 /// /dev/null; the calling process ends with status 0. Returns in the child.
@@ -15,7 +15,7 @@ use super::{check, usage};
 /// Refused once the process has more than one thread, for only the calling one would survive.
 pub fn daemonize() -> io::Result<()> {
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
-    if usage::thread_count()? != 1 {
+    if process::thread_count()? != 1 {
         let message = "cannot go into the background after threads were started";
         return Err(io::Error::other(message));
     }

@@ -2,12 +2,12 @@
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::SystemTime;
 
-use rustix::fs::{AtFlags, FallocateFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FallocateFlags, FileType, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
 pub use rustix::fs::Advice;
@@ -131,14 +131,6 @@ pub fn statfs_free(path: &Path) -> io::Result<u64> {
     Ok(system.f_bavail.saturating_mul(system.f_frsize))
 }
 
-/// Block size of the file system that holds `path`, in bytes: what small files really take.
-///
-/// # Errors
-/// Those of statvfs.
-pub fn block_size(path: &Path) -> io::Result<u64> {
-    Ok(retry(|| rustix::fs::statvfs(path))?.f_bsize)
-}
-
 /// Whether every change below a folder, or of a file, of this file system is made by this machine's
 /// kernel, so that watches (inotify) tell of it. `false` for network and stacked file systems, for
 /// those of programs (FUSE) and for made-up ones (proc, sysfs).
@@ -165,47 +157,6 @@ pub fn reports_changes(path: &Path, directory: bool) -> io::Result<bool> {
     const OVERLAY: u32 = 0x794C_7630;
     let magic = retry(|| rustix::fs::statfs(path))?.f_type as u32;
     Ok(LOCAL.contains(&magic) || (directory && magic == OVERLAY))
-}
-
-/// Renames within a file system, replacing the target at one stroke.
-///
-/// # Errors
-/// `CrossesDevices` (EXDEV) between file systems.
-pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    std::fs::rename(from, to)
-}
-
-/// Makes renames and new names in a directory durable.
-///
-/// # Errors
-/// Those of open and fsync.
-pub fn sync_directory(path: &Path) -> io::Result<()> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let directory = retry(|| rustix::fs::open(path, flags, Mode::empty()))?;
-    retry(|| rustix::fs::fsync(&directory))
-}
-
-/// Creates a file without a name in a directory (O_TMPFILE): it vanishes with its descriptor
-/// unless [`link_temp`] names it, so a crash leaves nothing behind.
-///
-/// # Errors
-/// `Unsupported` (EOPNOTSUPP) on file systems without that ability.
-pub fn open_temp(directory: &Path, mode: u32) -> io::Result<File> {
-    let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
-    let mode = Mode::from_raw_mode(mode & 0o7777);
-    Ok(retry(|| rustix::fs::open(directory, flags, mode))?.into())
-}
-
-/// Gives a file of [`open_temp`] its name.
-///
-/// # Errors
-/// `AlreadyExists`: a link never replaces; link to a fresh name and rename that.
-pub fn link_temp(file: impl AsFd, path: &Path) -> io::Result<()> {
-    // linkat on the descriptor itself (AT_EMPTY_PATH) needs a capability; by way of /proc it
-    // does not.
-    let source = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
-    let cwd = rustix::fs::CWD;
-    Ok(rustix::fs::linkat(cwd, source, cwd, path, AtFlags::SYMLINK_FOLLOW)?)
 }
 
 /// Sets the permission bits of an open file.

@@ -21,7 +21,6 @@ pub mod sendfile;
 pub mod socket;
 pub mod time;
 pub mod title;
-pub mod usage;
 pub mod watch;
 
 #[cfg(test)]

@@ -105,6 +105,14 @@ pub fn exists(pid: u32) -> bool {
     !matches!(rustix::process::test_kill_process(pid), Err(Errno::SRCH))
 }
 
+/// Number of threads of this process, from which it follows whether a fork is safe.
+///
+/// # Errors
+/// /proc is not mounted.
+pub fn thread_count() -> io::Result<usize> {
+    Ok(std::fs::read_dir("/proc/self/task")?.count())
+}
+
 /// Lets writes to closed peers fail with an error instead of ending the process.
 pub fn ignore_sigpipe() {
     // SAFETY: SIG_IGN installs no code of ours; it can fail for invalid signal numbers only.

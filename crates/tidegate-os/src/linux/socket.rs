@@ -32,22 +32,6 @@ pub fn identity(fd: impl AsFd) -> u64 {
     super::file::fstat(fd).map_or(0, |stat| stat.inode)
 }
 
-/// Sets or clears TCP_CORK (`tcp_nopush`): partial segments wait while it is set.
-///
-/// # Errors
-/// The socket is not TCP.
-pub fn set_cork(fd: impl AsFd, on: bool) -> io::Result<()> {
-    SockRef::from(&fd.as_fd()).set_tcp_cork(on)
-}
-
-/// Sets TCP_NOTSENT_LOWAT: the socket reports itself writable only while fewer bytes are unsent.
-///
-/// # Errors
-/// The socket is not TCP.
-pub fn set_unsent_low_water(fd: impl AsFd, bytes: u32) -> io::Result<()> {
-    SockRef::from(&fd.as_fd()).set_tcp_notsent_lowat(bytes)
-}
-
 /// Looks at the receive queue without taking anything from it and without waiting.
 pub fn peek(fd: impl AsFd) -> Peek {
     let mut byte = [0_u8; 1];
@@ -86,27 +70,8 @@ pub fn local_addr(fd: impl AsFd) -> io::Result<ListenAddr> {
 /// # Errors
 /// No descriptors left.
 pub fn socketpair() -> io::Result<(OwnedFd, OwnedFd)> {
-    pair(SocketType::STREAM)
-}
-
-/// A connected pair of blocking, close-on-exec Unix sockets that keep message borders.
-///
-/// # Errors
-/// No descriptors left.
-pub fn socketpair_messages() -> io::Result<(OwnedFd, OwnedFd)> {
-    pair(SocketType::SEQPACKET)
-}
-
-/// Bytes written to the socket that the peer has not acknowledged (SIOCOUTQ).
-///
-/// # Errors
-/// Not a TCP or Unix socket.
-pub fn bytes_in_send_queue(fd: impl AsFd) -> io::Result<usize> {
-    let mut bytes: libc::c_int = 0;
-    // SAFETY: SIOCOUTQ (the same number as TIOCOUTQ) writes one int through the pointer, which is
-    // valid for that; the descriptor is open while it is borrowed.
-    check(unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) })?;
-    Ok(usize::try_from(bytes).unwrap_or(0))
+    let kind = SocketType::STREAM;
+    Ok(rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?)
 }
 
 /// Reads the kernel's figures of a TCP connection for `$tcpinfo_*`.
@@ -219,10 +184,6 @@ pub(super) fn set_option(
         libc::setsockopt(fd.as_fd().as_raw_fd(), level, name, (&raw const value).cast(), length)
     })?;
     Ok(())
-}
-
-fn pair(kind: SocketType) -> io::Result<(OwnedFd, OwnedFd)> {
-    Ok(rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?)
 }
 
 /// Writes what the send buffer takes and announces that more follows at once (MSG_MORE).

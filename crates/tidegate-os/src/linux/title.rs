@@ -7,7 +7,7 @@ use std::ffi::CString;
 use std::io;
 use std::sync::OnceLock;
 
-use super::usage;
+use super::process;
 
 /// Where a title may be written: address and length of the arguments and environment.
 static AREA: OnceLock<Option<(usize, usize)>> = OnceLock::new();
@@ -20,7 +20,7 @@ pub fn set_process_title(title: &str) {
     if let Ok(short) = CString::new(&title[..end]) {
         let _ = rustix::thread::set_name(&short);
     }
-    if !usage::thread_count().is_ok_and(|threads| threads == 1) {
+    if !process::thread_count().is_ok_and(|threads| threads == 1) {
         return;
     }
     if let Some((start, length)) = AREA.get_or_init(|| claim_area().ok()) {

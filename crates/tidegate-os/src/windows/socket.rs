@@ -18,14 +18,6 @@ pub const NO_UNIX: &str = "the unix domain sockets are not supported on this pla
 /// Whether there are sockets with `unix:` addresses.
 pub const HAS_UNIX: bool = false;
 
-/// `tcp_nopush` has no counterpart: nothing happens.
-///
-/// # Errors
-/// None.
-pub fn set_cork(_socket: impl AsSocket, _on: bool) -> io::Result<()> {
-    Ok(())
-}
-
 /// Looks at the receive queue of a non-blocking socket without taking anything from it.
 pub fn peek(socket: impl AsSocket) -> Peek {
     let mut byte = [std::mem::MaybeUninit::uninit()];

@@ -350,14 +350,6 @@ impl Stream {
         pacing::spare_if_local(self.socket(), peer, Some(local));
     }
 
-    /// See `tidegate_os::socket::set_cork`; nothing on Unix sockets.
-    ///
-    /// # Errors
-    /// Those of setsockopt.
-    pub fn set_cork(&self, on: bool) -> io::Result<()> {
-        if self.unix { Ok(()) } else { socket::set_cork(self.socket(), on) }
-    }
-
     /// See `tidegate_os::socket::set_keepalive`; nothing on Unix sockets.
     ///
     /// # Errors

@@ -214,7 +214,6 @@ fn unix_streams_are_the_same_type() {
         assert_eq!(server.peer_addr().unwrap(), PeerAddr::Unix);
         assert_eq!(server.local_addr().unwrap(), address);
         server.set_nodelay(true).unwrap();
-        server.set_cork(true).unwrap();
         server.set_keepalive(&Keepalive::default()).unwrap();
         client.write_all(b"hello").await.unwrap();
         drop(client);
@@ -227,8 +226,6 @@ fn options_of_connections() {
     on_loop(async {
         let (_client, server) = connected().await;
         server.set_nodelay(true).unwrap();
-        server.set_cork(true).unwrap();
-        server.set_cork(false).unwrap();
         let keepalive =
             Keepalive { on: true, idle: Some(Duration::from_secs(9)), ..Keepalive::default() };
         server.set_keepalive(&keepalive).unwrap();

@@ -10,15 +10,18 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use super::{
-    MAX_LINKS, NO_OPENAT2, Steps, open_directory, open_flags, or_dot, refuses_openat2, walk,
-};
-use crate::types::OpenHow;
+use super::READ;
+
+/// Symbolic links followed in one path, as in the kernel.
+const MAX_LINKS: usize = 40;
+
+/// Set once the kernel (before 5.6) or a sandbox refused openat2.
+static NO_OPENAT2: AtomicBool = AtomicBool::new(false);
 
 /// Opens a path for reading where symbolic links below `from` bytes of it are refused or, with `same_owner`,
 /// must belong to the owner of what they lead to (`disable_symlinks`). With `describe_only` the
@@ -49,15 +52,15 @@ pub(in super::super) fn open_checking_links_by(
     let rest = Path::new(OsStr::from_bytes(rest));
     let start = match start {
         b"" => None,
-        start => Some(open_directory(Path::new(OsStr::from_bytes(start)))?),
+        start => Some(open_folder(Path::new(OsStr::from_bytes(start)))?),
     };
     // Below the part that is not looked at the path is relative to it.
     let (at, rest) = match &start {
         Some(start) => (start.as_fd(), relative(rest)),
         None => (CWD, rest),
     };
-    let last = if describe_only { OFlags::PATH } else { open_flags(&OpenHow::default()) };
-    let search = Search { last: last | OFlags::CLOEXEC, by_kernel };
+    let last = if describe_only { LOOK } else { READ };
+    let search = Search { last, by_kernel };
     let opened = match search.open(at, rest, search.last) {
         Err(Errno::LOOP) if same_owner => search.open_owned(at, rest),
         other => other,
@@ -84,8 +87,8 @@ impl Search {
             }
         }
         match path.is_absolute() {
-            true => walk(open_root()?.as_fd(), relative(path), plain_steps(flags)),
-            false => walk(at, path, plain_steps(flags)),
+            true => walk(open_root()?.as_fd(), relative(path), flags),
+            false => walk(at, path, flags),
         }
     }
 
@@ -136,12 +139,61 @@ impl Search {
 }
 
 fn open_plain(at: BorrowedFd<'_>, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     loop {
         let resolve = ResolveFlags::NO_SYMLINKS;
-        match rustix::fs::openat2(at, or_dot(path), flags, Mode::empty(), resolve) {
+        match rustix::fs::openat2(at, path, flags, Mode::empty(), resolve) {
             Err(Errno::INTR) => {}
             other => return other,
         }
+    }
+}
+
+/// Whether openat2 itself is refused (absent, or forbidden by a sandbox), not just this file.
+fn refuses_openat2(at: BorrowedFd<'_>) -> bool {
+    let probe = rustix::fs::openat2(at, ".", LOOK, Mode::empty(), ResolveFlags::BENEATH);
+    matches!(probe, Err(Errno::NOSYS | Errno::PERM))
+}
+
+/// The same as [`open_plain`], one name at a time, for kernels without openat2.
+fn walk(at: BorrowedFd<'_>, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let bytes = path.as_os_str().as_bytes();
+    // A slash at the end demands a folder, which the name `.` in it does.
+    let ends_as_folder = bytes.ends_with(b"/") || bytes.ends_with(b"/.");
+    let mut names =
+        bytes.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b".")).peekable();
+    let mut here: Option<OwnedFd> = None;
+    while let Some(name) = names.next() {
+        let folder = here.as_ref().map_or(at, AsFd::as_fd);
+        if names.peek().is_none() && !ends_as_folder {
+            return open_name(folder, name, flags);
+        }
+        here = Some(open_name(folder, name, FOLDER)?);
+    }
+    open_name(here.as_ref().map_or(at, AsFd::as_fd), b".", flags)
+}
+
+/// Opens what a name is; a link is ELOOP, whatever is wanted.
+fn open_name(at: BorrowedFd<'_>, name: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let open = |flags| loop {
+        match rustix::fs::openat(at, name, flags | OFlags::NOFOLLOW, Mode::empty()) {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    };
+    let opened = match open(flags) {
+        // A link, a file, or by now a folder after all.
+        Err(Errno::NOTDIR) if flags.contains(OFlags::DIRECTORY) => open(LOOK)?,
+        Ok(opened) if flags.contains(OFlags::PATH) => opened,
+        other => return other,
+    };
+    let stat = rustix::fs::fstat(&opened)?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Symlink => Err(Errno::LOOP),
+        FileType::Directory if flags.contains(OFlags::PATH) => Ok(opened),
+        FileType::Directory => open(flags),
+        _ if flags.contains(OFlags::DIRECTORY) => Err(Errno::NOTDIR),
+        _ => Ok(opened),
     }
 }
 
@@ -152,7 +204,7 @@ fn follow_owned(here: &OwnedFd, name: &[u8], flags: OFlags) -> rustix::io::Resul
     let link = rustix::fs::openat(here, name, LINK, Mode::empty())?;
     let Some(owner) = link_owner(&link)? else {
         // It was replaced since it was met; and if once more, that is refused.
-        return walk(here.as_fd(), Path::new(name), plain_steps(flags));
+        return open_name(here.as_fd(), name.as_bytes(), flags);
     };
     let target = rustix::fs::readlinkat(&link, "", Vec::new())?;
     let opened = rustix::fs::openat(here, &target, flags, Mode::empty())?;
@@ -169,10 +221,6 @@ fn link_owner(opened: &OwnedFd) -> rustix::io::Result<Option<u32>> {
     Ok(link.then_some(stat.st_uid))
 }
 
-fn plain_steps(flags: OFlags) -> Steps {
-    Steps { flags, mode: Mode::empty(), links: false, beneath: false }
-}
-
 fn joined(parts: &[&[u8]]) -> PathBuf {
     parts.iter().map(|part| OsStr::from_bytes(part)).collect()
 }
@@ -184,9 +232,16 @@ fn relative(path: &Path) -> &Path {
     Path::new(OsStr::from_bytes(bytes.get(begin..).unwrap_or_default()))
 }
 
+/// Opens a folder, links followed; reading it needs no permission but search.
+fn open_folder(path: &Path) -> io::Result<OwnedFd> {
+    super::super::retry(|| rustix::fs::open(path, FOLDER, Mode::empty()))
+}
+
 fn open_root() -> rustix::io::Result<OwnedFd> {
     rustix::fs::open("/", FOLDER, Mode::empty())
 }
 
-const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-const LINK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// For a look at what is there.
+const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+const FOLDER: OFlags = LOOK.union(OFlags::DIRECTORY);
+const LINK: OFlags = LOOK.union(OFlags::NOFOLLOW);
