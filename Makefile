@@ -4,13 +4,16 @@ FUZZ_SECONDS ?= 60
 KILLS ?= 200
 ARGUMENTS ?=
 
-.PHONY: help run test faults bench fmt lint fuzz
+.PHONY: help run release test faults bench fmt lint fuzz
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
 run: ## build and start Tidegate on port 8080 with a built-in configuration
 	@scripts/run.sh $(ARGUMENTS)
+
+release: ## build Tidegate as it is meant to be delivered, and print where it is
+	@scripts/release.sh $(ARGUMENTS)
 
 test: ## every check that decides whether a change may go in
 	@scripts/test.sh $(ARGUMENTS)

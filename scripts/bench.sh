@@ -11,5 +11,5 @@ if [ "$1" = blocking ]; then
     scripts/wasm.sh
     packages+=(--package tidegate-example --features tidegate/wasm)
 fi
-cargo build --release "${packages[@]}"
-exec "${CARGO_TARGET_DIR:-target}/release/tidegate-bench" "$@"
+programs=$(scripts/release.sh "${packages[@]}")
+exec "$programs/tidegate-bench" "$@"

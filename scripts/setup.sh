@@ -2,7 +2,8 @@
 # Installs what a task needs and this machine lacks.
 #
 #   scripts/setup.sh run     a C compiler (some libraries bring C) and the pinned Rust toolchain
-#   scripts/setup.sh bench   the same, and genuine nginx to compare with
+#   scripts/setup.sh release the same, and what lets the compiler learn from a program at work
+#   scripts/setup.sh bench   the same as run, and genuine nginx to compare with
 #   scripts/setup.sh test    the same as bench and windows, curl and cargo-deny, and what stands behind
 #                            gateways: php-fpm, memcached and uWSGI
 #   scripts/setup.sh windows the same as run, and what builds for Windows and runs that
@@ -60,6 +61,10 @@ install_packages() {
 
 missing_packages() {
     have cc || echo build-essential
+    if [ "$task" = release ]; then
+        have openssl || echo openssl
+        have wrk || echo wrk
+    fi
     if [ "$task" = test ] || [ "$task" = bench ]; then
         have nginx || [ -x /usr/sbin/nginx ] || echo nginx-extras
     fi
@@ -97,6 +102,14 @@ ensure_rust() {
     cargo clippy --version >/dev/null 2>&1 || rustup component add clippy >&2
 }
 
+# Some builds of the compiler have no such component; they go without.
+ensure_profile_tools() {
+    local sysroot
+    sysroot=$(rustc --print sysroot)
+    compgen -G "$sysroot/lib/rustlib/*/bin/llvm-profdata" >/dev/null && return
+    if have rustup; then rustup component add llvm-tools >&2 || true; fi
+}
+
 # Kept below target/, so that a cache of that folder keeps it. A build takes a few minutes.
 ensure_cargo_deny() {
     local present
@@ -107,10 +120,11 @@ ensure_cargo_deny() {
 }
 
 case $task in
-    run | test | bench | windows | wasm) ;;
-    *) fail "unknown task $task: run, test, bench, windows or wasm" ;;
+    run | release | test | bench | windows | wasm) ;;
+    *) fail "unknown task $task: run, release, test, bench, windows or wasm" ;;
 esac
 mapfile -t packages < <(missing_packages)
 install_packages "${packages[@]}"
 ensure_rust
+if [ "$task" = release ]; then ensure_profile_tools; fi
 if [ "$task" = test ]; then ensure_cargo_deny; fi

@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# Builds the server as it is meant to be delivered: once to be watched at work, and once more by what was
+# seen, so that what every request needs lies together and what hardly any needs is out of the way.
+#
+#   scripts/release.sh [arguments of cargo build]   default: --package tidegate
+#
+# Prints the folder of the programs. Where the compiler has no tools for profiles they are built without one.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { printf 'release: %s\n' "$*" >&2; }
+
+scripts/setup.sh release
+target=$(realpath --canonicalize-missing "${CARGO_TARGET_DIR:-target}")
+host=$(rustc -vV | sed -n 's/^host: //p')
+profdata=$(rustc --print sysroot)/lib/rustlib/$host/bin/llvm-profdata
+work=$target/profile
+given=("$@")
+if [ ${#given[@]} -eq 0 ]; then given=(--package tidegate); fi
+
+if ! [ -x "$profdata" ]; then
+    say "no llvm-profdata (rustup component add llvm-tools): built without a profile"
+    cargo build --release "${given[@]}" >&2
+    echo "$target/release"
+    exit
+fi
+
+# A port that nobody listens on; $1 begins the search.
+free_port() {
+    local port=$1
+    while (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do port=$((port + 1)); done
+    echo "$port"
+}
+
+prepare() {
+    rm -rf "$work/prefix" "$work/raw"
+    mkdir -p "$work/prefix/logs" "$work/prefix/files/files" "$work/prefix/files/pages" "$work/raw"
+    front=$(free_port 18080) tls=$(free_port $((front + 1)))
+    origin=$(free_port $((tls + 1)))
+    sed -e "s/@FRONT@/$front/; s/@TLS@/$tls/; s/@ORIGIN@/$origin/" \
+        packaging/profile/tidegate.conf >"$work/prefix/tidegate.conf"
+    printf 'types {\n    text/html html;\n    text/css css;\n}\n' >"$work/prefix/mime.types"
+    openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost \
+        -keyout "$work/prefix/key.pem" -out "$work/prefix/certificate.pem" 2>/dev/null
+    local files=$work/prefix/files
+    head -c 452 /dev/zero | tr '\0' s >"$files/files/small.html"
+    head -c 10240 /dev/zero | tr '\0' m >"$files/files/medium.html"
+    head -c 102400 /dev/urandom >"$files/files/large.bin"
+    head -c 3000000 /dev/urandom >"$files/files/huge.bin"
+    seq 1 4000 >"$files/pages/style.css"
+    cp "$files/pages/style.css" "$files/pages/index.html"
+}
+
+# wrk's options, then the paths behind "--".
+ask() { wrk --script packaging/profile/requests.lua --threads 1 --duration 1s "$@" >>"$work/prefix/logs/wrk.log"; }
+
+practise() {
+    local http=http://127.0.0.1:$front https=https://127.0.0.1:$tls
+    ask -c 64 "$http" -- /fixed
+    ask -c 64 "$http" -- /files/small.html /cached-files/small.html /files/missing.html
+    ask -c 16 "$http" -- /files/large.bin /cached-files/large.bin /files/huge.bin
+    ask -c 64 "$http" -- /kept/small.html
+    ask -c 64 "$http" -- /plain/small.html /several/small.html
+    ask -c 64 "$http" -- /kept/large.bin /several/medium.html /once/small.html
+    ask -c 64 "$http" -- /hits/medium.html /hits/small.html
+    ask -c 32 "$http" -- /hits/huge.bin /cache/large.bin /hits/medium.html?# /cache/medium.html?#
+    ask -c 32 "$http" -- /cache/huge.bin?# /cache/large.bin?#
+    ask -c 64 "$http" -- /old/style/small.html /fixed /files/missing.html
+    ask -c 16 -H 'Accept-Encoding: gzip' "$http" -- /pages/style.css /pages/ /files/small.html
+    ask -c 64 -H 'Connection: close' "$http" -- /fixed /kept/small.html
+    ask -c 32 "$https" -- /fixed /kept/small.html /hits/medium.html /files/large.bin
+    ask -c 32 -H 'Connection: close' "$https" -- /fixed
+}
+
+watch_at_work() {
+    local program=$1
+    prepare
+    # The worker writes down what was seen, so it stays who it is.
+    local start=(-p "$work/prefix" -c tidegate.conf)
+    if [ "$(id -u)" -eq 0 ]; then start+=(-g "user root;"); fi
+    "$program" "${start[@]}" &
+    server=$!
+    trap 'say "this failed; logs are in $work/prefix/logs"; kill "$server" 2>/dev/null || true' EXIT
+    until (exec 3<>"/dev/tcp/127.0.0.1/$front") 2>/dev/null; do
+        kill -0 "$server" 2>/dev/null || exit 1
+    done
+    practise
+    # What was seen is written when the processes end.
+    "$program" "${start[@]}" -s quit
+    wait "$server"
+    trap - EXIT
+}
+
+say "building what is watched"
+RUSTFLAGS="${RUSTFLAGS:-} -Cprofile-generate=$work/raw" \
+    cargo build --release --target "$host" --target-dir "$target/instrumented" \
+    "${given[@]}" --bin tidegate >&2
+watched=$target/instrumented/$host/release/tidegate
+# Named after what was watched: nothing is done again for the same program.
+profile=$work/$(sha256sum "$watched" | cut -c 1-16).profdata
+if ! [ -e "$profile" ]; then
+    say "watching it at work for a quarter of a minute"
+    watch_at_work "$watched" >&2
+    "$profdata" merge -o "$profile.new" "$work/raw"
+    mv "$profile.new" "$profile"
+fi
+say "building by what was seen"
+# What was not seen is not made small for that: others may need it fast.
+RUSTFLAGS="${RUSTFLAGS:-} -Cprofile-use=$profile -Cllvm-args=-pgso=false" \
+    cargo build --release --target "$host" --target-dir "$target/optimized" "${given[@]}" >&2
+echo "$target/optimized/$host/release"
