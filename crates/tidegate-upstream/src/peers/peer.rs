@@ -87,14 +87,15 @@ struct Average {
 const AVERAGE_OVER: u64 = 2;
 /// Times below this are equal: it is the precision of the clock.
 const TIME_MIN: u64 = 20_000;
-/// An average that nobody adds to halves in this time.
+/// An average that nobody adds to, and that has rested, halves in this time. So long a server that was asked
+/// on trial is left alone.
 const HALVING_MILLIS: u64 = 1000;
 
 impl Average {
     /// Threads that come at once may lose one another's time: it is an average.
     fn add(&self, millis: u64, now: u64) {
         let new = millis * 1000;
-        let next = match self.at(now) {
+        let next = match self.at(now, Duration::ZERO) {
             0 => new,
             old => (old * (AVERAGE_OVER - 1) + new) / AVERAGE_OVER,
         };
@@ -102,9 +103,21 @@ impl Average {
         self.at.store(now, Ordering::Relaxed);
     }
 
-    fn at(&self, now: u64) -> u64 {
-        let passed = now.saturating_sub(self.at.load(Ordering::Relaxed)) / HALVING_MILLIS;
-        self.value.load(Ordering::Relaxed) >> passed.min(63)
+    /// It holds as long as `rest`, then it fades.
+    fn at(&self, now: u64, rest: Duration) -> u64 {
+        let rest = u64::try_from(rest.as_millis()).unwrap_or(u64::MAX);
+        let until = self.at.load(Ordering::Relaxed).saturating_add(rest);
+        let halved = now.saturating_sub(until) / HALVING_MILLIS;
+        self.value.load(Ordering::Relaxed) >> halved.min(63)
+    }
+
+    /// Left alone for that long it says little of what the server is like now.
+    fn is_old(&self, now: u64, pause: Duration) -> bool {
+        let value = self.value.load(Ordering::Relaxed);
+        let pause = pause.max(Duration::from_micros(value));
+        let since = now.saturating_sub(self.at.load(Ordering::Relaxed));
+        let since = Duration::from_millis(since);
+        value > TIME_MIN && since > pause.max(Duration::from_millis(HALVING_MILLIS))
     }
 }
 
@@ -225,14 +238,15 @@ impl Peer {
         self.troubled.store(troubled, Ordering::Relaxed);
     }
 
-    /// The time that the next request will take, in microseconds, as far as the past tells.
-    pub(super) fn expected_time(&self, kind: TimeKind) -> u64 {
+    /// The time that the next request will take, in microseconds, as far as the past tells: what is known
+    /// holds for `rest` (`fail_timeout`), then it fades.
+    pub(super) fn expected_time(&self, kind: TimeKind, rest: Duration) -> u64 {
         let times = &self.times;
         let now = unix_millis();
         let past = match kind {
-            TimeKind::Header { .. } => times.header.at(now),
-            TimeKind::LastByte { .. } => times.last_byte.at(now),
-            TimeKind::Connect { .. } => times.connect.at(now),
+            TimeKind::Header { .. } => times.header.at(now, rest),
+            TimeKind::LastByte { .. } => times.last_byte.at(now, rest),
+            TimeKind::Connect { .. } => times.connect.at(now, rest),
         };
         let running = times.running.load(Ordering::Relaxed);
         if !kind.inflight() || running == 0 {
@@ -250,14 +264,12 @@ impl Peer {
             TimeKind::LastByte { .. } => &self.times.last_byte,
             TimeKind::Connect { .. } => &self.times.connect,
         };
-        let value = average.value.load(Ordering::Relaxed);
-        let since = unix_millis().saturating_sub(average.at.load(Ordering::Relaxed));
-        value > TIME_MIN && Duration::from_millis(since) > pause.max(Duration::from_micros(value))
+        average.is_old(unix_millis(), pause)
     }
 
     /// Whether it is known as slower than what the clock can tell.
-    pub(super) fn is_slow(&self, kind: TimeKind) -> bool {
-        self.expected_time(kind) > TIME_MIN
+    pub(super) fn is_slow(&self, kind: TimeKind, rest: Duration) -> bool {
+        self.expected_time(kind, rest) > TIME_MIN
     }
 
     /// Failures keep it from being tried from now on.
@@ -298,3 +310,6 @@ pub fn address_text(address: &Addr) -> String {
         Addr::Unix(path) => format!("unix:{}", path.display()),
     }
 }
+
+#[cfg(test)]
+mod tests;

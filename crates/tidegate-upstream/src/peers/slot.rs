@@ -208,7 +208,7 @@ impl Slot {
         let Some(kind) = method.time() else {
             return if method.counts() { (active, weight) } else { (0, 1) };
         };
-        let time = self.peer.expected_time(kind);
+        let time = self.peer.expected_time(kind, self.options.fail_timeout);
         if active == 0 && self.peer.is_to_be_probed(kind, self.options.fail_timeout) {
             return (0, 1);
         }

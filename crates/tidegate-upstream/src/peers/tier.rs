@@ -88,7 +88,8 @@ impl Tier {
         let ready = slot.is_ready(false, now);
         let value = ready.then(|| (slot.load_scaled(method), slot.options.weight));
         large.tree.set(at, value);
-        let fades = method.time().is_some_and(|kind| slot.peer.is_slow(kind));
+        let fades =
+            method.time().is_some_and(|kind| slot.peer.is_slow(kind, slot.options.fail_timeout));
         let again = match slot.is_resting(false, now) {
             true => slot.checked_at.and_then(|at| at.checked_add(slot.options.fail_timeout)),
             false => fades.then_some(now + FADING),
