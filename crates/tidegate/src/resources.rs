@@ -18,7 +18,8 @@ pub struct Opened<'a> {
     logs: &'a LogFiles,
     /// Logs are kept open as long as this lives, so that each is opened once.
     held: RefCell<Vec<Arc<LogFile>>>,
-    contents: RefCell<Contents>,
+    /// Each file is read once, however many servers name it: all see the same, and the worker gets it once.
+    contents: RefCell<HashMap<PathBuf, Vec<u8>>>,
     folders: RefCell<Vec<PathBuf>>,
 }
 
@@ -34,14 +35,18 @@ impl<'a> Opened<'a> {
 
     /// The logs that were opened, the files that were read, the folders that are written into.
     pub fn into_parts(self) -> (Vec<Arc<LogFile>>, Contents, Vec<PathBuf>) {
-        (self.held.into_inner(), self.contents.into_inner(), self.folders.into_inner())
+        let contents = self.contents.into_inner().into_iter().collect();
+        (self.held.into_inner(), contents, self.folders.into_inner())
     }
 }
 
 impl Resources for Opened<'_> {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        if let Some(content) = self.contents.borrow().get(path) {
+            return Ok(content.clone());
+        }
         let content = std::fs::read(path)?;
-        self.contents.borrow_mut().push((path.to_owned(), content.clone()));
+        self.contents.borrow_mut().insert(path.to_owned(), content.clone());
         Ok(content)
     }
 
@@ -97,3 +102,6 @@ impl Resources for Received<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;
