@@ -2,14 +2,16 @@
 
 use std::path::Path;
 
-use pkcs8::EncryptedPrivateKeyInfoRef;
 pub use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateRevocationListDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls_pki_types::{CertificateRevocationListDer, PrivateKeyDer};
 use tidegate_conf::{Diagnostic, Word};
 
 use crate::builder::{PlanBuilder, os_error};
 use crate::x509::RevocationList;
+
+/// What PEM texts hold, whoever read them.
+pub mod pem;
 
 /// Pass phrases tried for one key, as many as nginx takes.
 const PASSWORDS_MAX: usize = 1000;
@@ -45,31 +47,11 @@ pub fn certificates(
     plan: &PlanBuilder<'_>,
     word: &Word,
 ) -> Result<Vec<CertificateDer<'static>>, Diagnostic> {
-    let (name, bytes) = pem(plan, word, "certificate")?;
-    let failed = |reason: &str| {
-        let message = format!("cannot load certificate \"{name}\": {reason}");
-        Diagnostic::emerg(message).at(word.span)
-    };
-    let chain: Result<Vec<_>, _> = match contains(&bytes, b"BEGIN TRUSTED CERTIFICATE") {
-        false => CertificateDer::pem_slice_iter(&bytes).collect(),
-        // OpenSSL's own format: its remarks on trust stand behind the certificate.
-        true => {
-            let text =
-                String::from_utf8_lossy(&bytes).replace("TRUSTED CERTIFICATE", "CERTIFICATE");
-            let sections = CertificateDer::pem_slice_iter(text.as_bytes());
-            sections.map(|der| der.map(|der| bare(&der))).collect()
-        }
-    };
-    let chain = chain.map_err(|error| failed(&format!("PEM_read_bio_X509() failed ({error})")))?;
-    if chain.is_empty() {
-        let reason = "PEM_read_bio_X509_AUX() failed (SSL: no start line:Expecting: CERTIFICATE)";
-        return Err(failed(reason).label("no certificate in this file"));
-    }
-    Ok(chain)
-}
-
-fn bare(der: &CertificateDer<'_>) -> CertificateDer<'static> {
-    crate::x509::first_element(der).unwrap_or(der).to_vec().into()
+    let (name, bytes) = pem_text(plan, word, "certificate")?;
+    pem::certificates(&bytes).map_err(|fault| {
+        let message = format!("cannot load certificate \"{name}\": {}", fault.reason);
+        fault.at(word, message)
+    })
 }
 
 /// The lists of revoked certificates (DER) in a PEM file, at least one; each can be read.
@@ -113,31 +95,35 @@ pub fn private_key(
             return Err(diagnostic.label(format!("there is no `{kind}`, only files")));
         }
     }
-    let (name, bytes) = pem(plan, word, "certificate key")?;
-    let failed = |reason: &str| {
-        let reason = format!("PEM_read_bio_PrivateKey() failed (SSL: {reason})");
-        let message = format!("cannot load certificate key \"{name}\": {reason}");
-        Diagnostic::emerg(message).at(word.span)
-    };
-    if contains(&bytes, b"BEGIN ENCRYPTED PRIVATE KEY") {
-        let key = decrypt(&bytes, passwords).map_err(|reason| {
-            failed(&reason).help("`ssl_password_file` names the file with pass phrases")
-        })?;
-        return Ok((name, key));
+    let (name, bytes) = pem_text(plan, word, "certificate key")?;
+    match pem::private_key(&bytes, passwords) {
+        Ok(key) => Ok((name, key)),
+        Err(fault) => {
+            let message = format!("cannot load certificate key \"{name}\": {}", fault.reason);
+            Err(fault.at(word, message))
+        }
     }
-    if contains(&bytes, b"Proc-Type: 4,ENCRYPTED") {
-        return Err(failed("unsupported encryption")
-            .label("encrypted in OpenSSL's old format")
-            .help("convert it: `openssl pkcs8 -topk8 -in old.key -out new.key`"));
+}
+
+impl pem::Fault {
+    fn at(self, word: &Word, message: String) -> Diagnostic {
+        let mut diagnostic = Diagnostic::emerg(message).at(word.span);
+        if let Some(label) = self.label {
+            diagnostic = diagnostic.label(label);
+        }
+        match self.help {
+            Some(help) => diagnostic.help(help),
+            None => diagnostic,
+        }
     }
-    let key = PrivateKeyDer::from_pem_slice(&bytes);
-    let key =
-        key.map_err(|_| failed("unsupported:No supported data to decode. Input type: PEM"))?;
-    Ok((name, key))
 }
 
 /// The text of a PEM argument (a file's name or `data:…`) and how messages call it.
-fn pem(plan: &PlanBuilder<'_>, word: &Word, what: &str) -> Result<(String, Vec<u8>), Diagnostic> {
+fn pem_text(
+    plan: &PlanBuilder<'_>,
+    word: &Word,
+    what: &str,
+) -> Result<(String, Vec<u8>), Diagnostic> {
     if let Some(data) = word.bytes.strip_prefix(b"data:") {
         return Ok(("data:...".to_owned(), data.to_vec()));
     }
@@ -151,26 +137,4 @@ fn pem(plan: &PlanBuilder<'_>, word: &Word, what: &str) -> Result<(String, Vec<u
             Err(Diagnostic::emerg(message).at(word.span))
         }
     }
-}
-
-/// Decrypts a PKCS#8 key (RFC 5958 section 3) with the first pass phrase that fits.
-fn decrypt(bytes: &[u8], passwords: &[Vec<u8>]) -> Result<PrivateKeyDer<'static>, String> {
-    // The PEM reader knows the plain label only.
-    let text = String::from_utf8_lossy(bytes).replace("ENCRYPTED PRIVATE KEY", "PRIVATE KEY");
-    let section = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes());
-    let section = section.map_err(|error| error.to_string())?;
-    let encrypted = EncryptedPrivateKeyInfoRef::try_from(section.secret_pkcs8_der());
-    let encrypted = encrypted.map_err(|error| error.to_string())?;
-    let mut reason = "no pass phrase".to_owned();
-    for password in passwords {
-        match encrypted.decrypt(password) {
-            Ok(key) => return Ok(PrivatePkcs8KeyDer::from(key.as_bytes().to_vec()).into()),
-            Err(_) => reason = "bad decrypt".to_owned(),
-        }
-    }
-    Err(reason)
-}
-
-fn contains(bytes: &[u8], text: &[u8]) -> bool {
-    memchr::memmem::find(bytes, text).is_some()
 }

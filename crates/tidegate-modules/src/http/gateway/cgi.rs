@@ -60,7 +60,7 @@ pub struct CgiSettings {
     /// Those of requests that are to be cached.
     cached_params: Params,
     location_tag: u64,
-    tls: Option<GatewayTls>,
+    pub tls: Option<GatewayTls>,
 }
 
 /// Fields that clients do not get unless `*_pass_header` says so.

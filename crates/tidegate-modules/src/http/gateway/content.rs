@@ -20,6 +20,7 @@ use super::respond::{Rewriter, respond, respond_stored};
 use super::run;
 use super::settings::GatewaySettings;
 use super::state::GatewayState;
+use super::tls::GatewayTls;
 use crate::http::cache::seam::{StoredAnswer, Whole};
 use crate::http::cache::settings::Ignored;
 use crate::http::cache::{self, Cache, CacheSettings, Gateway};
@@ -29,6 +30,11 @@ pub trait Protocol: Rewriter + Send + Sync + 'static {
     fn gateway(&self) -> &Arc<GatewaySettings>;
 
     fn pass(&self) -> &Pass;
+
+    /// TLS towards origins, where the protocol has any.
+    fn tls(&self) -> Option<&GatewayTls> {
+        None
+    }
 
     /// Whether a request says how long its body is, so that one of unknown length is read before an origin
     /// is asked, buffered (`*_request_buffering`) or not.
@@ -97,7 +103,7 @@ async fn serve<P: Protocol>(x: &mut Exchange, protocol: Arc<P>) -> Step<'static>
     if reads_first && let Err(step) = read_body(x).await {
         return step;
     }
-    let target = match protocol.pass().target(x).await {
+    let target = match target(x, &*protocol).await {
         Ok(target) => target,
         Err(status) => return Step::Status(status),
     };
@@ -109,6 +115,15 @@ async fn serve<P: Protocol>(x: &mut Exchange, protocol: Arc<P>) -> Step<'static>
         Ok(response) => respond(x, response, protocol.gateway(), &*protocol),
         Err(step) => step,
     }
+}
+
+/// Whom a request goes to, with all that is needed to create it.
+async fn target<'p, P: Protocol>(x: &mut Exchange, protocol: &'p P) -> Result<TargetRef<'p>, u16> {
+    let target = protocol.pass().target(x).await?;
+    if let Some(tls) = protocol.tls().filter(|_| target.target().tls) {
+        tls.choose_certificate(x).await?;
+    }
+    Ok(target)
 }
 
 /// Reads the client's body to its end.
@@ -180,7 +195,7 @@ impl<P: Protocol> Gateway for Cached<P> {
         Box::pin(async move {
             // A fill outlives the client, so it cannot read from him.
             read_body(x).await?;
-            let target = self.0.pass().target(x).await.map_err(Step::Status)?;
+            let target = target(x, &*self.0).await.map_err(Step::Status)?;
             let shape = Shape { for_cache: true, get_for_head: whole.convert_head };
             let mut request = self.0.create(x, &target, shape).map_err(Step::Status)?;
             request.upgrade = false;

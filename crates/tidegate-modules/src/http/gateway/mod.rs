@@ -6,6 +6,7 @@
 
 pub mod buffered;
 pub mod cgi;
+pub mod chosen_certificate;
 pub mod content;
 pub mod options;
 pub mod params;

@@ -9,6 +9,7 @@ use tidegate_core::{Exchange, Template, cipher_suites, key_files};
 use tidegate_upstream::tls::Protocols;
 use tidegate_upstream::{TlsOptions, TlsSettings, TlsTarget};
 
+use super::chosen_certificate::ChosenCertificate;
 use super::options::HasGateway;
 
 /// The directives of one block as written.
@@ -44,6 +45,8 @@ pub struct GatewayTls {
     /// `*_ssl_alpn`.
     alpn: Vec<Template>,
     no_alpn: Protocols,
+    /// Where requests choose our own certificate.
+    chosen: Option<Arc<ChosenCertificate>>,
 }
 
 /// nginx's default.
@@ -79,9 +82,9 @@ macro_rules! gateway_tls_rows {
             $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "crl", ONE, "",
                 "PEM file with lists of revoked certificates, one of each issuer in an origin's chain.", set_crl),
             $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "certificate", ONE, "",
-                "PEM file with our own certificate, for origins that ask for one.", set_certificate),
+                "PEM file with our own certificate, for origins that ask for one. Its name may have variables.", set_certificate),
             $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "certificate_key", ONE, "",
-                "PEM file with the private key of our own certificate.", set_key),
+                "PEM file with the private key of our own certificate. Its name may have variables.", set_key),
             $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "password_file", ONE, "",
                 "File with pass phrases for the private key, one a line.", set_password_file),
             $crate::http::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "conf_command", TWO, "",
@@ -116,8 +119,8 @@ setters! {
     set_verify_depth verify_depth |args| args.number(0, 0..=u64::MAX);
     set_trusted_certificate trusted_certificate |args| Ok(args.word(0).clone());
     set_crl crl |args| Ok(args.word(0).clone());
-    set_certificate certificate constant;
-    set_key key constant;
+    set_certificate certificate |args| Ok(args.word(0).clone());
+    set_key key |args| Ok(args.word(0).clone());
     set_password_file password_file |args| Ok(args.word(0).clone());
     set_alpn alpn |args| Ok(args.words().to_vec());
 }
@@ -184,16 +187,6 @@ impl TlsConf {
     }
 }
 
-/// A file name without variables.
-fn constant(args: &Args<'_>) -> Result<Word, Diagnostic> {
-    let word = args.word(0);
-    if word.bytes.contains(&b'$') {
-        let message = format!("variables in \"{}\" are not supported yet", args.name());
-        return Err(args.error(0, message).label("has a variable"));
-    }
-    Ok(word.clone())
-}
-
 /// http → server → location.
 pub fn inherit(child: &mut TlsConf, parent: &TlsConf) {
     macro_rules! take_over {
@@ -235,7 +228,7 @@ pub fn compile(
         }
     }
     let conf = &conf.after_commands();
-    let options = options(conf, prefix, plan, span)?;
+    let (options, chosen) = options(conf, prefix, plan, span)?;
     let make = || {
         TlsSettings::new(&options).map_err(|reason| {
             let span = conf.key.as_ref().map_or(span, |word| word.span);
@@ -251,15 +244,15 @@ pub fn compile(
     let name = conf.name.as_ref().map(|word| plan.template(word)).transpose()?;
     let alpn = conf.alpn.iter().flatten().map(|word| plan.template(word));
     let alpn = alpn.collect::<Result<_, _>>()?;
-    Ok(GatewayTls { settings, name, alpn, no_alpn: Protocols::default() })
+    Ok(GatewayTls { settings, name, alpn, no_alpn: Protocols::default(), chosen })
 }
 
 fn options(
     conf: &TlsConf,
     prefix: &str,
-    plan: &PlanBuilder<'_>,
+    plan: &mut PlanBuilder<'_>,
     span: Span,
-) -> Result<TlsOptions, Diagnostic> {
+) -> Result<(TlsOptions, Option<Arc<ChosenCertificate>>), Diagnostic> {
     let (tls12, tls13) = conf.protocols.unwrap_or((true, true));
     let list = conf.ciphers.as_ref().map(Word::display);
     let list = list.as_deref().unwrap_or(CIPHERS_DEFAULT);
@@ -281,26 +274,10 @@ fn options(
         Some(word) if verify => key_files::revocation_lists(plan, word)?,
         _ => Vec::new(),
     };
-    let (mut certificate, mut key) = (Vec::new(), Vec::new());
-    // An empty name takes back what is inherited.
-    if let Some(word) = conf.certificate.as_ref().filter(|word| !word.bytes.is_empty()) {
-        let Some(key_word) = &conf.key else {
-            let name = word.display();
-            let message =
-                format!("no \"{prefix}ssl_certificate_key\" is defined for certificate \"{name}\"");
-            return Err(Diagnostic::emerg(message).at(word.span));
-        };
-        let passwords = match &conf.password_file {
-            Some(file) => key_files::passwords(plan, file)?,
-            None => Vec::new(),
-        };
-        certificate = key_files::certificates(plan, word)?;
-        key = key_files::private_key(plan, key_word, &passwords)?.1.secret_der().to_vec();
-    }
     let bytes = |list: Vec<key_files::CertificateDer<'static>>| {
         list.iter().map(|certificate| certificate.to_vec()).collect()
     };
-    Ok(TlsOptions {
+    let mut options = TlsOptions {
         tls12,
         tls13,
         suites,
@@ -311,9 +288,31 @@ fn options(
         trusted: bytes(trusted),
         revocation_lists,
         verify_depth: conf.verify_depth.unwrap_or(VERIFY_DEPTH_DEFAULT),
-        certificate: bytes(certificate),
-        key,
-    })
+        certificate: Vec::new(),
+        key: Vec::new(),
+    };
+    // An empty name takes back what is inherited.
+    let Some(word) = conf.certificate.as_ref().filter(|word| !word.bytes.is_empty()) else {
+        return Ok((options, None));
+    };
+    let Some(key_word) = &conf.key else {
+        let name = word.display();
+        let message =
+            format!("no \"{prefix}ssl_certificate_key\" is defined for certificate \"{name}\"");
+        return Err(Diagnostic::emerg(message).at(word.span));
+    };
+    let passwords = match &conf.password_file {
+        Some(file) => key_files::passwords(plan, file)?,
+        None => Vec::new(),
+    };
+    if [word, key_word].iter().any(|word| word.bytes.contains(&b'$')) {
+        let chosen = ChosenCertificate::compile((word, key_word), passwords, &options, plan)?;
+        return Ok((options, Some(Arc::new(chosen))));
+    }
+    options.certificate = bytes(key_files::certificates(plan, word)?);
+    let key = key_files::private_key(plan, key_word, &passwords)?.1;
+    options.key = key.secret_der().to_vec();
+    Ok((options, None))
 }
 
 impl GatewayTls {
@@ -324,6 +323,18 @@ impl GatewayTls {
             settings: self.settings.clone(),
             name: without_port(name).into(),
             alpn: self.no_alpn.clone(),
+        }
+    }
+
+    /// Reads our own certificate where variables name it; to be awaited before [`GatewayTls::target`].
+    ///
+    /// # Errors
+    /// The status to answer; the reason was logged.
+    pub async fn choose_certificate(&self, x: &mut Exchange) -> Result<(), u16> {
+        match &self.chosen {
+            // Boxed: the common request has no room for it.
+            Some(chosen) => Box::pin(chosen.choose(x)).await,
+            None => Ok(()),
         }
     }
 
@@ -340,7 +351,8 @@ impl GatewayTls {
                 values.filter(|protocol| !protocol.is_empty()).collect()
             }
         };
-        TlsTarget { settings: self.settings.clone(), name, alpn }
+        let chosen = self.chosen.as_ref().and_then(|_| ChosenCertificate::of(x));
+        TlsTarget { settings: chosen.unwrap_or_else(|| self.settings.clone()), name, alpn }
     }
 }
 

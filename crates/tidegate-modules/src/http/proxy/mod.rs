@@ -38,6 +38,7 @@ use super::gateway::content::{self, Protocol, Shape};
 use super::gateway::pass::{Pass, TargetRef};
 use super::gateway::respond::Rewriter;
 use super::gateway::settings::GatewaySettings;
+use super::gateway::tls::GatewayTls;
 use super::static_files::StaticFiles;
 pub use conf::Conf;
 use settings::ProxySettings;
@@ -83,6 +84,10 @@ impl Protocol for ProxySettings {
 
     fn pass(&self) -> &Pass {
         &self.pass
+    }
+
+    fn tls(&self) -> Option<&GatewayTls> {
+        self.tls.as_ref()
     }
 
     fn create(

@@ -32,7 +32,7 @@ use super::gateway::respond::Rewriter;
 use super::gateway::settings::GatewaySettings;
 use super::gateway::store::gateway_store_rows;
 use super::gateway::target::Scheme;
-use super::gateway::tls::gateway_tls_rows;
+use super::gateway::tls::{GatewayTls, gateway_tls_rows};
 use super::row;
 
 /// `ngx_http_uwsgi_module`.
@@ -137,6 +137,10 @@ impl Protocol for Settings {
 
     fn pass(&self) -> &Pass {
         &self.cgi.pass
+    }
+
+    fn tls(&self) -> Option<&GatewayTls> {
+        self.cgi.tls.as_ref()
     }
 
     fn create(

@@ -20,6 +20,7 @@ use super::settings::Settings;
 use super::target::Target;
 use crate::http::gateway::settings::local_address;
 use crate::http::gateway::state::GatewayState;
+use crate::http::gateway::tls::GatewayTls;
 
 const OK: u16 = 200;
 const BAD_GATEWAY: u16 = 502;
@@ -152,15 +153,14 @@ async fn connect_and_relay(
         Err(error) => return failed(x, tries, peer, &error),
     };
     let _ = stream.set_nodelay(x.settings().tcp_nodelay);
-    let mut pending = match settings.protocol {
-        true => header(x),
-        false => Vec::new(),
-    };
+    let mut pending = if settings.protocol { header(x) } else { Vec::new() };
     let io = match &settings.tls {
         None => Io::Plain(stream.clone()),
         Some(tls) => {
-            let host = tries.target.group.name.as_bytes().to_vec();
-            let tls: TlsTarget = tls.target(x, &host);
+            let tls = match tls_target(x, tls, tries).await {
+                Ok(tls) => tls,
+                Err(status) => return Ended::Status(status),
+            };
             // The header stands before the handshake.
             if !pending.is_empty() && stream.write_all(&pending).await.is_err() {
                 return Ended::Failed;
@@ -206,6 +206,17 @@ async fn connect_and_relay(
     }
     tell(x, &end);
     Ended::Status(OK)
+}
+
+/// What the handshake of this session takes.
+async fn tls_target(
+    x: &mut Exchange,
+    tls: &GatewayTls,
+    tries: &Tries<'_>,
+) -> Result<TlsTarget, u16> {
+    tls.choose_certificate(x).await?;
+    let host = tries.target.group.name.as_bytes().to_vec();
+    Ok(tls.target(x, &host))
 }
 
 /// The line about a connection that stands.
