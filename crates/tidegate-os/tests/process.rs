@@ -199,14 +199,23 @@ fn limits_part() {
             let _ = stopped.recv();
             std::fs::read_to_string("/proc/thread-self/status").unwrap()
         });
-        identity::drop_privileges(&nobody).unwrap();
+        identity::drop_privileges(&nobody, true).unwrap();
         drop(stop);
         // The change concerns all threads.
         let status = other.join().unwrap();
         let ids = status.lines().find(|line| line.starts_with("Uid:")).unwrap();
         assert!(ids.split_ascii_whitespace().skip(1).all(|id| id == nobody.uid.to_string()));
         assert!(!identity::is_root());
-        assert!(identity::drop_privileges(&nobody).is_err());
+        assert!(identity::drop_privileges(&nobody, false).is_err());
+        // What is kept is one capability (CAP_NET_RAW is number 13), of this thread and those that it starts.
+        let rights = |status: &str| {
+            let line = status.lines().find(|line| line.starts_with("CapEff:")).unwrap();
+            u64::from_str_radix(line[7..].trim(), 16).unwrap()
+        };
+        assert_eq!(rights(&status), 0);
+        let look = || std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        assert_eq!(rights(&look()), 1 << 13);
+        assert_eq!(rights(&std::thread::spawn(look).join().unwrap()), 1 << 13);
         process::set_dumpable(true).unwrap();
     }
     process::parent_death_signal().unwrap();

@@ -47,7 +47,7 @@ impl Generation {
             for_use: false,
         };
         let plan = parsed.plan(origin, &making)?;
-        let found = rights::of(&plan.main);
+        let found = rights::of(&plan.main, resources.sends_from_anywhere());
         let Ok((rights, told)) = found.map_err(|message| parsed.diagnostics.push(message)) else {
             return None;
         };

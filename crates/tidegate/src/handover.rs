@@ -251,6 +251,7 @@ impl<'a> Writer<'a> {
                 self.number(0);
             }
         }
+        self.number(rights.sends_from_anywhere.into());
         self.option(rights.files_max);
         self.option(rights.core_bytes_max);
         // Priorities go from -20 to 20.
@@ -353,6 +354,7 @@ impl Reader {
         let uid = u32::try_from(self.number()?).map_err(|_| malformed())?;
         let gid = u32::try_from(self.number()?).map_err(|_| malformed())?;
         let credentials = (!user_name.is_empty()).then_some(Credentials { user_name, uid, gid });
+        let sends_from_anywhere = self.number()? != 0;
         let (files_max, core_bytes_max) = (self.option()?, self.option()?);
         let priority = match self.option()? {
             Some(shifted) => Some(i32::try_from(shifted).map_err(|_| malformed())? - 100),
@@ -360,7 +362,7 @@ impl Reader {
         };
         let folder = self.path()?;
         let folder = (!folder.as_os_str().is_empty()).then_some(folder);
-        Ok(Rights { credentials, files_max, core_bytes_max, priority, folder })
+        Ok(Rights { credentials, sends_from_anywhere, files_max, core_bytes_max, priority, folder })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Files that a plan is built from: opened here by the master, handed over to the worker.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
@@ -21,6 +21,7 @@ pub struct Opened<'a> {
     /// Each file is read once, however many servers name it: all see the same, and the worker gets it once.
     contents: RefCell<HashMap<PathBuf, Vec<u8>>>,
     folders: RefCell<Vec<PathBuf>>,
+    sends_from_anywhere: Cell<bool>,
 }
 
 impl<'a> Opened<'a> {
@@ -30,7 +31,13 @@ impl<'a> Opened<'a> {
             held: RefCell::default(),
             contents: RefCell::default(),
             folders: RefCell::default(),
+            sends_from_anywhere: Cell::default(),
         }
+    }
+
+    /// Whether the worker needs the right to send from addresses that are not the machine's own.
+    pub fn sends_from_anywhere(&self) -> bool {
+        self.sends_from_anywhere.get()
     }
 
     /// The logs that were opened, the files that were read, the folders that are written into.
@@ -64,6 +71,10 @@ impl Resources for Opened<'_> {
         if !folders.iter().any(|known| known == path) {
             folders.push(path.to_owned());
         }
+    }
+
+    fn send_from_anywhere(&self) {
+        self.sends_from_anywhere.set(true);
     }
 }
 

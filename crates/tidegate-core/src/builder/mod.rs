@@ -42,6 +42,10 @@ pub trait Resources {
     /// Tells of a folder that requests write into (caches, temporary files). A privileged master
     /// makes it if it is missing, as the worker's own; otherwise it is made when it is needed.
     fn folder(&self, _path: &Path) {}
+
+    /// Tells that connections are made from addresses that are not the machine's own (`proxy_bind …
+    /// transparent`). A privileged master leaves the worker the right to.
+    fn send_from_anywhere(&self) {}
 }
 
 /// Objects that live on over reloads, by type and name: zones, caches, upstream state.

@@ -4,6 +4,8 @@ use std::ffi::CString;
 use std::io;
 use std::mem::MaybeUninit;
 
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_keep_capabilities};
+
 use super::check;
 use crate::types::Credentials;
 
@@ -88,11 +90,16 @@ pub fn lookup_credentials(user: &str, group: Option<&str>) -> io::Result<Credent
 }
 
 /// Becomes another user for good, with all threads of the process: supplementary groups, group,
-/// user, in this order since each step needs the privileges of the one before.
+/// user, in this order since each step needs the privileges of the one before. With `keep_raw` the calling
+/// thread, and threads that it starts later, may still send from addresses that are not the machine's own
+/// (CAP_NET_RAW, capabilities(7)).
 ///
 /// # Errors
 /// No privilege to do so. The process must then end: it may have changed in part.
-pub fn drop_privileges(to: &Credentials) -> io::Result<()> {
+pub fn drop_privileges(to: &Credentials, keep_raw: bool) -> io::Result<()> {
+    if keep_raw {
+        set_keep_capabilities(true)?;
+    }
     let name = CString::new(to.user_name.as_str())?;
     // SAFETY: the name is NUL-terminated; glibc applies the change to all threads.
     check(unsafe { libc::initgroups(name.as_ptr(), to.gid) })?;
@@ -100,6 +107,11 @@ pub fn drop_privileges(to: &Credentials) -> io::Result<()> {
     check(unsafe { libc::setgid(to.gid) })?;
     // SAFETY: as above.
     check(unsafe { libc::setuid(to.uid) })?;
+    if keep_raw {
+        set_keep_capabilities(false)?;
+        let (kept, inheritable) = (CapabilitySet::NET_RAW, CapabilitySet::empty());
+        set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable })?;
+    }
     Ok(())
 }
 

@@ -18,6 +18,9 @@ use crate::{configuration, listening};
 
 /// A worker told to end at once gets so long.
 pub const KILL_AFTER: Duration = Duration::from_secs(2);
+/// What a worker has given up does not come back.
+const NO_RIGHT_YET: &str = "\"transparent\" is new in this configuration: the worker may send from addresses \
+    that are not the machine's own when it was started anew";
 
 impl Master {
     pub(super) fn signal(&mut self, signal: ProcessSignal) {
@@ -84,6 +87,10 @@ impl Master {
         }
         let mut built = read?;
         built.generation.bundle = loader.into_bundle();
+        let (now, next) = (&self.current.rights, &built.generation.rights);
+        if next.credentials.is_some() && next.sends_from_anywhere && !now.sends_from_anywhere {
+            self.say(Level::Warn, NO_RIGHT_YET);
+        }
         let mut present = match listening::duplicate(&self.current.listening) {
             Ok(present) => present,
             Err(error) => {

@@ -18,9 +18,13 @@ const GROUP_DEFAULT: &str = "nogroup";
 ///
 /// # Errors
 /// The user or group is unknown.
-pub fn of(main: &MainSettings) -> Result<(Rights, Option<Diagnostic>), Diagnostic> {
+pub fn of(
+    main: &MainSettings,
+    sends_from_anywhere: bool,
+) -> Result<(Rights, Option<Diagnostic>), Diagnostic> {
     let mut rights = Rights {
         credentials: None,
+        sends_from_anywhere,
         files_max: main.worker_rlimit_nofile,
         core_bytes_max: main.worker_rlimit_core,
         priority: main.worker_priority,

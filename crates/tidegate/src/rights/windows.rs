@@ -12,7 +12,10 @@ use super::Rights;
 ///
 /// # Errors
 /// None.
-pub fn of(main: &MainSettings) -> Result<(Rights, Option<Diagnostic>), Diagnostic> {
+pub fn of(
+    main: &MainSettings,
+    _sends_from_anywhere: bool,
+) -> Result<(Rights, Option<Diagnostic>), Diagnostic> {
     let told = main
         .user
         .as_ref()

@@ -285,7 +285,8 @@ fn take_rights(rights: &Rights) -> Result<Vec<String>, String> {
         told.push(failed("setrlimit(RLIMIT_CORE)", error));
     }
     if let Some(credentials) = &rights.credentials {
-        identity::drop_privileges(credentials).map_err(|error| failed("setuid()", error))?;
+        identity::drop_privileges(credentials, rights.sends_from_anywhere)
+            .map_err(|error| failed("setuid()", error))?;
         if let Err(error) = process::set_dumpable(true) {
             told.push(failed("prctl(PR_SET_DUMPABLE)", error));
         }

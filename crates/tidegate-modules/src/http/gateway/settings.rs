@@ -128,10 +128,7 @@ pub fn settings(
         pass_request_body: conf.pass_request_body.unwrap_or(true),
         force_ranges: conf.force_ranges.unwrap_or(false),
         ignore: conf.ignore_headers.unwrap_or(0),
-        bind: match &conf.bind {
-            Some(Some((word, transparent))) => Some((plan.template(word)?, *transparent)),
-            _ => None,
-        },
+        bind: bind(conf, plan)?,
         limit_rate: match &conf.limit_rate {
             Some(word) if word.bytes != b"0" => Some(plan.template(word)?),
             _ => None,
@@ -169,6 +166,18 @@ impl GatewaySettings {
         let Some(template) = &self.limit_rate else { return 0 };
         tidegate_conf::parse_size(&template.value(x)).unwrap_or(0)
     }
+}
+
+/// A `*_bind` as written.
+pub fn bind(
+    conf: &GatewayConf,
+    plan: &mut PlanBuilder<'_>,
+) -> Result<Option<(Template, bool)>, Diagnostic> {
+    let Some(Some((word, transparent))) = &conf.bind else { return Ok(None) };
+    if *transparent {
+        plan.environment.resources.send_from_anywhere();
+    }
+    Ok(Some((plan.template(word)?, *transparent)))
 }
 
 /// A `*_bind` for this request or session.

@@ -10,6 +10,7 @@ use tidegate_upstream::resolve::Resolver;
 
 use super::conf::Conf;
 use super::target::{self, Pass};
+use crate::http::gateway::settings;
 use crate::http::gateway::tls::{self, GatewayTls};
 
 /// Everything a session needs.
@@ -72,10 +73,7 @@ pub fn compile(
         connect_timeout: gateway.connect_timeout.unwrap_or(60 * SECOND),
         timeout: conf.timeout.unwrap_or(600 * SECOND),
         buffer_bytes: gateway.buffer_size.unwrap_or(BUFFER_BYTES) as usize,
-        bind: match &gateway.bind {
-            Some(Some((word, transparent))) => Some((plan.template(word)?, *transparent)),
-            _ => None,
-        },
+        bind: settings::bind(gateway, plan)?,
         socket_keepalive: gateway.socket_keepalive.unwrap_or(false),
         rcvbuf: size(conf.rcvbuf),
         sndbuf: size(conf.sndbuf),
