@@ -18,6 +18,8 @@ pub enum Scenario {
     Depth(Lookup),
     /// The handlers of the example crate.
     Handlers,
+    /// A WebAssembly component in the server ([`COMPONENT_FILE`]).
+    Component,
     /// PHP behind FastCGI, with what is a server's default.
     Php,
     /// PHP behind FastCGI over kept connections.
@@ -93,6 +95,8 @@ pub const LARGE_FILE: (&str, u64) = ("large.bin", 100 * 1024);
 pub const COLD_FILE: (&str, u64) = ("cold.bin", 64 << 20);
 /// What an application answers with, and `return` beside it.
 pub const DOCUMENT_BYTES: u64 = 10_240;
+/// The component's file, in the folder of the configuration.
+pub const COMPONENT_FILE: &str = "document.wasm";
 /// Where php-fpm listens, below the prefix.
 pub const PHP_SOCKET: &str = "php.sock";
 /// Where a server says which generation it runs.
@@ -165,6 +169,7 @@ fn http_level(setup: &Setup<'_>) -> String {
         | Scenario::Files
         | Scenario::Depth(_)
         | Scenario::Handlers
+        | Scenario::Component
         | Scenario::Php => return String::new(),
         Scenario::PhpKept => {
             let socket = setup.directory.join(PHP_SOCKET);
@@ -201,7 +206,9 @@ fn location(setup: &Setup<'_>) -> String {
         Scenario::Fixed => return format!("        return 200 \"{FIXED_BODY}\";\n"),
         // A knob's text is its own.
         Scenario::Files | Scenario::Depth(_) | Scenario::Tuning(..) => return String::new(),
-        Scenario::Handlers | Scenario::Php | Scenario::PhpKept => return application(setup),
+        Scenario::Handlers | Scenario::Component | Scenario::Php | Scenario::PhpKept => {
+            return application(setup);
+        }
         Scenario::ProxyDefault => lines.push("proxy_pass http://origin;"),
         Scenario::ProxyTuned => lines.extend(PROXY_KEEPALIVE),
         Scenario::Reload => {
@@ -251,6 +258,9 @@ fn application(setup: &Setup<'_>) -> String {
         return constant
             + "        location = /document { handler document; }\n\
                \x20       location = /slow { handler slow pool=slow; }\n";
+    }
+    if setup.scenario == Scenario::Component {
+        return format!("{constant}        location = /document {{ wasm {COMPONENT_FILE}; }}\n");
     }
     let socket = setup.directory.join(PHP_SOCKET);
     let parameters = [

@@ -118,9 +118,10 @@ Usage: tidegate-bench [quick|steady|streaming|depth|blocking|tuning] [options]
              proxy_cache_tempfile, with proxy_cache_lock, and with neither
   depth      a small file below 1, 12, 55 and 120 folders, and a name that does not exist
              there: plain, with disable_symlinks on, with open_file_cache
-  blocking   application code: pages of 10 kB from a handler in Rust beside nginx with php-fpm
-             (which must be installed) and beside Apache with mod_php (where it is); php-fpm
-             behind both; threads and memory over a million pages; what a static file waits
+  blocking   application code: pages of 10 kB from a handler in Rust, and from a WebAssembly
+             component (where that is built), beside nginx with php-fpm (which must be installed);
+             the handler beside Apache with mod_php (where it is); php-fpm behind both; threads
+             and memory over a million pages; what a static file waits
              beside blocking work, and beside cold reads
   tuning     what each knob of a reverse proxy is worth here, row by row as in a published study:
              workers, affinity, connections, accept_mutex, multi_accept, upstream, keepalive, a

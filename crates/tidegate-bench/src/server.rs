@@ -258,6 +258,14 @@ impl Drop for Server {
     }
 }
 
+/// The example component, where `scripts/wasm.sh` has built it: in the folder `wasm` beside one of those that
+/// this program is in.
+pub fn component() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    let built = program.ancestors().map(|folder| folder.join("wasm/example.wasm"));
+    built.into_iter().find(|file| file.is_file())
+}
+
 /// Writes files and configuration; the port is one that was free a moment ago.
 fn prepare(directory: &Path, job: Job) -> io::Result<SocketAddr> {
     for folder in config::FOLDERS {
@@ -273,6 +281,10 @@ fn prepare(directory: &Path, job: Job) -> io::Result<SocketAddr> {
         // Pages that were never written are not read from the disk either.
         io::copy(&mut io::Read::take(io::repeat(b'c'), bytes), &mut &file)?;
         file.sync_all()?;
+    }
+    if job.scenario == Scenario::Component {
+        let component = component().ok_or(io::ErrorKind::NotFound)?;
+        fs::copy(component, directory.join(config::COMPONENT_FILE))?;
     }
     if matches!(job.scenario, Scenario::Depth(_)) {
         make_deep_files(&directory.join("html"))?;

@@ -16,7 +16,7 @@ use super::{Better, CaseReport, Context, Measure, Sample, alone, alternate};
 use crate::config::{COLD_FILE, DOCUMENT_BYTES, SMALL_FILE, Scenario};
 use crate::load::{Ask, Bound, Mode, Outcome, Plan, Unanswered};
 use crate::procfs::{self, CpuTime};
-use crate::server::{Binary, Kind, Server};
+use crate::server::{self, Binary, Kind, Server};
 use crate::statistics::Limit;
 use php::Php;
 
@@ -31,6 +31,7 @@ pub struct Case {
 #[derive(Clone, Copy, Debug)]
 enum What {
     Document,
+    Component,
     Gateway,
     Apache,
     Jobs,
@@ -39,11 +40,16 @@ enum What {
 }
 
 /// The suite's table.
-pub const CASES: [Case; 6] = [
+pub const CASES: [Case; 7] = [
     Case {
         name: "document",
         about: "a page of 10 kB made for each request: a Rust handler, beside nginx with php-fpm",
         what: What::Document,
+    },
+    Case {
+        name: "wasm",
+        about: "that page made by a WebAssembly component, beside nginx with php-fpm",
+        what: What::Component,
     },
     Case {
         name: "php",
@@ -109,6 +115,7 @@ impl Case {
                     document(context, binary, ours)
                 })
             }
+            What::Component => beside_component(context, self.name),
             What::Gateway => {
                 let cost = Measure::new("CPU of the server per request", "µs", 2);
                 let measures = [
@@ -179,11 +186,38 @@ impl Case {
     }
 }
 
+/// An instance of its own for each page, as by default.
+fn beside_component(context: &Context, name: &'static str) -> CaseReport {
+    if server::component().is_none() {
+        let note = "wasm: left out, as there is no component (scripts/wasm.sh builds it)";
+        return CaseReport { notes: vec![note.to_owned()], ..CaseReport::default() };
+    }
+    let measures = [
+        Measure::new("CPU per request, application too", "µs", 2),
+        Measure::new("requests/s", "", 0).better(Better::Higher),
+        Measure::new("p99", "µs", 0),
+        Measure::new(super::quick::OTHERS, "%", 0).better(Better::Neither),
+    ];
+    alternate(context, name, &measures, |binary, ours| {
+        let application = if ours { Application::Component } else { Application::Php };
+        let made = made(&Side::start(context, binary, application)?, context)?;
+        let values = vec![
+            made.cpu_per_request(),
+            made.outcome.requests_per_second(),
+            micros(made.outcome.latency.quantile(0.99)),
+            made.others,
+        ];
+        Ok(sample(values, &made.outcome))
+    })
+}
+
 /// What makes the pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Application {
     /// Handlers in Tidegate.
     Handlers,
+    /// A WebAssembly component in Tidegate.
+    Component,
     /// php-fpm.
     Php,
     /// php-fpm over kept connections.
@@ -204,12 +238,13 @@ impl Side {
     fn start(context: &Context, binary: &Binary, application: Application) -> Result<Side, String> {
         let scenario = match application {
             Application::Handlers => Scenario::Handlers,
+            Application::Component => Scenario::Component,
             Application::Php | Application::Within => Scenario::Php,
             Application::PhpKept => Scenario::PhpKept,
         };
         let server = Server::start(binary, context.job(scenario, 4096))?;
         let php = match application {
-            Application::Handlers => None,
+            Application::Handlers | Application::Component => None,
             Application::Php | Application::PhpKept => {
                 Some(Php::start(server.directory(), context.processors.server)?)
             }
@@ -228,7 +263,10 @@ impl Side {
     }
 
     fn target(&self, name: &str) -> String {
-        let extension = if self.application == Application::Handlers { "" } else { ".php" };
+        let extension = match self.application {
+            Application::Handlers | Application::Component => "",
+            Application::Php | Application::PhpKept | Application::Within => ".php",
+        };
         format!("/{name}{extension}")
     }
 

@@ -436,6 +436,7 @@ fn configurations() {
     check(Scenario::Handlers, &["loop_watchdog 50ms;", "/prefix/error.log warn;"], &[]);
     let handlers = ["thread_pool slow threads=100;", "handler document;", "return 200 \"$k$k"];
     check(Scenario::Handlers, &handlers, &["fastcgi_pass"]);
+    check(Scenario::Component, &["wasm document.wasm;", "location = /return"], &["handler"]);
     let php = ["fastcgi_pass unix:", "location = /return"];
     check(Scenario::Php, &php, &["handler", "thread_pool", "keepalive"]);
     let kept = ["server unix:/prefix/php.sock;", "keepalive 64;", "fastcgi_keep_conn on;"];
