@@ -100,11 +100,12 @@ impl Disk for RealDisk {
     }
 
     fn open(&self, path: &Path) -> io::Result<FileHandle> {
-        let mut options = fs::OpenOptions::new();
-        options.read(true);
+        // A pipe under the name of a file would be waited for without end.
         #[cfg(unix)]
-        tidegate_os::file::without_waiting(&mut options);
-        Ok(RealFile::shared(options.open(path)?))
+        let file = tidegate_os::open::open_nonblock(path)?;
+        #[cfg(not(unix))]
+        let file = fs::File::open(path)?;
+        Ok(RealFile::shared(file))
     }
 
     fn open_for_update(&self, path: &Path) -> io::Result<FileHandle> {

@@ -201,11 +201,6 @@ pub fn with_mode(options: &mut OpenOptions, mode: u32) -> &mut OpenOptions {
     options.mode(mode)
 }
 
-/// Has nobody wait for what is opened: a pipe under the name of a file would be waited for without end.
-pub fn without_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
-    options.custom_flags(OFlags::NONBLOCK.bits().cast_signed())
-}
-
 /// Copies a symbolic link, not what it leads to.
 ///
 /// # Errors
