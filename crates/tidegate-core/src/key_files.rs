@@ -48,10 +48,7 @@ pub fn certificates(
     word: &Word,
 ) -> Result<Vec<CertificateDer<'static>>, Diagnostic> {
     let (name, bytes) = pem_text(plan, word, "certificate")?;
-    pem::certificates(&bytes).map_err(|fault| {
-        let message = format!("cannot load certificate \"{name}\": {}", fault.reason);
-        fault.at(word, message)
-    })
+    pem::certificates(&bytes).map_err(|fault| fault.at(word, "certificate", &name))
 }
 
 /// The lists of revoked certificates (DER) in a PEM file, at least one; each can be read.
@@ -98,16 +95,13 @@ pub fn private_key(
     let (name, bytes) = pem_text(plan, word, "certificate key")?;
     match pem::private_key(&bytes, passwords) {
         Ok(key) => Ok((name, key)),
-        Err(fault) => {
-            let message = format!("cannot load certificate key \"{name}\": {}", fault.reason);
-            Err(fault.at(word, message))
-        }
+        Err(fault) => Err(fault.at(word, "certificate key", &name)),
     }
 }
 
 impl pem::Fault {
-    fn at(self, word: &Word, message: String) -> Diagnostic {
-        let mut diagnostic = Diagnostic::emerg(message).at(word.span);
+    fn at(self, word: &Word, what: &str, name: &str) -> Diagnostic {
+        let mut diagnostic = Diagnostic::emerg(self.told(what, name)).at(word.span);
         if let Some(label) = self.label {
             diagnostic = diagnostic.label(label);
         }
@@ -131,10 +125,6 @@ fn pem_text(
     let name = path.display().to_string();
     match plan.environment.resources.read(Path::new(&path)) {
         Ok(bytes) => Ok((name, bytes)),
-        Err(error) => {
-            let reason = os_error(&error);
-            let message = format!("cannot load {what} \"{name}\": open() failed ({reason})");
-            Err(Diagnostic::emerg(message).at(word.span))
-        }
+        Err(error) => Err(pem::Fault::unopened(&error).at(word, what, &name)),
     }
 }

@@ -1,8 +1,12 @@
 //! Certificates and private keys out of PEM texts (RFC 7468), whoever read them.
 
+use std::io;
+
 use pkcs8::EncryptedPrivateKeyInfoRef;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+
+use crate::builder::os_error;
 
 /// Why a text cannot be used, in OpenSSL's words, and what else is to be told of it.
 #[derive(Debug)]
@@ -85,6 +89,16 @@ fn decrypt(bytes: &[u8], passwords: &[Vec<u8>]) -> Result<PrivateKeyDer<'static>
 impl Fault {
     fn new(reason: String) -> Fault {
         Fault { reason, label: None, help: None }
+    }
+
+    /// The file with the text cannot be read.
+    pub fn unopened(error: &io::Error) -> Fault {
+        Fault::new(format!("open() failed ({})", os_error(error)))
+    }
+
+    /// In nginx's words; `what` is "certificate" or "certificate key".
+    pub fn told(&self, what: &str, name: &str) -> String {
+        format!("cannot load {what} \"{name}\": {}", self.reason)
     }
 }
 

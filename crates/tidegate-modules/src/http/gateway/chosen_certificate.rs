@@ -95,12 +95,10 @@ impl ChosenCertificate {
         if let Some(known) = self.made().get(&place) {
             return Ok(known.clone());
         }
-        let chain = pem::certificates(&place.0).map_err(|fault| {
-            format!("cannot load certificate \"{certificate_name}\": {}", fault.reason)
-        })?;
-        let private = pem::private_key(&place.1, &self.passwords).map_err(|fault| {
-            format!("cannot load certificate key \"{key_name}\": {}", fault.reason)
-        })?;
+        let chain = pem::certificates(&place.0)
+            .map_err(|fault| fault.told("certificate", &certificate_name))?;
+        let private = pem::private_key(&place.1, &self.passwords)
+            .map_err(|fault| fault.told("certificate key", &key_name))?;
         let mut options = self.options.clone();
         options.certificate = chain.iter().map(|der| der.to_vec()).collect();
         options.key = private.secret_der().to_vec();
@@ -123,10 +121,7 @@ impl ChosenCertificate {
         let file = File::open(&path);
         match file.and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)) {
             Ok(_) => Ok((name, bytes)),
-            Err(error) => {
-                let reason = os_error(&error);
-                Err(format!("cannot load {what} \"{name}\": open() failed ({reason})"))
-            }
+            Err(error) => Err(pem::Fault::unopened(&error).told(what, &name)),
         }
     }
 
