@@ -33,6 +33,15 @@ fn seen(status: u16, body: &str, whole: bool, attempts: usize) -> Seen {
     Seen { status, body: body.to_owned(), whole, attempts }
 }
 
+/// An origin's socket, and a group of nothing else.
+fn listening(keepalive: Keepalive) -> (Listener, Arc<Group>) {
+    let any = Addr::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+    let listener = Listener::bind(&any, &ListenOptions::default()).expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let server = (String::from("origin"), address, ServerOptions::default());
+    (listener, Arc::new(Group::new("g", Method::RoundRobin, keepalive, vec![server])))
+}
+
 async fn origin(listener: Listener, script: Script) {
     for answers in script {
         let Ok(stream) = listener.accept().await else { return };
@@ -134,13 +143,8 @@ fn check(name: &str, script: &[&[&str]], methods: &[&str], expected: &[Seen]) {
     let texts = |answers: &&[&str]| answers.iter().map(|text| (*text).to_owned()).collect();
     let script: Script = script.iter().map(texts).collect();
     let all = tidegate_rt::block_on(async {
-        let any = Addr::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-        let listener = Listener::bind(&any, &ListenOptions::default()).expect("a port");
-        let address = listener.local_addr().expect("an address");
+        let (listener, group) = listening(Keepalive { local: false, ..Keepalive::DEFAULT });
         tidegate_rt::spawn_local(origin(listener, script));
-        let server = (String::from("origin"), address, ServerOptions::default());
-        let keepalive = Keepalive { local: false, ..Keepalive::DEFAULT };
-        let group = Arc::new(Group::new("g", Method::RoundRobin, keepalive, vec![server]));
         let mut all = Vec::new();
         for method in methods {
             all.push(one(&group, method).await);
@@ -209,14 +213,10 @@ fn a_body_begins_within_the_record_that_ends_its_head() {
     let check = |name: &str, records: &[String], expected: Seen| {
         let script = vec![vec![records.concat() + &end]];
         let seen = tidegate_rt::block_on(async {
-            let any = Addr::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-            let listener = Listener::bind(&any, &ListenOptions::default()).expect("a port");
-            let address = listener.local_addr().expect("an address");
+            let (listener, group) = listening(Keepalive::OFF);
             tidegate_rt::spawn_local(origin(listener, script));
-            let server = (String::from("origin"), address, ServerOptions::default());
-            let group = Group::new("g", Method::RoundRobin, Keepalive::OFF, vec![server]);
             let wire = Wire::FastCgi(wire::FastCgi::default());
-            sent(OriginRequest { wire, ..request(&Arc::new(group), "GET") }).await
+            sent(OriginRequest { wire, ..request(&group, "GET") }).await
         });
         assert_eq!(seen.expect("a loop"), expected, "{name}");
     };
@@ -232,9 +232,7 @@ fn a_body_begins_within_the_record_that_ends_its_head() {
 #[test]
 fn a_body_is_over_with_its_last_piece() {
     let (text, over) = tidegate_rt::block_on(async {
-        let any = Addr::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-        let listener = Listener::bind(&any, &ListenOptions::default()).expect("a port");
-        let address = listener.local_addr().expect("an address");
+        let (listener, group) = listening(Keepalive::DEFAULT);
         let (go_on, told) = tidegate_rt::sync::oneshot::channel::<()>();
         let origin = tidegate_rt::spawn_local(async move {
             let stream = listener.accept().await.expect("a connection");
@@ -243,8 +241,6 @@ fn a_body_is_over_with_its_last_piece() {
             told.await.expect("told");
             stream.write_all(b"gin").await.expect("sent");
         });
-        let server = (String::from("origin"), address, ServerOptions::default());
-        let group = Arc::new(Group::new("g", Method::RoundRobin, Keepalive::DEFAULT, vec![server]));
         let log = LogContext::detached(ErrorLog::default());
         let response = fetch(request(&group, "GET"), settings(), Report::shared(), log).await;
         let OriginBody::Stream(mut stream) = response.ok().expect("a head").body else {
@@ -270,11 +266,8 @@ fn a_body_is_over_with_its_last_piece() {
 #[test]
 fn a_dropped_body_gives_its_connection_up() {
     let result = tidegate_rt::block_on(async {
-        let any = Addr::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-        let listener = Rc::new(Listener::bind(&any, &ListenOptions::default()).expect("a port"));
-        let address = listener.local_addr().expect("an address");
-        let server = (String::from("origin"), address, ServerOptions::default());
-        let group = Arc::new(Group::new("g", Method::RoundRobin, Keepalive::DEFAULT, vec![server]));
+        let (listener, group) = listening(Keepalive::DEFAULT);
+        let listener = Rc::new(listener);
         let accepting = listener.clone();
         let origin = tidegate_rt::spawn_local(async move {
             let stream = accepting.accept().await.expect("a connection");
@@ -294,9 +287,7 @@ fn a_dropped_body_gives_its_connection_up() {
 #[test]
 fn what_cannot_be_sent_twice_gets_a_new_connection_where_they_are_kept_briefly() {
     let all = tidegate_rt::block_on(async {
-        let any = Addr::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-        let listener = Listener::bind(&any, &ListenOptions::default()).expect("a port");
-        let address = listener.local_addr().expect("an address");
+        let (listener, group) = listening(Keepalive::DEFAULT);
         // On its first connection it answers once.
         let answers = [OK.to_owned()];
         let origin = tidegate_rt::spawn_local(async move {
@@ -305,9 +296,6 @@ fn what_cannot_be_sent_twice_gets_a_new_connection_where_they_are_kept_briefly()
             let second = listener.accept().await.expect("another connection");
             serve(&second, &answers).await;
         });
-        let server = (String::from("origin"), address, ServerOptions::default());
-        let keepalive = Keepalive::DEFAULT;
-        let group = Arc::new(Group::new("g", Method::RoundRobin, keepalive, vec![server]));
         let mut all = Vec::new();
         for method in ["GET", "POST"] {
             let keeping = Keeping::Briefly;

@@ -91,6 +91,16 @@ const TIME_MIN: u64 = 20_000;
 /// on trial is left alone.
 const HALVING_MILLIS: u64 = 1000;
 
+impl Times {
+    fn of(&self, kind: TimeKind) -> &Average {
+        match kind {
+            TimeKind::Header { .. } => &self.header,
+            TimeKind::LastByte { .. } => &self.last_byte,
+            TimeKind::Connect { .. } => &self.connect,
+        }
+    }
+}
+
 impl Average {
     /// Threads that come at once may lose one another's time: it is an average.
     fn add(&self, millis: u64, now: u64) {
@@ -243,11 +253,7 @@ impl Peer {
     pub(super) fn expected_time(&self, kind: TimeKind, rest: Duration) -> u64 {
         let times = &self.times;
         let now = unix_millis();
-        let past = match kind {
-            TimeKind::Header { .. } => times.header.at(now, rest),
-            TimeKind::LastByte { .. } => times.last_byte.at(now, rest),
-            TimeKind::Connect { .. } => times.connect.at(now, rest),
-        };
+        let past = times.of(kind).at(now, rest);
         let running = times.running.load(Ordering::Relaxed);
         if !kind.inflight() || running == 0 {
             return past.max(TIME_MIN);
@@ -259,12 +265,7 @@ impl Peer {
 
     /// A slow server that was left alone for long is asked once: it may have become faster.
     pub(super) fn is_to_be_probed(&self, kind: TimeKind, pause: Duration) -> bool {
-        let average = match kind {
-            TimeKind::Header { .. } => &self.times.header,
-            TimeKind::LastByte { .. } => &self.times.last_byte,
-            TimeKind::Connect { .. } => &self.times.connect,
-        };
-        average.is_old(unix_millis(), pause)
+        self.times.of(kind).is_old(unix_millis(), pause)
     }
 
     /// Whether it is known as slower than what the clock can tell.
