@@ -39,7 +39,6 @@ prepare() {
     origin=$(free_port $((tls + 1)))
     sed -e "s/@FRONT@/$front/; s/@TLS@/$tls/; s/@ORIGIN@/$origin/" \
         packaging/profile/tidegate.conf >"$work/prefix/tidegate.conf"
-    printf 'types {\n    text/html html;\n    text/css css;\n}\n' >"$work/prefix/mime.types"
     openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost \
         -keyout "$work/prefix/key.pem" -out "$work/prefix/certificate.pem" 2>/dev/null
     local files=$work/prefix/files

@@ -262,8 +262,7 @@ impl Drop for Server {
 /// this program is in.
 pub fn component() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
-    let built = program.ancestors().map(|folder| folder.join("wasm/example.wasm"));
-    built.into_iter().find(|file| file.is_file())
+    program.ancestors().map(|folder| folder.join("wasm/example.wasm")).find(|file| file.is_file())
 }
 
 /// Writes files and configuration; the port is one that was free a moment ago.

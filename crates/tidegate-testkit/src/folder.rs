@@ -4,7 +4,7 @@
 use crate::bell::Failure;
 use crate::origin::Shared;
 use crate::syntax::FileOp;
-use rustix::fs::inotify;
+use rustix::fs::{CWD, Mode, inotify, mkfifoat};
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
@@ -110,13 +110,7 @@ impl Folder {
             FileOp::Delete(name) if at(name).is_dir() => std::fs::remove_dir_all(at(name)),
             FileOp::Delete(name) => std::fs::remove_file(at(name)),
             FileOp::Folder(name) => open_folders(&at(name)),
-            FileOp::Fifo(name) => Ok(rustix::fs::mknodat(
-                rustix::fs::CWD,
-                at(name),
-                rustix::fs::FileType::Fifo,
-                rustix::fs::Mode::from_raw_mode(0o666),
-                0,
-            )?),
+            FileOp::Fifo(name) => Ok(mkfifoat(CWD, at(name), Mode::from_raw_mode(0o666))?),
             FileOp::Link(name, target) => std::os::unix::fs::symlink(target, at(name)),
             FileOp::Move(name, to) => std::fs::rename(at(name), at(to)),
             FileOp::Time(name, seconds) => std::fs::File::open(at(name))?
