@@ -4,8 +4,9 @@
 #   scripts/setup.sh run     a C compiler (some libraries bring C) and the pinned Rust toolchain
 #   scripts/setup.sh release the same, and what lets the compiler learn from a program at work
 #   scripts/setup.sh bench   the same as run, and genuine nginx to compare with
-#   scripts/setup.sh test    the same as bench and windows, curl and cargo-deny, and what stands behind
-#                            gateways: php-fpm, memcached and uWSGI
+#   scripts/setup.sh test    the same as bench and windows, curl, and what stands behind gateways: php-fpm,
+#                            memcached and uWSGI
+#   scripts/setup.sh deny    the same as run, and cargo-deny
 #   scripts/setup.sh windows the same as run, and what builds for Windows and runs that
 #   scripts/setup.sh wasm    the same as run, and what builds WebAssembly components
 #
@@ -110,21 +111,21 @@ ensure_profile_tools() {
     if have rustup; then rustup component add llvm-tools >&2 || true; fi
 }
 
-# Kept below target/, so that a cache of that folder keeps it. A build takes a few minutes.
+# Kept below target/, so that a cache of that folder keeps it. It runs for a second: built quickly, not to be quick.
 ensure_cargo_deny() {
     local present
     present=$("$tools/bin/cargo-deny" --version 2>/dev/null || true)
     [ "$present" = "cargo-deny $cargo_deny_version" ] && return
     say "building cargo-deny $cargo_deny_version (once)"
-    cargo install cargo-deny --quiet --locked --version "$cargo_deny_version" --root "$tools" >&2
+    CARGO_PROFILE_DEV_DEBUG=0 cargo install cargo-deny --debug --quiet --locked --version "$cargo_deny_version" --root "$tools" >&2
 }
 
 case $task in
-    run | release | test | bench | windows | wasm) ;;
-    *) fail "unknown task $task: run, release, test, bench, windows or wasm" ;;
+    run | release | test | deny | bench | windows | wasm) ;;
+    *) fail "unknown task $task: run, release, test, deny, bench, windows or wasm" ;;
 esac
 mapfile -t packages < <(missing_packages)
 install_packages "${packages[@]}"
 ensure_rust
 if [ "$task" = release ]; then ensure_profile_tools; fi
-if [ "$task" = test ]; then ensure_cargo_deny; fi
+if [ "$task" = deny ]; then ensure_cargo_deny; fi

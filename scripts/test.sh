@@ -1,17 +1,23 @@
 #!/usr/bin/env bash
 # Every check that decides whether a change may go in; `make test` and continuous integration.
 #
-#   scripts/test.sh                 all steps, in the order below
-#   scripts/test.sh clippy tidy     only these
+#   scripts/test.sh                 all steps
+#   scripts/test.sh clippy tidy     only these, in this order
 #
-# The end-to-end cases come last, so that the last line is their count.
+# Licences, components and Windows are built and checked beside the other steps, since one compiler seldom has work
+# for every processor; what they say is shown when they have ended. The end-to-end cases come last, so that the last
+# line is their count.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all_steps=(format clippy unit tidy fuzz deny windows cases)
+first_steps=(format clippy unit tidy fuzz)
+steps_aside=(deny wasm windows)
+last_steps=(cases)
 # Ten targets share this; the rounds per target bound it too.
 fuzz_seconds=60
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
+# What a machine builds once it need not note for the next time.
+if [ -n "${CI:-}" ]; then export CARGO_INCREMENTAL=0; fi
 
 # Other variants of a crate than the default one are checked under the same names.
 features=(--features xtask/fuzz,tidegate/wasm)
@@ -23,6 +29,7 @@ step_tidy() { cargo xtask tidy; }
 step_fuzz() { cargo xtask fuzz --seconds "$fuzz_seconds"; }
 
 step_deny() {
+    scripts/setup.sh deny
     local deny=target/tools/bin/cargo-deny
     "$deny" --log-level warn check --hide-inclusion-graph licenses bans sources
     # The advisories live in a git repository, which not every builder can reach.
@@ -34,29 +41,49 @@ step_deny() {
     fi
 }
 
+step_wasm() { scripts/wasm.sh; }
+
 # The same server for Windows, under Wine.
 step_windows() { scripts/windows.sh; }
+
+# What began beside the first steps.
+step_aside() {
+    local status=0
+    wait "$aside" || status=$?
+    aside=
+    cat target/aside.log
+    return $status
+}
 
 # The harness starts the debug build of the server, so that must be the one of this tree.
 step_cases() {
     cargo build --quiet --package tidegate --package tidegate-faults --package tidegate-example \
         --features tidegate/wasm
-    scripts/wasm.sh
+    step_wasm
     cases --world tidegate --tidegate target/debug/tidegate-faults --quiet tests/handlers
     cases --world tidegate --tidegate target/debug/tidegate-example --quiet tests/examples
     cases --world both tests/cases
 }
 cases() { cargo run --quiet --package tidegate-testkit --bin tidegate-cases -- "$@"; }
 
-steps=("$@")
-if [ ${#steps[@]} -eq 0 ]; then steps=("${all_steps[@]}"); fi
+if [ $# -gt 0 ]; then steps=("$@"); else steps=("${first_steps[@]}" aside "${last_steps[@]}"); fi
 for step in "${steps[@]}"; do
-    declare -F "step_$step" >/dev/null || { echo "no step $step: ${all_steps[*]}" >&2; exit 2; }
+    declare -F "step_$step" >/dev/null || { echo "no such step: $step" >&2; exit 2; }
 done
 
 scripts/setup.sh test
-current=none
-trap 'status=$?; [ $status -eq 0 ] || echo "FAILED in step: $current" >&2' EXIT
+current=none aside=
+at_exit() {
+    local status=$?
+    [ -z "$aside" ] || kill -- "-$aside" 2>/dev/null || true
+    [ $status -eq 0 ] || echo "FAILED in step: $current" >&2
+}
+trap at_exit EXIT
+if [ $# -eq 0 ]; then
+    mkdir -p target
+    setsid scripts/test.sh "${steps_aside[@]}" >target/aside.log 2>&1 &
+    aside=$!
+fi
 for step in "${steps[@]}"; do
     current=$step
     began=$SECONDS

@@ -160,13 +160,24 @@ fn what_the_page_cache_lacks_is_read_on_the_ranges_pool() {
         for at in [0, 150_000, 299_999] {
             assert_eq!(file::pread_nowait(&file, &mut [0], at).unwrap(), Nowait::Read(1));
         }
-        drop_pages();
-        assert_eq!(read(&range, 100, 1000).await.unwrap(), [7; 1000]);
+        // Who is asked for bytes at once may begin to fetch them, and have them when the pool is about to be asked.
+        let (tries, before) = (if cold { 100 } else { 0 }, pool.figures().finished);
+        for _ in 0..tries {
+            drop_pages();
+            assert_eq!(read(&range, 100, 1000).await.unwrap(), [7; 1000]);
+            if pool.figures().finished > before {
+                break;
+            }
+        }
+        assert!(!cold || pool.figures().finished > before);
         assert!(warm(&range, 100, u64::MAX).await.unwrap() > 0);
         pool.drain();
-        assert!(!cold || pool.figures().finished >= 2);
-        drop_pages();
-        assert!(!cold || read(&range, 100, 1000).await.is_err(), "the pool is closed");
+        let mut refused = false;
+        for _ in 0..tries {
+            drop_pages();
+            refused = refused || read(&range, 100, 1000).await.is_err();
+        }
+        assert!(refused || !cold, "the pool is closed");
     })
     .unwrap();
 }
