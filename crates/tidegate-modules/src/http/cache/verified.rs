@@ -67,9 +67,9 @@ impl BodyStream for VerifiedBody {
             let length = PART_BYTES.min(self.end - self.offset);
             self.comparing = Some(Box::pin(async move {
                 let work = entry.clone();
-                match blocking::run(move || work.verify(offset, length)).await {
-                    Ok(sound) => Ok(sound),
-                    // The pool is full. If the disk failed, it does so again.
+                // What the disk says, or that the pool is full.
+                match blocking::run(move || Ok(work.verify(offset, length))).await {
+                    Ok(compared) => compared,
                     Err(_) => entry.verify(offset, length),
                 }
             }));
