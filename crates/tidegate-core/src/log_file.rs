@@ -1,11 +1,13 @@
 //! Log files that can be reopened while they are written: `USR1`, `-s reopen`.
 
+use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
+use tidegate_rt::turn;
 
 /// A log file; each write is one system call in append mode, so lines of several threads do not mix.
 pub struct LogFile {
@@ -29,10 +31,66 @@ impl LogFile {
         let _ = (&**file).write_all(lines);
     }
 
+    /// Writes a whole line at the end of the loop's turn, with the others of that turn: a busy loop makes one
+    /// system call for many. At once on threads without a loop.
+    pub fn write_with_turn(self: &Arc<LogFile>, line: &[u8]) {
+        GATHERED.with_borrow_mut(|gathered| gathered.add(self, line));
+    }
+
     /// Goes on with another file descriptor.
     pub fn replace(&self, file: File) {
         self.file.store(Arc::new(file));
     }
+}
+
+/// Lines of one thread that wait for the end of its loop's turn.
+#[derive(Default)]
+struct Gathered {
+    files: Vec<(Arc<LogFile>, Vec<u8>)>,
+    /// The memory of an earlier turn's lines.
+    spare: Vec<u8>,
+}
+
+/// Bytes that are written at once: what a pipe takes without mixing it with another writer's (PIPE_BUF).
+const GATHERED_MAX: usize = 4096;
+
+thread_local! {
+    static GATHERED: RefCell<Gathered> = RefCell::default();
+}
+
+impl Gathered {
+    fn add(&mut self, file: &Arc<LogFile>, line: &[u8]) {
+        if self.files.is_empty() && !turn::at_end(write_gathered) {
+            return file.write(line);
+        }
+        let place = match self.files.iter().position(|(known, _)| Arc::ptr_eq(known, file)) {
+            Some(place) => place,
+            None => {
+                self.files.push((file.clone(), std::mem::take(&mut self.spare)));
+                self.files.len() - 1
+            }
+        };
+        let (file, lines) = &mut self.files[place];
+        if lines.len() + line.len() > GATHERED_MAX {
+            file.write(lines);
+            lines.clear();
+        }
+        lines.extend_from_slice(line);
+    }
+
+    fn write(&mut self) {
+        for (file, mut lines) in self.files.drain(..) {
+            file.write(&lines);
+            if lines.len() <= GATHERED_MAX {
+                lines.clear();
+                self.spare = lines;
+            }
+        }
+    }
+}
+
+fn write_gathered() {
+    GATHERED.with_borrow_mut(Gathered::write);
 }
 
 /// Opens a log for appending, creating it.
@@ -84,5 +142,75 @@ impl LogFiles {
             }
         }
         failed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_rt::mail::mailbox;
+    use tidegate_rt::{Worker, spawn_local};
+
+    use super::*;
+
+    fn log() -> (tempfile::TempDir, Arc<LogFile>) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("access.log");
+        let file = open_append(&path).unwrap();
+        (folder, Arc::new(LogFile::new(path, file)))
+    }
+
+    fn text(log: &LogFile) -> String {
+        std::fs::read_to_string(log.path()).unwrap()
+    }
+
+    #[test]
+    fn lines_of_a_turn_are_written_at_its_end() {
+        let ((_one, first), (_other, second)) = (log(), log());
+        let logs = (first.clone(), second.clone());
+        let worker = Worker::run("log", None, move |_| async move {
+            let (first, second) = logs;
+            let (sender, mut receiver) = mailbox(1);
+            let written = (first.clone(), second.clone());
+            spawn_local(async move {
+                written.0.write_with_turn(b"a\n");
+                written.1.write_with_turn(b"b\n");
+                written.0.write_with_turn(b"c\n");
+                assert_eq!(text(&written.0) + &text(&written.1), "");
+                // What waits for nothing goes on in the same turn.
+                tidegate_rt::yield_now().await;
+                assert_eq!(text(&written.0), "");
+                // A thread that is no loop's writes at once.
+                let elsewhere = written.0.clone();
+                std::thread::spawn(move || elsewhere.write_with_turn(b"d\n")).join().unwrap();
+                assert_eq!(text(&written.0), "d\n");
+                std::thread::spawn(move || sender.send(()));
+            });
+            receiver.receive().await;
+            assert_eq!((text(&first), text(&second)), ("d\na\nc\n".to_owned(), "b\n".to_owned()));
+            first.write_with_turn(b"last\n");
+        });
+        worker.unwrap().join().unwrap();
+        assert_eq!(text(&first), "d\na\nc\nlast\n");
+    }
+
+    #[test]
+    fn gathered_lines_are_few() {
+        let (_folder, log) = log();
+        let written = log.clone();
+        let worker = Worker::run("log", None, move |_| async move {
+            let mut before = 0;
+            for _ in 0..100 {
+                written.write_with_turn(&[b'x'; 1000]);
+                let now = text(&written).len();
+                assert!(now - before <= GATHERED_MAX);
+                before = now;
+            }
+            assert_eq!(before, 96_000);
+            written.write_with_turn(&[b'y'; 10_000]);
+            written.write_with_turn(b"z");
+            assert_eq!(text(&written).len(), 110_000);
+        });
+        worker.unwrap().join().unwrap();
+        assert!(text(&log).ends_with("yz"));
     }
 }

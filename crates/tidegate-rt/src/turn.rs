@@ -1,6 +1,7 @@
 //! How long the turns of a loop take: from the moment it has looked for events until it looks again, it
 //! serves what is there and hears nothing new. A turn that takes long is one that every connection of the
-//! thread waits for, so it is reported with what took most of it (`loop_watchdog`).
+//! thread waits for, so it is reported with what took most of it (`loop_watchdog`). What is better done once for
+//! many events waits for the turn's end ([`at_end`]).
 //!
 //! Off, this costs a look at a flag for each run of a task; on, a reading of the clock.
 
@@ -79,6 +80,44 @@ struct Watch {
 thread_local! {
     static ON: Cell<bool> = const { Cell::new(false) };
     static WATCH: RefCell<Option<Watch>> = const { RefCell::new(None) };
+    /// What is to be done at the end of the turn; nothing is taken on threads without a worker's loop.
+    static ENDINGS: RefCell<Option<Vec<fn()>>> = const { RefCell::new(None) };
+    /// Runs of tasks since the first of them waits; 0 when none does.
+    static RUNS_WAITED: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Has `work` done before this worker's loop looks for events again, and when the loop ends. Answers false on
+/// threads without a worker's loop, where nothing will be done.
+pub fn at_end(work: fn()) -> bool {
+    ENDINGS.with_borrow_mut(|endings| {
+        let Some(endings) = endings else { return false };
+        endings.push(work);
+        RUNS_WAITED.set(RUNS_WAITED.get().max(1));
+        true
+    })
+}
+
+/// This thread runs a worker's loop, until `false`.
+pub(crate) fn take_endings(taken: bool) {
+    run_endings();
+    ENDINGS.set(taken.then(Vec::new));
+}
+
+/// A task has run. The loop looks for events after so many runs, though it is not told then.
+fn count_run() {
+    match RUNS_WAITED.get() {
+        0 => {}
+        RUNS_MAX => run_endings(),
+        waited => RUNS_WAITED.set(waited + 1),
+    }
+}
+
+fn run_endings() {
+    RUNS_WAITED.set(0);
+    // What is done may ask for more.
+    while let Some(work) = ENDINGS.with_borrow_mut(|endings| endings.as_mut()?.pop()) {
+        work();
+    }
 }
 
 /// Watches the turns of this thread's loop from now on: those longer than `limit` are reported. `None`
@@ -136,6 +175,7 @@ pub(crate) fn begin() {
 
 /// The loop is going to look for events.
 pub(crate) fn end() {
+    run_endings();
     with(|watch| {
         if watch.runs > 0 {
             watch.end_turn(exact_now());
@@ -234,10 +274,13 @@ impl<F: Future> Future for Watched<F> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
         if !ON.get() {
-            return crate::clock::run(|| this.future.poll(context));
+            let poll = crate::clock::run(|| this.future.poll(context));
+            count_run();
+            return poll;
         }
         with(|watch| std::mem::swap(&mut watch.what, this.what));
         let poll = crate::clock::run(|| this.future.poll(context));
+        count_run();
         with(|watch| {
             let now = watch.end_piece();
             std::mem::swap(&mut watch.what, this.what);

@@ -1,5 +1,6 @@
 //! Workers, mail, pools, draining and signals.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
@@ -316,6 +317,32 @@ fn signals_arrive() {
             }
         }
     });
+}
+
+#[test]
+fn what_waits_for_the_end_of_a_turn_is_done_once_and_soon() {
+    static DONE: AtomicU32 = AtomicU32::new(0);
+    fn work() {
+        DONE.fetch_add(1, Ordering::Relaxed);
+    }
+    assert!(!crate::turn::at_end(work), "no loop here");
+    let worker = Worker::run("turns", None, |_| async {
+        assert!(crate::turn::at_end(work) && crate::turn::at_end(work));
+        assert_eq!(DONE.load(Ordering::Relaxed), 0);
+        let done = spawn_local(async {
+            let mut runs = 0;
+            while DONE.load(Ordering::Relaxed) < 2 {
+                assert!(runs < 1000, "a loop that always has more to do");
+                runs += 1;
+                crate::yield_now().await;
+            }
+        });
+        done.await.unwrap();
+        assert_eq!(DONE.load(Ordering::Relaxed), 2);
+        assert!(crate::turn::at_end(work));
+    });
+    worker.unwrap().join().unwrap();
+    assert_eq!(DONE.load(Ordering::Relaxed), 3);
 }
 
 #[test]

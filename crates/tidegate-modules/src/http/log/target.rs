@@ -86,7 +86,7 @@ impl Target {
         }
         line.push(b'\n');
         match &self.place {
-            Place::File(file) => file.write(line),
+            Place::File(file) => file.write_with_turn(line),
             Place::Buffer(buffer) => buffer.write(line),
             Place::Named(named) => named.write(x, line),
             Place::Syslog(_) => {}
