@@ -17,6 +17,8 @@ work=$(mktemp -d)
 processes=()
 finish() {
     for process in "${processes[@]}"; do kill "$process" 2>/dev/null || true; done
+    # A server that is still there goes on writing to its cache.
+    wait
     rm -rf "$work"
 }
 trap finish EXIT
