@@ -1,5 +1,7 @@
 //! What is wrong with a configuration: nginx's line for tools, a picture and advice for people.
 
+use std::collections::HashSet;
+
 use crate::source::{SourceMap, Span};
 
 mod picture;
@@ -81,11 +83,15 @@ impl Diagnostic {
 
     /// Sorts diagnostics by the places that their first lines name, in the order in which nginx
     /// reads them: the first error is then the one at which nginx would have stopped. Those without
-    /// a place come last.
-    pub fn sort(diagnostics: &mut [Diagnostic], sources: &SourceMap) {
+    /// a place come last. What several blocks inherit is told once, not for each of them.
+    pub fn sort(diagnostics: &mut Vec<Diagnostic>, sources: &SourceMap) {
         diagnostics.sort_by_cached_key(|diagnostic| {
             let place = diagnostic.line_span.or(diagnostic.span);
             (place.is_none(), place.map(|span| sources.reading_key(span)))
+        });
+        let mut told = HashSet::new();
+        diagnostics.retain(|one| {
+            one.span.is_none() || told.insert((one.span, one.line_span, one.message.clone()))
         });
     }
 
