@@ -77,11 +77,13 @@ struct Watch {
     what: Vec<u8>,
 }
 
+type Endings = Vec<fn()>;
+
 thread_local! {
     static ON: Cell<bool> = const { Cell::new(false) };
     static WATCH: RefCell<Option<Watch>> = const { RefCell::new(None) };
     /// What is to be done at the end of the turn; nothing is taken on threads without a worker's loop.
-    static ENDINGS: RefCell<Option<Vec<fn()>>> = const { RefCell::new(None) };
+    static ENDINGS: RefCell<Option<Endings>> = const { RefCell::new(None) };
     /// Runs of tasks since the first of them waits; 0 when none does.
     static RUNS_WAITED: Cell<u32> = const { Cell::new(0) };
 }
