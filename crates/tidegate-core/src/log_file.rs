@@ -89,7 +89,8 @@ impl Gathered {
     }
 }
 
-fn write_gathered() {
+/// Writes the lines that this thread has gathered, before the turn's end.
+pub fn write_gathered() {
     GATHERED.with_borrow_mut(Gathered::write);
 }
 
@@ -206,6 +207,8 @@ mod tests {
                 before = now;
             }
             assert_eq!(before, 96_000);
+            write_gathered();
+            assert_eq!(text(&written).len(), 100_000);
             written.write_with_turn(&[b'y'; 10_000]);
             written.write_with_turn(b"z");
             assert_eq!(text(&written).len(), 110_000);

@@ -4,9 +4,10 @@
 //! log_format timed '$remote_addr "$request" $status $request_time';
 //! access_log logs/timed.log timed buffer=64k flush=1s if=$loggable;
 //! ```
-//! Without `buffer` a line is written at the end of its loop's turn, with the others of that turn. Buffers are kept
-//! per thread; they are written out when full, by the plan's flush service when `flush` has passed (up to a quarter
-//! later), and by [`flush_all`], which the process calls before it reopens its logs and before it ends.
+//! Without `buffer` a line is written at the end of its loop's turn, with the others of that turn, or before its
+//! connection is closed. Buffers are kept per thread; they are written out when full, by the plan's flush service
+//! when `flush` has passed (up to a quarter later), and by [`flush_all`], which the process calls before it reopens
+//! its logs and before it ends.
 
 mod buffer;
 mod conf;

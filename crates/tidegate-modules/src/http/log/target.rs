@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use tidegate_conf::{Diagnostic, Span};
 use tidegate_core::builder::{PlanBuilder, os_error};
-use tidegate_core::log_file::{LogFile, open_append};
+use tidegate_core::log_file::{LogFile, open_append, write_gathered};
 use tidegate_core::syslog::Syslog;
 use tidegate_core::{Exchange, Level, Template, file_path};
 
@@ -86,7 +86,13 @@ impl Target {
         }
         line.push(b'\n');
         match &self.place {
-            Place::File(file) => file.write_with_turn(line),
+            Place::File(file) => {
+                file.write_with_turn(line);
+                // Whoever waits for the connection's end finds its lines.
+                if !x.keep_alive {
+                    write_gathered();
+                }
+            }
             Place::Buffer(buffer) => buffer.write(line),
             Place::Named(named) => named.write(x, line),
             Place::Syslog(_) => {}

@@ -75,6 +75,22 @@ fn lines_go_where_they_should() {
 }
 
 #[test]
+fn lines_wait_for_the_turns_end_but_not_longer_than_their_connection() {
+    let worker = tidegate_rt::Worker::run("log", None, |_| async {
+        let bench = Bench::new("server { access_log a.log; }");
+        let mut x = bench.exchange();
+        x.location = bench.plan.server(x.server).location;
+        let mut lines = |keep_alive| {
+            x.keep_alive = keep_alive;
+            bench.plan.location(x.location).loggers.iter().for_each(|logger| logger(&mut x));
+            bench.read("a.log").lines().count()
+        };
+        assert_eq!([true, true, false, true].map(&mut lines), [0, 0, 3, 3]);
+    });
+    worker.unwrap().join().unwrap();
+}
+
+#[test]
 fn buffers_are_written_when_full_and_on_demand() {
     let bench = Bench::new(
         r#"
