@@ -117,7 +117,8 @@ ensure_cargo_deny() {
     present=$("$tools/bin/cargo-deny" --version 2>/dev/null || true)
     [ "$present" = "cargo-deny $cargo_deny_version" ] && return
     say "building cargo-deny $cargo_deny_version (once)"
-    CARGO_PROFILE_DEV_DEBUG=0 cargo install cargo-deny --debug --quiet --locked --version "$cargo_deny_version" --root "$tools" >&2
+    CARGO_PROFILE_DEV_DEBUG=0 cargo install cargo-deny --debug --quiet --locked \
+        --version "$cargo_deny_version" --root "$tools" >&2
 }
 
 case $task in

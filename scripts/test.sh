@@ -10,9 +10,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-first_steps=(format clippy unit tidy fuzz)
+# `aside` waits for those that began beside the first.
+all_steps=(format clippy unit tidy fuzz aside cases)
 steps_aside=(deny wasm windows)
-last_steps=(cases)
 # Ten targets share this; the rounds per target bound it too.
 fuzz_seconds=60
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
@@ -46,7 +46,6 @@ step_wasm() { scripts/wasm.sh; }
 # The same server for Windows, under Wine.
 step_windows() { scripts/windows.sh; }
 
-# What began beside the first steps.
 step_aside() {
     local status=0
     wait "$aside" || status=$?
@@ -66,9 +65,10 @@ step_cases() {
 }
 cases() { cargo run --quiet --package tidegate-testkit --bin tidegate-cases -- "$@"; }
 
-if [ $# -gt 0 ]; then steps=("$@"); else steps=("${first_steps[@]}" aside "${last_steps[@]}"); fi
+steps=("$@")
+if [ $# -eq 0 ]; then steps=("${all_steps[@]}"); fi
 for step in "${steps[@]}"; do
-    declare -F "step_$step" >/dev/null || { echo "no such step: $step" >&2; exit 2; }
+    declare -F "step_$step" >/dev/null || { echo "no step $step: ${all_steps[*]} ${steps_aside[*]}" >&2; exit 2; }
 done
 
 scripts/setup.sh test

@@ -68,7 +68,6 @@ struct Watch {
     report: Reporter,
     sums: Arc<Sums>,
     turn_began: Instant,
-    runs: u32,
     /// Where the piece of work at hand began.
     piece_began: Instant,
     longest: Duration,
@@ -84,8 +83,8 @@ thread_local! {
     static WATCH: RefCell<Option<Watch>> = const { RefCell::new(None) };
     /// What is to be done at the end of the turn; nothing is taken on threads without a worker's loop.
     static ENDINGS: RefCell<Option<Endings>> = const { RefCell::new(None) };
-    /// Runs of tasks since the first of them waits; 0 when none does.
-    static RUNS_WAITED: Cell<u32> = const { Cell::new(0) };
+    /// Runs of tasks in this turn.
+    static RUNS: Cell<u32> = const { Cell::new(0) };
 }
 
 /// Has `work` done before this worker's loop looks for events again, and when the loop ends. Answers false on
@@ -94,28 +93,16 @@ pub fn at_end(work: fn()) -> bool {
     ENDINGS.with_borrow_mut(|endings| {
         let Some(endings) = endings else { return false };
         endings.push(work);
-        RUNS_WAITED.set(RUNS_WAITED.get().max(1));
         true
     })
 }
 
-/// This thread runs a worker's loop, until `false`.
-pub(crate) fn take_endings(taken: bool) {
-    run_endings();
-    ENDINGS.set(taken.then(Vec::new));
-}
-
-/// A task has run. The loop looks for events after so many runs, though it is not told then.
-fn count_run() {
-    match RUNS_WAITED.get() {
-        0 => {}
-        RUNS_MAX => run_endings(),
-        waited => RUNS_WAITED.set(waited + 1),
-    }
+/// This thread runs a worker's loop; [`end`] is called once more behind it.
+pub(crate) fn take_endings() {
+    ENDINGS.set(Some(Vec::new()));
 }
 
 fn run_endings() {
-    RUNS_WAITED.set(0);
     // What is done may ask for more.
     while let Some(work) = ENDINGS.with_borrow_mut(|endings| endings.as_mut()?.pop()) {
         work();
@@ -126,6 +113,7 @@ fn run_endings() {
 /// ends that.
 pub fn watch(limit: Option<(Duration, Reporter)>) {
     ON.set(limit.is_some());
+    RUNS.set(0);
     let watch = limit.map(|(limit, report)| {
         let now = exact_now();
         Watch {
@@ -133,7 +121,6 @@ pub fn watch(limit: Option<(Duration, Reporter)>) {
             report,
             sums: sums_of_this_thread(),
             turn_began: now,
-            runs: 0,
             piece_began: now,
             longest: Duration::ZERO,
             longest_what: Vec::new(),
@@ -175,14 +162,23 @@ pub(crate) fn begin() {
     });
 }
 
-/// The loop is going to look for events.
+/// The loop is going to look for events, or has ended.
 pub(crate) fn end() {
     run_endings();
+    let runs = RUNS.take();
     with(|watch| {
-        if watch.runs > 0 {
-            watch.end_turn(exact_now());
+        if runs > 0 {
+            watch.end_turn(exact_now(), runs);
         }
     });
+}
+
+/// A task has run. After so many runs the loop looks for events without a word.
+fn count_run() {
+    RUNS.set(RUNS.get() + 1);
+    if RUNS.get() == RUNS_MAX {
+        end();
+    }
 }
 
 fn with(work: impl FnOnce(&mut Watch)) {
@@ -212,7 +208,7 @@ fn sums_of_this_thread() -> Arc<Sums> {
 }
 
 impl Watch {
-    fn end_piece(&mut self) -> Instant {
+    fn end_piece(&mut self) {
         let now = exact_now();
         let length = now.saturating_duration_since(self.piece_began);
         if length > self.longest {
@@ -222,23 +218,21 @@ impl Watch {
             }
         }
         self.piece_began = now;
-        now
     }
 
-    fn end_turn(&mut self, now: Instant) {
+    fn end_turn(&mut self, now: Instant, runs: u32) {
         let length = now.saturating_duration_since(self.turn_began);
         self.sums.count(length);
         if length > self.limit {
             self.sums.long.fetch_add(1, Ordering::Relaxed);
             (self.report)(&LongTurn {
                 length,
-                runs: self.runs,
+                runs,
                 longest: self.longest,
                 what: &String::from_utf8_lossy(&self.longest_what),
             });
         }
         self.turn_began = now;
-        self.runs = 0;
         self.longest = Duration::ZERO;
         self.longest_what.clear();
     }
@@ -275,22 +269,13 @@ impl<F: Future> Future for Watched<F> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        if !ON.get() {
-            let poll = crate::clock::run(|| this.future.poll(context));
-            count_run();
-            return poll;
-        }
         with(|watch| std::mem::swap(&mut watch.what, this.what));
         let poll = crate::clock::run(|| this.future.poll(context));
-        count_run();
         with(|watch| {
-            let now = watch.end_piece();
+            watch.end_piece();
             std::mem::swap(&mut watch.what, this.what);
-            watch.runs += 1;
-            if watch.runs == RUNS_MAX {
-                watch.end_turn(now);
-            }
         });
+        count_run();
         poll
     }
 }

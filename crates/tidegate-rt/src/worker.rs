@@ -94,13 +94,13 @@ impl Worker {
                 }
             };
             let _ = ready_sender.send(Ok(()));
-            turn::take_endings(true);
+            turn::take_endings();
             runtime.block_on(async move {
                 spawn_local(run_errands(errands));
                 main(Handle { remote: inner, name: own_name.into() }).await;
             });
             drop(runtime);
-            turn::take_endings(false);
+            turn::end();
         })?;
         ready.recv().unwrap_or_else(|_| Err(io::Error::other("worker thread ended at start")))?;
         Ok(Worker { thread, remote })
