@@ -38,12 +38,7 @@ static ALL: Mutex<Vec<Arc<Counters>>> = Mutex::new(Vec::new());
 
 /// Sums up all threads.
 pub fn figures() -> Figures {
-    let all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-    let sum = |field: fn(&Counters) -> &AtomicI64| {
-        let total: i64 = all.iter().map(|counters| field(counters).load(Ordering::Relaxed)).sum();
-        u64::try_from(total).unwrap_or(0)
-    };
-    let (active, reading, writing) = (sum(|c| &c.active), sum(|c| &c.reading), sum(|c| &c.writing));
+    let (active, reading, writing) = (active(), sum(|c| &c.reading), sum(|c| &c.writing));
     let accepted = sum(|c| &c.accepted);
     Figures {
         accepted,
@@ -54,6 +49,18 @@ pub fn figures() -> Figures {
         writing,
         waiting: active.saturating_sub(reading + writing),
     }
+}
+
+/// Open client connections of all threads.
+pub fn active() -> u64 {
+    sum(|counters| &counters.active)
+}
+
+/// A figure of all threads.
+fn sum(figure: fn(&Counters) -> &AtomicI64) -> u64 {
+    let all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    let total: i64 = all.iter().map(|counters| figure(counters).load(Ordering::Relaxed)).sum();
+    u64::try_from(total).unwrap_or(0)
 }
 
 /// One thread's figure goes up or down. Only that thread writes, so a load and a store do.
@@ -74,6 +81,11 @@ impl Counters {
         add(&self.accepted, 1);
         add(&self.active, 1);
         Open(self.clone())
+    }
+
+    /// Open client connections of this thread.
+    pub fn active(&self) -> u64 {
+        u64::try_from(self.active.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
     pub fn request(&self) {

@@ -29,9 +29,16 @@ pub async fn run(front: Rc<Front>, listener: Rc<Listener>, address: Address) {
     loop {
         wait_for_room(&front).await;
         // The plan is not held while waiting: an idle listener must not keep an old generation.
-        let batch = if front.plan().main.multi_accept { ACCEPT_BATCH } else { 1 };
-        let each = |stream, peer| take(&front, stream, peer, &address);
-        let accepted = listener.accept_some(batch, each).await;
+        let mut taken = 0;
+        let each = |stream, peer| {
+            take(&front, stream, peer, &address);
+            taken += 1;
+            takes_more(&front, taken)
+        };
+        let accepted = listener.accept_some(each).await;
+        if front.is_ahead() {
+            tidegate_rt::yield_now().await;
+        }
         if let Err(error) = accepted {
             let log = front.plan().main.error_log.clone();
             log.say(Level::Alert, format_args!("accept4() failed ({error})"));
@@ -40,6 +47,16 @@ pub async fn run(front: Rc<Front>, listener: Rc<Listener>, address: Address) {
             }
         }
     }
+}
+
+/// Whether a thread that took so many connections in this turn takes another one at once (`multi_accept`).
+/// What it leaves is there for any thread, and for itself in its next turn.
+fn takes_more(front: &Front, taken: usize) -> bool {
+    let main = &front.plan().main;
+    main.multi_accept
+        && taken < ACCEPT_BATCH
+        && (front.live() as u64) < main.worker_connections
+        && !front.is_ahead()
 }
 
 /// Waits while `worker_connections` are in use; idle connections are closed to make room.

@@ -3,11 +3,11 @@
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tidegate_core::Exchange;
 use tidegate_core::client::{Address, Client, Connection, NoClient};
-use tidegate_core::counters::Counters;
+use tidegate_core::counters::{self, Counters};
 use tidegate_core::exchange::PlanRef;
 use tidegate_core::plan::Plan;
 use tidegate_rt::sync::Notify;
@@ -24,10 +24,22 @@ const SPARE_BYTES_MAX: usize = 64 * 1024;
 const REUSE_BATCH: usize = 32;
 const REUSE_SHARE: usize = 8;
 
+/// A thread is ahead of the others with so many connections more than the mean, and this share of it.
+const AHEAD: u64 = 8;
+const AHEAD_SHARE: u64 = 32;
+
 /// What the threads of a worker share.
 #[derive(Default)]
 pub struct Shared {
     next_connection: AtomicU64,
+    threads: AtomicUsize,
+}
+
+impl Shared {
+    /// How many threads take new connections from now on.
+    pub fn set_threads(&self, count: usize) {
+        self.threads.store(count, Ordering::Relaxed);
+    }
 }
 
 /// Memory for one request in progress, kept for the next.
@@ -111,6 +123,13 @@ impl Front {
     /// Connections of this thread.
     pub fn live(&self) -> usize {
         self.connections.borrow().len() + self.parking.count() + self.sessions.count()
+    }
+
+    /// Whether this thread has so many more connections than the others that new ones should be theirs.
+    pub(crate) fn is_ahead(&self) -> bool {
+        let threads = self.shared.threads.load(Ordering::Relaxed) as u64;
+        let Some(mean) = counters::active().checked_div(threads) else { return false };
+        threads > 1 && self.counters.active() > mean + mean / AHEAD_SHARE + AHEAD
     }
 
     /// Those of them that are parked.

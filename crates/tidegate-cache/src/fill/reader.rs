@@ -39,6 +39,17 @@ pub enum Piece {
     Broken(BreakReason),
 }
 
+impl Piece {
+    /// Its bytes of the body.
+    pub fn length(&self) -> u64 {
+        match self {
+            Piece::Bytes(bytes) => bytes.len() as u64,
+            Piece::File { length, .. } => *length,
+            Piece::End | Piece::Broken(_) => 0,
+        }
+    }
+}
+
 /// One reader's place in a fill. `Send`; dropping it tells the writer.
 pub struct FillReader {
     fill: Arc<Fill>,
@@ -120,11 +131,7 @@ impl FillReader {
             state.readers.waits(self.slot, context.waker());
             return Poll::Pending;
         };
-        let length = match &piece {
-            Piece::Bytes(bytes) => bytes.len() as u64,
-            Piece::File { length, .. } => *length,
-            Piece::End | Piece::Broken(_) => 0,
-        };
+        let length = piece.length();
         self.offset += length;
         state.readers.moved(self.slot, self.offset);
         // Without a file the readers set the writer's pace.

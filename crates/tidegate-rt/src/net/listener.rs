@@ -65,25 +65,23 @@ impl Listener {
         poll_fn(|context| self.poll_accept(context)).await.map(|(stream, _)| stream)
     }
 
-    /// Waits for connections and hands over all that have come, at most `limit` (`multi_accept`;
-    /// at least one): the bound keeps a flood of connections from starving those that stand.
-    /// Returns how many.
+    /// Waits for connections and hands over those that have come (at least one) for as long as `each` says
+    /// that another one may be taken in this turn. Returns how many.
     ///
     /// # Errors
     /// As [`Listener::accept`]; only if there was no connection before the error.
     pub async fn accept_some(
         &self,
-        limit: usize,
-        mut each: impl FnMut(Stream, PeerAddr),
+        mut each: impl FnMut(Stream, PeerAddr) -> bool,
     ) -> io::Result<usize> {
         let (stream, peer) = poll_fn(|context| self.poll_accept(context)).await?;
-        each(stream, peer);
+        let mut go_on = each(stream, peer);
         let mut count = 1;
-        while count < limit && !self.paused.get() {
+        while go_on && !self.paused.get() {
             // An error comes again at the next call, where it can be reported.
             let Ok(Some(acceptance)) = listen::accept_nonblocking(self.socket()) else { break };
             let (stream, peer) = Stream::from_accepted(acceptance);
-            each(stream, peer);
+            go_on = each(stream, peer);
             count += 1;
         }
         if let Some(turn) = self.turn.take() {

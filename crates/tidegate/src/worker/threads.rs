@@ -70,6 +70,7 @@ impl Threads {
     /// No thread or descriptor could be had; what runs then still runs.
     pub fn apply(&mut self, plan: &Arc<Plan>, listening: &[Listening]) -> io::Result<()> {
         let wanted = count(&plan.main);
+        self.shared.set_threads(wanted);
         let limit = plan.main.worker_shutdown_timeout;
         let mut position = 0;
         let (done, all_done) = channel::<()>();

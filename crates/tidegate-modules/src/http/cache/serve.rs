@@ -1,14 +1,17 @@
 //! Heads and bodies out of the cache: of stored objects, and of those that are still arriving.
 
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use tidegate_cache::{BreakReason, FillReader, Head, OpenEntry, Piece};
 use tidegate_core::{Body, BodyError, BodyStream, Chunk, Exchange, FileRange, Step};
 use tidegate_http::request::Method;
+use tidegate_rt::{Task, spawn_local};
 
 use super::lookup::decoded;
 use super::meta::Decoded;
 use super::rescue::Rescue;
+use super::rounds::MANY_READERS;
 use super::seam::{Gateway, StoredAnswer};
 use super::status::{CacheNote, CacheStatus};
 use super::verified;
@@ -17,9 +20,12 @@ use super::verified;
 /// leaves is noticed.
 pub const PIECE_BYTES_MAX: usize = 2 << 20;
 
-/// The same for the first piece of a fill: many who wait for it are woken at once, and the last of them
-/// shall not wait for a megabyte to each of the others.
+/// The same for the first piece of a fill: those who wait for it are woken at once, and the last of them shall
+/// not wait for a megabyte to each of the others.
 const FIRST_PIECE_BYTES_MAX: usize = 128 << 10;
+
+/// The same with [`MANY_READERS`], each of which lets the others have theirs before it goes on.
+const FIRST_OF_MANY_BYTES_MAX: usize = 16 << 10;
 
 /// Answers with a stored object; `None` when its head cannot be read.
 pub fn entry(
@@ -93,12 +99,7 @@ pub async fn fill(
         (Method::Head, Some(_)) | (_, Some(0)) => Body::Empty,
         _ => {
             let rescue = Rescue::of(x, gateway, (reader.fill(), &published, &meta)).await;
-            Body::Stream(Box::new(FillBody {
-                source: Source::Fill(reader),
-                waits: published.body_bytes.is_none(),
-                piece_bytes_max: FIRST_PIECE_BYTES_MAX,
-                rescue,
-            }))
+            Body::Stream(Box::new(FillBody::new(reader, published.body_bytes.is_none(), rescue)))
         }
     };
     Ok(gateway.respond_stored(x, StoredAnswer { head: &head, body, content_length }))
@@ -124,13 +125,15 @@ pub fn note(x: &mut Exchange, change: impl FnOnce(&mut CacheNote)) {
 }
 
 /// The body of a fill: bytes from memory while they are new, else ranges of its file.
-struct FillBody {
+pub(super) struct FillBody {
     source: Source,
     /// The end of the body is the end of the answer: it is told when the object is stored, so that
     /// the client's next request finds it. With a length of the origin's the client knows by itself.
     waits: bool,
-    /// Most bytes of the next piece.
-    piece_bytes_max: usize,
+    /// The first piece has been handed out.
+    begun: bool,
+    /// Done when those who were woken with this reader have had their turn.
+    others: Option<Task<()>>,
     /// For when the fill leaves its reader behind.
     rescue: Option<Rescue>,
 }
@@ -141,14 +144,34 @@ enum Source {
     Rest(Body),
 }
 
+impl FillBody {
+    pub fn new(reader: FillReader, waits: bool, rescue: Option<Rescue>) -> FillBody {
+        FillBody { source: Source::Fill(reader), waits, begun: false, others: None, rescue }
+    }
+}
+
 impl BodyStream for FillBody {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         let reader = match &mut self.source {
             Source::Fill(reader) => reader,
             Source::Rest(body) => return body.poll_chunk(context),
         };
-        let piece = ready!(reader.poll_next(context, self.piece_bytes_max));
-        self.piece_bytes_max = PIECE_BYTES_MAX;
+        if let Some(others) = &mut self.others {
+            let _ = ready!(Pin::new(others).poll(context));
+            self.others = None;
+        }
+        let is_one_of_many = !self.begun && reader.fill().readers() >= MANY_READERS;
+        let most = match self.begun {
+            true => PIECE_BYTES_MAX,
+            false if is_one_of_many => FIRST_OF_MANY_BYTES_MAX,
+            false => FIRST_PIECE_BYTES_MAX,
+        };
+        let piece = ready!(reader.poll_next(context, most));
+        self.begun = true;
+        if is_one_of_many && piece.length() == most as u64 {
+            // It comes behind all that are to run by now.
+            self.others = Some(spawn_local(async {}));
+        }
         if matches!(piece, Piece::Broken(BreakReason::ReaderTooSlow))
             && let Some(rescue) = self.rescue.take()
         {

@@ -1,4 +1,4 @@
-//! Tests of the pure parts: turn, policy, meta, resume, rounds. What they come to over sockets is tested by the cases.
+//! Tests of the pure parts: turn, policy, meta, resume, rounds, bodies of fills. What they come to over sockets is tested by the cases.
 
 mod join;
 mod lookup;
@@ -8,4 +8,5 @@ mod policy;
 mod purge;
 mod resume;
 mod rounds;
+mod serve;
 mod turn;
