@@ -123,6 +123,9 @@ pub struct Response {
     pub unbuffered: bool,
     /// The head leaves with the body's first bytes; if these do not come there is no answer.
     pub waits_for_body: bool,
+    /// The body comes in pieces as others write them: small ones may wait a moment for more, so that they leave
+    /// together (`*_buffering`).
+    pub gathers: bool,
 }
 
 impl Response {

@@ -38,8 +38,8 @@ pub async fn read(range: &FileRange, offset: u64, want: usize) -> io::Result<Vec
 /// (Pages are dropped and read in runs, so that the two ends tell of what is between them nearly always.)
 pub async fn warm(range: &FileRange, offset: u64, want: u64) -> io::Result<u64> {
     let last = offset.saturating_add(want.saturating_sub(1));
-    if want == 0 || range.is_fresh {
-        return Ok(want);
+    if want == 0 {
+        return Ok(0);
     }
     if is_cached(range, offset)? && (want <= PAGE || is_cached(range, last)?) {
         return Ok(want);

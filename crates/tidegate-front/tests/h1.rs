@@ -19,12 +19,13 @@ use tidegate_core::main_settings::MainCore;
 use tidegate_core::module::{Arity, Contexts, Diagnostic, Directive, Entry, ErasedModule, Kind};
 use tidegate_core::{Body, Chunk, Module, Step, http_core::HttpCore};
 use tidegate_front::{Front, Shared};
-use tidegate_rt::Worker;
 use tidegate_rt::net::Listener;
 use tidegate_rt::sync::oneshot;
+use tidegate_rt::{Task, Worker, spawn_local};
 
 /// `say TEXT;` answers 200 with the text; `echo;` with the request's body; `boom;` panics;
-/// `pieces N;` streams N pieces of unknown total length; `watch;` looks whether the client has left and
+/// `pieces N;` streams N pieces of unknown total length; `drops N;` the same with a turn of the loop before each,
+/// and for `/gathered` they may wait for each other; `watch;` looks whether the client has left and
 /// answers how many connections are parked; `hold;` holds requests; `held;` answers how many are
 /// held, and lets them go when it is asked for `/go`.
 struct Say;
@@ -35,6 +36,7 @@ struct Conf {
     echo: Option<()>,
     boom: Option<()>,
     pieces: Option<u64>,
+    drops: Option<u64>,
     watch: Option<()>,
     hold: Option<()>,
     held: Option<()>,
@@ -79,6 +81,10 @@ impl Module for Say {
         }),
         row("pieces", Arity::ONE, |conf, args| {
             conf.pieces = Some(args.number(0, 0..=100)?);
+            Ok(())
+        }),
+        row("drops", Arity::ONE, |conf, args| {
+            conf.drops = Some(args.number(0, 0..=100)?);
             Ok(())
         }),
     ]];
@@ -138,6 +144,12 @@ impl Module for Say {
             location
                 .content(Box::new(move |_| Step::Respond(Body::Stream(Box::new(Pieces(count))))));
         }
+        if let Some(count) = conf.drops {
+            location.content(Box::new(move |x| {
+                x.response.gathers = x.request.path == b"/gathered";
+                Step::Respond(Body::Stream(Box::new(Drops { left: count, others: None })))
+            }));
+        }
         Ok(())
     }
 }
@@ -182,6 +194,28 @@ impl tidegate_core::BodyStream for Pieces {
         }
         self.0 -= 1;
         std::task::Poll::Ready(Some(Ok(Chunk::Bytes(Bytes::from_static(b"piece")))))
+    }
+}
+
+struct Drops {
+    left: u64,
+    /// Done when the other tasks have had their turn.
+    others: Option<Task<()>>,
+}
+
+impl tidegate_core::BodyStream for Drops {
+    fn poll_chunk(
+        &mut self,
+        context: &mut std::task::Context<'_>,
+    ) -> Poll<Option<Result<Chunk, tidegate_core::BodyError>>> {
+        if self.left == 0 {
+            return Poll::Ready(None);
+        }
+        let others = self.others.get_or_insert_with(|| spawn_local(tidegate_rt::yield_now()));
+        let _ = std::task::ready!(Pin::new(others).poll(context));
+        self.others = None;
+        self.left -= 1;
+        Poll::Ready(Some(Ok(Chunk::Bytes(Bytes::from_static(b"drop")))))
     }
 }
 
@@ -281,6 +315,34 @@ fn streams_in_chunks_and_closes_for_old_clients() {
     assert!(answer.contains("Transfer-Encoding: chunked"), "{answer}");
     let answer = talk(address, b"GET / HTTP/1.0\r\n\r\n");
     assert_eq!(answer, "HTTP/1.1 200 OK\nConnection: close\n\npiecepiece");
+}
+
+/// How often a client reads until an answer of twenty drops is there: each that leaves by itself wakes it.
+fn reads_of_drops(address: SocketAddr, path: &str) -> usize {
+    let mut client = TcpStream::connect(address).expect("a connection");
+    client.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+    client.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).expect("written");
+    let (mut reads, mut answer, mut buffer) = (0, Vec::new(), [0; 4096]);
+    loop {
+        let count = client.read(&mut buffer).expect("an answer");
+        if count == 0 {
+            break;
+        }
+        reads += 1;
+        answer.extend_from_slice(&buffer[..count]);
+    }
+    assert!(answer.ends_with("drop".repeat(20).as_bytes()));
+    reads
+}
+
+#[test]
+fn small_pieces_that_follow_soon_leave_together() {
+    let (_worker, address) = serve("location / { drops 20; }");
+    // A machine that has other things to do may let a client sleep, or more than a millisecond pass.
+    let gathered = (0..20).map(|_| reads_of_drops(address, "/gathered")).min();
+    let alone = (0..20).map(|_| reads_of_drops(address, "/alone")).max();
+    assert!(gathered < Some(3), "{gathered:?} reads");
+    assert!(alone > gathered, "{alone:?} reads when nothing waits");
 }
 
 #[test]

@@ -22,6 +22,9 @@ use crate::conn::Conn;
 const COPY_BYTES_MAX: usize = 8 * 1024;
 /// Collected small pieces are sent at this size.
 const COLLECT_BYTES: usize = 32 * 1024;
+/// The longest that collected pieces wait for more: an application writes its page in a few pieces, and each
+/// that leaves by itself wakes the client for little.
+const GATHERING_MAX: Duration = Duration::from_millis(1);
 
 /// Why an answer did not arrive whole.
 #[derive(Debug)]
@@ -97,6 +100,8 @@ pub struct Sender<'a> {
     watch_client: bool,
     /// Nothing leaves before the body's first bytes.
     waits_for_body: bool,
+    /// What was collected waits a moment for more.
+    gathers: bool,
     /// Bytes that left, head included.
     pub sent: u64,
     left: Option<u64>,
@@ -140,6 +145,7 @@ impl<'a> Sender<'a> {
             read_bytes: settings.output_buffer_bytes,
             watch_client: !x.response.outlives_client,
             waits_for_body: x.response.waits_for_body,
+            gathers: x.response.gathers,
             sent: 0,
             left,
         }
@@ -151,7 +157,7 @@ impl<'a> Sender<'a> {
             return self.flush().await;
         }
         loop {
-            let next = match self.poll_now(body).await {
+            let next = match self.soon(body, self.gathers && !self.out.is_empty()).await {
                 Some(next) => next,
                 None => {
                     if !self.waits_for_body {
@@ -172,7 +178,7 @@ impl<'a> Sender<'a> {
             }
             if self.left == Some(0) {
                 // All that was promised is there: a source that takes its time to end is not waited for.
-                let _ = self.poll_now(body).await;
+                let _ = self.soon(body, false).await;
                 break;
             }
         }
@@ -183,13 +189,28 @@ impl<'a> Sender<'a> {
         Ok(())
     }
 
-    /// The next piece if it is there at once.
-    async fn poll_now(&self, body: &mut Body) -> Option<Option<Result<Chunk, BodyError>>> {
-        poll_fn(|context| match body.poll_chunk(context) {
-            Poll::Ready(next) => Poll::Ready(Some(next)),
-            Poll::Pending => Poll::Ready(None),
+    /// The next piece if it is there at once, or within [`GATHERING_MAX`] when it may be waited for.
+    async fn soon(&self, body: &mut Body, wait: bool) -> Option<Option<Result<Chunk, BodyError>>> {
+        let mut waited = false;
+        let next = poll_fn(|context| {
+            if let Poll::Ready(next) = body.poll_chunk(context) {
+                return Poll::Ready(Some(next));
+            }
+            if !wait {
+                return Poll::Ready(None);
+            }
+            if !waited {
+                waited = true;
+                // A tick of the cheap clock may be longer than that.
+                self.deadline.set(tidegate_rt::clock::exact_now() + GATHERING_MAX);
+            }
+            self.deadline.poll_elapsed(context).map(|()| None)
         })
-        .await
+        .await;
+        if waited {
+            self.deadline.clear();
+        }
+        next
     }
 
     async fn chunk(&mut self, chunk: Chunk) -> Result<(), SendError> {
@@ -281,32 +302,41 @@ impl<'a> Sender<'a> {
         self.flush().await
     }
 
-    async fn sendfile(&mut self, mut range: FileRange) -> Result<(), SendError> {
+    /// Sends a range without copying it. What is to be sent is looked for in the page cache, where it stays for
+    /// the moment, but not while the client takes its time.
+    async fn sendfile(&mut self, range: FileRange) -> Result<(), SendError> {
         let Some(stream) = self.conn.io.plain() else { return Ok(()) };
         let mut offset = range.offset;
         let end = range.offset.saturating_add(range.length);
+        let mut warm_to = if range.is_fresh && self.pace.is_none() { end } else { offset };
         while offset < end {
             let mut want = end - offset;
             if self.chunk_bytes_max > 0 {
                 want = want.min(self.chunk_bytes_max);
             }
-            want = self.paced(want).await?;
-            let warmed =
-                tidegate_core::file_read::warm(&range, offset, want.min(SENDFILE_CHUNK)).await;
-            want = warmed.map_err(|error| SendError::Body(BodyError::Io(error)))?;
-            let sent = limited(
-                &self.deadline,
-                self.timeout,
-                poll_fn(|context| stream.poll_sendfile(context, &range.file, offset, want)),
-            )
-            .await?;
+            want = self.paced(want).await?.min(SENDFILE_CHUNK);
+            if offset >= warm_to {
+                let warmed = tidegate_core::file_read::warm(&range, offset, want).await;
+                warm_to = offset + warmed.map_err(|error| SendError::Body(BodyError::Io(error)))?;
+            }
+            want = want.min(warm_to - offset);
+            let sent = poll_fn(|context| {
+                Poll::Ready(stream.poll_sendfile(context, &range.file, offset, want))
+            });
+            let sent = match sent.await {
+                Poll::Ready(sent) => sent.map_err(SendError::Client)?,
+                Poll::Pending => {
+                    let writable = async { stream.writable().await.map(|()| 0) };
+                    limited(&self.deadline, self.timeout, writable).await?;
+                    warm_to = offset;
+                    continue;
+                }
+            };
             if sent == 0 {
                 return Err(SendError::Body(BodyError::Incomplete));
             }
             offset += sent as u64;
             self.sent += sent as u64;
-            // The client may take its time with the rest.
-            range.is_fresh = false;
         }
         Ok(())
     }

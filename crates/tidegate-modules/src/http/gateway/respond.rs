@@ -87,6 +87,7 @@ pub fn respond(
                 reader.limit_rate(settings.rate(x));
             }
             x.response.unbuffered = !buffering;
+            x.response.gathers = buffering;
             x.response.expects_trailers = settings.fetch.pass_trailers;
             let trailers = GatewayState::of(x).trailers.get_or_insert_default().clone();
             let told = spill_log(x);
