@@ -1,10 +1,10 @@
 //! The depth suite: what folders on the way to a small file cost, as in a published comparison.
 //!
-//! One server answers for all depths in turn, so that what is compared has the same neighbours.
+//! One server answers for all depths, a slice of time each in turn, so that what is compared has the same neighbours.
 
 use std::time::Duration;
 
-use super::quick::{disturbance, measure_on};
+use super::quick::{disturbance, measure_on, warmed};
 use super::{Better, CaseReport, Context, Measure, Row, Sample, alternate};
 use crate::chart::{Axis, Line, lines};
 use crate::config::{Lookup, SMALL_FILE, Scenario, folders};
@@ -103,8 +103,7 @@ impl Case {
     fn run(&self, context: &Context, binary: &Binary) -> Result<Sample, String> {
         let job = context.job(Scenario::Depth(self.lookup), 1024);
         let server = Server::start(binary, job)?;
-        let mut sample = Sample::default();
-        let mut others = 0.0;
+        let mut depths = Vec::with_capacity(DEPTHS.len());
         for depth in DEPTHS {
             let plan = Plan {
                 address: server.address(),
@@ -113,16 +112,25 @@ impl Case {
                 mode: Mode::KeepAlive,
                 unanswered: Unanswered::Count,
             };
-            let (values, outcome) = measure_on(context, &server, plan)?;
-            let [cost, _, rate, _, _, other] = values[..] else {
-                return Err("the figures are others".to_owned());
-            };
-            sample.values.extend([cost, rate]);
-            others += other / DEPTHS.len() as f64;
-            sample.errors += outcome.errors;
-            let note = outcome.first_error.map(|error| format!("first error: {error}"));
-            sample.note = sample.note.or(note);
+            depths.push((warmed(plan)?, Sum::default()));
         }
+        let mut sample = Sample::default();
+        let mut others = 0.0;
+        for _ in 0..SLICES {
+            for (load, sum) in &mut depths {
+                let slice = context.options.run_time / SLICES;
+                let (values, outcome) = measure_on(context, &server, load, slice)?;
+                let [cost, _, rate, _, _, other] = values[..] else {
+                    return Err("the figures are others".to_owned());
+                };
+                sum.add(outcome.requests as f64, cost, rate);
+                others += other / DEPTHS.len() as f64 / f64::from(SLICES);
+                sample.errors += outcome.errors;
+                let note = outcome.first_error.map(|error| format!("first error: {error}"));
+                sample.note = sample.note.or(note);
+            }
+        }
+        sample.values = depths.iter().flat_map(|(_, sum)| sum.figures()).collect();
         sample.values.push(others);
         Ok(sample)
     }
@@ -140,6 +148,27 @@ impl Case {
             return Err(format!("{depth} folders: status {status}, {body_bytes} body bytes"));
         }
         Ok(Ask { status, ..Ask::counted(target, body_bytes) })
+    }
+}
+
+/// What the slices of one depth come to.
+#[derive(Default)]
+struct Sum {
+    requests: f64,
+    cpu: f64,
+    rates: f64,
+}
+
+impl Sum {
+    fn add(&mut self, requests: f64, cost: f64, rate: f64) {
+        self.requests += requests;
+        self.cpu += cost * requests;
+        self.rates += rate;
+    }
+
+    /// Cost of a request, and requests a second.
+    fn figures(&self) -> [f64; 2] {
+        [self.cpu / self.requests.max(1.0), self.rates / f64::from(SLICES)]
     }
 }
 
@@ -225,6 +254,8 @@ const NAMES: [[&str; 2]; DEPTHS.len()] = [
     ["120 folders: CPU per request", "120 folders: requests/s"],
 ];
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Depths take turns within a run, so that what the machine does meanwhile meets all alike.
+const SLICES: u32 = 5;
 const LEGEND: &str = "<p>A closed loop of keepalive connections asks one server with one worker for one file \
 after another: the file of 452 bytes below so many folders, or a name beside it that does not exist. Each \
 depth is measured on the same running server, both servers in turn. Drawn: median requests per second \

@@ -222,7 +222,8 @@ fn run_load(context: &Context, binary: &Binary, case: LoadCase) -> Result<Sample
         unanswered: Unanswered::Count,
     };
     let origin_before = context.origin.requests(case.target);
-    let (values, outcome) = measure_on(context, &server, plan)?;
+    let mut load = warmed(plan)?;
+    let (values, outcome) = measure_on(context, &server, &mut load, context.options.run_time)?;
     let misses = match case.scenario {
         // The first request is one.
         Scenario::Cache | Scenario::CacheDefault => {
@@ -237,18 +238,24 @@ fn run_load(context: &Context, binary: &Binary, case: LoadCase) -> Result<Sample
     Ok(Sample { values, errors: outcome.errors + misses, note })
 }
 
-/// A warm-up and a measured run over the same connections: the figures of [`LOAD_MEASURES`].
-pub(super) fn measure_on(
-    context: &Context,
-    server: &Server,
-    plan: Plan,
-) -> Result<(Vec<f64>, Outcome), String> {
+/// A load whose connections have had a warm-up.
+pub(super) fn warmed(plan: Plan) -> Result<Load, String> {
     // One request alone fills caches; else each connection of the warm-up would miss.
     let prime = Plan { connections: 1, ..plan.clone() };
     run_checked(&mut new_load(prime)?, Bound { duration: WARM_UP, requests_max: 1 })?;
     let mut load = new_load(plan)?;
     run_checked(&mut load, Bound { duration: WARM_UP, requests_max: WARM_UP_REQUESTS })?;
-    let bound = Bound { duration: context.options.run_time, requests_max: REQUESTS_MAX };
+    Ok(load)
+}
+
+/// A measured run: the figures of [`LOAD_MEASURES`].
+pub(super) fn measure_on(
+    context: &Context,
+    server: &Server,
+    load: &mut Load,
+    duration: Duration,
+) -> Result<(Vec<f64>, Outcome), String> {
+    let bound = Bound { duration, requests_max: REQUESTS_MAX };
     let busy = || procfs::processor_busy(context.processors.server);
     let (cpu_before, busy_before, started) = (server.cpu_time(), busy(), Instant::now());
     let outcome = load.run(bound).map_err(|error| format!("load: {error}"))?;
