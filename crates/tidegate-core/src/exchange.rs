@@ -119,8 +119,6 @@ pub struct Response {
     pub trailers: Headers,
     /// The client's conditions were the origin's to judge: they are not looked at again.
     pub conditions_judged: bool,
-    /// Sent without `sendfile`-like delay: the body comes as it is produced.
-    pub unbuffered: bool,
     /// The head leaves with the body's first bytes; if these do not come there is no answer.
     pub waits_for_body: bool,
     /// The body comes in pieces as others write them: small ones may wait a moment for more, so that they leave

@@ -28,7 +28,6 @@ pub async fn run(front: Rc<Front>, listener: Rc<Listener>, address: Address) {
     let address = Rc::new(address);
     loop {
         wait_for_room(&front).await;
-        // The plan is not held while waiting: an idle listener must not keep an old generation.
         let mut taken = 0;
         let each = |stream, peer| {
             take(&front, stream, peer, &address);
@@ -52,6 +51,7 @@ pub async fn run(front: Rc<Front>, listener: Rc<Listener>, address: Address) {
 /// Whether a thread that took so many connections in this turn takes another one at once (`multi_accept`).
 /// What it leaves is there for any thread, and for itself in its next turn.
 fn takes_more(front: &Front, taken: usize) -> bool {
+    // Not held while waiting: an idle listener must not keep an old generation.
     let main = &front.plan().main;
     main.multi_accept
         && taken < ACCEPT_BATCH

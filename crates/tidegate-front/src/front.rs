@@ -128,8 +128,11 @@ impl Front {
     /// Whether this thread has so many more connections than the others that new ones should be theirs.
     pub(crate) fn is_ahead(&self) -> bool {
         let threads = self.shared.threads.load(Ordering::Relaxed) as u64;
-        let Some(mean) = counters::active().checked_div(threads) else { return false };
-        threads > 1 && self.counters.active() > mean + mean / AHEAD_SHARE + AHEAD
+        if threads < 2 {
+            return false;
+        }
+        let mean = counters::active() / threads;
+        self.counters.active() > mean + mean / AHEAD_SHARE + AHEAD
     }
 
     /// Those of them that are parked.

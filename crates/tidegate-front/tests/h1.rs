@@ -1,9 +1,11 @@
 //! The HTTP/1 driver over real sockets: a plan with one small module answers, raw bytes go in and come out.
 
+#[path = "support/plan.rs"]
+mod plan;
+
 use std::cell::RefCell;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,10 +13,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_conf::{Bundle, BundleLoader, Parser, Span};
-use tidegate_core::builder::{Environment, LocationBuilder, Resources, Survivors, build};
+use tidegate_core::builder::{LocationBuilder, Survivors};
 use tidegate_core::client::{Address, Client};
-use tidegate_core::log_file::LogFile;
 use tidegate_core::main_settings::MainCore;
 use tidegate_core::module::{Arity, Contexts, Diagnostic, Directive, Entry, ErasedModule, Kind};
 use tidegate_core::{Body, Chunk, Module, Step, http_core::HttpCore};
@@ -222,19 +222,6 @@ impl tidegate_core::BodyStream for Drops {
 static MODULES: &[&dyn ErasedModule] =
     &[&Entry::<MainCore>::NEW, &Entry::<HttpCore>::NEW, &Entry::<Say>::NEW];
 
-struct Files;
-
-impl Resources for Files {
-    fn read(&self, path: &Path) -> std::io::Result<Vec<u8>> {
-        std::fs::read(path)
-    }
-
-    fn log_file(&self, path: &Path) -> std::io::Result<Arc<LogFile>> {
-        let file = tidegate_core::log_file::open_append(path)?;
-        Ok(Arc::new(LogFile::new(path.to_path_buf(), file)))
-    }
-}
-
 /// A server with `config` inside a `server` block; `listen` is added.
 fn serve(config: &str) -> (Worker, SocketAddr) {
     let probe = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -242,28 +229,7 @@ fn serve(config: &str) -> (Worker, SocketAddr) {
     let text = format!(
         "error_log stderr emerg; events {{}} http {{ server {{ listen {address}; {config} }} }}"
     );
-    let file = PathBuf::from("/test.conf");
-    let bundle = Bundle { files: vec![(file.clone(), text.into_bytes())], globs: Vec::new() };
-    let loader = BundleLoader::new(bundle);
-    let mut parser = Parser::new(&loader, "/");
-    let statements = parser.parse_file(&file);
-    let (sources, diagnostics) = parser.finish();
-    assert!(diagnostics.is_empty(), "{}", diagnostics[0].render(&sources, false));
-    let survivors = Survivors::default();
-    let environment = Environment {
-        modules: MODULES,
-        prefix: "/tmp/",
-        conf_folder: std::path::Path::new("/tmp"),
-        error_log: "stderr",
-        resources: &Files,
-        survivors: &survivors,
-        generation: 1,
-        for_use: true,
-    };
-    let plan = match build(&environment, &statements, Span::NONE) {
-        Ok((plan, _)) => Arc::new(plan),
-        Err(diagnostics) => panic!("{}", diagnostics[0].render(&sources, false)),
-    };
+    let plan = plan::whole(plan::compile(text, MODULES, "/tmp/", &Survivors::default()));
     let worker = Worker::run("test", None, move |_| async move {
         let front = Front::new(plan, Arc::new(Shared::default()));
         FRONT.with(|place| place.replace(Some(front.clone())));

@@ -157,7 +157,11 @@ impl<'a> Sender<'a> {
             return self.flush().await;
         }
         loop {
-            let next = match self.soon(body, self.gathers && !self.out.is_empty()).await {
+            let soon = match self.gathers && !self.out.is_empty() {
+                true => self.gathered(body).await,
+                false => self.poll_now(body).await,
+            };
+            let next = match soon {
                 Some(next) => next,
                 None => {
                     if !self.waits_for_body {
@@ -178,7 +182,7 @@ impl<'a> Sender<'a> {
             }
             if self.left == Some(0) {
                 // All that was promised is there: a source that takes its time to end is not waited for.
-                let _ = self.soon(body, false).await;
+                let _ = self.poll_now(body).await;
                 break;
             }
         }
@@ -189,28 +193,20 @@ impl<'a> Sender<'a> {
         Ok(())
     }
 
-    /// The next piece if it is there at once, or within [`GATHERING_MAX`] when it may be waited for.
-    async fn soon(&self, body: &mut Body, wait: bool) -> Option<Option<Result<Chunk, BodyError>>> {
-        let mut waited = false;
-        let next = poll_fn(|context| {
-            if let Poll::Ready(next) = body.poll_chunk(context) {
-                return Poll::Ready(Some(next));
-            }
-            if !wait {
-                return Poll::Ready(None);
-            }
-            if !waited {
-                waited = true;
-                // A tick of the cheap clock may be longer than that.
-                self.deadline.set(tidegate_rt::clock::exact_now() + GATHERING_MAX);
-            }
-            self.deadline.poll_elapsed(context).map(|()| None)
+    /// The next piece if it is there at once.
+    async fn poll_now(&self, body: &mut Body) -> Option<Option<Result<Chunk, BodyError>>> {
+        poll_fn(|context| match body.poll_chunk(context) {
+            Poll::Ready(next) => Poll::Ready(Some(next)),
+            Poll::Pending => Poll::Ready(None),
         })
-        .await;
-        if waited {
-            self.deadline.clear();
-        }
-        next
+        .await
+    }
+
+    /// The next piece if it is there within [`GATHERING_MAX`].
+    async fn gathered(&self, body: &mut Body) -> Option<Option<Result<Chunk, BodyError>>> {
+        // A tick of the cheap clock may be longer than that.
+        let end = || tidegate_rt::clock::exact_now() + GATHERING_MAX;
+        until(&self.deadline, |deadline| deadline.set(end()), body.next()).await
     }
 
     async fn chunk(&mut self, chunk: Chunk) -> Result<(), SendError> {
@@ -437,15 +433,28 @@ async fn limited(
     timeout: Duration,
     write: impl Future<Output = io::Result<usize>>,
 ) -> Result<usize, SendError> {
-    let mut write = std::pin::pin!(write);
+    match until(deadline, |deadline| deadline.set_after(timeout), write).await {
+        None => Err(SendError::Timeout),
+        Some(Err(error)) => Err(SendError::Client(error)),
+        Some(Ok(written)) => Ok(written),
+    }
+}
+
+/// Runs a future until the deadline that is set when it has to wait.
+async fn until<T>(
+    deadline: &Deadline,
+    set: impl Fn(&Deadline),
+    future: impl Future<Output = T>,
+) -> Option<T> {
+    let mut future = std::pin::pin!(future);
     let mut waited = false;
     let result = poll_fn(|context| {
-        if let Poll::Ready(result) = write.as_mut().poll(context) {
+        if let Poll::Ready(result) = future.as_mut().poll(context) {
             return Poll::Ready(Some(result));
         }
         if !waited {
             waited = true;
-            deadline.set_after(timeout);
+            set(deadline);
         }
         deadline.poll_elapsed(context).map(|()| None)
     })
@@ -453,9 +462,5 @@ async fn limited(
     if waited {
         deadline.clear();
     }
-    match result {
-        None => Err(SendError::Timeout),
-        Some(Err(error)) => Err(SendError::Client(error)),
-        Some(Ok(written)) => Ok(written),
-    }
+    result
 }

@@ -1,25 +1,24 @@
 //! Servers and configuration checks for tests of this crate.
 
+mod plan;
 pub mod tls;
 
 use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tidegate_conf::{Bundle, BundleLoader, Parser, SourceMap, Span, Word};
-use tidegate_core::builder::{Environment, LocationBuilder, Resources, Survivors, build};
+use tidegate_conf::{SourceMap, Word};
+use tidegate_core::builder::{LocationBuilder, Survivors};
 use tidegate_core::client::Address;
-use tidegate_core::log_file::LogFile;
 use tidegate_core::main_settings::MainCore;
 use tidegate_core::module::{Arity, Contexts, Diagnostic, Directive, Entry, ErasedModule, Kind};
-use tidegate_core::plan::Plan;
 use tidegate_core::{Body, Module, Step, http_core::HttpCore};
 use tidegate_front::{Front, Shared};
 use tidegate_rt::Worker;
 use tidegate_rt::net::Listener;
 
+use plan::Built;
 use tls::Folder;
 
 /// `show TEXT;` answers with a text with variables; `fill N;` with so many bytes.
@@ -69,44 +68,12 @@ impl Module for Show {
     }
 }
 
-struct Files;
-
-impl Resources for Files {
-    fn read(&self, path: &Path) -> std::io::Result<Vec<u8>> {
-        std::fs::read(path)
-    }
-
-    fn log_file(&self, path: &Path) -> std::io::Result<Arc<LogFile>> {
-        let file = tidegate_core::log_file::open_append(path)?;
-        Ok(Arc::new(LogFile::new(path.to_path_buf(), file)))
-    }
-}
-
-type Built = Result<(Plan, Vec<Diagnostic>), Vec<Diagnostic>>;
-
 fn compile(folder: &Folder, text: String, survivors: &Survivors) -> (Built, SourceMap) {
-    let file = PathBuf::from("/test.conf");
-    let bundle = Bundle { files: vec![(file.clone(), text.into_bytes())], globs: Vec::new() };
-    let loader = BundleLoader::new(bundle);
-    let mut parser = Parser::new(&loader, "/");
-    let statements = parser.parse_file(&file);
-    let (sources, diagnostics) = parser.finish();
-    assert!(diagnostics.is_empty(), "{}", diagnostics[0].render(&sources, false));
     let mut modules: Vec<&'static dyn ErasedModule> =
         vec![&Entry::<MainCore>::NEW, &Entry::<HttpCore>::NEW, &Entry::<Show>::NEW];
     modules.extend(tidegate_front::MODULES);
     let prefix = format!("{}/", folder.path("").display().to_string().trim_end_matches('/'));
-    let environment = Environment {
-        modules: &modules,
-        prefix: &prefix,
-        conf_folder: prefix.as_ref(),
-        error_log: "stderr",
-        resources: &Files,
-        survivors,
-        generation: 1,
-        for_use: true,
-    };
-    (build(&environment, &statements, Span::NONE), sources)
+    plan::compile(text, &modules, &prefix, survivors)
 }
 
 fn config(address: SocketAddr, servers: &[&str]) -> String {
@@ -136,11 +103,7 @@ impl Server {
     fn start(folder: &Folder, servers: &[&str], survivors: Arc<Survivors>) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("its address");
-        let (built, sources) = compile(folder, config(address, servers), &survivors);
-        let plan = match built {
-            Ok((plan, _)) => Arc::new(plan),
-            Err(diagnostics) => panic!("{}", diagnostics[0].render(&sources, false)),
-        };
+        let plan = plan::whole(compile(folder, config(address, servers), &survivors));
         let worker = Worker::run("test", None, move |_| async move {
             let front = Front::new(plan, Arc::new(Shared::default()));
             listener.set_nonblocking(true).expect("non-blocking");

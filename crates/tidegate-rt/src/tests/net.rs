@@ -237,6 +237,15 @@ fn options_of_connections() {
     });
 }
 
+/// Accepts at once until there are so many; answers how many came in addition.
+async fn accept_up_to(listener: &Listener, limit: usize, servers: &mut Vec<Stream>) -> usize {
+    let each = |server, _| {
+        servers.push(server);
+        servers.len() < limit
+    };
+    listener.accept_some(each).await.unwrap()
+}
+
 #[test]
 fn several_connections_are_accepted_at_once() {
     on_loop(async {
@@ -246,14 +255,8 @@ fn several_connections_are_accepted_at_once() {
             clients.push(connect(&listener).await);
         }
         let mut servers = Vec::new();
-        let mut up_to = async |limit| {
-            let each = |server, _| {
-                servers.push(server);
-                servers.len() < limit
-            };
-            listener.accept_some(each).await.unwrap()
-        };
-        let (first, rest) = (up_to(3).await, up_to(100).await);
+        let first = accept_up_to(&listener, 3, &mut servers).await;
+        let rest = accept_up_to(&listener, 100, &mut servers).await;
         assert_eq!((first, rest, servers.len()), (3, 2, 5));
         assert!(poll_once(listener.accept()).await.is_none());
         assert!(
@@ -277,11 +280,7 @@ fn a_turn_ends_with_what_it_accepted() {
         let done = Rc::new(tokio::sync::Notify::new());
         listener.resume_for_turn(done.clone());
         let mut servers = Vec::new();
-        let each = |server, _| {
-            servers.push(server);
-            servers.len() < 2
-        };
-        let count = listener.accept_some(each).await.unwrap();
+        let count = accept_up_to(&listener, 2, &mut servers).await;
         assert_eq!(count, 2);
         assert!(poll_once(done.notified()).await.is_some());
         assert!(listener.is_paused());

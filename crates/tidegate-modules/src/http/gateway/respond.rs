@@ -86,7 +86,6 @@ pub fn respond(
             if settings.limit_rate.is_some() {
                 reader.limit_rate(settings.rate(x));
             }
-            x.response.unbuffered = !buffering;
             x.response.gathers = buffering;
             x.response.expects_trailers = settings.fetch.pass_trailers;
             let trailers = GatewayState::of(x).trailers.get_or_insert_default().clone();

@@ -1,0 +1,60 @@
+//! Plans made of configuration texts.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tidegate_conf::{Bundle, BundleLoader, Parser, SourceMap, Span};
+use tidegate_core::builder::{Environment, Resources, Survivors, build};
+use tidegate_core::log_file::LogFile;
+use tidegate_core::module::{Diagnostic, ErasedModule};
+use tidegate_core::plan::Plan;
+
+struct Files;
+
+impl Resources for Files {
+    fn read(&self, path: &Path) -> std::io::Result<Vec<u8>> {
+        std::fs::read(path)
+    }
+
+    fn log_file(&self, path: &Path) -> std::io::Result<Arc<LogFile>> {
+        let file = tidegate_core::log_file::open_append(path)?;
+        Ok(Arc::new(LogFile::new(path.to_path_buf(), file)))
+    }
+}
+
+pub type Built = Result<(Plan, Vec<Diagnostic>), Vec<Diagnostic>>;
+
+/// What a text comes to, with relative names below `prefix`, which ends with a slash.
+pub fn compile(
+    text: String,
+    modules: &[&'static dyn ErasedModule],
+    prefix: &str,
+    survivors: &Survivors,
+) -> (Built, SourceMap) {
+    let file = PathBuf::from("/test.conf");
+    let bundle = Bundle { files: vec![(file.clone(), text.into_bytes())], globs: Vec::new() };
+    let loader = BundleLoader::new(bundle);
+    let mut parser = Parser::new(&loader, "/");
+    let statements = parser.parse_file(&file);
+    let (sources, diagnostics) = parser.finish();
+    assert!(diagnostics.is_empty(), "{}", diagnostics[0].render(&sources, false));
+    let environment = Environment {
+        modules,
+        prefix,
+        conf_folder: prefix.as_ref(),
+        error_log: "stderr",
+        resources: &Files,
+        survivors,
+        generation: 1,
+        for_use: true,
+    };
+    (build(&environment, &statements, Span::NONE), sources)
+}
+
+/// The plan of a text without mistakes.
+pub fn whole((built, sources): (Built, SourceMap)) -> Arc<Plan> {
+    match built {
+        Ok((plan, _)) => Arc::new(plan),
+        Err(diagnostics) => panic!("{}", diagnostics[0].render(&sources, false)),
+    }
+}
