@@ -6,6 +6,7 @@ use std::fs::File;
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::task::{Context, Poll};
 
 use crate::LocalFuture;
@@ -14,6 +15,10 @@ use tidegate_http::range::ByteRange;
 use tidegate_rt::blocking::ThreadPool;
 
 use crate::client::ClientIo;
+
+/// Up to so many bytes, copying them from memory costs a server no more than `sendfile`. (Both as measured over
+/// loopback; a network card that takes bytes from where they are moves it down.)
+pub const SENDFILE_ABOVE: u64 = 32 << 10;
 
 /// A part of an open file, sent by `sendfile` where the driver can.
 #[derive(Clone, Debug)]
@@ -27,12 +32,37 @@ pub struct FileRange {
     pub pool: Option<Arc<ThreadPool>>,
     /// Written a moment ago: the page cache has it, and need not be asked.
     pub is_fresh: bool,
+    /// The file's bytes, where they are in memory too.
+    pub resident: Option<Arc<Resident>>,
 }
 
 impl FileRange {
     /// A part that is read on the default pool.
     pub fn new(file: Arc<File>, offset: u64, length: u64) -> FileRange {
-        FileRange { file, offset, length, pool: None, is_fresh: false }
+        FileRange { file, offset, length, pool: None, is_fresh: false, resident: None }
+    }
+
+    /// These bytes, from memory.
+    pub fn in_memory(&self) -> Option<Bytes> {
+        let bytes = &self.resident.as_ref()?.bytes;
+        let start = usize::try_from(self.offset).ok()?;
+        let end = start.checked_add(usize::try_from(self.length).ok()?)?;
+        (end <= bytes.len()).then(|| bytes.slice(start..end))
+    }
+}
+
+/// The contents of a file of which a descriptor is held as well: `sendfile` takes them from the page cache, and
+/// whoever cannot use that takes them from here.
+#[derive(Debug)]
+pub struct Resident {
+    pub bytes: Bytes,
+    /// Unix milliseconds of the last look at the page cache that found the file there.
+    pub(crate) seen_cached: AtomicU64,
+}
+
+impl Resident {
+    pub fn new(bytes: Bytes) -> Resident {
+        Resident { bytes, seen_cached: AtomicU64::new(0) }
     }
 }
 

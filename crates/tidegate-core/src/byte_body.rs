@@ -52,7 +52,10 @@ impl ByteBody {
                 Some(Ok(Chunk::Bytes(bytes))) if bytes.is_empty() => {}
                 Some(Ok(Chunk::Bytes(bytes))) => return Poll::Ready(Some(Ok(Piece::Bytes(bytes)))),
                 Some(Ok(Chunk::File(range))) if range.length == 0 => {}
-                Some(Ok(Chunk::File(range))) => self.file = Some(range),
+                Some(Ok(Chunk::File(range))) => match range.in_memory() {
+                    Some(bytes) => return Poll::Ready(Some(Ok(Piece::Bytes(bytes)))),
+                    None => self.file = Some(range),
+                },
             }
         }
     }

@@ -1,8 +1,10 @@
 //! Reading pieces of files so that a slow disk holds no loop.
 
 use std::io;
+use std::sync::atomic::Ordering;
 
 use tidegate_os::{Nowait, file};
+use tidegate_rt::clock;
 
 use crate::blocking;
 use crate::body::FileRange;
@@ -41,7 +43,11 @@ pub async fn warm(range: &FileRange, offset: u64, want: u64) -> io::Result<u64> 
     if want == 0 {
         return Ok(0);
     }
+    if was_cached(range) {
+        return Ok(want);
+    }
     if is_cached(range, offset)? && (want <= PAGE || is_cached(range, last)?) {
+        note_cached(range);
         return Ok(want);
     }
     let file = range.file.clone();
@@ -59,6 +65,24 @@ pub async fn warm(range: &FileRange, offset: u64, want: u64) -> io::Result<u64> 
     };
     on_its_pool(range, work).await
 }
+
+/// Whether a small file was found in the page cache a moment ago: as much in use as it is, it is there still.
+fn was_cached(range: &FileRange) -> bool {
+    range.resident.as_ref().is_some_and(|resident| {
+        let seen = resident.seen_cached.load(Ordering::Relaxed);
+        clock::unix_millis().saturating_sub(seen) < MOMENT_MILLIS
+    })
+}
+
+fn note_cached(range: &FileRange) {
+    if let Some(resident) =
+        range.resident.as_ref().filter(|it| it.bytes.len() as u64 == range.length)
+    {
+        resident.seen_cached.store(clock::unix_millis(), Ordering::Relaxed);
+    }
+}
+
+const MOMENT_MILLIS: u64 = 100;
 
 /// The least that the page cache holds.
 const PAGE: u64 = 4096;

@@ -46,7 +46,7 @@ pub mod x509;
 /// A future of the connection's own thread.
 pub type LocalFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + 'a>>;
 
-pub use body::{Body, BodyError, BodyStream, Chunk, FileRange};
+pub use body::{Body, BodyError, BodyStream, Chunk, FileRange, Resident};
 pub use error_log::Level;
 pub use exchange::Exchange;
 pub use module::{Entry, ErasedModule, Module};

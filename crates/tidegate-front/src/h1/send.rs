@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use tidegate_core::Exchange;
-use tidegate_core::body::{Body, BodyError, Chunk, FileRange};
+use tidegate_core::body::{self, Body, BodyError, Chunk, FileRange};
 use tidegate_core::client::Client;
 use tidegate_http::Headers;
 use tidegate_rt::net::SENDFILE_CHUNK;
@@ -261,8 +261,13 @@ impl<'a> Sender<'a> {
     }
 
     async fn file(&mut self, range: FileRange) -> Result<(), SendError> {
-        let plain = self.conn.io.plain().is_some() && self.use_sendfile;
-        if plain {
+        let by_sendfile = self.conn.io.plain().is_some() && self.use_sendfile;
+        if (!by_sendfile || range.length <= body::SENDFILE_ABOVE)
+            && let Some(bytes) = range.in_memory()
+        {
+            return self.bytes(bytes).await;
+        }
+        if by_sendfile {
             self.send_head_before_file().await?;
             return self.sendfile(range).await;
         }

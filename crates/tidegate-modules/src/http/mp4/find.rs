@@ -88,7 +88,7 @@ fn read(content: &Content, at: u64, length: u64) -> Result<Vec<u8>, Problem> {
             let end = start.checked_add(length).ok_or_else(short)?;
             bytes.get(start..end).map(<[u8]>::to_vec).ok_or_else(short)
         }
-        Content::File(open) => {
+        Content::File(open, _) => {
             let mut bytes = vec![0; length];
             let mut filled = 0;
             while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {

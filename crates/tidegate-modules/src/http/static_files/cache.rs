@@ -51,7 +51,7 @@ pub struct Policy {
 pub struct Memory {
     /// Bytes of all files.
     pub bytes_max: usize,
-    /// Bytes of one file. Above the default `sendfile` of a kept descriptor is no slower.
+    /// Bytes of one file.
     pub file_max: u64,
 }
 

@@ -47,7 +47,7 @@ pub fn whole(x: &mut Exchange, suffix: &str, file: &OpenFile) -> Body {
         x.response.content_length = Some(file.size);
         return Body::Stream(Box::new(direct));
     }
-    if let (Some(least), Content::File(handle)) = (reading.read_ahead, &file.content)
+    if let (Some(least), Content::File(handle, _)) = (reading.read_ahead, &file.content)
         && file.size > least
     {
         // The system decides how far; length 0 is to the end.
@@ -70,7 +70,7 @@ pub fn part(x: &mut Exchange, file: &OpenFile, lead: Bytes, range: ByteRange) ->
             let place = |at: u64| usize::try_from(at).unwrap_or(bytes.len()).min(bytes.len());
             Chunk::Bytes(bytes.slice(place(range.start)..place(range.end)))
         }
-        Content::File(handle) => {
+        Content::File(handle, _) => {
             Chunk::File(FileRange::new(handle.clone(), range.start, range.len()))
         }
     };
@@ -212,7 +212,7 @@ impl Source {
         };
         let entry = Entry::load(&path, rule, 0);
         let same = entry.file().filter(|file| (file.size, file.modified) == (size, modified));
-        let Some(OpenFile { content: Content::File(file), .. }) = same else {
+        let Some(OpenFile { content: Content::File(file, _), .. }) = same else {
             let message = "the file was replaced meanwhile";
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         };

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
-use tidegate_core::{Body, FileRange};
+use tidegate_core::body::SENDFILE_ABOVE;
+use tidegate_core::{Body, FileRange, Resident};
 use tidegate_http::{Headers, Known, conditional, date};
 use tidegate_os::glance::Glance;
+use tidegate_os::open::HOLDS_NAME;
 use tidegate_os::{FileKind, Stat, error, file, open};
 
 /// Which symbolic links a path may hold (`disable_symlinks`).
@@ -34,7 +36,8 @@ pub struct LinkRule {
 #[derive(Clone, Debug)]
 pub enum Content {
     Memory(Bytes),
-    File(Arc<File>),
+    /// With a copy in memory, for those that cannot use `sendfile`.
+    File(Arc<File>, Option<Arc<Resident>>),
 }
 
 /// A regular file, open or read.
@@ -82,8 +85,11 @@ impl OpenFile {
     pub fn body(&self) -> Body {
         match &self.content {
             Content::Memory(bytes) => Body::from(bytes.clone()),
-            Content::File(_) if self.size == 0 => Body::Empty,
-            Content::File(file) => Body::File(FileRange::new(file.clone(), 0, self.size)),
+            Content::File(..) if self.size == 0 => Body::Empty,
+            Content::File(file, resident) => Body::File(FileRange {
+                resident: resident.clone(),
+                ..FileRange::new(file.clone(), 0, self.size)
+            }),
         }
     }
 
@@ -91,13 +97,13 @@ impl OpenFile {
     pub fn memory(&self) -> usize {
         match &self.content {
             Content::Memory(bytes) => bytes.len(),
-            Content::File(_) => 0,
+            Content::File(_, resident) => resident.as_ref().map_or(0, |it| it.bytes.len()),
         }
     }
 
     /// Whether a descriptor is held.
     pub fn is_open(&self) -> bool {
-        matches!(self.content, Content::File(_))
+        matches!(self.content, Content::File(..))
     }
 
     pub(super) fn is_same(&self, stat: &Stat) -> bool {
@@ -191,22 +197,20 @@ fn open_file(path: &[u8], rule: LinkRule, memory_max: u64) -> io::Result<What> {
         FileKind::Directory => return Ok(What::Directory),
         FileKind::Symlink | FileKind::Other => return Ok(What::Other),
     }
-    let content = match stat.size <= memory_max {
-        true => read_small(&file, stat.size).map(Content::Memory),
+    let bytes = match stat.size <= memory_max {
+        true => read_small(&file, stat.size),
         false => None,
+    };
+    let content = match bytes {
+        Some(bytes) if HOLDS_NAME || stat.size <= SENDFILE_ABOVE => Content::Memory(bytes),
+        bytes => Content::File(Arc::new(file), bytes.map(|bytes| Arc::new(Resident::new(bytes)))),
     };
     let mut head = Headers::with_capacity(96, 2);
     head.push_known(Known::LastModified, &date::format_http(stat.mtime_seconds));
     let mut etag = Vec::with_capacity(32);
     conditional::write_etag(stat.mtime_seconds, stat.size, &mut etag);
     head.push_known(Known::Etag, &etag);
-    Ok(What::File(OpenFile {
-        size: stat.size,
-        modified: stat.mtime_seconds,
-        content: content.unwrap_or_else(|| Content::File(Arc::new(file))),
-        head,
-        stat,
-    }))
+    Ok(What::File(OpenFile { size: stat.size, modified: stat.mtime_seconds, content, head, stat }))
 }
 
 /// All of a small file, or nothing when it cannot be read or the size changes.

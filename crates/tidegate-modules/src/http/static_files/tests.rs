@@ -61,7 +61,7 @@ fn shown(entry: &Entry) -> String {
     match &entry.what {
         What::File(file) => match &file.content {
             Content::Memory(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-            Content::File(open) => {
+            Content::File(open, _) => {
                 let mut bytes = vec![0; file.size as usize];
                 std::os::unix::fs::FileExt::read_exact_at(&**open, &mut bytes, 0).unwrap();
                 String::from_utf8_lossy(&bytes).into_owned()

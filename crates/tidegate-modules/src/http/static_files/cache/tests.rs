@@ -83,14 +83,31 @@ fn contents_in_memory_are_bounded() {
         let content = site.content(&name);
         match index <= 30 {
             true => assert!(matches!(content, Some(Content::Memory(_))), "{name}: {content:?}"),
-            false => assert!(matches!(content, Some(Content::File(_))), "{name}: {content:?}"),
+            false => assert!(matches!(content, Some(Content::File(..))), "{name}: {content:?}"),
         }
     }
     assert!((7000..=memory.bytes_max).contains(&most), "{most}");
     let nothing = Site::new(Memory { bytes_max: 0, file_max: 0 });
     nothing.write("file", 1);
     assert_eq!(nothing.admit("file").memory, 0);
-    assert!(matches!(nothing.content("file"), Some(Content::File(_))));
+    assert!(matches!(nothing.content("file"), Some(Content::File(..))));
+}
+
+#[test]
+fn a_file_that_sendfile_sends_better_is_kept_open_beside_its_copy() {
+    let site = Site::new(Memory::default());
+    for (name, size, both) in [("small", 32 << 10, false), ("large", (32 << 10) + 1, true)] {
+        site.write(name, size);
+        site.admit(name);
+        match site.content(name) {
+            Some(Content::Memory(bytes)) => assert!(!both && bytes.len() == size, "{name}"),
+            Some(Content::File(_, Some(copy))) => {
+                assert!(both && copy.bytes.len() == size, "{name}")
+            }
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+    assert_eq!(site.shared.held().memory, (64 << 10) + 1);
 }
 
 #[test]

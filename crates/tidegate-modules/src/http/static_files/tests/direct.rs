@@ -5,9 +5,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use proptest::prelude::*;
 use tidegate_core::file_read::{read, warm};
-use tidegate_core::{Body, Chunk, FileRange};
+use tidegate_core::{Body, Chunk, FileRange, Resident};
 use tidegate_os::Nowait;
 use tidegate_os::file::{self, Advice};
 use tidegate_rt::blocking::{Pool, ThreadPool};
@@ -180,4 +181,48 @@ fn what_the_page_cache_lacks_is_read_on_the_ranges_pool() {
         assert!(refused || !cold, "the pool is closed");
     })
     .unwrap();
+}
+
+#[test]
+fn a_small_file_that_was_in_the_page_cache_a_moment_ago_is_not_looked_for_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("f");
+    std::fs::write(&path, [7; 50_000]).unwrap();
+    let range = |file: &Arc<File>, offset, length, resident: &Arc<Resident>| FileRange {
+        resident: Some(resident.clone()),
+        ..FileRange::new(file.clone(), offset, length)
+    };
+    let readable = Arc::new(File::open(&path).unwrap());
+    // Whoever looks at its pages fails.
+    let blind = Arc::new(File::options().write(true).open(&path).unwrap());
+    let resident = || Arc::new(Resident::new(Bytes::from(vec![7; 50_000])));
+    tidegate_rt::block_on(async {
+        let part = resident();
+        assert_eq!(warm(&range(&readable, 0, 40_000, &part), 0, 40_000).await.unwrap(), 40_000);
+        assert!(warm(&range(&blind, 0, 50_000, &part), 0, 50_000).await.is_err());
+        let (mut tries, mut seen) = (0, false);
+        while !seen && tries < 100 {
+            // Between the two looks may be more than the moment, on a busy machine.
+            let whole = resident();
+            warm(&range(&readable, 0, 50_000, &whole), 0, 50_000).await.unwrap();
+            seen = matches!(warm(&range(&blind, 9, 100, &whole), 9, 100).await, Ok(100));
+            tries += 1;
+        }
+        assert!(seen);
+    })
+    .unwrap();
+}
+
+#[test]
+fn the_bytes_of_a_range_are_cut_out_of_the_copy_in_memory() {
+    let file = Arc::new(tempfile::tempfile().unwrap());
+    let resident = Some(Arc::new(Resident::new(Bytes::from_static(b"0123456789"))));
+    let cut = |offset, length| {
+        FileRange { resident: resident.clone(), ..FileRange::new(file.clone(), offset, length) }
+            .in_memory()
+    };
+    assert_eq!(cut(0, 10).unwrap(), "0123456789");
+    assert_eq!(cut(3, 4).unwrap(), "3456");
+    assert_eq!((cut(3, 8), cut(u64::MAX, 2)), (None, None));
+    assert_eq!(FileRange::new(file.clone(), 0, 1).in_memory(), None);
 }
