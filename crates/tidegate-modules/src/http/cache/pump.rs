@@ -266,7 +266,8 @@ impl Pump {
         if held > 0 && !at_once {
             if self.held.at().is_none() {
                 let is_little = unflushed > 0 && !is_much;
-                self.held.set_after(if is_little { wait.max(HELD_MAX) } else { wait });
+                let wait = if is_little { wait.max(HELD_MAX) } else { wait };
+                self.held.set(now + wait);
             }
             if self.held.poll_elapsed(context).is_pending() {
                 return;
