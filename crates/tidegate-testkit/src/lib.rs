@@ -12,6 +12,7 @@ mod each;
 mod failing;
 mod folder;
 mod frame;
+mod names;
 mod ops;
 mod origin;
 mod places;

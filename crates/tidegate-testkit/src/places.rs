@@ -1,8 +1,8 @@
 //! Placeholders of a case and the ports they stand for.
 //!
 //! `{dir}` the case's folder, `{front}` `{front2}` … addresses for the server to listen on,
-//! `{u1}` UDP addresses for it, `{port:front}` only the port, `{o1}` an origin's address, `{s1}` a syslog sink's, `{dead}` an
-//! address where connections are refused, `{pid}` the pid file, `{here}` the folder that the harness was
+//! `{u1}` UDP addresses for it, `{port:front}` only the port, `{o1}` an origin's address, `{s1}` a syslog sink's,
+//! `{n1}` a name server's, `{dead}` an address where connections are refused, `{pid}` the pid file, `{here}` the folder that the harness was
 //! started in. Anything else in braces stays.
 
 use crate::bell::{Failure, locked};
@@ -30,6 +30,7 @@ pub struct Places {
     pub origins: BTreeMap<String, TcpListener>,
     /// Syslog sinks by name.
     pub sinks: BTreeMap<String, UdpSocket>,
+    pub name_servers: Vec<UdpSocket>,
     /// Keeps the refusing address bound but not listening.
     _dead: Option<socket2::Socket>,
 }
@@ -44,6 +45,7 @@ impl Places {
             datagrams: BTreeMap::new(),
             origins: BTreeMap::new(),
             sinks: BTreeMap::new(),
+            name_servers: Vec::new(),
             _dead: None,
         };
         places.set("dir", folder.to_owned());
@@ -69,6 +71,10 @@ impl Places {
             } else if is_sink(name) {
                 let (address, socket) = free(UdpSocket::bind).map_err(failed)?;
                 places.sinks.insert(name.to_owned(), socket);
+                address
+            } else if numbered(name, "n") && name != "n" {
+                let (address, socket) = free(UdpSocket::bind).map_err(failed)?;
+                places.name_servers.push(socket);
                 address
             } else if name == "dead" {
                 let (address, socket) = free(bound_only).map_err(failed)?;

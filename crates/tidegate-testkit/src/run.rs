@@ -118,6 +118,9 @@ impl<'a> Runner<'a> {
         for (name, socket) in std::mem::take(&mut places.sinks) {
             sinks.insert(name, sink(socket, Arc::clone(&shared)));
         }
+        for socket in std::mem::take(&mut places.name_servers) {
+            crate::names::serve(socket, Arc::clone(&shared));
+        }
         open_folders(&path.join("html")).map_err(|error| Failure::new(format!("html: {error}")))?;
         for (name, content) in &case.files {
             write_new(&path.join(name), places.fill(content).as_bytes())

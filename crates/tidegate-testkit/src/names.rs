@@ -1,0 +1,69 @@
+//! The name servers of a case, `{n1}`. What one says is written in the name that is asked for, a label for each
+//! family: of `a-here.aaaa-fail.test` the IPv4 address is 127.0.0.1, and the question for IPv6 addresses fails.
+
+use crate::origin::Shared;
+use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+const A: [u8; 2] = [0, 1];
+const AAAA: [u8; 2] = [0, 28];
+const CNAME: [u8; 2] = [0, 5];
+
+/// Where every alias leads.
+const ALIAS: &[u8] = b"\x06a-here\x04test\0";
+
+/// Answers on the socket until the case is over.
+pub fn serve(socket: UdpSocket, shared: Arc<Shared>) {
+    // The timeout only ends the thread of a case that is over.
+    let _ = socket.set_read_timeout(Some(Duration::from_millis(200)));
+    std::thread::spawn(move || {
+        let mut question = [0; 512];
+        while !shared.over.load(Ordering::SeqCst) {
+            if let Ok((length, from)) = socket.recv_from(&mut question)
+                && let Some(answer) = answer(&question[..length])
+            {
+                let _ = socket.send_to(&answer, from);
+            }
+        }
+    });
+}
+
+/// The answer to a question (RFC 1035 section 4.1), if it is one for addresses.
+fn answer(question: &[u8]) -> Option<Vec<u8>> {
+    let mut labels = Vec::new();
+    let mut at = 12;
+    loop {
+        let length = usize::from(*question.get(at)?);
+        labels.push(question.get(at + 1..=at + length)?);
+        at += 1 + length;
+        if length == 0 {
+            break;
+        }
+    }
+    let kind = [*question.get(at)?, *question.get(at + 1)?];
+    let (prefix, here) = match kind {
+        A => (&b"a-"[..], Ipv4Addr::LOCALHOST.octets().to_vec()),
+        AAAA => (&b"aaaa-"[..], Ipv6Addr::LOCALHOST.octets().to_vec()),
+        _ => return None,
+    };
+    let said = labels.iter().find_map(|label| label.strip_prefix(prefix)).unwrap_or_default();
+    let (code, record) = match said {
+        b"here" => (0, Some((kind, here))),
+        b"alias" => (0, Some((CNAME, ALIAS.to_vec()))),
+        b"fail" => (2, None),
+        b"none" => (3, None),
+        _ => (0, None),
+    };
+    let mut bytes = question.get(..at + 4)?.to_vec();
+    bytes[2..4].copy_from_slice(&[0x81, 0x80 | code]);
+    bytes[6..12].copy_from_slice(&[0, u8::from(record.is_some()), 0, 0, 0, 0]);
+    if let Some((kind, data)) = record {
+        // The name of the question; the class; a minute.
+        bytes.extend_from_slice(&[0xc0, 12, kind[0], kind[1], 0, 1, 0, 0, 0, 60]);
+        bytes.extend_from_slice(&[0, data.len() as u8]);
+        bytes.extend_from_slice(&data);
+    }
+    Some(bytes)
+}
