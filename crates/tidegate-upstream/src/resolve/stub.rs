@@ -26,7 +26,7 @@ pub struct Resolver {
     pub ipv6: bool,
     /// `resolver_timeout`.
     pub timeout: Duration,
-    /// Questions take the servers in turn.
+    /// Names take the servers in turn.
     turn: Arc<AtomicUsize>,
 }
 
@@ -175,35 +175,24 @@ impl Resolver {
         self.valid.unwrap_or(Duration::from_secs(u64::from(ttl)))
     }
 
-    /// Both families as configured; one of them is enough. Where neither has an address an alias is
-    /// followed, again in both.
+    /// Both families as configured. Where neither has an address an alias is followed, again in both.
     async fn ask_all(&self, name: &str) -> Result<(Vec<IpAddr>, u32), ResolveError> {
         let mut name = name.to_owned();
         let mut ttl = u32::MAX;
         for _ in 0..ALIASES_MAX {
+            let first = self.first_server();
             let one = async |wanted: bool, kind: Kind| match wanted {
-                true => Some(self.ask(&name, kind).await),
-                false => None,
+                true => self.ask(&name, kind, first).await,
+                false => Ok(dns::Answer { ttl: u32::MAX, ..dns::Answer::default() }),
             };
             let (four, six) =
                 tidegate_rt::sync::join!(one(self.ipv4, Kind::A), one(self.ipv6, Kind::Aaaa));
-            let (mut addresses, mut alias, mut error) = (Vec::new(), None, NOT_FOUND);
-            let mut found_ttl = u32::MAX;
-            for result in [four, six].into_iter().flatten() {
-                match result {
-                    Ok(found) => {
-                        found_ttl = found_ttl.min(found.ttl);
-                        addresses.extend(found.addresses);
-                        alias = alias.or(found.alias);
-                    }
-                    Err(failed) => error = failed,
-                }
-            }
-            ttl = ttl.min(found_ttl);
-            match alias {
-                _ if !addresses.is_empty() => return Ok((addresses, ttl)),
+            let answer = of_both(four, six)?;
+            ttl = ttl.min(answer.ttl);
+            match answer.alias {
+                _ if !answer.addresses.is_empty() => return Ok((answer.addresses, ttl)),
                 Some(alias) => name = alias,
-                None => return Err(error),
+                None => return Err(NOT_FOUND),
             }
         }
         Err(NOT_FOUND)
@@ -214,7 +203,7 @@ impl Resolver {
         let mut name = name.to_owned();
         let mut ttl = u32::MAX;
         for _ in 0..ALIASES_MAX {
-            let mut answer = self.ask(&name, kind).await?;
+            let mut answer = self.ask(&name, kind, self.first_server()).await?;
             ttl = ttl.min(answer.ttl);
             match answer.alias.take() {
                 Some(alias) => name = alias,
@@ -227,12 +216,16 @@ impl Resolver {
         Err(NOT_FOUND)
     }
 
+    /// Whose turn it is; both families of a name are asked of the same server.
+    fn first_server(&self) -> usize {
+        self.turn.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// One question; server after server until one answers.
-    async fn ask(&self, name: &str, kind: Kind) -> Result<dns::Answer, ResolveError> {
+    async fn ask(&self, name: &str, kind: Kind, first: usize) -> Result<dns::Answer, ResolveError> {
         if self.servers.is_empty() {
             return Err(NOT_FOUND);
         }
-        let first = self.turn.fetch_add(1, Ordering::Relaxed);
         for turn in 0.. {
             let server = self.servers[first.wrapping_add(turn) % self.servers.len()];
             match timer::timeout(RETRY, exchange(server, name, kind)).await {
@@ -248,6 +241,25 @@ impl Resolver {
             }
         }
         Err(TIMED_OUT)
+    }
+}
+
+/// What both families say; of two aliases that of the one asked last. A failure for `AAAA` alone is forgiven, since
+/// many name servers fail there; one for `A` is not, or a passing failure would leave IPv6 as all there is for as
+/// long as its answer holds.
+fn of_both(
+    four: Result<dns::Answer, ResolveError>,
+    six: Result<dns::Answer, ResolveError>,
+) -> Result<dns::Answer, ResolveError> {
+    match (four, six) {
+        (Ok(four), Ok(six)) => Ok(dns::Answer {
+            addresses: [four.addresses, six.addresses].concat(),
+            services: Vec::new(),
+            alias: six.alias.or(four.alias),
+            ttl: four.ttl.min(six.ttl),
+        }),
+        (Ok(four), Err(_)) if !four.addresses.is_empty() || four.alias.is_some() => Ok(four),
+        (_, Err(error)) | (Err(error), _) => Err(error),
     }
 }
 

@@ -50,9 +50,21 @@ fn nothing_that_is_cut_or_looped_harms() {
 
 #[test]
 fn names_that_are_none() {
-    for name in ["", ".", "a..b", &"x".repeat(64), &"a.".repeat(200)] {
+    for name in ["", ".", "a..b", &"x".repeat(64), &"a.".repeat(200), &long_name("ab")] {
         assert!(question(1, name, Kind::A).is_none(), "{name}");
     }
+}
+
+#[test]
+fn the_longest_name() {
+    let name = long_name("a");
+    let bytes = message(&name, Kind::A, [0x81, 0x80], &[(1, 60, &[10, 0, 0, 1])]);
+    assert_eq!(answer(&bytes, 7, &name, Kind::A).map(|found| found.addresses.len()), Ok(1));
+}
+
+/// 254 letters and dots, and an end.
+fn long_name(end: &str) -> String {
+    format!("{0}.{0}.{0}.{1}.{end}", "x".repeat(63), "x".repeat(61))
 }
 
 proptest::proptest! {

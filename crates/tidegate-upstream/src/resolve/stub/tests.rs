@@ -53,6 +53,23 @@ fn reply(question: &[u8], answers: Answers) -> Vec<u8> {
     bytes
 }
 
+/// A name server with these answers, which counts the questions.
+async fn serve(socket: Datagram, answers: Answers, count: Rc<Cell<u32>>) {
+    let mut buffer = vec![0; 512];
+    while let Ok((length, from)) = socket.receive_from(&mut buffer).await {
+        count.set(count.get() + 1);
+        let answer = reply(&buffer[..length], answers);
+        // What somebody else might have sent: another id, then another question.
+        let mut foreign = answer.clone();
+        foreign[0] ^= 1;
+        let _ = socket.send(&foreign, from.as_ref()).await;
+        let mut other = answer.clone();
+        other[13] ^= 1;
+        let _ = socket.send(&other, from.as_ref()).await;
+        let _ = socket.send(&answer, from.as_ref()).await;
+    }
+}
+
 /// Asks for `a.example` at a server with these answers; what was found, and how many questions it took.
 fn ask(answers: Answers, over_tcp: Answers, words: &[&str]) -> (Result<usize, ResolveError>, u32) {
     let asked = Rc::new(Cell::new(0));
@@ -68,21 +85,7 @@ fn ask(answers: Answers, over_tcp: Answers, words: &[&str]) -> (Result<usize, Re
             }
         };
         let address = listener.local_addr().expect("an address");
-        spawn_local(async move {
-            let mut buffer = vec![0; 512];
-            while let Ok((length, from)) = socket.receive_from(&mut buffer).await {
-                count.set(count.get() + 1);
-                let answer = reply(&buffer[..length], answers);
-                // What somebody else might have sent: another id, then another question.
-                let mut foreign = answer.clone();
-                foreign[0] ^= 1;
-                let _ = socket.send(&foreign, from.as_ref()).await;
-                let mut other = answer.clone();
-                other[13] ^= 1;
-                let _ = socket.send(&other, from.as_ref()).await;
-                let _ = socket.send(&answer, from.as_ref()).await;
-            }
-        });
+        spawn_local(serve(socket, answers, count));
         spawn_local(async move {
             while let Ok(stream) = listener.accept().await {
                 let mut question = Vec::with_capacity(512);
@@ -116,12 +119,55 @@ fn servers_that_fail() {
 }
 
 #[test]
-fn a_family_that_fails_does_not_hide_the_other() {
-    let half = |_: &str, kind: u16| match kind {
-        A => (GOOD, vec![(A, vec![10, 0, 0, 1])]),
-        _ => (0x8182, Vec::new()),
+fn what_both_families_say() {
+    type Said = Result<(&'static [&'static str], Option<&'static str>), ResolveError>;
+    let check = |four: Said, six: Said, expected: Said| {
+        let answer = |said: Said| {
+            said.map(|(addresses, alias)| dns::Answer {
+                addresses: addresses.iter().map(|text| text.parse().expect("one")).collect(),
+                alias: alias.map(str::to_owned),
+                ..dns::Answer::default()
+            })
+        };
+        assert_eq!(of_both(answer(four), answer(six)), answer(expected), "{four:?} {six:?}");
     };
-    assert_eq!(ask(half, nothing, &[]).0, Ok(1));
+    let failed = Err(ResolveError(2, "Server failure"));
+    let (one, six): (Said, Said) = (Ok((&["10.0.0.1"], None)), Ok((&["::1"], None)));
+    let (b, c): (Said, Said) = (Ok((&[], Some("b.example"))), Ok((&[], Some("c.example"))));
+    let empty: Said = Ok((&[], None));
+    check(one, six, Ok((&["10.0.0.1", "::1"], None)));
+    check(one, failed, one);
+    check(failed, six, failed);
+    check(empty, failed, failed);
+    check(failed, Err(NOT_FOUND), Err(NOT_FOUND));
+    check(b, failed, b);
+    check(b, empty, b);
+    check(empty, c, c);
+    check(b, c, c);
+}
+
+#[test]
+fn names_take_servers_in_turn_and_their_families_do_not() {
+    let asked = tidegate_rt::block_on(async {
+        let (mut words, mut counts) = (Vec::new(), Vec::new());
+        for _ in 0..2 {
+            let any = Addr::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+            let socket = Datagram::bind(&any, &ListenOptions::default()).expect("a port");
+            let Ok(Addr::Inet(address)) = socket.local_addr() else { unreachable!("it is bound") };
+            let count = Rc::new(Cell::new(0));
+            spawn_local(serve(socket, nothing, count.clone()));
+            words.push(address.to_string());
+            counts.push(count);
+        }
+        let resolver = Resolver::parse(&words, Duration::from_secs(20)).expect("a resolver");
+        let mut asked = Vec::new();
+        for name in ["a.example", "b.example", "c.example"] {
+            let _ = resolver.look_up(name).await;
+            asked.push(counts.iter().map(|count| count.get()).collect::<Vec<_>>());
+        }
+        asked
+    });
+    assert_eq!(asked.expect("a loop"), [[2, 0], [2, 2], [4, 2]]);
 }
 
 #[test]
