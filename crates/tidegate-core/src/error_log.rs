@@ -74,17 +74,19 @@ impl ErrorLog {
 
     /// Writes a line; `connection` 0 means none.
     pub fn write(&self, level: Level, connection: u64, message: &str) {
-        for (sink, most) in self.sinks.iter().filter(|(_, most)| level <= *most) {
-            let _ = most;
+        if !self.enabled(level) {
+            return;
+        }
+        let line = line(level, connection, message);
+        for (sink, _) in self.sinks.iter().filter(|(_, most)| level <= *most) {
             match sink {
-                Sink::File(file) => file.write(&line(level, connection, message, true)),
+                Sink::File(file) => file.write(&line),
                 Sink::Stderr => {
                     use std::io::Write;
-                    let _ = std::io::stderr().write_all(&line(level, connection, message, true));
+                    let _ = std::io::stderr().write_all(&line);
                 }
-                Sink::Syslog(syslog) => {
-                    syslog.send(level, &line(level, connection, message, false));
-                }
+                // A message has an end of its own.
+                Sink::Syslog(syslog) => syslog.send(level, &line[..line.len() - 1]),
             }
         }
     }
@@ -97,13 +99,11 @@ impl ErrorLog {
     }
 }
 
-fn line(level: Level, connection: u64, message: &str, timed: bool) -> Vec<u8> {
+/// A line with its end.
+fn line(level: Level, connection: u64, message: &str) -> Vec<u8> {
     let mut text = String::with_capacity(message.len() + 64);
-    if timed {
-        tidegate_rt::clock::log_time_error(|time| text.push_str(&String::from_utf8_lossy(time)));
-        text.push(' ');
-    }
-    let _ = write!(text, "[{}] {}#{}: ", level.name(), std::process::id(), thread_number());
+    tidegate_rt::clock::log_time_error(|time| text.push_str(&String::from_utf8_lossy(time)));
+    let _ = write!(text, " [{}] {}#{}: ", level.name(), std::process::id(), thread_number());
     if connection > 0 {
         let _ = write!(text, "*{connection} ");
     }
@@ -115,9 +115,7 @@ fn line(level: Level, connection: u64, message: &str, timed: bool) -> Vec<u8> {
     text.truncate(end);
     let mut bytes: Vec<u8> = text.into_bytes();
     bytes.iter_mut().filter(|byte| **byte < b' ').for_each(|byte| *byte = b' ');
-    if timed {
-        bytes.push(b'\n');
-    }
+    bytes.push(b'\n');
     bytes
 }
 

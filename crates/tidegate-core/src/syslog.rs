@@ -14,6 +14,8 @@ const FACILITIES: &[&str] = &[
 ];
 const SEVERITIES: &[&str] = &["emerg", "alert", "crit", "error", "warn", "notice", "info", "debug"];
 const PORT_DEFAULT: u16 = 514;
+/// As the manual says, so that rules of log collectors go on to hold.
+const TAG_DEFAULT: &str = "nginx";
 
 enum Place {
     Udp(SocketAddr),
@@ -43,7 +45,7 @@ impl Syslog {
             place: Place::Unix(String::new()),
             facility: 23,
             severity: 6,
-            tag: "tidegate".to_owned(),
+            tag: TAG_DEFAULT.to_owned(),
             hostname: Some(tidegate_os::identity::host_name()),
             socket: Mutex::new(None),
         };
