@@ -67,7 +67,7 @@ pub async fn warm(range: &FileRange, offset: u64, want: u64) -> io::Result<u64> 
 }
 
 /// Whether a small file was found in the page cache a moment ago: as much in use as it is, it is there still.
-fn was_cached(range: &FileRange) -> bool {
+pub fn was_cached(range: &FileRange) -> bool {
     range.resident.as_ref().is_some_and(|resident| {
         let seen = resident.seen_cached.load(Ordering::Relaxed);
         clock::unix_millis().saturating_sub(seen) < MOMENT_MILLIS

@@ -219,8 +219,11 @@ async fn deliver(conn: &Rc<Conn>, x: &mut Exchange, output: &mut Vec<u8>, mut bo
     let pace = pace(x);
     let (at_once, framing) = match pace {
         None => {
-            poll_fn(|context| Poll::Ready(send::at_once(context, conn, output, &mut body, framing)))
-                .await
+            let most = send::sendfile_max(x.settings());
+            poll_fn(|context| {
+                Poll::Ready(send::at_once(context, conn, output, &mut body, framing, most))
+            })
+            .await
         }
         Some(_) => (0, framing),
     };

@@ -7,9 +7,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use tidegate_core::Exchange;
 use tidegate_core::body::{self, Body, BodyError, Chunk, FileRange};
 use tidegate_core::client::Client;
+use tidegate_core::settings::Settings;
+use tidegate_core::{Exchange, file_read};
 use tidegate_http::Headers;
 use tidegate_rt::net::SENDFILE_CHUNK;
 use tidegate_rt::timer::Deadline;
@@ -39,19 +40,35 @@ pub enum SendError {
     Body(BodyError),
 }
 
-/// Sends head and body with one system call if the body is here and the socket takes them, without any
-/// of the machinery for bodies that come slowly. Answers the bytes sent and how the rest is framed: what
-/// was not taken stays in `out` and `body`.
+/// Sends head and body with as few system calls as can be if the body is here and the socket takes them, without
+/// any of the machinery for bodies that come slowly. A file goes by calls of at most `sendfile_max` bytes. Answers
+/// the bytes sent and how the rest is framed: what was not taken stays in `out` and `body`.
 pub fn at_once(
     context: &mut Context<'_>,
     conn: &Conn,
     out: &mut Vec<u8>,
     body: &mut Body,
     framing: Framing,
+    sendfile_max: u64,
 ) -> (u64, Framing) {
     let Some(stream) = conn.io.plain() else { return (0, framing) };
     match (framing, &mut *body) {
         (Framing::None, _) | (Framing::Length(0), Body::Empty) => {}
+        (Framing::Length(length), Body::File(range))
+            if (body::SENDFILE_ABOVE + 1..=sendfile_max).contains(&length)
+                && range.length == length
+                && file_read::was_cached(range) =>
+        {
+            let of_head = stream.try_write_more(out).unwrap_or(0);
+            drop(out.drain(..of_head));
+            let mut of_file = 0;
+            if out.is_empty() {
+                of_file = taken(stream.poll_sendfile(context, &range.file, range.offset, length));
+            }
+            range.offset += of_file as u64;
+            range.length -= of_file as u64;
+            return ((of_head + of_file) as u64, left(range.length));
+        }
         (Framing::Length(length), Body::Bytes(bytes)) if bytes.len() as u64 == length => {
             if bytes.len() > COPY_BYTES_MAX {
                 let pieces = [IoSlice::new(out), IoSlice::new(bytes)];
@@ -60,11 +77,7 @@ pub fn at_once(
                 let of_body = sent - of_head;
                 drop(out.drain(..of_head));
                 bytes.advance(of_body.min(bytes.len()));
-                let left = length - of_body as u64;
-                return (
-                    sent as u64,
-                    if left == 0 { Framing::None } else { Framing::Length(left) },
-                );
+                return (sent as u64, left(length - of_body as u64));
             }
             out.extend_from_slice(bytes);
         }
@@ -74,6 +87,20 @@ pub fn at_once(
     let sent = taken(stream.poll_write(context, out));
     drop(out.drain(..sent));
     (sent as u64, Framing::None)
+}
+
+/// Most bytes of one call to `sendfile`; 0 where it is not to be used.
+pub fn sendfile_max(settings: &Settings) -> u64 {
+    match (settings.sendfile, settings.sendfile_max_chunk) {
+        (false, _) => 0,
+        (true, 0) => SENDFILE_CHUNK,
+        (true, most) => most.min(SENDFILE_CHUNK),
+    }
+}
+
+/// The framing of what is left of a body of known length.
+fn left(length: u64) -> Framing {
+    if length == 0 { Framing::None } else { Framing::Length(length) }
 }
 
 /// What a socket took; an error is found again by who sends the rest.
@@ -93,8 +120,7 @@ pub struct Sender<'a> {
     timeout: Duration,
     deadline: Deadline,
     pace: Option<Pace>,
-    chunk_bytes_max: u64,
-    use_sendfile: bool,
+    sendfile_max: u64,
     /// `output_buffers`: bytes that are read from a file at once.
     read_bytes: usize,
     watch_client: bool,
@@ -140,8 +166,7 @@ impl<'a> Sender<'a> {
             timeout: settings.send_timeout,
             deadline: Deadline::new(),
             pace,
-            chunk_bytes_max: settings.sendfile_max_chunk,
-            use_sendfile: settings.sendfile,
+            sendfile_max: sendfile_max(settings),
             read_bytes: settings.output_buffer_bytes,
             watch_client: !x.response.outlives_client,
             waits_for_body: x.response.waits_for_body,
@@ -261,7 +286,7 @@ impl<'a> Sender<'a> {
     }
 
     async fn file(&mut self, range: FileRange) -> Result<(), SendError> {
-        let by_sendfile = self.conn.io.plain().is_some() && self.use_sendfile;
+        let by_sendfile = self.conn.io.plain().is_some() && self.sendfile_max > 0;
         if (!by_sendfile || range.length <= body::SENDFILE_ABOVE)
             && let Some(bytes) = range.in_memory()
         {
@@ -275,7 +300,7 @@ impl<'a> Sender<'a> {
         let end = range.offset.saturating_add(range.length);
         while offset < end {
             let want = usize::try_from((end - offset).min(self.read_bytes as u64)).unwrap_or(0);
-            let bytes = tidegate_core::file_read::read(&range, offset, want).await;
+            let bytes = file_read::read(&range, offset, want).await;
             let bytes = bytes.map_err(|error| SendError::Body(BodyError::Io(error)))?;
             if bytes.is_empty() {
                 return Err(SendError::Body(BodyError::Incomplete));
@@ -311,13 +336,9 @@ impl<'a> Sender<'a> {
         let end = range.offset.saturating_add(range.length);
         let mut warm_to = if range.is_fresh && self.pace.is_none() { end } else { offset };
         while offset < end {
-            let mut want = end - offset;
-            if self.chunk_bytes_max > 0 {
-                want = want.min(self.chunk_bytes_max);
-            }
-            want = self.paced(want).await?.min(SENDFILE_CHUNK);
+            let mut want = self.paced((end - offset).min(self.sendfile_max)).await?;
             if offset >= warm_to {
-                let warmed = tidegate_core::file_read::warm(&range, offset, want).await;
+                let warmed = file_read::warm(&range, offset, want).await;
                 warm_to = offset + warmed.map_err(|error| SendError::Body(BodyError::Io(error)))?;
             }
             want = want.min(warm_to - offset);
