@@ -151,14 +151,7 @@ impl Bench {
 
     /// Sends a head, and behind it a body, which is there at once.
     pub fn send(&self, request: &str) -> Reply {
-        let mut x = self.exchange();
-        let options = Default::default();
-        let Parse::Complete(length) =
-            parse_request(request.as_bytes(), &options, &mut x.request.head).unwrap()
-        else {
-            panic!("the head is not complete: {request:?}");
-        };
-        self.prepare(&mut x, &request.as_bytes()[length..]);
+        let x = self.received(request);
         let settled = async {
             let reply = answer(x).await;
             // What the request started beside itself and need not wait for anything.
@@ -168,6 +161,19 @@ impl Bench {
             reply
         };
         tidegate_rt::block_on(settled).unwrap()
+    }
+
+    /// An exchange with a request that has not been taken through the phases.
+    pub fn received(&self, request: &str) -> Exchange {
+        let mut x = self.exchange();
+        let options = Default::default();
+        let Parse::Complete(length) =
+            parse_request(request.as_bytes(), &options, &mut x.request.head).unwrap()
+        else {
+            panic!("the head is not complete: {request:?}");
+        };
+        self.prepare(&mut x, &request.as_bytes()[length..]);
+        x
     }
 
     /// An exchange without a request.

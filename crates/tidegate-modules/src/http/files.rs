@@ -1,12 +1,28 @@
-//! What is at a path: the one place where `try_files`, `index` and `if (-f …)` ask the file system.
+//! What is at a path: the one place where `try_files`, `index`, `if (-f …)` and `gzip_static` ask the file system.
+//!
+//! ```ignore
+//! location.handler(Phase::Content, files::handler(move |x, looks| {
+//!     match looks.test(x, b"/srv/maintenance")? {
+//!         Ok(_) => Ok(Step::Status(503)),
+//!         Err(_) => Ok(Step::Decline),
+//!     }
+//! }));
+//! ```
+//! The loop waits for no disk: a handler whose look would have to is broken off by its `?`, a pool thread looks,
+//! so that the kernel has the names in memory, and the handler is run again.
+
+#[cfg(test)]
+mod tests;
 
 use std::io;
+use std::sync::Arc;
 
 use tidegate_core::builder::os_error;
+use tidegate_core::phases::Handler;
 use tidegate_core::{Exchange, Level, Step};
 use tidegate_os::FileKind;
 
-use super::static_files;
+use super::static_files::{self, Entry};
 
 /// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,15 +41,99 @@ pub struct Found {
     pub executable: bool,
 }
 
-/// Looks at a path as the present location has it: by the cache of open files and `disable_symlinks`.
-pub fn look(x: &mut Exchange, path: &[u8]) -> io::Result<Found> {
-    let tested = static_files::test(x, path)?;
-    let kind = match tested.kind {
-        FileKind::File => Kind::File,
-        FileKind::Directory => Kind::Directory,
-        FileKind::Symlink | FileKind::Other => Kind::Other,
-    };
-    Ok(Found { kind, executable: tested.executable })
+/// The path of a look for which the disk might have to be waited for.
+pub struct Cold(Vec<u8>);
+
+/// The looks of one handler at one request: by the present location's cache of open files and `disable_symlinks`.
+#[derive(Default)]
+pub struct Looks {
+    /// The element of its list that the handler has come to.
+    element: usize,
+    /// Looks made for it since the handler was run, and how many of these may wait: a pool thread has made them before.
+    made: usize,
+    warmed: usize,
+}
+
+impl Looks {
+    /// The element from which the handler has to go on.
+    pub fn from(&self) -> usize {
+        self.element
+    }
+
+    /// Tells that the handler has done with the elements before this one, so that it is not run from there again.
+    pub fn reach(&mut self, element: usize) {
+        if element != self.element {
+            *self = Looks { element, ..Looks::default() };
+        }
+    }
+
+    /// What is at a path, without opening it.
+    ///
+    /// # Errors
+    /// The look has to be made by another thread first; within, those of stat.
+    pub fn test(&mut self, x: &mut Exchange, path: &[u8]) -> Result<io::Result<Found>, Cold> {
+        let tested = match self.may_wait() {
+            true => Some(static_files::test(x, path)),
+            false => static_files::test_at_once(x, path),
+        };
+        let tested = tested.ok_or_else(|| Cold(path.to_vec()))?;
+        Ok(tested.map(|tested| {
+            let kind = match tested.kind {
+                FileKind::File => Kind::File,
+                FileKind::Directory => Kind::Directory,
+                FileKind::Symlink | FileKind::Other => Kind::Other,
+            };
+            Found { kind, executable: tested.executable }
+        }))
+    }
+
+    /// The file, folder or error at a path.
+    ///
+    /// # Errors
+    /// The look has to be made by another thread first.
+    pub fn open(&mut self, x: &mut Exchange, path: &[u8]) -> Result<Arc<Entry>, Cold> {
+        let entry = match self.may_wait() {
+            true => Some(static_files::open(x, path)),
+            false => static_files::open_at_once(x, path),
+        };
+        entry.ok_or_else(|| Cold(path.to_vec()))
+    }
+
+    /// Counted, as some file systems forget at once what does not exist: each run comes one look further.
+    fn may_wait(&mut self) -> bool {
+        self.made += 1;
+        self.made <= self.warmed
+    }
+
+    async fn warm(&mut self, x: &mut Exchange, cold: Cold) {
+        static_files::warm(x, &cold.0).await;
+        (self.made, self.warmed) = (0, self.made);
+    }
+}
+
+/// A handler that looks at files. It can be run several times for one request, from the element on that it has reached.
+pub fn handler<F>(decide: F) -> Handler
+where
+    F: Fn(&mut Exchange, &mut Looks) -> Result<Step<'static>, Cold> + Send + Sync + 'static,
+{
+    let decide = Arc::new(decide);
+    Box::new(move |x| {
+        let mut looks = Looks::default();
+        let mut cold = match decide(x, &mut looks) {
+            Ok(step) => return step,
+            Err(cold) => cold,
+        };
+        let decide = decide.clone();
+        Step::Wait(Box::pin(async move {
+            loop {
+                looks.warm(x, cold).await;
+                cold = match decide(x, &mut looks) {
+                    Ok(step) => return step,
+                    Err(cold) => cold,
+                };
+            }
+        }))
+    })
 }
 
 /// The folder at a path, to be read: nothing but its own name leads there. `from` is the length of the path's

@@ -7,6 +7,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::io;
+
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word};
 use tidegate_core::builder::{LocationBuilder, PlanBuilder, os_error};
 use tidegate_core::module::{BlockInfo, Module};
@@ -14,7 +16,7 @@ use tidegate_core::step::Jump;
 use tidegate_core::{Exchange, Level, Phase, Step, Template, file_path};
 use tidegate_http::request::Method;
 
-use super::files::{self, Kind};
+use super::files::{self, Cold, Found, Kind, Looks};
 use super::row;
 
 /// `ngx_http_index_module`.
@@ -56,7 +58,8 @@ impl Module for Index {
         if outer.is_none_or(|outer| outer.names != conf.names) {
             warn_absolute(&conf.names, plan);
         }
-        location.handler(Phase::Content, Box::new(move |x| answer(&names, x)));
+        let handler = files::handler(move |x, looks| answer(&names, x, looks));
+        location.handler(Phase::Content, handler);
         Ok(())
     }
 }
@@ -91,53 +94,55 @@ fn warn_absolute(names: &[Word], plan: &mut PlanBuilder<'_>) {
     }
 }
 
-fn answer(names: &[Template], x: &mut Exchange) -> Step<'static> {
+fn answer(names: &[Template], x: &mut Exchange, looks: &mut Looks) -> Result<Step<'static>, Cold> {
     if !x.request.path.ends_with(b"/")
         || !matches!(x.request.method, Method::Get | Method::Head | Method::Post)
     {
-        return Step::Decline;
+        return Ok(Step::Decline);
     }
-    let Some(folder) = file_path::map(x) else { return Step::Status(500) };
-    let mut folder_is_there = false;
-    for name in names {
+    let Some(folder) = file_path::map(x) else { return Ok(Step::Status(500)) };
+    for (index, name) in names.iter().enumerate().skip(looks.from()) {
+        looks.reach(index);
         let name = name.value(x);
         if name.starts_with(b"/") {
-            return Step::Jump(Jump::Path { path: name, args: x.request.args.clone() });
+            return Ok(Step::Jump(Jump::Path { path: name, args: x.request.args.clone() }));
         }
         let mut path = folder.clone();
         path.extend_from_slice(&name);
-        let error = match files::look(x, &path) {
+        let error = match looks.test(x, &path)? {
             Ok(_) => {
                 let mut target = x.request.path.clone();
                 target.extend_from_slice(&name);
-                return Step::Jump(Jump::Path { path: target, args: x.request.args.clone() });
+                return Ok(Step::Jump(Jump::Path { path: target, args: x.request.args.clone() }));
             }
             Err(error) => error,
         };
         if files::is_refused(&error) {
             complain(x, Level::Error, &path, &format!("is forbidden ({})", os_error(&error)));
-            return Step::Status(403);
+            return Ok(Step::Status(403));
         }
         if !files::is_absent(&error) {
             complain(x, Level::Crit, &path, &format!("is not found ({})", os_error(&error)));
-            return Step::Status(500);
+            return Ok(Step::Status(500));
         }
-        if !folder_is_there && let Some(status) = folder_status(x, &folder, &path, &error) {
-            return Step::Status(status);
+        // The folder is looked at once.
+        if index == 0 {
+            let found = looks.test(x, &folder)?;
+            if let Some(status) = folder_status(x, (&folder, found), (&path, &error)) {
+                return Ok(Step::Status(status));
+            }
         }
-        folder_is_there = true;
     }
-    Step::Decline
+    Ok(Step::Decline)
 }
 
-/// Whether the folder itself is the problem.
+/// Whether the folder itself is the problem, by what was found there; the path in it is not there.
 fn folder_status(
-    x: &mut Exchange,
-    folder: &[u8],
-    path: &[u8],
-    error: &std::io::Error,
+    x: &Exchange,
+    (folder, found): (&[u8], io::Result<Found>),
+    (path, error): (&[u8], &io::Error),
 ) -> Option<u16> {
-    match files::look(x, folder) {
+    match found {
         Ok(found) if found.kind == Kind::Directory => None,
         Err(error) if files::is_refused(&error) => {
             complain(x, Level::Error, folder, &format!("is forbidden ({})", os_error(&error)));

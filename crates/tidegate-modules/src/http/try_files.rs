@@ -15,7 +15,7 @@ use tidegate_core::module::Module;
 use tidegate_core::step::Jump;
 use tidegate_core::{Exchange, Phase, Step, Template, file_path, special};
 
-use super::files::{self, Kind};
+use super::files::{self, Cold, Kind, Looks};
 use super::row;
 
 /// `ngx_http_try_files_module`.
@@ -49,7 +49,8 @@ impl Module for TryFiles {
             None if last.bytes.starts_with(b"@") => Fallback::Named(last.bytes.clone()),
             None => Fallback::Path(plan.template(last)?),
         };
-        location.handler(Phase::Precontent, Box::new(move |x| answer(&candidates, &fallback, x)));
+        let handler = files::handler(move |x, looks| answer(&candidates, &fallback, x, looks));
+        location.handler(Phase::Precontent, handler);
         Ok(())
     }
 }
@@ -91,24 +92,30 @@ enum Fallback {
     Path(Template),
 }
 
-fn answer(candidates: &[Candidate], fallback: &Fallback, x: &mut Exchange) -> Step<'static> {
-    for candidate in candidates {
+fn answer(
+    candidates: &[Candidate],
+    fallback: &Fallback,
+    x: &mut Exchange,
+    looks: &mut Looks,
+) -> Result<Step<'static>, Cold> {
+    for (index, candidate) in candidates.iter().enumerate().skip(looks.from()) {
+        looks.reach(index);
         let value = candidate.path.value(x);
-        let Some((file, target)) = places(x, value) else { return Step::Status(500) };
-        let Ok(found) = files::look(x, &file) else { continue };
+        let Some((file, target)) = places(x, value) else { return Ok(Step::Status(500)) };
+        let Ok(found) = looks.test(x, &file)? else { continue };
         if (found.kind == Kind::Directory) == candidate.directory {
             serve(x, target);
-            return Step::Decline;
+            return Ok(Step::Decline);
         }
     }
-    match fallback {
+    Ok(match fallback {
         Fallback::Status(code) => Step::Status(*code),
         Fallback::Named(name) => Step::Jump(Jump::Named(name.clone())),
         Fallback::Path(template) => {
             let (path, args) = special::split_args(template.value(x));
             Step::Jump(Jump::Path { path, args })
         }
-    }
+    })
 }
 
 /// The file that a candidate means, and the path that the request gets if it is there (none: its own).

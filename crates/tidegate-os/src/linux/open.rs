@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -43,24 +44,39 @@ pub fn open_own(path: &Path, _from: usize) -> io::Result<File> {
 /// Whether the kernel has all names of a path in memory, also one that does not exist, so that asking for it waits
 /// for no disk (RESOLVE_CACHED, Linux 5.12). Where the kernel cannot tell, it is taken to have them.
 pub fn is_remembered(path: &Path) -> bool {
+    open_remembered(path).err() != Some(Errno::AGAIN)
+}
+
+/// As [`stat_own`], but nothing where [`is_remembered`] does not hold.
+pub fn stat_at_once(path: &Path, from: usize) -> Option<io::Result<Stat>> {
+    match open_remembered(path) {
+        Ok(found) => Some(super::file::fstat(found)),
+        Err(Errno::AGAIN) => None,
+        Err(Errno::NOENT) => Some(Err(Errno::NOENT.into())),
+        // It may be a descriptor that there was not.
+        Err(_) => Some(stat_own(path, from)),
+    }
+}
+
+/// Opens a path for being described, by names in memory alone: else AGAIN, or NOSYS where the kernel cannot tell.
+fn open_remembered(path: &Path) -> Result<OwnedFd, Errno> {
     if NO_CACHED.load(Ordering::Relaxed) {
-        return true;
+        return Err(Errno::NOSYS);
     }
     let look = |path: &Path| {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let (mode, resolve) = (Mode::empty(), ResolveFlags::CACHED);
-        rustix::fs::openat2(rustix::fs::CWD, path, flags, mode, resolve).err()
+        rustix::fs::openat2(rustix::fs::CWD, path, flags, mode, resolve)
     };
-    let refused = |error| matches!(error, Some(Errno::NOSYS | Errno::INVAL | Errno::PERM));
-    match look(path) {
-        Some(Errno::AGAIN) => false,
-        // It may also be the path that is invalid.
-        error if refused(error) && refused(look(Path::new("/"))) => {
-            NO_CACHED.store(true, Ordering::Relaxed);
-            true
-        }
-        _ => true,
+    let is_refusal = |error| matches!(error, Errno::NOSYS | Errno::INVAL | Errno::PERM);
+    let found = look(path);
+    // It may also be the path that is invalid.
+    if found.as_ref().is_err_and(|error| is_refusal(*error))
+        && look(Path::new("/")).is_err_and(is_refusal)
+    {
+        NO_CACHED.store(true, Ordering::Relaxed);
     }
+    found
 }
 
 /// Describes what is at a path, links followed, under its own name.

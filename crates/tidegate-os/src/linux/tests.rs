@@ -47,6 +47,19 @@ fn names_are_remembered_once_they_were_asked_for() {
 }
 
 #[test]
+fn a_look_that_may_not_wait_is_a_look_or_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+    std::fs::write(&file, "text").unwrap();
+    std::os::unix::fs::symlink("file", &link).unwrap();
+    let find = |path: &Path| open::stat_at_once(path, 0);
+    assert_eq!(find(&link).unwrap().unwrap(), open::stat_own(&file, 0).unwrap());
+    assert!(find(&folder.path().join("nobody has asked for it yet")).is_none());
+    let missing = find(Path::new("")).unwrap().unwrap_err();
+    assert_eq!(missing.kind(), std::io::ErrorKind::NotFound);
+}
+
+#[test]
 fn users_and_groups_are_found_by_name() {
     assert_eq!(identity::lookup_user("root").unwrap(), Some((0, 0)));
     assert_eq!(identity::lookup_group("root").unwrap(), Some(0));

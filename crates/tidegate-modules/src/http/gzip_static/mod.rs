@@ -23,9 +23,10 @@ use tidegate_core::{Exchange, Level, Phase, Step, file_path};
 use tidegate_http::Known;
 use tidegate_http::request::Method;
 
+use super::files::{self, Cold, Looks};
 use super::gzip::accept::Rules;
 use super::row;
-use super::static_files::{What, head, is_absent, is_refused, open, whole};
+use super::static_files::{What, head, is_absent, is_refused, whole};
 
 /// `ngx_http_gzip_static_module`, and the same for two more codings.
 pub struct GzipStatic;
@@ -72,7 +73,8 @@ impl Module for GzipStatic {
         ];
         let siblings: Vec<Sibling> = siblings.into_iter().flatten().collect();
         if !siblings.is_empty() {
-            location.handler(Phase::Content, Box::new(move |x| answer(&siblings, x)));
+            let handler = files::handler(move |x, looks| answer(&siblings, x, looks));
+            location.handler(Phase::Content, handler);
         }
         Ok(())
     }
@@ -119,14 +121,19 @@ struct Sibling {
     always: bool,
 }
 
-fn answer(siblings: &[Sibling], x: &mut Exchange) -> Step<'static> {
+fn answer(
+    siblings: &[Sibling],
+    x: &mut Exchange,
+    looks: &mut Looks,
+) -> Result<Step<'static>, Cold> {
     if !matches!(x.request.method, Method::Get | Method::Head) || x.request.path.ends_with(b"/") {
-        return Step::Decline;
+        return Ok(Step::Decline);
     }
     let plan = x.plan.clone();
     let rules = plan.location(x.location).extensions.of::<Arc<Rules>>();
     let mut path = None;
-    for sibling in siblings {
+    for (index, sibling) in siblings.iter().enumerate().skip(looks.from()) {
+        looks.reach(index);
         let taken =
             sibling.always || rules.is_some_and(|rules| rules.allow(x, sibling.coding.as_bytes()));
         // What others get tells caches that this file may come as another.
@@ -134,10 +141,10 @@ fn answer(siblings: &[Sibling], x: &mut Exchange) -> Step<'static> {
             continue;
         }
         let path = path.get_or_insert_with(|| file_path::map(x));
-        let Some(path) = path else { return Step::Status(500) };
+        let Some(path) = path else { return Ok(Step::Status(500)) };
         let file_end = path.len();
         path.extend_from_slice(sibling.extension.as_bytes());
-        let entry = open(x, path);
+        let entry = looks.open(x, path)?;
         match &entry.what {
             What::File(file) => {
                 if let Some(rules) = rules.filter(|_| !sibling.always) {
@@ -148,7 +155,7 @@ fn answer(siblings: &[Sibling], x: &mut Exchange) -> Step<'static> {
                     head(x, file);
                     let coding = sibling.coding.as_bytes();
                     x.response.headers.set_known(Known::ContentEncoding, coding);
-                    return Step::Respond(whole(x, sibling.extension, file));
+                    return Ok(Step::Respond(whole(x, sibling.extension, file)));
                 }
             }
             What::Failed(errno) if !is_absent(*errno) => complain(x, path, *errno),
@@ -156,7 +163,7 @@ fn answer(siblings: &[Sibling], x: &mut Exchange) -> Step<'static> {
         }
         path.truncate(file_end);
     }
-    Step::Decline
+    Ok(Step::Decline)
 }
 
 /// A file that cannot be read is passed over, and said so.

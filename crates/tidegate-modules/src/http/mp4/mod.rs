@@ -28,7 +28,7 @@ use tidegate_http::request::Method;
 use tidegate_http::{Known, conditional};
 
 use super::row;
-use super::static_files::{self, Content, Entry, What, head, open, serve, whole};
+use super::static_files::{self, Content, answer, head, open, open_at_once, serve, warm, whole};
 use cut::{Cut, Piece};
 use find::Problem;
 
@@ -131,22 +131,21 @@ fn handle(x: &mut Exchange, index_max: u64, key_frame: bool) -> Step<'_> {
         return serve(x, |x, file| whole(x, "", file));
     };
     wanted.key_frame = key_frame;
-    let entry = open(x, &path);
-    if !matches!(entry.what, What::File(_)) {
-        return serve(x, |x, file| whole(x, "", file));
-    }
-    Step::Wait(Box::pin(async move { part(x, &path, &entry, wanted, index_max).await }))
+    Step::Wait(Box::pin(part(x, path, wanted, index_max)))
 }
 
 /// Answers with a part of a file.
-async fn part(
-    x: &mut Exchange,
-    path: &[u8],
-    entry: &Entry,
-    wanted: Cut,
-    index_max: u64,
-) -> Step<'static> {
-    let Some(file) = entry.file() else { return Step::Status(404) };
+async fn part(x: &mut Exchange, path: Vec<u8>, wanted: Cut, index_max: u64) -> Step<'static> {
+    let entry = match open_at_once(x, &path) {
+        Some(entry) => entry,
+        None => {
+            warm(x, &path).await;
+            open(x, &path)
+        }
+    };
+    let Some(file) = entry.file() else {
+        return answer(x, &path, &entry, |x, file| whole(x, "", file));
+    };
     let (content, size) = (file.content.clone(), file.size);
     let made = blocking::run(move || Ok(piece(&content, size, index_max, &wanted))).await;
     match made.map_err(Problem::Read).and_then(|made| made) {
@@ -165,7 +164,7 @@ async fn part(
             Step::Respond(body)
         }
         Err(problem) => {
-            let path = String::from_utf8_lossy(path);
+            let path = String::from_utf8_lossy(&path);
             match problem {
                 Problem::Film(fault) => {
                     x.log(Level::Error, format_args!("{}", fault.about(&path)));

@@ -24,7 +24,7 @@ use tidegate_core::Phase;
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::{BlockInfo, BlockRow, Module};
 
-use super::row;
+use super::{files, row};
 use assignment::SetConf;
 use conf::{Conf, Statement};
 
@@ -57,7 +57,7 @@ impl Module for Rewrite {
         };
         let program = compile::program(conf, location)?;
         if !program.is_empty() {
-            location.handler(phase, Box::new(move |x| run::run(&program, x)));
+            location.handler(phase, files::handler(move |x, looks| run::run(&program, x, looks)));
         }
         Ok(())
     }

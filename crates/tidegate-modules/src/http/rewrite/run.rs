@@ -7,7 +7,7 @@ use tidegate_http::Known;
 use super::compile::{Condition, Op, RewriteOp};
 use super::condition::FileTest;
 use super::conf::Flag;
-use crate::http::files::{self, Kind};
+use crate::http::files::{Cold, Found, Kind, Looks};
 use crate::http::redirect::set_location;
 
 /// How a program goes on.
@@ -16,27 +16,25 @@ enum Flow {
     /// No more rewrite directives.
     Stop,
     End(Step<'static>),
+    /// From the same statement on, once a file was looked at.
+    Again(Cold),
 }
 
 /// Runs a block's program.
-pub fn run(program: &[Op], x: &mut Exchange) -> Step<'static> {
-    match run_ops(program, x) {
-        Flow::Go | Flow::Stop => Step::Decline,
-        Flow::End(step) => step,
-    }
-}
-
-fn run_ops(ops: &[Op], x: &mut Exchange) -> Flow {
-    for op in ops {
-        match run_op(op, x) {
+pub fn run(program: &[Op], x: &mut Exchange, looks: &mut Looks) -> Result<Step<'static>, Cold> {
+    for (index, op) in program.iter().enumerate().skip(looks.from()) {
+        looks.reach(index);
+        match run_op(op, x, looks) {
             Flow::Go => {}
-            flow => return flow,
+            Flow::Stop => break,
+            Flow::End(step) => return Ok(step),
+            Flow::Again(cold) => return Err(cold),
         }
     }
-    Flow::Go
+    Ok(Step::Decline)
 }
 
-fn run_op(op: &Op, x: &mut Exchange) -> Flow {
+fn run_op(op: &Op, x: &mut Exchange, looks: &mut Looks) -> Flow {
     match op {
         Op::Break => {
             x.clear_path_changed();
@@ -48,15 +46,26 @@ fn run_op(op: &Op, x: &mut Exchange) -> Flow {
         }
         Op::Return { status, text } => Flow::End(answer(*status, text.as_ref(), x)),
         Op::Rewrite(rewrite) => run_rewrite(rewrite, x),
-        Op::If { condition, location, log, body } => match holds(condition, *log, x) {
+        Op::If { condition, location, log, body } => match holds(condition, *log, x, looks) {
             Ok(false) => Flow::Go,
             Ok(true) => {
                 x.location = *location;
-                run_ops(body, x)
+                run_body(body, x, looks)
             }
-            Err(MatchLimit) => Flow::End(Step::Status(500)),
+            Err(end) => end,
         },
     }
+}
+
+/// Runs what an `if` holds, which has no `if` in it: it is never run again.
+fn run_body(body: &[Op], x: &mut Exchange, looks: &mut Looks) -> Flow {
+    for op in body {
+        match run_op(op, x, looks) {
+            Flow::Go => {}
+            flow => return flow,
+        }
+    }
+    Flow::Go
 }
 
 /// `return`.
@@ -231,7 +240,13 @@ fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
-fn holds(condition: &Condition, log: bool, x: &mut Exchange) -> Result<bool, MatchLimit> {
+/// Whether a condition holds, or how the program goes on where that is not known.
+fn holds(
+    condition: &Condition,
+    log: bool,
+    x: &mut Exchange,
+    looks: &mut Looks,
+) -> Result<bool, Flow> {
     Ok(match condition {
         Condition::True(name) => {
             let value = name.value(x);
@@ -247,17 +262,18 @@ fn holds(condition: &Condition, log: bool, x: &mut Exchange) -> Result<bool, Mat
         }
         Condition::Match { name, regex, negated } => {
             let value = name.value(x);
-            matches_text(regex, log, &value, x)? != *negated
+            let matched = matches_text(regex, log, &value, x);
+            matched.map_err(|MatchLimit| Flow::End(Step::Status(500)))? != *negated
         }
         Condition::File { test, path, negated } => {
             let path = path.value(x);
-            file_holds(*test, &path, x) != *negated
+            let found = looks.test(x, &path).map_err(Flow::Again)?;
+            found.is_ok_and(|found| suits(*test, found)) != *negated
         }
     })
 }
 
-fn file_holds(test: FileTest, path: &[u8], x: &mut Exchange) -> bool {
-    let Ok(found) = files::look(x, path) else { return false };
+fn suits(test: FileTest, found: Found) -> bool {
     match test {
         FileTest::Plain => found.kind == Kind::File,
         FileTest::Directory => found.kind == Kind::Directory,

@@ -13,6 +13,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -22,7 +23,7 @@ use tidegate_os::glance::Glance;
 use tidegate_os::watch::Pending;
 use tidegate_os::{FileKind, Seen, Stat};
 
-use super::entry::{Entry, LinkRule, Links, What, look};
+use super::entry::{Entry, LinkRule, Links, What, look, look_at_once};
 
 mod admission;
 mod shared;
@@ -81,24 +82,59 @@ const SEEN_SLOTS: usize = 4096;
 
 /// As [`find`], but nothing where the disk might have to be waited for.
 pub fn find_at_once(path: &[u8], rule: LinkRule, policy: &Policy) -> Option<Arc<Entry>> {
-    THREAD.with(|front| front.try_borrow_mut().ok()?.find_at_once(path, rule, policy))
+    let ask = Ask { path, rule, policy, at_once: true };
+    THREAD.with(|front| front.try_borrow_mut().ok()?.find(&ask))
 }
 
 /// What is at `path`, up to date as the policy has it.
 pub fn find(path: &[u8], rule: LinkRule, policy: &Policy) -> Arc<Entry> {
-    THREAD.with(|front| match front.try_borrow_mut() {
-        Ok(mut front) => front.find(path, rule, policy),
-        Err(_) => Arc::new(Entry::load(path, rule, 0)),
-    })
+    let ask = Ask { path, rule, policy, at_once: false };
+    let found = THREAD.with(|front| front.try_borrow_mut().ok()?.find(&ask));
+    found.unwrap_or_else(|| Arc::new(Entry::load(path, rule, 0)))
 }
 
-/// The same for whoever does not want a file's content: a file that is not known is not opened.
-pub fn test(path: &[u8], rule: LinkRule, policy: &Policy) -> std::io::Result<Tested> {
-    THREAD.with(|front| match front.try_borrow_mut() {
-        Ok(mut front) => front.test(path, rule, policy),
-        Err(_) => look(path, rule).map(|stat| Tested::seen(&stat)),
-    })
+/// As [`test`], but nothing where the disk might have to be waited for.
+pub fn test_at_once(path: &[u8], rule: LinkRule, policy: &Policy) -> Option<io::Result<Tested>> {
+    let ask = Ask { path, rule, policy, at_once: true };
+    THREAD.with(|front| front.try_borrow_mut().ok()?.test(&ask))
 }
+
+/// As [`find`] for whoever does not want a file's content: a file that is not known is not opened.
+pub fn test(path: &[u8], rule: LinkRule, policy: &Policy) -> io::Result<Tested> {
+    let ask = Ask { path, rule, policy, at_once: false };
+    let tested = THREAD.with(|front| front.try_borrow_mut().ok()?.test(&ask));
+    tested.unwrap_or_else(|| look(path, rule).map(|stat| Tested::seen(&stat)))
+}
+
+/// What is asked of the cache.
+struct Ask<'a> {
+    path: &'a [u8],
+    rule: LinkRule,
+    policy: &'a Policy,
+    /// Without waiting for the disk.
+    at_once: bool,
+}
+
+impl Ask<'_> {
+    /// Nothing where the disk might have to be waited for and must not be.
+    fn look(&self) -> Option<io::Result<Stat>> {
+        match self.at_once {
+            true => look_at_once(self.path, self.rule),
+            false => Some(look(self.path, self.rule)),
+        }
+    }
+
+    fn may_load(&self) -> bool {
+        !self.at_once || tidegate_os::open::is_remembered(tidegate_os::path::of(self.path))
+    }
+
+    fn wish(&self, key: &[u8]) -> Wish {
+        Wish::new(key, self.path, self.rule, self.policy.memory)
+    }
+}
+
+/// The disk might have to be waited for.
+struct Cold;
 
 /// What a test tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,12 +148,12 @@ impl Tested {
         Tested { kind: stat.kind, executable: stat.mode & 0o100 != 0 }
     }
 
-    fn of(entry: &Entry) -> std::io::Result<Tested> {
+    fn of(entry: &Entry) -> io::Result<Tested> {
         let kind = match &entry.what {
             What::File(_) => FileKind::File,
             What::Directory => FileKind::Directory,
             What::Other => FileKind::Other,
-            What::Failed(errno) => return Err(std::io::Error::from_raw_os_error(*errno)),
+            What::Failed(errno) => return Err(io::Error::from_raw_os_error(*errno)),
         };
         Ok(Tested { kind, executable: entry.executable })
     }
@@ -152,82 +188,73 @@ impl Front {
         }
     }
 
-    fn find_at_once(&mut self, path: &[u8], rule: LinkRule, policy: &Policy) -> Option<Arc<Entry>> {
+    fn find(&mut self, ask: &Ask<'_>) -> Option<Arc<Entry>> {
         let mut key = std::mem::take(&mut self.key);
-        write_key(path, rule, &mut key);
-        let entry = self.known(&key, path, rule, policy).or_else(|| {
-            let at_once = tidegate_os::open::is_remembered(tidegate_os::path::of(path));
-            at_once.then(|| self.loaded(&key, path, rule, policy))
-        });
-        self.key = key;
-        entry
-    }
-
-    fn find(&mut self, path: &[u8], rule: LinkRule, policy: &Policy) -> Arc<Entry> {
-        let mut key = std::mem::take(&mut self.key);
-        write_key(path, rule, &mut key);
-        let entry = self.known(&key, path, rule, policy);
-        let entry = entry.unwrap_or_else(|| self.loaded(&key, path, rule, policy));
+        write_key(ask.path, ask.rule, &mut key);
+        let entry = match self.known(&key, ask) {
+            Ok(None) => ask.may_load().then(|| self.loaded(&key, ask)),
+            known => known.ok().flatten(),
+        };
         self.key = key;
         entry
     }
 
     /// What is not in the cache; it comes into it if it is asked for often enough.
-    fn loaded(&mut self, key: &[u8], path: &[u8], rule: LinkRule, policy: &Policy) -> Arc<Entry> {
-        if self.is_wanted(key, policy.uses_min) {
-            shared().admit(Wish::new(key, path, rule, policy.memory));
+    fn loaded(&mut self, key: &[u8], ask: &Ask<'_>) -> Arc<Entry> {
+        if self.is_wanted(key, ask.policy.uses_min) {
+            shared().admit(ask.wish(key));
         }
-        Arc::new(Entry::load(path, rule, 0))
+        Arc::new(Entry::load(ask.path, ask.rule, 0))
     }
 
-    fn test(&mut self, path: &[u8], rule: LinkRule, policy: &Policy) -> std::io::Result<Tested> {
+    fn test(&mut self, ask: &Ask<'_>) -> Option<io::Result<Tested>> {
         let mut key = std::mem::take(&mut self.key);
-        write_key(path, rule, &mut key);
-        let tested = match self.known(&key, path, rule, policy) {
-            Some(entry) => Tested::of(&entry),
-            None => {
-                let tested = look(path, rule).map(|stat| Tested::seen(&stat));
-                // Files come into the cache when they are asked for as such.
-                let file = tested.as_ref().is_ok_and(|it| it.kind == FileKind::File);
-                if !file && self.is_wanted(&key, policy.uses_min) {
-                    shared().admit(Wish::new(&key, path, rule, policy.memory));
-                }
-                tested
-            }
+        write_key(ask.path, ask.rule, &mut key);
+        let tested = match self.known(&key, ask) {
+            Ok(Some(entry)) => Some(Tested::of(&entry)),
+            Ok(None) => ask.look().map(|found| self.tested(&key, ask, found)),
+            Err(Cold) => None,
         };
         self.key = key;
         tested
     }
 
+    /// What was found where the cache knew nothing. Files come into it when they are asked for as such.
+    fn tested(&mut self, key: &[u8], ask: &Ask<'_>, found: io::Result<Stat>) -> io::Result<Tested> {
+        let tested = found.map(|stat| Tested::seen(&stat));
+        let file = tested.as_ref().is_ok_and(|it| it.kind == FileKind::File);
+        if !file && self.is_wanted(key, ask.policy.uses_min) {
+            shared().admit(ask.wish(key));
+        }
+        tested
+    }
+
     /// The cached answer, if it is known to hold still.
-    fn known(
-        &mut self,
-        key: &[u8],
-        path: &[u8],
-        rule: LinkRule,
-        policy: &Policy,
-    ) -> Option<Arc<Entry>> {
-        if policy.window.is_none() {
+    fn known(&mut self, key: &[u8], ask: &Ask<'_>) -> Result<Option<Arc<Entry>>, Cold> {
+        let mut window = ask.policy.window;
+        if window.is_none() {
             self.settle();
         }
-        let mut entry = self.kept(key)?;
-        let mut window = policy.window;
-        if policy.is_strict_on(&entry) {
+        let Some(mut entry) = self.kept(key) else { return Ok(None) };
+        if ask.policy.is_strict_on(&entry) {
             window = None;
             self.settle();
-            entry = self.kept(key)?;
+            let Some(again) = self.kept(key) else { return Ok(None) };
+            entry = again;
         }
         if entry.watched {
             // Without the means to ask for changes nothing can be said of it.
-            self.pending.as_ref()?;
-        } else if !checked(&entry, path, rule, window) {
+            if self.pending.is_none() {
+                return Ok(None);
+            }
+        } else if !checked(&entry, ask, window)? {
             shared().remove(key, &entry);
-            return None;
+            return Ok(None);
         }
         if !entry.used.load(Ordering::Relaxed) {
             entry.used.store(true, Ordering::Relaxed);
         }
-        Some(entry)
+        Ok(Some(entry))
     }
 
     /// What is in the cache.
@@ -292,23 +319,25 @@ impl Front {
 }
 
 /// Looks at the name of an answer of which nothing tells when it changes.
-fn checked(entry: &Entry, path: &[u8], rule: LinkRule, window: Option<Duration>) -> bool {
+fn checked(entry: &Entry, ask: &Ask<'_>, window: Option<Duration>) -> Result<bool, Cold> {
     let now = tidegate_rt::clock::unix_millis();
     if let Some(window) = window {
         let age = u128::from(now.saturating_sub(entry.checked.load(Ordering::Relaxed)));
         if age < window.as_millis() {
-            return true;
+            return Ok(true);
         }
     }
-    entry.checked.store(now, Ordering::Relaxed);
     // Opening the file again is dear, at some depths dearer than all else: where a look will do, it does.
     let renamed = match entry.glance.as_ref().map(Glance::look) {
-        Some(Seen::Same) => return true,
-        Some(Seen::Changed) => return false,
+        Some(Seen::Same) => {
+            entry.checked.store(now, Ordering::Relaxed);
+            return Ok(true);
+        }
+        Some(Seen::Changed) => return Ok(false),
         Some(Seen::Renamed(names)) => Some(names),
         None => None,
     };
-    let holds = match (&entry.what, look(path, rule)) {
+    let holds = match (&entry.what, ask.look().ok_or(Cold)?) {
         (What::File(file), Ok(stat)) => file.is_same(&stat),
         (What::Directory, Ok(stat)) => stat.kind == FileKind::Directory,
         _ => false,
@@ -316,7 +345,8 @@ fn checked(entry: &Entry, path: &[u8], rule: LinkRule, window: Option<Duration>)
     if let (true, Some(names), Some(glance)) = (holds, renamed, &entry.glance) {
         glance.confirm(names);
     }
-    holds
+    entry.checked.store(now, Ordering::Relaxed);
+    Ok(holds)
 }
 
 /// The key of a path under a rule: the path itself for the common rule, which holds no zero byte.

@@ -185,6 +185,15 @@ pub fn look(path: &[u8], rule: LinkRule) -> io::Result<Stat> {
     }
 }
 
+/// As [`look`], but nothing where the disk might have to be waited for.
+pub fn look_at_once(path: &[u8], rule: LinkRule) -> Option<io::Result<Stat>> {
+    let name = tidegate_os::path::of(path);
+    match rule.links {
+        Links::Follow => open::stat_at_once(name, rule.from),
+        _ => open::is_remembered(name).then(|| look(path, rule)),
+    }
+}
+
 fn open_file(path: &[u8], rule: LinkRule, memory_max: u64) -> io::Result<What> {
     let name = tidegate_os::path::of(path);
     let file = match rule.links {

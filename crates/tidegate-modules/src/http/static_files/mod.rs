@@ -36,7 +36,7 @@ pub use conf::Options;
 pub use direct::{part, whole};
 pub use entry::{Content, Entry, LinkRule, Links, OpenFile, What, errno, look};
 pub use pool::of as pool_of;
-pub use serve::{head, serve, type_of};
+pub use serve::{answer, head, serve, type_of};
 
 /// The module.
 pub struct StaticFiles;
@@ -103,6 +103,12 @@ pub async fn warm(x: &mut Exchange, path: &[u8]) {
 pub fn test(x: &mut Exchange, path: &[u8]) -> io::Result<Tested> {
     let (rule, policy) = rules(x, path);
     cache::test(path, rule, &policy)
+}
+
+/// As [`test`], but nothing where the disk might have to be waited for; then [`warm`] comes first.
+pub fn test_at_once(x: &mut Exchange, path: &[u8]) -> Option<io::Result<Tested>> {
+    let (rule, policy) = rules(x, path);
+    cache::test_at_once(path, rule, &policy)
 }
 
 /// How links in a path are treated in the present location.

@@ -53,7 +53,8 @@ thread_local! {
     static PATH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-fn answer(x: &mut Exchange, path: &[u8], entry: &Entry, body: MakeBody) -> Step<'static> {
+/// Answers with what was found at the path.
+pub fn answer(x: &mut Exchange, path: &[u8], entry: &Entry, body: MakeBody) -> Step<'static> {
     match &entry.what {
         What::File(_) if x.request.method == Method::Post => Step::Status(405),
         What::File(file) => {
