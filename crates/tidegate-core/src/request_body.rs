@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 use bytes::{Bytes, BytesMut};
 use tidegate_http::Headers;
 
+use crate::blocking;
 use crate::body::{Chunk, FileRange};
 
 /// Where a body comes from: a protocol driver.
@@ -229,9 +230,10 @@ impl RequestBody {
         }
         let mut spool = Spool::new(options);
         while let Some(bytes) = self.next().await? {
-            spool.push(bytes).map_err(RequestBodyError::Io)?;
+            spool.push(bytes).await.map_err(RequestBodyError::Io)?;
         }
-        let stored = Arc::new(spool.finish(self.is_present()).map_err(RequestBodyError::Io)?);
+        let stored = spool.finish(self.is_present()).await.map_err(RequestBodyError::Io)?;
+        let stored = Arc::new(stored);
         self.stored = Some(stored.clone());
         Ok(stored)
     }
@@ -257,7 +259,7 @@ impl<'a> Spool<'a> {
         Spool { options, memory: Vec::new(), memory_bytes: 0, file: None, length: 0 }
     }
 
-    fn push(&mut self, bytes: Bytes) -> io::Result<()> {
+    async fn push(&mut self, bytes: Bytes) -> io::Result<()> {
         self.length += bytes.len() as u64;
         if let Some((file, _)) = &mut self.file {
             return file.write_all(&bytes);
@@ -265,41 +267,38 @@ impl<'a> Spool<'a> {
         self.memory_bytes += bytes.len();
         self.memory.push(bytes);
         if self.memory_bytes > self.options.memory_bytes_max || self.options.in_file_only {
-            self.spill()?;
+            self.spill().await?;
         }
         Ok(())
     }
 
-    fn spill(&mut self) -> io::Result<()> {
-        let (mut file, path) =
-            crate::temp_file::create(&self.options.temp_path, &self.options.levels)?;
-        for bytes in self.memory.drain(..) {
-            file.write_all(&bytes)?;
-        }
-        self.file = Some((file, path));
+    /// Begins the file on a pool thread: the disk may have to be waited for. What follows goes to the page cache.
+    async fn spill(&mut self) -> io::Result<()> {
+        let StoreOptions { temp_path, levels, in_file_only, .. } = self.options;
+        let (folder, levels, named) = (temp_path.clone(), levels.clone(), *in_file_only);
+        let memory = std::mem::take(&mut self.memory);
+        let begin = move || {
+            let (mut file, path) = crate::temp_file::create(&folder, &levels)?;
+            if !named {
+                std::fs::remove_file(&path)?;
+            }
+            memory.iter().try_for_each(|bytes| file.write_all(bytes))?;
+            Ok((file, path))
+        };
+        self.file = Some(blocking::run(begin).await?);
         Ok(())
     }
 
-    fn finish(mut self, present: bool) -> io::Result<StoredBody> {
+    async fn finish(mut self, present: bool) -> io::Result<StoredBody> {
         if self.options.in_file_only && present && self.file.is_none() {
-            self.spill()?;
+            self.spill().await?;
         }
         if self.file.is_none() && self.memory.len() > 1 {
             let mut joined = BytesMut::with_capacity(self.memory_bytes);
             self.memory.iter().for_each(|bytes| joined.extend_from_slice(bytes));
             self.memory = vec![joined.freeze()];
         }
-        let (file, path) = match self.file {
-            None => (None, None),
-            Some((file, path)) => {
-                let kept = self.options.in_file_only && !self.options.clean;
-                let shown = self.options.in_file_only.then(|| path.clone());
-                if !kept && !self.options.in_file_only {
-                    std::fs::remove_file(&path)?;
-                }
-                (Some(Arc::new(file)), shown.or(Some(path)))
-            }
-        };
+        let (file, path) = self.file.map(|(file, path)| (Arc::new(file), path)).unzip();
         Ok(StoredBody { memory: self.memory, file, path, length: self.length })
     }
 }

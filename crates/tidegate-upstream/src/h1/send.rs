@@ -7,9 +7,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_core::LocalFuture;
 use tidegate_core::body::{Chunk, FileRange};
 use tidegate_core::request_body::{RequestBody, RequestBodyError, StoredBody};
+use tidegate_core::{LocalFuture, file_read};
 use tidegate_http::chunked::{CHUNK_END, ChunkHeader, LAST_CHUNK};
 use tidegate_http::fastcgi;
 use tidegate_rt::timer::timeout;
@@ -18,8 +18,14 @@ use crate::io::Io;
 use crate::request::RequestPayload;
 use crate::wire::Wire;
 
+#[cfg(test)]
+mod tests;
+
 /// Bytes of a streamed body that are collected before they are sent.
 const COLLECT_BYTES: usize = 64 * 1024;
+
+/// Bytes of a file that are looked for in the page cache before they are sent from there.
+const SENDFILE_BYTES: u64 = 1 << 20;
 
 /// A request body on its way.
 pub type Upload = LocalFuture<'static, UploadEnd>;
@@ -243,7 +249,8 @@ impl Rest {
         let Some(stream) = self.io.plain() else { return self.file_by_pieces(range).await };
         let (mut offset, end) = (range.offset, range.offset.saturating_add(range.length));
         while offset < end {
-            let (at, left) = (offset, end - offset);
+            let warmed = file_read::warm(&range, offset, (end - offset).min(SENDFILE_BYTES));
+            let (at, left) = (offset, warmed.await.map_err(unreadable)?);
             let write = poll_fn(|context| stream.poll_sendfile(context, &range.file, at, left));
             let written = timeout(self.limit, write).await.map_err(|_| SendError::TimedOut)?;
             match written.map_err(SendError::Origin)? {
@@ -259,17 +266,15 @@ impl Rest {
 
     /// Sends a file that has to be encrypted or framed.
     async fn file_by_pieces(&mut self, range: FileRange) -> Result<(), SendError> {
-        let mut buffer = vec![0; COLLECT_BYTES];
         let (mut offset, end) = (range.offset, range.offset.saturating_add(range.length));
         while offset < end {
-            let room = usize::try_from(end - offset).unwrap_or(usize::MAX).min(buffer.len());
-            let read = tidegate_os::file::pread(&range.file, &mut buffer[..room], offset);
-            let count = read.map_err(|error| SendError::Client(RequestBodyError::Io(error)))?;
-            if count == 0 {
+            let room = usize::try_from(end - offset).unwrap_or(usize::MAX).min(COLLECT_BYTES);
+            let read = file_read::read(&range, offset, room).await.map_err(unreadable)?;
+            if read.is_empty() {
                 return Err(cut_short());
             }
-            self.data(&[], &buffer[..count], false).await?;
-            offset += count as u64;
+            self.data(&[], &read, false).await?;
+            offset += read.len() as u64;
         }
         Ok(())
     }
@@ -277,7 +282,11 @@ impl Rest {
 
 /// The file of a body is shorter than the body.
 fn cut_short() -> SendError {
-    SendError::Client(RequestBodyError::Io(io::ErrorKind::UnexpectedEof.into()))
+    unreadable(io::ErrorKind::UnexpectedEof.into())
+}
+
+fn unreadable(error: io::Error) -> SendError {
+    SendError::Client(RequestBodyError::Io(error))
 }
 
 /// Collects what the client has sent. Ready with data, with the end (`true`), or at once while a head
