@@ -55,12 +55,13 @@ pub fn run(origin: Origin, first: Generation) -> Result<ExitCode, String> {
     let log = first.log().clone();
     let (sender, events) = events::queue();
     events::watch_signals(sender.clone()).map_err(|error| error.to_string())?;
-    let pid_file = PidFile::create(&first.main.pid)?;
     let (logs, survivors) = (LogFiles::default(), Survivors::default());
     let plan = plan(&origin, &logs, &survivors, 1, |message| {
         log.say(Level::Emerg, format_args!("{message}"));
     });
     let plan = plan.ok_or("the configuration has changed meanwhile")?;
+    // Who reads it may send orders, and change the configuration before: all has been read by now.
+    let pid_file = PidFile::create(&first.main.pid)?;
     panics::log_to(plan.main.error_log.clone());
     plan.main
         .error_log

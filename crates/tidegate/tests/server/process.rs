@@ -1,8 +1,12 @@
 //! The life of the processes: signals, reload, crashes, change of the binary.
 
 use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::sync::mpsc::channel;
 
-use crate::support::{Place, connect};
+use crate::support::{DEADLINE, Place, connect};
 use tidegate_os::process::{Signal, exists, kill};
 
 const SERVER: &str = "server { listen 127.0.0.1:{port}; return 200 old; }";
@@ -212,6 +216,39 @@ fn one_process_serves_and_reloads() {
     drop(connection);
     server.quit();
     assert!(!place.path("nginx.pid").exists());
+}
+
+#[test]
+fn the_pid_is_told_when_the_configuration_has_been_read() {
+    let place = Place::new();
+    place.configure("master_process off;", "include {dir}/servers;");
+    let (servers, again) = (place.path("servers"), place.path("servers-again"));
+    let made = Command::new("mkfifo").args([&servers, &again]).status().unwrap();
+    assert!(made.success());
+    let server = place.start();
+    // One process reads it twice: each time it waits for the writer of a pipe.
+    let mut first = opened_to_write(&servers);
+    fs::rename(&again, &servers).unwrap();
+    let text = SERVER.replace("{port}", &place.port.to_string());
+    first.write_all(text.as_bytes()).unwrap();
+    drop(first);
+    let mut second = opened_to_write(&servers);
+    assert_eq!(fs::read_to_string(place.path("nginx.pid")).unwrap(), "");
+    second.write_all(text.as_bytes()).unwrap();
+    drop(second);
+    server.wait_log("using the \"epoll\" event method");
+    let pid = fs::read_to_string(place.path("nginx.pid")).unwrap();
+    assert_eq!(pid.trim(), server.pid().to_string());
+    assert_eq!(place.get(place.port), "old");
+    server.quit();
+}
+
+/// A pipe, once its reader has opened it.
+fn opened_to_write(path: &Path) -> fs::File {
+    let (sender, opened) = channel();
+    let path = path.to_owned();
+    std::thread::spawn(move || sender.send(fs::File::options().write(true).open(path)));
+    opened.recv_timeout(DEADLINE).unwrap().unwrap()
 }
 
 #[test]

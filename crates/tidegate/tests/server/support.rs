@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use tidegate_os::process::{Signal, kill};
 
 /// Far more than anything takes; reached only when something is broken.
-const DEADLINE: Duration = Duration::from_secs(30);
+pub const DEADLINE: Duration = Duration::from_secs(30);
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_tidegate");
 
