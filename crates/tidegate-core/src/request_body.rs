@@ -4,7 +4,8 @@
 use std::fs::File;
 use std::future::poll_fn;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -68,9 +69,34 @@ pub struct StoredBody {
     pub memory: Vec<Bytes>,
     /// The whole body in a file.
     pub file: Option<Arc<File>>,
-    /// `$request_body_file`; kept on disk only under `client_body_in_file_only`.
-    pub path: Option<PathBuf>,
+    /// `$request_body_file`; on disk only under `client_body_in_file_only`.
+    pub path: Option<Arc<BodyPath>>,
     pub length: u64,
+}
+
+/// Where a body's file is, or was.
+#[derive(Debug)]
+pub struct BodyPath {
+    path: PathBuf,
+    /// The file goes with the request (`client_body_in_file_only clean`).
+    clean: bool,
+}
+
+impl Deref for BodyPath {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for BodyPath {
+    fn drop(&mut self) {
+        if self.clean {
+            let path = std::mem::take(&mut self.path);
+            blocking::detach(move || drop(std::fs::remove_file(path)));
+        }
+    }
 }
 
 impl StoredBody {
@@ -250,7 +276,7 @@ struct Spool<'a> {
     options: &'a StoreOptions,
     memory: Vec<Bytes>,
     memory_bytes: usize,
-    file: Option<(File, PathBuf)>,
+    file: Option<(File, Arc<BodyPath>)>,
     length: u64,
 }
 
@@ -274,13 +300,15 @@ impl<'a> Spool<'a> {
 
     /// Begins the file on a pool thread: the disk may have to be waited for. What follows goes to the page cache.
     async fn spill(&mut self) -> io::Result<()> {
-        let StoreOptions { temp_path, levels, in_file_only, .. } = self.options;
+        let StoreOptions { temp_path, levels, in_file_only, clean, .. } = self.options;
         let (folder, levels, named) = (temp_path.clone(), levels.clone(), *in_file_only);
+        let clean = named && *clean;
         let memory = std::mem::take(&mut self.memory);
         let begin = move || {
             let (mut file, path) = crate::temp_file::create(&folder, &levels)?;
+            let path = Arc::new(BodyPath { path, clean });
             if !named {
-                std::fs::remove_file(&path)?;
+                std::fs::remove_file(&**path)?;
             }
             memory.iter().try_for_each(|bytes| file.write_all(bytes))?;
             Ok((file, path))
