@@ -1,16 +1,18 @@
-//! The least that a server can do: a loop that answers every read with the same bytes, or passes the bytes of
-//! pairs of connections. It knows neither HTTP nor limits; what it costs is the kernel's share of a request,
+//! The least that a server can do: a loop that answers every read with the same bytes or the same file, or passes
+//! the bytes of pairs of connections. It knows neither HTTP nor limits; what it costs is the kernel's share of a request,
 //! below which no server gets that makes the same calls. The load closes all connections when it has ended.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::process::Command;
 use std::rc::Rc;
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
@@ -19,18 +21,25 @@ use rustix::net::{RecvFlags, SendFlags};
 pub enum Work {
     /// Answers with a body of so many bytes.
     Answer(u64),
+    /// Answers with a file of so many bytes, by `sendfile`.
+    SendFile(u64),
     /// Passes it to the origin, and what that sends back.
     Pass,
 }
 
 /// First argument of a process that is one.
 const COMMAND: &str = "raw-loop";
+/// Stands before the length of a file.
+const FILE: &str = "file:";
+/// Connections within one machine are not paced, as Tidegate's.
+const CONGESTION_CONTROL: &str = "reno";
 
 /// Adds the arguments that make this program such a loop.
 pub fn add_arguments(command: &mut Command, work: Work, listen: SocketAddr, origin: SocketAddr) {
     command.arg(COMMAND).arg(listen.to_string());
     match work {
         Work::Answer(bytes) => command.arg(bytes.to_string()),
+        Work::SendFile(bytes) => command.arg(format!("{FILE}{bytes}")),
         Work::Pass => command.arg(origin.to_string()),
     };
 }
@@ -46,37 +55,58 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Option<Result<(), Strin
 
 fn serve(listen: &str, what: &str) -> Result<(), String> {
     let listener = TcpListener::bind(listen).map_err(|error| format!("bind() failed: {error}"))?;
-    let looped = match (what.parse::<SocketAddr>(), what.parse::<usize>()) {
-        (Ok(origin), _) => Loop::new(listener, Some(origin), Vec::new()),
-        (_, Ok(bytes)) => Loop::new(listener, None, answer(bytes)),
+    let reply = match (what.parse::<SocketAddr>(), what.strip_prefix(FILE).unwrap_or(what).parse())
+    {
+        (Ok(origin), _) => Ok(Reply::Pass(origin)),
+        (_, Ok(bytes)) if what.starts_with(FILE) => file(bytes),
+        (_, Ok(bytes)) => Ok(Reply::Bytes(answer(bytes))),
         _ => return Err(format!("neither an origin nor a number of bytes: {what}")),
     };
+    let looped = reply.and_then(|reply| Loop::new(listener, reply));
     looped.and_then(Loop::run).map_err(|error| error.to_string())
 }
 
-/// With the fields that the measured servers send.
+/// What becomes of what is read.
+enum Reply {
+    Pass(SocketAddr),
+    Bytes(Vec<u8>),
+    /// A head, and a file of so many bytes.
+    File(Vec<u8>, File, u64),
+}
+
+fn file(bytes: usize) -> io::Result<Reply> {
+    let mut file = tempfile::tempfile()?;
+    file.write_all(&vec![b'x'; bytes])?;
+    Ok(Reply::File(head(bytes), file, bytes as u64))
+}
+
 fn answer(bytes: usize) -> Vec<u8> {
+    [head(bytes), vec![b'x'; bytes]].concat()
+}
+
+/// With the fields that the measured servers send.
+fn head(bytes: usize) -> Vec<u8> {
     let head = format!(
         "HTTP/1.1 200 OK\r\nServer: tidegate-bench\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n\
          Content-Type: text/plain\r\nContent-Length: {bytes}\r\nConnection: keep-alive\r\n\r\n"
     );
-    [head.into_bytes(), vec![b'x'; bytes]].concat()
+    head.into_bytes()
 }
 
 struct Loop {
     listener: TcpListener,
-    origin: Option<SocketAddr>,
-    answer: Vec<u8>,
+    reply: Reply,
     epoll: OwnedFd,
     /// Where what is read on a descriptor goes: to its own connection, or to the other one of the pair.
     ways: HashMap<u64, (Rc<TcpStream>, Rc<TcpStream>), foldhash::fast::RandomState>,
 }
 
 impl Loop {
-    fn new(listener: TcpListener, origin: Option<SocketAddr>, answer: Vec<u8>) -> io::Result<Loop> {
+    fn new(listener: TcpListener, reply: Reply) -> io::Result<Loop> {
         listener.set_nonblocking(true)?;
+        rustix::net::sockopt::set_tcp_congestion(&listener, CONGESTION_CONTROL)?;
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        let looped = Loop { listener, origin, answer, epoll, ways: HashMap::default() };
+        let looped = Loop { listener, reply, epoll, ways: HashMap::default() };
         looped.watch(&looped.listener, EventFlags::IN)?;
         Ok(looped)
     }
@@ -109,10 +139,11 @@ impl Loop {
     fn accept(&mut self) -> io::Result<()> {
         while let Ok((client, _)) = self.listener.accept() {
             let client = Rc::new(client);
-            match self.origin {
-                None => self.add(&client, &client)?,
-                Some(origin) => {
+            match self.reply {
+                Reply::Bytes(_) | Reply::File(..) => self.add(&client, &client)?,
+                Reply::Pass(origin) => {
                     let origin = Rc::new(TcpStream::connect(origin)?);
+                    rustix::net::sockopt::set_tcp_congestion(&*origin, CONGESTION_CONTROL)?;
                     self.add(&client, &origin)?;
                     self.add(&origin, &client)?;
                 }
@@ -136,12 +167,17 @@ impl Loop {
             Err(Errno::AGAIN) => return Ok(()),
             other => other?.0,
         };
-        let bytes = if self.origin.is_some() { &buffer[..read] } else { &self.answer[..] };
-        let written = match read {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            _ => rustix::net::send(&**to, bytes, SendFlags::NOSIGNAL)?,
-        };
-        if written < bytes.len() { Err(io::ErrorKind::WriteZero.into()) } else { Ok(()) }
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        match &self.reply {
+            Reply::Pass(_) => send(to, &buffer[..read], SendFlags::NOSIGNAL),
+            Reply::Bytes(answer) => send(to, answer, SendFlags::NOSIGNAL),
+            Reply::File(head, file, bytes) => {
+                send(to, head, SendFlags::NOSIGNAL | SendFlags::MORE)?;
+                send_file(to, file, *bytes)
+            }
+        }
     }
 
     fn close(&mut self, number: u64) {
@@ -151,31 +187,58 @@ impl Loop {
     }
 }
 
+fn send(to: &TcpStream, bytes: &[u8], flags: SendFlags) -> io::Result<()> {
+    match rustix::net::send(to, bytes, flags)? {
+        written if written < bytes.len() => Err(io::ErrorKind::WriteZero.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Waits for room, which a young connection may lack.
+fn send_file(to: &TcpStream, file: &File, bytes: u64) -> io::Result<()> {
+    let mut offset = 0;
+    while offset < bytes {
+        let rest = usize::try_from(bytes - offset).unwrap_or(usize::MAX);
+        match rustix::fs::sendfile(to, file, Some(&mut offset), rest) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Err(Errno::AGAIN) => {
+                rustix::event::poll(&mut [PollFd::new(to, PollFlags::OUT)], None)?;
+            }
+            other => drop(other?),
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Write};
+    use std::io::Read;
 
     use super::*;
 
     /// A loop that goes on until the tests end.
-    fn start(origin: Option<SocketAddr>, bytes: usize) -> SocketAddr {
+    fn start(reply: Reply) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        std::thread::spawn(move || Loop::new(listener, origin, answer(bytes)).and_then(Loop::run));
+        std::thread::spawn(move || Loop::new(listener, reply).and_then(Loop::run));
         address
     }
 
     #[test]
     fn answers_and_passes_as_often_as_it_is_asked() {
-        let origin = start(None, 100);
-        let passing = start(Some(origin), 0);
-        for address in [origin, passing] {
+        let origin = start(Reply::Bytes(answer(100)));
+        let passing = start(Reply::Pass(origin));
+        // More than a socket takes at once.
+        let large = 20 << 20;
+        for (address, bytes) in
+            [(origin, 100), (passing, 100), (start(file(large).unwrap()), large)]
+        {
             let mut client = TcpStream::connect(address).unwrap();
             for _ in 0..3 {
                 client.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
-                let mut received = vec![0; answer(100).len()];
+                let mut received = vec![0; answer(bytes).len()];
                 client.read_exact(&mut received).unwrap();
-                assert_eq!(received, answer(100));
+                assert!(received == answer(bytes), "{bytes}");
             }
         }
     }

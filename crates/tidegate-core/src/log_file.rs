@@ -148,7 +148,9 @@ impl LogFiles {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_rt::mail::mailbox;
+    use std::time::Duration;
+
+    use tidegate_rt::timer::sleep;
     use tidegate_rt::{Worker, spawn_local};
 
     use super::*;
@@ -170,9 +172,8 @@ mod tests {
         let logs = (first.clone(), second.clone());
         let worker = Worker::run("log", None, move |_| async move {
             let (first, second) = logs;
-            let (sender, mut receiver) = mailbox(1);
             let written = (first.clone(), second.clone());
-            spawn_local(async move {
+            let task = spawn_local(async move {
                 written.0.write_with_turn(b"a\n");
                 written.1.write_with_turn(b"b\n");
                 written.0.write_with_turn(b"c\n");
@@ -184,9 +185,10 @@ mod tests {
                 let elsewhere = written.0.clone();
                 std::thread::spawn(move || elsewhere.write_with_turn(b"d\n")).join().unwrap();
                 assert_eq!(text(&written.0), "d\n");
-                std::thread::spawn(move || sender.send(()));
             });
-            receiver.receive().await;
+            task.await.unwrap();
+            // Time passes between turns only.
+            sleep(Duration::from_millis(1)).await;
             assert_eq!((text(&first), text(&second)), ("d\na\nc\n".to_owned(), "b\n".to_owned()));
             first.write_with_turn(b"last\n");
         });

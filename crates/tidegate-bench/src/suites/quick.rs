@@ -161,17 +161,20 @@ impl Case {
 
 impl LoadCase {
     /// A server that does nothing of what is asked for but move as many bytes: on kept connections, and where
-    /// the bytes fit the socket's buffer.
+    /// the bytes fit the socket's buffer or are a file's.
     fn floor(&self) -> Option<Binary> {
+        let fits = self.body_bytes <= 16 * 1024;
         let work = match self.scenario {
+            Scenario::Files if !fits => Work::SendFile(self.body_bytes),
+            _ if !fits => return None,
             Scenario::Fixed | Scenario::Cache | Scenario::CacheDefault | Scenario::Files => {
                 Work::Answer(self.body_bytes)
             }
             Scenario::ProxyTuned => Work::Pass,
             _ => return None,
         };
-        let fits = self.body_bytes <= 16 * 1024 && matches!(self.mode, Mode::KeepAlive);
-        let path = std::env::current_exe().ok().filter(|_| fits)?;
+        let is_kept = matches!(self.mode, Mode::KeepAlive);
+        let path = std::env::current_exe().ok().filter(|_| is_kept)?;
         Some(Binary { kind: Program::Raw(work), path, version: String::new() })
     }
 }
@@ -182,7 +185,7 @@ fn beside_floor(report: &CaseReport, floors: &[Vec<f64>]) -> Option<String> {
     let floor: Vec<f64> = floors.iter().filter_map(|values| values.first().copied()).collect();
     let (cost, ratio) = (Spread::of(&floor)?, Spread::of_ratios(&floor, &row.nginx)?);
     Some(format!(
-        "{}: a bare loop of reads and writes, the floor, costs {:.2} µs, {:.2} of nginx ({:.2} to {:.2})",
+        "{}: a bare loop of such calls, the floor, costs {:.2} µs, {:.2} of nginx ({:.2} to {:.2})",
         row.case, cost.median, ratio.median, ratio.minimum, ratio.maximum
     ))
 }
