@@ -55,12 +55,15 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Option<Result<(), Strin
 
 fn serve(listen: &str, what: &str) -> Result<(), String> {
     let listener = TcpListener::bind(listen).map_err(|error| format!("bind() failed: {error}"))?;
-    let reply = match (what.parse::<SocketAddr>(), what.strip_prefix(FILE).unwrap_or(what).parse())
-    {
-        (Ok(origin), _) => Ok(Reply::Pass(origin)),
-        (_, Ok(bytes)) if what.starts_with(FILE) => file(bytes),
-        (_, Ok(bytes)) => Ok(Reply::Bytes(answer(bytes))),
-        _ => return Err(format!("neither an origin nor a number of bytes: {what}")),
+    let number = |text: &str| text.parse::<usize>().ok();
+    let reply = if let Ok(origin) = what.parse::<SocketAddr>() {
+        Ok(Reply::Pass(origin))
+    } else if let Some(bytes) = what.strip_prefix(FILE).and_then(number) {
+        file(bytes)
+    } else if let Some(bytes) = number(what) {
+        Ok(Reply::Bytes(answer(bytes)))
+    } else {
+        return Err(format!("neither an origin nor a number of bytes: {what}"));
     };
     let looped = reply.and_then(|reply| Loop::new(listener, reply));
     looped.and_then(Loop::run).map_err(|error| error.to_string())

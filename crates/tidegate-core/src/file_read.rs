@@ -47,7 +47,7 @@ pub async fn warm(range: &FileRange, offset: u64, want: u64) -> io::Result<u64> 
         return Ok(want);
     }
     if is_cached(range, offset)? && (want <= PAGE || is_cached(range, last)?) {
-        note_cached(range);
+        note_cached(range, want);
         return Ok(want);
     }
     let file = range.file.clone();
@@ -74,9 +74,10 @@ pub fn was_cached(range: &FileRange) -> bool {
     })
 }
 
-fn note_cached(range: &FileRange) {
-    if let Some(resident) =
-        range.resident.as_ref().filter(|it| it.bytes.len() as u64 == range.length)
+/// Remembers it where that was the whole file.
+fn note_cached(range: &FileRange, found: u64) {
+    if let Some(resident) = &range.resident
+        && resident.bytes.len() as u64 == found
     {
         resident.seen_cached.store(clock::unix_millis(), Ordering::Relaxed);
     }

@@ -120,7 +120,7 @@ pub struct StoreOptions {
     pub levels: Vec<usize>,
     /// `client_body_in_file_only`.
     pub in_file_only: bool,
-    /// `client_body_in_file_only clean`.
+    /// `client_body_in_file_only clean`; then that holds too.
     pub clean: bool,
 }
 
@@ -301,8 +301,8 @@ impl<'a> Spool<'a> {
     /// Begins the file on a pool thread: the disk may have to be waited for. What follows goes to the page cache.
     async fn spill(&mut self) -> io::Result<()> {
         let StoreOptions { temp_path, levels, in_file_only, clean, .. } = self.options;
-        let (folder, levels, named) = (temp_path.clone(), levels.clone(), *in_file_only);
-        let clean = named && *clean;
+        let (folder, levels) = (temp_path.clone(), levels.clone());
+        let (named, clean) = (*in_file_only, *clean);
         let memory = std::mem::take(&mut self.memory);
         let begin = move || {
             let (mut file, path) = crate::temp_file::create(&folder, &levels)?;

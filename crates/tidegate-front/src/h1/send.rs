@@ -12,7 +12,7 @@ use tidegate_core::client::Client;
 use tidegate_core::settings::Settings;
 use tidegate_core::{Exchange, file_read};
 use tidegate_http::Headers;
-use tidegate_rt::net::SENDFILE_CHUNK;
+use tidegate_rt::net::{SENDFILE_CHUNK, Stream};
 use tidegate_rt::timer::Deadline;
 
 use super::body::write_chunk_size;
@@ -59,8 +59,7 @@ pub fn at_once(
                 && range.length == length
                 && file_read::was_cached(range) =>
         {
-            let of_head = stream.try_write_more(out).unwrap_or(0);
-            drop(out.drain(..of_head));
+            let of_head = send_ahead(stream, out);
             let mut of_file = 0;
             if out.is_empty() {
                 of_file = taken(stream.poll_sendfile(context, &range.file, range.offset, length));
@@ -87,6 +86,13 @@ pub fn at_once(
     let sent = taken(stream.poll_write(context, out));
     drop(out.drain(..sent));
     (sent as u64, Framing::None)
+}
+
+/// Gives the socket a head that waits there for a file's first bytes; answers what it took.
+fn send_ahead(stream: &Stream, head: &mut Vec<u8>) -> usize {
+    let sent = stream.try_write_more(head).unwrap_or(0);
+    drop(head.drain(..sent));
+    sent
 }
 
 /// Most bytes of one call to `sendfile`; 0 where it is not to be used.
@@ -320,10 +326,8 @@ impl<'a> Sender<'a> {
         if self.out.is_empty() {
             return Ok(());
         }
-        let sent = self.conn.io.plain().and_then(|stream| stream.try_write_more(self.out).ok());
-        if let Some(sent) = sent {
-            self.sent += sent as u64;
-            self.out.drain(..sent);
+        if let Some(stream) = self.conn.io.plain() {
+            self.sent += send_ahead(stream, self.out) as u64;
         }
         self.flush().await
     }

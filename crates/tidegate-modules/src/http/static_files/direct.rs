@@ -12,11 +12,12 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use tidegate_core::body::{BodyError, BodyStream};
 use tidegate_core::exchange::Exchange;
-use tidegate_core::{Body, Chunk, FileRange, LocalFuture, Step, blocking, file_path};
+use tidegate_core::{Body, Chunk, LocalFuture, Step, blocking, file_path};
 use tidegate_http::range::ByteRange;
 use tidegate_os::file::{self, Advice};
 use tidegate_rt::blocking::ThreadPool;
 
+use super::entry::range_of;
 use super::{Content, Entry, LinkRule, OpenFile, link_rule, serve};
 
 /// What all file systems and disks are content with; `directio_alignment` may ask for more.
@@ -70,8 +71,8 @@ pub fn part(x: &mut Exchange, file: &OpenFile, lead: Bytes, range: ByteRange) ->
             let place = |at: u64| usize::try_from(at).unwrap_or(bytes.len()).min(bytes.len());
             Chunk::Bytes(bytes.slice(place(range.start)..place(range.end)))
         }
-        Content::File(handle, _) => {
-            Chunk::File(FileRange::new(handle.clone(), range.start, range.len()))
+        Content::File(handle, resident) => {
+            Chunk::File(range_of(handle, resident, range.start, range.len()))
         }
     };
     let chunks = [Chunk::Bytes(lead), rest];

@@ -86,10 +86,7 @@ impl OpenFile {
         match &self.content {
             Content::Memory(bytes) => Body::from(bytes.clone()),
             Content::File(..) if self.size == 0 => Body::Empty,
-            Content::File(file, resident) => Body::File(FileRange {
-                resident: resident.clone(),
-                ..FileRange::new(file.clone(), 0, self.size)
-            }),
+            Content::File(file, resident) => Body::File(range_of(file, resident, 0, self.size)),
         }
     }
 
@@ -220,6 +217,16 @@ fn open_file(path: &[u8], rule: LinkRule, memory_max: u64) -> io::Result<What> {
     conditional::write_etag(stat.mtime_seconds, stat.size, &mut etag);
     head.push_known(Known::Etag, &etag);
     Ok(What::File(OpenFile { size: stat.size, modified: stat.mtime_seconds, content, head, stat }))
+}
+
+/// A part of an open file, with its copy in memory.
+pub(super) fn range_of(
+    file: &Arc<File>,
+    resident: &Option<Arc<Resident>>,
+    offset: u64,
+    length: u64,
+) -> FileRange {
+    FileRange { resident: resident.clone(), ..FileRange::new(file.clone(), offset, length) }
 }
 
 /// All of a small file, or nothing when it cannot be read or the size changes.
