@@ -15,6 +15,7 @@ target=$(realpath --canonicalize-missing "${CARGO_TARGET_DIR:-target}")
 host=$(rustc -vV | sed -n 's/^host: //p')
 profdata=$(rustc --print sysroot)/lib/rustlib/$host/bin/llvm-profdata
 work=$target/profile
+php_fpm=$(compgen -G '/usr/sbin/php-fpm*' | head -n 1) || true
 given=("$@")
 if [ ${#given[@]} -eq 0 ]; then given=(--package tidegate); fi
 
@@ -37,7 +38,7 @@ prepare() {
     mkdir -p "$work/prefix/logs" "$work/prefix/files/files" "$work/prefix/files/pages" "$work/raw"
     front=$(free_port 18080) tls=$(free_port $((front + 1)))
     origin=$(free_port $((tls + 1)))
-    sed -e "s/@FRONT@/$front/; s/@TLS@/$tls/; s/@ORIGIN@/$origin/" \
+    sed -e "s/@FRONT@/$front/; s/@TLS@/$tls/; s/@ORIGIN@/$origin/; s|@PHP@|$work/prefix/php.sock|" \
         packaging/profile/tidegate.conf >"$work/prefix/tidegate.conf"
     openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost \
         -keyout "$work/prefix/key.pem" -out "$work/prefix/certificate.pem" 2>/dev/null
@@ -48,6 +49,14 @@ prepare() {
     head -c 3000000 /dev/urandom >"$files/files/huge.bin"
     seq 1 4000 >"$files/pages/style.css"
     cp "$files/pages/style.css" "$files/pages/index.html"
+    deep=$(printf 'folder/%.0s' {1..40})
+    mkdir -p "$files/files/$deep"
+    cp "$files/files/small.html" "$files/files/$deep"
+    echo '<?php for ($row = 1; $row < 150; $row++) echo "<li>Row $row is for ", $_SERVER["REQUEST_URI"], "</li>\n";' \
+        >"$files/page.php"
+    printf '%s\n' '[global]' 'daemonize = no' "error_log = $work/prefix/logs/php.log" \
+        '[practice]' "listen = $work/prefix/php.sock" 'pm = static' 'pm.max_children = 8' >"$work/prefix/php.conf"
+    if [ "$(id -u)" -eq 0 ]; then printf 'user = root\ngroup = root\n' >>"$work/prefix/php.conf"; fi
 }
 
 # wrk's options, then the paths behind "--".
@@ -57,6 +66,7 @@ practise() {
     local http=http://127.0.0.1:$front https=https://127.0.0.1:$tls
     ask -c 64 "$http" -- /fixed
     ask -c 64 "$http" -- /files/small.html /cached-files/small.html /files/missing.html
+    ask -c 16 "$http" -- "/files/${deep}small.html" "/cached-files/${deep}small.html" "/files/${deep}missing.html"
     ask -c 16 "$http" -- /files/large.bin /cached-files/large.bin /files/huge.bin
     ask -c 64 "$http" -- /kept/small.html
     ask -c 64 "$http" -- /plain/small.html /several/small.html
@@ -67,8 +77,15 @@ practise() {
     ask -c 64 "$http" -- /old/style/small.html /fixed /files/missing.html
     ask -c 16 -H 'Accept-Encoding: gzip' "$http" -- /pages/style.css /pages/ /files/small.html
     ask -c 64 -H 'Connection: close' "$http" -- /fixed /kept/small.html
+    if [ -n "$php_fpm" ]; then ask -c 16 "$http" -- /page.php /kept/page.php; fi
     ask -c 32 "$https" -- /fixed /kept/small.html /hits/medium.html /files/large.bin
     ask -c 32 -H 'Connection: close' "$https" -- /fixed
+}
+
+start_php() {
+    "$php_fpm" -F -R -n -y "$work/prefix/php.conf" &
+    php=$!
+    until [ -S "$work/prefix/php.sock" ]; do kill -0 "$php" 2>/dev/null || exit 1; done
 }
 
 watch_at_work() {
@@ -79,7 +96,9 @@ watch_at_work() {
     if [ "$(id -u)" -eq 0 ]; then start+=(-g "user root;"); fi
     "$program" "${start[@]}" &
     server=$!
-    trap 'say "this failed; logs are in $work/prefix/logs"; kill "$server" 2>/dev/null || true' EXIT
+    php=
+    trap 'say "this failed; logs are in $work/prefix/logs"; kill "$server" $php 2>/dev/null || true' EXIT
+    if [ -n "$php_fpm" ]; then start_php; fi
     until (exec 3<>"/dev/tcp/127.0.0.1/$front") 2>/dev/null; do
         kill -0 "$server" 2>/dev/null || exit 1
     done
@@ -87,6 +106,10 @@ watch_at_work() {
     # What was seen is written when the processes end.
     "$program" "${start[@]}" -s quit
     wait "$server"
+    if [ -n "$php" ]; then
+        kill "$php"
+        wait "$php" || true
+    fi
     trap - EXIT
 }
 

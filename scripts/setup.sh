@@ -69,10 +69,13 @@ missing_packages() {
     if [ "$task" = test ] || [ "$task" = bench ]; then
         have nginx || [ -x /usr/sbin/nginx ] || echo nginx-extras
     fi
+    # A build learns from it where it can be had.
+    if [ "$task" = test ] || { [ "$task" = release ] && have apt-get; }; then
+        compgen -G '/usr/sbin/php-fpm*' >/dev/null || echo php-fpm
+    fi
     if [ "$task" = test ]; then
         have curl || echo curl
         have git || echo git
-        compgen -G '/usr/sbin/php-fpm*' >/dev/null || echo php-fpm
         have memcached || echo memcached
         have uwsgi || echo uwsgi-core
         compgen -G '/usr/lib/uwsgi/plugins/python3*' >/dev/null || echo uwsgi-plugin-python3

@@ -108,6 +108,9 @@ fn run(options: Options) -> Result<Vec<String>, String> {
     if options.suite == Suite::Blocking {
         others.extend(Binary::find(Kind::Apache));
     }
+    if matches!(options.suite, Suite::Quick | Suite::Blocking | Suite::Tuning) {
+        others.extend(Binary::find(Kind::HaProxy));
+    }
     if options.strict && compares && nginx.is_none() {
         return Err("--strict compares with nginx, which is not installed".to_owned());
     }

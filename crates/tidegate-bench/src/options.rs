@@ -158,6 +158,9 @@ Usage: tidegate-bench [quick|steady|streaming|depth|blocking|tuning] [options]
                         does in the other suites; this costs it time
   --help                this text
 
+Notes tell what a bare loop of the same system calls costs in the same rounds, the least that a server
+can (quick), and HAProxy where it is installed (rows that proxy in quick and tuning, php in blocking).
+
 A ratio is Tidegate's figure divided by nginx's; a target is the largest ratio that is meant to
 hold. Spreads are minimum and maximum of the rounds; \"best\" is the ratio of the best rounds,
 which a busy machine disturbs least. Targets of the suite steady are about Tidegate's figure

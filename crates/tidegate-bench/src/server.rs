@@ -22,6 +22,7 @@ use crate::suites::depth::DEPTHS;
 
 mod apache;
 mod control;
+mod haproxy;
 mod others;
 pub mod watchdog;
 pub use control::Death;
@@ -138,7 +139,7 @@ impl Server {
             .tempdir()
             .map_err(|error| format!("no temporary folder: {error}"))?;
         let address = prepare(directory.path(), job).map_err(|error| error.to_string())?;
-        others::write_config(binary.kind, directory.path(), address, job.origin)
+        others::write_config(binary.kind, directory.path(), address, job.origin, job.scenario)
             .map_err(|error| error.to_string())?;
         let child = spawn_pinned(binary, directory.path(), job, address)
             .map_err(|error| format!("{}: {error}", binary.path.display()))?;

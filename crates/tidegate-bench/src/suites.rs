@@ -8,7 +8,9 @@ use crate::options::{Options, Suite};
 use crate::origin::Origin;
 use crate::server::{Binary, Job};
 use crate::statistics::{Limit, Spread, Verdict};
+use beside::Beside;
 
+pub(crate) mod beside;
 pub mod blocking;
 pub mod depth;
 mod idle;
@@ -114,7 +116,7 @@ pub struct Context {
     pub tidegate: Binary,
     /// `None`: nginx is not installed.
     pub nginx: Option<Binary>,
-    /// Other caches (suite streaming).
+    /// Other servers that are installed and belong to the suite.
     pub others: Vec<Binary>,
 }
 
@@ -292,13 +294,9 @@ pub fn alternate(
     context: &Context,
     case: &'static str,
     measures: &[Measure],
-    mut run: impl FnMut(&Binary, bool) -> Result<Sample, String>,
+    run: impl FnMut(&Binary, bool) -> Result<Sample, String>,
 ) -> CaseReport {
-    let mut alternation = Alternation::new(context, case, measures);
-    for round in 1..=context.options.rounds {
-        alternation.round(round, &mut run);
-    }
-    alternation.report()
+    Alternation::new(context, case, measures).all(run)
 }
 
 /// Runs Tidegate alone, so often.
@@ -314,31 +312,46 @@ pub fn alone(
     let mut alternation = Alternation::new(context, case, &measures);
     alternation.rounds = rounds;
     alternation.sides[1].binary = None;
-    for round in 1..=rounds {
-        alternation.round(round, |binary, _| run(binary));
-    }
-    alternation.report()
+    alternation.all(|binary, _| run(binary))
 }
 
 /// A case whose rounds may lie between those of others.
-pub struct Alternation<'a> {
+pub struct Alternation {
     case: &'static str,
     measures: Vec<Measure>,
     rounds: u32,
-    sides: [Side<'a>; 2],
+    sides: [Side; 2],
+    besides: Vec<Beside>,
     notes: Vec<String>,
 }
 
-impl<'a> Alternation<'a> {
-    pub fn new(context: &'a Context, case: &'static str, measures: &[Measure]) -> Alternation<'a> {
-        let (tidegate, nginx) = (Some(&context.tidegate), context.nginx.as_ref());
+impl Alternation {
+    pub fn new(context: &Context, case: &'static str, measures: &[Measure]) -> Alternation {
+        let (tidegate, nginx) = (Some(context.tidegate.clone()), context.nginx.clone());
         Alternation {
             case,
             measures: measures.to_vec(),
             rounds: context.options.rounds,
-            sides: [Side::new("tidegate", tidegate), Side::new("nginx", nginx)],
+            sides: [Side::new(SIDES[0], tidegate), Side::new(SIDES[1], nginx)],
+            besides: Vec::new(),
             notes: Vec::new(),
         }
+    }
+
+    /// The same with other programs in its rounds.
+    pub fn beside(self, besides: impl IntoIterator<Item = Beside>) -> Alternation {
+        Alternation { besides: besides.into_iter().collect(), ..self }
+    }
+
+    /// All rounds, one after the other.
+    pub fn all(
+        mut self,
+        mut run: impl FnMut(&Binary, bool) -> Result<Sample, String>,
+    ) -> CaseReport {
+        for round in 1..=self.rounds {
+            self.round(round, &mut run);
+        }
+        self.report()
     }
 
     /// One run of each side.
@@ -348,28 +361,26 @@ impl<'a> Alternation<'a> {
         mut run: impl FnMut(&Binary, bool) -> Result<Sample, String>,
     ) {
         let (case, rounds) = (self.case, self.rounds);
+        let Measure { name, unit, decimals, .. } = self.measures[0];
+        let mut notes = Vec::new();
         for (index, side) in self.sides.iter_mut().enumerate() {
-            let Some(binary) = side.binary else { continue };
-            let note = match run(binary, index == 0) {
-                Ok(sample) => {
-                    let first = sample.values.first().copied().unwrap_or_default();
-                    let Measure { name, unit, decimals, .. } = self.measures[0];
-                    eprintln!(
-                        "{case}: round {round}/{rounds} {} {name} {first:.decimals$} {unit}",
-                        side.name
-                    );
-                    let note = sample.note.clone();
-                    side.samples.push(sample);
-                    note
-                }
-                Err(reason) => {
-                    side.binary = None;
-                    Some(format!("failed: {reason}"))
-                }
-            };
-            let note = note.map(|note| format!("{case}: {}: {note}", side.name));
-            let notes = &mut self.notes;
-            notes.extend(note.filter(|note| !notes.contains(note)));
+            notes.extend(side.run(|binary| {
+                let sample = run(binary, index == 0)?;
+                let first = sample.values.first().copied().unwrap_or_default();
+                eprintln!(
+                    "{case}: round {round}/{rounds} {} {name} {first:.decimals$} {unit}",
+                    SIDES[index]
+                );
+                Ok(sample)
+            }));
+        }
+        for beside in &mut self.besides {
+            notes.extend(beside.round(|binary| run(binary, false)));
+        }
+        for note in notes.into_iter().map(|note| format!("{case}: {note}")) {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
         }
     }
 
@@ -385,20 +396,44 @@ impl<'a> Alternation<'a> {
             errors: tidegate_errors + nginx_errors,
             tidegate_errors,
         });
-        CaseReport { rows: rows.collect(), notes: self.notes }
+        let mut report = CaseReport { rows: rows.collect(), notes: self.notes };
+        let besides: Vec<String> =
+            self.besides.iter().filter_map(|beside| beside.note(&report)).collect();
+        report.notes.extend(besides);
+        report
     }
 }
 
-struct Side<'a> {
-    name: &'static str,
+/// What the two sides of a case are called.
+const SIDES: [&str; 2] = ["tidegate", "nginx"];
+
+/// A program's runs in a case.
+struct Side {
+    name: String,
     /// `None`: absent, or failed before.
-    binary: Option<&'a Binary>,
+    binary: Option<Binary>,
     samples: Vec<Sample>,
 }
 
-impl<'a> Side<'a> {
-    fn new(name: &'static str, binary: Option<&'a Binary>) -> Side<'a> {
-        Side { name, binary, samples: Vec::new() }
+impl Side {
+    fn new(name: impl Into<String>, binary: Option<Binary>) -> Side {
+        Side { name: name.into(), binary, samples: Vec::new() }
+    }
+
+    /// One run, if there is what to run; returns what a reader should know of it. A failure is the last one.
+    fn run(&mut self, run: impl FnOnce(&Binary) -> Result<Sample, String>) -> Option<String> {
+        let note = match run(self.binary.as_ref()?) {
+            Ok(sample) => {
+                let note = sample.note.clone();
+                self.samples.push(sample);
+                note?
+            }
+            Err(reason) => {
+                self.binary = None;
+                format!("failed: {reason}")
+            }
+        };
+        Some(format!("{}: {note}", self.name))
     }
 
     fn errors(&self) -> u64 {

@@ -15,6 +15,7 @@ pub(crate) mod state;
 mod writer;
 
 use std::fmt;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Waker;
@@ -237,6 +238,12 @@ impl Fill {
     /// What was published, if it was.
     pub fn head_now(&self) -> Option<Arc<FillHead>> {
         self.state.lock().head().cloned()
+    }
+
+    /// Waits until it is decided whether the response became a cache file.
+    pub async fn placed(self: &Arc<Fill>) -> bool {
+        let mut reader = self.reader(self.watermark());
+        poll_fn(|context| reader.poll_stored(context)).await
     }
 
     /// Whether the response became a cache file; `None` while that is open.

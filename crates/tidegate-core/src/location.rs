@@ -159,18 +159,8 @@ pub fn find_config(x: &mut Exchange, plan: &Plan) -> Step<'static> {
     if location.settings.internal && !x.internal {
         return Step::Status(404);
     }
-    x.request.body.set_limit(location.settings.client_max_body_size);
-    if let (Some(max), Some(length)) =
-        (location.settings.client_max_body_size, x.request.body.length)
-        && length > max
-        && !x.internal
-    {
-        x.keep_alive = false;
-        x.log(
-            crate::error_log::Level::Error,
-            format_args!("client intended to send too large body: {length} bytes"),
-        );
-        return Step::Status(413);
+    if let Err(status) = limit_body(x) {
+        return Step::Status(status);
     }
     if let Some((methods, other)) = location.limit_except
         && methods & x.request.method.bit() == 0
@@ -178,6 +168,23 @@ pub fn find_config(x: &mut Exchange, plan: &Plan) -> Step<'static> {
         x.location = other;
     }
     Step::Decline
+}
+
+/// Makes the present location's `client_max_body_size` the body's limit; the error is the status for a client that
+/// announces more.
+pub fn limit_body(x: &mut Exchange) -> Result<(), u16> {
+    let max = x.settings().client_max_body_size;
+    x.request.body.set_limit(max);
+    let announced = x.request.body.length.filter(|length| max.is_some_and(|max| *length > max));
+    if let Some(length) = announced.filter(|_| !x.internal) {
+        x.keep_alive = false;
+        x.log(
+            crate::error_log::Level::Error,
+            format_args!("client intended to send too large body: {length} bytes"),
+        );
+        return Err(413);
+    }
+    Ok(())
 }
 
 /// `/dir` goes to `/dir/` where a prefix location `/dir/` is served by a content handler.

@@ -140,6 +140,16 @@ impl Template {
     }
 }
 
+/// Whether any of the conditions holds, as in `proxy_cache_bypass`: a value neither empty nor `0`.
+pub fn any_holds(conditions: &[Template], x: &mut Exchange) -> bool {
+    let mut value = Vec::new();
+    conditions.iter().any(|condition| {
+        value.clear();
+        condition.write(x, &mut value);
+        !value.is_empty() && value != b"0"
+    })
+}
+
 fn part(name: &[u8], span: Span, variables: &mut VariableTable) -> Part {
     let name = String::from_utf8_lossy(name);
     match name.as_bytes() {

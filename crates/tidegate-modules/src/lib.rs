@@ -21,6 +21,7 @@ use http::browser::Browser;
 use http::cache::{FastCgiCache, ProxyCache, ScgiCache, UwsgiCache};
 use http::charset::Charset;
 use http::dav::Dav;
+use http::early_body::EarlyBody;
 use http::empty_gif::EmptyGif;
 use http::fastcgi::FastCgi;
 use http::flv::Flv;
@@ -86,6 +87,8 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<SecureLink>::NEW,
     // Who the client is: before whatever asks, in the read phase and the one of limits.
     &Entry::<RealIp>::NEW,
+    // Behind it, the body for whoever goes by that.
+    &Entry::<EarlyBody>::NEW,
     // Rewrite phases; for sessions, before their limits.
     &Entry::<Rewrite>::NEW,
     &Entry::<SessionSet>::NEW,

@@ -1,5 +1,5 @@
 //! Other servers to compare with, where they are installed: the caches Varnish and Apache Traffic Server, each
-//! with the least configuration that makes it serve what is still arriving, and Apache with PHP.
+//! with the least configuration that makes it serve what is still arriving, Apache with PHP, and HAProxy.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use super::apache;
+use super::{apache, haproxy};
+use crate::config::Scenario;
 use crate::raw::{self, Work};
 
 /// What a program is, and so how it is configured and stopped.
@@ -22,13 +23,14 @@ pub enum Kind {
     Raw(Work),
     /// With PHP in it, and a process for each connection.
     Apache,
+    HaProxy,
 }
 
 impl Kind {
     /// The option that prints the version.
     pub fn version_option(self) -> &'static str {
         match self {
-            Kind::Nginx | Kind::Apache => "-v",
+            Kind::Nginx | Kind::Apache | Kind::HaProxy => "-v",
             Kind::Varnish | Kind::TrafficServer | Kind::Raw(_) => "-V",
         }
     }
@@ -41,6 +43,7 @@ impl Kind {
             Kind::TrafficServer => &["/usr/bin/traffic_server", "traffic_server"],
             Kind::Raw(_) => &[],
             Kind::Apache => &["/usr/sbin/apache2", "/usr/sbin/httpd"],
+            Kind::HaProxy => &["/usr/sbin/haproxy", "haproxy"],
         }
     }
 }
@@ -51,11 +54,13 @@ pub fn write_config(
     directory: &Path,
     listen: SocketAddr,
     origin: SocketAddr,
+    scenario: Scenario,
 ) -> io::Result<()> {
     match kind {
         Kind::Nginx | Kind::Raw(_) => Ok(()),
         Kind::Varnish => fs::write(directory.join(VARNISH_FILE), varnish_config(origin)),
         Kind::Apache => apache::write_config(directory, listen),
+        Kind::HaProxy => haproxy::write_config(directory, listen, origin, scenario),
         Kind::TrafficServer => {
             for (name, content) in traffic_server_config(directory, listen, origin) {
                 let file = directory.join(name);
@@ -89,6 +94,10 @@ pub fn add_arguments(
             // It ends its whole process group, of which we must not be.
             command.process_group(0);
             command.args(["-D", "FOREGROUND", "-f"]).arg(directory.join(apache::CONFIG_FILE));
+        }
+        Kind::HaProxy => {
+            // In the foreground.
+            command.args(["-db", "-f"]).arg(directory.join(haproxy::CONFIG_FILE));
         }
         Kind::TrafficServer => {
             let mut root = std::ffi::OsString::from("--run-root=");

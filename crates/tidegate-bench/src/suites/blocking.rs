@@ -1,7 +1,8 @@
 //! The blocking suite: application code beside an event loop. On Tidegate's side it is a handler in the
 //! server (the example crate), on nginx's side PHP behind FastCGI, with the same pages.
 //!
-//! PHP runs on the servers' processor, as handlers do: rates and costs are those of the whole.
+//! PHP runs on the servers' processor, as handlers do: rates and costs are those of the whole. Only where the
+//! server's own cost of passing requests on is the figure is PHP an origin, and runs where origins do.
 
 mod jobs;
 mod php;
@@ -11,8 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::beside::Beside;
 use super::quick::{disturbance, new_load, run_checked};
-use super::{Better, CaseReport, Context, Measure, Sample, alone, alternate};
+use super::{Alternation, Better, CaseReport, Context, Measure, Sample, alone, alternate};
 use crate::config::{COLD_FILE, DOCUMENT_BYTES, SMALL_FILE, Scenario};
 use crate::load::{Ask, Bound, Mode, Outcome, Plan, Unanswered};
 use crate::procfs::{self, CpuTime};
@@ -126,9 +128,9 @@ impl Case {
                     Measure::new("requests/s, both with kept connections", "", 0)
                         .better(Better::Higher),
                 ];
-                alternate(context, self.name, &measures, |binary, ours| {
-                    gateway(context, binary, ours)
-                })
+                let alternation = Alternation::new(context, self.name, &measures);
+                let alternation = alternation.beside(Beside::haproxy(context));
+                alternation.all(|binary, ours| gateway(context, binary, ours))
             }
             What::Apache => self.beside_apache(context),
             What::Jobs => {
@@ -236,6 +238,15 @@ struct Side {
 
 impl Side {
     fn start(context: &Context, binary: &Binary, application: Application) -> Result<Side, String> {
+        Side::start_with_php_on(context.processors.server, context, binary, application)
+    }
+
+    fn start_with_php_on(
+        cpu: usize,
+        context: &Context,
+        binary: &Binary,
+        application: Application,
+    ) -> Result<Side, String> {
         let scenario = match application {
             Application::Handlers => Scenario::Handlers,
             Application::Component => Scenario::Component,
@@ -245,9 +256,7 @@ impl Side {
         let server = Server::start(binary, context.job(scenario, 4096))?;
         let php = match application {
             Application::Handlers | Application::Component => None,
-            Application::Php | Application::PhpKept => {
-                Some(Php::start(server.directory(), context.processors.server)?)
-            }
+            Application::Php | Application::PhpKept => Some(Php::start(server.directory(), cpu)?),
             Application::Within => {
                 php::write_scripts(server.directory()).map_err(|error| format!("php: {error}"))?;
                 None
@@ -337,11 +346,14 @@ fn document(context: &Context, binary: &Binary, ours: bool) -> Result<Sample, St
     Ok(sample(values, &made.outcome))
 }
 
-/// Tidegate with kept connections has one run, nginx one by default and one with kept connections.
+/// Tidegate and HAProxy with kept connections have one run, nginx one by default and one with kept connections.
 fn gateway(context: &Context, binary: &Binary, ours: bool) -> Result<Sample, String> {
-    let run = |application| made(&Side::start(context, binary, application)?, context);
+    let cpu = context.processors.client;
+    let run =
+        |application| made(&Side::start_with_php_on(cpu, context, binary, application)?, context);
     let kept = run(Application::PhpKept)?;
-    let default = if ours { None } else { Some(run(Application::Php)?) };
+    let is_nginx = !ours && binary.kind == Kind::Nginx;
+    let default = if is_nginx { Some(run(Application::Php)?) } else { None };
     let first = default.as_ref().unwrap_or(&kept);
     let cpu = |made: &Made| made.server_cpu / made.outcome.requests.max(1) as f64;
     let values = vec![

@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Better, CaseReport, Context, Measure, Sample, alternate, idle, streaming};
+use super::beside::Beside;
+use super::{
+    Alternation, Better, CaseReport, Context, Measure, Sample, alternate, idle, streaming,
+};
 use crate::config::{FIXED_BODY, LARGE_FILE, SMALL_FILE, Scenario};
 use crate::load::{Ask, Bound, Load, Mode, Outcome, Plan, Unanswered};
 use crate::procfs;
@@ -136,15 +139,10 @@ impl Case {
 
     fn measure_load(&self, context: &Context, load: LoadCase) -> CaseReport {
         let measures = self.with_target(&LOAD_MEASURES);
-        let floor = load.floor();
-        let mut floors = Vec::new();
-        let mut report = alternate(context, self.name, &measures, |binary, is_tidegate| {
-            if let Some(floor) = floor.as_ref().filter(|_| is_tidegate) {
-                floors.push(run_load(context, floor, load)?.values);
-            }
-            run_load(context, binary, load)
-        });
-        report.notes.extend(beside_floor(&report, &floors));
+        let haproxy = Beside::haproxy(context).filter(|_| load.is_plain_proxy());
+        let besides = load.floor().map(Beside::floor).into_iter().chain(haproxy);
+        let alternation = Alternation::new(context, self.name, &measures).beside(besides);
+        let mut report = alternation.all(|binary, _| run_load(context, binary, load));
         report.notes.extend(disturbance(&report));
         report
     }
@@ -177,17 +175,11 @@ impl LoadCase {
         let path = std::env::current_exe().ok().filter(|_| is_kept)?;
         Some(Binary { kind: Program::Raw(work), path, version: String::new() })
     }
-}
 
-/// What the least that a server can do costs, in the same run.
-fn beside_floor(report: &CaseReport, floors: &[Vec<f64>]) -> Option<String> {
-    let row = report.rows.first()?;
-    let floor: Vec<f64> = floors.iter().filter_map(|values| values.first().copied()).collect();
-    let (cost, ratio) = (Spread::of(&floor)?, Spread::of_ratios(&floor, &row.nginx)?);
-    Some(format!(
-        "{}: a bare loop of such calls, the floor, costs {:.2} µs, {:.2} of nginx ({:.2} to {:.2})",
-        row.case, cost.median, ratio.median, ratio.minimum, ratio.maximum
-    ))
+    /// Whether any proxy does this.
+    fn is_plain_proxy(&self) -> bool {
+        matches!(self.scenario, Scenario::ProxyTuned | Scenario::ProxyDefault)
+    }
 }
 
 /// A warning when the figures are those of a busy machine.

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use super::beside::Beside;
 use super::quick::{new_load, run_checked};
 use super::{Alternation, Better, CaseReport, Context, Measure, Row, Sample, idle};
 use crate::config::tuning::Knobs;
@@ -162,11 +163,15 @@ pub fn with_bases(chosen: &[Case]) -> Vec<Case> {
 /// Measures the rows, round by round; gains and targets are rows behind the others.
 pub fn measure(context: &Context, cases: &[Case]) -> Vec<CaseReport> {
     let mut capacity = None;
-    let mut running: Vec<(Case, Alternation<'_>)> = Vec::new();
+    let mut running: Vec<(Case, Alternation)> = Vec::new();
     let mut left_out = Vec::new();
     for case in cases {
         match case.possible(context.processors) {
-            true => running.push((*case, Alternation::new(context, case.name, case.measures()))),
+            true => {
+                let haproxy = Beside::haproxy(context).filter(|_| case.is_load_with_targets());
+                let alternation = Alternation::new(context, case.name, case.measures());
+                running.push((*case, alternation.beside(haproxy)));
+            }
             false => left_out.push(format!("{}: left out: too few processors", case.name)),
         }
     }
@@ -211,6 +216,11 @@ impl Case {
             Kind::Skew(_) => &SKEWS,
             Kind::Idle => &idle::MEASURES,
         }
+    }
+
+    /// Whether HAProxy stands beside it.
+    fn is_load_with_targets(&self) -> bool {
+        self.section == Section::Targets && matches!(self.kind, Kind::Load(_))
     }
 
     fn possible(&self, processors: Processors) -> bool {

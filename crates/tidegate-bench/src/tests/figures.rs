@@ -7,11 +7,48 @@ use proptest::prelude::*;
 use crate::histogram::{Histogram, bucket, bucket_upper};
 use crate::json::Json;
 use crate::report::{Environment, align, json, table};
+use crate::server::{Binary, Kind};
 use crate::statistics::{Limit, Spread, Verdict, average_byte_wait};
+use crate::suites::beside::Beside;
 use crate::suites::quick::{OTHERS, disturbance};
 use crate::suites::steady::reload::growth_percent;
 use crate::suites::streaming::summarise;
-use crate::suites::{Better, CaseReport, Measure, Row};
+use crate::suites::{Better, CaseReport, Measure, Row, Sample};
+
+#[test]
+fn what_stands_beside_is_told_by_its_processor_time() {
+    let side = |costs: [f64; 2]| costs.to_vec();
+    let row = |name: &'static str, tidegate: [f64; 2], nginx: [f64; 2]| Row {
+        case: "some",
+        measure: Measure::new(name, "µs", 2),
+        tidegate: side(tidegate),
+        nginx: side(nginx),
+        errors: 0,
+        tidegate_errors: 0,
+    };
+    let rows = vec![
+        row("requests/s", [9.0, 9.0], [9.0, 9.0]),
+        row("CPU per request", [4.0, 9.0], [10.0, 12.0]),
+        row("CPU taken by others", [0.0, 0.0], [0.0, 0.0]),
+    ];
+    let report = CaseReport { rows, notes: Vec::new() };
+    let binary = Binary { kind: Kind::Nginx, path: "some".into(), version: String::new() };
+    let mut beside = Beside::floor(binary);
+    assert_eq!(beside.note(&report), None);
+    for cost in [5.0, 6.0] {
+        let sample = Sample { values: vec![1.0, cost, 2.0], ..Sample::default() };
+        assert_eq!(beside.round(|_| Ok(sample)), None);
+    }
+    let what = "a bare loop of such calls, the floor,";
+    let told =
+        format!("some: {what} costs 5.50 µs, 0.50 of nginx (0.50 to 0.50); Tidegate 1.15 of that");
+    assert_eq!(beside.note(&report), Some(told.clone()));
+    // It is not run again when it has failed, and what it did counts.
+    let failed = beside.round(|_| Err("no".to_owned()));
+    assert_eq!(failed, Some(format!("{what}: failed: no")));
+    assert_eq!(beside.round(|_| panic!("run again")), None);
+    assert_eq!(beside.note(&report), Some(told));
+}
 
 #[test]
 fn histogram_of_nothing_is_zero() {

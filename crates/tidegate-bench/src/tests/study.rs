@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 
 use crate::chart::bars;
+use crate::config::Scenario;
 use crate::origin::{Origin, Trace, parts_due};
 use crate::procfs::CpuTime;
 use crate::server::{Kind, write_other_config};
@@ -238,7 +239,8 @@ fn other_caches_get_their_own_configuration() {
         let folder = tempfile::tempdir().expect("a folder");
         let [listen, origin] = ["127.0.0.1:8080", "127.0.0.1:9090"].map(|it| it.parse());
         let (listen, origin) = (listen.expect("an address"), origin.expect("an address"));
-        write_other_config(kind, folder.path(), listen, origin).expect("written");
+        let scenario = Scenario::ProxyDefault;
+        write_other_config(kind, folder.path(), listen, origin, scenario).expect("written");
         let text = std::fs::read_to_string(folder.path().join(file)).expect("the file");
         for line in expected {
             let line = line.replace("ROOT", &folder.path().display().to_string());
@@ -253,6 +255,8 @@ fn other_caches_get_their_own_configuration() {
     let port = "CONFIG proxy.config.http.server_ports STRING 8080:ip-in=127.0.0.1";
     let streams = "CONFIG proxy.config.cache.enable_read_while_writer INT 1";
     check(kind, "conf/records.config", &[port, streams]);
+    let proxy = ["    bind 127.0.0.1:8080", "    server origin 127.0.0.1:9090"];
+    check(Kind::HaProxy, "haproxy.cfg", &proxy);
 }
 
 #[test]

@@ -20,6 +20,11 @@ impl PlanBuilder<'_> {
         Template::compile(&word.bytes, word.span, &mut self.variables)
     }
 
+    /// Words with variables.
+    pub fn templates(&mut self, words: &[Word]) -> Result<Vec<Template>, Diagnostic> {
+        words.iter().map(|word| self.template(word)).collect()
+    }
+
     /// A text with variables that is a part of a word.
     pub fn template_text(&mut self, text: &[u8], span: Span) -> Result<Template, Diagnostic> {
         Template::compile(text, span, &mut self.variables)

@@ -10,6 +10,7 @@ pub mod browser;
 pub mod cache;
 pub mod charset;
 pub mod dav;
+pub mod early_body;
 pub mod empty_gif;
 pub mod fastcgi;
 pub mod file_access;

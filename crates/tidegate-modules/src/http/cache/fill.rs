@@ -2,6 +2,7 @@
 //! feeds all who read it. It belongs to no client: whoever leaves, it goes on.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_cache::{FillReader, FillWriter, Key, OpenEntry, Store};
 use tidegate_core::blocking;
@@ -10,6 +11,7 @@ use tidegate_http::request::Method;
 use tidegate_http::{Headers, Known, connection};
 use tidegate_rt::clock;
 use tidegate_rt::sync::{mpsc, oneshot};
+use tidegate_rt::timer;
 use tidegate_rt::worker::spawn_local;
 use tidegate_upstream::{
     FetchError, FetchSettings, LogContext, OriginBody, OriginRequest, OriginResponse, SharedReport,
@@ -276,7 +278,7 @@ impl Filler {
         let mut variant = Vec::new();
         write_variant(&stored.vary, &self.client_fields, &mut variant);
         let asked_at = writer.fill().started_at();
-        let writer = self.at_its_key(&stored.vary, writer, now);
+        let writer = self.at_its_key(&stored.vary, writer, now).await;
         let announced = head.headers.first(Known::ContentLength).and_then(connection::parse_length);
         let head_length = if is_head { Some(announced.unwrap_or(0)) } else { None };
         let Stored { times, must_revalidate, vary } = stored;
@@ -312,16 +314,29 @@ impl Filler {
 
     /// A variant whose origin has changed the fields that tell variants apart becomes the object
     /// under the main key, where the next request learns of it.
-    fn at_its_key(&self, vary: &[Vec<u8>], writer: FillWriter, now: u64) -> FillWriter {
+    async fn at_its_key(&self, vary: &[Vec<u8>], writer: FillWriter, now: u64) -> FillWriter {
         if self.names.is_empty() || self.names == vary {
             return writer;
         }
-        let beside = |_| self.store.begin_fill_beside(&self.main, now);
-        let moved = self.store.begin_fill(&self.main, now).unwrap_or_else(beside);
+        let moved = begin_behind(&self.store, &self.main, now).await;
         writer.release();
         moved
     }
 }
+
+/// Begins to fill a key whose object another request may be about to bring: one that has come whole is in its
+/// place in a moment, and then the next request finds this fill. Beside one that still arrives nobody does.
+pub(super) async fn begin_behind(store: &Store, key: &Key, now: u64) -> FillWriter {
+    let mut begun = store.begin_fill(key, now);
+    if let Some(placing) = begun.as_ref().err().filter(|fill| fill.has_all()) {
+        let _ = timer::timeout(PLACING_MAX, placing.placed()).await;
+        begun = store.begin_fill(key, now);
+    }
+    begun.unwrap_or_else(|_| store.begin_fill_beside(key, now))
+}
+
+/// The longest that a head waits for another object's place: a slow disk sets nobody's pace.
+const PLACING_MAX: Duration = Duration::from_millis(20);
 
 /// Whether a 304 names another representation than the stored one: by a strong entity tag, which tells
 /// for sure (RFC 9111 section 4.3.4).

@@ -6,7 +6,6 @@
 //! variant, whatever lies where. A variant is only good beside the object whose family it belongs to,
 //! so removing the object under the main key removes them all.
 
-use std::future::poll_fn;
 use std::sync::Arc;
 
 use tidegate_cache::{Fill, Key, Lookup, OpenEntry, Store};
@@ -214,8 +213,7 @@ fn newest(lookup: Lookup, request: &Headers) -> Lookup {
 async fn opened(store: &Store, key: &Key) -> Lookup {
     let mut lookup = store.peek(key);
     if let Some(fill) = &lookup.placing {
-        let mut reader = fill.reader(fill.watermark());
-        poll_fn(|context| reader.poll_stored(context)).await;
+        fill.placed().await;
         lookup = store.peek(key);
     }
     // A fill may end while the disk is asked: then there is a file, of which that look knew nothing.

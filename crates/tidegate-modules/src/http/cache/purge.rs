@@ -18,6 +18,7 @@
 use std::io;
 
 use tidegate_cache::{Bearing, Key, Purge, PurgeError, Scope, Store};
+use tidegate_core::template::any_holds;
 use tidegate_core::{Body, Exchange, Level, Step, Template, blocking};
 use tidegate_http::Headers;
 use tidegate_rt::clock;
@@ -25,7 +26,7 @@ use tidegate_rt::clock;
 use super::lookup::decoded;
 use super::meta::Meta;
 use super::policy::variant_prefix;
-use super::settings::{CacheSettings, holds};
+use super::settings::CacheSettings;
 
 /// Most bytes of tags that an answer may bear; the rest is left out.
 const TAGS_BYTES_MAX: usize = 16 * 1024;
@@ -71,7 +72,7 @@ pub async fn answer(
     settings: &CacheSettings,
     key: Vec<u8>,
 ) -> Step<'static> {
-    let soft = holds(&settings.purge.soft, x);
+    let soft = any_holds(&settings.purge.soft, x);
     let mut tags = Vec::new();
     for template in &settings.purge.tags {
         template.write(x, &mut tags);

@@ -3,10 +3,10 @@
 //! A hit whose object is open is answered at once, without a future; everything else is
 //! [`Conversation`].
 
-use std::future::poll_fn;
 use std::sync::Arc;
 
 use tidegate_cache::{BreakReason, Fill, Key, OpenEntry, Store};
+use tidegate_core::template::any_holds;
 use tidegate_core::{Exchange, Level, Step};
 use tidegate_http::Known;
 use tidegate_http::caching::rfc9111::invalidation::is_unsafe;
@@ -26,7 +26,7 @@ use super::resume::Origin;
 use super::rfc9111;
 use super::seam::{Gateway, Whole};
 use super::serve;
-use super::settings::{CacheSettings, Chosen, holds};
+use super::settings::{CacheSettings, Chosen};
 use super::status::{CacheNote, CacheStatus};
 use super::turn::{Demands, Input, Output, Sharing, Turn};
 use super::wait;
@@ -41,7 +41,7 @@ pub fn handle<'a>(
     let method = x.request.method;
     let is_cached = method.bit() & cache.methods != 0;
     let invalidates = cache.rfc9111 && is_unsafe(method);
-    let purges = !cache.purge.conditions.is_empty() && holds(&cache.purge.conditions, x);
+    let purges = !cache.purge.conditions.is_empty() && any_holds(&cache.purge.conditions, x);
     if !is_cached && !invalidates && !purges {
         return Err(x);
     }
@@ -77,7 +77,7 @@ pub fn handle<'a>(
     let now = clock::unix_millis();
     let sight = lookup::look_now(store, &main, &x.request.head.headers, now);
     let terms = cache.rfc9111.then(|| RequestTerms::of(&x.request.head.headers));
-    let bypass = !cache.bypass.is_empty() && holds(&cache.bypass, x);
+    let bypass = !cache.bypass.is_empty() && any_holds(&cache.bypass, x);
     if !bypass
         && let Some(Sight { entry: Some(entry), fill: None, .. }) = &sight
         && lookup::is_fresh(entry, terms.as_ref(), now)
@@ -183,8 +183,7 @@ impl Conversation {
         if !filling.whole || filling.joinable && (self.terms.is_some() || !is_stale()) {
             return sight;
         }
-        let mut reader = fill.reader(fill.watermark());
-        poll_fn(|context| reader.poll_stored(context)).await;
+        fill.placed().await;
         lookup::look(&self.store, &self.main, &x.request.head.headers).await
     }
 
@@ -262,7 +261,7 @@ impl Conversation {
             return done.unwrap_or(Done::Then(Output::Pass));
         }
         // What will not be stored must lead nobody, nor take the place of what will.
-        let refused = holds(&self.cache.no_cache, x);
+        let refused = any_holds(&self.cache.no_cache, x);
         let sharing = if refused { Sharing::Alone } else { sharing };
         let now = clock::unix_millis();
         let writer = match sharing {
@@ -300,7 +299,7 @@ impl Conversation {
                 answer => return self.answer(x, sight, answer).await,
             };
             self.gateway.show_head(x, &response.head);
-            let store = !holds(&self.cache.no_cache, x);
+            let store = !any_holds(&self.cache.no_cache, x);
             let _ = verdict.send((response, store));
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_conf::{Diagnostic, Word};
+use tidegate_conf::Diagnostic;
 use tidegate_core::builder::PlanBuilder;
 use tidegate_core::{Exchange, Level, Template};
 use tidegate_http::caching::IgnoredFields;
@@ -100,15 +100,15 @@ impl CacheSettings {
             key: conf.key.as_ref().map(|key| plan.template(key)).transpose()?,
             validity: conf.valid.clone().unwrap_or_default(),
             ignored,
-            bypass: templates(conf.bypass.as_deref(), plan)?,
-            no_cache: templates(conf.no_cache.as_deref(), plan)?,
+            bypass: plan.templates(conf.bypass.as_deref().unwrap_or_default())?,
+            no_cache: plan.templates(conf.no_cache.as_deref().unwrap_or_default())?,
             methods: methods.unwrap_or(Method::Get.bit() | Method::Head.bit()),
             max_range_offset: conf.max_range_offset,
             ranges: conf.ranges.unwrap_or(false),
             purge: PurgeSettings {
-                conditions: templates(conf.purge.as_deref(), plan)?,
-                tags: templates(conf.purge_tag.as_deref(), plan)?,
-                soft: templates(conf.purge_soft.as_deref(), plan)?,
+                conditions: plan.templates(conf.purge.as_deref().unwrap_or_default())?,
+                tags: plan.templates(conf.purge_tag.as_deref().unwrap_or_default())?,
+                soft: plan.templates(conf.purge_soft.as_deref().unwrap_or_default())?,
             },
             tag_headers: match &conf.tag_header {
                 None => TAG_HEADERS.iter().map(|name| name.as_bytes().into()).collect(),
@@ -183,23 +183,6 @@ pub fn check_zone(
     let message = format!("\"{family}cache\" zone \"{name}\" is unknown");
     let advice = format!("define it by `{family}cache_path … keys_zone={name}:10m`");
     Err(Diagnostic::emerg(message).at(word.span).help(advice))
-}
-
-/// Whether any of the conditions holds: a value neither empty nor `0`.
-pub fn holds(conditions: &[Template], x: &mut Exchange) -> bool {
-    let mut value = Vec::new();
-    conditions.iter().any(|condition| {
-        value.clear();
-        condition.write(x, &mut value);
-        !value.is_empty() && value != b"0"
-    })
-}
-
-fn templates(
-    words: Option<&[Word]>,
-    plan: &mut PlanBuilder<'_>,
-) -> Result<Vec<Template>, Diagnostic> {
-    words.unwrap_or_default().iter().map(|word| plan.template(word)).collect()
 }
 
 fn millis(time: Option<Duration>) -> u64 {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_conf::Diagnostic;
 use tidegate_core::builder::LocationBuilder;
-use tidegate_core::request_body::RequestBodyError;
+use tidegate_core::request_body::{RequestBodyError, StoreOptions};
 use tidegate_core::{Exchange, Level, LocalFuture, Step};
 use tidegate_http::caching::IgnoredFields;
 use tidegate_http::response::ResponseHead;
@@ -132,7 +132,14 @@ pub(crate) async fn read_body(x: &mut Exchange) -> Result<(), Step<'static>> {
         return Ok(());
     }
     let plan = x.plan.clone();
-    let options = &plan.location(x.location).settings.body_store;
+    read_body_by(x, &plan.location(x.location).settings.body_store).await
+}
+
+/// The same where there is one, by other options than the location's.
+pub(crate) async fn read_body_by(
+    x: &mut Exchange,
+    options: &StoreOptions,
+) -> Result<(), Step<'static>> {
     let known = x.request.body.stored().is_some();
     match x.request.body.store(options).await {
         Ok(stored) => {

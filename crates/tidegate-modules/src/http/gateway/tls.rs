@@ -242,8 +242,7 @@ pub fn compile(
     let survivors = plan.environment.survivors;
     let settings = survivors.get_or_make(&format!("origin tls {}", options.identity()), make)?;
     let name = conf.name.as_ref().map(|word| plan.template(word)).transpose()?;
-    let alpn = conf.alpn.iter().flatten().map(|word| plan.template(word));
-    let alpn = alpn.collect::<Result<_, _>>()?;
+    let alpn = plan.templates(conf.alpn.as_deref().unwrap_or_default())?;
     Ok(GatewayTls { settings, name, alpn, no_alpn: Protocols::default(), chosen })
 }
 

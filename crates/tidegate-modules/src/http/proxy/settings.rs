@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::builder::{LocationBuilder, PlanBuilder};
+use tidegate_core::template::any_holds;
 use tidegate_core::{Exchange, Template};
 use tidegate_http::Known;
 
@@ -119,12 +120,7 @@ pub fn settings(
         cached_fields: fields(conf, version, plan, true)?,
         redirects: redirect::compile(conf, word, plan)?,
         cookies: CookieRules::compile(conf, plan)?,
-        early_hints: conf
-            .early_hints
-            .iter()
-            .flatten()
-            .map(|word| plan.template(word))
-            .collect::<Result<_, _>>()?,
+        early_hints: plan.templates(conf.early_hints.as_deref().unwrap_or_default())?,
         tls,
         prefix_length: conf.pass.place.name.len(),
         location_tag: location_tag(&conf.pass.place.name),
@@ -213,8 +209,7 @@ fn fields(
 impl ProxySettings {
     /// Whether this request's client gets 103 answers.
     pub fn wants_early_hints(&self, x: &mut Exchange) -> bool {
-        let wanted = |value: Vec<u8>| !value.is_empty() && value != b"0";
-        self.early_hints.iter().any(|template| wanted(template.value(x)))
+        any_holds(&self.early_hints, x)
     }
 
     /// Writes what is asked and of whom, the default key of a cache: the URL that is passed to.

@@ -1,6 +1,7 @@
 //! Running a program on a request.
 
 use tidegate_core::regex::{MatchLimit, Regex};
+use tidegate_core::template::any_holds;
 use tidegate_core::{Body, Exchange, Level, Step, Template};
 use tidegate_http::Known;
 
@@ -248,10 +249,7 @@ fn holds(
     looks: &mut Looks,
 ) -> Result<bool, Flow> {
     Ok(match condition {
-        Condition::True(name) => {
-            let value = name.value(x);
-            !value.is_empty() && value != b"0"
-        }
+        Condition::True(name) => any_holds(std::slice::from_ref(name), x),
         Condition::Equal { name, text, negated } => {
             let value = name.value(x);
             let equal = match text.literal() {

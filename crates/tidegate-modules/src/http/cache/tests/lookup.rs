@@ -1,13 +1,18 @@
 //! Which object or fill a request is about, with a store on a disk in memory.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use bytes::Bytes;
 use tidegate_cache::fake::MemoryDisk;
 use tidegate_cache::{FillWriter, Key, Options, Store, Times};
 use tidegate_http::Headers;
 use tidegate_http::caching::write_variant;
+use tidegate_rt::worker::block_on;
 
+use super::super::fill::begin_behind;
 use super::super::lookup::look_now;
 use super::super::meta::Meta;
 
@@ -56,4 +61,25 @@ fn a_fill_that_will_replace_an_object_of_another_variant_is_found() {
     let sight = look_now(&store, &main, &by_z, 2).expect("open");
     assert!(sight.entry.is_some());
     drop(filling);
+}
+
+#[test]
+fn who_begins_behind_a_whole_object_is_found_and_beside_one_on_its_way_is_not() {
+    let (store, main) = (store(), Key::new(&b"/a"[..]));
+    let first = begin(&store, &main, "x-z", &request(&[("x-z", "1")]));
+    let present = || store.peek(&main).fill.expect("a fill");
+    block_on(async {
+        let beside = begin_behind(&store, &main, 2).await;
+        assert!(Arc::ptr_eq(&present(), first.fill()));
+        drop(beside);
+
+        let _ = first.finish();
+        let mut waiting = pin!(begin_behind(&store, &main, 2));
+        let waits = poll_fn(|context| Poll::Ready(waiting.as_mut().poll(context).is_pending()));
+        assert!(waits.await, "the object is not in its place yet");
+        drop(first.commit(2));
+        let behind = waiting.await;
+        assert!(Arc::ptr_eq(&present(), behind.fill()));
+    })
+    .expect("a loop");
 }

@@ -1,0 +1,85 @@
+//! `client_body_early_read`: a request's body is read right behind its head, so that rewrites, maps and the choice
+//! of a location can go by `$request_body`.
+//!
+//! ```nginx
+//! client_body_early_read $is_api;
+//! client_max_body_size   64k;
+//! client_body_buffer_size 64k;
+//! ```
+//!
+//! What the server's block says about bodies holds, since no location is known yet. A body above
+//! `client_body_buffer_size` goes to a file as always, and `$request_body` is empty.
+
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, once};
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::module::{BlockInfo, Module};
+use tidegate_core::request_body::StoreOptions;
+use tidegate_core::template::any_holds;
+use tidegate_core::{Exchange, Phase, Step, Template, location};
+
+use super::gateway::content::read_body_by;
+use super::row;
+
+/// `client_body_early_read` of `ngx_http_core_module`.
+pub struct EarlyBody;
+
+/// One block's directive.
+#[derive(Default)]
+pub struct Conf {
+    conditions: Option<Vec<Word>>,
+}
+
+impl Module for EarlyBody {
+    type Conf = Conf;
+    const NAME: &'static str = "early_body";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
+
+    fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
+        if child.conditions.is_none() {
+            child.conditions.clone_from(&parent.conditions);
+        }
+    }
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        let words = conf.conditions.as_deref().unwrap_or_default();
+        let conditions = location.plan.templates(words)?;
+        if !conditions.is_empty() {
+            location.handler(Phase::PostRead, Box::new(move |x| apply(x, &conditions)));
+        }
+        Ok(())
+    }
+}
+
+const ROWS: &[Directive<Conf>] = &[row(
+    "client_body_early_read",
+    Contexts::HTTP_SERVER,
+    Arity::AT_LEAST_ONE,
+    "off",
+    "Reads a body before a location is chosen, as the server's block says about bodies but for `client_body_in_file_only`, when a value is neither empty nor `0`; `off` for never.",
+    |conf, args| {
+        let words =
+            if args.words().len() == 1 && args.bytes(0) == b"off" { &[] } else { args.words() };
+        once(&mut conf.conditions, words.to_vec(), args)
+    },
+)];
+
+fn apply<'a>(x: &'a mut Exchange, conditions: &[Template]) -> Step<'a> {
+    if !x.request.body.is_present() || !any_holds(conditions, x) {
+        return Step::Decline;
+    }
+    if let Err(status) = location::limit_body(x) {
+        return Step::Status(status);
+    }
+    Step::Wait(Box::pin(async move {
+        let plan = x.plan.clone();
+        let options = &plan.location(x.location).settings.body_store;
+        let read = match options.in_file_only {
+            false => read_body_by(x, options).await,
+            true => {
+                let options = StoreOptions { in_file_only: false, clean: false, ..options.clone() };
+                read_body_by(x, &options).await
+            }
+        };
+        read.err().unwrap_or(Step::Decline)
+    }))
+}
