@@ -13,7 +13,7 @@ use crate::disk::FileHandle;
 use crate::format::Layout;
 
 /// Even a foremost reader is left behind when this many tails have piled up: only a writer that
-/// does not wait for room gets there.
+/// does not wait for room gets there. Half a tail behind the foremost one is not slow.
 const TAILS_MAX: u64 = 4;
 
 /// So much of what was written last is taken to be in the page cache still.
@@ -259,10 +259,11 @@ impl State {
     pub fn trim(&mut self, limits: FillLimits) {
         let keep_whole = self.storing && self.watermark <= limits.kept_bytes_max;
         // With a file it does not matter where they are, and there may be many.
-        let (lowest, foremost) = if self.storing {
+        let (lowest, slow) = if self.storing {
             (0, u64::MAX)
         } else {
-            (self.readers.lowest(), self.readers.foremost(self.watermark).unwrap_or(u64::MAX))
+            let foremost = self.readers.foremost(self.watermark).unwrap_or(u64::MAX);
+            (self.readers.lowest(), foremost.saturating_sub(limits.tail_bytes_max / 2))
         };
         while let Some(chunk) = self.tail.front() {
             let end = chunk.start + chunk.bytes.len() as u64;
@@ -273,7 +274,7 @@ impl State {
                 end <= self.flushed && !keep_whole
             } else {
                 passed
-                    || over && end <= foremost
+                    || over && end <= slow
                     || held > limits.tail_bytes_max.saturating_mul(TAILS_MAX)
             };
             if !droppable {

@@ -413,6 +413,28 @@ fn without_a_disk_the_foremost_reader_misses_nothing() {
 }
 
 #[test]
+fn who_is_close_behind_the_foremost_reader_misses_nothing_either() {
+    let disk = MemoryDisk::default();
+    let store = open(&disk);
+    let writer = begin(&store, &key("a"), 1);
+    let [mut foremost, mut close, mut slow] = [0; 3].map(|at| writer.fill().reader(at));
+    publish(&writer, None);
+    disk.set_faults(Faults { fail_at: Some(1), fail_on: true, ..Faults::default() });
+    let whole = body(400, 0);
+    for part in whole.chunks(20) {
+        writer.append(Bytes::copy_from_slice(part), 1);
+    }
+    [(&mut foremost, 10), (&mut close, 5), (&mut slow, 1)]
+        .into_iter()
+        .for_each(|(reader, parts)| (0..parts).for_each(|_| drop(block_on(reader.next(20)))));
+    writer.flush_step();
+    assert_eq!(writer.finish(), Ok(()));
+    assert_eq!(drain(&mut slow, 1000).1, Err(BreakReason::ReaderTooSlow));
+    assert_eq!(drain(&mut close, 1000), (whole[100..].to_vec(), Ok(())));
+    assert_eq!(drain(&mut foremost, 1000), (whole[200..].to_vec(), Ok(())));
+}
+
+#[test]
 fn chunks_of_any_size_reach_their_place() {
     let mut settings = options();
     settings.fill_tail_bytes_max = 4 << 20;

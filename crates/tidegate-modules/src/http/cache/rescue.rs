@@ -5,7 +5,7 @@
 
 use tidegate_cache::{Fill, FillHead, TAIL_BYTES_MAX_DEFAULT};
 use tidegate_core::generated::{Yielder, generate};
-use tidegate_core::{Body, BodyError, Chunk, Exchange};
+use tidegate_core::{Body, BodyError, Chunk, Exchange, Level};
 use tidegate_http::request::Method;
 use tidegate_upstream::{LogContext, Report};
 
@@ -14,11 +14,15 @@ use super::meta::Meta;
 use super::resume::{Identity, Origin, Progress, Rest, Resume};
 use super::seam::{Gateway, Whole};
 
-/// What it takes to go on without a fill.
-pub struct Rescue(Resume);
+/// What a reader does without the fill.
+pub enum Rescue {
+    Ask(Resume),
+    /// Nothing would tell that what comes is the rest of the same.
+    Tell(LogContext),
+}
 
 impl Rescue {
-    /// For a reader of a fill; `None` where it needs none, or none can be had.
+    /// For a reader of a fill; `None` where it needs none.
     pub async fn of(
         x: &mut Exchange,
         gateway: &dyn Gateway,
@@ -30,7 +34,9 @@ impl Rescue {
         if is_small || x.request.method != Method::Get {
             return None;
         }
-        let identity = Identity::of(meta.status, &meta.headers, head.body_bytes)?;
+        let log = LogContext::of(x);
+        let identity = Identity::of(meta.status, &meta.headers, head.body_bytes);
+        let Some(identity) = identity else { return Some(Rescue::Tell(log)) };
         let whole = Whole { convert_head: false, client_waits: false };
         let request = gateway.request(x, whole).await.ok()?;
         let question = Question {
@@ -38,14 +44,24 @@ impl Rescue {
             settings: gateway.fetch_settings(),
             // That of the exchange may be in use: it tells of who fills.
             report: Report::shared(),
-            log: LogContext::of(x),
+            log,
         };
-        Some(Rescue(Resume::in_parts(Origin::of(&question)?, identity)))
+        Some(Rescue::Ask(Resume::in_parts(Origin::of(&question)?, identity)))
     }
 
-    /// The body behind `at` bytes.
-    pub fn body(self, at: u64) -> Body {
-        generate(move |out| give(self.0, at, out))
+    /// The body behind `at` bytes; `None`: there is none.
+    pub fn body(self, at: u64) -> Option<Body> {
+        match self {
+            Rescue::Ask(resume) => Some(generate(move |out| give(resume, at, out))),
+            Rescue::Tell(log) => {
+                let text = format!(
+                    "cache fill has no file and is ahead, and nothing tells what the rest after \
+                     {at} bytes belongs to"
+                );
+                log.write(Level::Error, &text, "sending to client", "");
+                None
+            }
+        }
     }
 }
 

@@ -174,9 +174,10 @@ impl BodyStream for FillBody {
         }
         if matches!(piece, Piece::Broken(BreakReason::ReaderTooSlow))
             && let Some(rescue) = self.rescue.take()
+            && let Some(rest) = rescue.body(reader.offset())
         {
             // The reader goes: the fill is not to wait for it.
-            self.source = Source::Rest(rescue.body(reader.offset()));
+            self.source = Source::Rest(rest);
             return self.poll_chunk(context);
         }
         Poll::Ready(match piece {
