@@ -85,7 +85,7 @@ practise() {
 start_php() {
     "$php_fpm" -F -R -n -y "$work/prefix/php.conf" &
     php=$!
-    until [ -S "$work/prefix/php.sock" ]; do kill -0 "$php" 2>/dev/null || exit 1; done
+    until [ -S "$work/prefix/php.sock" ]; do kill -0 "$php" 2>/dev/null || return 1; done
 }
 
 watch_at_work() {
@@ -98,7 +98,10 @@ watch_at_work() {
     server=$!
     php=
     trap 'say "this failed; logs are in $work/prefix/logs"; kill "$server" $php 2>/dev/null || true' EXIT
-    if [ -n "$php_fpm" ]; then start_php; fi
+    if [ -n "$php_fpm" ] && ! start_php; then
+        say "php-fpm does not start: the profile is made without it"
+        php_fpm='' php=''
+    fi
     until (exec 3<>"/dev/tcp/127.0.0.1/$front") 2>/dev/null; do
         kill -0 "$server" 2>/dev/null || exit 1
     done

@@ -157,13 +157,18 @@ pub fn run_on<T: Send + 'static, W: FnOnce() -> io::Result<T> + Send + 'static>(
     }
 }
 
-/// Runs `work` on a pool thread although nobody waits for it: tidying up. Without a pool, or with a full
-/// queue, it is not run.
-pub fn detach(work: impl FnOnce() + Send + 'static) {
-    if let Some(pool) = default_pool()
-        && let Ok(job) = submit(&*pool, work)
-    {
-        job.detach();
+/// Runs `work` on a thread of the default pool although nobody waits for it; without a pool, or with a full queue,
+/// at once.
+pub fn detach<W: FnOnce() + Send + 'static>(work: W) {
+    let work = Arc::new(Mutex::new(Some(work)));
+    let run = |work: &Mutex<Option<W>>| {
+        let work = work.lock().unwrap_or_else(PoisonError::into_inner).take();
+        work.into_iter().for_each(|work| work());
+    };
+    let given = work.clone();
+    match default_pool().and_then(|pool| submit(&*pool, move || run(&given)).ok()) {
+        Some(job) => job.detach(),
+        None => run(&work),
     }
 }
 

@@ -58,21 +58,30 @@ pub fn stat_at_once(path: &Path, from: usize) -> Option<io::Result<Stat>> {
     }
 }
 
+/// Opens a file for appending, if it is there and the kernel has all names of its path in memory: no disk is waited
+/// for, nor the reader of a FIFO.
+pub fn append_at_once(path: &Path) -> Option<File> {
+    open_cached(path, APPEND).ok().map(File::from)
+}
+
 /// Opens a path for being described, by names in memory alone: else AGAIN, or NOSYS where the kernel cannot tell.
 fn open_remembered(path: &Path) -> Result<OwnedFd, Errno> {
+    open_cached(path, OFlags::PATH | OFlags::CLOEXEC)
+}
+
+fn open_cached(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     if NO_CACHED.load(Ordering::Relaxed) {
         return Err(Errno::NOSYS);
     }
-    let look = |path: &Path| {
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let look = |path: &Path, flags| {
         let (mode, resolve) = (Mode::empty(), ResolveFlags::CACHED);
         rustix::fs::openat2(rustix::fs::CWD, path, flags, mode, resolve)
     };
     let is_refusal = |error| matches!(error, Errno::NOSYS | Errno::INVAL | Errno::PERM);
-    let found = look(path);
+    let found = look(path, flags);
     // It may also be the path that is invalid.
     if found.as_ref().is_err_and(|error| is_refusal(*error))
-        && look(Path::new("/")).is_err_and(is_refusal)
+        && look(Path::new("/"), OFlags::PATH).is_err_and(is_refusal)
     {
         NO_CACHED.store(true, Ordering::Relaxed);
     }
@@ -89,5 +98,6 @@ pub fn stat_own(path: &Path, _from: usize) -> io::Result<Stat> {
 }
 
 /// For reading, without waiting for the other side of a FIFO.
-const READ: OFlags =
-    OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
+const READ: OFlags = OFlags::RDONLY.union(AT_ONCE);
+const APPEND: OFlags = OFlags::WRONLY.union(OFlags::APPEND).union(AT_ONCE);
+const AT_ONCE: OFlags = OFlags::NONBLOCK.union(OFlags::CLOEXEC).union(OFlags::NOCTTY);

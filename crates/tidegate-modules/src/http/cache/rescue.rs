@@ -16,7 +16,7 @@ use super::seam::{Gateway, Whole};
 
 /// What a reader does without the fill.
 pub enum Rescue {
-    Ask(Resume),
+    Ask(Box<Resume>),
     /// Nothing would tell that what comes is the rest of the same.
     Tell(LogContext),
 }
@@ -46,13 +46,13 @@ impl Rescue {
             report: Report::shared(),
             log,
         };
-        Some(Rescue::Ask(Resume::in_parts(Origin::of(&question)?, identity)))
+        Some(Rescue::Ask(Box::new(Resume::in_parts(Origin::of(&question)?, identity))))
     }
 
     /// The body behind `at` bytes; `None`: there is none.
     pub fn body(self, at: u64) -> Option<Body> {
         match self {
-            Rescue::Ask(resume) => Some(generate(move |out| give(resume, at, out))),
+            Rescue::Ask(resume) => Some(generate(move |out| give(*resume, at, out))),
             Rescue::Tell(log) => {
                 let text = format!(
                     "cache fill has no file and is ahead, and nothing tells what the rest after \

@@ -12,6 +12,7 @@
 mod buffer;
 mod conf;
 mod format;
+mod named;
 mod open_files;
 mod target;
 #[cfg(test)]

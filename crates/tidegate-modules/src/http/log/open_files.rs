@@ -40,7 +40,23 @@ impl OpenFiles {
         OpenFiles { conf, entries: Mutex::default() }
     }
 
-    /// The open file of this name, opened if it is not or leads elsewhere by now.
+    /// The open file of this name, if it is kept and needs no look at the disk. Never waits.
+    pub fn known(&self, path: &Path, now: Instant) -> Option<Arc<File>> {
+        let mut entries = self.entries.try_lock().ok()?;
+        let Entries { by_path, uses: turn } = &mut *entries;
+        let entry = by_path.get_mut(path)?;
+        let since = |then: Instant| now.saturating_duration_since(then);
+        let file = entry.file.as_ref()?;
+        if since(entry.used) >= self.conf.inactive || since(entry.checked) >= self.conf.valid {
+            return None;
+        }
+        *turn += 1;
+        entry.uses += 1;
+        (entry.used, entry.turn) = (now, *turn);
+        Some(file.clone())
+    }
+
+    /// The open file of this name, opened if it is not or leads elsewhere by now. Blocks.
     pub fn open(&self, path: &Path, now: Instant) -> io::Result<Arc<File>> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let Entries { by_path: entries, uses: turn } = &mut *entries;

@@ -1,22 +1,20 @@
 //! Where lines go: a file, a buffered file, a file with variables in its name, syslog.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use tidegate_conf::{Diagnostic, Span};
-use tidegate_core::builder::{PlanBuilder, os_error};
-use tidegate_core::log_file::{LogFile, open_append, write_gathered};
+use tidegate_core::builder::PlanBuilder;
+use tidegate_core::log_file::{LogFile, write_gathered};
 use tidegate_core::syslog::Syslog;
-use tidegate_core::{Exchange, Level, Template, file_path};
+use tidegate_core::{Exchange, Template};
 
 use super::Shared;
 use super::buffer::Buffer;
 use super::conf::{Conf, LogConf};
 use super::format::Format;
+use super::named::Named;
 use super::open_files::OpenFiles;
-use crate::http::files::{self, Kind};
 
 /// One `access_log`, ready.
 pub struct Target {
@@ -28,17 +26,8 @@ pub struct Target {
 enum Place {
     File(Arc<LogFile>),
     Buffer(Arc<Buffer>),
-    Named(Box<Named>),
+    Named(Named),
     Syslog(Syslog),
-}
-
-/// A file whose name depends on the request.
-struct Named {
-    path: Template,
-    prefix: String,
-    open_files: Option<OpenFiles>,
-    /// Second of the last complaint.
-    complained: AtomicI64,
 }
 
 /// Path of the log when nothing is said.
@@ -110,12 +99,8 @@ fn place(log: &LogConf, conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Place
     let template = plan.template(&log.path)?;
     if template.literal().is_none() {
         let open_files = conf.open_files.flatten().map(OpenFiles::new);
-        return Ok(Place::Named(Box::new(Named {
-            path: template,
-            prefix: plan.environment.prefix.to_owned(),
-            open_files,
-            complained: AtomicI64::new(0),
-        })));
+        let prefix = plan.environment.prefix.to_owned();
+        return Ok(Place::Named(Named::new(template, prefix, open_files)));
     }
     let path = plan.path(&text);
     let file = plan.log_file(&path, log.path.span)?;
@@ -155,50 +140,4 @@ fn buffer(
         }
     }
     Ok(buffer)
-}
-
-impl Named {
-    fn write(&self, x: &mut Exchange, line: &[u8]) {
-        let name = self.path.value(x);
-        let path = tidegate_os::path::of(&name);
-        let path = match path.is_absolute() {
-            true => path.to_path_buf(),
-            false => Path::new(&self.prefix).join(path),
-        };
-        // As nginx documents, for requests: without the request's root folder there is no log, so that a client cannot
-        // make files by inventing host names.
-        let mut root = Vec::new();
-        file_path::append_root(x, &mut root);
-        let is_folder = || files::file_test(&root).is_ok_and(|found| found.kind == Kind::Directory);
-        if x.session().is_none() && !is_folder() {
-            let root = String::from_utf8_lossy(&root).into_owned();
-            return self.complain(x, &format!("testing \"{root}\" existence failed"));
-        }
-        let written = if path.starts_with(&self.prefix) { self.prefix.len() } else { 0 };
-        if let Err(error) = tidegate_os::path::check(&path, written) {
-            let (path, error) = (path.display(), os_error(&error));
-            return self.complain(x, &format!("open() \"{path}\" failed ({error})"));
-        }
-        let file = match &self.open_files {
-            Some(open_files) => open_files.open(&path, tidegate_rt::clock::now()),
-            None => open_append(&path).map(Arc::new),
-        };
-        match file {
-            Ok(file) => drop((&*file).write_all(line)),
-            Err(error) => {
-                let (path, error) = (path.display(), os_error(&error));
-                self.complain(x, &format!("open() \"{path}\" failed ({error})"));
-            }
-        }
-    }
-
-    /// At most once a minute: requests must not fill the error log.
-    fn complain(&self, x: &Exchange, message: &str) {
-        let now = tidegate_rt::clock::unix_seconds();
-        let before = self.complained.load(Ordering::Relaxed);
-        if now - before >= 60 {
-            self.complained.store(now, Ordering::Relaxed);
-            x.log(Level::Crit, format_args!("{message}"));
-        }
-    }
 }

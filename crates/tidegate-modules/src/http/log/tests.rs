@@ -68,10 +68,39 @@ fn lines_go_where_they_should() {
         (bench.read("one.log"), bench.read("two.log")),
         ("/multi:200\n".into(), "a \"/multi\" b\n".into())
     );
+    // A thread of a pool creates it.
+    let deadline = tidegate_rt::clock::exact_now() + Duration::from_secs(10);
+    while bench.read("var_x").is_empty() && tidegate_rt::clock::exact_now() < deadline {
+        std::thread::yield_now();
+    }
     assert_eq!((bench.read("var_x"), bench.read("var_y")), ("/var:200\n".into(), String::new()));
     assert_eq!(bench.read("d.log"), "/escape/\\x221 \\x1B-2\n");
     assert_eq!(bench.read("n.log"), "/escape/\"1 \x1b2\n");
     assert_eq!(bench.read("j.log"), "/escape/\\\"1 \\u001B2\n");
+}
+
+#[cfg(unix)]
+#[test]
+fn nobody_waits_for_a_file_and_lines_keep_their_order() {
+    use std::io::{BufRead, BufReader};
+
+    let bench = Bench::new(
+        r#"
+        log_format test "$uri";
+        server { root {dir}; access_log log_$arg_n test; return 200; }"#,
+    );
+    let path = bench.dir.path().join("log_a");
+    let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+    assert!(made.success());
+    // Its name leads nowhere until somebody reads it.
+    for target in ["/1?n=a", "/2?n=b", "/3?n=a"] {
+        assert_eq!(bench.get(target).status, 200);
+    }
+    assert_eq!(bench.read("log_b"), "");
+    let reader = std::fs::File::options().read(true).write(true).open(&path).unwrap();
+    let mut lines = BufReader::new(reader).lines().map(Result::unwrap);
+    assert_eq!((lines.next(), lines.next()), (Some("/1".into()), Some("/3".into())));
+    assert_eq!(bench.read("log_b"), "/2\n");
 }
 
 #[test]

@@ -1,0 +1,193 @@
+//! Logs whose names depend on the request. Files that the system has at hand are written at once, as other logs
+//! are; a thread of a pool opens and creates those that a disk may have to be asked for.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidegate_core::builder::os_error;
+use tidegate_core::error_log::{ErrorLog, with_context};
+use tidegate_core::log_file::open_append;
+use tidegate_core::{Exchange, Level, Template, blocking, file_path};
+use tidegate_os::{FileKind, Stat, file, open, path};
+use tidegate_rt::clock;
+
+use super::open_files::OpenFiles;
+
+/// Lines that wait for a disk take up to this much memory; further ones are written by the loop itself.
+const WAITING_BYTES_MAX: usize = 1 << 20;
+
+/// One `access_log` with variables in its name.
+pub struct Named {
+    path: Template,
+    prefix: String,
+    files: Arc<Files>,
+}
+
+struct Files {
+    kept: Option<OpenFiles>,
+    waiting: Mutex<Waiting>,
+    /// Second of the last complaint.
+    complained: AtomicI64,
+}
+
+/// What a thread of a pool is to write, in this order.
+#[derive(Default)]
+struct Waiting {
+    lines: Vec<Line>,
+    bytes: usize,
+    /// A thread is about it: what comes now comes behind what it has.
+    is_served: bool,
+}
+
+struct Line {
+    /// The request's root folder, where it must be there.
+    root: Option<PathBuf>,
+    path: PathBuf,
+    text: Vec<u8>,
+    /// For complaints.
+    log: ErrorLog,
+    number: u64,
+    context: String,
+}
+
+impl Named {
+    pub fn new(path: Template, prefix: String, kept: Option<OpenFiles>) -> Named {
+        let (waiting, complained) = (Mutex::default(), AtomicI64::new(0));
+        Named { path, prefix, files: Arc::new(Files { kept, waiting, complained }) }
+    }
+
+    pub fn write(&self, x: &mut Exchange, text: &[u8]) {
+        let name = self.path.value(x);
+        let path = Path::new(&self.prefix).join(path::of(&name));
+        let root = x.session().is_none().then(|| {
+            let mut root = Vec::new();
+            file_path::append_root(x, &mut root);
+            path::of(&root).to_path_buf()
+        });
+        let own_from = if path.starts_with(&self.prefix) { self.prefix.len() } else { 0 };
+        let place = path::check(&path, own_from).map_err(|error| opening(&path, &error));
+        match place.and_then(|()| self.files.at_once(root.as_deref(), &path)) {
+            Ok(Some(file)) => append(&file, text),
+            Ok(None) => self.files.write_behind(Line {
+                root,
+                path,
+                text: text.to_vec(),
+                log: x.settings().error_log.clone(),
+                number: x.connection.number,
+                context: with_context(x, format_args!("")),
+            }),
+            Err(message) if self.files.may_complain() => {
+                x.log(Level::Crit, format_args!("{message}"));
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+impl Files {
+    /// The open file, where neither a disk has to be waited for nor lines that came before; else nothing.
+    fn at_once(&self, root: Option<&Path>, path: &Path) -> Result<Option<Arc<File>>, String> {
+        if self.waiting().is_served {
+            return Ok(None);
+        }
+        if let Some(root) = root {
+            let Some(found) = open::stat_at_once(root, root.as_os_str().len()) else {
+                return Ok(None);
+            };
+            check_root(root, found)?;
+        }
+        Ok(match &self.kept {
+            Some(kept) => kept.known(path, clock::now()),
+            None => open::append_at_once(path).map(Arc::new),
+        })
+    }
+
+    fn write_behind(self: &Arc<Files>, line: Line) {
+        let mut waiting = self.waiting();
+        if waiting.bytes + line.text.len() > WAITING_BYTES_MAX {
+            drop(waiting);
+            return self.write_line(&line);
+        }
+        waiting.bytes += line.text.len();
+        waiting.lines.push(line);
+        if std::mem::replace(&mut waiting.is_served, true) {
+            return;
+        }
+        drop(waiting);
+        let files = self.clone();
+        blocking::detach(move || files.serve());
+    }
+
+    /// Writes what waits. Blocks.
+    fn serve(&self) {
+        loop {
+            let mut waiting = self.waiting();
+            let Waiting { lines, .. } = std::mem::take(&mut *waiting);
+            waiting.is_served = !lines.is_empty();
+            drop(waiting);
+            if lines.is_empty() {
+                return;
+            }
+            lines.iter().for_each(|line| self.write_line(line));
+        }
+    }
+
+    /// Blocks.
+    fn write_line(&self, line: &Line) {
+        if let Err(mut message) = self.try_line(line)
+            && self.may_complain()
+        {
+            message.push_str(&line.context);
+            line.log.write(Level::Crit, line.number, &message);
+        }
+    }
+
+    fn try_line(&self, line: &Line) -> Result<(), String> {
+        if let Some(root) = &line.root {
+            check_root(root, file::stat(root, true))?;
+        }
+        let file = match &self.kept {
+            Some(kept) => kept.open(&line.path, clock::exact_now()),
+            None => open_append(&line.path).map(Arc::new),
+        };
+        append(&*file.map_err(|error| opening(&line.path, &error))?, &line.text);
+        Ok(())
+    }
+
+    /// At most once a minute: requests must not fill the error log.
+    fn may_complain(&self) -> bool {
+        let now = clock::unix_seconds();
+        let before = self.complained.load(Ordering::Relaxed);
+        let may = now - before >= 60;
+        if may {
+            self.complained.store(now, Ordering::Relaxed);
+        }
+        may
+    }
+
+    /// A panic elsewhere leaves whole lines.
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// As nginx documents, for requests: without the request's root folder there is no log, so that a client cannot make
+/// files by inventing host names.
+fn check_root(root: &Path, found: io::Result<Stat>) -> Result<(), String> {
+    match found {
+        Ok(found) if found.kind == FileKind::Directory => Ok(()),
+        _ => Err(format!("testing \"{}\" existence failed", root.display())),
+    }
+}
+
+fn opening(path: &Path, error: &io::Error) -> String {
+    format!("open() \"{}\" failed ({})", path.display(), os_error(error))
+}
+
+/// A full disk loses lines, as a log must not stop the server.
+fn append(mut file: &File, text: &[u8]) {
+    let _ = file.write_all(text);
+}
