@@ -147,17 +147,6 @@ pub fn read_folder(path: &[u8], from: usize) -> io::Result<std::fs::ReadDir> {
     std::fs::read_dir(path)
 }
 
-/// Looks at a path of the configuration's, links followed.
-pub fn file_test(path: &[u8]) -> io::Result<Found> {
-    let metadata = std::fs::metadata(tidegate_os::path::of(path))?;
-    let kind = match () {
-        () if metadata.is_file() => Kind::File,
-        () if metadata.is_dir() => Kind::Directory,
-        () => Kind::Other,
-    };
-    Ok(Found { kind, executable: tidegate_os::file::mode(&metadata) & 0o100 != 0 })
-}
-
 /// True for errors that mean "there is no such file", so that another may be tried.
 pub fn is_absent(error: &io::Error) -> bool {
     matches!(

@@ -5,10 +5,10 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::fs::File;
+use std::fs::{self, File};
 use std::future::poll_fn;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -19,29 +19,42 @@ use tidegate_core::body::{Body, BodyError, BodyStream, Chunk, FileRange};
 use tidegate_core::{LocalFuture, blocking, temp_file};
 use tidegate_http::Headers;
 use tidegate_os::file;
+use tidegate_rt::blocking::ThreadPool;
 use tidegate_rt::timer;
 
 use super::settings::SpoolSettings;
 
+/// Where what a client has not taken goes.
+pub struct Spool {
+    pub settings: Arc<SpoolSettings>,
+    /// Of which a thread creates and writes the file.
+    pub pool: Option<Arc<ThreadPool>>,
+    /// Told when a file was made, or what the disk failed at.
+    pub told: SpillLog,
+}
+
+/// Says in the error log that an answer goes through a file, or why it does not.
+pub type SpillLog = Box<dyn Fn(Result<&Path, &io::Error>)>;
+
 /// The body for the client; with `spool` the origin is read whatever the client's speed.
 pub fn body<S: BodyStream + 'static>(
     source: Box<S>,
-    spool: Option<&SpoolSettings>,
+    spool: Option<Spool>,
     trailers: Rc<RefCell<Headers>>,
-    told: SpillLog,
 ) -> Body {
     let state = State {
         source,
-        spool: spool.cloned(),
+        file_bytes_max: spool.as_ref().map_or(0, |spool| spool.settings.file_bytes_max),
+        spool,
         memory: VecDeque::new(),
         memory_bytes: 0,
         file: None,
         writing: None,
+        unwritten: None,
         ended: None,
         polls: 0,
         client_waits: false,
         client_gone: false,
-        told,
     };
     let state = Rc::new(RefCell::new(state));
     Body::Stream(Box::new(Buffered { state, trailers, watched: false }))
@@ -58,13 +71,18 @@ struct Buffered<S> {
 struct State<S> {
     source: Box<S>,
     /// `None`: unbuffered.
-    spool: Option<SpoolSettings>,
+    spool: Option<Spool>,
+    /// How much of the answer the file may hold; none once the disk has failed: then the client's pace holds the
+    /// origin back.
+    file_bytes_max: u64,
     /// Older than what is in the file.
     memory: VecDeque<Bytes>,
     memory_bytes: u64,
     file: Option<Spilled>,
-    /// Bytes on their way into the file, behind all others (`aio_write`).
+    /// Bytes on their way into the file, behind all others.
     writing: Option<Writing>,
+    /// Bytes that the disk has refused, behind all others.
+    unwritten: Option<Bytes>,
     /// The source is over, and how.
     ended: Option<Result<(), BodyError>>,
     /// How often the client asked.
@@ -72,12 +90,7 @@ struct State<S> {
     /// The client's task waits for the source: nobody else may poll it.
     client_waits: bool,
     client_gone: bool,
-    /// Told when a file is made.
-    told: SpillLog,
 }
-
-/// Says in the error log that an answer goes through a file.
-pub type SpillLog = Box<dyn Fn(&Path)>;
 
 /// The part of the answer in a temporary file, which has no name any more.
 struct Spilled {
@@ -89,8 +102,11 @@ struct Spilled {
 /// Bytes that a pool thread writes.
 struct Writing {
     bytes: Bytes,
-    written: LocalFuture<'static, io::Result<()>>,
+    written: LocalFuture<'static, io::Result<Written>>,
 }
+
+/// The file, and how it was called if it was made.
+type Written = (Arc<File>, Option<PathBuf>);
 
 /// First look after a client's second piece; later looks come half as often each time.
 const WATCH_FIRST: Duration = Duration::from_millis(10);
@@ -151,6 +167,9 @@ impl<S: BodyStream> State<S> {
             // The client asks again, so all of the file has left: it can be written anew.
             (spilled.read, spilled.written) = (0, 0);
         }
+        if let Some(bytes) = self.unwritten.take() {
+            return Some(Some(Ok(Chunk::Bytes(bytes))));
+        }
         match self.ended.take()? {
             Ok(()) => {
                 self.ended = Some(Ok(()));
@@ -160,25 +179,26 @@ impl<S: BodyStream> State<S> {
         }
     }
 
-    /// Keeps a piece: in memory, or behind what is in the file.
+    /// Keeps a piece: in memory, or behind what is in the file. There is room for it.
     fn keep(&mut self, chunk: Chunk) {
         let Chunk::Bytes(bytes) = chunk else { return };
-        let spilling = self.is_spilling();
-        if (spilling || !self.has_memory_room()) && self.spill(&bytes).is_ok() {
-            return;
+        match &self.spool {
+            Some(spool) if self.is_spilling() || !self.has_memory_room() => {
+                let written = write(spool, self.file.as_ref(), bytes.clone());
+                self.writing = Some(Writing { bytes, written });
+            }
+            _ => {
+                self.memory_bytes += bytes.len() as u64;
+                self.memory.push_back(bytes);
+            }
         }
-        if spilling {
-            // What is in memory goes first, so the order would be lost.
-            self.ended = Some(Err(BodyError::Incomplete));
-            return;
-        }
-        self.memory_bytes += bytes.len() as u64;
-        self.memory.push_back(bytes);
     }
 
-    /// The file holds bytes that the client has not taken, or is about to.
+    /// The file holds bytes that the client has not taken, or is about to, or should.
     fn is_spilling(&self) -> bool {
-        self.writing.is_some() || self.file.as_ref().is_some_and(|file| file.read < file.written)
+        self.writing.is_some()
+            || self.unwritten.is_some()
+            || self.file.as_ref().is_some_and(|file| file.read < file.written)
     }
 
     /// The client has taken all but what is being written.
@@ -190,17 +210,19 @@ impl<S: BodyStream> State<S> {
     fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(writing) = &mut self.writing else { return Poll::Ready(()) };
         let written = ready!(writing.written.as_mut().poll(context));
-        let length = writing.bytes.len() as u64;
         let bytes = self.writing.take().map(|writing| writing.bytes).unwrap_or_default();
-        let drained = self.is_drained();
-        match (written, &mut self.file) {
-            (Ok(()), Some(spilled)) => spilled.written += length,
-            _ if drained => {
-                self.memory_bytes += length;
-                self.memory.push_back(bytes);
+        let tell = |told| self.spool.iter().for_each(|spool| (spool.told)(told));
+        match written {
+            Ok((file, made)) => {
+                made.iter().for_each(|path| tell(Ok(path)));
+                let spilled = self.file.get_or_insert(Spilled { file, read: 0, written: 0 });
+                spilled.written += bytes.len() as u64;
             }
-            // What the client has not taken goes first, so the order would be lost.
-            _ => self.ended = Some(Err(BodyError::Incomplete)),
+            Err(error) => {
+                tell(Err(&error));
+                self.unwritten = Some(bytes);
+                self.file_bytes_max = 0;
+            }
         }
         Poll::Ready(())
     }
@@ -210,54 +232,11 @@ impl<S: BodyStream> State<S> {
     }
 
     fn has_memory_room(&self) -> bool {
-        self.spool.as_ref().is_some_and(|spool| self.memory_bytes < spool.memory_bytes_max)
+        self.spool.as_ref().is_some_and(|spool| self.memory_bytes < spool.settings.memory_bytes_max)
     }
 
     fn has_file_room(&self) -> bool {
-        let written = self.file.as_ref().map_or(0, |file| file.written);
-        self.spool.as_ref().is_some_and(|spool| written < spool.file_bytes_max)
-    }
-
-    fn spill(&mut self, bytes: &Bytes) -> io::Result<()> {
-        let Some(spool) = &self.spool else { return Err(io::ErrorKind::Unsupported.into()) };
-        let (spool_in_pool, pool) = (spool.writes_in_pool, spool.pool.clone());
-        if spool.file_bytes_max == 0 {
-            return Err(io::ErrorKind::Unsupported.into());
-        }
-        let spilled = match &mut self.file {
-            Some(spilled) => spilled,
-            None => {
-                let created = temp_file::create(&spool.path, &spool.levels);
-                let made = created.and_then(|(file, path)| {
-                    (self.told)(&path);
-                    std::fs::remove_file(&path).map(|()| file)
-                });
-                let file = match made {
-                    Ok(file) => file,
-                    Err(error) => {
-                        // Without a file the client's pace holds the origin back, as with size 0.
-                        if let Some(spool) = &mut self.spool {
-                            spool.file_bytes_max = 0;
-                        }
-                        return Err(error);
-                    }
-                };
-                self.file.insert(Spilled { file: Arc::new(file), read: 0, written: 0 })
-            }
-        };
-        let at = spilled.written;
-        if spool_in_pool {
-            let (file, bytes) = (spilled.file.clone(), bytes.clone());
-            let job = bytes.clone();
-            let written = Box::pin(blocking::run_on(pool.as_deref(), move || {
-                file::pwrite_all(&file, &job, at)
-            }));
-            self.writing = Some(Writing { bytes, written });
-            return Ok(());
-        }
-        file::pwrite_all(&spilled.file, bytes, at)?;
-        spilled.written += bytes.len() as u64;
-        Ok(())
+        self.file.as_ref().map_or(0, |file| file.written) < self.file_bytes_max
     }
 
     /// Reads in the client's place. Ready when there is no more to do for now.
@@ -268,7 +247,7 @@ impl<S: BodyStream> State<S> {
                 return Poll::Ready(());
             }
             ready!(self.poll_write(context));
-            if self.ended.is_some() || !self.has_room() {
+            if !self.has_room() {
                 return Poll::Ready(());
             }
             match self.source.poll_chunk(context) {
@@ -279,6 +258,29 @@ impl<S: BodyStream> State<S> {
             }
         }
     }
+}
+
+/// Writes behind what the file holds; makes one when there is none, which has no name from then on.
+fn write(
+    spool: &Spool,
+    known: Option<&Spilled>,
+    bytes: Bytes,
+) -> LocalFuture<'static, io::Result<Written>> {
+    let settings = spool.settings.clone();
+    let (known, at) =
+        (known.map(|known| known.file.clone()), known.map_or(0, |known| known.written));
+    Box::pin(blocking::run_on(spool.pool.as_deref(), move || {
+        let (file, made) = match known {
+            Some(file) => (file, None),
+            None => {
+                let (file, path) = temp_file::create(&settings.path, &settings.levels)?;
+                fs::remove_file(&path)?;
+                (Arc::new(file), Some(path))
+            }
+        };
+        file::pwrite_all(&file, &bytes, at)?;
+        Ok((file, made))
+    }))
 }
 
 /// Looks whether the client has asked since the last look, and reads in its place when it has not.

@@ -20,7 +20,6 @@ use super::settings::{self, GatewaySettings};
 use super::target::Scheme;
 use super::tls::{self, GatewayTls};
 use crate::http::cache::{self, Cache};
-use crate::http::static_files::StaticFiles;
 
 /// The directives of one block as written.
 #[derive(Default)]
@@ -134,8 +133,6 @@ impl CgiConf {
         gateway.store = self.gateway.store.compile(kind.prefix, zone, plan)?;
         // An application's `Date` and `Server` are passed on; where it sends none they are ours.
         gateway.completes_head = true;
-        let files = outline.conf::<StaticFiles>();
-        gateway.spool.writes_in_pool = files.is_some_and(|files| files.writes_in_pool());
         let tls = match &pass.to {
             To::Fixed(target, _) if !target.tls => None,
             To::Variable(..) if !kind.schemes.iter().any(|scheme| scheme.tls) => None,

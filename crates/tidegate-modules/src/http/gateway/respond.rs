@@ -1,6 +1,7 @@
 //! The client's answer made of an origin's.
 
 use bytes::Bytes;
+use tidegate_core::builder::os_error;
 use tidegate_core::step::Jump;
 use tidegate_core::{Body, Exchange, Level, Step, special};
 use tidegate_http::request::Method;
@@ -8,9 +9,9 @@ use tidegate_http::response::{ResponseHead, reason};
 use tidegate_http::{Known, connection, date, uri};
 use tidegate_upstream::{LogContext, OriginBody, OriginResponse, tunnel};
 
-use super::buffered::SpillLog;
+use super::buffered::{SpillLog, Spool};
 use super::options::{IGNORE_BUFFERING, IGNORE_CHARSET, IGNORE_LIMIT_RATE, IGNORE_REDIRECT};
-use super::settings::{GatewaySettings, SpoolSettings};
+use super::settings::GatewaySettings;
 use super::state::GatewayState;
 use crate::http::cache::seam::StoredAnswer;
 use crate::http::static_files;
@@ -89,17 +90,12 @@ pub fn respond(
             x.response.gathers = buffering;
             x.response.expects_trailers = settings.fetch.pass_trailers;
             let trailers = GatewayState::of(x).trailers.get_or_insert_default().clone();
-            let told = spill_log(x);
-            let in_pool = (buffering && settings.spool.writes_in_pool).then(|| SpoolSettings {
-                pool: static_files::pool_of(x),
-                ..settings.spool.clone()
-            });
-            let spool = in_pool.as_ref().or(buffering.then_some(&settings.spool));
+            let spool = buffering.then(|| spool(x, settings));
             match copy {
-                None => super::buffered::body(reader, spool, trailers, told),
+                None => super::buffered::body(reader, spool, trailers),
                 Some(copy) => {
                     let copied = Box::new(copy.of(Body::Stream(reader)));
-                    super::buffered::body(copied, spool, trailers, told)
+                    super::buffered::body(copied, spool, trailers)
                 }
             }
         }
@@ -114,14 +110,25 @@ pub fn respond(
     Step::Respond(body)
 }
 
-/// What to say when the answer does not fit into memory.
-fn spill_log(x: &Exchange) -> SpillLog {
+/// For an answer that may not fit into memory.
+fn spool(x: &mut Exchange, settings: &GatewaySettings) -> Spool {
     let log = LogContext::of(x);
-    Box::new(move |path| {
-        let path = path.display();
-        let text = format!("an upstream response is buffered to a temporary file {path}");
-        log.write(Level::Warn, &text, "reading upstream", "");
-    })
+    let folder = settings.spool.clone();
+    let told: SpillLog = Box::new(move |made| {
+        let (level, text) = match made {
+            Ok(path) => {
+                let path = path.display();
+                let text = format!("an upstream response is buffered to a temporary file {path}");
+                (Level::Warn, text)
+            }
+            Err(error) => {
+                let (folder, error) = (folder.path.display(), os_error(error));
+                (Level::Crit, format!("a temporary file in \"{folder}\" failed ({error})"))
+            }
+        };
+        log.write(level, &text, "reading upstream", "");
+    });
+    Spool { settings: settings.spool.clone(), pool: static_files::pool_of(x), told }
 }
 
 /// Makes the answer of a stored head: internal redirect, intercepted error, or head and body.

@@ -9,7 +9,6 @@ use tidegate_conf::Diagnostic;
 use tidegate_core::builder::PlanBuilder;
 use tidegate_core::{Exchange, Template};
 use tidegate_http::Known;
-use tidegate_rt::blocking::ThreadPool;
 use tidegate_upstream::{FetchSettings, LocalAddress, NextUpstream};
 
 use super::options::GatewayConf;
@@ -34,7 +33,7 @@ pub struct GatewaySettings {
     pub bind: Option<(Template, bool)>,
     pub limit_rate: Option<Template>,
     pub hidden: HiddenFields,
-    pub spool: SpoolSettings,
+    pub spool: Arc<SpoolSettings>,
     /// Set by the module, which knows whether there is a cache in its place.
     pub store: Option<StoreSettings>,
 }
@@ -48,10 +47,6 @@ pub struct SpoolSettings {
     pub file_bytes_max: u64,
     pub path: PathBuf,
     pub levels: Vec<usize>,
-    /// `aio_write`: the file is written on a thread pool. Set by the module.
-    pub writes_in_pool: bool,
-    /// That pool, once a request is known.
-    pub pool: Option<Arc<ThreadPool>>,
 }
 
 /// Fields of an origin's answer that the client does not get.
@@ -135,14 +130,12 @@ pub fn settings(
         },
         hidden: hidden_fields(conf, hidden),
         store: None,
-        spool: SpoolSettings {
+        spool: Arc::new(SpoolSettings {
             memory_bytes_max: buffers.0.saturating_mul(buffers.1),
             file_bytes_max: conf.max_temp_file_size.unwrap_or(1024 * KIB * KIB),
             path: plan.path(temp.map_or(temp_folder, |temp| temp.path.as_str())),
             levels: temp.map_or_else(Vec::new, |temp| temp.levels.clone()),
-            writes_in_pool: false,
-            pool: None,
-        },
+        }),
     })
 }
 

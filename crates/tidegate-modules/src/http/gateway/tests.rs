@@ -1,14 +1,17 @@
 //! Buffered answers: order, spilling, ends.
 
 use std::cell::RefCell;
+use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tidegate_core::blocking;
 use tidegate_core::body::{BodyError, BodyStream, Chunk};
 
-use super::buffered;
+use super::buffered::{self, SpillLog, Spool};
 use super::settings::SpoolSettings;
 
 /// A source that always has the next of `count` pieces ready, and tells how many were taken.
@@ -48,27 +51,30 @@ fn bytes_of(chunk: &Chunk) -> Vec<u8> {
     }
 }
 
-/// A client takes two pieces and then nothing until `stalled` pieces were read in its place.
-fn check(name: &str, memory: u64, file: u64, stalled: u8) {
-    for writes_in_pool in [false, true] {
-        check_writes(name, memory, file, stalled, writes_in_pool);
-    }
-}
-
-fn check_writes(name: &str, memory: u64, file: u64, stalled: u8, writes_in_pool: bool) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let taken = Rc::new(RefCell::new(0));
-    let spool = SpoolSettings {
+fn spool(memory: u64, file: u64, folder: &Path, told: SpillLog) -> Spool {
+    let settings = SpoolSettings {
         memory_bytes_max: memory,
         file_bytes_max: file,
-        path: folder.path().to_path_buf(),
+        path: folder.to_path_buf(),
         levels: Vec::new(),
-        writes_in_pool,
-        pool: tidegate_core::blocking::pool("default"),
     };
+    Spool { settings: Arc::new(settings), pool: blocking::pool(blocking::DEFAULT), told }
+}
+
+/// A client takes two pieces and then nothing until `stalled` pieces were read in its place.
+fn check(name: &str, memory: u64, file: u64, stalled: u8) {
+    let folder = tempfile::tempdir().expect("a folder");
+    check_in(folder.path(), name, memory, file, stalled, Box::new(|_| {}));
+    let left = std::fs::read_dir(folder.path()).expect("the folder").count();
+    assert_eq!(left, 0, "{name}: temporary files have no name");
+}
+
+fn check_in(folder: &Path, name: &str, memory: u64, file: u64, stalled: u8, told: SpillLog) {
+    let taken = Rc::new(RefCell::new(0));
+    let spool = spool(memory, file, folder, told);
     let source = Box::new(Source { next: 0, count: 50, taken: taken.clone() });
     let got = tidegate_rt::block_on(async move {
-        let mut body = buffered::body(source, Some(&spool), Rc::default(), Box::new(|_| {}));
+        let mut body = buffered::body(source, Some(spool), Rc::default());
         let mut got = Vec::new();
         for _ in 0..2 {
             got.extend(bytes_of(&body.next().await.expect("a piece").expect("no error")));
@@ -86,8 +92,6 @@ fn check_writes(name: &str, memory: u64, file: u64, stalled: u8, writes_in_pool:
     .expect("a loop");
     let expected: Vec<u8> = (1..=50).flat_map(|piece| vec![piece; PIECE]).collect();
     assert!(got == expected, "{name}: the body arrives whole and in order");
-    let left = std::fs::read_dir(folder.path()).expect("the folder").count();
-    assert_eq!(left, 0, "{name}: temporary files have no name");
 }
 
 #[test]
@@ -99,20 +103,26 @@ fn slow_clients_are_decoupled() {
 }
 
 #[test]
+fn nothing_is_lost_when_the_disk_fails() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let no_folder = folder.path().join("file");
+    std::fs::write(&no_folder, "").expect("a file");
+    let told = Rc::new(RefCell::new(Vec::new()));
+    let count = told.clone();
+    let note: SpillLog = Box::new(move |made| count.borrow_mut().push(made.is_ok()));
+    // Two pieces for the client, five in memory, and one that the disk has refused.
+    check_in(&no_folder, "no file", 500, 100_000, 8, note);
+    assert_eq!(*told.borrow(), [false], "asked once");
+}
+
+#[test]
 fn a_source_that_is_over_is_not_watched() {
     let taken = Rc::new(RefCell::new(0));
     let holders = |count: u8| {
         let source = Box::new(Source { next: 0, count, taken: taken.clone() });
-        let spool = SpoolSettings {
-            memory_bytes_max: 0,
-            file_bytes_max: 0,
-            path: std::path::PathBuf::new(),
-            levels: Vec::new(),
-            writes_in_pool: false,
-            pool: None,
-        };
+        let spool = spool(0, 0, Path::new(""), Box::new(|_| {}));
         let holders = tidegate_rt::block_on(async {
-            let mut body = buffered::body(source, Some(&spool), Rc::default(), Box::new(|_| {}));
+            let mut body = buffered::body(source, Some(spool), Rc::default());
             for _ in 0..2 {
                 body.next().await.expect("a piece").expect("no error");
             }

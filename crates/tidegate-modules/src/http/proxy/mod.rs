@@ -39,7 +39,6 @@ use super::gateway::pass::{Pass, TargetRef};
 use super::gateway::respond::Rewriter;
 use super::gateway::settings::GatewaySettings;
 use super::gateway::tls::GatewayTls;
-use super::static_files::StaticFiles;
 pub use conf::Conf;
 use settings::ProxySettings;
 
@@ -68,9 +67,7 @@ impl Module for Proxy {
         let keeps_date = cache.is_some_and(CacheConf::follows_rfc9111);
         let zone = cache.and_then(|cache| cache.zone.as_ref());
         let store = conf.gateway.store.compile("proxy_", zone, location.plan)?;
-        let files = location.outline.conf::<StaticFiles>();
-        let in_pool = files.is_some_and(|files| files.writes_in_pool());
-        let settings = settings::settings((word, conf), store, keeps_date, in_pool, location)?;
+        let settings = settings::settings((word, conf), store, keeps_date, location)?;
         let settings = Arc::new(settings);
         location.location.extensions.insert(settings.clone());
         content::install::<_, OfProxy>(settings, location)

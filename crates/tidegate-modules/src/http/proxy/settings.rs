@@ -88,12 +88,11 @@ const HIDDEN: &[&str] = &[
     "X-Accel-Charset",
 ];
 
-/// Compiles a block's settings. `keeps_date`: clients get the origin's `Date`; `writes_in_pool`: `aio_write`.
+/// Compiles a block's settings. `keeps_date`: clients get the origin's `Date`.
 pub fn settings(
     (word, conf): (&Word, &Conf),
     store: Option<StoreSettings>,
     keeps_date: bool,
-    writes_in_pool: bool,
     location: &mut LocationBuilder<'_, '_>,
 ) -> Result<ProxySettings, Diagnostic> {
     let hidden = HIDDEN.iter().copied().filter(|name| !(keeps_date && *name == "Date"));
@@ -102,7 +101,6 @@ pub fn settings(
     let plan = &mut *location.plan;
     let mut gateway = gateway_settings(&conf.gateway, &hidden, "proxy_temp", plan)?;
     gateway.store = store;
-    gateway.spool.writes_in_pool = writes_in_pool;
     let gateway = Arc::new(gateway);
     let tls = match &pass.to {
         To::Fixed(target, _) if !target.tls => None,

@@ -145,7 +145,7 @@ pub const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::FLAG,
         "off",
-        "With `aio threads`: what origins send is written to temporary files on a thread pool.",
+        "off, on. Temporary files are always written on a thread pool.",
         |conf, args| once(&mut conf.aio_write, args.flag(0)?, args),
     ),
 ];
@@ -258,15 +258,9 @@ impl Conf {
         if self.aio.is_none() {
             self.aio.clone_from(&parent.aio);
         }
-        self.aio_write = self.aio_write.or(parent.aio_write);
         self.directio = self.directio.or(parent.directio);
         self.directio_alignment = self.directio_alignment.or(parent.directio_alignment);
         self.read_ahead = self.read_ahead.or(parent.read_ahead);
-    }
-
-    /// Whether temporary files are written on a thread pool (`aio_write`).
-    pub fn writes_in_pool(&self) -> bool {
-        self.aio_write == Some(true) && matches!(self.aio, Some(Aio::Threads(_)))
     }
 
     /// How the location reads files, where that is not as usual.
