@@ -34,7 +34,7 @@ fn taken_at_once(threads: usize, events: &str) -> (usize, usize) {
     let connect = |_| TcpStream::connect(address).expect("a connection");
     let _clients: Vec<TcpStream> = (0..CLIENTS).map(connect).collect();
     let (told, answer) = std::sync::mpsc::channel();
-    let _worker = Worker::run("test", None, move |_| async move {
+    let worker = Worker::run("test", None, move |_| async move {
         let shared = Arc::new(Shared::default());
         shared.set_threads(threads);
         let front = Front::new(plan, shared);
@@ -54,7 +54,10 @@ fn taken_at_once(threads: usize, events: &str) -> (usize, usize) {
         front.abort_all();
     })
     .expect("a worker");
-    answer.recv().expect("all were taken")
+    let taken = answer.recv().expect("all were taken");
+    // Until then its connections count.
+    worker.join().expect("the worker's end");
+    taken
 }
 
 #[test]
