@@ -51,8 +51,8 @@ install_packages() {
     have apt-get || fail "missing: $*. This machine has no apt; install them its own way"
     say "installing with apt: $*"
     forbid_service_starts
-    # A machine that has just begun may be busy installing things of its own.
     as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq >&2
+    # A machine that has just begun may be busy installing things of its own: its lock is waited for.
     as_root env DEBIAN_FRONTEND=noninteractive \
         apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=300 "$@" >&2
     # The package also asks to be started at the next boot. We came for the program alone.

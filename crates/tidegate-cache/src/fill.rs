@@ -65,6 +65,14 @@ pub(crate) struct FillLimits {
     pub kept_bytes_max: u64,
 }
 
+impl FillLimits {
+    /// Without a file: how far the writer may be ahead of the foremost reader, and how far behind that one a
+    /// reader is not slow.
+    pub fn lead_bytes_max(self) -> u64 {
+        self.tail_bytes_max / 2
+    }
+}
+
 /// What the writer published before the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FillHead {

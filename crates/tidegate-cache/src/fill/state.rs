@@ -13,7 +13,7 @@ use crate::disk::FileHandle;
 use crate::format::Layout;
 
 /// Even a foremost reader is left behind when this many tails have piled up: only a writer that
-/// does not wait for room gets there. Half a tail behind the foremost one is not slow.
+/// does not wait for room gets there.
 const TAILS_MAX: u64 = 4;
 
 /// So much of what was written last is taken to be in the page cache still.
@@ -263,7 +263,7 @@ impl State {
             (0, u64::MAX)
         } else {
             let foremost = self.readers.foremost(self.watermark).unwrap_or(u64::MAX);
-            (self.readers.lowest(), foremost.saturating_sub(limits.tail_bytes_max / 2))
+            (self.readers.lowest(), foremost.saturating_sub(limits.lead_bytes_max()))
         };
         while let Some(chunk) = self.tail.front() {
             let end = chunk.start + chunk.bytes.len() as u64;
@@ -294,7 +294,7 @@ impl State {
             return self.watermark - self.flushed <= limits.tail_bytes_max;
         }
         match self.readers.foremost(self.watermark) {
-            Some(foremost) => self.watermark - foremost <= limits.tail_bytes_max / 2,
+            Some(foremost) => self.watermark - foremost <= limits.lead_bytes_max(),
             None => true,
         }
     }

@@ -65,7 +65,7 @@ impl Named {
         let root = x.session().is_none().then(|| {
             let mut root = Vec::new();
             file_path::append_root(x, &mut root);
-            path::of(&root).to_path_buf()
+            path::of_vec(root)
         });
         let own_from = if path.starts_with(&self.prefix) { self.prefix.len() } else { 0 };
         let place = path::check(&path, own_from).map_err(|error| opening(&path, &error));

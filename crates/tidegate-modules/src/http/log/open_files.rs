@@ -42,23 +42,15 @@ impl OpenFiles {
 
     /// The open file of this name, if it is kept and needs no look at the disk. Never waits.
     pub fn known(&self, path: &Path, now: Instant) -> Option<Arc<File>> {
-        let mut entries = self.entries.try_lock().ok()?;
-        let Entries { by_path, uses: turn } = &mut *entries;
-        let entry = by_path.get_mut(path)?;
-        let since = |then: Instant| now.saturating_duration_since(then);
-        let file = entry.file.as_ref()?;
-        if since(entry.used) >= self.conf.inactive || since(entry.checked) >= self.conf.valid {
-            return None;
-        }
-        *turn += 1;
-        entry.uses += 1;
-        (entry.used, entry.turn) = (now, *turn);
-        Some(file.clone())
+        self.entries.try_lock().ok()?.fresh(path, now, &self.conf)
     }
 
     /// The open file of this name, opened if it is not or leads elsewhere by now. Blocks.
     pub fn open(&self, path: &Path, now: Instant) -> io::Result<Arc<File>> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = entries.fresh(path, now, &self.conf) {
+            return Ok(file);
+        }
         let Entries { by_path: entries, uses: turn } = &mut *entries;
         *turn += 1;
         let turn = *turn;
@@ -68,10 +60,8 @@ impl OpenFiles {
             entry.uses += 1;
             (entry.used, entry.turn) = (now, turn);
             if let Some(file) = &entry.file {
-                if since(entry.checked) < self.conf.valid || is_same(path, file) {
-                    if since(entry.checked) >= self.conf.valid {
-                        entry.checked = now;
-                    }
+                if is_same(path, file) {
+                    entry.checked = now;
                     return Ok(file.clone());
                 }
                 entry.file = None;
@@ -95,6 +85,22 @@ impl OpenFiles {
         let entry = Entry { file: kept, uses: 1, used: now, turn, checked: now };
         entries.insert(path.to_path_buf(), entry);
         Ok(file)
+    }
+}
+
+impl Entries {
+    /// A file that was used and checked lately; this is a use of it.
+    fn fresh(&mut self, path: &Path, now: Instant, conf: &OpenFilesConf) -> Option<Arc<File>> {
+        let entry = self.by_path.get_mut(path)?;
+        let file = entry.file.as_ref()?;
+        let since = |then: Instant| now.saturating_duration_since(then);
+        if since(entry.used) >= conf.inactive || since(entry.checked) >= conf.valid {
+            return None;
+        }
+        self.uses += 1;
+        entry.uses += 1;
+        (entry.used, entry.turn) = (now, self.uses);
+        Some(file.clone())
     }
 }
 

@@ -7,6 +7,14 @@ use super::format::{escape_default, escape_json};
 use super::open_files::OpenFiles;
 use crate::testing::Bench;
 
+/// Asks again until it holds; what follows tells if it never does.
+fn until(holds: impl Fn() -> bool) {
+    let deadline = tidegate_rt::clock::exact_now() + Duration::from_secs(10);
+    while !holds() && tidegate_rt::clock::exact_now() < deadline {
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn values_are_escaped_in_place() {
     let check = |escape: fn(&mut Vec<u8>, usize, bool), value: &[u8], found, expected: &str| {
@@ -69,10 +77,7 @@ fn lines_go_where_they_should() {
         ("/multi:200\n".into(), "a \"/multi\" b\n".into())
     );
     // A thread of a pool creates it.
-    let deadline = tidegate_rt::clock::exact_now() + Duration::from_secs(10);
-    while bench.read("var_x").is_empty() && tidegate_rt::clock::exact_now() < deadline {
-        std::thread::yield_now();
-    }
+    until(|| !bench.read("var_x").is_empty());
     assert_eq!((bench.read("var_x"), bench.read("var_y")), ("/var:200\n".into(), String::new()));
     assert_eq!(bench.read("d.log"), "/escape/\\x221 \\x1B-2\n");
     assert_eq!(bench.read("n.log"), "/escape/\"1 \x1b2\n");
@@ -143,11 +148,10 @@ fn buffers_are_written_when_full_and_on_demand() {
     bench.get("/timed");
     let service = bench.plan.services.iter().find(|service| service.name() == "access log flush");
     let service = service.unwrap();
-    let deadline = tidegate_rt::clock::exact_now() + Duration::from_secs(10);
-    while lines("timed.log").is_empty() && tidegate_rt::clock::exact_now() < deadline {
+    until(|| {
         service.step();
-        std::thread::yield_now();
-    }
+        !lines("timed.log").is_empty()
+    });
     assert_eq!(lines("timed.log"), "/timed\n");
     flush_all();
     assert_eq!(lines("buf.log"), "/buf1\n/buf2\n/buf3\n");
