@@ -7,6 +7,7 @@ use std::future::poll_fn;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, SystemTime};
 
@@ -17,6 +18,7 @@ use tidegate_core::{Body, Chunk, Level, LocalFuture, blocking, temp_file};
 use tidegate_http::Headers;
 use tidegate_upstream::LogContext;
 
+use super::super::settings::SpoolSettings;
 use crate::http::file_access::of_folder;
 
 /// Where a copy goes.
@@ -28,9 +30,8 @@ pub struct Copy {
     /// Length of the body, if it is known: then its last piece is given when the file is there, so that
     /// the client's next request finds it.
     pub length: Option<u64>,
-    /// Folder of temporary files, and its levels.
-    pub folder: PathBuf,
-    pub levels: Vec<usize>,
+    /// Where temporary files are.
+    pub spool: Arc<SpoolSettings>,
     pub log: LogContext,
 }
 
@@ -175,9 +176,9 @@ impl Work {
         match chunk {
             _ if self.given_up => {}
             Chunk::Bytes(bytes) => {
-                let (folder, levels) = (self.copy.folder.clone(), self.copy.levels.clone());
-                let (file, bytes) = (self.file.take(), bytes.clone());
-                let write = blocking::run(move || Ok(write(file, &bytes, &folder, &levels)));
+                let (spool, file, bytes) =
+                    (self.copy.spool.clone(), self.file.take(), bytes.clone());
+                let write = blocking::run(move || Ok(write(file, &bytes, &spool)));
                 self.job = Some(Box::pin(write));
             }
             Chunk::Flush => {}
@@ -191,13 +192,13 @@ impl Work {
             return;
         }
         let (file, target) = (self.file.take(), self.copy.target.clone());
-        let (folder, levels) = (self.copy.folder.clone(), self.copy.levels.clone());
+        let spool = self.copy.spool.clone();
         let (mode, modified) = (self.copy.mode, self.copy.modified);
         self.job = Some(Box::pin(blocking::run(move || {
             let empty = Bytes::new();
             let file = match file {
                 Some(file) => Ok(Some(file)),
-                None => write(None, &empty, &folder, &levels),
+                None => write(None, &empty, &spool),
             };
             Ok(file.and_then(|file| match file {
                 Some(file) => place(file, &target, mode, modified).map(|()| None),
@@ -229,14 +230,13 @@ impl Work {
 fn write(
     file: Option<Temporary>,
     bytes: &[u8],
-    folder: &Path,
-    levels: &[usize],
+    spool: &SpoolSettings,
 ) -> Result<Option<Temporary>, String> {
     let mut file = match file {
         Some(file) => file,
         None => {
-            let (file, path) = temp_file::create(folder, levels).map_err(|error| {
-                let folder = folder.display();
+            let (file, path) = temp_file::create(&spool.path, &spool.levels).map_err(|error| {
+                let folder = spool.path.display();
                 format!("open() of a file in \"{folder}\" failed ({})", os_error(&error))
             })?;
             Temporary { file, path, bytes: 0, placed: false }

@@ -12,6 +12,7 @@ mod copy;
 mod tests;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tidegate_conf::{Args, Diagnostic, Span, Word, once};
 use tidegate_core::builder::{PlanBuilder, os_error};
@@ -145,7 +146,12 @@ impl StoreConf {
 
 impl StoreSettings {
     /// What it takes to copy this answer; `None` when it is not one to be stored.
-    pub fn copy(&self, x: &mut Exchange, buffering: bool, spool: &SpoolSettings) -> Option<Copy> {
+    pub fn copy(
+        &self,
+        x: &mut Exchange,
+        buffering: bool,
+        spool: &Arc<SpoolSettings>,
+    ) -> Option<Copy> {
         if x.response.status != 200 || x.request.head.method == Method::Head || !buffering {
             return None;
         }
@@ -170,8 +176,7 @@ impl StoreSettings {
             mode: self.mode,
             modified: x.response.last_modified,
             length: x.response.content_length,
-            folder: spool.path.clone(),
-            levels: spool.levels.clone(),
+            spool: spool.clone(),
             log: LogContext::of(x),
         })
     }

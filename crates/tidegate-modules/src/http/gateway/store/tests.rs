@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -13,9 +14,15 @@ use tidegate_core::{Body, Chunk};
 use tidegate_rt::sync::mpsc;
 use tidegate_upstream::LogContext;
 
+use super::super::settings::SpoolSettings;
 use super::Copy;
 use crate::http::file_access::of_folder;
 use crate::testing::Bench;
+
+fn spool(path: PathBuf) -> Arc<SpoolSettings> {
+    let (memory_bytes_max, file_bytes_max) = (0, 0);
+    Arc::new(SpoolSettings { memory_bytes_max, file_bytes_max, path, levels: Vec::new() })
+}
 
 fn copy(folder: &Path, name: &str) -> Copy {
     Copy {
@@ -23,8 +30,7 @@ fn copy(folder: &Path, name: &str) -> Copy {
         mode: 0o640,
         modified: Some(1_000_000_000),
         length: None,
-        folder: folder.join("temporary"),
-        levels: Vec::new(),
+        spool: spool(folder.join("temporary")),
         log: LogContext::detached(ErrorLog::default()),
     }
 }
@@ -156,7 +162,7 @@ fn a_disk_that_fails_takes_nothing_from_the_client() {
         tidegate_rt::block_on(async {
             let (to, source) = body();
             let mut copy = copy(folder.path(), name);
-            copy.folder = folder.path().join(temporary);
+            copy.spool = spool(folder.path().join(temporary));
             let mut copied: Body = Body::Stream(Box::new(copy.of(source)));
             to.send("one ").await.unwrap();
             to.send("two").await.unwrap();
