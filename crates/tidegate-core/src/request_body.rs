@@ -236,6 +236,11 @@ impl RequestBody {
         Ok(())
     }
 
+    /// Somebody else reads the body, or has lost it half read: it counts as broken.
+    pub fn abandon(&mut self) {
+        self.fail();
+    }
+
     fn fail(&mut self) {
         self.source = None;
         self.broken = true;

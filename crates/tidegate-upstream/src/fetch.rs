@@ -1,10 +1,12 @@
 //! One answer from an origin: servers are tried until one answers or the rules say to give up.
 
 mod answer;
+mod sending;
 #[cfg(test)]
 mod tests;
 
 use std::future::poll_fn;
+use std::io;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -15,11 +17,12 @@ use tidegate_http::response::{ResponseFraming, ResponseHead};
 use tidegate_rt::clock;
 
 use answer::{Parts, Received};
+use sending::Sending;
 
 use crate::connection::{ConnectError, OriginConnection};
 use crate::h1::receive::{HeadReader, ReceiveError};
 use crate::h1::scratch::Behind;
-use crate::h1::send::{self, SendError, Upload, UploadEnd};
+use crate::h1::send::{self, SendError, UploadEnd};
 use crate::log::{LogContext, os_error};
 use crate::peers::{Lease, Outcome, Peer};
 use crate::pool::{self, handover};
@@ -97,7 +100,7 @@ struct Answer {
     input: Behind,
     framing: ResponseFraming,
     codec: Codec,
-    upload: Option<Upload>,
+    sending: Sending,
 }
 
 const CONNECTING: &str = "connecting to upstream";
@@ -227,12 +230,13 @@ impl Fetch {
         if let Some(attempt) = self.report.borrow_mut().last() {
             attempt.bytes_sent = sent;
         }
-        let mut upload = begun.map_err(|error| trouble_of_send(error, lost))?;
+        let mut sending =
+            Sending::begun(begun, reused).map_err(|error| trouble_of_send(error, lost))?;
         let paced = self.request.paced;
         let mut reader =
             HeadReader::new(self.settings.head_bytes_max, paced, self.request.wire.codec());
         loop {
-            let result = self.exchange(&connection, &mut upload, &mut reader, lost).await;
+            let result = self.exchange(&connection, &mut sending, &mut reader, lost).await;
             if let Some(attempt) = self.report.borrow_mut().last() {
                 attempt.bytes_received = reader.received;
             }
@@ -251,7 +255,11 @@ impl Fetch {
         if let Some(attempt) = self.report.borrow_mut().last() {
             attempt.header_received(head.status);
         }
-        Ok(Answer { connection, head, input, framing, codec, upload })
+        if let Some(error) = sending.failure() {
+            let upstream = self.request.url(&peer.text);
+            self.log.write(Level::Info, &send_failed(error), SENDING, &upstream);
+        }
+        Ok(Answer { connection, head, input, framing, codec, sending })
     }
 
     /// Logs what the origin told beside its head.
@@ -298,11 +306,12 @@ impl Fetch {
         opened.map(|connection| (connection, false)).map_err(trouble_of_connect)
     }
 
-    /// Sends what is left while reading until a head is whole.
+    /// Sends what is left while reading until a head is whole. An origin that takes no more of the request may
+    /// have said why: what it sent is read before the failure counts.
     async fn exchange(
         &mut self,
         connection: &OriginConnection,
-        upload: &mut Option<Upload>,
+        sending: &mut Sending,
         reader: &mut HeadReader,
         lost: Event,
     ) -> Result<(), Trouble> {
@@ -310,17 +319,14 @@ impl Fetch {
         let limit = self.settings.read_timeout;
         let mut ended = None;
         let read = poll_fn(|context| {
-            if let Some(sending) = upload
-                && let Poll::Ready(end) = sending.as_mut().poll(context)
-            {
-                *upload = None;
+            if let Poll::Ready(end) = sending.poll(context) {
                 let failed = end.result.is_err();
                 ended = Some(end);
                 if failed {
                     return Poll::Ready(None);
                 }
             }
-            if upload.is_some() {
+            if sending.is_under_way() {
                 // The time to answer begins when the request is sent.
                 return reader.poll_head(connection, context).map(|read| Some(Some(read)));
             }
@@ -336,6 +342,12 @@ impl Fetch {
             }
             self.given_back = body.or(self.given_back.take());
             result.map_err(|error| trouble_of_send(error, lost))?;
+        }
+        if let (Some(Some(Err(ReceiveError::Closed | ReceiveError::Io(_)))), Some(error)) =
+            (&read, sending.failure())
+        {
+            let message = send_failed(error);
+            return Err(Trouble { event: lost, message, action: SENDING, client_status: None });
         }
         let lost = if reader.received > 0 { Event::Lost } else { lost };
         let (event, message) = match read {
@@ -381,7 +393,7 @@ impl Fetch {
 
     /// Makes the answer of a head: the body whole if it is there, else a stream.
     fn respond(self, answer: Answer, lease: Lease) -> OriginResponse {
-        let Answer { connection, head, input, framing, codec, upload } = answer;
+        let Answer { connection, head, input, framing, codec, sending } = answer;
         let request_body = self.given_back;
         let fetch = Parts {
             fit: self.request.fit(lease.peer()),
@@ -391,7 +403,7 @@ impl Fetch {
             log: self.log,
         };
         let received = Received { input, framing, codec };
-        let body = fetch.body(connection, &head, received, upload, lease);
+        let body = fetch.body(connection, &head, received, sending, lease);
         OriginResponse { head, body, request_body }
     }
 }
@@ -405,11 +417,15 @@ fn trouble_of_connect(error: ConnectError) -> Trouble {
     Trouble { event, message, action, client_status: None }
 }
 
+fn send_failed(error: &io::Error) -> String {
+    format!("send() failed ({})", os_error(error))
+}
+
 fn trouble_of_send(error: SendError, lost: Event) -> Trouble {
     let trouble =
         |event, message: String| Trouble { event, message, action: SENDING, client_status: None };
     match error {
-        SendError::Origin(error) => trouble(lost, format!("send() failed ({})", os_error(&error))),
+        SendError::Origin(error) => trouble(lost, send_failed(&error)),
         SendError::TimedOut => {
             trouble(Event::TimedOut, "upstream timed out (110: Connection timed out)".to_owned())
         }

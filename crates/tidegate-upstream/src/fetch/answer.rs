@@ -13,13 +13,14 @@ use crate::connection::OriginConnection;
 use crate::h1::body::{BodyReader, OriginBody, Start, TRAILER_BYTES_MAX, Upgraded, report_excess};
 use crate::h1::framing::{Framing, Records, Value};
 use crate::h1::scratch::{self, Behind};
-use crate::h1::send::Upload;
 use crate::log::LogContext;
 use crate::peers::Lease;
 use crate::pool::{self, Fit};
 use crate::report::SharedReport;
 use crate::request::{FetchSettings, Keeping, OriginRequest};
 use crate::wire::Codec;
+
+use super::sending::Sending;
 
 /// What of a fetch goes on into its body.
 pub(super) struct Parts {
@@ -43,7 +44,7 @@ impl Parts {
         mut connection: Box<OriginConnection>,
         head: &ResponseHead,
         received: Received,
-        upload: Option<Upload>,
+        sending: Sending,
         lease: Lease,
     ) -> OriginBody {
         if head.status == 101 && self.request.upgrade {
@@ -61,7 +62,10 @@ impl Parts {
             }));
         }
         let Received { input, framing, codec } = received;
+        let refused = sending.failure().is_some();
+        let upload = sending.into_upload();
         let keep = self.request.keeping != Keeping::Never
+            && !refused
             && match &codec {
                 Codec::Http => head.keep_alive() && head.status != 101,
                 Codec::Cgi => false,
@@ -76,20 +80,7 @@ impl Parts {
         {
             return self.whole(connection, input, length, keep && is_clean);
         }
-        let framing = match (codec, framing) {
-            (Codec::FastCgi(decoder, _), framing) => {
-                Framing::Records(Box::new(Records::new(decoder, framing)))
-            }
-            (_, ResponseFraming::None) => Framing::Length(0),
-            (Codec::Memcached(_), ResponseFraming::Length(length)) => {
-                Framing::Value(Value::new(length))
-            }
-            (_, ResponseFraming::Length(length)) => Framing::Length(length),
-            (_, ResponseFraming::Chunked) => {
-                Framing::Chunked(Box::new(ChunkedDecoder::new(TRAILER_BYTES_MAX)))
-            }
-            (_, ResponseFraming::UntilClose) => Framing::UntilClose,
-        };
+        let framing = framing_of(codec, framing);
         let upstream = Rc::from(self.upstream(&lease));
         let keep = (keep && !matches!(framing, Framing::UntilClose))
             .then(|| (self.request.group.clone(), self.fit));
@@ -99,6 +90,8 @@ impl Parts {
             keep,
             lease: Some(lease),
             upload,
+            refused,
+            is_error: head.status >= 400,
             upstream,
             settings: self.settings,
             report: self.report,
@@ -185,5 +178,23 @@ impl Parts {
 
     fn upstream(&self, lease: &Lease) -> String {
         self.request.url(&lease.peer().text)
+    }
+}
+
+/// What ends a body that is read as it comes.
+fn framing_of(codec: Codec, framing: ResponseFraming) -> Framing {
+    match (codec, framing) {
+        (Codec::FastCgi(decoder, _), framing) => {
+            Framing::Records(Box::new(Records::new(decoder, framing)))
+        }
+        (_, ResponseFraming::None) => Framing::Length(0),
+        (Codec::Memcached(_), ResponseFraming::Length(length)) => {
+            Framing::Value(Value::new(length))
+        }
+        (_, ResponseFraming::Length(length)) => Framing::Length(length),
+        (_, ResponseFraming::Chunked) => {
+            Framing::Chunked(Box::new(ChunkedDecoder::new(TRAILER_BYTES_MAX)))
+        }
+        (_, ResponseFraming::UntilClose) => Framing::UntilClose,
     }
 }

@@ -70,6 +70,10 @@ pub(crate) struct Start {
     pub keep: Option<(Arc<Group>, Fit)>,
     pub lease: Option<Lease>,
     pub upload: Option<Upload>,
+    /// The origin has stopped to take the request: its connection was reset.
+    pub refused: bool,
+    /// The answer is no success.
+    pub is_error: bool,
     pub settings: Arc<FetchSettings>,
     pub report: SharedReport,
     pub log: LogContext,
@@ -78,6 +82,20 @@ pub(crate) struct Start {
 }
 
 impl Start {
+    /// The connection was closed, or `reset`: the body is whole, or broken for this reason. An origin that closes
+    /// before it has read all of the request resets its connection. Where the close alone ends the body, what came
+    /// is all there is of an error's page; nobody knows that of anything else.
+    fn closed(&self, reset: bool) -> Result<(), &'static str> {
+        let unsent = self.refused || self.upload.is_some();
+        match self.framing {
+            Framing::UntilClose if unsent && self.is_error => Ok(()),
+            Framing::UntilClose if !(reset || self.refused) => Ok(()),
+            Framing::UntilClose => Err("upstream prematurely closed connection"),
+            _ if reset => Err("upstream prematurely closed connection"),
+            _ => self.framing.closed(),
+        }
+    }
+
     /// Leaves of received records what is output, and logs what is not; says where the output begins.
     fn take_apart(&mut self, received: &mut Vec<u8>) -> Result<usize, RecordError> {
         let Framing::Records(records) = &mut self.framing else { return Ok(0) };
@@ -189,6 +207,7 @@ impl BodyReader {
                 self.start.input = scratch::into_bytes(received, begin);
                 Poll::Ready(Ok(true))
             }
+            Err(_) if self.start.closed(true).is_ok() => Poll::Ready(Ok(false)),
             Err(error) => {
                 let message = format!("recv() failed ({})", os_error(&error));
                 Poll::Ready(Err(self.broken(&message)))
@@ -231,6 +250,7 @@ impl BodyReader {
             self.start.upload = None;
             if end.result.is_err() {
                 self.start.keep = None;
+                self.start.refused = true;
             }
         }
     }
@@ -271,7 +291,7 @@ impl BodyStream for BodyReader {
             match ready!(self.poll_receive(context)) {
                 Err(error) => return Poll::Ready(Some(Err(error))),
                 Ok(true) => {}
-                Ok(false) => match self.start.framing.closed() {
+                Ok(false) => match self.start.closed(false) {
                     Ok(()) => {
                         self.end(false, false);
                         return Poll::Ready(None);

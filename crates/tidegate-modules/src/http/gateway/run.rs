@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
+use tidegate_core::request_body::RequestBody;
 use tidegate_core::{Exchange, Level, Step};
 use tidegate_upstream::{FetchError, LogContext, OriginRequest, OriginResponse, RequestPayload};
 
@@ -50,15 +51,11 @@ fn settle(
 ) -> Result<OriginResponse, Step<'static>> {
     match result {
         Ok(mut response) => {
-            // Bytes of the body may still be read by the upload, not by the next request.
-            x.keep_alive &= !streamed || response.request_body.is_some();
-            give_back(x, response.request_body.take());
+            give_back(x, response.request_body.take(), streamed);
             Ok(response)
         }
         Err(error) => {
-            // A body that was lost half read leaves its rest on the connection.
-            x.keep_alive &= !streamed || error.request_body.is_some();
-            give_back(x, error.request_body);
+            give_back(x, error.request_body, streamed);
             if error.status == 499 {
                 return Err(client_left(x));
             }
@@ -67,9 +64,16 @@ fn settle(
     }
 }
 
-fn give_back(x: &mut Exchange, body: Option<Box<tidegate_core::request_body::RequestBody>>) {
-    if let Some(body) = body {
-        x.request.body = *body;
+/// The client's body, if it was `streamed`. One that is lost half read, or still being read by the upload, leaves its
+/// rest on the connection: no request can follow, and the close must wait until the client has read the response.
+fn give_back(x: &mut Exchange, body: Option<Box<RequestBody>>, streamed: bool) {
+    match body {
+        Some(body) => x.request.body = *body,
+        None if streamed => {
+            x.keep_alive = false;
+            x.request.body.abandon();
+        }
+        None => {}
     }
 }
 
