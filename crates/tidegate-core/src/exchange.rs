@@ -1,5 +1,9 @@
 //! One request and its answer, above every protocol: what handlers, filters and variables work on.
 
+mod recycle;
+#[cfg(test)]
+mod tests;
+
 use std::any::{Any, TypeId};
 use std::ops::Deref;
 use std::rc::Rc;
@@ -129,9 +133,7 @@ pub struct Response {
 impl Response {
     /// Empties the head for another answer and keeps the memory.
     pub fn clear(&mut self) {
-        let mut headers = std::mem::take(&mut self.headers);
-        headers.clear();
-        *self = Response { headers, ..Response::default() };
+        *self = Response { headers: recycle::emptied(&mut self.headers), ..Response::default() };
     }
 }
 
@@ -256,77 +258,6 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// A fresh exchange on a connection.
-    pub fn new(plan: PlanRef, connection: Rc<Connection>, client: Rc<dyn Client>) -> Exchange {
-        let slots = vec![None; plan.slot_count];
-        Exchange {
-            plan,
-            server: ServerId(0),
-            location: LocationId(0),
-            connection,
-            client,
-            told_address: None,
-            request: Request::default(),
-            response: Response::default(),
-            captures: Captures::default(),
-            extensions: Extensions::default(),
-            outcome: Outcome::default(),
-            slots,
-            internal: false,
-            redirects_left: REDIRECTS_MAX,
-            path_changed: false,
-            path_replaced: false,
-            carried: Headers::new(),
-            alias_takes_path: false,
-            answer_instead: None,
-            error_page_active: false,
-            status_override: None,
-            error_status: 0,
-            keep_alive: false,
-            limit_rate: None,
-            action: "reading client request line",
-            upstream_text: String::new(),
-            started: tidegate_rt::clock::exact_now(),
-            is_subrequest: false,
-            lineage: Lineage::default(),
-            refused_with: None,
-            request_id: None,
-        }
-    }
-
-    /// Makes it ready for the connection's next request; keeps all memory.
-    pub fn reset(&mut self, plan: PlanRef) {
-        let slot_count = plan.slot_count;
-        self.plan = plan;
-        self.told_address = None;
-        self.request.body = RequestBody::default();
-        self.request.upgrade = false;
-        self.response.clear();
-        self.captures.clear();
-        self.extensions.clear();
-        self.outcome = Outcome::default();
-        self.slots.clear();
-        self.slots.resize(slot_count, None);
-        self.internal = false;
-        self.redirects_left = REDIRECTS_MAX;
-        self.path_changed = false;
-        self.path_replaced = false;
-        self.carried.clear();
-        self.alias_takes_path = false;
-        self.answer_instead = None;
-        self.error_page_active = false;
-        self.status_override = None;
-        self.error_status = 0;
-        self.keep_alive = false;
-        self.limit_rate = None;
-        self.action = "reading client request line";
-        self.upstream_text.clear();
-        self.is_subrequest = false;
-        self.lineage = Lineage::default();
-        self.refused_with = None;
-        self.request_id = None;
-    }
-
     /// What it has of a session of `stream`, if it is one.
     pub fn session(&self) -> Option<&Session> {
         self.extensions.of()
@@ -381,11 +312,6 @@ impl Exchange {
         if let Some(place) = self.slots.get_mut(slot) {
             *place = value.map(Rc::from);
         }
-    }
-
-    /// All slots, for a subrequest that shares its parent's variables.
-    pub fn share_slots(&mut self, from: &Exchange) {
-        self.slots.clone_from(&from.slots);
     }
 
     /// Replaces path and, if given, args, so that after the rewrite phase a location is looked up anew.

@@ -238,6 +238,12 @@ fn enter(x: &mut Exchange, plan: &Plan, jump: Jump) -> Result<Phase, u16> {
             x.location = plan.server(x.server).location;
             Ok(Phase::ServerRewrite)
         }
+        // As in nginx: a request whose line was not understood has no path to serve there.
+        Jump::Named(name) if x.request.path.is_empty() => {
+            let name = String::from_utf8_lossy(&name);
+            x.log(Level::Error, format_args!("empty URI in redirect to named location \"{name}\""));
+            Err(500)
+        }
         Jump::Named(name) => match plan.server(x.server).named(&name) {
             Some(location) => {
                 x.location = location;

@@ -26,7 +26,7 @@ use crate::body::{Body, BodyError, BodyStream, Chunk};
 use crate::byte_body::{ByteBody, Piece};
 use crate::client::Client;
 use crate::error_log::Level;
-use crate::exchange::{Exchange, Request, Response};
+use crate::exchange::{Exchange, Extensions, Outcome, REDIRECTS_MAX, Request, Response};
 use crate::phases::{self, Answer};
 use crate::request_body::{RequestBody, StoredBody};
 
@@ -69,6 +69,25 @@ pub struct Lineage {
     made: Option<Rc<Cell<u32>>>,
 }
 
+impl Lineage {
+    /// The same place, for another exchange of the same request.
+    fn share(&self) -> Lineage {
+        Lineage {
+            inherited: self.inherited.clone(),
+            page_type: self.page_type.clone(),
+            depth: self.depth,
+            made: self.made.clone(),
+        }
+    }
+
+    /// Nothing was left here and no subrequest made.
+    #[cfg(test)]
+    pub(crate) fn is_fresh(&self) -> bool {
+        let Lineage { inherited, page_type, depth, made } = self;
+        inherited.0.is_empty() && page_type.is_none() && *depth == 0 && made.is_none()
+    }
+}
+
 /// Objects that an exchange shares with its subrequests, by type.
 #[derive(Clone, Default)]
 pub struct Inherited(Vec<(TypeId, Rc<dyn Any>)>);
@@ -87,33 +106,44 @@ impl Inherited {
 
 impl Exchange {
     /// Another exchange of the same request as it is now: for bodies that need variables and
-    /// subrequests after the head has left. It has none of the modules' state.
+    /// subrequests after the head has left. It has none of the modules' state. Every field is named, so that a new
+    /// one is decided upon.
     pub fn fork(&mut self) -> Exchange {
         // It is made when it is first asked for, and must be the same for all.
         let _ = crate::http_core::made_request_id(self);
-        let mut fork =
-            Exchange::new(self.plan.clone(), self.connection.clone(), self.client.clone());
-        fork.told_address = self.told_address.clone();
-        fork.server = self.server;
-        fork.location = self.location;
-        fork.request = self.request.share();
-        fork.response = self.response.share();
-        fork.captures = self.captures.clone();
-        fork.share_slots(self);
-        fork.internal = self.internal;
-        fork.keep_alive = self.keep_alive;
-        fork.limit_rate = self.limit_rate;
-        fork.action = self.action;
-        fork.started = self.started;
-        fork.is_subrequest = self.is_subrequest;
-        fork.request_id = self.request_id.clone();
-        fork.lineage = Lineage {
-            inherited: self.lineage.inherited.clone(),
-            page_type: self.lineage.page_type.clone(),
-            depth: self.lineage.depth,
-            made: self.lineage.made.clone(),
-        };
-        fork
+        Exchange {
+            plan: self.plan.clone(),
+            server: self.server,
+            location: self.location,
+            connection: self.connection.clone(),
+            client: self.client.clone(),
+            told_address: self.told_address.clone(),
+            request: self.request.share(),
+            response: self.response.share(),
+            captures: self.captures.clone(),
+            extensions: Extensions::default(),
+            outcome: Outcome::default(),
+            slots: self.slots.clone(),
+            internal: self.internal,
+            redirects_left: REDIRECTS_MAX,
+            path_changed: false,
+            path_replaced: false,
+            carried: Headers::new(),
+            alias_takes_path: false,
+            answer_instead: None,
+            error_page_active: false,
+            status_override: None,
+            error_status: 0,
+            keep_alive: self.keep_alive,
+            limit_rate: self.limit_rate,
+            action: self.action,
+            upstream_text: String::new(),
+            started: self.started,
+            is_subrequest: self.is_subrequest,
+            lineage: self.lineage.share(),
+            refused_with: None,
+            request_id: self.request_id.clone(),
+        }
     }
 
     /// A subrequest for a decoded path and arguments.

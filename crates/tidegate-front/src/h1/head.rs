@@ -15,7 +15,7 @@ use tidegate_http::Known;
 use tidegate_http::request::{
     Method, Parse, ParseOptions, RequestError, RequestMeta, TargetForm, parse_request,
 };
-use tidegate_http::uri;
+use tidegate_http::uri::{self, UriError};
 
 use super::body::H1Body;
 use crate::conn::Conn;
@@ -144,10 +144,17 @@ async fn more(conn: &Rc<Conn>, x: &Exchange, begun: bool, options: &ParseOptions
 }
 
 fn refuse(conn: &Rc<Conn>, x: &mut Exchange, error: &RequestError) -> Received {
-    x.action = error.action();
-    if let Some(host) = x.request.header(Known::Host).map(<[u8]>::to_vec) {
-        choose_server(conn, x, &host);
+    if !x.request.head.target().is_empty() {
+        // The request line was right: the server that it means answers, and logs what was asked for.
+        x.request.method = x.request.head.method;
+        if let Some(host) = x.request.head.host() {
+            x.request.host = host.as_bytes().to_vec();
+            choose_server(conn, x);
+        }
+        // Where the target is wrong as well, the error that was found first is told.
+        let _ = decode_target(x);
     }
+    x.action = error.action();
     let message = error.message(x.request.head.headers.text());
     x.log(Level::Info, format_args!("{message}"));
     conn.input.borrow_mut().clear();
@@ -162,7 +169,6 @@ fn prepare(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
         Ok(meta) => meta,
         Err(error) => return refuse(conn, x, &error),
     };
-    request.host.clear();
     if let Some(host) = &meta.host {
         request.host.extend_from_slice(host.as_bytes());
     }
@@ -171,9 +177,7 @@ fn prepare(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
     request.upgrade = meta.upgrade;
     request.expects_continue = meta.expect_continue;
     let (length, chunked, expect) = (meta.content_length, meta.chunked, meta.expect_continue);
-    let host = std::mem::take(&mut request.host);
-    choose_server(conn, x, &host);
-    x.request.host = host;
+    choose_server(conn, x);
     report_ignored(x);
     if let Err(status) = set_target(x) {
         return Received::Broken(status);
@@ -193,14 +197,15 @@ fn prepare(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
     Received::Request
 }
 
-fn choose_server(conn: &Conn, x: &mut Exchange, host: &[u8]) {
+/// Finds the server that the request's host means.
+fn choose_server(conn: &Conn, x: &mut Exchange) {
     let plan = x.plan.clone();
     let Some(servers) = conn.servers(&plan) else { return };
     if servers.is_single() {
         return;
     }
     let mut captures = std::mem::take(&mut x.captures);
-    let found = servers.find_named(host, &mut captures);
+    let found = servers.find_named(&x.request.host, &mut captures);
     x.captures = captures;
     let (server, regex) = found.unwrap_or_else(|| (base_server(conn, servers), None));
     if let Some(regex) = regex {
@@ -218,42 +223,42 @@ fn report_ignored(x: &Exchange) {
     }
 }
 
-/// Decodes path and arguments.
+/// Makes the target the request's; the error is a status, and logged.
 fn set_target(x: &mut Exchange) -> Result<(), u16> {
+    if x.request.head.method == Method::Connect {
+        return Err(405);
+    }
+    decode_target(x).map_err(|_| {
+        x.action = "reading client request line";
+        x.log(Level::Info, format_args!("client sent invalid request"));
+        400
+    })
+}
+
+/// Decodes path and arguments. The path is empty after an error.
+fn decode_target(x: &mut Exchange) -> Result<(), UriError> {
+    let merge = x.plan.server(x.server).settings.merge_slashes;
     let request = &mut x.request;
-    request.args.clear();
     request.target_is_current = true;
-    if matches!(request.head.form, TargetForm::Authority | TargetForm::Asterisk) {
-        request.path.clear();
-        let connect = request.head.method == Method::Connect;
-        if connect {
-            return Err(405);
-        }
+    if request.head.form == TargetForm::Asterisk {
         request.path.extend_from_slice(request.head.target());
         request.path_is_raw = true;
         return Ok(());
     }
-    let merge = x.plan.server(x.server).settings.merge_slashes;
     let target = request.head.path_and_args();
-    let mut decoded = std::mem::take(&mut request.path);
-    match uri::normalise(target, merge, &mut decoded) {
-        Ok(uri) => {
-            request.args.extend_from_slice(uri.args(target));
-            request.path_is_raw = uri.plain;
-            if uri.plain {
-                decoded.clear();
-                decoded.extend_from_slice(uri.raw_path.of(target));
-            }
-            request.path = decoded;
-            Ok(())
+    let uri = match uri::normalise(target, merge, &mut request.path) {
+        Ok(uri) => uri,
+        Err(error) => {
+            request.path.clear();
+            return Err(error);
         }
-        Err(_) => {
-            request.path = decoded;
-            x.action = "reading client request line";
-            x.log(Level::Info, format_args!("client sent invalid request"));
-            Err(400)
-        }
+    };
+    request.args.extend_from_slice(uri.args(target));
+    request.path_is_raw = uri.plain;
+    if uri.plain {
+        request.path.extend_from_slice(uri.raw_path.of(target));
     }
+    Ok(())
 }
 
 /// `keepalive_disable`: old Internet Explorers after POST, and Safari.

@@ -15,7 +15,7 @@ pub use host::{HostName, parse_authority};
 pub use meta::RequestMeta;
 pub use parse::parse_request;
 
-use crate::headers::Headers;
+use crate::headers::{Headers, Known};
 use crate::lines::FieldRules;
 use crate::span::Span;
 
@@ -188,6 +188,12 @@ impl RequestHead {
     pub fn authority(&self) -> Option<&[u8]> {
         let named = matches!(self.form, TargetForm::Absolute | TargetForm::Authority);
         named.then(|| self.authority_span.of(self.headers.text()))
+    }
+
+    /// The host that is asked for, of a head that may be wrong elsewhere: from the target, else from `Host`.
+    pub fn host(&self) -> Option<HostName<'_>> {
+        let text = self.authority().or_else(|| self.headers.first(Known::Host))?;
+        parse_authority(text).map(|(host, _)| host)
     }
 
     /// Path and arguments, `/` where an absolute target has none; input of `uri::Uri::parse`.

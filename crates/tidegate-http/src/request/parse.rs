@@ -27,12 +27,12 @@ pub fn parse_request(
     match outcome {
         Ok(Parse::Complete(len)) => head.headers.set_text(buffer.get(..len).unwrap_or(buffer)),
         Ok(Parse::Partial) => {}
-        Err(_) => {
+        Err(error) => {
+            if !head.progress.in_fields {
+                forget_broken_line(buffer, error.fault, head);
+            }
             let len = buffer.len().min(options.head_bytes_max());
             head.headers.set_text(&buffer[..len]);
-            if !head.progress.in_fields {
-                note_broken_line(buffer, head);
-            }
         }
     }
     outcome
@@ -186,12 +186,18 @@ impl Parser<'_> {
     }
 }
 
-/// After an error in the request line, `line_span` shows what there is of it.
-fn note_broken_line(buffer: &[u8], head: &mut RequestHead) {
+/// After an error in the request line nothing is known of the request but how it was written: `line_span`.
+#[cold]
+fn forget_broken_line(buffer: &[u8], fault: Fault, head: &mut RequestHead) {
     let start = head.progress.line_start;
-    let end = buffer.iter().skip(start).position(|byte| matches!(byte, b'\r' | b'\n' | 0));
+    let end = buffer.iter().skip(start).position(|byte| matches!(byte, b'\r' | b'\n'));
     let end = end.map_or(buffer.len(), |end| start + end);
+    head.clear();
     head.line_span = Span::new(start, end);
+    if fault == Fault::Http09Method {
+        // Who sends no version does not expect a head.
+        head.version = Version::H09;
+    }
 }
 
 /// Parses `buffer[start..]`, a request line without its end.

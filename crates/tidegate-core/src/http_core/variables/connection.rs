@@ -90,7 +90,8 @@ fn binary_remote_addr(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
 /// The last word of the request line; nothing for requests that name no protocol.
 fn server_protocol(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
     let last = x.request.head.line().rsplit(|byte| *byte == b' ').next().unwrap_or_default();
-    put(last.starts_with(b"HTTP/").then_some(last), out)
+    let valid = !x.request.head.method_bytes().is_empty();
+    put((valid && last.starts_with(b"HTTP/")).then_some(last), out)
 }
 
 fn tcp_info(x: &mut Exchange, index: usize, out: &mut Vec<u8>) -> bool {

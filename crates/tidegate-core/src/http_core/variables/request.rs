@@ -108,7 +108,9 @@ fn request_port(x: &Exchange) -> Option<u16> {
 fn request_method(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
     let head = &x.request.head;
     // An error page is fetched with GET whatever the request was.
-    let name = match x.request.method == head.method {
+    // One whose method was not understood has none until then.
+    let asked = !head.method_bytes().is_empty() || !x.internal;
+    let name = match x.request.method == head.method && asked {
         true => head.method_bytes(),
         false => x.request.method.name().as_bytes(),
     };
