@@ -8,6 +8,7 @@ pub mod bell;
 pub mod case;
 mod client;
 mod coherence;
+mod configurations;
 mod each;
 mod failing;
 mod folder;
@@ -29,6 +30,9 @@ mod wire;
 mod words;
 
 pub use coherence::{CoherenceOptions, CoherenceReport, coherence};
+pub use configurations::{
+    ConfigurationsOptions, ConfigurationsReport, configurations, workers_user,
+};
 pub use report::{Outcome, Report, Summary};
 pub use restarts::{RestartOptions, RestartReport, restarts};
 pub use server::Program;

@@ -1,0 +1,322 @@
+//! Configurations of others, through `-t` and then served by Tidegate and genuine nginx: what the two say to the same
+//! requests is compared.
+//!
+//! A row of the list goes this way: its text is framed for its context, parsed, and [adapted](adapt) to this
+//! machine; nginx says whether it is a configuration, and what it lacks of its other files is added; Tidegate says
+//! whether it takes it, and what it has not built is left out for both; then each serves it on the same ports, one
+//! after the other, and [`compare`] looks at the responses. Servers share ports, files and times, so that nothing
+//! else differs between them.
+
+mod adapt;
+mod client;
+mod compare;
+mod list;
+mod places;
+mod report;
+mod requests;
+mod samples;
+mod serve;
+mod stubs;
+#[cfg(test)]
+mod tests;
+
+pub use report::ConfigurationsReport;
+
+use crate::bell::{Failure, locked};
+use crate::server::Program;
+use adapt::{Additions, Source, adapt};
+use list::{Context, Mirror, Row};
+use places::Places;
+use report::{Outcome, Served, Verdict};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use stubs::Stubs;
+use tidegate_conf::{Statement, print_statements};
+
+/// Additions and omissions that are tried for one configuration at most.
+const REPAIRS_MAX: usize = 16;
+
+/// How to run.
+#[derive(Debug, Clone)]
+pub struct ConfigurationsOptions {
+    pub list: PathBuf,
+    /// The directory with the repositories.
+    pub mirrors: PathBuf,
+    pub nginx: Program,
+    pub tidegate: Program,
+    /// Only rows whose `repository path` contains this.
+    pub filter: String,
+    /// Rows at the same time.
+    pub jobs: usize,
+    /// Where the files of a packaged server are that configurations include.
+    pub standard: PathBuf,
+    /// User and group of the workers, where the harness is root.
+    pub user: Option<String>,
+    /// Leave the scratch directories behind.
+    pub keep: bool,
+}
+
+/// The user and group for workers: nobody's, where this process is root.
+pub fn workers_user() -> Option<String> {
+    let groups = std::fs::read_to_string("/etc/group").unwrap_or_default();
+    let known = |name: &&str| groups.lines().any(|line| line.split(':').next() == Some(name));
+    let group = ["nogroup", "nobody"].into_iter().find(known)?;
+    rustix::process::geteuid().is_root().then(|| format!("nobody {group}"))
+}
+
+/// Tries all rows of the list; `told` hears of each configuration as it is done.
+pub fn configurations(
+    options: &ConfigurationsOptions,
+    told: impl Fn(&Outcome) + Sync,
+) -> Result<ConfigurationsReport, Failure> {
+    let text = std::fs::read_to_string(&options.list)
+        .map_err(|error| Failure::new(format!("{}: {error}", options.list.display())))?;
+    let mut rows = list::parse(&text)?;
+    rows.retain(|row| row.to_string().contains(&options.filter));
+    let stubs = Stubs::start()?;
+    let queue = Mutex::new(rows.iter());
+    let outcomes = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..options.jobs.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let next = locked(&queue).next();
+                    let Some(row) = next else { return };
+                    for outcome in row_outcomes(row, options, stubs) {
+                        told(&outcome);
+                        locked(&outcomes).push(outcome);
+                    }
+                }
+            });
+        }
+    });
+    let mut outcomes = locked(&outcomes).split_off(0);
+    outcomes.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(ConfigurationsReport { outcomes })
+}
+
+/// One outcome for a file, one for each block of a document.
+fn row_outcomes(row: &Row, options: &ConfigurationsOptions, stubs: Stubs) -> Vec<Outcome> {
+    let skipped = |why: Failure| {
+        vec![Outcome {
+            name: row.to_string(),
+            verdict: Verdict::Skipped(why.0),
+            missing: Vec::new(),
+        }]
+    };
+    let opened = Mirror::open(&options.mirrors, &row.repository);
+    let (mirror, text) = match opened.and_then(|mirror| {
+        let text = mirror.read(&row.path)?;
+        Ok((mirror, text))
+    }) {
+        Ok(found) => found,
+        Err(failure) => return skipped(failure),
+    };
+    let one = |name: String, text: &[u8], contexts: &[Context]| {
+        let attempt = Attempt { options, mirror: &mirror, path: &row.path, text, stubs };
+        attempt.outcome(name, contexts)
+    };
+    if !row.contexts.is_empty() {
+        return vec![one(row.to_string(), &text, &row.contexts)];
+    }
+    let blocks = list::fenced(&String::from_utf8_lossy(&text));
+    let contexts = [Context::Main, Context::Http, Context::Server, Context::Location];
+    let numbered = blocks.iter().enumerate();
+    numbered
+        .map(|(index, block)| one(format!("{row}#{}", index + 1), block.as_bytes(), &contexts))
+        .collect()
+}
+
+/// One configuration on its way.
+struct Attempt<'a> {
+    options: &'a ConfigurationsOptions,
+    mirror: &'a Mirror,
+    path: &'a str,
+    text: &'a [u8],
+    stubs: Stubs,
+}
+
+/// A configuration that nginx takes, as it was written to the scratch directory.
+struct Taken {
+    tree: Vec<Statement>,
+    adapted: Vec<Statement>,
+    places: Places,
+    additions: Additions,
+}
+
+impl Attempt<'_> {
+    fn outcome(&self, name: String, contexts: &[Context]) -> Outcome {
+        let mut missing = Vec::new();
+        let folder = match tempfile::Builder::new().prefix("configuration-").tempdir() {
+            Ok(folder) => folder,
+            Err(error) => {
+                return Outcome { name, verdict: Verdict::Skipped(error.to_string()), missing };
+            }
+        };
+        let verdict = self.verdict(folder.path(), contexts, &mut missing);
+        if self.options.keep {
+            println!("{name}: {}", folder.keep().display());
+        }
+        let verdict = verdict.unwrap_or_else(|failure| Verdict::Failed(failure.0));
+        Outcome { name, verdict, missing }
+    }
+
+    fn verdict(
+        &self,
+        scratch: &Path,
+        contexts: &[Context],
+        missing: &mut Vec<String>,
+    ) -> Result<Verdict, Failure> {
+        let mut first = None;
+        for context in contexts {
+            for includes in [true, false] {
+                match self.taken(scratch, *context, includes)? {
+                    Ok(taken) => return self.both(taken, missing),
+                    Err(said) => {
+                        first.get_or_insert(said);
+                    }
+                }
+            }
+        }
+        Ok(Verdict::Refused(first.unwrap_or_default()))
+    }
+
+    /// The configuration as nginx takes it, or what nginx says against it.
+    fn taken(
+        &self,
+        scratch: &Path,
+        context: Context,
+        includes: bool,
+    ) -> Result<Result<Taken, String>, Failure> {
+        let Self { mirror, path, text, .. } = *self;
+        let standard = &self.options.standard;
+        let source = Source { mirror, path, text, context, includes, standard };
+        let tree = match source.parse() {
+            Ok(tree) => tree,
+            Err(failure) => return Ok(Err(format!("not parsed: {failure}"))),
+        };
+        let mut places = Places::new(scratch, self.stubs);
+        let mut additions = Additions { user: self.options.user.clone(), ..Additions::default() };
+        let mut said = String::new();
+        for _ in 0..REPAIRS_MAX {
+            let adapted = adapt(&tree, &mut places, &additions)?;
+            write_configuration(&places, &adapted)?;
+            let (taken, output) = serve::check(&self.options.nginx, scratch)?;
+            if taken {
+                return Ok(Ok(Taken { tree, adapted, places, additions }));
+            }
+            said = complaint(&output);
+            match repair(&said, &tree) {
+                Some(addition) if !additions.http.contains(&addition) => {
+                    additions.http.push(addition);
+                }
+                _ => break,
+            }
+        }
+        Ok(Err(said))
+    }
+
+    /// What Tidegate says to it, with what it lacks left out, and then the responses of both.
+    fn both(&self, mut taken: Taken, missing: &mut Vec<String>) -> Result<Verdict, Failure> {
+        let scratch = taken.places.scratch.clone();
+        loop {
+            let (takes, output) = serve::check(&self.options.tidegate, &scratch)?;
+            if takes {
+                break;
+            }
+            let unbuilt = unbuilt(&output);
+            let new: Vec<String> =
+                unbuilt.into_iter().filter(|name| !missing.contains(name)).collect();
+            if new.is_empty() || missing.len() >= REPAIRS_MAX {
+                return Ok(Verdict::Mistaken(complaint(&output)));
+            }
+            missing.extend(new);
+            taken.additions.without.clone_from(missing);
+            taken.adapted = adapt(&taken.tree, &mut taken.places, &taken.additions)?;
+            write_configuration(&taken.places, &taken.adapted)?;
+        }
+        if !missing.is_empty() && !serve::check(&self.options.nginx, &scratch)?.0 {
+            return Ok(Verdict::Bare);
+        }
+        let requests = requests::requests(&taken.adapted, &taken.places);
+        let (theirs, _) = serve::serve(&self.options.nginx, &taken.places, &requests)?;
+        let (ours, complaints) = serve::serve(&self.options.tidegate, &taken.places, &requests)?;
+        let mut served = Served { complaints, ..Served::default() };
+        served.unasked = requests.len() - theirs.len().min(ours.len());
+        for ((request, nginx), tidegate) in requests.iter().zip(theirs).zip(ours) {
+            served.add(request, nginx, tidegate);
+        }
+        Ok(Verdict::Served(served))
+    }
+}
+
+fn write_configuration(places: &Places, statements: &[Statement]) -> Result<(), Failure> {
+    let path = places.scratch.join("nginx.conf");
+    std::fs::write(&path, print_statements(statements))
+        .map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+    serve::prepare(places)?;
+    serve::refill(places)
+}
+
+/// The first mistake that a server told of, without its place.
+fn complaint(output: &str) -> String {
+    let line = output.lines().find(|line| line.contains("[emerg]")).or(output.lines().next());
+    let line = line.unwrap_or_default();
+    let line = line.split("[emerg] ").nth(1).unwrap_or(line);
+    // nginx numbers its processes here.
+    let line =
+        line.split_once(": ").filter(|(id, _)| id.contains('#')).map_or(line, |(_, rest)| rest);
+    line.rsplit_once(" in /").map_or(line, |(text, _)| text).to_owned()
+}
+
+/// Names of what Tidegate says it has not built: directives, parameters of `listen`.
+fn unbuilt(output: &str) -> Vec<String> {
+    let quoted = |line: &str| line.split('"').nth(1).map(str::to_owned);
+    let lines = output.lines().filter(|line| line.contains("[emerg]"));
+    let names = lines.filter_map(|line| {
+        let parameter = ["\"http2\"", "\"quic\""].iter().any(|name| line.contains(name));
+        let unbuilt =
+            line.contains("not supported") || line.contains("invalid parameter") && parameter;
+        quoted(line).filter(|_| unbuilt)
+    });
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// The statement of `http` that another file of the configuration must have had, by what nginx misses.
+fn repair(said: &str, tree: &[Statement]) -> Option<String> {
+    let name = said.split('"').nth(1)?;
+    if said.starts_with("unknown") && said.ends_with("variable") {
+        return Some(format!("map $request_method ${name} {{ default \"\"; }}"));
+    }
+    if said.starts_with("unknown log format") {
+        return Some(format!("log_format {name} \"$request $status\";"));
+    }
+    if !said.contains("shared memory zone") && !said.contains("zone") {
+        return None;
+    }
+    let mut uses = BTreeMap::new();
+    users(tree, name, &mut uses);
+    let user = uses.into_keys().next()?;
+    Some(match user.as_str() {
+        "limit_req" => format!("limit_req_zone $binary_remote_addr zone={name}:1m rate=100000r/s;"),
+        "limit_conn" => format!("limit_conn_zone $binary_remote_addr zone={name}:1m;"),
+        cache => format!("{cache}_path {name} keys_zone={name}:1m;"),
+    })
+}
+
+/// Directives that name a zone.
+fn users(tree: &[Statement], zone: &str, found: &mut BTreeMap<String, ()>) {
+    for statement in tree {
+        let words = statement.args.iter().map(|word| word.display());
+        let name = statement.name.display();
+        let names_it = words.into_iter().any(|word| word == zone || word == format!("zone={zone}"));
+        if names_it && (name.ends_with("_cache") || name == "limit_req" || name == "limit_conn") {
+            found.insert(name.into_owned(), ());
+        }
+        users(statement.children(), zone, found);
+    }
+}

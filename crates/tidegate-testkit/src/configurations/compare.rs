@@ -1,0 +1,192 @@
+//! Two responses to the same request, compared: what the two servers say of themselves and of the moment is left
+//! out, and differences that are meant are told apart by their reason.
+
+use super::client::Response;
+use super::requests::Request;
+
+/// Fields that say who serves and when, or how the connection goes on.
+const LEFT_OUT: [&str; 4] = ["date", "connection", "keep-alive", "expires"];
+
+/// Most bytes of a body that a message shows.
+const SHOWN_MAX: usize = 160;
+
+/// One thing that differs, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// What differs: `status`, the name of a field, or `body`.
+    pub what: String,
+    pub nginx: String,
+    pub tidegate: String,
+}
+
+/// A difference that is meant.
+struct Meant {
+    reason: &'static str,
+    holds: fn(&Request, &Response, &Response, &Difference) -> bool,
+}
+
+/// The differences of `docs/differences.md` that requests of this harness meet.
+const MEANT: [Meant; 3] = [
+    Meant {
+        reason: "the length of a page that was not sent counts the server's name",
+        holds: |request, nginx, tidegate, difference| {
+            let number =
+                |response: &Response| response.field("content-length")?.parse::<usize>().ok();
+            let server = |response: &Response| response.field("server").map(str::len);
+            let apart = number(nginx).zip(number(tidegate)).map(|(a, b)| a.abs_diff(b));
+            let names = server(nginx).zip(server(tidegate)).map(|(a, b)| a.abs_diff(b));
+            difference.what == "content-length" && request.method == "HEAD" && apart == names
+        },
+    },
+    Meant {
+        reason: "nginx adds fields to a 416 response twice",
+        holds: |_, nginx, _, difference| {
+            let once = format!("{0} | {0}", difference.tidegate);
+            nginx.code() == 416 && difference.nginx == once
+        },
+    },
+    Meant {
+        reason: "a FastCGI response whole in the first read has a Content-Length",
+        holds: |_, nginx, tidegate, difference| {
+            matches!(difference.what.as_str(), "transfer-encoding" | "content-length")
+                && nginx.field("transfer-encoding") == Some("chunked")
+                && tidegate.field("content-length") == Some(&tidegate.body.len().to_string())
+        },
+    },
+];
+
+/// What differs between two responses, and the reason for each that is meant.
+pub fn compare(
+    request: &Request,
+    nginx: &Response,
+    tidegate: &Response,
+) -> Vec<(Difference, Option<&'static str>)> {
+    let mut found = Vec::new();
+    let mut note = |what: &str, nginx: String, tidegate: String| {
+        found.push(Difference { what: what.to_owned(), nginx, tidegate });
+    };
+    if nginx.status != tidegate.status {
+        note("status", nginx.status.clone(), tidegate.status.clone());
+    }
+    let (theirs, ours) = (common_fields(nginx), common_fields(tidegate));
+    let mut names: Vec<&String> = theirs.iter().chain(&ours).map(|(name, _)| name).collect();
+    names.sort();
+    names.dedup();
+    for name in names {
+        let values = |fields: &[(String, String)]| {
+            let values = fields.iter().filter(|(key, _)| key == name);
+            values.map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(" | ")
+        };
+        let (a, b) = (values(&theirs), values(&ours));
+        if a != b {
+            note(name, a, b);
+        }
+    }
+    if let (Some(a), Some(b)) = (lifetime(nginx), lifetime(tidegate)) {
+        if (a - b).abs() > 2 && nginx.field("expires") != tidegate.field("expires") {
+            note("expires", format!("{a} s"), format!("{b} s"));
+        }
+    } else if nginx.field("expires").is_some() != tidegate.field("expires").is_some() {
+        let shown = |response: &Response| response.field("expires").unwrap_or("-").to_owned();
+        note("expires", shown(nginx), shown(tidegate));
+    }
+    let (a, b) = (common_text(nginx, &nginx.body), common_text(tidegate, &tidegate.body));
+    if a != b {
+        let at = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+        let line = a[..floor(&a, at)].rfind('\n').map_or(0, |line| line + 1);
+        let shown = |text: &str| text[floor(text, line)..floor(text, line + SHOWN_MAX)].to_owned();
+        note("body", shown(&a), shown(&b));
+    }
+    let reason = |difference: &Difference| {
+        let meant = MEANT.iter().find(|meant| (meant.holds)(request, nginx, tidegate, difference));
+        meant.map(|meant| meant.reason)
+    };
+    found.into_iter().map(|difference| (difference.clone(), reason(&difference))).collect()
+}
+
+/// The last place of a character at or before `at`.
+fn floor(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+fn common_fields(response: &Response) -> Vec<(String, String)> {
+    let kept = response.fields.iter().filter(|(name, _)| !LEFT_OUT.contains(&name.as_str()));
+    // Lengths of pages that name the server differ as its name does, and lengths of packed bodies as libraries do.
+    let measured = response.body.len().to_string();
+    let named =
+        is_packed(response) || common_text(response, &response.body).as_bytes() != response.body;
+    kept.map(|(name, value)| match name.as_str() {
+        "content-length" if named && (is_packed(response) || *value == measured) => {
+            (name.clone(), "(as it is)".to_owned())
+        }
+        _ => (name.clone(), common_text(response, value.as_bytes())),
+    })
+    .collect()
+}
+
+fn is_packed(response: &Response) -> bool {
+    response.field("content-encoding").is_some()
+}
+
+/// A text without what must differ: the server's name and version, the client's port, numbers drawn at random, and
+/// times.
+pub fn common_text(response: &Response, bytes: &[u8]) -> String {
+    let mut text = String::from_utf8_lossy(bytes).into_owned();
+    let port = response.port.to_string();
+    let rules: [(&str, &str); 8] = [
+        (r"tidegate|nginx", "SERVER"),
+        (r"SERVER/[0-9][0-9.]*", "SERVER"),
+        (r"\b[0-9a-f]{32}\b", "RANDOM"),
+        (r"\b1[0-9]{9}(\.[0-9]{3})?\b", "TIME"),
+        (r"\b[0-9]\.[0-9]{3}\b", "DURATION"),
+        (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*", "TIME"),
+        (r"\b\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d \S{5}", "TIME"),
+        (
+            r"\w{3}, \d\d \w{3} 20[2-9][5-9] \d\d:\d\d:\d\d GMT|\w+, \d\d-\w{3}-20[2-9][5-9] \d\d:\d\d:\d\d \w+",
+            "TIME",
+        ),
+    ];
+    for (pattern, with) in rules {
+        text = replaced(&text, pattern, with);
+    }
+    if response.port > 0 {
+        text = replaced(&text, &format!(r"\b{port}\b"), "PORT");
+    }
+    text
+}
+
+fn replaced(text: &str, pattern: &str, with: &str) -> String {
+    let Ok(regex) = pcre2::bytes::RegexBuilder::new().build(pattern) else {
+        return text.to_owned();
+    };
+    let mut out = String::with_capacity(text.len());
+    let mut end = 0;
+    for found in regex.find_iter(text.as_bytes()).flatten() {
+        out.push_str(&text[end..found.start()]);
+        out.push_str(with);
+        end = found.end();
+    }
+    out.push_str(&text[end..]);
+    out
+}
+
+/// Seconds from `Date` to `Expires`.
+fn lifetime(response: &Response) -> Option<i64> {
+    Some(seconds(response.field("expires")?)? - seconds(response.field("date")?)?)
+}
+
+/// Seconds since 1970 of a date such as `Mon, 01 Jan 2024 00:00:00 GMT` (RFC 9110 section 5.6.7).
+fn seconds(date: &str) -> Option<i64> {
+    const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    let words: Vec<&str> = date.split([' ', ':']).collect();
+    let [_, day, month, year, hour, minute, second, "GMT"] = words.as_slice() else { return None };
+    let number = |text: &str| text.parse::<i64>().ok();
+    let month = MONTHS.find(month)? as i64 / 3;
+    // Days are counted from March on, so that leap days come last.
+    let (year, month) =
+        if month < 2 { (number(year)? - 1, month + 10) } else { (number(year)?, month - 2) };
+    let days =
+        year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + number(day)?;
+    let clock = number(hour)? * 3600 + number(minute)? * 60 + number(second)?;
+    Some((days - 719_469) * 86_400 + clock)
+}

@@ -1,0 +1,293 @@
+//! What stands behind the configurations: one origin that speaks HTTP, FastCGI, SCGI and uwsgi on one address and
+//! says what it was asked, and a name server for which every name is this machine.
+
+use crate::bell::Failure;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::time::Duration;
+
+/// Longest time that a connection of the origin may be silent.
+const SILENCE_MAX: Duration = Duration::from_secs(20);
+
+/// Most bytes of a request that the origin reads.
+const REQUEST_BYTES_MAX: usize = 4 << 20;
+
+/// The addresses of both.
+#[derive(Debug, Clone, Copy)]
+pub struct Stubs {
+    pub origin: SocketAddr,
+    pub names: SocketAddr,
+}
+
+impl Stubs {
+    /// Starts both. They end with the program.
+    pub fn start() -> Result<Self, Failure> {
+        let failed = |error: std::io::Error| Failure::new(format!("no stubs: {error}"));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
+        let names = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
+        let stubs = Self {
+            origin: listener.local_addr().map_err(failed)?,
+            names: names.local_addr().map_err(failed)?,
+        };
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                std::thread::spawn(move || serve(stream));
+            }
+        });
+        std::thread::spawn(move || {
+            let mut question = [0; 512];
+            while let Ok((length, from)) = names.recv_from(&mut question) {
+                if let Some(response) = name_response(&question[..length]) {
+                    let _ = names.send_to(&response, from);
+                }
+            }
+        });
+        Ok(stubs)
+    }
+}
+
+/// One connection, in the language that its first byte tells.
+fn serve(mut stream: TcpStream) {
+    let _ = stream.set_read_timeout(Some(SILENCE_MAX));
+    let mut input = Vec::new();
+    while more(&mut stream, &mut input) {
+        let done = match input[0] {
+            1 => fastcgi(&mut stream, &input),
+            0 => uwsgi(&mut stream, &input),
+            b'0'..=b'9' => scgi(&mut stream, &input),
+            _ => http(&mut stream, &mut input),
+        };
+        if done {
+            return;
+        }
+    }
+}
+
+/// Reads more; false at the end, when it fails and when there is too much.
+fn more(stream: &mut TcpStream, input: &mut Vec<u8>) -> bool {
+    let mut piece = [0; 16 * 1024];
+    match stream.read(&mut piece) {
+        Ok(length) if length > 0 && input.len() < REQUEST_BYTES_MAX => {
+            input.extend_from_slice(&piece[..length]);
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Requests follow each other here; true when the connection is over.
+fn http(stream: &mut TcpStream, input: &mut Vec<u8>) -> bool {
+    while let Some(end) = find(input, b"\r\n\r\n") {
+        let head = String::from_utf8_lossy(&input[..end]).into_owned();
+        let Some((body, used)) = http_body(&head, &input[end + 4..]) else { return false };
+        let body = body.to_vec();
+        input.drain(..end + 4 + used);
+        let mut lines: Vec<&str> = head.split("\r\n").collect();
+        let line = lines.remove(0);
+        lines.sort_unstable();
+        let closes = lines.iter().any(|line| line.eq_ignore_ascii_case("connection: close"))
+            || line.ends_with("HTTP/1.0");
+        let target = line.split(' ').nth(1).unwrap_or_default();
+        let said = format!("{line}\n{}\n\n{}", lines.join("\n"), String::from_utf8_lossy(&body));
+        let response = http_response(target, &said, closes, line.starts_with("HEAD "));
+        if stream.write_all(&response).is_err() || closes {
+            return true;
+        }
+    }
+    false
+}
+
+/// The body and its length on the wire, once it is there.
+fn http_body<'a>(head: &str, rest: &'a [u8]) -> Option<(&'a [u8], usize)> {
+    let field = |name: &str| {
+        head.split("\r\n").find_map(|line| {
+            let (key, value) = line.split_once(':')?;
+            key.eq_ignore_ascii_case(name).then(|| value.trim())
+        })
+    };
+    if field("transfer-encoding").is_some() {
+        let end = find(rest, b"0\r\n\r\n")? + 5;
+        return Some((&rest[..end], end));
+    }
+    let length = field("content-length").and_then(|value| value.parse().ok()).unwrap_or(0);
+    rest.get(..length).map(|body| (body, length))
+}
+
+/// What the target asks for: `s=404` is a status, `s=302` with a place, anything else 200 with fields that proxies
+/// treat in particular ways.
+fn http_response(target: &str, said: &str, closes: bool, head: bool) -> Vec<u8> {
+    let mut response = format!("HTTP/1.1 {}\r\n", status(target));
+    response.push_str(&fields(target));
+    response.push_str("Content-Type: text/plain\r\nServer: origin/1\r\nX-Powered-By: origin\r\n");
+    response.push_str("Date: Mon, 01 Jan 2024 00:00:00 GMT\r\n");
+    response.push_str(if closes { "Connection: close\r\n" } else { "Connection: keep-alive\r\n" });
+    response.push_str(&format!("Content-Length: {}\r\n\r\n", said.len()));
+    if !head {
+        response.push_str(said);
+    }
+    response.into_bytes()
+}
+
+fn status(target: &str) -> String {
+    let after = target.split("s=").nth(1).and_then(|rest| rest.get(..3));
+    match after.filter(|code| code.bytes().all(|byte| byte.is_ascii_digit())) {
+        Some(code) if code > "199" && code != "204" && code != "304" => format!("{code} Said"),
+        _ => "200 OK".into(),
+    }
+}
+
+/// Fields of a response that configurations like to hide, rewrite or obey.
+fn fields(target: &str) -> String {
+    let mut fields = String::new();
+    if target.contains("s=30") {
+        fields.push_str("Location: /moved/here?a=b\r\n");
+    }
+    if target.contains("cookie") || target.contains("s=2") {
+        fields.push_str("Set-Cookie: one=1; Path=/; Domain=origin.test\r\nSet-Cookie: two=2\r\n");
+        fields.push_str("Vary: Cookie\r\nCache-Control: no-cache\r\nX-Frame-Options: DENY\r\n");
+    } else {
+        fields.push_str("ETag: \"one\"\r\nLast-Modified: Mon, 01 Jan 2024 00:00:00 GMT\r\n");
+    }
+    fields
+}
+
+/// What every gateway's application says: the parameters in order, without those that must differ.
+fn gateway_response(parameters: Vec<(String, String)>, body: &[u8]) -> String {
+    let value = |name: &str| {
+        parameters.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value.as_str())
+    };
+    let target = value("REQUEST_URI").to_owned();
+    let mut lines: Vec<String> = parameters
+        .iter()
+        .filter(|(name, _)| !matches!(name.as_str(), "REMOTE_PORT" | "SERVER_SOFTWARE"))
+        .map(|(name, value)| format!("{name}={value}\n"))
+        .collect();
+    lines.sort_unstable();
+    format!(
+        "Status: {}\r\n{}Content-Type: text/html\r\nX-Powered-By: origin\r\n\r\n{}\n{}",
+        status(&target),
+        fields(&target),
+        lines.concat(),
+        String::from_utf8_lossy(body)
+    )
+}
+
+fn fastcgi(stream: &mut TcpStream, input: &[u8]) -> bool {
+    let (mut at, mut parameters, mut body, mut ended) = (0, Vec::new(), Vec::new(), false);
+    while let Some(head) = input.get(at..at + 8) {
+        let length = usize::from(u16::from_be_bytes([head[4], head[5]]));
+        let Some(content) = input.get(at + 8..at + 8 + length) else { return false };
+        match head[1] {
+            4 => parameters.extend_from_slice(content),
+            5 => {
+                body.extend_from_slice(content);
+                ended = length == 0;
+            }
+            _ => {}
+        }
+        at += 8 + length + usize::from(head[6]);
+    }
+    if !ended {
+        return false;
+    }
+    let said = gateway_response(pairs(&parameters), &body);
+    let mut response = Vec::new();
+    for piece in said.as_bytes().chunks(usize::from(u16::MAX)) {
+        response.extend_from_slice(&[1, 6, 0, 1]);
+        response.extend_from_slice(&(piece.len() as u16).to_be_bytes());
+        response.extend_from_slice(&[0, 0]);
+        response.extend_from_slice(piece);
+    }
+    response.extend_from_slice(&[
+        1, 6, 0, 1, 0, 0, 0, 0, 1, 3, 0, 1, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    ]);
+    let _ = stream.write_all(&response);
+    true
+}
+
+/// FastCGI's names and values: lengths of one or of four bytes before them.
+fn pairs(bytes: &[u8]) -> Vec<(String, String)> {
+    fn length(bytes: &mut &[u8]) -> Option<usize> {
+        let first = *bytes.first()?;
+        if first < 0x80 {
+            *bytes = &bytes[1..];
+            return Some(usize::from(first));
+        }
+        let four: [u8; 4] = bytes.get(..4)?.try_into().ok()?;
+        *bytes = &bytes[4..];
+        Some((u32::from_be_bytes(four) & 0x7fff_ffff) as usize)
+    }
+    let mut rest = bytes;
+    let mut found = Vec::new();
+    while let (Some(name), Some(value)) = (length(&mut rest), length(&mut rest)) {
+        let (Some(key), Some(text)) = (rest.get(..name), rest.get(name..name + value)) else {
+            break;
+        };
+        found.push((text_of(key), text_of(text)));
+        rest = &rest[name + value..];
+    }
+    found
+}
+
+fn scgi(stream: &mut TcpStream, input: &[u8]) -> bool {
+    let Some(colon) = find(input, b":") else { return false };
+    let length: usize = text_of(&input[..colon]).parse().unwrap_or(0);
+    let Some(head) = input.get(colon + 1..colon + 1 + length) else { return false };
+    let mut words = head.split(|byte| *byte == 0).map(text_of);
+    let mut parameters = Vec::new();
+    while let (Some(name), Some(value)) = (words.next(), words.next()) {
+        parameters.push((name, value));
+    }
+    let body = input.get(colon + 2 + length..).unwrap_or_default();
+    gateway_end(stream, parameters, body)
+}
+
+fn uwsgi(stream: &mut TcpStream, input: &[u8]) -> bool {
+    let Some(head) = input.get(..4) else { return false };
+    let length = usize::from(u16::from_le_bytes([head[1], head[2]]));
+    let Some(mut rest) = input.get(4..4 + length) else { return false };
+    let mut words = Vec::new();
+    while let Some(size) = rest.get(..2) {
+        let end = 2 + usize::from(u16::from_le_bytes([size[0], size[1]]));
+        words.push(text_of(rest.get(2..end).unwrap_or_default()));
+        rest = rest.get(end..).unwrap_or_default();
+    }
+    let parameters = words.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect();
+    gateway_end(stream, parameters, &input[4 + length..])
+}
+
+/// Answers once the body that the parameters announce is there.
+fn gateway_end(stream: &mut TcpStream, parameters: Vec<(String, String)>, body: &[u8]) -> bool {
+    let announced = parameters.iter().find(|(name, _)| name == "CONTENT_LENGTH");
+    let announced = announced.and_then(|(_, value)| value.parse().ok()).unwrap_or(0);
+    if body.len() < announced {
+        return false;
+    }
+    let _ = stream.write_all(gateway_response(parameters, body).as_bytes());
+    true
+}
+
+/// Every name has the address of this machine, and no IPv6 address.
+fn name_response(question: &[u8]) -> Option<Vec<u8>> {
+    let mut at = 12;
+    while *question.get(at)? != 0 {
+        at += 1 + usize::from(question[at]);
+    }
+    let kind = question.get(at + 1..at + 3)?;
+    let known = kind == [0, 1];
+    let mut response = question.get(..at + 5)?.to_vec();
+    response[2..4].copy_from_slice(&[0x81, 0x80]);
+    response[6..12].copy_from_slice(&[0, u8::from(known), 0, 0, 0, 0]);
+    if known {
+        response.extend_from_slice(&[0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 127, 0, 0, 1]);
+    }
+    Some(response)
+}
+
+fn text_of(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn find(text: &[u8], part: &[u8]) -> Option<usize> {
+    text.windows(part.len()).position(|window| window == part)
+}
