@@ -56,7 +56,7 @@ pub(crate) fn read_field(buffer: &[u8], start: usize, rules: FieldRules) -> Line
 #[inline]
 fn read_value(line: &[u8], start: usize, name_len: usize, known: Known) -> Line {
     let mut from = name_len + 1;
-    while let Some(b' ' | b'\t') = line.get(from) {
+    while line.get(from).is_some_and(|byte| is_blank(*byte, known)) {
         from += 1;
     }
     let Some(next) = value_end(line, from) else { return Line::Incomplete };
@@ -68,7 +68,7 @@ fn read_value(line: &[u8], start: usize, name_len: usize, known: Known) -> Line 
     };
     let Ok(name_len) = u16::try_from(name_len) else { return Line::Invalid };
     let mut to = next;
-    while to > from && matches!(line[to - 1], b' ' | b'\t') {
+    while to > from && is_blank(line[to - 1], known) {
         to -= 1;
     }
     let field = Field {
@@ -79,6 +79,15 @@ fn read_value(line: &[u8], start: usize, name_len: usize, known: Known) -> Line 
         known,
     };
     Line::Field(field, start + line_next)
+}
+
+/// Whether this byte around a value is none of it (OWS, RFC 9110 section 5.6.3). A tab around what says where a
+/// message ends is part of the value, and makes it invalid, as in nginx: not every server trims it, and who
+/// disagrees about an end can be made to take a body for a request.
+#[inline]
+fn is_blank(byte: u8, known: Known) -> bool {
+    byte == b' '
+        || (byte == b'\t' && !matches!(known, Known::ContentLength | Known::TransferEncoding))
 }
 
 /// Where a value ends that goes on at `at`: at a line feed, a carriage return or a zero byte. Values are

@@ -252,6 +252,12 @@ impl Fetch {
             let message = error.message(head.headers.text());
             Trouble { event: Event::Invalid, message, action: READING_HEAD, client_status: None }
         })?;
+        // What follows a switch is no HTTP, and the client would wait for HTTP (RFC 9110 15.2.2).
+        if head.status == 101 && !self.request.upgrade {
+            let message = "upstream switched protocols unasked".to_owned();
+            let action = READING_HEAD;
+            return Err(Trouble { event: Event::Invalid, message, action, client_status: None });
+        }
         if let Some(attempt) = self.report.borrow_mut().last() {
             attempt.header_received(head.status);
         }

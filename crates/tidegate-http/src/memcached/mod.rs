@@ -81,6 +81,10 @@ pub fn parse_reply(buffer: &[u8], key: &[u8], line_bytes_max: usize) -> Result<R
     let flags = words.next().and_then(number).and_then(|flags| u32::try_from(flags).ok());
     let flags = flags.ok_or_else(|| ReplyError::Flags(shown()))?;
     let length = words.next().and_then(number).ok_or_else(|| ReplyError::Length(shown()))?;
+    // What follows is not of an answer to `get` (`gets` has one more number).
+    if words.next().is_some() {
+        return Err(ReplyError::Length(shown()));
+    }
     Ok(Reply::Value { consumed: end + 1, flags, length })
 }
 

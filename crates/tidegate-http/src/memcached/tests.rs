@@ -11,7 +11,6 @@ fn answers_are_understood() {
     let value = |consumed, flags, length| Ok(Reply::Value { consumed, flags, length });
     check("VALUE key 0 5\r\nhello\r\nEND\r\n", value(15, 0, 5));
     check("VALUE key 4294967295 0\r\n", value(24, u32::MAX, 0));
-    check("VALUE key 2 5 17\r\nhello", value(18, 2, 5));
     check("END\r\n", Ok(Reply::Absent { consumed: 5 }));
     for end in 0.."VALUE key 0 5\r\n".len() {
         check(&"VALUE key 0 5\r\n"[..end], Ok(Reply::Partial));
@@ -31,6 +30,8 @@ fn all_else_is_refused() {
     check("VALUE key x 5\r\n", Err(ReplyError::Flags("VALUE key x 5".into())));
     check("VALUE key 4294967296 5\r\n", Err(ReplyError::Flags("VALUE key 4294967296 5".into())));
     check("VALUE key 0 -5\r\n", Err(ReplyError::Length("VALUE key 0 -5".into())));
+    check("VALUE key 2 5 17\r\n", Err(ReplyError::Length("VALUE key 2 5 17".into())));
+    check("VALUE key 0 5 \r\n", Err(ReplyError::Length("VALUE key 0 5 ".into())));
     check("VALUE key 0\r\n", Err(ReplyError::Length("VALUE key 0".into())));
     let huge = "VALUE key 0 99999999999999999999\r\n";
     check(huge, Err(ReplyError::Length(huge.trim_end().into())));

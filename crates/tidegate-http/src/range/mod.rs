@@ -88,7 +88,7 @@ pub fn decide(field: &[u8], size: u64, ranges_max: usize) -> RangeDecision {
         };
         total = total.saturating_add(range.len());
         let count = if more.is_empty() { usize::from(first.is_some()) } else { more.len() };
-        if count >= ranges_max || total > size {
+        if count >= ranges_max || total > size || !is_worth_parts(count + 1, total, size) {
             return RangeDecision::Whole;
         }
         match first {
@@ -106,6 +106,19 @@ pub fn decide(field: &[u8], size: u64, ranges_max: usize) -> RangeDecision {
         Some(range) if more.is_empty() => RangeDecision::Single(range),
         Some(_) => RangeDecision::Multiple(more),
     }
+}
+
+/// What a part costs beside its bytes: boundary, fields, and the work of finding it.
+const PART_OVERHEAD: u64 = 256;
+
+/// What parts may cost more than the whole, so that a few parts of something small are still given.
+const PARTS_ALLOWANCE: u64 = 4096;
+
+/// Whether so many parts of `total` bytes are cheaper than the whole, or not much dearer (RFC 9110 section
+/// 14.2: many small ranges are a way to make a server work). The bound is that of nginx since 1.31.
+fn is_worth_parts(count: usize, total: u64, size: u64) -> bool {
+    let overhead = PART_OVERHEAD.saturating_mul(count as u64);
+    total.saturating_add(overhead) <= size.saturating_add(PARTS_ALLOWANCE)
 }
 
 enum Item {

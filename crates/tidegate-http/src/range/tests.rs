@@ -48,6 +48,19 @@ fn content_ranges_are_read() {
 }
 
 #[test]
+fn many_small_parts_are_not_worth_it() {
+    let parts = |count: u64, size: u64| {
+        let part = |at: u64| format!("{}-{}", at * size, at * size + size - 1);
+        format!("bytes={}", (0..count).map(part).collect::<Vec<_>>().join(","))
+    };
+    for (count, size, is_whole) in [(19, 1, false), (20, 1, true), (17, 40, false), (18, 40, true)]
+    {
+        let decision = decide(parts(count, size).as_bytes(), 1000, usize::MAX);
+        assert_eq!(decision == RangeDecision::Whole, is_whole, "{count} parts of {size}");
+    }
+}
+
+#[test]
 fn fields_select_ranges() {
     for (field, expected) in [
         ("bytes=0-8", "0-9"),

@@ -6,7 +6,7 @@ use crate::headers::{Headers, Known};
 use crate::lines::{FieldRules, Line, loggable, read_field, trim_line_end};
 use crate::request::{Method, Parse, Version};
 use crate::span::Span;
-use memchr::memchr;
+use memchr::{memchr, memrchr};
 
 #[cfg(test)]
 mod tests;
@@ -54,7 +54,7 @@ impl ResponseError {
             ResponseError::StatusInvalid(span) => show("invalid status", *span),
             ResponseError::TooBig => "upstream sent too big header".into(),
             ResponseError::InvalidHeader(span) => show("invalid header", *span),
-            ResponseError::Repeated(span) => show("duplicate header line", *span),
+            ResponseError::Repeated(span) => show("duplicate header line", line_of(*span, text)),
             ResponseError::ContentLengthInvalid(span) => {
                 show("invalid \"Content-Length\" header", *span)
             }
@@ -68,6 +68,13 @@ impl ResponseError {
             ResponseError::Chunk(_) => "upstream sent invalid chunked response".into(),
         }
     }
+}
+
+/// The line from its begin to the end of `value`, so that the log names the field.
+fn line_of(value: Span, text: &[u8]) -> Span {
+    let before = text.get(..value.start as usize).unwrap_or_default();
+    let start = memrchr(b'\n', before).map_or(0, |end| end + 1);
+    Span::new(start, value.end())
 }
 
 /// How the end of a response's body is known (RFC 9112 section 6.3).
@@ -117,7 +124,38 @@ impl ResponseHead {
     }
 
     /// What follows this head, as the answer to `method`.
+    ///
+    /// # Errors
+    /// `Content-Length` and `Transfer-Encoding` say different things, or what nobody understands.
     pub fn framing(&self, method: Method) -> Result<ResponseFraming, ResponseError> {
+        let (length, is_chunked) = self.length_and_coding()?;
+        let tunnel = method == Method::Connect && (200..300).contains(&self.status);
+        if method == Method::Head || matches!(self.status, 100..=199 | 204 | 304) || tunnel {
+            return Ok(ResponseFraming::None);
+        }
+        Ok(match (is_chunked, length) {
+            (true, _) => ResponseFraming::Chunked,
+            (false, Some(length)) => ResponseFraming::Length(length),
+            (false, None) => ResponseFraming::UntilClose,
+        })
+    }
+
+    /// As [`ResponseHead::framing`] for the answer of a gateway's protocol, which has an end of its own:
+    /// chunks have no meaning there (RFC 3875 section 6.3), and no interim heads exist.
+    ///
+    /// # Errors
+    /// As for HTTP: an application that contradicts itself is not believed.
+    pub fn cgi_framing(&self, method: Method) -> Result<ResponseFraming, ResponseError> {
+        let (length, _) = self.length_and_coding()?;
+        Ok(match (method == Method::Head || matches!(self.status, 204 | 304), length) {
+            (true, _) => ResponseFraming::None,
+            (false, Some(length)) => ResponseFraming::Length(length),
+            (false, None) => ResponseFraming::UntilClose,
+        })
+    }
+
+    /// `Content-Length`, and whether `Transfer-Encoding` says chunks; never both.
+    fn length_and_coding(&self) -> Result<(Option<u64>, bool), ResponseError> {
         let headers = &self.headers;
         let sole = [Known::ContentLength, Known::TransferEncoding];
         if let Some(value) = headers.repeated_among(&sole) {
@@ -137,35 +175,7 @@ impl ResponseHead {
         if let Some(value) = coding.filter(|value| !value.eq_ignore_ascii_case(b"chunked")) {
             return Err(ResponseError::TransferEncodingUnknown(self.span_of(value)));
         }
-        let tunnel = method == Method::Connect && (200..300).contains(&self.status);
-        if method == Method::Head || matches!(self.status, 100..=199 | 204 | 304) || tunnel {
-            return Ok(ResponseFraming::None);
-        }
-        Ok(match (coding, length) {
-            (Some(_), _) => ResponseFraming::Chunked,
-            (None, Some(length)) => ResponseFraming::Length(length),
-            (None, None) => ResponseFraming::UntilClose,
-        })
-    }
-
-    /// As [`ResponseHead::framing`] for the answer of a gateway's protocol, which has an end of its own:
-    /// `Transfer-Encoding` has no meaning there (RFC 3875 section 6.3), and no interim heads exist.
-    pub fn cgi_framing(&self, method: Method) -> Result<ResponseFraming, ResponseError> {
-        if let Some(value) = self.headers.repeated_among(&[Known::ContentLength]) {
-            return Err(ResponseError::Repeated(self.span_of(value)));
-        }
-        let length = match self.headers.first(Known::ContentLength) {
-            None => None,
-            Some(value) => Some(
-                parse_length(value)
-                    .ok_or_else(|| ResponseError::ContentLengthInvalid(self.span_of(value)))?,
-            ),
-        };
-        Ok(match (method == Method::Head || matches!(self.status, 204 | 304), length) {
-            (true, _) => ResponseFraming::None,
-            (false, Some(length)) => ResponseFraming::Length(length),
-            (false, None) => ResponseFraming::UntilClose,
-        })
+        Ok((length, coding.is_some()))
     }
 
     fn span_of(&self, value: &[u8]) -> Span {

@@ -79,6 +79,8 @@ fn framing_follows_method_status_and_fields() {
         ("304 N|Content-Length: 5", Some(None)),
         ("103 E", Some(None)),
         ("200 OK|Content-Length: x", Option::None),
+        ("200 OK|Content-Length: 5\t", Option::None),
+        ("200 OK|Transfer-Encoding: \tchunked", Option::None),
         ("200 OK|Content-Length: 5|Content-Length: 5", Option::None),
         ("200 OK|Content-Length: 5|Transfer-Encoding: chunked", Option::None),
         ("200 OK|Transfer-Encoding: gzip", Option::None),

@@ -211,7 +211,7 @@ impl Filler {
         match refusal {
             Refusal::Asked => !self.refused,
             Refusal::Rules(reason) => !reason.is_about_request(),
-            Refusal::Status => true,
+            Refusal::Status | Refusal::Unbuffered => true,
         }
     }
 

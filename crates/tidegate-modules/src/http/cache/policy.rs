@@ -51,6 +51,8 @@ pub enum Refusal {
     Status,
     /// `proxy_no_cache` says so.
     Asked,
+    /// It passes unbuffered (`proxy_buffering`, `X-Accel-Buffering`).
+    Unbuffered,
 }
 
 /// Decides about a response's head at `now`, in Unix milliseconds, by nginx's rules.

@@ -14,6 +14,7 @@ use super::policy::{self, Exchanged, Refusal, Stored, Validity};
 use super::purge::PurgeSettings;
 use super::turn::Rules;
 use super::zones::{Zone, ZoneTable, Zones};
+use crate::http::gateway::settings::Buffering;
 
 /// `proxy_cache_lock_age`, `proxy_cache_lock_timeout` and `proxy_cache_tempfile_timeout`.
 const PATIENCE_DEFAULT: Duration = Duration::from_secs(5);
@@ -50,12 +51,14 @@ pub struct CacheSettings {
     pub tag_headers: Vec<Box<[u8]>>,
 }
 
-/// What `proxy_ignore_headers` takes from the cache's rules.
+/// What the gateway's settings mean for the cache's rules; most of it is `proxy_ignore_headers`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ignored {
     pub fields: IgnoredFields,
     /// `X-Accel-Redirect`: an answer with it is stored like any other.
     pub redirect: bool,
+    /// An answer that passes unbuffered (a stream of events, say) is not stored.
+    pub buffering: Buffering,
 }
 
 /// What the choice of a cache came to.
@@ -138,6 +141,9 @@ impl CacheSettings {
     /// Decides about a response's head at `now`, in Unix milliseconds, by the rules of this location.
     pub fn decide(&self, exchanged: Exchanged<'_>, now: u64) -> Result<Stored, Refusal> {
         let (validity, ignored) = (&self.validity, self.ignored.fields);
+        if !self.ignored.buffering.applies(exchanged.headers) {
+            return Err(Refusal::Unbuffered);
+        }
         if self.rfc9111 {
             return policy::decide_rfc9111(exchanged, validity, ignored, now);
         }

@@ -79,7 +79,7 @@ pub fn install<P: Protocol, F: cache::Family>(
     let conf = location.outline.conf::<Cache<F>>();
     let cache = match conf.filter(|_| protocol.gateway().store.is_none()) {
         Some(conf) => {
-            let ignored = ignored(protocol.gateway().ignore);
+            let ignored = ignored(protocol.gateway());
             CacheSettings::compile(F::PREFIX, conf, ignored, location.plan)?
         }
         None => None,
@@ -254,7 +254,8 @@ impl<P: Protocol> Gateway for Cached<P> {
 }
 
 /// The cache's part of `*_ignore_headers`.
-fn ignored(bits: u16) -> Ignored {
+fn ignored(gateway: &GatewaySettings) -> Ignored {
+    let bits = gateway.ignore;
     Ignored {
         fields: IgnoredFields {
             x_accel_expires: bits & options::IGNORE_ACCEL_EXPIRES != 0,
@@ -264,5 +265,6 @@ fn ignored(bits: u16) -> Ignored {
             vary: bits & options::IGNORE_VARY != 0,
         },
         redirect: bits & options::IGNORE_REDIRECT != 0,
+        buffering: gateway.buffering,
     }
 }

@@ -10,7 +10,7 @@ use tidegate_http::{Known, connection, date, uri};
 use tidegate_upstream::{LogContext, OriginBody, OriginResponse, tunnel};
 
 use super::buffered::{SpillLog, Spool};
-use super::options::{IGNORE_BUFFERING, IGNORE_CHARSET, IGNORE_LIMIT_RATE, IGNORE_REDIRECT};
+use super::options::{IGNORE_CHARSET, IGNORE_LIMIT_RATE, IGNORE_REDIRECT};
 use super::settings::GatewaySettings;
 use super::state::GatewayState;
 use crate::http::cache::seam::StoredAnswer;
@@ -72,9 +72,9 @@ pub fn respond(
     x.response.conditions_judged = true;
     x.response.outlives_client = settings.ignore_client_abort;
     rewriter.rewrite(x);
-    // A switch that nobody asked for: what follows is not HTTP.
+    // What follows a switch is not HTTP.
     x.keep_alive &= head.status != 101;
-    let buffering = settings.buffering && !forbids_buffering(&head, settings);
+    let buffering = settings.buffering.applies(&head.headers);
     remember(x, head);
     if GatewayState::of(x).bound.is_some() {
         sticky::answered(x, matches!(body, OriginBody::Whole(_)));
@@ -166,14 +166,6 @@ pub fn respond_stored(
     Step::Respond(body)
 }
 
-fn forbids_buffering(head: &ResponseHead, settings: &GatewaySettings) -> bool {
-    settings.ignore & IGNORE_BUFFERING == 0
-        && head
-            .headers
-            .first(Known::XAccelBuffering)
-            .is_some_and(|value| value.eq_ignore_ascii_case(b"no"))
-}
-
 /// Keeps the origin's head for variables.
 pub fn remember(x: &mut Exchange, head: ResponseHead) {
     GatewayState::of(x).head = Some(head);
@@ -192,8 +184,10 @@ pub fn copy_head(x: &mut Exchange, head: &ResponseHead, settings: &GatewaySettin
     let headers = &mut x.response.headers;
     headers.clone_from(&head.headers);
     let mut seen: u64 = 0;
-    headers.retain(|known, name, _| {
-        if settings.hidden.contains(known, name) {
+    headers.retain(|known, name, value| {
+        // An empty type is none: nobody could read it.
+        let is_empty = known == Known::ContentType && value.is_empty();
+        if is_empty || settings.hidden.contains(known, name) {
             return false;
         }
         let bit = 1u64 << known as u8;

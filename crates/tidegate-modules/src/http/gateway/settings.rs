@@ -8,16 +8,16 @@ use std::time::Duration;
 use tidegate_conf::Diagnostic;
 use tidegate_core::builder::PlanBuilder;
 use tidegate_core::{Exchange, Template};
-use tidegate_http::Known;
+use tidegate_http::{Headers, Known};
 use tidegate_upstream::{FetchSettings, LocalAddress, NextUpstream};
 
-use super::options::GatewayConf;
+use super::options::{self, GatewayConf};
 use super::store::StoreSettings;
 
 /// Settings of a location that asks origins.
 pub struct GatewaySettings {
     pub fetch: Arc<FetchSettings>,
-    pub buffering: bool,
+    pub buffering: Buffering,
     pub request_buffering: bool,
     pub ignore_client_abort: bool,
     pub intercept_errors: bool,
@@ -113,7 +113,7 @@ pub fn settings(
     let temp = conf.temp_path.as_ref();
     Ok(GatewaySettings {
         fetch: Arc::new(fetch),
-        buffering: conf.buffering.unwrap_or(true),
+        buffering: Buffering::of(conf.buffering.unwrap_or(true), conf.ignore_headers.unwrap_or(0)),
         request_buffering: conf.request_buffering.unwrap_or(true),
         ignore_client_abort: conf.ignore_client_abort.unwrap_or(false),
         intercepts_absence: false,
@@ -146,6 +146,30 @@ fn hidden_fields(conf: &GatewayConf, defaults: &[&str]) -> HiddenFields {
     conf.pass_header.iter().flatten().for_each(|word| hidden.pass(&word.bytes));
     NEVER_PASSED.iter().for_each(|known| hidden.known |= 1 << *known as u8);
     hidden
+}
+
+/// Whether answers are buffered: `*_buffering`, unless the origin says otherwise (`X-Accel-Buffering`).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Buffering {
+    on: bool,
+    /// `*_ignore_headers X-Accel-Buffering`
+    fixed: bool,
+}
+
+impl Buffering {
+    /// `ignore`: bits of `options::IGNORABLE`.
+    pub fn of(on: bool, ignore: u16) -> Buffering {
+        Buffering { on, fixed: ignore & options::IGNORE_BUFFERING != 0 }
+    }
+
+    /// Whether an answer with these fields is buffered. One that is not is neither cached nor stored.
+    pub fn applies(self, headers: &Headers) -> bool {
+        match headers.first(Known::XAccelBuffering) {
+            Some(word) if !self.fixed && word.eq_ignore_ascii_case(b"no") => false,
+            Some(word) if !self.fixed && word.eq_ignore_ascii_case(b"yes") => true,
+            _ => self.on,
+        }
+    }
 }
 
 impl GatewaySettings {

@@ -113,6 +113,7 @@ impl Module for Memcached {
         // There is no body to be passed on, and the answer is as large as it says.
         gateway.request_buffering = false;
         gateway.intercepts_absence = true;
+        gateway.completes_head = true;
         let protocol = Settings {
             gateway: Arc::new(gateway),
             pass,
