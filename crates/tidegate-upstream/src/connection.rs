@@ -12,6 +12,7 @@ use tidegate_rt::timer::{Deadline, timeout};
 
 use crate::io::Io;
 use crate::log::os_error;
+use crate::pool::line::Place;
 use crate::request::{FetchSettings, LocalAddress};
 use crate::tls::{self, TlsTarget};
 
@@ -29,6 +30,8 @@ pub struct OriginConnection {
     pub requests: u64,
     /// How long it may be idle by the origin's word (`Keep-Alive: timeout=…`).
     pub idle_told: Option<Duration>,
+    /// The present request's, where few processes serve many connections.
+    pub place: Option<Place>,
 }
 
 /// Why there is no connection.
@@ -126,6 +129,7 @@ impl OriginConnection {
             opened,
             requests: 0,
             idle_told: None,
+            place: None,
         }))
     }
 

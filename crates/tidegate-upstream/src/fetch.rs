@@ -25,6 +25,7 @@ use crate::h1::scratch::Behind;
 use crate::h1::send::{self, SendError, UploadEnd};
 use crate::log::{LogContext, os_error};
 use crate::peers::{Lease, Outcome, Peer};
+use crate::pool::line::Waiting;
 use crate::pool::{self, handover};
 use crate::report::SharedReport;
 use crate::request::{
@@ -217,6 +218,8 @@ impl Fetch {
     /// One server: connection, request, head.
     async fn attempt(&mut self, peer: &Peer) -> Result<Answer, Trouble> {
         let (mut connection, reused) = self.connect(peer).await?;
+        // Until the head is here.
+        let _waiting = self.enter(peer, &mut connection, reused);
         if let Some(attempt) = self.report.borrow_mut().last() {
             attempt.connected();
         }
@@ -282,12 +285,32 @@ impl Fetch {
         }
     }
 
+    /// Takes the request's place among those that want a process of the application: it waits for one, unless the
+    /// connection was `reused`.
+    fn enter(
+        &self,
+        peer: &Peer,
+        connection: &mut OriginConnection,
+        reused: bool,
+    ) -> Option<Waiting> {
+        if self.request.keeping != Keeping::Briefly {
+            return None;
+        }
+        let place = connection.place.insert(peer.line().enter());
+        (!reused).then(|| place.wait())
+    }
+
     /// A kept connection or a new one; `true` for a kept one.
     async fn connect(&mut self, peer: &Peer) -> Result<(Box<OriginConnection>, bool), Trouble> {
         let group = &self.request.group;
         // What cannot be sent twice is worth a look at the socket first.
         let careful = !self.retry.idempotent || !self.retry.repeatable;
-        let only_new = careful && self.request.keeping == Keeping::Briefly;
+        let is_brief = self.request.keeping == Keeping::Briefly;
+        let is_late = is_brief && peer.line().is_closing();
+        if is_late {
+            pool::close_idle(group, &self.request.fit(peer));
+        }
+        let only_new = is_late || (careful && is_brief);
         if !(std::mem::take(&mut self.fresh) || only_new) {
             let fit = self.request.fit(peer);
             while let Some(connection) = pool::take(group, &fit, clock::now()) {

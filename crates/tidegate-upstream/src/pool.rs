@@ -3,6 +3,7 @@
 
 pub mod handover;
 pub mod learn;
+pub mod line;
 mod shelf;
 
 use std::cell::{Cell, RefCell};
@@ -158,8 +159,25 @@ fn take_back(group: u64, idle: Idle<Box<OriginConnection>>) {
     });
 }
 
+/// Closes the idle connections that fit: somebody waits for what is behind them.
+pub fn close_idle(group: &Group, fit: &Fit) {
+    let closed: Vec<_> = POOLS
+        .with_borrow_mut(|pools| {
+            let place = usize::try_from(group.id).unwrap_or(usize::MAX);
+            let pool = pools.get_mut(place)?;
+            let closed = pool.shelf.remove(fit);
+            pool.tell();
+            Some(closed)
+        })
+        .unwrap_or_default();
+    drop(closed);
+}
+
 /// Keeps a connection whose response was read to its end, within the group's limits.
-pub fn give(group: &Group, fit: Fit, connection: Box<OriginConnection>) {
+pub fn give(group: &Group, fit: Fit, mut connection: Box<OriginConnection>) {
+    if connection.place.take().is_some_and(|place| !place.may_keep()) {
+        return;
+    }
     let limits = fit.limits(group);
     let brief = fit.brief;
     let now = clock::now();

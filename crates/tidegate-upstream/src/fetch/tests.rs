@@ -1,5 +1,6 @@
 //! Fetches over real sockets, from an origin that plays a script.
 
+use std::cell::Cell;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -306,6 +307,45 @@ fn what_cannot_be_sent_twice_gets_a_new_connection_where_they_are_kept_briefly()
     });
     assert_eq!(all.expect("a loop"), [seen(200, "ok", true, 1), seen(200, "ok", true, 1)]);
 }
+
+#[test]
+fn who_waits_for_a_process_is_not_overtaken_again_and_again() {
+    let connections = tidegate_rt::block_on(async {
+        let (listener, group) = listening(Keepalive::DEFAULT);
+        let accepted = Rc::new(Cell::new(0));
+        let (told, first_is_there) = tidegate_rt::sync::oneshot::channel();
+        let counter = accepted.clone();
+        let origin = tidegate_rt::spawn_local(async move {
+            // Nobody answers on the first one.
+            let _first = listener.accept().await.expect("a connection");
+            let _ = told.send(());
+            loop {
+                let stream = listener.accept().await.expect("another connection");
+                counter.set(counter.get() + 1);
+                tidegate_rt::spawn_local(async move {
+                    serve(&stream, &vec![OK.to_owned(); OVERTAKING_MAX]).await;
+                });
+            }
+        });
+        let brief = |group| OriginRequest { keeping: Keeping::Briefly, ..request(group, "GET") };
+        let waits = brief(&group);
+        let waiting = tidegate_rt::spawn_local(async move { sent(waits).await });
+        first_is_there.await.expect("told");
+        for _ in 0..OVERTAKING_MAX {
+            assert_eq!(sent(brief(&group)).await, seen(200, "ok", true, 1));
+            if accepted.get() > 1 {
+                break;
+            }
+        }
+        waiting.abort();
+        origin.abort();
+        accepted.get()
+    });
+    assert!(connections.expect("a loop") > 1, "one connection served all");
+}
+
+/// Fewer requests than a connection that is kept for a moment serves.
+const OVERTAKING_MAX: usize = 30;
 
 #[test]
 fn a_request_takes_the_idle_connection_of_another_thread() {

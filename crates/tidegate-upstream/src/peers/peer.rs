@@ -1,7 +1,7 @@
 //! One server's address with all that is counted of it. Lives on over reloads.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use tidegate_rt::clock::unix_millis;
 use tidegate_rt::net::Addr;
 
 use super::options::TimeKind;
+use crate::pool::line::Line;
 
 /// One address that requests can go to.
 #[derive(Debug)]
@@ -25,6 +26,7 @@ pub struct Peer {
     /// There are failures that a success would end.
     troubled: AtomicBool,
     times: Times,
+    line: OnceLock<Arc<Line>>,
 }
 
 /// What is counted of a server, for status pages. All since the process began.
@@ -211,6 +213,11 @@ impl Figures {
 }
 
 impl Peer {
+    /// The order of requests to its address, where its processes serve one connection each.
+    pub fn line(&self) -> &Arc<Line> {
+        self.line.get_or_init(|| Line::of(&self.address))
+    }
+
     pub fn new(server: &str, address: Addr) -> Peer {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Peer {
@@ -222,6 +229,7 @@ impl Peer {
             active: AtomicU32::new(0),
             troubled: AtomicBool::new(false),
             times: Times::default(),
+            line: OnceLock::new(),
         }
     }
 

@@ -177,7 +177,14 @@ impl Parcel {
     fn open(self) -> Box<OriginConnection> {
         let Parcel { stream, opened, requests, idle_told, .. } = self;
         let io = Io::Plain(Rc::new(stream));
-        Box::new(OriginConnection { io, deadline: Deadline::new(), opened, requests, idle_told })
+        Box::new(OriginConnection {
+            io,
+            deadline: Deadline::new(),
+            opened,
+            requests,
+            idle_told,
+            place: None,
+        })
     }
 }
 

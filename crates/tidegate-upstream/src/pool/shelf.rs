@@ -109,6 +109,11 @@ impl<T> Shelf<T> {
         late < above
     }
 
+    /// Takes out all that fit.
+    pub fn remove(&mut self, fit: &Fit) -> Vec<Idle<T>> {
+        self.idle.extract_if(.., |idle| idle.fit == *fit).collect()
+    }
+
     pub fn retain(&mut self, keep: impl FnMut(&Idle<T>) -> bool) {
         self.idle.retain(keep);
     }

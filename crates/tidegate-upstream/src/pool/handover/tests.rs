@@ -30,6 +30,7 @@ async fn connected(address: SocketAddr) -> Box<OriginConnection> {
         opened: clock::now(),
         requests: 3,
         idle_told: Some(Duration::from_secs(7)),
+        place: None,
     })
 }
 

@@ -1,0 +1,61 @@
+//! When connections of an application's processes are kept, and when they are closed for those who wait.
+
+use super::*;
+
+fn line() -> Arc<Line> {
+    Arc::default()
+}
+
+#[test]
+fn a_connection_is_kept_unless_somebody_is_left_behind() {
+    let ms = Duration::from_millis;
+    // (waiting, to close, the oldest before it has waited, it took) → left to close, or kept
+    let table = [
+        (0, 0, None, ms(1), None),
+        (0, 100, None, ms(1), None),
+        (3, 0, None, ms(1), None),
+        (3, 0, Some(ms(4)), ms(1), None),
+        (3, 0, Some(ms(5)), ms(1), Some(3 * CLOSED_PER_WAITING)),
+        (3, 7, None, ms(1), Some(6)),
+        (3, 1, Some(ms(9)), ms(1), Some(0)),
+    ];
+    for (waiting, to_close, oldest, took, left) in table {
+        let case = (waiting, to_close, oldest, took);
+        assert_eq!(left_to_close(waiting, to_close, oldest, took), left, "{case:?}");
+    }
+}
+
+#[test]
+fn who_came_later_and_was_served_first_has_its_connection_closed() {
+    let line = line();
+    let first = line.enter();
+    let waiting = first.wait();
+    while exact_now() == first.since {}
+    // Another has come and gone while the first one waits: it took no time to speak of.
+    let later = Place { since: exact_now() + Duration::from_secs(1), ..line.enter() };
+    assert!(!later.may_keep());
+    assert!(line.is_closing());
+    let closed =
+        (0..).take_while(|_| !line.enter().may_keep()).take(2 * CLOSED_PER_WAITING).count();
+    assert!(closed >= CLOSED_PER_WAITING, "{closed}");
+    drop(waiting);
+    assert!(first.may_keep() && !line.is_closing(), "nobody waits any more");
+}
+
+#[test]
+fn who_came_before_those_that_wait_keeps_its_connection() {
+    let line = line();
+    let first = line.enter();
+    let second = line.enter();
+    let _waiting = second.wait();
+    assert!(first.may_keep());
+    assert!(!line.is_closing());
+}
+
+#[test]
+fn an_address_has_one_line() {
+    let address = |port| Addr::Inet((std::net::Ipv4Addr::LOCALHOST, port).into());
+    let line = Line::of(&address(1));
+    assert!(Arc::ptr_eq(&line, &Line::of(&address(1))));
+    assert!(!Arc::ptr_eq(&line, &Line::of(&address(2))));
+}
