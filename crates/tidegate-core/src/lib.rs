@@ -15,6 +15,7 @@ pub mod exchange;
 pub mod family;
 pub mod file_path;
 pub mod file_read;
+pub mod gathered;
 pub mod generated;
 pub mod host_names;
 pub mod http_core;

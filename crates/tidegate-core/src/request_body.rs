@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use tidegate_http::Headers;
 
 use crate::blocking;
 use crate::body::{Chunk, FileRange};
+use crate::gathered::Gathered;
 
 /// Where a body comes from: a protocol driver.
 pub trait BodySource {
@@ -276,31 +277,44 @@ impl RequestBody {
     }
 }
 
+/// Bytes that are written to a file at once: small pieces of a body do not cost a call each.
+const WRITTEN_BYTES: usize = 16 * 1024;
+
 /// Collects bytes in memory, and in a file once they are too many.
 struct Spool<'a> {
     options: &'a StoreOptions,
-    memory: Vec<Bytes>,
-    memory_bytes: usize,
+    /// What is not in the file.
+    memory: Gathered,
     file: Option<(File, Arc<BodyPath>)>,
     length: u64,
 }
 
 impl<'a> Spool<'a> {
     fn new(options: &'a StoreOptions) -> Self {
-        Spool { options, memory: Vec::new(), memory_bytes: 0, file: None, length: 0 }
+        Spool { options, memory: Gathered::default(), file: None, length: 0 }
     }
 
     async fn push(&mut self, bytes: Bytes) -> io::Result<()> {
         self.length += bytes.len() as u64;
-        if let Some((file, _)) = &mut self.file {
-            return file.write_all(&bytes);
-        }
-        self.memory_bytes += bytes.len();
         self.memory.push(bytes);
-        if self.memory_bytes > self.options.memory_bytes_max || self.options.in_file_only {
-            self.spill().await?;
+        let most = match (&self.file, self.options.in_file_only) {
+            (Some(_), _) => WRITTEN_BYTES,
+            (None, true) => 0,
+            (None, false) => self.options.memory_bytes_max,
+        };
+        if self.memory.len() <= most as u64 {
+            return Ok(());
         }
-        Ok(())
+        if self.file.is_none() {
+            return self.spill().await;
+        }
+        self.append()
+    }
+
+    /// Writes what is in memory behind what the file holds.
+    fn append(&mut self) -> io::Result<()> {
+        let Some((file, _)) = &mut self.file else { return Ok(()) };
+        self.memory.take().iter().try_for_each(|bytes| file.write_all(bytes))
     }
 
     /// Begins the file on a pool thread: the disk may have to be waited for. What follows goes to the page cache.
@@ -308,7 +322,7 @@ impl<'a> Spool<'a> {
         let StoreOptions { temp_path, levels, in_file_only, clean, .. } = self.options;
         let (folder, levels) = (temp_path.clone(), levels.clone());
         let (named, clean) = (*in_file_only, *clean);
-        let memory = std::mem::take(&mut self.memory);
+        let memory = self.memory.take();
         let begin = move || {
             let (mut file, path) = crate::temp_file::create(&folder, &levels)?;
             let path = Arc::new(BodyPath { path, clean });
@@ -326,12 +340,12 @@ impl<'a> Spool<'a> {
         if self.options.in_file_only && present && self.file.is_none() {
             self.spill().await?;
         }
-        if self.file.is_none() && self.memory.len() > 1 {
-            let mut joined = BytesMut::with_capacity(self.memory_bytes);
-            self.memory.iter().for_each(|bytes| joined.extend_from_slice(bytes));
-            self.memory = vec![joined.freeze()];
+        self.append()?;
+        let mut memory = Vec::from(self.memory.take());
+        if memory.len() > 1 {
+            memory = vec![memory.concat().into()];
         }
         let (file, path) = self.file.map(|(file, path)| (Arc::new(file), path)).unzip();
-        Ok(StoredBody { memory: self.memory, file, path, length: self.length })
+        Ok(StoredBody { memory, file, path, length: self.length })
     }
 }

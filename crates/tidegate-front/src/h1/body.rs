@@ -60,25 +60,21 @@ impl H1Body {
                 *left -= count as u64;
                 Ok(Some(Some(take_front(&mut input, count))))
             }
-            Framing::Chunked(decoder) => loop {
-                if decoder.is_done() {
-                    let mut trailers = Headers::new();
-                    decoder.trailers(&mut trailers);
-                    self.trailers = (!trailers.is_empty()).then_some(trailers);
-                    return Ok(Some(None));
+            Framing::Chunked(decoder) => {
+                let count = decoder
+                    .gather(&mut input)
+                    .map_err(|_| RequestBodyError::Malformed("client sent invalid chunked body"))?;
+                if count > 0 {
+                    return Ok(Some(Some(take_front(&mut input, count))));
                 }
-                if input.is_empty() {
+                if !decoder.is_done() {
                     return Ok(None);
                 }
-                let decoded = decoder
-                    .decode(&input)
-                    .map_err(|_| RequestBodyError::Malformed("client sent invalid chunked body"))?;
-                let data = Bytes::copy_from_slice(&input[decoded.data]);
-                input.drain(..decoded.consumed);
-                if !data.is_empty() {
-                    return Ok(Some(Some(data)));
-                }
-            },
+                let mut trailers = Headers::new();
+                decoder.trailers(&mut trailers);
+                self.trailers = (!trailers.is_empty()).then_some(trailers);
+                Ok(Some(None))
+            }
         }
     }
 
@@ -137,9 +133,10 @@ impl BodySource for H1Body {
     }
 }
 
-/// Removes the first `count` bytes; without copying when that is all.
+/// Removes the first `count` bytes; without copying when that is all, and most of the buffer: few bytes must not
+/// hold a large one.
 fn take_front(input: &mut Vec<u8>, count: usize) -> Bytes {
-    if count == input.len() {
+    if count == input.len() && 2 * count >= input.capacity() {
         return Bytes::from(std::mem::take(input));
     }
     let bytes = Bytes::copy_from_slice(&input[..count]);

@@ -66,6 +66,8 @@ pub struct ChunkedDecoder {
     trailer_bytes_max: usize,
     /// Where in `trailer` the current line begins.
     trailer_line: usize,
+    /// Found behind data that was given out before.
+    failed: Option<ChunkError>,
 }
 
 impl ChunkedDecoder {
@@ -80,6 +82,7 @@ impl ChunkedDecoder {
             trailer: Vec::new(),
             trailer_bytes_max,
             trailer_line: 0,
+            failed: None,
         }
     }
 
@@ -87,9 +90,17 @@ impl ChunkedDecoder {
         self.state == State::Done
     }
 
+    /// Something was broken behind data that was given out: the next call says what.
+    pub fn is_broken(&self) -> bool {
+        self.failed.is_some()
+    }
+
     /// Reads on until there is data, the end of the body or the end of `input`. Call again with
     /// what is behind `consumed`.
     pub fn decode(&mut self, input: &[u8]) -> Result<Decoded, ChunkError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
         let mut at = 0;
         while let Some(byte) = input.get(at) {
             match self.state {
@@ -109,6 +120,31 @@ impl ChunkedDecoder {
             at += 1;
         }
         Ok(Decoded { consumed: at, data: at..at, done: self.is_done() })
+    }
+
+    /// Decodes all of `buffer` in place: its first bytes are then the body's data, as many as is answered, and behind
+    /// them stands what follows a whole body. Many small chunks cost no more than a large one. What is broken behind
+    /// data is told by the next call.
+    pub fn gather(&mut self, buffer: &mut Vec<u8>) -> Result<usize, ChunkError> {
+        let (mut read, mut length) = (0, 0);
+        while self.failed.is_none() && read < buffer.len() && !self.is_done() {
+            match self.decode(&buffer[read..]) {
+                Ok(Decoded { consumed, data, .. }) => {
+                    buffer.copy_within(read + data.start..read + data.end, length);
+                    length += data.len();
+                    read += consumed;
+                }
+                Err(error) => {
+                    self.failed = Some(error);
+                    read = buffer.len();
+                }
+            }
+        }
+        drop(buffer.drain(length..read));
+        match self.failed {
+            Some(error) if length == 0 => Err(error),
+            _ => Ok(length),
+        }
     }
 
     /// The trailer fields of a whole body, appended to `headers`. Which of them mean something

@@ -16,6 +16,26 @@ fn decode(input: &[u8], piece: usize) -> Result<(Vec<u8>, usize, bool), ChunkErr
     Ok((body, at, decoder.is_done()))
 }
 
+/// Decodes in place, in pieces of `piece` bytes.
+fn gather(input: &[u8], piece: usize) -> Result<String, ChunkError> {
+    let mut decoder = ChunkedDecoder::new(64);
+    let (mut body, mut rest) = (Vec::new(), &b"\xe2\x80\xa6"[..]);
+    let mut at = 0;
+    while at < input.len() && !decoder.is_done() {
+        let end = (at + piece).min(input.len());
+        let mut buffer = input[at..end].to_vec();
+        let length = decoder.gather(&mut buffer)?;
+        body.extend_from_slice(&buffer[..length]);
+        if decoder.is_done() {
+            rest = &input[end - (buffer.len() - length)..];
+        }
+        assert!(decoder.is_done() || buffer.len() == length);
+        at = end;
+    }
+    decoder.gather(&mut Vec::new())?;
+    Ok(String::from_utf8([&body, &b"|"[..], rest].concat()).unwrap())
+}
+
 fn check(input: &str, expected: Result<&str, ChunkError>) {
     for piece in 1..=input.len() {
         let found = decode(input.as_bytes(), piece).map(|(body, at, done)| {
@@ -23,6 +43,8 @@ fn check(input: &str, expected: Result<&str, ChunkError>) {
             format!("{}|{rest}", String::from_utf8(body).unwrap())
         });
         assert_eq!(found, expected.map(str::to_owned), "{input:?} in pieces of {piece}");
+        let found = gather(input.as_bytes(), piece);
+        assert_eq!(found, expected.map(str::to_owned), "{input:?} in place, in pieces of {piece}");
     }
 }
 

@@ -7,6 +7,8 @@ use tidegate_http::fastcgi::{Decoder, RecordError};
 use tidegate_http::memcached;
 use tidegate_http::response::ResponseFraming;
 
+use super::scratch;
+
 /// How the end of a body is known.
 pub(crate) enum Framing {
     Length(u64),
@@ -88,7 +90,7 @@ fn chunk(decoder: &mut ChunkedDecoder, input: &mut Bytes, trailers: &mut Option<
             *trailers = (!fields.is_empty()).then_some(fields);
             return Piece::End(input.is_empty());
         }
-        if input.is_empty() {
+        if input.is_empty() && !decoder.is_broken() {
             return Piece::More;
         }
         let Ok(decoded) = decoder.decode(input) else {
@@ -96,10 +98,33 @@ fn chunk(decoder: &mut ChunkedDecoder, input: &mut Bytes, trailers: &mut Option<
         };
         let data = input.slice(decoded.data);
         input.advance(decoded.consumed);
-        if !data.is_empty() {
-            return Piece::Data(data);
+        if data.is_empty() {
+            continue;
         }
+        return match data.len() < GATHERED_BELOW && !input.is_empty() {
+            true => gather(decoder, input, data),
+            false => Piece::Data(data),
+        };
     }
+}
+
+/// Chunks below this are gathered with what came behind them: each piece costs as much as some hundred bytes, and
+/// holds the buffer that it came in.
+const GATHERED_BELOW: usize = 1024;
+
+/// A small chunk, and those behind it that are here.
+fn gather(decoder: &mut ChunkedDecoder, input: &mut Bytes, first: Bytes) -> Piece {
+    let mut behind = scratch::buffer();
+    behind.extend_from_slice(input);
+    // What is broken is told behind the data.
+    let count = decoder.gather(&mut behind).unwrap_or(0);
+    input.advance(input.len() - (behind.len() - count));
+    let data = match count {
+        0 => first,
+        _ => Bytes::from([&first, &behind[..count]].concat()),
+    };
+    scratch::give_buffer(behind);
+    Piece::Data(data)
 }
 
 /// FastCGI's records, of which the input holds the output alone.

@@ -4,7 +4,6 @@
 //! into a temporary file up to `*_max_temp_file_size`, then not at all: back-pressure.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::future::poll_fn;
 use std::io;
@@ -16,6 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_core::body::{Body, BodyError, BodyStream, Chunk, FileRange};
+use tidegate_core::gathered::Gathered;
 use tidegate_core::{LocalFuture, blocking, temp_file};
 use tidegate_http::Headers;
 use tidegate_os::file;
@@ -46,8 +46,7 @@ pub fn body<S: BodyStream + 'static>(
         source,
         file_bytes_max: spool.as_ref().map_or(0, |spool| spool.settings.file_bytes_max),
         spool,
-        memory: VecDeque::new(),
-        memory_bytes: 0,
+        memory: Gathered::default(),
         file: None,
         writing: None,
         unwritten: None,
@@ -76,8 +75,7 @@ struct State<S> {
     /// origin back.
     file_bytes_max: u64,
     /// Older than what is in the file.
-    memory: VecDeque<Bytes>,
-    memory_bytes: u64,
+    memory: Gathered,
     file: Option<Spilled>,
     /// Bytes on their way into the file, behind all others.
     writing: Option<Writing>,
@@ -153,8 +151,7 @@ impl<S> Drop for Buffered<S> {
 impl<S: BodyStream> State<S> {
     /// What was read in the client's place; `None` when the source is to be asked.
     fn take(&mut self) -> Option<Option<Result<Chunk, BodyError>>> {
-        if let Some(bytes) = self.memory.pop_front() {
-            self.memory_bytes -= bytes.len() as u64;
+        if let Some(bytes) = self.memory.pop() {
             return Some(Some(Ok(Chunk::Bytes(bytes))));
         }
         if let Some(spilled) = &mut self.file {
@@ -187,10 +184,7 @@ impl<S: BodyStream> State<S> {
                 let written = write(spool, self.file.as_ref(), bytes.clone());
                 self.writing = Some(Writing { bytes, written });
             }
-            _ => {
-                self.memory_bytes += bytes.len() as u64;
-                self.memory.push_back(bytes);
-            }
+            _ => self.memory.push(bytes),
         }
     }
 
@@ -232,7 +226,7 @@ impl<S: BodyStream> State<S> {
     }
 
     fn has_memory_room(&self) -> bool {
-        self.spool.as_ref().is_some_and(|spool| self.memory_bytes < spool.settings.memory_bytes_max)
+        self.spool.as_ref().is_some_and(|spool| self.memory.len() < spool.settings.memory_bytes_max)
     }
 
     fn has_file_room(&self) -> bool {
