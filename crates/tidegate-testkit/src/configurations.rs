@@ -228,6 +228,9 @@ impl Attempt<'_> {
             let unbuilt = unbuilt(&output);
             let new: Vec<String> =
                 unbuilt.into_iter().filter(|name| !missing.contains(name)).collect();
+            if new.is_empty() && missing.iter().any(|name| name.starts_with('$')) {
+                return Ok(Verdict::Bare);
+            }
             if new.is_empty() || missing.len() >= REPAIRS_MAX {
                 return Ok(Verdict::Mistaken(complaint(&output)));
             }
@@ -270,7 +273,7 @@ fn complaint(output: &str) -> String {
     line.rsplit_once(" in /").map_or(line, |(text, _)| text).to_owned()
 }
 
-/// Names of what Tidegate says it has not built: directives, parameters of `listen`.
+/// Names of what Tidegate says it has not built: directives, parameters of `listen`, variables.
 fn unbuilt(output: &str) -> Vec<String> {
     let quoted = |line: &str| line.split('"').nth(1).map(str::to_owned);
     let lines = output.lines().filter(|line| line.contains("[emerg]"));
@@ -278,7 +281,11 @@ fn unbuilt(output: &str) -> Vec<String> {
         let parameter = ["\"http2\"", "\"quic\""].iter().any(|name| line.contains(name));
         let unbuilt =
             line.contains("not supported") || line.contains("invalid parameter") && parameter;
-        quoted(line).filter(|_| unbuilt)
+        let variable = ["unknown \"http2\" variable", "unknown \"http3\" variable"];
+        match variable.iter().any(|text| line.contains(text)) {
+            true => quoted(line).map(|name| format!("${name}")),
+            false => quoted(line).filter(|_| unbuilt),
+        }
     });
     let mut names: Vec<String> = names.collect();
     names.sort();

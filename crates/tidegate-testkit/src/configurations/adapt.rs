@@ -228,6 +228,10 @@ fn words_of(
     let Some(first) = words.first().cloned() else { return Ok(Some(words)) };
     let scratch = places.scratch.display().to_string();
     match name {
+        // What listens for QUIC goes as a whole: without the word it would be another address for TCP.
+        "listen" if words.iter().any(|word| additions.without.contains(word) && word == "quic") => {
+            return Ok(None);
+        }
         "listen" => {
             words[0] = places.listen(&first, &words[1..], stream)?.to_string();
             words

@@ -26,7 +26,7 @@ struct Meant {
 }
 
 /// The differences of `docs/differences.md` that requests of this harness meet.
-const MEANT: [Meant; 3] = [
+const MEANT: [Meant; 7] = [
     Meant {
         reason: "the length of a page that was not sent counts the server's name",
         holds: |request, nginx, tidegate, difference| {
@@ -43,6 +43,36 @@ const MEANT: [Meant; 3] = [
         holds: |_, nginx, _, difference| {
             let once = format!("{0} | {0}", difference.tidegate);
             nginx.code() == 416 && difference.nginx == once
+        },
+    },
+    Meant {
+        reason: "nginx names the charset of the file at the page of a 416 response",
+        holds: |_, nginx, _, difference| {
+            let page = difference.tidegate == "text/html";
+            nginx.code() == 416 && difference.what == "content-type" && page
+        },
+    },
+    Meant {
+        reason: "nginx passes uwsgi's Status on, though its manual says that it does not",
+        holds: |_, nginx, _, difference| {
+            let said = nginx.status.split_once(' ').map_or("", |(_, said)| said);
+            difference.what == "(field) status" && difference.nginx == said
+        },
+    },
+    Meant {
+        reason: "stored responses have ranges unless their origin forbids it",
+        holds: |_, nginx, _, difference| {
+            let unsaid = nginx.field("accept-ranges").is_none();
+            difference.what == "accept-ranges" && difference.tidegate == "bytes" && unsaid
+        },
+    },
+    Meant {
+        reason: "the length of a short FastCGI response is known, and compared with gzip_min_length",
+        holds: |_, nginx, tidegate, difference| {
+            let whats = ["vary", "content-encoding", "etag"];
+            let known = tidegate.field("content-length") == Some(&tidegate.body.len().to_string());
+            let chunked = nginx.field("transfer-encoding") == Some("chunked");
+            whats.contains(&difference.what.as_str()) && known && chunked
         },
     },
     Meant {
@@ -79,7 +109,8 @@ pub fn compare(
         };
         let (a, b) = (values(&theirs), values(&ours));
         if a != b {
-            note(name, a, b);
+            let what = if name == "status" { "(field) status" } else { name };
+            note(what, a, b);
         }
     }
     if let (Some(a), Some(b)) = (lifetime(nginx), lifetime(tidegate)) {
