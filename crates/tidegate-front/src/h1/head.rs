@@ -179,7 +179,7 @@ fn prepare(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
     let (length, chunked, expect) = (meta.content_length, meta.chunked, meta.expect_continue);
     choose_server(conn, x);
     report_ignored(x);
-    if let Err(status) = set_target(x) {
+    if let Err(status) = set_target(conn, x) {
         return Received::Broken(status);
     }
     let timeout = x.settings().client_body_timeout;
@@ -223,12 +223,15 @@ fn report_ignored(x: &Exchange) {
     }
 }
 
-/// Makes the target the request's; the error is a status, and logged.
-fn set_target(x: &mut Exchange) -> Result<(), u16> {
+/// Makes the target the request's; the error is a status, and logged. nginx decodes the target before it reads
+/// fields: no name has chosen a server when a wrong one is refused.
+fn set_target(conn: &Conn, x: &mut Exchange) -> Result<(), u16> {
     if x.request.head.method == Method::Connect {
         return Err(405);
     }
     decode_target(x).map_err(|_| {
+        x.request.host.clear();
+        choose_server(conn, x);
         x.action = "reading client request line";
         x.log(Level::Info, format_args!("client sent invalid request"));
         400

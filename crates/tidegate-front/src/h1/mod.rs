@@ -316,6 +316,8 @@ fn after_answer(conn: &Conn, x: &Exchange, unread: bool) -> Fate {
     let settings = x.settings();
     let more = !conn.input.borrow().is_empty();
     if !x.keep_alive {
+        // What was read last filled its room: more may wait in the socket, and closing now would reset the connection.
+        let more = more || conn.unread.get();
         let always = settings.lingering_close == tidegate_core::settings::Lingering::Always;
         let on = settings.lingering_close != tidegate_core::settings::Lingering::Off;
         return if always || (on && (unread || more)) { Fate::Linger } else { Fate::Close };

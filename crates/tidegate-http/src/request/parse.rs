@@ -194,10 +194,12 @@ fn forget_broken_line(buffer: &[u8], fault: Fault, head: &mut RequestHead) {
     let end = end.map_or(buffer.len(), |end| start + end);
     head.clear();
     head.line_span = Span::new(start, end);
-    if fault == Fault::Http09Method {
+    head.version = match fault {
         // Who sends no version does not expect a head.
-        head.version = Version::H09;
-    }
+        Fault::Http09Method => Version::H09,
+        // The version stands at the line's end: nobody is sent chunks who may not know them.
+        _ => Version::H10,
+    };
 }
 
 /// Parses `buffer[start..]`, a request line without its end.
@@ -282,13 +284,21 @@ fn parse_form(target: &[u8], at: usize, head: &mut RequestHead) -> Result<(), Fa
     let authority = scheme + 3;
     let path = target[authority..].iter().position(|byte| matches!(byte, b'/' | b'?' | b'#'));
     let path = path.map_or(target.len(), |path| authority + path);
-    if path == authority {
+    if path == authority || !is_target_host(&target[authority..path]) {
         return Err(Fault::InvalidRequestLine);
     }
     head.form = TargetForm::Absolute;
     head.authority_span = Span::new(at + authority, at + path);
     head.path_span = Span::new(at + path, at + target.len());
     Ok(())
+}
+
+/// The host of an absolute target is a name of letters, digits, dots and hyphens, or a literal in brackets: nginx is
+/// stricter here than with `Host`. What follows is looked at with the port.
+fn is_target_host(authority: &[u8]) -> bool {
+    let end = memchr(b':', authority).unwrap_or(authority.len());
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
+    authority.starts_with(b"[") || authority[..end].iter().all(plain)
 }
 
 #[inline]
