@@ -141,9 +141,15 @@ fn places(x: &mut Exchange, value: Vec<u8>) -> Option<(Vec<u8>, Option<Vec<u8>>)
     Some((file, Some([prefix, rest].concat())))
 }
 
+/// The request goes on in its location with the path of what was found. A `proxy_pass` without a path still sends
+/// the client's target as it came, in nginx too.
 fn serve(x: &mut Exchange, target: Option<Vec<u8>>) {
     match target {
-        Some(target) => x.set_path(target, None),
+        Some(target) => {
+            let current = x.request.target_is_current;
+            x.set_path(target, None);
+            x.request.target_is_current = current;
+        }
         None => x.alias_takes_path = true,
     }
 }

@@ -345,7 +345,10 @@ impl Conversation {
             }
             Answer::Pass(response, status) => {
                 serve::note(x, |note| note.status = status);
-                self.gateway.respond(x, response)
+                let step = self.gateway.respond(x, response);
+                // The origin was not told of the client's conditions, as the response might have been stored.
+                x.response.conditions_judged = false;
+                step
             }
             Answer::Serve(entry, status) => {
                 return match serve::entry(x, &*self.gateway, &entry, status) {

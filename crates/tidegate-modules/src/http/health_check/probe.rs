@@ -112,11 +112,13 @@ impl HttpProbe {
             let value = match value {
                 FieldValue::ProxyHost => &host[..],
                 // Variables are of requests, and there is none.
-                FieldValue::Template(template) => match template.literal() {
-                    Some(text) => text,
-                    None if is_host => &host,
-                    None => continue,
-                },
+                FieldValue::Template(template) | FieldValue::Host(template) => {
+                    match template.literal() {
+                        Some(text) => text,
+                        None if is_host => &host,
+                        None => continue,
+                    }
+                }
                 FieldValue::BodyLength | FieldValue::Chunked => continue,
             };
             has_connection |= name.eq_ignore_ascii_case(b"Connection");

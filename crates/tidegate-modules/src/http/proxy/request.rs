@@ -200,6 +200,13 @@ fn write_fields(
                 blank_breaks(&mut out[value_start..]);
             }
             FieldValue::ProxyHost => out.extend_from_slice(host),
+            FieldValue::Host(template) => {
+                template.write(x, out);
+                blank_breaks(&mut out[value_start..]);
+                if out.len() == value_start {
+                    out.extend_from_slice(host);
+                }
+            }
             FieldValue::BodyLength => {
                 if let Some(length) = length {
                     tidegate_http::range::write_number(length, out);

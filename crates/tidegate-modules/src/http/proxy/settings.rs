@@ -50,6 +50,8 @@ pub struct Fields {
 pub enum FieldValue {
     Template(Template),
     ProxyHost,
+    /// A host that was written, or `$proxy_host` where that is empty.
+    Host(Template),
     /// Length of the body, if it has one.
     BodyLength,
     /// `chunked` for a body without a length.
@@ -149,10 +151,14 @@ fn fields(
 ) -> Result<Fields, Diagnostic> {
     let mut fields = Fields::default();
     for (name, value) in conf.set_header.iter().flatten() {
+        let is_host = name.bytes.eq_ignore_ascii_case(b"Host");
+        // HTTP/1.1 has no request without a host (RFC 9112 section 3.2).
+        let needed = is_host && matches!(version, Version::H11);
         let value = match value.bytes.is_empty() {
-            true => None,
-            false => Some(match (&value.bytes[..], name.bytes.eq_ignore_ascii_case(b"Host")) {
-                (b"$proxy_host", true) => FieldValue::ProxyHost,
+            true => needed.then_some(FieldValue::ProxyHost),
+            false => Some(match &value.bytes[..] {
+                b"$proxy_host" if is_host => FieldValue::ProxyHost,
+                _ if needed => FieldValue::Host(plan.template(value)?),
                 _ => FieldValue::Template(plan.template(value)?),
             }),
         };

@@ -209,13 +209,26 @@ fn redirect(rewrite: &RewriteOp, path: Vec<u8>, args: Option<Vec<u8>>, x: &mut E
     set_location(x, &place);
 }
 
-/// Undoes codes of visible characters behind `%` (0x25) up to the first `?`, as nginx shows redirects.
+/// Undoes codes of visible characters behind `%` (0x25) up to the first `?`, as nginx shows redirects. Of a code that
+/// is none the sign is dropped, and with it a first digit whose second is none.
 fn decoded_for_redirect(place: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(place.len());
     let mut rest = place;
     while let Some((first, behind)) = rest.split_first() {
         let code = match (first, behind) {
-            (b'%', [high, low, ..]) => hex(*high).zip(hex(*low)).map(|(high, low)| high << 4 | low),
+            (b'%', [high, ..]) if hex(*high).is_none() => {
+                out.push(*high);
+                rest = &behind[1..];
+                continue;
+            }
+            (b'%', [high, low, ..]) => match hex(*high).zip(hex(*low)) {
+                Some((high, low)) => Some(high << 4 | low),
+                None => {
+                    rest = &rest[3..];
+                    continue;
+                }
+            },
+            (b'%', _) => break,
             _ => None,
         };
         let byte = match code {
