@@ -1,5 +1,6 @@
 //! The table of all directives: what may stand where, with how many arguments.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 
 use crate::args::Args;
@@ -140,6 +141,8 @@ impl<C> Directive<C> {
 pub struct Registry {
     entries: Vec<Entry>,
     by_name: HashMap<&'static [u8], Vec<usize>>,
+    /// How many unknown names were looked for among the known ones.
+    guesses: Cell<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -203,6 +206,10 @@ impl Registry {
             return unsupported(statement);
         }
         let error = error(statement, format!("unknown directive \"{name}\""));
+        self.guesses.set(self.guesses.get() + 1);
+        if self.guesses.get() > GUESSES_MAX {
+            return error;
+        }
         let here = self.entries.iter().filter(|entry| entry.row.contexts.intersects(context));
         if let Some(meant) = closest(&name, here.map(|entry| entry.row.name)) {
             return error.help(format!("did you mean `{meant}`?"));
@@ -304,6 +311,10 @@ pub fn closest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
         .min_by_key(|(distance, candidate)| (*distance, *candidate))
         .map(|(_, candidate)| candidate)
 }
+
+/// Unknown names of one configuration that get suggestions: each costs a comparison with all directives, and nobody
+/// reads more.
+const GUESSES_MAX: usize = 100;
 
 /// Longer names get no suggestion.
 const NAME_BYTES_MAX: usize = 64;

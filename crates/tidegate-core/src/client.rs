@@ -12,7 +12,7 @@ use bytes::Bytes;
 use tidegate_http::Headers;
 
 /// An address of either family; Unix peers have none.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
     Inet(SocketAddr),
     Unix(String),

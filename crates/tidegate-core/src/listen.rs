@@ -11,7 +11,7 @@ use crate::plan::ServerId;
 use crate::regex::Regex;
 
 /// What a listening socket is found again by over reloads.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     pub address: Address,
     /// UDP.

@@ -1,6 +1,7 @@
 //! Log files that can be reopened while they are written: `USR1`, `-s reopen`.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -104,8 +105,27 @@ pub fn open_append(path: &Path) -> io::Result<File> {
 /// All open log files of the process, one for each path.
 #[derive(Default)]
 pub struct LogFiles {
-    files: Mutex<Vec<Weak<LogFile>>>,
+    files: Mutex<Known>,
 }
+
+#[derive(Default)]
+struct Known {
+    by_path: HashMap<PathBuf, Weak<LogFile>>,
+    /// At so many entries those of closed files are looked for: each is then looked at a bounded number of times.
+    clean_at: usize,
+}
+
+impl Known {
+    fn clean(&mut self) {
+        if self.by_path.len() >= self.clean_at {
+            self.by_path.retain(|_, file| file.strong_count() > 0);
+            self.clean_at = (2 * self.by_path.len()).max(KNOWN_MIN);
+        }
+    }
+}
+
+/// Entries that are not worth cleaning.
+const KNOWN_MIN: usize = 64;
 
 impl LogFiles {
     /// The open file of `path`, opened by `open` if it is not yet.
@@ -114,20 +134,25 @@ impl LogFiles {
         path: &Path,
         open: impl FnOnce(&Path) -> io::Result<File>,
     ) -> io::Result<Arc<LogFile>> {
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        files.retain(|file| file.strong_count() > 0);
-        if let Some(file) = files.iter().filter_map(Weak::upgrade).find(|file| file.path == path) {
+        let mut known = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = known.by_path.get(path).and_then(Weak::upgrade) {
             return Ok(file);
         }
+        known.clean();
         let file = Arc::new(LogFile::new(path.to_path_buf(), open(path)?));
-        files.push(Arc::downgrade(&file));
+        known.by_path.insert(path.to_path_buf(), Arc::downgrade(&file));
         Ok(file)
+    }
+
+    /// The files that are in use, by their paths.
+    pub fn by_path(&self) -> HashMap<PathBuf, Arc<LogFile>> {
+        self.in_use().into_iter().map(|file| (file.path.clone(), file)).collect()
     }
 
     /// The files that are in use.
     pub fn in_use(&self) -> Vec<Arc<LogFile>> {
-        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        files.iter().filter_map(Weak::upgrade).collect()
+        let known = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        known.by_path.values().filter_map(Weak::upgrade).collect()
     }
 
     /// Reopens all by `open`; answers what failed, whose old descriptors stay in use.
@@ -194,6 +219,24 @@ mod tests {
         });
         worker.unwrap().join().unwrap();
         assert_eq!(text(&first), "d\na\nc\nlast\n");
+    }
+
+    #[test]
+    fn each_path_has_one_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let logs = LogFiles::default();
+        let open = |name: usize| logs.open(&folder.path().join(name.to_string()), open_append);
+        let kept = open(0).unwrap();
+        for name in 1..3 * KNOWN_MIN {
+            drop(open(name).unwrap());
+        }
+        assert!(Arc::ptr_eq(&kept, &open(0).unwrap()));
+        assert_eq!((logs.in_use().len(), logs.by_path().contains_key(kept.path())), (1, true));
+        // Those that were closed are forgotten, and opened anew.
+        assert!(logs.files.lock().unwrap().by_path.len() <= KNOWN_MIN);
+        let again = open(1).unwrap();
+        assert_eq!(logs.in_use().len(), 2);
+        drop(again);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Opening the sockets that a plan listens on, and keeping those that are open already.
 
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -57,10 +58,13 @@ pub struct Opening {
 /// `threads` is the number of sockets of a `reuseport` address.
 pub fn open(wanted: &[&ListenerPlan], present: &mut Vec<Listening>, threads: usize) -> Opening {
     let mut opening = Opening::default();
+    let mut open = by_place(present);
     for listener in wanted {
         let options = listen_options(&listener.socket, listener.datagram);
         let count = if options.reuseport && HAS_REUSEPORT { threads.max(1) } else { 1 };
-        let mut known = take(present, listener.place());
+        let place = listener.place();
+        let sockets = open.remove(&place).unwrap_or_default();
+        let mut known = Listening { place, sockets };
         known.sockets.truncate(count);
         for socket in &known.sockets {
             // Options that cannot be changed on an open socket stay as they are.
@@ -81,6 +85,7 @@ pub fn open(wanted: &[&ListenerPlan], present: &mut Vec<Listening>, threads: usi
         }
         opening.listening.push(known);
     }
+    present.extend(open.into_iter().map(|(place, sockets)| Listening { place, sockets }));
     opening
 }
 
@@ -120,8 +125,9 @@ pub fn duplicate(listening: &[Listening]) -> io::Result<Vec<Listening>> {
 
 /// Removes the files of Unix sockets in `of` that are not in `kept`.
 pub fn remove_socket_files(of: &[Listening], kept: &[Listening]) {
+    let kept: HashSet<&Place> = kept.iter().map(|kept| &kept.place).collect();
     for listening in of {
-        let is_kept = kept.iter().any(|kept| kept.place == listening.place);
+        let is_kept = kept.contains(&listening.place);
         if let Some(path) = socket_file(&listening.place.address).filter(|_| !is_kept) {
             let _ = std::fs::remove_file(path);
         }
@@ -145,17 +151,13 @@ pub fn place_of(socket: &OwnedSocket) -> io::Result<Place> {
     Ok(Place { address, datagram: tidegate_os::socket::is_datagram(socket)? })
 }
 
-fn take(present: &mut Vec<Listening>, place: Place) -> Listening {
-    let mut taken = Listening { place, sockets: Vec::new() };
-    let mut index = 0;
-    while index < present.len() {
-        if present[index].place == taken.place {
-            taken.sockets.extend(present.swap_remove(index).sockets);
-        } else {
-            index += 1;
-        }
+/// Takes all sockets, those of one place together.
+fn by_place(present: &mut Vec<Listening>) -> HashMap<Place, Vec<OwnedSocket>> {
+    let mut open: HashMap<Place, Vec<OwnedSocket>> = HashMap::new();
+    for listening in present.drain(..) {
+        open.entry(listening.place).or_default().extend(listening.sockets);
     }
-    taken
+    open
 }
 
 fn open_one(address: &Address, options: &ListenOptions) -> io::Result<OwnedSocket> {

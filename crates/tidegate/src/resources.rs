@@ -1,7 +1,7 @@
 //! Files that a plan is built from: opened here by the master, handed over to the worker.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ pub type Contents = Vec<(PathBuf, Vec<u8>)>;
 pub struct Opened<'a> {
     logs: &'a LogFiles,
     /// Logs are kept open as long as this lives, so that each is opened once.
-    held: RefCell<Vec<Arc<LogFile>>>,
+    held: RefCell<HashMap<PathBuf, Arc<LogFile>>>,
     /// Each file is read once, however many servers name it: all see the same, and the worker gets it once.
     contents: RefCell<HashMap<PathBuf, Vec<u8>>>,
-    folders: RefCell<Vec<PathBuf>>,
+    folders: RefCell<HashSet<PathBuf>>,
     sends_from_anywhere: Cell<bool>,
 }
 
@@ -43,7 +43,8 @@ impl<'a> Opened<'a> {
     /// The logs that were opened, the files that were read, the folders that are written into.
     pub fn into_parts(self) -> (Vec<Arc<LogFile>>, Contents, Vec<PathBuf>) {
         let contents = self.contents.into_inner().into_iter().collect();
-        (self.held.into_inner(), contents, self.folders.into_inner())
+        let folders = self.folders.into_inner().into_iter().collect();
+        (self.held.into_inner().into_values().collect(), contents, folders)
     }
 }
 
@@ -58,18 +59,19 @@ impl Resources for Opened<'_> {
     }
 
     fn log_file(&self, path: &Path) -> io::Result<Arc<LogFile>> {
-        let log = self.logs.open(path, open_append)?;
         let mut held = self.held.borrow_mut();
-        if !held.iter().any(|known| Arc::ptr_eq(known, &log)) {
-            held.push(log.clone());
+        if let Some(log) = held.get(path) {
+            return Ok(log.clone());
         }
+        let log = self.logs.open(path, open_append)?;
+        held.insert(path.to_owned(), log.clone());
         Ok(log)
     }
 
     fn folder(&self, path: &Path) {
         let mut folders = self.folders.borrow_mut();
-        if !folders.iter().any(|known| known == path) {
-            folders.push(path.to_owned());
+        if !folders.contains(path) {
+            folders.insert(path.to_owned());
         }
     }
 

@@ -1,6 +1,6 @@
 //! Building locations: arguments of `location`, the search structure, and what modules add.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use tidegate_conf::{Contexts, Diagnostic, Span, Word};
 
@@ -80,7 +80,7 @@ enum Name {
 #[derive(Default)]
 struct Level {
     exact: HashMap<Vec<u8>, LocationId>,
-    prefixes: Vec<(Vec<u8>, LocationId)>,
+    prefixes: BTreeMap<Vec<u8>, LocationId>,
     regexes: Vec<(Regex, LocationId)>,
     named: HashMap<Vec<u8>, LocationId>,
 }
@@ -210,11 +210,16 @@ impl PlanBuilder<'_> {
             }
         }
         named.extend(level.named);
-        let redirects = level.prefixes.iter().filter(|(_, id)| {
+        let redirects = level.prefixes.iter().filter(|&(_, id)| {
             self.locations[id.0 as usize].as_ref().is_some_and(|location| location.auto_redirect)
         });
         let redirects = redirects.map(|(name, _)| name[..name.len() - 1].to_vec()).collect();
-        LocationSet::new(level.exact, level.prefixes, level.regexes, redirects)
+        LocationSet::new(
+            level.exact,
+            level.prefixes.into_iter().collect(),
+            level.regexes,
+            redirects,
+        )
     }
 
     fn location_name(&mut self, args: &[Word], span: Span) -> Result<Name, Diagnostic> {
@@ -321,10 +326,10 @@ impl Level {
                 false => drop(self.exact.insert(name, id)),
             },
             Name::Prefix(name) => {
-                if self.prefixes.iter().any(|(known, _)| *known == name) {
+                if self.prefixes.contains_key(&name) {
                     return duplicate(&name);
                 }
-                self.prefixes.push((name, id));
+                self.prefixes.insert(name, id);
             }
             Name::Regex(regex) => self.regexes.push((*regex, id)),
             Name::Named(name) => match self.named.contains_key(&name) {

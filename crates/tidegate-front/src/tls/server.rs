@@ -1,11 +1,14 @@
 //! From directives to what one server's handshakes need, and the checks over all servers.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_conf::Diagnostic;
 use tidegate_core::builder::{Outline, PlanBuilder};
+use tidegate_core::client::Address;
 use tidegate_core::http_core::HttpCore;
+use tidegate_core::http_core::listen::ListenConf;
 use tidegate_core::plan::{Plan, ServerId};
 use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
 use tokio_rustls::rustls::server::NoServerSessionStorage;
@@ -248,34 +251,48 @@ fn ticket_keys(conf: &Conf, plan: &PlanBuilder<'_>, timeout: Duration) -> Result
 }
 
 /// Each address with `ssl` needs a certificate: of its default server, or, when that one rejects
-/// handshakes, of each server.
+/// handshakes, of each server. Costs as much as there are `listen` directives.
 pub fn check_listeners(plan: &mut PlanBuilder<'_>) {
     let Some(http) = plan.http_block() else { return };
-    let servers: Vec<&Outline> = http.blocks("server").collect();
-    let mut faulty: Vec<&Outline> = Vec::new();
-    for (index, server) in servers.iter().enumerate() {
-        for listen in server.conf::<HttpCore>().map_or(&[][..], |conf| &conf.listens) {
-            let address = &listen.address;
-            let group = || {
-                servers.iter().filter_map(move |other| {
-                    let listens = &other.conf::<HttpCore>()?.listens;
-                    listens.iter().find(|l| l.address == *address).map(|l| (*other, l))
-                })
-            };
-            let default = group().find(|(_, listen)| listen.default_server).or(group().next());
-            let Some((default, _)) = default else { continue };
-            let missing = !lends(server) && !lends(default) && !rejects(server);
-            let known = faulty.iter().any(|known| std::ptr::eq(*known, servers[index]));
-            if missing && !known && group().any(|(_, listen)| listen.tls) {
-                faulty.push(server);
+    let mut places: HashMap<&Address, SharedPlace> = HashMap::new();
+    for server in http.blocks("server") {
+        for listen in listens(server) {
+            let place = places.entry(&listen.address).or_insert_with(|| SharedPlace {
+                lends: lends(server),
+                default_written: false,
+                tls: false,
+            });
+            if listen.default_server && !place.default_written {
+                (place.lends, place.default_written) = (lends(server), true);
             }
+            place.tls |= listen.tls;
         }
     }
-    for server in faulty {
-        let message = "no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive";
-        let diagnostic = Diagnostic::emerg(message).at(server.span);
-        plan.diagnostics.push(diagnostic.label("this server has no certificate"));
+    for server in http.blocks("server") {
+        if lends(server) || rejects(server) {
+            continue;
+        }
+        let mut places = listens(server).iter().filter_map(|listen| places.get(&listen.address));
+        if places.any(|place| place.tls && !place.lends) {
+            let message = "no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive";
+            let diagnostic = Diagnostic::emerg(message).at(server.span);
+            plan.diagnostics.push(diagnostic.label("this server has no certificate"));
+        }
     }
+}
+
+fn listens(server: &Outline) -> &[ListenConf] {
+    server.conf::<HttpCore>().map_or(&[][..], |conf| &conf.listens)
+}
+
+/// What the servers of one address have in common.
+struct SharedPlace {
+    /// Whether its default server has a certificate: of those before, the first one counts until one is
+    /// written as `default_server`.
+    lends: bool,
+    default_written: bool,
+    /// Whether any of them listens with `ssl`.
+    tls: bool,
 }
 
 fn lends(server: &Outline) -> bool {

@@ -184,10 +184,10 @@ impl Worker {
     fn reload(&mut self, mut handover: Handover) {
         let generation = handover.generation;
         // What the current generation writes to as well goes on in the file opened anew.
-        let known = self.logs.in_use();
+        let known = self.logs.by_path();
         let (again, new) = std::mem::take(&mut handover.logs)
             .into_iter()
-            .partition(|(path, _)| known.iter().any(|log| log.path() == path));
+            .partition(|(path, _)| known.contains_key(path));
         handover.logs = new;
         let made = plan(handover, &self.logs, &self.survivors).and_then(|(plan, listening)| {
             let before = self.server.plan().clone();
@@ -214,9 +214,9 @@ impl Worker {
     }
 
     fn replace_logs(&self, files: Vec<(std::path::PathBuf, std::fs::File)>) {
-        let logs = self.logs.in_use();
+        let logs = self.logs.by_path();
         for (path, file) in files {
-            if let Some(log) = logs.iter().find(|log| log.path() == path) {
+            if let Some(log) = logs.get(&path) {
                 log.replace(file);
             }
         }
