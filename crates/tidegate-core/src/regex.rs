@@ -9,7 +9,7 @@ use pcre2::bytes::{CaptureLocations, Regex as Pcre, RegexBuilder};
 
 use crate::error_log::Level;
 use crate::exchange::{Captures, Exchange};
-use crate::variables::VariableTable;
+use crate::variables::{Changeable, VariableTable};
 
 /// Backtracking steps after which a match counts as an error: about 20 ms of work. PCRE2's default is
 /// 10,000,000, long enough for one request to hold a loop.
@@ -44,6 +44,11 @@ impl Regex {
             .max_jit_stack_size(Some(1 << 20))
             .build(&format!("{MATCH_LIMIT}{text}"))
             .map_err(|error| complaint(text, &error))?;
+        for name in pcre.capture_names().iter().flatten() {
+            if matches!(variables.changeable(name), Changeable::Never) {
+                return Err(format!("the duplicate \"{name}\" variable"));
+            }
+        }
         let named = pcre.capture_names().iter().enumerate();
         let named = named
             .filter_map(|(group, name)| Some((group, variables.define_slot(name.as_ref()?))))

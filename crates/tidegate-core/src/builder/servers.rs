@@ -10,7 +10,7 @@ use crate::client::Address;
 use crate::host_names::NotTaken;
 use crate::http_core::listen::ListenConf;
 use crate::http_core::{self, HttpCore};
-use crate::listen::{ListenerPlan, Names, VirtualServers};
+use crate::listen::{ListenerPlan, Names, Place, VirtualServers};
 use crate::plan::{LocationId, Server, ServerId};
 
 /// A server in the making; what modules see in `prepare_server`.
@@ -45,7 +45,7 @@ impl PlanBuilder<'_> {
 
     /// Groups the servers' `listen` directives by address.
     pub(super) fn listeners(&mut self, servers: &[&Outline]) -> Vec<ListenerPlan> {
-        let mut groups: Vec<Group> = Vec::new();
+        let mut groups = Groups::default();
         for (index, outline) in servers.iter().enumerate() {
             let Some(conf) = outline.conf::<HttpCore>() else { continue };
             let id = ServerId(index as u32);
@@ -55,12 +55,13 @@ impl PlanBuilder<'_> {
                 continue;
             }
             for listen in listens(conf, outline) {
-                if let Err(diagnostic) = add(&mut groups, listen, id) {
+                if let Err(diagnostic) = groups.add(listen, id) {
                     self.diagnostics.push(diagnostic);
                 }
             }
         }
         let finished: Vec<_> = groups
+            .all
             .into_iter()
             .map(|group| {
                 let servers = self.virtual_servers(&group, servers);
@@ -100,6 +101,15 @@ impl PlanBuilder<'_> {
             let message = format!("invalid server name or wildcard \"{}\"", word.display());
             Diagnostic::emerg(message).at(word.span)
         };
+        let impossible = || {
+            let message = format!("server name \"{}\" is invalid", word.display());
+            Diagnostic::emerg(message).at(word.span)
+        };
+        if text.contains(&b'/') && !text.starts_with(b"*/") {
+            let message = format!("server name \"{}\" has suspicious symbols", word.display());
+            let warning = Diagnostic::warn(message).at(word.span);
+            self.diagnostics.push(warning.help("a name has neither a scheme nor a path"));
+        }
         let added = match &text[..] {
             [b'~', ..] => {
                 let pattern = &word.bytes[1..];
@@ -116,7 +126,8 @@ impl PlanBuilder<'_> {
                 let own = tidegate_os::identity::host_name().to_ascii_lowercase();
                 names.add_exact(own.as_bytes(), id)
             }
-            _ if text.contains(&b'/') => return Err(invalid()),
+            [b'*'] | [b'.'] | b"*." => return Err(impossible()),
+            [b'*', second, ..] if *second != b'.' => return Err(impossible()),
             _ => names.add(&text, id),
         };
         match added {
@@ -168,38 +179,47 @@ fn listens(conf: &http_core::Conf, outline: &Outline) -> Vec<ListenConf> {
     }]
 }
 
-fn add(groups: &mut Vec<Group>, listen: ListenConf, id: ServerId) -> Result<(), Diagnostic> {
-    let text = listen.address.text();
-    let same =
-        |group: &&mut Group| group.address == listen.address && group.datagram == listen.datagram;
-    let Some(group) = groups.iter_mut().find(same) else {
-        let default = listen.default_server.then_some(id);
-        let address = listen.address.clone();
-        let datagram = listen.datagram;
-        groups.push(Group { address, datagram, conf: listen, servers: vec![id], default });
-        return Ok(());
-    };
-    if group.servers.last() == Some(&id) {
-        return Err(Diagnostic::emerg(format!("a duplicate listen {text}")).at(listen.span));
-    }
-    if listen.default_server {
-        if group.default.is_some() {
-            let message = format!("a duplicate default server for {text}");
-            return Err(Diagnostic::emerg(message).at(listen.span));
+/// Groups in the order of their first `listen`.
+#[derive(Default)]
+struct Groups {
+    all: Vec<Group>,
+    by_place: HashMap<Place, usize>,
+}
+
+impl Groups {
+    fn add(&mut self, listen: ListenConf, id: ServerId) -> Result<(), Diagnostic> {
+        let text = listen.address.text();
+        let place = Place { address: listen.address.clone(), datagram: listen.datagram };
+        let index = *self.by_place.entry(place).or_insert(self.all.len());
+        let Some(group) = self.all.get_mut(index) else {
+            let default = listen.default_server.then_some(id);
+            let address = listen.address.clone();
+            let datagram = listen.datagram;
+            self.all.push(Group { address, datagram, conf: listen, servers: vec![id], default });
+            return Ok(());
+        };
+        if group.servers.last() == Some(&id) {
+            return Err(Diagnostic::emerg(format!("a duplicate listen {text}")).at(listen.span));
         }
-        group.default = Some(id);
-    }
-    if listen.socket.written {
-        if group.conf.socket.written && group.conf.socket != listen.socket {
-            let message = format!("duplicate listen options for {text}");
-            return Err(Diagnostic::emerg(message).at(listen.span));
+        if listen.default_server {
+            if group.default.is_some() {
+                let message = format!("a duplicate default server for {text}");
+                return Err(Diagnostic::emerg(message).at(listen.span));
+            }
+            group.default = Some(id);
         }
-        group.conf.socket = listen.socket;
+        if listen.socket.written {
+            if group.conf.socket.written && group.conf.socket != listen.socket {
+                let message = format!("duplicate listen options for {text}");
+                return Err(Diagnostic::emerg(message).at(listen.span));
+            }
+            group.conf.socket = listen.socket;
+        }
+        group.conf.tls |= listen.tls;
+        group.conf.proxy_protocol |= listen.proxy_protocol;
+        group.servers.push(id);
+        Ok(())
     }
-    group.conf.tls |= listen.tls;
-    group.conf.proxy_protocol |= listen.proxy_protocol;
-    group.servers.push(id);
-    Ok(())
 }
 
 /// An address of a port that is also listened on with a wildcard needs no socket of its own, unless it
@@ -210,15 +230,20 @@ fn merge_wildcards(groups: Vec<(Group, VirtualServers)>) -> Vec<ListenerPlan> {
     let (wildcards, others): (Vec<_>, Vec<_>) =
         groups.into_iter().partition(|(group, _)| is_any(group));
     let mut listeners: Vec<ListenerPlan> = wildcards.into_iter().map(listener).collect();
+    // Wildcards by port, family and protocol.
+    let homes: HashMap<(u16, bool, bool), usize> = listeners
+        .iter()
+        .enumerate()
+        .filter_map(|(index, listener)| match &listener.address {
+            Address::Inet(any) => Some(((any.port(), any.is_ipv4(), listener.datagram), index)),
+            Address::Unix(_) => None,
+        })
+        .collect();
     for (group, servers) in others {
         let home = match &group.address {
-            Address::Inet(address) if !group.conf.socket.written => {
-                listeners.iter_mut().find(|listener| {
-                    matches!(&listener.address, Address::Inet(any) if any.ip().is_unspecified()
-                        && any.port() == address.port() && any.is_ipv4() == address.is_ipv4()
-                        && listener.datagram == group.datagram)
-                })
-            }
+            Address::Inet(address) if !group.conf.socket.written => homes
+                .get(&(address.port(), address.is_ipv4(), group.datagram))
+                .and_then(|index| listeners.get_mut(*index)),
             _ => None,
         };
         match (home, &group.address) {

@@ -14,24 +14,32 @@ use tidegate_http::uri::{Escape, escape};
 use super::{ciphers, curves};
 
 pub(super) const VARIABLES: &[Variable] = &[
-    Variable::fixed("ssl_protocol", |x, out| put(x, out, |tls| Some(tls.protocol))),
-    Variable::fixed("ssl_cipher", |x, out| put(x, out, |tls| Some(tls.cipher))),
-    Variable::fixed("ssl_curve", |x, out| put(x, out, |tls| Some(tls.curve))),
-    Variable::fixed("ssl_ciphers", |x, out| {
+    Variable::replaceable("ssl_protocol", |x, out| put(x, out, |tls| Some(tls.protocol))),
+    Variable::replaceable("ssl_cipher", |x, out| put(x, out, |tls| Some(tls.cipher))),
+    Variable::replaceable("ssl_curve", |x, out| put(x, out, |tls| Some(tls.curve))),
+    Variable::replaceable("ssl_ciphers", |x, out| {
         put_list(x, out, |tls| &tls.offered_ciphers, ciphers::name)
     }),
-    Variable::fixed("ssl_curves", |x, out| {
+    Variable::replaceable("ssl_curves", |x, out| {
         put_list(x, out, |tls| &tls.offered_groups, curves::name)
     }),
-    Variable::fixed("ssl_session_reused", |x, out| {
+    Variable::replaceable("ssl_session_reused", |x, out| {
         put(x, out, |tls| Some(if tls.session_reused { "r" } else { "." }))
     }),
-    Variable::fixed("ssl_server_name", |x, out| put(x, out, |tls| tls.server_name.as_deref())),
-    Variable::fixed("ssl_alpn_protocol", |x, out| put(x, out, |tls| tls.alpn.as_deref())),
-    // The library does not tell session ids, and early data is never taken.
-    Variable::fixed("ssl_session_id", nothing),
-    Variable::fixed("ssl_early_data", nothing),
-    Variable::fixed("ssl_client_verify", |x, out| {
+    Variable::replaceable("ssl_server_name", |x, out| {
+        put(x, out, |tls| tls.server_name.as_deref())
+    }),
+    Variable::replaceable("ssl_alpn_protocol", |x, out| put(x, out, |tls| tls.alpn.as_deref())),
+    // The library does not tell session ids and algorithms of signatures; early data and encrypted hellos are
+    // never taken.
+    Variable::replaceable("ssl_sigalg", nothing),
+    Variable::replaceable("ssl_sigalgs", nothing),
+    Variable::replaceable("ssl_client_sigalg", nothing),
+    Variable::replaceable("ssl_ech_status", nothing),
+    Variable::replaceable("ssl_ech_outer_server_name", nothing),
+    Variable::replaceable("ssl_session_id", nothing),
+    Variable::replaceable("ssl_early_data", nothing),
+    Variable::replaceable("ssl_client_verify", |x, out| {
         let Some(tls) = x.connection.tls.as_deref() else { return false };
         let text = match tls.client.as_deref() {
             None => "NONE".to_owned(),
@@ -43,44 +51,44 @@ pub(super) const VARIABLES: &[Variable] = &[
         out.extend_from_slice(text.as_bytes());
         true
     }),
-    Variable::fixed("ssl_client_cert", |x, out| {
+    Variable::replaceable("ssl_client_cert", |x, out| {
         // As a field of a request: lines behind the first begin with a tab.
         put_client(x, out, |der| Some(pem(der).trim_end().replace('\n', "\n\t")))
     }),
-    Variable::fixed("ssl_client_raw_cert", |x, out| put_client(x, out, |der| Some(pem(der)))),
-    Variable::fixed("ssl_client_escaped_cert", |x, out| {
+    Variable::replaceable("ssl_client_raw_cert", |x, out| put_client(x, out, |der| Some(pem(der)))),
+    Variable::replaceable("ssl_client_escaped_cert", |x, out| {
         let Some(client) = client(x) else { return false };
         escape(pem(&client.der).as_bytes(), Escape::Component, out);
         true
     }),
-    Variable::fixed("ssl_client_s_dn", |x, out| {
+    Variable::replaceable("ssl_client_s_dn", |x, out| {
         put_client(x, out, |der| Some(names::rfc2253(Certificate::parse(der)?.subject)))
     }),
-    Variable::fixed("ssl_client_i_dn", |x, out| {
+    Variable::replaceable("ssl_client_i_dn", |x, out| {
         put_client(x, out, |der| Some(names::rfc2253(Certificate::parse(der)?.issuer)))
     }),
-    Variable::fixed("ssl_client_s_dn_legacy", |x, out| {
+    Variable::replaceable("ssl_client_s_dn_legacy", |x, out| {
         put_client(x, out, |der| Some(names::oneline(Certificate::parse(der)?.subject)))
     }),
-    Variable::fixed("ssl_client_i_dn_legacy", |x, out| {
+    Variable::replaceable("ssl_client_i_dn_legacy", |x, out| {
         put_client(x, out, |der| Some(names::oneline(Certificate::parse(der)?.issuer)))
     }),
-    Variable::fixed("ssl_client_serial", |x, out| {
+    Variable::replaceable("ssl_client_serial", |x, out| {
         put_client(x, out, |der| Some(Certificate::parse(der)?.serial_text()))
     }),
-    Variable::fixed("ssl_client_fingerprint", |x, out| {
+    Variable::replaceable("ssl_client_fingerprint", |x, out| {
         put_client(x, out, |der| {
             let digest = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, der);
             Some(digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
         })
     }),
-    Variable::fixed("ssl_client_v_start", |x, out| {
+    Variable::replaceable("ssl_client_v_start", |x, out| {
         put_client(x, out, |der| Some(format_certificate(Certificate::parse(der)?.validity()?.0)))
     }),
-    Variable::fixed("ssl_client_v_end", |x, out| {
+    Variable::replaceable("ssl_client_v_end", |x, out| {
         put_client(x, out, |der| Some(format_certificate(Certificate::parse(der)?.validity()?.1)))
     }),
-    Variable::fixed("ssl_client_v_remain", |x, out| {
+    Variable::replaceable("ssl_client_v_remain", |x, out| {
         put_client(x, out, |der| {
             let (_, last) = Certificate::parse(der)?.validity()?;
             let now = tidegate_rt::clock::unix_seconds();

@@ -32,8 +32,9 @@ pub fn define_all<Block>(
 /// Refuses a name that a module keeps for itself.
 pub fn check_free(plan: &PlanBuilder<'_>, name: &str, span: Span) -> Result<(), Diagnostic> {
     match plan.variables.changeable(name) {
-        Changeable::Free => Ok(()),
-        Changeable::By(_) | Changeable::Never => Err(duplicate(name, span)),
+        // What `set` then does to a name with a setter is still the setter's.
+        Changeable::Free | Changeable::By(_) => Ok(()),
+        Changeable::Never => Err(duplicate(name, span)),
     }
 }
 

@@ -20,6 +20,9 @@ pub(super) const VARIABLES: &[Variable] = &[
     Variable::fixed("https", |x, out| {
         put(Some(if x.connection.tls.is_some() { b"on" } else { b"" }), out)
     }),
+    // The protocols are not spoken yet.
+    Variable::fixed("http2", |_, _| false),
+    Variable::fixed("http3", |_, _| false),
     Variable::fixed("connection_requests", |x, out| put_number(x.connection.requests.get(), out)),
     Variable::fixed("connection_time", |x, out| {
         let now = tidegate_rt::clock::unix_millis();

@@ -32,7 +32,12 @@ pub(super) const VARIABLES: &[Variable] = &[
     Variable::fixed("sent_http_transfer_encoding", |x, out| {
         put(x.outcome.chunked.then_some(b"chunked"), out)
     }),
-    Variable::prefixed("sent_http_", |x, name, out| put_fields(&x.response.headers, name, out)),
+    // Those of the family that the configuration may not change.
+    Variable::fixed("sent_http_content_type", |x, out| sent(x, b"content_type", out)),
+    Variable::fixed("sent_http_location", |x, out| sent(x, b"location", out)),
+    Variable::fixed("sent_http_cache_control", |x, out| sent(x, b"cache_control", out)),
+    Variable::fixed("sent_http_link", |x, out| sent(x, b"link", out)),
+    Variable::prefixed("sent_http_", sent),
     Variable::prefixed("sent_trailer_", |x, name, out| put_fields(&x.response.trailers, name, out)),
     Variable {
         name: "limit_rate",
@@ -40,6 +45,10 @@ pub(super) const VARIABLES: &[Variable] = &[
         change: Changeable::By(set_limit_rate),
     },
 ];
+
+fn sent(x: &mut Exchange, name: &[u8], out: &mut Vec<u8>) -> bool {
+    put_fields(&x.response.headers, name, out)
+}
 
 fn sent_content_length(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
     match (x.response.content_length, x.response.headers.first(Known::ContentLength)) {

@@ -7,9 +7,13 @@ use tidegate_http::Known;
 use crate::http::gateway::state::GatewayState;
 
 pub const VARIABLES: &[Variable] = &[
-    Variable::fixed("proxy_host", |x, out| text(x, out, |state| &state.host)),
-    Variable::fixed("proxy_port", |x, out| text(x, out, |state| &state.port)),
+    Variable::replaceable("proxy_host", |x, out| text(x, out, |state| &state.host)),
+    Variable::replaceable("proxy_port", |x, out| text(x, out, |state| &state.port)),
     Variable::fixed("proxy_add_x_forwarded_for", add_x_forwarded_for),
+    // nginx's own notes, which have no value outside of it: their names are taken all the same.
+    Variable::fixed("proxy_internal_body_length", |_, _| false),
+    Variable::fixed("proxy_internal_chunked", |_, _| false),
+    Variable::fixed("grpc_internal_trailers", |_, _| false),
 ];
 
 fn text(x: &mut Exchange, out: &mut Vec<u8>, of: fn(&GatewayState) -> &[u8]) -> bool {
