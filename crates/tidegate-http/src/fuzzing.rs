@@ -119,7 +119,9 @@ pub fn fuzz_response(data: &[u8]) {
     let outcome = parse_response(data, 4096, &mut head);
     let _ = (head.framing(Method::Get), head.keep_alive(), head.reason());
     let mut cgi = ResponseHead::new();
-    let _ = parse_cgi_response(data, 4096, &mut cgi);
+    if parse_cgi_response(data, 4096, &mut cgi).is_ok() {
+        let _ = cgi.cgi_framing(Method::Get);
+    }
     let mut pieces = ResponseHead::new();
     let second = match parse_response(&data[..data.len() / 2], 4096, &mut pieces) {
         Ok(Parse::Partial) => parse_response(data, 4096, &mut pieces),

@@ -102,6 +102,9 @@ fn may_be_family(rest: &[u8]) -> bool {
     })
 }
 
+/// The transport of TCP and of stream sockets, in the lower half of version 2's family byte.
+const STREAM: u8 = 1;
+
 fn parse_v2(buffer: &[u8]) -> Result<ParsedProxy, ProxyProtocolError> {
     let Some(fixed) = buffer.get(SIGNATURE.len()..FIXED_BYTES) else {
         return Ok(ParsedProxy::Partial);
@@ -116,6 +119,10 @@ fn parse_v2(buffer: &[u8]) -> Result<ParsedProxy, ProxyProtocolError> {
     let Some(body) = buffer.get(FIXED_BYTES..total) else { return Ok(ParsedProxy::Partial) };
     // LOCAL: a health check of the balancer itself; whatever follows does not count.
     if command == 0 {
+        return Ok(ParsedProxy::Complete(ProxyHeader::default(), total));
+    }
+    // Addresses of anything but a stream are not those of this connection: skipped, as nginx does.
+    if family & 15 != STREAM {
         return Ok(ParsedProxy::Complete(ProxyHeader::default(), total));
     }
     let (addresses, used) = match family >> 4 {

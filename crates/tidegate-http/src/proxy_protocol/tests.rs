@@ -53,6 +53,9 @@ fn version_2_headers() {
     let addresses = [1, 2, 3, 4, 5, 6, 7, 8, 0, 80, 1, 0];
     check(&v2(1, 0x11, &addresses), Ok(Some("1.2.3.4:80 5.6.7.8:256 28")));
     check(&v2(0, 0x11, &addresses), Ok(Some("- 28")));
+    for family in [0x00, 0x10, 0x12, 0x13] {
+        check(&v2(1, family, &addresses), Ok(Some("- 28")));
+    }
     check(&v2(1, 0, b""), Ok(Some("- 16")));
     check(&v2(1, 0x31, &[0; 216]), Ok(Some("- 232")));
     check(&v2(1, 0x21, &[0; 36]), Ok(Some("[::]:0 [::]:0 52")));
