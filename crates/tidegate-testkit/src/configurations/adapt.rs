@@ -262,6 +262,12 @@ fn words_of(
             let swift = |word: &mut String| *word = "rate=100000r/s".into();
             words.iter_mut().filter(|word| word.starts_with("rate=")).for_each(swift);
         }
+        // Whether requests come within the same millisecond must not matter.
+        "limit_req" => {
+            words.retain(|word| word.starts_with("zone="));
+            words.extend(["burst=1000".into(), "nodelay".into()]);
+        }
+        "limit_conn" if words.len() == 2 => words[1] = "1000".into(),
         "auth_basic_user_file" => words[0] = format!("{scratch}/htpasswd"),
         "ssl_dhparam" => words[0] = format!("{scratch}/dhparam.pem"),
         "ssl_session_ticket_key" => words[0] = format!("{scratch}/ticket.key"),

@@ -26,7 +26,7 @@ struct Meant {
 }
 
 /// The differences of `docs/differences.md` that requests of this harness meet.
-const MEANT: [Meant; 7] = [
+const MEANT: [Meant; 8] = [
     Meant {
         reason: "the length of a page that was not sent counts the server's name",
         holds: |request, nginx, tidegate, difference| {
@@ -50,6 +50,16 @@ const MEANT: [Meant; 7] = [
         holds: |_, nginx, _, difference| {
             let page = difference.tidegate == "text/html";
             nginx.code() == 416 && difference.what == "content-type" && page
+        },
+    },
+    Meant {
+        reason: "a target that is refused is $request_uri all the same",
+        holds: |request, nginx, tidegate, difference| {
+            let refused = ["/%2e%2e", "/bad%zz", "/a.txt%00"];
+            let whole = format!("{}{}", difference.nginx, request.target);
+            let redirects = nginx.code() == tidegate.code() && difference.what == "location";
+            let wrong = refused.iter().any(|begin| request.target.starts_with(begin));
+            redirects && wrong && difference.tidegate == whole
         },
     },
     Meant {

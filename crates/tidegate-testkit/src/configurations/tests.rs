@@ -82,7 +82,7 @@ fn configurations_are_framed_and_adapted() {
         .and_then(|()| std::fs::write(home.join("inc/more.conf"), "index x.html;"));
     assert!(failed.is_ok());
     let mirror = Mirror::open(folder.path(), "a/b").unwrap_or_else(|failure| panic!("{failure}"));
-    let text = b"root /srv; include inc/more.conf; include none/*.conf; location /a { proxy_pass http://x; \
+    let text = b"limit_req zone=a burst=5; root /srv; include inc/more.conf; include none/*.conf; location /a { proxy_pass http://x; \
         access_log /var/log/a.log; } if ($arg_q = 1) { return 204; }";
     let source = Source {
         mirror: &mirror,
@@ -103,6 +103,7 @@ fn configurations_are_framed_and_adapted() {
         "events {",
         "root /s/root/srv;",
         "index x.html;",
+        "limit_req zone=a burst=1000 nodelay;",
         "proxy_pass http://127.0.0.1:7;",
         "access_log /s/logs/var_log_a.log;",
         &format!("listen {};", places.listens["*:80"].address),
