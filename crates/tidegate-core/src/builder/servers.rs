@@ -144,13 +144,14 @@ impl PlanBuilder<'_> {
     }
 }
 
-/// `$server_name` of a first name: regular expressions and wildcards as written.
+/// `$server_name` of a first name: in lower case, but regular expressions as written.
 fn shown_name(word: &Word) -> String {
     let text = word.display();
     match text.strip_prefix('.') {
-        _ if word.bytes == b"$hostname" => tidegate_os::identity::host_name(),
-        Some(rest) => rest.to_owned(),
-        None => text.into_owned(),
+        _ if text.starts_with('~') => text.into_owned(),
+        _ if word.bytes == b"$hostname" => tidegate_os::identity::host_name().to_ascii_lowercase(),
+        Some(rest) => rest.to_ascii_lowercase(),
+        None => text.to_ascii_lowercase(),
     }
 }
 

@@ -26,7 +26,7 @@ struct Meant {
 }
 
 /// The differences of `docs/differences.md` that requests of this harness meet.
-const MEANT: [Meant; 8] = [
+const MEANT: [Meant; 9] = [
     Meant {
         reason: "the length of a page that was not sent counts the server's name",
         holds: |request, nginx, tidegate, difference| {
@@ -60,6 +60,13 @@ const MEANT: [Meant; 8] = [
             let redirects = nginx.code() == tidegate.code() && difference.what == "location";
             let wrong = refused.iter().any(|begin| request.target.starts_with(begin));
             redirects && wrong && difference.tidegate == whole
+        },
+    },
+    Meant {
+        reason: "nginx does not cache what has a key longer than proxy_buffer_size",
+        holds: |request, _, _, difference| {
+            let long = request.target.len() > 3000;
+            long && difference.nginx.is_empty() && difference.tidegate == "MISS"
         },
     },
     Meant {

@@ -52,7 +52,7 @@ fn serve(mut stream: TcpStream) {
     let mut input = Vec::new();
     while more(&mut stream, &mut input) {
         let done = match input[0] {
-            1 => fastcgi(&mut stream, &input),
+            1 => fastcgi(&mut stream, &mut input),
             0 => uwsgi(&mut stream, &input),
             b'0'..=b'9' => scgi(&mut stream, &input),
             _ => http(&mut stream, &mut input),
@@ -172,12 +172,15 @@ fn gateway_response(parameters: Vec<(String, String)>, body: &[u8]) -> String {
     )
 }
 
-fn fastcgi(stream: &mut TcpStream, input: &[u8]) -> bool {
+/// Keeps the connection where the request says so.
+fn fastcgi(stream: &mut TcpStream, input: &mut Vec<u8>) -> bool {
     let (mut at, mut parameters, mut body, mut ended) = (0, Vec::new(), Vec::new(), false);
+    let mut keeps = false;
     while let Some(head) = input.get(at..at + 8) {
         let length = usize::from(u16::from_be_bytes([head[4], head[5]]));
         let Some(content) = input.get(at + 8..at + 8 + length) else { return false };
         match head[1] {
+            1 => keeps = content.get(2).is_some_and(|flags| flags & 1 == 1),
             4 => parameters.extend_from_slice(content),
             5 => {
                 body.extend_from_slice(content);
@@ -201,8 +204,8 @@ fn fastcgi(stream: &mut TcpStream, input: &[u8]) -> bool {
     response.extend_from_slice(&[
         1, 6, 0, 1, 0, 0, 0, 0, 1, 3, 0, 1, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
     ]);
-    let _ = stream.write_all(&response);
-    true
+    input.clear();
+    stream.write_all(&response).is_err() || !keeps
 }
 
 /// FastCGI's names and values: lengths of one or of four bytes before them.
