@@ -255,8 +255,9 @@ impl Fetch {
             let message = error.message(head.headers.text());
             Trouble { event: Event::Invalid, message, action: READING_HEAD, client_status: None }
         })?;
-        // What follows a switch is no HTTP, and the client would wait for HTTP (RFC 9110 15.2.2).
-        if head.status == 101 && !self.request.upgrade {
+        // An application has no protocol to switch to that nobody asked for; an HTTP server's 101 is passed on,
+        // and the connection ends behind it.
+        if head.status == 101 && !self.request.upgrade && !matches!(codec, Codec::Http) {
             let message = "upstream switched protocols unasked".to_owned();
             let action = READING_HEAD;
             return Err(Trouble { event: Event::Invalid, message, action, client_status: None });

@@ -67,7 +67,7 @@ impl Parts {
         let keep = self.request.keeping != Keeping::Never
             && !refused
             && match &codec {
-                Codec::Http => head.keep_alive(),
+                Codec::Http => head.keep_alive() && head.status != 101,
                 Codec::Cgi => false,
                 Codec::FastCgi(..) | Codec::Memcached(_) => true,
             };

@@ -72,7 +72,7 @@ pub fn respond(
     x.response.conditions_judged = true;
     x.response.outlives_client = settings.ignore_client_abort;
     rewriter.rewrite(x);
-    // What follows a switch is not HTTP.
+    // Behind a switch, asked for or not, nothing is HTTP.
     x.keep_alive &= head.status != 101;
     let buffering = settings.buffering.applies(&head.headers);
     remember(x, head);
