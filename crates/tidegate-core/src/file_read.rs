@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use tidegate_os::{Nowait, file};
-use tidegate_rt::clock;
+use tidegate_rt::{clock, share};
 
 use crate::blocking;
 use crate::body::FileRange;
@@ -17,10 +17,12 @@ const WARM_PIECE: usize = 128 << 10;
 /// Reads up to `want` bytes at `offset` of the range's file; empty at the end of the file. Bytes that are in
 /// the page cache are taken at once; others are read on a pool thread.
 pub async fn read(range: &FileRange, offset: u64, want: usize) -> io::Result<Vec<u8>> {
+    share::wait().await;
     let mut buffer = vec![0; want];
     match file::pread_nowait(&range.file, &mut buffer, offset)? {
         Nowait::Read(count) => {
             buffer.truncate(count);
+            share::spend(count);
             Ok(buffer)
         }
         Nowait::WouldBlock => {

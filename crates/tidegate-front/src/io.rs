@@ -100,6 +100,8 @@ impl Io {
     /// See [`Io::poll_shutdown`]. A peer that takes nothing more does not hold us up: what does not
     /// fit its window at once is not sent.
     pub async fn shutdown(&self) {
+        // A share that is used up must not be taken for a window that is full.
+        tidegate_rt::share::wait().await;
         poll_fn(|context| {
             if self.poll_shutdown(context).is_pending() {
                 let _ = self.stream().shutdown_write();

@@ -261,7 +261,8 @@ fn serve(front: &Rc<Front>, news: News) {
     let mut serving: Serving = Box::pin(h1::serve(conn.clone()));
     // Nobody need be woken: what is not ready now is asked again by the task that it is given.
     let mut context = Context::from_waker(Waker::noop());
-    let polled = std::panic::catch_unwind(AssertUnwindSafe(|| serving.as_mut().poll(&mut context)));
+    let poll = || tidegate_rt::share::apart(|| serving.as_mut().poll(&mut context));
+    let polled = std::panic::catch_unwind(AssertUnwindSafe(poll));
     let stays = matches!(polled, Ok(Poll::Ready(Fate::Idle)))
         && !news.ended
         && !conn.unread.get()

@@ -12,6 +12,7 @@ pub mod freshness;
 pub mod mail;
 pub mod net;
 pub mod random;
+pub mod share;
 pub mod signal;
 pub mod sync;
 pub mod timer;

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use pin_project_lite::pin_project;
 
 use crate::clock::exact_now;
+use crate::share;
 
 /// Runs of tasks after which the loop looks for events although there is more to do. Results of thread
 /// pools are such runs: so many at most are taken in a turn.
@@ -156,6 +157,7 @@ pub fn figures() -> Vec<Figures> {
 
 /// The loop found events, or none and waited.
 pub(crate) fn begin() {
+    share::begin_turn();
     with(|watch| {
         watch.turn_began = exact_now();
         watch.piece_began = watch.turn_began;
@@ -178,6 +180,7 @@ fn count_run() {
     RUNS.set(RUNS.get() + 1);
     if RUNS.get() == RUNS_MAX {
         end();
+        share::begin_turn();
     }
 }
 
@@ -255,12 +258,14 @@ pin_project! {
         future: F,
         // What it works on.
         what: Vec<u8>,
+        // It goes on when the loop has looked for events; see `share`.
+        waited: bool,
     }
 }
 
 impl<F> Watched<F> {
     pub(crate) fn new(future: F) -> Watched<F> {
-        Watched { future, what: Vec::new() }
+        Watched { future, what: Vec::new(), waited: false }
     }
 }
 
@@ -269,8 +274,14 @@ impl<F: Future> Future for Watched<F> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
+        if std::mem::take(this.waited) {
+            // The runtime says nothing of looks at events between runs; that it runs says there was one.
+            end();
+            begin();
+        }
         with(|watch| std::mem::swap(&mut watch.what, this.what));
-        let poll = crate::clock::run(|| this.future.poll(context));
+        let (poll, waited) = share::run(|| crate::clock::run(|| this.future.poll(context)));
+        *this.waited = waited;
         with(|watch| {
             watch.end_piece();
             std::mem::swap(&mut watch.what, this.what);

@@ -13,13 +13,10 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use tidegate_core::client::ByteStream;
-use tidegate_rt::clock;
 use tidegate_rt::timer::Deadline;
+use tidegate_rt::{clock, share};
 
 use crate::io::Io;
-
-/// Turns in a row before other tasks of the thread get theirs.
-const TURNS_MAX: u32 = 16;
 
 /// When a relay is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,14 +196,13 @@ pub async fn relay(
     idle.set_after(options.idle);
     let mut pair = Pair { client, origin, up, down, options };
     poll_fn(|context| {
-        for _ in 0..TURNS_MAX {
+        while share::poll(context).is_ready() {
             match pair.turn(context) {
                 Err(end) => return Poll::Ready(end),
                 Ok(false) => return idle.poll_elapsed(context).map(|()| RelayEnd::TimedOut),
                 Ok(true) => idle.set_after(pair.options.idle),
             }
         }
-        context.waker().wake_by_ref();
         Poll::Pending
     })
     .await
@@ -244,11 +240,11 @@ impl Pair<'_> {
                 moved = true;
             }
         } else if self.up.ended && !self.up.closed {
-            self.up.closed = true;
-            if self.options.closing != Closing::Either {
-                let _ = self.origin.poll_shutdown(context);
+            let passed_on = self.options.closing != Closing::Either;
+            if !passed_on || self.origin.poll_shutdown(context).is_ready() {
+                self.up.closed = true;
+                moved = true;
             }
-            moved = true;
         }
         Ok(moved)
     }
@@ -266,11 +262,11 @@ impl Pair<'_> {
                 moved = true;
             }
         } else if self.down.ended && !self.down.closed {
-            self.down.closed = true;
-            if self.options.closing == Closing::Both {
-                let _ = self.client.poll_shutdown(context);
+            let passed_on = self.options.closing == Closing::Both;
+            if !passed_on || self.client.poll_shutdown(context).is_ready() {
+                self.down.closed = true;
+                moved = true;
             }
-            moved = true;
         }
         Ok(moved)
     }

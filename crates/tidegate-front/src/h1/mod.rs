@@ -146,6 +146,10 @@ pub async fn serve(conn: Rc<Conn>) -> Fate {
         let plan = conn.front.plan();
         scratch.exchange.reset(plan);
         scratch.exchange.outcome.pipelined = true;
+        // A client that sends faster than it is served must not keep others waiting.
+        if tidegate_rt::share::is_over() {
+            tidegate_rt::yield_now().await;
+        }
         // What it asks for may be what the request before it has changed.
         tidegate_rt::freshness::received();
     };

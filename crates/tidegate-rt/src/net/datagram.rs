@@ -12,6 +12,7 @@ use tidegate_os::{
 use tokio::io::Interest;
 
 use super::watched::{Watched, watched};
+use crate::share;
 
 /// A datagram socket, bound or connected. One task receives and one sends.
 #[derive(Debug)]
@@ -60,12 +61,13 @@ impl Datagram {
     /// # Errors
     /// `ConnectionRefused` when a connected peer's port is closed.
     pub async fn receive_from(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<SocketAddr>)> {
+        share::wait().await;
         loop {
             // An ICMP error ("port unreachable") makes the socket fail, but not readable.
             let mut guard = self.io.ready(Interest::READABLE | Interest::ERROR).await?;
             match socket::receive_from(self.socket(), buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
-                other => return other,
+                other => return spent(other),
             }
         }
     }
@@ -79,11 +81,12 @@ impl Datagram {
         &self,
         buffer: &mut [u8],
     ) -> io::Result<(usize, Option<SocketAddr>, Option<IpAddr>)> {
+        share::wait().await;
         loop {
             let mut guard = self.io.ready(Interest::READABLE | Interest::ERROR).await?;
             match datagram::receive_with_local(self.socket(), buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
-                other => return other,
+                other => return spent(other),
             }
         }
     }
@@ -101,7 +104,7 @@ impl Datagram {
     /// # Errors
     /// As [`Datagram::try_send`].
     pub fn try_send_from(&self, bytes: &[u8], to: &SocketAddr, from: IpAddr) -> io::Result<usize> {
-        datagram::send_from(self.socket(), bytes, to, from)
+        spent(datagram::send_from(self.socket(), bytes, to, from))
     }
 
     /// Receives one datagram, cut to the buffer, for hand-written futures.
@@ -113,11 +116,12 @@ impl Datagram {
         context: &mut Context<'_>,
         buffer: &mut [u8],
     ) -> Poll<io::Result<usize>> {
+        ready!(share::poll(context));
         loop {
             let mut guard = ready!(self.io.poll_read_ready(context))?;
             match socket::receive_from(self.socket(), buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
-                other => return Poll::Ready(other.map(|(length, _)| length)),
+                other => return Poll::Ready(spent(other).map(|(length, _)| length)),
             }
         }
     }
@@ -149,10 +153,10 @@ impl Datagram {
     /// # Errors
     /// `WouldBlock` when the send buffer is full; else as [`Datagram::send`].
     pub fn try_send(&self, bytes: &[u8], to: Option<&SocketAddr>) -> io::Result<usize> {
-        match to {
+        spent(match to {
             Some(address) => socket::send_to(self.socket(), bytes, address),
             None => socket::write(self.socket(), bytes),
-        }
+        })
     }
 
     /// As [`Datagram::send`], for hand-written futures.
@@ -162,6 +166,7 @@ impl Datagram {
         bytes: &[u8],
         to: Option<&SocketAddr>,
     ) -> Poll<io::Result<usize>> {
+        ready!(share::poll(context));
         loop {
             let mut guard = ready!(self.io.poll_write_ready(context))?;
             let result = match to {
@@ -170,7 +175,7 @@ impl Datagram {
             };
             match result {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
-                other => return Poll::Ready(other),
+                other => return Poll::Ready(spent(other)),
             }
         }
     }
@@ -178,4 +183,10 @@ impl Datagram {
     fn socket(&self) -> BorrowedSocket<'_> {
         socket::borrow(self.io.get_ref())
     }
+}
+
+/// A datagram counts as a call, whatever it holds.
+fn spent<T>(result: T) -> T {
+    share::spend(0);
+    result
 }

@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 
 use super::Stream;
 use super::watched::{Watched, watched};
+use crate::share;
 
 /// A listening socket, opened here or inherited. One task accepts from it.
 pub struct Listener {
@@ -97,6 +98,7 @@ impl Listener {
             self.waiting.set(Some(context.waker().clone()));
             return Poll::Pending;
         }
+        ready!(share::poll(context));
         loop {
             let mut guard = ready!(self.io.poll_read_ready(context))?;
             if self.paused.get() {
@@ -104,7 +106,10 @@ impl Listener {
                 return Poll::Pending;
             }
             match listen::accept_nonblocking(self.socket())? {
-                Some(acceptance) => return Poll::Ready(Ok(Stream::from_accepted(acceptance))),
+                Some(acceptance) => {
+                    share::spend(0);
+                    return Poll::Ready(Ok(Stream::from_accepted(acceptance)));
+                }
                 None => guard.clear_ready(),
             }
         }

@@ -24,6 +24,7 @@ use tidegate_os::{
 use tokio::io::Interest;
 
 use super::watched::{self, Watch, WatchGuard};
+use crate::share;
 
 /// Bytes given to one sendfile call: a fast client must not keep the loop from the others
 /// (nginx's default of `sendfile_max_chunk`).
@@ -226,6 +227,7 @@ impl Stream {
     // While somebody waits the watch must stay: `unwatch` leaves one alone that is lent.
     #[allow(clippy::await_holding_refcell_ref)]
     pub async fn readable(&self) -> io::Result<()> {
+        share::wait().await;
         self.watch()?.readable().await.map(drop)
     }
 
@@ -236,6 +238,7 @@ impl Stream {
     // While somebody waits the watch must stay: `unwatch` leaves one alone that is lent.
     #[allow(clippy::await_holding_refcell_ref)]
     pub async fn writable(&self) -> io::Result<()> {
+        share::wait().await;
         self.watch()?.writable().await.map(drop)
     }
 
@@ -307,6 +310,7 @@ impl Stream {
 
     /// Ready when a read would not wait; the task that reads may ask.
     pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(share::poll(context));
         self.watch()?.poll_read_ready(context).map_ok(drop)
     }
 
@@ -411,7 +415,7 @@ impl Stream {
         room: usize,
         read: impl FnMut(BorrowedSocket<'_>) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
-        self.poll_with(&self.ask_read, |watch| watch.poll_read_ready(context), room, read)
+        self.poll_with(context, &self.ask_read, Watch::poll_read_ready, room, read)
     }
 
     fn poll_write_with(
@@ -420,7 +424,7 @@ impl Stream {
         wanted: usize,
         write: impl FnMut(BorrowedSocket<'_>) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
-        self.poll_with(&self.ask_write, |watch| watch.poll_write_ready(context), wanted, write)
+        self.poll_with(context, &self.ask_write, Watch::poll_write_ready, wanted, write)
     }
 
     /// One direction's calls, which could move `wanted` bytes: at once where the kernel is to be asked,
@@ -428,26 +432,32 @@ impl Stream {
     #[inline]
     fn poll_with(
         &self,
+        context: &mut Context<'_>,
         ask: &Cell<bool>,
-        mut poll_ready: impl FnMut(&Watch) -> Poll<io::Result<WatchGuard<'_>>>,
+        poll_ready: for<'w> fn(&'w Watch, &mut Context<'_>) -> Poll<io::Result<WatchGuard<'w>>>,
         wanted: usize,
         mut call: impl FnMut(BorrowedSocket<'_>) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
+        ready!(share::poll(context));
         if ask.get() {
             ask.set(self.watch.borrow().is_none());
             match call(self.socket()) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => ask.set(false),
-                result => return Poll::Ready(result),
+                result => {
+                    share::spend(result.as_ref().map_or(0, |count| *count));
+                    return Poll::Ready(result);
+                }
             }
         }
         let watch = self.watch()?;
         loop {
-            let mut guard = ready!(poll_ready(&watch))?;
+            let mut guard = ready!(poll_ready(&watch, context))?;
             match call(self.socket()) {
                 Ok(length) => {
                     if 0 < length && length < wanted {
                         guard.clear_ready();
                     }
+                    share::spend(length);
                     return Poll::Ready(Ok(length));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),

@@ -46,12 +46,13 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Input that may be taken in one turn of the loop: some milliseconds of work.
-    pub fn turn_bytes(self) -> usize {
+    /// Input that is compressed at once, between two looks at whether others are due: a millisecond of work, at the
+    /// highest levels a few.
+    pub fn piece_bytes(self) -> usize {
         match (self.coding, self.level) {
-            (Coding::Gzip, _) | (Coding::Brotli, 0..=4) | (Coding::Zstd, 0..=6) => 256 << 10,
-            (Coding::Brotli, 5..=9) | (Coding::Zstd, 7..=12) => 64 << 10,
-            (Coding::Brotli | Coding::Zstd, _) => 8 << 10,
+            (Coding::Gzip, 0..=4) | (Coding::Brotli, 0..=4) | (Coding::Zstd, 0..=6) => 64 << 10,
+            (Coding::Gzip, _) | (Coding::Brotli, 5..=9) | (Coding::Zstd, 7..=12) => 16 << 10,
+            (Coding::Brotli | Coding::Zstd, _) => 4 << 10,
         }
     }
 

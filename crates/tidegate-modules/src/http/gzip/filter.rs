@@ -11,6 +11,7 @@ use tidegate_core::byte_body::{ByteBody, Piece};
 use tidegate_core::{Body, Exchange, Level};
 use tidegate_http::request::Method;
 use tidegate_http::{Headers, Known};
+use tidegate_rt::share;
 
 use super::accept::Rules;
 use super::codec::{Coding, Compressor, Shape};
@@ -19,8 +20,6 @@ use crate::http::media_types::MediaTypes;
 
 /// Bytes of output in one piece.
 const OUTPUT_BYTES: usize = 16 << 10;
-/// Input that is compressed at once.
-const INPUT_BYTES: usize = 64 << 10;
 
 /// A location's compression.
 pub struct CompressionFilter {
@@ -210,29 +209,28 @@ struct Compressed {
 impl BodyStream for Compressed {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         let mut out = Vec::new();
-        let turn_bytes = self.compressor.shape().turn_bytes();
-        let mut taken = 0;
+        let piece_bytes = self.compressor.shape().piece_bytes();
         loop {
             if self.state == State::Flushed {
                 self.state = State::Clean;
                 return Poll::Ready(Some(Ok(Chunk::Flush)));
             }
             if !self.input.is_empty() {
+                // What is there leaves first: its write ends the turn as well.
+                if share::is_over() {
+                    return if out.is_empty() {
+                        share::later(context).map(|()| None)
+                    } else {
+                        some(out)
+                    };
+                }
                 out.reserve(OUTPUT_BYTES);
-                let piece = self.input.len().min(INPUT_BYTES).min(turn_bytes);
+                let piece = self.input.len().min(piece_bytes);
                 let count = self.compressor.feed(&self.input[..piece], &mut out)?;
-                taken += count;
                 self.input = self.input.slice(count..);
                 self.state = State::Holding;
                 if out.len() >= OUTPUT_BYTES {
                     return some(out);
-                }
-                if taken >= turn_bytes {
-                    if !out.is_empty() {
-                        return some(out);
-                    }
-                    context.waker().wake_by_ref();
-                    return Poll::Pending;
                 }
                 continue;
             }

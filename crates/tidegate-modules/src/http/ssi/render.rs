@@ -280,7 +280,7 @@ impl Renderer {
         let Some(mut reply) = reply.await else { return Ok(()) };
         self.page.includes.set(self.page.includes.get() + 1);
         if self.page.includes.get().is_multiple_of(INCLUDES_PER_TURN) {
-            another_turn().await;
+            tidegate_rt::yield_now().await;
         }
         self.x.take_variables(&reply);
         if let Some(name) = include.set {
@@ -328,17 +328,4 @@ impl Renderer {
         }
         self.queue.append(&mut rest);
     }
-}
-
-/// Lets others run before it goes on.
-async fn another_turn() {
-    let mut waited = false;
-    poll_fn(|context| {
-        if std::mem::replace(&mut waited, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }

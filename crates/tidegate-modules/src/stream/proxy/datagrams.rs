@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use tidegate_core::session::{Datagrams, tell_end};
 use tidegate_core::{Exchange, Level};
 use tidegate_rt::net::{ConnectOptions, Datagram};
+use tidegate_rt::share;
 use tidegate_rt::timer::Deadline;
 use tidegate_upstream::SharedReport;
 use tidegate_upstream::connection::ConnectError;
@@ -20,8 +21,6 @@ use super::settings::Settings;
 
 /// The largest datagram (RFC 768).
 const DATAGRAM_BYTES_MAX: usize = 65_535;
-/// Datagrams in a row before other tasks of the thread get their turn.
-const TURNS_MAX: u32 = 32;
 
 /// How a session of datagrams ended.
 enum End {
@@ -179,7 +178,7 @@ impl Passing<'_> {
     }
 
     fn poll(&mut self, context: &mut Context<'_>, buffer: &mut [u8], idle: &Deadline) -> Poll<End> {
-        for _ in 0..TURNS_MAX {
+        while share::poll(context).is_ready() {
             if self.is_done() {
                 return Poll::Ready(End::Done);
             }
@@ -189,7 +188,6 @@ impl Passing<'_> {
                 Ok(true) => idle.set_after(self.settings.timeout),
             }
         }
-        context.waker().wake_by_ref();
         Poll::Pending
     }
 
