@@ -1,10 +1,12 @@
 //! The name servers of a case, `{n1}`. What one says is written in the name that is asked for, a label for each
 //! family: of `a-here.aaaa-fail.test` the IPv4 address is 127.0.0.1, and the question for IPv6 addresses fails.
+//! A name with the label `held-GATE` is answered once that gate is open.
 
+use crate::bell::locked;
 use crate::origin::Shared;
-use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 const A: [u8; 2] = [0, 1];
@@ -14,20 +16,49 @@ const CNAME: [u8; 2] = [0, 5];
 /// Where every alias leads.
 const ALIAS: &[u8] = b"\x06a-here\x04test\0";
 
-/// Answers on the socket until the case is over.
-pub fn serve(socket: UdpSocket, shared: Arc<Shared>) {
-    // The timeout only ends the thread of a case that is over.
-    let _ = socket.set_read_timeout(Some(Duration::from_millis(200)));
+/// An answer that waits for its gate.
+struct Held {
+    gate: String,
+    answer: Vec<u8>,
+    to: SocketAddr,
+}
+
+/// Answers on the socket until the case is over; counts the questions.
+pub fn serve(socket: UdpSocket, shared: Arc<Shared>) -> Arc<AtomicI64> {
+    let questions = Arc::new(AtomicI64::new(0));
+    let count = Arc::clone(&questions);
+    // The timeout ends the thread of a case that is over, and finds open gates.
+    let _ = socket.set_read_timeout(Some(Duration::from_millis(50)));
     std::thread::spawn(move || {
         let mut question = [0; 512];
+        let mut held: Vec<Held> = Vec::new();
         while !shared.over.load(Ordering::SeqCst) {
-            if let Ok((length, from)) = socket.recv_from(&mut question)
+            if let Ok((length, to)) = socket.recv_from(&mut question)
                 && let Some(answer) = answer(&question[..length])
             {
-                let _ = socket.send_to(&answer, from);
+                count.fetch_add(1, Ordering::SeqCst);
+                shared.bell.ring();
+                let gate = gate(&question[..length]).unwrap_or_default();
+                held.push(Held { gate, answer, to });
             }
+            held.retain(|held| {
+                let is_open = held.gate.is_empty() || locked(&shared.gates).contains(&held.gate);
+                if is_open {
+                    let _ = socket.send_to(&held.answer, held.to);
+                }
+                !is_open
+            });
         }
     });
+    questions
+}
+
+/// The gate that a question's name tells.
+fn gate(question: &[u8]) -> Option<String> {
+    let at = question.windows(5).position(|window| window == b"held-")?;
+    let length = usize::from(*question.get(at.checked_sub(1)?)?);
+    let label = question.get(at + 5..at + length)?;
+    Some(String::from_utf8_lossy(label).into_owned())
 }
 
 /// The answer to a question (RFC 1035 section 4.1), if it is one for addresses.

@@ -30,7 +30,7 @@ pub struct Places {
     pub origins: BTreeMap<String, TcpListener>,
     /// Syslog sinks by name.
     pub sinks: BTreeMap<String, UdpSocket>,
-    pub name_servers: Vec<UdpSocket>,
+    pub name_servers: Vec<(String, UdpSocket)>,
     /// Keeps the refusing address bound but not listening.
     _dead: Option<socket2::Socket>,
 }
@@ -74,7 +74,7 @@ impl Places {
                 address
             } else if numbered(name, "n") && name != "n" {
                 let (address, socket) = free(UdpSocket::bind).map_err(failed)?;
-                places.name_servers.push(socket);
+                places.name_servers.push((name.to_owned(), socket));
                 address
             } else if name == "dead" {
                 let (address, socket) = free(bound_only).map_err(failed)?;

@@ -16,7 +16,7 @@ use crate::{CASE_TIME, World};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -91,6 +91,7 @@ struct Runner<'a> {
     around: Surroundings,
     origins: BTreeMap<String, Origin>,
     sinks: BTreeMap<String, Arc<Mutex<Vec<u8>>>>,
+    questions: BTreeMap<String, Arc<AtomicI64>>,
     clients: BTreeMap<String, Client>,
     server: Option<Server>,
     last_exit: i64,
@@ -118,8 +119,9 @@ impl<'a> Runner<'a> {
         for (name, socket) in std::mem::take(&mut places.sinks) {
             sinks.insert(name, sink(socket, Arc::clone(&shared)));
         }
-        for socket in std::mem::take(&mut places.name_servers) {
-            crate::names::serve(socket, Arc::clone(&shared));
+        let mut questions = BTreeMap::new();
+        for (name, socket) in std::mem::take(&mut places.name_servers) {
+            questions.insert(name, crate::names::serve(socket, Arc::clone(&shared)));
         }
         open_folders(&path.join("html")).map_err(|error| Failure::new(format!("html: {error}")))?;
         for (name, content) in &case.files {
@@ -143,6 +145,7 @@ impl<'a> Runner<'a> {
             around,
             origins,
             sinks,
+            questions,
             clients: BTreeMap::new(),
             server: None,
             last_exit: 0,
@@ -392,6 +395,9 @@ impl<'a> Runner<'a> {
         match quantity {
             Quantity::Requests(name) => self.origins.get(name).map(Origin::requests),
             Quantity::Connections(name) => self.origins.get(name).map(Origin::connections),
+            Quantity::Questions(name) => {
+                self.questions.get(name).map(|count| count.load(Ordering::SeqCst))
+            }
             Quantity::Exit => Some(self.last_exit),
             Quantity::ServerExit => self.server.as_ref()?.exit(),
             Quantity::Files(name) => i64::try_from(self.folder.files(name).len()).ok(),

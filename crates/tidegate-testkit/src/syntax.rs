@@ -88,6 +88,8 @@ pub enum Quantity {
     Requests(String),
     /// `o1.connections`
     Connections(String),
+    /// `n1.questions`
+    Questions(String),
     /// `exit` of the last command
     Exit,
     /// `server.exit`
@@ -433,6 +435,9 @@ fn condition(cursor: &mut Cursor<'_>) -> Result<Condition, Failure> {
             }
             Some((origin, "connections")) => {
                 return compare(cursor, Quantity::Connections(origin.to_owned()));
+            }
+            Some((server, "questions")) => {
+                return compare(cursor, Quantity::Questions(server.to_owned()));
             }
             _ if is_sink(other) => Source::Sink(other.to_owned()),
             _ => return Err(Failure::new(format!("unknown condition `{other}`"))),

@@ -2,6 +2,7 @@
 //! for names that are known per request only.
 
 mod dns;
+mod shared;
 mod stub;
 
 use std::net::{SocketAddr, ToSocketAddrs};

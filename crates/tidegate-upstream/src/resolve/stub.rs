@@ -1,4 +1,4 @@
-//! The `resolver` directive: names asked of name servers over UDP, answers kept per thread.
+//! The `resolver` directive: names asked of name servers over UDP, answers kept per thread, questions shared by all.
 
 #[cfg(test)]
 mod tests;
@@ -15,6 +15,7 @@ use tidegate_rt::net::{Addr, ConnectOptions, Datagram, Stream};
 use tidegate_rt::{clock, random, timer};
 
 use super::dns::{self, DnsError, Kind, ServiceRecord};
+use super::shared;
 
 /// A `resolver` directive.
 #[derive(Clone, Debug)]
@@ -154,10 +155,17 @@ impl Resolver {
         Ok(addresses)
     }
 
-    /// The addresses of a name from the name servers, and how long they hold.
+    /// The addresses of a name from the name servers, and how long they hold. Who asks for a name that is being asked
+    /// for gets the same answer.
     pub async fn look_up(&self, name: &str) -> Result<(Vec<IpAddr>, Duration), ResolveError> {
-        let looked_up = timer::timeout(self.timeout, self.ask_all(name)).await;
-        let (addresses, ttl) = looked_up.map_err(|_| TIMED_OUT)??;
+        let name = name.to_ascii_lowercase();
+        let key = (self.servers.clone(), self.ipv4, self.ipv6, self.timeout, name.clone());
+        let asker = self.clone();
+        let ask = || async move {
+            let asked = timer::timeout(asker.timeout, asker.ask_all(&name)).await;
+            asked.unwrap_or(Err(TIMED_OUT))
+        };
+        let (addresses, ttl) = shared::answer(key, ask).await?;
         Ok((addresses, self.valid_for(ttl)))
     }
 

@@ -209,3 +209,47 @@ fn servers_that_are_silent() {
     });
     assert!(found.expect("a loop").is_err_and(ResolveError::is_timeout));
 }
+
+#[test]
+fn a_name_is_asked_for_once_however_many_wait_for_it() {
+    for (answers, ends_well) in [(here as Answers, true), (|_, _| (0x8183, Vec::new()), false)] {
+        let asked = Rc::new(Cell::new(0));
+        let count = asked.clone();
+        let (well, ill) = tidegate_rt::block_on(async {
+            let any = Addr::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+            let socket = Datagram::bind(&any, &ListenOptions::default()).expect("a port");
+            let Ok(Addr::Inet(address)) = socket.local_addr() else { unreachable!("it is bound") };
+            let words = [address.to_string()];
+            let resolver = Resolver::parse(&words, Duration::from_secs(20)).expect("a resolver");
+            // The first gives up before there is an answer.
+            let mut first = Box::pin(resolver.resolve("A.example"));
+            std::future::poll_fn(|context| {
+                assert!(first.as_mut().poll(context).is_pending());
+                std::task::Poll::Ready(())
+            })
+            .await;
+            let others = (0..100).map(|_| {
+                let resolver = resolver.clone();
+                spawn_local(async move { resolver.resolve("a.example").await })
+            });
+            let others: Vec<_> = others.collect();
+            drop(first);
+            spawn_local(serve(socket, answers, count));
+            let (mut well, mut ill) = (0, 0);
+            for other in others {
+                match other.await.expect("a task") {
+                    Ok(_) => well += 1,
+                    Err(_) => ill += 1,
+                }
+            }
+            (well, ill)
+        })
+        .expect("a loop");
+        assert_eq!((well, ill), if ends_well { (100, 0) } else { (0, 100) });
+        assert_eq!(asked.get(), 2, "one for each family");
+    }
+}
+
+fn here(_: &str, kind: u16) -> (u16, Vec<(u16, Vec<u8>)>) {
+    (GOOD, if kind == A { vec![(A, vec![10, 0, 0, 1])] } else { Vec::new() })
+}
