@@ -55,7 +55,7 @@ fn takes_more(front: &Front, taken: usize) -> bool {
     let main = &front.plan().main;
     main.multi_accept
         && taken < ACCEPT_BATCH
-        && (front.live() as u64) < main.worker_connections
+        && (front.connected() as u64) < main.worker_connections
         && !front.is_ahead()
 }
 
@@ -64,7 +64,7 @@ async fn wait_for_room(front: &Rc<Front>) {
     loop {
         let room = front.room.notified();
         let count = front.plan().main.worker_connections;
-        if (front.live() as u64) < count {
+        if (front.connected() as u64) < count {
             return;
         }
         if !front.reuse_idle() {

@@ -125,6 +125,12 @@ impl Front {
         self.connections.borrow().len() + self.parking.count() + self.sessions.count()
     }
 
+    /// Those that count against `worker_connections`: sessions of UDP, which anybody can begin, have a limit of their
+    /// own and leave no others without room.
+    pub fn connected(&self) -> usize {
+        self.live().saturating_sub(self.sessions.datagrams())
+    }
+
     /// Whether this thread has so many more connections than the others that new ones should be theirs.
     pub(crate) fn is_ahead(&self) -> bool {
         let threads = self.shared.threads.load(Ordering::Relaxed) as u64;

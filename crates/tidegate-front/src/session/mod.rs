@@ -13,6 +13,7 @@
 //! A session is an [`Exchange`] without a request, with a [`Session`] in its extensions. Like a connection
 //! of `http` it stays with the generation that it began with.
 
+mod order;
 mod running;
 pub mod tcp;
 pub mod udp;
@@ -29,6 +30,7 @@ use tidegate_core::{LocalFuture, Phase, Step};
 
 use crate::conn::Entrance;
 use crate::front::Front;
+use running::Running;
 pub use running::Sessions;
 
 /// What the log tells of a session that went its way to the end.
@@ -74,11 +76,22 @@ pub(crate) fn exchange(
 /// Runs a session to its end; a panic ends it alone, and so does an abort.
 pub(crate) async fn run(
     front: &Rc<Front>,
+    x: Exchange,
+    entrance: Entrance,
+    transport: impl Transport,
+) {
+    let running = front.sessions.enter(&x);
+    run_entered(front, running, x, entrance, transport).await;
+}
+
+/// The same for a session that has its place already, since before its task runs.
+async fn run_entered(
+    front: &Rc<Front>,
+    running: Running,
     mut x: Exchange,
     entrance: Entrance,
     mut transport: impl Transport,
 ) {
-    let running = front.sessions.enter(&x);
     let number = x.connection.number;
     let ended = {
         let mut way = Box::pin(walk(&mut x, entrance, &mut transport));

@@ -3,31 +3,114 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
 
 use tidegate_core::Exchange;
+use tidegate_core::error_log::Level;
+use tidegate_core::main_settings::MainSettings;
+use tidegate_core::session::Traffic;
+use tidegate_rt::clock;
+
+use super::order::{Member, Order};
+
+/// What a session of UDP takes of `worker_connections`: as in nginx, a connection to the client and one to an origin.
+const CONNECTIONS_EACH: u64 = 2;
+
+/// Shortest time between lines about want of room.
+const TELL_EVERY: Duration = Duration::from_secs(1);
 
 /// All sessions of a thread.
 #[derive(Default)]
-pub struct Sessions(Rc<RefCell<slab::Slab<Rc<Handle>>>>);
+pub struct Sessions {
+    all: Rc<RefCell<slab::Slab<Rc<Handle>>>>,
+    /// Those of UDP.
+    datagrams: Rc<RefCell<Order<Rc<Handle>>>>,
+    /// When the log was told of want of room, and how many have had none since.
+    told: Cell<Option<Instant>>,
+    untold: Cell<u64>,
+}
 
 struct Handle {
     generation: u64,
     datagram: bool,
+    traffic: Rc<Traffic>,
+    /// Bytes received at the last look.
+    seen: Cell<u64>,
     aborted: Cell<bool>,
+    over: Cell<bool>,
+    /// It is ending since another one needs its place.
+    made_room: Cell<bool>,
     waker: RefCell<Option<Waker>>,
+}
+
+impl Member for Rc<Handle> {
+    fn is_over(&self) -> bool {
+        self.over.get() || self.aborted.get()
+    }
+
+    fn has_news(&self) -> bool {
+        let received = self.traffic.received.get();
+        self.seen.replace(received) != received
+    }
 }
 
 /// A session's place among them, until it is dropped.
 pub(super) struct Running {
     all: Rc<RefCell<slab::Slab<Rc<Handle>>>>,
     handle: Rc<Handle>,
+    datagrams: Rc<RefCell<Order<Rc<Handle>>>>,
     key: usize,
 }
 
 impl Sessions {
     /// How many run.
     pub fn count(&self) -> usize {
-        self.0.borrow().len()
+        self.all.borrow().len()
+    }
+
+    /// How many of them are of UDP, those included that are about to end.
+    pub fn datagrams(&self) -> usize {
+        self.datagrams.borrow().running
+    }
+
+    /// Whether a session of UDP can begin; another one ends for it where their limit is reached.
+    pub(super) fn has_room(&self, main: &MainSettings) -> bool {
+        let limit = (main.worker_connections / CONNECTIONS_EACH).max(1);
+        let sessions = usize::try_from(limit).unwrap_or(usize::MAX);
+        if self.datagrams() < sessions {
+            return true;
+        }
+        let has_room = self.make_room(sessions);
+        self.untold.set(self.untold.get() + 1);
+        let now = clock::now();
+        let is_told = self.told.get().is_some_and(|told| now < told + TELL_EVERY);
+        if !is_told {
+            self.told.set(Some(now));
+            let count = self.untold.take();
+            let text = "sessions of UDP, half of worker_connections, are not enough";
+            let ended = "ended for new ones or did not begin";
+            main.error_log.say(Level::Warn, format_args!("{limit} {text}: {count} {ended}"));
+        }
+        has_room
+    }
+
+    /// Ends the session of UDP that is missed least, unless so many are ending already that memory would not be
+    /// bounded; `false` then.
+    fn make_room(&self, limit: usize) -> bool {
+        let mut datagrams = self.datagrams.borrow_mut();
+        if datagrams.running >= limit.saturating_mul(2) {
+            return false;
+        }
+        // Those that end already have made room.
+        if datagrams.running - datagrams.ending < limit {
+            return true;
+        }
+        let Some(handle) = datagrams.take_least() else { return false };
+        datagrams.ending += 1;
+        drop(datagrams);
+        handle.made_room.set(true);
+        handle.abort();
+        true
     }
 
     /// Ends those of generations before `generation` at once.
@@ -41,24 +124,38 @@ impl Sessions {
     }
 
     pub(super) fn enter(&self, x: &Exchange) -> Running {
+        let traffic = x.session().map(|session| session.traffic.clone()).unwrap_or_default();
         let handle = Rc::new(Handle {
             generation: x.plan.generation,
             datagram: x.session().is_some_and(|session| session.is_datagram()),
+            seen: Cell::new(traffic.received.get()),
+            traffic,
             aborted: Cell::new(false),
+            over: Cell::new(false),
+            made_room: Cell::new(false),
             waker: RefCell::new(None),
         });
-        let key = self.0.borrow_mut().insert(handle.clone());
-        Running { all: self.0.clone(), handle, key }
+        let key = self.all.borrow_mut().insert(handle.clone());
+        if handle.datagram {
+            self.datagrams.borrow_mut().enter(handle.clone());
+        }
+        Running { all: self.all.clone(), datagrams: self.datagrams.clone(), handle, key }
     }
 
     fn abort(&self, which: impl Fn(&Handle) -> bool) {
         let handles: Vec<Rc<Handle>> =
-            self.0.borrow().iter().map(|(_, handle)| handle.clone()).collect();
+            self.all.borrow().iter().map(|(_, handle)| handle.clone()).collect();
         for handle in handles.into_iter().filter(|handle| which(handle)) {
-            handle.aborted.set(true);
-            if let Some(waker) = &*handle.waker.borrow() {
-                waker.wake_by_ref();
-            }
+            handle.abort();
+        }
+    }
+}
+
+impl Handle {
+    fn abort(&self) {
+        self.aborted.set(true);
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
         }
     }
 }
@@ -78,5 +175,9 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.all.borrow_mut().try_remove(self.key);
+        self.handle.over.set(true);
+        if self.handle.datagram {
+            self.datagrams.borrow_mut().leave(self.handle.made_room.get());
+        }
     }
 }

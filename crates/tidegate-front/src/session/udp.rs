@@ -75,10 +75,8 @@ impl Port {
         let from = ends.0;
         let front = self.front.clone();
         let Some(plan) = front.session_plan().filter(|_| !front.is_draining()) else { return };
-        if front.live() as u64 >= plan.main.worker_connections {
-            let (log, count) = (&plan.main.error_log, plan.main.worker_connections);
-            return log
-                .say(Level::Alert, format_args!("{count} worker_connections are not enough"));
+        if !front.sessions.has_room(&plan.main) {
+            return;
         }
         let local = match (&self.address, ends.1) {
             (Address::Inet(bound), Some(ip)) => Address::Inet(SocketAddr::new(ip, bound.port())),
@@ -118,9 +116,11 @@ impl Port {
         }
         self.clients.borrow_mut().insert(ends, client.clone());
         let (place, counted) = (Known(client), front.counters.open());
+        // Now: many more may come before the task runs.
+        let running = front.sessions.enter(&x);
         tidegate_rt::spawn_local(async move {
             let _counted = counted;
-            super::run(&front, x, entrance, Udp { _place: place }).await;
+            super::run_entered(&front, running, x, entrance, Udp { _place: place }).await;
         });
     }
 }

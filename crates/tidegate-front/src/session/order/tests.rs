@@ -1,0 +1,65 @@
+//! Who ends first.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use super::*;
+
+#[derive(Default)]
+struct Fake {
+    name: u32,
+    over: Cell<bool>,
+    news: Cell<bool>,
+}
+
+impl Member for Rc<Fake> {
+    fn is_over(&self) -> bool {
+        self.over.get()
+    }
+
+    fn has_news(&self) -> bool {
+        self.news.take()
+    }
+}
+
+/// Sessions 0, 1, 2 …; some have heard more than once, some are over. The order in which they end.
+fn check(count: u32, heard: &[u32], over: &[u32], expected: &[u32]) {
+    let mut order = Order::default();
+    let all: Vec<_> = (0..count).map(|name| Rc::new(Fake { name, ..Fake::default() })).collect();
+    all.iter().for_each(|one| order.enter(one.clone()));
+    heard.iter().for_each(|name| all[*name as usize].news.set(true));
+    over.iter().for_each(|name| all[*name as usize].over.set(true));
+    let ended: Vec<_> = std::iter::from_fn(|| order.take_least()).map(|one| one.name).collect();
+    assert_eq!(ended, expected);
+}
+
+#[test]
+fn strangers_end_before_those_who_came_back_and_the_oldest_first() {
+    check(4, &[], &[], &[0, 1, 2, 3]);
+    check(4, &[0, 2], &[], &[1, 3, 0, 2]);
+    check(4, &[0, 1, 2, 3], &[], &[0, 1, 2, 3]);
+    check(4, &[1], &[0], &[2, 3, 1]);
+}
+
+#[test]
+fn who_is_heard_again_ends_later() {
+    let mut order = Order::default();
+    let all: Vec<_> = (0..3).map(|name| Rc::new(Fake { name, ..Fake::default() })).collect();
+    all.iter().for_each(|one| order.enter(one.clone()));
+    all.iter().for_each(|one| one.news.set(true));
+    assert_eq!(order.take_least().map(|one| one.name), Some(0));
+    all[1].news.set(true);
+    assert_eq!(order.take_least().map(|one| one.name), Some(2));
+}
+
+#[test]
+fn what_is_over_does_not_pile_up() {
+    let mut order = Order::default();
+    for name in 0..100_000 {
+        let one = Rc::new(Fake { name, ..Fake::default() });
+        order.enter(one.clone());
+        one.over.set(true);
+        order.leave(false);
+    }
+    assert!(order.young.len() <= OVER_MAX + 3);
+}
