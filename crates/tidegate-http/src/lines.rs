@@ -9,6 +9,8 @@ pub(crate) struct FieldRules {
     pub(crate) ignore_odd_names: bool,
     /// `_` is an ordinary letter.
     pub(crate) underscores: bool,
+    /// Values may hold control characters beside tabs; line ends and zero bytes never (RFC 9110 section 5.5).
+    pub(crate) controls: bool,
 }
 
 /// What stands at the start of a line.
@@ -28,7 +30,7 @@ pub(crate) enum Line {
 pub(crate) fn read_field(buffer: &[u8], start: usize, rules: FieldRules) -> Line {
     let line = buffer.get(start..).unwrap_or(&[]);
     if let Some((known, name_len)) = Known::before_colon(line) {
-        return read_value(line, start, name_len, known);
+        return read_value(line, start, name_len, known, rules);
     }
     let mut odd = false;
     let mut name_len = 0;
@@ -46,7 +48,7 @@ pub(crate) fn read_field(buffer: &[u8], start: usize, rules: FieldRules) -> Line
     if name_len == 0 {
         return Line::Invalid;
     }
-    match read_value(line, start, name_len, Known::of(&line[..name_len])) {
+    match read_value(line, start, name_len, Known::of(&line[..name_len]), rules) {
         Line::Field(_, next) if odd && rules.ignore_odd_names => Line::Ignored(next),
         line => line,
     }
@@ -54,12 +56,12 @@ pub(crate) fn read_field(buffer: &[u8], start: usize, rules: FieldRules) -> Line
 
 /// The rest of a line behind its name.
 #[inline]
-fn read_value(line: &[u8], start: usize, name_len: usize, known: Known) -> Line {
+fn read_value(line: &[u8], start: usize, name_len: usize, known: Known, rules: FieldRules) -> Line {
     let mut from = name_len + 1;
     while line.get(from).is_some_and(|byte| is_blank(*byte, known)) {
         from += 1;
     }
-    let Some(next) = value_end(line, from) else { return Line::Incomplete };
+    let Some(next) = value_end(line, from, rules.controls) else { return Line::Incomplete };
     let line_next = match (line[next], line.get(next + 1)) {
         (b'\n', _) => next + 1,
         (b'\r', Some(b'\n')) => next + 2,
@@ -90,28 +92,38 @@ fn is_blank(byte: u8, known: Known) -> bool {
         || (byte == b'\t' && !matches!(known, Known::ContentLength | Known::TransferEncoding))
 }
 
-/// Where a value ends that goes on at `at`: at a line feed, a carriage return or a zero byte. Values are
-/// short: looking at eight bytes at a time costs less than getting a wider search going.
+/// Where a value ends that goes on at `at`: at a line feed, a carriage return or a zero byte, and where it may not hold
+/// `controls` at those. Values are short: looking at eight bytes at a time costs less than getting a wider search
+/// going.
 #[inline]
-fn value_end(line: &[u8], mut at: usize) -> Option<usize> {
+fn value_end(line: &[u8], mut at: usize, controls: bool) -> Option<usize> {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     const CONTROLS_BELOW: u64 = 0x20;
+    const DELETE: u64 = 0x7f;
+    // The highest bit of each byte that is lower; a borrow may mark bytes behind the first one.
+    let below = |word: u64, bound: u64| word.wrapping_sub(ONES * bound) & !word & (ONES << 7);
     loop {
         while let Some(bytes) = line.get(at..).and_then(|rest| rest.first_chunk()) {
             let word = u64::from_le_bytes(*bytes);
             // The lowest bit that is set marks the first control byte.
-            let controls = word.wrapping_sub(ONES * CONTROLS_BELOW) & !word & (ONES << 7);
-            if controls != 0 {
-                at += controls.trailing_zeros() as usize / 8;
+            let found = below(word, CONTROLS_BELOW) | below(word ^ (ONES * DELETE), 1);
+            if found != 0 {
+                at += found.trailing_zeros() as usize / 8;
                 break;
             }
             at += 8;
         }
         match line.get(at)? {
             b'\n' | b'\r' | 0 => return Some(at),
+            byte if !controls && is_control(*byte) => return Some(at),
             _ => at += 1,
         }
     }
+}
+
+/// A byte that no text of a head may hold (RFC 9110 section 5.5): a control character that is no tab.
+pub(crate) fn is_control(byte: u8) -> bool {
+    byte.is_ascii_control() && byte != b'\t'
 }
 
 /// A byte that no name may hold: right at the start it may be the empty line.
@@ -181,11 +193,13 @@ mod tests {
     proptest! {
         #[test]
         fn a_value_ends_at_the_first_line_end_or_zero(
-            line in "[a\u{80}\t\u{1}\u{1f}\r\n\u{0} ]{0,40}", at in 0usize..44,
+            line in "[a\u{80}\t\u{1}\u{1f}\u{7f}~\r\n\u{0} ]{0,40}", at in 0usize..44,
         ) {
             let line = line.as_bytes();
             let naive = (at..line.len()).find(|at| matches!(line[*at], b'\r' | b'\n' | 0));
-            prop_assert_eq!(value_end(line, at), naive);
+            prop_assert_eq!(value_end(line, at, true), naive);
+            let strict = (at..line.len()).find(|at| line[*at] != b'\t' && line[*at].is_ascii_control());
+            prop_assert_eq!(value_end(line, at, false), strict);
         }
     }
 }

@@ -224,7 +224,8 @@ impl ChunkedDecoder {
     }
 }
 
-const TRAILER_RULES: FieldRules = FieldRules { ignore_odd_names: false, underscores: true };
+const TRAILER_RULES: FieldRules =
+    FieldRules { ignore_odd_names: false, underscores: true, controls: false };
 
 /// The line before a chunk's data, in a buffer of its own so that it can be one part of a vectored
 /// write.

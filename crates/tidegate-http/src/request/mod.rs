@@ -245,6 +245,7 @@ impl ParseOptions {
         FieldRules {
             ignore_odd_names: self.ignore_invalid_headers,
             underscores: self.underscores_in_headers,
+            controls: true,
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::chunked::ChunkError;
 use crate::connection::{ConnectionOptions, parse_length};
 use crate::headers::{Headers, Known};
-use crate::lines::{FieldRules, Line, loggable, read_field, trim_line_end};
+use crate::lines::{FieldRules, Line, is_control, loggable, read_field, trim_line_end};
 use crate::request::{Method, Parse, Version};
 use crate::span::Span;
 use memchr::{memchr, memrchr};
@@ -186,7 +186,8 @@ impl ResponseHead {
 /// Reads a response head from the start of `buffer`; at most `head_bytes_max` bytes.
 ///
 /// Call it with a cleared `head`, and after `Partial` again with the same bytes and more. A bare
-/// LF ends a line and the reason may be missing, as nginx accepts it from upstreams.
+/// LF ends a line and the reason may be missing, as nginx accepts it from upstreams. Control characters in values and
+/// the reason are refused, unlike there: what reads the client's copy may take them for the end of a line.
 pub fn parse_response(
     buffer: &[u8],
     head_bytes_max: usize,
@@ -260,7 +261,7 @@ fn read_head(buffer: &[u8], head: &mut ResponseHead) -> Result<Parse, ResponseEr
         read_status_line(&buffer[..line_end], head).ok_or(ResponseError::StatusLine)?;
         head.line_start = end + 1;
     }
-    let rules = FieldRules { ignore_odd_names: false, underscores: true };
+    let rules = FieldRules { ignore_odd_names: false, underscores: true, controls: false };
     loop {
         let start = head.line_start;
         match read_field(buffer, start, rules) {
@@ -303,7 +304,7 @@ fn read_status_line(line: &[u8], head: &mut ResponseHead) -> Option<()> {
         [b' ', text @ ..] => text,
         _ => return None,
     };
-    if reason.iter().any(|byte| matches!(byte, 0 | b'\r')) {
+    if reason.iter().any(|byte| is_control(*byte)) {
         return None;
     }
     head.version = if *minor == b'0' { Version::H10 } else { Version::H11 };
