@@ -51,10 +51,33 @@ pub trait DiskFile: Send + Sync {
         first.map_or(Ok(0), |first| self.write_at(first, offset))
     }
     fn length(&self) -> io::Result<u64>;
+    /// What tells whether somebody changes the file. Does not block: one call to the system.
+    fn stamp(&self) -> io::Result<Stamp>;
     /// Makes what was written outlast a power cut; with `data_only` without the file's times.
     fn sync(&self, data_only: bool) -> io::Result<()>;
     /// The operating system's file, for `sendfile`; `None` when there is none behind this one.
     fn system_file(&self) -> Option<&Arc<fs::File>>;
+}
+
+/// What tells that a file was changed: its length, and the times of its contents and of what is known of it, in
+/// nanoseconds since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamp {
+    pub bytes: u64,
+    pub modified: i128,
+    pub changed: i128,
+}
+
+/// So long behind a change another one may carry the same time: the clock of file systems stands still for up to
+/// 10 ms.
+const YOUNG_NANOS: u128 = 50_000_000;
+
+impl Stamp {
+    /// Whether a further change may leave this stamp as it is.
+    pub fn is_young(&self) -> bool {
+        let now = tidegate_os::time::clock_realtime_coarse().as_nanos();
+        now.abs_diff(u128::try_from(self.changed).unwrap_or(0)) < YOUNG_NANOS
+    }
 }
 
 /// One item of a folder.
@@ -209,6 +232,13 @@ impl DiskFile for RealFile {
 
     fn length(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
+    }
+
+    fn stamp(&self) -> io::Result<Stamp> {
+        let stat = tidegate_os::file::fstat(&*self.file)?;
+        let modified =
+            i128::from(stat.mtime_seconds) * 1_000_000_000 + i128::from(stat.mtime_nanos);
+        Ok(Stamp { bytes: stat.size, modified, changed: stat.changed_nanos })
     }
 
     fn sync(&self, data_only: bool) -> io::Result<()> {

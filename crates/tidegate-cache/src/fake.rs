@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard};
 
-use crate::disk::{Disk, DiskFile, FileHandle, FolderItem};
+use crate::disk::{Disk, DiskFile, FileHandle, FolderItem, Stamp};
 use crate::sync::Mutex;
 
 /// What goes wrong, and when. Calls are counted from 1 over all calls of the disk and its files.
@@ -122,6 +122,13 @@ impl MemoryDisk {
         let contents = Contents { bytes: Arc::new(Mutex::new(bytes)), modified_at };
         shared.files.insert(path.to_path_buf(), contents);
         shared.folders.extend(path.ancestors().skip(1).map(Path::to_path_buf));
+    }
+
+    /// Writes over a file where it is, as somebody else might: who has it open sees the new bytes.
+    pub fn overwrite(&self, path: &Path, bytes: Vec<u8>) {
+        if let Some(file) = self.shared.lock().files.get(path) {
+            *file.bytes.lock() = bytes;
+        }
     }
 
     /// The disk after a crash: the same names and bytes, and no open file in common.
@@ -295,6 +302,13 @@ impl DiskFile for MemoryFile {
     fn length(&self) -> io::Result<u64> {
         self.shared.lock().count_call()?;
         Ok(self.bytes.lock().len() as u64)
+    }
+
+    /// Any change of the bytes is one of the times.
+    fn stamp(&self) -> io::Result<Stamp> {
+        let bytes = self.bytes.lock();
+        let modified = i128::from(xxhash_rust::xxh3::xxh3_64(&bytes));
+        Ok(Stamp { bytes: bytes.len() as u64, modified, changed: 0 })
     }
 
     fn sync(&self, _data_only: bool) -> io::Result<()> {

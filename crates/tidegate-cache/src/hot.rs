@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use crate::disk::FileHandle;
+use crate::disk::{FileHandle, Stamp};
 use crate::format::Times;
 use crate::key::{Key, KeyHash};
 use crate::lru::{LruMap, Place, Sharded};
@@ -91,11 +91,35 @@ impl OpenEntry {
     }
 
     /// How far the body may be served from this offset on without [`OpenEntry::verify`]: the offset
-    /// itself if no byte may. Never blocks.
+    /// itself if no byte may, as when somebody has changed the file since. One system call where the body is in a
+    /// file; never blocks.
     pub fn verified_to(&self, offset: u64) -> u64 {
+        self.is_unchanged();
+        self.known_to(offset)
+    }
+
+    /// As [`OpenEntry::verified_to`] by the last look at the file: for who has just found the entry.
+    pub fn known_to(&self, offset: u64) -> u64 {
         match &self.inner.verification {
-            Some(verification) => verification.verified_to(offset),
+            Some(verification) => verification.compared_to(offset),
             None => self.inner.body_bytes.max(offset),
+        }
+    }
+
+    /// Whether nobody has changed the file since it was written or compared.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        match (&self.inner.verification, &self.inner.source) {
+            (Some(verification), BodySource::File(file)) => verification.is_unchanged(&**file),
+            _ => true,
+        }
+    }
+
+    /// This process has renewed the head of the file, which looked like `before`.
+    pub(crate) fn note_renewal(&self, before: Option<Stamp>, generation: u64) {
+        if let (Some(verification), BodySource::File(file)) =
+            (&self.inner.verification, &self.inner.source)
+        {
+            verification.renewed(before, &**file, generation);
         }
     }
 
@@ -107,6 +131,17 @@ impl OpenEntry {
                 verification.verify(&**file, offset, length)
             }
             _ => Ok(true),
+        }
+    }
+
+    /// Reads at most `length` bytes of the body and compares them with their checksums; `None` when they are damaged,
+    /// and then the file is gone. For a file that somebody keeps changing. Blocks.
+    pub fn read_verified(&self, offset: u64, length: u64) -> io::Result<Option<Bytes>> {
+        match (&self.inner.verification, &self.inner.source) {
+            (Some(verification), BodySource::File(file)) => {
+                verification.read(&**file, offset, length)
+            }
+            _ => Ok(None),
         }
     }
 
@@ -213,11 +248,20 @@ impl HotEntries {
         }
     }
 
-    /// The open entry of a key, if it is of this generation.
+    /// The open entry of a key, if it is of this generation. One whose file was changed by somebody else goes: it is
+    /// opened and compared anew.
     pub fn find(&self, key: &Key, generation: u64) -> Option<OpenEntry> {
-        let (mut shard, place) = self.shards.lock(key.hash());
-        let hot = shard.map.touch(place)?;
-        (hot.generation == generation && hot.entry.is_of(key)).then(|| hot.entry.clone())
+        let entry = {
+            let (mut shard, place) = self.shards.lock(key.hash());
+            let hot = shard.map.touch(place)?;
+            let fits = hot.generation == generation && hot.entry.is_of(key);
+            fits.then(|| hot.entry.clone())
+        }?;
+        if entry.is_unchanged() {
+            return Some(entry);
+        }
+        self.forget(key.hash());
+        None
     }
 
     pub fn keep(&self, hash: &KeyHash, generation: u64, entry: OpenEntry) {

@@ -43,5 +43,5 @@ pub use purge::{
 };
 pub use store::{
     DiskFailures, EntryInfo, LoadReport, Lookup, ManageReport, Options, Purge, PurgeError,
-    PurgeReport, ReconfigureError, Stats, Store, Sync,
+    PurgeReport, ReconfigureError, ScrubReport, Stats, Store, Sync,
 };

@@ -14,6 +14,7 @@ mod purge;
 mod renew;
 mod restore;
 mod room;
+mod scrub;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -39,6 +40,8 @@ use purge::Purges;
 pub use purge::{Purge, PurgeError, PurgeReport};
 use restore::Books;
 pub(crate) use room::Room;
+pub use scrub::ScrubReport;
+use scrub::Scrubber;
 
 /// Locks for names in the cache folder; each is held across a few disk calls.
 const PATH_LOCKS: usize = 64;
@@ -212,6 +215,7 @@ pub(crate) struct StoreInner {
     claimed: AtomicU64,
     books: Books,
     loader: Mutex<Loader>,
+    scrubber: Mutex<Scrubber>,
     pub(crate) purges: Purges,
     counters: Counters,
 }
@@ -257,6 +261,7 @@ impl Store {
             claimed: AtomicU64::new(0),
             books: Books::default(),
             loader: Mutex::new(Loader::new(&options, false)),
+            scrubber: Mutex::default(),
             counters: Counters::default(),
             options: RwLock::new(Arc::new(options)),
         });

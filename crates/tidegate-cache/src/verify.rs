@@ -3,17 +3,20 @@
 //! What this process wrote it trusts. A file that it opens later (after a restart, or since it was not
 //! asked for in a while) is compared block by block before the first time that a block is served:
 //! the first megabyte when the file is opened, so that damage there is a miss, and the rest as it is
-//! read, so that a large file costs no more than what is asked of it. Each block is compared once.
+//! read, so that a large file costs no more than what is asked of it. Each block is compared once, and again
+//! when the file was changed since: its length and times are looked at before a part of it is served.
 
 use std::io;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
 
-use crate::disk::{DiskFile, read_full_at};
+use crate::disk::{DiskFile, Stamp, read_full_at};
 use crate::key::KeyHash;
 use crate::store::StoreInner;
+use crate::sync::Mutex;
 
 /// Bytes of a body that one checksum is for.
 pub(crate) const BLOCK_BYTES: u64 = 64 * 1024;
@@ -90,27 +93,48 @@ fn placed_sum(sum: u64, block: u64, hash: &KeyHash) -> u64 {
     xxh3_64_with_seed(&sum.to_le_bytes(), seed)
 }
 
-/// Which blocks of an open file have been compared.
+/// Which blocks of an open file are known to be sound.
 pub(crate) struct Verification {
     hash: KeyHash,
-    generation: u64,
+    generation: AtomicU64,
     store: Weak<StoreInner>,
     body_start: u64,
     body_bytes: u64,
+    /// What the file looked like when the blocks that are done were compared.
+    seen: Mutex<Stamp>,
     done: Box<[AtomicU64]>,
 }
 
+/// The file that a verification is about.
+pub(crate) struct Subject {
+    pub hash: KeyHash,
+    pub generation: u64,
+    pub store: Weak<StoreInner>,
+    pub body_start: u64,
+    pub body_bytes: u64,
+}
+
 impl Verification {
-    pub fn new(
-        hash: KeyHash,
-        generation: u64,
-        store: Weak<StoreInner>,
-        body_start: u64,
-        body_bytes: u64,
-    ) -> Verification {
+    /// Nothing was compared yet.
+    pub fn new(subject: Subject, file: &dyn DiskFile) -> io::Result<Verification> {
+        Ok(Verification::begun(subject, file.stamp()?, 0))
+    }
+
+    /// This process has just written the file, so all of it is sound. Where that cannot be told of the file as it is
+    /// now, it is compared as any other.
+    pub fn written(subject: Subject, file: &dyn DiskFile) -> Verification {
+        match file.stamp() {
+            Ok(stamp) => Verification::begun(subject, stamp, u64::MAX),
+            Err(_) => Verification::begun(subject, Stamp::default(), 0),
+        }
+    }
+
+    fn begun(subject: Subject, seen: Stamp, done: u64) -> Verification {
+        let Subject { hash, generation, store, body_start, body_bytes } = subject;
         let words = body_bytes.div_ceil(BLOCK_BYTES).div_ceil(64);
-        let done = (0..words).map(|_| AtomicU64::new(0)).collect();
-        Verification { hash, generation, store, body_start, body_bytes, done }
+        let done = (0..words).map(|_| AtomicU64::new(done)).collect();
+        let (generation, seen) = (AtomicU64::new(generation), Mutex::new(seen));
+        Verification { hash, generation, store, body_start, body_bytes, seen, done }
     }
 
     /// Memory that it takes.
@@ -118,11 +142,36 @@ impl Verification {
         size_of::<Verification>() + self.done.len() * 8
     }
 
-    /// How far the body is sound from this offset on; the offset itself if its block was not
-    /// compared yet. Never blocks.
-    pub fn verified_to(&self, offset: u64) -> u64 {
+    /// Whether the file looks as it did when it was compared. If not, nothing of it is sound until it is compared
+    /// again. One system call; never blocks.
+    pub fn is_unchanged(&self, file: &dyn DiskFile) -> bool {
+        let stamp = file.stamp();
+        let mut seen = self.seen.lock();
+        if stamp.as_ref().is_ok_and(|stamp| *stamp == *seen) {
+            return true;
+        }
+        // Under the lock: nobody takes a block for sound by what the file looked like before.
+        self.done.iter().for_each(|word| word.store(0, Ordering::Release));
+        *seen = stamp.unwrap_or_default();
+        false
+    }
+
+    /// This process has written to the head of the file, which looked like `before`, under a new `generation`.
+    pub fn renewed(&self, before: Option<Stamp>, file: &dyn DiskFile, generation: u64) {
+        self.generation.store(generation, Ordering::Release);
+        let mut seen = self.seen.lock();
+        if let (Some(before), Ok(after)) = (before, file.stamp())
+            && before == *seen
+        {
+            *seen = after;
+        }
+    }
+
+    /// How far the body is sound from this offset on, by what was compared until now; the offset itself if its block
+    /// was not. Never blocks.
+    pub fn compared_to(&self, offset: u64) -> u64 {
         let mut block = offset / BLOCK_BYTES;
-        while self.is_done(block) {
+        while block * BLOCK_BYTES < self.body_bytes && self.is_done(block) {
             block += 1;
         }
         (block * BLOCK_BYTES).clamp(offset, self.body_bytes.max(offset))
@@ -132,41 +181,81 @@ impl Verification {
     /// it cannot be read: the next request shall not end there, too. Blocks, and takes the lock of the
     /// key's path.
     pub fn verify(&self, file: &dyn DiskFile, offset: u64, length: u64) -> io::Result<bool> {
-        let compared = self.compare(file, offset, length);
+        self.judged(self.compare(file, offset, length))
+    }
+
+    /// The bytes from an offset on, compared as they were read: at most `length`, and not beyond the offset's block.
+    /// `None` when they are damaged; as [`Verification::verify`] otherwise.
+    pub fn read(&self, file: &dyn DiskFile, offset: u64, length: u64) -> io::Result<Option<Bytes>> {
+        let mut buffer = Vec::new();
+        let block = offset / BLOCK_BYTES;
+        let sound =
+            offset < self.body_bytes && self.judged(self.read_block(file, block, &mut buffer))?;
+        if !sound {
+            return Ok(None);
+        }
+        let from = (offset % BLOCK_BYTES) as usize;
+        let to =
+            usize::try_from(length).map_or(buffer.len(), |length| buffer.len().min(from + length));
+        Ok(Some(Bytes::from(buffer).slice(from.min(to)..to)))
+    }
+
+    /// Removes a file that proved to be damaged.
+    fn judged(&self, compared: io::Result<bool>) -> io::Result<bool> {
         if !matches!(compared, Ok(true))
             && let Some(store) = self.store.upgrade()
         {
             if let Err(error) = &compared {
                 store.disk_failed("reading a file", error);
             }
-            store.remove_damaged(&self.hash, self.generation);
+            store.remove_damaged(&self.hash, self.generation.load(Ordering::Acquire));
         }
         compared
     }
 
-    /// Compares the blocks of a part of the body; false when one differs. Blocks.
+    /// Compares the blocks of a part of the body; false when one differs. A file that is being changed has none that
+    /// stay compared. Blocks.
     pub fn compare(&self, file: &dyn DiskFile, offset: u64, length: u64) -> io::Result<bool> {
         let end = offset.saturating_add(length).min(self.body_bytes);
-        let mut buffer = vec![0; BLOCK_BYTES.min(self.body_bytes) as usize];
+        let mut buffer = Vec::new();
+        self.is_unchanged(file);
         for block in offset / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES) {
             if self.is_done(block) {
                 continue;
             }
-            let start = block * BLOCK_BYTES;
-            let bytes = BLOCK_BYTES.min(self.body_bytes - start) as usize;
-            let mut sum = [0; SUM_BYTES as usize];
-            let sum_at = self.body_start + self.body_bytes + block * SUM_BYTES;
-            let read = read_full_at(file, &mut buffer[..bytes], self.body_start + start)?;
-            let whole = read == bytes && read_full_at(file, &mut sum, sum_at)? == sum.len();
-            let found = placed_sum(xxh3_64(&buffer[..bytes]), block, &self.hash);
-            if !whole || found.to_le_bytes() != sum {
+            let before = *self.seen.lock();
+            if !self.read_block(file, block, &mut buffer)? {
                 return Ok(false);
             }
-            if let Some(word) = self.done.get((block / 64) as usize) {
+            let after = file.stamp()?;
+            let seen = self.seen.lock();
+            if before == after
+                && *seen == after
+                && !after.is_young()
+                && let Some(word) = self.done.get((block / 64) as usize)
+            {
                 word.fetch_or(1 << (block % 64), Ordering::Release);
             }
         }
         Ok(true)
+    }
+
+    /// Reads a block of the body; false when it is not as it was written.
+    fn read_block(
+        &self,
+        file: &dyn DiskFile,
+        block: u64,
+        buffer: &mut Vec<u8>,
+    ) -> io::Result<bool> {
+        let start = block * BLOCK_BYTES;
+        let bytes = BLOCK_BYTES.min(self.body_bytes - start) as usize;
+        buffer.resize(bytes, 0);
+        let mut sum = [0; SUM_BYTES as usize];
+        let sum_at = self.body_start + self.body_bytes + block * SUM_BYTES;
+        let read = read_full_at(file, buffer, self.body_start + start)?;
+        let whole = read == bytes && read_full_at(file, &mut sum, sum_at)? == sum.len();
+        let found = placed_sum(xxh3_64(buffer), block, &self.hash);
+        Ok(whole && found.to_le_bytes() == sum)
     }
 
     fn is_done(&self, block: u64) -> bool {

@@ -118,4 +118,9 @@ impl Index {
     pub fn unseen(&self, shard: usize) -> Option<Vec<KeyHash>> {
         self.nodes.shards().get(shard).map(|shard| shard.lock().unseen())
     }
+
+    /// Keys that have files, of one shard; `None`: there is no such shard.
+    pub fn with_files(&self, shard: usize) -> Option<Vec<KeyHash>> {
+        self.nodes.shards().get(shard).map(|shard| shard.lock().with_files())
+    }
 }

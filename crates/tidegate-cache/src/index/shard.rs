@@ -223,6 +223,12 @@ impl Shard {
         let nodes = self.table.iter().map(|slot| &self.slots[*slot as usize]);
         nodes.filter(|node| node.is_unseen).map(|node| node.hash).collect()
     }
+
+    /// Keys that have files.
+    pub fn with_files(&self) -> Vec<KeyHash> {
+        let nodes = self.table.iter().map(|slot| &self.slots[*slot as usize]);
+        nodes.filter(|node| node.generation > 0).map(|node| node.hash).collect()
+    }
 }
 
 /// Which shard a ticket is for.

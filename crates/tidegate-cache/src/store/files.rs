@@ -26,7 +26,7 @@ const COPY_BYTES: usize = 256 * 1024;
 /// Names tried for a temporary file before giving up: others are left of an earlier process.
 const TEMPORARY_NAMES_TRIED: usize = 16;
 
-/// What the disk failed at, in the words of the log.
+/// What the disk failed at, for the log.
 const READING: &str = "reading a file";
 const REMOVING: &str = "removing a file";
 
@@ -85,7 +85,7 @@ impl StoreInner {
         if let Found::Whole(opened) = self.examine(key.hash(), &path)?
             && let Some(entry) = self.entry_of(*opened, known.generation)?
         {
-            // Replaced or renewed between the two looks: right to serve, but not to keep.
+            // Replaced or renewed between the two looks: right to serve, not to keep.
             return Ok(entry.is_of(key).then(|| self.keep(key.hash(), known.generation, entry)));
         }
         // Once more, with nobody renaming or renewing under that name.
@@ -94,26 +94,21 @@ impl StoreInner {
         let found = match self.examine(key.hash(), &path)? {
             Found::Whole(opened) => match self.entry_of(*opened, known.generation)? {
                 Some(entry) => {
-                    let keep = || self.keep(key.hash(), known.generation, entry.clone());
-                    return Ok(entry.is_of(key).then(keep));
+                    let is_own = entry.is_of(key);
+                    return Ok(is_own.then(|| self.keep(key.hash(), known.generation, entry)));
                 }
                 None => Found::Torn,
             },
             found => found,
         };
         match found {
-            Found::Torn | Found::Whole(_) => {
-                self.index.forget_file(key.hash(), known.generation);
-                self.note_removed(key.hash());
-                self.remove_torn(&path);
-                Ok(None)
-            }
+            Found::Torn | Found::Whole(_) => self.forget_damaged(key.hash(), known.generation),
             Found::Nothing => {
                 self.index.forget_file(key.hash(), known.generation);
                 self.note_removed(key.hash());
-                Ok(None)
             }
         }
+        Ok(None)
     }
 
     /// Opens a file that the loader has not reached yet.
@@ -223,9 +218,10 @@ impl StoreInner {
                 (BodySource::Memory(body), None)
             }
             None => {
-                let store = self.this.clone();
                 let (start, bytes) = (header.body_start, header.body_bytes);
-                let verification = Verification::new(header.hash, generation, store, start, bytes);
+                let subject = self.subject(&header.hash, generation, start, bytes);
+                let verification = Verification::new(subject, &*file)
+                    .map_err(|error| self.counted(READING, error))?;
                 (BodySource::File(file), Some(Arc::new(verification)))
             }
         };
@@ -251,11 +247,16 @@ impl StoreInner {
         let known = self.index.peek(hash).present;
         // Else it has been replaced or removed meanwhile, or the caller removes it himself.
         if known.is_some_and(|known| known.generation == generation) {
-            self.index.forget_file(hash, generation);
-            self.note_removed(hash);
-            self.hot.forget(hash);
-            self.remove_torn(&self.path_of(hash));
+            self.forget_damaged(hash, generation);
         }
+    }
+
+    /// Removes the file of this generation. The caller holds the path lock.
+    pub(super) fn forget_damaged(&self, hash: &KeyHash, generation: u64) {
+        self.index.forget_file(hash, generation);
+        self.note_removed(hash);
+        self.hot.forget(hash);
+        self.remove_torn(&self.path_of(hash));
     }
 
     /// Keeps an entry open, if the index still means what was opened.
@@ -319,15 +320,23 @@ impl StoreInner {
             return Ok(false);
         }
         self.note_placed(hash, &known, now);
-        let source = placed.body.map_or(BodySource::File(placed.file), BodySource::Memory);
+        let body_start = placed.layout.body_start() as u64;
+        let (source, verification) = match placed.body {
+            Some(body) => (BodySource::Memory(body), None),
+            None => {
+                let subject = self.subject(hash, known.generation, body_start, placed.body_bytes);
+                let verification = Verification::written(subject, &*placed.file);
+                (BodySource::File(placed.file), Some(Arc::new(verification)))
+            }
+        };
         let entry = OpenEntry::new(OpenInner {
             key_text: Bytes::copy_from_slice(fill.key().text()),
             metadata: placed.head.metadata.clone(),
             times,
-            body_start: placed.layout.body_start() as u64,
+            body_start,
             body_bytes: placed.body_bytes,
             source,
-            verification: None,
+            verification,
             companion: OnceLock::new(),
             checked: AtomicU64::new(0),
         });

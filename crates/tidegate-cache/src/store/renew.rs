@@ -89,6 +89,9 @@ impl StoreInner {
         let mut renewed = known;
         renewed.generation = self.index.next_generation();
         let mut reserved = 0;
+        // Before the file is written to: looked at afterwards it seems changed.
+        let open = self.hot.find(key, known.generation);
+        let before = opened.file.stamp().ok();
         match header.renewal(&metadata, times) {
             Some((offset, slot)) => {
                 let file = self.disk.open_for_update(&path)?;
@@ -105,7 +108,6 @@ impl StoreInner {
                 *granted -= reserved;
             }
         }
-        let open = self.hot.find(key, known.generation);
         let done = self.index.renew(hash, known.generation, renewed, reserved);
         if !done {
             self.index.uncharge(reserved);
@@ -113,6 +115,7 @@ impl StoreInner {
         // A copy has another body start: it is opened anew.
         let is_same = reserved == 0;
         if let Some(open) = open.filter(|open| done && (is_same || open.file().is_none())) {
+            open.note_renewal(before, renewed.generation);
             self.hot.keep(hash, renewed.generation, open.renewed(metadata, times));
         }
         Ok(if done { Renewed::Done } else { Renewed::Gone })

@@ -100,6 +100,95 @@ fn a_block_is_compared_once() {
 }
 
 #[test]
+fn a_file_that_is_changed_while_it_is_open_is_compared_again() {
+    for (length, renewed, at) in [
+        (70_000usize, false, 69_000usize),
+        (70_000, true, 3),
+        (1_300_000, false, 1_200_000),
+        (3_000_000, true, 2_900_000),
+        (3_000_000, false, 10),
+    ] {
+        let disk = MemoryDisk::default();
+        let store = loaded(&disk, options());
+        fill(&store, &key("a"), "m", &body(length, 5), 1);
+        if renewed {
+            renew(&store, &key("a"), Bytes::from_static(b"n"), times(2)).expect("disk");
+        }
+        let entry = store.open_entry(&key("a"), 0).expect("disk").expect("entry");
+        assert_eq!(entry.verified_to(0), length as u64);
+        let path = disk.paths().remove(0);
+        let mut bytes = disk.contents(&path).expect("file");
+        bytes[entry.body_start() as usize + at] ^= 1;
+        disk.overwrite(&path, bytes);
+        // Who has it open already.
+        assert_eq!(entry.verified_to(0), 0);
+        let block = at as u64 / 65_536 * 65_536;
+        if block > 0 {
+            assert!(entry.verify(0, block).expect("disk"));
+            assert_eq!(entry.verified_to(0), block);
+        }
+        assert!(entry.read_verified(0, 100).expect("disk").is_some() == (block > 0));
+        assert!(!entry.verify(block, 1).expect("disk"));
+        // Who comes now.
+        assert_eq!(store.open_entry(&key("a"), 0).expect("disk").map(|_| ()), None);
+        assert!(disk.paths().is_empty());
+    }
+}
+
+#[test]
+fn a_file_that_is_written_over_with_its_own_bytes_stays() {
+    let disk = MemoryDisk::default();
+    let whole = body(200_000, 5);
+    let store = loaded(&disk, options());
+    fill(&store, &key("a"), "m", &whole, 1);
+    let path = disk.paths().remove(0);
+    let good = disk.contents(&path).expect("file");
+    disk.overwrite(&path, vec![0; 10]);
+    disk.overwrite(&path, good);
+    assert_eq!(read_verified(&store, "a"), Some(Ok(whole)));
+}
+
+#[test]
+fn the_scrubber_finds_damage_that_nobody_asks_for() {
+    let disk = MemoryDisk::default();
+    let store = loaded(&disk, forgetful());
+    for (name, length) in [("a", 50), ("b", 70_000), ("c", 3_000_000), ("d", 200)] {
+        fill(&store, &key(name), "m", &body(length, 5), 1);
+    }
+    let mut rounds = 0;
+    let mut round = |store: &Store| {
+        let (mut sound, mut damaged) = (0, Vec::new());
+        rounds += 1;
+        loop {
+            let report = store.scrub_step(100_000);
+            assert!(report.bytes < 300_000, "a step is short");
+            sound += report.sound;
+            damaged.extend(report.damaged);
+            if report.round_ended {
+                return (sound, damaged);
+            }
+        }
+    };
+    assert_eq!(round(&store), (4, Vec::new()));
+    let large = |path: &std::path::PathBuf| disk.contents(path).is_some_and(|b| b.len() > 1 << 20);
+    let paths = disk.paths();
+    let (big, small) = (paths.iter().find(|p| large(p)), paths.iter().find(|p| !large(p)));
+    let (big, small) = (big.expect("c").clone(), small.expect("another").clone());
+    let mut bytes = disk.contents(&big).expect("file");
+    bytes[2_500_000] ^= 1;
+    disk.overwrite(&big, bytes);
+    disk.overwrite(&small, b"not a cache file".to_vec());
+    let (sound, mut damaged) = round(&store);
+    damaged.sort();
+    let mut expected = vec![big, small];
+    expected.sort();
+    assert_eq!((sound, damaged), (2, expected));
+    assert_eq!(disk.paths().len(), 2);
+    assert_eq!(round(&store), (2, Vec::new()));
+    assert_eq!(store.stats().entries, 2);
+}
+
+#[test]
 fn a_full_or_failing_disk_serves_on() {
     for error in [ErrorKind::StorageFull, ErrorKind::Other, ErrorKind::ReadOnlyFilesystem] {
         let disk = MemoryDisk::default();

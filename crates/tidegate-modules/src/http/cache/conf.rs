@@ -38,6 +38,8 @@ pub struct PathConf {
     pub size_max: Option<u64>,
     pub free_min: Option<u64>,
     pub sync: tidegate_cache::Sync,
+    /// `scrub=`: how long one round of the scrubber takes; `None` is off.
+    pub scrub: Option<Duration>,
     pub manager: Pace,
     pub loader: Pace,
     /// Files of purged entries are looked for and removed.
@@ -231,6 +233,9 @@ fn take<T: Clone>(inner: &mut Option<T>, outer: &Option<T>) {
     }
 }
 
+/// Each file is compared with its checksums about once a month, whoever asks for it.
+const SCRUB_DEFAULT: Duration = Duration::from_secs(30 * 24 * 3600);
+
 fn read_path(args: &Args<'_>) -> Result<PathConf, Diagnostic> {
     let mut path = PathConf {
         path: args.text(0)?.trim_end_matches('/').to_owned(),
@@ -243,6 +248,7 @@ fn read_path(args: &Args<'_>) -> Result<PathConf, Diagnostic> {
         size_max: None,
         free_min: None,
         sync: tidegate_cache::Sync::Off,
+        scrub: Some(SCRUB_DEFAULT),
         manager: Pace::default(),
         loader: Pace::default(),
         purges: false,
@@ -283,17 +289,7 @@ fn read_parameter(
             }
             path.levels = value.to_owned();
         }
-        "use_temp_path" => {
-            path.use_temp_path = match value {
-                "on" => true,
-                "off" => false,
-                _ => {
-                    let advice = "it must be \"on\" or \"off\"";
-                    let message = format!("invalid use_temp_path value \"{shown}\", {advice}");
-                    return Err(args.error(index, message));
-                }
-            }
-        }
+        "use_temp_path" => path.use_temp_path = read_switch(args, index, name, value)?,
         "keys_zone" => read_keys_zone(path, args, index, value)?,
         "inactive" => path.inactive = u64::try_from(time()?.as_millis()).unwrap_or(u64::MAX),
         "max_size" => path.size_max = Some(size()?),
@@ -306,6 +302,12 @@ fn read_parameter(
                 _ => return Err(wrong().label("expected `off`, `data` or `all`")),
             };
         }
+        "scrub" => {
+            path.scrub = match value {
+                "off" => None,
+                _ => Some(time()?).filter(|time| !time.is_zero()),
+            };
+        }
         "manager_files" => path.manager.files = files()?,
         "manager_sleep" => path.manager.sleep = time()?,
         "manager_threshold" => path.manager.threshold = time()?,
@@ -315,20 +317,21 @@ fn read_parameter(
         "purger_files" => path.purger.files = files()?,
         "purger_sleep" => path.purger.sleep = time()?,
         "purger_threshold" => path.purger.threshold = time()?,
-        "purger" => {
-            path.purges = match value {
-                "on" => true,
-                "off" => false,
-                _ => {
-                    let advice = "it must be \"on\" or \"off\"";
-                    let message = format!("invalid purger value \"{shown}\", {advice}");
-                    return Err(args.error(index, message));
-                }
-            }
-        }
+        "purger" => path.purges = read_switch(args, index, name, value)?,
         _ => return Err(args.invalid_parameter(index)),
     }
     Ok(())
+}
+
+fn read_switch(args: &Args<'_>, index: usize, name: &str, value: &str) -> Result<bool, Diagnostic> {
+    match value {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => {
+            let (shown, advice) = (args.word(index).display(), "it must be \"on\" or \"off\"");
+            Err(args.error(index, format!("invalid {name} value \"{shown}\", {advice}")))
+        }
+    }
 }
 
 fn read_keys_zone(

@@ -51,6 +51,7 @@ mod rfc9111;
 mod rounds;
 mod rows;
 mod run;
+mod scrub;
 pub mod seam;
 mod serve;
 pub mod settings;

@@ -1,9 +1,11 @@
-//! The body of a file that this process did not write: each part is compared with its checksums, on a
-//! pool thread, before it is sent. Damage breaks the answer visibly, and the file goes.
+//! The body of a file that this process did not write, that somebody else has changed, or that is large: each part is
+//! looked at before it is sent, and compared with its checksums on a pool thread where that was not done since the
+//! last change. Damage breaks the answer visibly, and the file goes.
 
 use std::io;
 use std::task::{Context, Poll, ready};
 
+use bytes::Bytes;
 use tidegate_cache::OpenEntry;
 use tidegate_core::error_log::ErrorLog;
 use tidegate_core::{
@@ -21,7 +23,8 @@ pub fn body(x: &Exchange, entry: &OpenEntry) -> Body {
     if length == 0 {
         return Body::Empty;
     }
-    if entry.verified_to(0) == length {
+    // The entry has just been found, and its file been looked at.
+    if length <= PART_BYTES && entry.known_to(0) == length {
         return Body::File(FileRange::new(file.clone(), entry.body_start(), length));
     }
     Body::Stream(Box::new(VerifiedBody {
@@ -41,7 +44,15 @@ struct VerifiedBody {
     /// Of the body: what comes next, and where it ends.
     offset: u64,
     end: u64,
-    comparing: Option<LocalFuture<'static, io::Result<bool>>>,
+    comparing: Option<LocalFuture<'static, io::Result<Compared>>>,
+}
+
+/// How a part was found.
+enum Compared {
+    Sound,
+    /// Sound as it was read, of a file that somebody is changing.
+    Read(Bytes),
+    Damaged,
 }
 
 impl BodyStream for VerifiedBody {
@@ -51,8 +62,12 @@ impl BodyStream for VerifiedBody {
                 let compared = ready!(comparing.as_mut().poll(context));
                 self.comparing = None;
                 match compared {
-                    Ok(true) => {}
-                    Ok(false) => return Poll::Ready(Some(Err(self.damaged()))),
+                    Ok(Compared::Sound) => {}
+                    Ok(Compared::Read(bytes)) => {
+                        self.offset += bytes.len() as u64;
+                        return Poll::Ready(Some(Ok(Chunk::Bytes(bytes))));
+                    }
+                    Ok(Compared::Damaged) => return Poll::Ready(Some(Err(self.damaged()))),
                     Err(error) => return Poll::Ready(Some(Err(error.into()))),
                 }
             }
@@ -68,9 +83,9 @@ impl BodyStream for VerifiedBody {
             self.comparing = Some(Box::pin(async move {
                 let work = entry.clone();
                 // What the disk says, or that the pool is full.
-                match blocking::run(move || Ok(work.verify(offset, length))).await {
+                match blocking::run(move || Ok(compare(&work, offset, length))).await {
                     Ok(compared) => compared,
-                    Err(_) => entry.verify(offset, length),
+                    Err(_) => compare(&entry, offset, length),
                 }
             }));
         }
@@ -87,6 +102,17 @@ impl BodyStream for VerifiedBody {
         self.offset += skipped;
         skipped
     }
+}
+
+/// Compares a part; reads the begin of it where the file does not keep still. Blocks.
+fn compare(entry: &OpenEntry, offset: u64, length: u64) -> io::Result<Compared> {
+    if !entry.verify(offset, length)? {
+        return Ok(Compared::Damaged);
+    }
+    if entry.verified_to(offset) > offset {
+        return Ok(Compared::Sound);
+    }
+    Ok(entry.read_verified(offset, length)?.map_or(Compared::Damaged, Compared::Read))
 }
 
 impl VerifiedBody {

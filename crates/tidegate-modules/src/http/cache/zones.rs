@@ -17,6 +17,7 @@ use tidegate_core::plan::Service;
 use tidegate_rt::clock;
 
 use super::conf::{Pace, PathConf};
+use super::scrub::Scrubbing;
 
 /// Files that one call of the store handles, so that `*_threshold` can end a go.
 const STEP_FILES: usize = 10;
@@ -100,8 +101,13 @@ pub fn open(
             eager: conf.purges,
             pace: conf.purger,
         };
-        plan.services.push(Arc::new(Tending { name, store, log, manager, loader, manage_at }));
+        let tending = Tending { name, store: store.clone(), log, manager, loader, manage_at };
+        plan.services.push(Arc::new(tending));
         plan.services.push(Arc::new(purging));
+        if let Some(round) = conf.scrub {
+            let log = plan.main.error_log.clone();
+            plan.services.push(Arc::new(Scrubbing::new(&conf.name, store, log, round)));
+        }
     }
     Ok(())
 }

@@ -1,0 +1,136 @@
+//! The scrubber: reads files that nobody asks for and compares them with their checksums, so that damage is found
+//! before somebody needs what it has taken. Blocks; the caller sets the pace.
+
+use std::path::PathBuf;
+
+use super::files::Found;
+use super::{Store, StoreInner};
+use crate::disk::FileHandle;
+use crate::key::KeyHash;
+use crate::verify::{BLOCK_BYTES, Subject, Verification};
+
+/// What looking at one key costs of a step's bytes at least, so that steps end where files are small.
+const KEY_BYTES: u64 = 4096;
+
+/// What one step of the scrubber did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScrubReport {
+    /// Bytes read, and some for each file.
+    pub bytes: u64,
+    /// Files that were whole.
+    pub sound: usize,
+    /// Files that were damaged, and are removed.
+    pub damaged: Vec<PathBuf>,
+    /// The whole cache was walked; the next step begins anew.
+    pub round_ended: bool,
+}
+
+/// How far the scrubber has come.
+#[derive(Default)]
+pub(super) struct Scrubber {
+    /// Keys of this shard, and in a while those of the next one.
+    shard: usize,
+    keys: Vec<KeyHash>,
+    current: Option<Current>,
+}
+
+/// The file that is being read.
+struct Current {
+    file: FileHandle,
+    path: PathBuf,
+    verification: Verification,
+    offset: u64,
+    body_bytes: u64,
+}
+
+impl Store {
+    /// One step of the scrubber: compares about `bytes` of files with their checksums and removes what is damaged.
+    /// Blocks.
+    pub fn scrub_step(&self, bytes: u64) -> ScrubReport {
+        self.inner.scrub_step(bytes)
+    }
+}
+
+impl StoreInner {
+    /// A file whose body is to be compared.
+    pub(super) fn subject(
+        &self,
+        hash: &KeyHash,
+        generation: u64,
+        body_start: u64,
+        body_bytes: u64,
+    ) -> Subject {
+        Subject { hash: *hash, generation, store: self.this.clone(), body_start, body_bytes }
+    }
+
+    fn scrub_step(&self, bytes: u64) -> ScrubReport {
+        let mut scrubber = self.scrubber.lock();
+        let mut report = ScrubReport::default();
+        // Each turn costs bytes or comes nearer to the last shard.
+        while report.bytes < bytes {
+            if let Some(current) = scrubber.current.take() {
+                let length = (bytes - report.bytes).max(BLOCK_BYTES);
+                scrubber.current = self.compare_part(current, length, &mut report);
+            } else if let Some(hash) = scrubber.keys.pop() {
+                report.bytes += KEY_BYTES;
+                scrubber.current = self.begin(&hash, &mut report);
+            } else if let Some(keys) = self.index.with_files(scrubber.shard) {
+                scrubber.shard += 1;
+                scrubber.keys = keys;
+            } else {
+                scrubber.shard = 0;
+                report.round_ended = true;
+                break;
+            }
+        }
+        report
+    }
+
+    /// Opens a key's file; removes it when its header is damaged.
+    fn begin(&self, hash: &KeyHash, report: &mut ScrubReport) -> Option<Current> {
+        let known = self.index.peek(hash).present?;
+        let path = self.path_of(hash);
+        let opened = match self.examine_header(hash, &path).ok()? {
+            Found::Whole(opened) => opened,
+            Found::Nothing => return None,
+            Found::Torn => {
+                // Once more, with nobody renaming or renewing under that name.
+                let _path_lock = self.lock_path(hash);
+                let is_torn = matches!(self.examine_header(hash, &path), Ok(Found::Torn));
+                let known = self.index.peek(hash).present.filter(|_| is_torn)?;
+                self.forget_damaged(hash, known.generation);
+                report.damaged.push(path);
+                return None;
+            }
+        };
+        let (file, header) = (opened.file, opened.header);
+        let subject = self.subject(hash, known.generation, header.body_start, header.body_bytes);
+        let verification = Verification::new(subject, &*file).ok()?;
+        Some(Current { file, path, verification, offset: 0, body_bytes: header.body_bytes })
+    }
+
+    /// Goes on with a file; gives it back when there is more of it.
+    fn compare_part(
+        &self,
+        mut current: Current,
+        length: u64,
+        report: &mut ScrubReport,
+    ) -> Option<Current> {
+        let length = length.min(current.body_bytes - current.offset);
+        report.bytes += length;
+        match current.verification.verify(&*current.file, current.offset, length) {
+            Ok(true) => current.offset += length,
+            Ok(false) => {
+                report.damaged.push(current.path);
+                return None;
+            }
+            // The disk's failure has been noted.
+            Err(_) => return None,
+        }
+        if current.offset < current.body_bytes {
+            return Some(current);
+        }
+        report.sound += 1;
+        None
+    }
+}
