@@ -106,6 +106,7 @@ impl Client {
                 wait_failed(wire)
             }
             ClientOp::Sip(count) => sip(at_hand(&mut self.response)?, wire, *count),
+            ClientOp::Drip(bytes) => drip(wire, bytes),
             ClientOp::WaitRaw(bytes) => wire.take_exactly(bytes),
             ClientOp::WaitClose => ended(wire, Some(Ending::Closed)),
             ClientOp::WaitReset => ended(wire, Some(Ending::Reset)),
@@ -225,6 +226,19 @@ fn sip(response: &mut Message, wire: &mut Wire, count: u32) -> Result<(), Failur
     }
     Ok(())
 }
+
+/// A client that keeps its connection in use as slowly as it can. That it is never silent for long is what is
+/// tested; the server's close is what ends it.
+fn drip(wire: &mut Wire, bytes: &[u8]) -> Result<(), Failure> {
+    for byte in bytes {
+        if wire.send(&[*byte]).is_err() || wire.ends_within(DRIP_EVERY)? {
+            return Ok(());
+        }
+    }
+    Err(Failure::new("all bytes were sent, and the connection is still open"))
+}
+
+const DRIP_EVERY: Duration = Duration::from_millis(100);
 
 const SIP_EVERY: Duration = Duration::from_secs(1);
 

@@ -40,6 +40,8 @@ pub enum ClientOp {
     WaitFailed,
     /// `sip N`: N bytes of the body, one a second
     Sip(u32),
+    /// `drip "bytes"`: byte by byte, until the peer closes
+    Drip(Vec<u8>),
     /// `wait raw "bytes"`
     WaitRaw(Vec<u8>),
     /// `wait close`
@@ -166,6 +168,7 @@ pub fn client_op(cursor: &mut Cursor<'_>) -> Result<ClientOp, Failure> {
         }
         "wait" => client_wait(cursor),
         "sip" => Ok(ClientOp::Sip(cursor.number("a number of seconds")?)),
+        "drip" => Ok(ClientOp::Drip(sent(cursor)?)),
         "half-close" => Ok(ClientOp::HalfClose),
         "close" => Ok(ClientOp::Close),
         "reset" => Ok(ClientOp::Reset),

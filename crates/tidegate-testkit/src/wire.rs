@@ -135,6 +135,22 @@ impl Wire {
         }
     }
 
+    /// Listens for so long: true once the other side has ended.
+    pub fn ends_within(&mut self, pause: Duration) -> Result<bool, Failure> {
+        let mut chunk = [0; 1024];
+        let left = self.deadline.remaining()?.min(pause);
+        self.stream.limit(left).map_err(|error| Failure::new(format!("socket: {error}")))?;
+        match self.stream.read(&mut chunk) {
+            Ok(0) => self.ending = Some(Ending::Closed),
+            Ok(count) => self.buffer.extend_from_slice(&chunk[..count]),
+            Err(error) => match error.kind() {
+                ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut => {}
+                _ => self.ending = Some(Ending::Reset),
+            },
+        }
+        Ok(self.ending.is_some())
+    }
+
     /// Writes all bytes.
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let left = self.deadline.remaining()?;
