@@ -88,6 +88,8 @@ impl Request {
     pub fn target(&self) -> &[u8] {
         match self.head.form {
             TargetForm::Absolute => self.head.path_and_args(),
+            // A tunnel has no path (RFC 9112 section 3.2.3); nginx shows this one.
+            TargetForm::Authority => b"/",
             _ => self.head.target(),
         }
     }

@@ -42,6 +42,8 @@ pub struct VirtualServers {
     /// For names that none claims.
     pub default: ServerId,
     pub names: Names,
+    /// They do not read heads all by the same rules.
+    pub read_differently: bool,
 }
 
 impl VirtualServers {

@@ -225,6 +225,15 @@ fn add_carried(x: &mut Exchange) {
 /// Makes the exchange ready for the target of an internal redirect.
 fn enter(x: &mut Exchange, plan: &Plan, jump: Jump) -> Result<Phase, u16> {
     count_redirect(x)?;
+    if let Jump::Named(name) = &jump
+        && x.request.path.is_empty()
+    {
+        // As in nginx: a request whose line was not understood has no path to serve there.
+        let name = String::from_utf8_lossy(name);
+        let message = format_args!("empty URI in redirect to named location \"{name}\"");
+        x.log(Level::Error, message);
+        return Err(500);
+    }
     x.internal = true;
     let belonging = belonging_field(x.response.status);
     let kept = belonging.and_then(|known| Some((known, x.response.headers.first(known)?.to_vec())));
@@ -237,12 +246,6 @@ fn enter(x: &mut Exchange, plan: &Plan, jump: Jump) -> Result<Phase, u16> {
             x.set_path(path, Some(args));
             x.location = plan.server(x.server).location;
             Ok(Phase::ServerRewrite)
-        }
-        // As in nginx: a request whose line was not understood has no path to serve there.
-        Jump::Named(name) if x.request.path.is_empty() => {
-            let name = String::from_utf8_lossy(&name);
-            x.log(Level::Error, format_args!("empty URI in redirect to named location \"{name}\""));
-            Err(500)
         }
         Jump::Named(name) => match plan.server(x.server).named(&name) {
             Some(location) => {

@@ -10,7 +10,9 @@ use crate::headers::{Headers, Known};
 use crate::memcached::{self, Reply};
 use crate::proxy_protocol::{self, ParsedProxy};
 use crate::range::{self, ContentRange, RangeDecision};
-use crate::request::{Method, Parse, ParseOptions, RequestHead, RequestMeta, parse_request};
+use crate::request::{
+    Method, Parse, ParseOptions, RequestHead, RequestMeta, TargetForm, parse_host, parse_request,
+};
 use crate::response::{ResponseHead, parse_cgi_response, parse_response};
 use crate::uri::normalise;
 
@@ -96,7 +98,15 @@ pub fn fuzz_request(data: &[u8]) {
     let outcome = parse_request(data, &options, &mut head);
     if let Ok(Parse::Complete(len)) = outcome {
         assert!(len <= data.len());
-        let _ = (head.target(), head.path_and_args(), RequestMeta::of(&head).is_ok());
+        let _ = head.target();
+        if head.form == TargetForm::Absolute {
+            assert!(matches!(head.path_and_args().first(), Some(b'/' | b'?')));
+        }
+        if let Ok(meta) = RequestMeta::of(&head)
+            && let Some(host) = meta.host
+        {
+            check_host(host.as_bytes());
+        }
     }
     if let Err(error) = outcome {
         let _ = (error.message(head.headers.text()), head.line());
@@ -111,6 +121,20 @@ pub fn fuzz_request(data: &[u8]) {
         assert_eq!(outcome.is_err(), second.is_err());
         assert!(outcome.is_err() || outcome == second);
     }
+}
+
+/// A host that was taken is one by RFC 3986 section 3.2.2, and is found to be the same when it is read again.
+fn check_host(host: &[u8]) {
+    let literal = host.first() == Some(&b'[');
+    let may = |byte: &u8| match byte {
+        b'[' | b']' | b':' => literal,
+        byte => byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%".contains(byte),
+    };
+    assert!(!host.is_empty() && host.iter().all(may));
+    assert!(!host.iter().any(u8::is_ascii_uppercase));
+    let dots = host.ends_with(b".") || host.windows(2).any(|two| two == b"..");
+    assert!(!dots || literal);
+    assert_eq!(parse_host(host).as_ref().map(|again| again.as_bytes()), Some(host));
 }
 
 /// Response heads: as for requests.

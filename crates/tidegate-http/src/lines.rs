@@ -22,7 +22,8 @@ pub(crate) enum Line {
     /// The empty line.
     End(usize),
     Incomplete,
-    Invalid,
+    /// Not a field, because of the byte at this place of the line.
+    Invalid(usize),
 }
 
 /// Reads one line at `start`.
@@ -46,7 +47,7 @@ pub(crate) fn read_field(buffer: &[u8], start: usize, rules: FieldRules) -> Line
         name_len += 1;
     }
     if name_len == 0 {
-        return Line::Invalid;
+        return Line::Invalid(0);
     }
     match read_value(line, start, name_len, Known::of(&line[..name_len]), rules) {
         Line::Field(_, next) if odd && rules.ignore_odd_names => Line::Ignored(next),
@@ -66,9 +67,9 @@ fn read_value(line: &[u8], start: usize, name_len: usize, known: Known, rules: F
         (b'\n', _) => next + 1,
         (b'\r', Some(b'\n')) => next + 2,
         (b'\r', None) => return Line::Incomplete,
-        _ => return Line::Invalid,
+        _ => return Line::Invalid(next),
     };
-    let Ok(name_len) = u16::try_from(name_len) else { return Line::Invalid };
+    let Ok(name_len) = u16::try_from(name_len) else { return Line::Invalid(name_len) };
     let mut to = next;
     while to > from && is_blank(line[to - 1], known) {
         to -= 1;
@@ -132,7 +133,7 @@ fn line_without_name(line: &[u8], at: usize, start: usize) -> Line {
         (b'\n', _) if at == 0 => Line::End(start + 1),
         (b'\r', Some(b'\n')) if at == 0 => Line::End(start + 2),
         (b'\r', None) => Line::Incomplete,
-        _ => Line::Invalid,
+        _ => Line::Invalid(at),
     }
 }
 

@@ -86,7 +86,10 @@ impl PlanBuilder<'_> {
                 }
             }
         }
-        VirtualServers { default: group.default.unwrap_or(group.servers[0]), names }
+        let default = group.default.unwrap_or(group.servers[0]);
+        let rules = |id: &ServerId| self.servers.get(id.0 as usize).map(|one| one.settings.parse);
+        let read_differently = group.servers.iter().any(|id| rules(id) != rules(&default));
+        VirtualServers { default, names, read_differently }
     }
 
     fn name(

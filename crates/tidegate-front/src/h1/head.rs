@@ -9,11 +9,12 @@ use tidegate_core::error_log::Level;
 use tidegate_core::exchange::Captures;
 use tidegate_core::http_core::conf::{KEEPALIVE_DISABLE_MSIE6, KEEPALIVE_DISABLE_SAFARI};
 use tidegate_core::listen::VirtualServers;
-use tidegate_core::plan::ServerId;
+use tidegate_core::plan::{Plan, ServerId};
 use tidegate_core::request_body::RequestBody;
 use tidegate_http::Known;
 use tidegate_http::request::{
-    Method, Parse, ParseOptions, RequestError, RequestMeta, TargetForm, parse_request,
+    Fault, Method, Parse, ParseOptions, RequestError, RequestMeta, TargetForm, keep_partial,
+    parse_authority, parse_host, parse_request, parse_request_for,
 };
 use tidegate_http::uri::{self, UriError};
 
@@ -25,10 +26,10 @@ use crate::front::READ_BYTES;
 pub enum Received {
     /// A false alarm: nothing to read after all.
     Nothing,
-    /// The client closed.
+    /// The client closed before it asked for anything.
     End,
-    /// `client_header_timeout`.
-    Timeout,
+    /// No more will come of a head: the client closed (400), or took longer than `client_header_timeout` (408).
+    Cut(u16),
     /// A whole head, ready for the phases.
     Request,
     /// A head that is answered with this status.
@@ -43,9 +44,12 @@ pub async fn receive(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
     request.host.clear();
     request.path.clear();
     request.args.clear();
-    let Some((options, default)) = server_options(conn, x) else { return Received::End };
-    x.server = default;
-    x.location = x.plan.server(default).location;
+    let plan = x.plan.clone();
+    let Some(servers) = conn.servers(&plan) else { return Received::End };
+    x.server = base_server(conn, servers);
+    x.location = plan.server(x.server).location;
+    let mut options = plan.server(x.server).settings.parse;
+    let differing = servers.read_differently.then_some(servers);
     let mut begun = false;
     loop {
         let parsed = {
@@ -57,7 +61,14 @@ pub async fn receive(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
             }
             let parsed = match input.is_empty() {
                 true => Ok(Parse::Partial),
-                false => parse_request(&input, &options, &mut x.request.head),
+                false => match differing {
+                    None => parse_request(&input, &options, &mut x.request.head),
+                    Some(servers) => {
+                        let rules = |host: &[u8]| rules_of(conn, &plan, servers, host);
+                        let head = &mut x.request.head;
+                        parse_request_for(&input, &mut options, head, Some(&rules))
+                    }
+                },
             };
             if let Ok(Parse::Complete(length)) = parsed {
                 x.outcome.request_length = length as u64;
@@ -76,24 +87,64 @@ pub async fn receive(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
         drop(reading);
         match received {
             More::Bytes => {}
-            More::Other(received) => return received,
+            More::Nothing => return Received::Nothing,
+            More::End if !begun => return Received::End,
+            More::End => {
+                return cut(conn, x, &options, 400, "client prematurely closed connection");
+            }
+            More::Timeout => {
+                let reason = "client timed out (110: Connection timed out)";
+                return cut(conn, x, &options, 408, reason);
+            }
         }
     }
 }
 
-/// The parser's limits and the server that a request without a name would reach.
-fn server_options(conn: &Conn, x: &Exchange) -> Option<(ParseOptions, ServerId)> {
-    let servers = conn.servers(&x.plan)?;
-    let default = base_server(conn, servers);
-    Some((x.plan.server(default).settings.parse, default))
+/// The head stays incomplete: what there is of it is logged.
+#[cold]
+fn cut(
+    conn: &Rc<Conn>,
+    x: &mut Exchange,
+    options: &ParseOptions,
+    status: u16,
+    reason: &str,
+) -> Received {
+    keep_partial(&conn.input.borrow(), options, &mut x.request.head);
+    conn.input.borrow_mut().clear();
+    identify(conn, x);
+    x.action = action(x, x.request.head.has_line());
+    x.log(Level::Info, format_args!("{reason}"));
+    Received::Cut(status)
+}
+
+/// What the connection was doing, as the error log says it behind "while".
+fn action(x: &Exchange, in_fields: bool) -> &'static str {
+    match (in_fields, x.outcome.pipelined) {
+        (true, _) => "reading client request headers",
+        (false, false) => "reading client request line",
+        (false, true) => "reading client pipelined request line",
+    }
+}
+
+/// How the server that `host` means reads heads.
+fn rules_of(
+    conn: &Conn,
+    plan: &Plan,
+    servers: &VirtualServers,
+    host: &[u8],
+) -> Option<ParseOptions> {
+    let (host, _) = parse_authority(host)?;
+    let found = servers.find_named(host.as_bytes(), &mut Captures::default());
+    let server = found.map_or_else(|| base_server(conn, servers), |(server, _)| server);
+    Some(plan.server(server).settings.parse)
 }
 
 /// The server of requests whose host no server claims: the one that TLS chose by name, else the default.
 fn base_server(conn: &Conn, servers: &VirtualServers) -> ServerId {
     let tls = conn.info.tls.as_ref().filter(|_| !servers.is_single());
     let Some(name) = tls.and_then(|tls| tls.server_name.as_ref()) else { return servers.default };
-    let name = name.to_ascii_lowercase();
-    let found = servers.find_named(name.as_bytes(), &mut Captures::default());
+    let found = parse_host(name.as_bytes())
+        .and_then(|name| servers.find_named(name.as_bytes(), &mut Captures::default()));
     found.map_or(servers.default, |(server, _)| server)
 }
 
@@ -105,7 +156,10 @@ fn begin(x: &mut Exchange) {
 
 enum More {
     Bytes,
-    Other(Received),
+    /// Readable, yet nothing there (TLS records without data).
+    Nothing,
+    End,
+    Timeout,
 }
 
 async fn more(conn: &Rc<Conn>, x: &Exchange, begun: bool, options: &ParseOptions) -> More {
@@ -120,45 +174,63 @@ async fn more(conn: &Rc<Conn>, x: &Exchange, begun: bool, options: &ParseOptions
             return Poll::Ready(Some(read));
         }
         if !begun {
-            // Readable, yet nothing there (TLS records without data): back to idle.
             return Poll::Ready(None);
         }
         if !waited {
             waited = true;
-            conn.waits().deadline.set_after(x.server().settings.client_header_timeout);
+            // For the whole head: bytes that come one by one gain no time.
+            let end = x.started + x.server().settings.client_header_timeout;
+            conn.waits().deadline.set(end);
         }
         conn.waits().deadline.poll_elapsed(context).map(|()| None)
     })
     .await;
     match read {
-        None if !begun => More::Other(Received::Nothing),
-        None => More::Other(Received::Timeout),
-        Some(Ok(0)) | Some(Err(_)) => {
-            if begun {
-                x.log(Level::Info, format_args!("client prematurely closed connection"));
-            }
-            More::Other(Received::End)
-        }
+        None if !begun => More::Nothing,
+        None => More::Timeout,
+        Some(Ok(0) | Err(_)) => More::End,
         Some(Ok(_)) => More::Bytes,
     }
 }
 
 fn refuse(conn: &Rc<Conn>, x: &mut Exchange, error: &RequestError) -> Received {
-    if !x.request.head.target().is_empty() {
-        // The request line was right: the server that it means answers, and logs what was asked for.
-        x.request.method = x.request.head.method;
-        if let Some(host) = x.request.head.host() {
-            x.request.host = host.as_bytes().to_vec();
-            choose_server(conn, x);
-        }
-        // Where the target is wrong as well, the error that was found first is told.
-        let _ = decode_target(x);
+    identify(conn, x);
+    x.action = action(x, error.in_fields());
+    if error.fault == Fault::TargetHostInvalid {
+        forget_fields(conn, x);
     }
-    x.action = error.action();
     let message = error.message(x.request.head.headers.text());
     x.log(Level::Info, format_args!("{message}"));
     conn.input.borrow_mut().clear();
     Received::Broken(error.status())
+}
+
+/// Finds out what is known of a request whose head is not right: where the request line is, the server that it means
+/// answers, and logs what was asked for.
+#[cold]
+fn identify(conn: &Conn, x: &mut Exchange) {
+    if x.request.head.target().is_empty() {
+        return;
+    }
+    x.request.method = x.request.head.method;
+    // Where the target is wrong as well, what was found first is told.
+    let _ = decode_target(x);
+    if let Some(host) = x.request.head.host() {
+        x.request.host = host.as_bytes().to_vec();
+        choose_server(conn, x);
+    }
+}
+
+/// The request line is wrong: the address's own server answers, and knows of that line alone.
+#[cold]
+fn forget_fields(conn: &Conn, x: &mut Exchange) {
+    x.request.head.forget_fields();
+    x.request.host.clear();
+    let plan = x.plan.clone();
+    if let Some(servers) = conn.servers(&plan) {
+        x.server = base_server(conn, servers);
+        x.location = plan.server(x.server).location;
+    }
 }
 
 /// Makes a complete head into a request.
@@ -177,10 +249,16 @@ fn prepare(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
     request.upgrade = meta.upgrade;
     request.expects_continue = meta.expect_continue;
     let (length, chunked, expect) = (meta.content_length, meta.chunked, meta.expect_continue);
+    // As in nginx, by the address's own server: the target is read before a name is known.
+    if let Err(status) = set_target(x) {
+        forget_fields(conn, x);
+        return Received::Broken(status);
+    }
     choose_server(conn, x);
     report_ignored(x);
-    if let Err(status) = set_target(conn, x) {
-        return Received::Broken(status);
+    if x.request.head.method == Method::Connect {
+        x.log(Level::Info, format_args!("client sent CONNECT method"));
+        return Received::Broken(405);
     }
     let timeout = x.settings().client_body_timeout;
     if chunked {
@@ -223,15 +301,9 @@ fn report_ignored(x: &Exchange) {
     }
 }
 
-/// Makes the target the request's; the error is a status, and logged. nginx decodes the target before it reads
-/// fields: no name has chosen a server when a wrong one is refused.
-fn set_target(conn: &Conn, x: &mut Exchange) -> Result<(), u16> {
-    if x.request.head.method == Method::Connect {
-        return Err(405);
-    }
+/// Makes the target the request's; the error is a status, and logged.
+fn set_target(x: &mut Exchange) -> Result<(), u16> {
     decode_target(x).map_err(|_| {
-        x.request.host.clear();
-        choose_server(conn, x);
         x.action = "reading client request line";
         x.log(Level::Info, format_args!("client sent invalid request"));
         400
@@ -243,8 +315,13 @@ fn decode_target(x: &mut Exchange) -> Result<(), UriError> {
     let merge = x.plan.server(x.server).settings.merge_slashes;
     let request = &mut x.request;
     request.target_is_current = true;
-    if request.head.form == TargetForm::Asterisk {
-        request.path.extend_from_slice(request.head.target());
+    let whole = match request.head.form {
+        TargetForm::Asterisk => Some(request.head.target()),
+        TargetForm::Authority => Some(&b"/"[..]),
+        TargetForm::Origin | TargetForm::Absolute => None,
+    };
+    if let Some(path) = whole {
+        request.path.extend_from_slice(path);
         request.path_is_raw = true;
         return Ok(());
     }

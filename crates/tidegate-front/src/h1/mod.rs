@@ -21,6 +21,7 @@ use tidegate_http::request::Version;
 use crate::conn::Conn;
 use crate::front::Scratch;
 use framing::Framing;
+use linger::Linger;
 use send::{Pace, SendError, Sender};
 
 /// How the connection goes on after its requests so far.
@@ -31,7 +32,7 @@ pub enum Fate {
     /// The next request has begun to arrive.
     Next,
     /// Close; what the client may still send was not read.
-    Linger,
+    Linger(Linger),
     Close,
     /// Close without a word (`reset_timedout_connection`).
     Reset,
@@ -63,7 +64,7 @@ pub async fn run(conn: Rc<Conn>, mut begun: Option<Serving>) -> End {
         match serving.await {
             Fate::Idle if conn.front.parking.takes_back(&conn) => return End::Parked,
             Fate::Idle | Fate::Next => continue,
-            Fate::Linger => Box::pin(linger::close(&conn)).await,
+            Fate::Linger(limits) => Box::pin(linger::close(&conn, limits)).await,
             // Saying that we end would make it an orderly close.
             Fate::Reset => return End::Closed,
             Fate::Close => {}
@@ -167,10 +168,10 @@ async fn request(conn: &Rc<Conn>, scratch: &mut Scratch) -> Fate {
     let answer = match received {
         head::Received::Nothing => return Fate::Idle,
         head::Received::End => return Fate::Close,
-        head::Received::Timeout => {
-            x.error_status = 408;
+        head::Received::Cut(status) => {
+            x.error_status = status;
             log(x);
-            return Fate::Close;
+            return close_without_answer(conn, x);
         }
         head::Received::Broken(status) => {
             x.keep_alive = false;
@@ -198,7 +199,7 @@ async fn request(conn: &Rc<Conn>, scratch: &mut Scratch) -> Fate {
 }
 
 fn close_without_answer(conn: &Conn, x: &Exchange) -> Fate {
-    if x.error_status == 444 && x.settings().reset_timedout_connection {
+    if matches!(x.error_status, 408 | 444) && x.settings().reset_timedout_connection {
         let _ = conn.io.stream().set_linger_reset();
         return Fate::Reset;
     }
@@ -307,8 +308,8 @@ async fn send_rest(
 async fn discard_request(conn: &Conn, x: &mut Exchange) -> Fate {
     let settings = x.settings();
     if x.keep_alive {
-        let (time, timeout) = (settings.lingering_time, settings.lingering_timeout);
-        if !linger::discard_body(&mut x.request.body, time, timeout).await {
+        let limits = Linger::of(settings);
+        if !linger::discard_body(&mut x.request.body, limits).await {
             return Fate::Close;
         }
     }
@@ -324,7 +325,10 @@ fn after_answer(conn: &Conn, x: &Exchange, unread: bool) -> Fate {
         let more = more || conn.unread.get();
         let always = settings.lingering_close == tidegate_core::settings::Lingering::Always;
         let on = settings.lingering_close != tidegate_core::settings::Lingering::Off;
-        return if always || (on && (unread || more)) { Fate::Linger } else { Fate::Close };
+        return match always || (on && (unread || more)) {
+            true => Fate::Linger(Linger::of(settings)),
+            false => Fate::Close,
+        };
     }
     let now = tidegate_rt::clock::now();
     conn.idle_until.set(now + settings.keepalive_timeout);

@@ -12,6 +12,7 @@ use tidegate_core::exchange::Exchange;
 use tidegate_core::plan::Plan;
 use tidegate_core::session::{Session, SessionClient, Traffic};
 use tidegate_core::stream_core::SessionSettings;
+use tidegate_http::request::parse_host;
 use tidegate_rt::net::Stream;
 use tidegate_rt::timer::timeout;
 
@@ -137,7 +138,8 @@ impl Transport for Tcp {
                 return Err(INTERNAL_ERROR);
             };
             let name = info.tls.as_ref().and_then(|tls| tls.server_name.as_deref());
-            x.request.host = name.unwrap_or_default().to_ascii_lowercase().into_bytes();
+            let host = name.and_then(|name| parse_host(name.as_bytes()));
+            x.request.host = host.map_or_else(Vec::new, |host| host.as_bytes().to_vec());
             x.connection = Rc::new(info);
             if let Some(session) = x.extensions.of_mut::<Session>() {
                 session.traffic.received.set(0);

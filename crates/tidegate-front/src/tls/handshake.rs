@@ -10,6 +10,7 @@ use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_core::exchange::{Captures, PlanRef};
 use tidegate_core::listen::VirtualServers;
 use tidegate_core::plan::{Plan, ServerId};
+use tidegate_http::request::parse_host;
 use tidegate_rt::net::Stream;
 use tidegate_rt::sync::StreamIo;
 use tidegate_rt::timer::timeout;
@@ -158,7 +159,7 @@ fn choose<'p>(
 
 /// The server that has the name.
 fn named(servers: &VirtualServers, hello: &ClientHello<'_>) -> Option<ServerId> {
-    let name = hello.server_name()?.to_ascii_lowercase();
+    let name = parse_host(hello.server_name()?.as_bytes())?;
     servers.find_named(name.as_bytes(), &mut Captures::default()).map(|(server, _)| server)
 }
 

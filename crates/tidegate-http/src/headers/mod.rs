@@ -93,6 +93,13 @@ impl Headers {
         matching.map(|field| self.value_of(field))
     }
 
+    /// Removes all fields and keeps the text, for those who point into it.
+    pub fn forget_fields(&mut self) {
+        self.fields.clear();
+        self.present = 0;
+        self.repeated = 0;
+    }
+
     /// The first value of the field of this name, in any case.
     pub fn first_named(&self, name: &[u8]) -> Option<&[u8]> {
         match Known::of(name) {

@@ -9,6 +9,8 @@ pub struct RequestError {
     pub fault: Fault,
     /// The bytes at fault within the head's text, where one line is to blame.
     pub line: Span,
+    /// The line that it contradicts.
+    pub previous: Option<Span>,
 }
 
 /// The reasons for refusing a head.
@@ -26,6 +28,7 @@ pub enum Fault {
     HostMissing,
     HostInvalid,
     TargetHostInvalid,
+    HostRepeated,
     HeaderRepeated,
     ContentLengthInvalid,
     ContentLengthWithTransferEncoding,
@@ -37,7 +40,7 @@ pub enum Fault {
 
 impl RequestError {
     pub fn new(fault: Fault, line: Span) -> RequestError {
-        RequestError { fault, line }
+        RequestError { fault, line, previous: None }
     }
 
     /// The status for `error_page` and `$status`; may be one of nginx's internal codes.
@@ -57,20 +60,32 @@ impl RequestError {
         if !shows_line {
             return reason.to_owned();
         }
-        format!("{reason}: \"{}\"", loggable(self.line.of(text)))
+        let line = self.line.of(text);
+        let mut message = match (self.fault, line.split_last()) {
+            // Up to the byte at fault, as nginx shows it.
+            (Fault::InvalidHeaderLine, Some((last, before))) => {
+                format!("{reason}: \"{}\\x{last:02x}...\"", loggable(before))
+            }
+            _ => format!("{reason}: \"{}\"", loggable(line)),
+        };
+        if let Some(previous) = self.previous {
+            let previous = loggable(previous.of(text));
+            message.push_str(&format!(", previous value: \"{previous}\""));
+        }
+        message
     }
 
-    /// What the connection was doing, as the error log says it behind "while".
-    pub fn action(&self) -> &'static str {
-        match self.fault {
+    /// Whether it was found behind the request line.
+    pub fn in_fields(&self) -> bool {
+        !matches!(
+            self.fault,
             Fault::InvalidMethod
-            | Fault::InvalidRequestLine
-            | Fault::Http09Method
-            | Fault::UnsupportedVersion
-            | Fault::TargetHostInvalid
-            | Fault::LongRequestLine => "reading client request line",
-            _ => "reading client request headers",
-        }
+                | Fault::InvalidRequestLine
+                | Fault::Http09Method
+                | Fault::UnsupportedVersion
+                | Fault::TargetHostInvalid
+                | Fault::LongRequestLine
+        )
     }
 }
 
@@ -94,13 +109,14 @@ impl Fault {
             Fault::LongRequestLine => (414, "client sent too long URI", false),
             Fault::LongHeaderLine => (494, "client sent too long header line", true),
             Fault::LargeHead => (494, "client sent too large request", false),
-            Fault::ManyHeaders => (400, "client sent too many header lines", false),
+            Fault::ManyHeaders => (494, "client sent too many header lines", false),
             Fault::InvalidHeaderLine => (400, "client sent invalid header line", true),
             Fault::HostMissing => {
                 (400, "client sent HTTP/1.1 request without \"Host\" header", false)
             }
             Fault::HostInvalid => (400, "client sent invalid host header", false),
             Fault::TargetHostInvalid => (400, "client sent invalid host in request line", false),
+            Fault::HostRepeated => (400, "client sent duplicate host header", true),
             Fault::HeaderRepeated => (400, "client sent duplicate header line", true),
             Fault::ContentLengthInvalid => {
                 (400, "client sent invalid \"Content-Length\" header", false)

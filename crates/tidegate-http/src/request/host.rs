@@ -1,4 +1,6 @@
-//! Host names out of `Host` fields and targets: checked, lower-cased, port and last dot cut.
+//! Host names out of `Host` fields, targets and TLS hellos: checked, lower-cased, port and last dot cut.
+
+use std::net::Ipv6Addr;
 
 /// A checked host, kept where it is when it was lower-case already.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,36 +19,94 @@ impl HostName<'_> {
     }
 }
 
-/// Splits `host[:port]` (RFC 3986 section 3.2, without user information). `None` when it is not
-/// one: empty host, a slash or control byte, two dots in a row, a port that is not 0 to 65535.
+/// Splits `host[:port]` (RFC 3986 section 3.2, without user information, which has no place in HTTP: RFC 9110 section
+/// 4.2.4). `None` when it is not one: an empty host, a byte that no host may hold, a `%` without two hexadecimal
+/// digits, two dots in a row, brackets around something that is no address, a port that is not 0 to 65535.
+#[inline]
 pub fn parse_authority(text: &[u8]) -> Option<(HostName<'_>, Option<u16>)> {
-    if text.first()? == &b'[' {
-        let (host, rest) = text.split_at(literal_len(text)?);
-        let upper = host.iter().any(u8::is_ascii_uppercase);
-        return Some((kept(host, upper), parse_port(rest)?));
+    let (host, rest) = match text.first()? {
+        b'[' => text.split_at(literal_len(text)?),
+        _ => text.split_at(memchr::memchr(b':', text).unwrap_or(text.len())),
+    };
+    Some((parse_host(host)?, parse_port(rest)?))
+}
+
+/// A host alone, as TLS names it (RFC 6066 section 3); else as [`parse_authority`].
+#[inline]
+pub fn parse_host(host: &[u8]) -> Option<HostName<'_>> {
+    if host.first()? == &b'[' {
+        let whole = literal_len(host)? == host.len();
+        return whole.then(|| kept(host, host.iter().any(u8::is_ascii_uppercase)));
     }
-    let end = memchr::memchr(b':', text).unwrap_or(text.len());
-    let (host, rest) = text.split_at(end);
     let seen = host.iter().fold(0, |seen, byte| seen | NAME_CLASS[*byte as usize]);
-    if seen & NAME_BAD != 0 || (seen & NAME_DOT != 0 && host.windows(2).any(|two| two == b"..")) {
+    if seen & NAME_BAD != 0
+        || (seen & NAME_DOT != 0 && host.windows(2).any(|two| two == b".."))
+        || (seen & NAME_PERCENT != 0 && !percents_are_whole(host))
+    {
         return None;
     }
     let host = host.strip_suffix(b".").unwrap_or(host);
-    if host.is_empty() {
-        return None;
-    }
-    Some((kept(host, seen & NAME_UPPER != 0), parse_port(rest)?))
+    (!host.is_empty()).then(|| kept(host, seen & NAME_UPPER != 0))
 }
 
+/// Whether the authority of an absolute target is one that is taken: as in nginx, letters, digits, `.` and `-`, or
+/// brackets, and digits behind a colon; empty names are left to [`parse_authority`].
+pub(super) fn is_target_authority(text: &[u8]) -> bool {
+    let (valid, rest) = match text.first() {
+        None => return true,
+        Some(b'[') => match text.iter().position(|byte| *byte == b']') {
+            Some(end) => (text[1..end].iter().all(|byte| is_literal_byte(*byte)), &text[end + 1..]),
+            None => return false,
+        },
+        Some(_) => {
+            let end = memchr::memchr(b':', text).unwrap_or(text.len());
+            let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
+            (text[..end].iter().all(plain), &text[end..])
+        }
+    };
+    let is_port = match rest.split_first() {
+        None => true,
+        Some((colon, digits)) => *colon == b':' && digits.iter().all(u8::is_ascii_digit),
+    };
+    valid && is_port
+}
+
+/// Length of the address in brackets at the start, brackets included: an IPv6 address or a later form
+/// (RFC 3986 section 3.2.2).
 fn literal_len(text: &[u8]) -> Option<usize> {
     let end = text.iter().position(|byte| *byte == b']')?;
     let inside = &text[1..end];
-    let two_dots = inside.windows(2).any(|pair| pair == b"..");
-    let valid = !inside.is_empty() && !two_dots && inside.iter().all(|byte| is_literal_byte(*byte));
+    let valid = match inside.first()? {
+        b'v' | b'V' => is_future_address(&inside[1..]),
+        _ => std::str::from_utf8(inside).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok()),
+    };
     valid.then_some(end + 1)
 }
 
-/// `""`, `":"` or `":80"`.
+/// Behind the `v`: hexadecimal digits, a dot, the address.
+fn is_future_address(text: &[u8]) -> bool {
+    let Some(dot) = text.iter().position(|byte| *byte == b'.') else { return false };
+    let (version, address) = (&text[..dot], &text[dot + 1..]);
+    !version.is_empty()
+        && version.iter().all(u8::is_ascii_hexdigit)
+        && !address.is_empty()
+        && address.iter().all(|byte| is_literal_byte(*byte))
+}
+
+fn percents_are_whole(host: &[u8]) -> bool {
+    let mut rest = host;
+    while let Some(at) = memchr::memchr(b'%', rest) {
+        match &rest[at + 1..] {
+            [high, low, behind @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                rest = behind;
+            }
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// `""`, `":"` or `":80"`; zeros before the number do not count.
 fn parse_port(rest: &[u8]) -> Option<Option<u16>> {
     let Some((b':', digits)) = rest.split_first() else {
         return rest.is_empty().then_some(None);
@@ -54,11 +114,12 @@ fn parse_port(rest: &[u8]) -> Option<Option<u16>> {
     if digits.is_empty() {
         return Some(None);
     }
-    if digits.len() > 5 || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
+    let mut port = 0u16;
+    for digit in digits {
+        let digit = digit.is_ascii_digit().then(|| u16::from(digit - b'0'))?;
+        port = port.checked_mul(10)?.checked_add(digit)?;
     }
-    let port = digits.iter().fold(0u32, |sum, digit| sum * 10 + u32::from(digit - b'0'));
-    u16::try_from(port).ok().map(Some)
+    Some(Some(port))
 }
 
 #[inline]
@@ -73,23 +134,29 @@ const NAME_PLAIN: u8 = 0;
 const NAME_UPPER: u8 = 1;
 const NAME_DOT: u8 = 2;
 const NAME_BAD: u8 = 4;
+const NAME_PERCENT: u8 = 8;
 
+/// Unreserved characters, sub-delimiters and `%` (RFC 3986 section 3.2.2, reg-name).
 static NAME_CLASS: [u8; 256] = {
-    let mut classes = [NAME_PLAIN; 256];
+    let mut classes = [NAME_BAD; 256];
     let mut byte = 0;
     while byte < 256 {
         classes[byte] = match byte as u8 {
             b'A'..=b'Z' => NAME_UPPER,
             b'.' => NAME_DOT,
-            0..=b' ' | 0x7f | b'/' | b'\\' | b'[' | b']' | b'@' | b'?' | b'#' => NAME_BAD,
-            _ => NAME_PLAIN,
+            b'%' => NAME_PERCENT,
+            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'~' => NAME_PLAIN,
+            b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' => {
+                NAME_PLAIN
+            }
+            _ => NAME_BAD,
         };
         byte += 1;
     }
     classes
 };
 
-/// IPv6 address or IPvFuture: hexadecimal digits, unreserved and sub-delimiters.
+/// Hexadecimal digits, unreserved characters, sub-delimiters, colons.
 fn is_literal_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b":.-_~!$&'()*+,;=%".contains(&byte)
+    byte.is_ascii_alphanumeric() || b":.-_~!$&'()*+,;=".contains(&byte)
 }

@@ -5,7 +5,7 @@ use super::host::{HostName, parse_authority};
 use super::{Method, RequestHead, Version};
 use crate::connection::{ConnectionOptions, parse_length};
 use crate::headers::Known;
-use crate::span::locate;
+use crate::span::{Span, locate};
 
 /// The decisions that every request needs. Borrows the host from the head.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl<'a> RequestMeta<'a> {
             return Err(refuse(head, Fault::TraceMethod, b""));
         }
         if let Some(second) = head.headers.repeated_among(&SOLE) {
-            return Err(refuse(head, Fault::HeaderRepeated, second));
+            return Err(repeated(head, second));
         }
         let (host, port) = host_of(head)?;
         let (content_length, chunked) = framing_of(head)?;
@@ -79,11 +79,39 @@ impl<'a> RequestMeta<'a> {
     }
 }
 
+/// Names the field whose value `second` is, and the one of the same name before it.
+#[cold]
+fn repeated(head: &RequestHead, second: &[u8]) -> RequestError {
+    let text = head.headers.text();
+    let line =
+        |name, value| Span::new(locate(text, name).start as usize, locate(text, value).end());
+    let mut error = refuse(head, Fault::HeaderRepeated, second);
+    let is_second = |value: &[u8]| std::ptr::eq(value, second);
+    let found = head.headers.iter().find(|(_, _, value)| is_second(value));
+    if let Some((known, name, value)) = found {
+        error.line = line(name, value);
+        if known == Known::Host {
+            error.fault = Fault::HostRepeated;
+        }
+        let first = head.headers.iter().find(|(other, ..)| *other == known);
+        error.previous = first.map(|(_, name, value)| line(name, value));
+    }
+    error
+}
+
 fn host_of(head: &RequestHead) -> Result<(Option<HostName<'_>>, Option<u16>), RequestError> {
     let field = head.headers.first(Known::Host);
     if field.is_none() && head.version == Version::H11 {
         return Err(refuse(head, Fault::HostMissing, b""));
     }
+    let from_target = match head.authority() {
+        None => None,
+        Some(authority) => match parse_authority(authority) {
+            None => return Err(refuse(head, Fault::TargetHostInvalid, authority)),
+            host => host,
+        },
+    };
+    // Checked also where the target decides, as whoever comes next may believe it.
     let from_field = match field {
         None => None,
         // RFC 9112 section 3.2: an empty field is right for a target without authority, but a
@@ -93,13 +121,7 @@ fn host_of(head: &RequestHead) -> Result<(Option<HostName<'_>>, Option<u16>), Re
             host => host,
         },
     };
-    let host = match head.authority() {
-        None => from_field,
-        Some(authority) => match parse_authority(authority) {
-            None => return Err(refuse(head, Fault::TargetHostInvalid, authority)),
-            host => host,
-        },
-    };
+    let host = from_target.or(from_field);
     Ok(host.map_or((None, None), |(name, port)| (Some(name), port)))
 }
 

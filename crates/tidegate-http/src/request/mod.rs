@@ -11,9 +11,9 @@ mod parse;
 mod tests;
 
 pub use error::{Fault, RequestError, wire_status};
-pub use host::{HostName, parse_authority};
+pub use host::{HostName, parse_authority, parse_host};
 pub use meta::RequestMeta;
-pub use parse::parse_request;
+pub use parse::{HostRules, keep_partial, parse_request, parse_request_for};
 
 use crate::headers::{Headers, Known};
 use crate::lines::FieldRules;
@@ -190,10 +190,26 @@ impl RequestHead {
         named.then(|| self.authority_span.of(self.headers.text()))
     }
 
+    /// Whether the request line has been received whole.
+    pub fn has_line(&self) -> bool {
+        self.progress.in_fields
+    }
+
     /// The host that is asked for, of a head that may be wrong elsewhere: from the target, else from `Host`.
     pub fn host(&self) -> Option<HostName<'_>> {
-        let text = self.authority().or_else(|| self.headers.first(Known::Host))?;
-        parse_authority(text).map(|(host, _)| host)
+        parse_authority(self.host_text()?).map(|(host, _)| host)
+    }
+
+    /// Host and port as written: the target's where it names them, whatever the `Host` field says (RFC 9112 section
+    /// 3.2.2), else that field's.
+    pub fn host_text(&self) -> Option<&[u8]> {
+        self.authority().or_else(|| self.headers.first(Known::Host))
+    }
+
+    /// Keeps the request line alone: it was wrong, and nginx does not read on then.
+    pub fn forget_fields(&mut self) {
+        self.headers.forget_fields();
+        self.ignored_lines.clear();
     }
 
     /// Path and arguments, `/` where an absolute target has none; input of `uri::Uri::parse`.

@@ -5,7 +5,9 @@
 //! and 5.2). A bare LF ends a line, as nginx accepts it.
 
 use super::error::{Fault, RequestError};
+use super::host::is_target_authority;
 use super::{Method, Parse, ParseOptions, RequestHead, TargetForm, Version};
+use crate::headers::Known;
 use crate::lines::{Line, read_field, trim_line_end};
 use crate::span::Span;
 use memchr::memchr;
@@ -23,19 +25,53 @@ pub fn parse_request(
     options: &ParseOptions,
     head: &mut RequestHead,
 ) -> Result<Parse, RequestError> {
-    let outcome = Parser { buffer, options, head }.run();
+    parse_request_for(buffer, &mut options.clone(), head, None)
+}
+
+/// The rules of the server that a host names; `None` keeps those in force.
+pub type HostRules<'a> = Option<&'a dyn Fn(&[u8]) -> Option<ParseOptions>>;
+
+/// The same where servers have rules of their own: from the line on that names the host, which is the request line or
+/// the `Host` field, those of the server that is meant are in force, as in nginx, and `options` has them for the next
+/// call.
+pub fn parse_request_for(
+    buffer: &[u8],
+    options: &mut ParseOptions,
+    head: &mut RequestHead,
+    rules: HostRules<'_>,
+) -> Result<Parse, RequestError> {
+    let outcome = Parser { buffer, options, head, rules }.run();
     match outcome {
         Ok(Parse::Complete(len)) => head.headers.set_text(buffer.get(..len).unwrap_or(buffer)),
         Ok(Parse::Partial) => {}
         Err(error) => {
-            if !head.progress.in_fields {
-                forget_broken_line(buffer, error.fault, head);
+            keep_partial(buffer, options, head);
+            if !head.has_line() {
+                head.version = match error.fault {
+                    // Who sends no version does not expect a head.
+                    Fault::Http09Method => Version::H09,
+                    // The version stands at the line's end: nobody is sent chunks who may not know them.
+                    _ => Version::H10,
+                };
             }
-            let len = buffer.len().min(options.head_bytes_max());
-            head.headers.set_text(&buffer[..len]);
         }
     }
     outcome
+}
+
+/// Gives `head` what was received of a head that stays incomplete, for logs: after [`Parse::Partial`], with the same
+/// bytes. Without a whole request line nothing is known of the request but how it was written.
+#[cold]
+pub fn keep_partial(buffer: &[u8], options: &ParseOptions, head: &mut RequestHead) {
+    if !head.progress.in_fields {
+        let start = head.progress.line_start.min(buffer.len());
+        let end = buffer[start..].iter().position(|byte| matches!(byte, b'\r' | b'\n'));
+        let end = end.map_or(buffer.len(), |end| start + end);
+        head.clear();
+        head.line_span = Span::new(start, end);
+    }
+    let len = buffer.len().min(options.head_bytes_max());
+    head.headers.set_text(&buffer[..len]);
 }
 
 /// No registered method is nearly as long; it keeps the check of an incomplete line cheap.
@@ -43,8 +79,9 @@ const METHOD_BYTES_MAX: usize = 64;
 
 struct Parser<'a> {
     buffer: &'a [u8],
-    options: &'a ParseOptions,
+    options: &'a mut ParseOptions,
     head: &'a mut RequestHead,
+    rules: HostRules<'a>,
 }
 
 impl Parser<'_> {
@@ -84,7 +121,19 @@ impl Parser<'_> {
         progress.in_fields = true;
         progress.line_start = next;
         progress.scan_from = next;
+        if self.rules.is_some() && self.head.form == TargetForm::Absolute {
+            self.follow(self.head.authority_span);
+        }
         Ok(true)
+    }
+
+    /// Goes on by the rules of the server that this host names.
+    #[cold]
+    fn follow(&mut self, host: Span) {
+        let host = host.of(self.buffer);
+        if let Some(options) = self.rules.and_then(|rules| rules(host)) {
+            *self.options = options;
+        }
     }
 
     fn skip_empty_lines(&mut self) -> Result<usize, RequestError> {
@@ -146,6 +195,13 @@ impl Parser<'_> {
                     self.check_line_length(start, next)?;
                     self.count_line(start, next)?;
                     self.head.headers.note(field);
+                    if self.rules.is_some()
+                        && field.known == Known::Host
+                        && self.head.form == TargetForm::Origin
+                    {
+                        let start = field.value_start as usize;
+                        self.follow(Span::new(start, start + field.value_len as usize));
+                    }
                     next
                 }
                 Line::Ignored(next) => {
@@ -160,15 +216,13 @@ impl Parser<'_> {
                     return Ok(Parse::Complete(next));
                 }
                 Line::Incomplete => return self.incomplete(),
-                Line::Invalid => {
+                Line::Invalid(at) => {
                     // Judged at its end, so that it does not matter how the bytes arrive.
                     let Some(end) = memchr(b'\n', &self.buffer[start..]) else {
                         return self.incomplete();
                     };
-                    let end = start + end + 1;
-                    self.check_line_length(start, end)?;
-                    let shown = trim_line_end(self.buffer, start, end);
-                    let span = Span::new(start, shown);
+                    self.check_line_length(start, start + end + 1)?;
+                    let span = Span::new(start, start + at + 1);
                     return Err(RequestError::new(Fault::InvalidHeaderLine, span));
                 }
             };
@@ -184,22 +238,6 @@ impl Parser<'_> {
         }
         Ok(())
     }
-}
-
-/// After an error in the request line nothing is known of the request but how it was written: `line_span`.
-#[cold]
-fn forget_broken_line(buffer: &[u8], fault: Fault, head: &mut RequestHead) {
-    let start = head.progress.line_start;
-    let end = buffer.iter().skip(start).position(|byte| matches!(byte, b'\r' | b'\n'));
-    let end = end.map_or(buffer.len(), |end| start + end);
-    head.clear();
-    head.line_span = Span::new(start, end);
-    head.version = match fault {
-        // Who sends no version does not expect a head.
-        Fault::Http09Method => Version::H09,
-        // The version stands at the line's end: nobody is sent chunks who may not know them.
-        _ => Version::H10,
-    };
 }
 
 /// Parses `buffer[start..]`, a request line without its end.
@@ -223,13 +261,14 @@ fn parse_line(buffer: &[u8], start: usize, head: &mut RequestHead) -> Result<(),
         return Err(Fault::InvalidRequestLine);
     }
     head.target_span = Span::new(start + target_start, start + target_start + target_len);
+    parse_form(&rest[..target_len], start + target_start, head)?;
     head.version = match rest.get(target_len) {
         None if head.method == Method::Get => Version::H09,
         None => return Err(Fault::Http09Method),
         Some(b' ') => parse_version(&rest[target_len + 1..])?,
         Some(_) => return Err(Fault::InvalidRequestLine),
     };
-    parse_form(&rest[..target_len], start + target_start, head)
+    Ok(())
 }
 
 /// Length of the target at the begin of `rest`, looked at many bytes at a time.
@@ -248,11 +287,22 @@ fn parse_version(text: &[u8]) -> Result<Version, Fault> {
         b"HTTP/1.1" => Ok(Version::H11),
         b"HTTP/1.0" => Ok(Version::H10),
         [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9'] => Ok(Version::H11),
-        [b'H', b'T', b'T', b'P', b'/', b'2'..=b'9', b'.', b'0'..=b'9'] => {
+        [b'H', b'T', b'T', b'P', b'/', version @ ..] if is_later_version(version) => {
             Err(Fault::UnsupportedVersion)
         }
         _ => Err(Fault::InvalidRequestLine),
     }
+}
+
+/// A version behind 1, of however many digits.
+fn is_later_version(text: &[u8]) -> bool {
+    let major = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let later = !matches!(&text[..major], [] | [b'0', ..] | [b'1']);
+    later && matches!(&text[major..], [b'.', minor @ ..] if is_number(minor))
+}
+
+fn is_number(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(u8::is_ascii_digit)
 }
 
 /// Splits the target into authority and path (RFC 9112 section 3.2). `at` is its offset.
@@ -264,8 +314,7 @@ fn parse_form(target: &[u8], at: usize, head: &mut RequestHead) -> Result<(), Fa
         // The port is required (RFC 9112 section 3.2.3).
         let colon = target.iter().rposition(|byte| *byte == b':');
         let port = colon.map_or(&[][..], |colon| &target[colon + 1..]);
-        let digits = !port.is_empty() && port.iter().all(u8::is_ascii_digit);
-        return if digits { Ok(()) } else { Err(Fault::InvalidRequestLine) };
+        return if is_number(port) { Ok(()) } else { Err(Fault::InvalidRequestLine) };
     }
     if target[0] == b'/' {
         head.form = TargetForm::Origin;
@@ -284,21 +333,14 @@ fn parse_form(target: &[u8], at: usize, head: &mut RequestHead) -> Result<(), Fa
     let authority = scheme + 3;
     let path = target[authority..].iter().position(|byte| matches!(byte, b'/' | b'?' | b'#'));
     let path = path.map_or(target.len(), |path| authority + path);
-    if path == authority || !is_target_host(&target[authority..path]) {
+    // A fragment is not for servers, and what stands behind the host is its path.
+    if !is_target_authority(&target[authority..path]) || target.get(path) == Some(&b'#') {
         return Err(Fault::InvalidRequestLine);
     }
     head.form = TargetForm::Absolute;
     head.authority_span = Span::new(at + authority, at + path);
     head.path_span = Span::new(at + path, at + target.len());
     Ok(())
-}
-
-/// The host of an absolute target is a name of letters, digits, dots and hyphens, or a literal in brackets: nginx is
-/// stricter here than with `Host`. What follows is looked at with the port.
-fn is_target_host(authority: &[u8]) -> bool {
-    let end = memchr(b':', authority).unwrap_or(authority.len());
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
-    authority.starts_with(b"[") || authority[..end].iter().all(plain)
 }
 
 #[inline]

@@ -272,7 +272,7 @@ fn read_head(buffer: &[u8], head: &mut ResponseHead) -> Result<Parse, ResponseEr
             Line::Ignored(next) => head.line_start = next,
             Line::End(next) => return Ok(Parse::Complete(next)),
             Line::Incomplete => return Ok(Parse::Partial),
-            Line::Invalid => {
+            Line::Invalid(_) => {
                 let Some(end) = memchr(b'\n', &buffer[start..]) else {
                     return Ok(Parse::Partial);
                 };

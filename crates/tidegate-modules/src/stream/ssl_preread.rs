@@ -69,7 +69,8 @@ async fn look(x: &mut Exchange) -> Step<'static> {
         match client_hello::parse(&session.input) {
             Ok(ParsedHello::Complete(hello)) => {
                 // The server is chosen by the name.
-                x.request.host = hello.server_name.to_ascii_lowercase();
+                let host = tidegate_http::request::parse_host(&hello.server_name);
+                x.request.host = host.map_or_else(Vec::new, |host| host.as_bytes().to_vec());
                 x.extensions.insert(hello);
                 return Step::Decline;
             }

@@ -101,8 +101,7 @@ fn content_length(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
 
 /// The port that came with the host in the target, else in the `Host` field.
 fn request_port(x: &Exchange) -> Option<u16> {
-    let host = x.request.head.authority().or_else(|| x.request.header(Known::Host))?;
-    request::parse_authority(host)?.1
+    request::parse_authority(x.request.head.host_text()?)?.1
 }
 
 fn request_method(x: &mut Exchange, out: &mut Vec<u8>) -> bool {

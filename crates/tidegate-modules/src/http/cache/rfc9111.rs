@@ -127,7 +127,7 @@ fn renewed(stored: &Meta, entry: &OpenEntry, head: &ResponseHead, now: u64) -> O
 fn other_keys(x: &Exchange, main: &Key) -> Vec<Key> {
     let target = x.request.target();
     let scheme: &[u8] = if x.connection.tls.is_some() { b"https" } else { b"http" };
-    let authority = x.request.header(Known::Host).unwrap_or(&x.request.host);
+    let authority = x.request.head.host_text().unwrap_or_default();
     let text = main.text();
     let Some(at) = text.windows(target.len().max(1)).rposition(|part| part == target) else {
         return Vec::new();

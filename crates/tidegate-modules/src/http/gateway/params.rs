@@ -167,6 +167,13 @@ impl Params {
         let headers = &x.request.head.headers;
         let mut parameter = Vec::with_capacity(64);
         let mut seen: u64 = 0;
+        // The target's host counts, whatever the field says (RFC 9112 section 3.2.2).
+        if let Some(authority) = x.request.head.authority() {
+            seen |= 1u64 << Known::Host as u8;
+            if !self.replaces(b"Host") {
+                self.packing.pair(b"HTTP_HOST", out, |out| out.extend_from_slice(authority));
+            }
+        }
         for (index, (known, name, value)) in headers.iter().enumerate() {
             let came_before = match known {
                 Known::Other => headers

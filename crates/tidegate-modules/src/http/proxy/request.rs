@@ -139,7 +139,12 @@ pub(super) fn write_uri(
             write_escaped(rest, out);
         }
         None if request.target_is_current => {
-            return out.extend_from_slice(request.head.path_and_args());
+            let target = request.head.path_and_args();
+            // `http://host?args` has an empty path, which is sent as `/` (RFC 9112 section 3.2.1).
+            if target.starts_with(b"?") {
+                out.push(b'/');
+            }
+            return out.extend_from_slice(target);
         }
         _ => write_escaped(&request.path, out),
     }
