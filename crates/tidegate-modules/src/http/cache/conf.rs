@@ -8,6 +8,7 @@ use tidegate_conf::{
 use tidegate_http::request::Method;
 
 use super::policy::Validity;
+use super::purge_conf::PurgeConf;
 use super::turn::UseStale;
 
 /// Statuses that `proxy_cache_valid TIME` means.
@@ -92,7 +93,7 @@ pub struct CacheConf {
     pub background_update: Option<bool>,
     pub revalidate: Option<bool>,
     pub convert_head: Option<bool>,
-    pub purge: Option<Vec<Word>>,
+    pub purge: Option<PurgeConf>,
     pub purge_tag: Option<Vec<Word>>,
     pub purge_soft: Option<Vec<Word>>,
     /// Empty for `off`.
@@ -125,7 +126,10 @@ impl CacheConf {
         take(&mut self.background_update, &outer.background_update);
         take(&mut self.revalidate, &outer.revalidate);
         take(&mut self.convert_head, &outer.convert_head);
-        take(&mut self.purge, &outer.purge);
+        // A location that purges a key of its own does so alone.
+        if !matches!(outer.purge, Some(PurgeConf::Separate { .. })) {
+            take(&mut self.purge, &outer.purge);
+        }
         take(&mut self.purge_tag, &outer.purge_tag);
         take(&mut self.purge_soft, &outer.purge_soft);
         take(&mut self.tag_header, &outer.tag_header);

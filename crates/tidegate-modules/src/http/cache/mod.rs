@@ -27,7 +27,7 @@
 //! | `pump` | the body's way into the cache |
 //! | `rounds` | how often the readers of a fill are woken |
 //! | `writers` | who may work on a cache's files at a time |
-//! | `purge` | requests that purge, and tags |
+//! | `purge`, `purge_conf` | requests that purge, and tags |
 //! | `resume` | the rest of a body whose origin broke off |
 //! | `rescue` | the rest of a body whose fill went on without a reader |
 //! | `parts` | ranges that are fetched by themselves |
@@ -45,6 +45,7 @@ mod parts;
 pub mod policy;
 mod pump;
 mod purge;
+pub mod purge_conf;
 mod rescue;
 mod resume;
 mod rfc9111;
@@ -153,7 +154,8 @@ impl<F: Family> Module for Cache<F> {
         conf: &CacheConf,
         location: &mut tidegate_core::builder::LocationBuilder<'_, '_>,
     ) -> Result<(), Diagnostic> {
-        settings::check_zone(F::PREFIX, conf, location.plan)
+        settings::check_zone(F::PREFIX, conf, location.plan)?;
+        purge::install(F::PREFIX, conf, location)
     }
 }
 

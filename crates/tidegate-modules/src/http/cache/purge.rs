@@ -16,17 +16,25 @@
 //! purger (`purger=on`) or by disuse.
 
 use std::io;
+use std::sync::Arc;
 
+use bytes::Bytes;
 use tidegate_cache::{Bearing, Key, Purge, PurgeError, Scope, Store};
+use tidegate_conf::{Contexts, Diagnostic};
+use tidegate_core::builder::LocationBuilder;
 use tidegate_core::template::any_holds;
 use tidegate_core::{Body, Exchange, Level, Step, Template, blocking};
-use tidegate_http::Headers;
+use tidegate_http::uri::escape_html;
+use tidegate_http::{Headers, Known};
 use tidegate_rt::clock;
 
+use super::conf::CacheConf;
 use super::lookup::decoded;
 use super::meta::Meta;
 use super::policy::variant_prefix;
-use super::settings::CacheSettings;
+use super::purge_conf::{ByMethod, PurgeConf};
+use super::settings::{CacheSettings, unknown_zone};
+use super::zones::Zones;
 
 /// Most bytes of tags that an answer may bear; the rest is left out.
 const TAGS_BYTES_MAX: usize = 16 * 1024;
@@ -42,13 +50,33 @@ pub(super) enum What {
     All(Vec<Scope>),
 }
 
+/// What makes a request a purge.
+#[derive(Default)]
+pub enum By {
+    #[default]
+    Nothing,
+    /// Any value neither empty nor `0`.
+    Conditions(Vec<Template>),
+    Method(ByMethod),
+}
+
 /// Purges by a location's settings.
 #[derive(Default)]
 pub struct PurgeSettings {
-    /// Any value neither empty nor `0` makes a request a purge.
-    pub conditions: Vec<Template>,
+    pub by: By,
     pub tags: Vec<Template>,
     pub soft: Vec<Template>,
+}
+
+impl PurgeSettings {
+    /// Whether a request is a purge, allowed or not.
+    pub fn wants(&self, x: &mut Exchange) -> bool {
+        match &self.by {
+            By::Nothing => false,
+            By::Conditions(conditions) => any_holds(conditions, x),
+            By::Method(by) => by.method == x.request.head.method_bytes(),
+        }
+    }
 }
 
 /// The object that an answer is, or becomes, for those who find out that it contradicts another one.
@@ -72,6 +100,20 @@ pub async fn answer(
     settings: &CacheSettings,
     key: Vec<u8>,
 ) -> Step<'static> {
+    if let By::Method(by) = &settings.purge.by {
+        if !by.allows(x.client_address()) {
+            return Step::Status(403);
+        }
+        let text = key.clone();
+        let what = match by.everything {
+            true => Some(What::All(vec![Scope::Prefix(Box::default())])),
+            false => what(key, b""),
+        };
+        return match what {
+            Some(what) => answer_with_page(x, store, what, &text).await,
+            None => Step::Status(400),
+        };
+    }
     let soft = any_holds(&settings.purge.soft, x);
     let mut tags = Vec::new();
     for template in &settings.purge.tags {
@@ -83,18 +125,84 @@ pub async fn answer(
         x.log(Level::Error, message);
         return Step::Status(400);
     };
-    let purged = blocking::run(move || Ok(purge(&store, what, soft))).await;
-    match purged.unwrap_or_else(|error| Err(PurgeError::Disk(error))) {
-        Ok(true) => {
+    match carry_out(x, store, what, soft).await {
+        Ok(()) => {
             x.response.status = 204;
             Step::Respond(Body::Empty)
         }
-        Ok(false) => Step::Status(404),
+        Err(status) => Step::Status(status),
+    }
+}
+
+/// Purges and answers with a page that names the key, as the module ngx_cache_purge does.
+async fn answer_with_page(x: &mut Exchange, store: Store, what: What, key: &[u8]) -> Step<'static> {
+    if let Err(status) = carry_out(x, store, what, false).await {
+        return Step::Status(status);
+    }
+    let mut page = b"<html>\r\n<head><title>Successful purge</title></head>\r\n<body>\r\n\
+        <h1>Successful purge</h1>\r\n<p>Key : "
+        .to_vec();
+    escape_html(key, &mut page);
+    page.extend_from_slice(b"</p>\r\n</body>\r\n</html>\r\n");
+    x.response.status = 200;
+    x.response.headers.set_known(Known::ContentType, b"text/html");
+    Step::Respond(Body::from(Bytes::from(page)))
+}
+
+/// Purges.
+///
+/// # Errors
+/// The status to answer: 404 when there was nothing under a key.
+async fn carry_out(x: &Exchange, store: Store, what: What, soft: bool) -> Result<(), u16> {
+    let purged = blocking::run(move || Ok(purge(&store, what, soft))).await;
+    match purged.unwrap_or_else(|error| Err(PurgeError::Disk(error))) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(404),
         Err(error) => {
             x.log(Level::Error, format_args!("cache purge failed: {error}"));
-            Step::Status(if matches!(error, PurgeError::Refused) { 503 } else { 500 })
+            Err(if matches!(error, PurgeError::Refused) { 503 } else { 500 })
         }
     }
+}
+
+/// Makes a location purge a key of its own (`*_cache_purge ZONE KEY`).
+///
+/// # Errors
+/// A zone that nobody defines, a bad key, a location that is no location or caches as well.
+pub fn install(
+    family: &'static str,
+    conf: &CacheConf,
+    location: &mut LocationBuilder<'_, '_>,
+) -> Result<(), Diagnostic> {
+    let Some(PurgeConf::Separate { zone, key }) = &conf.purge else { return Ok(()) };
+    if !location.outline.context.intersects(Contexts::LOCATION) {
+        let message = format!("\"{family}cache_purge\" with a key is not allowed here");
+        let diagnostic = Diagnostic::emerg(message).at(zone.span);
+        return Err(diagnostic.help("it makes a location of its own"));
+    }
+    if conf.zone.as_ref().is_some_and(|own| own.distance == 0 && own.word.is_some()) {
+        let message =
+            format!("\"{family}cache_purge\" directive is incompatible with \"{family}cache\"");
+        return Err(Diagnostic::emerg(message).at(zone.span));
+    }
+    let name = zone.display().into_owned();
+    let Some(found) = location.plan.shared::<Zones>().find(family, &name) else {
+        return Err(unknown_zone(family, zone));
+    };
+    let key = Arc::new(location.plan.template(key)?);
+    location.content(Box::new(move |x| {
+        let (Some(store), key) = (found.store.clone(), key.clone()) else {
+            return Step::Status(500);
+        };
+        Step::Wait(Box::pin(async move {
+            let text = key.value(x);
+            match what(text.to_vec(), b"") {
+                Some(what) => answer_with_page(x, store, what, &text).await,
+                None => Step::Status(400),
+            }
+        }))
+    }));
+    Ok(())
 }
 
 /// What a request with this key and these tags purges; `None`: too much at a time.

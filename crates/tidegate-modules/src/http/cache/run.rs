@@ -41,7 +41,7 @@ pub fn handle<'a>(
     let method = x.request.method;
     let is_cached = method.bit() & cache.methods != 0;
     let invalidates = cache.rfc9111 && is_unsafe(method);
-    let purges = !cache.purge.conditions.is_empty() && any_holds(&cache.purge.conditions, x);
+    let purges = cache.purge.wants(x);
     if !is_cached && !invalidates && !purges {
         return Err(x);
     }

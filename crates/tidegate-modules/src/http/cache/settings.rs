@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_conf::Diagnostic;
+use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::builder::PlanBuilder;
 use tidegate_core::{Exchange, Level, Template};
 use tidegate_http::caching::IgnoredFields;
@@ -11,7 +11,8 @@ use tidegate_http::request::Method;
 
 use super::conf::CacheConf;
 use super::policy::{self, Exchanged, Refusal, Stored, Validity};
-use super::purge::PurgeSettings;
+use super::purge::{By, PurgeSettings};
+use super::purge_conf::PurgeConf;
 use super::turn::Rules;
 use super::zones::{Zone, ZoneTable, Zones};
 use crate::http::gateway::settings::Buffering;
@@ -109,7 +110,11 @@ impl CacheSettings {
             max_range_offset: conf.max_range_offset,
             ranges: conf.ranges.unwrap_or(false),
             purge: PurgeSettings {
-                conditions: plan.templates(conf.purge.as_deref().unwrap_or_default())?,
+                by: match &conf.purge {
+                    Some(PurgeConf::Conditions(words)) => By::Conditions(plan.templates(words)?),
+                    Some(PurgeConf::Method(by)) => By::Method(by.clone()),
+                    None | Some(PurgeConf::Off | PurgeConf::Separate { .. }) => By::Nothing,
+                },
                 tags: plan.templates(conf.purge_tag.as_deref().unwrap_or_default())?,
                 soft: plan.templates(conf.purge_soft.as_deref().unwrap_or_default())?,
             },
@@ -186,9 +191,15 @@ pub fn check_zone(
     if plan.shared::<Zones>().find(family, &name).is_some() {
         return Ok(());
     }
+    Err(unknown_zone(family, word))
+}
+
+/// The error for the name of a cache that nobody defines.
+pub fn unknown_zone(family: &'static str, word: &Word) -> Diagnostic {
+    let name = word.display();
     let message = format!("\"{family}cache\" zone \"{name}\" is unknown");
     let advice = format!("define it by `{family}cache_path … keys_zone={name}:10m`");
-    Err(Diagnostic::emerg(message).at(word.span).help(advice))
+    Diagnostic::emerg(message).at(word.span).help(advice)
 }
 
 fn millis(time: Option<Duration>) -> u64 {
