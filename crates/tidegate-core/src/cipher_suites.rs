@@ -41,7 +41,66 @@ static ROWS: [Row; 6] = [
 
 /// Words that name every available suite.
 const ALL: &[&str] =
-    &["ALL", "HIGH", "DEFAULT", "FIPS", "TLSv1.2", "ECDHE", "EECDH", "kECDHE", "kEECDH"];
+    &["ALL", "HIGH", "DEFAULT", "FIPS", "TLSv1.2", "ECDH", "ECDHE", "EECDH", "kECDHE", "kEECDH"];
+
+/// Words that OpenSSL knows and that name none of the available suites.
+const NONE: &[&str] = &[
+    "COMPLEMENTOFALL",
+    "COMPLEMENTOFDEFAULT",
+    "MEDIUM",
+    "LOW",
+    "aNULL",
+    "eNULL",
+    "NULL",
+    "kRSA",
+    "RSA",
+    "kDHE",
+    "kEDH",
+    "DHE",
+    "EDH",
+    "DH",
+    "ADH",
+    "AECDH",
+    "kPSK",
+    "kECDHEPSK",
+    "kDHEPSK",
+    "kRSAPSK",
+    "PSK",
+    "aPSK",
+    "aDSS",
+    "DSS",
+    "SRP",
+    "kSRP",
+    "aSRP",
+    "AESCCM",
+    "AESCCM8",
+    "ARIA",
+    "ARIA128",
+    "ARIA256",
+    "ARIAGCM",
+    "CAMELLIA",
+    "CAMELLIA128",
+    "CAMELLIA256",
+    "3DES",
+    "DES",
+    "IDEA",
+    "SEED",
+    "RC4",
+    "RC2",
+    "MD5",
+    "SHA1",
+    "SHA",
+    "SHA256",
+    "SHA384",
+    "SSLv3",
+    "TLSv1",
+    "TLSv1.0",
+    "CBC",
+];
+
+/// Lists of one word that stand for themselves: the suites of RFC 6460 (Suite B).
+const SUITE_B: [(&str, &[u16]); 3] =
+    [("SUITEB128", &[0xc02b, 0xc02c]), ("SUITEB128ONLY", &[0xc02b]), ("SUITEB192", &[0xc02c])];
 
 impl Row {
     /// Whether one word of a list (without `+`) means this suite.
@@ -57,13 +116,27 @@ impl Row {
 
 /// The TLS 1.2 suites, by number, of a list in OpenSSL's format (its manual page ciphers(1)): words separated by
 /// `:`, `,`, space or `;`; `!` removes for good, `-` removes, `+` moves to the end, `a+b` means both.
-/// Words without meaning here are left out, as OpenSSL does with those that it does not know.
+/// `@SECLEVEL=n` removes what is weaker than the level, wherever it stands. Words without meaning here are left
+/// out, as OpenSSL does with those that it does not know.
 pub fn tls12(list: &str) -> Vec<u16> {
+    if let Some((_, suites)) = SUITE_B.iter().find(|(word, _)| *word == list) {
+        return suites.to_vec();
+    }
+    let mut bits_min = 0;
     let mut active: Vec<usize> = Vec::new();
     let mut killed = [false; ROWS.len()];
-    for item in list.split([':', ',', ' ', ';']).filter(|item| !item.is_empty()) {
+    for item in items(list) {
         if item == "@STRENGTH" {
             active.sort_by_key(|index| std::cmp::Reverse(ROWS[*index].bits));
+            continue;
+        }
+        if let Some(level) = item.strip_prefix("@SECLEVEL=") {
+            // Bits of security that a level asks for (SSL_CTX_set_security_level(3)).
+            bits_min = match level {
+                "5" => 256,
+                "4" => 192,
+                _ => 0,
+            };
             continue;
         }
         let (operator, words) = match item.as_bytes()[0] {
@@ -86,7 +159,23 @@ pub fn tls12(list: &str) -> Vec<u16> {
             }
         }
     }
-    active.into_iter().map(|index| ROWS[index].number).collect()
+    let strong = active.into_iter().filter(|index| ROWS[*index].bits >= bits_min);
+    strong.map(|index| ROWS[index].number).collect()
+}
+
+/// Whether a list chooses suites that OpenSSL has, available here or not: one without any is a mistake.
+pub fn names_suites(list: &str) -> bool {
+    let is_known = |word: &str| {
+        NONE.contains(&word)
+            || NAMES.iter().any(|(number, name)| number >> 8 != 0x13 && *name == word)
+            || ROWS.iter().any(|row| row.is(word))
+    };
+    let mut chosen = items(list).filter(|item| !item.starts_with(['!', '-', '+', '@']));
+    chosen.any(|item| item.split('+').all(is_known)) || !tls12(list).is_empty()
+}
+
+fn items(list: &str) -> impl Iterator<Item = &str> {
+    list.split([':', ',', ' ', ';']).filter(|item| !item.is_empty())
 }
 
 /// A suite of TLS 1.3 by its name: its number where it is available; `None` for a name that is none.

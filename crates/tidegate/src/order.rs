@@ -37,8 +37,11 @@ pub fn run(origin: &Origin, order: Order, report: &Report) -> ExitCode {
     let making =
         Making { resources: &Reading, survivors: &survivors, generation: 1, for_use: false };
     let plan = parsed.plan(origin, &making);
-    report.diagnostics(&parsed.diagnostics, &parsed.sources);
-    let Some(plan) = plan else { return ExitCode::FAILURE };
+    let Some(plan) = plan else {
+        report.diagnostics(&parsed.diagnostics, &parsed.sources);
+        return ExitCode::FAILURE;
+    };
+    // Warnings are for the start, for `-t` and for the log of a reload.
     let (signal, number) = match order {
         Order::Stop => (Signal::Terminate, 15),
         Order::Quit => (Signal::Quit, 3),

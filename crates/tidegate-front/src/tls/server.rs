@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_conf::Diagnostic;
+use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::builder::{Outline, PlanBuilder};
 use tidegate_core::client::Address;
 use tidegate_core::http_core::HttpCore;
@@ -127,16 +127,9 @@ fn provider(
     let list = conf.ciphers.as_ref().map(|word| word.display());
     let list = list.as_deref().unwrap_or(CIPHERS_DEFAULT);
     let suites = ciphers::tls12(list);
-    if let (true, Some(word)) = (suites.is_empty(), &conf.ciphers) {
-        let message = format!("SSL_CTX_set_cipher_list(\"{list}\") failed (SSL: no cipher match)");
-        let diagnostic = Diagnostic::emerg(message)
-            .at(word.span)
-            .label("names no available cipher suite")
-            .help("available: ECDHE with AES128-GCM, AES256-GCM and CHACHA20, for ECDSA and RSA");
-        // Lists do not concern TLS 1.3.
-        if protocols.tls12 {
-            return Err(diagnostic);
-        }
+    // Lists do not concern TLS 1.3.
+    if let (true, true, Some(word)) = (suites.is_empty(), protocols.tls12, &conf.ciphers) {
+        note_no_suite(plan, word, protocols.tls13)?;
     }
     let mut groups = curves::all();
     if let Some(word) = &conf.curves {
@@ -164,6 +157,25 @@ fn provider(
     let cipher_suites = tls13.into_iter().chain(suites).collect();
     let provider = aws_lc_rs::default_provider();
     Ok(Arc::new(CryptoProvider { cipher_suites, kx_groups: groups, ..provider }))
+}
+
+/// A list that leaves no suite for TLS 1.2: a mistake when it names none at all, or when nothing else is spoken.
+fn note_no_suite(plan: &mut PlanBuilder<'_>, word: &Word, tls13: bool) -> Result<(), Diagnostic> {
+    let list = word.display();
+    let help = "available: ECDHE with AES128-GCM, AES256-GCM and CHACHA20, for ECDSA and RSA";
+    if tls13 && ciphers::names_suites(&list) {
+        let message = format!("\"{list}\" names no available cipher suite, TLS 1.2 is not spoken");
+        let warning = Diagnostic::warn(message).at(word.span).help(help);
+        if !plan.diagnostics.contains(&warning) {
+            plan.diagnostics.push(warning);
+        }
+        return Ok(());
+    }
+    let message = format!("SSL_CTX_set_cipher_list(\"{list}\") failed (SSL: no cipher match)");
+    Err(Diagnostic::emerg(message)
+        .at(word.span)
+        .label("names no available cipher suite")
+        .help(help))
 }
 
 /// Tells servers' sessions apart by their certificates and those of their clients.

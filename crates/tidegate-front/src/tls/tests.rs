@@ -53,8 +53,39 @@ fn reads_cipher_lists() {
         "ECDSA-CHACHA20-POLY1305 RSA-CHACHA20-POLY1305 RSA-AES256-GCM-SHA384 \
          ECDSA-AES128-GCM-SHA256 RSA-AES128-GCM-SHA256",
     );
+    check_ciphers(
+        "ECDH+AESGCM:ECDH+AES256:!aDSS",
+        "ECDSA-AES256-GCM-SHA384 RSA-AES256-GCM-SHA384 \
+         ECDSA-AES128-GCM-SHA256 RSA-AES128-GCM-SHA256",
+    );
+    check_ciphers("SUITEB128", "ECDSA-AES128-GCM-SHA256 ECDSA-AES256-GCM-SHA384");
+    check_ciphers("SUITEB192", "ECDSA-AES256-GCM-SHA384");
+    check_ciphers("AES+aRSA:@SECLEVEL=4", "RSA-AES256-GCM-SHA384");
+    check_ciphers("@SECLEVEL=5:AES+aRSA", "RSA-AES256-GCM-SHA384");
+    check_ciphers("AES+aRSA:@SECLEVEL=2", "RSA-AES256-GCM-SHA384 RSA-AES128-GCM-SHA256");
     check_ciphers("HIGH:@SECLEVEL=1:!TLSv1.2", "");
     check_ciphers(":::!:+:-:@", "");
+}
+
+#[test]
+fn knows_lists_that_name_suites() {
+    // Those that `openssl ciphers` takes.
+    for list in [
+        "ALL",
+        "AES128-SHA",
+        "kRSA",
+        "DHE+AES",
+        "NOPE:RSA",
+        "SHA384",
+        "SUITEB128",
+        "AES256-SHA:!aNULL",
+    ] {
+        assert!(ciphers::names_suites(list), "{list}");
+    }
+    for list in ["", ":", "NOPE", "all", "@STRENGTH", "!ALL", "TLS_AES_128_GCM_SHA256", "NOPE+AES"]
+    {
+        assert!(!ciphers::names_suites(list), "{list}");
+    }
 }
 
 proptest::proptest! {

@@ -246,6 +246,21 @@ pub fn compile(
     Ok(GatewayTls { settings, name, alpn, no_alpn: Protocols::default(), chosen })
 }
 
+/// A list that leaves no suite for TLS 1.2: a mistake when it names none at all, or when nothing else is spoken.
+fn note_no_suite(plan: &mut PlanBuilder<'_>, word: &Word, tls13: bool) -> Result<(), Diagnostic> {
+    let list = word.display();
+    if !tls13 || !cipher_suites::names_suites(&list) {
+        let message = format!("SSL_CTX_set_cipher_list(\"{list}\") failed (SSL: no cipher match)");
+        return Err(Diagnostic::emerg(message).at(word.span));
+    }
+    let message = format!("\"{list}\" names no available cipher suite, TLS 1.2 is not spoken");
+    let warning = Diagnostic::warn(message).at(word.span);
+    if !plan.diagnostics.contains(&warning) {
+        plan.diagnostics.push(warning);
+    }
+    Ok(())
+}
+
 fn options(
     conf: &TlsConf,
     prefix: &str,
@@ -257,8 +272,7 @@ fn options(
     let list = list.as_deref().unwrap_or(CIPHERS_DEFAULT);
     let suites = cipher_suites::tls12(list);
     if let (true, true, Some(word)) = (suites.is_empty(), tls12, &conf.ciphers) {
-        let message = format!("SSL_CTX_set_cipher_list(\"{list}\") failed (SSL: no cipher match)");
-        return Err(Diagnostic::emerg(message).at(word.span));
+        note_no_suite(plan, word, tls13)?;
     }
     let verify = conf.verify.unwrap_or(false);
     let trusted = match &conf.trusted_certificate {
