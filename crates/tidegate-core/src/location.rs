@@ -1,6 +1,6 @@
 //! Which location serves a path: exact name, longest prefix, first matching regular expression.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use crate::exchange::Exchange;
 use crate::plan::{LocationId, Plan};
@@ -14,8 +14,8 @@ pub struct LocationSet {
     /// Sorted by name; each with the nearest shorter entry that is its prefix.
     prefixes: Vec<Prefix>,
     regexes: Vec<(Regex, LocationId)>,
-    /// Names of prefix locations with a content handler, without their final slash.
-    redirects: HashSet<Vec<u8>>,
+    /// Prefix locations of gateways by their names without the final slash, where no other location has that name.
+    redirects: HashMap<Vec<u8>, LocationId>,
     /// Lengths of the names in `redirects`, one bit each, counted modulo 64: most paths have another.
     redirect_lengths: u64,
 }
@@ -27,13 +27,17 @@ struct Prefix {
 }
 
 impl LocationSet {
-    /// Builds the search structure.
+    /// Builds the search structure. `redirects` has the names of locations to which clients are sent that leave out
+    /// the final slash; a prefix location of such a name, without the slash, comes before it.
     pub fn new(
         exact: HashMap<Vec<u8>, LocationId>,
         mut prefixes: Vec<(Vec<u8>, LocationId)>,
         regexes: Vec<(Regex, LocationId)>,
-        redirects: HashSet<Vec<u8>>,
+        mut redirects: HashMap<Vec<u8>, LocationId>,
     ) -> LocationSet {
+        for (name, _) in &prefixes {
+            redirects.remove(name);
+        }
         prefixes.sort_by(|a, b| a.0.cmp(&b.0));
         let mut sorted: Vec<Prefix> = Vec::with_capacity(prefixes.len());
         for (name, location) in prefixes {
@@ -45,7 +49,7 @@ impl LocationSet {
             }
             sorted.push(Prefix { name, location, parent });
         }
-        let lengths = redirects.iter().map(|name| length_bit(name));
+        let lengths = redirects.keys().map(|name| length_bit(name));
         let redirect_lengths = lengths.fold(0, |all, bit| all | bit);
         LocationSet { exact, prefixes: sorted, regexes, redirects, redirect_lengths }
     }
@@ -64,9 +68,10 @@ impl LocationSet {
         None
     }
 
-    /// Whether `path` is the name of a folder's location without its slash.
-    fn redirects(&self, path: &[u8]) -> bool {
-        self.redirect_lengths & length_bit(path) != 0 && self.redirects.contains(path)
+    /// The location whose name is `path` and a slash, if the client is to be sent there.
+    fn redirect(&self, path: &[u8]) -> Option<LocationId> {
+        let may_be = self.redirect_lengths & length_bit(path) != 0;
+        may_be.then(|| self.redirects.get(path).copied()).flatten()
     }
 
     fn is_empty(&self) -> bool {
@@ -85,8 +90,8 @@ enum Found {
     Prefix(LocationId),
     /// Exact or by regular expression: final.
     Final(LocationId),
-    /// A folder's name without its slash: the client is sent to the name with it.
-    Redirect,
+    /// The name of this location without its slash: the client is sent to the name with it.
+    Redirect(LocationId),
 }
 
 fn search(x: &mut Exchange, plan: &Plan, set: &LocationSet) -> Result<Found, MatchLimit> {
@@ -96,8 +101,8 @@ fn search(x: &mut Exchange, plan: &Plan, set: &LocationSet) -> Result<Found, Mat
     if let Some(location) = set.exact.get(&x.request.path) {
         return Ok(Found::Final(*location));
     }
-    if set.redirects(&x.request.path) {
-        return Ok(Found::Redirect);
+    if let Some(location) = set.redirect(&x.request.path) {
+        return Ok(Found::Redirect(location));
     }
     let mut best = Found::Nothing;
     let mut regex_allowed = true;
@@ -105,7 +110,7 @@ fn search(x: &mut Exchange, plan: &Plan, set: &LocationSet) -> Result<Found, Mat
         let location = plan.location(id);
         regex_allowed = !location.no_regex;
         best = match search(x, plan, &location.nested)? {
-            found @ (Found::Final(_) | Found::Redirect) => return Ok(found),
+            found @ (Found::Final(_) | Found::Redirect(_)) => return Ok(found),
             Found::Prefix(inner) => {
                 regex_allowed &= !plan.location(inner).no_regex;
                 Found::Prefix(inner)
@@ -122,7 +127,7 @@ fn search(x: &mut Exchange, plan: &Plan, set: &LocationSet) -> Result<Found, Mat
             return Ok(match search(x, plan, nested)? {
                 Found::Prefix(inner) | Found::Final(inner) => Found::Final(inner),
                 Found::Nothing => Found::Final(id),
-                Found::Redirect => Found::Redirect,
+                redirect @ Found::Redirect(_) => redirect,
             });
         }
     }
@@ -151,8 +156,7 @@ pub fn find_config(x: &mut Exchange, plan: &Plan) -> Step<'static> {
     x.alias_takes_path = false;
     let Ok(found) = search(x, plan, &server.locations) else { return Step::Status(500) };
     match found {
-        Found::Prefix(id) | Found::Final(id) => x.location = id,
-        Found::Redirect => return redirect_to_folder(x),
+        Found::Prefix(id) | Found::Final(id) | Found::Redirect(id) => x.location = id,
         Found::Nothing => {}
     }
     let location = plan.location(x.location);
@@ -167,7 +171,11 @@ pub fn find_config(x: &mut Exchange, plan: &Plan) -> Step<'static> {
     {
         x.location = other;
     }
-    Step::Decline
+    // Only here: the redirect is a response of the location that it leads to, with its rules and fields.
+    match found {
+        Found::Redirect(_) => redirect_to_slash(x),
+        _ => Step::Decline,
+    }
 }
 
 /// Makes the present location's `client_max_body_size` the body's limit; the error is the status for a client that
@@ -187,8 +195,9 @@ pub fn limit_body(x: &mut Exchange) -> Result<(), u16> {
     Ok(())
 }
 
-/// `/dir` goes to `/dir/` where a prefix location `/dir/` is served by a content handler.
-fn redirect_to_folder(x: &mut Exchange) -> Step<'static> {
+/// `/dir` goes to `/dir/` where a prefix location `/dir/` is served by a gateway.
+#[cold]
+fn redirect_to_slash(x: &mut Exchange) -> Step<'static> {
     let mut place = Vec::new();
     tidegate_http::uri::escape(&x.request.path, tidegate_http::uri::Escape::Uri, &mut place);
     place.push(b'/');

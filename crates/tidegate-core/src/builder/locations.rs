@@ -213,7 +213,8 @@ impl PlanBuilder<'_> {
         let redirects = level.prefixes.iter().filter(|&(_, id)| {
             self.locations[id.0 as usize].as_ref().is_some_and(|location| location.auto_redirect)
         });
-        let redirects = redirects.map(|(name, _)| name[..name.len() - 1].to_vec()).collect();
+        let redirects =
+            redirects.map(|(name, id)| (name[..name.len() - 1].to_vec(), *id)).collect();
         LocationSet::new(
             level.exact,
             level.prefixes.into_iter().collect(),
