@@ -37,6 +37,7 @@ pub fn decide(x: &mut Exchange, body: &Body) -> (Framing, Option<u64>) {
             (Framing::Length(length), Some(length))
         }
         _ if version == Version::H11 && x.settings().chunked_transfer_encoding => {
+            x.response.content_length = None;
             (Framing::Chunked, None)
         }
         _ => {

@@ -151,6 +151,12 @@ impl Headers {
         self.append(Known::of(name), name, value);
     }
 
+    /// Appends a field that is written as it is and stands for nothing: to [`Headers::first`], [`Headers::remove`] and
+    /// all that ask by [`Known`] it is not there.
+    pub fn push_beside(&mut self, name: &[u8], value: &[u8]) {
+        self.append(Known::Other, name, value);
+    }
+
     /// Appends a well-known field in its canonical spelling; nothing for `Known::Other`.
     pub fn push_known(&mut self, known: Known, value: &[u8]) {
         if known != Known::Other {

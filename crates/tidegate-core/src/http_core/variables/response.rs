@@ -25,6 +25,9 @@ pub(super) const VARIABLES: &[Variable] = &[
         put_seconds(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX), out)
     }),
     Variable::fixed("pipe", |x, out| put(Some(if x.outcome.pipelined { b"p" } else { b"." }), out)),
+    Variable::fixed("sent_http_content_type", |x, out| {
+        put(x.response.headers.first(Known::ContentType), out)
+    }),
     Variable::fixed("sent_http_content_length", sent_content_length),
     Variable::fixed("sent_http_last_modified", sent_last_modified),
     Variable::fixed("sent_http_connection", sent_connection),

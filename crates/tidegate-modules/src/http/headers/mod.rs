@@ -10,7 +10,7 @@ mod expires;
 mod tests;
 
 use bytes::Bytes;
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Severity, Word, once};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::{Body, Exchange, Template};
@@ -72,12 +72,14 @@ impl Module for AddedHeaders {
             let fields = fields.iter().map(|field| {
                 let value = plan.template(&field.value)?;
                 let name = Bytes::copy_from_slice(&field.name.bytes);
-                let known = Known::of(&name);
-                Ok(Field { name, known, value, always: field.always })
+                let kind = Kind::of(Known::of(&name));
+                Ok(Field { name, kind, value, always: field.always })
             });
             fields.collect::<Result<Vec<Field>, Diagnostic>>()
         };
-        let (headers, trailers) = (compiled(&conf.headers)?, compiled(&conf.trailers)?);
+        let (mut headers, trailers) = (compiled(&conf.headers)?, compiled(&conf.trailers)?);
+        headers.retain(|field| field.kind != Kind::Framing);
+        location.plan.diagnostics.extend(conf.headers.iter().filter_map(warn_of_framing));
         if expires.is_some() || !headers.is_empty() || !trailers.is_empty() {
             let has_trailers = !trailers.is_empty();
             let always_trails = trailers.iter().any(|field| field.always);
@@ -155,9 +157,49 @@ fn inherit_fields(child: &mut Vec<FieldConf>, parent: &[FieldConf], how: Option<
     }
 }
 
+/// What an added field does to those that the response has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Stands behind them, and counts like them for later filters.
+    Plain,
+    /// A validator: there is one, and an empty value takes it away.
+    Validator(Known),
+    /// Stands beside the server's own, which stays what the response is described by.
+    Beside,
+    /// Says where the body ends, which is not for the configuration to say: left out.
+    Framing,
+}
+
+impl Kind {
+    fn of(known: Known) -> Kind {
+        match known {
+            Known::LastModified | Known::Etag => Kind::Validator(known),
+            Known::ContentType
+            | Known::Connection
+            | Known::Date
+            | Known::Server
+            | Known::AcceptRanges => Kind::Beside,
+            Known::ContentLength | Known::TransferEncoding => Kind::Framing,
+            _ => Kind::Plain,
+        }
+    }
+}
+
+/// A second `Content-Length` or `Transfer-Encoding` would make clients and proxies disagree on where the response
+/// ends (RFC 9112 section 6.3).
+fn warn_of_framing(field: &FieldConf) -> Option<Diagnostic> {
+    if Kind::of(Known::of(&field.name.bytes)) != Kind::Framing {
+        return None;
+    }
+    let message = format!("\"add_header {}\" is not sent", field.name.display());
+    let mut warning = Diagnostic::emerg(message).at(field.name.span);
+    warning.severity = Severity::Warn;
+    Some(warning.help("the server itself says where a body ends"))
+}
+
 struct Field {
     name: Bytes,
-    known: Known,
+    kind: Kind,
     value: Template,
     always: bool,
 }
@@ -183,6 +225,10 @@ impl Added {
         let plain = is_plain_status(x.response.status);
         if let Some(expires) = self.expires.as_ref().filter(|_| plain) {
             expires.apply(x);
+        }
+        // `$sent_http_content_length` in their values.
+        if x.response.content_length.is_none() && !matches!(x.response.status, 204 | 304) {
+            x.response.content_length = body.known_length();
         }
         for field in self.headers.iter().filter(|field| plain || field.always) {
             let value = one_line(field.value.value(x));
@@ -226,18 +272,18 @@ fn one_line(mut value: Vec<u8>) -> Vec<u8> {
 
 fn add_field(x: &mut Exchange, field: &Field, value: &[u8]) {
     let headers = &mut x.response.headers;
-    match field.known {
-        // These are validators: there is one, and an empty value takes it away.
-        Known::LastModified | Known::Etag => {
-            headers.remove(field.known);
-            if field.known == Known::LastModified {
+    match field.kind {
+        Kind::Validator(known) => {
+            headers.remove(known);
+            if known == Known::LastModified {
                 x.response.last_modified = tidegate_http::date::parse_http(value);
             }
             if !value.is_empty() {
-                headers.push_known(field.known, value);
+                headers.push_known(known, value);
             }
         }
         _ if value.is_empty() => {}
-        _ => headers.push(&field.name, value),
+        Kind::Beside => headers.push_beside(&field.name, value),
+        Kind::Plain | Kind::Framing => headers.push(&field.name, value),
     }
 }
