@@ -9,7 +9,7 @@ use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::Module;
 use tidegate_core::{Phase, Step};
 
-use crate::http::rewrite::assignment::{Assignment, SetConf};
+use crate::http::rewrite::assignment::{Assignment, SetConf, TooLong};
 use crate::http::row;
 
 /// `ngx_stream_set_module`.
@@ -46,8 +46,10 @@ impl Module for SessionSet {
             server.handler(
                 Phase::Preaccess,
                 Box::new(move |x| {
-                    assignments.iter().for_each(|assignment| assignment.apply(x));
-                    Step::Decline
+                    match assignments.iter().try_for_each(|assignment| assignment.apply(x)) {
+                        Ok(()) => Step::Decline,
+                        Err(TooLong) => Step::Status(500),
+                    }
                 }),
             );
         }

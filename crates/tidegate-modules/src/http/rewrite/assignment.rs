@@ -3,7 +3,7 @@
 use tidegate_conf::{Args, Diagnostic, Span, Word};
 use tidegate_core::builder::PlanBuilder;
 use tidegate_core::variables::{Changeable, Setter};
-use tidegate_core::{Exchange, Template};
+use tidegate_core::{Exchange, Level, Template};
 
 /// A `set` as written.
 #[derive(Clone)]
@@ -12,6 +12,13 @@ pub struct SetConf {
     value: Word,
     span: Span,
 }
+
+/// Longest value. One that is made of itself (`set $a $a$a`) doubles with each rewrite and each subrequest.
+const VALUE_BYTES_MAX: usize = 16 << 20;
+
+/// A value above [`VALUE_BYTES_MAX`], which has been logged.
+#[derive(Debug)]
+pub struct TooLong;
 
 /// A compiled `set`.
 pub enum Assignment {
@@ -42,12 +49,24 @@ impl SetConf {
 
 impl Assignment {
     /// Gives the variable its value.
-    pub fn apply(&self, x: &mut Exchange) {
+    ///
+    /// # Errors
+    /// The value is too long; the variable keeps the one that it has.
+    pub fn apply(&self, x: &mut Exchange) -> Result<(), TooLong> {
         match self {
             Assignment::Slot { slot, value } => match value.literal() {
                 Some(text) => x.set_slot(*slot, Some(text)),
                 None => {
                     let value = value.value(x);
+                    if value.len() > VALUE_BYTES_MAX {
+                        x.log(
+                            Level::Error,
+                            format_args!(
+                                "a value for \"set\" is longer than {VALUE_BYTES_MAX} bytes"
+                            ),
+                        );
+                        return Err(TooLong);
+                    }
                     x.set_slot(*slot, Some(&value));
                 }
             },
@@ -56,5 +75,6 @@ impl Assignment {
                 setter(x, &value);
             }
         }
+        Ok(())
     }
 }

@@ -5,6 +5,7 @@ use tidegate_core::template::any_holds;
 use tidegate_core::{Body, Exchange, Level, Step, Template};
 use tidegate_http::Known;
 
+use super::assignment::TooLong;
 use super::compile::{Condition, Op, RewriteOp};
 use super::condition::FileTest;
 use super::conf::Flag;
@@ -41,10 +42,10 @@ fn run_op(op: &Op, x: &mut Exchange, looks: &mut Looks) -> Flow {
             x.clear_path_changed();
             Flow::Stop
         }
-        Op::Set(assignment) => {
-            assignment.apply(x);
-            Flow::Go
-        }
+        Op::Set(assignment) => match assignment.apply(x) {
+            Ok(()) => Flow::Go,
+            Err(TooLong) => Flow::End(Step::Status(500)),
+        },
         Op::Return { status, text } => Flow::End(answer(*status, text.as_ref(), x)),
         Op::Rewrite(rewrite) => run_rewrite(rewrite, x),
         Op::If { condition, location, log, body } => match holds(condition, *log, x, looks) {

@@ -8,7 +8,7 @@ use tidegate_http::uri::{Escape, escape, escape_html, unescape};
 
 use super::DateFormat;
 use super::expression::{Condition, condition, expand};
-use super::render::{Block, Branch, Renderer, Source};
+use super::render::{BRANCHES_MAX, Block, Branch, EXPANDED_BYTES_MAX, Renderer, Source};
 use super::tag::Command;
 
 /// What a command takes.
@@ -98,16 +98,18 @@ impl Renderer {
             b"set" => {
                 let value = self.expanded(command.value("value"), false)?;
                 let name = command.value("var").to_ascii_lowercase();
-                self.page.variables.borrow_mut().insert(name, Bytes::from(value));
+                self.page.set(name, Bytes::from(value))?;
             }
             b"block" => {
                 let name = command.value("name").to_vec();
-                source.block = Some(Block { name, text: BytesMut::new() });
+                source.block = Some(Block { name, text: BytesMut::new(), too_long: false });
             }
             b"endblock" => match source.block.take() {
-                Some(block) => {
-                    self.page.blocks.borrow_mut().insert(block.name, block.text.freeze());
+                Some(Block { name, too_long: true, .. }) => {
+                    let name = String::from_utf8_lossy(&name);
+                    return Err(format!("the \"{name}\" SSI block is too long"));
                 }
+                Some(block) => self.page.set_block(block.name, block.text.freeze())?,
                 None => return Err("invalid context of SSI command: \"endblock\"".to_owned()),
             },
             _ => self.decide(source, command)?,
@@ -118,6 +120,10 @@ impl Renderer {
     /// `if`, `elif`, `else`, `endif`.
     fn decide(&mut self, source: &mut Source, command: &Command) -> Result<(), String> {
         if command.name == b"if" {
+            if source.branches.len() >= BRANCHES_MAX {
+                source.too_deep += 1;
+                return Err(format!("more than {BRANCHES_MAX} SSI conditions within each other"));
+            }
             // The inside of what is left out is not looked at.
             let outer = source.is_active();
             let active = outer && self.holds(command.value("expr"))?;
@@ -126,6 +132,10 @@ impl Renderer {
         }
         let name = String::from_utf8_lossy(&command.name);
         let invalid = || Err(format!("invalid context of SSI command: \"{name}\""));
+        if source.too_deep > 0 {
+            source.too_deep -= u64::from(command.name == b"endif");
+            return Ok(());
+        }
         let Some(branch) = source.branches.last_mut() else { return invalid() };
         if command.name == b"endif" {
             source.branches.pop();
@@ -202,7 +212,10 @@ impl Renderer {
         let set = command.parameter("set").map(<[u8]>::to_ascii_lowercase);
         if let Some(name) = &set {
             // It exists from now on; only a success changes it.
-            self.page.variables.borrow_mut().entry(name.clone()).or_default();
+            let known = self.page.variables.borrow().contains_key(name);
+            if !known {
+                self.page.set(name.clone(), Bytes::new())?;
+            }
             wait = true;
         }
         match self.x.subrequest(path, args, Options::default()) {
@@ -256,11 +269,10 @@ impl Renderer {
         match regex.capture_into(&mut self.captures, subject) {
             Ok(false) => Ok(false),
             Ok(true) => {
-                let mut variables = self.page.variables.borrow_mut();
                 for (group, name) in regex.names() {
                     let value = self.captures.group(group).unwrap_or_default();
                     let name = name.to_ascii_lowercase().into_bytes();
-                    variables.insert(name, Bytes::copy_from_slice(value));
+                    self.page.set(name, Bytes::copy_from_slice(value))?;
                 }
                 Ok(true)
             }
@@ -271,9 +283,18 @@ impl Renderer {
     fn expanded(&mut self, text: &[u8], lenient: bool) -> Result<Vec<u8>, String> {
         let mut out = Vec::with_capacity(text.len());
         let look_up = |name: &[u8], out: &mut Vec<u8>| {
-            self.look_up(name, out);
+            // Nothing is added to what is too long already.
+            if out.len() <= EXPANDED_BYTES_MAX {
+                self.look_up(name, out);
+            }
         };
         match expand(text, lenient, &mut out, look_up) {
+            Ok(()) if out.len() > EXPANDED_BYTES_MAX => {
+                let shown = String::from_utf8_lossy(text);
+                Err(format!(
+                    "\"{shown}\" gets longer than {EXPANDED_BYTES_MAX} bytes in an SSI command"
+                ))
+            }
             Ok(()) => Ok(out),
             Err(()) => {
                 Err(format!("invalid variable name in \"{}\"", String::from_utf8_lossy(text)))

@@ -28,20 +28,69 @@ const INCLUDES_PER_TURN: u32 = 32;
 /// Longest `block`.
 const BLOCK_BYTES_MAX: usize = 1 << 20;
 
+/// Conditions within conditions: an unclosed `if` costs memory until the page ends.
+pub const BRANCHES_MAX: usize = 64;
+/// Variables and blocks of a request, names included: a page that sets a variable to twice itself again and again
+/// would else take all memory there is.
+const KEPT_BYTES_MAX: usize = 4 << 20;
+/// What a kept value costs beside its bytes.
+const KEPT_ENTRY_BYTES: usize = 64;
+/// A parameter with its variables replaced.
+pub const EXPANDED_BYTES_MAX: usize = 1 << 20;
+
 /// What a page shares with the pages that it includes.
 #[derive(Default)]
 pub struct Page {
     /// Made by `set`, by includes with `set` and by named groups.
     pub variables: RefCell<HashMap<Vec<u8>, Bytes>>,
     pub blocks: RefCell<HashMap<Vec<u8>, Bytes>>,
+    /// Bytes of both, at most [`KEPT_BYTES_MAX`].
+    kept_bytes: Cell<usize>,
     /// Includes that ended.
     includes: Cell<u32>,
+}
+
+impl Page {
+    /// Gives a variable its value.
+    ///
+    /// # Errors
+    /// There is no room for it; the text is for the log.
+    pub fn set(&self, name: Vec<u8>, value: Bytes) -> Result<(), String> {
+        self.keep(&self.variables, name, value)
+    }
+
+    /// Keeps a block; errors as of [`Page::set`].
+    pub fn set_block(&self, name: Vec<u8>, text: Bytes) -> Result<(), String> {
+        self.keep(&self.blocks, name, text)
+    }
+
+    fn keep(
+        &self,
+        among: &RefCell<HashMap<Vec<u8>, Bytes>>,
+        name: Vec<u8>,
+        value: Bytes,
+    ) -> Result<(), String> {
+        let mut among = among.borrow_mut();
+        let cost = |value: &Bytes| name.len() + value.len() + KEPT_ENTRY_BYTES;
+        let kept = self.kept_bytes.get() - among.get(&name).map_or(0, cost) + cost(&value);
+        if kept > KEPT_BYTES_MAX {
+            let name = String::from_utf8_lossy(&name);
+            return Err(format!(
+                "\"{name}\" would make SSI variables and blocks larger than {KEPT_BYTES_MAX} bytes"
+            ));
+        }
+        self.kept_bytes.set(kept);
+        among.insert(name, value);
+        Ok(())
+    }
 }
 
 /// A text with commands: the page, or a block in the place of an empty include.
 pub struct Source {
     tokenizer: Tokenizer,
     pub branches: Vec<Branch>,
+    /// Conditions deeper than [`BRANCHES_MAX`], all of them left out.
+    pub too_deep: u64,
     pub block: Option<Block>,
 }
 
@@ -58,23 +107,26 @@ pub struct Branch {
 pub struct Block {
     pub name: Vec<u8>,
     pub text: BytesMut,
+    /// There was more, which was not kept.
+    pub too_long: bool,
 }
 
 impl Source {
     fn new(settings: &Settings) -> Source {
         let tokenizer = Tokenizer::new(settings.value_bytes_max);
-        Source { tokenizer, branches: Vec::new(), block: None }
+        Source { tokenizer, branches: Vec::new(), too_deep: 0, block: None }
     }
 
     /// No condition around is false.
     pub fn is_active(&self) -> bool {
-        self.branches.iter().all(|branch| branch.active)
+        self.too_deep == 0 && self.branches.iter().all(|branch| branch.active)
     }
 
     fn record(&mut self, text: &[u8]) -> bool {
         let Some(block) = &mut self.block else { return false };
-        if block.text.len() + text.len() <= BLOCK_BYTES_MAX {
-            block.text.extend_from_slice(text);
+        match block.text.len() + text.len() <= BLOCK_BYTES_MAX {
+            true => block.text.extend_from_slice(text),
+            false => block.too_long = true,
         }
         true
     }
@@ -131,13 +183,23 @@ pub struct Renderer {
     /// Groups of the last expression of this page.
     pub captures: Captures,
     queue: VecDeque<Item>,
+    /// Bytes of text in the queue.
+    queued_bytes: u64,
 }
 
 impl Renderer {
     pub fn new(x: Exchange, page: Rc<Page>, settings: Arc<Settings>) -> Renderer {
         let error_text = Bytes::from_static(b"[an error occurred while processing the directive]");
         let captures = Captures::default();
-        Renderer { x, page, settings, error_text, captures, queue: VecDeque::new() }
+        Renderer {
+            x,
+            page,
+            settings,
+            error_text,
+            captures,
+            queue: VecDeque::new(),
+            queued_bytes: 0,
+        }
     }
 
     /// Reads the page to its end and gives what it becomes.
@@ -203,10 +265,12 @@ impl Renderer {
     }
 
     fn push_chunk(&mut self, chunk: Chunk) {
+        self.queued_bytes += chunk.length();
         self.queue.push_back(Item::Chunk(chunk));
     }
 
-    /// Runs what has been received. True when an include has to end before the text goes on.
+    /// Runs what has been received. True when an include has to end before the text goes on, or what waits has to
+    /// leave: a short command may put a long variable.
     fn render(&mut self, source: &mut Source) -> bool {
         while let Some(token) = source.tokenizer.next() {
             match token {
@@ -222,7 +286,10 @@ impl Renderer {
                 }
                 Token::Command(command) => {
                     let recorded = command.name != b"endblock" && source.record(&command.raw);
-                    if !recorded && self.command(source, &command) {
+                    if !recorded
+                        && (self.command(source, &command)
+                            || self.queued_bytes >= WAITING_BYTES_MAX as u64)
+                    {
                         return true;
                     }
                 }
@@ -242,14 +309,8 @@ impl Renderer {
 
     /// Nothing is gained by reading on before something has left.
     fn is_full(&self) -> bool {
-        let (mut includes, mut bytes) = (0, 0);
-        for item in &self.queue {
-            match item {
-                Item::Chunk(chunk) => bytes += chunk.length(),
-                Item::Include(_) | Item::Block(_) => includes += 1,
-            }
-        }
-        includes == 0 || includes >= INCLUDES_MAX || bytes >= WAITING_BYTES_MAX as u64
+        let includes = self.queue.iter().filter(|item| !matches!(item, Item::Chunk(_))).count();
+        includes == 0 || includes >= INCLUDES_MAX || self.queued_bytes >= WAITING_BYTES_MAX as u64
     }
 
     fn advance_includes(&mut self, context: &mut Context<'_>) {
@@ -264,7 +325,10 @@ impl Renderer {
     async fn drain(&mut self, out: &Yielder) -> Result<(), BodyError> {
         while let Some(item) = self.queue.pop_front() {
             match item {
-                Item::Chunk(chunk) => out.put(chunk).await,
+                Item::Chunk(chunk) => {
+                    self.queued_bytes -= chunk.length();
+                    out.put(chunk).await;
+                }
                 Item::Include(include) => self.include(*include, out).await?,
                 Item::Block(source) => self.block(source),
             }
@@ -287,7 +351,9 @@ impl Renderer {
             if (200..300).contains(&reply.status()) {
                 let bytes_max = reply.exchange().settings().subrequest_output_bytes_max;
                 let value = reply.read(bytes_max).await?;
-                self.page.variables.borrow_mut().insert(name, value);
+                if let Err(message) = self.page.set(name, value) {
+                    self.x.log(Level::Error, format_args!("{message}"));
+                }
             }
             return Ok(());
         }
