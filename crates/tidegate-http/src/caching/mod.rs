@@ -77,8 +77,31 @@ impl CacheControl {
         control
     }
 
-    /// Adds one field's directives (RFC 9111 section 5.2). The first of two numbers wins.
+    /// Adds one field's directives (RFC 9111 section 5.2). The first of two numbers wins. Behind a quote that is not
+    /// closed nobody knows what was meant: what forbids there counts, what permits does not.
     pub fn add(&mut self, field: &[u8]) {
+        let Some(open) = unclosed_quote(field) else { return self.add_list(field) };
+        self.add_list(&field[..open]);
+        for item in field[open + 1..].split(|byte| *byte == b',') {
+            self.add_restriction(trim(item));
+        }
+    }
+
+    fn add_restriction(&mut self, item: &[u8]) {
+        let mut read = CacheControl::default();
+        read.add_list(&item.iter().copied().filter(|byte| *byte != b'"').collect::<Vec<u8>>());
+        self.no_cache |= read.no_cache;
+        self.no_store |= read.no_store;
+        self.no_transform |= read.no_transform;
+        self.private |= read.private;
+        self.must_revalidate |= read.must_revalidate;
+        self.proxy_revalidate |= read.proxy_revalidate;
+        let is_none = |age: &Seconds| matches!(age, Seconds::Number(0) | Seconds::Invalid);
+        self.max_age = read.max_age.filter(is_none).or(self.max_age);
+        self.s_maxage = read.s_maxage.filter(is_none).or(self.s_maxage);
+    }
+
+    fn add_list(&mut self, field: &[u8]) {
         for item in split_list(field) {
             let (name, value) = match memchr::memchr(b'=', item) {
                 Some(equals) => (trim(&item[..equals]), Some(&item[equals + 1..])),
@@ -127,6 +150,19 @@ impl CacheControl {
             self.stale_if_error = self.stale_if_error.or_else(|| Some(seconds()));
         }
     }
+}
+
+/// Where the quote stands that nothing closes.
+fn unclosed_quote(field: &[u8]) -> Option<usize> {
+    let mut open = None;
+    let mut escaped = false;
+    for (at, byte) in field.iter().enumerate() {
+        if *byte == b'"' && !escaped {
+            open = if open.is_some() { None } else { Some(at) };
+        }
+        escaped = open.is_some() && *byte == b'\\' && !escaped;
+    }
+    open
 }
 
 /// Splits at commas that are not within quotes; empty items are left out.

@@ -191,9 +191,11 @@ fn answer(x: &mut Exchange, options: Options) -> Step<'_> {
         return Step::Status(415);
     }
     let Some(path) = file_path::map(x) else { return Step::Status(500) };
-    let place = Place::of(&path);
+    let place = Place::of(&path, &x.request.path);
     let rule = link_rule(x, &path);
     match method {
+        // A file of this name would replace the aliased folder.
+        Method::Put if path.ends_with(b"/") => put::refuse_folder(x),
         Method::Put => Step::Wait(Box::pin(put::put(x, place, rule, options))),
         Method::Delete => delete(x, place, rule, options),
         Method::Mkcol => make_folder(x, place, rule, options),
@@ -250,7 +252,7 @@ fn transfer(x: &mut Exchange, from: Place, rule: LinkRule, options: Options) -> 
         return invalid_destination(x);
     }
     let Some(path) = file_path::map_path(x, &target) else { return Step::Status(500) };
-    let to = Place::of(&path);
+    let to = Place::of(&path, &target);
     let to_rule = link_rule(x, &path);
     if from.is_folder != to.is_folder {
         let uri = String::from_utf8_lossy(&target);

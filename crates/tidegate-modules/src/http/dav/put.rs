@@ -18,6 +18,12 @@ const BATCH_BYTES: usize = 256 << 10;
 /// Bytes of a stored body that are read at once.
 const READ_BYTES: usize = 64 << 10;
 
+/// Refuses what would be a folder.
+pub fn refuse_folder(x: &Exchange) -> Step<'static> {
+    x.log(Level::Error, format_args!("cannot PUT to a collection"));
+    Step::Status(409)
+}
+
 /// Answers a PUT.
 pub async fn put(
     x: &mut Exchange,
@@ -26,8 +32,7 @@ pub async fn put(
     options: Options,
 ) -> Step<'static> {
     if place.is_folder {
-        x.log(Level::Error, format_args!("cannot PUT to a collection"));
-        return Step::Status(409);
+        return refuse_folder(x);
     }
     if x.request.header(Known::ContentRange).is_some() {
         x.log(Level::Error, format_args!("PUT with range is unsupported"));

@@ -80,7 +80,7 @@ fn write(path: &Path, text: &str) {
 
 fn place(path: &Path, is_folder: bool) -> Place {
     let slash = if is_folder { "/" } else { "" };
-    Place::of(format!("{}{slash}", path.display()).as_bytes())
+    Place::of(path.display().to_string().as_bytes(), slash.as_bytes())
 }
 
 /// Names, kinds and contents below a folder.

@@ -70,15 +70,16 @@ impl Failure {
 pub struct Place {
     /// Without slashes at its end.
     pub path: PathBuf,
-    /// The request's path ends in a slash: a folder is meant.
+    /// The URI's path ends in a slash: a folder is meant. What the path is mapped to says nothing of it, as `alias`
+    /// may add a slash.
     pub is_folder: bool,
 }
 
 impl Place {
-    pub fn of(path: &[u8]) -> Place {
+    pub fn of(path: &[u8], uri: &[u8]) -> Place {
         let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
         let bare = if end == 0 { path } else { path.get(..end).unwrap_or(path) };
-        Place { path: super::path_of(bare), is_folder: path.ends_with(b"/") }
+        Place { path: super::path_of(bare), is_folder: uri.ends_with(b"/") }
     }
 }
 
