@@ -146,6 +146,11 @@ pub enum Body {
 }
 
 impl Body {
+    /// Nothing, which says nothing of the length: for responses to HEAD.
+    pub fn of_unknown_length() -> Body {
+        Body::Stream(Box::new(Nothing))
+    }
+
     /// Total bytes where that is known beforehand.
     pub fn known_length(&self) -> Option<u64> {
         match self {
@@ -190,6 +195,14 @@ impl Body {
     /// True for a body without a byte of data.
     pub fn is_empty(&self) -> bool {
         self.known_length() == Some(0)
+    }
+}
+
+struct Nothing;
+
+impl BodyStream for Nothing {
+    fn poll_chunk(&mut self, _context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        Poll::Ready(None)
     }
 }
 

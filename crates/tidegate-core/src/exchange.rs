@@ -227,8 +227,8 @@ pub struct Exchange {
     pub(crate) path_changed: bool,
     /// The path was replaced after the location had been chosen by it: `alias` has nothing to cut off.
     pub(crate) path_replaced: bool,
-    /// Fields that the next answer gets whoever makes it, in place of its own of the same name: they
-    /// survive an internal redirect (`X-Accel-Redirect`, an intercepted 401).
+    /// Fields that the next response gets whoever makes it, beside its own: they survive an internal redirect
+    /// (`X-Accel-Redirect`, an intercepted 401). A `Content-Type` is for those that have none but by their name.
     pub carried: Headers,
     /// `try_files` in a regular-expression location with `alias`: the path is appended to the alias.
     pub alias_takes_path: bool,
@@ -327,6 +327,11 @@ impl Exchange {
         self.set_path(path, args);
         self.path_changed = false;
         self.path_replaced = true;
+    }
+
+    /// Whether a 200 will be sent as an error, for which it stands in as its page.
+    pub fn is_error_page(&self) -> bool {
+        self.status_override.is_some_and(|status| !matches!(status, 200 | 206 | 304))
     }
 
     /// For filters: drops the response and answers with `status` as a handler's `Step::Status` would,

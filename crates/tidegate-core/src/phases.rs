@@ -211,11 +211,13 @@ fn refused(x: &mut Exchange, plan: &Plan, status: u16) -> Special {
     }
 }
 
-/// Puts carried fields in the place of the answer's own.
+/// Adds carried fields to the response's own; a type and a challenge take the place of others.
 fn add_carried(x: &mut Exchange) {
     let carried = std::mem::take(&mut x.carried);
-    for (_, name, _) in carried.iter() {
-        x.response.headers.remove_named(name);
+    for known in [Known::ContentType, Known::WwwAuthenticate] {
+        if carried.contains(known) {
+            x.response.headers.remove(known);
+        }
     }
     for (_, name, value) in carried.iter() {
         x.response.headers.push(name, value);
@@ -286,6 +288,13 @@ pub(crate) fn count_redirect(x: &mut Exchange) -> Result<(), u16> {
     Ok(())
 }
 
+/// The part of the response's type that names its charset.
+fn named_charset(x: &Exchange) -> Option<Vec<u8>> {
+    let media_type = x.response.headers.first(Known::ContentType)?;
+    let at = memchr::memmem::find(media_type, b"; charset=")?;
+    Some(media_type[at..].to_vec())
+}
+
 fn filtered(x: &mut Exchange, plan: &Plan, mut body: Body) -> Special {
     if !x.carried.is_empty() {
         add_carried(x);
@@ -300,10 +309,18 @@ fn filtered(x: &mut Exchange, plan: &Plan, mut body: Body) -> Special {
     for filter in &plan.location(x.location).filters {
         body = filter(x, body);
         let Some(status) = x.answer_instead.take() else { continue };
+        let charset = named_charset(x);
         body = match special::answer(x, status) {
             Special::Send(body) => body,
             other => return other,
         };
+        // The filter that names it has run.
+        if let (Some(charset), Some(b"text/html")) =
+            (charset, x.response.headers.first(Known::ContentType))
+        {
+            let media_type = [b"text/html", &charset[..]].concat();
+            x.response.headers.set_known(Known::ContentType, &media_type);
+        }
         if let Some(status) = x.status_override.take() {
             x.response.status = status;
         }

@@ -21,6 +21,8 @@ pub fn answer(x: &mut Exchange, status: u16) -> Special {
     x.refused_with.get_or_insert(status);
     // A status that comes while an error page is made replaces the one that asked for the page.
     x.status_override = None;
+    // An origin said it of the body that it wanted to be sent (`X-Accel-Redirect`).
+    x.carried.remove(Known::ContentType);
     // As nginx: who was too slow with his request gets no answer.
     if matches!(status, 408 | 444 | 499) {
         x.error_status = status;
@@ -95,6 +97,7 @@ fn builtin(x: &mut Exchange, status: u16) -> Body {
     for known in [Known::AcceptRanges, Known::LastModified, Known::Etag, Known::ContentEncoding] {
         x.response.headers.remove(known);
     }
+    x.carried.remove(Known::AcceptRanges);
     if status == 304 || status < 300 {
         x.response.headers.remove(Known::ContentType);
         return Body::Empty;

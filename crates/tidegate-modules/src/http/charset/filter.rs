@@ -61,6 +61,10 @@ impl CharsetFilter {
             return body;
         }
         let Some(content_type) = x.response.headers.first(Known::ContentType) else { return body };
+        // As nginx: nobody reads the page of a redirect.
+        if matches!(x.response.status, 301 | 302) {
+            return body;
+        }
         let (name, own) = split(content_type);
         let (name, own) = (name.to_vec(), own.map(<[u8]>::to_vec));
         let Some(wanted) = self.wanted(x, asked, own.is_some()) else { return body };

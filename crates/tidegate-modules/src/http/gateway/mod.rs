@@ -8,6 +8,7 @@ pub mod buffered;
 pub mod cgi;
 pub mod chosen_certificate;
 pub mod content;
+pub mod hints;
 pub mod options;
 pub mod params;
 pub mod pass;

@@ -119,7 +119,8 @@ impl Params {
             self.items.push(Item::Value { name: name.into(), value, if_not_empty });
             return;
         };
-        if if_not_empty && text.is_empty() {
+        // A field without a value is one that is left out, as the manual shows it for the client's.
+        if text.is_empty() && (if_not_empty || name.starts_with(FIELD)) {
             return;
         }
         let mut packed = match self.items.pop() {

@@ -82,6 +82,9 @@ pub fn respond(
     let store = settings.store.as_ref();
     let copy = store.and_then(|store| store.copy(x, buffering, &settings.spool));
     let body = match body {
+        OriginBody::Whole(bytes) if bytes.is_empty() && is_untold_head(x) => {
+            Body::of_unknown_length()
+        }
         OriginBody::Upgraded(upgraded) => Body::Tunnel(tunnel::tunnel(*upgraded)),
         OriginBody::Stream(mut reader) => {
             if settings.limit_rate.is_some() {
@@ -108,6 +111,11 @@ pub fn respond(
         },
     };
     Step::Respond(body)
+}
+
+/// A response to HEAD that does not say how long the one to GET would be (RFC 9110 section 8.6).
+fn is_untold_head(x: &Exchange) -> bool {
+    x.request.head.method == Method::Head && x.response.content_length.is_none()
 }
 
 /// For an answer that may not fit into memory.
@@ -162,6 +170,10 @@ pub fn respond_stored(
     if x.extensions.of::<GatewayState>().is_some_and(|state| state.bound.is_some()) {
         sticky::answered(x, true);
     }
+    // What a response to HEAD is stored with says nothing of the one to GET.
+    if body.is_empty() && content_length.unwrap_or(0) == 0 && is_untold_head(x) {
+        return Step::Respond(Body::of_unknown_length());
+    }
     x.response.content_length = content_length;
     Step::Respond(body)
 }
@@ -195,6 +207,10 @@ pub fn copy_head(x: &mut Exchange, head: &ResponseHead, settings: &GatewaySettin
         seen |= bit;
         !(again && SINGLE.contains(&known))
     });
+    // That of an earlier origin (`X-Accel-Redirect`) is for responses that know no better.
+    if headers.contains(Known::ContentType) {
+        x.carried.remove(Known::ContentType);
+    }
     if !upgraded {
         x.response.content_length =
             head.headers.first(Known::ContentLength).and_then(connection::parse_length);

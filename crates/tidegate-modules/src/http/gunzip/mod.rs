@@ -23,7 +23,7 @@ use tidegate_http::Known;
 use tidegate_http::request::Method;
 
 use super::gzip::accept::Rules;
-use super::gzip::{body_of_unknown_length, weaken_etag};
+use super::gzip::weaken_etag;
 use super::row;
 
 /// `ngx_http_gunzip_filter_module`.
@@ -106,7 +106,7 @@ fn apply(x: &mut Exchange, body: Body, buffer_bytes: usize) -> Body {
     }
     weaken_etag(&mut response.headers);
     if x.request.method == Method::Head {
-        return body_of_unknown_length();
+        return Body::of_unknown_length();
     }
     filter::unpacked(body, buffer_bytes)
 }

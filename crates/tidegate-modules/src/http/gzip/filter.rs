@@ -57,9 +57,7 @@ impl CodingRules {
     }
 
     fn fits(&self, x: &Exchange, length: Option<u64>) -> bool {
-        // A HEAD whose origin told no length has an empty body that says nothing.
-        let says_nothing = length == Some(0) && x.request.head.method == Method::Head;
-        (says_nothing || length.is_none_or(|length| length >= self.length_min))
+        length.is_none_or(|length| length >= self.length_min)
             && self.types.matches(x.response.headers.first(Known::ContentType))
     }
 }
@@ -100,7 +98,7 @@ impl CompressionFilter {
         };
         change_head(x, shape.coding);
         if x.request.head.method == Method::Head {
-            return body_of_unknown_length();
+            return Body::of_unknown_length();
         }
         let sizes = Sizes { coding: shape.coding, totals: Rc::default() };
         x.extensions.insert(sizes.clone());
@@ -169,19 +167,6 @@ impl Sizes {
     pub fn ratio_hundredths(&self) -> Option<u64> {
         let (before, after) = self.totals.get();
         (after > 0).then(|| (before * 1000 / after + 5) / 10)
-    }
-}
-
-/// The body of an answer to HEAD whose length is not known.
-pub fn body_of_unknown_length() -> Body {
-    Body::Stream(Box::new(Nothing))
-}
-
-struct Nothing;
-
-impl BodyStream for Nothing {
-    fn poll_chunk(&mut self, _context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
-        Poll::Ready(None)
     }
 }
 

@@ -34,8 +34,8 @@ use tidegate_core::variables::Variable;
 use accept::Rules;
 use codec::Coding;
 use conf::Conf;
+pub use filter::weaken_etag;
 use filter::{CompressionFilter, Sizes};
-pub use filter::{body_of_unknown_length, weaken_etag};
 
 /// `ngx_http_gzip_filter_module` with its kin for other codings, and the core's directives that modules with compressed answers share.
 pub struct Gzip;

@@ -113,7 +113,9 @@ impl Module for Memcached {
         // There is no body to be passed on, and the answer is as large as it says.
         gateway.request_buffering = false;
         gateway.intercepts_absence = true;
+        // A value comes without fields, and is whole.
         gateway.completes_head = true;
+        gateway.force_ranges = true;
         let protocol = Settings {
             gateway: Arc::new(gateway),
             pass,

@@ -1,7 +1,10 @@
 //! The request for the origin, made of the client's.
 
+use std::rc::Rc;
+
 use bytes::Bytes;
 use tidegate_core::Exchange;
+use tidegate_core::client::Client;
 use tidegate_http::Known;
 use tidegate_http::request::{Method, Version as ClientVersion};
 use tidegate_http::uri::{Escape, escape, escaped_len};
@@ -10,6 +13,7 @@ use tidegate_upstream::{Keeping, OriginRequest, RequestPayload};
 use super::conf::Version;
 use super::settings::{FieldValue, Fields, ProxySettings};
 use crate::http::gateway::content::{self, Shape};
+use crate::http::gateway::hints::HintedClient;
 use crate::http::gateway::pass::TargetRef;
 use crate::http::gateway::state::GatewayState;
 
@@ -62,13 +66,22 @@ pub fn create(
         payload,
         local: settings.gateway.local_address(x),
         paced: settings.gateway.limit_rate.is_some(),
-        interim: settings.wants_early_hints(x).then(|| x.client.clone()),
+        interim: hinted(x, settings),
         keeping: Keeping::AsGroup,
         wire: tidegate_upstream::Wire::Http,
         upgrade: x.request.header(Known::Upgrade).is_some() && !x.is_subrequest,
         location_tag: settings.location_tag,
         tls,
     }
+}
+
+/// The client, if he is to get early hints. HTTP/1.0 has no interim responses.
+fn hinted(x: &mut Exchange, settings: &ProxySettings) -> Option<Rc<dyn Client>> {
+    if !settings.wants_early_hints(x) || x.request.version() < ClientVersion::H11 {
+        return None;
+    }
+    let (client, settings) = (x.client.clone(), settings.gateway.clone());
+    Some(Rc::new(HintedClient { client, settings }))
 }
 
 /// Room for a common head.

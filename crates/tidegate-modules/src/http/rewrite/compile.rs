@@ -89,7 +89,9 @@ fn op(statement: &Statement, conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<
         Statement::Break => Ok(Op::Break),
         Statement::Rewrite(rewrite) => compile_rewrite(rewrite, conf, plan),
         Statement::Return(ReturnConf { status, text }) => {
-            let text = text.as_ref().map(|text| plan.template(text)).transpose()?;
+            // As nginx: an error without a text, even if that is written, is the page's affair.
+            let text = text.as_ref().filter(|text| *status < 400 || !text.bytes.is_empty());
+            let text = text.map(|text| plan.template(text)).transpose()?;
             Ok(Op::Return { status: *status, text })
         }
         Statement::Set(set) => set.compile(plan).map(Op::Set),

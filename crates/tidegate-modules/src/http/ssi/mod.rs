@@ -30,6 +30,7 @@ use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::variables::Variable;
 use tidegate_core::{Body, Exchange};
 use tidegate_http::Known;
+use tidegate_http::request::Method;
 
 use super::media_types::MediaTypes;
 use super::row;
@@ -161,7 +162,8 @@ fn write_date(x: &mut Exchange, moment: &Moment<'_>, out: &mut Vec<u8>) -> bool 
 }
 
 fn apply(settings: &Arc<Settings>, x: &mut Exchange, body: Body) -> Body {
-    let nothing = body.is_empty() || x.response.content_length == Some(0);
+    let is_head = x.request.head.method == Method::Head;
+    let nothing = body.is_empty() && !is_head || x.response.content_length == Some(0);
     if nothing
         || matches!(body, Body::Tunnel(_))
         || !settings.types.matches(x.response.headers.first(Known::ContentType))
@@ -169,6 +171,9 @@ fn apply(settings: &Arc<Settings>, x: &mut Exchange, body: Body) -> Body {
         return body;
     }
     change_head(settings, x);
+    if is_head && !x.is_subrequest {
+        return Body::of_unknown_length();
+    }
     let mut x = x.fork();
     x.action = "sending response to client";
     let page = match x.lineage.inherited.of::<Page>() {

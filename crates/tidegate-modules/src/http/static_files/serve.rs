@@ -85,6 +85,12 @@ pub fn head(x: &mut Exchange, file: &OpenFile) {
             response.headers.set_known(known, value);
         }
     }
+    // As nginx: an error is not as old as its page.
+    let is_error_page = x.is_error_page();
+    let response = &mut x.response;
+    if is_error_page {
+        response.headers.remove(Known::LastModified);
+    }
     let settings = &x.plan.location(x.location).settings;
     if !settings.etag {
         response.headers.remove(Known::Etag);

@@ -1,0 +1,43 @@
+//! Early hints on their way to the client: an interim head has the fields that the final one may have.
+
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tidegate_core::LocalFuture;
+use tidegate_core::client::Client;
+use tidegate_http::Headers;
+
+use super::settings::GatewaySettings;
+
+/// The client, who gets no interim fields that `*_hide_header` and its defaults hide.
+pub struct HintedClient {
+    pub client: Rc<dyn Client>,
+    pub settings: Arc<GatewaySettings>,
+}
+
+impl Client for HintedClient {
+    fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.client.poll_gone(context)
+    }
+
+    fn send_interim<'a>(
+        &'a self,
+        status: u16,
+        headers: &'a Headers,
+    ) -> LocalFuture<'a, io::Result<()>> {
+        let mut shown = headers.clone();
+        shown.retain(|known, name, _| !self.settings.hidden.contains(known, name));
+        Box::pin(async move {
+            match shown.is_empty() {
+                true => Ok(()),
+                false => self.client.send_interim(status, &shown).await,
+            }
+        })
+    }
+
+    fn tcp_info(&self) -> Option<[u32; 4]> {
+        self.client.tcp_info()
+    }
+}
