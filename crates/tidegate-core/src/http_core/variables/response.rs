@@ -36,7 +36,6 @@ pub(super) const VARIABLES: &[Variable] = &[
         put(x.outcome.chunked.then_some(b"chunked"), out)
     }),
     // Those of the family that the configuration may not change.
-    Variable::fixed("sent_http_content_type", |x, out| sent(x, b"content_type", out)),
     Variable::fixed("sent_http_location", |x, out| sent(x, b"location", out)),
     Variable::fixed("sent_http_cache_control", |x, out| sent(x, b"cache_control", out)),
     Variable::fixed("sent_http_link", |x, out| sent(x, b"link", out)),
