@@ -90,9 +90,7 @@ impl Diagnostic {
             (place.is_none(), place.map(|span| sources.reading_key(span)))
         });
         let mut told = HashSet::new();
-        diagnostics.retain(|one| {
-            one.span.is_none() || told.insert((one.span, one.line_span, one.message.clone()))
-        });
+        diagnostics.retain(|one| told.insert((one.span, one.line_span, one.message.clone())));
     }
 
     /// The place.

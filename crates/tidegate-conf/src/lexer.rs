@@ -12,6 +12,8 @@ use crate::diagnostic::Diagnostic;
 use crate::source::{FileId, Span};
 use crate::tree::Word;
 
+mod lua;
+
 /// nginx reads files through a buffer of this size and refuses a word (or a comment) that, with
 /// the byte after it, does not fit. A fragment has no such limit.
 pub(crate) const WORD_BYTES_MAX: usize = 4096;
@@ -189,6 +191,14 @@ impl<'a> Lexer<'a> {
                     self.word_bytes_max
                 )),
         );
+    }
+
+    /// Goes on after the `}` of a block of Lua whose `{` was read, and gives the `}`. `None` when
+    /// it is missing; the rest of the text is skipped then.
+    pub(crate) fn skip_lua_block(&mut self) -> Option<Span> {
+        let length = lua::block_length(self.text.get(self.at..).unwrap_or(&[]));
+        self.at = length.map_or(self.text.len(), |length| self.at + length);
+        length.map(|_| self.span(self.at - 1, self.at))
     }
 
     /// The end of the text.

@@ -18,6 +18,7 @@ mod bundle;
 mod contexts;
 mod diagnostic;
 mod dump;
+mod foreign;
 mod fuzz;
 mod known;
 mod lexer;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::bundle::path_from_bytes;
 use crate::diagnostic::Diagnostic;
+use crate::foreign::has_lua_block;
 use crate::lexer::{Lexer, Token, WORD_BYTES_MAX};
 use crate::loader::Loader;
 use crate::loader::glob::is_pattern;
@@ -234,9 +235,19 @@ impl<'a> Parser<'a> {
             return skip_block(lexer);
         }
         let mut inner = Vec::new();
-        self.block_depth += 1;
-        let close = self.parse_statements(lexer, form, Some(open), &mut inner);
-        self.block_depth -= 1;
+        let is_lua = head.as_ref().is_some_and(|(name, _)| has_lua_block(&name.bytes));
+        let close = if is_lua {
+            let close = lexer.skip_lua_block();
+            if close.is_none() {
+                self.check_end(form, None, lexer.end(), Some(open));
+            }
+            close
+        } else {
+            self.block_depth += 1;
+            let close = self.parse_statements(lexer, form, Some(open), &mut inner);
+            self.block_depth -= 1;
+            close
+        };
         if let Some((name, args)) = head
             && name.bytes != b"include"
         {

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use crate::args::Args;
 use crate::contexts::Contexts;
 use crate::diagnostic::Diagnostic;
+use crate::foreign;
 use crate::known;
 use crate::tree::Statement;
 
@@ -203,9 +204,12 @@ impl Registry {
         let name = statement.name.display();
         let known = known::find(&statement.name.bytes);
         if !known.is_empty() {
-            return unsupported(statement);
+            return unsupported(statement, context);
         }
         let error = error(statement, format!("unknown directive \"{name}\""));
+        if let Some(foreign) = foreign::find(&statement.name.bytes) {
+            return foreign.explain(error);
+        }
         self.guesses.set(self.guesses.get() + 1);
         if self.guesses.get() > GUESSES_MAX {
             return error;
@@ -233,7 +237,8 @@ fn misplaced<'a>(
     rows: impl Iterator<Item = &'a Row>,
 ) -> Diagnostic {
     if known::find(&statement.name.bytes).iter().any(|known| known.contexts.intersects(context)) {
-        return unsupported(statement).label(format!("in {}", context.describe()));
+        return unsupported(statement, context)
+            .label(format!("known to nginx in {}", context.describe()));
     }
     let allowed = rows.fold(Contexts::empty(), |sum, row| sum | row.contexts);
     let name = statement.name.display();
@@ -242,9 +247,17 @@ fn misplaced<'a>(
         .help(format!("`{name}` is allowed in: {}", allowed.describe()))
 }
 
-fn unsupported(statement: &Statement) -> Diagnostic {
+/// The error for a directive that nginx has. The module of the place is named before others of the
+/// same name.
+fn unsupported(statement: &Statement, context: Contexts) -> Diagnostic {
     let name = statement.name.display();
-    error(statement, format!("\"{name}\" directive is not supported yet"))
+    let error = error(statement, format!("\"{name}\" directive is not supported yet"));
+    let known = known::find(&statement.name.bytes);
+    let here = known.iter().find(|known| known.contexts.intersects(context)).or(known.first());
+    match here {
+        Some(known) => error.label(format!("known to nginx ({})", known.module)),
+        None => error,
+    }
 }
 
 fn check_ending(statement: &Statement, row: &Row) -> Result<(), Diagnostic> {

@@ -114,6 +114,11 @@ fn parameter(
         ("default_server" | "default", None) => listen.default_server = true,
         ("ssl", None) => listen.tls = true,
         ("proxy_protocol", None) => listen.proxy_protocol = true,
+        ("http2" | "spdy" | "quic" | "http3", None)
+            if args.context.intersects(Contexts::SERVER) =>
+        {
+            return Err(not_yet(args, index));
+        }
         ("udp", None) if args.context.intersects(Contexts::STREAM_SERVER) => {
             if addresses.iter().any(|address| matches!(address, Address::Unix(_))) {
                 let message = "\"udp\" is not supported yet on unix domain sockets";
@@ -130,6 +135,20 @@ fn parameter(
         }
     }
     Ok(())
+}
+
+/// A protocol that nginx knows here.
+fn not_yet(args: &Args<'_>, index: usize) -> Diagnostic {
+    let (name, help) = match args.text(index) {
+        Ok(name @ ("quic" | "http3")) => {
+            (name, "leave this `listen` out; `listen PORT ssl;` serves HTTP/1.1")
+        }
+        Ok(name) => (name, "leave the parameter out; the server speaks HTTP/1.1 then"),
+        Err(error) => return error,
+    };
+    args.error(index, format!("the parameter \"{name}\" of \"listen\" is not supported yet"))
+        .label("known to nginx")
+        .help(help)
 }
 
 enum Fault {

@@ -1,0 +1,58 @@
+//! The directives of modules that do not belong to nginx, to name the module that a configuration
+//! relies on.
+
+use crate::diagnostic::Diagnostic;
+
+/// Directive (with at most one `*` for any letters), module and what is built in instead (may be
+/// empty), separated by tabs. The first row that fits counts.
+const TABLE: &str = include_str!("../data/foreign-modules.tsv");
+
+/// Who has a directive that is neither nginx's nor ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Foreign {
+    /// For people: `Lua module (OpenResty)`.
+    pub module: &'static str,
+    /// What to use instead, empty for nothing.
+    pub advice: &'static str,
+}
+
+impl Foreign {
+    /// Adds module and advice to the error for the unknown name.
+    pub fn explain(self, error: Diagnostic) -> Diagnostic {
+        let error = error.label(format!("belongs to the {}, which is not built in", self.module));
+        match self.advice {
+            "" => error,
+            advice => error.help(format!("what is built in: {advice}")),
+        }
+    }
+}
+
+/// The owner of a directive.
+pub(crate) fn find(name: &[u8]) -> Option<Foreign> {
+    TABLE.lines().skip(1).find_map(|line| {
+        let mut fields = line.split('\t');
+        let pattern = fields.next()?;
+        if !fits(pattern.as_bytes(), name) {
+            return None;
+        }
+        Some(Foreign { module: fields.next()?, advice: fields.next().unwrap_or_default() })
+    })
+}
+
+/// Does the block of this directive hold Lua instead of directives?
+pub(crate) fn has_lua_block(name: &[u8]) -> bool {
+    name.ends_with(b"_by_lua_block")
+}
+
+fn fits(pattern: &[u8], name: &[u8]) -> bool {
+    match pattern.iter().position(|byte| *byte == b'*') {
+        None => pattern == name,
+        Some(star) => {
+            let (head, tail) = (&pattern[..star], &pattern[star + 1..]);
+            name.len() >= head.len() + tail.len() && name.starts_with(head) && name.ends_with(tail)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
