@@ -13,6 +13,7 @@ use crate::source::{FileId, Span};
 use crate::tree::Word;
 
 mod lua;
+mod quantifier;
 
 /// nginx reads files through a buffer of this size and refuses a word (or a comment) that, with
 /// the byte after it, does not fit. A fragment has no such limit.
@@ -38,13 +39,15 @@ pub(crate) struct Lexer<'a> {
     file: FileId,
     at: usize,
     word_bytes_max: usize,
+    /// The first brace of a regular expression in the last word, which should have been quoted.
+    pub(crate) expression_brace: Option<Span>,
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
 impl<'a> Lexer<'a> {
     /// A lexer of a whole text, less than 4 GiB of it.
     pub(crate) fn new(text: &'a [u8], file: FileId, word_bytes_max: usize) -> Self {
-        Lexer { text, file, at: 0, word_bytes_max, diagnostics: Vec::new() }
+        Lexer { text, file, at: 0, word_bytes_max, expression_brace: None, diagnostics: Vec::new() }
     }
 
     /// The next token. After the end, the end again.
@@ -99,7 +102,15 @@ impl<'a> Lexer<'a> {
             }
             match byte {
                 b' ' | b'\t' | b'\r' | b'\n' | b';' => return true,
-                b'{' if !after_dollar => return true,
+                b'{' if !after_dollar => {
+                    let Some(length) = quantifier::length(self.text, start, self.at) else {
+                        return true;
+                    };
+                    // The rest is read as if the word were quoted, so that nothing follows from it.
+                    let brace = self.span(self.at, self.at + 1);
+                    self.expression_brace.get_or_insert(brace);
+                    self.at += length - 1;
+                }
                 // The protected byte is looked at by nothing else.
                 b'\\' => self.at += 1,
                 _ => {}
@@ -199,6 +210,11 @@ impl<'a> Lexer<'a> {
         let length = lua::block_length(self.text.get(self.at..).unwrap_or(&[]));
         self.at = length.map_or(self.text.len(), |length| self.at + length);
         length.map(|_| self.span(self.at - 1, self.at))
+    }
+
+    /// The whole text.
+    pub(crate) fn text(&self) -> &'a [u8] {
+        self.text
     }
 
     /// The end of the text.

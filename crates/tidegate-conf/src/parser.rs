@@ -13,6 +13,10 @@ use crate::loader::glob::is_pattern;
 use crate::source::{FileId, SourceMap, Span};
 use crate::tree::{Block, Statement, Word};
 
+mod mistakes;
+
+use mistakes::{Braces, Layout};
+
 /// Deepest nesting of included files. nginx has no limit of its own but open files; the deepest
 /// tree seen in practice has four levels.
 pub const INCLUDE_DEPTH_MAX: usize = 32;
@@ -42,6 +46,8 @@ pub struct Parser<'a> {
     block_depth: usize,
     includes: usize,
     text_bytes: usize,
+    /// Of the text being read.
+    layout: Layout,
 }
 
 impl<'a> Parser<'a> {
@@ -57,6 +63,7 @@ impl<'a> Parser<'a> {
             block_depth: 0,
             includes: 0,
             text_bytes: 0,
+            layout: Layout::default(),
         }
     }
 
@@ -145,17 +152,19 @@ impl<'a> Parser<'a> {
         let limit = if form == Form::File { WORD_BYTES_MAX } else { usize::MAX };
         let mut lexer = Lexer::new(&text, file, limit);
         self.including.push(file);
+        let outer = std::mem::take(&mut self.layout);
         self.parse_statements(&mut lexer, form, None, statements);
+        self.layout = outer;
         self.including.pop();
     }
 
-    /// Parses up to the `}` of the block that `open` began, or to the end of the text; returns
+    /// Parses up to the `}` of the block that `open` describes, or to the end of the text; returns
     /// the place where it stopped. `None` after the end of the text or when giving up.
     fn parse_statements(
         &mut self,
         lexer: &mut Lexer<'_>,
         form: Form,
-        open: Option<Span>,
+        open: Option<Opened>,
         statements: &mut Vec<Statement>,
     ) -> Option<Span> {
         let mut words: Vec<Word> = Vec::new();
@@ -165,8 +174,20 @@ impl<'a> Parser<'a> {
                 self.report(diagnostic);
             }
             match token {
-                Token::Word(word) => words.push(word),
-                Token::Semicolon(span) => self.finish_simple(&mut words, span, statements),
+                Token::Word(word) => {
+                    if let Some(brace) = lexer.expression_brace.take() {
+                        let first = words.first();
+                        let text = lexer.text();
+                        self.report(mistakes::unquoted_expression(text, first, &word, brace));
+                    }
+                    words.push(word);
+                }
+                Token::Semicolon(span) => match mistakes::missing_open(lexer.text(), &words) {
+                    Some(at) => {
+                        self.finish_unopened(lexer, form, &mut words, at, span, statements)?
+                    }
+                    None => self.finish_simple(&mut words, span, statements),
+                },
                 Token::Open(span) => {
                     self.finish_block(lexer, form, &mut words, span, statements)?
                 }
@@ -174,7 +195,7 @@ impl<'a> Parser<'a> {
                     if words.is_empty() && open.is_some() {
                         return Some(span);
                     }
-                    self.unexpected_close(&words, span);
+                    self.unexpected_close(lexer.text(), &words, span);
                     if !words.is_empty() {
                         self.finish_simple(&mut words, span, statements);
                     }
@@ -183,11 +204,12 @@ impl<'a> Parser<'a> {
                     }
                 }
                 Token::End(span) => {
-                    self.check_end(form, words.last().map(|word| word.span), span, open);
+                    let word = words.last().map(|word| word.span);
+                    self.check_end(form, lexer, word, span, open);
                     return None;
                 }
                 Token::EndInWord(word) => {
-                    self.check_end(form, Some(word), lexer.end(), open);
+                    self.check_end(form, lexer, Some(word), lexer.end(), open);
                     return None;
                 }
             }
@@ -239,13 +261,19 @@ impl<'a> Parser<'a> {
         let close = if is_lua {
             let close = lexer.skip_lua_block();
             if close.is_none() {
-                self.check_end(form, None, lexer.end(), Some(open));
+                let opened = Opened { open, name: head.as_ref().map(|(name, _)| name.span) };
+                self.check_end(form, lexer, None, lexer.end(), Some(opened));
             }
             close
         } else {
             self.block_depth += 1;
-            let close = self.parse_statements(lexer, form, Some(open), &mut inner);
+            let name = head.as_ref().map(|(name, _)| name.span);
+            let opened = Opened { open, name };
+            let close = self.parse_statements(lexer, form, Some(opened), &mut inner);
             self.block_depth -= 1;
+            if let (Some(close), Some(name)) = (close, name) {
+                self.layout.note(lexer.text(), Braces { name, open, close });
+            }
             close
         };
         if let Some((name, args)) = head
@@ -256,6 +284,36 @@ impl<'a> Parser<'a> {
             let block = Block { statements: inner, open, close: close_span };
             statements.push(Statement { name, args, block: Some(block), span });
         }
+        close.map(|_| ())
+    }
+
+    /// A `;` in what should have been a block: its `{` is missing before the word at `at`. Goes on
+    /// as if the brace were there.
+    fn finish_unopened(
+        &mut self,
+        lexer: &mut Lexer<'_>,
+        form: Form,
+        words: &mut Vec<Word>,
+        at: usize,
+        end: Span,
+        statements: &mut Vec<Statement>,
+    ) -> Option<()> {
+        let mut rest = words.split_off(at);
+        self.report(mistakes::no_opening(words, end));
+        let mut inner = Vec::new();
+        self.finish_simple(&mut rest, end, &mut inner);
+        let (name, args) = take_words(words)?;
+        if self.block_depth >= BLOCK_DEPTH_MAX {
+            return Some(());
+        }
+        let open = name.span;
+        self.block_depth += 1;
+        let opened = Opened { open, name: Some(name.span) };
+        let close = self.parse_statements(lexer, form, Some(opened), &mut inner);
+        self.block_depth -= 1;
+        let span = name.span.to(close.unwrap_or(lexer.end()));
+        let block = Block { statements: inner, open, close: close.unwrap_or(lexer.end()) };
+        statements.push(Statement { name, args, block: Some(block), span });
         close.map(|_| ())
     }
 
@@ -274,19 +332,26 @@ impl<'a> Parser<'a> {
         self.report(error.at(open));
     }
 
-    fn unexpected_close(&mut self, words: &[Word], span: Span) {
+    fn unexpected_close(&mut self, text: &[u8], words: &[Word], span: Span) {
         let error = Diagnostic::emerg("unexpected \"}\"").at(span);
         self.report(match words.last() {
             Some(last) => error
                 .label("expected `;` before it")
                 .help(format!("is a `;` missing after `{}`?", shorten(last))),
-            None => error.label("no block is open here"),
+            None => self.layout.superfluous(text, error),
         });
     }
 
     /// The end of a text: nothing may be unfinished. `word` is a word without a `;`, `open` the
     /// innermost open block.
-    fn check_end(&mut self, form: Form, word: Option<Span>, end: Span, open: Option<Span>) {
+    fn check_end(
+        &mut self,
+        form: Form,
+        lexer: &Lexer<'_>,
+        word: Option<Span>,
+        end: Span,
+        open: Option<Opened>,
+    ) {
         let error = match (form, word, open) {
             (Form::Fragment, Some(word), _) => {
                 Diagnostic::emerg("unexpected end of parameter, expecting \";\"")
@@ -298,15 +363,14 @@ impl<'a> Parser<'a> {
                     .at(word)
                     .label("the directive with this is not finished")
             }
-            (Form::File, None, Some(open)) => {
-                Diagnostic::emerg("unexpected end of file, expecting \"}\"")
-                    .at(open)
-                    .label("this block is not closed")
+            (Form::File, None, Some(opened)) => {
+                self.layout.unclosed(lexer.text(), opened.open, opened.name)
             }
             // The block itself was the error.
             (Form::Fragment, None, Some(_)) | (_, None, None) => return,
         };
-        self.report(error.line_at(end));
+        let error = if error.line_span.is_some() { error } else { error.line_at(end) };
+        self.report(error);
     }
 
     /// Puts the statements of the included files in the place of the `include`.
@@ -346,6 +410,15 @@ impl<'a> Parser<'a> {
     fn report(&mut self, diagnostic: Diagnostic) {
         self.diagnostics.push(diagnostic);
     }
+}
+
+/// The block that is being read.
+#[derive(Clone, Copy)]
+struct Opened {
+    /// The `{`.
+    open: Span,
+    /// The directive's name.
+    name: Option<Span>,
 }
 
 /// What kind of text is parsed.

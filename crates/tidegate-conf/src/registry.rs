@@ -264,10 +264,17 @@ fn check_ending(statement: &Statement, row: &Row) -> Result<(), Diagnostic> {
     let name = row.name;
     match (row.kind, &statement.block) {
         (Kind::Simple, Some(block)) => {
-            Err(Diagnostic::emerg(format!("directive \"{name}\" is not terminated by \";\""))
-                .at(block.open)
-                .label("expected `;`")
-                .help(format!("`{name}` takes no block")))
+            let error =
+                Diagnostic::emerg(format!("directive \"{name}\" is not terminated by \";\""))
+                    .at(block.open)
+                    .label("expected `;`");
+            let is_block = |known: &known::KnownDirective| known.kind == Kind::Block;
+            let next =
+                statement.args.iter().find(|word| known::find(&word.bytes).iter().any(is_block));
+            Err(match next {
+                Some(next) => error.help(format!("is a `;` missing before `{}`?", next.display())),
+                None => error.help(format!("`{name}` takes no block")),
+            })
         }
         (Kind::Block, None) => {
             Err(Diagnostic::emerg(format!("directive \"{name}\" has no opening \"{{\""))
