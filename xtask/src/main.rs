@@ -2,11 +2,13 @@
 //!
 //! - `tidy` checks what the compiler does not: sizes, dependency edges, forbidden calls.
 //! - `directives` writes the table of nginx's directives by asking the server.
+//! - `mistakes` shows what the server and nginx print of typical mistakes.
 //! - `fuzz` replays the kept fuzz seeds and mutates them, on a stable compiler.
 #![forbid(unsafe_code)]
 
 mod directives;
 mod fuzz;
+mod mistakes;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -21,6 +23,8 @@ usage: cargo xtask <chore>
         --add with it also writes new entries (a reviewer should see why)
   directives PROGRAM
         write docs/directives.md by asking PROGRAM about each of nginx's directives
+  mistakes --nginx PROGRAM --tidegate PROGRAM
+        print what both say of each configuration in tests/mistakes
   fuzz [--seconds N] [--iterations N] [--seed N] [--target NAME] [--careful]
         replay fuzz/seeds/* and mutate them: per target at most N iterations (default 20000),
         over all targets at most N seconds (default 60);
@@ -31,6 +35,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.split_first() {
         Some((chore, rest)) if chore == "tidy" => tidy::run(&repository_root(), rest),
         Some((chore, rest)) if chore == "directives" => directives::run(&repository_root(), rest),
+        Some((chore, rest)) if chore == "mistakes" => mistakes::run(&repository_root(), rest),
         Some((chore, rest)) if chore == "fuzz" => fuzz::run(&repository_root(), rest),
         Some((chore, _)) if chore == "help" || chore == "--help" || chore == "-h" => {
             println!("{USAGE}");

@@ -7,6 +7,9 @@ use crate::diagnostic::Diagnostic;
 /// empty), separated by tabs. The first row that fits counts.
 const TABLE: &str = include_str!("../data/foreign-modules.tsv");
 
+/// In place of a module: what nginx itself had once.
+const REMOVED: &str = "removed";
+
 /// Who has a directive that is neither nginx's nor ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Foreign {
@@ -19,7 +22,10 @@ pub(crate) struct Foreign {
 impl Foreign {
     /// Adds module and advice to the error for the unknown name.
     pub fn explain(self, error: Diagnostic) -> Diagnostic {
-        let error = error.label(format!("belongs to the {}, which is not built in", self.module));
+        let error = match self.module {
+            REMOVED => error.label("newer versions of nginx do not have it"),
+            module => error.label(format!("belongs to the {module}, which is not built in")),
+        };
         match self.advice {
             "" => error,
             advice => error.help(format!("what is built in: {advice}")),

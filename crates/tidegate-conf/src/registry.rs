@@ -303,6 +303,10 @@ fn check_arity(statement: &Statement, row: &Row) -> Result<(), Diagnostic> {
         error(statement, format!("invalid number of arguments in \"{name}\" directive"))
             .at(span)
             .label(format!("`{name}` takes {}, found {count}", row.arity.describe()));
+    if statement.args.iter().any(|word| word.display().starts_with(['“', '”', '„', '‘', '’']))
+    {
+        found = found.help("typographic quotes quote nothing: write `\"` or `'`");
+    }
     // A forgotten `;` makes the next lines arguments.
     if let Some((from, _)) = extra
         && from.span.start > first.end

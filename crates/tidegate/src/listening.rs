@@ -28,6 +28,8 @@ pub struct Listening {
 pub struct BindError {
     pub address: Address,
     pub error: io::Error,
+    /// The process that has the address, and its program, where the system says it.
+    pub holder: Option<(u32, String)>,
 }
 
 impl BindError {
@@ -40,7 +42,11 @@ impl BindError {
 impl std::fmt::Display for BindError {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (address, error) = (self.address.text(), os_error(&self.error));
-        write!(formatter, "bind() to {address} failed ({error})")
+        write!(formatter, "bind() to {address} failed ({error})")?;
+        match &self.holder {
+            Some((pid, program)) => write!(formatter, ", held by \"{program}\" (process {pid})"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -78,7 +84,8 @@ pub fn open(wanted: &[&ListenerPlan], present: &mut Vec<Listening>, threads: usi
                 Ok(socket) => known.sockets.push(socket),
                 Err(error) => {
                     let address = listener.address.clone();
-                    opening.failed.push(BindError { address, error });
+                    let holder = holder_of(&address, options.transport, &error);
+                    opening.failed.push(BindError { address, error, holder });
                     break;
                 }
             }
@@ -166,6 +173,16 @@ fn open_one(address: &Address, options: &ListenOptions) -> io::Result<OwnedSocke
         Address::Unix(path) => ListenAddr::Unix(path.into()),
     };
     listen_socket(&address, options)
+}
+
+/// Who has an address that is taken.
+fn holder_of(address: &Address, transport: Transport, error: &io::Error) -> Option<(u32, String)> {
+    match address {
+        Address::Inet(address) if error.kind() == io::ErrorKind::AddrInUse => {
+            tidegate_os::holder::holder(*address, transport)
+        }
+        _ => None,
+    }
 }
 
 /// nginx's queue length on Linux.

@@ -8,6 +8,7 @@ pub mod datagram;
 pub mod error;
 pub mod file;
 pub mod glance;
+pub mod holder;
 pub mod identity;
 pub mod inherit;
 pub mod listen;

@@ -10,6 +10,7 @@ pub mod datagram;
 pub mod error;
 pub mod file;
 pub mod glance;
+pub mod holder;
 pub mod identity;
 pub mod listen;
 pub mod open;

@@ -58,8 +58,13 @@ fn a_taken_port_is_told() {
     let port = taken.local_addr().unwrap().port();
     place.configure("", &format!("server {{ listen 127.0.0.1:{port}; }}"));
     let told =
-        format!("nginx: [emerg] bind() to 127.0.0.1:{port} failed (98: Address already in use)\n");
-    check(&place.run(&[]), 1, &[&told, "nginx: [emerg] still could not bind()\n"]);
+        format!("nginx: [emerg] bind() to 127.0.0.1:{port} failed (98: Address already in use)");
+    let holder = format!(" (process {})\n", std::process::id());
+    check(
+        &place.run(&[]),
+        1,
+        &[&told, ", held by \"", &holder, "nginx: [emerg] still could not bind()\n"],
+    );
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod caches;
 mod command_line;
 mod files;
 mod gateways;
+mod mistakes;
 mod process;
 mod restarts;
 mod support;

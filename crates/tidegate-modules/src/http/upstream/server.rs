@@ -29,6 +29,17 @@ pub fn set_server(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
         service: None,
         span: args.word(0).span,
     };
+    let read = read_parameters(&mut server, conf, args);
+    // Kept even if it is wrong: the group is not reported as empty then.
+    conf.servers.push(server);
+    read
+}
+
+fn read_parameters(
+    server: &mut ServerConf,
+    conf: &Conf,
+    args: &Args<'_>,
+) -> Result<(), Diagnostic> {
     for index in 1..args.len() {
         let (name, value) = args.parameter(index)?;
         let invalid = || args.invalid_parameter(index);
@@ -51,7 +62,6 @@ pub fn set_server(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
         let help = format!("add `resolve`, so that `{service}` is looked up");
         return Err(args.error(0, what).help(help));
     }
-    conf.servers.push(server);
     Ok(())
 }
 
