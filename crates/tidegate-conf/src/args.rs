@@ -1,5 +1,8 @@
 //! A directive's arguments, read as what they should be.
 
+use std::fmt;
+use std::io;
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -9,6 +12,30 @@ use crate::source::Span;
 use crate::tree::{Statement, Word};
 use crate::units;
 
+/// Who knows the addresses of host names that a configuration writes. This crate asks nobody itself.
+pub trait HostNames {
+    /// The addresses of a host. May block.
+    ///
+    /// # Errors
+    /// The name is not known.
+    fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>>;
+}
+
+impl fmt::Debug for dyn HostNames + '_ {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("HostNames")
+    }
+}
+
+/// Knows no name.
+struct NoNames;
+
+impl HostNames for NoNames {
+    fn addresses(&self, _host: &str) -> io::Result<Vec<IpAddr>> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+}
+
 /// The arguments of one statement. Indices count the words after the name, from 0.
 #[derive(Clone, Copy, Debug)]
 pub struct Args<'a> {
@@ -16,15 +43,26 @@ pub struct Args<'a> {
     pub statement: &'a Statement,
     /// Where it stands: one context.
     pub context: Contexts,
+    /// Who is asked for the addresses of host names.
+    pub names: &'a dyn HostNames,
 }
 
 /// What an index beyond the last argument gives.
 static NO_WORD: Word = Word { bytes: Vec::new(), span: Span::NONE, quoted: false };
 
 impl<'a> Args<'a> {
-    /// The arguments of `statement`, which stands in `context`.
+    /// The arguments of `statement`, which stands in `context`. No host name is known to it.
     pub fn new(statement: &'a Statement, context: Contexts) -> Self {
-        Args { statement, context }
+        Args { statement, context, names: &NoNames }
+    }
+
+    /// The same where host names are looked up.
+    pub fn with_names(
+        statement: &'a Statement,
+        context: Contexts,
+        names: &'a dyn HostNames,
+    ) -> Self {
+        Args { statement, context, names }
     }
 
     /// Number of arguments.

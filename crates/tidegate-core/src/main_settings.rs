@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, Word, once};
 
 use crate::blocking::{PoolSettings, QUEUE_DEFAULT};
-use crate::builder::{Environment, Outline};
+use crate::builder::{Environment, Machine, Outline};
 use crate::error_log::ErrorLog;
 use crate::http_core::HttpCore;
 use crate::module::{BlockRow, Module};
@@ -63,6 +63,7 @@ pub struct Conf {
 #[derive(Clone)]
 pub struct MainSettings {
     pub prefix: String,
+    pub machine: Machine,
     pub daemon: bool,
     pub master_process: bool,
     pub worker_processes: Count,
@@ -74,9 +75,9 @@ pub struct MainSettings {
     pub working_directory: Option<PathBuf>,
     /// Turns of a loop that take longer are logged.
     pub loop_watchdog: Option<Duration>,
-    /// User and group of the worker; `None` keeps nginx's default `nobody`.
+    /// User and group of the worker; `None`: those that are built in.
     pub user: Option<(String, Option<String>)>,
-    /// The directive's file, or the place of Debian's package.
+    /// The directive's file, or the place that is built in.
     pub pid: PathBuf,
     pub env: Vec<String>,
     pub thread_pools: Vec<PoolSettings>,
@@ -210,7 +211,7 @@ const MAIN_ROWS: &[Directive<Conf>] = &[
         "pid",
         MAIN,
         Arity::ONE,
-        tidegate_os::places::PID,
+        "logs/nginx.pid",
         "File with the master's process id.",
         |conf, args| once(&mut conf.pid, args.text(0)?.to_owned(), args),
     ),
@@ -418,6 +419,7 @@ impl MainSettings {
         let prefix = environment.prefix;
         Ok(MainSettings {
             prefix: prefix.to_owned(),
+            machine: environment.resources.machine(),
             daemon: main.daemon.unwrap_or(true),
             master_process: main.master_process.unwrap_or(true),
             worker_processes: main.worker_processes.unwrap_or(Count::Number(1)),
@@ -429,7 +431,7 @@ impl MainSettings {
             working_directory: main.working_directory.as_ref().map(|path| full_path(prefix, path)),
             loop_watchdog: main.loop_watchdog.flatten(),
             user: main.user.clone(),
-            pid: full_path(prefix, main.pid.as_deref().unwrap_or(tidegate_os::places::PID)),
+            pid: full_path(prefix, main.pid.as_deref().unwrap_or(environment.layout.pid)),
             env: main.env.clone(),
             thread_pools: main.thread_pools.clone(),
             worker_connections: events.worker_connections.unwrap_or(512),

@@ -1,10 +1,11 @@
 //! Sending log lines to syslog: `syslog:server=…,facility=…,tag=…,severity=…,nohostname`.
 
-use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Mutex;
 
 use tidegate_os::{ConnectOptions, ListenAddr, OwnedSocket, Transport, connect, socket};
 
+use crate::builder::Resources;
 use crate::error_log::Level;
 
 const FACILITIES: &[&str] = &[
@@ -39,19 +40,19 @@ pub struct Syslog {
 
 impl Syslog {
     /// Reads the parameters behind `syslog:`. The error is the message for the diagnostic.
-    pub fn parse(text: &str) -> Result<Syslog, String> {
+    pub fn parse(text: &str, resources: &dyn Resources) -> Result<Syslog, String> {
         let mut place = None;
         let mut syslog = Syslog {
             place: Place::Unix(String::new()),
             facility: 23,
             severity: 6,
             tag: TAG_DEFAULT.to_owned(),
-            hostname: Some(tidegate_os::identity::host_name()),
+            hostname: Some(resources.machine().host_name),
             socket: Mutex::new(None),
         };
         for parameter in text.split(',') {
             match parameter.split_once('=') {
-                Some(("server", server)) => place = Some(parse_place(server)?),
+                Some(("server", server)) => place = Some(parse_place(server, resources)?),
                 Some(("facility", name)) => syslog.facility = index(FACILITIES, name, "facility")?,
                 Some(("severity", name)) => syslog.severity = index(SEVERITIES, name, "severity")?,
                 Some(("tag", tag)) => syslog.tag = checked_tag(tag)?,
@@ -133,27 +134,30 @@ fn checked_tag(tag: &str) -> Result<String, String> {
     Ok(tag.to_owned())
 }
 
-fn parse_place(server: &str) -> Result<Place, String> {
+fn parse_place(server: &str, resources: &dyn Resources) -> Result<Place, String> {
     if let Some(path) = server.strip_prefix("unix:") {
         if !socket::HAS_UNIX {
             return Err(format!("\"{server}\": {}", socket::NO_UNIX));
         }
         return Ok(Place::Unix(path.to_owned()));
     }
-    let with_port = match server.parse::<std::net::IpAddr>() {
-        Ok(ip) => return Ok(Place::Udp(SocketAddr::new(ip, PORT_DEFAULT))),
-        Err(_) if server.ends_with(']') || !server.contains(':') => {
-            format!("{server}:{PORT_DEFAULT}")
+    if let Ok(ip) = server.parse::<IpAddr>() {
+        return Ok(Place::Udp(SocketAddr::new(ip, PORT_DEFAULT)));
+    }
+    if let Ok(address) = server.parse::<SocketAddr>() {
+        return Ok(Place::Udp(address));
+    }
+    let unknown = || format!("host not found in syslog server \"{server}\"");
+    let (host, port) = match server.rsplit_once(':') {
+        Some((host, port)) if !server.ends_with(']') => {
+            (host, port.parse().map_err(|_| unknown())?)
         }
-        Err(_) => server.to_owned(),
+        _ => (server, PORT_DEFAULT),
     };
-    let mut addresses = with_port
-        .to_socket_addrs()
-        .map_err(|_| format!("host not found in syslog server \"{server}\""))?;
-    addresses
-        .next()
-        .map(Place::Udp)
-        .ok_or_else(|| format!("no address for syslog server \"{server}\""))
+    let host = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    let addresses = resources.addresses(host).map_err(|_| unknown())?;
+    let first = addresses.first().ok_or_else(unknown)?;
+    Ok(Place::Udp(SocketAddr::new(*first, port)))
 }
 
 /// RFC 3164 wants `Nov  6 08:49:37`; the parts are taken from an HTTP date in local terms of UTC.

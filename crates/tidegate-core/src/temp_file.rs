@@ -1,12 +1,19 @@
 //! Temporary files below the `*_temp_path` folders, named and spread over levels as nginx names them.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tidegate_os::file;
+
 /// Attempts before a name clash counts as an error: leftovers of a crash are few.
 const ATTEMPTS_MAX: usize = 1000;
+
+/// Permissions of the files: what clients send and are sent is nobody else's affair.
+const FILE_MODE: u32 = 0o600;
+/// Permissions of the folders.
+const FOLDER_MODE: u32 = 0o700;
 
 /// Creates a new file for reading and writing: ten digits, folders named by the last digits.
 pub fn create(folder: &Path, levels: &[usize]) -> io::Result<(File, PathBuf)> {
@@ -18,18 +25,20 @@ pub fn create(folder: &Path, levels: &[usize]) -> io::Result<(File, PathBuf)> {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if let Some(parent) = path.parent() {
-                    fs::create_dir_all(parent)?;
+                    file::create_folder(parent, FOLDER_MODE, true)?;
                 }
-                return open_new(&path).map(|file| (file, path));
+                return open_new(&path).map(|made| (made, path));
             }
-            result => return result.map(|file| (file, path)),
+            result => return result.map(|made| (made, path)),
         }
     }
     Err(io::Error::other("no free name for a temporary file"))
 }
 
 fn open_new(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create_new(true).open(path)
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    file::with_mode(&mut options, FILE_MODE).open(path)
 }
 
 /// `…/9/98/0123456789` for levels 1 and 2: digits are taken from the end of the name.

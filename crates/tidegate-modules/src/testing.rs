@@ -115,6 +115,7 @@ impl Bench {
             prefix: &prefix,
             conf_folder: dir.path(),
             error_log: "logs/error.log",
+            layout: &tidegate_os::layout::PREFIX,
             resources: &resources,
             survivors: &survivors,
             generation: 1,

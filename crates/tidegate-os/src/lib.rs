@@ -4,6 +4,7 @@
 //! folder with the same functions; the types that they share are in `types.rs`. What only one system's
 //! process model needs (passing descriptors, becoming a daemon) is there on that system alone.
 
+pub mod layout;
 pub mod names;
 mod sockets;
 mod types;

@@ -50,7 +50,7 @@ fn start(part: &str, env: &[(&str, &str)], more: &[(&OwnedFd, i32)]) -> (u32, Ow
     let mut fds = vec![(theirs.as_fd(), ANSWER)];
     fds.extend(more.iter().map(|(fd, target)| (fd.as_fd(), *target)));
     let args = ["part".into(), part.into()];
-    let child = process::spawn(exe.as_os_str(), &args, &env, &fds).unwrap();
+    let child = process::spawn(exe.as_os_str(), exe.as_os_str(), &args, &env, &fds).unwrap();
     (child.pid, ours)
 }
 
@@ -125,12 +125,13 @@ fn a_failed_start_is_reported() {
     let (one, _two) = socket::socketpair().unwrap();
     let absent = OsString::from("/nonexistent/program");
     for target in 3..20 {
-        let error = process::spawn(&absent, &[], &[], &[(one.as_fd(), target)]).unwrap_err();
+        let error =
+            process::spawn(&absent, &absent, &[], &[], &[(one.as_fd(), target)]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
     let (one, target) = (one.as_fd(), 9);
-    assert!(process::spawn(&absent, &[], &[], &[(one, target), (one, target)]).is_err());
-    assert!(process::spawn(&absent, &[], &[], &[(one, 2)]).is_err());
+    assert!(process::spawn(&absent, &absent, &[], &[], &[(one, target), (one, target)]).is_err());
+    assert!(process::spawn(&absent, &absent, &[], &[], &[(one, 2)]).is_err());
 }
 
 fn titles_appear() {
@@ -141,12 +142,14 @@ fn titles_appear() {
 }
 
 fn title_part() {
+    let before = title::short_name().unwrap();
     title::set_process_title(&"x".repeat(10_000));
     title::set_process_title("worker process is shutting down, which is quite a long title");
     let line = std::fs::read("/proc/self/cmdline").unwrap();
     let line = String::from_utf8_lossy(&line);
-    let name = std::fs::read_to_string("/proc/self/comm").unwrap();
-    assert_eq!(name.trim_end(), "worker process ".trim_end());
+    assert_eq!(title::short_name().unwrap(), before);
+    title::set_short_name("a-name-that-is-too-long");
+    assert_eq!(title::short_name().unwrap(), "a-name-that-is-");
     answer(&format!("{}\n{}", line.trim_end_matches('\0'), std::env::var("B").unwrap()));
 }
 

@@ -86,6 +86,16 @@ impl Folder {
         std::fs::metadata(self.path.join(name)).map_or(0, |metadata| metadata.len())
     }
 
+    /// Octal permissions of a file or folder, as a decimal number; with `/*` at the end those of a file below.
+    pub fn mode(&self, name: &str) -> Option<i64> {
+        let path = match name.strip_suffix("/*") {
+            Some(folder) => self.files(folder).into_iter().next()?,
+            None => self.path.join(name),
+        };
+        let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o7777;
+        format!("{mode:o}").parse().ok()
+    }
+
     /// Files below a folder, but for those whose name begins with a dot: what a server keeps there
     /// for itself.
     pub fn files(&self, name: &str) -> Vec<PathBuf> {

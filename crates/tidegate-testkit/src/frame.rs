@@ -1,5 +1,6 @@
 //! The standard frame around a case's configuration: a case writes only what it is about, and
-//! everything that is written to disk goes to the case's folder.
+//! everything that is written to disk goes to the case's folder. Nothing is said of the user: a server that
+//! the superuser starts has a worker without privileges, as it has where it is installed.
 
 use crate::World;
 

@@ -3,7 +3,7 @@
 //! `{dir}` the case's folder, `{front}` `{front2}` … addresses for the server to listen on,
 //! `{u1}` UDP addresses for it, `{port:front}` only the port, `{o1}` an origin's address, `{s1}` a syslog sink's,
 //! `{n1}` a name server's, `{dead}` an address where connections are refused, `{pid}` the pid file, `{here}` the folder that the harness was
-//! started in. Anything else in braces stays.
+//! started in, `{implicit}` where servers without `listen` are. Anything else in braces stays.
 
 use crate::bell::{Failure, locked};
 use crate::syntax::is_sink;
@@ -31,6 +31,7 @@ pub struct Places {
     /// Syslog sinks by name.
     pub sinks: BTreeMap<String, UdpSocket>,
     pub name_servers: Vec<(String, UdpSocket)>,
+    _implicit: Option<Implicit>,
     /// Keeps the refusing address bound but not listening.
     _dead: Option<socket2::Socket>,
 }
@@ -46,6 +47,7 @@ impl Places {
             origins: BTreeMap::new(),
             sinks: BTreeMap::new(),
             name_servers: Vec::new(),
+            _implicit: None,
             _dead: None,
         };
         places.set("dir", folder.to_owned());
@@ -58,6 +60,12 @@ impl Places {
             }
             let address = if numbered(name, "front") {
                 let address = free(TcpListener::bind).map_err(failed)?.0;
+                places.fronts.insert(name.to_owned(), address);
+                address
+            } else if name == "implicit" {
+                let implicit = Implicit::reserve().map_err(failed)?;
+                let address = implicit.address;
+                places._implicit = Some(implicit);
                 places.fronts.insert(name.to_owned(), address);
                 address
             } else if numbered(name, "u") && name != "u" {
@@ -113,6 +121,27 @@ impl Places {
         }
         filled.push_str(rest);
         filled
+    }
+}
+
+/// The port of servers without `listen`. It is the same for all cases, so one uses it after the other, those
+/// of other runs on this machine included.
+#[derive(Debug)]
+pub struct Implicit {
+    address: SocketAddr,
+    /// Locked while the port is in use.
+    _lock: std::fs::File,
+}
+
+impl Implicit {
+    /// Waits for the other cases; an error when somebody else has the port.
+    pub fn reserve() -> std::io::Result<Self> {
+        let port = if rustix::process::geteuid().is_root() { 80 } else { 8000 };
+        let name = std::env::temp_dir().join(format!("tidegate-cases-port-{port}"));
+        let lock = std::fs::File::create(name)?;
+        lock.lock()?;
+        TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))?;
+        Ok(Self { address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)), _lock: lock })
     }
 }
 

@@ -8,7 +8,7 @@ use crate::folder::{Folder, open_folders, write_new};
 use crate::frame::framed;
 use crate::ops::{ClientOp, Row};
 use crate::origin::{Origin, Shared};
-use crate::places::Places;
+use crate::places::{Implicit, Places};
 use crate::server::{Program, Server};
 use crate::syntax::{self, Comparison, Condition, Quantity, Receiver, Signal, Source, Step};
 use crate::words::{Matcher, contains, shown};
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Pause between two tries of `until` when nothing rings the bell.
+/// Pause between two tries of `until`, and looks at a process, when nothing rings the bell.
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 
 /// Bytes of each log shown with a failure, from its end.
@@ -338,7 +338,9 @@ impl<'a> Runner<'a> {
 
     fn wait(&mut self, condition: &Condition) -> Result<(), Failure> {
         let shared = Arc::clone(&self.shared);
-        let waited = shared.bell.wait_until(shared.deadline, None, || {
+        // No bell rings when a process changes its name.
+        let again = condition.is_of_process().then_some(TRY_AGAIN);
+        let waited = shared.bell.wait_until(shared.deadline, again, || {
             self.folder.watch_all();
             Ok(self.holds(condition) || !locked(&shared.failures).is_empty())
         });
@@ -385,6 +387,10 @@ impl<'a> Runner<'a> {
             Source::Access => self.folder.read("access.log"),
             Source::File(name) => self.folder.read(name),
             Source::Output => self.last_output.clone(),
+            Source::Process(receiver) => {
+                let server = self.server.as_ref();
+                server.and_then(|server| server.names(*receiver)).unwrap_or_default()
+            }
             Source::Sink(name) => {
                 self.sinks.get(name).map(|text| locked(text).clone()).unwrap_or_default()
             }
@@ -402,6 +408,7 @@ impl<'a> Runner<'a> {
             Quantity::ServerExit => self.server.as_ref()?.exit(),
             Quantity::Files(name) => i64::try_from(self.folder.files(name).len()).ok(),
             Quantity::Size(name) => i64::try_from(self.folder.size(name)).ok(),
+            Quantity::Mode(name) => self.folder.mode(name),
             Quantity::Lines(name) => {
                 let content = self.folder.read(name);
                 i64::try_from(content.iter().filter(|byte| **byte == b'\n').count()).ok()
@@ -443,6 +450,9 @@ pub fn applies(case: &Case, world: World) -> Result<(), String> {
         && !world.is(*only)
     {
         return Err(reason.clone());
+    }
+    if case.script_text.contains("{implicit}") && Implicit::reserve().is_err() {
+        return Err("another server has the port of servers without `listen`".to_owned());
     }
     let differs = case.script.differs.iter().find(|(other, _)| world.is(*other));
     match differs {

@@ -143,19 +143,31 @@ impl Server {
         if self.program.world == World::Windows {
             return self.order(signal);
         }
+        process::kill_process(self.process(receiver)?, number(signal))
+            .map_err(|error| Failure::new(format!("cannot signal: {error}")))
+    }
+
+    fn process(&self, receiver: Receiver) -> Result<Pid, Failure> {
         let master = self.pid("nginx.pid").ok_or_else(|| Failure::new("no pid file"));
-        let pid = match receiver {
-            Receiver::Master => master?,
+        match receiver {
+            Receiver::Master => master,
             Receiver::Old => {
-                self.pid("nginx.pid.oldbin").ok_or_else(|| Failure::new("no old pid file"))?
+                self.pid("nginx.pid.oldbin").ok_or_else(|| Failure::new("no old pid file"))
             }
             Receiver::Worker => {
                 let children = children(master?);
-                *children.first().ok_or_else(|| Failure::new("no worker"))?
+                children.first().copied().ok_or_else(|| Failure::new("no worker"))
             }
-        };
-        process::kill_process(pid, number(signal))
-            .map_err(|error| Failure::new(format!("cannot signal: {error}")))
+        }
+    }
+
+    /// What `ps` shows of a process: its short name, and on a second line its command line.
+    pub fn names(&self, receiver: Receiver) -> Option<Vec<u8>> {
+        let pid = self.process(receiver).ok()?.as_raw_nonzero();
+        let mut names = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        names.extend(line.split(|byte| *byte == 0).collect::<Vec<_>>().join(&b' ').trim_ascii());
+        Some(names)
     }
 
     /// Has the program itself send what corresponds to a signal.
@@ -169,7 +181,12 @@ impl Server {
                 return process::kill_process_group(self.group, process::Signal::KILL)
                     .map_err(|error| Failure::new(format!("cannot kill: {error}")));
             }
-            Signal::Usr2 | Signal::Winch => return Err(Failure::new("no such order")),
+            Signal::Usr2
+            | Signal::Winch
+            | Signal::Alarm
+            | Signal::Io
+            | Signal::Pipe
+            | Signal::Sys => return Err(Failure::new("no such order")),
         };
         let arguments = ["-s".to_owned(), order.to_owned()];
         match self.program.run(&self.folder, &arguments)? {
@@ -245,5 +262,9 @@ fn number(signal: Signal) -> process::Signal {
         Signal::Usr2 => process::Signal::USR2,
         Signal::Winch => process::Signal::WINCH,
         Signal::Kill => process::Signal::KILL,
+        Signal::Alarm => process::Signal::ALARM,
+        Signal::Io => process::Signal::IO,
+        Signal::Pipe => process::Signal::PIPE,
+        Signal::Sys => process::Signal::SYS,
     }
 }

@@ -26,6 +26,11 @@ pub enum Signal {
     Winch,
     /// Die at once, as in a crash.
     Kill,
+    /// Without a meaning for the server, as the three that follow.
+    Alarm,
+    Io,
+    Pipe,
+    Sys,
 }
 
 /// Who gets a signal.
@@ -79,6 +84,8 @@ pub enum Source {
     Output,
     /// what syslog sink `s1` received
     Sink(String),
+    /// `process master|worker|old`: its short name, a line end, its command line
+    Process(Receiver),
 }
 
 /// A number that a condition compares.
@@ -100,6 +107,8 @@ pub enum Quantity {
     Lines(String),
     /// `size NAME`
     Size(String),
+    /// `mode NAME`: octal permissions of a file or folder; `NAME/*`: of the first file below it
+    Mode(String),
     /// `log.count "text"`
     LogCount(Vec<u8>),
 }
@@ -117,6 +126,13 @@ pub enum Condition {
     Absent(String),
     /// `QUANTITY == N`
     Compare(Quantity, Comparison, i64),
+}
+
+impl Condition {
+    /// Whether it looks at what `ps` shows.
+    pub fn is_of_process(&self) -> bool {
+        matches!(self, Condition::Holds(Source::Process(_), _))
+    }
 }
 
 /// Between two numbers.
@@ -359,6 +375,10 @@ fn signal(name: &str) -> Result<Signal, Failure> {
         "usr2" => Signal::Usr2,
         "winch" => Signal::Winch,
         "kill" => Signal::Kill,
+        "alrm" => Signal::Alarm,
+        "io" => Signal::Io,
+        "pipe" => Signal::Pipe,
+        "sys" => Signal::Sys,
         _ => return Err(Failure::new(format!("unknown signal `{name}`"))),
     })
 }
@@ -369,7 +389,7 @@ fn receiver(cursor: &mut Cursor<'_>) -> Result<Receiver, Failure> {
         Some(Word::Bare(word)) if word == "master" => Receiver::Master,
         Some(Word::Bare(word)) if word == "worker" => Receiver::Worker,
         Some(Word::Bare(word)) if word == "old" => Receiver::Old,
-        Some(_) => return Err(Failure::new("a signal goes to master, worker or old")),
+        Some(_) => return Err(Failure::new("a process is master, worker or old")),
     })
 }
 
@@ -404,6 +424,7 @@ fn condition(cursor: &mut Cursor<'_>) -> Result<Condition, Failure> {
         "log" => Source::Log,
         "access" => Source::Access,
         "output" => Source::Output,
+        "process" => Source::Process(receiver(cursor)?),
         "file" => {
             let name = cursor.string("a file's name")?;
             if cursor.accept("exists") {
@@ -420,11 +441,12 @@ fn condition(cursor: &mut Cursor<'_>) -> Result<Condition, Failure> {
         }
         "exit" => return compare(cursor, Quantity::Exit),
         "server.exit" => return compare(cursor, Quantity::ServerExit),
-        "files" | "lines" | "size" => {
+        "files" | "lines" | "mode" | "size" => {
             let name = cursor.string("a name")?;
             let quantity = match subject {
                 "files" => Quantity::Files(name),
                 "lines" => Quantity::Lines(name),
+                "mode" => Quantity::Mode(name),
                 _ => Quantity::Size(name),
             };
             return compare(cursor, quantity);

@@ -5,7 +5,8 @@ mod dns;
 mod shared;
 mod stub;
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 
 use tidegate_rt::net::Addr;
 
@@ -65,20 +66,24 @@ pub fn parse(text: &str, default_port: u16) -> Result<HostPort, &'static str> {
 /// The system does not know a name.
 pub const NOT_FOUND: &str = "host not found";
 
-/// The addresses of a host, asking the system where it is a name. May block: for loading only.
+/// The addresses of a host, asking `look_up` where it is a name: that of the plan's resources while one is
+/// built. May block.
 ///
 /// # Errors
 /// The name is not known.
-pub fn addresses(host: &HostPort, default_port: u16) -> Result<Vec<Addr>, &'static str> {
+pub fn addresses(
+    host: &HostPort,
+    default_port: u16,
+    look_up: impl FnOnce(&str) -> io::Result<Vec<IpAddr>>,
+) -> Result<Vec<Addr>, &'static str> {
     match host {
         HostPort::Unix(path) => Ok(vec![Addr::Unix(path.into())]),
         HostPort::Inet { literal: Some(address), .. } => Ok(vec![Addr::Inet(*address)]),
         HostPort::Inet { host, port, .. } => {
             let number = port.unwrap_or(default_port);
-            let found = (host.as_str(), number).to_socket_addrs();
             let mut addresses: Vec<Addr> = Vec::new();
-            for address in found.map_err(|_| NOT_FOUND)? {
-                let address = Addr::Inet(address);
+            for ip in look_up(host).map_err(|_| NOT_FOUND)? {
+                let address = Addr::Inet(SocketAddr::new(ip, number));
                 if !addresses.contains(&address) {
                     addresses.push(address);
                 }

@@ -77,7 +77,7 @@ fn tell_version(options: &Options) {
         print(&version::line());
     }
     if options.help {
-        print(version::HELP);
+        print(&version::help());
     }
 }
 

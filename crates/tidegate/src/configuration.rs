@@ -7,20 +7,10 @@ use tidegate_conf::{Diagnostic, Loader, Parser, SourceMap, Span, Statement};
 use tidegate_core::builder::{Environment, Resources, Survivors, build};
 use tidegate_core::plan::Plan;
 
-use tidegate_os::{path, places};
+use tidegate_os::layout::CHOSEN;
+use tidegate_os::path;
 
 use crate::options::Options;
-
-/// The places as arguments of nginx's `configure` name them, for `-V`.
-pub fn paths() -> [(&'static str, String); 4] {
-    let prefix = String::from_utf8_lossy(&places::prefix()).into_owned();
-    [
-        ("prefix", prefix.trim_end_matches('/').to_owned()),
-        ("conf-path", places::CONF.to_owned()),
-        ("error-log-path", places::ERROR_LOG.to_owned()),
-        ("pid-path", places::PID.to_owned()),
-    ]
-}
 
 /// What a configuration is read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +28,7 @@ impl Origin {
     pub fn new(options: &Options) -> Origin {
         let prefix = match &options.prefix {
             Some(prefix) => path::as_written(prefix.as_bytes()),
-            None => places::prefix(),
+            None => CHOSEN.prefix(),
         };
         let mut prefix = String::from_utf8_lossy(&prefix).into_owned();
         if !prefix.ends_with('/') {
@@ -46,9 +36,9 @@ impl Origin {
         }
         let file = match &options.file {
             Some(file) => Path::new(&prefix).join(file),
-            None => Path::new(&prefix).join(places::CONF),
+            None => Path::new(&prefix).join(CHOSEN.conf),
         };
-        let error_log = options.error_log.clone().unwrap_or_else(|| places::ERROR_LOG.to_owned());
+        let error_log = options.error_log.clone().unwrap_or_else(|| CHOSEN.error_log.to_owned());
         let directives = options.directives.clone().unwrap_or_default();
         Origin { prefix, file, error_log, directives }
     }
@@ -104,6 +94,7 @@ impl Parsed {
                 prefix: &origin.prefix,
                 conf_folder: origin.file.parent().unwrap_or(Path::new("/")),
                 error_log: &origin.error_log,
+                layout: CHOSEN,
                 resources: making.resources,
                 survivors: making.survivors,
                 generation: making.generation,

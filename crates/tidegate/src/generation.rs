@@ -12,7 +12,7 @@ use tidegate_core::plan::Plan;
 
 use crate::configuration::{Making, Origin, Parsed};
 use crate::listening::{self, BindError, Listening, open_patiently, socket_file};
-use crate::resources::{Contents, Opened};
+use crate::resources::{Findings, Opened};
 use crate::rights::{self, Rights};
 use crate::worker::threads;
 
@@ -23,7 +23,7 @@ pub struct Generation {
     pub logs: LogFiles,
     pub log_paths: Vec<PathBuf>,
     pub bundle: Bundle,
-    pub contents: Contents,
+    pub findings: Findings,
     pub rights: Rights,
     pub listening: Vec<Listening>,
 }
@@ -52,7 +52,7 @@ impl Generation {
             return None;
         };
         parsed.diagnostics.extend(told);
-        let (held, contents, folders) = resources.into_parts();
+        let (held, findings, folders) = resources.into_parts();
         if let Err(message) = rights::make_folders(&folders, rights.credentials.as_ref()) {
             parsed.diagnostics.push(message);
             return None;
@@ -64,7 +64,7 @@ impl Generation {
             logs,
             log_paths,
             bundle: Bundle::default(),
-            contents,
+            findings,
             rights,
             listening: Vec::new(),
         };

@@ -11,6 +11,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use tidegate_conf::Bundle;
+use tidegate_core::builder::Machine;
 use tidegate_core::client::Address;
 use tidegate_core::error_log::Level;
 use tidegate_core::listen::Place;
@@ -21,7 +22,7 @@ use crate::configuration::Origin;
 use crate::generation::Generation;
 use crate::listening::{Listening, duplicate};
 use crate::report::open_failed;
-use crate::resources::Contents;
+use crate::resources::{Contents, Findings, Names};
 use crate::rights::Rights;
 
 /// Longest message: a configuration's files may have 256 MiB, and as much again what they name.
@@ -35,8 +36,7 @@ pub struct Handover {
     pub rights: Rights,
     /// The configuration's files.
     pub bundle: Bundle,
-    /// Other files that it names: certificates, keys, passwords.
-    pub contents: Contents,
+    pub findings: Findings,
     pub logs: Vec<(PathBuf, File)>,
     pub listening: Vec<Listening>,
 }
@@ -92,7 +92,7 @@ impl Generation {
             origin: origin.clone(),
             rights: self.rights.clone(),
             bundle: self.bundle.clone(),
-            contents: self.contents.clone(),
+            findings: self.findings.clone(),
             logs,
             listening,
         }
@@ -223,11 +223,7 @@ impl<'a> Writer<'a> {
         self.piece(origin.directives.as_bytes());
         self.rights(&handover.rights);
         self.piece(&handover.bundle.to_bytes());
-        self.number(handover.contents.len() as u64);
-        for (path, content) in &handover.contents {
-            self.path(path);
-            self.piece(content);
-        }
+        self.findings(&handover.findings);
         self.logs(&handover.logs);
         self.number(handover.listening.len() as u64);
         for listening in &handover.listening {
@@ -235,6 +231,24 @@ impl<'a> Writer<'a> {
             self.number(listening.place.datagram.into());
             self.number(listening.sockets.len() as u64);
             self.descriptors.extend(listening.sockets.iter().map(OwnedFd::as_fd));
+        }
+    }
+
+    fn findings(&mut self, findings: &Findings) {
+        self.number(findings.machine.privileged.into());
+        self.piece(findings.machine.host_name.as_bytes());
+        self.number(findings.names.len() as u64);
+        for (host, addresses) in &findings.names {
+            self.piece(host.as_bytes());
+            self.number(addresses.len() as u64);
+            for address in addresses {
+                self.piece(address.to_string().as_bytes());
+            }
+        }
+        self.number(findings.contents.len() as u64);
+        for (path, content) in &findings.contents {
+            self.path(path);
+            self.piece(content);
         }
     }
 
@@ -331,10 +345,7 @@ impl Reader {
         };
         let rights = self.rights()?;
         let bundle = Bundle::from_bytes(&self.piece()?).map_err(io::Error::other)?;
-        let mut contents = Contents::new();
-        for _ in 0..self.number()? {
-            contents.push((self.path()?, self.piece()?));
-        }
+        let findings = self.findings()?;
         let logs = self.logs()?;
         let mut listening = Vec::new();
         for _ in 0..self.number()? {
@@ -346,7 +357,25 @@ impl Reader {
             }
             listening.push(Listening { place, sockets });
         }
-        Ok(Handover { generation, origin, rights, bundle, contents, logs, listening })
+        Ok(Handover { generation, origin, rights, bundle, findings, logs, listening })
+    }
+
+    fn findings(&mut self) -> io::Result<Findings> {
+        let machine = Machine { privileged: self.number()? != 0, host_name: self.text()? };
+        let mut names = Names::new();
+        for _ in 0..self.number()? {
+            let host = self.text()?;
+            let mut addresses = Vec::new();
+            for _ in 0..self.number()? {
+                addresses.push(self.text()?.parse().map_err(|_| malformed())?);
+            }
+            names.push((host, addresses));
+        }
+        let mut contents = Contents::new();
+        for _ in 0..self.number()? {
+            contents.push((self.path()?, self.piece()?));
+        }
+        Ok(Findings { machine, names, contents })
     }
 
     fn rights(&mut self) -> io::Result<Rights> {

@@ -4,22 +4,41 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_core::builder::Resources;
+use tidegate_conf::HostNames;
+use tidegate_core::builder::{Machine, Resources, SystemNames};
 use tidegate_core::log_file::{LogFile, LogFiles, open_append};
 
 /// Contents of files by their paths.
 pub type Contents = Vec<(PathBuf, Vec<u8>)>;
+
+/// Addresses of host names; none for one that is not known.
+pub type Names = Vec<(String, Vec<IpAddr>)>;
+
+/// What was found out while a plan was built, for whoever builds the same one again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    pub machine: Machine,
+    pub names: Names,
+    /// Other files that the configuration names: certificates, keys, passwords.
+    pub contents: Contents,
+}
 
 /// The file system, with a memory of what was read from it.
 pub struct Opened<'a> {
     logs: &'a LogFiles,
     /// Logs are kept open as long as this lives, so that each is opened once.
     held: RefCell<HashMap<PathBuf, Arc<LogFile>>>,
+    /// Logs that could not be opened: that is said once, however many servers write to them.
+    refused: RefCell<HashSet<PathBuf>>,
     /// Each file is read once, however many servers name it: all see the same, and the worker gets it once.
     contents: RefCell<HashMap<PathBuf, Vec<u8>>>,
+    machine: Machine,
+    /// Each name is asked for once.
+    names: RefCell<HashMap<String, Vec<IpAddr>>>,
     folders: RefCell<HashSet<PathBuf>>,
     sends_from_anywhere: Cell<bool>,
 }
@@ -29,7 +48,10 @@ impl<'a> Opened<'a> {
         Opened {
             logs,
             held: RefCell::default(),
+            refused: RefCell::default(),
             contents: RefCell::default(),
+            machine: Machine::look(),
+            names: RefCell::default(),
             folders: RefCell::default(),
             sends_from_anywhere: Cell::default(),
         }
@@ -40,11 +62,15 @@ impl<'a> Opened<'a> {
         self.sends_from_anywhere.get()
     }
 
-    /// The logs that were opened, the files that were read, the folders that are written into.
-    pub fn into_parts(self) -> (Vec<Arc<LogFile>>, Contents, Vec<PathBuf>) {
-        let contents = self.contents.into_inner().into_iter().collect();
+    /// The logs that were opened, what was found out, the folders that are written into.
+    pub fn into_parts(self) -> (Vec<Arc<LogFile>>, Findings, Vec<PathBuf>) {
+        let findings = Findings {
+            machine: self.machine,
+            names: self.names.into_inner().into_iter().collect(),
+            contents: self.contents.into_inner().into_iter().collect(),
+        };
         let folders = self.folders.into_inner().into_iter().collect();
-        (self.held.into_inner().into_values().collect(), contents, folders)
+        (self.held.into_inner().into_values().collect(), findings, folders)
     }
 }
 
@@ -59,13 +85,34 @@ impl Resources for Opened<'_> {
     }
 
     fn log_file(&self, path: &Path) -> io::Result<Arc<LogFile>> {
+        if self.refused.borrow().contains(path) {
+            // The plan has failed by then; this one is never written to.
+            let nothing = File::options().append(true).open(tidegate_os::places::NULL)?;
+            return Ok(Arc::new(LogFile::new(path.to_owned(), nothing)));
+        }
         let mut held = self.held.borrow_mut();
         if let Some(log) = held.get(path) {
             return Ok(log.clone());
         }
-        let log = self.logs.open(path, open_append)?;
+        let log = self.logs.open(path, open_append).inspect_err(|_| {
+            self.refused.borrow_mut().insert(path.to_owned());
+        })?;
         held.insert(path.to_owned(), log.clone());
         Ok(log)
+    }
+
+    fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>> {
+        if let Some(known) = self.names.borrow().get(host) {
+            return as_found(known);
+        }
+        let found = SystemNames.addresses(host);
+        let known = found.as_ref().cloned().unwrap_or_default();
+        self.names.borrow_mut().insert(host.to_owned(), known);
+        found
+    }
+
+    fn machine(&self) -> Machine {
+        self.machine.clone()
     }
 
     fn folder(&self, path: &Path) {
@@ -80,20 +127,38 @@ impl Resources for Opened<'_> {
     }
 }
 
-/// What the master handed over; anything else is tried with the worker's own rights.
+/// An empty list stands for a name that is not known.
+fn as_found(known: &[IpAddr]) -> io::Result<Vec<IpAddr>> {
+    match known {
+        [] => Err(io::ErrorKind::NotFound.into()),
+        _ => Ok(known.to_vec()),
+    }
+}
+
+/// What the master handed over. Only what it could not know is tried with the worker's own rights: files and
+/// names that what changes while the server runs (`state`) has brought since.
 pub struct Received<'a> {
     logs: &'a LogFiles,
+    machine: Machine,
+    names: HashMap<String, Vec<IpAddr>>,
     contents: HashMap<PathBuf, Vec<u8>>,
     files: Mutex<HashMap<PathBuf, File>>,
 }
 
 impl<'a> Received<'a> {
-    pub fn new(logs: &'a LogFiles, contents: Contents, files: Vec<(PathBuf, File)>) -> Self {
+    pub fn new(logs: &'a LogFiles, findings: Findings, files: Vec<(PathBuf, File)>) -> Self {
         Received {
             logs,
-            contents: contents.into_iter().collect(),
+            machine: findings.machine,
+            names: findings.names.into_iter().collect(),
+            contents: findings.contents.into_iter().collect(),
             files: Mutex::new(files.into_iter().collect()),
         }
+    }
+
+    /// Open files that nothing has taken: those of logs that were open before.
+    pub fn into_unused(self) -> Vec<(PathBuf, File)> {
+        self.files.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect()
     }
 }
 
@@ -113,6 +178,17 @@ impl Resources for Received<'_> {
                 None => open_append(path),
             }
         })
+    }
+
+    fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>> {
+        match self.names.get(host) {
+            Some(known) => as_found(known),
+            None => SystemNames.addresses(host),
+        }
+    }
+
+    fn machine(&self) -> Machine {
+        self.machine.clone()
     }
 }
 

@@ -1,5 +1,7 @@
 //! Version and build texts, in the form that tools read from nginx.
 
+use tidegate_os::layout::CHOSEN;
+
 /// The version of nginx whose directives and defaults are followed.
 pub const NGINX: &str = "1.31.5";
 /// Our own.
@@ -51,7 +53,7 @@ pub fn configure(modules: &[&str]) -> String {
         text.push_str("\nbuilt with rustls 0.23 (aws-lc)\nTLS SNI support enabled");
     }
     text.push_str("\nconfigure arguments:");
-    for (name, value) in crate::configuration::paths() {
+    for (name, value) in CHOSEN.arguments() {
         text.push_str(&format!(" --{name}={value}"));
     }
     text.push_str(" --with-threads");
@@ -63,7 +65,10 @@ pub fn configure(modules: &[&str]) -> String {
 }
 
 /// What `-h` prints below the version.
-pub const HELP: &str = "\
+pub fn help() -> String {
+    let prefix = String::from_utf8_lossy(&CHOSEN.prefix()).into_owned();
+    format!(
+        "\
 Usage: nginx [-?hvVtTq] [-s signal] [-p prefix]
              [-e filename] [-c filename] [-g directives]
        tidegate demo [--port number]
@@ -77,11 +82,14 @@ Options:
   -T            : test configuration, dump it and exit
   -q            : suppress non-error messages during configuration testing
   -s signal     : send signal to a master process: stop, quit, reopen, reload
-  -p prefix     : set prefix path (default: /usr/share/nginx/)
-  -e filename   : set error log file (default: /var/log/nginx/error.log)
-  -c filename   : set configuration file (default: /etc/nginx/nginx.conf)
+  -p prefix     : set prefix path (default: {prefix})
+  -e filename   : set error log file (default: {})
+  -c filename   : set configuration file (default: {})
   -g directives : set global directives out of configuration file
 
   tune          : compare the settings of Linux' kernel with a configuration, change nothing
   demo          : a built-in configuration with a slow origin behind a streaming cache
-";
+",
+        CHOSEN.error_log, CHOSEN.conf
+    )
+}

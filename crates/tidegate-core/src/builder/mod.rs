@@ -1,6 +1,7 @@
 //! From a parsed configuration to a plan: outline, inherit, prepare, freeze.
 
 mod locations;
+mod machine;
 mod outline;
 mod servers;
 mod tools;
@@ -9,10 +10,12 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_conf::{Diagnostic, Span, Statement, Word};
+use tidegate_conf::{Diagnostic, HostNames, Span, Statement, Word};
+use tidegate_os::layout::Layout;
 
 use crate::log_file::LogFile;
 use crate::main_settings::MainSettings;
@@ -21,12 +24,14 @@ use crate::plan::{Location, Plan, Server, Service};
 use crate::variables::VariableTable;
 
 pub use locations::LocationBuilder;
+pub use machine::{Machine, SystemNames};
 pub use outline::Outline;
 pub use servers::ServerBuilder;
 pub(crate) use tools::error_log;
 pub use tools::os_error;
 
-/// What a plan needs from the outside while it is built: files that the master may have opened.
+/// What a plan needs from the outside while it is built: files that the master may have opened, and what the
+/// machine says of itself. A worker is given the master's: whatever a configuration means is decided once.
 pub trait Resources {
     /// The content of a small file: certificates, keys, password files.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
@@ -37,6 +42,19 @@ pub trait Resources {
     /// A file opened for appending, for logs whose names are known per request.
     fn open_append(&self, path: &Path) -> io::Result<File> {
         crate::log_file::open_append(path)
+    }
+
+    /// The addresses of a host name that the configuration writes. May block.
+    ///
+    /// # Errors
+    /// The name is not known.
+    fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>> {
+        SystemNames.addresses(host)
+    }
+
+    /// The machine that the configuration is for.
+    fn machine(&self) -> Machine {
+        Machine::look()
     }
 
     /// Tells of a folder that requests write into (caches, temporary files). A privileged master
@@ -83,6 +101,8 @@ pub struct Environment<'a> {
     pub conf_folder: &'a Path,
     /// `-e`, or the built-in default.
     pub error_log: &'a str,
+    /// Where things are that nothing names.
+    pub layout: &'static Layout,
     pub resources: &'a dyn Resources,
     pub survivors: &'a Survivors,
     pub generation: u64,
@@ -96,7 +116,8 @@ pub fn build(
     statements: &[Statement],
     span: Span,
 ) -> Result<(Plan, Vec<Diagnostic>), Vec<Diagnostic>> {
-    let mut outliner = outline::Outliner::new(environment.modules);
+    let names = machine::NamesOf(environment.resources);
+    let mut outliner = outline::Outliner::new(environment.modules, &names);
     let root = outliner.outline(statements, span);
     let mut diagnostics = std::mem::take(&mut outliner.diagnostics);
     let main = match MainSettings::prepare(environment, &root) {

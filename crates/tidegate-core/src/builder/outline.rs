@@ -1,7 +1,7 @@
 //! The first half of building: statements become typed settings block by block, then inner blocks
 //! inherit from outer ones. All mistakes are collected.
 
-use tidegate_conf::{Args, Contexts, Diagnostic, Registry, Span, Statement, Word};
+use tidegate_conf::{Args, Contexts, Diagnostic, HostNames, Registry, Span, Statement, Word};
 
 use crate::module::{AnyConf, BlockInfo, BlockRow, ErasedModule, Module, typed};
 
@@ -32,16 +32,17 @@ impl Outline {
 pub struct Outliner<'a> {
     pub modules: &'a [&'static dyn ErasedModule],
     pub registry: Registry,
+    names: &'a dyn HostNames,
     pub diagnostics: Vec<Diagnostic>,
 }
 
 impl<'a> Outliner<'a> {
-    pub fn new(modules: &'a [&'static dyn ErasedModule]) -> Outliner<'a> {
+    pub fn new(modules: &'a [&'static dyn ErasedModule], names: &'a dyn HostNames) -> Outliner<'a> {
         let mut registry = Registry::new();
         for (owner, module) in modules.iter().enumerate() {
             registry.add(owner, module.rows());
         }
-        Outliner { modules, registry, diagnostics: Vec::new() }
+        Outliner { modules, registry, names, diagnostics: Vec::new() }
     }
 
     /// The whole configuration with everything inherited.
@@ -84,7 +85,7 @@ impl<'a> Outliner<'a> {
             return Err(diagnostic);
         }
         let (owner, row) = checked?;
-        let args = Args::new(statement, block.context);
+        let args = Args::with_names(statement, block.context, self.names);
         let set = self.modules[owner].set(&mut block.confs[owner], row, &args);
         if let Some(row) = opened {
             let words = statement.args.clone();

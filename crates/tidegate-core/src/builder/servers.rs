@@ -29,7 +29,7 @@ impl PlanBuilder<'_> {
         let (location, locations) = self.location(outline, &mut named);
         let Some(conf) = outline.conf::<HttpCore>() else { return };
         let settings = http_core::server_settings(conf);
-        let name = conf.server_names.first().map_or(String::new(), shown_name);
+        let name = conf.server_names.first().map_or(String::new(), |word| self.shown_name(word));
         let server =
             Server { name, location, locations, named, settings, extensions: Default::default() };
         let modules = self.environment.modules;
@@ -54,7 +54,7 @@ impl PlanBuilder<'_> {
                 self.diagnostics.push(missing.at(outline.span));
                 continue;
             }
-            for listen in listens(conf, outline) {
+            for listen in listens(conf, outline, self.main.machine.privileged) {
                 if let Err(diagnostic) = groups.add(listen, id) {
                     self.diagnostics.push(diagnostic);
                 }
@@ -126,7 +126,7 @@ impl PlanBuilder<'_> {
                 Ok(())
             }
             b"$hostname" => {
-                let own = tidegate_os::identity::host_name().to_ascii_lowercase();
+                let own = self.main.machine.host_name.to_ascii_lowercase();
                 names.add_exact(own.as_bytes(), id)
             }
             [b'*'] | [b'.'] | b"*." => return Err(impossible()),
@@ -145,16 +145,16 @@ impl PlanBuilder<'_> {
         }
         Ok(())
     }
-}
 
-/// `$server_name` of a first name: in lower case, but regular expressions as written.
-fn shown_name(word: &Word) -> String {
-    let text = word.display();
-    match text.strip_prefix('.') {
-        _ if text.starts_with('~') => text.into_owned(),
-        _ if word.bytes == b"$hostname" => tidegate_os::identity::host_name().to_ascii_lowercase(),
-        Some(rest) => rest.to_ascii_lowercase(),
-        None => text.to_ascii_lowercase(),
+    /// `$server_name` of a first name: in lower case, but regular expressions as written.
+    fn shown_name(&self, word: &Word) -> String {
+        let text = word.display();
+        match text.strip_prefix('.') {
+            _ if text.starts_with('~') => text.into_owned(),
+            _ if word.bytes == b"$hostname" => self.main.machine.host_name.to_ascii_lowercase(),
+            Some(rest) => rest.to_ascii_lowercase(),
+            None => text.to_ascii_lowercase(),
+        }
     }
 }
 
@@ -166,11 +166,12 @@ struct Group {
     default: Option<ServerId>,
 }
 
-fn listens(conf: &http_core::Conf, outline: &Outline) -> Vec<ListenConf> {
+/// The server's `listen` directives; without any, nginx's `*:80`, or `*:8000` without privileges.
+fn listens(conf: &http_core::Conf, outline: &Outline, privileged: bool) -> Vec<ListenConf> {
     if !conf.listens.is_empty() {
         return conf.listens.clone();
     }
-    let port = if tidegate_os::identity::is_root() { 80 } else { 8000 };
+    let port = if privileged { 80 } else { 8000 };
     let any = SocketAddr::new(IpAddr::from([0, 0, 0, 0]), port);
     vec![ListenConf {
         address: Address::Inet(any),

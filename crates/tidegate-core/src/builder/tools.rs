@@ -125,7 +125,7 @@ fn sink(
         return Ok(Sink::Stderr);
     }
     if let Some(parameters) = target.strip_prefix("syslog:") {
-        let syslog = Syslog::parse(parameters).map_err(|message| {
+        let syslog = Syslog::parse(parameters, environment.resources).map_err(|message| {
             let diagnostic = Diagnostic::emerg(message);
             match span {
                 Some(span) => diagnostic.at(span),

@@ -59,6 +59,7 @@ fn plan(slot_count: usize) -> PlanRef {
         prefix: "/",
         conf_folder: Path::new("/"),
         error_log: "error.log",
+        layout: &tidegate_os::layout::PREFIX,
         resources: &NoFiles,
         survivors: &Survivors::default(),
         generation: 1,

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use tidegate_conf::{Args, Contexts, Diagnostic, Span, parse_seconds, parse_size};
+use tidegate_conf::{Args, Contexts, Diagnostic, HostNames, Span, parse_seconds, parse_size};
 
 use crate::client::Address;
 
@@ -55,7 +55,7 @@ const PORT_DEFAULT: u16 = 80;
 /// Reads the arguments; a name that stands for several addresses (`localhost`) gives several.
 pub fn parse(args: &Args<'_>) -> Result<Vec<ListenConf>, Diagnostic> {
     let text = args.text(0)?;
-    let addresses = parse_addresses(text).map_err(|message| args.error(0, message))?;
+    let addresses = parse_addresses(text, args.names).map_err(|message| args.error(0, message))?;
     let mut listen = ListenConf {
         address: Address::Unix(String::new()),
         default_server: false,
@@ -218,7 +218,7 @@ fn so_keepalive(text: &str) -> Option<SoKeepalive> {
 
 /// `*:80`, `80`, `127.0.0.1`, `127.0.0.1:80`, `[::1]:80`, `localhost:80`, `unix:/path`; ports also as a
 /// range: `8000-8010`.
-pub fn parse_addresses(text: &str) -> Result<Vec<Address>, String> {
+pub fn parse_addresses(text: &str, names: &dyn HostNames) -> Result<Vec<Address>, String> {
     if let Some(path) = text.strip_prefix("unix:") {
         if path.is_empty() {
             return Err(format!(
@@ -237,7 +237,7 @@ pub fn parse_addresses(text: &str) -> Result<Vec<Address>, String> {
             })?),
             None => match host.parse::<Ipv4Addr>() {
                 Ok(ip) => IpAddr::V4(ip),
-                Err(_) => return resolve(text, host, ports),
+                Err(_) => return resolve(text, host, ports, names),
             },
         },
     };
@@ -264,13 +264,15 @@ fn port(text: &str) -> Option<u16> {
     text.parse().ok().filter(|port| digits && *port > 0)
 }
 
-fn resolve(text: &str, host: &str, ports: RangeInclusive<u16>) -> Result<Vec<Address>, String> {
-    use std::net::ToSocketAddrs;
+fn resolve(
+    text: &str,
+    host: &str,
+    ports: RangeInclusive<u16>,
+    names: &dyn HostNames,
+) -> Result<Vec<Address>, String> {
     let failed = || format!("host not found in \"{text}\" of the \"listen\" directive");
-    let first = *ports.start();
-    let mut found: Vec<_> = (host, first).to_socket_addrs().map_err(|_| failed())?.collect();
-    found.dedup();
-    let all = ports.flat_map(|port| found.iter().map(move |at| SocketAddr::new(at.ip(), port)));
+    let found = names.addresses(host).map_err(|_| failed())?;
+    let all = ports.flat_map(|port| found.iter().map(move |ip| SocketAddr::new(*ip, port)));
     let all: Vec<Address> = all.map(Address::Inet).collect();
     if all.is_empty() { Err(failed()) } else { Ok(all) }
 }

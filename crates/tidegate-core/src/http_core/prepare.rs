@@ -155,16 +155,11 @@ fn error_pages(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Arc<[ErrorPage
     Ok(pages.into())
 }
 
-/// Debian's package has its folders for temporary files elsewhere than below its prefix.
-const PREFIX_DEBIAN: &str = "/usr/share/nginx/";
-const BODY_TEMP_DEBIAN: &str = "/var/lib/nginx/body";
-
 fn body_store(conf: &Conf, plan: &PlanBuilder<'_>) -> StoreOptions {
     let in_file = conf.client_body_in_file_only.unwrap_or(BodyInFile::Off);
     let (path, levels) = match &conf.client_body_temp_path {
         Some(temp) => (temp.path.as_str(), temp.levels.clone()),
-        None if plan.environment.prefix == PREFIX_DEBIAN => (BODY_TEMP_DEBIAN, Vec::new()),
-        None => ("client_body_temp", Vec::new()),
+        None => (plan.environment.layout.body_temp, Vec::new()),
     };
     let temp_path = full_path(plan.environment.prefix, path);
     if !plan.in_stream() {

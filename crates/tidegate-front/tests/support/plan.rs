@@ -43,6 +43,7 @@ pub fn compile(
         prefix,
         conf_folder: prefix.as_ref(),
         error_log: "stderr",
+        layout: &tidegate_os::layout::PREFIX,
         resources: &Files,
         survivors,
         generation: 1,

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use tidegate_conf::{Contexts, Diagnostic, Directive, Word};
-use tidegate_core::builder::{Outline, PlanBuilder};
+use tidegate_core::builder::{Outline, PlanBuilder, Resources};
 use tidegate_core::http_core::HttpCore;
 use tidegate_core::module::{BlockRow, Module};
 use tidegate_core::variables::Variable;
@@ -212,18 +212,19 @@ fn entry(
     }
     let needs_port = plan.in_stream();
     let pending = plan.shared::<Groups>().pending();
+    let resources = plan.environment.resources;
     let members = servers.iter().map(|server| {
         let fail = |what: &str| {
             let message = format!("{what} in upstream \"{}\"", server.address);
             Diagnostic::emerg(message).at(server.span)
         };
-        match server.member(needs_port) {
+        match server.member(needs_port, |host| resources.addresses(host)) {
             Err(NOT_FOUND) if pending.is_some() => Ok(server.unresolved()),
             member => member.map_err(fail),
         }
     });
     let members = members.collect::<Result<Vec<_>, _>>()?;
-    let resolver = resolver(conf, servers, http, outline)?;
+    let resolver = resolver(conf, servers, http, outline, resources)?;
     let options = GroupOptions {
         sticky: if conf.sticky.is_some() { Stickiness::Routes } else { Stickiness::None },
         kept: if conf.zone.is_some() { Kept::Changing } else { Kept::Fixed },
@@ -271,7 +272,8 @@ fn saved(conf: &Conf, plan: &PlanBuilder<'_>) -> Result<Option<FromFile>, Diagno
         return Err(error("\"state\" requires the \"zone\" directive"));
     }
     let path = plan.path(&word.display());
-    if let Some(folder) = path.parent() {
+    // A folder that is there stays whose it is: it may be the configuration's.
+    if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
         plan.environment.resources.folder(folder);
     }
     let saved = Saved::new(path);
@@ -285,6 +287,7 @@ fn resolver(
     servers: &[ServerConf],
     http: &Outline,
     outline: &Outline,
+    resources: &dyn Resources,
 ) -> Result<Option<Resolver>, Diagnostic> {
     let error = |message: String| Diagnostic::emerg(message).at(outline.span);
     let name = outline.args.first().map(|word| word.display().into_owned()).unwrap_or_default();
@@ -306,7 +309,8 @@ fn resolver(
     }
     let timeout = conf.resolver_timeout.or(core.and_then(|core| core.resolver_timeout));
     let timeout = timeout.unwrap_or(RESOLVER_TIMEOUT);
-    words.map(|words| Resolver::parse(&words, timeout).map_err(error)).transpose()
+    let look_up = |host: &str| resources.addresses(host);
+    words.map(|words| Resolver::parse(&words, timeout, look_up).map_err(error)).transpose()
 }
 
 const RESOLVER_TIMEOUT: Duration = Duration::from_secs(30);

@@ -35,12 +35,13 @@ pub enum Signal {
 
 /// Starts a program with exactly the given environment. Each listed descriptor is open in it under
 /// the given number; all others that this program opened are close-on-exec. Standard input, output
-/// and error are shared. `args` are those after the program's name.
+/// and error are shared. `name` is what the program is told as its own name, `args` are those after it.
 ///
 /// # Errors
 /// The program cannot be executed, a number below 3 or twice, no processes or descriptors left.
 pub fn spawn(
     exe: &OsStr,
+    name: &OsStr,
     args: &[OsString],
     env: &[(OsString, OsString)],
     inherited: &[(BorrowedFd<'_>, RawFd)],
@@ -49,7 +50,7 @@ pub fn spawn(
     let pairs: Vec<(RawFd, RawFd)> =
         moves.copies.iter().map(|(copy, target)| (copy.as_raw_fd(), *target)).collect();
     let mut command = Command::new(exe);
-    command.args(args).env_clear().envs(env.iter().map(|(name, value)| (name, value)));
+    command.arg0(name).args(args).env_clear().envs(env.iter().map(|(name, value)| (name, value)));
     // SAFETY: the closure runs between fork and exec and makes only dup2 calls, which are
     // async-signal-safe; it neither allocates nor takes locks. The numbers stay open until the
     // spawn below returned, since `moves` lives longer.
@@ -117,6 +118,14 @@ pub fn thread_count() -> io::Result<usize> {
 pub fn ignore_sigpipe() {
     // SAFETY: SIG_IGN installs no code of ours; it can fail for invalid signal numbers only.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+}
+
+/// Has signals pass that nginx's processes survive, and that would end this one: IO, ALRM, SYS.
+pub fn ignore_stray_signals() {
+    for signal in [libc::SIGIO, libc::SIGALRM, libc::SIGSYS] {
+        // SAFETY: as in `ignore_sigpipe`.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
 }
 
 /// Sets the limit of open files, soft and hard (`worker_rlimit_nofile`).

@@ -1,30 +1,45 @@
-//! The name under which `ps` shows this process: `master process …`, `worker process`.
+//! What `ps` shows as the command line of this process: `nginx: master process …`, `nginx: worker process`.
+//! The short name beside it (`comm`: what `pidof`, `pgrep -x` and `start-stop-daemon --name` look for) stays
+//! that of the program.
 //!
-//! The kernel reads it from the memory that holds the program's arguments. What lies behind them,
+//! The kernel reads the command line from the memory that holds the program's arguments. What lies behind them,
 //! the environment, is moved away first, so that a title may be longer than the command line was.
 
 use std::ffi::CString;
 use std::io;
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 
 use super::process;
 
-/// Where a title may be written: address and length of the arguments and environment.
-static AREA: OnceLock<Option<(usize, usize)>> = OnceLock::new();
+/// Where a title may be written once that has been found out: address and length of the arguments and
+/// environment. Who writes holds the lock.
+static AREA: Mutex<Option<(usize, usize)>> = Mutex::new(None);
 
-/// Sets the title as far as possible: always the short name (15 bytes), and the whole command line
-/// if the process has a single thread. Arguments must have been read before: `std::env::args` is
-/// meaningless afterwards.
+/// Sets the title as far as possible: for the first time only while the process has a single thread.
+/// Arguments must have been read before: `std::env::args` is meaningless afterwards.
 pub fn set_process_title(title: &str) {
-    let end = title.floor_char_boundary(15);
-    if let Ok(short) = CString::new(&title[..end]) {
+    let mut area = AREA.lock().unwrap_or_else(PoisonError::into_inner);
+    if area.is_none() && process::thread_count().is_ok_and(|threads| threads == 1) {
+        *area = claim_area().ok();
+    }
+    if let Some((start, length)) = *area {
+        write_title(start, length, title);
+    }
+}
+
+/// The short name of this process, which the kernel takes from the file that was executed (15 bytes).
+///
+/// # Errors
+/// /proc is not mounted.
+pub fn short_name() -> io::Result<String> {
+    Ok(std::fs::read_to_string("/proc/self/comm")?.trim_end_matches('\n').to_owned())
+}
+
+/// Sets the short name; to be called on the first thread, whose name it is.
+pub fn set_short_name(name: &str) {
+    let end = name.floor_char_boundary(15);
+    if let Ok(short) = CString::new(&name[..end]) {
         let _ = rustix::thread::set_name(&short);
-    }
-    if !process::thread_count().is_ok_and(|threads| threads == 1) {
-        return;
-    }
-    if let Some((start, length)) = AREA.get_or_init(|| claim_area().ok()) {
-        write_title(*start, *length, title);
     }
 }
 
@@ -63,7 +78,7 @@ fn write_title(start: usize, length: usize, title: &str) {
     let target = std::ptr::with_exposed_provenance_mut::<u8>(start);
     // SAFETY: the kernel mapped these `length` bytes, writable, for the program's arguments and
     // environment; no Rust reference to them exists (std::env copies on each call), the
-    // environment no longer points there, and this is the only thread.
+    // environment no longer points there, and the caller holds the lock of the area.
     unsafe {
         std::ptr::copy_nonoverlapping(title.as_ptr(), target, shown);
         std::ptr::write_bytes(target.add(shown), 0, length - shown);

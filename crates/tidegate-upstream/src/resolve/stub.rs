@@ -84,11 +84,15 @@ fn turn(addresses: &mut [IpAddr]) {
 }
 
 impl Resolver {
-    /// Reads the words of the directive; names of servers are looked up now.
+    /// Reads the words of the directive; names of servers are looked up now, by `look_up`.
     ///
     /// # Errors
     /// What is wrong, in nginx's words.
-    pub fn parse(words: &[String], timeout: Duration) -> Result<Resolver, String> {
+    pub fn parse(
+        words: &[String],
+        timeout: Duration,
+        look_up: impl Fn(&str) -> io::Result<Vec<IpAddr>>,
+    ) -> Result<Resolver, String> {
         let (ipv4, ipv6) = (true, true);
         let mut resolver = Resolver {
             servers: Vec::new(),
@@ -115,7 +119,7 @@ impl Resolver {
                 Some(("status_zone", _)) => {}
                 _ => {
                     let host = super::parse(word, 53).map_err(|what| format!("{what}: {word}"))?;
-                    let found = super::addresses(&host, 53);
+                    let found = super::addresses(&host, 53, &look_up);
                     for address in found.map_err(|what| format!("{what} in resolver \"{word}\""))? {
                         if let Addr::Inet(address) = address {
                             resolver.servers.push(address);

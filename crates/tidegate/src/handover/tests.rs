@@ -35,13 +35,17 @@ fn a_handover_arrives_whole() {
         directives: "daemon off;".into(),
     };
     let bundle = Bundle { files: vec![("/p/nginx.conf".into(), b"x;".to_vec())], globs: vec![] };
-    let contents = vec![(PathBuf::from("/p/key"), vec![0, 255])];
+    let findings = Findings {
+        machine: Machine { privileged: true, host_name: "here".into() },
+        names: vec![("a".into(), vec!["::1".parse().unwrap()]), ("b".into(), vec![])],
+        contents: vec![(PathBuf::from("/p/key"), vec![0, 255])],
+    };
     let handover = Handover {
         generation: 7,
         origin: origin.clone(),
         rights: rights.clone(),
         bundle: bundle.clone(),
-        contents: contents.clone(),
+        findings: findings.clone(),
         logs: vec![("/p/error.log".into(), log)],
         listening: listening(),
     };
@@ -50,7 +54,7 @@ fn a_handover_arrives_whole() {
         panic!("another message arrived");
     };
     assert_eq!((got.generation, &got.origin, &got.rights), (7, &origin, &rights));
-    assert_eq!((&got.bundle, &got.contents), (&bundle, &contents));
+    assert_eq!((&got.bundle, &got.findings), (&bundle, &findings));
     let (path, file) = &mut got.logs[0];
     let mut text = String::new();
     file.rewind().unwrap();

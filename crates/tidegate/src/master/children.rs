@@ -13,6 +13,7 @@ use tidegate_core::error_log::Level;
 use tidegate_core::main_settings::MainSettings;
 use tidegate_os::process::{self, Signal};
 use tidegate_os::socket::socketpair;
+use tidegate_os::title;
 use tidegate_rt::clock::exact_now;
 
 use super::{Event, EventSender, environment};
@@ -22,6 +23,9 @@ use crate::worker::process::SOCKET;
 
 /// The running binary itself, even when another file has its name by now.
 const SELF: &str = "/proc/self/exe";
+
+/// The program's name where the system does not tell it.
+const NAME: &str = "tidegate";
 
 /// A worker that lived so long is replaced at once.
 const LIFE_MIN: Duration = Duration::from_secs(2);
@@ -77,7 +81,10 @@ impl Children {
         let arguments = [WORKER_ARGUMENT.into()];
         let variables = environment::of_worker(&main.env);
         let passed = [(theirs.as_fd(), SOCKET)];
-        let started = process::spawn(OsStr::new(SELF), &arguments, &variables, &passed)?;
+        // The worker takes the master's short name: that of its own file would be `exe`.
+        let name = title::short_name().unwrap_or_else(|_| NAME.to_owned());
+        let started =
+            process::spawn(OsStr::new(SELF), OsStr::new(&name), &arguments, &variables, &passed)?;
         drop(theirs);
         let (pid, socket) = (started.pid, Arc::new(ours));
         let (messages, to_send) = channel();

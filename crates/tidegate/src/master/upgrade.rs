@@ -67,7 +67,7 @@ impl Upgrade {
             return Err("the name of the program is not known".to_owned());
         };
         pid_file.set_aside()?;
-        match process::spawn(program, arguments, &environment, &passed) {
+        match process::spawn(program, program, arguments, &environment, &passed) {
             Ok(started) => {
                 self.newer = Some(started.pid);
                 Ok(started.pid)

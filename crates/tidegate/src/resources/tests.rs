@@ -14,7 +14,38 @@ fn a_file_is_read_once() {
     std::fs::write(&file, "after").expect("a change");
     assert_eq!(opened.read(&file).expect("what is known"), b"before");
     assert!(opened.read(&folder.join("absent.pem")).is_err());
-    let (_, contents, _) = opened.into_parts();
-    assert_eq!(contents, [(file, b"before".to_vec())]);
+    let (_, findings, _) = opened.into_parts();
+    assert_eq!(findings.contents, [(file, b"before".to_vec())]);
     let _ = std::fs::remove_dir_all(folder);
+}
+
+#[test]
+fn what_was_found_out_is_not_asked_again() {
+    let logs = LogFiles::default();
+    let opened = Opened::new(&logs);
+    assert!(!opened.addresses("localhost").expect("a name that every system has").is_empty());
+    assert!(opened.addresses("no such name").is_err());
+    let (_, mut found, _) = opened.into_parts();
+    assert_eq!(found.machine, Machine::look());
+    // Meanwhile the system would say something else: another user, another name, other addresses.
+    let machine = Machine { privileged: !found.machine.privileged, host_name: "before".to_owned() };
+    let address = IpAddr::from([192, 0, 2, 1]);
+    found.machine = machine.clone();
+    found.names.sort();
+    assert_eq!(found.names[1], ("no such name".to_owned(), Vec::new()));
+    found.names[0].1 = vec![address];
+    let received = Received::new(&logs, found, Vec::new());
+    assert_eq!(received.machine(), machine);
+    assert_eq!(received.addresses("localhost").expect("what the master found"), [address]);
+    assert!(received.addresses("no such name").is_err());
+}
+
+#[test]
+fn a_log_that_cannot_be_opened_is_told_once() {
+    let logs = LogFiles::default();
+    let opened = Opened::new(&logs);
+    let (absent, other) = (Path::new("/no/such/folder/a.log"), Path::new("/no/such/folder/b.log"));
+    let told: Vec<bool> =
+        [absent, absent, other, absent].iter().map(|path| opened.log_file(path).is_err()).collect();
+    assert_eq!(told, [true, false, true, false]);
 }

@@ -6,13 +6,10 @@ use std::path::PathBuf;
 use tidegate_conf::Diagnostic;
 use tidegate_core::builder::os_error;
 use tidegate_core::main_settings::MainSettings;
-use tidegate_os::{Credentials, identity};
+use tidegate_os::layout::CHOSEN;
+use tidegate_os::{Credentials, file, identity};
 
 use super::Rights;
-
-/// nginx's default user, and the name of its group on Debian.
-const USER_DEFAULT: &str = "nobody";
-const GROUP_DEFAULT: &str = "nogroup";
 
 /// The worker's rights, and what there is to say about them.
 ///
@@ -45,10 +42,12 @@ pub fn of(
 
 fn credentials(main: &MainSettings) -> Result<Credentials, Diagnostic> {
     let Some((user, group)) = &main.user else {
-        let found = identity::lookup_credentials(USER_DEFAULT, None)
-            .or_else(|_| identity::lookup_credentials(USER_DEFAULT, Some(GROUP_DEFAULT)));
-        return found
-            .map_err(|_| Diagnostic::emerg(format!("getpwnam(\"{USER_DEFAULT}\") failed")));
+        let (user, group) = (CHOSEN.user, CHOSEN.group);
+        // `nobody` has a group of its own name, or `nogroup`.
+        let found = identity::lookup_credentials(user, Some(group))
+            .or_else(|_| identity::lookup_credentials(user, None))
+            .or_else(|_| identity::lookup_credentials(user, Some(OTHER_GROUP)));
+        return found.map_err(|_| Diagnostic::emerg(format!("getpwnam(\"{user}\") failed")));
     };
     let failed = |call: &str, name: &str| Diagnostic::emerg(format!("{call}(\"{name}\") failed"));
     let known = identity::lookup_user(user).ok().flatten();
@@ -59,8 +58,14 @@ fn credentials(main: &MainSettings) -> Result<Credentials, Diagnostic> {
     Ok(Credentials { user_name: user.clone(), uid, gid })
 }
 
-/// Makes folders that the worker writes into, as its own. Without privileges they are left to who
-/// needs them.
+/// The group of `nobody` where it has no namesake: on Debian.
+const OTHER_GROUP: &str = "nogroup";
+
+/// Permissions of a folder that holds what clients sent or are sent: nobody else's affair.
+const FOLDER_MODE: u32 = 0o700;
+
+/// Makes folders that the worker writes into, as its own: those that are there become the worker's, and its
+/// to use, as in nginx. Without privileges they are left to who needs them.
 ///
 /// # Errors
 /// One cannot be made.
@@ -72,12 +77,50 @@ pub fn make_folders(folders: &[PathBuf], owner: Option<&Credentials>) -> Result<
             Diagnostic::emerg(format!("{call} \"{folder}\" failed ({error})"))
         };
         if !folder.is_dir() {
-            std::fs::create_dir_all(folder).map_err(|error| failed("mkdir()", &error))?;
+            // Those above it are made for everybody: the worker has to get through.
+            let above = folder.parent().map_or(Ok(()), std::fs::create_dir_all);
+            above
+                .and_then(|()| file::create_folder(folder, FOLDER_MODE, false))
+                .map_err(|error| failed("mkdir()", &error))?;
         }
         let found = std::fs::metadata(folder).map_err(|error| failed("stat()", &error))?;
         if found.uid() != owner.uid {
             chown(folder, Some(owner.uid), None).map_err(|error| failed("chown()", &error))?;
         }
+        let mode = file::mode(&found);
+        if mode & FOLDER_MODE != FOLDER_MODE {
+            file::set_path_mode(folder, mode | FOLDER_MODE)
+                .map_err(|error| failed("chmod()", &error))?;
+        }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// Only the superuser can give folders away.
+    #[test]
+    fn folders_become_the_workers() {
+        if !identity::is_root() {
+            return;
+        }
+        let top = std::env::temp_dir().join(format!("tidegate-rights-{}", std::process::id()));
+        let (new, old) = (top.join("above/new"), top.join("old"));
+        std::fs::create_dir_all(&old).unwrap();
+        std::fs::set_permissions(&old, std::fs::Permissions::from_mode(0o555)).unwrap();
+        let owner = Credentials { user_name: "nobody".to_owned(), uid: 65534, gid: 65534 };
+        make_folders(&[new.clone(), old.clone()], Some(&owner)).unwrap();
+        let seen = |path: &std::path::Path| {
+            let found = std::fs::metadata(path).unwrap();
+            (found.uid(), found.mode() & 0o777)
+        };
+        assert_eq!((seen(&new), seen(&old)), ((65534, 0o700), (65534, 0o755)));
+        assert_eq!(seen(&top.join("above")).0, 0);
+        assert_eq!(seen(&top.join("above")).1 & 0o111, 0o111);
+        std::fs::remove_dir_all(top).unwrap();
+    }
 }

@@ -18,7 +18,11 @@ pub const WORKER_ARGUMENT: &str = "worker-process-of-a-master";
 
 /// Runs as a worker, if the first argument says so.
 pub fn other_way(arguments: &[OsString]) -> Option<ExitCode> {
-    arguments.get(1).is_some_and(|argument| argument == WORKER_ARGUMENT).then(process::run)
+    let name = arguments.first()?.to_string_lossy();
+    arguments
+        .get(1)
+        .is_some_and(|argument| argument == WORKER_ARGUMENT)
+        .then(|| process::run(&name))
 }
 
 /// Opens what needs privileges and becomes the server.
@@ -31,6 +35,7 @@ pub fn start(
     arguments: Vec<OsString>,
     report: &Report,
 ) -> Result<ExitCode, String> {
+    tidegate_os::process::ignore_stray_signals();
     let mut present = upgrade::inherited().map_err(|error| {
         format!("invalid sockets in environment variable {}: {error}", upgrade::VARIABLE)
     })?;

@@ -1,7 +1,9 @@
 //! The worker process: receives what it serves by, gives up privileges, serves.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Weak};
@@ -45,8 +47,8 @@ impl From<ProcessSignal> for Event {
     }
 }
 
-/// Runs a worker process to its end.
-pub fn run() -> ExitCode {
+/// Runs a worker process to its end, under the short name of its master.
+pub fn run(name: &str) -> ExitCode {
     let socket = match inherit::adopt_socket(SOCKET) {
         Ok(socket) => Arc::new(socket),
         Err(_) => {
@@ -54,8 +56,10 @@ pub fn run() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    title::set_short_name(name);
     title::set_process_title("nginx: worker process");
     process::ignore_sigpipe();
+    process::ignore_stray_signals();
     let handover = match ToWorker::receive(&*socket) {
         Ok(Some(ToWorker::Serve(handover))) => handover,
         // Told to end before it began, or the master is gone.
@@ -92,7 +96,7 @@ impl Worker {
         let told = take_rights(&handover.rights)?;
         let (logs, survivors) = (LogFiles::default(), Survivors::default());
         let generation = handover.generation;
-        let (plan, listening) = plan(handover, &logs, &survivors)?;
+        let (plan, listening, _) = plan(handover, &logs, &survivors)?;
         panics::log_to(plan.main.error_log.clone());
         for message in told {
             plan.main.error_log.say(Level::Alert, format_args!("{message}"));
@@ -169,6 +173,7 @@ impl Worker {
     fn finish(&mut self) {
         if !self.finishing {
             self.say("gracefully shutting down");
+            title::set_process_title("nginx: worker process is shutting down");
             self.finishing = true;
             self.listening.clear();
             self.server.finish();
@@ -181,21 +186,17 @@ impl Worker {
         self.server.stop();
     }
 
-    fn reload(&mut self, mut handover: Handover) {
+    fn reload(&mut self, handover: Handover) {
         let generation = handover.generation;
-        // What the current generation writes to as well goes on in the file opened anew.
-        let known = self.logs.by_path();
-        let (again, new) = std::mem::take(&mut handover.logs)
-            .into_iter()
-            .partition(|(path, _)| known.contains_key(path));
-        handover.logs = new;
-        let made = plan(handover, &self.logs, &self.survivors).and_then(|(plan, listening)| {
+        let made = plan(handover, &self.logs, &self.survivors).and_then(|made| {
+            let (plan, listening, again) = made;
             let before = self.server.plan().clone();
             self.server.reload(plan, &listening).map_err(|error| error.to_string())?;
-            Ok((before, listening))
+            Ok((before, listening, again))
         });
         let answer = match made {
-            Ok((before, listening)) => {
+            Ok((before, listening, again)) => {
+                // What the generation before writes to as well goes on in the file opened anew.
                 self.replace_logs(again);
                 self.listening = listening;
                 let main = &self.server.plan().main;
@@ -213,7 +214,7 @@ impl Worker {
         let _ = answer.send(&*self.socket);
     }
 
-    fn replace_logs(&self, files: Vec<(std::path::PathBuf, std::fs::File)>) {
+    fn replace_logs(&self, files: Vec<(PathBuf, File)>) {
         let logs = self.logs.by_path();
         for (path, file) in files {
             if let Some(log) = logs.get(&path) {
@@ -249,18 +250,17 @@ impl Worker {
     }
 }
 
-/// Builds the plan that the master has checked.
-fn plan(
-    handover: Handover,
-    logs: &LogFiles,
-    survivors: &Survivors,
-) -> Result<(Arc<Plan>, Vec<Listening>), String> {
-    let Handover { generation, origin, bundle, contents, logs: files, listening, .. } = handover;
-    let resources = Received::new(logs, contents, files);
+/// A plan, its sockets, and files that are left over.
+type Made = (Arc<Plan>, Vec<Listening>, Vec<(PathBuf, File)>);
+
+/// Builds the plan that the master has checked. The files that are left over belong to logs that were open.
+fn plan(handover: Handover, logs: &LogFiles, survivors: &Survivors) -> Result<Made, String> {
+    let Handover { generation, origin, bundle, findings, logs: files, listening, .. } = handover;
+    let resources = Received::new(logs, findings, files);
     let mut parsed = configuration::parse(&origin, &BundleLoader::new(bundle));
     let making = Making { resources: &resources, survivors, generation, for_use: true };
     match parsed.plan(&origin, &making) {
-        Some(plan) => Ok((Arc::new(plan), listening)),
+        Some(plan) => Ok((Arc::new(plan), listening, resources.into_unused())),
         None => {
             let first = parsed.diagnostics.iter().find(|found| found.severity.is_fatal());
             Err(first.map_or_else(String::new, |found| found.first_line(&parsed.sources)))

@@ -34,7 +34,9 @@ fn tests_of_configurations() {
 
     place.configure("", "server { lisen 80; retrun 200; }");
     let failed = format!("nginx: configuration file {file} test failed\n");
-    let unknown = format!("nginx: [emerg] unknown directive \"lisen\" in {file}:8\n");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let line = 1 + text.lines().position(|line| line.contains("lisen")).unwrap();
+    let unknown = format!("nginx: [emerg] unknown directive \"lisen\" in {file}:{line}\n");
     let second = "unknown directive \"retrun\"";
     check(&place.run(&["-t"]), 1, &[&unknown, second, &failed]);
     check(&place.run(&["-tq"]), 1, &[&unknown]);

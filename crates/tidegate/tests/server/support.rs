@@ -45,7 +45,8 @@ impl Place {
     pub fn configure(&self, main: &str, http: &str) {
         let text = format!(
             "daemon off;\nerror_log stderr notice;\npid {{dir}}/nginx.pid;\n{main}\nevents {{ }}\n\
-             http {{\naccess_log off;\n{http}\n}}\n"
+             http {{\naccess_log off;\n{}\n{http}\n}}\n",
+            temporary(http)
         );
         self.write(&text);
     }
@@ -89,6 +90,14 @@ impl Place {
     pub fn get(&self, port: u16) -> String {
         connect(port).unwrap().get("/")
     }
+}
+
+/// Folders for temporary files, those that the configuration does not name itself.
+fn temporary(http: &str) -> String {
+    let names = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+    let lines = names.map(|name| (format!("{name}_temp_path"), name));
+    let lines = lines.into_iter().filter(|(directive, _)| !http.contains(directive.as_str()));
+    lines.map(|(directive, name)| format!("{directive} {{dir}}/temp_{name};\n")).collect()
 }
 
 /// A running server.

@@ -1,5 +1,6 @@
 //! Addresses of `listen`.
 use super::parse_addresses;
+use crate::builder::SystemNames;
 
 #[test]
 fn addresses_and_port_ranges() {
@@ -22,7 +23,7 @@ fn addresses_and_port_ranges() {
         ("1-2-3", Err("invalid port in \"1-2-3\" of the \"listen\" directive")),
         ("[::1:80", Err("host not found in \"[::1:80\" of the \"listen\" directive")),
     ] {
-        let found = parse_addresses(text).map(|addresses| {
+        let found = parse_addresses(text, &SystemNames).map(|addresses| {
             addresses.iter().map(|address| address.text()).collect::<Vec<_>>().join(" ")
         });
         assert_eq!(found.as_deref().map_err(String::as_str), expected, "{text}");

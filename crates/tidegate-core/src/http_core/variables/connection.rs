@@ -52,9 +52,7 @@ pub(crate) const SHARED: &[Variable] = &[
     }),
     Variable::fixed("server_name", |x, out| put(Some(x.server().name.as_bytes()), out)),
     Variable::fixed("connection", |x, out| put_number(x.connection.number, out)),
-    Variable::fixed("hostname", |_, out| {
-        put(Some(tidegate_os::identity::host_name().as_bytes()), out)
-    }),
+    Variable::fixed("hostname", |x, out| put(Some(x.plan.main.machine.host_name.as_bytes()), out)),
     Variable::fixed("pid", |_, out| put_number(u64::from(std::process::id()), out)),
     Variable::fixed("nginx_version", |_, out| put(Some(env!("CARGO_PKG_VERSION").as_bytes()), out)),
     Variable::fixed("proxy_protocol_addr", |x, out| {

@@ -72,6 +72,7 @@ use tidegate_core::builder::{Outline, PlanBuilder};
 use tidegate_core::http_core::conf::TempPath;
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::variables::Variable;
+use tidegate_os::layout::Layout;
 
 use super::fastcgi::FastCgi;
 use super::proxy::Proxy;
@@ -92,7 +93,7 @@ pub trait Family: 'static {
     const NAME: &'static str;
     const PREFIX: &'static str;
     /// Where temporary files are unless `*_temp_path` says otherwise.
-    const TEMPORARY: &'static str;
+    const TEMPORARY: fn(&Layout) -> &'static str;
     const ROWS: &'static [Directive<CacheConf>];
     /// The cache's variables belong to the first family.
     const VARIABLES: &'static [Variable] = &[];
@@ -103,14 +104,14 @@ pub trait Family: 'static {
 
 /// Makes a family of a gateway's module.
 macro_rules! cache_family {
-    ($family:ident, $module:ident, $prefix:literal, $variables:expr, $temp_path:expr) => {
+    ($family:ident, $module:ident, $prefix:literal, $folder:ident, $variables:expr, $temp_path:expr) => {
         #[doc = concat!("`", $prefix, "cache`.")]
         pub struct $family;
 
         impl Family for $family {
             const NAME: &'static str = concat!($prefix, "cache");
             const PREFIX: &'static str = $prefix;
-            const TEMPORARY: &'static str = concat!($prefix, "temp");
+            const TEMPORARY: fn(&Layout) -> &'static str = |layout| layout.$folder;
             const ROWS: &'static [Directive<CacheConf>] = cache_rows!($prefix);
             const VARIABLES: &'static [Variable] = $variables;
 
@@ -122,11 +123,16 @@ macro_rules! cache_family {
     };
 }
 
-cache_family!(OfProxy, Proxy, "proxy_", status::VARIABLES, |conf| &conf.gateway.temp_path);
-cache_family!(OfFastCgi, FastCgi, "fastcgi_", &[], |conf| &conf.cgi.gateway.temp_path);
+cache_family!(OfProxy, Proxy, "proxy_", proxy_temp, status::VARIABLES, |conf| &conf
+    .gateway
+    .temp_path);
+cache_family!(OfFastCgi, FastCgi, "fastcgi_", fastcgi_temp, &[], |conf| &conf
+    .cgi
+    .gateway
+    .temp_path);
 
-cache_family!(OfUwsgi, Uwsgi, "uwsgi_", &[], |conf| &conf.cgi.gateway.temp_path);
-cache_family!(OfScgi, Scgi, "scgi_", &[], |conf| &conf.cgi.gateway.temp_path);
+cache_family!(OfUwsgi, Uwsgi, "uwsgi_", uwsgi_temp, &[], |conf| &conf.cgi.gateway.temp_path);
+cache_family!(OfScgi, Scgi, "scgi_", scgi_temp, &[], |conf| &conf.cgi.gateway.temp_path);
 
 pub type ProxyCache = Cache<OfProxy>;
 pub type FastCgiCache = Cache<OfFastCgi>;
@@ -145,7 +151,8 @@ impl<F: Family> Module for Cache<F> {
 
     fn prepare_http(conf: &CacheConf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
         let temporary = plan.http_block().and_then(F::temp_path);
-        let temporary = temporary.map_or(F::TEMPORARY, |temporary| &temporary.path).to_owned();
+        let built_in = F::TEMPORARY(plan.environment.layout);
+        let temporary = temporary.map_or(built_in, |temporary| &temporary.path).to_owned();
         open_zones(F::PREFIX, conf, &temporary, plan)?;
         settings::check_zone(F::PREFIX, conf, plan)
     }

@@ -327,7 +327,10 @@ fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
     if !metadata.is_file() {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "not a regular file"));
     }
-    let mut target = File::create_new(to)?;
+    // Nobody else's until its permissions are known.
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    let mut target = file::with_mode(&mut options, 0o600).open(to)?;
     io::copy(&mut source, &mut target)?;
     file::set_mode(&target, file::mode(&metadata) & 0o777)?;
     target.set_modified(metadata.modified()?)

@@ -60,7 +60,7 @@ impl HasCgi for Conf {
 
 const KIND: Kind = Kind {
     prefix: "fastcgi_",
-    temp_folder: "fastcgi_temp",
+    temp_folder: |layout| layout.fastcgi_temp,
     schemes: target::ADDRESS,
     packing: Packing::FastCgi,
 };

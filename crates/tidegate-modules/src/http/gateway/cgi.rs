@@ -9,6 +9,7 @@ use tidegate_core::builder::{LocationBuilder, PlanBuilder};
 use tidegate_core::module::BlockInfo;
 use tidegate_http::Known;
 use tidegate_http::request::Method;
+use tidegate_os::layout::Layout;
 use tidegate_upstream::{Keeping, OriginRequest, RequestPayload, Wire};
 
 use super::content::{self, Shape};
@@ -46,7 +47,7 @@ pub struct Kind {
     /// In front of its directives.
     pub prefix: &'static str,
     /// `*_temp_path`
-    pub temp_folder: &'static str,
+    pub temp_folder: fn(&Layout) -> &'static str,
     pub schemes: &'static [Scheme],
     pub packing: Packing,
 }
@@ -129,7 +130,7 @@ impl CgiConf {
         {
             warn_of_key(kind.prefix, name.span, plan);
         }
-        let mut gateway = settings::settings(&self.gateway, HIDDEN, kind.temp_folder, plan)?;
+        let mut gateway = settings::settings(&self.gateway, HIDDEN, Some(kind.temp_folder), plan)?;
         gateway.store = self.gateway.store.compile(kind.prefix, zone, plan)?;
         // An application's `Date` and `Server` are passed on; where it sends none they are ours.
         gateway.completes_head = true;

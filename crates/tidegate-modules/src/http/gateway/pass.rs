@@ -42,7 +42,9 @@ impl Pass {
             let resolver = match core.resolver.is_empty() {
                 true => None,
                 false => {
-                    let resolver = Resolver::parse(&core.resolver, core.resolver_timeout);
+                    let look_up = |host: &str| plan.environment.resources.addresses(host);
+                    let timeout = core.resolver_timeout;
+                    let resolver = Resolver::parse(&core.resolver, timeout, look_up);
                     Some(resolver.map_err(Diagnostic::emerg)?)
                 }
             };
@@ -56,7 +58,7 @@ impl Pass {
             return Err(error(message.to_owned()));
         }
         let authority = url.authority.clone();
-        let target = url.resolve_now(&groups, plan.environment.survivors).map_err(|wrong| {
+        let target = url.resolve_now(&groups, plan.environment).map_err(|wrong| {
             let what = match wrong {
                 UrlError::Invalid(what) => what,
                 UrlError::Prefix => "invalid host",

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use tidegate_conf::Diagnostic;
 use tidegate_core::builder::PlanBuilder;
+use tidegate_core::http_core::conf::TempPath;
 use tidegate_core::{Exchange, Template};
 use tidegate_http::{Headers, Known};
+use tidegate_os::layout::Layout;
 use tidegate_upstream::{FetchSettings, LocalAddress, NextUpstream};
 
 use super::options::{self, GatewayConf};
@@ -91,7 +93,7 @@ const KIB: u64 = 1024;
 pub fn settings(
     conf: &GatewayConf,
     hidden: &[&str],
-    temp_folder: &str,
+    temp_folder: Option<fn(&Layout) -> &'static str>,
     plan: &mut PlanBuilder<'_>,
 ) -> Result<GatewaySettings, Diagnostic> {
     let buffers = conf.buffers.unwrap_or((8, 4 * KIB));
@@ -133,10 +135,22 @@ pub fn settings(
         spool: Arc::new(SpoolSettings {
             memory_bytes_max: buffers.0.saturating_mul(buffers.1),
             file_bytes_max: conf.max_temp_file_size.unwrap_or(1024 * KIB * KIB),
-            path: plan.path(temp.map_or(temp_folder, |temp| temp.path.as_str())),
+            path: temp_folder.map_or(PathBuf::new(), |built_in| folder(temp, built_in, plan)),
             levels: temp.map_or_else(Vec::new, |temp| temp.levels.clone()),
         }),
     })
+}
+
+/// The folder of temporary files, which the master makes.
+fn folder(
+    temp: Option<&TempPath>,
+    built_in: fn(&Layout) -> &'static str,
+    plan: &PlanBuilder<'_>,
+) -> PathBuf {
+    let built_in = built_in(plan.environment.layout);
+    let folder = plan.path(temp.map_or(built_in, |temp| temp.path.as_str()));
+    plan.environment.resources.folder(&folder);
+    folder
 }
 
 fn hidden_fields(conf: &GatewayConf, defaults: &[&str]) -> HiddenFields {

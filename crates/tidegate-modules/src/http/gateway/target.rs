@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tidegate_core::builder::Environment;
 use tidegate_upstream::peers::ServerName;
 use tidegate_upstream::resolve::{self, HostPort};
 use tidegate_upstream::{Group, GroupOptions, Keepalive, Member, Method, ServerOptions};
@@ -124,7 +125,7 @@ impl Url {
     pub fn resolve_now(
         self,
         groups: &Groups,
-        survivors: &tidegate_core::builder::Survivors,
+        environment: &Environment<'_>,
     ) -> Result<Target, UrlError> {
         let tls = self.scheme.tls;
         if let Some(group) = groups.find(&self.authority, tls) {
@@ -132,7 +133,8 @@ impl Url {
         }
         let host = self.host_port()?;
         let port = self.scheme.port.unwrap_or_default();
-        let addresses = match (resolve::addresses(&host, port), groups.pending()) {
+        let look_up = |host: &str| environment.resources.addresses(host);
+        let addresses = match (resolve::addresses(&host, port, look_up), groups.pending()) {
             (Err(resolve::NOT_FOUND), Some(pending)) => {
                 let group = Arc::new(self.unresolved(port));
                 pending.add(&group, port);
@@ -153,7 +155,7 @@ impl Url {
             let keepalive = Keepalive::DEFAULT;
             Ok::<_, UrlError>(Group::new(&self.authority, Method::RoundRobin, keepalive, servers))
         };
-        let group = survivors.get_or_make(&key, make)?;
+        let group = environment.survivors.get_or_make(&key, make)?;
         groups.add_implicit(&self.authority, tls, group.clone());
         self.target(group)
     }

@@ -30,13 +30,10 @@ enum Place {
     Syslog(Syslog),
 }
 
-/// Path of the log when nothing is said.
-const PATH_DEFAULT: &str = "logs/access.log";
-
 impl Target {
     /// The log that is written when no `access_log` says otherwise.
     pub fn default_log(plan: &mut PlanBuilder<'_>) -> Result<Target, Diagnostic> {
-        let file = plan.log_file(&plan.path(PATH_DEFAULT), Span::NONE)?;
+        let file = plan.log_file(&plan.path(plan.environment.layout.access_log), Span::NONE)?;
         let format = match plan.shared::<Shared>().formats.get(&b"combined"[..]) {
             Some(format) => format.clone(),
             None => Arc::new(Format::combined(plan)?),
@@ -92,7 +89,7 @@ impl Target {
 fn place(log: &LogConf, conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Place, Diagnostic> {
     let text = log.path.display();
     if let Some(parameters) = text.strip_prefix("syslog:") {
-        let syslog = Syslog::parse(parameters)
+        let syslog = Syslog::parse(parameters, plan.environment.resources)
             .map_err(|message| Diagnostic::emerg(message).at(log.path.span))?;
         return Ok(Place::Syslog(syslog));
     }

@@ -109,7 +109,7 @@ impl Module for Memcached {
         let Some(word) = conf.pass.target(location) else { return Ok(()) };
         let pass = Pass::compile(word, target::ADDRESS, Ok(()), location)?;
         let key = location.plan.template_text(b"$memcached_key", word.span)?;
-        let mut gateway = settings::settings(&conf.gateway, &[], "", location.plan)?;
+        let mut gateway = settings::settings(&conf.gateway, &[], None, location.plan)?;
         // There is no body to be passed on, and the answer is as large as it says.
         gateway.request_buffering = false;
         gateway.intercepts_absence = true;

@@ -101,7 +101,8 @@ pub fn settings(
     let hidden: Vec<&str> = hidden.collect();
     let pass = Pass::compile(word, target::HTTP, may_have_uri(&conf.pass.place), location)?;
     let plan = &mut *location.plan;
-    let mut gateway = gateway_settings(&conf.gateway, &hidden, "proxy_temp", plan)?;
+    let mut gateway =
+        gateway_settings(&conf.gateway, &hidden, Some(|layout| layout.proxy_temp), plan)?;
     gateway.store = store;
     let gateway = Arc::new(gateway);
     let tls = match &pass.to {

@@ -12,7 +12,6 @@ mod logic;
 #[cfg(test)]
 mod tests;
 
-use std::net::ToSocketAddrs;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -169,8 +168,8 @@ fn trust(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     if text.is_empty() || text.contains(['/', ':']) {
         return Err(failed());
     }
-    for address in (text, 0).to_socket_addrs().map_err(|_| failed())? {
-        conf.trusted.push(Trusted::Network(Network::single(address.ip())));
+    for ip in args.names.addresses(text).map_err(|_| failed())? {
+        conf.trusted.push(Trusted::Network(Network::single(ip)));
     }
     Ok(())
 }

@@ -12,6 +12,8 @@ mod tests;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tidegate_conf::HostNames;
+use tidegate_core::builder::SystemNames;
 use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_core::plan::Service;
 use tidegate_upstream::Group;
@@ -79,7 +81,8 @@ impl Service for Asking {
         let mut wanted = std::mem::take(&mut *self.pending.lock());
         wanted.retain_mut(|wanted| {
             let name = &wanted.group.name;
-            match resolve::addresses(&wanted.host, wanted.port) {
+            match resolve::addresses(&wanted.host, wanted.port, |host| SystemNames.addresses(host))
+            {
                 Ok(addresses) => {
                     let places = addresses.into_iter().map(Place::of).collect();
                     wanted.group.set_places(wanted.number, places);

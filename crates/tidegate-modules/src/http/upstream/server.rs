@@ -1,5 +1,8 @@
 //! `server`: one server of a group, with fixed addresses or a name that is looked up again and again.
 
+use std::io;
+use std::net::IpAddr;
+
 use tidegate_conf::{Args, Diagnostic, Span};
 use tidegate_upstream::peers::ServerName;
 use tidegate_upstream::resolve::{self, HostPort};
@@ -110,12 +113,16 @@ impl ServerConf {
         Member::named(&self.address, name, self.options.clone())
     }
 
-    /// The server with its addresses; those of a name that is not to be looked up later are asked of the
-    /// system now. In `stream` a port must be written.
+    /// The server with its addresses; those of a name that is not to be looked up later are asked of
+    /// `look_up` now. In `stream` a port must be written.
     ///
     /// # Errors
     /// In nginx's words, without the server.
-    pub fn member(&self, needs_port: bool) -> Result<Member, &'static str> {
+    pub fn member(
+        &self,
+        needs_port: bool,
+        look_up: impl FnOnce(&str) -> io::Result<Vec<IpAddr>>,
+    ) -> Result<Member, &'static str> {
         let host = resolve::parse(&self.address, PORT)?;
         if needs_port && self.service.is_none() && matches!(host, HostPort::Inet { port: None, .. })
         {
@@ -132,7 +139,7 @@ impl ServerConf {
             };
             return Ok(Member::named(&self.address, name, self.options.clone()));
         }
-        let addresses = resolve::addresses(&host, PORT)?;
+        let addresses = resolve::addresses(&host, PORT, look_up)?;
         Ok(Member::fixed(&self.address, addresses, self.options.clone()))
     }
 }

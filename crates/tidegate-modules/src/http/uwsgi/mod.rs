@@ -59,8 +59,12 @@ const SCHEMES: &[Scheme] = &[
     Scheme { prefix: "", port: None, tls: false, has_uri: false },
 ];
 
-const KIND: Kind =
-    Kind { prefix: "uwsgi_", temp_folder: "uwsgi_temp", schemes: SCHEMES, packing: Packing::Uwsgi };
+const KIND: Kind = Kind {
+    prefix: "uwsgi_",
+    temp_folder: |layout| layout.uwsgi_temp,
+    schemes: SCHEMES,
+    packing: Packing::Uwsgi,
+};
 
 const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
 

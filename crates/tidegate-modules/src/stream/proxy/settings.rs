@@ -56,7 +56,8 @@ pub fn compile(
     let resolver = match core.resolver.is_empty() {
         true => None,
         false => {
-            let resolver = Resolver::parse(&core.resolver, core.resolver_timeout);
+            let look_up = |host: &str| server.plan.environment.resources.addresses(host);
+            let resolver = Resolver::parse(&core.resolver, core.resolver_timeout, look_up);
             Some(resolver.map_err(Diagnostic::emerg)?)
         }
     };

@@ -40,7 +40,8 @@ pub fn compile(word: &Word, plan: &mut PlanBuilder<'_>) -> Result<Pass, Diagnost
     let error =
         |what: &str| Diagnostic::emerg(format!("{what} in upstream \"{text}\"")).at(word.span);
     let host = address(&text).map_err(error)?;
-    let servers = resolve::addresses(&host, 0).map_err(error)?;
+    let look_up = |host: &str| plan.environment.resources.addresses(host);
+    let servers = resolve::addresses(&host, 0, look_up).map_err(error)?;
     let servers: Vec<_> = servers
         .into_iter()
         .map(|address| (address_text(&address), address, ServerOptions::default()))

@@ -98,7 +98,8 @@ fn ask(answers: Answers, over_tcp: Answers, words: &[&str]) -> (Result<usize, Re
         let Addr::Inet(address) = address else { unreachable!("it is bound to one") };
         let words: Vec<String> =
             [address.to_string()].into_iter().chain(words.iter().map(|w| (*w).into())).collect();
-        let resolver = Resolver::parse(&words, Duration::from_secs(20)).expect("a resolver");
+        let resolver = Resolver::parse(&words, Duration::from_secs(20), |_| unreachable!())
+            .expect("a resolver");
         resolver.look_up("a.example").await.map(|(addresses, _)| addresses.len())
     });
     (found.expect("a loop"), asked.get())
@@ -159,7 +160,8 @@ fn names_take_servers_in_turn_and_their_families_do_not() {
             words.push(address.to_string());
             counts.push(count);
         }
-        let resolver = Resolver::parse(&words, Duration::from_secs(20)).expect("a resolver");
+        let resolver = Resolver::parse(&words, Duration::from_secs(20), |_| unreachable!())
+            .expect("a resolver");
         let mut asked = Vec::new();
         for name in ["a.example", "b.example", "c.example"] {
             let _ = resolver.look_up(name).await;
@@ -204,7 +206,8 @@ fn servers_that_are_silent() {
         let silent = Datagram::bind(&any, &ListenOptions::default()).expect("a port");
         let Ok(Addr::Inet(address)) = silent.local_addr() else { unreachable!("it is bound") };
         let words = [address.to_string()];
-        let resolver = Resolver::parse(&words, Duration::from_millis(1)).expect("a resolver");
+        let resolver = Resolver::parse(&words, Duration::from_millis(1), |_| unreachable!())
+            .expect("a resolver");
         resolver.look_up("a.example").await
     });
     assert!(found.expect("a loop").is_err_and(ResolveError::is_timeout));
@@ -220,7 +223,8 @@ fn a_name_is_asked_for_once_however_many_wait_for_it() {
             let socket = Datagram::bind(&any, &ListenOptions::default()).expect("a port");
             let Ok(Addr::Inet(address)) = socket.local_addr() else { unreachable!("it is bound") };
             let words = [address.to_string()];
-            let resolver = Resolver::parse(&words, Duration::from_secs(20)).expect("a resolver");
+            let resolver = Resolver::parse(&words, Duration::from_secs(20), |_| unreachable!())
+                .expect("a resolver");
             // The first gives up before there is an answer.
             let mut first = Box::pin(resolver.resolve("A.example"));
             std::future::poll_fn(|context| {
