@@ -235,14 +235,16 @@ fn much_input_with_little_output_lets_others_run() {
     let (mut turns, mut out) = (0, Vec::new());
     loop {
         turns += 1;
-        match body.poll_chunk(&mut context) {
+        // A turn of the event loop each.
+        match tidegate_rt::share::apart(|| body.poll_chunk(&mut context)) {
             Poll::Ready(None) => break,
             Poll::Ready(Some(Ok(Chunk::Bytes(bytes)))) => out.extend_from_slice(&bytes),
             Poll::Ready(other) => panic!("{other:?}"),
             Poll::Pending => {}
         }
     }
-    assert!(turns > 4, "{turns}");
+    // One for the output, one for the end; the others were interrupted.
+    assert!(turns > 2, "{turns}");
     assert_eq!(unpacked(&out).len(), 2 << 20);
 }
 
