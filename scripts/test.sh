@@ -61,9 +61,12 @@ step_cases() {
     step_wasm
     cases --world tidegate --tidegate target/debug/tidegate-faults --quiet tests/handlers
     cases --world tidegate --tidegate target/debug/tidegate-example --quiet tests/examples
+    testkit tidegate-configurations --list tests/configurations/list.tsv --mirrors tests/configurations \
+        --tidegate target/debug/tidegate --quiet
     cases --world both tests/cases
 }
-cases() { cargo run --quiet --package tidegate-testkit --bin tidegate-cases -- "$@"; }
+testkit() { cargo run --quiet --package tidegate-testkit --bin "$1" -- "${@:2}"; }
+cases() { testkit tidegate-cases "$@"; }
 
 steps=("$@")
 if [ $# -eq 0 ]; then steps=("${all_steps[@]}"); fi
