@@ -256,7 +256,7 @@ impl<'a> Runner<'a> {
             Step::Wait(condition) => self.wait(condition),
             Step::Command(arguments) => {
                 (self.last_exit, self.last_output) =
-                    self.program.run(&self.folder.path, arguments)?;
+                    self.program.run(&self.folder.path, arguments, self.shared.deadline)?;
                 Ok(())
             }
             Step::Start(failing) => self.start(failing),

@@ -1,7 +1,7 @@
 //! The server under test as processes: start, readiness, signals, stop.
 
 use crate::World;
-use crate::bell::{Failure, locked};
+use crate::bell::{Deadline, Failure, locked};
 use crate::failing::{Failing, fail_here};
 use crate::origin::Shared;
 use crate::syntax::{Receiver, Signal};
@@ -10,7 +10,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 /// Where Debian has it.
@@ -107,11 +107,28 @@ impl Program {
         Ok(Server { program: self.clone(), group, folder: folder.to_owned(), shared, exit })
     }
 
-    /// Runs the binary with further arguments to its end: exit code and both outputs.
-    pub fn run(&self, folder: &Path, arguments: &[String]) -> Result<(i64, Vec<u8>), Failure> {
-        let output = self.command(folder).args(arguments).output().map_err(|error| {
+    /// Runs the binary with further arguments to its end: exit code and both outputs. A server that goes on
+    /// running gets TERM when the case's time is over.
+    pub fn run(
+        &self,
+        folder: &Path,
+        arguments: &[String],
+        deadline: Deadline,
+    ) -> Result<(i64, Vec<u8>), Failure> {
+        let failed = |error: std::io::Error| {
             Failure::new(format!("cannot run {}: {error}", self.binary.display()))
-        })?;
+        };
+        let mut command = self.command(folder);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().map_err(failed)?;
+        let pid = Pid::from_child(&child);
+        let (ended, end) = mpsc::channel();
+        std::thread::spawn(move || ended.send(child.wait_with_output()));
+        let Ok(output) = end.recv_timeout(deadline.remaining()?) else {
+            let _ = process::kill_process(pid, process::Signal::TERM);
+            return Err(Failure::new("the command did not end"));
+        };
+        let output = output.map_err(failed)?;
         let code = i64::from(output.status.code().unwrap_or(-1));
         Ok((code, [output.stdout, output.stderr].concat()))
     }
@@ -189,7 +206,7 @@ impl Server {
             | Signal::Sys => return Err(Failure::new("no such order")),
         };
         let arguments = ["-s".to_owned(), order.to_owned()];
-        match self.program.run(&self.folder, &arguments)? {
+        match self.program.run(&self.folder, &arguments, Deadline::after(STOP_MAX))? {
             (0, _) => Ok(()),
             (_, output) => Err(Failure::new(String::from_utf8_lossy(&output).into_owned())),
         }
@@ -207,7 +224,7 @@ impl Server {
         let mut stopped = Ok(());
         if self.exit().is_none() {
             let _ = process::kill_process(self.group, process::Signal::TERM);
-            let deadline = crate::bell::Deadline::after(STOP_MAX);
+            let deadline = Deadline::after(STOP_MAX);
             let gone = self.shared.bell.wait_until(deadline, None, || Ok(self.exit().is_some()));
             stopped = gone.map_err(|_| Failure::new("the server did not end after TERM"));
         }

@@ -125,7 +125,7 @@ fn set_mode(path: &Path, mode: u32) {
 
 /// Whether the program takes `nginx.conf` in the scratch directory, and what it says.
 pub fn check(program: &Program, scratch: &Path) -> Result<(bool, String), Failure> {
-    let (exit, output) = program.run(scratch, &["-t".to_owned()])?;
+    let (exit, output) = program.run(scratch, &["-t".to_owned()], Deadline::after(SERVER_TIME))?;
     Ok((exit == 0, String::from_utf8_lossy(&output).into_owned()))
 }
 
