@@ -26,7 +26,18 @@ struct Meant {
 }
 
 /// The differences of `docs/differences.md` that requests of this harness meet.
-const MEANT: [Meant; 9] = [
+const MEANT: [Meant; 10] = [
+    Meant {
+        reason: "a `%` without two hexadecimal digits in a host is refused",
+        holds: |request, _, tidegate, _| {
+            let hexadecimal = |digits: &str| {
+                digits.get(..2).is_some_and(|two| two.bytes().all(|byte| byte.is_ascii_hexdigit()))
+            };
+            let name = request.name.as_deref().unwrap_or_default();
+            let whole = name.split('%').skip(1).all(hexadecimal);
+            tidegate.code() == 400 && !whole
+        },
+    },
     Meant {
         reason: "the length of a page that was not sent counts the server's name",
         holds: |request, nginx, tidegate, difference| {
