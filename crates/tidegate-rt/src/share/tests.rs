@@ -125,3 +125,10 @@ fn whoever_never_has_to_wait_lets_others_be_served() {
     });
     all.unwrap();
 }
+
+#[test]
+fn late_in_a_long_turn_one_step_is_left() {
+    TURN.set(Turn { ends: Some(exact_now()), is_long: true });
+    apart(|| assert_eq!([is_over(), is_over()], [false, true]));
+    begin_turn();
+}
