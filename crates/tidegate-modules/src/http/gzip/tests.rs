@@ -231,20 +231,26 @@ fn much_input_with_little_output_lets_others_run() {
     let zeros = bytes::Bytes::from(vec![0; 1 << 20]);
     let source = Source([Some(Chunk::Bytes(zeros.clone())), Some(Chunk::Bytes(zeros))].into());
     let mut body = compressed_for_tests(Body::Stream(Box::new(source)), GZIP_SHAPE);
-    let mut context = Context::from_waker(Waker::noop());
-    let (mut turns, mut out) = (0, Vec::new());
-    loop {
-        turns += 1;
-        // A turn of the event loop each.
-        match tidegate_rt::share::apart(|| body.poll_chunk(&mut context)) {
-            Poll::Ready(None) => break,
-            Poll::Ready(Some(Ok(Chunk::Bytes(bytes)))) => out.extend_from_slice(&bytes),
-            Poll::Ready(other) => panic!("{other:?}"),
-            Poll::Pending => {}
-        }
-    }
-    // One for the output, one for the end; the others were interrupted.
-    assert!(turns > 2, "{turns}");
+    let work = async move {
+        let (mut turns, mut out) = (0, Vec::new());
+        std::future::poll_fn(|context| {
+            turns += 1;
+            loop {
+                match body.poll_chunk(context) {
+                    Poll::Ready(None) => return Poll::Ready(()),
+                    Poll::Ready(Some(Ok(Chunk::Bytes(bytes)))) => out.extend_from_slice(&bytes),
+                    Poll::Ready(other) => panic!("{other:?}"),
+                    Poll::Pending => return Poll::Pending,
+                }
+            }
+        })
+        .await;
+        (turns, out)
+    };
+    let (turns, out) = tidegate_rt::block_on(async { tidegate_rt::spawn_local(work).await })
+        .expect("a loop")
+        .expect("no panic");
+    assert!(turns > 1, "{turns}");
     assert_eq!(unpacked(&out).len(), 2 << 20);
 }
 
