@@ -33,7 +33,7 @@ pub enum Jump {
 impl Step<'_> {
     /// The step without its borrow. One that waits has been awaited before; left waiting it would never
     /// end, so it counts as declined.
-    pub(crate) fn settled(self) -> Step<'static> {
+    pub fn settled(self) -> Step<'static> {
         match self {
             Step::Decline | Step::Wait(_) => Step::Decline,
             Step::Next => Step::Next,

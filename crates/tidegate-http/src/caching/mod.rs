@@ -221,10 +221,13 @@ pub enum Vary {
 }
 
 impl Vary {
-    /// Of all `Vary` fields of a response (RFC 9110 section 12.5.5).
+    /// Of all `Vary` fields of a response (RFC 9110 section 12.5.5). Spaces divide names as commas do: a name that no
+    /// request can have would make all requests one variant.
     pub fn of(response: &Headers) -> Vary {
         let mut names = Vec::new();
-        for name in response.all(Known::Vary).flat_map(tokens) {
+        let words = response.all(Known::Vary).flat_map(tokens);
+        let words = words.flat_map(|item| item.split(|byte| matches!(byte, b' ' | b'\t')));
+        for name in words.filter(|name| !name.is_empty()) {
             if name == b"*" {
                 return Vary::Any;
             }

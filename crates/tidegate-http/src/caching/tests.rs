@@ -115,6 +115,9 @@ fn variants_are_named_and_compared() {
         panic!("no star there")
     };
     assert_eq!(names, [b"accept-encoding".to_vec(), b"foo".to_vec()]);
+    let spaces = Vary::of(&headers("Vary: foo  Accept-Encoding\tfoo"));
+    assert_eq!(spaces, Vary::Names(names.clone()));
+    assert_eq!(Vary::of(&headers("Vary: foo *")), Vary::Any);
     let variant = |lines: &str| {
         let mut out = Vec::new();
         write_variant(&names, &headers(lines), &mut out);

@@ -11,6 +11,7 @@ use tidegate_core::{Exchange, Level, Step};
 use tidegate_http::Known;
 use tidegate_http::caching::rfc9111::invalidation::is_unsafe;
 use tidegate_http::caching::rfc9111::reuse::RequestTerms;
+use tidegate_http::date::parse_http;
 use tidegate_http::request::Method;
 use tidegate_rt::clock;
 use tidegate_rt::sync::mpsc;
@@ -39,7 +40,7 @@ pub fn handle<'a>(
     gateway: &Arc<dyn Gateway>,
 ) -> Result<Step<'a>, &'a mut Exchange> {
     let method = x.request.method;
-    let is_cached = method.bit() & cache.methods != 0;
+    let is_cached = cache.serves(x);
     let invalidates = cache.rfc9111 && is_unsafe(method);
     let purges = cache.purge.wants(x);
     if !is_cached && !invalidates && !purges {
@@ -462,7 +463,9 @@ impl Conversation {
         serve::note(x, |note| {
             note.status = self.turn.status();
             if let Some(known) = known {
-                note.last_modified = known.meta.last_modified().unwrap_or_default().to_vec();
+                // What is no date says nothing to the origin either.
+                let modified = known.meta.last_modified().filter(|date| parse_http(date).is_some());
+                note.last_modified = modified.unwrap_or_default().to_vec();
                 note.etag = known.meta.etag().unwrap_or_default().to_vec();
             }
         });

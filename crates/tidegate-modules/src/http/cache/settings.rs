@@ -155,6 +155,11 @@ impl CacheSettings {
         policy::decide(exchanged.status, exchanged.headers, validity, ignored, now)
     }
 
+    /// Whether responses to requests of this method are kept.
+    pub fn serves(&self, x: &Exchange) -> bool {
+        x.request.method.bit() & self.methods != 0
+    }
+
     /// The cache of this request.
     pub fn zone(&self, x: &mut Exchange) -> Chosen<'_> {
         let (name, zones) = match &self.choice {

@@ -89,11 +89,36 @@ pub fn install<P: Protocol, F: cache::Family>(
         return Ok(());
     };
     let gateway: Arc<dyn Gateway> = Arc::new(Cached(protocol.clone()));
-    location.gateway(Box::new(move |x| match cache::handle(x, &cache, &gateway) {
-        Ok(step) => step,
-        Err(x) => Step::Wait(Box::pin(serve(x, protocol.clone()))),
+    location.gateway(Box::new(move |x| {
+        let has_body = x.request.body.is_present() && x.request.body.stored().is_none();
+        if has_body && cache.serves(x) {
+            let (cache, gateway, protocol) = (cache.clone(), gateway.clone(), protocol.clone());
+            return Step::Wait(Box::pin(serve_by_body(x, cache, gateway, protocol)));
+        }
+        match cache::handle(x, &cache, &gateway) {
+            Ok(step) => step,
+            Err(x) => Step::Wait(Box::pin(serve(x, protocol.clone()))),
+        }
     }));
     Ok(())
+}
+
+/// As a cached location's handler, for a request whose body has to be read: the cache's key and conditions may go by
+/// `$request_body`.
+async fn serve_by_body<P: Protocol>(
+    x: &mut Exchange,
+    cache: Arc<CacheSettings>,
+    gateway: Arc<dyn Gateway>,
+    protocol: Arc<P>,
+) -> Step<'static> {
+    if let Err(step) = read_body(x).await {
+        return step;
+    }
+    match cache::handle(x, &cache, &gateway) {
+        Ok(Step::Wait(waiting)) => waiting.await,
+        Ok(step) => step.settled(),
+        Err(x) => serve(x, protocol).await,
+    }
 }
 
 /// Passes a request on and answers it.
