@@ -106,6 +106,19 @@ impl OpenEntry {
         }
     }
 
+    /// Whether the body is to be served by [`OpenEntry::read_verified`] alone: damage was found in the cache a moment
+    /// ago.
+    pub fn is_suspect(&self) -> bool {
+        self.inner.verification.as_ref().is_some_and(|verification| verification.is_suspect())
+    }
+
+    /// Looks at the file, and returns how many changes were noticed until now: another number than before says that
+    /// what was served in between may have been damaged. One system call where the body is in a file; never blocks.
+    pub fn changes(&self) -> u64 {
+        self.is_unchanged();
+        self.inner.verification.as_ref().map_or(0, |verification| verification.changes())
+    }
+
     /// Whether nobody has changed the file since it was written or compared.
     pub(crate) fn is_unchanged(&self) -> bool {
         match (&self.inner.verification, &self.inner.source) {

@@ -25,11 +25,11 @@ use std::sync::{Arc, MutexGuard, Weak};
 
 use crate::disk::Disk;
 use crate::fill::{Fill, FillLimits, FillWriter, TAIL_BYTES_MAX_DEFAULT};
-use crate::format::Layout;
 use crate::hot::{HotEntries, OpenEntry};
-use crate::index::{BLOCK_BYTES, Begun, Index, NodeView, Present};
+use crate::index::{BLOCK_BYTES, Begun, Index, NodeView};
 use crate::key::{Key, KeyHash, Levels};
 use crate::sync::{Mutex, RwLock};
+use crate::verify::Alarm;
 use bytes::Bytes;
 pub use failures::DiskFailures;
 pub(crate) use files::{Placed, disk_bytes_of};
@@ -216,6 +216,7 @@ pub(crate) struct StoreInner {
     books: Books,
     loader: Mutex<Loader>,
     scrubber: Mutex<Scrubber>,
+    alarm: Arc<Alarm>,
     pub(crate) purges: Purges,
     counters: Counters,
 }
@@ -262,6 +263,7 @@ impl Store {
             books: Books::default(),
             loader: Mutex::new(Loader::new(&options, false)),
             scrubber: Mutex::default(),
+            alarm: Arc::default(),
             counters: Counters::default(),
             options: RwLock::new(Arc::new(options)),
         });
@@ -491,10 +493,4 @@ impl StoreInner {
 /// Room that a file of this size takes: whole blocks, as nginx counts.
 fn disk_bytes(file_bytes: u64) -> u64 {
     file_bytes.checked_next_multiple_of(BLOCK_BYTES).unwrap_or(u64::MAX)
-}
-
-/// The index's description of a file.
-fn present(index: &Index, layout: Layout, body_bytes: u64) -> Present {
-    let disk_bytes = disk_bytes_of(layout, body_bytes);
-    Present { body_bytes, disk_bytes, generation: index.next_generation() }
 }

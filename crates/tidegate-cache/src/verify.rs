@@ -4,11 +4,14 @@
 //! asked for in a while) is compared block by block before the first time that a block is served:
 //! the first megabyte when the file is opened, so that damage there is a miss, and the rest as it is
 //! read, so that a large file costs no more than what is asked of it. Each block is compared once, and again
-//! when the file was changed since: its length and times are looked at before a part of it is served.
+//! when the file was changed since: its length and times are looked at before a part of it is served, and once more
+//! behind it. For a while after damage was found nothing is served but what was compared in memory: whoever changes
+//! one file may change others, between a look at them and the moment when the kernel takes their bytes.
 
 use std::io;
-use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use bytes::Bytes;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
@@ -25,6 +28,41 @@ const SUM_BYTES: u64 = 8;
 
 /// What is compared when a file is opened.
 pub(crate) const VERIFIED_AT_OPEN: u64 = 1 << 20;
+
+/// What is read into memory at a time to be compared and served from there: a multiple of [`BLOCK_BYTES`].
+const READ_BYTES: u64 = 4 * BLOCK_BYTES;
+
+/// So long after damage was found bodies are served from memory: longer than a tool needs between two files that it
+/// writes over, short enough that one bad sector does not cost a day.
+const ALARM: Duration = Duration::from_secs(60);
+
+/// Whether damage was found in a store a moment ago.
+#[derive(Default)]
+pub(crate) struct Alarm {
+    /// Unix milliseconds; 0: never raised, or long ago.
+    until: AtomicU64,
+}
+
+impl Alarm {
+    pub fn raise(&self) {
+        self.until.store(now_millis() + ALARM.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    fn is_raised(&self) -> bool {
+        match self.until.load(Ordering::Relaxed) {
+            0 => false,
+            until if now_millis() < until => true,
+            _ => {
+                self.until.store(0, Ordering::Relaxed);
+                false
+            }
+        }
+    }
+}
+
+fn now_millis() -> u64 {
+    tidegate_os::time::clock_realtime_coarse().as_millis() as u64
+}
 
 /// Room that the checksums of a body take.
 pub(crate) fn sums_bytes(body_bytes: u64) -> u64 {
@@ -98,10 +136,13 @@ pub(crate) struct Verification {
     hash: KeyHash,
     generation: AtomicU64,
     store: Weak<StoreInner>,
+    alarm: Arc<Alarm>,
     body_start: u64,
     body_bytes: u64,
     /// What the file looked like when the blocks that are done were compared.
     seen: Mutex<Stamp>,
+    /// Changes that were noticed.
+    changes: AtomicU64,
     done: Box<[AtomicU64]>,
 }
 
@@ -110,6 +151,7 @@ pub(crate) struct Subject {
     pub hash: KeyHash,
     pub generation: u64,
     pub store: Weak<StoreInner>,
+    pub alarm: Arc<Alarm>,
     pub body_start: u64,
     pub body_bytes: u64,
 }
@@ -130,11 +172,12 @@ impl Verification {
     }
 
     fn begun(subject: Subject, seen: Stamp, done: u64) -> Verification {
-        let Subject { hash, generation, store, body_start, body_bytes } = subject;
+        let Subject { hash, generation, store, alarm, body_start, body_bytes } = subject;
         let words = body_bytes.div_ceil(BLOCK_BYTES).div_ceil(64);
         let done = (0..words).map(|_| AtomicU64::new(done)).collect();
         let (generation, seen) = (AtomicU64::new(generation), Mutex::new(seen));
-        Verification { hash, generation, store, body_start, body_bytes, seen, done }
+        let changes = AtomicU64::new(0);
+        Verification { hash, generation, store, alarm, body_start, body_bytes, seen, changes, done }
     }
 
     /// Memory that it takes.
@@ -153,7 +196,18 @@ impl Verification {
         // Under the lock: nobody takes a block for sound by what the file looked like before.
         self.done.iter().for_each(|word| word.store(0, Ordering::Release));
         *seen = stamp.unwrap_or_default();
+        self.changes.fetch_add(1, Ordering::Release);
         false
+    }
+
+    /// Whether bodies are to be served from memory for the moment.
+    pub fn is_suspect(&self) -> bool {
+        self.alarm.is_raised()
+    }
+
+    /// How many changes were noticed until now, by whomever.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// This process has written to the head of the file, which looked like `before`, under a new `generation`.
@@ -167,9 +221,12 @@ impl Verification {
         }
     }
 
-    /// How far the body is sound from this offset on, by what was compared until now; the offset itself if its block
-    /// was not. Never blocks.
+    /// How far the file may be served from this offset on, by what was compared until now; the offset itself if its
+    /// block was not, or if bodies are to be served from memory. Never blocks.
     pub fn compared_to(&self, offset: u64) -> u64 {
+        if self.is_suspect() {
+            return offset;
+        }
         let mut block = offset / BLOCK_BYTES;
         while block * BLOCK_BYTES < self.body_bytes && self.is_done(block) {
             block += 1;
@@ -184,20 +241,24 @@ impl Verification {
         self.judged(self.compare(file, offset, length))
     }
 
-    /// The bytes from an offset on, compared as they were read: at most `length`, and not beyond the offset's block.
+    /// The bytes from an offset on, compared as they were read: at most `length`, and of [`READ_BYTES`] at most.
     /// `None` when they are damaged; as [`Verification::verify`] otherwise.
     pub fn read(&self, file: &dyn DiskFile, offset: u64, length: u64) -> io::Result<Option<Bytes>> {
-        let mut buffer = Vec::new();
-        let block = offset / BLOCK_BYTES;
-        let sound =
-            offset < self.body_bytes && self.judged(self.read_block(file, block, &mut buffer))?;
-        if !sound {
-            return Ok(None);
+        let first = offset / BLOCK_BYTES;
+        let wanted = offset.saturating_add(length).min(self.body_bytes);
+        let end = wanted.min(first * BLOCK_BYTES + READ_BYTES).div_ceil(BLOCK_BYTES);
+        let (mut bytes, mut buffer) = (Vec::new(), Vec::new());
+        for block in first..end {
+            if !self.judged(self.read_block(file, block, &mut buffer))? {
+                return Ok(None);
+            }
+            bytes.extend_from_slice(&buffer);
         }
         let from = (offset % BLOCK_BYTES) as usize;
         let to =
-            usize::try_from(length).map_or(buffer.len(), |length| buffer.len().min(from + length));
-        Ok(Some(Bytes::from(buffer).slice(from.min(to)..to)))
+            usize::try_from(length).map_or(bytes.len(), |length| bytes.len().min(from + length));
+        let is_any = offset < self.body_bytes;
+        Ok(is_any.then(|| Bytes::from(bytes).slice(from.min(to)..to)))
     }
 
     /// Removes a file that proved to be damaged.

@@ -9,7 +9,8 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use super::purge::staled;
-use super::{StoreInner, Sync, disk_bytes, present};
+use super::room::present;
+use super::{StoreInner, Sync, disk_bytes};
 use crate::disk::{DiskFile, FileHandle, read_full_at, write_full_at};
 use crate::fill::{Fill, FillHead};
 use crate::format::{FormatError, Header, Layout, Times, encode};
@@ -253,6 +254,7 @@ impl StoreInner {
 
     /// Removes the file of this generation. The caller holds the path lock.
     pub(super) fn forget_damaged(&self, hash: &KeyHash, generation: u64) {
+        self.alarm.raise();
         self.index.forget_file(hash, generation);
         self.note_removed(hash);
         self.hot.forget(hash);

@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use super::restore::Restoring;
-use super::{Options, StoreInner, present};
+use super::room::present;
+use super::{Options, StoreInner};
 use crate::disk::FolderItem;
 use crate::index::Seen;
 use crate::journal::journal_sequence;

@@ -3,8 +3,10 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Options, StoreInner};
+use super::{Options, StoreInner, disk_bytes_of};
 use crate::evict::Need;
+use crate::format::Layout;
+use crate::index::{Index, Present};
 
 /// Files removed in one call to make room for a fill. The fill goes on between two calls, and the
 /// pace of its readers does not depend on how many small files a large one drives out.
@@ -96,4 +98,10 @@ impl StoreInner {
 /// cache at its pace, as with nginx, where else nothing could ever be stored.
 fn write_limit(options: &Options) -> Option<u64> {
     options.size_max.filter(|max| *max > 0)
+}
+
+/// The index's description of a file.
+pub(super) fn present(index: &Index, layout: Layout, body_bytes: u64) -> Present {
+    let disk_bytes = disk_bytes_of(layout, body_bytes);
+    Present { body_bytes, disk_bytes, generation: index.next_generation() }
 }

@@ -60,7 +60,8 @@ impl StoreInner {
         body_start: u64,
         body_bytes: u64,
     ) -> Subject {
-        Subject { hash: *hash, generation, store: self.this.clone(), body_start, body_bytes }
+        let (store, alarm) = (self.this.clone(), self.alarm.clone());
+        Subject { hash: *hash, generation, store, alarm, body_start, body_bytes }
     }
 
     fn scrub_step(&self, bytes: u64) -> ScrubReport {

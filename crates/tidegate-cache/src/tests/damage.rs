@@ -28,7 +28,13 @@ fn read_verified(store: &Store, name: &str) -> Option<Result<Vec<u8>, Vec<u8>>> 
         if entry.verified_to(offset) == offset && !entry.verify(offset, 1).expect("disk") {
             return Some(Err(whole[..offset as usize].to_vec()));
         }
-        offset = entry.verified_to(offset);
+        offset = match entry.verified_to(offset) {
+            same if same == offset => match entry.read_verified(offset, u64::MAX).expect("disk") {
+                Some(bytes) => offset + bytes.len() as u64,
+                None => return Some(Err(whole[..offset as usize].to_vec())),
+            },
+            further => further,
+        };
     }
     Some(Ok(whole))
 }
@@ -63,6 +69,50 @@ fn no_flipped_byte_is_served() {
             disk.put(&path, good.clone());
         }
     }
+}
+
+#[test]
+fn damage_in_one_file_makes_the_others_be_read_into_memory() {
+    let disk = MemoryDisk::default();
+    let store = loaded(&disk, forgetful());
+    let whole = body(700_000, 5);
+    fill(&store, &key("a"), "m", &whole, 1);
+    let path = disk.paths().remove(0);
+    fill(&store, &key("b"), "m", &whole, 1);
+    let entry = store.open_entry(&key("b"), 0).expect("disk").expect("entry");
+    assert_eq!((entry.known_to(0), entry.is_suspect()), (700_000, false));
+    let mut bytes = disk.contents(&path).expect("file");
+    bytes[500_000] ^= 1;
+    disk.put(&path, bytes);
+    assert!(store.open_entry(&key("a"), 0).expect("disk").is_none());
+    assert_eq!((entry.known_to(0), entry.is_suspect()), (0, true));
+    // Several blocks at a time, from within one on, and no more than was asked for.
+    let part = |offset: u64, length: u64| entry.read_verified(offset, length).expect("disk");
+    assert_eq!(part(0, u64::MAX).as_deref(), Some(&whole[..4 << 16]));
+    assert_eq!(part(70_000, 200_000).as_deref(), Some(&whole[70_000..270_000]));
+    assert_eq!(part(690_000, 1 << 20).as_deref(), Some(&whole[690_000..]));
+    assert_eq!(part(5, 1).as_deref(), Some(&whole[5..6]));
+    assert_eq!(part(700_000, 1), None);
+}
+
+#[test]
+fn changes_of_an_open_file_are_counted() {
+    let disk = MemoryDisk::default();
+    let store = loaded(&disk, forgetful());
+    fill(&store, &key("a"), "m", &body(200_000, 5), 1);
+    let entry = store.open_entry(&key("a"), 0).expect("disk").expect("entry");
+    assert_eq!((entry.changes(), entry.changes()), (0, 0));
+    let path = disk.paths().remove(0);
+    let good = disk.contents(&path).expect("file");
+    let mut bytes = good.clone();
+    bytes[100_000] ^= 1;
+    disk.overwrite(&path, bytes);
+    // Somebody else may have been told of it before.
+    assert_eq!(entry.verified_to(0), 0);
+    assert_eq!((entry.changes(), entry.changes()), (1, 1));
+    disk.overwrite(&path, good);
+    assert_eq!(entry.changes(), 2);
+    assert!(entry.verify(0, 200_000).expect("disk"));
 }
 
 #[test]

@@ -1,6 +1,7 @@
-//! The body of a file that this process did not write, that somebody else has changed, or that is large: each part is
-//! looked at before it is sent, and compared with its checksums on a pool thread where that was not done since the
-//! last change. Damage breaks the answer visibly, and the file goes.
+//! The body of a file that this process did not write, that somebody else has changed, or that is large: the file is
+//! looked at before each part is sent and once more behind it, and the part is compared with its checksums on a pool
+//! thread where that was not done since the last change. The end of the body is held back until what was sent before
+//! it has proved to be sound, so that damage breaks the response visibly, and the file goes.
 
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -15,6 +16,9 @@ use tidegate_http::range::ByteRange;
 
 /// Bytes that are compared at a time, and the most of one piece.
 const PART_BYTES: u64 = 1 << 20;
+
+/// The end of a body, which leaves when the rest has left and was looked at: as much as one call of the socket takes.
+const TAIL_BYTES: u64 = 16 << 10;
 
 /// The body of an entry that is not in memory.
 pub fn body(x: &Exchange, entry: &OpenEntry) -> Body {
@@ -33,6 +37,7 @@ pub fn body(x: &Exchange, entry: &OpenEntry) -> Body {
         connection: x.connection.number,
         offset: 0,
         end: length,
+        sent: None,
         comparing: None,
     }))
 }
@@ -44,7 +49,16 @@ struct VerifiedBody {
     /// Of the body: what comes next, and where it ends.
     offset: u64,
     end: u64,
+    sent: Option<Sent>,
     comparing: Option<LocalFuture<'static, io::Result<Compared>>>,
+}
+
+/// A part that the kernel has taken from the file.
+struct Sent {
+    offset: u64,
+    length: u64,
+    /// Changes of the file that had been noticed before.
+    changes: u64,
 }
 
 /// How a part was found.
@@ -71,23 +85,22 @@ impl BodyStream for VerifiedBody {
                     Err(error) => return Poll::Ready(Some(Err(error.into()))),
                 }
             }
+            let changes = self.entry.changes();
+            if let Some(sent) = self.sent.take()
+                && sent.changes != changes
+            {
+                self.compare(move |entry| verify(entry, sent.offset, sent.length));
+                continue;
+            }
             if self.offset >= self.end {
                 return Poll::Ready(None);
             }
-            let sound = self.entry.verified_to(self.offset).min(self.end);
+            let sound = self.entry.known_to(self.offset).min(self.end);
             if sound > self.offset {
-                return Poll::Ready(Some(self.piece(sound)));
+                return Poll::Ready(Some(self.piece(sound, changes)));
             }
-            let (entry, offset) = (self.entry.clone(), self.offset);
-            let length = PART_BYTES.min(self.end - self.offset);
-            self.comparing = Some(Box::pin(async move {
-                let work = entry.clone();
-                // What the disk says, or that the pool is full.
-                match blocking::run(move || Ok(compare(&work, offset, length))).await {
-                    Ok(compared) => compared,
-                    Err(_) => compare(&entry, offset, length),
-                }
-            }));
+            let (offset, length) = (self.offset, PART_BYTES.min(self.end - self.offset));
+            self.compare(move |entry| compare(entry, offset, length));
         }
     }
 
@@ -104,26 +117,53 @@ impl BodyStream for VerifiedBody {
     }
 }
 
-/// Compares a part; reads the begin of it where the file does not keep still. Blocks.
+/// Compares a part that was sent. Blocks.
+fn verify(entry: &OpenEntry, offset: u64, length: u64) -> io::Result<Compared> {
+    Ok(if entry.verify(offset, length)? { Compared::Sound } else { Compared::Damaged })
+}
+
+/// Compares a part; reads the begin of it where the file does not keep still, or others did not. Blocks.
 fn compare(entry: &OpenEntry, offset: u64, length: u64) -> io::Result<Compared> {
-    if !entry.verify(offset, length)? {
-        return Ok(Compared::Damaged);
-    }
-    if entry.verified_to(offset) > offset {
-        return Ok(Compared::Sound);
+    if !entry.is_suspect() {
+        if !entry.verify(offset, length)? {
+            return Ok(Compared::Damaged);
+        }
+        if entry.verified_to(offset) > offset {
+            return Ok(Compared::Sound);
+        }
     }
     Ok(entry.read_verified(offset, length)?.map_or(Compared::Damaged, Compared::Read))
 }
 
 impl VerifiedBody {
-    fn piece(&mut self, sound: u64) -> Result<Chunk, BodyError> {
+    /// Has a pool thread look at the file, or does it itself where the pool is full.
+    fn compare(
+        &mut self,
+        how: impl Fn(&OpenEntry) -> io::Result<Compared> + Clone + Send + 'static,
+    ) {
+        let (entry, job) = (self.entry.clone(), how.clone());
+        self.comparing = Some(Box::pin(async move {
+            let work = entry.clone();
+            match blocking::run(move || Ok(job(&work))).await {
+                Ok(compared) => compared,
+                Err(_) => how(&entry),
+            }
+        }));
+    }
+
+    /// The next part, which is sound to there.
+    fn piece(&mut self, sound: u64, changes: u64) -> Result<Chunk, BodyError> {
         let Some(file) = self.entry.file().and_then(|file| file.system_file()) else {
             return Err(BodyError::Incomplete);
         };
-        let length = (sound - self.offset).min(PART_BYTES);
-        let offset = self.entry.body_start() + self.offset;
+        let offset = self.offset;
+        let mut length = (sound - offset).min(PART_BYTES);
+        if offset + length == self.end && length > TAIL_BYTES {
+            length -= TAIL_BYTES;
+        }
         self.offset += length;
-        Ok(Chunk::File(FileRange::new(file.clone(), offset, length)))
+        self.sent = Some(Sent { offset, length, changes });
+        Ok(Chunk::File(FileRange::new(file.clone(), self.entry.body_start() + offset, length)))
     }
 
     fn damaged(&self) -> BodyError {
