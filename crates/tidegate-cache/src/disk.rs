@@ -5,7 +5,12 @@ use std::fs;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+#[cfg(windows)]
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::UNIX_EPOCH;
+
+#[cfg(windows)]
+use crate::key::is_temporary_name;
 
 /// An open file, shared by all that read it. It stays readable when its name changes or goes.
 pub type FileHandle = Arc<dyn DiskFile>;
@@ -139,8 +144,22 @@ impl Disk for RealDisk {
         fs::rename(from, to)
     }
 
+    #[cfg(unix)]
     fn remove(&self, path: &Path) -> io::Result<()> {
         fs::remove_file(path)
+    }
+
+    /// A file that is open keeps its name until it is closed where the file system knows no better, and no other file
+    /// gets that name: so the name is freed first. What a crash leaves then has the name of a temporary file.
+    #[cfg(windows)]
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        static NEXT: AtomicU64 = AtomicU64::new(REMOVED_FIRST);
+        let spare = path.with_extension(NEXT.fetch_add(1, Ordering::Relaxed).to_string());
+        let name = spare.file_name().and_then(|name| name.to_str());
+        match name.is_some_and(is_temporary_name) && fs::rename(path, &spare).is_ok() {
+            true => fs::remove_file(&spare),
+            false => fs::remove_file(path),
+        }
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<FolderItem>> {
@@ -193,6 +212,10 @@ impl Disk for RealDisk {
         (self.free_bytes)(path)
     }
 }
+
+/// The first number in the name of a file that is being removed: those of temporary files stay below.
+#[cfg(windows)]
+const REMOVED_FIRST: u64 = 9_000_000_000_000_000_000;
 
 struct RealFile {
     file: Arc<fs::File>,
