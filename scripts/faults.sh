@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The whole list of faults, with counts: origins, clients, disks and processes that fail, each an end-to-end
-# case in tests/cases/faults, and a caching server that is killed (SIGKILL) at random moments.
+# case in tests/cases/faults, a caching server that is killed (SIGKILL) at random moments, and one whose files another
+# process changes while they are served.
 #
 #   scripts/faults.sh            with 200 kills, about four minutes
 #   scripts/faults.sh KILLS      with so many
@@ -22,4 +23,7 @@ cargo run --quiet --package tidegate-testkit --bin tidegate-cases -- \
 echo "== kills"
 cargo run --quiet --package tidegate-testkit --bin tidegate-torture -- \
     --rounds "$kills" --tidegate "$server" || status=1
+echo "== changed files"
+cargo run --quiet --package tidegate-testkit --bin tidegate-torture -- \
+    --changes 2000 --tidegate "$server" || status=1
 exit $status

@@ -36,7 +36,7 @@ pub use configurations::{
 pub use report::{Outcome, Report, Summary};
 pub use restarts::{RestartOptions, RestartReport, restarts};
 pub use server::Program;
-pub use torture::{TortureOptions, TortureReport, torture};
+pub use torture::{ChangedOptions, ChangedReport, TortureOptions, TortureReport, changed, torture};
 
 use bell::{Failure, locked};
 use std::path::Path;

@@ -4,6 +4,9 @@
 //! Bodies follow from their URL ([`object`]), so nothing has to be remembered. A response may be cut
 //! by the kill; what has arrived must be right all the same, and what ends regularly must be whole.
 
+mod changed;
+mod judge;
+mod meddler;
 pub(crate) mod object;
 mod origin;
 pub(crate) mod server;
@@ -21,6 +24,7 @@ use std::time::Duration;
 
 use crate::bell::Failure;
 use crate::places::free;
+pub use changed::{ChangedOptions, ChangedReport, changed};
 use object::Random;
 use server::{Server, pause};
 use visitor::{Outcome, visit};

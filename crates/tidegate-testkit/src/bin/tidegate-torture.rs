@@ -1,17 +1,33 @@
-//! `tidegate-torture`: kills a caching server again and again and compares every byte that it serves.
+//! `tidegate-torture`: a caching server that is killed again and again, or whose files another process changes, while
+//! clients compare every byte that it serves.
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use tidegate_testkit::{TortureOptions, TortureReport, program, torture};
+use tidegate_testkit::{ChangedOptions, TortureOptions, TortureReport, changed, program, torture};
 
-const USAGE: &str = "usage: tidegate-torture [--rounds N] [--clients N] [--seed N] [--tidegate PATH]
-Starts the server with a cache, kills it (SIGKILL) at a random moment, starts it again, N times (200).
+const USAGE: &str = "usage: tidegate-torture [--rounds N | --changes N] [--clients N] [--seed N] [--tidegate PATH]
+Starts the server with a cache, kills it (SIGKILL) at a random moment, starts it again, N times (200). With --changes
+it is not killed: its files are changed, cut, replaced and removed N times while clients read hits.
 The last line has the counts; the exit code is 1 when anything was wrong.";
 
+/// What is done to the server.
+enum Plan {
+    Kills(TortureOptions),
+    Changes(ChangedOptions),
+}
+
 fn main() -> ExitCode {
-    program::run(USAGE, arguments(), |options| {
+    match arguments() {
+        Ok(Plan::Kills(options)) => kill(options),
+        Ok(Plan::Changes(options)) => change(Ok(options)),
+        Err(mistake) => change(Err(mistake)),
+    }
+}
+
+fn kill(options: TortureOptions) -> ExitCode {
+    program::run(USAGE, Ok(options), |options| {
         println!("seed {}", options.seed);
         let mut told_of = 0;
         let mut tell = move |report: &TortureReport| {
@@ -32,19 +48,35 @@ fn main() -> ExitCode {
     })
 }
 
-fn arguments() -> Result<TortureOptions, lexopt::Error> {
+fn change(options: Result<ChangedOptions, lexopt::Error>) -> ExitCode {
+    program::run(USAGE, options, |options| {
+        println!("seed {}", options.seed);
+        let report = changed(options)?;
+        report.wrong.iter().chain(&report.mistakes).for_each(|mistake| println!("{mistake}"));
+        let right = report.is_right();
+        Ok((report, right))
+    })
+}
+
+fn arguments() -> Result<Plan, lexopt::Error> {
     use lexopt::prelude::*;
     let seed = u64::from(std::process::id());
     let mut options = TortureOptions { binary: program::beside(), rounds: 200, clients: 8, seed };
+    let mut changes = None;
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
         match argument {
             Long("rounds") => options.rounds = parser.value()?.parse()?,
+            Long("changes") => changes = Some(parser.value()?.parse()?),
             Long("clients") => options.clients = parser.value()?.parse()?,
             Long("seed") => options.seed = parser.value()?.parse()?,
             Long("tidegate") => options.binary = PathBuf::from(parser.value()?),
             other => return Err(other.unexpected()),
         }
     }
-    Ok(options)
+    let TortureOptions { binary, clients, seed, .. } = options.clone();
+    Ok(match changes {
+        Some(changes) => Plan::Changes(ChangedOptions { binary, changes, clients, seed }),
+        None => Plan::Kills(options),
+    })
 }

@@ -1,8 +1,9 @@
-//! The visitor notices what is wrong.
+//! The visitors notice what is wrong.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
+use super::judge::{Ask, Verdict};
 use super::object::{self, Random};
 use super::visitor::{Outcome, visit};
 
@@ -67,4 +68,40 @@ fn bytes_follow_from_their_place() {
         assert_eq!(object::bytes(7, offset, 100 - offset as usize), whole[offset as usize..]);
     }
     assert_ne!(object::bytes(8, 0, 100), whole);
+}
+
+#[test]
+fn what_a_client_may_believe_is_judged() {
+    let object = b"the object";
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(object).expect("packed");
+    let packed = packed.finish().expect("packed");
+    let (whole, wrong) = (&b"the object"[..], &b"the 0bject"[..]);
+    let length = "200 OK\r\nContent-Length: 10";
+    let gzip = format!("200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {}", packed.len());
+    let chunked = "200 OK\r\nTransfer-Encoding: chunked";
+    let cases = [
+        (length, whole, "right"),
+        (length, wrong, "wrong"),
+        (length, &whole[..9], "refused"),
+        (length, b"", "refused"),
+        ("200 OK\r\nContent-Length: 9", &whole[..9], "wrong"),
+        (&gzip, &packed, "right"),
+        (&gzip, &packed[1..], "refused"),
+        (chunked, b"3\r\nthe\r\n7\r\n object\r\n0\r\n\r\n", "right"),
+        (chunked, b"3\r\nthe\r\n7\r\n object\r\n", "refused"),
+        (chunked, b"3\r\nthe\r\n0\r\n\r\n", "wrong"),
+        ("502 Bad Gateway\r\nContent-Length: 3", b"bad", "refused"),
+        ("404 Not Found\r\nContent-Length: 10", whole, "wrong"),
+    ];
+    for (head, body, expected) in cases {
+        let response = [format!("HTTP/1.1 {head}\r\n\r\n").as_bytes(), body].concat();
+        let found = match Ask::whole(1).judge(&response, object) {
+            Verdict::Right => "right",
+            Verdict::Refused => "refused",
+            Verdict::Wrong(_) => "wrong",
+        };
+        assert_eq!(found, expected, "{head} {:?}", String::from_utf8_lossy(body));
+    }
+    assert_eq!(Ask::whole(1).judge(b"HTTP/1.1 200 OK\r\nContent-Le", object), Verdict::Refused);
 }

@@ -1,0 +1,203 @@
+//! Endurance: another process changes the files of a cache while clients read hits out of it. A response is right,
+//! or its client sees that it is none; a wrong one that seems whole is counted.
+//!
+//! A change between the server's last look at a file and the moment when the kernel takes its bytes cannot be
+//! excluded, so that a few of many thousands may be wrong: [`WRONG_PER_MILLION_MAX`].
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::judge::{Ask, Verdict};
+use super::meddler::meddle;
+use super::object::{self, Random};
+use super::server::Server;
+use super::{origin, pause};
+use crate::bell::Failure;
+use crate::places::free;
+
+/// Longest pause between two changes, in microseconds.
+const PAUSE_MICROS_MAX: u64 = 4000;
+
+/// What the configuration does with an object: nothing, other ways to send it, or to renew it.
+const WAYS: [&str; 4] = ["", "/zip", "/copy", "/old"];
+
+/// Objects that are kept in memory, in files, and in files of more than a megabyte.
+const OBJECTS: [(u64, u64, usize); 3] =
+    [(1, 60_000, 12), (70_000, 400_000, 24), (1_000_000, u64::MAX, 8)];
+
+/// Wrong responses that are borne, of a million.
+const WRONG_PER_MILLION_MAX: u64 = 1000;
+
+/// What to do.
+#[derive(Debug, Clone)]
+pub struct ChangedOptions {
+    /// The server's binary.
+    pub binary: PathBuf,
+    /// Changes that are made.
+    pub changes: u32,
+    /// Clients at one time.
+    pub clients: u32,
+    /// Makes a run repeatable, as far as threads allow.
+    pub seed: u64,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Default)]
+pub struct ChangedReport {
+    /// Changes that were made.
+    pub changes: u32,
+    /// Responses that were right to their end.
+    pub right: u64,
+    /// Responses that were cut, none at all, or 502 and 504.
+    pub refused: u64,
+    /// Responses that seemed whole and were not the object.
+    pub wrong: Vec<String>,
+    /// Other mistakes, as a server that does not end.
+    pub mistakes: Vec<String>,
+}
+
+/// Runs the server, the clients and who changes files.
+///
+/// # Errors
+/// The server cannot be started or does not come up.
+pub fn changed(options: &ChangedOptions) -> Result<ChangedReport, Failure> {
+    let failed = |error: std::io::Error| Failure::new(format!("changed files: {error}"));
+    let folder = tempfile::Builder::new().prefix("tidegate-changed-").tempdir().map_err(failed)?;
+    let origin = origin::start().map_err(failed)?;
+    let front = free(TcpListener::bind).map_err(failed)?.0;
+    let configuration = configuration(front, origin);
+    let server = Server::start(&options.binary, folder.path(), front, &configuration)?;
+    let objects = objects();
+    let stop = AtomicBool::new(false);
+    let mut report = ChangedReport::default();
+    std::thread::scope(|scope| {
+        let clients = (0..options.clients).map(|client| {
+            let random = Random::new(options.seed ^ u64::from(client + 1) << 32);
+            let (objects, stop) = (&objects[..], &stop);
+            scope.spawn(move || visit_all(front, objects, random, stop))
+        });
+        let clients: Vec<_> = clients.collect();
+        let mut random = Random::new(options.seed);
+        while report.changes < options.changes {
+            meddle(&folder.path().join("cache"), &mut random);
+            report.changes += 1;
+            pause(Duration::from_micros(random.below(PAUSE_MICROS_MAX)));
+        }
+        stop.store(true, Ordering::SeqCst);
+        for client in clients {
+            match client.join() {
+                Ok(seen) => report.add(seen),
+                Err(_) => report.mistakes.push("a client panicked".to_owned()),
+            }
+        }
+    });
+    report.sweep(front, &objects);
+    report.mistakes.extend(server.quit().err());
+    Ok(report)
+}
+
+/// An object, and its bytes.
+type Object = (u64, Vec<u8>);
+
+/// What one client sees until it is told to stop.
+fn visit_all(
+    front: SocketAddr,
+    objects: &[Object],
+    mut random: Random,
+    stop: &AtomicBool,
+) -> ChangedReport {
+    let mut report = ChangedReport::default();
+    while !stop.load(Ordering::SeqCst) {
+        let Some(object) = objects.get(random.below(objects.len() as u64) as usize) else { break };
+        report.count(&Ask::any(object.0, &WAYS, &mut random), object, front);
+    }
+    report
+}
+
+fn objects() -> Vec<Object> {
+    let of = |(least, most, count): (u64, u64, usize)| {
+        let quick = (0..).filter(|number| !object::is_slow(*number));
+        let sized = quick.map(|number| (number, object::length(number)));
+        let fitting = sized.filter(move |(_, length)| (least..most).contains(length)).take(count);
+        fitting.map(|(number, length)| (number, object::bytes(number, 0, length as usize)))
+    };
+    OBJECTS.into_iter().flat_map(of).collect()
+}
+
+fn configuration(front: SocketAddr, origin: SocketAddr) -> String {
+    format!(
+        "daemon off; worker_processes 2; pid nginx.pid; error_log error.log warn;
+events {{ }}
+http {{
+  access_log off; sendfile on; open_file_cache max=100;
+  proxy_cache_path cache keys_zone=z:1m levels=1:2 inactive=1h use_temp_path=off scrub=2s;
+  proxy_cache z; proxy_cache_key $number; proxy_cache_revalidate on; proxy_cache_lock on;
+  proxy_cache_purge PURGE from all;
+  server {{
+    listen {front};
+    location ~ ^/(?<number>[0-9]+)$ {{ proxy_pass http://{origin}/$number; }}
+    location ~ ^/zip/(?<number>[0-9]+)$ {{ gzip on; gzip_types *; gzip_comp_level 1; proxy_pass http://{origin}/$number; }}
+    location ~ ^/copy/(?<number>[0-9]+)$ {{ sendfile off; proxy_pass http://{origin}/$number; }}
+    location ~ ^/old/(?<number>[0-9]+)$ {{
+      proxy_cache_use_stale updating error timeout; proxy_cache_background_update on;
+      proxy_pass http://{origin}/$number;
+    }}
+  }}
+}}
+"
+    )
+}
+
+impl ChangedReport {
+    /// Whether no more was wrong than cannot be excluded.
+    pub fn is_right(&self) -> bool {
+        let wrong = self.wrong.len() as u64;
+        let all = self.right + self.refused + wrong;
+        self.mistakes.is_empty() && wrong * 1_000_000 <= all * WRONG_PER_MILLION_MAX
+    }
+
+    fn count(&mut self, ask: &Ask, object: &Object, front: SocketAddr) {
+        let response = ask.send(front);
+        let judged = response.map(|response| ask.judge(&response, &object.1));
+        let verdict = judged.unwrap_or(Verdict::Refused);
+        match verdict {
+            Verdict::Right => self.right += 1,
+            Verdict::Refused => self.refused += 1,
+            Verdict::Wrong(how) => self.wrong.push(format!("{ask:?}: {how}")),
+        }
+    }
+
+    /// With nobody changing files any more all is right: what is damaged by now is noticed.
+    fn sweep(&mut self, front: SocketAddr, objects: &[Object]) {
+        let mut last = ChangedReport::default();
+        for object in objects {
+            // The first one may meet damage in the middle of a large file.
+            for _ in 0..2 {
+                last.count(&Ask::whole(object.0), object, front);
+            }
+        }
+        if !last.wrong.is_empty() || last.refused > objects.len() as u64 {
+            self.mistakes.push(format!("behind the last change: {last}: {:?}", last.wrong));
+        }
+    }
+
+    fn add(&mut self, other: ChangedReport) {
+        self.right += other.right;
+        self.refused += other.refused;
+        self.wrong.extend(other.wrong);
+        self.mistakes.extend(other.mistakes);
+    }
+}
+
+impl std::fmt::Display for ChangedReport {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ChangedReport { changes, right, refused, wrong, mistakes } = self;
+        let (wrong, mistakes) = (wrong.len(), mistakes.len());
+        write!(
+            formatter,
+            "{changes} changes of files; {right} responses right, {refused} refused or cut, {wrong} wrong; {mistakes} mistakes"
+        )
+    }
+}
