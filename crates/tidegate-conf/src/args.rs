@@ -254,6 +254,11 @@ impl<'a> Args<'a> {
         self.error(index, format!("\"{}\" directive invalid value", self.name()))
     }
 
+    /// `invalid value "x"`: nginx's words where it names what it does not take.
+    pub fn invalid_value(&self, index: usize) -> Diagnostic {
+        self.error(index, format!("invalid value \"{}\"", self.word(index).display()))
+    }
+
     /// `invalid parameter "x"`: nginx's words for an unknown or bad `name=value`.
     pub fn invalid_parameter(&self, index: usize) -> Diagnostic {
         let word = self.word(index);
@@ -262,7 +267,10 @@ impl<'a> Args<'a> {
         if index > 0 && !crate::known::find(&word.bytes).is_empty() {
             return error.help(format!("is a `;` missing before `{}`?", word.display()));
         }
-        error
+        match crate::parameters::meant(&self.name(), &word.display()) {
+            Some(meant) => error.help(format!("did you mean `{meant}`?")),
+            None => error,
+        }
     }
 
     /// `"x" directive is duplicate`.

@@ -23,6 +23,7 @@ mod fuzz;
 mod known;
 mod lexer;
 mod loader;
+mod parameters;
 mod parser;
 mod print;
 mod registry;

@@ -340,6 +340,11 @@ impl Exchange {
         self.answer_instead = Some(status);
     }
 
+    /// Has the response leave with this status, which is looked at as if it were that of an error page.
+    pub fn send_as(&mut self, status: u16) {
+        self.status_override = Some(status);
+    }
+
     /// `$status`: the answer's status, or what an error page's answer will be given, or why there was none.
     pub fn status(&self) -> u16 {
         match (self.error_status, self.status_override) {

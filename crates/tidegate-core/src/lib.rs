@@ -21,6 +21,7 @@ pub mod host_names;
 pub mod http_core;
 pub mod key_files;
 pub mod listen;
+mod loaded_modules;
 pub mod location;
 pub mod log_file;
 pub mod main_settings;

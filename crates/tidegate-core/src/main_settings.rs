@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, Word, once};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, Span, Word, once};
 
 use crate::blocking::{PoolSettings, QUEUE_DEFAULT};
 use crate::builder::{Environment, Machine, Outline};
 use crate::error_log::ErrorLog;
 use crate::http_core::HttpCore;
+use crate::loaded_modules;
 use crate::module::{BlockRow, Module};
 use crate::settings::full_path;
 
@@ -41,6 +42,7 @@ pub struct Conf {
     worker_shutdown_timeout: Option<Duration>,
     working_directory: Option<String>,
     user: Option<(String, Option<String>)>,
+    user_spans: Option<(Span, Span)>,
     pid: Option<String>,
     lock_file: Option<String>,
     /// `Some(None)` for `off`.
@@ -48,6 +50,7 @@ pub struct Conf {
     pcre_jit: Option<bool>,
     timer_resolution: Option<Duration>,
     env: Vec<String>,
+    load_modules: Vec<Word>,
     thread_pools: Vec<PoolSettings>,
     events_seen: Option<()>,
     worker_connections: Option<u64>,
@@ -77,6 +80,8 @@ pub struct MainSettings {
     pub loop_watchdog: Option<Duration>,
     /// User and group of the worker; `None`: those that are built in.
     pub user: Option<(String, Option<String>)>,
+    /// Where the user and the group are written.
+    pub user_spans: Option<(Span, Span)>,
     /// The directive's file, or the place that is built in.
     pub pid: PathBuf,
     pub env: Vec<String>,
@@ -138,7 +143,10 @@ const MAIN_ROWS: &[Directive<Conf>] = &[
         |conf, args| {
             let count = match args.bytes(0) {
                 b"auto" => Count::Auto,
-                _ => Count::Number(args.number(0, 1..=1024)? as usize),
+                bytes => match tidegate_conf::parse_number(bytes) {
+                    None => return Err(args.invalid(0).label("expected a number or `auto`")),
+                    Some(_) => Count::Number(args.number(0, 1..=1024)? as usize),
+                },
             };
             once(&mut conf.worker_processes, count, args)
         },
@@ -204,6 +212,7 @@ const MAIN_ROWS: &[Directive<Conf>] = &[
         "User and group of the worker.",
         |conf, args| {
             let group = if args.len() > 1 { Some(args.text(1)?.to_owned()) } else { None };
+            conf.user_spans = Some((args.word(0).span, args.word(args.len() - 1).span));
             once(&mut conf.user, (args.text(0)?.to_owned(), group), args)
         },
     ),
@@ -256,8 +265,11 @@ const MAIN_ROWS: &[Directive<Conf>] = &[
         Arity::ONE,
         "",
         "A module to load. Modules are built in, so nothing is loaded; directives of one that is not \
-         there are errors where they stand.",
-        |_, args| args.text(0).map(drop),
+         there are errors where they stand. The file may be absent when its name is that of a known module.",
+        |conf, args| {
+            conf.load_modules.push(args.word(0).clone());
+            args.text(0).map(drop)
+        },
     ),
     row(
         "thread_pool",
@@ -417,6 +429,10 @@ impl MainSettings {
         let events = events_block.conf::<MainCore>().unwrap_or(&none);
         let logs = root.conf::<HttpCore>().map_or(&[][..], |core| &core.error_logs);
         let prefix = environment.prefix;
+        // What serves may have no right to look.
+        if !environment.for_use {
+            loaded_modules::check(&main.load_modules, prefix)?;
+        }
         Ok(MainSettings {
             prefix: prefix.to_owned(),
             machine: environment.resources.machine(),
@@ -431,6 +447,7 @@ impl MainSettings {
             working_directory: main.working_directory.as_ref().map(|path| full_path(prefix, path)),
             loop_watchdog: main.loop_watchdog.flatten(),
             user: main.user.clone(),
+            user_spans: main.user_spans,
             pid: full_path(prefix, main.pid.as_deref().unwrap_or(environment.layout.pid)),
             env: main.env.clone(),
             thread_pools: main.thread_pools.clone(),

@@ -299,12 +299,15 @@ fn filtered(x: &mut Exchange, plan: &Plan, mut body: Body) -> Special {
     if !x.carried.is_empty() {
         add_carried(x);
     }
+    if x.response.status == 0 {
+        x.response.status = 200;
+    }
     if let Some(status) = x.status_override.take() {
         x.response.status = status;
         x.response.reason = None;
-    }
-    if x.response.status == 0 {
-        x.response.status = 200;
+        if status == 204 {
+            x.response.headers.remove(Known::ContentType);
+        }
     }
     for filter in &plan.location(x.location).filters {
         body = filter(x, body);

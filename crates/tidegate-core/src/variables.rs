@@ -1,6 +1,6 @@
 //! Variables: what modules declare, the table that gives each used name a number, and evaluation by number.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tidegate_conf::{Diagnostic, Span};
@@ -87,6 +87,8 @@ pub struct VariableTable {
     ids: HashMap<String, VariableId>,
     names: Vec<String>,
     entries: Vec<Entry>,
+    /// Computed variables that the configuration may not change.
+    kept: HashSet<String>,
     slot_count: usize,
 }
 
@@ -99,6 +101,7 @@ impl VariableTable {
             ids: HashMap::new(),
             names: Vec::new(),
             entries: Vec::new(),
+            kept: HashSet::new(),
             slot_count: 0,
         };
         for variable in declared {
@@ -181,6 +184,11 @@ impl VariableTable {
         self.define(name, known, Entry::Computed { compute, cache });
     }
 
+    /// From now on the name is its module's: nothing else may give it a value.
+    pub fn keep(&mut self, name: &str) {
+        self.kept.insert(name.to_ascii_lowercase());
+    }
+
     fn define(&mut self, name: String, known: Option<VariableId>, entry: Entry) {
         match known {
             Some(id) => self.entries[id.0 as usize] = entry,
@@ -196,6 +204,9 @@ impl VariableTable {
     /// How `set` may treat a name.
     pub fn changeable(&self, name: &str) -> Changeable {
         let name = name.to_ascii_lowercase();
+        if self.kept.contains(&name) {
+            return Changeable::Never;
+        }
         self.declared.get(name.as_str()).map_or(Changeable::Free, |variable| variable.change)
     }
 

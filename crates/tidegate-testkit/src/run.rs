@@ -391,6 +391,10 @@ impl<'a> Runner<'a> {
                 let server = self.server.as_ref();
                 server.and_then(|server| server.names(*receiver)).unwrap_or_default()
             }
+            Source::State(receiver) => {
+                let server = self.server.as_ref();
+                server.and_then(|server| server.state(*receiver)).unwrap_or_default()
+            }
             Source::Sink(name) => {
                 self.sinks.get(name).map(|text| locked(text).clone()).unwrap_or_default()
             }

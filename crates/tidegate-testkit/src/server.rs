@@ -187,6 +187,26 @@ impl Server {
         Some(names)
     }
 
+    /// What the system says of a process: its id, `/proc/PID/status` and `limits`, the processors of each thread, its
+    /// directory and priority, each on lines of their own.
+    pub fn state(&self, receiver: Receiver) -> Option<Vec<u8>> {
+        let process = self.process(receiver).ok()?;
+        let pid = process.as_raw_nonzero();
+        let mut state = format!("Id: {pid}\n").into_bytes();
+        for part in ["status", "limits"] {
+            state.extend(std::fs::read(format!("/proc/{pid}/{part}")).ok()?);
+        }
+        for thread in std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
+            let status = std::fs::read_to_string(thread.path().join("status")).unwrap_or_default();
+            let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:\t"));
+            state.extend(format!("Cpus: {}\n", cpus.unwrap_or_default()).into_bytes());
+        }
+        let directory = std::fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
+        let nice = process::getpriority_process(Some(process)).ok()?;
+        state.extend(format!("Directory: {}\nNice: {nice}\n", directory.display()).into_bytes());
+        Some(state)
+    }
+
     /// Has the program itself send what corresponds to a signal.
     fn order(&self, signal: Signal) -> Result<(), Failure> {
         let order = match signal {

@@ -86,6 +86,8 @@ pub enum Source {
     Sink(String),
     /// `process master|worker|old`: its short name, a line end, its command line
     Process(Receiver),
+    /// `state master|worker|old`: what the system says of it
+    State(Receiver),
 }
 
 /// A number that a condition compares.
@@ -131,7 +133,8 @@ pub enum Condition {
 impl Condition {
     /// Whether it looks at what `ps` shows.
     pub fn is_of_process(&self) -> bool {
-        matches!(self, Condition::Holds(Source::Process(_), _))
+        use Source::{Process, State};
+        matches!(self, Condition::Holds(Process(_) | State(_), _) | Condition::Lacks(State(_), _))
     }
 }
 
@@ -406,8 +409,7 @@ fn file(cursor: &mut Cursor<'_>) -> Result<FileOp, Failure> {
         "move" => FileOp::Move(name, cursor.string("a new name")?),
         "time" => FileOp::Time(name, cursor.number("seconds since 1970")?),
         "mode" => {
-            let mode = cursor.bare("an octal mode")?;
-            let mode = u32::from_str_radix(mode, 8);
+            let mode = u32::from_str_radix(cursor.bare("an octal mode")?, 8);
             FileOp::Mode(name, mode.map_err(|_| Failure::new("an octal mode is missing"))?)
         }
         "truncate" => FileOp::Truncate(name, cursor.number("a size")?),
@@ -425,6 +427,7 @@ fn condition(cursor: &mut Cursor<'_>) -> Result<Condition, Failure> {
         "access" => Source::Access,
         "output" => Source::Output,
         "process" => Source::Process(receiver(cursor)?),
+        "state" => Source::State(receiver(cursor)?),
         "file" => {
             let name = cursor.string("a file's name")?;
             if cursor.accept("exists") {
@@ -476,11 +479,8 @@ fn condition(cursor: &mut Cursor<'_>) -> Result<Condition, Failure> {
         (Matcher::Exact(text), "contains" | "lacks") => Matcher::Contains(text),
         (matcher, _) => matcher,
     };
-    Ok(if relation == "lacks" {
-        Condition::Lacks(source, matcher)
-    } else {
-        Condition::Holds(source, matcher)
-    })
+    let made = if relation == "lacks" { Condition::Lacks } else { Condition::Holds };
+    Ok(made(source, matcher))
 }
 
 /// Syslog sinks are named s1, s2, …

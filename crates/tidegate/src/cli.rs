@@ -94,8 +94,10 @@ fn test(
         None => true,
         Some(built) => {
             report.line(&format!("the configuration file {file} syntax is ok"));
-            let refused = built.try_sockets();
-            refused.iter().for_each(|error| report.say(Level::Emerg, &error.to_string()));
+            let mut refused: Vec<String> =
+                built.try_sockets().iter().map(ToString::to_string).collect();
+            refused.extend(built.make_missing_folders().err().map(|found| found.message));
+            refused.iter().for_each(|message| report.say(Level::Emerg, message));
             !refused.is_empty()
         }
     };

@@ -83,6 +83,12 @@ impl Parsed {
         any(&self.statements, end.as_bytes())
     }
 
+    /// The first line of the first mistake; empty when there is none.
+    pub fn first_mistake(&self) -> String {
+        let first = self.diagnostics.iter().find(|found| found.severity.is_fatal());
+        first.map_or_else(String::new, |found| found.first_line(&self.sources))
+    }
+
     /// Builds the plan. All diagnostics end up in [`Parsed::diagnostics`], sorted; without a plan at
     /// least one of them is fatal.
     pub fn plan(&mut self, origin: &Origin, making: &Making<'_>) -> Option<Plan> {

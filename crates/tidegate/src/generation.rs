@@ -1,8 +1,9 @@
 //! One generation as who starts the server has it: checked, with everything open that a worker needs.
 
+use std::fs::File;
 use std::path::PathBuf;
 
-use tidegate_conf::Bundle;
+use tidegate_conf::{Bundle, Diagnostic};
 use tidegate_core::builder::Survivors;
 use tidegate_core::error_log::ErrorLog;
 use tidegate_core::listen::ListenerPlan;
@@ -12,7 +13,7 @@ use tidegate_core::plan::Plan;
 
 use crate::configuration::{Making, Origin, Parsed};
 use crate::listening::{self, BindError, Listening, open_patiently, socket_file};
-use crate::resources::{Findings, Opened};
+use crate::resources::{Findings, Folders, Opened};
 use crate::rights::{self, Rights};
 use crate::worker::threads;
 
@@ -25,6 +26,9 @@ pub struct Generation {
     pub bundle: Bundle,
     pub findings: Findings,
     pub rights: Rights,
+    pub folders: Folders,
+    /// Locks of directories that one server alone may use.
+    pub claims: Vec<File>,
     pub listening: Vec<Listening>,
 }
 
@@ -53,10 +57,6 @@ impl Generation {
         };
         parsed.diagnostics.extend(told);
         let (held, findings, folders) = resources.into_parts();
-        if let Err(message) = rights::make_folders(&folders, rights.credentials.as_ref()) {
-            parsed.diagnostics.push(message);
-            return None;
-        }
         let log_paths = held.iter().map(|log| log.path().to_owned()).collect();
         let generation = Generation {
             number,
@@ -66,6 +66,8 @@ impl Generation {
             bundle: Bundle::default(),
             findings,
             rights,
+            folders,
+            claims: Vec::new(),
             listening: Vec::new(),
         };
         Some(Built { generation, plan })
@@ -74,9 +76,35 @@ impl Generation {
     pub fn log(&self) -> &ErrorLog {
         &self.main.error_log
     }
+
+    /// Makes the directories that the worker writes into, and gives it those that are there.
+    ///
+    /// # Errors
+    /// One cannot be made.
+    pub fn give_folders(&self) -> Result<(), Diagnostic> {
+        rights::make_folders(&self.folders, self.rights.credentials.as_ref())
+    }
+
+    /// Whether the worker process of `running` cannot become what this one's has to be: its user, groups,
+    /// limits, priority, directory and environment are what a process begins with.
+    pub fn needs_other_process_than(&self, running: &Generation) -> bool {
+        self.rights != running.rights || self.main.env != running.main.env
+    }
 }
 
 impl Built {
+    /// Makes the directories that are missing, as a check. What is there is left to whom it belongs: the server
+    /// that runs may be another user's.
+    ///
+    /// # Errors
+    /// One cannot be made.
+    pub fn make_missing_folders(&self) -> Result<(), Diagnostic> {
+        let generation = &self.generation;
+        let written = generation.folders.written.iter().filter(|folder| !folder.exists());
+        let missing = Folders { written: written.cloned().collect(), claimed: Vec::new() };
+        rights::make_folders(&missing, generation.rights.credentials.as_ref())
+    }
+
     fn wanted(&self) -> Vec<&ListenerPlan> {
         self.plan.all_listeners().collect()
     }

@@ -391,7 +391,16 @@ impl Reader {
         };
         let folder = self.path()?;
         let folder = (!folder.as_os_str().is_empty()).then_some(folder);
-        Ok(Rights { credentials, sends_from_anywhere, files_max, core_bytes_max, priority, folder })
+        Ok(Rights {
+            credentials,
+            sends_from_anywhere,
+            files_max,
+            core_bytes_max,
+            priority,
+            folder,
+            // The worker's system knows them.
+            groups: Vec::new(),
+        })
     }
 }
 

@@ -19,6 +19,8 @@
 // Without a master some of what it does with a generation, its files and threads is done by nobody.
 #![cfg_attr(windows, allow(dead_code))]
 
+#[cfg(unix)]
+mod claims;
 mod cli;
 mod configuration;
 mod demo;

@@ -27,6 +27,15 @@ pub struct Findings {
     pub contents: Contents,
 }
 
+/// Directories that the worker needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Folders {
+    /// Requests write into them.
+    pub written: Vec<PathBuf>,
+    /// One server alone may use them.
+    pub claimed: Vec<PathBuf>,
+}
+
 /// The file system, with a memory of what was read from it.
 pub struct Opened<'a> {
     logs: &'a LogFiles,
@@ -40,6 +49,7 @@ pub struct Opened<'a> {
     /// Each name is asked for once.
     names: RefCell<HashMap<String, Vec<IpAddr>>>,
     folders: RefCell<HashSet<PathBuf>>,
+    claimed: RefCell<HashSet<PathBuf>>,
     sends_from_anywhere: Cell<bool>,
 }
 
@@ -53,6 +63,7 @@ impl<'a> Opened<'a> {
             machine: Machine::look(),
             names: RefCell::default(),
             folders: RefCell::default(),
+            claimed: RefCell::default(),
             sends_from_anywhere: Cell::default(),
         }
     }
@@ -63,13 +74,16 @@ impl<'a> Opened<'a> {
     }
 
     /// The logs that were opened, what was found out, the folders that are written into.
-    pub fn into_parts(self) -> (Vec<Arc<LogFile>>, Findings, Vec<PathBuf>) {
+    pub fn into_parts(self) -> (Vec<Arc<LogFile>>, Findings, Folders) {
         let findings = Findings {
             machine: self.machine,
             names: self.names.into_inner().into_iter().collect(),
             contents: self.contents.into_inner().into_iter().collect(),
         };
-        let folders = self.folders.into_inner().into_iter().collect();
+        let folders = Folders {
+            written: self.folders.into_inner().into_iter().collect(),
+            claimed: self.claimed.into_inner().into_iter().collect(),
+        };
         (self.held.into_inner().into_values().collect(), findings, folders)
     }
 }
@@ -120,6 +134,10 @@ impl Resources for Opened<'_> {
         if !folders.contains(path) {
             folders.insert(path.to_owned());
         }
+    }
+
+    fn claim(&self, path: &Path) {
+        self.claimed.borrow_mut().insert(path.to_owned());
     }
 
     fn send_from_anywhere(&self) {

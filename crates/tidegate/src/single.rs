@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Instant;
 
-use tidegate_conf::FsLoader;
+use tidegate_conf::{BundleLoader, FsLoader};
 use tidegate_core::builder::Survivors;
 use tidegate_core::error_log::Level;
 use tidegate_core::log_file::{LogFiles, open_append};
@@ -20,7 +20,7 @@ use crate::generation::Generation;
 use crate::listening::{self, Listening, open_patiently, remove_socket_files};
 use crate::pidfile::PidFile;
 use crate::report::log_diagnostic;
-use crate::resources::Opened;
+use crate::resources::{Opened, Received};
 use crate::worker::{Server, threads};
 use crate::{events, panics};
 
@@ -56,12 +56,18 @@ pub fn run(origin: Origin, first: Generation) -> Result<ExitCode, String> {
     let (sender, events) = events::queue();
     events::watch_signals(sender.clone()).map_err(|error| error.to_string())?;
     let (logs, survivors) = (LogFiles::default(), Survivors::default());
-    let plan = plan(&origin, &logs, &survivors, 1, |message| {
+    let pid_file = PidFile::create(&first.main.pid)?;
+    let plan = first_plan(&origin, &first, &logs, &survivors);
+    let plan = plan.inspect_err(|message| {
         log.say(Level::Emerg, format_args!("{message}"));
     });
-    let plan = plan.ok_or("the configuration has changed meanwhile")?;
-    // Who reads it may send orders, and change the configuration before: all has been read by now.
-    let pid_file = PidFile::create(&first.main.pid)?;
+    let plan = match plan {
+        Ok(plan) => plan,
+        Err(message) => {
+            pid_file.remove();
+            return Err(message);
+        }
+    };
     panics::log_to(plan.main.error_log.clone());
     plan.main
         .error_log
@@ -157,6 +163,21 @@ impl Single {
     }
 }
 
+/// The plan of what was checked at the start: its files are not read again, for they may have changed meanwhile.
+fn first_plan(
+    origin: &Origin,
+    first: &Generation,
+    logs: &LogFiles,
+    survivors: &Survivors,
+) -> Result<Arc<Plan>, String> {
+    let resources = Received::new(logs, first.findings.clone(), Vec::new());
+    let mut parsed = configuration::parse(origin, &BundleLoader::new(first.bundle.clone()));
+    let making =
+        Making { resources: &resources, survivors, generation: first.number, for_use: true };
+    parsed.plan(origin, &making).map(Arc::new).ok_or_else(|| parsed.first_mistake())
+}
+
+/// The plan of a reload.
 fn plan(
     origin: &Origin,
     logs: &LogFiles,

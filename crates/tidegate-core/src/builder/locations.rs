@@ -11,6 +11,9 @@ use crate::phases::{Filter, Handler, Logger, PHASE_COUNT, Phase, Trailer};
 use crate::plan::{Location, LocationId, PlanExtensions};
 use crate::regex::Regex;
 
+/// A server of `stream` that would do nothing with a session.
+pub(super) const NO_HANDLER: &str = "no handler for server";
+
 /// A location in the making; what modules see in `prepare`.
 pub struct LocationBuilder<'p, 'e> {
     pub plan: &'p mut PlanBuilder<'e>,
@@ -177,7 +180,7 @@ impl PlanBuilder<'_> {
             }
         }
         if builder.plan.in_stream() && builder.location.content.is_none() {
-            let missing = Diagnostic::emerg("no handler for server").at(outline.span);
+            let missing = Diagnostic::emerg(NO_HANDLER).at(outline.span);
             builder.plan.diagnostics.push(missing.help("`proxy_pass`, `return` or `pass` is one"));
         }
         let mut location = builder.location;
@@ -302,10 +305,17 @@ fn check_nesting(outer: &Outline, inner: &Name, span: Span) -> Result<(), Diagno
     };
     match modifier {
         b"=" | b"@" => {}
-        b"" | b"^~" if !inner_name.starts_with(outer_name) => {
+        // The text of an expression is compared like a prefix, by which hardly anything is inside.
+        _ if !inner_name.starts_with(outer_name) => {
             let (inner, outer) = (shown(inner_name), shown(outer_name));
             let message = format!("location \"{inner}\" is outside location \"{outer}\"");
-            return Err(Diagnostic::emerg(message).at(span));
+            let error = Diagnostic::emerg(message).at(span);
+            return Err(match modifier {
+                b"~" | b"~*" => error.help(
+                    "inside a location by expression stand locations by expression: `location ~ …`",
+                ),
+                _ => error,
+            });
         }
         _ => return Ok(()),
     }

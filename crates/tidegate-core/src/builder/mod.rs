@@ -61,6 +61,9 @@ pub trait Resources {
     /// makes it if it is missing, as the worker's own; otherwise it is made when it is needed.
     fn folder(&self, _path: &Path) {}
 
+    /// Tells of a folder that one server alone may use (that of a cache).
+    fn claim(&self, _path: &Path) {}
+
     /// Tells that connections are made from addresses that are not the machine's own (`proxy_bind …
     /// transparent`). A privileged master leaves the worker the right to.
     fn send_from_anywhere(&self) {}
@@ -110,6 +113,17 @@ pub struct Environment<'a> {
     pub for_use: bool,
 }
 
+/// What a block lacks is no mistake of its own while another one may be why it lacks it.
+fn leave_out_consequences(diagnostics: &mut Vec<Diagnostic>) {
+    let is_consequence = |diagnostic: &Diagnostic| {
+        [locations::NO_HANDLER, servers::NO_LISTEN].contains(&diagnostic.message.as_str())
+    };
+    let is_cause = |found: &Diagnostic| found.severity.is_fatal() && !is_consequence(found);
+    if diagnostics.iter().any(is_cause) {
+        diagnostics.retain(|found| !is_consequence(found));
+    }
+}
+
 /// Builds a plan. On any error nothing has changed and all mistakes are returned.
 pub fn build(
     environment: &Environment<'_>,
@@ -137,6 +151,7 @@ pub fn build(
         Some(block) => part(Some(block), true).map(|plan| Some(Arc::new(plan))),
         None => Some(None),
     };
+    leave_out_consequences(&mut diagnostics);
     let fatal = diagnostics.iter().any(|diagnostic| diagnostic.severity.is_fatal());
     match (plan, sessions) {
         (Some(mut plan), Some(sessions)) if !fatal => {

@@ -13,6 +13,9 @@ use crate::http_core::{self, HttpCore};
 use crate::listen::{ListenerPlan, Names, Place, VirtualServers};
 use crate::plan::{LocationId, Server, ServerId};
 
+/// A server of `stream` that nobody could reach.
+pub(super) const NO_LISTEN: &str = "no \"listen\" is defined for server";
+
 /// A server in the making; what modules see in `prepare_server`.
 pub struct ServerBuilder<'p, 'e> {
     pub plan: &'p mut PlanBuilder<'e>,
@@ -50,8 +53,7 @@ impl PlanBuilder<'_> {
             let Some(conf) = outline.conf::<HttpCore>() else { continue };
             let id = ServerId(index as u32);
             if self.in_stream() && conf.listens.is_empty() {
-                let missing = Diagnostic::emerg("no \"listen\" is defined for server");
-                self.diagnostics.push(missing.at(outline.span));
+                self.diagnostics.push(Diagnostic::emerg(NO_LISTEN).at(outline.span));
                 continue;
             }
             for listen in listens(conf, outline, self.main.machine.privileged) {

@@ -167,8 +167,9 @@ fn socket_option(
     match (name, value) {
         ("bind", None) => {}
         ("backlog", Some(text)) => {
+            let message = || Fault::Text(format!("invalid backlog \"backlog={text}\""));
             socket.backlog =
-                Some(text.parse().ok().filter(|n| *n > 0 || *n == -1).ok_or_else(invalid)?);
+                Some(text.parse().ok().filter(|n| *n > 0 || *n == -1).ok_or_else(message)?);
         }
         ("rcvbuf", Some(text)) => socket.rcvbuf = Some(bytes(text).ok_or_else(invalid)?),
         ("sndbuf", Some(text)) => socket.sndbuf = Some(bytes(text).ok_or_else(invalid)?),
@@ -249,6 +250,8 @@ fn split_ports(text: &str) -> Result<(&str, RangeInclusive<u16>), String> {
     let bare = text.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit());
     let (host, ports) = match text.rfind(':') {
         _ if bare => ("", text),
+        // An IPv6 address stands in brackets: what is behind its first colon is no port.
+        Some(colon) if !text.starts_with('[') && text[..colon].contains(':') => ("", ":"),
         Some(colon) if !text[colon..].contains(']') => (&text[..colon], &text[colon + 1..]),
         _ => return Ok((text, PORT_DEFAULT..=PORT_DEFAULT)),
     };

@@ -1,6 +1,6 @@
 //! Directives of the location level.
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, once};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, closest, once};
 
 use super::conf::{
     BodyInFile, Conf, ErrorLogConf, ErrorPageConf, RootConf, ServerTokens, TempPath,
@@ -279,17 +279,17 @@ fn set_error_page(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let overwrite = match args.bytes(last - 1).strip_prefix(b"=") {
         None => None,
         Some(b"") => Some(0),
-        Some(code) => Some(code_of(code).ok_or_else(|| args.invalid(last - 1))?),
+        Some(code) => Some(code_of(code).ok_or_else(|| args.invalid_value(last - 1))?),
     };
     let codes_end = if overwrite.is_some() { last - 1 } else { last };
     if codes_end == 0 {
-        return Err(args.invalid(last - 1));
+        return Err(args.invalid_value(last - 1));
     }
     let mut codes = Vec::new();
     for index in 0..codes_end {
-        let code = code_of(args.bytes(index)).ok_or_else(|| args.invalid(index))?;
+        let code = code_of(args.bytes(index)).ok_or_else(|| args.invalid_value(index))?;
         if code == 499 {
-            return Err(args.error(index, "value \"499\" must be between 300 and 599"));
+            return Err(args.invalid_value(index).help("nobody is there to be shown a page"));
         }
         if !(300..=599).contains(&code) {
             let message = format!("value \"{code}\" must be between 300 and 599");
@@ -309,11 +309,16 @@ fn set_error_log(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let mut level = Level::Error;
     for index in 1..args.len() {
         let text = args.text(index)?;
-        level = LEVELS
-            .iter()
-            .find(|(name, _)| *name == text)
-            .map(|(_, level)| *level)
-            .ok_or_else(|| args.error(index, format!("invalid log level \"{text}\"")))?;
+        level = LEVELS.iter().find(|(name, _)| *name == text).map(|(_, level)| *level).ok_or_else(
+            || {
+                let error = args.error(index, format!("invalid log level \"{text}\""));
+                match closest(text, LEVELS.iter().map(|(name, _)| *name)) {
+                    Some(meant) => error.help(format!("did you mean `{meant}`?")),
+                    None => error
+                        .label("a level is `debug`, `info`, `notice`, `warn`, `error`, `crit`, …"),
+                }
+            },
+        )?;
     }
     let target = args.text(0)?.to_owned();
     conf.error_logs.push(ErrorLogConf { target, level, span: args.word(0).span });

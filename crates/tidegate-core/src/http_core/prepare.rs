@@ -60,8 +60,8 @@ pub fn settings(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Settings, Dia
         send_timeout: conf.send_timeout.unwrap_or(seconds(60)),
         postpone_output: conf.postpone_output.unwrap_or(1460) as usize,
         output_buffer_bytes: conf.output_buffers.map_or(32 * KIB, |(_, size)| size.max(1)) as usize,
-        limit_rate: rate(conf.limit_rate.as_ref(), plan)?,
-        limit_rate_after: rate(conf.limit_rate_after.as_ref(), plan)?,
+        limit_rate: rate("limit_rate", conf.limit_rate.as_ref(), plan)?,
+        limit_rate_after: rate("limit_rate_after", conf.limit_rate_after.as_ref(), plan)?,
         keepalive_timeout: keepalive.0,
         keepalive_header: keepalive.1,
         keepalive_min_timeout: conf.keepalive_min_timeout.unwrap_or_default(),
@@ -174,13 +174,19 @@ fn body_store(conf: &Conf, plan: &PlanBuilder<'_>) -> StoreOptions {
     }
 }
 
-fn rate(word: Option<&Word>, plan: &mut PlanBuilder<'_>) -> Result<Option<Template>, Diagnostic> {
+fn rate(
+    name: &str,
+    word: Option<&Word>,
+    plan: &mut PlanBuilder<'_>,
+) -> Result<Option<Template>, Diagnostic> {
     let Some(word) = word else { return Ok(None) };
     let template = plan.template(word)?;
     if let Some(literal) = template.literal()
         && tidegate_conf::parse_size(literal).is_none()
     {
-        return Err(Diagnostic::emerg("invalid value").at(word.span));
+        let message = format!("\"{name}\" directive invalid value");
+        let error = Diagnostic::emerg(message).at(word.span);
+        return Err(error.label("expected a size such as `512`, `8k`, `1m` or `2g`"));
     }
     match template.literal() {
         Some(b"0") => Ok(None),

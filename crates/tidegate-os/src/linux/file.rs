@@ -3,7 +3,7 @@
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -194,6 +194,25 @@ pub fn create_folder(path: &Path, mode: u32, all: bool) -> io::Result<()> {
 /// Absent, no permission.
 pub fn set_modified(path: &Path, time: SystemTime) -> io::Result<()> {
     File::open(path)?.set_modified(time)
+}
+
+/// Opens a plain file for reading and writing, with `create` a new one (mode 0600) where there is none. The
+/// directory may be another user's: no link is followed, and a file that has a second name is refused, so that
+/// a privileged process changes nothing but what lies there.
+///
+/// # Errors
+/// `InvalidInput` for what is no plain file of one name; those of open.
+pub fn open_plain(path: &Path, create: bool) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
+    let flags = i32::try_from(flags).map_err(io::Error::other)?;
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(create).mode(0o600).custom_flags(flags);
+    let file = options.open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() || found.nlink() != 1 {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    Ok(file)
 }
 
 /// Has these permission bits given to what the options create, before the umask.

@@ -12,6 +12,9 @@ use crate::types::Credentials;
 /// Largest buffer offered for an entry of the user or group database.
 const MAX_ENTRY: usize = 1 << 20;
 
+/// More groups than Linux lets a process be in (`NGROUPS_MAX`).
+const GROUPS_MAX: usize = 1 << 16;
+
 /// Whether this process may do everything.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -87,6 +90,32 @@ pub fn lookup_credentials(user: &str, group: Option<&str>) -> io::Result<Credent
     let group = group.unwrap_or(user);
     let gid = lookup_group(group)?.ok_or_else(|| missing("group", group))?;
     Ok(Credentials { user_name: user.to_string(), uid, gid })
+}
+
+/// The groups that a process of these credentials is in, as [`drop_privileges`] finds them at this moment.
+///
+/// # Errors
+/// A NUL byte in the name; more groups than a process can have.
+pub fn groups(of: &Credentials) -> io::Result<Vec<u32>> {
+    let name = CString::new(of.user_name.as_str())?;
+    let mut groups = vec![0; 64];
+    loop {
+        let mut count = libc::c_int::try_from(groups.len()).map_err(io::Error::other)?;
+        // SAFETY: the name is NUL-terminated, the list is live memory of `count` numbers, and the count is
+        // a live integer.
+        let code = unsafe {
+            libc::getgrouplist(name.as_ptr(), of.gid, groups.as_mut_ptr(), &raw mut count)
+        };
+        if code >= 0 {
+            groups.truncate(usize::try_from(count).unwrap_or(0));
+            groups.sort_unstable();
+            return Ok(groups);
+        }
+        if groups.len() >= GROUPS_MAX {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        groups.resize(groups.len() * 4, 0);
+    }
 }
 
 /// Becomes another user for good, with all threads of the process: supplementary groups, group,

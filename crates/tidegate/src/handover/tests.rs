@@ -22,6 +22,7 @@ fn a_handover_arrives_whole() {
     let credentials = Credentials { user_name: "nobody".into(), uid: 65534, gid: 65534 };
     let rights = Rights {
         credentials: Some(credentials),
+        groups: Vec::new(),
         sends_from_anywhere: true,
         files_max: Some(0),
         core_bytes_max: None,

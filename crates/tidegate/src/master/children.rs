@@ -1,9 +1,11 @@
 //! Worker processes: starting them, hearing them, replacing them.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -38,11 +40,21 @@ struct Child {
     /// To the thread that writes: a worker that does not read must not hold the master.
     messages: Sender<ToWorker>,
     started: Instant,
-    /// Is to be replaced when it ends.
-    serving: bool,
+    role: Role,
 }
 
-/// The worker processes of a master: one that serves, and perhaps some that come to their end.
+/// What a worker process is to its master.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Is to be replaced when it ends.
+    Serving,
+    /// Shall serve instead of the other one, once it can: a reload asked for another process.
+    Successor,
+    /// Was told to end.
+    Leaving,
+}
+
+/// The worker processes of a master: one that serves, perhaps its successor, and some that come to their end.
 pub struct Children {
     events: EventSender,
     running: Vec<Child>,
@@ -50,6 +62,7 @@ pub struct Children {
     respawn_pause: Duration,
     /// Some worker has served.
     ready_once: bool,
+    last_successor: Option<u32>,
 }
 
 impl Children {
@@ -60,6 +73,7 @@ impl Children {
             respawn_at: None,
             respawn_pause: Duration::ZERO,
             ready_once: false,
+            last_successor: None,
         }
     }
 
@@ -69,14 +83,58 @@ impl Children {
     /// No process or descriptor can be had; another attempt is due later.
     pub fn start(&mut self, handover: Handover, main: &MainSettings) -> io::Result<u32> {
         self.respawn_at = None;
-        let started = self.try_start(handover, main);
+        let started = self.try_start(handover, main, Role::Serving);
         if started.is_err() {
             self.respawn_at = Some(exact_now() + RESPAWN_PAUSE_MAX);
         }
         started
     }
 
-    fn try_start(&mut self, handover: Handover, main: &MainSettings) -> io::Result<u32> {
+    /// Starts a worker that shall take the place of the one that serves, see [`Children::succeed`].
+    ///
+    /// # Errors
+    /// No process or descriptor can be had.
+    pub fn start_successor(&mut self, handover: Handover, main: &MainSettings) -> io::Result<u32> {
+        let pid = self.try_start(handover, main, Role::Successor)?;
+        self.last_successor = Some(pid);
+        Ok(pid)
+    }
+
+    /// Whether a worker was started as a successor. It may have ended before its last message is read.
+    pub fn was_successor(&self, pid: u32) -> bool {
+        self.last_successor == Some(pid)
+    }
+
+    /// The successor serves: the worker before it ends gracefully. Nothing happens when `pid` is no successor.
+    pub fn succeed(&mut self, pid: u32) {
+        if !self.running.iter().any(|child| child.pid == pid && child.role == Role::Successor) {
+            return;
+        }
+        for child in &mut self.running {
+            if child.pid == pid {
+                child.role = Role::Serving;
+            } else if child.role == Role::Serving {
+                child.role = Role::Leaving;
+                let _ = child.messages.send(ToWorker::Quit);
+            }
+        }
+        self.respawn_at = None;
+    }
+
+    /// Ends a successor that shall not take over after all.
+    pub fn dismiss_successor(&mut self) {
+        for child in self.running.iter_mut().filter(|child| child.role == Role::Successor) {
+            child.role = Role::Leaving;
+            let _ = child.messages.send(ToWorker::Terminate);
+        }
+    }
+
+    fn try_start(
+        &mut self,
+        handover: Handover,
+        main: &MainSettings,
+        role: Role,
+    ) -> io::Result<u32> {
         let (ours, theirs) = socketpair()?;
         let arguments = [WORKER_ARGUMENT.into()];
         let variables = environment::of_worker(&main.env);
@@ -88,10 +146,12 @@ impl Children {
         drop(theirs);
         let (pid, socket) = (started.pid, Arc::new(ours));
         let (messages, to_send) = channel();
-        self.running.push(Child { pid, messages, started: exact_now(), serving: true });
+        self.running.push(Child { pid, messages, started: exact_now(), role });
         self.listen(pid, socket.clone())?;
         write_from(pid, to_send, socket)?;
-        self.send(ToWorker::Serve(Box::new(handover)));
+        if let Some(child) = self.running.last() {
+            let _ = child.messages.send(ToWorker::Serve(Box::new(handover)));
+        }
         Ok(pid)
     }
 
@@ -111,8 +171,25 @@ impl Children {
     /// Sends to the worker that serves, if there is one. Whether it arrives is known by its answer
     /// or by its end.
     pub fn send(&self, message: ToWorker) {
-        if let Some(child) = self.running.iter().find(|child| child.serving) {
+        if let Some(child) = self.running.iter().find(|child| child.role == Role::Serving) {
             let _ = child.messages.send(message);
+        }
+    }
+
+    /// Has every worker write on in these files, those that are coming to their end as well.
+    pub fn reopen(&self, files: &[(PathBuf, File)]) -> io::Result<()> {
+        for child in &self.running {
+            let copy = |(path, file): &(PathBuf, File)| Ok((path.clone(), file.try_clone()?));
+            let files = files.iter().map(copy).collect::<io::Result<_>>()?;
+            let _ = child.messages.send(ToWorker::Reopen(files));
+        }
+        Ok(())
+    }
+
+    /// Has every worker end gracefully.
+    pub fn quit_all(&self) {
+        for child in self.running.iter().filter(|child| child.role != Role::Leaving) {
+            let _ = child.messages.send(ToWorker::Quit);
         }
     }
 
@@ -130,12 +207,12 @@ impl Children {
     }
 
     pub fn has_serving_worker(&self) -> bool {
-        self.running.iter().any(|child| child.serving)
+        self.running.iter().any(|child| child.role == Role::Serving)
     }
 
-    /// The worker was told to end and is not to be replaced.
+    /// All workers were told to end and are not to be replaced.
     pub fn forget_serving(&mut self) {
-        self.running.iter_mut().for_each(|child| child.serving = false);
+        self.running.iter_mut().for_each(|child| child.role = Role::Leaving);
         self.respawn_at = None;
     }
 
@@ -151,15 +228,17 @@ impl Children {
         }
     }
 
-    /// Takes note of an end. Answers whether the worker was serving; `None` when it was no worker.
-    pub fn ended(&mut self, pid: u32) -> Option<bool> {
+    /// Takes note of an end. Returns what the worker was; `None` when it was no worker.
+    pub fn ended(&mut self, pid: u32) -> Option<Role> {
         let place = self.running.iter().position(|child| child.pid == pid)?;
         let child = self.running.swap_remove(place);
-        self.respawn_pause = match exact_now().duration_since(child.started) >= LIFE_MIN {
-            true => Duration::ZERO,
-            false => (self.respawn_pause * 2).clamp(RESPAWN_PAUSE, RESPAWN_PAUSE_MAX),
-        };
-        Some(child.serving)
+        if child.role == Role::Serving {
+            self.respawn_pause = match exact_now().duration_since(child.started) >= LIFE_MIN {
+                true => Duration::ZERO,
+                false => (self.respawn_pause * 2).clamp(RESPAWN_PAUSE, RESPAWN_PAUSE_MAX),
+            };
+        }
+        Some(child.role)
     }
 
     /// Has the worker replaced: at once, unless the last ones ended right after their start.

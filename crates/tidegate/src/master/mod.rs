@@ -171,6 +171,7 @@ impl Master {
             ToMaster::Ready(generation) => {
                 self.children.note_ready();
                 if self.pending.as_ref().is_some_and(|next| next.number == generation) {
+                    self.children.succeed(pid);
                     self.commit();
                 }
             }
@@ -178,7 +179,10 @@ impl Master {
                 self.say(Level::Emerg, &message);
                 if self.pending.as_ref().is_some_and(|next| next.number == generation) {
                     self.roll_back("the worker cannot use the configuration");
-                } else if self.ending == Ending::No && !self.children.was_ready() {
+                } else if self.ending == Ending::No
+                    && !self.children.was_ready()
+                    && !self.children.was_successor(pid)
+                {
                     // The first worker cannot even start: there is nothing to go on with.
                     self.exit = ExitCode::FAILURE;
                     self.end_fast();
@@ -207,9 +211,21 @@ impl Master {
 
     fn roll_back(&mut self, why: &str) {
         let Some(next) = self.pending.take() else { return };
-        remove_socket_files(&next.listening, &self.current.listening);
+        self.children.dismiss_successor();
+        self.take_back(&next);
         self.say(Level::Error, &format!("reload given up: {why}"));
         self.reload_if_asked();
+    }
+
+    /// What a generation that does not come into use has got: its sockets' files go, and directories that
+    /// were given to its worker are again those of the worker that goes on.
+    fn take_back(&self, next: &Generation) {
+        remove_socket_files(&next.listening, &self.current.listening);
+        if next.rights.credentials != self.current.rights.credentials
+            && let Err(found) = self.current.give_folders()
+        {
+            self.say(Level::Emerg, &found.message);
+        }
     }
 
     fn reload_if_asked(&mut self) {

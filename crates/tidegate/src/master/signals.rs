@@ -10,17 +10,15 @@ use tidegate_os::process::wait_any_nohang;
 use tidegate_rt::clock::exact_now;
 use tidegate_rt::signal::ProcessSignal;
 
+use super::children::{Role, epitaph};
 use super::{Ending, Master};
 use crate::generation::Generation;
 use crate::handover::ToWorker;
 use crate::report::{log_diagnostic, open_failed};
-use crate::{configuration, listening};
+use crate::{claims, configuration, listening};
 
 /// A worker told to end at once gets so long.
 pub const KILL_AFTER: Duration = Duration::from_secs(2);
-/// What a worker has given up does not come back.
-const NO_RIGHT_YET: &str = "\"transparent\" is new in this configuration: the worker may send from addresses \
-    that are not the machine's own when it was started anew";
 
 impl Master {
     pub(super) fn signal(&mut self, signal: ProcessSignal) {
@@ -70,9 +68,23 @@ impl Master {
             self.commit();
             return self.start_worker();
         }
+        self.hand_over(next);
+    }
+
+    /// The worker that serves gets the next generation; or another process does, when the worker cannot become
+    /// what it has to be: a user, limits and a priority that a process has given up do not come back.
+    fn hand_over(&mut self, next: Generation) {
         let handover = next.handover(&self.origin);
+        if !next.needs_other_process_than(&self.current) {
+            self.pending = Some(next);
+            return self.children.send(ToWorker::Serve(Box::new(handover)));
+        }
+        let started = self.children.start_successor(handover, &next.main);
         self.pending = Some(next);
-        self.children.send(ToWorker::Serve(Box::new(handover)));
+        match started {
+            Ok(pid) => self.say(Level::Notice, &format!("start worker process {pid}")),
+            Err(error) => self.roll_back(&format!("cannot start a worker: {error}")),
+        }
     }
 
     /// The next generation, checked, with its sockets open.
@@ -87,10 +99,6 @@ impl Master {
         }
         let mut built = read?;
         built.generation.bundle = loader.into_bundle();
-        let (now, next) = (&self.current.rights, &built.generation.rights);
-        if next.credentials.is_some() && next.sends_from_anywhere && !now.sends_from_anywhere {
-            self.say(Level::Warn, NO_RIGHT_YET);
-        }
         let mut present = match listening::duplicate(&self.current.listening) {
             Ok(present) => present,
             Err(error) => {
@@ -102,11 +110,23 @@ impl Master {
         let tell = |error: &listening::BindError| {
             log.say(Level::Emerg, format_args!("{error}"));
         };
-        match built.open_sockets(&mut present, tell) {
-            Ok(next) => Some(next),
+        let mut next = match built.open_sockets(&mut present, tell) {
+            Ok(next) => next,
             Err(failed) => {
                 listening::remove_socket_files(&failed, &self.current.listening);
                 self.say(Level::Emerg, "still could not bind()");
+                return None;
+            }
+        };
+        let given = next.give_folders().map_err(|found| found.message);
+        match given.and_then(|()| claims::take(&next.folders.claimed)) {
+            Ok(claims) => {
+                next.claims = claims;
+                Some(next)
+            }
+            Err(message) => {
+                self.say(Level::Emerg, &message);
+                self.take_back(&next);
                 None
             }
         }
@@ -117,7 +137,7 @@ impl Master {
             self.ending = Ending::Graceful;
             self.current.close_sockets();
             self.pending = None;
-            self.children.send(ToWorker::Quit);
+            self.children.quit_all();
         }
     }
 
@@ -131,7 +151,7 @@ impl Master {
     /// master, or for HUP.
     fn rest(&mut self) {
         self.resting = true;
-        self.children.send(ToWorker::Quit);
+        self.children.quit_all();
         self.children.forget_serving();
     }
 
@@ -146,7 +166,9 @@ impl Master {
                 Err(error) => self.say(Level::Emerg, &open_failed(path, &error)),
             }
         }
-        self.children.send(ToWorker::Reopen(files));
+        if let Err(error) = self.children.reopen(&files) {
+            self.say(Level::Emerg, &format!("cannot hand over logs: {error}"));
+        }
     }
 
     fn collect_children(&mut self) {
@@ -159,14 +181,16 @@ impl Master {
                 }
                 continue;
             }
-            let Some(serving) = self.children.ended(pid) else { continue };
-            let (level, text) = super::children::epitaph(pid, status, self.ending != Ending::No);
+            let Some(role) = self.children.ended(pid) else { continue };
+            let (level, text) = epitaph(pid, status, self.ending != Ending::No);
             self.say(level, &text);
-            if self.ending != Ending::No || !serving {
+            if self.ending != Ending::No || role == Role::Leaving {
                 continue;
             }
             self.roll_back("the worker ended");
-            self.children.respawn_soon();
+            if !self.children.has_serving_worker() {
+                self.children.respawn_soon();
+            }
         }
     }
 

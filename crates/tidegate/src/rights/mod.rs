@@ -19,6 +19,8 @@ pub use windows::{make_folders, of};
 pub struct Rights {
     /// The user to become; none when the master is no superuser.
     pub credentials: Option<Credentials>,
+    /// All groups of that user, sorted: as the master found them; a worker finds them itself.
+    pub groups: Vec<u32>,
     /// Keep the right to send from addresses that are not the machine's own (`proxy_bind … transparent`).
     pub sends_from_anywhere: bool,
     pub files_max: Option<u64>,

@@ -1,15 +1,18 @@
 //! Rights by user and group.
 
-use std::os::unix::fs::{MetadataExt, chown};
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, chown, fchown};
+use std::path::Path;
 
-use tidegate_conf::Diagnostic;
+use tidegate_conf::{Diagnostic, Span};
 use tidegate_core::builder::os_error;
 use tidegate_core::main_settings::MainSettings;
 use tidegate_os::layout::CHOSEN;
 use tidegate_os::{Credentials, file, identity};
 
 use super::Rights;
+use crate::claims::CLAIM;
+use crate::resources::Folders;
 
 /// The worker's rights, and what there is to say about them.
 ///
@@ -21,6 +24,7 @@ pub fn of(
 ) -> Result<(Rights, Option<Diagnostic>), Diagnostic> {
     let mut rights = Rights {
         credentials: None,
+        groups: Vec::new(),
         sends_from_anywhere,
         files_max: main.worker_rlimit_nofile,
         core_bytes_max: main.worker_rlimit_core,
@@ -36,7 +40,9 @@ pub fn of(
         });
         return Ok((rights, told));
     }
-    rights.credentials = Some(credentials(main)?);
+    let credentials = credentials(main)?;
+    rights.groups = identity::groups(&credentials).unwrap_or_default();
+    rights.credentials = Some(credentials);
     Ok((rights, None))
 }
 
@@ -49,12 +55,19 @@ fn credentials(main: &MainSettings) -> Result<Credentials, Diagnostic> {
             .or_else(|_| identity::lookup_credentials(user, Some(OTHER_GROUP)));
         return found.map_err(|_| Diagnostic::emerg(format!("getpwnam(\"{user}\") failed")));
     };
-    let failed = |call: &str, name: &str| Diagnostic::emerg(format!("{call}(\"{name}\") failed"));
+    let (user_span, group_span) = main.user_spans.unwrap_or((Span::NONE, Span::NONE));
+    let failed = |call: &str, name: &str, span: Span| {
+        Diagnostic::emerg(format!("{call}(\"{name}\") failed")).at(span)
+    };
     let known = identity::lookup_user(user).ok().flatten();
-    let (uid, _) = known.ok_or_else(|| failed("getpwnam", user))?;
+    let (uid, _) = known.ok_or_else(|| {
+        failed("getpwnam", user, user_span).label("the system knows no such user")
+    })?;
     let group = group.as_deref().unwrap_or(user);
     let gid = identity::lookup_group(group).ok().flatten();
-    let gid = gid.ok_or_else(|| failed("getgrnam", group))?;
+    let gid = gid.ok_or_else(|| {
+        failed("getgrnam", group, group_span).label("the system knows no such group")
+    })?;
     Ok(Credentials { user_name: user.clone(), uid, gid })
 }
 
@@ -69,9 +82,9 @@ const FOLDER_MODE: u32 = 0o700;
 ///
 /// # Errors
 /// One cannot be made.
-pub fn make_folders(folders: &[PathBuf], owner: Option<&Credentials>) -> Result<(), Diagnostic> {
+pub fn make_folders(folders: &Folders, owner: Option<&Credentials>) -> Result<(), Diagnostic> {
     let Some(owner) = owner else { return Ok(()) };
-    for folder in folders {
+    for folder in &folders.written {
         let failed = |call: &str, error: &std::io::Error| {
             let (folder, error) = (folder.display(), os_error(error));
             Diagnostic::emerg(format!("{call} \"{folder}\" failed ({error})"))
@@ -93,7 +106,24 @@ pub fn make_folders(folders: &[PathBuf], owner: Option<&Credentials>) -> Result<
                 .map_err(|error| failed("chmod()", &error))?;
         }
     }
+    folders.claimed.iter().for_each(|folder| give_books(folder, owner.uid));
     Ok(())
+}
+
+/// Gives a cache's lock and index to the worker, who may have been another user when they were written: without
+/// the lock it could not use the cache. Other files stay whose they are, as in nginx; those that cannot be read
+/// are misses.
+fn give_books(folder: &Path, uid: u32) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten().filter(|entry| entry.file_name().as_bytes().starts_with(b".")) {
+        if entry.file_name() == CLAIM || entry.metadata().is_ok_and(|found| found.uid() == uid) {
+            continue;
+        }
+        if let Ok(file) = file::open_plain(&entry.path(), false) {
+            // What stays another's is told of by the worker that cannot use it.
+            let _ = fchown(&file, Some(uid), None);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -113,12 +143,18 @@ mod tests {
         std::fs::create_dir_all(&old).unwrap();
         std::fs::set_permissions(&old, std::fs::Permissions::from_mode(0o555)).unwrap();
         let owner = Credentials { user_name: "nobody".to_owned(), uid: 65534, gid: 65534 };
-        make_folders(&[new.clone(), old.clone()], Some(&owner)).unwrap();
+        std::fs::write(old.join(".lock"), "").unwrap();
+        std::fs::write(old.join("else"), "").unwrap();
+        std::fs::hard_link(old.join("else"), old.join(".second")).unwrap();
+        std::os::unix::fs::symlink(old.join("else"), old.join(".link")).unwrap();
+        let written = vec![new.clone(), old.clone()];
+        make_folders(&Folders { written, claimed: vec![old.clone()] }, Some(&owner)).unwrap();
         let seen = |path: &std::path::Path| {
             let found = std::fs::metadata(path).unwrap();
             (found.uid(), found.mode() & 0o777)
         };
         assert_eq!((seen(&new), seen(&old)), ((65534, 0o700), (65534, 0o755)));
+        assert_eq!((seen(&old.join(".lock")).0, seen(&old.join("else")).0), (65534, 0));
         assert_eq!(seen(&top.join("above")).0, 0);
         assert_eq!(seen(&top.join("above")).1 & 0o111, 0o111);
         std::fs::remove_dir_all(top).unwrap();

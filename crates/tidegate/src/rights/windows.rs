@@ -1,12 +1,11 @@
 //! Rights where there is one process, which stays who it is.
 
-use std::path::PathBuf;
-
 use tidegate_conf::Diagnostic;
 use tidegate_core::main_settings::MainSettings;
 use tidegate_os::Credentials;
 
 use super::Rights;
+use crate::resources::Folders;
 
 /// No rights change here. What asks for that is told of.
 ///
@@ -27,6 +26,6 @@ pub fn of(
 ///
 /// # Errors
 /// None.
-pub fn make_folders(_folders: &[PathBuf], _owner: Option<&Credentials>) -> Result<(), Diagnostic> {
+pub fn make_folders(_folders: &Folders, _owner: Option<&Credentials>) -> Result<(), Diagnostic> {
     Ok(())
 }

@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use tidegate_core::error_log::Level;
 
 use crate::configuration::Origin;
-use crate::generation::Built;
+use crate::generation::{Built, Generation};
 use crate::listening::{self, BindError};
 use crate::master::{self, upgrade};
 use crate::report::Report;
 use crate::worker::process;
-use crate::{pidfile, single};
+use crate::{claims, pidfile, single};
 
 /// The first argument of a worker process, which only a master gives.
 pub const WORKER_ARGUMENT: &str = "worker-process-of-a-master";
@@ -41,7 +41,7 @@ pub fn start(
     })?;
     let inherited = !present.is_empty();
     let tell = |error: &BindError| report.say(Level::Emerg, &error.to_string());
-    let first = match built.open_sockets(&mut present, tell) {
+    let mut first = match built.open_sockets(&mut present, tell) {
         Ok(first) => first,
         Err(failed) => {
             listening::remove_socket_files(&failed, &[]);
@@ -50,7 +50,7 @@ pub fn start(
     };
     // What an older binary listened on and this configuration does not.
     drop(present);
-    if let Err(message) = pidfile::check(&first.main.pid) {
+    if let Err(message) = prepare(&mut first) {
         if !inherited {
             listening::remove_socket_files(&first.listening, &[]);
         }
@@ -64,4 +64,12 @@ pub fn start(
     } else {
         single::run(origin, first)
     }
+}
+
+/// What is to be had before anybody is told that the server runs.
+fn prepare(first: &mut Generation) -> Result<(), String> {
+    first.give_folders().map_err(|found| found.message)?;
+    first.claims = claims::take(&first.folders.claimed)
+        .inspect_err(|message| first.log().say(Level::Emerg, format_args!("{message}")))?;
+    pidfile::check(&first.main.pid)
 }

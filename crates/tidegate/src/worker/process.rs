@@ -261,10 +261,7 @@ fn plan(handover: Handover, logs: &LogFiles, survivors: &Survivors) -> Result<Ma
     let making = Making { resources: &resources, survivors, generation, for_use: true };
     match parsed.plan(&origin, &making) {
         Some(plan) => Ok((Arc::new(plan), listening, resources.into_unused())),
-        None => {
-            let first = parsed.diagnostics.iter().find(|found| found.severity.is_fatal());
-            Err(first.map_or_else(String::new, |found| found.first_line(&parsed.sources)))
-        }
+        None => Err(parsed.first_mistake()),
     }
 }
 

@@ -10,7 +10,7 @@ use tidegate_core::main_settings::{Affinity, Count, MainSettings};
 use tidegate_core::plan::Plan;
 use tidegate_front::Shared;
 use tidegate_os::OwnedSocket;
-use tidegate_os::affinity::{cpu_count_online, thread_cpus};
+use tidegate_os::affinity::{cpu_count_online, pin_thread, thread_cpus};
 use tidegate_rt::Worker;
 use tidegate_rt::sync::Semaphore;
 
@@ -32,6 +32,8 @@ pub struct Threads {
     /// Whose turn it is to accept, with `accept_mutex`.
     baton: Arc<Semaphore>,
     running: Vec<Thread>,
+    /// What the running threads are bound to.
+    affinity: Option<Affinity>,
     next_number: usize,
     ended: Ended,
 }
@@ -57,6 +59,7 @@ impl Threads {
             shared: Arc::default(),
             baton: Arc::new(Semaphore::new(1)),
             running: Vec::new(),
+            affinity: None,
             next_number: 0,
             ended,
         }
@@ -72,6 +75,9 @@ impl Threads {
         let wanted = count(&plan.main);
         self.shared.set_threads(wanted);
         let limit = plan.main.worker_shutdown_timeout;
+        let affinity = plan.main.worker_cpu_affinity.clone();
+        let is_bound_anew = affinity != self.affinity;
+        self.affinity = affinity;
         let mut position = 0;
         let (done, all_done) = channel::<()>();
         for thread in self.running.iter_mut().filter(|thread| !thread.ending) {
@@ -83,7 +89,10 @@ impl Threads {
             let (plan, sockets) = (plan.clone(), sockets(listening, position)?);
             let turns = (wanted > 1).then(|| self.baton.clone());
             let done = done.clone();
+            let cpus = is_bound_anew.then(|| cpus(&plan, position)).flatten();
             thread.run(move |local| {
+                // A mask without any processor of this machine changes nothing, as at the start.
+                let _ = cpus.map(|mask| pin_thread(&mask));
                 local.apply(plan, sockets, turns);
                 drop(done);
             })?;
@@ -146,7 +155,7 @@ impl Threads {
         self.next_number += 1;
         let (plan, shared, ended) = (plan.clone(), self.shared.clone(), self.ended.clone());
         let turns = (wanted > 1).then(|| self.baton.clone());
-        let pin = pin(plan.main.worker_cpu_affinity.as_ref(), position);
+        let pin = pin(self.affinity.as_ref(), position);
         let worker = Worker::run(&format!("worker-{number}"), pin, move |_| async move {
             let _farewell = Farewell { number, ended };
             local::run(plan, shared, sockets, turns).await;
@@ -185,6 +194,12 @@ fn sockets(listening: &[Listening], position: usize) -> io::Result<Sockets> {
     Ok(sockets)
 }
 
+/// The processors of a running thread at `position`: those of the process where it is bound no more.
+fn cpus(plan: &Plan, position: usize) -> Option<Vec<u64>> {
+    let bound = pin(plan.main.worker_cpu_affinity.as_ref(), position);
+    bound.or_else(|| thread_cpus().ok().map(|cpus| mask(&cpus)))
+}
+
 /// The processors of the thread at `position`.
 fn pin(affinity: Option<&Affinity>, position: usize) -> Option<Vec<u64>> {
     match affinity? {
@@ -198,11 +213,19 @@ fn pin(affinity: Option<&Affinity>, position: usize) -> Option<Vec<u64>> {
                 cpus.retain(|cpu| *cpu < 64 && mask >> cpu & 1 == 1);
             }
             let cpu = *cpus.get(position.checked_rem(cpus.len())?)?;
-            let mut mask = vec![0; cpu / 64 + 1];
-            mask[cpu / 64] = 1 << (cpu % 64);
-            Some(mask)
+            Some(mask(&[cpu]))
         }
     }
+}
+
+/// Processors by their numbers, as words of 64 bits.
+fn mask(cpus: &[usize]) -> Vec<u64> {
+    let words = cpus.iter().max().map_or(0, |last| last / 64 + 1);
+    let mut mask = vec![0; words];
+    for cpu in cpus {
+        mask[cpu / 64] |= 1 << (cpu % 64);
+    }
+    mask
 }
 
 #[cfg(test)]

@@ -82,6 +82,7 @@ pub fn open(
             .label("another cache has this folder"));
     }
     plan.environment.resources.folder(&path);
+    plan.environment.resources.claim(&path);
     if conf.use_temp_path {
         plan.environment.resources.folder(&temporary);
     }

@@ -1,0 +1,135 @@
+//! Directories that one server alone may use: the master's part of their locks.
+//!
+//! The worker locks the directory of a cache as well (`tidegate-cache`), and knows its relatives: the worker that
+//! replaces it, and that of a new binary. Between the end of one and the begin of the other nobody would have the
+//! lock. So each master of a family shares a lock for as long as it lives: the new binary has it before the
+//! old one is told to end, and a worker that dies leaves no gap. Who is no relative gets no share.
+
+use std::fs::{File, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tidegate_core::family;
+use tidegate_os::file;
+
+/// The file that masters lock, in the directory itself. It holds the name of the family.
+pub const CLAIM: &str = ".family";
+
+/// Another server may be about to end: as long as with a port that is taken.
+const TRIES: usize = 25;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Longest name of a family that is read.
+const NAME_BYTES_MAX: u64 = 256;
+
+/// Permissions of a directory that is made here.
+const FOLDER_MODE: u32 = 0o700;
+
+/// What came of one attempt.
+enum Attempt {
+    Shared(File),
+    /// The name of the other family, as far as it is known.
+    Taken(String),
+}
+
+/// Takes a share of the lock of each directory. Where the system gives no locks (a disk that is read-only or full,
+/// a file of another user) there is nothing to share; the worker tells what it makes of that.
+///
+/// # Errors
+/// Another server uses one of them: the message for the log.
+pub fn take(folders: &[PathBuf]) -> Result<Vec<File>, String> {
+    let mut claims = Vec::new();
+    for folder in folders {
+        claims.extend(take_patiently(folder, family::name())?);
+    }
+    Ok(claims)
+}
+
+fn take_patiently(folder: &Path, name: &str) -> Result<Option<File>, String> {
+    let mut tries = 1;
+    loop {
+        match attempt(folder, name) {
+            Ok(Attempt::Shared(file)) => return Ok(Some(file)),
+            Ok(Attempt::Taken(other)) if tries == TRIES => {
+                let folder = folder.display();
+                return Err(format!(
+                    "cache folder \"{folder}\" is in use by another server ({other})"
+                ));
+            }
+            Ok(Attempt::Taken(_)) => tries += 1,
+            Err(_) => return Ok(None),
+        }
+        let _ = tidegate_rt::block_on(tidegate_rt::timer::sleep(PAUSE));
+    }
+}
+
+/// The name is written by who has the lock alone, and read by who shares it: as long as somebody does, it does
+/// not change. On the way from one to the other the lock is nobody's for a moment, which is why the name is read
+/// again behind it.
+fn attempt(folder: &Path, name: &str) -> io::Result<Attempt> {
+    if !folder.exists() {
+        file::create_folder(folder, FOLDER_MODE, true)?;
+    }
+    let mut file = file::open_plain(&folder.join(CLAIM), true)?;
+    match file.try_lock() {
+        Ok(()) => {
+            file.set_len(0)?;
+            file.write_all(name.as_bytes())?;
+        }
+        Err(TryLockError::WouldBlock) => {}
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    let shared = match file.try_lock_shared() {
+        Ok(()) => true,
+        Err(TryLockError::WouldBlock) => false,
+        Err(TryLockError::Error(error)) => return Err(error),
+    };
+    let mut found = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
+    (&file).take(NAME_BYTES_MAX).read_to_end(&mut found)?;
+    if shared && found == name.as_bytes() {
+        return Ok(Attempt::Shared(file));
+    }
+    Ok(Attempt::Taken(String::from_utf8_lossy(&found).into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relatives_share_and_others_wait_for_the_last_of_them() {
+        let top = std::env::temp_dir().join(format!("tidegate-claims-{}", std::process::id()));
+        let folder = top.join("made/cache");
+        let shared = |name: &str| match attempt(&folder, name).unwrap() {
+            Attempt::Shared(file) => Ok(file),
+            Attempt::Taken(by) => Err(by),
+        };
+        let old = shared("ours").unwrap();
+        assert_eq!(shared("strangers").map(drop), Err("ours".to_owned()));
+        let new = shared("ours").unwrap();
+        drop(old);
+        assert_eq!(shared("strangers").map(drop), Err("ours".to_owned()));
+        drop(new);
+        let theirs = shared("strangers").unwrap();
+        assert_eq!(shared("ours").map(drop), Err("strangers".to_owned()));
+        drop(theirs);
+        std::fs::remove_dir_all(top).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_file_of_its_own_is_not_touched() {
+        let top = std::env::temp_dir().join(format!("tidegate-claimed-{}", std::process::id()));
+        std::fs::create_dir_all(&top).unwrap();
+        let (other, claim) = (top.join("other"), top.join(CLAIM));
+        std::fs::write(&other, "text").unwrap();
+        std::os::unix::fs::symlink(&other, &claim).unwrap();
+        assert!(attempt(&top, "ours").is_err());
+        std::fs::remove_file(&claim).unwrap();
+        std::fs::hard_link(&other, &claim).unwrap();
+        assert!(attempt(&top, "ours").is_err());
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), "text");
+        std::fs::remove_dir_all(top).unwrap();
+    }
+}
