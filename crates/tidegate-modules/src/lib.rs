@@ -77,9 +77,10 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<HttpCore>::NEW,
     &Entry::<StreamCore>::NEW,
     // Variables made of variables: before whoever uses them, so that `set` finds them defined.
+    // Keeps names from the ones below.
+    &Entry::<GeoIp>::NEW,
     &Entry::<Map>::NEW,
     &Entry::<Geo>::NEW,
-    &Entry::<GeoIp>::NEW,
     &Entry::<SplitClients>::NEW,
     // Variables of modules that have settings in each location.
     &Entry::<Referer>::NEW,

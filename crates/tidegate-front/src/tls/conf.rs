@@ -387,9 +387,10 @@ fn set_protocols(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
         }
     }
     if !protocols.tls12 && !protocols.tls13 {
-        return Err(args
-            .error_here("no available protocol in \"ssl_protocols\"")
-            .help("TLSv1.2 and TLSv1.3 are available"));
+        // Whoever wrote this long ago wanted clients to come in; all of today's speak these.
+        protocols = Protocols { tls12: true, tls13: true };
+        let message = "no available protocol in \"ssl_protocols\", TLSv1.2 and TLSv1.3 are used";
+        conf.warnings.push(warning(args, usize::MAX, message.to_owned()));
     }
     once(&mut conf.protocols, protocols, args)
 }

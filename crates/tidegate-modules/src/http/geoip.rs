@@ -74,6 +74,11 @@ impl Module for GeoIp {
         let country = load(&conf.country, "", Kind::Country, &clients, plan)?;
         let city = load(&conf.city, "City ", Kind::City, &clients, plan)?;
         let org = load(&conf.org, "Org ", Kind::Name, &clients, plan)?;
+        // Without a database other directives may make variables of these names, as where nginx has no such module.
+        if country.is_some() || city.is_some() || org.is_some() {
+            let names = COUNTRY_VARIABLES.iter().chain(CITY_VARIABLES).map(|(name, _)| *name);
+            names.chain(["geoip_org"]).for_each(|name| plan.variables.keep(name));
+        }
         for (name, value) in COUNTRY_VARIABLES {
             define(plan, name, country.clone(), *value);
         }

@@ -135,7 +135,8 @@ fn add(table: &mut Table, entry: &Statement, plan: &mut PlanBuilder<'_>) -> Resu
     let key = &entry.name.bytes[..];
     let shown = entry.name.display();
     let conflict = || error(format!("conflicting parameter \"{shown}\""));
-    if key == b"default" && !entry.name.quoted {
+    // In quotes as well: to nginx a word is the same with and without.
+    if key == b"default" {
         if table.default.is_some() {
             return error("duplicate default map parameter".to_owned());
         }

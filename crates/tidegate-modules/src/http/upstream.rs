@@ -62,6 +62,7 @@ pub struct Conf {
     pub resolver_timeout: Option<Duration>,
     /// Of the `http` block: names that are not known now are asked for later.
     pub retries_names: Option<bool>,
+    pub warnings: Vec<Diagnostic>,
 }
 
 /// All groups by name, those of `upstream` blocks and those that a `proxy_pass` implies.
@@ -165,6 +166,9 @@ impl Module for Upstream {
         }
         let Some(http) = plan.http_block() else { return Ok(()) };
         for outline in http.blocks("upstream") {
+            if let Some(conf) = outline.conf::<Upstream>() {
+                plan.diagnostics.extend(conf.warnings.iter().cloned());
+            }
             match entry(outline, http, plan) {
                 Ok((name, entry)) => {
                     if !groups.add(&name, entry) {

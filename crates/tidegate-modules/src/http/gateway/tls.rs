@@ -146,8 +146,12 @@ pub fn set_protocols<C: HasGateway>(conf: &mut C, args: &Args<'_>) -> Result<(),
         }
     }
     if !tls12 && !tls13 {
-        let message = format!("no available protocol in \"{}\"", args.name());
-        return Err(args.error_here(message).help("TLSv1.2 and TLSv1.3 are available"));
+        (tls12, tls13) = (true, true);
+        let name = args.name();
+        let message = format!("no available protocol in \"{name}\", TLSv1.2 and TLSv1.3 are used");
+        let mut warning = args.error_here(message);
+        warning.severity = tidegate_conf::Severity::Warn;
+        conf.warnings.push(warning);
     }
     once(&mut conf.protocols, (tls12, tls13), args)
 }

@@ -1,5 +1,6 @@
 //! Running a program on a request.
 
+use bytes::Bytes;
 use tidegate_core::regex::{MatchLimit, Regex};
 use tidegate_core::template::any_holds;
 use tidegate_core::{Body, Exchange, Level, Step, Template};
@@ -73,13 +74,19 @@ fn run_body(body: &[Op], x: &mut Exchange, looks: &mut Looks) -> Flow {
 /// `return`.
 fn answer(status: u16, text: Option<&Template>, x: &mut Exchange) -> Step<'static> {
     match (status, text) {
-        (0, _) => return Step::Close,
-        (444, _) | (400.., None) => return Step::Status(status),
+        // What nginx's manual says of 444 counts for the status alone.
+        (400.., None) => return Step::Status(status),
         (301 | 302 | 303 | 307 | 308, text) => {
             let place = text.map(|text| text.value(x)).unwrap_or_default();
             set_location(x, &place);
             return Step::Status(status);
         }
+        _ => {}
+    }
+    match status {
+        // Any number up to 999 may be sent, this one as well.
+        0 => x.send_as(0),
+        100..200 => x.response.reason = Some(Bytes::new()),
         _ => {}
     }
     x.response.status = status;
