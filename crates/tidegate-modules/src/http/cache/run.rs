@@ -25,7 +25,7 @@ use super::policy::range_is_beyond;
 use super::purge;
 use super::resume::Origin;
 use super::rfc9111;
-use super::seam::{Gateway, Whole};
+use super::seam::{self, Gateway, Whole};
 use super::serve;
 use super::settings::{CacheSettings, Chosen};
 use super::status::{CacheNote, CacheStatus};
@@ -252,6 +252,9 @@ impl Conversation {
         sharing: Sharing,
         conditional: bool,
     ) -> Done {
+        if seam::switches(x) {
+            return Done::Then(Output::Pass);
+        }
         if self.passes_head(x) {
             serve::note(x, |note| note.status = self.turn.status());
             let passed = rfc9111::pass_head(x, &*self.gateway, &self.cache, &self.store, sight);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_core::{Body, Exchange, LocalFuture, Step};
+use tidegate_http::Known;
 use tidegate_http::response::ResponseHead;
 use tidegate_upstream::{FetchError, FetchSettings, OriginRequest, OriginResponse, SharedReport};
 
@@ -61,4 +62,12 @@ pub struct StoredAnswer<'a> {
     pub body: Body,
     /// Length of the body, where the body does not tell.
     pub content_length: Option<u64>,
+}
+
+/// Whether a request asks for another protocol (RFC 9110 section 7.8): what it misses in the cache is asked for on its
+/// own, since a tunnel belongs to one client. `h2c` counts as not asked for: clients offer it with every request, and
+/// no origin behind a proxy grants it.
+pub fn switches(x: &Exchange) -> bool {
+    let asked = x.request.header(Known::Upgrade);
+    !x.is_subrequest && asked.is_some_and(|protocol| !protocol.eq_ignore_ascii_case(b"h2c"))
 }
