@@ -3,6 +3,8 @@
 use tidegate_conf::{Args, Diagnostic, Word};
 use tidegate_core::builder::PlanBuilder;
 use tidegate_core::{Exchange, Template};
+use tidegate_http::range::write_number;
+use tidegate_http::request::parse_authority;
 use tidegate_http::{Known, cgi, fastcgi};
 
 /// One `*_param` as written.
@@ -168,12 +170,10 @@ impl Params {
         let headers = &x.request.head.headers;
         let mut parameter = Vec::with_capacity(64);
         let mut seen: u64 = 0;
-        // The target's host counts, whatever the field says (RFC 9112 section 3.2.2).
-        if let Some(authority) = x.request.head.authority() {
-            seen |= 1u64 << Known::Host as u8;
-            if !self.replaces(b"Host") {
-                self.packing.pair(b"HTTP_HOST", out, |out| out.extend_from_slice(authority));
-            }
+        // The host that the server was found by, whatever the field says: `$host$is_request_port$request_port`.
+        seen |= 1u64 << Known::Host as u8;
+        if !x.host().is_empty() && !self.replaces(b"Host") {
+            self.packing.pair(b"HTTP_HOST", out, |out| write_host(x, out));
         }
         for (index, (known, name, value)) in headers.iter().enumerate() {
             let came_before = match known {
@@ -208,6 +208,16 @@ impl Params {
                 }
             });
         }
+    }
+}
+
+/// Host and port of the request: what an application sees is what the server was chosen by.
+fn write_host(x: &Exchange, out: &mut Vec<u8>) {
+    out.extend_from_slice(x.host());
+    let Some(written) = x.request.head.host_text().filter(|text| *text != x.host()) else { return };
+    if let Some((_, Some(port))) = parse_authority(written) {
+        out.push(b':');
+        write_number(u64::from(port), out);
     }
 }
 
