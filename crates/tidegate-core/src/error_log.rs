@@ -56,6 +56,9 @@ pub struct ErrorLog {
 /// Longer lines are cut: no line may flood the log.
 const LINE_BYTES_MAX: usize = 2048;
 
+/// Of these a message may have so many, so that a long name leaves room for the system's reason and the client.
+const MESSAGE_BYTES_MAX: usize = LINE_BYTES_MAX - 300;
+
 impl ErrorLog {
     pub fn new(sinks: Vec<(Sink, Level)>) -> ErrorLog {
         let most = sinks.iter().map(|(_, level)| *level).max();
@@ -119,6 +122,20 @@ fn line(level: Level, connection: u64, message: &str) -> Vec<u8> {
     bytes
 }
 
+/// Cuts what is too long out of the middle of a message: what the system said of it, in brackets, ends it still.
+pub(crate) fn shortened(message: String) -> String {
+    if message.len() <= MESSAGE_BYTES_MAX {
+        return message;
+    }
+    let near = |at: &usize| message.len() - at < 100 && message.ends_with(')');
+    let reason = message.rfind(" (").filter(near).map_or("", |at| &message[at..]);
+    let mut end = MESSAGE_BYTES_MAX - reason.len();
+    while !message.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}...{reason}", &message[..end])
+}
+
 fn thread_number() -> u64 {
     std::thread_local! {
         static NUMBER: u64 = tidegate_os::identity::thread_id();
@@ -131,7 +148,7 @@ pub fn with_context(x: &Exchange, message: fmt::Arguments<'_>) -> String {
     if let Some(session) = x.session() {
         return crate::session::with_context(x, session, message);
     }
-    let mut text = message.to_string();
+    let mut text = shortened(message.to_string());
     if !x.action.is_empty() {
         let _ = write!(text, " while {}", x.action);
     }

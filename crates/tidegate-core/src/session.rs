@@ -80,7 +80,7 @@ pub struct PassTo(pub Address);
 
 /// Adds what nginx adds to the error log lines of sessions.
 pub(crate) fn with_context(x: &Exchange, session: &Session, message: fmt::Arguments<'_>) -> String {
-    let mut text = message.to_string();
+    let mut text = crate::error_log::shortened(message.to_string());
     if !x.action.is_empty() {
         let _ = write!(text, " while {}", x.action);
     }

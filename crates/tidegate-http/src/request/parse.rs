@@ -67,6 +67,8 @@ pub fn keep_partial(buffer: &[u8], options: &ParseOptions, head: &mut RequestHea
         let start = head.progress.line_start.min(buffer.len());
         let end = buffer[start..].iter().position(|byte| matches!(byte, b'\r' | b'\n'));
         let end = end.map_or(buffer.len(), |end| start + end);
+        // More than a line may have says nothing new: as much as fits a buffer, as nginx logs it.
+        let end = end.min(start + options.line_bytes_max());
         head.clear();
         head.line_span = Span::new(start, end);
     }
