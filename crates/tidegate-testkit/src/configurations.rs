@@ -10,7 +10,9 @@
 mod adapt;
 mod client;
 mod compare;
+mod forms;
 mod list;
+mod logs;
 mod places;
 mod report;
 mod requests;
@@ -243,11 +245,16 @@ impl Attempt<'_> {
             return Ok(Verdict::Bare);
         }
         let requests = requests::requests(&taken.adapted, &taken.places);
-        let (theirs, _) = serve::serve(&self.options.nginx, &taken.places, &requests)?;
-        let (ours, complaints) = serve::serve(&self.options.tidegate, &taken.places, &requests)?;
-        let mut served = Served { complaints, ..Served::default() };
-        served.unasked = requests.len() - theirs.len().min(ours.len());
-        for ((request, nginx), tidegate) in requests.iter().zip(theirs).zip(ours) {
+        let theirs = serve::serve(&self.options.nginx, &taken.places, &requests)?;
+        let ours = serve::serve(&self.options.tidegate, &taken.places, &requests)?;
+        let mut served = Served { complaints: ours.complaints, ..Served::default() };
+        served.unasked = requests.len() - theirs.responses.len().min(ours.responses.len());
+        if served.unasked == 0 {
+            served.logs = logs::differences(&theirs.logs, &ours.logs);
+        }
+        for ((request, nginx), tidegate) in
+            requests.iter().zip(theirs.responses).zip(ours.responses)
+        {
             served.add(request, nginx, tidegate);
         }
         Ok(Verdict::Served(served))

@@ -45,6 +45,10 @@ const DROPPED: [&str; 18] = [
     "auth_delay",
 ];
 
+/// How long origins may be silent: some of them are, and nobody waits for minutes.
+const READ_TIMEOUTS: [&str; 4] =
+    ["proxy_read_timeout", "fastcgi_read_timeout", "uwsgi_read_timeout", "scgi_read_timeout"];
+
 /// The text of one configuration and how its includes are found.
 #[derive(Debug)]
 pub struct Source<'a> {
@@ -257,6 +261,11 @@ fn words_of(
         "server" => {
             words[0] = places.stubs.origin.to_string();
             words.retain(|word| word != "resolve" && !word.starts_with("service="));
+            if !stream {
+                // What has failed stays so until the end, however long the requests take.
+                words.retain(|word| !word.starts_with("fail_timeout="));
+                words.push("fail_timeout=600s".into());
+            }
         }
         "limit_req_zone" => {
             let swift = |word: &mut String| *word = "rate=100000r/s".into();
@@ -268,6 +277,9 @@ fn words_of(
             words.extend(["burst=1000".into(), "nodelay".into()]);
         }
         "limit_conn" if words.len() == 2 => words[1] = "1000".into(),
+        // The client is this machine.
+        "set_real_ip_from" => words[0] = "127.0.0.0/8".into(),
+        _ if READ_TIMEOUTS.contains(&name) && !stream => words[0] = "1s".into(),
         "auth_basic_user_file" => words[0] = format!("{scratch}/htpasswd"),
         "ssl_dhparam" => words[0] = format!("{scratch}/dhparam.pem"),
         "ssl_session_ticket_key" => words[0] = format!("{scratch}/ticket.key"),
@@ -325,6 +337,9 @@ fn complete_http(
         if !has(http, &name) {
             first.push(plain(&name, &[&places.flat("cache", &name)]));
         }
+    }
+    for name in READ_TIMEOUTS.iter().filter(|name| !has(http, name)) {
+        first.push(plain(name, &["1s"]));
     }
     if !has(http, "ssl_certificate") {
         first.push(plain("ssl_certificate", &[&format!("{scratch}/cert.pem")]));

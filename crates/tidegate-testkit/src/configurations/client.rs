@@ -1,7 +1,7 @@
 //! One request on one connection, plain or TLS, and its response taken apart.
 
 use super::places::Listen;
-use super::requests::Request;
+use super::requests::{Request, Shape};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ pub fn exchange(request: &Request) -> Response {
         let _ = stream.write_all(b"PROXY TCP4 192.0.2.7 127.0.0.1 1234 80\r\n");
     }
     let mut response = if tls {
-        let name = request.name.clone().unwrap_or_else(|| "none.test".into());
+        let name = request.tls_name().unwrap_or("none.test").to_owned();
         let name = ServerName::try_from(name).or_else(|_| ServerName::try_from("odd.test"));
         let session = name.ok().and_then(|name| {
             rustls::ClientConnection::new(Arc::new(tls_settings()), name.to_owned()).ok()
@@ -75,14 +75,25 @@ pub fn exchange(request: &Request) -> Response {
 
 fn talk(stream: &mut (impl Read + Write), request: &Request) -> Response {
     // A server that refuses a long request may close before it has read all of it.
-    let sent = stream.write_all(&request.bytes()).and_then(|()| stream.flush());
+    let all = request.bytes();
+    let expecting = request.shape == Shape::Expecting;
+    let head = all.windows(4).position(|window| window == b"\r\n\r\n").map_or(0, |at| at + 4);
+    let now = if expecting { head } else { all.len() };
+    let sent = stream.write_all(&all[..now]).and_then(|()| stream.flush());
+    let mut rest = &all[now..];
     let mut bytes = Vec::new();
     let mut piece = [0; 16 * 1024];
     let mut broken = sent.err();
-    while bytes.len() < RESPONSE_BYTES_MAX {
+    while bytes.len() < RESPONSE_BYTES_MAX && !(request.shape == Shape::Upgrade && whole(&bytes)) {
         match stream.read(&mut piece) {
             Ok(0) => break,
-            Ok(length) => bytes.extend_from_slice(&piece[..length]),
+            Ok(length) => {
+                bytes.extend_from_slice(&piece[..length]);
+                if bytes.starts_with(b"HTTP/1.1 100") && !rest.is_empty() {
+                    broken = stream.write_all(rest).and_then(|()| stream.flush()).err();
+                    rest = &[];
+                }
+            }
             Err(error) => {
                 broken = Some(error);
                 break;
@@ -101,8 +112,30 @@ fn talk(stream: &mut (impl Read + Write), request: &Request) -> Response {
     parse(&bytes)
 }
 
-/// A response from all bytes of its connection.
+/// Whether a response is there to the end that its fields tell: for connections that stay open behind it.
+fn whole(bytes: &[u8]) -> bool {
+    let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { return false };
+    let response = parse(bytes);
+    if response.field("transfer-encoding").is_some() {
+        return bytes.ends_with(b"0\r\n\r\n");
+    }
+    match response.field("content-length").and_then(|length| length.parse::<usize>().ok()) {
+        Some(length) => bytes.len() >= end + 4 + length,
+        None => matches!(response.code(), 204 | 304),
+    }
+}
+
+/// A response from all bytes of its connection; interim ones count as fields of it.
 pub fn parse(bytes: &[u8]) -> Response {
+    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n");
+    if let Some(end) =
+        end.filter(|_| bytes.starts_with(b"HTTP/1.1 10") && !bytes.starts_with(b"HTTP/1.1 101"))
+    {
+        let mut response = parse(&bytes[end + 4..]);
+        let text = String::from_utf8_lossy(&bytes[..end]).into_owned();
+        response.fields.push(("(interim)".into(), text));
+        return response;
+    }
     let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
         return Response { body: bytes.to_vec(), ..Response::failed("no head") };
     };

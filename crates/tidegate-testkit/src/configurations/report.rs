@@ -45,6 +45,8 @@ pub struct Served {
     pub unasked: usize,
     /// Lines of Tidegate's log that no server should write.
     pub complaints: Vec<String>,
+    /// What differs between the logs.
+    pub logs: Vec<String>,
 }
 
 /// A request whose responses differ.
@@ -86,7 +88,8 @@ impl Outcome {
             Verdict::Skipped(_) | Verdict::Refused(_) | Verdict::Bare => false,
             Verdict::Mistaken(_) | Verdict::Failed(_) => true,
             Verdict::Served(served) => {
-                !served.different.is_empty() || !served.complaints.is_empty()
+                let quiet = served.complaints.is_empty() && served.logs.is_empty();
+                !served.different.is_empty() || !quiet
             }
         }
     }
@@ -114,7 +117,8 @@ impl fmt::Display for Outcome {
                 if !self.missing.is_empty() {
                     write!(f, ", without {}", self.missing.join(", "))?;
                 }
-                served.complaints.iter().try_for_each(|line| write!(f, "\n  log: {line}"))
+                served.complaints.iter().try_for_each(|line| write!(f, "\n  log: {line}"))?;
+                served.logs.iter().try_for_each(|line| write!(f, "\n  logs differ: {line}"))
             }
         }
     }

@@ -1,14 +1,18 @@
 //! The requests that a configuration is asked: its names, its locations, what its conditions and maps look at, and
 //! what clients and attackers send everywhere.
 
+use super::forms;
 use super::places::{Listen, Places};
 use super::samples;
 use std::collections::BTreeSet;
 use tidegate_conf::Statement;
 
 /// Most requests for one `server` block, and for one configuration.
-const SERVER_MAX: usize = 150;
-const ROW_MAX: usize = 600;
+const SERVER_MAX: usize = 260;
+const ROW_MAX: usize = 700;
+
+/// Bytes of a large body: more than `client_max_body_size` is by default.
+const LARGE_BYTES: usize = 1_200_000;
 
 /// Most samples of one expression or of one map.
 const SAMPLES_MAX: usize = 3;
@@ -63,7 +67,7 @@ const FIELDS: [(&str, &str, &str); 17] = [
 ];
 
 /// Methods beside GET, with a target each.
-const METHODS: [(&str, &str); 10] = [
+const METHODS: [(&str, &str); 11] = [
     ("HEAD", "/"),
     ("HEAD", "/a.txt"),
     ("POST", "/"),
@@ -71,6 +75,7 @@ const METHODS: [(&str, &str); 10] = [
     ("OPTIONS", "/"),
     ("PUT", "/new.txt"),
     ("DELETE", "/none"),
+    ("PATCH", "/a.txt"),
     ("TRACE", "/"),
     ("PROPFIND", "/"),
     ("FOO", "/a.txt"),
@@ -85,12 +90,46 @@ pub struct Request {
     pub method: String,
     pub target: String,
     pub fields: Vec<(String, String)>,
+    pub shape: Shape,
+}
+
+/// How a request is sent, besides its line and fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Shape {
+    /// With a short body of known length where the method has one.
+    #[default]
+    Plain,
+    /// With a body in chunks.
+    Chunked,
+    /// With a body that is sent when the server asks for it.
+    Expecting,
+    /// With a body larger than servers take, unless they are told to.
+    Large,
+    /// Asks for another protocol; the connection is not asked to end.
+    Upgrade,
+    /// Of HTTP/1.1 and without `Host`.
+    Nameless,
 }
 
 impl Request {
+    /// Where the connection's TLS is for: the name without what only `Host` has.
+    pub fn tls_name(&self) -> Option<&str> {
+        let name = self.name.as_deref()?;
+        Some(name.split(':').next().unwrap_or(name).trim_end_matches('.'))
+    }
+
+    /// The same request with the validators of a response in place of `{etag}` and `{modified}`.
+    pub fn again(&self, etag: &str, modified: &str) -> Self {
+        let fields = self.fields.iter().map(|(name, value)| {
+            (name.clone(), value.replace("{etag}", etag).replace("{modified}", modified))
+        });
+        Self { fields: fields.collect(), ..self.clone() }
+    }
+
     /// The bytes to send; the connection ends behind the response.
     pub fn bytes(&self) -> Vec<u8> {
-        let version = if self.name.is_some() { "1.1" } else { "1.0" };
+        let modern = self.name.is_some() || self.shape == Shape::Nameless;
+        let version = if modern { "1.1" } else { "1.0" };
         let mut text = format!("{} {} HTTP/{version}\r\n", self.method, self.target);
         if let Some(name) = &self.name {
             text.push_str(&format!("Host: {name}\r\n"));
@@ -98,13 +137,26 @@ impl Request {
         for (name, value) in &self.fields {
             text.push_str(&format!("{name}: {value}\r\n"));
         }
-        let body = if matches!(self.method.as_str(), "POST" | "PUT") { "a=1&b=two" } else { "" };
-        if !body.is_empty() {
-            text.push_str("Content-Type: application/x-www-form-urlencoded\r\n");
-            text.push_str(&format!("Content-Length: {}\r\n", body.len()));
+        let form = "Content-Type: application/x-www-form-urlencoded\r\n";
+        let body = match self.shape {
+            Shape::Chunked => "5\r\na=1&b\r\n4\r\n=two\r\n0\r\n\r\n".to_owned(),
+            Shape::Large => "large=1&".repeat(LARGE_BYTES / 8),
+            _ if matches!(self.method.as_str(), "POST" | "PUT") => "a=1&b=two".to_owned(),
+            _ => String::new(),
+        };
+        match self.shape {
+            Shape::Chunked => text.push_str(&format!("{form}Transfer-Encoding: chunked\r\n")),
+            _ if body.is_empty() => {}
+            _ => text.push_str(&format!("{form}Content-Length: {}\r\n", body.len())),
         }
-        text.push_str("Connection: close\r\n\r\n");
-        text.push_str(body);
+        if self.shape == Shape::Expecting {
+            text.push_str("Expect: 100-continue\r\n");
+        }
+        text.push_str(match self.shape {
+            Shape::Upgrade => "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+            _ => "Connection: close\r\n\r\n",
+        });
+        text.push_str(&body);
         text.into_bytes()
     }
 }
@@ -114,6 +166,9 @@ impl std::fmt::Display for Request {
         let scheme = if self.listen.tls { "https" } else { "http" };
         let target = self.target.get(..120).unwrap_or(&self.target);
         write!(f, "{} {scheme}://{} {target}", self.method, self.name.as_deref().unwrap_or("-"))?;
+        if self.shape != Shape::Plain {
+            write!(f, " ({:?})", self.shape)?;
+        }
         self.fields.iter().try_for_each(|(name, value)| {
             write!(f, " {name}: {}", value.get(..80).unwrap_or(value))
         })
@@ -135,7 +190,8 @@ pub fn requests(statements: &[Statement], places: &Places) -> Vec<Request> {
     for listen in places.listens.values().filter(|listen| listen.stream) {
         let name = Some("stream.test".to_owned());
         let (method, target) = ("GET".to_owned(), "/stream".to_owned());
-        all.push(Request { listen: *listen, name, method, target, fields: Vec::new() });
+        let shape = Shape::Plain;
+        all.push(Request { listen: *listen, name, method, target, fields: Vec::new(), shape });
     }
     let mut seen = BTreeSet::new();
     all.retain(|request| seen.insert(request.clone()));
@@ -162,6 +218,7 @@ fn server_requests(server: &[Statement], shared: &[Condition], places: &Places) 
         method: method.into(),
         target: target.into(),
         fields: fields.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+        shape: Shape::Plain,
     };
     let mut found: Vec<Request> = Vec::new();
     let mut paths = Vec::new();
@@ -198,9 +255,11 @@ fn server_requests(server: &[Statement], shared: &[Condition], places: &Places) 
             found.push(Request { listen, ..ask("GET", target, &[]) });
         }
     }
-    found.push(ask("GET", "/?s=302", &[]));
-    found.push(ask("GET", "/cookie?s=200", &[]));
-    found.push(ask("GET", "/?s=503", &[]));
+    found.truncate(SERVER_MAX / 2);
+    found.extend(forms::forms(&ask("GET", "/", &[]), &paths));
+    if forms::passes(server) {
+        found.extend(forms::of_origins(&ask("GET", "/", &[]), &paths, server));
+    }
     found.truncate(SERVER_MAX);
     found
 }

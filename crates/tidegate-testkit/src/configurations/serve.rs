@@ -1,6 +1,7 @@
 //! The scratch directory of one configuration, and a server that runs in it.
 
 use super::client::{Response, exchange};
+use super::logs::Logs;
 use super::places::Places;
 use super::requests::Request;
 use crate::bell::{Bell, Deadline, Failure};
@@ -129,13 +130,17 @@ pub fn check(program: &Program, scratch: &Path) -> Result<(bool, String), Failur
     Ok((exit == 0, String::from_utf8_lossy(&output).into_owned()))
 }
 
-/// Starts the program, asks it everything and ends it. The second part is what it logged of itself that no
-/// server should.
-pub fn serve(
-    program: &Program,
-    places: &Places,
-    requests: &[Request],
-) -> Result<(Vec<Response>, Vec<String>), Failure> {
+/// What one server said.
+#[derive(Debug)]
+pub struct Said {
+    pub responses: Vec<Response>,
+    /// Lines that it logged of itself and that no server should.
+    pub complaints: Vec<String>,
+    pub logs: Logs,
+}
+
+/// Starts the program, asks it everything and ends it.
+pub fn serve(program: &Program, places: &Places, requests: &[Request]) -> Result<Said, Failure> {
     refill(places)?;
     let deadline = Deadline::after(SERVER_TIME);
     let shared = Arc::new(Shared {
@@ -147,14 +152,16 @@ pub fn serve(
     });
     let server = program.start(&places.scratch, shared, &[])?;
     let fronts: Vec<SocketAddr> = places.listens.values().map(|listen| listen.address).collect();
-    let mut responses = Vec::new();
+    let mut responses: Vec<Response> = Vec::new();
     let ready = server.wait_ready(&fronts, false);
     if ready.is_ok() {
         for request in requests {
             if deadline.remaining().is_err() {
                 break;
             }
-            responses.push(exchange(request));
+            let last = |name| responses.last().and_then(|last| last.field(name)).unwrap_or("none");
+            let modified = last("last-modified").to_owned();
+            responses.push(exchange(&request.again(last("etag"), &modified)));
         }
     }
     let ended = server.finish();
@@ -169,5 +176,8 @@ pub fn serve(
     ended?;
     let bad = ["[alert]", "[emerg]", "panicked"];
     let complaints = log.lines().filter(|line| bad.iter().any(|word| line.contains(word)));
-    Ok((responses, complaints.map(str::to_owned).collect()))
+    let ports = responses.iter().map(|response| response.port).collect();
+    let logs = Logs::read(&places.scratch.join("logs"), &ports);
+    let complaints = complaints.map(str::to_owned).collect();
+    Ok(Said { responses, complaints, logs })
 }

@@ -12,6 +12,12 @@ const SILENCE_MAX: Duration = Duration::from_secs(20);
 /// Most bytes of a request that the origin reads.
 const REQUEST_BYTES_MAX: usize = 4 << 20;
 
+/// How long a silent origin says nothing: longer than servers are told to wait.
+const SILENT: Duration = Duration::from_secs(3);
+
+/// Bytes of a large response: more than the buffers of servers hold.
+const LARGE_BYTES: usize = 150_000;
+
 /// The addresses of both.
 #[derive(Debug, Clone, Copy)]
 pub struct Stubs {
@@ -89,8 +95,12 @@ fn http(stream: &mut TcpStream, input: &mut Vec<u8>) -> bool {
             || line.ends_with("HTTP/1.0");
         let target = line.split(' ').nth(1).unwrap_or_default();
         let said = format!("{line}\n{}\n\n{}", lines.join("\n"), String::from_utf8_lossy(&body));
-        let response = http_response(target, &said, closes, line.starts_with("HEAD "));
-        if stream.write_all(&response).is_err() || closes {
+        let asked = Asked { line, fields: &lines, target, said: &said, closes };
+        match asked.serve(stream) {
+            Ok(true) => {}
+            _ => return true,
+        }
+        if closes {
             return true;
         }
     }
@@ -113,34 +123,136 @@ fn http_body<'a>(head: &str, rest: &'a [u8]) -> Option<(&'a [u8], usize)> {
     rest.get(..length).map(|body| (body, length))
 }
 
-/// What the target asks for: `s=404` is a status, `s=302` with a place, anything else 200 with fields that proxies
-/// treat in particular ways.
-fn http_response(target: &str, said: &str, closes: bool, head: bool) -> Vec<u8> {
-    let mut response = format!("HTTP/1.1 {}\r\n", status(target));
-    response.push_str(&fields(target));
-    response.push_str("Content-Type: text/plain\r\nServer: origin/1\r\nX-Powered-By: origin\r\n");
-    response.push_str("Date: Mon, 01 Jan 2024 00:00:00 GMT\r\n");
-    response.push_str(if closes { "Connection: close\r\n" } else { "Connection: keep-alive\r\n" });
-    response.push_str(&format!("Content-Length: {}\r\n\r\n", said.len()));
-    if !head {
-        response.push_str(said);
+/// A request as the origin sees it.
+struct Asked<'a> {
+    line: &'a str,
+    fields: &'a [&'a str],
+    target: &'a str,
+    said: &'a str,
+    closes: bool,
+}
+
+impl Asked<'_> {
+    /// Responds as the target asks: `s=404` is a status, `s=302` with a place, `o=cut` and the like a way to
+    /// behave, anything else 200 with fields that proxies treat in particular ways. False when the connection is over.
+    fn serve(&self, stream: &mut TcpStream) -> std::io::Result<bool> {
+        let upgrades = self
+            .fields
+            .iter()
+            .any(|line| line.to_ascii_lowercase().starts_with("upgrade: websocket"));
+        let joined =
+            self.fields.iter().any(|line| line.eq_ignore_ascii_case("connection: upgrade"));
+        if upgrades && joined {
+            stream.write_all(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nother words")?;
+            return Ok(false);
+        }
+        let length = |length: usize| format!("Content-Length: {length}\r\n");
+        let said = self.said.as_bytes();
+        match behaviour(self.target) {
+            "close" => return Ok(false),
+            "wrong" => {
+                stream.write_all(b"no response at all\r\n\r\n")?;
+                return Ok(false);
+            }
+            "silent" => {
+                std::thread::sleep(SILENT);
+                return Ok(false);
+            }
+            "cut" => {
+                self.respond(stream, &length(said.len() + 100), said)?;
+                return Ok(false);
+            }
+            "early" => {
+                stream.write_all(
+                    b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n",
+                )?;
+                self.respond(stream, &length(said.len()), said)?;
+            }
+            "chunked" => {
+                let mut body = format!("{:x}\r\n", said.len()).into_bytes();
+                body.extend_from_slice(said);
+                body.extend_from_slice(b"\r\n0\r\n\r\n");
+                self.respond(stream, "Transfer-Encoding: chunked\r\n", &body)?;
+            }
+            "gzip" => {
+                let mut packer =
+                    flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+                packer.write_all(said)?;
+                let body = packer.finish()?;
+                let fields = format!("Content-Encoding: gzip\r\n{}", length(body.len()));
+                self.respond(stream, &fields, &body)?;
+            }
+            "accel" => {
+                let fields = format!(
+                    "X-Accel-Redirect: /a.txt?o=after\r\nX-Accel-Expires: 60\r\n{}",
+                    length(said.len())
+                );
+                self.respond(stream, &fields, said)?;
+            }
+            "large" => {
+                let body = said.repeat(LARGE_BYTES / said.len().max(1) + 1);
+                self.respond(stream, &length(body.len()), &body)?;
+            }
+            "empty" => self.respond(stream, &length(0), b"")?,
+            _ => self.respond(stream, &length(said.len()), said)?,
+        }
+        Ok(true)
     }
-    response.into_bytes()
+
+    fn respond(
+        &self,
+        stream: &mut TcpStream,
+        fields_more: &str,
+        body: &[u8],
+    ) -> std::io::Result<()> {
+        let mut response = format!("HTTP/1.1 {}\r\n", status(self.target)).into_bytes();
+        let host =
+            self.fields.iter().find_map(|line| line.strip_prefix("Host: ")).unwrap_or_default();
+        let own = stream.local_addr().map(|address| address.to_string()).unwrap_or_default();
+        let mut fields = fields(self.target, host, &own);
+        fields.push_str("Content-Type: text/plain\r\nServer: origin/1\r\nX-Powered-By: origin\r\n");
+        fields.push_str("Date: Mon, 01 Jan 2024 00:00:00 GMT\r\n");
+        fields.push_str(if self.closes {
+            "Connection: close\r\n"
+        } else {
+            "Connection: keep-alive\r\n"
+        });
+        fields.push_str(fields_more);
+        fields.push_str("\r\n");
+        response.extend_from_slice(fields.as_bytes());
+        if !self.line.starts_with("HEAD ") && !status(self.target).starts_with("304") {
+            response.extend_from_slice(body);
+        }
+        stream.write_all(&response)
+    }
+}
+
+/// The word behind `o=`.
+fn behaviour(target: &str) -> &str {
+    let after = target.split("?o=").nth(1).or(target.split("&o=").nth(1)).unwrap_or_default();
+    after.split(|c: char| !c.is_ascii_lowercase()).next().unwrap_or_default()
 }
 
 fn status(target: &str) -> String {
     let after = target.split("s=").nth(1).and_then(|rest| rest.get(..3));
     match after.filter(|code| code.bytes().all(|byte| byte.is_ascii_digit())) {
-        Some(code) if code > "199" && code != "204" && code != "304" => format!("{code} Said"),
+        Some(code) if code > "199" && code != "204" => format!("{code} Said"),
         _ => "200 OK".into(),
     }
 }
 
 /// Fields of a response that configurations like to hide, rewrite or obey.
-fn fields(target: &str) -> String {
+fn fields(target: &str, host: &str, own: &str) -> String {
     let mut fields = String::new();
-    if target.contains("s=30") {
-        fields.push_str("Location: /moved/here?a=b\r\n");
+    if target.contains("s=301") {
+        fields.push_str(&format!("Location: http://{own}/moved/here?a=b\r\n"));
+    } else if target.contains("s=307") {
+        fields.push_str(&format!("Location: http://{host}/moved/here?a=b\r\n"));
+    } else if target.contains("s=30") {
+        fields.push_str("Location: /moved/here?a=b\r\nRefresh: 5; url=/refreshed\r\n");
+    }
+    if target.contains("s=401") {
+        fields.push_str("WWW-Authenticate: Basic realm=\"origin\"\r\n");
     }
     if target.contains("cookie") || target.contains("s=2") {
         fields.push_str("Set-Cookie: one=1; Path=/; Domain=origin.test\r\nSet-Cookie: two=2\r\n");
@@ -163,12 +275,28 @@ fn gateway_response(parameters: Vec<(String, String)>, body: &[u8]) -> String {
         .map(|(name, value)| format!("{name}={value}\n"))
         .collect();
     lines.sort_unstable();
+    let (host, own) = (value("HTTP_HOST").to_owned(), "origin.test");
+    let more = match behaviour(&target) {
+        "accel" => "X-Accel-Redirect: /a.txt?o=after\r\n",
+        "early" => "X-Accel-Expires: 60\r\nX-Accel-Buffering: no\r\n",
+        "wrong" => return "no response at all\n\n".into(),
+        "close" => return String::new(),
+        "silent" => {
+            std::thread::sleep(SILENT);
+            return String::new();
+        }
+        _ => "",
+    };
+    let said = format!("{}\n{}", lines.concat(), String::from_utf8_lossy(body));
+    let said = match behaviour(&target) {
+        "empty" => String::new(),
+        "large" => said.repeat(LARGE_BYTES / said.len() + 1),
+        _ => said,
+    };
     format!(
-        "Status: {}\r\n{}Content-Type: text/html\r\nX-Powered-By: origin\r\n\r\n{}\n{}",
+        "Status: {}\r\n{}{more}Content-Type: text/html\r\nX-Powered-By: origin\r\n\r\n{said}",
         status(&target),
-        fields(&target),
-        lines.concat(),
-        String::from_utf8_lossy(body)
+        fields(&target, &host, own),
     )
 }
 
@@ -194,6 +322,9 @@ fn fastcgi(stream: &mut TcpStream, input: &mut Vec<u8>) -> bool {
         return false;
     }
     let said = gateway_response(pairs(&parameters), &body);
+    if said.is_empty() {
+        return true;
+    }
     let mut response = Vec::new();
     for piece in said.as_bytes().chunks(usize::from(u16::MAX)) {
         response.extend_from_slice(&[1, 6, 0, 1]);

@@ -4,8 +4,9 @@ use super::adapt::{Additions, Source, adapt};
 use super::client::{Response, parse};
 use super::compare::compare;
 use super::list::{self, Context, Mirror};
+use super::logs::{Logs, differences};
 use super::places::{Listen, Places};
-use super::requests::{Request, requests};
+use super::requests::{Request, Shape, requests};
 use super::samples;
 use super::stubs::Stubs;
 use super::{complaint, repair, unbuilt};
@@ -146,6 +147,7 @@ fn responses_are_compared() {
         method: method.into(),
         target: "/".into(),
         fields: Vec::new(),
+        shape: Shape::Plain,
     };
     let check = |method: &str, a: &str, b: &str, expected: &[&str]| {
         let (a, b) = (parse(a.as_bytes()), parse(b.as_bytes()));
@@ -188,4 +190,52 @@ fn responses_are_compared() {
     check("HEAD", &head("nginx/1.31.5", 153), &head("tidegate/0.1.0", 155), &[]);
     check("HEAD", &head("nginx/1.31.5", 153), &head("tidegate/0.1.0", 156), &["content-length"]);
     assert_eq!(Response::default().code(), 0);
+}
+
+#[test]
+fn logs_are_compared() {
+    let logs = |text: &str| {
+        let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
+        let written = std::fs::write(folder.path().join("access.log"), text);
+        assert!(written.is_ok());
+        Logs::read(folder.path(), &[40_001, 40_002].into())
+    };
+    let check = |nginx: &str, tidegate: &str, expected: usize| {
+        let found = differences(&logs(nginx), &logs(tidegate));
+        assert_eq!(found.len(), expected, "{found:?}");
+    };
+    check("a 200 153 40001\n", "a 200 155 40002\n", 0);
+    check("a 200 153\n", "a 200 0\n", 1);
+    check("a 200 153\n", "b 200 153\n", 2);
+    check("a 200 153\na 200 153\n", "a 200 153\n", 1);
+    check("a [23/Nov/2026:17:11:35 +0000] 0.003\n", "a [23/Nov/2026:17:11:36 +0000] 0.000\n", 0);
+    let error = |number: &str, text: &str| {
+        format!("2026/11/23 17:11:35 [error] {number}: *1 {text}, client: 127.0.0.1, server: a\n")
+    };
+    check(&error("1#1", "open()"), &error("2#3", "open()"), 0);
+    check(&error("1#1", "open()"), &error("2#3", "read()"), 2);
+    check("", "2026/11/23 17:11:35 [notice] 1#1: start\n", 0);
+}
+
+#[test]
+fn requests_are_written_in_their_shape() {
+    let address = SocketAddr::from(([127, 0, 0, 1], 80));
+    let listen = Listen { address, tls: false, proxied: false, stream: false };
+    let check = |shape: Shape, expected: &str| {
+        let fields = vec![("A".to_owned(), "{etag}".to_owned())];
+        let (name, method) = (Some("a.test.:81".to_owned()), "POST".to_owned());
+        let request = Request { listen, name, method, target: "/".into(), fields, shape };
+        let text = String::from_utf8_lossy(&request.again("\"x\"", "").bytes()).into_owned();
+        assert!(text.starts_with("POST / HTTP/1.1\r\nHost: a.test.:81\r\nA: \"x\"\r\n"), "{text}");
+        assert!(text.ends_with(expected), "{text}");
+        assert_eq!(request.tls_name(), Some("a.test"));
+    };
+    check(Shape::Plain, "Content-Length: 9\r\nConnection: close\r\n\r\na=1&b=two");
+    check(
+        Shape::Chunked,
+        "Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\na=1&b\r\n4\r\n=two\r\n0\r\n\r\n",
+    );
+    check(Shape::Expecting, "Expect: 100-continue\r\nConnection: close\r\n\r\na=1&b=two");
+    let interim = parse(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n");
+    assert_eq!((interim.code(), interim.field("(interim)")), (204, Some("HTTP/1.1 100 Continue")));
 }
