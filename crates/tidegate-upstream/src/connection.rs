@@ -12,6 +12,7 @@ use tidegate_rt::timer::{Deadline, timeout};
 
 use crate::io::Io;
 use crate::log::os_error;
+use crate::peers::address_text;
 use crate::pool::line::Place;
 use crate::request::{FetchSettings, LocalAddress};
 use crate::tls::{self, TlsTarget};
@@ -38,6 +39,8 @@ pub struct OriginConnection {
 #[derive(Debug)]
 pub enum ConnectError {
     Failed(io::Error),
+    /// The same with a socket of this machine, which the log names.
+    SocketFailed(String, io::Error),
     TimedOut,
     /// The handshake failed; the text is for the log.
     Handshake(String),
@@ -53,6 +56,9 @@ impl ConnectError {
             ConnectError::HandshakeTimedOut => (timed_out(), HANDSHAKING),
             ConnectError::Failed(error) => {
                 (format!("connect() failed ({})", os_error(error)), CONNECTING)
+            }
+            ConnectError::SocketFailed(socket, error) => {
+                (format!("connect() to {socket} failed ({})", os_error(error)), CONNECTING)
             }
             ConnectError::Handshake(message) => (message.clone(), HANDSHAKING),
         }
@@ -80,7 +86,10 @@ pub async fn dial(
 ) -> Result<Rc<Stream>, ConnectError> {
     match timeout(limit, Stream::connect(address, options)).await {
         Err(_) => Err(ConnectError::TimedOut),
-        Ok(Err(error)) => Err(ConnectError::Failed(error)),
+        Ok(Err(error)) => Err(match address {
+            Addr::Unix(_) => ConnectError::SocketFailed(address_text(address), error),
+            Addr::Inet(_) => ConnectError::Failed(error),
+        }),
         Ok(Ok(stream)) => Ok(Rc::new(stream)),
     }
 }

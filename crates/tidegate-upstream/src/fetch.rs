@@ -442,7 +442,9 @@ fn trouble_of_connect(error: ConnectError) -> Trouble {
     let (message, action) = error.describe();
     let event = match error {
         ConnectError::TimedOut | ConnectError::HandshakeTimedOut => Event::ConnectTimedOut,
-        ConnectError::Failed(_) | ConnectError::Handshake(_) => Event::Refused,
+        ConnectError::Failed(_) | ConnectError::SocketFailed(..) | ConnectError::Handshake(_) => {
+            Event::Refused
+        }
     };
     Trouble { event, message, action, client_status: None }
 }

@@ -113,7 +113,7 @@ pub struct OriginRequest {
 /// `http://127.0.0.1:80/path`.
 pub(crate) fn url(scheme: &str, peer: &str, target: Option<&[u8]>) -> String {
     let target = String::from_utf8_lossy(target.unwrap_or_default());
-    let colon = if peer.starts_with("unix:") && !target.is_empty() { ":" } else { "" };
+    let colon = if peer.starts_with("unix:") { ":" } else { "" };
     format!("{scheme}://{peer}{colon}{target}")
 }
 

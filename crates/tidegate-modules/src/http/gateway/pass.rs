@@ -5,7 +5,7 @@ use tidegate_core::builder::LocationBuilder;
 use tidegate_core::{Exchange, Level, Template};
 use tidegate_upstream::resolve::{ResolveError, Resolver};
 
-use super::target::{self, FindError, Scheme, Target, UrlError};
+use super::target::{self, FindError, Scheme, Target, Url, UrlError};
 use crate::http::upstream::{GroupKey, Groups};
 
 /// Where a location's requests go.
@@ -80,7 +80,11 @@ impl Pass {
         };
         let text = template.value(x);
         let shown = String::from_utf8_lossy(&text).into_owned();
-        let Ok(url) = target::split(&text, self.schemes) else {
+        let url = target::split(&text, self.schemes).ok();
+        // A scheme alone is not even the beginning of an address.
+        let whole =
+            |url: &Url| url.scheme.prefix.is_empty() || text.len() > url.scheme.prefix.len();
+        let Some(url) = url.filter(whole) else {
             x.log(Level::Error, format_args!("invalid URL prefix in \"{shown}\""));
             return Err(500);
         };
@@ -88,8 +92,9 @@ impl Pass {
         let name = match url.clone().find(groups) {
             Ok(target) => return Ok(TargetRef::Made(Box::new(target), key)),
             Err(FindError::Name(name)) => name,
-            Err(FindError::Invalid) => {
-                x.log(Level::Error, format_args!("invalid URL \"{shown}\""));
+            Err(FindError::Invalid(what)) => {
+                let address = shown.get(url.scheme.prefix.len()..).unwrap_or(&shown);
+                x.log(Level::Error, format_args!("{what} in upstream \"{address}\""));
                 return Err(500);
             }
         };

@@ -184,7 +184,10 @@ impl Url {
 
     /// The target of a URL that was made for one request: a known group or an address.
     pub fn find(self, groups: &Groups) -> Result<Target, FindError> {
-        let invalid = |_| FindError::Invalid;
+        let invalid = |wrong| match wrong {
+            UrlError::Invalid(what) => FindError::Invalid(what),
+            UrlError::Prefix => FindError::Invalid("invalid host"),
+        };
         if let Some(group) = groups.find(&self.authority, self.scheme.tls) {
             return self.target(group).map_err(invalid);
         }
@@ -201,7 +204,8 @@ impl Url {
 /// Why a request's URL leads nowhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FindError {
-    Invalid,
+    /// What is wrong with its address.
+    Invalid(&'static str),
     /// A name that only a resolver could know.
     Name(String),
 }
