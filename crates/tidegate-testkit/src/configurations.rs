@@ -244,7 +244,10 @@ impl Attempt<'_> {
         if !missing.is_empty() && !serve::check(&self.options.nginx, &scratch)?.0 {
             return Ok(Verdict::Bare);
         }
-        let requests = requests::requests(&taken.adapted, &taken.places);
+        let mut requests = requests::requests(&taken.adapted, &taken.places);
+        if !serve::is_recent(&self.options.nginx, &scratch)? {
+            requests.retain(|request| !forms::has_changed(request));
+        }
         let theirs = serve::serve(&self.options.nginx, &taken.places, &requests)?;
         let ours = serve::serve(&self.options.tidegate, &taken.places, &requests)?;
         let mut served = Served { complaints: ours.complaints, ..Served::default() };

@@ -103,6 +103,13 @@ fn of_path(base: &Request, path: &str) -> Vec<Request> {
     ]
 }
 
+/// Whether an nginx before 1.29 takes a request in another way than newer ones: interim responses of origins were
+/// passed on as if they were the response, and `Cookie` fields apart.
+pub fn has_changed(request: &Request) -> bool {
+    let cookies = request.fields.iter().filter(|(name, _)| name == "Cookie").count();
+    request.target.contains("o=early") || cookies > 1
+}
+
 /// Whether anything is passed to an origin.
 pub fn passes(statements: &[Statement]) -> bool {
     statements

@@ -130,6 +130,14 @@ pub fn check(program: &Program, scratch: &Path) -> Result<(bool, String), Failur
     Ok((exit == 0, String::from_utf8_lossy(&output).into_owned()))
 }
 
+/// Whether the program says that it is nginx 1.29 or newer, which `docs/differences.md` compares with.
+pub fn is_recent(program: &Program, scratch: &Path) -> Result<bool, Failure> {
+    let (_, output) = program.run(scratch, &["-v".to_owned()], Deadline::after(SERVER_TIME))?;
+    let text = String::from_utf8_lossy(&output).into_owned();
+    let minor = text.split("nginx/1.").nth(1).and_then(|rest| rest.split('.').next());
+    Ok(minor.and_then(|minor| minor.parse::<u32>().ok()).is_some_and(|minor| minor >= 29))
+}
+
 /// What one server said.
 #[derive(Debug)]
 pub struct Said {
