@@ -33,7 +33,7 @@ impl Logs {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             let text = std::fs::read(entry.path()).unwrap_or_default();
             // Line ends within a line are blanks in ours, lest a request writes lines of its own.
-            let text = String::from_utf8_lossy(&text).replace("\r\n", "  ");
+            let text = String::from_utf8_lossy(&text).replace("\r\n", "  ").replace('\r', " ");
             let lines: Vec<String> =
                 text.lines().filter_map(|line| common_line(line, ports)).collect();
             if !lines.is_empty() {
