@@ -258,15 +258,7 @@ fn words_of(
             words[0] = places.peer(bare);
         }
         "grpc_pass" => words[0] = format!("grpc://{}", places.stubs.origin),
-        "server" => {
-            words[0] = places.stubs.origin.to_string();
-            words.retain(|word| word != "resolve" && !word.starts_with("service="));
-            if !stream {
-                // What has failed stays so until the end, however long the requests take.
-                words.retain(|word| !word.starts_with("fail_timeout="));
-                words.push("fail_timeout=600s".into());
-            }
-        }
+        "server" => member(&mut words, places, stream),
         "limit_req_zone" => {
             let swift = |word: &mut String| *word = "rate=100000r/s".into();
             words.iter_mut().filter(|word| word.starts_with("rate=")).for_each(swift);
@@ -296,6 +288,16 @@ fn words_of(
         _ => {}
     }
     Ok(Some(words))
+}
+
+/// A server of a group. What has failed stays so until the end, however long the requests take.
+fn member(words: &mut Vec<String>, places: &Places, stream: bool) {
+    words[0] = places.stubs.origin.to_string();
+    words.retain(|word| word != "resolve" && !word.starts_with("service="));
+    if !stream {
+        words.retain(|word| !word.starts_with("fail_timeout="));
+        words.push("fail_timeout=600s".into());
+    }
 }
 
 /// Paths that variables carry into `root`, and sockets that they carry into a pass.
