@@ -27,6 +27,7 @@ pub mod log_file;
 pub mod main_settings;
 pub mod module;
 pub mod openssl_commands;
+pub mod pace;
 pub mod pause;
 pub mod phases;
 pub mod plan;

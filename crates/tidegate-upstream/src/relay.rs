@@ -10,9 +10,10 @@ use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidegate_core::client::ByteStream;
+use tidegate_core::pace::{Rate, Steps};
 use tidegate_rt::timer::Deadline;
 use tidegate_rt::{clock, share};
 
@@ -65,35 +66,6 @@ pub struct Flow {
     rate: Option<Rate>,
 }
 
-/// A limit of bytes a second on what is read of one direction.
-pub struct Rate {
-    bytes: u64,
-    since: Instant,
-    timer: Deadline,
-}
-
-impl Rate {
-    /// From now on; `None` for 0, which is no limit.
-    pub fn new(bytes: u64) -> Option<Rate> {
-        let rate = Rate { bytes, since: clock::exact_now(), timer: Deadline::new() };
-        (bytes > 0).then_some(rate)
-    }
-
-    /// How many bytes may be read when `read` have been; pending when it is to be waited.
-    pub fn poll_allowance(&self, context: &mut Context<'_>, read: u64) -> Poll<u64> {
-        loop {
-            let now = clock::exact_now();
-            match allowance(self.bytes, read, now.saturating_duration_since(self.since)) {
-                Ok(bytes) => return Poll::Ready(bytes),
-                Err(wait) => self.timer.set(now + wait),
-            }
-            if self.timer.poll_elapsed(context).is_pending() {
-                return Poll::Pending;
-            }
-        }
-    }
-}
-
 impl Flow {
     /// A direction in which some bytes wait to be delivered. `rate`: most bytes a second, 0 for no limit.
     pub fn new(pending: Vec<u8>, rate: u64) -> Flow {
@@ -105,7 +77,7 @@ impl Flow {
             read: 0,
             moved: 0,
             on_first: None,
-            rate: Rate::new(rate),
+            rate: Rate::new(rate, Steps::Seconds, clock::exact_now()),
         }
     }
 
@@ -163,19 +135,6 @@ impl Flow {
         }
         self.read += count as u64;
         Ok(true)
-    }
-}
-
-/// Bytes that may be read now, of `rate` a second, when `read` were read in the time that has passed; or
-/// how long to wait. The second that has begun counts as whole.
-fn allowance(rate: u64, read: u64, passed: Duration) -> Result<u64, Duration> {
-    let allowed = rate.saturating_mul(passed.as_secs().saturating_add(1));
-    match allowed.checked_sub(read) {
-        Some(left) if left > 0 => Ok(left),
-        _ => {
-            let excess = read.saturating_sub(allowed);
-            Err(Duration::from_millis(excess.saturating_mul(1000) / rate.max(1) + 1))
-        }
     }
 }
 

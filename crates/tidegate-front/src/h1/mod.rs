@@ -14,6 +14,7 @@ use bytes::Bytes;
 use tidegate_core::body::Body;
 use tidegate_core::client::ClientIo;
 use tidegate_core::error_log::Level;
+use tidegate_core::pace::{Rate, Steps};
 use tidegate_core::phases::{self, Answer};
 use tidegate_core::{Exchange, LocalFuture};
 use tidegate_http::request::Version;
@@ -372,13 +373,9 @@ fn pace(x: &mut Exchange) -> Option<Pace> {
         Some(rate) => rate,
         None => number(&settings.limit_rate.as_ref()?.value(x)),
     };
-    if rate == 0 {
-        return None;
-    }
+    let rate = Rate::new(rate, Steps::Quarters, x.started)?;
     let after = settings.limit_rate_after.as_ref().map_or(0, |after| number(&after.value(x)));
-    let passed = tidegate_rt::clock::exact_now().saturating_duration_since(x.started).as_millis();
-    let started = tidegate_rt::clock::unix_millis().saturating_sub(passed as u64);
-    Some(Pace { rate, after, started_unix_seconds: started / 1000 })
+    Some(Pace { rate, after })
 }
 
 fn number(text: &[u8]) -> u64 {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use tidegate_core::body::{self, Body, BodyError, Chunk, FileRange};
 use tidegate_core::client::Client;
+use tidegate_core::pace::Rate;
 use tidegate_core::settings::Settings;
 use tidegate_core::{Exchange, file_read};
 use tidegate_http::Headers;
@@ -141,18 +142,9 @@ pub struct Sender<'a> {
 
 /// `limit_rate` and `limit_rate_after`.
 pub struct Pace {
-    pub rate: u64,
+    pub rate: Rate,
+    /// So many bytes leave without a limit.
     pub after: u64,
-    pub started_unix_seconds: u64,
-}
-
-impl Pace {
-    /// Bytes that may leave now, as nginx counts: a second's worth for each second begun.
-    fn allowance(&self, sent: u64) -> i64 {
-        let seconds = tidegate_rt::clock::unix_millis() / 1000 + 1 - self.started_unix_seconds;
-        let granted = self.rate.saturating_mul(seconds);
-        granted as i64 - sent.saturating_sub(self.after) as i64
-    }
 }
 
 impl<'a> Sender<'a> {
@@ -419,15 +411,14 @@ impl<'a> Sender<'a> {
 
     /// Waits until at least one byte may be sent and says how many, at most `want`.
     async fn paced(&self, want: u64) -> Result<u64, SendError> {
-        let Some(pace) = &self.pace else { return Ok(want) };
-        loop {
-            let allowed = pace.allowance(self.sent);
-            if allowed > 0 {
-                return Ok(want.min(allowed as u64));
-            }
-            let wait = (-allowed) as u64 * 1000 / pace.rate.max(1) + 1;
-            self.unless_left(tidegate_rt::timer::sleep(Duration::from_millis(wait))).await?;
+        let Some(Pace { rate, after }) = &self.pace else { return Ok(want) };
+        let free = after.saturating_sub(self.sent);
+        if want <= free {
+            return Ok(want);
         }
+        let limited = self.sent.saturating_sub(*after);
+        let allowed = self.unless_left(poll_fn(|context| rate.poll_allowance(context, limited)));
+        Ok(want.min(allowed.await?.saturating_add(free)))
     }
 
     /// Waits for something that is not the client, and gives up when the client leaves meanwhile.

@@ -3,15 +3,14 @@
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
 
 use bytes::Bytes;
 use tidegate_core::body::{Body, BodyError, BodyStream, Chunk};
 use tidegate_core::error_log::Level;
+use tidegate_core::pace::{Rate, Steps};
 use tidegate_http::Headers;
 use tidegate_http::fastcgi::RecordError;
 use tidegate_rt::clock;
-use tidegate_rt::timer::Deadline;
 
 use super::framing::{Framing, Piece};
 use super::scratch;
@@ -117,12 +116,10 @@ pub struct BodyReader {
     trailers: Option<Headers>,
 }
 
-/// `proxy_limit_rate`: a second's worth for each second begun.
+/// `proxy_limit_rate`.
 struct Pace {
-    rate: u64,
-    begun: Instant,
+    rate: Rate,
     received: u64,
-    timer: Deadline,
 }
 
 impl BodyReader {
@@ -142,9 +139,8 @@ impl BodyReader {
             Some(attempt) => attempt.bytes_received,
             None => 0,
         };
-        let begun = clock::now();
-        self.pace =
-            (rate > 0).then(|| Box::new(Pace { rate, begun, received, timer: Deadline::new() }));
+        let rate = Rate::new(rate, Steps::Seconds, clock::exact_now());
+        self.pace = rate.map(|rate| Box::new(Pace { rate, received }));
     }
 
     /// Whether the length is known, and which.
@@ -155,7 +151,10 @@ impl BodyReader {
     /// Receives more; `Ok(false)` is the end of the stream.
     fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, BodyError>> {
         let room = match &self.pace {
-            Some(pace) => ready!(pace.poll_room(context)),
+            Some(pace) => {
+                let allowed = ready!(pace.rate.poll_allowance(context, pace.received));
+                usize::try_from(allowed).unwrap_or(usize::MAX)
+            }
             None => scratch::READ_BYTES,
         };
         let Some(connection) = &self.connection else { return Poll::Ready(Ok(false)) };
@@ -316,21 +315,6 @@ impl Drop for BodyReader {
         if self.connection.is_some() {
             self.end(false, false);
         }
-    }
-}
-
-impl Pace {
-    /// How many bytes may be read now, at least one.
-    fn poll_room(&self, context: &mut Context<'_>) -> Poll<usize> {
-        let passed = clock::now().saturating_duration_since(self.begun).as_secs() + 1;
-        let allowed = self.rate.saturating_mul(passed);
-        if allowed > self.received {
-            return Poll::Ready(usize::try_from(allowed - self.received).unwrap_or(usize::MAX));
-        }
-        self.timer.set(self.begun + std::time::Duration::from_secs(passed));
-        ready!(self.timer.poll_elapsed(context));
-        // The coarse clock may be a tick behind the timer.
-        Poll::Ready(usize::try_from(self.rate).unwrap_or(usize::MAX).max(1))
     }
 }
 

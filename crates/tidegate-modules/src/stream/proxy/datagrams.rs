@@ -5,16 +5,16 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use tidegate_core::pace::{Rate, Steps};
 use tidegate_core::session::{Datagrams, tell_end};
 use tidegate_core::{Exchange, Level};
 use tidegate_rt::net::{ConnectOptions, Datagram};
-use tidegate_rt::share;
 use tidegate_rt::timer::Deadline;
+use tidegate_rt::{clock, share};
 use tidegate_upstream::SharedReport;
 use tidegate_upstream::connection::ConnectError;
 use tidegate_upstream::log::os_error;
 use tidegate_upstream::peers::{Outcome, Peer};
-use tidegate_upstream::relay::Rate;
 
 use super::run::{Ended, Tries, failed, header};
 use super::settings::Settings;
@@ -52,6 +52,7 @@ pub async fn attempt(
         false => Vec::new(),
     };
     first.extend_from_slice(x.session().map_or(&[], |session| &session.input));
+    let now = clock::exact_now();
     let mut exchange = Passing {
         settings,
         client,
@@ -61,8 +62,8 @@ pub async fn attempt(
         responses: 0,
         sent: 0,
         received: 0,
-        up: Rate::new(settings.upload_rate(x)),
-        down: Rate::new(settings.download_rate(x)),
+        up: Rate::new(settings.upload_rate(x), Steps::Seconds, now),
+        down: Rate::new(settings.download_rate(x), Steps::Seconds, now),
     };
     let idle = Deadline::new();
     let end = match exchange.upward(&first) {
