@@ -88,6 +88,9 @@ pub struct Connection {
     pub tls: Option<Box<TlsInfo>>,
     /// `$connection_requests`.
     pub requests: Cell<u64>,
+    /// Bytes received of the body of the request in progress, with what frames its chunks; not those that were
+    /// discarded because nobody asked for them.
+    pub body_bytes: Cell<u64>,
     /// When it was accepted, for `keepalive_time` and `$connection_time`.
     pub accepted_unix_millis: u64,
 }

@@ -194,7 +194,7 @@ pub struct Outcome {
     pub bytes_sent: u64,
     /// `$body_bytes_sent`.
     pub body_bytes_sent: u64,
-    /// Bytes received for this request: `$request_length`.
+    /// Bytes of this request's head.
     pub request_length: u64,
     /// The answer was sent whole: `$request_completion` is `OK`.
     pub complete: bool,

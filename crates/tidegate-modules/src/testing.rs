@@ -187,6 +187,7 @@ impl Bench {
             proxy_protocol: None,
             tls: None,
             requests: Cell::new(1),
+            body_bytes: Cell::new(0),
             accepted_unix_millis: tidegate_rt::clock::unix_millis(),
         };
         Exchange::new(self.plan.clone(), Rc::new(connection), Rc::new(NoClient))

@@ -79,6 +79,7 @@ fn used(plan: PlanRef) -> Exchange {
         proxy_protocol: None,
         tls: None,
         requests: Cell::new(1),
+        body_bytes: Cell::new(0),
         accepted_unix_millis: 0,
     };
     let mut x = Exchange::new(plan, Rc::new(connection), Rc::new(NoClient));

@@ -117,7 +117,11 @@ impl BodySource for H1Body {
             self.send_continue(context);
         }
         loop {
-            if let Some(bytes) = self.take()? {
+            let before = self.conn.input.borrow().len();
+            let taken = self.take();
+            let counted = &self.conn.info.body_bytes;
+            counted.set(counted.get() + (before - self.conn.input.borrow().len()) as u64);
+            if let Some(bytes) = taken? {
                 return Poll::Ready(Ok(bytes));
             }
             ready!(self.poll_receive(context))?;

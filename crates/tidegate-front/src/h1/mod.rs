@@ -310,7 +310,10 @@ async fn discard_request(conn: &Conn, x: &mut Exchange) -> Fate {
     let settings = x.settings();
     if x.keep_alive {
         let limits = Linger::of(settings);
-        if !linger::discard_body(&mut x.request.body, limits).await {
+        let counted = x.connection.body_bytes.get();
+        let whole = linger::discard_body(&mut x.request.body, limits).await;
+        x.connection.body_bytes.set(counted);
+        if !whole {
             return Fate::Close;
         }
     }

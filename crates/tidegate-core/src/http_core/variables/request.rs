@@ -58,9 +58,15 @@ pub(super) const VARIABLES: &[Variable] = &[
     }),
     Variable::fixed("request_body", request_body),
     Variable::fixed("request_body_file", request_body_file),
-    Variable::fixed("request_length", |x, out| put_number(x.outcome.request_length, out)),
+    Variable::fixed("request_length", request_length),
     Variable::fixed("request_id", request_id),
 ];
+
+/// Head and body as they were received; nothing of a subrequest was, as in nginx.
+fn request_length(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    let of_body = if x.is_subrequest { 0 } else { x.connection.body_bytes.get() };
+    put_number(x.outcome.request_length + of_body, out)
+}
 
 fn non_empty(text: &[u8]) -> Option<&[u8]> {
     (!text.is_empty()).then_some(text)
