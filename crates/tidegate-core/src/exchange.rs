@@ -12,6 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tidegate_http::request::{Method, RequestHead, TargetForm, Version};
 use tidegate_http::{Headers, Known};
+use tidegate_rt::sync::oneshot;
 
 use crate::client::{Address, Client, ClientAddress, Connection};
 use crate::error_log::Level;
@@ -202,6 +203,8 @@ pub struct Outcome {
     pub pipelined: bool,
     /// The answer's body was sent in chunks: `$sent_http_transfer_encoding`.
     pub chunked: bool,
+    /// Ends when a log line that a pool's thread was given is written: the connection is closed behind that.
+    pub logging: Option<oneshot::Receiver<()>>,
 }
 
 /// One request and its answer.

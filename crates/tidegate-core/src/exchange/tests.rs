@@ -176,8 +176,16 @@ fn the_next_request_finds_nothing_of_the_one_before() {
     assert_eq!((action, request_id), ("reading client request line", None));
     check_request(request);
     check_response(response);
-    let Outcome { bytes_sent, body_bytes_sent, request_length, complete, pipelined, chunked } =
-        outcome;
+    let Outcome {
+        bytes_sent,
+        body_bytes_sent,
+        request_length,
+        complete,
+        pipelined,
+        chunked,
+        logging,
+    } = outcome;
+    assert!(logging.is_none());
     assert_eq!([bytes_sent, body_bytes_sent, request_length], [0; 3]);
     assert_eq!([complete, pipelined, chunked], [false; 3]);
     assert!(lineage.is_fresh());

@@ -9,6 +9,7 @@ mod send;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_core::body::Body;
@@ -18,6 +19,7 @@ use tidegate_core::pace::{Rate, Steps};
 use tidegate_core::phases::{self, Answer};
 use tidegate_core::{Exchange, LocalFuture};
 use tidegate_http::request::Version;
+use tidegate_rt::timer::timeout;
 
 use crate::conn::Conn;
 use crate::front::Scratch;
@@ -38,6 +40,9 @@ pub enum Fate {
     /// Close without a word (`reset_timedout_connection`).
     Reset,
 }
+
+/// The longest that a connection is held for its log line: a disk that hangs must not keep connections.
+const LOGGING_MAX: Duration = Duration::from_secs(1);
 
 /// Requests in progress.
 pub type Serving = LocalFuture<'static, Fate>;
@@ -196,6 +201,12 @@ async fn request(conn: &Rc<Conn>, scratch: &mut Scratch) -> Fate {
         Box::pin(phases::post_action(x)).await;
     }
     log(x);
+    if let Some(logging) = x.outcome.logging.take()
+        && !matches!(fate, Fate::Idle | Fate::Next)
+    {
+        // Who sees the connection closed finds the line in its log, as with logs that are written at once.
+        let _ = Box::pin(timeout(LOGGING_MAX, logging)).await;
+    }
     fate
 }
 

@@ -13,6 +13,7 @@ use tidegate_core::log_file::open_append;
 use tidegate_core::{Exchange, Level, Template, blocking, file_path};
 use tidegate_os::{FileKind, Stat, file, open, path};
 use tidegate_rt::clock;
+use tidegate_rt::sync::oneshot;
 
 use super::open_files::OpenFiles;
 
@@ -47,6 +48,8 @@ struct Line {
     root: Option<PathBuf>,
     path: PathBuf,
     text: Vec<u8>,
+    /// Dropped when the line is written, which its connection waits for.
+    _written: oneshot::Sender<()>,
     /// For complaints.
     log: ErrorLog,
     number: u64,
@@ -71,14 +74,19 @@ impl Named {
         let place = path::check(&path, own_from).map_err(|error| opening(&path, &error));
         match place.and_then(|()| self.files.at_once(root.as_deref(), &path)) {
             Ok(Some(file)) => append(&file, text),
-            Ok(None) => self.files.write_behind(Line {
-                root,
-                path,
-                text: text.to_vec(),
-                log: x.settings().error_log.clone(),
-                number: x.connection.number,
-                context: with_context(x, format_args!("")),
-            }),
+            Ok(None) => {
+                let (written, logging) = oneshot::channel();
+                x.outcome.logging = Some(logging);
+                self.files.write_behind(Line {
+                    root,
+                    path,
+                    text: text.to_vec(),
+                    _written: written,
+                    log: x.settings().error_log.clone(),
+                    number: x.connection.number,
+                    context: with_context(x, format_args!("")),
+                });
+            }
             Err(message) if self.files.may_complain() => {
                 x.log(Level::Crit, format_args!("{message}"));
             }
@@ -131,7 +139,7 @@ impl Files {
             if lines.is_empty() {
                 return;
             }
-            lines.iter().for_each(|line| self.write_line(line));
+            lines.into_iter().for_each(|line| self.write_line(&line));
         }
     }
 
