@@ -24,22 +24,39 @@ impl HostName<'_> {
 /// digits, two dots in a row, brackets around something that is no address, a port that is not 0 to 65535.
 #[inline]
 pub fn parse_authority(text: &[u8]) -> Option<(HostName<'_>, Option<u16>)> {
-    let (host, rest) = match text.first()? {
-        b'[' => text.split_at(literal_len(text)?),
-        _ => text.split_at(memchr::memchr(b':', text).unwrap_or(text.len())),
-    };
-    Some((parse_host(host)?, parse_port(rest)?))
+    parse(text, NAME_BAD)
+}
+
+/// The same in a request's target: as in nginx, a name has letters, digits, `-` and `.` alone there.
+#[inline]
+pub(super) fn parse_target_authority(text: &[u8]) -> Option<(HostName<'_>, Option<u16>)> {
+    parse(text, NAME_BAD | NAME_RARE | NAME_PERCENT)
 }
 
 /// A host alone, as TLS names it (RFC 6066 section 3); else as [`parse_authority`].
 #[inline]
 pub fn parse_host(host: &[u8]) -> Option<HostName<'_>> {
+    parse_name(host, NAME_BAD)
+}
+
+#[inline]
+fn parse(text: &[u8], refused: u8) -> Option<(HostName<'_>, Option<u16>)> {
+    let (host, rest) = match text.first()? {
+        b'[' => text.split_at(literal_len(text)?),
+        _ => text.split_at(memchr::memchr(b':', text).unwrap_or(text.len())),
+    };
+    Some((parse_name(host, refused)?, parse_port(rest)?))
+}
+
+/// A host without bytes of the `refused` classes.
+#[inline]
+fn parse_name(host: &[u8], refused: u8) -> Option<HostName<'_>> {
     if host.first()? == &b'[' {
         let whole = literal_len(host)? == host.len();
         return whole.then(|| kept(host, host.iter().any(u8::is_ascii_uppercase)));
     }
     let seen = host.iter().fold(0, |seen, byte| seen | NAME_CLASS[*byte as usize]);
-    if seen & NAME_BAD != 0
+    if seen & refused != 0
         || (seen & NAME_DOT != 0 && host.windows(2).any(|two| two == b".."))
         || (seen & NAME_PERCENT != 0 && !percents_are_whole(host))
     {
@@ -47,28 +64,6 @@ pub fn parse_host(host: &[u8]) -> Option<HostName<'_>> {
     }
     let host = host.strip_suffix(b".").unwrap_or(host);
     (!host.is_empty()).then(|| kept(host, seen & NAME_UPPER != 0))
-}
-
-/// Whether the authority of an absolute target is one that is taken: as in nginx, letters, digits, `.` and `-`, or
-/// brackets, and digits behind a colon; empty names are left to [`parse_authority`].
-pub(super) fn is_target_authority(text: &[u8]) -> bool {
-    let (valid, rest) = match text.first() {
-        None => return true,
-        Some(b'[') => match text.iter().position(|byte| *byte == b']') {
-            Some(end) => (text[1..end].iter().all(|byte| is_literal_byte(*byte)), &text[end + 1..]),
-            None => return false,
-        },
-        Some(_) => {
-            let end = memchr::memchr(b':', text).unwrap_or(text.len());
-            let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
-            (text[..end].iter().all(plain), &text[end..])
-        }
-    };
-    let is_port = match rest.split_first() {
-        None => true,
-        Some((colon, digits)) => *colon == b':' && digits.iter().all(u8::is_ascii_digit),
-    };
-    valid && is_port
 }
 
 /// Length of the address in brackets at the start, brackets included: an IPv6 address or a later form
@@ -135,6 +130,7 @@ const NAME_UPPER: u8 = 1;
 const NAME_DOT: u8 = 2;
 const NAME_BAD: u8 = 4;
 const NAME_PERCENT: u8 = 8;
+const NAME_RARE: u8 = 16;
 
 /// Unreserved characters, sub-delimiters and `%` (RFC 3986 section 3.2.2, reg-name).
 static NAME_CLASS: [u8; 256] = {
@@ -145,9 +141,10 @@ static NAME_CLASS: [u8; 256] = {
             b'A'..=b'Z' => NAME_UPPER,
             b'.' => NAME_DOT,
             b'%' => NAME_PERCENT,
-            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'~' => NAME_PLAIN,
+            b'a'..=b'z' | b'0'..=b'9' | b'-' => NAME_PLAIN,
+            b'_' | b'~' => NAME_RARE,
             b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' => {
-                NAME_PLAIN
+                NAME_RARE
             }
             _ => NAME_BAD,
         };

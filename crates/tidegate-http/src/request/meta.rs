@@ -1,7 +1,7 @@
 //! What the fields of a head decide: body framing, connection, host (RFC 9112 sections 3.2, 6, 9).
 
 use super::error::{Fault, RequestError};
-use super::host::{HostName, parse_authority};
+use super::host::{HostName, parse_authority, parse_target_authority};
 use super::{Method, RequestHead, Version};
 use crate::connection::{ConnectionOptions, parse_length};
 use crate::headers::Known;
@@ -106,7 +106,7 @@ fn host_of(head: &RequestHead) -> Result<(Option<HostName<'_>>, Option<u16>), Re
     }
     let from_target = match head.authority() {
         None => None,
-        Some(authority) => match parse_authority(authority) {
+        Some(authority) => match parse_target_authority(authority) {
             None => return Err(refuse(head, Fault::TargetHostInvalid, authority)),
             host => host,
         },

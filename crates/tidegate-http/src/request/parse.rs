@@ -5,7 +5,6 @@
 //! and 5.2). A bare LF ends a line, as nginx accepts it.
 
 use super::error::{Fault, RequestError};
-use super::host::is_target_authority;
 use super::{Method, Parse, ParseOptions, RequestHead, TargetForm, Version};
 use crate::headers::Known;
 use crate::lines::{Line, read_field, trim_line_end};
@@ -75,9 +74,6 @@ pub fn keep_partial(buffer: &[u8], options: &ParseOptions, head: &mut RequestHea
     let len = buffer.len().min(options.head_bytes_max());
     head.headers.set_text(&buffer[..len]);
 }
-
-/// No registered method is nearly as long; it keeps the check of an incomplete line cheap.
-const METHOD_BYTES_MAX: usize = 64;
 
 struct Parser<'a> {
     buffer: &'a [u8],
@@ -156,12 +152,10 @@ impl Parser<'_> {
         self.check_line_length(start, len)?;
         let received = self.buffer.get(start..).unwrap_or(&[]);
         let from = self.head.progress.scan_from.saturating_sub(start).min(received.len());
-        let known_good = &received[..from.min(METHOD_BYTES_MAX)];
+        let known_good = &received[..from];
         if memchr(b' ', known_good).is_none() {
-            let letters = received[from..].iter().take_while(|byte| **byte != b' ');
-            let long = received.len() > METHOD_BYTES_MAX
-                && memchr(b' ', &received[..=METHOD_BYTES_MAX]).is_none();
-            if long || !letters.copied().all(is_method_byte) {
+            let mut letters = received[from..].iter().take_while(|byte| **byte != b' ');
+            if !letters.all(|byte| is_method_byte(*byte)) {
                 return Err(RequestError::new(Fault::InvalidMethod, Span::new(start, len)));
             }
         }
@@ -246,9 +240,7 @@ impl Parser<'_> {
 fn parse_line(buffer: &[u8], start: usize, head: &mut RequestHead) -> Result<(), Fault> {
     let line = &buffer[start..];
     let method_len = line.iter().position(|byte| !is_method_byte(*byte)).unwrap_or(line.len());
-    if !(1..=METHOD_BYTES_MAX).contains(&method_len)
-        || line.get(method_len).is_some_and(|byte| *byte != b' ')
-    {
+    if method_len == 0 || line.get(method_len).is_some_and(|byte| *byte != b' ') {
         return Err(Fault::InvalidMethod);
     }
     head.method = Method::of(&line[..method_len]);
@@ -296,11 +288,9 @@ fn parse_version(text: &[u8]) -> Result<Version, Fault> {
     }
 }
 
-/// A version behind 1, of however many digits.
+/// A version behind 1, whatever follows the digits that say so.
 fn is_later_version(text: &[u8]) -> bool {
-    let major = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let later = !matches!(&text[..major], [] | [b'0', ..] | [b'1']);
-    later && matches!(&text[major..], [b'.', minor @ ..] if is_number(minor))
+    matches!(text, [b'2'..=b'9', ..] | [b'1', b'0'..=b'9', ..])
 }
 
 fn is_number(text: &[u8]) -> bool {
@@ -336,7 +326,7 @@ fn parse_form(target: &[u8], at: usize, head: &mut RequestHead) -> Result<(), Fa
     let path = target[authority..].iter().position(|byte| matches!(byte, b'/' | b'?' | b'#'));
     let path = path.map_or(target.len(), |path| authority + path);
     // A fragment is not for servers, and what stands behind the host is its path.
-    if !is_target_authority(&target[authority..path]) || target.get(path) == Some(&b'#') {
+    if target.get(path) == Some(&b'#') {
         return Err(Fault::InvalidRequestLine);
     }
     head.form = TargetForm::Absolute;
