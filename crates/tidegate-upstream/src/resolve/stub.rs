@@ -15,7 +15,7 @@ use tidegate_rt::net::{Addr, ConnectOptions, Datagram, Stream};
 use tidegate_rt::{clock, random, timer};
 
 use super::dns::{self, DnsError, Kind, ServiceRecord};
-use super::shared;
+use super::shared::Questions;
 
 /// A `resolver` directive.
 #[derive(Clone, Debug)]
@@ -51,6 +51,10 @@ const NOT_FOUND: ResolveError = ResolveError(3, "Host not found");
 const TIMED_OUT: ResolveError = ResolveError(110, "Operation timed out");
 const REFUSED: [&str; 6] =
     ["", "Format error", "Server failure", "Host not found", "Unimplemented", "Operation refused"];
+
+/// What is being asked for, of all threads.
+static ADDRESSES: Questions<IpAddr> = Questions::new();
+static SERVICES: Questions<ServiceRecord> = Questions::new();
 
 /// Time after which the next server is asked.
 const RETRY: Duration = Duration::from_secs(5);
@@ -169,18 +173,24 @@ impl Resolver {
             let asked = timer::timeout(asker.timeout, asker.ask_all(&name)).await;
             asked.unwrap_or(Err(TIMED_OUT))
         };
-        let (addresses, ttl) = shared::answer(key, ask).await?;
+        let (addresses, ttl) = ADDRESSES.answer(key, ask).await?;
         Ok((addresses, self.valid_for(ttl)))
     }
 
-    /// The places of a service (`_http._tcp.example.com`), and how long they hold.
+    /// The places of a service (`_http._tcp.example.com`), and how long they hold; shared as the addresses of a name.
     pub async fn services(
         &self,
         name: &str,
     ) -> Result<(Vec<ServiceRecord>, Duration), ResolveError> {
-        let looked_up = timer::timeout(self.timeout, self.follow(name, Kind::Srv)).await;
-        let (answer, ttl) = looked_up.map_err(|_| TIMED_OUT)??;
-        Ok((answer.services, self.valid_for(ttl)))
+        let name = name.to_ascii_lowercase();
+        let key = (self.servers.clone(), self.ipv4, self.ipv6, self.timeout, name.clone());
+        let asker = self.clone();
+        let ask = || async move {
+            let asked = timer::timeout(asker.timeout, asker.follow(&name, Kind::Srv)).await;
+            asked.unwrap_or(Err(TIMED_OUT)).map(|(answer, ttl)| (answer.services, ttl))
+        };
+        let (services, ttl) = SERVICES.answer(key, ask).await?;
+        Ok((services, self.valid_for(ttl)))
     }
 
     fn valid_for(&self, ttl: u32) -> Duration {

@@ -12,6 +12,7 @@ use super::*;
 const A: u16 = 1;
 const CNAME: u16 = 5;
 const AAAA: u16 = 28;
+const SRV: u16 = 33;
 const CUT: u16 = 0x8380;
 const GOOD: u16 = 0x8180;
 
@@ -252,6 +253,41 @@ fn a_name_is_asked_for_once_however_many_wait_for_it() {
         assert_eq!((well, ill), if ends_well { (100, 0) } else { (0, 100) });
         assert_eq!(asked.get(), 2, "one for each family");
     }
+}
+
+#[test]
+fn a_service_is_asked_for_once_however_many_wait_for_it() {
+    let asked = Rc::new(Cell::new(0));
+    let count = asked.clone();
+    let found = tidegate_rt::block_on(async {
+        let any = Addr::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        let socket = Datagram::bind(&any, &ListenOptions::default()).expect("a port");
+        let Ok(Addr::Inet(address)) = socket.local_addr() else { unreachable!("it is bound") };
+        let words = [address.to_string()];
+        let resolver = Resolver::parse(&words, Duration::from_secs(20), |_| unreachable!())
+            .expect("a resolver");
+        let all = ["_http._tcp.example", "_HTTP._tcp.example"].into_iter().cycle().take(100).map(
+            |name| {
+                let resolver = resolver.clone();
+                spawn_local(async move { resolver.services(name).await })
+            },
+        );
+        let all: Vec<_> = all.collect();
+        tidegate_rt::yield_now().await;
+        spawn_local(serve(socket, service, count));
+        let mut found = 0;
+        for one in all {
+            let (services, _) = one.await.expect("a task").expect("an answer");
+            found += services.len();
+        }
+        found
+    });
+    assert_eq!((found.expect("a loop"), asked.get()), (100, 1));
+}
+
+fn service(_: &str, _: u16) -> (u16, Vec<(u16, Vec<u8>)>) {
+    let place = [&[0, 1, 0, 1, 0, 80][..], &name_bytes("a.example")].concat();
+    (GOOD, vec![(SRV, place)])
 }
 
 fn here(_: &str, kind: u16) -> (u16, Vec<(u16, Vec<u8>)>) {
