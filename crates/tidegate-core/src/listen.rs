@@ -27,11 +27,24 @@ pub struct ListenerPlan {
     pub proxy_protocol: bool,
     pub socket: SocketOptions,
     pub servers: VirtualServers,
-    /// Servers for particular local addresses of a wildcard socket: address, servers, TLS, PROXY protocol.
-    pub by_local: Vec<(IpAddr, VirtualServers, bool, bool)>,
+    /// For particular local addresses of a wildcard socket, in the order of the addresses.
+    pub by_local: Vec<LocalServers>,
+}
+
+/// What one local address of a wildcard socket leads to.
+pub struct LocalServers {
+    pub address: IpAddr,
+    pub servers: VirtualServers,
+    pub tls: bool,
+    pub proxy_protocol: bool,
 }
 
 impl ListenerPlan {
+    /// Where the local address stands in `by_local`: one look for each connection, however many there are.
+    pub fn local(&self, address: IpAddr) -> Option<usize> {
+        self.by_local.binary_search_by_key(&address, |local| local.address).ok()
+    }
+
     pub fn place(&self) -> Place {
         Place { address: self.address.clone(), datagram: self.datagram }
     }

@@ -44,10 +44,7 @@ impl Entrance {
             |listener: &ListenerPlan| listener.address == *address && listener.datagram == datagram;
         let index = plan.listeners.iter().position(same)?;
         let place = match local {
-            Address::Inet(local) => {
-                let by_local = &plan.listeners[index].by_local;
-                by_local.iter().position(|(ip, ..)| *ip == local.ip())
-            }
+            Address::Inet(local) => plan.listeners[index].local(local.ip()),
             Address::Unix(_) => None,
         };
         Some(Entrance { listener: index as u32, local: place.map(|place| place as u32) })
@@ -59,8 +56,8 @@ impl Entrance {
         match self.local {
             None => Some((listener.tls, listener.proxy_protocol)),
             Some(local) => {
-                let (_, _, tls, proxy_protocol) = listener.by_local.get(local as usize)?;
-                Some((*tls, *proxy_protocol))
+                let local = listener.by_local.get(local as usize)?;
+                Some((local.tls, local.proxy_protocol))
             }
         }
     }
@@ -70,7 +67,7 @@ impl Entrance {
         let listener = plan.listeners.get(self.listener as usize)?;
         match self.local {
             None => Some(&listener.servers),
-            Some(local) => listener.by_local.get(local as usize).map(|(_, servers, ..)| servers),
+            Some(local) => listener.by_local.get(local as usize).map(|local| &local.servers),
         }
     }
 }

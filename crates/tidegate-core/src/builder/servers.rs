@@ -10,7 +10,7 @@ use crate::client::Address;
 use crate::host_names::NotTaken;
 use crate::http_core::listen::ListenConf;
 use crate::http_core::{self, HttpCore};
-use crate::listen::{ListenerPlan, Names, Place, VirtualServers};
+use crate::listen::{ListenerPlan, LocalServers, Names, Place, VirtualServers};
 use crate::plan::{LocationId, Server, ServerId};
 
 /// A server of `stream` that nobody could reach.
@@ -255,15 +255,18 @@ fn merge_wildcards(groups: Vec<(Group, VirtualServers)>) -> Vec<ListenerPlan> {
         };
         match (home, &group.address) {
             (Some(listener), Address::Inet(address)) => {
-                listener.by_local.push((
-                    address.ip(),
+                listener.by_local.push(LocalServers {
+                    address: address.ip(),
                     servers,
-                    group.conf.tls,
-                    group.conf.proxy_protocol,
-                ));
+                    tls: group.conf.tls,
+                    proxy_protocol: group.conf.proxy_protocol,
+                });
             }
             _ => listeners.push(listener_of(group, servers)),
         }
+    }
+    for listener in &mut listeners {
+        listener.by_local.sort_by_key(|local| local.address);
     }
     listeners
 }
