@@ -109,7 +109,7 @@ impl CharsetFilter {
             return x.lineage.page_type.as_deref().and_then(|page| split(page).1).map(Vec::from);
         }
         if let Some(asked) = asked {
-            return Some(asked.to_vec());
+            return (asked != "off").then(|| asked.to_vec());
         }
         if has_own && !self.overrides {
             return None;

@@ -224,6 +224,7 @@ pub fn copy_head(x: &mut Exchange, head: &ResponseHead, settings: &GatewaySettin
     x.response.omit_server = omits(Known::Server);
     if settings.ignore & IGNORE_CHARSET == 0
         && let Some(charset) = head.headers.first(Known::XAccelCharset)
+        && !charset.is_empty()
     {
         x.response.charset = Some(Bytes::copy_from_slice(charset));
     }
