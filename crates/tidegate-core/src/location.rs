@@ -186,6 +186,7 @@ pub fn limit_body(x: &mut Exchange) -> Result<(), u16> {
     let announced = x.request.body.length.filter(|length| max.is_some_and(|max| *length > max));
     if let Some(length) = announced.filter(|_| !x.internal) {
         x.keep_alive = false;
+        x.request.body.abandon();
         x.log(
             crate::error_log::Level::Error,
             format_args!("client intended to send too large body: {length} bytes"),

@@ -237,13 +237,16 @@ impl RequestBody {
         Ok(())
     }
 
-    /// Somebody else reads the body, or has lost it half read: it counts as broken.
+    /// Somebody else reads the body, or has lost it half read, or it is refused: it counts as broken.
     pub fn abandon(&mut self) {
         self.fail();
     }
 
+    /// Nobody gets a body any more, nor does whoever makes the page of the error.
     fn fail(&mut self) {
         self.source = None;
+        self.length = None;
+        self.chunked = false;
         self.broken = true;
     }
 
