@@ -29,8 +29,10 @@ impl Linger {
     }
 }
 
-/// Reads the rest of a body and drops it; `false` when it does not end in time.
+/// Reads the rest of a body and drops it; `false` when it does not end in time. However large it is: the client has
+/// been told that the connection stays.
 pub async fn discard_body(body: &mut RequestBody, limits: Linger) -> bool {
+    body.set_limit(None);
     let drain = async {
         loop {
             match timeout(limits.wait, body.next()).await {
