@@ -1,11 +1,10 @@
 //! From the entries of a `geo` block to its table. Mistakes and warnings are worded as nginx's.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
 use tidegate_conf::{Diagnostic, Statement};
 
-use super::table::{Networks, Table, ValueId, Values};
+use super::table::{Networks, Ranges, Table, ValueId, Values};
 use crate::http::network::Network;
 use crate::http::realip::Trusted;
 
@@ -38,8 +37,8 @@ pub fn build(entries: &[Statement], diagnostics: &mut Vec<Diagnostic>) -> Built 
 }
 
 struct Builder<'d> {
-    /// There if the addresses are ranges: first to last and value.
-    ranges: Option<BTreeMap<u32, (u32, ValueId)>>,
+    /// There if the addresses are ranges.
+    ranges: Option<Ranges>,
     networks: Networks,
     /// The value of addresses outside of all ranges.
     default: Option<ValueId>,
@@ -168,6 +167,10 @@ impl<'d> Builder<'d> {
         let (first, last) = parse_range(entry, range)?;
         let value = self.values.id(text);
         let ranges = self.ranges.get_or_insert_default();
+        if ranges.append(first, last, value) {
+            return Ok(());
+        }
+        let ranges = ranges.tree();
         let met =
             ranges.range(..=last).next_back().map(|(first, (last, value))| (*first, *last, *value));
         let Some((around_first, around_last, around)) = met.filter(|(_, end, _)| *end >= first)
@@ -184,7 +187,7 @@ impl<'d> Builder<'d> {
             let what = format!("duplicate range \"{range}\", value: \"{text}\"");
             self.warn_replaced(entry, &what, around);
         }
-        let ranges = self.ranges.get_or_insert_default();
+        let ranges = self.ranges.get_or_insert_default().tree();
         if around_first < first {
             ranges.insert(around_first, (first - 1, around));
         }
@@ -197,7 +200,7 @@ impl<'d> Builder<'d> {
 
     fn delete_range(&mut self, entry: &Statement, range: &[u8]) -> Result<(), Diagnostic> {
         let (first, last) = parse_range(entry, range)?;
-        let ranges = self.ranges.get_or_insert_default();
+        let ranges = self.ranges.get_or_insert_default().tree();
         if ranges.get(&first).is_some_and(|(end, _)| *end == last) {
             ranges.remove(&first);
         } else {

@@ -110,6 +110,33 @@ pub struct Networks {
     pub v6: BTreeMap<(u128, u8), ValueId>,
 }
 
+/// IPv4 ranges: first to last and value. Bases come sorted: as long as they do they are a list.
+#[derive(Default)]
+pub struct Ranges {
+    sorted: Vec<(u32, u32, ValueId)>,
+    /// All of them, once one came out of order.
+    tree: BTreeMap<u32, (u32, ValueId)>,
+}
+
+impl Ranges {
+    /// Adds a range behind all others; `false` if it does not lie there.
+    pub fn append(&mut self, first: u32, last: u32, value: ValueId) -> bool {
+        let is_behind = self.sorted.last().is_none_or(|(_, end, _)| *end < first);
+        let may = is_behind && self.tree.is_empty();
+        if may {
+            self.sorted.push((first, last, value));
+        }
+        may
+    }
+
+    /// All of them by their first address.
+    pub fn tree(&mut self) -> &mut BTreeMap<u32, (u32, ValueId)> {
+        let sorted = std::mem::take(&mut self.sorted);
+        self.tree.extend(sorted.into_iter().map(|(first, last, value)| (first, (last, value))));
+        &mut self.tree
+    }
+}
+
 impl Table {
     /// Of networks.
     pub fn of_networks(networks: Networks, values: Values) -> Table {
@@ -122,14 +149,11 @@ impl Table {
         Table { v4: Spans::new(v4), v6: Spans::new(v6), values, default: None }
     }
 
-    /// Of IPv4 ranges that do not overlap (first to last and value), with a value for all other addresses.
-    pub fn of_ranges(
-        ranges: BTreeMap<u32, (u32, ValueId)>,
-        default: Option<ValueId>,
-        values: Values,
-    ) -> Table {
-        let v4 = ranges.into_iter().map(|(first, (last, value))| (first, last, value));
-        Table { v4: Spans::new(v4), v6: Spans::new(std::iter::empty()), values, default }
+    /// Of IPv4 ranges that do not overlap, with a value for all other addresses.
+    pub fn of_ranges(ranges: Ranges, default: Option<ValueId>, values: Values) -> Table {
+        let of_tree = ranges.tree.into_iter().map(|(first, (last, value))| (first, last, value));
+        let v4 = Spans::new(ranges.sorted.into_iter().chain(of_tree));
+        Table { v4, v6: Spans::new(std::iter::empty()), values, default }
     }
 
     /// The value of an address; empty for one that has none.
