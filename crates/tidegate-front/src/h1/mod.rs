@@ -189,7 +189,10 @@ async fn request(conn: &Rc<Conn>, scratch: &mut Scratch) -> Fate {
             Box::pin(phases::refuse(x, 497)).await
         }
         head::Received::Request => match crate::tls::refusal(x) {
-            Some(status) => Box::pin(phases::refuse(x, status)).await,
+            Some(status) => {
+                x.keep_alive = false;
+                Box::pin(phases::refuse(x, status)).await
+            }
             None => phases::run(x).await,
         },
     };
