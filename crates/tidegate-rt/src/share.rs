@@ -48,27 +48,38 @@ enum Limit {
     Until(Instant),
 }
 
-/// The turn, as far as somebody asked the clock in it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Turn {
-    ends: Option<Instant>,
-    is_long: bool,
+/// What the thread's running task has left, and the turn as far as somebody asked the clock in it.
+struct Share {
+    /// Work until the clock is asked; none when the share is used up.
+    units: Cell<u32>,
+    /// What tasks begin with in this turn.
+    units_first: Cell<u32>,
+    limit: Cell<Limit>,
+    turn_ends: Cell<Option<Instant>>,
+    /// Tells this turn from those before it.
+    turn: Cell<u32>,
+    /// The running task waits until the loop has looked for events.
+    waits: Cell<bool>,
 }
 
 thread_local! {
-    /// Work until the clock is asked; none when the share is used up.
-    static UNITS: Cell<u32> = const { Cell::new(u32::MAX) };
-    static LIMIT: Cell<Limit> = const { Cell::new(Limit::Unbounded) };
-    static TURN: Cell<Turn> = const { Cell::new(Turn { ends: None, is_long: false }) };
-    /// Somebody waits until the loop has looked for events.
-    static WAITED: Cell<bool> = const { Cell::new(false) };
+    static SHARE: Share = const {
+        Share {
+            units: Cell::new(u32::MAX),
+            units_first: Cell::new(UNITS_UNASKED),
+            limit: Cell::new(Limit::Unbounded),
+            turn_ends: Cell::new(None),
+            turn: Cell::new(0),
+            waits: Cell::new(false),
+        }
+    };
 }
 
 /// Ready while the running task may go on in this turn. Else it is woken when the loop has looked for events and
 /// those that were ready have run.
 #[inline]
 pub fn poll(context: &mut Context<'_>) -> Poll<()> {
-    if UNITS.get() > 0 { Poll::Ready(()) } else { later(context) }
+    if SHARE.with(|share| share.units.get()) > 0 { Poll::Ready(()) } else { later(context) }
 }
 
 /// Waits until the running task may go on; mostly not at all.
@@ -80,93 +91,129 @@ pub async fn wait() {
 #[inline]
 pub fn spend(bytes: usize) {
     let units = 1 + u32::try_from(bytes / UNIT_BYTES).unwrap_or(u32::MAX - 1);
-    let left = UNITS.get().saturating_sub(units);
-    UNITS.set(left);
-    if left == 0 {
-        ask_clock();
+    SHARE.with(|share| {
+        let left = share.units.get().saturating_sub(units);
+        share.units.set(left);
+        if left == 0 {
+            share.ask_clock();
+        }
+    });
+}
+
+/// Waits until the running task may go on, by the clock: before steps that take long without moving bytes, as whole
+/// requests.
+pub async fn step() {
+    if is_over() {
+        wait().await;
     }
 }
 
-/// Whether the share is used up, by the clock: for steps that take long without moving bytes, as whole requests.
-/// Who has not asked before gets one step even late in a long turn, else the same tasks would be left out each time.
+/// Whether the share is used up, by the clock: before or behind work that takes long without moving bytes. What asks
+/// [`poll`] next waits.
 pub fn is_over() -> bool {
-    let first = LIMIT.get() == Limit::Unasked;
-    ask_clock();
-    if first && UNITS.get() == 0 {
-        UNITS.set(UNITS_LEAST);
-    }
-    UNITS.get() == 0
+    SHARE.with(|share| {
+        share.ask_clock();
+        share.units.get() == 0
+    })
 }
 
 /// Runs `work` with a share of its own: one connection of many that a task serves.
 pub fn apart<R>(work: impl FnOnce() -> R) -> R {
-    struct Outer(u32, Limit);
-    impl Drop for Outer {
-        fn drop(&mut self) {
-            UNITS.set(self.0);
-            LIMIT.set(self.1);
-        }
-    }
-    let _outer = Outer(UNITS.get(), LIMIT.get());
-    begin();
+    let _outer = Outer::of_thread();
     work()
 }
 
-/// Runs a task: its result, and whether it waits until the loop has looked for events.
-#[inline]
-pub(crate) fn run<R>(work: impl FnOnce() -> R) -> (R, bool) {
-    struct Ended;
-    impl Drop for Ended {
-        fn drop(&mut self) {
-            UNITS.set(u32::MAX);
-            LIMIT.set(Limit::Unbounded);
-        }
+/// A task waits until the loop has looked for events, in the turn of this number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waiting(u32);
+
+impl Waiting {
+    /// That it runs begins another turn: the loop has looked, and all that were ready then have run. Whoever waited in
+    /// the same turn finds that begun.
+    pub(crate) fn begins_turn(self) -> bool {
+        SHARE.with(|share| share.turn.get()) == self.0
     }
-    let _ended = Ended;
-    begin();
-    let result = work();
-    (result, WAITED.take())
 }
 
-/// The loop has looked for events.
-pub(crate) fn begin_turn() {
-    TURN.set(Turn::default());
-}
-
+/// Runs a task: its result, and whether it waits.
 #[inline]
-fn begin() {
-    UNITS.set(if TURN.get().is_long { UNITS_LEAST } else { UNITS_UNASKED });
-    LIMIT.set(Limit::Unasked);
+pub(crate) fn run<R>(work: impl FnOnce() -> R) -> (R, Option<Waiting>) {
+    let outer = Outer::of_thread();
+    let result = work();
+    drop(outer);
+    (result, SHARE.with(|share| share.waits.take().then(|| Waiting(share.turn.get()))))
+}
+
+/// All tasks that were ready have run, or there were none.
+pub(crate) fn begin_turn() {
+    SHARE.with(|share| {
+        share.turn.set(share.turn.get().wrapping_add(1));
+        share.units_first.set(UNITS_UNASKED);
+        share.turn_ends.set(None);
+    });
 }
 
 /// Pending; the task is woken when the loop has looked for events.
 #[cold]
 pub fn later(context: &mut Context<'_>) -> Poll<()> {
-    WAITED.set(true);
+    SHARE.with(|share| share.waits.set(true));
     // The first time that this is asked it leaves the waker with the loop.
     let _ = pin!(tokio::task::yield_now()).poll(context);
     Poll::Pending
 }
 
-#[cold]
-fn ask_clock() {
-    let mut turn = TURN.get();
-    let (units, limit) = asked(LIMIT.get(), exact_now(), &mut turn);
-    UNITS.set(units);
-    LIMIT.set(limit);
-    TURN.set(turn);
+/// What was left to those outside of a share that has begun; theirs again when that ends.
+struct Outer {
+    units: u32,
+    limit: Limit,
 }
 
-/// What is left at `now`: units until the next look at the clock, and the limit.
-fn asked(limit: Limit, now: Instant, turn: &mut Turn) -> (u32, Limit) {
-    let ends = match limit {
-        Limit::Unbounded => return (u32::MAX, limit),
-        Limit::Unasked => now + SHARE_MAX,
-        Limit::Until(ends) => ends,
-    };
-    turn.is_long = *turn.ends.get_or_insert(now + TURN_MAX) <= now;
-    let is_over = turn.is_long || ends <= now;
-    (if is_over { 0 } else { UNITS_BETWEEN }, Limit::Until(ends))
+impl Outer {
+    #[inline]
+    fn of_thread() -> Outer {
+        SHARE.with(|share| Outer {
+            units: share.units.replace(share.units_first.get()),
+            limit: share.limit.replace(Limit::Unasked),
+        })
+    }
+}
+
+impl Drop for Outer {
+    fn drop(&mut self) {
+        SHARE.with(|share| {
+            share.units.set(self.units);
+            share.limit.set(self.limit);
+        });
+    }
+}
+
+impl Share {
+    #[cold]
+    fn ask_clock(&self) {
+        let now = exact_now();
+        let turn_ends = self.turn_ends.get().unwrap_or(now + TURN_MAX);
+        self.turn_ends.set(Some(turn_ends));
+        let is_late = turn_ends <= now;
+        if is_late {
+            self.units_first.set(UNITS_LEAST);
+        }
+        let (units, limit) = asked(self.limit.get(), self.units.get(), now, is_late);
+        self.units.set(units);
+        self.limit.set(limit);
+    }
+}
+
+/// What `left` becomes at `now`: units until the next look at the clock, and the limit. Late in a long turn a share
+/// is over but for the units that it began with, if this is its first look: a step at least, or the same tasks would
+/// be left out each time.
+fn asked(limit: Limit, left: u32, now: Instant, is_late: bool) -> (u32, Limit) {
+    match limit {
+        Limit::Unbounded => (u32::MAX, limit),
+        Limit::Unasked if is_late => (left, Limit::Until(now)),
+        Limit::Unasked => (UNITS_BETWEEN, Limit::Until(now + SHARE_MAX)),
+        Limit::Until(ends) if is_late || ends <= now => (0, limit),
+        Limit::Until(_) => (UNITS_BETWEEN, limit),
+    }
 }
 
 #[cfg(test)]

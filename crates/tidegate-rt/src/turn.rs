@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use pin_project_lite::pin_project;
 
 use crate::clock::exact_now;
-use crate::share;
+use crate::share::{self, Waiting};
 
 /// Runs of tasks after which the loop looks for events although there is more to do. Results of thread
 /// pools are such runs: so many at most are taken in a turn.
@@ -180,7 +180,6 @@ fn count_run() {
     RUNS.set(RUNS.get() + 1);
     if RUNS.get() == RUNS_MAX {
         end();
-        share::begin_turn();
     }
 }
 
@@ -259,13 +258,13 @@ pin_project! {
         // What it works on.
         what: Vec<u8>,
         // It goes on when the loop has looked for events; see `share`.
-        waited: bool,
+        waiting: Option<Waiting>,
     }
 }
 
 impl<F> Watched<F> {
     pub(crate) fn new(future: F) -> Watched<F> {
-        Watched { future, what: Vec::new(), waited: false }
+        Watched { future, what: Vec::new(), waiting: None }
     }
 }
 
@@ -274,14 +273,14 @@ impl<F: Future> Future for Watched<F> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        if std::mem::take(this.waited) {
+        if this.waiting.take().is_some_and(Waiting::begins_turn) {
             // The runtime says nothing of looks at events between runs; that it runs says there was one.
             end();
             begin();
         }
         with(|watch| std::mem::swap(&mut watch.what, this.what));
-        let (poll, waited) = share::run(|| crate::clock::run(|| this.future.poll(context)));
-        *this.waited = waited;
+        let (poll, waiting) = share::run(|| crate::clock::run(|| this.future.poll(context)));
+        *this.waiting = waiting;
         with(|watch| {
             watch.end_piece();
             std::mem::swap(&mut watch.what, this.what);

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use tidegate_core::request_body::{BodySource, RequestBodyError};
 use tidegate_http::Headers;
 use tidegate_http::chunked::ChunkedDecoder;
+use tidegate_rt::share;
 use tidegate_rt::timer::Deadline;
 
 use crate::conn::Conn;
@@ -64,6 +65,8 @@ impl H1Body {
                 let count = decoder
                     .gather(&mut input)
                     .map_err(|_| RequestBodyError::Malformed("client sent invalid chunked body"))?;
+                // Thousands of small chunks are work for which no call is counted.
+                share::is_over();
                 if count > 0 {
                     return Ok(Some(Some(take_front(&mut input, count))));
                 }

@@ -154,9 +154,7 @@ pub async fn serve(conn: Rc<Conn>) -> Fate {
         scratch.exchange.reset(plan);
         scratch.exchange.outcome.pipelined = true;
         // A client that sends faster than it is served must not keep others waiting.
-        if tidegate_rt::share::is_over() {
-            tidegate_rt::yield_now().await;
-        }
+        tidegate_rt::share::step().await;
         // What it asks for may be what the request before it has changed.
         tidegate_rt::freshness::received();
     };

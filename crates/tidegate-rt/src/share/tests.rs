@@ -15,37 +15,40 @@ const CALLS_MAX: u32 = 1_000_000;
 fn a_share_ends_with_its_time_and_the_turn_with_everyones() {
     let start = exact_now();
     let at = |micros| start + Duration::from_micros(micros);
-    let fresh = Turn::default();
-    let late = Turn { ends: Some(at(4000)), is_long: false };
-    // (limit, now in microseconds, turn) → (units, is the turn long)
+    // (limit, units left, now in microseconds, is the turn long) → units
     let table = [
-        (Limit::Unbounded, 0, fresh, u32::MAX, false),
-        (Limit::Unasked, 0, fresh, UNITS_BETWEEN, false),
-        (Limit::Until(at(250)), 249, fresh, UNITS_BETWEEN, false),
-        (Limit::Until(at(250)), 250, fresh, 0, false),
-        (Limit::Unasked, 3999, late, UNITS_BETWEEN, false),
-        (Limit::Unasked, 4000, late, 0, true),
+        (Limit::Unbounded, 3, 0, false, u32::MAX),
+        (Limit::Unbounded, 3, 0, true, u32::MAX),
+        (Limit::Unasked, 0, 0, false, UNITS_BETWEEN),
+        (Limit::Unasked, UNITS_UNASKED, 0, false, UNITS_BETWEEN),
+        (Limit::Until(at(250)), 0, 249, false, UNITS_BETWEEN),
+        (Limit::Until(at(250)), 0, 250, false, 0),
+        (Limit::Until(at(250)), UNITS_LEAST, 250, false, 0),
+        (Limit::Until(at(250)), UNITS_LEAST, 0, true, 0),
+        (Limit::Unasked, 0, 4000, true, 0),
+        (Limit::Unasked, UNITS_LEAST, 4000, true, UNITS_LEAST),
     ];
-    for (limit, now, mut turn, units, is_long) in table {
-        let (left, limit_then) = asked(limit, at(now), &mut turn);
-        assert_eq!((left, turn.is_long), (units, is_long), "{limit:?} at {now}");
+    for (limit, left, now, is_late, units) in table {
+        let (units_then, limit_then) = asked(limit, left, at(now), is_late);
+        assert_eq!(units_then, units, "{limit:?} with {left} at {now}, late: {is_late}");
         assert_eq!(limit_then == Limit::Unbounded, limit == Limit::Unbounded);
     }
 }
 
 #[test]
 fn a_common_request_is_served_without_a_look_at_the_clock() {
-    let ((), waited) = run(|| {
+    let limit = || SHARE.with(|share| share.limit.get());
+    let ((), waiting) = run(|| {
         let read_and_writes = [16 * 1024 - 1, 400, 8 * 1024];
         read_and_writes.into_iter().for_each(spend);
-        assert_eq!(LIMIT.get(), Limit::Unasked);
+        assert_eq!(limit(), Limit::Unasked);
         apart(|| spend(100 << 20));
-        assert_eq!(LIMIT.get(), Limit::Unasked, "another's share is its own");
+        assert_eq!(limit(), Limit::Unasked, "another's share is its own");
         spend(100 << 20);
-        assert!(matches!(LIMIT.get(), Limit::Until(_)));
+        assert!(matches!(limit(), Limit::Until(_)));
     });
-    assert!(!waited);
-    assert_eq!((UNITS.get(), LIMIT.get()), (u32::MAX, Limit::Unbounded));
+    assert_eq!(waiting, None);
+    assert_eq!((SHARE.with(|share| share.units.get()), limit()), (u32::MAX, Limit::Unbounded));
 }
 
 /// Runs `step` again and again beside a task that waits for bytes, which come with the first step.
@@ -128,7 +131,56 @@ fn whoever_never_has_to_wait_lets_others_be_served() {
 
 #[test]
 fn late_in_a_long_turn_one_step_is_left() {
-    TURN.set(Turn { ends: Some(exact_now()), is_long: true });
+    let is_left = || SHARE.with(|share| share.units.get() > 0);
+    SHARE.with(|share| share.turn_ends.set(Some(exact_now())));
+    // The clock is looked at.
+    apart(is_over);
+    // Steps with and without a socket, and both.
     apart(|| assert_eq!([is_over(), is_over()], [false, true]));
+    apart(|| {
+        let calls = (0..10).take_while(|_| is_left()).map(|_| spend(0)).count();
+        assert_eq!(calls, UNITS_LEAST as usize);
+    });
+    apart(|| {
+        spend(0);
+        assert_eq!([is_over(), is_over()], [false, true]);
+    });
     begin_turn();
+    apart(|| assert!(!is_over()));
+    begin_turn();
+}
+
+/// More than have a share of their own in a turn, by far.
+const MANY: usize = 100;
+
+#[test]
+fn many_that_never_wait_share_a_turn() {
+    let calls = block_on(async {
+        let tasks: Vec<_> = (0..MANY)
+            .map(|_| {
+                spawn_local(async {
+                    // The calls of each run but the first ones, in which turns may have begun with others.
+                    let mut runs = Vec::new();
+                    while runs.len() < 5 {
+                        wait().await;
+                        let calls = (0..CALLS_MAX).take_while(|_| {
+                            spend(0);
+                            SHARE.with(|share| share.units.get() > 0)
+                        });
+                        runs.push(calls.count() + 1);
+                    }
+                    runs.split_off(2)
+                })
+            })
+            .collect();
+        let mut calls = Vec::new();
+        for task in tasks {
+            calls.extend(task.await.unwrap());
+        }
+        calls
+    });
+    let calls = calls.unwrap();
+    let late = calls.iter().filter(|calls| **calls == UNITS_LEAST as usize).count();
+    assert!(late > calls.len() / 2, "{late} of {} runs were late in their turn", calls.len());
+    assert!(late < calls.len(), "nobody had a share");
 }

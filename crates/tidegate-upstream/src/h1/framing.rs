@@ -6,6 +6,7 @@ use tidegate_http::chunked::ChunkedDecoder;
 use tidegate_http::fastcgi::{Decoder, RecordError};
 use tidegate_http::memcached;
 use tidegate_http::response::ResponseFraming;
+use tidegate_rt::share;
 
 use super::scratch;
 
@@ -118,6 +119,7 @@ fn gather(decoder: &mut ChunkedDecoder, input: &mut Bytes, first: Bytes) -> Piec
     behind.extend_from_slice(input);
     // What is broken is told behind the data.
     let count = decoder.gather(&mut behind).unwrap_or(0);
+    share::is_over();
     input.advance(input.len() - (behind.len() - count));
     let data = match count {
         0 => first,

@@ -15,6 +15,7 @@ use tidegate_core::exchange::Captures;
 use tidegate_core::generated::Yielder;
 use tidegate_core::subrequest::{Reply, Subrequest};
 use tidegate_core::{Exchange, Level, LocalFuture};
+use tidegate_rt::share;
 
 use super::Settings;
 use super::tag::{Token, Tokenizer};
@@ -23,8 +24,6 @@ use super::tag::{Token, Tokenizer};
 const INCLUDES_MAX: usize = 32;
 /// Text that may wait behind includes.
 const WAITING_BYTES_MAX: usize = 256 << 10;
-/// After so many includes other connections get their turn: they may all be in memory.
-const INCLUDES_PER_TURN: u32 = 32;
 /// Longest `block`.
 const BLOCK_BYTES_MAX: usize = 1 << 20;
 
@@ -46,8 +45,6 @@ pub struct Page {
     pub blocks: RefCell<HashMap<Vec<u8>, Bytes>>,
     /// Bytes of both, at most [`KEPT_BYTES_MAX`].
     kept_bytes: Cell<usize>,
-    /// Includes that ended.
-    includes: Cell<u32>,
 }
 
 impl Page {
@@ -342,10 +339,8 @@ impl Renderer {
             include.poll(context)
         });
         let Some(mut reply) = reply.await else { return Ok(()) };
-        self.page.includes.set(self.page.includes.get() + 1);
-        if self.page.includes.get().is_multiple_of(INCLUDES_PER_TURN) {
-            tidegate_rt::yield_now().await;
-        }
+        // They may all be in memory: other connections get their turn too.
+        share::step().await;
         self.x.take_variables(&reply);
         if let Some(name) = include.set {
             if (200..300).contains(&reply.status()) {
