@@ -1,6 +1,7 @@
 //! A scripted client: one connection at a time, its own HTTP/1 reader.
 
 use crate::bell::{Deadline, Failure};
+use crate::flood::Flood;
 use crate::ops::{ClientOp, HeadCheck, Place};
 use crate::wire::{Ending, Framing, Message, Stream, Wire};
 use crate::words::{Matcher, shown};
@@ -31,6 +32,7 @@ pub struct Client {
     asked: VecDeque<String>,
     /// The response at hand.
     response: Option<Message>,
+    flood: Option<Flood>,
 }
 
 impl Client {
@@ -107,6 +109,14 @@ impl Client {
             }
             ClientOp::Sip(count) => sip(at_hand(&mut self.response)?, wire, *count),
             ClientOp::Drip(bytes) => drip(wire, bytes),
+            ClientOp::Flood(bytes) => {
+                self.flood = Some(Flood::begin(wire, bytes)?);
+                Ok(())
+            }
+            ClientOp::StillFloods => match &self.flood {
+                Some(flood) => flood.still(),
+                None => Err(Failure::new("it never did")),
+            },
             ClientOp::WaitRaw(bytes) => wire.take_exactly(bytes),
             ClientOp::WaitClose => ended(wire, Some(Ending::Closed)),
             ClientOp::WaitReset => ended(wire, Some(Ending::Reset)),
@@ -114,7 +124,7 @@ impl Client {
             ClientOp::Check(condition) => check(condition, at_hand(&mut self.response)?),
             ClientOp::HalfClose => wire.half_close(),
             ClientOp::Close => {
-                self.wire = None;
+                (self.wire, self.flood) = (None, None);
                 Ok(())
             }
             ClientOp::Reset => {

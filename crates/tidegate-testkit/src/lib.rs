@@ -11,6 +11,7 @@ mod coherence;
 mod configurations;
 mod each;
 mod failing;
+mod flood;
 mod folder;
 mod frame;
 mod names;

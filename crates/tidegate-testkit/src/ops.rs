@@ -42,6 +42,10 @@ pub enum ClientOp {
     Sip(u32),
     /// `drip "bytes"`: byte by byte, until the peer closes
     Drip(Vec<u8>),
+    /// `flood "bytes"`: from now on, again and again
+    Flood(Vec<u8>),
+    /// `still floods`: nobody has ended that
+    StillFloods,
     /// `wait raw "bytes"`
     WaitRaw(Vec<u8>),
     /// `wait close`
@@ -88,6 +92,8 @@ pub enum OriginOp {
     WaitClose,
     /// `send …`, `respond …`
     Send(Vec<u8>),
+    /// `flood "bytes"`: again and again until the server closes
+    Flood(Vec<u8>),
     /// `hold GATE`
     Hold(String),
     /// `close`
@@ -169,6 +175,11 @@ pub fn client_op(cursor: &mut Cursor<'_>) -> Result<ClientOp, Failure> {
         "wait" => client_wait(cursor),
         "sip" => Ok(ClientOp::Sip(cursor.number("a number of seconds")?)),
         "drip" => Ok(ClientOp::Drip(sent(cursor)?)),
+        "flood" => Ok(ClientOp::Flood(sent(cursor)?)),
+        "still" => match cursor.bare("what it still does")? {
+            "floods" => Ok(ClientOp::StillFloods),
+            other => Err(Failure::new(format!("a client does not still `{other}`"))),
+        },
         "half-close" => Ok(ClientOp::HalfClose),
         "close" => Ok(ClientOp::Close),
         "reset" => Ok(ClientOp::Reset),
@@ -343,6 +354,7 @@ pub fn origin_op(cursor: &mut Cursor<'_>) -> Result<OriginOp, Failure> {
         "send" => Ok(OriginOp::Send(sent(cursor)?)),
         "respond" => Ok(OriginOp::Send(responded(cursor)?)),
         "first" => Ok(OriginOp::Send(first_part(cursor)?)),
+        "flood" => Ok(OriginOp::Flood(sent(cursor)?)),
         "hold" => Ok(OriginOp::Hold(cursor.bare("a gate's name")?.to_owned())),
         "wait" if cursor.accept("close") => Ok(OriginOp::WaitClose),
         "wait" if cursor.accept("body") => Ok(OriginOp::WaitBody(cursor.text("bytes")?)),

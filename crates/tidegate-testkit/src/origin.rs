@@ -3,6 +3,7 @@
 
 use crate::bell::{Bell, Deadline, Failure, locked};
 use crate::client::check;
+use crate::flood::Flood;
 use crate::ops::{HeadCheck, OriginLine, OriginOp};
 use crate::wire::{Ending, Framing, Message, Stream, Wire};
 use crate::words::shown;
@@ -339,6 +340,7 @@ fn simple(op: &OriginOp, wire: &mut Wire, message: Option<&mut Message>) -> Resu
     let none = || Failure::new("no request was read yet");
     match op {
         OriginOp::Send(bytes) => wire.send(bytes),
+        OriginOp::Flood(bytes) => Flood::last(wire, bytes),
         OriginOp::WaitRaw(bytes) => wire.take_exactly(bytes),
         OriginOp::WaitPast(bytes) => wire.take_past(bytes),
         OriginOp::WaitBody(prefix) => {

@@ -43,7 +43,8 @@ impl Stream {
         }
     }
 
-    fn limit(&self, span: Duration) -> std::io::Result<()> {
+    /// Most time for a read and for a write.
+    pub fn limit(&self, span: Duration) -> std::io::Result<()> {
         match self {
             Self::Tcp(stream) => {
                 stream.set_read_timeout(Some(span))?;
@@ -60,6 +61,11 @@ impl Stream {
         }
     }
 
+    /// Reads something for nobody; 0 at the end.
+    pub fn discard(&mut self) -> std::io::Result<usize> {
+        self.read(&mut [0; CHUNK_BYTES])
+    }
+
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.read(buffer),
@@ -68,7 +74,8 @@ impl Stream {
         }
     }
 
-    fn write_all(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+    /// Writes all bytes.
+    pub fn write_all(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.write_all(bytes),
             Self::Unix(stream) => stream.write_all(bytes),
@@ -172,6 +179,11 @@ impl Wire {
         if let Stream::Tcp(stream) = &self.stream {
             let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
         }
+    }
+
+    /// Time until the case's deadline.
+    pub fn time_left(&self) -> Result<Duration, Failure> {
+        self.deadline.remaining()
     }
 
     /// A second handle of the connection.
