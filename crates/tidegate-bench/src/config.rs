@@ -3,8 +3,10 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+pub mod fairness;
 pub mod tuning;
 
+use fairness::Places;
 use tuning::Knobs;
 
 /// Which part of a server is exercised.
@@ -42,6 +44,8 @@ pub enum Scenario {
     Crash,
     /// One knob of a reverse proxy or several, with the second origin where there is one.
     Tuning(Knobs, Option<SocketAddr>),
+    /// A place for each kind of busy client.
+    Fairness(Places),
 }
 
 /// How files are looked for.
@@ -110,6 +114,9 @@ pub const FOLDERS: [&str; 3] = ["html", "cache", "temp"];
 pub fn generate(setup: &Setup<'_>) -> String {
     if let Scenario::Tuning(knobs, second) = setup.scenario {
         return tuning::generate(setup, knobs, second);
+    }
+    if let Scenario::Fairness(places) = setup.scenario {
+        return fairness::generate(setup, places);
     }
     let directory = setup.directory.display();
     let user = user(setup);
@@ -204,8 +211,10 @@ fn location(setup: &Setup<'_>) -> String {
     let mut lines: Vec<&str> = Vec::new();
     match setup.scenario {
         Scenario::Fixed => return format!("        return 200 \"{FIXED_BODY}\";\n"),
-        // A knob's text is its own.
-        Scenario::Files | Scenario::Depth(_) | Scenario::Tuning(..) => return String::new(),
+        // The text of the last two is their own.
+        Scenario::Files | Scenario::Depth(_) | Scenario::Tuning(..) | Scenario::Fairness(_) => {
+            return String::new();
+        }
         Scenario::Handlers | Scenario::Component | Scenario::Php | Scenario::PhpKept => {
             return application(setup);
         }

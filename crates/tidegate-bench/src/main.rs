@@ -57,6 +57,7 @@ fn main() -> ExitCode {
                 ("depth", Suite::Depth),
                 ("blocking", Suite::Blocking),
                 ("tuning", Suite::Tuning),
+                ("fairness", Suite::Fairness),
             ] {
                 println!("{name}:");
                 for case in suites::cases(suite) {
@@ -103,8 +104,7 @@ fn run(options: Options) -> Result<Vec<String>, String> {
         others.extend(given_or_found(Kind::Varnish, options.varnish.as_deref())?);
         others.extend(given_or_found(Kind::TrafficServer, options.traffic_server.as_deref())?);
     }
-    let compares =
-        matches!(options.suite, Suite::Quick | Suite::Depth | Suite::Blocking | Suite::Tuning);
+    let compares = !matches!(options.suite, Suite::Steady | Suite::Streaming | Suite::Fairness);
     if options.suite == Suite::Blocking {
         others.extend(Binary::find(Kind::Apache));
     }

@@ -90,6 +90,8 @@ pub enum Suite {
     Blocking,
     /// What the knobs of a reverse proxy are worth.
     Tuning,
+    /// What a quiet client waits beside busy ones.
+    Fairness,
 }
 
 /// A pattern that names of rows are looked for with.
@@ -108,7 +110,7 @@ pub enum Command {
 pub const HELP: &str = "\
 Compares Tidegate with genuine nginx on this machine.
 
-Usage: tidegate-bench [quick|steady|streaming|depth|blocking|tuning] [options]
+Usage: tidegate-bench [quick|steady|streaming|depth|blocking|tuning|fairness] [options]
 
   quick      what requests, idle connections and shared fills cost (the default)
   steady     whether anything is lost when the server is reloaded every second under load
@@ -127,6 +129,9 @@ Usage: tidegate-bench [quick|steady|streaming|depth|blocking|tuning] [options]
              workers, affinity, connections, accept_mutex, multi_accept, upstream, keepalive, a
              second backend, deferred, all of them, and return 200 alone; where load, proxy and
              backend run; the targets of a tuned proxy; and advice for this machine
+  fairness   what a quiet client, who asks for a small file now and then, waits on a thread beside
+             busy ones: pipelines, uploads, tunnels, sessions of TCP and UDP, downloads, clients of
+             one fill, pages of many parts, compression, TLS
 
   --tidegate PATH       program to measure (default: tidegate, for blocking tidegate-example,
                         beside this program)
@@ -137,9 +142,9 @@ Usage: tidegate-bench [quick|steady|streaming|depth|blocking|tuning] [options]
   --rows REGEX          tuning: the rows whose names match, with those they are compared with
   --list                name the cases
   --rounds N            runs of each side, alternating (1 to 100; default quick, depth and
-                        blocking 5, tuning 3, others 1)
-  --seconds S           length of a run (quick, depth, blocking, tuning: 0.1 to 60, default 3,
-                        depth 1, tuning 2; steady: 1 to 600, default 60; the case crash takes no
+                        blocking 5, tuning and fairness 3, others 1)
+  --seconds S           length of a run (quick, depth, blocking, tuning, fairness: 0.1 to 60,
+                        default 3, depth 1, tuning and fairness 2; steady: 1 to 600, default 60; the case crash takes no
                         more than 10)
   --connections N       connections of the load (1 to 5000, default 64; depth 15, tuning 100)
   --idle-connections N  connections of the memory case (1 to 200000, default 10000)
@@ -153,7 +158,7 @@ Usage: tidegate-bench [quick|steady|streaming|depth|blocking|tuning] [options]
   --server-cpu N        processor of the servers (default: the first)
   --client-cpu N        processor of load and origin (default: the last)
   --json FILE           also write every run's figures there
-  --strict              quick, depth, blocking, tuning: missed targets and wrong answers are a failure (needs nginx)
+  --strict              quick, depth, blocking, tuning, fairness: missed targets and wrong answers are a failure (needs nginx)
   --watchdog            quick, depth, tuning: have Tidegate tell of turns of its loop above 50 ms, as it
                         does in the other suites; this costs it time
   --help                this text
@@ -229,7 +234,7 @@ fn parse_arguments(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error>
     let (default_rounds, default_seconds, bounds) = match options.suite {
         Suite::Quick | Suite::Blocking => (5, 3.0, 0.1..=60.0),
         Suite::Depth => (5, 1.0, 0.1..=60.0),
-        Suite::Tuning => (3, 2.0, 0.1..=60.0),
+        Suite::Tuning | Suite::Fairness => (3, 2.0, 0.1..=60.0),
         Suite::Steady => (1, 60.0, 1.0..=STEADY_SECONDS_MAX),
         Suite::Streaming if seconds.is_some() => {
             return Err("streaming takes as long as its files: --files, --origin-seconds".into());
@@ -277,6 +282,7 @@ impl Suite {
             "depth" => Suite::Depth,
             "blocking" => Suite::Blocking,
             "tuning" => Suite::Tuning,
+            "fairness" => Suite::Fairness,
             _ => return None,
         };
         Some(suite)

@@ -77,6 +77,48 @@ pub fn ask(address: SocketAddr, target: &str, patience: Duration) -> Result<Answ
     }
 }
 
+/// A connection for one request after the other.
+pub struct Kept {
+    stream: TcpStream,
+    reader: ResponseReader,
+    buffer: Vec<u8>,
+}
+
+impl Kept {
+    /// Connecting and each read take at most `patience`.
+    ///
+    /// # Errors
+    /// No connection.
+    pub fn connect(address: SocketAddr, patience: Duration) -> io::Result<Kept> {
+        let stream = TcpStream::connect_timeout(&address, patience)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        Ok(Kept { stream, reader: ResponseReader::default(), buffer: vec![0; 16 * 1024] })
+    }
+
+    /// Asks for a target: the answer's status, and the length of its body.
+    ///
+    /// # Errors
+    /// The connection ends, nothing comes in time, or what comes makes no sense.
+    pub fn ask(&mut self, target: &str) -> io::Result<(u16, u64)> {
+        self.stream.write_all(format!("GET {target} HTTP/1.1\r\nHost: kept\r\n\r\n").as_bytes())?;
+        loop {
+            let progress = match self.stream.read(&mut self.buffer)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                count => self.reader.feed(&self.buffer[..count]),
+            };
+            match progress {
+                Ok(Progress::Partial) => {}
+                Ok(Progress::Complete { status, body_bytes, .. }) => {
+                    return Ok((status, body_bytes));
+                }
+                Err(fault) => return Err(io::Error::other(format!("wrong answer: {fault:?}"))),
+            }
+        }
+    }
+}
+
 fn is_ended(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
 }

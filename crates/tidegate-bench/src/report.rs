@@ -59,6 +59,9 @@ fn load(options: &Options) -> String {
             let mebibytes = options.object_bytes as f64 / 1024.0 / 1024.0;
             format!("with {} clients on files of {mebibytes} MiB", options.clients)
         }
+        Suite::Fairness => {
+            format!("of {} s, one quiet client", options.run_time.as_secs_f64())
+        }
         Suite::Quick | Suite::Steady | Suite::Depth | Suite::Blocking | Suite::Tuning => {
             let seconds = options.run_time.as_secs_f64();
             format!("of {seconds} s, {} connections", options.connections)

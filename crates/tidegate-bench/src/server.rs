@@ -289,6 +289,9 @@ fn prepare(directory: &Path, job: Job) -> io::Result<SocketAddr> {
     if matches!(job.scenario, Scenario::Depth(_)) {
         make_deep_files(&directory.join("html"))?;
     }
+    if let Scenario::Fairness(places) = job.scenario {
+        config::fairness::prepare(directory, places)?;
+    }
     let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
     write_config(directory, job, address, 0)?;
     Ok(address)

@@ -13,6 +13,7 @@ use beside::Beside;
 pub(crate) mod beside;
 pub mod blocking;
 pub mod depth;
+pub mod fairness;
 mod idle;
 pub mod quick;
 pub mod steady;
@@ -27,6 +28,7 @@ pub enum Case {
     Depth(depth::Case),
     Blocking(blocking::Case),
     Tuning(tuning::Case),
+    Fairness(fairness::Case),
 }
 
 /// The cases of a suite, in their order.
@@ -36,6 +38,7 @@ pub fn cases(suite: Suite) -> Vec<Case> {
         Suite::Steady => steady::CASES.into_iter().map(Case::Steady).collect(),
         Suite::Blocking => blocking::CASES.into_iter().map(Case::Blocking).collect(),
         Suite::Depth => depth::CASES.into_iter().map(Case::Depth).collect(),
+        Suite::Fairness => fairness::CASES.into_iter().map(Case::Fairness).collect(),
         Suite::Tuning => tuning::CASES.into_iter().map(Case::Tuning).collect(),
         // Its tables are others: `crate::study`.
         Suite::Streaming => Vec::new(),
@@ -50,6 +53,7 @@ impl Case {
             Case::Depth(case) => case.name,
             Case::Blocking(case) => case.name,
             Case::Tuning(case) => case.name,
+            Case::Fairness(case) => case.name,
         }
     }
 
@@ -63,7 +67,8 @@ impl Case {
             | Case::Steady(steady::Case { about, .. })
             | Case::Depth(depth::Case { about, .. })
             | Case::Blocking(blocking::Case { about, .. })
-            | Case::Tuning(tuning::Case { about, .. }) => (*about).to_owned(),
+            | Case::Tuning(tuning::Case { about, .. })
+            | Case::Fairness(fairness::Case { about, .. }) => (*about).to_owned(),
         }
     }
 }
@@ -103,6 +108,7 @@ impl Case {
             Case::Steady(case) => Some(case.measure(context)),
             Case::Depth(case) => Some(case.measure(context)),
             Case::Blocking(case) => Some(case.measure(context)),
+            Case::Fairness(case) => Some(case.measure(context)),
             Case::Tuning(_) => None,
         }
     }

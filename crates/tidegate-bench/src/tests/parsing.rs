@@ -1,11 +1,13 @@
 //! /proc, responses, the origin's requests, the command line and the generated configuration.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
 use proptest::prelude::*;
 
+use crate::config::fairness::Places;
 use crate::config::{Lookup, Scenario, Setup, generate};
 use crate::options::{Command, Suite, parse};
 use crate::origin::{Answer, parse_request, parse_target, parts_due, response_head};
@@ -442,4 +444,18 @@ fn configurations() {
     let kept = ["server unix:/prefix/php.sock;", "keepalive 64;", "fastcgi_keep_conn on;"];
     check(Scenario::PhpKept, &kept, &["fastcgi_pass unix:"]);
     check(Scenario::Streaming, &["proxy_cache_lock on;", "proxy_cache_tempfile on;"], &[]);
+    let at = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+    let places = |loads_stream| Places {
+        tls: at(1),
+        stream: at(2),
+        datagrams: at(3),
+        sessions: at(4),
+        partner: at(5),
+        echo: at(6),
+        loads_stream,
+    };
+    let busy =
+        ["listen 127.0.0.1:1 ssl;", "server { listen 127.0.0.1:3 udp; proxy_pass 127.0.0.1:6; }"];
+    check(Scenario::Fairness(places(false)), &busy, &["load_module"]);
+    check(Scenario::Fairness(places(true)), &["load_module modules/"], &["loop_watchdog"]);
 }

@@ -222,4 +222,20 @@ fn steady_suite_with_nginx() {
     }
 }
 
+/// The busy clients of each sort, with genuine nginx in both places.
+#[test]
+fn fairness_suite_with_nginx() {
+    let line = ["fairness", "--seconds", "0.1", "--rounds", "1"];
+    let Some((context, _)) = with_nginx_in_both_places(&line) else { return };
+    let kinds = ["alone", "pipeline", "chunks", "tunnel", "sessions", "followers", "tls"];
+    let mut chosen = cases(Suite::Fairness);
+    chosen.retain(|case| kinds.contains(&case.name()));
+    for report in measure(&context, &chosen) {
+        for row in &report.rows {
+            let figures = (row.tidegate.len(), row.nginx.len());
+            assert_eq!(figures, (1, 1), "{}: {}: {report:#?}", row.case, row.measure.name);
+        }
+    }
+}
+
 const PATIENCE: Duration = Duration::from_secs(60);
