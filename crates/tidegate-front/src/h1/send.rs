@@ -359,16 +359,18 @@ impl<'a> Sender<'a> {
         Ok(())
     }
 
-    /// Sends what was collected.
+    /// Sends what was collected, and what TLS keeps of pieces that it took before.
     pub async fn flush(&mut self) -> Result<(), SendError> {
-        if self.out.is_empty() {
+        if !self.out.is_empty() {
+            let bytes = std::mem::take(self.out);
+            let result = self.write(&bytes).await;
+            *self.out = bytes;
+            self.out.clear();
+            result?;
+        }
+        if self.conn.io.plain().is_some() {
             return Ok(());
         }
-        let bytes = std::mem::take(self.out);
-        let result = self.write(&bytes).await;
-        *self.out = bytes;
-        self.out.clear();
-        result?;
         let flush = poll_fn(|context| self.conn.io.poll_flush(context).map_ok(|()| 0));
         limited(&self.deadline, self.timeout, flush).await.map(drop)
     }
