@@ -26,7 +26,23 @@ struct Meant {
 }
 
 /// The differences of `docs/differences.md` that requests of this harness meet.
-const MEANT: [Meant; 11] = [
+const MEANT: [Meant; 13] = [
+    Meant {
+        reason: "a part is served of what is stored, whatever its origin says of ranges",
+        holds: |request, nginx, tidegate, _| {
+            let asked = request.fields.iter().any(|(name, _)| name == "Range");
+            let unsaid = nginx.field("accept-ranges").is_none();
+            asked && unsaid && nginx.code() == 200 && tidegate.code() == 206
+        },
+    },
+    Meant {
+        reason: "HEAD of what is not stored yet is HEAD for the origin, which tells its length",
+        holds: |request, nginx, tidegate, difference| {
+            let echoed = nginx.field("x-powered-by") == Some("origin");
+            let length = difference.what == "content-length" && nginx.code() == tidegate.code();
+            request.method == "HEAD" && length && echoed
+        },
+    },
     Meant {
         reason: "a body is asked for (100) where it is read",
         holds: |_, _, _, difference| difference.what == "(interim)",
@@ -210,7 +226,9 @@ pub fn common_text(response: &Response, bytes: &[u8]) -> String {
 /// The same for a text of any origin, but for ports.
 pub fn common_words(text: &str) -> String {
     let mut text = text.to_owned();
-    let rules: [(&str, &str); 9] = [
+    let rules: [(&str, &str); 10] = [
+        // In cookies.
+        (r"\w{3}, \d\d-\w{3}-\d\d \d\d:\d\d:\d\d GMT", "TIME"),
         (r"\b[0-9]{20}\b", "BOUNDARY"),
         (r"tidegate|nginx", "SERVER"),
         (r"SERVER/[0-9][0-9.]*", "SERVER"),
