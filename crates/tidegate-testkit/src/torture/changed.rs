@@ -28,8 +28,9 @@ const WAYS: [&str; 4] = ["", "/zip", "/copy", "/old"];
 const OBJECTS: [(u64, u64, usize); 3] =
     [(1, 60_000, 12), (70_000, 400_000, 24), (1_000_000, 2_000_000, 6)];
 
-/// Wrong hits that are borne, of a million responses.
-const WRONG_PER_MILLION_MAX: u64 = 5000;
+/// Wrong hits that are borne, of a million responses: several times what a busy machine shows, where all were wrong
+/// before anything was looked at.
+const WRONG_PER_MILLION_MAX: u64 = 20_000;
 
 /// What to do.
 #[derive(Debug, Clone)]
