@@ -1,4 +1,4 @@
-//! Limits of bytes a second, and relays between sockets.
+//! Relays between sockets.
 
 use std::io;
 use std::rc::Rc;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use tidegate_core::client::ByteStream;
 use tidegate_rt::net::Stream;
 
-use super::{Closing, Flow, RelayEnd, RelayOptions, allowance, relay};
+use super::{Closing, Flow, RelayEnd, RelayOptions, relay};
 use crate::io::Io;
 
 /// A client without TLS.
