@@ -1,5 +1,6 @@
 //! The configuration of the suite fairness: one worker, and a place for each kind of busy client.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -8,18 +9,34 @@ use std::path::Path;
 
 use super::{SMALL_FILE, Setup, temporary, user};
 
+/// A port of the loopback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Port(pub u16);
+
+impl Port {
+    pub fn address(self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.0))
+    }
+}
+
+impl fmt::Display for Port {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}", self.address())
+    }
+}
+
 /// Addresses beside the server's own; none is in use yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Places {
-    pub tls: SocketAddr,
+    pub tls: Port,
     /// TCP and UDP of `stream`, to the partner.
-    pub stream: SocketAddr,
-    pub datagrams: SocketAddr,
+    pub stream: Port,
+    pub datagrams: Port,
     /// The same with a session for each datagram.
-    pub sessions: SocketAddr,
+    pub sessions: Port,
     /// Where uploads, tunnels and streams go, and datagrams.
-    pub partner: SocketAddr,
-    pub echo: SocketAddr,
+    pub partner: Port,
+    pub echo: Port,
     /// `stream` is a library of this nginx, in [`LIBRARIES`].
     pub loads_stream: bool,
 }

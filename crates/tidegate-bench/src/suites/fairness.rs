@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{Better, CaseReport, Context, Measure, Sample, alternate};
-use crate::config::fairness::Places;
+use crate::config::fairness::{Places, Port};
 use crate::config::{SMALL_FILE, Scenario};
 use crate::histogram::Histogram;
 use crate::load::is_transient;
@@ -174,12 +174,12 @@ fn places(partner: &Partner, loads_stream: bool) -> std::io::Result<Places> {
     let (tls, stream) = (TcpListener::bind(any)?, TcpListener::bind(any)?);
     let (datagrams, sessions) = (UdpSocket::bind(any)?, UdpSocket::bind(any)?);
     Ok(Places {
-        tls: tls.local_addr()?,
-        stream: stream.local_addr()?,
-        datagrams: datagrams.local_addr()?,
-        sessions: sessions.local_addr()?,
-        partner: partner.address,
-        echo: partner.echo,
+        tls: Port(tls.local_addr()?.port()),
+        stream: Port(stream.local_addr()?.port()),
+        datagrams: Port(datagrams.local_addr()?.port()),
+        sessions: Port(sessions.local_addr()?.port()),
+        partner: Port(partner.address.port()),
+        echo: Port(partner.echo.port()),
         loads_stream,
     })
 }

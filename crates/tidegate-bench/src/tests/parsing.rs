@@ -1,13 +1,12 @@
 //! /proc, responses, the origin's requests, the command line and the generated configuration.
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
 use proptest::prelude::*;
 
-use crate::config::fairness::Places;
+use crate::config::fairness::{Places, Port};
 use crate::config::{Lookup, Scenario, Setup, generate};
 use crate::options::{Command, Suite, parse};
 use crate::origin::{Answer, parse_request, parse_target, parts_due, response_head};
@@ -444,14 +443,13 @@ fn configurations() {
     let kept = ["server unix:/prefix/php.sock;", "keepalive 64;", "fastcgi_keep_conn on;"];
     check(Scenario::PhpKept, &kept, &["fastcgi_pass unix:"]);
     check(Scenario::Streaming, &["proxy_cache_lock on;", "proxy_cache_tempfile on;"], &[]);
-    let at = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
     let places = |loads_stream| Places {
-        tls: at(1),
-        stream: at(2),
-        datagrams: at(3),
-        sessions: at(4),
-        partner: at(5),
-        echo: at(6),
+        tls: Port(1),
+        stream: Port(2),
+        datagrams: Port(3),
+        sessions: Port(4),
+        partner: Port(5),
+        echo: Port(6),
         loads_stream,
     };
     let busy =

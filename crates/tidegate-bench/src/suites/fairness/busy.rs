@@ -64,10 +64,10 @@ impl Busy<'_> {
             Work::Uploads => self.pump(address, &[], &upload(UPLOAD_BYTES)),
             Work::Chunks(target) => self.pump(address, &[], &chunks(target)),
             Work::Tunnel => self.pump(address, TUNNEL, &[b't'; BLOCK]),
-            Work::Stream => self.pump(self.places.stream, &[], &[b's'; BLOCK]),
+            Work::Stream => self.pump(self.places.stream.address(), &[], &[b's'; BLOCK]),
             Work::Compressed => self.pump(address, &[], &compressed()),
-            Work::Datagrams => self.flood(self.places.datagrams, CLIENTS),
-            Work::Sessions => self.flood(self.places.sessions, SESSION_CLIENTS),
+            Work::Datagrams => self.flood(self.places.datagrams.address(), CLIENTS),
+            Work::Sessions => self.flood(self.places.sessions.address(), SESSION_CLIENTS),
             Work::Downloads => {
                 return self.load(
                     |_| ("/bytes?n=16777216&max-age=3600".to_owned(), 16 << 20),
@@ -140,7 +140,7 @@ impl Busy<'_> {
             self.stop.store(true, Ordering::Relaxed);
             streams.iter().for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
             let ends = threads.into_iter().map(|thread| thread.join().unwrap_or(Ok(())));
-            let first = ends.fold(Ok(()), |first: io::Result<()>, end| first.and(end));
+            let first = ends.collect::<io::Result<()>>();
             if was_stopped { Ok(()) } else { first }
         })
     }
@@ -232,7 +232,7 @@ impl Busy<'_> {
             let threads = (0..PUMPS).map(|_| scope.spawn(|| self.download_by_tls(config.clone())));
             let threads: Vec<_> = threads.collect();
             let ends = threads.into_iter().map(|thread| thread.join().unwrap_or(Ok(())));
-            ends.fold(Ok(()), |first: io::Result<()>, end| first.and(end))
+            ends.collect::<io::Result<()>>()
         })
         .map_err(|error| failed(&error))
     }
@@ -240,7 +240,7 @@ impl Busy<'_> {
     fn download_by_tls(&self, config: Arc<rustls::ClientConfig>) -> io::Result<()> {
         let name = ServerName::IpAddress(std::net::IpAddr::V4(fairness::NAME).into());
         let connection = rustls::ClientConnection::new(config, name).map_err(io::Error::other)?;
-        let mut stream = rustls::StreamOwned::new(connection, connect(self.places.tls)?);
+        let mut stream = rustls::StreamOwned::new(connection, connect(self.places.tls.address())?);
         let (request, mut buffer) =
             (get("GET", &format!("/{}", fairness::DOWNLOAD.0)), vec![0; BLOCK]);
         while self.goes_on() {
