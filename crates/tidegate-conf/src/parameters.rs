@@ -151,7 +151,7 @@ pub fn meant(directive: &str, parameter: &str) -> Option<&'static str> {
     let mut same = all.iter().filter(|known| name(known) == written);
     if let Some(known) = same.clone().next() {
         let has_form = |known: &&str| known.ends_with('=') == parameter.contains('=');
-        return (!same.any(|known| has_form(known))).then_some(*known);
+        return (!same.any(has_form)).then_some(*known);
     }
     let found = closest(written, all.iter().map(|known| name(known)))?;
     all.iter().find(|known| name(known) == found).copied()
