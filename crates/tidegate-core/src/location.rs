@@ -184,7 +184,8 @@ pub fn limit_body(x: &mut Exchange) -> Result<(), u16> {
     let max = x.settings().client_max_body_size;
     x.request.body.set_limit(max);
     let announced = x.request.body.length.filter(|length| max.is_some_and(|max| *length > max));
-    if let Some(length) = announced.filter(|_| !x.internal) {
+    // A part of a response may be for a location with another limit: the client has sent nothing for that.
+    if let Some(length) = announced.filter(|_| !x.is_subrequest) {
         x.keep_alive = false;
         x.request.body.abandon();
         x.log(

@@ -226,7 +226,7 @@ fn add_carried(x: &mut Exchange) {
 
 /// Makes the exchange ready for the target of an internal redirect.
 fn enter(x: &mut Exchange, plan: &Plan, jump: Jump) -> Result<Phase, u16> {
-    count_redirect(x)?;
+    count_redirect(x, Some(&jump))?;
     if let Jump::Named(name) = &jump
         && x.request.path.is_empty()
     {
@@ -274,18 +274,22 @@ fn belonging_field(status: u16) -> Option<Known> {
     }
 }
 
-pub(crate) fn count_redirect(x: &mut Exchange) -> Result<(), u16> {
+/// Counts an internal redirect, `to` somewhere or by `rewrite`. One too many is logged as nginx does.
+pub(crate) fn count_redirect(x: &mut Exchange, to: Option<&Jump>) -> Result<(), u16> {
     x.path_changed = false;
-    if x.redirects_left == 0 {
-        let path = String::from_utf8_lossy(&x.request.path).into_owned();
-        x.log(
-            Level::Error,
-            format_args!("rewrite or internal redirection cycle while processing \"{path}\""),
-        );
-        return Err(500);
+    if x.redirects_left > 0 {
+        x.redirects_left -= 1;
+        return Ok(());
     }
-    x.redirects_left -= 1;
-    Ok(())
+    let (doing, target) = match to {
+        None => ("processing", &x.request.path),
+        Some(Jump::Path { path, .. }) => ("internally redirecting to", path),
+        Some(Jump::Named(name)) => ("redirect to named location", name),
+    };
+    let target = String::from_utf8_lossy(target);
+    let cycle = format_args!("rewrite or internal redirection cycle while {doing} \"{target}\"");
+    x.log(Level::Error, cycle);
+    Err(500)
 }
 
 /// The part of the response's type that names its charset.

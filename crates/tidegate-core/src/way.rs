@@ -133,7 +133,7 @@ impl<'p> Way<'p> {
             },
             Phase::Rewrite => Phase::PostRewrite,
             Phase::PostRewrite if !x.path_changed => self.first_with_handlers(x),
-            Phase::PostRewrite => match count_redirect(x) {
+            Phase::PostRewrite => match count_redirect(x, None) {
                 Ok(()) => Phase::FindConfig,
                 Err(status) => return Some(Step::Status(status)),
             },
