@@ -94,6 +94,9 @@ fn builtin(x: &mut Exchange, status: u16) -> Body {
     x.response.content_length = None;
     x.response.last_modified = None;
     x.response.allow_ranges = false;
+    // The page is the server's own, whatever `proxy_pass_header` passes of an origin.
+    x.response.omit_server = false;
+    x.response.omit_date = false;
     for known in [Known::AcceptRanges, Known::LastModified, Known::Etag, Known::ContentEncoding] {
         x.response.headers.remove(known);
     }

@@ -252,13 +252,13 @@ impl Attempt<'_> {
         let ours = serve::serve(&self.options.tidegate, &taken.places, &requests)?;
         let mut served = Served { complaints: ours.complaints, ..Served::default() };
         served.unasked = requests.len() - theirs.responses.len().min(ours.responses.len());
-        if served.unasked == 0 {
-            served.logs = logs::differences(&theirs.logs, &ours.logs);
-        }
         for ((request, nginx), tidegate) in
             requests.iter().zip(theirs.responses).zip(ours.responses)
         {
             served.add(request, nginx, tidegate);
+        }
+        if served.unasked == 0 {
+            served.logs = logs::differences(theirs.logs, ours.logs, &served.meant_lines);
         }
         Ok(Verdict::Served(served))
     }

@@ -95,8 +95,19 @@ fn form(line: &str) -> (String, Vec<u64>) {
     (text, numbers)
 }
 
-/// What differs, in words.
-pub fn differences(nginx: &Logs, tidegate: &Logs) -> Vec<String> {
+impl Logs {
+    /// Leaves out the lines about certain requests, by the begins of their own lines.
+    fn without(mut self, requests: &BTreeSet<String>) -> Self {
+        for lines in self.0.values_mut() {
+            lines.retain(|line| !requests.iter().any(|request| line.contains(request)));
+        }
+        self
+    }
+}
+
+/// What differs, in words, but for what was written about requests whose responses differ as `meant`.
+pub fn differences(nginx: Logs, tidegate: Logs, meant: &BTreeSet<String>) -> Vec<String> {
+    let (nginx, tidegate) = (nginx.without(meant), tidegate.without(meant));
     let names: BTreeSet<&String> = nginx.0.keys().chain(tidegate.0.keys()).collect();
     let none = Vec::new();
     let mut told = Vec::new();

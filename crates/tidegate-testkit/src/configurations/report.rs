@@ -3,7 +3,7 @@
 use super::client::Response;
 use super::compare::{Difference, common_text, compare};
 use super::requests::Request;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// Requests of one kind of difference that are shown with both responses.
@@ -41,6 +41,8 @@ pub struct Served {
     pub different: Vec<Different>,
     /// Requests with differences that are meant alone, by reason.
     pub meant: BTreeMap<&'static str, usize>,
+    /// The begins of those requests' lines: method and target.
+    pub meant_lines: BTreeSet<String>,
     /// Requests for which there was no time.
     pub unasked: usize,
     /// Lines of Tidegate's log that no server should write.
@@ -75,6 +77,7 @@ impl Served {
             for reason in found.iter().filter_map(|(_, reason)| *reason).take(1) {
                 *self.meant.entry(reason).or_default() += 1;
             }
+            self.meant_lines.insert(format!("{} {} ", request.method, request.target));
             return;
         }
         self.different.push(Different { request: request.clone(), differences, nginx, tidegate });

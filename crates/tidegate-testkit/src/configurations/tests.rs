@@ -201,7 +201,8 @@ fn logs_are_compared() {
         Logs::read(folder.path(), &[40_001, 40_002].into())
     };
     let check = |nginx: &str, tidegate: &str, expected: usize| {
-        let found = differences(&logs(nginx), &logs(tidegate));
+        let meant = ["GET /meant ".to_owned()].into();
+        let found = differences(logs(nginx), logs(tidegate), &meant);
         assert_eq!(found.len(), expected, "{found:?}");
     };
     check("a 200 153 40001\n", "a 200 155 40002\n", 0);
@@ -215,6 +216,8 @@ fn logs_are_compared() {
     check(&error("1#1", "open()"), &error("2#3", "open()"), 0);
     check(&error("1#1", "open()"), &error("2#3", "read()"), 2);
     check("", "2026/11/23 17:11:35 [notice] 1#1: start\n", 0);
+    check("GET /meant HTTP/1.1 200\n", "", 0);
+    check("GET /meant/a HTTP/1.1 200\n", "", 1);
 }
 
 #[test]
