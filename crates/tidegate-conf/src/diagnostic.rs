@@ -93,6 +93,12 @@ impl Diagnostic {
         diagnostics.retain(|one| told.insert((one.span, one.line_span, one.message.clone())));
     }
 
+    /// The same as what is probably a mistake: for what [`crate::Args`] made with its place.
+    pub fn as_warning(mut self) -> Self {
+        self.severity = Severity::Warn;
+        self
+    }
+
     /// The place.
     pub fn at(mut self, span: Span) -> Self {
         self.span = (span != Span::NONE).then_some(span);

@@ -1,6 +1,8 @@
 //! Cipher suites of TLS under OpenSSL's names: lists in its format, and names for variables and logs.
 //! Suites are told by their numbers (IANA registry "TLS Cipher Suites").
 
+use tidegate_conf::{Diagnostic, Word};
+
 /// A TLS 1.2 suite that is available, with what lists can name it by.
 struct Row {
     name: &'static str,
@@ -161,6 +163,21 @@ pub fn tls12(list: &str) -> Vec<u16> {
     }
     let strong = active.into_iter().filter(|index| ROWS[*index].bits >= bits_min);
     strong.map(|index| ROWS[index].number).collect()
+}
+
+/// What there is to say of a list that leaves no suite for TLS 1.2: it is a mistake when it names none at all, or when
+/// nothing but TLS 1.2 is spoken.
+pub fn no_suite(word: &Word, tls13: bool) -> Diagnostic {
+    let list = word.display();
+    let found = match tls13 && names_suites(&list) {
+        true => Diagnostic::warn(format!(
+            "\"{list}\" names no available cipher suite, TLS 1.2 is not spoken"
+        )),
+        false => Diagnostic::emerg(format!(
+            "SSL_CTX_set_cipher_list(\"{list}\") failed (SSL: no cipher match)"
+        )),
+    };
+    found.at(word.span)
 }
 
 /// Whether a list chooses suites that OpenSSL has, available here or not: one without any is a mistake.

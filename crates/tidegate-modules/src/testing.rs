@@ -14,7 +14,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tidegate_conf::{FsLoader, Parser, SourceMap, Span};
+use tidegate_conf::{Diagnostic, FsLoader, Parser, SourceMap, Span};
 use tidegate_core::builder::{Environment, Resources, Survivors, build};
 use tidegate_core::client::{Address, Connection, NoClient};
 use tidegate_core::exchange::{Captures, PlanRef};
@@ -102,7 +102,7 @@ impl Bench {
         let mut parser = Parser::new(&loader, dir.path());
         let statements = parser.parse_file(&file);
         let (sources, diagnostics) = parser.finish();
-        let show = |list: &[tidegate_conf::Diagnostic], sources: &SourceMap| {
+        let show = |list: &[Diagnostic], sources: &SourceMap| {
             list.iter().map(|diagnostic| shown(diagnostic, sources)).collect::<Vec<_>>()
         };
         if !diagnostics.is_empty() {
@@ -122,12 +122,16 @@ impl Bench {
             for_use: true,
         };
         match build(&environment, &statements, Span::NONE) {
-            Ok((plan, warnings)) => Ok(Bench {
-                plan: PlanRef::new(Arc::new(plan)),
-                warnings: show(&warnings, &sources),
-                dir,
-                peer: Address::Inet("192.0.2.7:4711".parse().unwrap()),
-            }),
+            Ok((plan, mut warnings)) => {
+                // As the program shows them.
+                Diagnostic::sort(&mut warnings, &sources);
+                Ok(Bench {
+                    plan: PlanRef::new(Arc::new(plan)),
+                    warnings: show(&warnings, &sources),
+                    dir,
+                    peer: Address::Inet("192.0.2.7:4711".parse().unwrap()),
+                })
+            }
             Err(errors) => Err(show(&errors, &sources)),
         }
     }
@@ -287,6 +291,6 @@ async fn collect(source: &mut Body, out: &mut Vec<u8>) -> bool {
     true
 }
 
-fn shown(diagnostic: &tidegate_conf::Diagnostic, _sources: &SourceMap) -> String {
+fn shown(diagnostic: &Diagnostic, _sources: &SourceMap) -> String {
     diagnostic.message.clone()
 }

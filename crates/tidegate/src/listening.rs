@@ -213,6 +213,7 @@ fn listen_options(socket: &SocketOptions, datagram: bool) -> ListenOptions {
     }
 }
 
-fn pause(time: Duration) {
+/// Waits, on a thread that has no event loop.
+pub fn pause(time: Duration) {
     let _ = tidegate_rt::block_on(tidegate_rt::timer::sleep(time));
 }

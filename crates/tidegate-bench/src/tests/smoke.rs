@@ -227,8 +227,8 @@ fn steady_suite_with_nginx() {
 fn fairness_suite_with_nginx() {
     let line = ["fairness", "--seconds", "0.1", "--rounds", "1"];
     let Some((context, _)) = with_nginx_in_both_places(&line) else { return };
-    // Without those that keep nginx from the quiet client, or take all its connections.
-    let kinds = ["alone", "chunks", "tunnel", "followers", "tls"];
+    // Without those that keep nginx from the quiet client, take all its connections, or move hundreds of megabytes.
+    let kinds = ["alone", "chunks", "tunnel", "parts", "tls"];
     let mut chosen = cases(Suite::Fairness);
     chosen.retain(|case| kinds.contains(&case.name()));
     for report in measure(&context, &chosen) {

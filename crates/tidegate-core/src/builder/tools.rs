@@ -15,6 +15,21 @@ use crate::syslog::Syslog;
 use crate::template::Template;
 
 impl PlanBuilder<'_> {
+    /// Keeps a warning. What several blocks inherit may come for each of them: it is told once in the end
+    /// ([`Diagnostic::sort`]).
+    ///
+    /// # Errors
+    /// The diagnostic itself, when it is a mistake.
+    pub fn note(&mut self, diagnostic: Diagnostic) -> Result<(), Diagnostic> {
+        match diagnostic.severity.is_fatal() {
+            true => Err(diagnostic),
+            false => {
+                self.diagnostics.push(diagnostic);
+                Ok(())
+            }
+        }
+    }
+
     /// A word with variables.
     pub fn template(&mut self, word: &Word) -> Result<Template, Diagnostic> {
         Template::compile(&word.bytes, word.span, &mut self.variables)

@@ -1,6 +1,6 @@
 //! The library's cipher suites by OpenSSL's names.
 
-pub use tidegate_core::cipher_suites::{name, names_suites};
+pub use tidegate_core::cipher_suites::name;
 use tokio_rustls::rustls::SupportedCipherSuite;
 use tokio_rustls::rustls::crypto::aws_lc_rs::{ALL_CIPHER_SUITES, cipher_suite as suite};
 

@@ -442,7 +442,5 @@ pub(super) fn invalid_value(args: &Args<'_>, index: usize) -> Diagnostic {
 }
 
 fn warning(args: &Args<'_>, index: usize, message: impl Into<String>) -> Diagnostic {
-    let mut diagnostic = args.error(index, message);
-    diagnostic.severity = tidegate_conf::Severity::Warn;
-    diagnostic
+    args.error(index, message).as_warning()
 }

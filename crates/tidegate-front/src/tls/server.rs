@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_conf::{Diagnostic, Word};
+use tidegate_conf::Diagnostic;
 use tidegate_core::builder::{Outline, PlanBuilder};
+use tidegate_core::cipher_suites;
 use tidegate_core::client::Address;
 use tidegate_core::http_core::HttpCore;
 use tidegate_core::http_core::listen::ListenConf;
@@ -129,7 +130,12 @@ fn provider(
     let suites = ciphers::tls12(list);
     // Lists do not concern TLS 1.3.
     if let (true, true, Some(word)) = (suites.is_empty(), protocols.tls12, &conf.ciphers) {
-        note_no_suite(plan, word, protocols.tls13)?;
+        let found = cipher_suites::no_suite(word, protocols.tls13)
+            .help("available: ECDHE with AES128-GCM, AES256-GCM and CHACHA20, for ECDSA and RSA");
+        plan.note(match found.severity.is_fatal() {
+            true => found.label("names no available cipher suite"),
+            false => found,
+        })?;
     }
     let mut groups = curves::all();
     if let Some(word) = &conf.curves {
@@ -146,10 +152,7 @@ fn provider(
         if !parsed.unavailable.is_empty() {
             let names = parsed.unavailable.join(":");
             let message = format!("curve \"{names}\" is not available, ignored");
-            let warning = Diagnostic::warn(message).at(word.span);
-            if !plan.diagnostics.contains(&warning) {
-                plan.diagnostics.push(warning);
-            }
+            plan.diagnostics.push(Diagnostic::warn(message).at(word.span));
         }
         groups = parsed.groups;
     }
@@ -157,25 +160,6 @@ fn provider(
     let cipher_suites = tls13.into_iter().chain(suites).collect();
     let provider = aws_lc_rs::default_provider();
     Ok(Arc::new(CryptoProvider { cipher_suites, kx_groups: groups, ..provider }))
-}
-
-/// A list that leaves no suite for TLS 1.2: a mistake when it names none at all, or when nothing else is spoken.
-fn note_no_suite(plan: &mut PlanBuilder<'_>, word: &Word, tls13: bool) -> Result<(), Diagnostic> {
-    let list = word.display();
-    let help = "available: ECDHE with AES128-GCM, AES256-GCM and CHACHA20, for ECDSA and RSA";
-    if tls13 && ciphers::names_suites(&list) {
-        let message = format!("\"{list}\" names no available cipher suite, TLS 1.2 is not spoken");
-        let warning = Diagnostic::warn(message).at(word.span).help(help);
-        if !plan.diagnostics.contains(&warning) {
-            plan.diagnostics.push(warning);
-        }
-        return Ok(());
-    }
-    let message = format!("SSL_CTX_set_cipher_list(\"{list}\") failed (SSL: no cipher match)");
-    Err(Diagnostic::emerg(message)
-        .at(word.span)
-        .label("names no available cipher suite")
-        .help(help))
 }
 
 /// Tells servers' sessions apart by their certificates and those of their clients.

@@ -85,10 +85,7 @@ pub fn begin(
             Err(reason) => {
                 let name = plan.conf_path(&word.display());
                 let message = format!("\"ssl_stapling\" ignored, {reason} \"{}\"", name.display());
-                let warning = Diagnostic::warn(message).at(word.span);
-                if !plan.diagnostics.contains(&warning) {
-                    plan.diagnostics.push(warning);
-                }
+                plan.diagnostics.push(Diagnostic::warn(message).at(word.span));
             }
         }
     }

@@ -87,10 +87,7 @@ fn warn_absolute(names: &[Word], plan: &mut PlanBuilder<'_>) {
     let Some((_, all_but_last)) = names.split_last() else { return };
     for word in all_but_last.iter().filter(|word| word.bytes.starts_with(b"/")) {
         let message = "only the last index in \"index\" directive should be absolute";
-        let warning = Diagnostic::warn(message).at(word.span);
-        if !plan.diagnostics.contains(&warning) {
-            plan.diagnostics.push(warning);
-        }
+        plan.diagnostics.push(Diagnostic::warn(message).at(word.span));
     }
 }
 

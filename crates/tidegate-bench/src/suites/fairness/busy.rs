@@ -72,7 +72,7 @@ impl Busy<'_> {
                 return self.load(
                     |_| ("/bytes?n=16777216&max-age=3600".to_owned(), 16 << 20),
                     8,
-                    u64::MAX,
+                    Bound { duration: ROUND, requests_max: u64::MAX },
                 );
             }
             Work::Followers => {
@@ -84,14 +84,14 @@ impl Busy<'_> {
                         )
                     },
                     FOLLOWERS,
-                    FOLLOWERS as u64,
+                    Bound { duration: PATIENCE, requests_max: FOLLOWERS as u64 },
                 );
             }
             Work::Parts => {
                 return self.load(
                     |_| (format!("/{}", fairness::PAGE.0), fairness::PAGE_BYTES),
                     4,
-                    u64::MAX,
+                    Bound { duration: ROUND, requests_max: u64::MAX },
                 );
             }
             Work::Tls => return self.tls(),
@@ -189,12 +189,12 @@ impl Busy<'_> {
         Ok(())
     }
 
-    /// Whole requests: so many, then those for the next target.
+    /// Whole requests: those of one round, then those for the next target.
     fn load(
         &self,
         target: impl Fn(u64) -> (String, u64),
         connections: usize,
-        requests_max: u64,
+        round: Bound,
     ) -> Result<(), String> {
         for number in 0.. {
             if !self.goes_on() {
@@ -209,8 +209,7 @@ impl Busy<'_> {
                 unanswered: Unanswered::Retry,
             };
             let mut load = Load::new(plan).map_err(|error| error.to_string())?;
-            let bound = Bound { duration: ROUND, requests_max };
-            let outcome = load.run_until(bound, &self.stop).map_err(|error| error.to_string())?;
+            let outcome = load.run_until(round, &self.stop).map_err(|error| error.to_string())?;
             self.count(outcome.bytes as usize);
             if let Some(error) = outcome.first_error {
                 return Err(error);
@@ -303,7 +302,7 @@ const SESSION_CLIENTS: usize = 512;
 const DATAGRAM_BYTES: usize = 64;
 const FOLLOWERS: usize = 100;
 const ROUND: Duration = Duration::from_millis(500);
-const BEGIN_MAX: Duration = Duration::from_secs(10);
+const BEGIN_MAX: Duration = Duration::from_secs(60);
 const SETTLE: Duration = Duration::from_millis(200);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tidegate_conf::{Diagnostic, Severity, Span};
+use tidegate_conf::{Diagnostic, Span};
 use tidegate_core::Exchange;
 use tidegate_core::builder::{LocationBuilder, PlanBuilder};
 use tidegate_core::module::BlockInfo;
@@ -157,11 +157,7 @@ impl CgiConf {
 /// There is no usual key: all requests would be given the same answer.
 fn warn_of_key(prefix: &str, span: Span, plan: &mut PlanBuilder<'_>) {
     let message = format!("no \"{prefix}cache_key\" for \"{prefix}cache\"");
-    let mut warning = Diagnostic::emerg(message).at(span);
-    warning.severity = Severity::Warn;
-    if !plan.diagnostics.contains(&warning) {
-        plan.diagnostics.push(warning);
-    }
+    plan.diagnostics.push(Diagnostic::warn(message).at(span));
 }
 
 impl CgiSettings {

@@ -135,9 +135,7 @@ pub fn set_protocols<C: HasGateway>(conf: &mut C, args: &Args<'_>) -> Result<(),
             b"SSLv2" | b"SSLv3" | b"TLSv1" | b"TLSv1.1" => {
                 let name = args.word(index).display();
                 let message = format!("protocol \"{name}\" is not available, ignored");
-                let mut warning = args.error(index, message);
-                warning.severity = tidegate_conf::Severity::Warn;
-                conf.warnings.push(warning);
+                conf.warnings.push(args.error(index, message).as_warning());
             }
             _ => {
                 let message = format!("invalid value \"{}\"", args.word(index).display());
@@ -149,9 +147,7 @@ pub fn set_protocols<C: HasGateway>(conf: &mut C, args: &Args<'_>) -> Result<(),
         (tls12, tls13) = (true, true);
         let name = args.name();
         let message = format!("no available protocol in \"{name}\", TLSv1.2 and TLSv1.3 are used");
-        let mut warning = args.error_here(message);
-        warning.severity = tidegate_conf::Severity::Warn;
-        conf.warnings.push(warning);
+        conf.warnings.push(args.error_here(message).as_warning());
     }
     once(&mut conf.protocols, (tls12, tls13), args)
 }
@@ -226,11 +222,7 @@ pub fn compile(
     plan: &mut PlanBuilder<'_>,
     span: Span,
 ) -> Result<GatewayTls, Diagnostic> {
-    for warning in &conf.warnings {
-        if !plan.diagnostics.contains(warning) {
-            plan.diagnostics.push(warning.clone());
-        }
-    }
+    plan.diagnostics.extend_from_slice(&conf.warnings);
     let conf = &conf.after_commands();
     let (options, chosen) = options(conf, prefix, plan, span)?;
     let make = || {
@@ -250,21 +242,6 @@ pub fn compile(
     Ok(GatewayTls { settings, name, alpn, no_alpn: Protocols::default(), chosen })
 }
 
-/// A list that leaves no suite for TLS 1.2: a mistake when it names none at all, or when nothing else is spoken.
-fn note_no_suite(plan: &mut PlanBuilder<'_>, word: &Word, tls13: bool) -> Result<(), Diagnostic> {
-    let list = word.display();
-    if !tls13 || !cipher_suites::names_suites(&list) {
-        let message = format!("SSL_CTX_set_cipher_list(\"{list}\") failed (SSL: no cipher match)");
-        return Err(Diagnostic::emerg(message).at(word.span));
-    }
-    let message = format!("\"{list}\" names no available cipher suite, TLS 1.2 is not spoken");
-    let warning = Diagnostic::warn(message).at(word.span);
-    if !plan.diagnostics.contains(&warning) {
-        plan.diagnostics.push(warning);
-    }
-    Ok(())
-}
-
 fn options(
     conf: &TlsConf,
     prefix: &str,
@@ -276,7 +253,7 @@ fn options(
     let list = list.as_deref().unwrap_or(CIPHERS_DEFAULT);
     let suites = cipher_suites::tls12(list);
     if let (true, true, Some(word)) = (suites.is_empty(), tls12, &conf.ciphers) {
-        note_no_suite(plan, word, tls13)?;
+        plan.note(cipher_suites::no_suite(word, tls13))?;
     }
     let verify = conf.verify.unwrap_or(false);
     let trusted = match &conf.trusted_certificate {

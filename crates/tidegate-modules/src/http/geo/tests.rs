@@ -155,7 +155,6 @@ fn mistakes_and_warnings() {
             "duplicate network \"1.1.1.0/24\", value: \"c\", old value: \"b\"",
             "no network \"2.2.2.2\" to delete",
             "duplicate network \"default\", value: \"e\", old value: \"d\"",
-            "duplicate network \"default\", value: \"e\", old value: \"d\"",
             "duplicate default geo range value: \"e\", old value: \"d\"",
             "duplicate range \"1.1.1.1-1.1.1.1\", value: \"g\", old value: \"f\"",
             "no address range \"1.1.1.1-1.1.1.2\" to delete",

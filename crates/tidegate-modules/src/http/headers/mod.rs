@@ -10,7 +10,7 @@ mod expires;
 mod tests;
 
 use bytes::Bytes;
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Severity, Word, once};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::{Body, Exchange, Template};
@@ -192,8 +192,7 @@ fn warn_of_framing(field: &FieldConf) -> Option<Diagnostic> {
         return None;
     }
     let message = format!("\"add_header {}\" is not sent", field.name.display());
-    let mut warning = Diagnostic::emerg(message).at(field.name.span);
-    warning.severity = Severity::Warn;
+    let warning = Diagnostic::warn(message).at(field.name.span);
     Some(warning.help("the server itself says where a body ends"))
 }
 

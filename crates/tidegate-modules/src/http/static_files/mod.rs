@@ -57,8 +57,6 @@ impl Module for StaticFiles {
         match conf.pool(location.plan) {
             Ok(Some(choice)) => pool::use_in(location, choice),
             Ok(None) => {}
-            // Inner blocks have it from outer ones: told once.
-            Err(unknown) if location.plan.diagnostics.contains(&unknown) => {}
             Err(unknown) => location.plan.diagnostics.push(unknown),
         }
         let options = conf.prepare(location.plan)?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, Severity, once};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, once};
 use tidegate_upstream::Method;
 use tidegate_upstream::peers::TimeKind;
 
@@ -198,9 +198,7 @@ pub const ROWS: &[Directive<Conf>] = &[
 fn balance(conf: &mut Conf, args: &Args<'_>, method: Method) -> Result<(), Diagnostic> {
     if conf.method.replace(method).is_some() {
         // The last one counts, as in nginx.
-        let mut warning = args.error_here("load balancing method redefined");
-        warning.severity = Severity::Warn;
-        conf.warnings.push(warning);
+        conf.warnings.push(args.error_here("load balancing method redefined").as_warning());
     }
     Ok(())
 }
