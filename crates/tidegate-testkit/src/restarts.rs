@@ -1,12 +1,15 @@
 //! Endurance of a group: one of its servers after the other is killed (`SIGKILL`) and started again while
 //! clients make requests that may be repeated. Every one of them must be answered rightly.
+//!
+//! Invariant: a request sees one kill at most, since the next one waits for the answers to all requests that were
+//! begun before the last. One that met both servers as they died would rightly be answered with 502.
 
 use std::fmt;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::bell::Failure;
@@ -63,27 +66,32 @@ pub fn restarts(options: &RestartOptions) -> Result<RestartReport, Failure> {
         format!("upstream u {{ server {first} max_fails=0; server {second} max_fails=0; }}");
     let passing = format!("location / {{ proxy_pass http://u; }} }} {group} server {{");
     let proxy = start("front", front, &passing)?;
-    let stop = Arc::new(AtomicBool::new(false));
+    let progress = Arc::new(Progress::new(options.clients));
     let clients: Vec<_> = (0..options.clients)
-        .map(|_| {
-            let stop = stop.clone();
-            std::thread::spawn(move || client(front, &stop))
+        .map(|number| {
+            let progress = progress.clone();
+            std::thread::spawn(move || client(front, &progress, number))
         })
         .collect();
     let mut report = RestartReport::default();
     let end = Instant::now() + options.time;
     while Instant::now() < end {
         pause(options.pause);
+        if !progress.wait() {
+            report.mistakes.push("a client waits for its answer".to_owned());
+            break;
+        }
         let at = report.kills as usize % 2;
         if let Some(server) = servers[at].take() {
             server.kill();
         }
         report.kills += 1;
+        progress.kills.store(report.kills, Ordering::SeqCst);
         pause(options.pause);
         let (name, address) = if at == 0 { ("a", first) } else { ("b", second) };
         servers[at] = Some(start(name, address, &origin)?);
     }
-    stop.store(true, Ordering::SeqCst);
+    progress.stop.store(true, Ordering::SeqCst);
     for client in clients {
         match client.join() {
             Ok((answers, mistakes)) => {
@@ -106,11 +114,41 @@ fn start(binary: &Path, folder: &Path, address: SocketAddr, text: &str) -> Resul
     Server::start(binary, folder, address, &configuration)
 }
 
+/// How far the clients are.
+struct Progress {
+    stop: AtomicBool,
+    kills: AtomicU32,
+    /// The kills before the request that each client makes.
+    begun_after: Vec<AtomicU32>,
+}
+
+impl Progress {
+    fn new(clients: usize) -> Self {
+        let begun_after = (0..clients).map(|_| AtomicU32::new(0)).collect();
+        Self { stop: AtomicBool::new(false), kills: AtomicU32::new(0), begun_after }
+    }
+
+    /// Waits until no client makes a request that it began before the last kill; false when one does for too long.
+    fn wait(&self) -> bool {
+        let (deadline, kills) = (Instant::now() + PATIENCE, self.kills.load(Ordering::SeqCst));
+        let is_late = |begun: &AtomicU32| begun.load(Ordering::SeqCst) < kills;
+        while self.begun_after.iter().any(is_late) {
+            if Instant::now() > deadline {
+                return false;
+            }
+            pause(Duration::from_millis(1));
+        }
+        true
+    }
+}
+
 /// Asks until it is told to stop.
-fn client(front: SocketAddr, stop: &AtomicBool) -> (u64, Vec<String>) {
+fn client(front: SocketAddr, progress: &Progress, number: usize) -> (u64, Vec<String>) {
     let (mut answers, mut mistakes) = (0, Vec::new());
     let mut stream = None;
-    while !stop.load(Ordering::SeqCst) {
+    while !progress.stop.load(Ordering::SeqCst) {
+        let kills = progress.kills.load(Ordering::SeqCst);
+        progress.begun_after[number].store(kills, Ordering::SeqCst);
         match ask(front, &mut stream) {
             Ok(()) => answers += 1,
             Err(mistake) => {
