@@ -136,7 +136,7 @@ pub struct Response {
 impl Response {
     /// Empties the head for another answer and keeps the memory.
     pub fn clear(&mut self) {
-        *self = Response { headers: recycle::emptied(&mut self.headers), ..Response::default() };
+        recycle::Buffer::empty(self);
     }
 }
 
