@@ -179,6 +179,8 @@ async fn request(conn: &Rc<Conn>, scratch: &mut Scratch) -> Fate {
         }
         head::Received::Broken(status) => {
             x.keep_alive = false;
+            // Nothing is read any more: log lines of an error page do not say so.
+            x.action = "";
             Box::pin(phases::refuse(x, status)).await
         }
         head::Received::Request if conn.lacks_tls(&x.plan) => {
