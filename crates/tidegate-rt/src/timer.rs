@@ -146,6 +146,12 @@ pub async fn sleep(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
+/// Holds the calling thread, which must have no event loop, for a time. Without an event loop to wait on, it returns
+/// at once.
+pub fn pause(time: Duration) {
+    let _ = crate::block_on(sleep(time));
+}
+
 /// Waits until a moment.
 pub async fn sleep_until(at: Instant) {
     tokio::time::sleep_until(at.into()).await;

@@ -13,8 +13,6 @@ use std::time::Duration;
 use tidegate_core::family;
 use tidegate_os::file;
 
-use crate::listening::pause;
-
 /// The file that masters lock, in the directory itself. It holds the name of the family.
 pub const CLAIM: &str = ".family";
 
@@ -62,7 +60,7 @@ fn take_patiently(folder: &Path, name: &str) -> Result<Option<File>, String> {
             Ok(Attempt::Taken(_)) => tries += 1,
             Err(_) => return Ok(None),
         }
-        pause(PAUSE);
+        tidegate_rt::timer::pause(PAUSE);
     }
 }
 

@@ -115,7 +115,7 @@ pub fn open_patiently(
             break;
         }
         present.append(&mut all.listening);
-        pause(PAUSE);
+        tidegate_rt::timer::pause(PAUSE);
     }
     all
 }
@@ -211,9 +211,4 @@ fn listen_options(socket: &SocketOptions, datagram: bool) -> ListenOptions {
         ipv6only: socket.ipv6only.unwrap_or(true),
         ..ListenOptions::default()
     }
-}
-
-/// Waits, on a thread that has no event loop.
-pub fn pause(time: Duration) {
-    let _ = tidegate_rt::block_on(tidegate_rt::timer::sleep(time));
 }

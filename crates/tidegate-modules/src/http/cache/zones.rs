@@ -162,7 +162,7 @@ fn open_patiently(options: &Options) -> io::Result<Store> {
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy && tries > 1 => tries -= 1,
             opened => return opened,
         }
-        let _ = tidegate_rt::block_on(tidegate_rt::timer::sleep(LOCK_PAUSE));
+        tidegate_rt::timer::pause(LOCK_PAUSE);
     }
 }
 
