@@ -27,6 +27,7 @@ pub fn server_settings(conf: &Conf) -> ServerSettings {
         header_buffer_bytes: conf.client_header_buffer_size.unwrap_or(KIB) as usize,
         large_buffers: large.0 as usize,
         large_buffer_bytes: large.1 as usize,
+        head_bytes_there: 0,
     };
     ServerSettings {
         client_header_timeout: conf.client_header_timeout.unwrap_or(seconds(60)),

@@ -236,6 +236,8 @@ pub struct ParseOptions {
     pub large_buffers: usize,
     /// `large_client_header_buffers`: bytes of each, so the longest line.
     pub large_buffer_bytes: usize,
+    /// Bytes of the buffers that this head has already, by the rules of the server before this one; 0 where it began.
+    pub head_bytes_there: usize,
 }
 
 impl Default for ParseOptions {
@@ -247,6 +249,7 @@ impl Default for ParseOptions {
             header_buffer_bytes: 1024,
             large_buffers: 4,
             large_buffer_bytes: 8192,
+            head_bytes_there: 0,
         }
     }
 }
@@ -268,8 +271,16 @@ impl ParseOptions {
     /// The largest head; a receive buffer of this size holds any head that is accepted.
     pub fn head_bytes_max(&self) -> usize {
         let large = self.large_buffers.saturating_mul(self.large_buffer_bytes);
+        let own = large.saturating_add(self.header_buffer_bytes);
         // Offsets are 32 bits.
-        large.saturating_add(self.header_buffer_bytes).min(1 << 30)
+        own.max(self.head_bytes_there).min(1 << 30)
+    }
+
+    /// Bytes of the buffers that a head of `len` bytes has taken.
+    fn head_bytes_taken(&self, len: usize) -> usize {
+        let large = len.saturating_sub(self.header_buffer_bytes);
+        let large = large.checked_next_multiple_of(self.large_buffer_bytes).unwrap_or(large);
+        self.header_buffer_bytes.saturating_add(large)
     }
 }
 

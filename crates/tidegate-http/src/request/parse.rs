@@ -120,17 +120,18 @@ impl Parser<'_> {
         progress.line_start = next;
         progress.scan_from = next;
         if self.rules.is_some() && self.head.form == TargetForm::Absolute {
-            self.follow(self.head.authority_span);
+            self.follow(self.head.authority_span, next);
         }
         Ok(true)
     }
 
-    /// Goes on by the rules of the server that this host names.
+    /// Goes on by the rules of the server that this host names; the buffers that were needed up to `next` stay.
     #[cold]
-    fn follow(&mut self, host: Span) {
+    fn follow(&mut self, host: Span, next: usize) {
         let host = host.of(self.buffer);
         if let Some(options) = self.rules.and_then(|rules| rules(host)) {
-            *self.options = options;
+            let head_bytes_there = self.options.head_bytes_taken(next);
+            *self.options = ParseOptions { head_bytes_there, ..options };
         }
     }
 
@@ -196,7 +197,7 @@ impl Parser<'_> {
                         && self.head.form == TargetForm::Origin
                     {
                         let start = field.value_start as usize;
-                        self.follow(Span::new(start, start + field.value_len as usize));
+                        self.follow(Span::new(start, start + field.value_len as usize), next);
                     }
                     next
                 }

@@ -305,6 +305,34 @@ fn the_server_that_is_named_has_its_rules_from_there_on() {
 }
 
 #[test]
+fn the_server_that_is_named_takes_no_buffer_back() {
+    let few = ParseOptions {
+        header_buffer_bytes: 128,
+        large_buffers: 1,
+        large_buffer_bytes: 256,
+        ..ParseOptions::default()
+    };
+    let rules = |host: &[u8]| (host == b"few").then_some(few);
+    let field = |len: usize| format!("X: {}\r\n", "a".repeat(len - 5));
+    let many = field(200).repeat(5);
+    for (fields, expected) in [
+        (format!("{many}Host: few\r\n"), 200),
+        // To the end of the last buffer, which is the fifth.
+        (format!("{many}Host: few\r\n{}", field(123)), 200),
+        (format!("{many}Host: few\r\n{}", field(124)), 494),
+        (format!("Host: few\r\n{}", field(200)), 200),
+        (format!("Host: few\r\n{many}"), 494),
+        (format!("{many}Host: another\r\n{many}"), 494),
+    ] {
+        let mut options = ParseOptions { large_buffers: 5, ..few };
+        let text = format!("GET / HTTP/1.1\r\n{fields}\r\n");
+        let mut head = RequestHead::new();
+        let parsed = parse_request_for(text.as_bytes(), &mut options, &mut head, Some(&rules));
+        assert_eq!(parsed.map_or_else(|error| error.status(), |_| 200), expected, "{text}");
+    }
+}
+
+#[test]
 fn fields_that_decide() {
     let get = |fields: &str| format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n");
     for (fields, expected) in [
