@@ -168,14 +168,12 @@ impl Datagram {
     ) -> Poll<io::Result<usize>> {
         ready!(share::poll(context));
         loop {
-            let mut guard = ready!(self.io.poll_write_ready(context))?;
-            let result = match to {
-                Some(address) => socket::send_to(self.socket(), bytes, address),
-                None => socket::write(self.socket(), bytes),
-            };
-            match result {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
-                other => return Poll::Ready(spent(other)),
+            // At once: a socket has room for a datagram, but its first event is a look of the loop away.
+            match self.try_send(bytes, to) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    ready!(self.io.poll_write_ready(context))?.clear_ready();
+                }
+                other => return Poll::Ready(other),
             }
         }
     }

@@ -173,6 +173,28 @@ fn names_take_servers_in_turn_and_their_families_do_not() {
     assert_eq!(asked.expect("a loop"), [[2, 0], [2, 2], [4, 2]]);
 }
 
+/// As nginx asks: a server that counts its failures by question has the same ones.
+#[test]
+fn ipv4_is_asked_for_first() {
+    let kinds = tidegate_rt::block_on(async {
+        let any = Addr::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        let socket = Datagram::bind(&any, &ListenOptions::default()).expect("a port");
+        let Ok(Addr::Inet(address)) = socket.local_addr() else { unreachable!("it is bound") };
+        let words = [address.to_string()];
+        let resolver = Resolver::parse(&words, Duration::from_secs(20), |_| unreachable!())
+            .expect("a resolver");
+        spawn_local(async move { resolver.look_up("a.example").await });
+        let mut kinds = Vec::new();
+        let mut buffer = [0; 512];
+        for _ in 0..2 {
+            let (length, _) = socket.receive_from(&mut buffer).await.expect("a question");
+            kinds.push(u16::from_be_bytes([buffer[length - 4], buffer[length - 3]]));
+        }
+        kinds
+    });
+    assert_eq!(kinds.expect("a loop"), [A, AAAA]);
+}
+
 #[test]
 fn a_thousand_addresses() {
     let many = |_: &str, _: u16| {
