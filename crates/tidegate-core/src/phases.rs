@@ -162,6 +162,7 @@ async fn drive(x: &mut Exchange, mut phase: Phase, mut status: Option<u16>) -> A
             Ok(next) => phase = next,
             Err(code) => status = Some(code),
         }
+        x.action = "";
     }
 }
 

@@ -12,6 +12,7 @@ use std::task::Poll;
 
 use tidegate_core::error_log::Level;
 use tidegate_core::request_body::{RequestBody, RequestBodyError};
+use tidegate_http::Known;
 use tidegate_http::request::Method;
 use tidegate_http::response::{ResponseFraming, ResponseHead};
 use tidegate_rt::clock;
@@ -61,9 +62,18 @@ pub fn fetch(
     let mut fetch = Fetch { request, settings, report, log, retry, fresh: false, given_back: None };
     // `run` borrows: handed over, what it works on would lie in its future twice.
     async move {
-        let (answer, lease) = fetch.run().await?;
+        let outcome = fetch.run().await;
+        if outcome.as_ref().map_or(true, |(answer, _)| may_answer_elsewhere(&answer.head)) {
+            fetch.note_asked();
+        }
+        let (answer, lease) = outcome?;
         Ok(fetch.respond(answer, lease))
     }
+}
+
+/// Whether another location may answer in the origin's place (`X-Accel-Redirect`, `error_page`).
+fn may_answer_elsewhere(head: &ResponseHead) -> bool {
+    head.status >= 300 || head.headers.contains(Known::XAccelRedirect)
 }
 
 fn tries(request: &OriginRequest, settings: &FetchSettings) -> u32 {
@@ -106,7 +116,8 @@ struct Answer {
 
 const CONNECTING: &str = "connecting to upstream";
 const SENDING: &str = "sending request to upstream";
-const READING_HEAD: &str = "reading response header from upstream";
+/// What is done while an origin's head is awaited, for log lines.
+pub const READING_HEAD: &str = "reading response header from upstream";
 
 impl Fetch {
     async fn run(&mut self) -> Result<(Answer, Lease), FetchError> {
@@ -186,6 +197,13 @@ impl Fetch {
         let upstream = self.request.url(&self.request.group.name);
         self.log.write(Level::Error, "no live upstreams", CONNECTING, &upstream);
         self.failed(502)
+    }
+
+    /// For the log lines of whoever answers in the origin's place.
+    fn note_asked(&self) {
+        let mut report = self.report.borrow_mut();
+        let asked = report.last().map(|attempt| self.request.url(attempt.address()));
+        report.asked = asked.unwrap_or_default();
     }
 
     /// Tells the group how an attempt went.

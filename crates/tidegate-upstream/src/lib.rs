@@ -31,7 +31,7 @@ pub mod tls;
 pub mod tunnel;
 mod wire;
 
-pub use fetch::fetch;
+pub use fetch::{READING_HEAD, fetch};
 pub use h1::body::OriginBody;
 pub use io::Io;
 pub use log::LogContext;

@@ -51,6 +51,8 @@ pub struct Report {
     next_is_first: bool,
     /// The fetch that follows asks for the rest of an answer: it is one with the fetch before it.
     continues: bool,
+    /// What the last server was asked, for the log lines of whoever answers in its place; empty where it answers.
+    pub asked: String,
 }
 
 impl Report {
@@ -61,6 +63,7 @@ impl Report {
     /// Another fetch of the same request follows.
     pub fn begin_fetch(&mut self) {
         let continues = std::mem::take(&mut self.continues);
+        self.asked.clear();
         self.next_is_first = !self.attempts.is_empty() && !continues;
     }
 

@@ -7,7 +7,7 @@ use tidegate_core::{Body, Exchange, Level, Step, special};
 use tidegate_http::request::Method;
 use tidegate_http::response::{ResponseHead, reason};
 use tidegate_http::{Known, connection, date, uri};
-use tidegate_upstream::{LogContext, OriginBody, OriginResponse, tunnel};
+use tidegate_upstream::{LogContext, OriginBody, OriginResponse, READING_HEAD, tunnel};
 
 use super::buffered::{SpillLog, Spool};
 use super::options::{IGNORE_CHARSET, IGNORE_LIMIT_RATE, IGNORE_REDIRECT};
@@ -244,6 +244,7 @@ fn intercept(x: &mut Exchange, head: ResponseHead) -> Step<'static> {
         }
     }
     remember(x, head);
+    GatewayState::leave(x);
     Step::Status(status)
 }
 
@@ -255,6 +256,8 @@ fn internal_redirect(x: &mut Exchange, head: ResponseHead, place: &[u8]) -> Step
         }
     }
     remember(x, head);
+    GatewayState::leave(x);
+    x.action = READING_HEAD;
     if place.starts_with(b"@") {
         return Step::Jump(Jump::Named(place.to_vec()));
     }

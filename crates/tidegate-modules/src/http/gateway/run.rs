@@ -17,6 +17,7 @@ pub fn fetch<'a>(
     request: OriginRequest,
     settings: &Arc<GatewaySettings>,
 ) -> impl Future<Output = Result<OriginResponse, Step<'static>>> + use<'a> {
+    x.upstream_text.clear();
     let report = GatewayState::of(x).report.clone();
     let log = LogContext::of(x);
     let streamed = matches!(request.payload, RequestPayload::Stream { .. });
@@ -59,6 +60,7 @@ fn settle(
             if error.status == 499 {
                 return Err(client_left(x));
             }
+            GatewayState::leave(x);
             Err(Step::Status(error.status))
         }
     }

@@ -43,6 +43,12 @@ impl GatewayState {
             None => unreachable!("extensions keep what was inserted"),
         }
     }
+
+    /// Another location answers in the origin's place: log lines go on to name what the origin was asked.
+    pub fn leave(x: &mut Exchange) {
+        let asked = std::mem::take(&mut GatewayState::of(x).report.borrow_mut().asked);
+        x.upstream_text = asked;
+    }
 }
 
 impl Drop for GatewayState {
