@@ -136,6 +136,18 @@ impl<C> Directive<C> {
     }
 }
 
+/// A row of a directive that ends with `;`.
+pub const fn row<C>(
+    name: &'static str,
+    contexts: Contexts,
+    args: Arity,
+    default: &'static str,
+    doc: &'static str,
+    set: fn(&mut C, &Args<'_>) -> Result<(), Diagnostic>,
+) -> Directive<C> {
+    Directive { name, contexts, args, kind: Kind::Simple, default, doc, set }
+}
+
 /// All rows of all owners (modules). Several rows may have the same name in different contexts;
 /// where two fit, the one added first is taken.
 #[derive(Clone, Debug, Default)]

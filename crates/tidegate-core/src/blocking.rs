@@ -95,6 +95,15 @@ pub fn pool(name: &str) -> Option<Arc<ThreadPool>> {
     Some(pool)
 }
 
+/// The pool of the present location (`aio threads=`); `None`, which has been logged, when there is none of that name.
+pub fn pool_of(x: &mut Exchange) -> Option<Arc<ThreadPool>> {
+    let plan = x.plan.clone();
+    match plan.location(x.location).extensions.of::<PoolChoice>() {
+        Some(choice) => choice.pick(x),
+        None => default_pool(),
+    }
+}
+
 /// Names and figures of the pools in use.
 pub fn figures() -> Vec<(String, Figures)> {
     pools().iter().map(|pool| (pool.name().to_owned(), pool.figures())).collect()

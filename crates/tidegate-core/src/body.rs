@@ -1,6 +1,8 @@
 //! Bodies that are pulled: a response body is a value the driver asks for its next piece, so that a slow
 //! client holds its source back without any buffer in between.
 
+pub mod cut;
+
 use std::collections::VecDeque;
 use std::fs::File;
 use std::future::poll_fn;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, Span, Word, once};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, Span, Word, once, row};
 
 use crate::blocking::{PoolSettings, QUEUE_DEFAULT};
 use crate::builder::{Environment, Machine, Outline};
@@ -106,17 +106,6 @@ impl Module for MainCore {
         &[MAIN_ROWS, WATCHDOG_ROWS, EVENTS_ROWS];
     const BLOCKS: &'static [BlockRow] =
         &[BlockRow { name: "events", within: Contexts::MAIN, opens: Contexts::EVENTS }];
-}
-
-const fn row(
-    name: &'static str,
-    contexts: Contexts,
-    args: Arity,
-    default: &'static str,
-    doc: &'static str,
-    set: fn(&mut Conf, &Args<'_>) -> Result<(), Diagnostic>,
-) -> Directive<Conf> {
-    Directive { name, contexts, args, kind: Kind::Simple, default, doc, set }
 }
 
 const MAIN: Contexts = Contexts::MAIN;

@@ -1,11 +1,10 @@
 //! Directives of the location level.
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, closest, once};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, closest, once, row};
 
 use super::conf::{
     BodyInFile, Conf, ErrorLogConf, ErrorPageConf, RootConf, ServerTokens, TempPath,
 };
-use super::server_rows::row;
 use crate::error_log::{LEVELS, Level};
 
 const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;

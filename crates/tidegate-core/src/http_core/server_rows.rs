@@ -1,24 +1,12 @@
 //! Directives of the http and server level.
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, once};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, once, row};
 
 use super::conf::Conf;
 use super::listen;
 
 const HTTP_SERVER: Contexts = Contexts::HTTP_SERVER;
 const HTTP_STREAM: Contexts = Contexts::HTTP_STREAM;
-
-/// A row of an ordinary directive.
-pub(super) const fn row(
-    name: &'static str,
-    contexts: Contexts,
-    args: Arity,
-    default: &'static str,
-    doc: &'static str,
-    set: fn(&mut Conf, &Args<'_>) -> Result<(), Diagnostic>,
-) -> Directive<Conf> {
-    Directive { name, contexts, args, kind: Kind::Simple, default, doc, set }
-}
 
 pub(super) const ROWS: &[Directive<Conf>] = &[
     row(

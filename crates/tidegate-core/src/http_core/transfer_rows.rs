@@ -1,11 +1,10 @@
 //! Directives of the location level about how bytes are received, sent and kept waiting for.
 
-use tidegate_conf::{Arity, Contexts, Directive, once};
+use tidegate_conf::{Arity, Contexts, Directive, once, row};
 
 use super::conf::{
     Conf, IfModifiedSince, KEEPALIVE_DISABLE_MSIE6, KEEPALIVE_DISABLE_SAFARI, Lingering,
 };
-use super::server_rows::row;
 
 const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
 const ALL_IF: Contexts = Contexts::HTTP_SERVER_LOCATION_IF;

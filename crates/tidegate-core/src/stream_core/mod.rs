@@ -16,7 +16,7 @@ mod variables;
 
 use std::time::Duration;
 
-use tidegate_conf::{Args, once};
+use tidegate_conf::{once, row};
 
 use crate::builder::LocationBuilder;
 use crate::module::{Arity, BlockInfo, BlockRow, Contexts, Diagnostic, Directive, Kind, Module};
@@ -98,6 +98,7 @@ const ROWS: &[Directive<Conf>] = &[
     },
     row(
         "preread_buffer_size",
+        Contexts::STREAM_AND_SERVER,
         Arity::ONE,
         "16k",
         "Most bytes that are looked at before they are passed on.",
@@ -105,6 +106,7 @@ const ROWS: &[Directive<Conf>] = &[
     ),
     row(
         "preread_timeout",
+        Contexts::STREAM_AND_SERVER,
         Arity::ONE,
         "30s",
         "Longest wait for what is looked at before it is passed on.",
@@ -112,20 +114,10 @@ const ROWS: &[Directive<Conf>] = &[
     ),
     row(
         "proxy_protocol_timeout",
+        Contexts::STREAM_AND_SERVER,
         Arity::ONE,
         "30s",
         "Longest wait for the header of the PROXY protocol.",
         |conf, args| once(&mut conf.proxy_protocol_timeout, args.milliseconds(0)?, args),
     ),
 ];
-
-const fn row(
-    name: &'static str,
-    args: Arity,
-    default: &'static str,
-    doc: &'static str,
-    set: fn(&mut Conf, &Args<'_>) -> Result<(), Diagnostic>,
-) -> Directive<Conf> {
-    let contexts = Contexts::STREAM_AND_SERVER;
-    Directive { name, contexts, args, kind: Kind::Simple, default, doc, set }
-}

@@ -9,14 +9,13 @@
 #[cfg(test)]
 mod tests;
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, row};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::client::Address;
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::{Exchange, Level, Phase, Step};
 
-use super::network::{self, Network};
-use super::row;
+use tidegate_conf::network::{self, Network};
 
 /// `ngx_http_access_module`.
 pub struct Access;

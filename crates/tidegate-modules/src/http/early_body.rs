@@ -10,7 +10,7 @@
 //! What the server's block says about bodies holds, since no location is known yet. A body above
 //! `client_body_buffer_size` goes to a file as always, and `$request_body` is empty.
 
-use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, once};
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, once, row};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::request_body::StoreOptions;
@@ -18,7 +18,6 @@ use tidegate_core::template::any_holds;
 use tidegate_core::{Exchange, Phase, Step, Template, location};
 
 use super::gateway::content::read_body_by;
-use super::row;
 
 /// `client_body_early_read` of `ngx_http_core_module`.
 pub struct EarlyBody;

@@ -8,14 +8,12 @@
 mod tests;
 
 use bytes::Bytes;
-use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::Module;
 use tidegate_core::{Body, Exchange, Step};
 use tidegate_http::request::Method;
 use tidegate_http::{Known, date};
-
-use super::row;
 
 /// `ngx_http_empty_gif_module`.
 pub struct EmptyGif;

@@ -5,13 +5,12 @@
 mod tests;
 
 use bytes::Bytes;
-use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::Module;
 use tidegate_core::{Body, Exchange};
 use tidegate_http::range::ByteRange;
 
-use super::row;
 use super::static_files::{OpenFile, part, serve, whole};
 
 /// `ngx_http_flv_module`.

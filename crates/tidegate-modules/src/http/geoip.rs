@@ -11,7 +11,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once, row};
 use tidegate_core::Exchange;
 use tidegate_core::builder::{PlanBuilder, os_error};
 use tidegate_core::client::Address;
@@ -19,9 +19,8 @@ use tidegate_core::module::Module;
 use tidegate_http::Known;
 use tidegate_http::geoip::{self, City, Country, Database, Kind};
 
-use super::network::{self, Network};
 use super::realip::{self, Trusted};
-use super::row;
+use tidegate_conf::network::{self, Network};
 
 /// `ngx_http_geoip_module` and that of `stream`.
 pub struct GeoIp;

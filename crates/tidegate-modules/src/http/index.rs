@@ -9,7 +9,7 @@ mod tests;
 
 use std::io;
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, row};
 use tidegate_core::builder::{LocationBuilder, PlanBuilder, os_error};
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::step::Jump;
@@ -17,7 +17,6 @@ use tidegate_core::{Exchange, Level, Phase, Step, Template, file_path};
 use tidegate_http::request::Method;
 
 use super::files::{self, Cold, Found, Kind, Looks};
-use super::row;
 
 /// `ngx_http_index_module`.
 pub struct Index;

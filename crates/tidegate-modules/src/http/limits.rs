@@ -34,7 +34,7 @@ macro_rules! refusal_rows {
     // `$contexts`: of the rows that `stream` may have as well.
     ($prefix:literal, $conf:ty, $levels:literal, $contexts:expr) => {
         &[
-            $crate::http::row::<$conf>(
+            tidegate_conf::row::<$conf>(
                 concat!($prefix, "_status"),
                 tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
                 tidegate_conf::Arity::ONE,
@@ -45,7 +45,7 @@ macro_rules! refusal_rows {
                     tidegate_conf::once(&mut conf.refusal.status, status, args)
                 },
             ),
-            $crate::http::row::<$conf>(
+            tidegate_conf::row::<$conf>(
                 concat!($prefix, "_log_level"),
                 $contexts,
                 tidegate_conf::Arity::ONE,
@@ -56,7 +56,7 @@ macro_rules! refusal_rows {
                     tidegate_conf::once(&mut conf.refusal.level, level, args)
                 },
             ),
-            $crate::http::row::<$conf>(
+            tidegate_conf::row::<$conf>(
                 concat!($prefix, "_dry_run"),
                 $contexts,
                 tidegate_conf::Arity::FLAG,

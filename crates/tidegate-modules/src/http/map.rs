@@ -15,7 +15,7 @@ mod tests;
 use std::sync::Arc;
 
 use tidegate_conf::{
-    Args, Arity, Contexts, Diagnostic, Directive, Kind, Span, Statement, Word, once,
+    Args, Arity, Contexts, Diagnostic, Directive, Kind, Span, Statement, Word, once, row,
 };
 use tidegate_core::builder::PlanBuilder;
 use tidegate_core::host_names::{HostNames, NotTaken};
@@ -23,7 +23,7 @@ use tidegate_core::module::Module;
 use tidegate_core::regex::Regex;
 use tidegate_core::{Exchange, Template};
 
-use super::{made_variable, row};
+use super::made_variable;
 
 /// `ngx_http_map_module`.
 pub struct Map;

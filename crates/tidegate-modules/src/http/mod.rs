@@ -13,7 +13,6 @@ pub mod dav;
 pub mod early_body;
 pub mod empty_gif;
 pub mod fastcgi;
-pub mod file_access;
 pub mod files;
 pub mod flv;
 pub mod gateway;
@@ -37,7 +36,6 @@ pub mod memcached;
 pub mod metrics;
 pub mod mirror;
 pub mod mp4;
-pub mod network;
 pub mod not_modified;
 pub mod proxy;
 pub mod random_index;
@@ -59,17 +57,3 @@ pub mod upstream;
 pub mod userid;
 pub mod uwsgi;
 pub mod wasm;
-
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind};
-
-/// A row for a directive that ends with `;`.
-pub(crate) const fn row<C>(
-    name: &'static str,
-    contexts: Contexts,
-    args: Arity,
-    default: &'static str,
-    doc: &'static str,
-    set: fn(&mut C, &Args<'_>) -> Result<(), Diagnostic>,
-) -> Directive<C> {
-    Directive { name, contexts, args, kind: Kind::Simple, default, doc, set }
-}

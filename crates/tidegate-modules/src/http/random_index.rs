@@ -11,14 +11,14 @@ mod tests;
 use std::fs::ReadDir;
 use std::io;
 
-use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::step::Jump;
 use tidegate_core::{Exchange, Phase, Step, blocking, file_path};
 use tidegate_http::request::Method;
 
-use super::{files, row};
+use super::files;
 
 /// `ngx_http_random_index_module`.
 pub struct RandomIndex;

@@ -8,7 +8,7 @@
 mod tests;
 
 use bytes::Bytes;
-use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::counters::{self, Figures};
 use tidegate_core::module::Module;
@@ -17,8 +17,6 @@ use tidegate_core::{Body, Exchange, Step};
 use tidegate_http::Known;
 use tidegate_http::range::write_number;
 use tidegate_http::request::Method;
-
-use super::row;
 
 /// `ngx_http_stub_status_module`.
 pub struct StubStatus;

@@ -9,14 +9,13 @@
 #[cfg(test)]
 mod tests;
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once, row};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::Module;
 use tidegate_core::step::Jump;
 use tidegate_core::{Exchange, Phase, Step, Template, file_path, special};
 
 use super::files::{self, Cold, Kind, Looks};
-use super::row;
 
 /// `ngx_http_try_files_module`.
 pub struct TryFiles;

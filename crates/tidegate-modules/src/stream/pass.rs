@@ -6,15 +6,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, once};
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, once, row};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::client::Address;
 use tidegate_core::module::Module;
 use tidegate_core::session::PassTo;
 use tidegate_core::{Exchange, Level, Step, Template};
 use tidegate_upstream::resolve::{self, HostPort};
-
-use crate::http::row;
 
 /// `ngx_stream_pass_module`.
 pub struct Pass;

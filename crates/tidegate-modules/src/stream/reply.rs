@@ -8,14 +8,12 @@ use std::future::poll_fn;
 use std::io;
 use std::time::Duration;
 
-use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, once};
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, once, row};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::Module;
 use tidegate_core::session::SessionClient;
 use tidegate_core::{Exchange, Level, Step};
 use tidegate_rt::timer::timeout;
-
-use crate::http::row;
 
 /// `ngx_stream_return_module`.
 pub struct SessionReply;

@@ -4,13 +4,12 @@
 //! server { listen 12345; set $true 1; return $true; }
 //! ```
 
-use tidegate_conf::{Arity, Contexts, Diagnostic, Directive};
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, row};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::Module;
 use tidegate_core::{Phase, Step};
 
 use crate::http::rewrite::assignment::{Assignment, SetConf, TooLong};
-use crate::http::row;
 
 /// `ngx_stream_set_module`.
 pub struct SessionSet;

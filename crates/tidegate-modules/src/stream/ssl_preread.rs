@@ -5,15 +5,13 @@
 //! server { listen 443; ssl_preread on; proxy_pass $backend; }
 //! ```
 
-use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::session::read_more;
 use tidegate_core::variables::Variable;
 use tidegate_core::{Exchange, Phase, Step};
 use tidegate_http::client_hello::{self, ClientHello, ParsedHello, version_name};
-
-use crate::http::row;
 
 /// `ngx_stream_ssl_preread_module`.
 pub struct SslPreread;

@@ -10,12 +10,11 @@ mod filter;
 #[cfg(test)]
 mod tests;
 
-use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::{BlockInfo, Module};
 
 use super::media_types::MediaTypes;
-use super::row;
 use filter::AdditionFilter;
 
 /// `ngx_http_addition_module`.

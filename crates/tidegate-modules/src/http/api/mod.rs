@@ -16,7 +16,7 @@ mod tests;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::Module;
 use tidegate_core::{Body, Exchange, Level, Step};
@@ -24,7 +24,6 @@ use tidegate_http::Known;
 use tidegate_http::request::Method;
 
 use super::gateway::content::read_body;
-use super::row;
 use super::upstream::Groups;
 use error::ApiError;
 

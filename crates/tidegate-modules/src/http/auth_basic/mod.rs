@@ -19,14 +19,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, once};
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, once, row};
 use tidegate_core::builder::{LocationBuilder, os_error};
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::{Exchange, Level, Phase, Step, Template, blocking, credentials};
 use tidegate_http::Known;
 use tidegate_rt::blocking::ThreadPool;
 
-use super::row;
 use hash::Cost;
 
 /// Passwords that wait for a thread; more are refused with 500.

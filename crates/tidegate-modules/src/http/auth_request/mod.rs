@@ -20,7 +20,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Span, Word};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Span, Word, row};
 use tidegate_core::builder::{LocationBuilder, PlanBuilder};
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::subrequest::{Options, Reply};
@@ -29,7 +29,7 @@ use tidegate_core::{Body, Exchange, Level, Phase, Step, Template};
 use tidegate_http::Known;
 use tidegate_rt::spawn_local;
 
-use super::{made_variable, row};
+use super::made_variable;
 
 /// Bytes of an answer's body that are waited for, so that its connection can be used again.
 const BODY_BYTES_MAX: u64 = 64 << 10;

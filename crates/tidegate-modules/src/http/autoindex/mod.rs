@@ -15,14 +15,14 @@ mod read;
 mod tests;
 
 use bytes::Bytes;
-use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::{Body, Exchange, Level, Phase, Step, blocking, file_path};
 use tidegate_http::Known;
 use tidegate_http::request::Method;
 
-use super::{charset, files, row};
+use super::{charset, files};
 use page::Form;
 
 /// `ngx_http_autoindex_module`.

@@ -14,14 +14,13 @@ mod tests;
 
 use std::sync::Arc;
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::Exchange;
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::variables::Variable;
 use tidegate_http::Known;
 
-use super::row;
 use logic::{Age, Rules};
 
 /// `ngx_http_browser_module`.

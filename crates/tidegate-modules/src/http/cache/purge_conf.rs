@@ -12,7 +12,7 @@
 use tidegate_conf::{Args, Diagnostic, Word};
 use tidegate_core::client::Address;
 
-use crate::http::network::Network;
+use tidegate_conf::network::Network;
 
 /// What a block says about purges.
 #[derive(Clone)]

@@ -3,11 +3,10 @@
 /// The table of directives for a prefix, of which names are made while compiling.
 macro_rules! cache_rows {
     ($prefix:literal) => {{
-        use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once};
+        use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once, row};
 
         use crate::http::cache::conf::CacheConf;
         use crate::http::cache::purge_conf;
-        use crate::http::row;
 
         const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
         const ROWS: &[Directive<CacheConf>] = &[

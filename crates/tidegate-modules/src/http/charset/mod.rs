@@ -18,13 +18,12 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Kind, once};
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Kind, once, row};
 use tidegate_core::Exchange;
 use tidegate_core::builder::{LocationBuilder, PlanBuilder};
 use tidegate_core::module::{BlockInfo, Module};
 
 use super::media_types::MediaTypes;
-use super::row;
 use conf::{Conf, MapConf, Name};
 use filter::CharsetFilter;
 use recode::Recoder;

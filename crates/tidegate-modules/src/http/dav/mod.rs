@@ -24,7 +24,7 @@ mod tree;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::builder::{LocationBuilder, os_error};
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::{Body, Exchange, Level, Phase, Step, blocking, file_path, special};
@@ -32,7 +32,6 @@ use tidegate_http::Known;
 use tidegate_http::request::Method;
 use tidegate_http::uri::{Escape, escape};
 
-use super::row;
 use super::static_files::{LinkRule, Links, link_rule, look};
 use fields::{Depth, Destination};
 use tree::{Failure, Place, Transfer};

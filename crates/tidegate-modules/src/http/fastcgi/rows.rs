@@ -1,12 +1,11 @@
 //! The `fastcgi_*` directives.
 
-use tidegate_conf::{Arity, Contexts, Directive, once};
+use tidegate_conf::{Arity, Contexts, Directive, once, row};
 
 use super::Conf;
 use crate::http::gateway::cgi::{HasCgi, cgi_rows};
 use crate::http::gateway::options::{HasGateway, gateway_rows};
 use crate::http::gateway::store::gateway_store_rows;
-use crate::http::row;
 
 const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
 

@@ -77,7 +77,7 @@ const HIDDEN: &[&str] = &[
 macro_rules! cgi_rows {
     ($prefix:literal, $conf:ty) => {
         &[
-            $crate::http::row::<$conf>(
+            tidegate_conf::row::<$conf>(
                 concat!($prefix, "pass"),
                 tidegate_conf::Contexts::LOCATION.union(tidegate_conf::Contexts::LOCATION_IF),
                 tidegate_conf::Arity::ONE,
@@ -87,7 +87,7 @@ macro_rules! cgi_rows {
                     tidegate_conf::once(&mut conf.cgi().pass.word, args.word(0).clone(), args)
                 },
             ),
-            $crate::http::row::<$conf>(
+            tidegate_conf::row::<$conf>(
                 concat!($prefix, "param"),
                 tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
                 tidegate_conf::Arity::between(2, 3),

@@ -157,35 +157,35 @@ macro_rules! gateway_rows {
         ]
     };
     (@flag $prefix:literal, $conf:ty, $name:literal, $field:ident, $default:literal, $doc:literal) => {
-        $crate::http::row::<$conf>(concat!($prefix, $name), tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
+        tidegate_conf::row::<$conf>(concat!($prefix, $name), tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
             tidegate_conf::Arity::FLAG, $default, $doc, |conf, args| {
                 let flag = args.flag(0)?;
                 tidegate_conf::once(&mut conf.gateway().$field, flag, args)
             })
     };
     (@time $prefix:literal, $conf:ty, $name:literal, $field:ident, $default:literal, $doc:literal) => {
-        $crate::http::row::<$conf>(concat!($prefix, $name), tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
+        tidegate_conf::row::<$conf>(concat!($prefix, $name), tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
             tidegate_conf::Arity::ONE, $default, $doc, |conf, args| {
                 let time = args.milliseconds(0)?;
                 tidegate_conf::once(&mut conf.gateway().$field, time, args)
             })
     };
     (@size $prefix:literal, $conf:ty, $name:literal, $field:ident, $default:literal, $doc:literal) => {
-        $crate::http::row::<$conf>(concat!($prefix, $name), tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
+        tidegate_conf::row::<$conf>(concat!($prefix, $name), tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
             tidegate_conf::Arity::ONE, $default, $doc, |conf, args| {
                 let size = args.size(0)?;
                 tidegate_conf::once(&mut conf.gateway().$field, size, args)
             })
     };
     (@number $prefix:literal, $conf:ty, $name:literal, $field:ident, $default:literal, $doc:literal) => {
-        $crate::http::row::<$conf>(concat!($prefix, $name), tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
+        tidegate_conf::row::<$conf>(concat!($prefix, $name), tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
             tidegate_conf::Arity::ONE, $default, $doc, |conf, args| {
                 let number = args.number(0, 0..=u64::MAX)?;
                 tidegate_conf::once(&mut conf.gateway().$field, number, args)
             })
     };
     (@row $prefix:literal, $conf:ty, $name:literal, $arity:ident, $default:expr, $doc:literal, $set:ident) => {
-        $crate::http::row::<$conf>(concat!($prefix, $name), tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
+        tidegate_conf::row::<$conf>(concat!($prefix, $name), tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
             tidegate_conf::Arity::$arity, $default, $doc, |conf, args| {
                 $crate::http::gateway::options::$set(conf.gateway(), args)
             })

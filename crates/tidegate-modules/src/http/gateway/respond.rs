@@ -14,8 +14,8 @@ use super::options::{IGNORE_CHARSET, IGNORE_LIMIT_RATE, IGNORE_REDIRECT};
 use super::settings::GatewaySettings;
 use super::state::GatewayState;
 use crate::http::cache::seam::StoredAnswer;
-use crate::http::static_files;
 use crate::http::upstream::sticky;
+use tidegate_core::blocking;
 
 /// What a protocol changes in the client's head: redirects, cookies.
 pub trait Rewriter {
@@ -136,7 +136,7 @@ fn spool(x: &mut Exchange, settings: &GatewaySettings) -> Spool {
         };
         log.write(level, &text, "reading upstream", "");
     });
-    Spool { settings: settings.spool.clone(), pool: static_files::pool_of(x), told }
+    Spool { settings: settings.spool.clone(), pool: blocking::pool_of(x), told }
 }
 
 /// Makes the answer of a stored head: internal redirect, intercepted error, or head and body.

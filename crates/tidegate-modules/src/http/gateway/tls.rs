@@ -93,7 +93,7 @@ macro_rules! gateway_tls_rows {
         ]
     };
     (@row $prefix:literal, $conf:ty, $contexts:expr, $name:literal, $arity:ident, $default:literal, $doc:literal, $set:ident) => {
-        $crate::http::row::<$conf>(concat!($prefix, "ssl_", $name),
+        tidegate_conf::row::<$conf>(concat!($prefix, "ssl_", $name),
             $contexts, tidegate_conf::Arity::$arity, $default, $doc,
             $crate::http::gateway::tls::$set::<$conf>)
     };

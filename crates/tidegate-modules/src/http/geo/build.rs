@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use tidegate_conf::{Diagnostic, Statement};
 
 use super::table::{Networks, Ranges, Table, ValueId, Values};
-use crate::http::network::Network;
 use crate::http::realip::Trusted;
+use tidegate_conf::network::Network;
 
 /// What a block says.
 pub struct Built {

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use proptest::prelude::*;
 
 use super::table::{Networks, Table, Values};
-use crate::http::network::Network;
 use crate::testing::Bench;
+use tidegate_conf::network::Network;
 
 fn check(block: &str, table: &[(&str, &str)]) {
     let bench = Bench::new(&format!(

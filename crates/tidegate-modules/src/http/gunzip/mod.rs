@@ -15,7 +15,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::{Body, Exchange};
@@ -24,7 +24,6 @@ use tidegate_http::request::Method;
 
 use super::gzip::accept::Rules;
 use super::gzip::weaken_etag;
-use super::row;
 
 /// `ngx_http_gunzip_filter_module`.
 pub struct Gunzip;

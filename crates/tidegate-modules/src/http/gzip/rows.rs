@@ -1,10 +1,9 @@
 //! The directives: a family for each content coding, what only some have, and what all go by.
 
-use tidegate_conf::{Arity, Contexts, Directive, once};
+use tidegate_conf::{Arity, Contexts, Directive, once, row};
 
 use super::conf::{self, Conf};
 use crate::http::media_types::MediaTypes;
-use crate::http::row;
 
 const CONTEXTS: Contexts = Contexts::HTTP_SERVER_LOCATION;
 

@@ -16,7 +16,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::builder::{LocationBuilder, os_error};
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::{Exchange, Level, Phase, Step, file_path};
@@ -25,7 +25,6 @@ use tidegate_http::request::Method;
 
 use super::files::{self, Cold, Looks};
 use super::gzip::accept::Rules;
-use super::row;
 use super::static_files::{What, head, is_absent, is_refused, whole};
 
 /// `ngx_http_gzip_static_module`, and the same for two more codings.

@@ -13,12 +13,11 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once, row};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::Module;
 use tidegate_handler::server;
 
-use super::row;
 pub use parameters::Parameters;
 
 /// Where a directive stands whose requests are answered on a pool.

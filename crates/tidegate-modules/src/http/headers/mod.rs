@@ -10,14 +10,13 @@ mod expires;
 mod tests;
 
 use bytes::Bytes;
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once, row};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::{Body, Exchange, Template};
 use tidegate_http::Known;
 use tidegate_http::request::{Method, Version};
 
-use super::row;
 use expires::{Expires, ExpiresConf};
 
 /// `ngx_http_headers_module`.

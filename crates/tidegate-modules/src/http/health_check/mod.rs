@@ -18,14 +18,13 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, row};
 use tidegate_core::builder::{LocationBuilder, PlanBuilder};
 use tidegate_core::module::Module;
 use tidegate_upstream::Group;
 
 use super::gateway::pass::To;
 use super::proxy::settings::ProxySettings;
-use super::row;
 use probe::HttpProbe;
 use rule::Rules;
 use schedule::{Blocks, Schedule};

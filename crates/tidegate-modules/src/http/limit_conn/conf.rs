@@ -1,9 +1,8 @@
 //! The directives of `limit_conn`.
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Span};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Span, row};
 
 use crate::http::limits::{self, RefusalConf, ZoneConf};
-use crate::http::row;
 
 /// nginx counts in 16 bits.
 const CONNECTIONS_MAX: u64 = 65_535;

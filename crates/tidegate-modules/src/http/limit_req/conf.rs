@@ -1,10 +1,9 @@
 //! The directives of `limit_req`.
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Span};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Span, row};
 
 use super::logic::{self, REQUEST};
 use crate::http::limits::{self, RefusalConf, ZoneConf};
-use crate::http::row;
 
 /// One block's directives.
 #[derive(Default)]

@@ -23,12 +23,11 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tidegate_conf::{Arity, Contexts, Diagnostic, Directive};
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, row};
 use tidegate_core::Exchange;
 use tidegate_core::builder::{LocationBuilder, PlanBuilder};
 use tidegate_core::module::{BlockInfo, Module};
 
-use super::row;
 pub use buffer::flush_all;
 use buffer::{Buffer, FlushService};
 use conf::Conf;

@@ -15,7 +15,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::{Exchange, Level, Template};
@@ -33,7 +33,6 @@ use super::gateway::pass_conf::PassConf;
 use super::gateway::respond::Rewriter;
 use super::gateway::settings::{self, GatewaySettings};
 use super::gateway::target;
-use super::row;
 
 /// `ngx_http_memcached_module`.
 pub struct Memcached;

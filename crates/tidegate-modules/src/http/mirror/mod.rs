@@ -19,15 +19,13 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::client::NoClient;
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::subrequest::{Options, SubrequestBody};
 use tidegate_core::{Exchange, Level, Phase, Step};
 use tidegate_rt::spawn_local;
-
-use super::row;
 
 /// Copies that a thread has under way at most; requests beyond are not mirrored. A mirror that answers slowly
 /// must not fill the memory.

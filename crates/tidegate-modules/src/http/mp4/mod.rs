@@ -18,7 +18,7 @@ mod tests;
 mod track;
 
 use bytes::Bytes;
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::builder::{LocationBuilder, os_error};
 use tidegate_core::exchange::Exchange;
 use tidegate_core::module::{BlockInfo, Module};
@@ -27,7 +27,6 @@ use tidegate_http::range::ByteRange;
 use tidegate_http::request::Method;
 use tidegate_http::{Known, conditional};
 
-use super::row;
 use super::static_files::{self, Content, answer, head, open, open_at_once, serve, warm, whole};
 use cut::{Cut, Piece};
 use find::Problem;

@@ -1,12 +1,11 @@
 //! The `proxy_*` directives.
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once, row};
 
 use super::conf::{Conf, RedirectConf, Version};
 use crate::http::gateway::options::{HasGateway, gateway_rows};
 use crate::http::gateway::store::gateway_store_rows;
 use crate::http::gateway::tls::gateway_tls_rows;
-use crate::http::row;
 
 const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
 

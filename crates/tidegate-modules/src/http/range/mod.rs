@@ -1,11 +1,11 @@
 //! Byte ranges: 206 with one part or several, 416, `If-Range`. It has no directives of its own
 //! (`max_ranges` is the core's).
 
-pub(crate) mod cut;
 #[cfg(test)]
 mod tests;
 
 use tidegate_conf::{Diagnostic, Directive};
+use tidegate_core::body::cut;
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::Module;
 use tidegate_core::{Body, Exchange};

@@ -6,6 +6,8 @@ use bytes::Bytes;
 use tidegate_core::Chunk;
 use tidegate_core::body::{BodyError, BodyStream, FileRange};
 
+use tidegate_core::body::cut;
+
 use super::*;
 use crate::testing::Bench;
 

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use tidegate_core::client::Address;
 
-use crate::http::network::Network;
+use tidegate_conf::network::Network;
 
 /// A proxy whose word is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

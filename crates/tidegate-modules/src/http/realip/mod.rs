@@ -15,7 +15,7 @@ mod tests;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::builder::{LocationBuilder, PlanBuilder};
 use tidegate_core::client::{Address, ClientAddress};
 use tidegate_core::module::{BlockInfo, Module};
@@ -23,9 +23,8 @@ use tidegate_core::variables::Variable;
 use tidegate_core::{Exchange, Phase, Step};
 use tidegate_http::Known;
 
-use super::network::{self, Network};
-use super::row;
 pub use logic::{Trusted, client, is_trusted};
+use tidegate_conf::network::{self, Network};
 
 /// `ngx_http_realip_module`.
 pub struct RealIp;

@@ -3,8 +3,8 @@
 use tidegate_core::client::Address;
 
 use super::logic::{Trusted, client, parse_address};
-use crate::http::network::Network;
 use crate::testing::Bench;
+use tidegate_conf::network::Network;
 
 #[test]
 fn addresses_are_read_as_they_are_written() {

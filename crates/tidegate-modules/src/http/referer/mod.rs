@@ -12,14 +12,13 @@ mod tests;
 
 use std::sync::Arc;
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Span, Word, once};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Span, Word, once, row};
 use tidegate_core::builder::{LocationBuilder, PlanBuilder};
 use tidegate_core::host_names::NotTaken;
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::variables::Variable;
 use tidegate_http::Known;
 
-use super::row;
 use logic::Rules;
 
 /// `ngx_http_referer_module`.

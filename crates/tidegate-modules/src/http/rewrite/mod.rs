@@ -19,12 +19,12 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Kind, once};
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Kind, once, row};
 use tidegate_core::Phase;
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::{BlockInfo, BlockRow, Module};
 
-use super::{files, row};
+use super::files;
 use assignment::SetConf;
 use conf::{Conf, Statement};
 

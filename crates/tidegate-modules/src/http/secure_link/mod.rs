@@ -20,13 +20,12 @@ mod check;
 #[cfg(test)]
 mod tests;
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once, row};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::variables::Variable;
 use tidegate_core::{Exchange, Template};
 
-use super::row;
 use check::Verdict;
 
 /// `ngx_http_secure_link_module`.

@@ -11,7 +11,7 @@ use tidegate_http::range::ByteRange;
 use super::part::{Part, Told, judge_next};
 use crate::http::cache::StoredAt;
 use crate::http::cache::status::is_hit;
-use crate::http::range::cut;
+use tidegate_core::body::cut;
 
 /// The whole, or the part of it that [`BodyStream::narrow`] is called with.
 pub struct Sliced {

@@ -25,7 +25,7 @@ mod tests;
 
 use std::io::Write;
 
-use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::variables::Variable;
@@ -33,7 +33,6 @@ use tidegate_core::{Body, Exchange, Level};
 use tidegate_http::Known;
 
 use super::cache::StoredAt;
-use super::row;
 use body::Sliced;
 use part::Part;
 

@@ -22,7 +22,7 @@ mod tests;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::byte_body::ByteBody;
 use tidegate_core::generated::generate;
@@ -33,7 +33,6 @@ use tidegate_http::Known;
 use tidegate_http::request::Method;
 
 use super::media_types::MediaTypes;
-use super::row;
 use date::Moment;
 use render::{Page, Renderer};
 

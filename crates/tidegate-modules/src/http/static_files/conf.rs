@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once, row};
 use tidegate_core::Template;
 use tidegate_core::blocking::{DEFAULT, PoolChoice};
 use tidegate_core::builder::PlanBuilder;
@@ -11,7 +11,6 @@ use tidegate_core::exchange::Exchange;
 use super::cache::{Memory, Policy};
 use super::direct::{ALIGNMENT_MIN, Reading};
 use super::entry::{LinkRule, Links};
-use crate::http::row;
 
 const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
 

@@ -35,7 +35,6 @@ pub use cache::Tested;
 pub use conf::Options;
 pub use direct::{part, whole};
 pub use entry::{Content, Entry, LinkRule, Links, OpenFile, What, errno, look};
-pub use pool::of as pool_of;
 pub use serve::{answer, head, serve, type_of};
 
 /// The module.
@@ -88,7 +87,7 @@ pub fn open_at_once(x: &mut Exchange, path: &[u8]) -> Option<std::sync::Arc<Entr
 /// Has a pool thread look at a path, so that the kernel has its names in memory.
 pub async fn warm(x: &mut Exchange, path: &[u8]) {
     let rule = link_rule(x, path);
-    let pool = pool_of(x);
+    let pool = blocking::pool_of(x);
     let path = path.to_vec();
     // Without a pool, or with a full one, the loop has to wait after all.
     let _ = blocking::run_on(pool.as_deref(), move || look(&path, rule)).await;

@@ -6,7 +6,6 @@ use std::task::{Context, Poll};
 use tidegate_core::blocking::{self, PoolChoice};
 use tidegate_core::body::{BodyError, BodyStream};
 use tidegate_core::builder::LocationBuilder;
-use tidegate_core::exchange::Exchange;
 use tidegate_core::{Body, Chunk};
 use tidegate_http::Headers;
 use tidegate_http::range::ByteRange;
@@ -20,7 +19,7 @@ pub(super) fn use_in(location: &mut LocationBuilder<'_, '_>, choice: PoolChoice)
         if matches!(body, Body::Empty | Body::Bytes(_) | Body::Tunnel(_)) {
             return body;
         }
-        match of(x) {
+        match blocking::pool_of(x) {
             Some(pool) => marked(body, &pool),
             None => {
                 x.answer_instead(500);
@@ -28,19 +27,6 @@ pub(super) fn use_in(location: &mut LocationBuilder<'_, '_>, choice: PoolChoice)
             }
         }
     }));
-}
-
-/// The pool of the present location; `None`, which has been logged, when there is none.
-pub fn of(x: &mut Exchange) -> Option<Arc<ThreadPool>> {
-    let plan = x.plan.clone();
-    match plan.location(x.location).extensions.of::<PoolChoice>() {
-        Some(choice) => choice.pick(x),
-        None => default(),
-    }
-}
-
-pub(super) fn default() -> Option<Arc<ThreadPool>> {
-    blocking::pool(blocking::DEFAULT)
 }
 
 fn marked(body: Body, pool: &Arc<ThreadPool>) -> Body {

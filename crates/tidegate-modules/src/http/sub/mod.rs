@@ -12,12 +12,11 @@ mod search;
 #[cfg(test)]
 mod tests;
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once, row};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::{BlockInfo, Module};
 
 use super::media_types::MediaTypes;
-use super::row;
 use filter::SubFilter;
 
 /// `ngx_http_sub_module`.

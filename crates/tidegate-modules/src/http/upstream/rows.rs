@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, once};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, once, row};
 use tidegate_upstream::Method;
 use tidegate_upstream::peers::TimeKind;
 
 use super::server::set_server;
 use super::{Conf, sticky};
-use crate::http::row;
 
 const HERE: Contexts = Contexts::UPSTREAM;
 const BOTH: Contexts = Contexts::UPSTREAM.union(Contexts::STREAM_UPSTREAM);

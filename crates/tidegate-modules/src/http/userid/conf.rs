@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_http::date;
 
 use super::cookie::Version;
-use crate::http::row;
 
 /// What is done with the cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

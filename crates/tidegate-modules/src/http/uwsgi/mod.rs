@@ -15,7 +15,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, once};
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, once, row};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::{Exchange, Level};
@@ -33,7 +33,6 @@ use super::gateway::settings::GatewaySettings;
 use super::gateway::store::gateway_store_rows;
 use super::gateway::target::Scheme;
 use super::gateway::tls::{GatewayTls, gateway_tls_rows};
-use super::row;
 
 /// `ngx_http_uwsgi_module`.
 pub struct Uwsgi;

@@ -13,12 +13,11 @@ mod compile;
 #[cfg(test)]
 mod tests;
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once, parse_size};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once, parse_size, row};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::{BlockInfo, Module};
 
 use super::handler::{CONTEXTS, Parameters};
-use super::row;
 
 /// Smallest and largest `memory=`: a page, and all that can be addressed.
 const MEMORY_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=4 << 30;

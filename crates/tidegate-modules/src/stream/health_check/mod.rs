@@ -19,14 +19,13 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, once};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, once, row};
 use tidegate_core::builder::{LocationBuilder, PlanBuilder};
 use tidegate_core::module::{BlockInfo, Module};
 
 use super::proxy::settings::Settings;
 use super::proxy::target::Pass;
 use crate::http::health_check::schedule::{Blocks, Schedule};
-use crate::http::row;
 use probe::SessionProbe;
 use rule::Rules;
 

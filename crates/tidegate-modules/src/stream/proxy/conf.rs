@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once, row};
 
 use crate::http::gateway::options::{self, GatewayConf, HasGateway};
 use crate::http::gateway::tls::{self, gateway_tls_rows};
-use crate::http::row;
 
 /// One block. What `http` has as well is in `gateway`.
 #[derive(Default)]

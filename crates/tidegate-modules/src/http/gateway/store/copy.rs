@@ -19,7 +19,7 @@ use tidegate_http::Headers;
 use tidegate_upstream::LogContext;
 
 use super::super::settings::SpoolSettings;
-use crate::http::file_access::of_folder;
+use tidegate_conf::file_mode::of_directory;
 
 /// Where a copy goes.
 pub struct Copy {
@@ -259,7 +259,7 @@ fn place(
     let mut result = fs::rename(&file.path, target);
     if result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
         let folder = target.parent().unwrap_or(target);
-        let made = tidegate_os::file::create_folder(folder, of_folder(mode), true);
+        let made = tidegate_os::file::create_folder(folder, of_directory(mode), true);
         made.map_err(|error| failed("mkdir()", folder, &error))?;
         result = fs::rename(&file.path, target);
     }

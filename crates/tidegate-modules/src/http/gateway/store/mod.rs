@@ -23,8 +23,8 @@ use tidegate_upstream::LogContext;
 use super::options::GatewayConf;
 use super::settings::SpoolSettings;
 use crate::http::cache::conf::ZoneName;
-use crate::http::file_access;
 pub use copy::{Copied, Copy};
+use tidegate_conf::file_mode;
 
 /// Permissions without `*_store_access`.
 const MODE_DEFAULT: u32 = 0o600;
@@ -63,7 +63,7 @@ pub struct StoreSettings {
 macro_rules! gateway_store_rows {
     ($prefix:literal, $conf:ty) => {
         &[
-            $crate::http::row::<$conf>(
+            tidegate_conf::row::<$conf>(
                 concat!($prefix, "store"),
                 tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
                 tidegate_conf::Arity::ONE,
@@ -71,7 +71,7 @@ macro_rules! gateway_store_rows {
                 "Saves answers as files: `on` where `root` or `alias` say, or under a name with variables.",
                 |conf, args| $crate::http::gateway::store::set_store(conf.gateway(), args),
             ),
-            $crate::http::row::<$conf>(
+            tidegate_conf::row::<$conf>(
                 concat!($prefix, "store_access"),
                 tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
                 tidegate_conf::Arity::ONE_TO_THREE,
@@ -95,7 +95,7 @@ pub fn set_store(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnost
 }
 
 pub fn set_access(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
-    let mode = file_access::read(args)?;
+    let mode = file_mode::read(args)?;
     once(&mut conf.store.access, mode, args)
 }
 

@@ -16,8 +16,8 @@ use tidegate_upstream::LogContext;
 
 use super::super::settings::SpoolSettings;
 use super::Copy;
-use crate::http::file_access::of_folder;
 use crate::testing::Bench;
+use tidegate_conf::file_mode::of_directory;
 
 fn spool(path: PathBuf) -> Arc<SpoolSettings> {
     let (memory_bytes_max, file_bytes_max) = (0, 0);
@@ -178,7 +178,7 @@ fn a_disk_that_fails_takes_nothing_from_the_client() {
 #[test]
 fn folders_may_be_entered_by_those_who_may_read() {
     for (file, folder) in [(0o600, 0o700), (0o664, 0o775), (0o660, 0o770), (0o604, 0o705)] {
-        assert_eq!(of_folder(file), folder, "{file:o}");
+        assert_eq!(of_directory(file), folder, "{file:o}");
     }
 }
 

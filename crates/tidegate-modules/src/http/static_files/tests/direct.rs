@@ -117,7 +117,7 @@ fn another_file_than_the_head_tells_of_is_not_sent() {
             LinkRule::default(),
             (size, modified),
             (4096, 4096),
-            crate::http::static_files::pool::default(),
+            tidegate_core::blocking::pool(tidegate_core::blocking::DEFAULT),
         );
         let mut body = Body::Stream(Box::new(file));
         tidegate_rt::block_on(async move { body.next().await }).unwrap()

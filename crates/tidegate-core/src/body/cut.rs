@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use tidegate_core::body::{BodyError, BodyStream, FileRange};
-use tidegate_core::{Body, Chunk};
 use tidegate_http::Headers;
 use tidegate_http::range::{ByteRange, write_part_head, write_parts_end};
+
+use super::{Body, BodyError, BodyStream, Chunk, FileRange};
 
 /// One part alone.
 pub fn single(body: Body, range: ByteRange) -> Body {

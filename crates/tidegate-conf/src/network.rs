@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use tidegate_conf::{Args, Diagnostic, parse_number};
+use crate::{Args, Diagnostic, parse_number};
 
 /// A network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,11 @@
-//! Permissions of files that are made for clients: `user:rw group:rw all:r` (`*_store_access`,
-//! `dav_access`).
+//! Permissions of files that are made for clients: `user:rw group:rw all:r` (`*_store_access`, `dav_access`).
 
-use tidegate_conf::{Args, Diagnostic};
+use crate::{Args, Diagnostic};
 
-/// The mode that a directive's arguments say. Who says nothing of the user gives him `rw`.
+/// The mode bits that a directive's arguments say; the user gets `rw` where no argument is about the user.
+///
+/// # Errors
+/// An argument is not `user`, `group` or `all` with `:r`, `:w` or `:rw`.
 pub fn read(args: &Args<'_>) -> Result<u32, Diagnostic> {
     let mut mode = 0;
     let mut user = 0o600;
@@ -32,8 +34,8 @@ pub fn read(args: &Args<'_>) -> Result<u32, Diagnostic> {
     Ok(mode | user)
 }
 
-/// The mode of folders made on the way to a file of this mode: whoever may read or write may enter.
-pub fn of_folder(mode: u32) -> u32 {
+/// The mode of directories made on the way to a file of this mode: whoever may read or write may enter.
+pub fn of_directory(mode: u32) -> u32 {
     [6, 3, 0].iter().fold(mode, |all, shift| match (mode >> shift) & 6 {
         0 => all,
         _ => all | 1 << shift,
