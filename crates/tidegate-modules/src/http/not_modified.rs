@@ -7,12 +7,11 @@ mod tests;
 use tidegate_conf::{Diagnostic, Directive};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::Module;
-use tidegate_core::settings::IfModifiedSince as Setting;
 use tidegate_core::{Body, Exchange};
 use tidegate_http::Known;
-use tidegate_http::conditional::{Condition, IfModifiedSince, evaluate};
+use tidegate_http::conditional::{Condition, evaluate};
 
-use super::cache::status::follows_rfc9111;
+use super::cache::conditions;
 
 /// `ngx_http_not_modified_filter_module`.
 pub struct NotModified;
@@ -32,16 +31,6 @@ impl Module for NotModified {
 const CONDITIONS: [Known; 4] =
     [Known::IfModifiedSince, Known::IfNoneMatch, Known::IfUnmodifiedSince, Known::IfMatch];
 
-/// The directive `if_modified_since`; out of a cache that follows RFC 9111, the order of RFC 9110.
-pub(super) fn mode(x: &Exchange) -> IfModifiedSince {
-    match x.settings().if_modified_since {
-        Setting::Off => IfModifiedSince::Off,
-        _ if follows_rfc9111(x) => IfModifiedSince::Rfc9110,
-        Setting::Exact => IfModifiedSince::Exact,
-        Setting::Before => IfModifiedSince::Before,
-    }
-}
-
 fn filter(x: &mut Exchange, body: Body) -> Body {
     let fields = &x.request.head.headers;
     if x.response.status != 200
@@ -52,7 +41,7 @@ fn filter(x: &mut Exchange, body: Body) -> Body {
         return body;
     }
     let etag = x.response.headers.first(Known::Etag);
-    match evaluate(fields, etag, x.response.last_modified, mode(x)) {
+    match evaluate(fields, etag, x.response.last_modified, conditions::comparison(x)) {
         Condition::Proceed => body,
         Condition::Failed => {
             x.response.headers.clear();

@@ -7,8 +7,8 @@ use tidegate_http::range::{RangeDecision, decide, if_range_holds};
 use tidegate_http::request::Method;
 use tidegate_http::{Headers, Known, date};
 
+use super::conditions;
 use super::meta::Meta;
-use crate::http::not_modified;
 
 /// How many bytes of a fill's body answer a request; `None`: all of them.
 pub fn needed(x: &Exchange, head: &FillHead) -> Option<u64> {
@@ -19,7 +19,7 @@ pub fn needed(x: &Exchange, head: &FillHead) -> Option<u64> {
         return Some(0);
     }
     let meta = Meta::decode(&head.metadata)?;
-    needed_by(&x.request.head.headers, &meta, head.body_bytes, not_modified::mode(x))
+    needed_by(&x.request.head.headers, &meta, head.body_bytes, conditions::comparison(x))
 }
 
 /// The same by the request's fields, for GET.

@@ -36,6 +36,7 @@
 //! | `rfc9111` | `Age`, unsafe methods and HEAD as RFC 9111 has them |
 //! | `verified` | bodies that are compared with their checksums on the way |
 
+pub mod conditions;
 pub mod conf;
 mod fill;
 mod join;
