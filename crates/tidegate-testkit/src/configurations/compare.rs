@@ -2,7 +2,7 @@
 //! out, and differences that are meant are told apart by their reason.
 
 use super::client::Response;
-use super::requests::Request;
+use super::requests::{Request, Shape};
 
 /// Fields that say who serves and when, or how the connection goes on.
 const LEFT_OUT: [&str; 4] = ["date", "connection", "keep-alive", "expires"];
@@ -26,7 +26,7 @@ struct Meant {
 }
 
 /// The differences of `docs/differences.md` that requests of this harness meet.
-const MEANT: [Meant; 13] = [
+const MEANT: [Meant; 14] = [
     Meant {
         reason: "a part is served of what is stored, whatever its origin says of ranges",
         holds: |request, nginx, tidegate, _| {
@@ -121,6 +121,15 @@ const MEANT: [Meant; 13] = [
             let known = tidegate.field("content-length") == Some(&tidegate.body.len().to_string());
             let chunked = unframed(nginx);
             whats.contains(&difference.what.as_str()) && known && chunked
+        },
+    },
+    Meant {
+        reason: "a chunked body that is not buffered is passed on in chunks, however it arrives",
+        holds: |request, nginx, tidegate, _| {
+            let chunked =
+                tidegate.body.windows(26).any(|line| line == b"Transfer-Encoding: chunked");
+            let counted = nginx.body.windows(16).any(|line| line == b"Content-Length: ");
+            matches!(request.shape, Shape::Chunked) && chunked && counted
         },
     },
     Meant {

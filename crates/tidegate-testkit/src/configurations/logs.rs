@@ -35,7 +35,7 @@ impl Logs {
             // Line ends within a line are blanks in ours, lest a request writes lines of its own.
             let text = String::from_utf8_lossy(&text).replace("\r\n", "  ").replace('\r', " ");
             let lines: Vec<String> =
-                text.lines().filter_map(|line| common_line(line, ports)).collect();
+                whole_lines(&text).filter_map(|line| common_line(line, ports)).collect();
             if !lines.is_empty() {
                 logs.insert(entry.file_name().to_string_lossy().into_owned(), lines);
             }
@@ -44,11 +44,20 @@ impl Logs {
     }
 }
 
+/// How a line of an error log begins: time, level, and the numbers of process and connection.
+const ERROR_BEGIN: &str = r"^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[(\w+)\] \d+#\d+: (\*\d+ )?";
+
+/// The lines of a log. In an error log, what does not begin like one of its lines goes on with a message that has line
+/// ends within (nginx's at the level `debug`).
+fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
+    let is_error_log = text.lines().next().is_some_and(|line| found(line, ERROR_BEGIN));
+    text.lines().filter(move |line| !is_error_log || found(line, ERROR_BEGIN))
+}
+
 /// A line without what differs by nature; none for what servers say of themselves, and for requests whose target was
 /// refused: ours is `$request_uri` all the same.
 fn common_line(line: &str, ports: &BTreeSet<u16>) -> Option<String> {
-    let error =
-        replaced(line, r"^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[(\w+)\] \d+#\d+: (\*\d+ )?", "ERROR ");
+    let error = replaced(line, ERROR_BEGIN, "ERROR ");
     let line = match error.strip_prefix("ERROR ") {
         Some(rest) => {
             let told =

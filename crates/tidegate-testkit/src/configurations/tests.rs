@@ -190,6 +190,15 @@ fn responses_are_compared() {
     check("HEAD", &head("nginx/1.31.5", 153), &head("tidegate/0.1.0", 155), &[]);
     check("HEAD", &head("nginx/1.31.5", 153), &head("tidegate/0.1.0", 156), &["content-length"]);
     assert_eq!(Response::default().code(), 0);
+    let echo = |fields: &str| format!("{ok}\r\n{fields}\n\nbody");
+    let (counted, unbuffered) = (echo("Content-Length: 9"), echo("Transfer-Encoding: chunked"));
+    let (counted, unbuffered) = (parse(counted.as_bytes()), parse(unbuffered.as_bytes()));
+    let unmeant = |shape: Shape| {
+        let request = Request { shape, ..request("POST") };
+        let found = compare(&request, &counted, &unbuffered);
+        found.iter().filter(|(_, reason)| reason.is_none()).count()
+    };
+    assert_eq!((unmeant(Shape::Chunked), unmeant(Shape::Plain)), (0, 1));
 }
 
 #[test]
@@ -216,6 +225,8 @@ fn logs_are_compared() {
     check(&error("1#1", "open()"), &error("2#3", "open()"), 0);
     check(&error("1#1", "open()"), &error("2#3", "read()"), 2);
     check("", "2026/11/23 17:11:35 [notice] 1#1: start\n", 0);
+    // A message with a line end within.
+    check("2026/11/23 17:11:35 [debug] 1#1: *1 in:'A:\n'\n", "", 0);
     check("GET /meant HTTP/1.1 200\n", "", 0);
     check("GET /meant/a HTTP/1.1 200\n", "", 1);
 }
