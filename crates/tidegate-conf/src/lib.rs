@@ -41,7 +41,7 @@ pub use dump::dump;
 #[doc(hidden)]
 pub use fuzz::fuzz_config;
 pub use known::{KnownDirective, known_directives};
-pub use loader::{FsLoader, Loader};
+pub use loader::{FsLoader, Loader, NamedFiles};
 pub use parser::{BLOCK_DEPTH_MAX, INCLUDE_DEPTH_MAX, Parser};
 pub use print::{print_statements, print_word};
 pub use registry::{Arity, Directive, Kind, Registry, Row, closest, row};

@@ -18,6 +18,19 @@ pub trait Loader {
     fn glob(&self, pattern: &str) -> io::Result<Vec<PathBuf>>;
 }
 
+/// Files that directives name, such as those with certificates and keys: where they lie, and their content.
+/// Who builds the server from a configuration has them; they may come from another process.
+pub trait NamedFiles {
+    /// The path of a file by its name as written, which need not be absolute.
+    fn path_of(&self, name: &str) -> PathBuf;
+
+    /// The content of a small file, by its path.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    fn content_of(&self, path: &Path) -> io::Result<Vec<u8>>;
+}
+
 /// The file system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FsLoader;

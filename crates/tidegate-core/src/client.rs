@@ -1,13 +1,13 @@
 //! What a protocol driver offers about the client's connection to everything above it.
 
 use std::cell::{Cell, OnceCell};
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use crate::LocalFuture;
-use crate::x509::Fault;
 use bytes::Bytes;
 use tidegate_http::Headers;
 
@@ -69,9 +69,28 @@ pub struct ClientCertificate {
     /// DER.
     pub der: Vec<u8>,
     /// Why it is not trusted.
-    pub fault: Option<Fault>,
+    pub fault: Option<CertificateFault>,
     /// Tells apart whom it was to be trusted by.
     pub judge: [u8; 8],
+}
+
+/// Why a client's certificate is not trusted, as OpenSSL says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CertificateFault {
+    /// OpenSSL's number (`X509_V_ERR_...`).
+    pub number: u16,
+    /// OpenSSL's text.
+    pub text: &'static str,
+    /// Nothing is wrong but that nobody trusted stands behind the certificate, which `ssl_verify_client
+    /// optional_no_ca` allows.
+    pub is_about_trust: bool,
+}
+
+impl fmt::Display for CertificateFault {
+    /// As nginx logs it: `20:unable to get local issuer certificate`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.number, self.text)
+    }
 }
 
 /// Facts of one client connection; shared by its requests.

@@ -1,13 +1,11 @@
 //! Certificates, private keys and pass phrases from the files that directives of TLS name.
 
-use std::path::Path;
-
 pub use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateRevocationListDer, PrivateKeyDer};
-use tidegate_conf::{Diagnostic, Word};
+use tidegate_conf::{Diagnostic, NamedFiles, Word};
+use tidegate_os::os_error;
 
-use crate::builder::{PlanBuilder, os_error};
 use crate::x509::RevocationList;
 
 /// What PEM texts hold, whoever read them.
@@ -16,27 +14,12 @@ pub mod pem;
 /// Pass phrases tried for one key, as many as nginx takes.
 const PASSWORDS_MAX: usize = 1000;
 
-/// Reads a file of pass phrases (`ssl_password_file`).
-///
-/// # Errors
-/// The file cannot be read.
-pub fn passwords(plan: &PlanBuilder<'_>, file: &Word) -> Result<Vec<Vec<u8>>, Diagnostic> {
-    let bytes = read_file(plan, file)?;
+/// The pass phrases in the content of a file of them (`ssl_password_file`): one a line, empty lines left out, the
+/// first thousand.
+pub fn passwords(bytes: &[u8]) -> Vec<Vec<u8>> {
     let lines = bytes.split(|byte| *byte == b'\n');
     let lines = lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line));
-    Ok(lines.filter(|line| !line.is_empty()).take(PASSWORDS_MAX).map(<[u8]>::to_vec).collect())
-}
-
-/// Reads a file that a directive names.
-///
-/// # Errors
-/// `open() "X" failed (2: No such file or directory)`.
-pub fn read_file(plan: &PlanBuilder<'_>, file: &Word) -> Result<Vec<u8>, Diagnostic> {
-    let path = plan.conf_path(&file.display());
-    plan.environment.resources.read(&path).map_err(|error| {
-        let message = format!("open() \"{}\" failed ({})", path.display(), os_error(&error));
-        Diagnostic::emerg(message).at(file.span)
-    })
+    lines.filter(|line| !line.is_empty()).take(PASSWORDS_MAX).map(<[u8]>::to_vec).collect()
 }
 
 /// The certificates of a PEM argument, in order, at least one.
@@ -44,10 +27,10 @@ pub fn read_file(plan: &PlanBuilder<'_>, file: &Word) -> Result<Vec<u8>, Diagnos
 /// # Errors
 /// In nginx's words, at the directive.
 pub fn certificates(
-    plan: &PlanBuilder<'_>,
+    files: &dyn NamedFiles,
     word: &Word,
 ) -> Result<Vec<CertificateDer<'static>>, Diagnostic> {
-    let (name, bytes) = pem_text(plan, word, "certificate")?;
+    let (name, bytes) = pem_text(files, word, "certificate")?;
     pem::certificates(&bytes).map_err(|fault| fault.at(word, "certificate", &name))
 }
 
@@ -55,14 +38,14 @@ pub fn certificates(
 ///
 /// # Errors
 /// In nginx's words, at the directive.
-pub fn revocation_lists(plan: &PlanBuilder<'_>, word: &Word) -> Result<Vec<Vec<u8>>, Diagnostic> {
-    let path = plan.conf_path(&word.display());
+pub fn revocation_lists(files: &dyn NamedFiles, word: &Word) -> Result<Vec<Vec<u8>>, Diagnostic> {
+    let path = files.path_of(&word.display());
     let name = path.display();
     let failed = |reason: &str| {
         let message = format!("X509_LOOKUP_load_file(\"{name}\") failed (SSL: {reason})");
         Diagnostic::emerg(message).at(word.span)
     };
-    let bytes = plan.environment.resources.read(&path);
+    let bytes = files.content_of(&path);
     let bytes = bytes.map_err(|error| failed(&os_error(&error)))?;
     let lists: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(&bytes).collect();
     let lists = lists.map_err(|error| failed(&error.to_string()))?;
@@ -80,7 +63,7 @@ pub fn revocation_lists(plan: &PlanBuilder<'_>, word: &Word) -> Result<Vec<Vec<u
 /// # Errors
 /// In nginx's words, at the directive.
 pub fn private_key(
-    plan: &PlanBuilder<'_>,
+    files: &dyn NamedFiles,
     word: &Word,
     passwords: &[Vec<u8>],
 ) -> Result<(String, PrivateKeyDer<'static>), Diagnostic> {
@@ -92,7 +75,7 @@ pub fn private_key(
             return Err(diagnostic.label(format!("there is no `{kind}`, only files")));
         }
     }
-    let (name, bytes) = pem_text(plan, word, "certificate key")?;
+    let (name, bytes) = pem_text(files, word, "certificate key")?;
     match pem::private_key(&bytes, passwords) {
         Ok(key) => Ok((name, key)),
         Err(fault) => Err(fault.at(word, "certificate key", &name)),
@@ -114,16 +97,16 @@ impl pem::Fault {
 
 /// The text of a PEM argument (a file's name or `data:…`) and how messages call it.
 fn pem_text(
-    plan: &PlanBuilder<'_>,
+    files: &dyn NamedFiles,
     word: &Word,
     what: &str,
 ) -> Result<(String, Vec<u8>), Diagnostic> {
     if let Some(data) = word.bytes.strip_prefix(b"data:") {
         return Ok(("data:...".to_owned(), data.to_vec()));
     }
-    let path = plan.conf_path(&word.display());
+    let path = files.path_of(&word.display());
     let name = path.display().to_string();
-    match plan.environment.resources.read(Path::new(&path)) {
+    match files.content_of(&path) {
         Ok(bytes) => Ok((name, bytes)),
         Err(error) => Err(pem::Fault::unopened(&error).at(word, what, &name)),
     }

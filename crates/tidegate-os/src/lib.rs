@@ -5,6 +5,7 @@
 //! process model needs (passing descriptors, becoming a daemon) is there on that system alone.
 
 pub mod layout;
+mod messages;
 pub mod names;
 mod sockets;
 mod types;
@@ -27,6 +28,7 @@ pub use windows::{
     sendfile, service, socket, time, watch,
 };
 
+pub use messages::os_error;
 pub use types::{
     Acceptance, ConnectOptions, Credentials, FileKind, Keepalive, ListenAddr, ListenOptions,
     Nowait, Peek, PeerAddr, Seen, Spawned, Stat, TcpInfo, Transport,

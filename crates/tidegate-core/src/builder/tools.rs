@@ -1,9 +1,11 @@
 //! Compilers of texts that modules use while a plan is built.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidegate_conf::{Diagnostic, Span, Word};
+use tidegate_conf::{Diagnostic, NamedFiles, Span, Word};
+use tidegate_os::os_error;
 
 use super::PlanBuilder;
 use crate::error_log::{ErrorLog, Level, Sink};
@@ -77,6 +79,18 @@ impl PlanBuilder<'_> {
         self.environment.conf_folder.join(path)
     }
 
+    /// The content of a file that a directive names, see [`PlanBuilder::conf_path`].
+    ///
+    /// # Errors
+    /// `open() "X" failed (2: No such file or directory)`, at the name.
+    pub fn read_file(&self, file: &Word) -> Result<Vec<u8>, Diagnostic> {
+        let path = self.conf_path(&file.display());
+        self.environment.resources.read(&path).map_err(|error| {
+            let message = format!("open() \"{}\" failed ({})", path.display(), os_error(&error));
+            Diagnostic::emerg(message).at(file.span)
+        })
+    }
+
     /// An open log.
     pub fn log_file(&self, path: &Path, span: Span) -> Result<Arc<LogFile>, Diagnostic> {
         open_log(self.environment, path, Some(span))
@@ -85,6 +99,16 @@ impl PlanBuilder<'_> {
     /// The error log of a block.
     pub fn error_log(&self, confs: &[ErrorLogConf]) -> Result<ErrorLog, Diagnostic> {
         error_log(self.environment, confs)
+    }
+}
+
+impl NamedFiles for PlanBuilder<'_> {
+    fn path_of(&self, name: &str) -> PathBuf {
+        self.conf_path(name)
+    }
+
+    fn content_of(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.environment.resources.read(path)
     }
 }
 
@@ -101,18 +125,6 @@ fn open_log(
             None => diagnostic,
         }
     })
-}
-
-/// An error as nginx prints it: `2: No such file or directory`.
-pub fn os_error(error: &std::io::Error) -> String {
-    match error.raw_os_error() {
-        Some(code) => {
-            let text = error.to_string();
-            let text = text.split(" (os error").next().unwrap_or(&text).to_owned();
-            format!("{code}: {text}")
-        }
-        None => error.to_string(),
-    }
 }
 
 /// Opens what `error_log` directives name; without any, the built-in default.

@@ -5,8 +5,7 @@ use std::io;
 use pkcs8::EncryptedPrivateKeyInfoRef;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
-
-use crate::builder::os_error;
+use tidegate_os::os_error;
 
 /// Why a text cannot be used, in OpenSSL's words, and what else is to be told of it.
 #[derive(Debug)]

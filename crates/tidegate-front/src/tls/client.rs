@@ -6,10 +6,10 @@ use std::iter;
 use aws_lc_rs::digest;
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::builder::PlanBuilder;
-use tidegate_core::client::{ClientCertificate, TlsInfo};
+use tidegate_core::client::{CertificateFault, ClientCertificate, TlsInfo};
 use tidegate_core::error_log::Level;
 use tidegate_core::x509::possession::{Possession, key_info};
-use tidegate_core::x509::{self, Certificate, Purpose, Trust};
+use tidegate_core::x509::{Certificate, Fault, Purpose, Trust};
 use tidegate_core::{Exchange, key_files};
 use tokio_rustls::rustls::client::danger::HandshakeSignatureValid;
 use tokio_rustls::rustls::crypto::{WebPkiSupportedAlgorithms, aws_lc_rs as provider};
@@ -113,10 +113,15 @@ impl ClientTrust {
         let chain = connection.peer_certificates().unwrap_or_default();
         let now = tidegate_rt::clock::unix_seconds();
         known.client = chain.first().map(|leaf| {
-            let fault = self.trust.check(chain, now).err();
+            let fault = self.trust.check(chain, now).err().map(plain);
             Box::new(ClientCertificate { der: leaf.to_vec(), fault, judge: self.identity })
         });
     }
+}
+
+fn plain(fault: Fault) -> CertificateFault {
+    let (number, text) = fault.words();
+    CertificateFault { number, text, is_about_trust: fault.is_about_trust() }
 }
 
 /// Why a request is refused for its connection's certificate; it has been logged.
@@ -165,7 +170,7 @@ fn shortcoming(x: &Exchange, verify: VerifyClient) -> Option<u16> {
     let shown = x.connection.tls.as_deref()?.client.as_deref();
     let fault = shown.and_then(|shown| shown.fault);
     let allowed =
-        |fault: x509::Fault| verify == VerifyClient::OptionalNoCa && fault.is_about_trust();
+        |fault: CertificateFault| verify == VerifyClient::OptionalNoCa && fault.is_about_trust;
     match (verify, fault) {
         (VerifyClient::Off, _) => None,
         (_, Some(fault)) if !allowed(fault) => {

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tidegate_conf::Diagnostic;
 use tidegate_core::builder::{Outline, PlanBuilder};
-use tidegate_core::cipher_suites;
 use tidegate_core::client::Address;
 use tidegate_core::http_core::HttpCore;
 use tidegate_core::http_core::listen::ListenConf;
 use tidegate_core::plan::{Plan, ServerId};
+use tidegate_core::{cipher_suites, key_files};
 use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
 use tokio_rustls::rustls::server::NoServerSessionStorage;
 use tokio_rustls::rustls::{ServerConfig, version};
@@ -109,7 +109,7 @@ fn certificates(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Certificates,
         return Err(Diagnostic::emerg(message).at(last.span).label("its key is missing"));
     }
     let passwords = match &conf.password_file {
-        Some(file) => keys::passwords(plan, file)?,
+        Some(file) => key_files::passwords(&plan.read_file(file)?),
         None => Vec::new(),
     };
     let pairs = conf.certificates.iter().zip(&conf.keys);
@@ -235,7 +235,7 @@ fn ticket_keys(conf: &Conf, plan: &PlanBuilder<'_>, timeout: Duration) -> Result
     }
     let mut keys = Vec::new();
     for word in &conf.ticket_keys {
-        let bytes = keys::read_file(plan, word)?;
+        let bytes = plan.read_file(word)?;
         let key = TicketKey::from_file(&bytes).ok_or_else(|| {
             let path = plan.conf_path(&word.display());
             let message = format!("\"{}\" must be 48 or 80 bytes", path.display());

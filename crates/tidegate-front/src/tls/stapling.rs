@@ -66,7 +66,7 @@ pub fn begin(
         return Ok(());
     }
     if let Some(word) = &conf.stapling_file {
-        let answer = key_files::read_file(plan, word)?;
+        let answer = plan.read_file(word)?;
         if !ocsp::is_answer(&answer) {
             let name = plan.conf_path(&word.display());
             let message = format!("d2i_OCSP_RESPONSE_bio(\"{}\") failed", name.display());

@@ -45,7 +45,7 @@ pub(super) const VARIABLES: &[Variable] = &[
             None => "NONE".to_owned(),
             Some(ClientCertificate { fault: None, .. }) => "SUCCESS".to_owned(),
             Some(ClientCertificate { fault: Some(fault), .. }) => {
-                format!("FAILED:{}", fault.words().1)
+                format!("FAILED:{}", fault.text)
             }
         };
         out.extend_from_slice(text.as_bytes());

@@ -296,7 +296,7 @@ fn options(
         return Err(Diagnostic::emerg(message).at(word.span));
     };
     let passwords = match &conf.password_file {
-        Some(file) => key_files::passwords(plan, file)?,
+        Some(file) => key_files::passwords(&plan.read_file(file)?),
         None => Vec::new(),
     };
     if [word, key_word].iter().any(|word| word.bytes.contains(&b'$')) {

@@ -6,7 +6,6 @@ use std::sync::{Arc, LazyLock};
 
 use tidegate_conf::Diagnostic;
 use tidegate_core::builder::{PlanBuilder, os_error};
-use tidegate_core::key_files::read_file;
 use tidegate_handler::Handler;
 use tidegate_wasm::{Application, MEMORY_BYTES_DEFAULT, Programs, Settings};
 
@@ -24,7 +23,7 @@ pub fn application(
     conf: &Conf,
     plan: &PlanBuilder<'_>,
 ) -> Result<Arc<dyn Handler>, Diagnostic> {
-    let bytes = read_file(plan, &written.file)?;
+    let bytes = plan.read_file(&written.file)?;
     let generation = plan.environment.generation;
     let program = PROGRAMS.program(&bytes, written.fuel.is_some(), generation);
     let program = program.map_err(|problem| {
