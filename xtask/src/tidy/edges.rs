@@ -53,6 +53,7 @@ pub const TABLE: &[Row] = &[
         may_depend_on: &[
             "tidegate-core",
             "tidegate-upstream",
+            "tidegate-tls",
             "tidegate-cache",
             "tidegate-http",
             "tidegate-conf",
@@ -75,6 +76,7 @@ pub const TABLE: &[Row] = &[
         name: "tidegate-front",
         may_depend_on: &[
             "tidegate-core",
+            "tidegate-tls",
             "tidegate-http",
             "tidegate-conf",
             "tidegate-rt",
@@ -84,7 +86,19 @@ pub const TABLE: &[Row] = &[
     },
     Row {
         name: "tidegate-upstream",
-        may_depend_on: &["tidegate-core", "tidegate-http", "tidegate-rt", "tidegate-os"],
+        may_depend_on: &[
+            "tidegate-core",
+            "tidegate-tls",
+            "tidegate-http",
+            "tidegate-rt",
+            "tidegate-os",
+        ],
+        never: &[],
+    },
+    // Sockets, bytes and settings as values: it serves whatever stands on TLS.
+    Row {
+        name: "tidegate-tls",
+        may_depend_on: &["tidegate-conf", "tidegate-rt", "tidegate-os"],
         never: &[],
     },
     Row {

@@ -27,8 +27,8 @@ pub use locations::LocationBuilder;
 pub use machine::{Machine, SystemNames};
 pub use outline::Outline;
 pub use servers::ServerBuilder;
-pub(crate) use tools::error_log;
 pub use tidegate_os::os_error;
+pub(crate) use tools::error_log;
 
 /// What a plan needs from the outside while it is built: files that the master may have opened, and what the
 /// machine says of itself. A worker is given the master's: whatever a configuration means is decided once.

@@ -5,12 +5,12 @@ use std::iter;
 
 use aws_lc_rs::digest;
 use tidegate_conf::{Diagnostic, Word};
+use tidegate_core::Exchange;
 use tidegate_core::builder::PlanBuilder;
 use tidegate_core::client::{CertificateFault, ClientCertificate, TlsInfo};
 use tidegate_core::error_log::Level;
-use tidegate_core::x509::possession::{Possession, key_info};
-use tidegate_core::x509::{Certificate, Fault, Purpose, Trust};
-use tidegate_core::{Exchange, key_files};
+use tidegate_tls::x509::possession::{Possession, key_info};
+use tidegate_tls::x509::{Certificate, Fault, Purpose, Trust};
 use tokio_rustls::rustls::client::danger::HandshakeSignatureValid;
 use tokio_rustls::rustls::crypto::{WebPkiSupportedAlgorithms, aws_lc_rs as provider};
 use tokio_rustls::rustls::pki_types::{CertificateDer, UnixTime};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, Word, once, parse_size};
-use tidegate_core::openssl_commands::{self, Command};
+use tidegate_tls::openssl_commands::{self, Command};
 
 /// `ssl_protocols`, the versions that exist here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::builder::PlanBuilder;
-use tidegate_core::key_files::{certificates, private_key};
-use tidegate_core::x509 as der;
+use tidegate_tls::key_files::{certificates, private_key};
+use tidegate_tls::x509 as der;
 use tokio_rustls::rustls::SignatureAlgorithm;
 use tokio_rustls::rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};

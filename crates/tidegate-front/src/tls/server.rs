@@ -10,7 +10,7 @@ use tidegate_core::client::Address;
 use tidegate_core::http_core::HttpCore;
 use tidegate_core::http_core::listen::ListenConf;
 use tidegate_core::plan::{Plan, ServerId};
-use tidegate_core::{cipher_suites, key_files};
+use tidegate_tls::{cipher_suites, key_files};
 use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
 use tokio_rustls::rustls::server::NoServerSessionStorage;
 use tokio_rustls::rustls::{ServerConfig, version};

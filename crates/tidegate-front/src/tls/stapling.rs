@@ -12,12 +12,12 @@ use tidegate_conf::Diagnostic;
 use tidegate_core::builder::PlanBuilder;
 use tidegate_core::credentials::padded_base64;
 use tidegate_core::error_log::{ErrorLog, Level};
-use tidegate_core::key_files;
 use tidegate_core::plan::Service;
-use tidegate_core::x509::{Algorithms, Certificate, Purpose, Trust, ocsp};
 use tidegate_http::uri::{Escape, escape};
 use tidegate_rt::net::{ConnectOptions, ListenAddr, Stream};
 use tidegate_rt::timer;
+use tidegate_tls::key_files;
+use tidegate_tls::x509::{Algorithms, Certificate, Purpose, Trust, ocsp};
 use tokio_rustls::rustls::sign::CertifiedKey;
 
 use super::conf::Conf;

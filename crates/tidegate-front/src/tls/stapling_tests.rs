@@ -1,7 +1,7 @@
 //! Who may answer for a certificate: with the library's algorithms, which `core` does not have.
 
 use tidegate_core::credentials::decode_base64;
-use tidegate_core::x509::{Purpose, Trust, ocsp};
+use tidegate_tls::x509::{Purpose, Trust, ocsp};
 
 use super::client::algorithms;
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::sessions::SessionCache;
 use super::tickets::{Keys, RandomKeys, TicketKey, Tickets};
 use super::{ciphers, curves};
-use tidegate_core::cipher_suites::names_suites;
-use tidegate_core::x509 as der;
+use tidegate_tls::cipher_suites::names_suites;
+use tidegate_tls::x509 as der;
 
 const TIMEOUT: Duration = Duration::from_secs(300);
 

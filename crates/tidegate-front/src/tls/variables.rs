@@ -7,9 +7,9 @@ use tidegate_core::Exchange;
 use tidegate_core::client::{ClientCertificate, TlsInfo};
 use tidegate_core::credentials::padded_base64;
 use tidegate_core::variables::Variable;
-use tidegate_core::x509::{Certificate, names};
 use tidegate_http::date::format_certificate;
 use tidegate_http::uri::{Escape, escape};
+use tidegate_tls::x509::{Certificate, names};
 
 use super::{ciphers, curves};
 

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_core::x509::{self, Purpose, Trust};
 use tidegate_rt::net::Addr;
+use tidegate_tls::x509::{self, Purpose, Trust};
 use tokio_rustls::rustls::client::Resumption;
 use tokio_rustls::rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};

@@ -119,7 +119,7 @@ fn handshakes_verify_what_is_asked() {
     let base = || TlsOptions {
         tls12: true,
         tls13: true,
-        suites: tidegate_core::cipher_suites::tls12("DEFAULT"),
+        suites: tidegate_tls::cipher_suites::tls12("DEFAULT"),
         ..TlsOptions::default()
     };
     let trusting =

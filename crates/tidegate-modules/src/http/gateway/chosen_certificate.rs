@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::builder::{PlanBuilder, os_error};
-use tidegate_core::key_files::pem;
 use tidegate_core::{Exchange, Level, Template, blocking};
+use tidegate_tls::pem;
 use tidegate_upstream::{TlsOptions, TlsSettings};
 
 /// Certificates of a location that are in use at the same time; with more they begin anew.

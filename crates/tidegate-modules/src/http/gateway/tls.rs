@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use tidegate_conf::{Args, Diagnostic, Span, Word, once};
 use tidegate_core::builder::PlanBuilder;
-use tidegate_core::openssl_commands::{self, Command};
-use tidegate_core::{Exchange, Template, cipher_suites, key_files};
+use tidegate_core::{Exchange, Template};
+use tidegate_tls::openssl_commands::{self, Command};
+use tidegate_tls::{cipher_suites, key_files};
 use tidegate_upstream::tls::Protocols;
 use tidegate_upstream::{TlsOptions, TlsSettings, TlsTarget};
 

@@ -6,10 +6,8 @@ use rustls_pki_types::{CertificateRevocationListDer, PrivateKeyDer};
 use tidegate_conf::{Diagnostic, NamedFiles, Word};
 use tidegate_os::os_error;
 
+use crate::pem;
 use crate::x509::RevocationList;
-
-/// What PEM texts hold, whoever read them.
-pub mod pem;
 
 /// Pass phrases tried for one key, as many as nginx takes.
 const PASSWORDS_MAX: usize = 1000;
