@@ -17,6 +17,8 @@ mod fault;
 pub mod names;
 pub mod ocsp;
 #[cfg(test)]
+mod ocsp_signers_tests;
+#[cfg(test)]
 mod ocsp_tests;
 mod path;
 pub mod possession;

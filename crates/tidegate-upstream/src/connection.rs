@@ -10,12 +10,12 @@ use tidegate_rt::clock;
 use tidegate_rt::net::{Addr, ConnectOptions, Stream};
 use tidegate_rt::timer::{Deadline, timeout};
 
-use crate::io::Io;
+use crate::Io;
 use crate::log::os_error;
 use crate::peers::address_text;
 use crate::pool::line::Place;
 use crate::request::{FetchSettings, LocalAddress};
-use crate::tls::{self, TlsTarget};
+use tidegate_tls::{TlsTarget, connect};
 
 const CONNECTING: &str = "connecting to upstream";
 const HANDSHAKING: &str = "SSL handshaking to upstream";
@@ -104,7 +104,7 @@ pub async fn secure(
     tls: &TlsTarget,
     limit: Duration,
 ) -> Result<Io, ConnectError> {
-    match timeout(limit, tls::handshake(stream, address, tls)).await {
+    match timeout(limit, connect::handshake(stream, address, tls)).await {
         Err(_) => Err(ConnectError::HandshakeTimedOut),
         Ok(Err(message)) => Err(ConnectError::Handshake(message)),
         Ok(Ok(tls)) => Ok(Io::Tls(Rc::new(tls))),

@@ -17,7 +17,6 @@ pub mod care;
 pub mod connection;
 mod fetch;
 pub mod h1;
-mod io;
 pub mod log;
 pub mod part;
 pub mod peers;
@@ -27,13 +26,11 @@ pub mod report;
 pub mod request;
 pub mod resolve;
 pub mod retry;
-pub mod tls;
 pub mod tunnel;
 mod wire;
 
 pub use fetch::{READING_HEAD, fetch};
 pub use h1::body::OriginBody;
-pub use io::Io;
 pub use log::LogContext;
 pub use part::PartRequest;
 pub use peers::{Group, GroupOptions, Member, Method, Peer, ServerOptions};
@@ -43,5 +40,5 @@ pub use request::{
     FetchError, FetchSettings, Keeping, LocalAddress, OriginRequest, OriginResponse, RequestPayload,
 };
 pub use retry::NextUpstream;
-pub use tls::{TlsOptions, TlsSettings, TlsTarget};
+pub use tidegate_tls::io::Io;
 pub use wire::{FastCgi, Memcached, Wire};

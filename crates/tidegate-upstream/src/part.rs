@@ -14,8 +14,8 @@ use tidegate_http::request::Method;
 
 use crate::peers::{Choice, Group, Peer};
 use crate::request::{Keeping, LocalAddress, OriginRequest, RequestPayload, url};
-use crate::tls::TlsTarget;
 use crate::wire::Wire;
+use tidegate_tls::TlsTarget;
 
 /// What of a request is needed to ask for parts of its answer.
 #[derive(Clone)]

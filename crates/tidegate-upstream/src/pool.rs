@@ -15,11 +15,11 @@ use tidegate_rt::clock;
 use crate::connection::OriginConnection;
 use crate::peers::Group;
 use crate::request::LocalAddress;
-use crate::tls::TlsTarget;
 use handover::Share;
 pub use handover::idle_of;
 use learn::Learned;
 use shelf::{EXCESS_IDLE, Idle, Shelf};
+use tidegate_tls::TlsTarget;
 
 /// `keepalive` and its companions of an `upstream` block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use tidegate_core::pace::{Rate, Steps};
 use tidegate_rt::timer::Deadline;
 use tidegate_rt::{clock, share};
 
-use crate::io::Io;
+use crate::Io;
 
 /// When a relay is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

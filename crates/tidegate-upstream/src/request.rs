@@ -16,8 +16,8 @@ use crate::h1::body::OriginBody;
 use crate::peers::{Choice, Group, Peer};
 use crate::pool::Fit;
 use crate::retry::NextUpstream;
-use crate::tls::TlsTarget;
 use crate::wire::Wire;
+use tidegate_tls::TlsTarget;
 
 /// `proxy_bind`: the local side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

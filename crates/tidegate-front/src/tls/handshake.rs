@@ -14,13 +14,14 @@ use tidegate_http::request::parse_host;
 use tidegate_rt::net::Stream;
 use tidegate_rt::sync::StreamIo;
 use tidegate_rt::timer::timeout;
+use tidegate_tls::{cipher_suites, groups};
 use tokio_rustls::StartHandshake;
 use tokio_rustls::rustls::server::{Accepted, Acceptor, ClientHello};
 use tokio_rustls::rustls::{Error, HandshakeKind, ProtocolVersion, ServerConfig, ServerConnection};
 
 use super::server::TlsServer;
 use super::stream::TlsStream;
-use super::{ciphers, curves, variables};
+use super::variables;
 use crate::conn::Entrance;
 use crate::io::Io;
 
@@ -184,9 +185,9 @@ fn negotiated(connection: &ServerConnection, known: &mut TlsInfo) {
         _ => "",
     };
     let suite = connection.negotiated_cipher_suite().map(|suite| u16::from(suite.suite()));
-    known.cipher = suite.and_then(ciphers::name).unwrap_or_default();
+    known.cipher = suite.and_then(cipher_suites::name).unwrap_or_default();
     let group = connection.negotiated_key_exchange_group().map(|group| u16::from(group.name()));
-    known.curve = group.and_then(curves::name).unwrap_or_default();
+    known.curve = group.and_then(groups::name).unwrap_or_default();
     known.session_reused = connection.handshake_kind() == Some(HandshakeKind::Resumed);
     let alpn = connection.alpn_protocol();
     known.alpn = alpn.map(|name| String::from_utf8_lossy(name).into_owned());

@@ -14,21 +14,13 @@
 //! | stream | the stream itself |
 //! | variables | `$ssl_*` |
 
-mod ciphers;
 mod client;
 mod conf;
-mod curves;
 mod handshake;
 mod keys;
 mod server;
-mod sessions;
 mod stapling;
-#[cfg(test)]
-mod stapling_tests;
 mod stream;
-#[cfg(test)]
-mod tests;
-mod tickets;
 mod trust_rows;
 mod variables;
 

@@ -10,18 +10,18 @@ use tidegate_core::client::Address;
 use tidegate_core::http_core::HttpCore;
 use tidegate_core::http_core::listen::ListenConf;
 use tidegate_core::plan::{Plan, ServerId};
-use tidegate_tls::{cipher_suites, key_files};
+use tidegate_tls::sessions::{ServerSessions, SessionCache};
+use tidegate_tls::tickets::{Keys, RandomKeys, TicketKey, Tickets};
+use tidegate_tls::{cipher_suites, groups, key_files, suites};
 use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
 use tokio_rustls::rustls::server::NoServerSessionStorage;
 use tokio_rustls::rustls::{ServerConfig, version};
 
+use super::Ssl;
 use super::client::{self, ClientTrust};
 use super::conf::{Conf, Protocols, SessionCacheConf, VerifyClient};
 use super::keys::{self, Certificates};
-use super::sessions::{ServerSessions, SessionCache};
 use super::stapling::{self, Stapled};
-use super::tickets::{Keys, RandomKeys, TicketKey, Tickets};
-use super::{Ssl, ciphers, curves};
 
 /// A session's longest handshake (`ssl_handshake_timeout`).
 pub(crate) fn session_handshake_timeout(plan: &Plan, server: ServerId) -> Duration {
@@ -127,9 +127,9 @@ fn provider(
 ) -> Result<Arc<CryptoProvider>, Diagnostic> {
     let list = conf.ciphers.as_ref().map(|word| word.display());
     let list = list.as_deref().unwrap_or(CIPHERS_DEFAULT);
-    let suites = ciphers::tls12(list);
+    let tls12 = suites::tls12(list);
     // Lists do not concern TLS 1.3.
-    if let (true, true, Some(word)) = (suites.is_empty(), protocols.tls12, &conf.ciphers) {
+    if let (true, true, Some(word)) = (tls12.is_empty(), protocols.tls12, &conf.ciphers) {
         let found = cipher_suites::no_suite(word, protocols.tls13)
             .help("available: ECDHE with AES128-GCM, AES256-GCM and CHACHA20, for ECDSA and RSA");
         plan.note(match found.severity.is_fatal() {
@@ -137,14 +137,14 @@ fn provider(
             false => found,
         })?;
     }
-    let mut groups = curves::all();
+    let mut chosen = groups::all();
     if let Some(word) = &conf.curves {
         let list = word.display();
         let failed = |reason: String| {
             let message = format!("SSL_CTX_set1_curves_list(\"{list}\") failed (SSL: {reason})");
             Diagnostic::emerg(message).at(word.span)
         };
-        let parsed = curves::parse(&list);
+        let parsed = groups::parse(&list);
         let parsed = parsed.map_err(|name| failed(format!("group '{name}' cannot be set")))?;
         if parsed.groups.is_empty() {
             return Err(failed("none is available".to_owned()));
@@ -154,12 +154,12 @@ fn provider(
             let message = format!("curve \"{names}\" is not available, ignored");
             plan.diagnostics.push(Diagnostic::warn(message).at(word.span));
         }
-        groups = parsed.groups;
+        chosen = parsed.groups;
     }
-    let tls13 = ciphers::tls13(conf.suites_tls13.as_deref());
-    let cipher_suites = tls13.into_iter().chain(suites).collect();
+    let tls13 = suites::tls13(conf.suites_tls13.as_deref());
+    let cipher_suites = tls13.into_iter().chain(tls12).collect();
     let provider = aws_lc_rs::default_provider();
-    Ok(Arc::new(CryptoProvider { cipher_suites, kx_groups: groups, ..provider }))
+    Ok(Arc::new(CryptoProvider { cipher_suites, kx_groups: chosen, ..provider }))
 }
 
 /// Tells servers' sessions apart by their certificates and those of their clients.

@@ -10,18 +10,17 @@ use tidegate_core::variables::Variable;
 use tidegate_http::date::format_certificate;
 use tidegate_http::uri::{Escape, escape};
 use tidegate_tls::x509::{Certificate, names};
-
-use super::{ciphers, curves};
+use tidegate_tls::{cipher_suites, groups};
 
 pub(super) const VARIABLES: &[Variable] = &[
     Variable::replaceable("ssl_protocol", |x, out| put(x, out, |tls| Some(tls.protocol))),
     Variable::replaceable("ssl_cipher", |x, out| put(x, out, |tls| Some(tls.cipher))),
     Variable::replaceable("ssl_curve", |x, out| put(x, out, |tls| Some(tls.curve))),
     Variable::replaceable("ssl_ciphers", |x, out| {
-        put_list(x, out, |tls| &tls.offered_ciphers, ciphers::name)
+        put_list(x, out, |tls| &tls.offered_ciphers, cipher_suites::name)
     }),
     Variable::replaceable("ssl_curves", |x, out| {
-        put_list(x, out, |tls| &tls.offered_groups, curves::name)
+        put_list(x, out, |tls| &tls.offered_groups, groups::name)
     }),
     Variable::replaceable("ssl_session_reused", |x, out| {
         put(x, out, |tls| Some(if tls.session_reused { "r" } else { "." }))

@@ -14,7 +14,7 @@ use tidegate_http::chunked::{CHUNK_END, ChunkHeader, LAST_CHUNK};
 use tidegate_http::fastcgi;
 use tidegate_rt::timer::timeout;
 
-use crate::io::Io;
+use crate::Io;
 use crate::request::RequestPayload;
 use crate::wire::Wire;
 

@@ -21,8 +21,8 @@ use tidegate_rt::{clock, spawn_local};
 
 use super::Fit;
 use super::shelf::{Idle, SPARE_AFTER, Shelf, server_bit};
+use crate::Io;
 use crate::connection::OriginConnection;
-use crate::io::Io;
 use crate::peers::Group;
 
 /// What other threads see of a thread's idle connections of a group. Only that thread writes.

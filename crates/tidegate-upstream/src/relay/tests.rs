@@ -9,7 +9,7 @@ use tidegate_core::client::ByteStream;
 use tidegate_rt::net::Stream;
 
 use super::{Closing, Flow, RelayEnd, RelayOptions, relay};
-use crate::io::Io;
+use crate::Io;
 
 /// A client without TLS.
 struct Plain(Stream);

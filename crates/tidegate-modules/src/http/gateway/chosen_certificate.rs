@@ -12,8 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::builder::{PlanBuilder, os_error};
 use tidegate_core::{Exchange, Level, Template, blocking};
-use tidegate_tls::pem;
-use tidegate_upstream::{TlsOptions, TlsSettings};
+use tidegate_tls::{TlsOptions, TlsSettings, pem};
 
 /// Certificates of a location that are in use at the same time; with more they begin anew.
 const CERTIFICATES_MAX: usize = 256;

@@ -6,9 +6,7 @@ use tidegate_conf::{Args, Diagnostic, Span, Word, once};
 use tidegate_core::builder::PlanBuilder;
 use tidegate_core::{Exchange, Template};
 use tidegate_tls::openssl_commands::{self, Command};
-use tidegate_tls::{cipher_suites, key_files};
-use tidegate_upstream::tls::Protocols;
-use tidegate_upstream::{TlsOptions, TlsSettings, TlsTarget};
+use tidegate_tls::{Protocols, TlsOptions, TlsSettings, TlsTarget, cipher_suites, key_files};
 
 use super::chosen_certificate::ChosenCertificate;
 use super::options::HasGateway;

@@ -9,11 +9,12 @@ use tidegate_core::{Exchange, Level, Step};
 use tidegate_http::proxy_protocol;
 use tidegate_rt::clock;
 use tidegate_rt::net::{ConnectOptions, Stream};
+use tidegate_tls::TlsTarget;
 use tidegate_upstream::connection::{ConnectError, connect_options, dial, secure};
 use tidegate_upstream::log::os_error;
 use tidegate_upstream::peers::{Choice, Lease, Outcome, Peer};
 use tidegate_upstream::relay::{Flow, RelayEnd, RelayOptions, relay};
-use tidegate_upstream::{Io, SharedReport, TlsTarget};
+use tidegate_upstream::{Io, SharedReport};
 
 use super::datagrams;
 use super::settings::Settings;

@@ -14,7 +14,7 @@ use tidegate_os::file::{self, Advice};
 use tidegate_rt::net::Stream;
 
 use super::begin;
-use crate::io::Io;
+use crate::Io;
 use crate::request::RequestPayload;
 use crate::wire::{FastCgi, Wire};
 

@@ -12,9 +12,10 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-use super::verify::{is_for, matches};
-use super::{TlsOptions, TlsSettings, TlsTarget, handshake};
+use crate::client::{TlsOptions, TlsSettings, TlsTarget};
+use crate::connect::handshake;
 use crate::io::Io;
+use crate::verify::{is_for, matches};
 
 #[test]
 fn matches_names() {
@@ -119,7 +120,7 @@ fn handshakes_verify_what_is_asked() {
     let base = || TlsOptions {
         tls12: true,
         tls13: true,
-        suites: tidegate_tls::cipher_suites::tls12("DEFAULT"),
+        suites: crate::cipher_suites::tls12("DEFAULT"),
         ..TlsOptions::default()
     };
     let trusting =

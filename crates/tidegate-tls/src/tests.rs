@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::sessions::SessionCache;
-use super::tickets::{Keys, RandomKeys, TicketKey, Tickets};
-use super::{ciphers, curves};
-use tidegate_tls::cipher_suites::names_suites;
-use tidegate_tls::x509 as der;
+use crate::cipher_suites::names_suites;
+use crate::sessions::SessionCache;
+use crate::tickets::{Keys, RandomKeys, TicketKey, Tickets};
+use crate::x509 as der;
+use crate::{groups as curves, suites as ciphers};
 
 const TIMEOUT: Duration = Duration::from_secs(300);
 

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker, ready};
 
 use tidegate_rt::net::Stream;
 
-use crate::tls::TlsStream;
+use crate::stream::TlsStream;
 
 /// An origin's byte stream; clones are the same stream.
 #[derive(Clone)]

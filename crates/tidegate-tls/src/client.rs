@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::x509::{self, Purpose, Trust};
 use tidegate_rt::net::Addr;
-use tidegate_tls::x509::{self, Purpose, Trust};
 use tokio_rustls::rustls::client::Resumption;
 use tokio_rustls::rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
@@ -13,7 +13,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
 use tokio_rustls::rustls::{ClientConfig, ProtocolVersion, SupportedCipherSuite, version};
 
-use super::verify::Verifier;
+use crate::verify::Verifier;
 
 /// What a configuration says of TLS towards origins.
 #[derive(Clone, Debug, Default)]
@@ -44,7 +44,7 @@ pub struct TlsOptions {
 pub struct TlsSettings {
     config: ClientConfig,
     session_reuse: bool,
-    pub(super) verify: bool,
+    pub(crate) verify: bool,
     /// For each peer and what it is offered: one cannot resume another's sessions.
     peers: Mutex<HashMap<(Addr, Protocols), Arc<ClientConfig>>>,
 }
@@ -130,7 +130,7 @@ impl TlsSettings {
     }
 
     /// What a handshake with this peer takes.
-    pub(super) fn config(&self, peer: &Addr, alpn: &Protocols) -> Arc<ClientConfig> {
+    pub(crate) fn config(&self, peer: &Addr, alpn: &Protocols) -> Arc<ClientConfig> {
         let key = (peer.clone(), alpn.clone());
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(config) = peers.get(&key) {

@@ -23,7 +23,7 @@ pub struct TlsStream {
 }
 
 impl TlsStream {
-    pub(super) fn new(stream: Rc<Stream>, session: Box<Session>) -> TlsStream {
+    pub(crate) fn new(stream: Rc<Stream>, session: Box<Session>) -> TlsStream {
         TlsStream { stream, session: RefCell::new(session) }
     }
 

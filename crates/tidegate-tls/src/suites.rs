@@ -1,6 +1,7 @@
 //! The library's cipher suites by OpenSSL's names.
 
-pub use tidegate_tls::cipher_suites::name;
+use crate::cipher_suites;
+pub use crate::cipher_suites::name;
 use tokio_rustls::rustls::SupportedCipherSuite;
 use tokio_rustls::rustls::crypto::aws_lc_rs::{ALL_CIPHER_SUITES, cipher_suite as suite};
 
@@ -20,7 +21,7 @@ pub fn tls13(chosen: Option<&[u16]>) -> Vec<SupportedCipherSuite> {
 
 /// The TLS 1.2 suites of a list in OpenSSL's format.
 pub fn tls12(list: &str) -> Vec<SupportedCipherSuite> {
-    let numbers = tidegate_tls::cipher_suites::tls12(list);
+    let numbers = cipher_suites::tls12(list);
     let find = |number: &u16| {
         ALL_CIPHER_SUITES.iter().find(|suite| u16::from(suite.suite()) == *number).copied()
     };

@@ -1,9 +1,9 @@
-//! Who may answer for a certificate: with the library's algorithms, which `core` does not have.
+//! Who may answer for a certificate, with the library's algorithms.
 
-use tidegate_core::credentials::decode_base64;
-use tidegate_tls::x509::{Purpose, Trust, ocsp};
-
-use super::client::algorithms;
+use super::{Purpose, Trust, ocsp};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::crypto::{WebPkiSupportedAlgorithms, aws_lc_rs};
 
 /// Of `/CN=Root`.
 const ROOT: &str = "\
@@ -54,7 +54,12 @@ const BY_OTHER: &str = "\
 const NOW: i64 = 1_900_000_000;
 
 fn bytes(base64: &str) -> Vec<u8> {
-    decode_base64(base64.trim_end_matches('=').as_bytes()).expect("base64")
+    let text = format!("-----BEGIN CERTIFICATE-----\n{base64}\n-----END CERTIFICATE-----\n");
+    CertificateDer::from_pem_slice(text.as_bytes()).expect("base64").to_vec()
+}
+
+fn algorithms() -> WebPkiSupportedAlgorithms {
+    aws_lc_rs::default_provider().signature_verification_algorithms
 }
 
 #[test]

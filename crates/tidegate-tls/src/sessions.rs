@@ -48,7 +48,7 @@ impl SessionCache {
         self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn put(&self, key: Vec<u8>, value: Vec<u8>, now_unix_millis: u64) {
+    pub(crate) fn put(&self, key: Vec<u8>, value: Vec<u8>, now_unix_millis: u64) {
         let mut shard = self.shard(&key);
         let key: Box<[u8]> = key.into();
         let value = value.into();
@@ -64,7 +64,7 @@ impl SessionCache {
         }
     }
 
-    pub(super) fn find(
+    pub(crate) fn find(
         &self,
         key: &[u8],
         remove: bool,

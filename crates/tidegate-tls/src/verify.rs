@@ -4,8 +4,8 @@ use std::iter;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tidegate_tls::x509::possession::Possession;
-use tidegate_tls::x509::{AltName, Certificate, Trust};
+use crate::x509::possession::Possession;
+use crate::x509::{AltName, Certificate, Trust};
 use tokio_rustls::rustls::client::danger::{
     HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
 };

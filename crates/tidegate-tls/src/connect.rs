@@ -10,9 +10,9 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{CertificateError, Error, OtherError};
 
-use super::settings::TlsTarget;
-use super::stream::TlsStream;
-use super::verify;
+use crate::client::TlsTarget;
+use crate::stream::TlsStream;
+use crate::verify;
 
 /// Goes through the handshake. Time limits are the caller's.
 ///
@@ -63,6 +63,6 @@ fn failure(error: &io::Error) -> String {
         None if error.kind() == io::ErrorKind::UnexpectedEof => {
             "peer closed connection in SSL handshake".to_owned()
         }
-        None => format!("SSL_do_handshake() failed ({})", crate::log::os_error(error)),
+        None => format!("SSL_do_handshake() failed ({})", tidegate_os::os_error(error)),
     }
 }

@@ -125,7 +125,7 @@ pub struct Tickets {
 }
 
 impl Tickets {
-    pub(super) fn encrypt_at(&self, plain: &[u8], now_unix_seconds: u64) -> Option<Vec<u8>> {
+    pub(crate) fn encrypt_at(&self, plain: &[u8], now_unix_seconds: u64) -> Option<Vec<u8>> {
         match &self.keys {
             Keys::Files(keys) => keys.first()?.encrypt(&self.context, now_unix_seconds, plain),
             Keys::Random(keys) => {
@@ -135,7 +135,7 @@ impl Tickets {
         }
     }
 
-    pub(super) fn decrypt_at(&self, ticket: &[u8], now_unix_seconds: u64) -> Option<Vec<u8>> {
+    pub(crate) fn decrypt_at(&self, ticket: &[u8], now_unix_seconds: u64) -> Option<Vec<u8>> {
         let decrypt =
             |keys: &[TicketKey]| keys.iter().find_map(|key| key.decrypt(&self.context, ticket));
         let (time, session) = match &self.keys {
