@@ -215,7 +215,7 @@ pub struct Exchange {
     pub connection: Rc<Connection>,
     pub client: Rc<dyn Client>,
     /// The client's address where it is not the connection's (`realip`), see [`Exchange::client_address`].
-    pub told_address: Option<Rc<ClientAddress>>,
+    pub real_client_address: Option<Rc<ClientAddress>>,
     pub request: Request,
     pub response: Response,
     pub captures: Captures,
@@ -232,7 +232,7 @@ pub struct Exchange {
     pub(crate) path_replaced: bool,
     /// Fields that the next response gets whoever makes it, beside its own: they survive an internal redirect
     /// (`X-Accel-Redirect`, an intercepted 401). A `Content-Type` is for those that have none but by their name.
-    pub carried: Headers,
+    pub preserved_headers: Headers,
     /// `try_files` in a regular-expression location with `alias`: the path is appended to the alias.
     pub alias_takes_path: bool,
     /// Status that a filter answers with instead of the response it was given.
@@ -278,16 +278,16 @@ impl Exchange {
 
     /// The client's address: the connection's, or the one that a trusted proxy told.
     pub fn client_address(&self) -> &Address {
-        match &self.told_address {
-            Some(told) => &told.address,
+        match &self.real_client_address {
+            Some(real) => &real.address,
             None => &self.connection.peer,
         }
     }
 
     /// The text of [`Exchange::client_address`]: `$remote_addr`.
     pub fn client_text(&self) -> &str {
-        match &self.told_address {
-            Some(told) => &told.text,
+        match &self.real_client_address {
+            Some(real) => &real.text,
             None => self.connection.peer_text(),
         }
     }

@@ -207,6 +207,6 @@ fn redirect_to_slash(x: &mut Exchange) -> Step<'static> {
         place.push(b'?');
         place.extend_from_slice(&x.request.args);
     }
-    crate::special::redirect_headers(x, &place);
+    crate::error_page::redirect_headers(x, &place);
     Step::Status(301)
 }

@@ -19,11 +19,11 @@ use tidegate_http::{Headers, Known};
 
 use crate::body::Body;
 use crate::error_log::Level;
+use crate::error_page::{self, Resolved};
 use crate::exchange::Exchange;
+use crate::phase_cursor::{Next, PhaseCursor};
 use crate::plan::Plan;
-use crate::special::{self, Special};
 use crate::step::{Jump, Step};
-use crate::way::{Next, Way};
 
 /// A step of the way; handlers can be registered in all but FindConfig, PostRewrite and PostAccess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -121,7 +121,7 @@ pub async fn post_action(x: &mut Exchange) {
     let jump = match target.first() {
         Some(b'@') => Jump::Named(target),
         _ => {
-            let (path, args) = special::split_args(target);
+            let (path, args) = error_page::split_args(target);
             Jump::Path { path, args }
         }
     };
@@ -148,15 +148,15 @@ async fn drive(x: &mut Exchange, mut phase: Phase, mut status: Option<u16>) -> A
                 Ok(()) => filtered(x, &plan, body),
                 Err(error) => refused(x, &plan, error.status()),
             },
-            Step::Close => Special::Close,
-            Step::Jump(jump) => Special::Jump(jump),
+            Step::Close => Resolved::Close,
+            Step::Jump(jump) => Resolved::Jump(jump),
             Step::Status(status) => refused(x, &plan, status),
-            Step::Decline | Step::Next | Step::Wait(_) => Special::Close,
+            Step::Decline | Step::Next | Step::Wait(_) => Resolved::Close,
         };
         let jump = match step {
-            Special::Send(body) => return Answer::Send(body),
-            Special::Close => return Answer::Close,
-            Special::Jump(jump) => jump,
+            Resolved::Send(body) => return Answer::Send(body),
+            Resolved::Close => return Answer::Close,
+            Resolved::Jump(jump) => jump,
         };
         match enter(x, &plan, jump) {
             Ok(next) => phase = next,
@@ -169,15 +169,15 @@ async fn drive(x: &mut Exchange, mut phase: Phase, mut status: Option<u16>) -> A
 /// Walks the phases from `phase` until something ends the request. The only place where a request waits,
 /// so that what it keeps meanwhile stays small.
 async fn walk(x: &mut Exchange, plan: &Plan, phase: Phase) -> Step<'static> {
-    let mut way = Way::new(x, plan, phase);
+    let mut cursor = PhaseCursor::new(x, plan, phase);
     loop {
-        let end = match way.next(x) {
+        let end = match cursor.next(x) {
             Next::Run(handler) => {
                 let step = match handler(x) {
                     Step::Wait(future) => future.await,
                     step => step.settled(),
                 };
-                way.after(x, step)
+                cursor.after(x, step)
             }
             Next::EndBody => {
                 let _ = x.request.body.next().await;
@@ -186,8 +186,10 @@ async fn walk(x: &mut Exchange, plan: &Plan, phase: Phase) -> Step<'static> {
             Next::End(step) => Some(step),
         };
         match end {
-            Some(Step::Status(401)) if way.is_at_access() && !x.settings().auth_delay.is_zero() => {
-                return Box::pin(held_back(x)).await;
+            Some(Step::Status(401))
+                if cursor.is_at_access() && !x.settings().auth_delay.is_zero() =>
+            {
+                return Box::pin(delay_unauthorized(x)).await;
             }
             Some(end) => return end,
             None => {}
@@ -196,7 +198,7 @@ async fn walk(x: &mut Exchange, plan: &Plan, phase: Phase) -> Step<'static> {
 }
 
 /// `auth_delay`.
-async fn held_back(x: &mut Exchange) -> Step<'static> {
+async fn delay_unauthorized(x: &mut Exchange) -> Step<'static> {
     x.log(Level::Info, format_args!("delaying unauthorized request"));
     match crate::pause::pause(x, x.settings().auth_delay).await {
         Ok(()) => Step::Status(401),
@@ -205,22 +207,22 @@ async fn held_back(x: &mut Exchange) -> Step<'static> {
 }
 
 /// A bare status becomes an answer or a jump to the one that stands for it.
-fn refused(x: &mut Exchange, plan: &Plan, status: u16) -> Special {
-    match special::answer(x, status) {
-        Special::Send(body) => filtered(x, plan, body),
+fn refused(x: &mut Exchange, plan: &Plan, status: u16) -> Resolved {
+    match error_page::resolve(x, status) {
+        Resolved::Send(body) => filtered(x, plan, body),
         other => other,
     }
 }
 
-/// Adds carried fields to the response's own; a type and a challenge take the place of others.
-fn add_carried(x: &mut Exchange) {
-    let carried = std::mem::take(&mut x.carried);
+/// Adds preserved fields to the response's own; a type and a challenge take the place of others.
+fn add_preserved(x: &mut Exchange) {
+    let preserved = std::mem::take(&mut x.preserved_headers);
     for known in [Known::ContentType, Known::WwwAuthenticate] {
-        if carried.contains(known) {
+        if preserved.contains(known) {
             x.response.headers.remove(known);
         }
     }
-    for (_, name, value) in carried.iter() {
+    for (_, name, value) in preserved.iter() {
         x.response.headers.push(name, value);
     }
 }
@@ -238,7 +240,7 @@ fn enter(x: &mut Exchange, plan: &Plan, jump: Jump) -> Result<Phase, u16> {
         return Err(500);
     }
     x.internal = true;
-    let belonging = belonging_field(x.response.status);
+    let belonging = status_required_header(x.response.status);
     let kept = belonging.and_then(|known| Some((known, x.response.headers.first(known)?.to_vec())));
     x.response.clear();
     if let Some((known, value)) = kept {
@@ -266,7 +268,7 @@ fn enter(x: &mut Exchange, plan: &Plan, jump: Jump) -> Result<Phase, u16> {
 
 /// The field that is part of what a status says, so that its error page has it as well: the size behind
 /// 416 (RFC 9110 section 15.5.17), the place of a redirect, the challenge of 401.
-fn belonging_field(status: u16) -> Option<Known> {
+fn status_required_header(status: u16) -> Option<Known> {
     match status {
         301 | 302 | 303 | 307 | 308 => Some(Known::Location),
         401 => Some(Known::WwwAuthenticate),
@@ -300,9 +302,9 @@ fn named_charset(x: &Exchange) -> Option<Vec<u8>> {
     Some(media_type[at..].to_vec())
 }
 
-fn filtered(x: &mut Exchange, plan: &Plan, mut body: Body) -> Special {
-    if !x.carried.is_empty() {
-        add_carried(x);
+fn filtered(x: &mut Exchange, plan: &Plan, mut body: Body) -> Resolved {
+    if !x.preserved_headers.is_empty() {
+        add_preserved(x);
     }
     if x.response.status == 0 {
         x.response.status = 200;
@@ -318,8 +320,8 @@ fn filtered(x: &mut Exchange, plan: &Plan, mut body: Body) -> Special {
         body = filter(x, body);
         let Some(status) = x.answer_instead.take() else { continue };
         let charset = named_charset(x);
-        body = match special::answer(x, status) {
-            Special::Send(body) => body,
+        body = match error_page::resolve(x, status) {
+            Resolved::Send(body) => body,
             other => return other,
         };
         // The filter that names it has run.
@@ -333,5 +335,5 @@ fn filtered(x: &mut Exchange, plan: &Plan, mut body: Body) -> Special {
             x.response.status = status;
         }
     }
-    Special::Send(body)
+    Resolved::Send(body)
 }

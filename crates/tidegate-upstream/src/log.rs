@@ -27,7 +27,7 @@ struct Place {
     server: ServerId,
     location: LocationId,
     connection: Rc<Connection>,
-    told_address: Option<Rc<ClientAddress>>,
+    real_client_address: Option<Rc<ClientAddress>>,
 }
 
 impl LogContext {
@@ -46,7 +46,7 @@ impl LogContext {
                 server: x.server,
                 location: x.location,
                 connection: x.connection.clone(),
-                told_address: x.told_address.clone(),
+                real_client_address: x.real_client_address.clone(),
             }),
             line_end: line.len(),
             host_end: line.len() + host.len(),
@@ -76,8 +76,8 @@ impl LogContext {
         let mut number = 0;
         if let Some(place) = &self.place {
             number = place.connection.number;
-            let told = place.told_address.as_ref().map(|told| &told.text);
-            let client = told.map_or_else(|| place.connection.peer_text(), String::as_str);
+            let real = place.real_client_address.as_ref().map(|real| &real.text);
+            let client = real.map_or_else(|| place.connection.peer_text(), String::as_str);
             let _ = write!(line, ", client: {client}");
             let _ = write!(line, ", server: {}", place.plan.server(place.server).name);
         }

@@ -109,11 +109,11 @@ macro_rules! exchanges {
 }
 
 exchanges!(
-    keeps { request, response, captures, extensions, carried, upstream_text }
+    keeps { request, response, captures, extensions, preserved_headers, upstream_text }
     renews {
         server: ServerId(0),
         location: LocationId(0),
-        told_address: None,
+        real_client_address: None,
         outcome: Default::default(),
         internal: false,
         redirects_left: REDIRECTS_MAX,

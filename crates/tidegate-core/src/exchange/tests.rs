@@ -86,7 +86,8 @@ fn used(plan: PlanRef) -> Exchange {
     let told = ClientAddress::from(Address::Unix(String::new()));
     let head = b"DELETE http://a/p?q HTTP/1.0\r\nX: y\r\n\r\n";
     parse_request(head, &ParseOptions::default(), &mut x.request.head).unwrap();
-    (x.server, x.location, x.told_address) = (ServerId(3), LocationId(4), Some(Rc::new(told)));
+    (x.server, x.location, x.real_client_address) =
+        (ServerId(3), LocationId(4), Some(Rc::new(told)));
     let request = &mut x.request;
     request.method = Method::Delete;
     (request.path, request.args, request.host) = (b"/p".into(), b"q".into(), b"a".into());
@@ -114,7 +115,7 @@ fn used(plan: PlanRef) -> Exchange {
     x.outcome.bytes_sent = 7;
     x.slots[0] = Some(Rc::from(&b"v"[..]));
     x.redirects_left = 1;
-    x.carried.push(b"C", b"d");
+    x.preserved_headers.push(b"C", b"d");
     (x.answer_instead, x.status_override, x.refused_with) = (Some(404), Some(200), Some(403));
     (x.error_status, x.limit_rate, x.action) = (400, Some(1), "sending response to client");
     x.upstream_text.push_str("origin");
@@ -134,7 +135,7 @@ fn the_next_request_finds_nothing_of_the_one_before() {
         location,
         connection,
         client: _,
-        told_address,
+        real_client_address,
         request,
         response,
         captures,
@@ -145,7 +146,7 @@ fn the_next_request_finds_nothing_of_the_one_before() {
         redirects_left,
         path_changed,
         path_replaced,
-        carried,
+        preserved_headers,
         alias_takes_path,
         answer_instead,
         error_page_active,
@@ -164,8 +165,10 @@ fn the_next_request_finds_nothing_of_the_one_before() {
     } = x;
     assert_eq!((plan.slot_count, server, location), (2, ServerId(0), LocationId(0)));
     assert_eq!((connection.number, slots), (7, vec![None, None]));
-    assert!(told_address.is_none() && captures.subject.is_empty() && captures.ranges.is_empty());
-    assert!(extensions.0.is_empty() && carried.is_empty() && upstream_text.is_empty());
+    assert!(
+        real_client_address.is_none() && captures.subject.is_empty() && captures.ranges.is_empty()
+    );
+    assert!(extensions.0.is_empty() && preserved_headers.is_empty() && upstream_text.is_empty());
     assert_eq!(
         [internal, path_changed, path_replaced, alias_takes_path, error_page_active],
         [false; 5]

@@ -10,9 +10,9 @@ use super::conf::{
     BodyInFile, Conf, IfModifiedSince, KEEPALIVE_DISABLE_MSIE6, Lingering, ServerTokens,
 };
 use crate::builder::PlanBuilder;
+use crate::error_page::{PRODUCT, PRODUCT_WITH_VERSION};
 use crate::request_body::StoreOptions;
 use crate::settings::{ErrorPage, ServerSettings, Settings, Tokens, Types, full_path};
-use crate::special::{PRODUCT, PRODUCT_WITH_VERSION};
 use crate::template::Template;
 
 const KIB: u64 = 1024;

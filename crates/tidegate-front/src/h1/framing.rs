@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use tidegate_core::Exchange;
 use tidegate_core::body::Body;
-use tidegate_core::special;
+use tidegate_core::error_page;
 use tidegate_http::Known;
 use tidegate_http::request::{Method, Version};
 use tidegate_http::response::{write_status_line, write_status_line_with};
@@ -54,7 +54,7 @@ pub fn write_head(x: &mut Exchange, framing: Framing, length: Option<u64>, out: 
         None => write_status_line(x.response.status, out),
     }
     if !x.response.omit_server && !x.response.headers.contains(Known::Server) {
-        special::write_server_field(x, out);
+        error_page::write_server_field(x, out);
     }
     let headers = &x.response.headers;
     if !x.response.omit_date && !headers.contains(Known::Date) {

@@ -1,6 +1,6 @@
 //! `Location` fields made from a configuration's text.
 
-use tidegate_core::{Exchange, special};
+use tidegate_core::{Exchange, error_page};
 use tidegate_http::Known;
 
 /// Empties the head and sets `Location`. A path becomes absolute as `absolute_redirect` says; anything else
@@ -8,7 +8,7 @@ use tidegate_http::Known;
 pub fn set_location(x: &mut Exchange, place: &[u8]) {
     let clean = encoded_controls(place);
     if clean.starts_with(b"/") {
-        special::redirect_headers(x, &clean);
+        error_page::redirect_headers(x, &clean);
         return;
     }
     x.response.clear();

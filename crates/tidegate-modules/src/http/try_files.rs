@@ -13,7 +13,7 @@ use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once, ro
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::Module;
 use tidegate_core::step::Jump;
-use tidegate_core::{Exchange, Phase, Step, Template, file_path, special};
+use tidegate_core::{Exchange, Phase, Step, Template, error_page, file_path};
 
 use super::files::{self, Cold, Kind, Looks};
 
@@ -111,7 +111,7 @@ fn answer(
         Fallback::Status(code) => Step::Status(*code),
         Fallback::Named(name) => Step::Jump(Jump::Named(name.clone())),
         Fallback::Path(template) => {
-            let (path, args) = special::split_args(template.value(x));
+            let (path, args) = error_page::split_args(template.value(x));
             Step::Jump(Jump::Path { path, args })
         }
     })

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::builder::{LocationBuilder, os_error};
 use tidegate_core::module::{BlockInfo, Module};
-use tidegate_core::{Body, Exchange, Level, Phase, Step, blocking, file_path, special};
+use tidegate_core::{Body, Exchange, Level, Phase, Step, blocking, error_page, file_path};
 use tidegate_http::Known;
 use tidegate_http::request::Method;
 use tidegate_http::uri::{Escape, escape};
@@ -326,7 +326,7 @@ fn done(x: &mut Exchange, status: u16) -> Step<'static> {
     if status == 201 && matches!(x.request.method, Method::Put | Method::Mkcol) {
         let mut place = Vec::with_capacity(x.request.path.len());
         escape(&x.request.path, Escape::Uri, &mut place);
-        special::redirect_headers(x, &place);
+        error_page::redirect_headers(x, &place);
     }
     x.response.status = status;
     Step::Respond(Body::Empty)

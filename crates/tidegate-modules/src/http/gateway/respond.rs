@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tidegate_core::builder::os_error;
 use tidegate_core::step::Jump;
-use tidegate_core::{Body, Exchange, Level, Step, special};
+use tidegate_core::{Body, Exchange, Level, Step, error_page};
 use tidegate_http::request::Method;
 use tidegate_http::response::{ResponseHead, reason};
 use tidegate_http::{Known, connection, date, uri};
@@ -24,7 +24,7 @@ pub trait Rewriter {
 }
 
 /// Fields that an internal redirect takes along (`X-Accel-Redirect`).
-const CARRIED: [&[u8]; 6] = [
+const PRESERVED: [&[u8]; 6] = [
     b"Content-Type",
     b"Set-Cookie",
     b"Content-Disposition",
@@ -209,7 +209,7 @@ pub fn copy_head(x: &mut Exchange, head: &ResponseHead, settings: &GatewaySettin
     });
     // That of an earlier origin (`X-Accel-Redirect`) is for responses that know no better.
     if headers.contains(Known::ContentType) {
-        x.carried.remove(Known::ContentType);
+        x.preserved_headers.remove(Known::ContentType);
     }
     if !upgraded {
         x.response.content_length =
@@ -240,7 +240,7 @@ fn intercept(x: &mut Exchange, head: ResponseHead) -> Step<'static> {
     x.response.clear();
     if status == 401 {
         for value in head.headers.all(Known::WwwAuthenticate) {
-            x.carried.push_known(Known::WwwAuthenticate, value);
+            x.preserved_headers.push_known(Known::WwwAuthenticate, value);
         }
     }
     remember(x, head);
@@ -251,8 +251,8 @@ fn intercept(x: &mut Exchange, head: ResponseHead) -> Step<'static> {
 /// `X-Accel-Redirect`: another location answers.
 fn internal_redirect(x: &mut Exchange, head: ResponseHead, place: &[u8]) -> Step<'static> {
     for (_, name, value) in head.headers.iter() {
-        if CARRIED.iter().any(|carried| carried.eq_ignore_ascii_case(name)) {
-            x.carried.push(name, value);
+        if PRESERVED.iter().any(|preserved| preserved.eq_ignore_ascii_case(name)) {
+            x.preserved_headers.push(name, value);
         }
     }
     remember(x, head);
@@ -264,7 +264,7 @@ fn internal_redirect(x: &mut Exchange, head: ResponseHead, place: &[u8]) -> Step
     if x.request.method != Method::Head {
         x.request.method = Method::Get;
     }
-    let (path, args) = special::split_args(place.to_vec());
+    let (path, args) = error_page::split_args(place.to_vec());
     let mut decoded = Vec::with_capacity(path.len());
     uri::unescape(&path, &mut decoded);
     if is_unsafe(&decoded) {
@@ -272,7 +272,7 @@ fn internal_redirect(x: &mut Exchange, head: ResponseHead, place: &[u8]) -> Step
             tidegate_core::Level::Error,
             format_args!("unsafe URI \"{}\" was detected", String::from_utf8_lossy(place)),
         );
-        x.carried.clear();
+        x.preserved_headers.clear();
         return Step::Status(404);
     }
     Step::Jump(Jump::Path { path: decoded, args })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::builder::PlanBuilder;
 use tidegate_core::regex::Regex;
-use tidegate_core::{Exchange, Template, special};
+use tidegate_core::{Exchange, Template, error_page};
 use tidegate_http::Known;
 
 use super::conf::{Conf, RedirectConf};
@@ -132,7 +132,7 @@ fn absolute(x: &mut Exchange, place: Vec<u8>) -> Vec<u8> {
         return place;
     }
     let response = std::mem::take(&mut x.response);
-    special::redirect_headers(x, &place);
+    error_page::redirect_headers(x, &place);
     let made = x.response.headers.first(Known::Location).map(<[u8]>::to_vec);
     x.response = response;
     made.unwrap_or(place)

@@ -1,8 +1,8 @@
 //! The commands.
 
 use bytes::{Bytes, BytesMut};
+use tidegate_core::error_page::split_args;
 use tidegate_core::regex::Regex;
-use tidegate_core::special::split_args;
 use tidegate_core::subrequest::Options;
 use tidegate_http::uri::{Escape, escape, escape_html, unescape};
 

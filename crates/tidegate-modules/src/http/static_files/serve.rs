@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tidegate_core::builder::os_error;
 use tidegate_core::exchange::Exchange;
 use tidegate_core::settings::Settings;
-use tidegate_core::{Body, Level, Step, file_path, special};
+use tidegate_core::{Body, Level, Step, error_page, file_path};
 use tidegate_http::request::Method;
 use tidegate_http::uri::{Escape, escape};
 use tidegate_http::{Headers, Known};
@@ -131,7 +131,7 @@ fn to_folder(x: &mut Exchange) -> Step<'static> {
         place.push(b'?');
         place.extend_from_slice(&x.request.args);
     }
-    special::redirect_headers(x, &place);
+    error_page::redirect_headers(x, &place);
     Step::Status(301)
 }
 

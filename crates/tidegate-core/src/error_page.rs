@@ -10,23 +10,23 @@ use crate::settings::Tokens;
 use crate::step::Jump;
 
 /// What a status becomes.
-pub enum Special {
+pub enum Resolved {
     Send(Body),
     Jump(Jump),
     Close,
 }
 
 /// Answers with `status`: an `error_page` if one is set and none is being served, else the built-in page.
-pub fn answer(x: &mut Exchange, status: u16) -> Special {
+pub fn resolve(x: &mut Exchange, status: u16) -> Resolved {
     x.refused_with.get_or_insert(status);
     // A status that comes while an error page is made replaces the one that asked for the page.
     x.status_override = None;
     // An origin said it of the body that it wanted to be sent (`X-Accel-Redirect`).
-    x.carried.remove(Known::ContentType);
+    x.preserved_headers.remove(Known::ContentType);
     // As nginx: who was too slow with his request gets no answer.
     if matches!(status, 408 | 444 | 499) {
         x.error_status = status;
-        return Special::Close;
+        return Resolved::Close;
     }
     if closes_connection(status) {
         x.keep_alive = false;
@@ -46,7 +46,7 @@ pub fn answer(x: &mut Exchange, status: u16) -> Special {
             return error_page(x, target, page.overwrite);
         }
     }
-    Special::Send(builtin(x, status))
+    Resolved::Send(builtin(x, status))
 }
 
 /// Statuses after which the rest of the connection cannot be trusted.
@@ -54,21 +54,21 @@ fn closes_connection(status: u16) -> bool {
     matches!(status, 400 | 413 | 414 | 494..=497 | 500 | 501 | 505)
 }
 
-fn error_page(x: &mut Exchange, target: Vec<u8>, overwrite: Option<u16>) -> Special {
+fn error_page(x: &mut Exchange, target: Vec<u8>, overwrite: Option<u16>) -> Resolved {
     match target.first() {
         Some(b'/') => {
             if x.request.method != Method::Head {
                 x.request.method = Method::Get;
             }
             let (path, args) = split_args(target);
-            Special::Jump(Jump::Path { path, args })
+            Resolved::Jump(Jump::Path { path, args })
         }
-        Some(b'@') => Special::Jump(Jump::Named(target)),
+        Some(b'@') => Resolved::Jump(Jump::Named(target)),
         _ => {
             x.status_override = None;
             let redirect = overwrite.filter(|code| matches!(code, 301..=303 | 307 | 308));
             x.response.headers.set_known(Known::Location, &target);
-            Special::Send(builtin(x, redirect.unwrap_or(302)))
+            Resolved::Send(builtin(x, redirect.unwrap_or(302)))
         }
     }
 }
@@ -100,7 +100,7 @@ fn builtin(x: &mut Exchange, status: u16) -> Body {
     for known in [Known::AcceptRanges, Known::LastModified, Known::Etag, Known::ContentEncoding] {
         x.response.headers.remove(known);
     }
-    x.carried.remove(Known::AcceptRanges);
+    x.preserved_headers.remove(Known::AcceptRanges);
     if status == 304 || status < 300 {
         x.response.headers.remove(Known::ContentType);
         return Body::Empty;

@@ -10,7 +10,7 @@ use crate::plan::{Location, Plan};
 use crate::step::Step;
 
 /// A request's place on its way through the phases.
-pub(crate) struct Way<'p> {
+pub(crate) struct PhaseCursor<'p> {
     plan: &'p Plan,
     phase: Phase,
     /// The location whose handlers run: one that is switched to meanwhile (`if`) counts from the next
@@ -26,7 +26,7 @@ pub(crate) struct Way<'p> {
 
 /// What is to be done next.
 pub(crate) enum Next<'p> {
-    /// Run this, then tell [`Way::after`].
+    /// Run this, then tell [`PhaseCursor::after`].
     Run(&'p Handler),
     /// Take note of the end of a body without bytes: nobody else will, yet its sender waits for the word
     /// (RFC 9110 section 10.1.1).
@@ -34,13 +34,14 @@ pub(crate) enum Next<'p> {
     End(Step<'static>),
 }
 
-impl<'p> Way<'p> {
+impl<'p> PhaseCursor<'p> {
     /// Starts at `phase` in the request's present location.
-    pub(crate) fn new(x: &Exchange, plan: &'p Plan, phase: Phase) -> Way<'p> {
+    pub(crate) fn new(x: &Exchange, plan: &'p Plan, phase: Phase) -> PhaseCursor<'p> {
         let location = plan.location(x.location);
-        let mut way = Way { plan, phase, location, ran: 0, own_content: false, refused: None };
-        way.enter(x, phase);
-        way
+        let mut cursor =
+            PhaseCursor { plan, phase, location, ran: 0, own_content: false, refused: None };
+        cursor.enter(x, phase);
+        cursor
     }
 
     /// The next handler of this or the phases behind it, or the end where there is none.
