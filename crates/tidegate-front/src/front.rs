@@ -5,8 +5,6 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use tidegate_core::Exchange;
-use tidegate_core::client::{Address, Client, Connection, NoClient};
 use tidegate_core::counters::{self, Counters};
 use tidegate_core::exchange::PlanRef;
 use tidegate_core::plan::Plan;
@@ -14,12 +12,9 @@ use tidegate_rt::sync::Notify;
 
 use crate::conn::Conn;
 use crate::parking::Parking;
+use crate::serve::scratch::{Scratch, Spares};
 use crate::session::Sessions;
 
-/// Spare request memory kept by a thread: enough for bursts, little when idle.
-pub(crate) const SPARES_MAX: usize = 64;
-/// Spare buffers that grew larger than this are given back to the allocator.
-const SPARE_BYTES_MAX: usize = 64 * 1024;
 /// Idle connections closed at once when room is needed: most of this many, and the share of all.
 const REUSE_BATCH: usize = 32;
 const REUSE_SHARE: usize = 8;
@@ -42,12 +37,6 @@ impl Shared {
     }
 }
 
-/// Memory for one request in progress, kept for the next.
-pub struct Scratch {
-    pub exchange: Exchange,
-    pub output: Vec<u8>,
-}
-
 /// A worker thread's front side.
 pub struct Front {
     plan: RefCell<PlanRef>,
@@ -58,12 +47,7 @@ pub struct Front {
     pub(crate) sessions: Sessions,
     pub(crate) parking: Parking,
     pub counters: Arc<Counters>,
-    // Boxed: they go in and out with every request and are large.
-    #[allow(clippy::vec_box)]
-    spares: RefCell<Vec<Box<Scratch>>>,
-    inputs: RefCell<Vec<Vec<u8>>>,
-    nobody: Rc<Connection>,
-    no_client: Rc<dyn Client>,
+    spares: Spares,
     draining: Cell<bool>,
     /// Told when the last connection has gone while draining.
     empty: Notify,
@@ -82,10 +66,7 @@ impl Front {
             sessions: Sessions::default(),
             parking: Parking::default(),
             counters: Counters::register(),
-            spares: RefCell::default(),
-            inputs: RefCell::default(),
-            nobody: Rc::new(nobody()),
-            no_client: Rc::new(NoClient),
+            spares: Spares::new(),
             draining: Cell::new(false),
             empty: Notify::new(),
             room: Notify::new(),
@@ -109,7 +90,7 @@ impl Front {
     pub fn set_plan(&self, plan: Arc<Plan>) {
         self.session_plan.replace(session_plan(&plan));
         self.plan.replace(PlanRef::new(plan));
-        self.spares.borrow_mut().clear();
+        self.spares.clear();
     }
 
     pub fn next_number(&self) -> u64 {
@@ -235,53 +216,24 @@ impl Front {
 
     /// Memory for a request of `conn`.
     pub fn scratch(&self, conn: &Rc<Conn>) -> Box<Scratch> {
-        let spare = self.spares.borrow_mut().pop();
-        match spare {
-            Some(mut scratch) => {
-                // Reset when it was given back, and dropped when the plan changed.
-                scratch.exchange.connection = conn.info.clone();
-                scratch.exchange.client = conn.clone();
-                scratch
-            }
-            None => Box::new(Scratch {
-                exchange: Exchange::new(self.plan(), conn.info.clone(), conn.clone()),
-                output: Vec::with_capacity(READ_BYTES),
-            }),
-        }
+        self.spares.take(|| self.plan(), conn.info.clone(), conn.clone())
     }
 
     /// Takes memory back.
-    pub fn give_back(&self, mut scratch: Box<Scratch>) {
-        let mut spares = self.spares.borrow_mut();
-        if spares.len() >= SPARES_MAX || scratch.output.capacity() > SPARE_BYTES_MAX {
-            return;
-        }
-        let plan = self.plan();
-        scratch.exchange.reset(plan);
-        scratch.exchange.connection = self.nobody.clone();
-        scratch.exchange.client = self.no_client.clone();
-        scratch.output.clear();
-        spares.push(scratch);
+    pub fn give_back(&self, scratch: Box<Scratch>) {
+        self.spares.give_back(scratch, || self.plan());
     }
 
     /// A buffer for what a client sends.
     pub fn input(&self) -> Vec<u8> {
-        let spare = self.inputs.borrow_mut().pop();
-        spare.unwrap_or_else(|| Vec::with_capacity(READ_BYTES))
+        self.spares.input()
     }
 
     /// Takes a buffer back.
-    pub fn give_back_input(&self, mut input: Vec<u8>) {
-        let mut inputs = self.inputs.borrow_mut();
-        if inputs.len() < SPARES_MAX && (1..=SPARE_BYTES_MAX).contains(&input.capacity()) {
-            input.clear();
-            inputs.push(input);
-        }
+    pub fn give_back_input(&self, input: Vec<u8>) {
+        self.spares.give_back_input(input);
     }
 }
-
-/// Bytes asked from a socket for a request head at once.
-pub const READ_BYTES: usize = 4096;
 
 fn session_plan(plan: &Plan) -> Option<PlanRef> {
     plan.sessions.clone().map(PlanRef::new)
@@ -290,18 +242,4 @@ fn session_plan(plan: &Plan) -> Option<PlanRef> {
 /// How many of so many idle connections are closed when room is needed.
 pub(crate) fn reused_of(idle: usize) -> usize {
     (idle / REUSE_SHARE).clamp(1, REUSE_BATCH)
-}
-
-pub(crate) fn nobody() -> Connection {
-    Connection {
-        number: 0,
-        peer: Address::Unix(String::new()),
-        local: Address::Unix(String::new()),
-        peer_text: Default::default(),
-        proxy_protocol: None,
-        tls: None,
-        requests: Cell::new(0),
-        body_bytes: Cell::new(0),
-        accepted_unix_millis: 0,
-    }
 }

@@ -8,6 +8,7 @@ pub mod front;
 pub mod h1;
 mod io;
 pub mod parking;
+mod serve;
 pub mod session;
 mod start;
 pub mod tls;

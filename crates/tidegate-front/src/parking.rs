@@ -18,8 +18,9 @@ use tidegate_rt::net::{Crowd, News};
 
 use crate::accept;
 use crate::conn::Conn;
-use crate::front::{Front, SPARES_MAX};
+use crate::front::Front;
 use crate::h1::{self, Fate, Serving};
+use crate::serve::scratch::SPARES_MAX;
 
 /// How often idle connections are looked at. One with a task is parked after one to two sweeps without a
 /// request; idle times end up to one sweep late.

@@ -1,4 +1,4 @@
-//! Receiving a request head and making an exchange of it: server, path, body.
+//! Receiving a request head of HTTP/1 and making an exchange of it.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -9,18 +9,18 @@ use tidegate_core::error_log::Level;
 use tidegate_core::exchange::Captures;
 use tidegate_core::http_core::conf::{KEEPALIVE_DISABLE_MSIE6, KEEPALIVE_DISABLE_SAFARI};
 use tidegate_core::listen::VirtualServers;
-use tidegate_core::plan::{Plan, ServerId};
+use tidegate_core::plan::Plan;
 use tidegate_core::request_body::RequestBody;
 use tidegate_http::Known;
 use tidegate_http::request::{
-    Fault, Method, Parse, ParseOptions, RequestError, RequestMeta, TargetForm, keep_partial,
-    parse_authority, parse_host, parse_request, parse_request_for,
+    Fault, Method, Parse, ParseOptions, RequestError, keep_partial, parse_authority, parse_request,
+    parse_request_for,
 };
-use tidegate_http::uri::{self, UriError};
 
 use super::body::H1Body;
 use crate::conn::Conn;
-use crate::front::READ_BYTES;
+use crate::serve::begin::{self, BodyFraming, Refusal};
+use crate::serve::scratch::READ_BYTES;
 
 /// What came.
 pub enum Received {
@@ -38,16 +38,9 @@ pub enum Received {
 
 /// Receives a head.
 pub async fn receive(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
-    // A head that is refused must not be taken for an earlier connection's request.
-    let request = &mut x.request;
-    request.head.clear();
-    request.host.clear();
-    request.path.clear();
-    request.args.clear();
+    begin::clear(x);
     let plan = x.plan.clone();
-    let Some(servers) = conn.servers(&plan) else { return Received::End };
-    x.server = base_server(conn, servers);
-    x.location = plan.server(x.server).location;
+    let Some(servers) = begin::at_base_server(conn, x, &plan) else { return Received::End };
     let mut options = plan.server(x.server).settings.parse;
     let differing = servers.read_differently.then_some(servers);
     let mut begun = false;
@@ -56,8 +49,7 @@ pub async fn receive(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
             let mut input = conn.input.borrow_mut();
             if !begun && !input.is_empty() {
                 begun = true;
-                conn.front.counters.request();
-                begin(x);
+                begin::first_byte(conn, x);
             }
             let parsed = match input.is_empty() {
                 true => Ok(Parse::Partial),
@@ -112,7 +104,7 @@ fn cut(
 ) -> Received {
     keep_partial(&conn.input.borrow(), options, &mut x.request.head);
     conn.input.borrow_mut().clear();
-    identify(conn, x);
+    begin::identify(conn, x);
     x.action = action(x, x.request.head.has_line());
     x.log(Level::Info, format_args!("{reason}"));
     Received::Cut(status)
@@ -136,23 +128,8 @@ fn rules_of(
 ) -> Option<ParseOptions> {
     let (host, _) = parse_authority(host)?;
     let found = servers.find_named(host.as_bytes(), &mut Captures::default());
-    let server = found.map_or_else(|| base_server(conn, servers), |(server, _)| server);
+    let server = found.map_or_else(|| begin::base_server(conn, servers), |(server, _)| server);
     Some(plan.server(server).settings.parse)
-}
-
-/// The server of requests whose host no server claims: the one that TLS chose by name, else the default.
-fn base_server(conn: &Conn, servers: &VirtualServers) -> ServerId {
-    let tls = conn.info.tls.as_ref().filter(|_| !servers.is_single());
-    let Some(name) = tls.and_then(|tls| tls.server_name.as_ref()) else { return servers.default };
-    let found = parse_host(name.as_bytes())
-        .and_then(|name| servers.find_named(name.as_bytes(), &mut Captures::default()));
-    found.map_or(servers.default, |(server, _)| server)
-}
-
-fn begin(x: &mut Exchange) {
-    // Exact, as most requests take less than a tick of the cheap clock.
-    x.started = tidegate_rt::clock::batch_now();
-    x.connection.requests.set(x.connection.requests.get() + 1);
 }
 
 enum More {
@@ -195,10 +172,10 @@ async fn more(conn: &Rc<Conn>, x: &Exchange, begun: bool, options: &ParseOptions
 }
 
 fn refuse(conn: &Rc<Conn>, x: &mut Exchange, error: &RequestError) -> Received {
-    identify(conn, x);
+    begin::identify(conn, x);
     x.action = action(x, error.in_fields());
     if error.fault == Fault::TargetHostInvalid {
-        forget_fields(conn, x);
+        begin::forget_fields(conn, x);
     }
     let message = error.message(x.request.head.headers.text());
     x.log(Level::Info, format_args!("{message}"));
@@ -206,61 +183,15 @@ fn refuse(conn: &Rc<Conn>, x: &mut Exchange, error: &RequestError) -> Received {
     Received::Broken(error.status())
 }
 
-/// Finds out what is known of a request whose head is not right: where the request line is, the server that it means
-/// answers, and logs what was asked for.
-#[cold]
-fn identify(conn: &Conn, x: &mut Exchange) {
-    if x.request.head.target().is_empty() {
-        return;
-    }
-    x.request.method = x.request.head.method;
-    // Where the target is wrong as well, what was found first is told.
-    let _ = decode_target(x);
-    if let Some(host) = x.request.head.host() {
-        x.request.host = host.as_bytes().to_vec();
-        choose_server(conn, x);
-    }
-}
-
-/// The request line is wrong: the address's own server answers, and knows of that line alone.
-#[cold]
-fn forget_fields(conn: &Conn, x: &mut Exchange) {
-    x.request.head.forget_fields();
-    x.request.host.clear();
-    let plan = x.plan.clone();
-    if let Some(servers) = conn.servers(&plan) {
-        x.server = base_server(conn, servers);
-        x.location = plan.server(x.server).location;
-    }
-}
-
 /// Makes a complete head into a request.
 fn prepare(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
     x.action = "reading client request headers";
-    let request = &mut x.request;
-    let meta = match RequestMeta::of(&request.head) {
-        Ok(meta) => meta,
-        Err(error) => return refuse(conn, x, &error),
+    let (length, chunked) = match begin::request(conn, x) {
+        Ok(BodyFraming { length, chunked }) => (length, chunked),
+        Err(Refusal::Head(error)) => return refuse(conn, x, &error),
+        Err(Refusal::Status(status)) => return Received::Broken(status),
     };
-    if let Some(host) = &meta.host {
-        request.host.extend_from_slice(host.as_bytes());
-    }
-    request.method = request.head.method;
-    request.keep_alive = meta.keep_alive;
-    request.upgrade = meta.upgrade;
-    request.expects_continue = meta.expect_continue;
-    let (length, chunked, expect) = (meta.content_length, meta.chunked, meta.expect_continue);
-    // As in nginx, by the address's own server: the target is read before a name is known.
-    if let Err(status) = set_target(x) {
-        forget_fields(conn, x);
-        return Received::Broken(status);
-    }
-    choose_server(conn, x);
-    report_ignored(x);
-    if x.request.head.method == Method::Connect {
-        x.log(Level::Info, format_args!("client sent CONNECT method"));
-        return Received::Broken(405);
-    }
+    let expect = x.request.expects_continue;
     let timeout = x.settings().client_body_timeout;
     if chunked {
         let source = H1Body::chunked(conn.clone(), expect, timeout);
@@ -274,72 +205,6 @@ fn prepare(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
     x.keep_alive = x.request.keep_alive;
     x.action = "";
     Received::Request
-}
-
-/// Finds the server that the request's host means.
-fn choose_server(conn: &Conn, x: &mut Exchange) {
-    let plan = x.plan.clone();
-    let Some(servers) = conn.servers(&plan) else { return };
-    if servers.is_single() {
-        return;
-    }
-    let mut captures = std::mem::take(&mut x.captures);
-    let found = servers.find_named(&x.request.host, &mut captures);
-    x.captures = captures;
-    let (server, regex) = found.unwrap_or_else(|| (base_server(conn, servers), None));
-    if let Some(regex) = regex {
-        regex.store_named(x);
-    }
-    x.server = server;
-    x.location = plan.server(server).location;
-}
-
-fn report_ignored(x: &Exchange) {
-    for line in &x.request.head.ignored_lines {
-        let line = String::from_utf8_lossy(line.of(x.request.head.headers.text()));
-        let line = line.trim_end();
-        x.log(Level::Info, format_args!("client sent invalid header line: \"{line}\""));
-    }
-}
-
-/// Makes the target the request's; the error is a status, and logged.
-fn set_target(x: &mut Exchange) -> Result<(), u16> {
-    decode_target(x).map_err(|_| {
-        x.action = "reading client request line";
-        x.log(Level::Info, format_args!("client sent invalid request"));
-        400
-    })
-}
-
-/// Decodes path and arguments. The path is empty after an error.
-fn decode_target(x: &mut Exchange) -> Result<(), UriError> {
-    let merge = x.plan.server(x.server).settings.merge_slashes;
-    let request = &mut x.request;
-    request.target_is_current = true;
-    let whole = match request.head.form {
-        TargetForm::Asterisk => Some(request.head.target()),
-        TargetForm::Authority => Some(&b"/"[..]),
-        TargetForm::Origin | TargetForm::Absolute => None,
-    };
-    if let Some(path) = whole {
-        request.path.extend_from_slice(path);
-        request.path_is_raw = true;
-        return Ok(());
-    }
-    let target = request.head.path_and_args();
-    let uri = match uri::normalise(target, merge, &mut request.path) {
-        Ok(uri) => uri,
-        Err(error) => {
-            request.path.clear();
-            return Err(error);
-        }
-    };
-    request.args.extend_from_slice(uri.args(target));
-    request.path_is_raw = uri.plain;
-    if uri.plain {
-        request.path.extend_from_slice(uri.raw_path.of(target));
-    }
-    Ok(())
 }
 
 /// `keepalive_disable`: old Internet Explorers after POST, and Safari.

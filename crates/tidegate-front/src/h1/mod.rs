@@ -9,23 +9,22 @@ mod send;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_core::body::Body;
+use tidegate_core::body::{Body, Tunnel};
 use tidegate_core::client::ClientIo;
-use tidegate_core::error_log::Level;
-use tidegate_core::pace::{Rate, Steps};
-use tidegate_core::phases::{self, Answer};
+use tidegate_core::phases::Answer;
 use tidegate_core::{Exchange, LocalFuture};
 use tidegate_http::request::Version;
-use tidegate_rt::timer::timeout;
 
 use crate::conn::Conn;
-use crate::front::Scratch;
+use crate::serve::deliver::{self, SendError};
+use crate::serve::pace::Pace;
+use crate::serve::scratch::Scratch;
+use crate::serve::{begin, finish};
 use framing::Framing;
 use linger::Linger;
-use send::{Pace, SendError, Sender};
+use send::Sender;
 
 /// How the connection goes on after its requests so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,9 +39,6 @@ pub enum Fate {
     /// Close without a word (`reset_timedout_connection`).
     Reset,
 }
-
-/// The longest that a connection is held for its log line: a disk that hangs must not keep connections.
-const LOGGING_MAX: Duration = Duration::from_secs(1);
 
 /// Requests in progress.
 pub type Serving = LocalFuture<'static, Fate>;
@@ -174,47 +170,26 @@ async fn request(conn: &Rc<Conn>, scratch: &mut Scratch) -> Fate {
         head::Received::End => return Fate::Close,
         head::Received::Cut(status) => {
             x.error_status = status;
-            log(x);
+            finish::log(x);
             return close_without_answer(conn, x);
         }
-        head::Received::Broken(status) => {
-            x.keep_alive = false;
-            // Nothing is read any more: log lines of an error page do not say so.
-            x.action = "";
-            Box::pin(phases::refuse(x, status)).await
-        }
-        head::Received::Request if conn.lacks_tls(&x.plan) => {
-            x.keep_alive = false;
-            x.log(Level::Info, format_args!("client sent plain HTTP request to HTTPS port"));
-            Box::pin(phases::refuse(x, 497)).await
-        }
-        head::Received::Request => match crate::tls::refusal(x) {
-            Some(status) => {
-                x.keep_alive = false;
-                Box::pin(phases::refuse(x, status)).await
-            }
-            None => phases::run(x).await,
-        },
+        head::Received::Broken(status) => begin::refuse(x, status).await,
+        head::Received::Request => begin::respond(conn, x).await,
     };
     let fate = match answer {
         Answer::Close => close_without_answer(conn, x),
-        Answer::Send(body) => deliver(conn, x, output, body).await,
+        Answer::Send(body) => respond(conn, x, output, body).await,
     };
-    if x.settings().post_action.is_some() {
-        Box::pin(phases::post_action(x)).await;
-    }
-    log(x);
-    if let Some(logging) = x.outcome.logging.take()
-        && !matches!(fate, Fate::Idle | Fate::Next)
-    {
-        // Who sees the connection closed finds the line in its log, as with logs that are written at once.
-        let _ = Box::pin(timeout(LOGGING_MAX, logging)).await;
-    }
+    finish::request(x, !matches!(fate, Fate::Idle | Fate::Next)).await;
     fate
 }
 
 fn close_without_answer(conn: &Conn, x: &Exchange) -> Fate {
-    if matches!(x.error_status, 408 | 444) && x.settings().reset_timedout_connection {
+    close(conn, finish::resets(x))
+}
+
+fn close(conn: &Conn, reset: bool) -> Fate {
+    if reset {
         let _ = conn.io.stream().set_linger_reset();
         return Fate::Reset;
     }
@@ -222,7 +197,7 @@ fn close_without_answer(conn: &Conn, x: &Exchange) -> Fate {
 }
 
 /// Sends the answer and decides how the connection goes on.
-async fn deliver(conn: &Rc<Conn>, x: &mut Exchange, output: &mut Vec<u8>, mut body: Body) -> Fate {
+async fn respond(conn: &Rc<Conn>, x: &mut Exchange, output: &mut Vec<u8>, mut body: Body) -> Fate {
     if let Body::Tunnel(tunnel) = body {
         return Box::pin(take_over(conn, x, output, tunnel)).await;
     }
@@ -236,7 +211,7 @@ async fn deliver(conn: &Rc<Conn>, x: &mut Exchange, output: &mut Vec<u8>, mut bo
         conn.nodelay.set(true);
     }
     let head_bytes = output.len() as u64;
-    let pace = pace(x);
+    let pace = Pace::of(x);
     let (at_once, framing) = match pace {
         None => {
             let most = send::sendfile_max(x.settings());
@@ -254,8 +229,7 @@ async fn deliver(conn: &Rc<Conn>, x: &mut Exchange, output: &mut Vec<u8>, mut bo
         sent += rest;
         result = end;
     }
-    x.outcome.bytes_sent = sent;
-    x.outcome.body_bytes_sent = sent.saturating_sub(head_bytes);
+    deliver::count(x, sent, head_bytes);
     drop(body);
     match result {
         Ok(()) => {
@@ -266,38 +240,8 @@ async fn deliver(conn: &Rc<Conn>, x: &mut Exchange, output: &mut Vec<u8>, mut bo
                 false => after_answer(conn, x, false),
             }
         }
-        Err(error) => broken(conn, x, &error),
+        Err(error) => close(conn, finish::broken(x, &error)),
     }
-}
-
-/// The answer did not arrive whole: log why, close so that the client notices.
-fn broken(conn: &Conn, x: &mut Exchange, error: &SendError) -> Fate {
-    x.action = "sending response to client";
-    match error {
-        SendError::Client(error) => {
-            x.log(Level::Info, format_args!("send() failed ({error})"));
-        }
-        SendError::Left => {
-            x.log(Level::Info, format_args!("client prematurely closed connection"));
-        }
-        SendError::Timeout => {
-            x.log(Level::Info, format_args!("client timed out"));
-            if x.settings().reset_timedout_connection {
-                let _ = conn.io.stream().set_linger_reset();
-                return Fate::Reset;
-            }
-        }
-        SendError::Body(tidegate_core::BodyError::Io(error)) => {
-            // What an origin or a file holds may be damaged; that a file cannot be read is worse.
-            let level = match error.kind() {
-                std::io::ErrorKind::InvalidData => Level::Error,
-                _ => Level::Alert,
-            };
-            x.log(level, format_args!("reading response body failed ({error})"));
-        }
-        SendError::Body(tidegate_core::BodyError::Incomplete) => {}
-    }
-    Fate::Close
 }
 
 /// Sends what did not leave at once: the bytes sent, and how it ended.
@@ -312,8 +256,7 @@ async fn send_rest(
     let mut sender = Sender::new(conn, output, framing, pace, x);
     let mut result = sender.run(body).await;
     if result.is_ok() {
-        let trailers = (framing == Framing::Chunked && x.response.expects_trailers)
-            .then(|| phases::trailers(x, body));
+        let trailers = deliver::trailers(x, body, framing == Framing::Chunked);
         result = sender.finish(trailers).await;
     }
     (sender.sent, result)
@@ -383,28 +326,12 @@ fn settle_keep_alive(conn: &Conn, x: &mut Exchange) {
     x.keep_alive = keep;
 }
 
-fn pace(x: &mut Exchange) -> Option<Pace> {
-    let plan = x.plan.clone();
-    let settings = &plan.location(x.location).settings;
-    let rate = match x.limit_rate {
-        Some(rate) => rate,
-        None => number(&settings.limit_rate.as_ref()?.value(x)),
-    };
-    let rate = Rate::new(rate, Steps::Quarters, x.started)?;
-    let after = settings.limit_rate_after.as_ref().map_or(0, |after| number(&after.value(x)));
-    Some(Pace { rate, after })
-}
-
-fn number(text: &[u8]) -> u64 {
-    tidegate_conf::parse_size(text).unwrap_or(0)
-}
-
 /// Gives the connection to a tunnel (101, CONNECT) until that ends.
 async fn take_over(
     conn: &Rc<Conn>,
     x: &mut Exchange,
     output: &mut Vec<u8>,
-    tunnel: tidegate_core::body::Tunnel,
+    tunnel: Tunnel,
 ) -> Fate {
     framing::write_head(x, Framing::None, None, output);
     if conn.write_all(output).await.is_err() {
@@ -416,22 +343,8 @@ async fn take_over(
     conn.waits().deadline.clear();
     let sent = Rc::new(std::cell::Cell::new(0));
     let io = Rc::new(crate::duplex::ConnDuplex::new(conn.clone(), sent.clone()));
-    tunnel(ClientIo { io, prefetched }).await;
-    x.outcome.bytes_sent += sent.get();
-    x.outcome.body_bytes_sent = sent.get();
-    x.outcome.complete = true;
+    deliver::tunnel(x, tunnel, ClientIo { io, prefetched }, sent).await;
     Fate::Close
-}
-
-/// Runs the location's loggers.
-fn log(x: &mut Exchange) {
-    let plan = x.plan.clone();
-    if x.response.status == 0 || x.error_status != 0 {
-        x.response.status = if x.error_status != 0 { x.error_status } else { 400 };
-    }
-    for logger in &plan.location(x.location).loggers {
-        logger(x);
-    }
 }
 
 impl Conn {

@@ -8,39 +8,21 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use tidegate_core::body::{self, Body, BodyError, Chunk, FileRange};
-use tidegate_core::client::Client;
-use tidegate_core::pace::Rate;
 use tidegate_core::settings::Settings;
 use tidegate_core::{Exchange, file_read};
 use tidegate_http::Headers;
 use tidegate_rt::net::{SENDFILE_CHUNK, Stream};
-use tidegate_rt::timer::Deadline;
 
 use super::body::write_chunk_size;
 use super::framing::Framing;
 use crate::conn::Conn;
+use crate::serve::deliver::{Pull, SendError, limited};
+use crate::serve::pace::Pace;
 
 /// Pieces smaller than this are copied behind the head, larger ones are sent from where they are.
 const COPY_BYTES_MAX: usize = 8 * 1024;
 /// Collected small pieces are sent at this size.
 const COLLECT_BYTES: usize = 32 * 1024;
-/// The longest that collected pieces wait for more: an application writes its page in a few pieces, and each
-/// that leaves by itself wakes the client for little.
-const GATHERING_MAX: Duration = Duration::from_millis(1);
-
-/// Why an answer did not arrive whole.
-#[derive(Debug)]
-pub enum SendError {
-    /// The client is gone or does not read: nothing more can be said.
-    Client(io::Error),
-    /// The client was seen to leave while there was nothing to send.
-    Left,
-    /// `send_timeout`.
-    Timeout,
-    /// The body broke off: the connection is closed so that the client notices.
-    Body(BodyError),
-}
-
 /// Sends head and body with as few system calls as can be if the body is here and the socket takes them, without
 /// any of the machinery for bodies that come slowly. A file goes by calls of at most `sendfile_max` bytes. Answers
 /// the bytes sent and how the rest is framed: what was not taken stays in `out` and `body`.
@@ -125,26 +107,13 @@ pub struct Sender<'a> {
     out: &'a mut Vec<u8>,
     framing: Framing,
     timeout: Duration,
-    deadline: Deadline,
+    pull: Pull,
     pace: Option<Pace>,
     sendfile_max: u64,
     /// `output_buffers`: bytes that are read from a file at once.
     read_bytes: usize,
-    watch_client: bool,
-    /// Nothing leaves before the body's first bytes.
-    waits_for_body: bool,
-    /// What was collected waits a moment for more.
-    gathers: bool,
     /// Bytes that left, head included.
     pub sent: u64,
-    left: Option<u64>,
-}
-
-/// `limit_rate` and `limit_rate_after`.
-pub struct Pace {
-    pub rate: Rate,
-    /// So many bytes leave without a limit.
-    pub after: u64,
 }
 
 impl<'a> Sender<'a> {
@@ -162,15 +131,11 @@ impl<'a> Sender<'a> {
             out,
             framing,
             timeout: settings.send_timeout,
-            deadline: Deadline::new(),
+            pull: Pull::new(x, left),
             pace,
             sendfile_max: sendfile_max(settings),
             read_bytes: settings.output_buffer_bytes,
-            watch_client: !x.response.outlives_client,
-            waits_for_body: x.response.waits_for_body,
-            gathers: x.response.gathers,
             sent: 0,
-            left,
         }
     }
 
@@ -180,75 +145,41 @@ impl<'a> Sender<'a> {
             return self.flush().await;
         }
         loop {
-            let soon = match self.gathers && !self.out.is_empty() {
-                true => self.gathered(body).await,
-                false => self.poll_now(body).await,
-            };
-            let next = match soon {
+            let next = match self.pull.soon(body, !self.out.is_empty()).await {
                 Some(next) => next,
                 None => {
-                    if !self.waits_for_body {
+                    if self.pull.may_flush() {
                         self.flush().await?;
                     }
-                    self.unless_left(body.next()).await?
+                    self.pull.unless_left(self.conn, body.next()).await?
                 }
             };
             match next {
                 None => break,
                 Some(Err(error)) => {
-                    if !self.waits_for_body {
+                    if self.pull.may_flush() {
                         let _ = self.flush().await;
                     }
                     return Err(SendError::Body(error));
                 }
                 Some(Ok(chunk)) => self.chunk(chunk).await?,
             }
-            if self.left == Some(0) {
-                // All that was promised is there: a source that takes its time to end is not waited for.
-                let _ = self.poll_now(body).await;
+            if self.pull.is_whole(body).await {
                 break;
             }
         }
-        if self.left.is_some_and(|left| left > 0) {
+        if self.pull.lacks() {
             let _ = self.flush().await;
             return Err(SendError::Body(BodyError::Incomplete));
         }
         Ok(())
     }
 
-    /// The next piece if it is there at once.
-    async fn poll_now(&self, body: &mut Body) -> Option<Option<Result<Chunk, BodyError>>> {
-        poll_fn(|context| match body.poll_chunk(context) {
-            Poll::Ready(next) => Poll::Ready(Some(next)),
-            Poll::Pending => Poll::Ready(None),
-        })
-        .await
-    }
-
-    /// The next piece if it is there within [`GATHERING_MAX`].
-    async fn gathered(&self, body: &mut Body) -> Option<Option<Result<Chunk, BodyError>>> {
-        // A tick of the cheap clock may be longer than that.
-        let end = || tidegate_rt::clock::exact_now() + GATHERING_MAX;
-        until(&self.deadline, |deadline| deadline.set(end()), body.next()).await
-    }
-
     async fn chunk(&mut self, chunk: Chunk) -> Result<(), SendError> {
-        let mut length = chunk.length();
-        let chunk = match (self.left, chunk) {
-            (_, Chunk::Flush) => return self.flush().await,
-            (Some(left), Chunk::Bytes(bytes)) if length > left => {
-                length = left;
-                Chunk::Bytes(bytes.slice(..usize::try_from(left).unwrap_or(0)))
-            }
-            (_, chunk) => chunk,
-        };
-        if length == 0 {
-            return Ok(());
+        if matches!(chunk, Chunk::Flush) {
+            return self.flush().await;
         }
-        self.waits_for_body = false;
-        if let Some(left) = &mut self.left {
-            *left = left.saturating_sub(length);
-        }
+        let Some((chunk, length)) = self.pull.clip(chunk) else { return Ok(()) };
         if self.framing == Framing::Chunked {
             write_chunk_size(length, self.out);
         }
@@ -345,7 +276,7 @@ impl<'a> Sender<'a> {
                 Poll::Ready(sent) => sent.map_err(SendError::Client)?,
                 Poll::Pending => {
                     let writable = async { stream.writable().await.map(|()| 0) };
-                    limited(&self.deadline, self.timeout, writable).await?;
+                    limited(&self.pull.deadline, self.timeout, writable).await?;
                     warm_to = offset;
                     continue;
                 }
@@ -372,7 +303,7 @@ impl<'a> Sender<'a> {
             return Ok(());
         }
         let flush = poll_fn(|context| self.conn.io.poll_flush(context).map_ok(|()| 0));
-        limited(&self.deadline, self.timeout, flush).await.map(drop)
+        limited(&self.pull.deadline, self.timeout, flush).await.map(drop)
     }
 
     async fn write(&mut self, mut bytes: &[u8]) -> Result<(), SendError> {
@@ -381,7 +312,7 @@ impl<'a> Sender<'a> {
             let want = self.paced(bytes.len() as u64).await? as usize;
             let piece = &bytes[..want.min(bytes.len())];
             let written = limited(
-                &self.deadline,
+                &self.pull.deadline,
                 self.timeout,
                 poll_fn(|context| conn.io.poll_write(context, piece)),
             )
@@ -397,7 +328,7 @@ impl<'a> Sender<'a> {
         IoSlice::advance_slices(&mut pieces, 0);
         while !pieces.is_empty() {
             let written = limited(
-                &self.deadline,
+                &self.pull.deadline,
                 self.timeout,
                 poll_fn(|context| conn.io.poll_write_vectored(context, pieces)),
             )
@@ -413,29 +344,9 @@ impl<'a> Sender<'a> {
 
     /// Waits until at least one byte may be sent and says how many, at most `want`.
     async fn paced(&self, want: u64) -> Result<u64, SendError> {
-        let Some(Pace { rate, after }) = &self.pace else { return Ok(want) };
-        let free = after.saturating_sub(self.sent);
-        if want <= free {
-            return Ok(want);
-        }
-        let limited = self.sent.saturating_sub(*after);
-        let allowed = self.unless_left(poll_fn(|context| rate.poll_allowance(context, limited)));
-        Ok(want.min(allowed.await?.saturating_add(free)))
-    }
-
-    /// Waits for something that is not the client, and gives up when the client leaves meanwhile.
-    async fn unless_left<T>(&self, wait: impl Future<Output = T>) -> Result<T, SendError> {
-        let mut wait = std::pin::pin!(wait);
-        poll_fn(|context| {
-            if let Poll::Ready(value) = wait.as_mut().poll(context) {
-                return Poll::Ready(Ok(value));
-            }
-            if self.watch_client && self.conn.poll_gone(context).is_ready() {
-                return Poll::Ready(Err(SendError::Left));
-            }
-            Poll::Pending
-        })
-        .await
+        let Some(pace) = &self.pace else { return Ok(want) };
+        let allowed = poll_fn(|context| pace.poll_allowance(context, self.sent, want));
+        self.pull.unless_left(self.conn, allowed).await
     }
 
     /// Sends the end; `Ok` means the answer is whole on the wire.
@@ -448,42 +359,4 @@ impl<'a> Sender<'a> {
         }
         self.flush().await
     }
-}
-
-/// Runs one write under `send_timeout`, without touching a timer when it need not wait.
-async fn limited(
-    deadline: &Deadline,
-    timeout: Duration,
-    write: impl Future<Output = io::Result<usize>>,
-) -> Result<usize, SendError> {
-    match until(deadline, |deadline| deadline.set_after(timeout), write).await {
-        None => Err(SendError::Timeout),
-        Some(Err(error)) => Err(SendError::Client(error)),
-        Some(Ok(written)) => Ok(written),
-    }
-}
-
-/// Runs a future until the deadline that is set when it has to wait.
-async fn until<T>(
-    deadline: &Deadline,
-    set: impl Fn(&Deadline),
-    future: impl Future<Output = T>,
-) -> Option<T> {
-    let mut future = std::pin::pin!(future);
-    let mut waited = false;
-    let result = poll_fn(|context| {
-        if let Poll::Ready(result) = future.as_mut().poll(context) {
-            return Poll::Ready(Some(result));
-        }
-        if !waited {
-            waited = true;
-            set(deadline);
-        }
-        deadline.poll_elapsed(context).map(|()| None)
-    })
-    .await;
-    if waited {
-        deadline.clear();
-    }
-    result
 }

@@ -19,8 +19,9 @@ use tidegate_rt::timer::timeout;
 use super::{BROKEN_HEADER, INTERNAL_ERROR, Transport, complain};
 use crate::accept::Came;
 use crate::conn::Entrance;
-use crate::front::{Front, nobody};
+use crate::front::Front;
 use crate::io::Io;
+use crate::serve::scratch::nobody;
 use crate::start::read_proxy_header;
 use crate::tls::session_handshake_timeout;
 

@@ -1,0 +1,209 @@
+//! From a parsed head to a response: the server that is meant, the target, refusals, the phases.
+
+use std::rc::Rc;
+
+use tidegate_core::Exchange;
+use tidegate_core::error_log::Level;
+use tidegate_core::exchange::Captures;
+use tidegate_core::listen::VirtualServers;
+use tidegate_core::phases::{self, Answer};
+use tidegate_core::plan::ServerId;
+use tidegate_http::request::{Method, RequestError, RequestMeta, TargetForm, parse_host};
+use tidegate_http::uri::{self, UriError};
+
+use crate::conn::Conn;
+
+/// Forgets the head of the request before: one that is refused must not be taken for an earlier connection's.
+pub fn clear(x: &mut Exchange) {
+    let request = &mut x.request;
+    request.head.clear();
+    request.host.clear();
+    request.path.clear();
+    request.args.clear();
+}
+
+/// The exchange belongs to the connection's own server until a name is known. `None` when the plan no longer has the
+/// listener.
+pub fn at_base_server<'p>(
+    conn: &Conn,
+    x: &mut Exchange,
+    plan: &'p tidegate_core::plan::Plan,
+) -> Option<&'p VirtualServers> {
+    let servers = conn.servers(plan)?;
+    x.server = base_server(conn, servers);
+    x.location = plan.server(x.server).location;
+    Some(servers)
+}
+
+/// The server of requests whose host no server claims: the one that TLS chose by name, else the default.
+pub fn base_server(conn: &Conn, servers: &VirtualServers) -> ServerId {
+    let tls = conn.info.tls.as_ref().filter(|_| !servers.is_single());
+    let Some(name) = tls.and_then(|tls| tls.server_name.as_ref()) else { return servers.default };
+    let found = parse_host(name.as_bytes())
+        .and_then(|name| servers.find_named(name.as_bytes(), &mut Captures::default()));
+    found.map_or(servers.default, |(server, _)| server)
+}
+
+/// The first byte of a request is there: it is counted, and its time begins.
+pub fn first_byte(conn: &Conn, x: &mut Exchange) {
+    conn.front.counters.request();
+    // Exact, as most requests take less than a tick of the cheap clock.
+    x.started = tidegate_rt::clock::batch_now();
+    x.connection.requests.set(x.connection.requests.get() + 1);
+}
+
+/// What the head says of the body.
+pub struct BodyFraming {
+    /// `Content-Length`, bytes.
+    pub length: Option<u64>,
+    /// HTTP/1: the body comes in chunks, so that its length is not known.
+    pub chunked: bool,
+}
+
+/// Why a request is not let in.
+pub enum Refusal {
+    /// Its fields contradict each other or the protocol: not logged yet.
+    Head(RequestError),
+    /// The reason has been logged.
+    Status(u16),
+}
+
+/// Makes a complete head into a request: host, method, target, server. The body is the driver's.
+///
+/// # Errors
+/// Why the request is refused.
+pub fn request(conn: &Conn, x: &mut Exchange) -> Result<BodyFraming, Refusal> {
+    let request = &mut x.request;
+    let meta = RequestMeta::of(&request.head).map_err(Refusal::Head)?;
+    if let Some(host) = &meta.host {
+        request.host.extend_from_slice(host.as_bytes());
+    }
+    request.method = request.head.method;
+    request.keep_alive = meta.keep_alive;
+    request.upgrade = meta.upgrade;
+    request.expects_continue = meta.expect_continue;
+    let framing = BodyFraming { length: meta.content_length, chunked: meta.chunked };
+    // As in nginx, by the address's own server: the target is read before a name is known.
+    if let Err(status) = set_target(x) {
+        forget_fields(conn, x);
+        return Err(Refusal::Status(status));
+    }
+    choose_server(conn, x);
+    report_ignored(x);
+    if x.request.head.method == Method::Connect {
+        x.log(Level::Info, format_args!("client sent CONNECT method"));
+        return Err(Refusal::Status(405));
+    }
+    Ok(framing)
+}
+
+/// The response to a whole request: of the phases, or why the connection may not ask for this.
+pub async fn respond(conn: &Rc<Conn>, x: &mut Exchange) -> Answer {
+    if conn.lacks_tls(&x.plan) {
+        x.log(Level::Info, format_args!("client sent plain HTTP request to HTTPS port"));
+        return refuse(x, 497).await;
+    }
+    match crate::tls::refusal(x) {
+        Some(status) => refuse(x, status).await,
+        None => phases::run(x).await,
+    }
+}
+
+/// The response to a request that is not let in; none follows it.
+pub async fn refuse(x: &mut Exchange, status: u16) -> Answer {
+    x.keep_alive = false;
+    // Nothing is read any more: log lines of an error page do not say so.
+    x.action = "";
+    Box::pin(phases::refuse(x, status)).await
+}
+
+/// Finds out what is known of a request whose head is not right: where the request line is, the server that it means
+/// answers, and logs what was asked for.
+#[cold]
+pub fn identify(conn: &Conn, x: &mut Exchange) {
+    if x.request.head.target().is_empty() {
+        return;
+    }
+    x.request.method = x.request.head.method;
+    // Where the target is wrong as well, what was found first is told.
+    let _ = decode_target(x);
+    if let Some(host) = x.request.head.host() {
+        x.request.host = host.as_bytes().to_vec();
+        choose_server(conn, x);
+    }
+}
+
+/// The request line is wrong: the address's own server answers, and knows of that line alone.
+#[cold]
+pub fn forget_fields(conn: &Conn, x: &mut Exchange) {
+    x.request.head.forget_fields();
+    x.request.host.clear();
+    let plan = x.plan.clone();
+    at_base_server(conn, x, &plan);
+}
+
+/// Finds the server that the request's host means.
+fn choose_server(conn: &Conn, x: &mut Exchange) {
+    let plan = x.plan.clone();
+    let Some(servers) = conn.servers(&plan) else { return };
+    if servers.is_single() {
+        return;
+    }
+    let mut captures = std::mem::take(&mut x.captures);
+    let found = servers.find_named(&x.request.host, &mut captures);
+    x.captures = captures;
+    let (server, regex) = found.unwrap_or_else(|| (base_server(conn, servers), None));
+    if let Some(regex) = regex {
+        regex.store_named(x);
+    }
+    x.server = server;
+    x.location = plan.server(server).location;
+}
+
+fn report_ignored(x: &Exchange) {
+    for line in &x.request.head.ignored_lines {
+        let line = String::from_utf8_lossy(line.of(x.request.head.headers.text()));
+        let line = line.trim_end();
+        x.log(Level::Info, format_args!("client sent invalid header line: \"{line}\""));
+    }
+}
+
+/// Makes the target the request's; the error is a status, and logged.
+fn set_target(x: &mut Exchange) -> Result<(), u16> {
+    decode_target(x).map_err(|_| {
+        x.action = "reading client request line";
+        x.log(Level::Info, format_args!("client sent invalid request"));
+        400
+    })
+}
+
+/// Decodes path and arguments. The path is empty after an error.
+fn decode_target(x: &mut Exchange) -> Result<(), UriError> {
+    let merge = x.plan.server(x.server).settings.merge_slashes;
+    let request = &mut x.request;
+    request.target_is_current = true;
+    let whole = match request.head.form {
+        TargetForm::Asterisk => Some(request.head.target()),
+        TargetForm::Authority => Some(&b"/"[..]),
+        TargetForm::Origin | TargetForm::Absolute => None,
+    };
+    if let Some(path) = whole {
+        request.path.extend_from_slice(path);
+        request.path_is_raw = true;
+        return Ok(());
+    }
+    let target = request.head.path_and_args();
+    let uri = match uri::normalise(target, merge, &mut request.path) {
+        Ok(uri) => uri,
+        Err(error) => {
+            request.path.clear();
+            return Err(error);
+        }
+    };
+    request.args.extend_from_slice(uri.args(target));
+    request.path_is_raw = uri.plain;
+    if uri.plain {
+        request.path.extend_from_slice(uri.raw_path.of(target));
+    }
+    Ok(())
+}

@@ -1,0 +1,197 @@
+//! A response's body on its way to the client: its pieces are pulled here, and written by the protocol's driver.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tidegate_core::Exchange;
+use tidegate_core::body::{Body, BodyError, Chunk, Tunnel};
+use tidegate_core::client::{Client, ClientIo};
+use tidegate_core::phases;
+use tidegate_http::Headers;
+use tidegate_rt::timer::Deadline;
+
+/// The longest that collected pieces wait for more: an application writes its page in a few pieces, and each
+/// that leaves by itself wakes the client for little.
+const GATHERING_MAX: Duration = Duration::from_millis(1);
+
+/// Why a response did not arrive whole.
+#[derive(Debug)]
+pub enum SendError {
+    /// The client is gone or does not read: nothing more can be said.
+    Client(io::Error),
+    /// The client was seen to leave while there was nothing to send.
+    Left,
+    /// `send_timeout`.
+    Timeout,
+    /// The body broke off: the client is made to notice.
+    Body(BodyError),
+}
+
+/// The pieces of one body, asked for as its source and the response's head want it.
+///
+/// Invariant: no more bytes come out of it than were announced, and with fewer it ends in an error. Every wait may be
+/// cancelled: nothing is taken from the body before it is returned.
+pub struct Pull {
+    /// `send_timeout`, and how long pieces wait for more; one at a time.
+    pub deadline: Deadline,
+    watch_client: bool,
+    /// Nothing leaves before the body's first bytes.
+    waits_for_body: bool,
+    /// What was collected waits a moment for more.
+    gathers: bool,
+    /// Bytes still to come, where the length was announced.
+    left: Option<u64>,
+}
+
+/// A piece, or how the body ended.
+type Next = Option<Result<Chunk, BodyError>>;
+
+impl Pull {
+    /// For the exchange's response, whose body has `length` bytes where that is known.
+    pub fn new(x: &Exchange, length: Option<u64>) -> Pull {
+        Pull {
+            deadline: Deadline::new(),
+            watch_client: !x.response.outlives_client,
+            waits_for_body: x.response.waits_for_body,
+            gathers: x.response.gathers,
+            left: length,
+        }
+    }
+
+    /// The next piece if it is there at once, or soon where what was `collected` may wait for more.
+    pub async fn soon(&self, body: &mut Body, collected: bool) -> Option<Next> {
+        if !(self.gathers && collected) {
+            return self.now(body).await;
+        }
+        // A tick of the cheap clock may be longer than that.
+        let end = || tidegate_rt::clock::exact_now() + GATHERING_MAX;
+        until(&self.deadline, |deadline| deadline.set(end()), body.next()).await
+    }
+
+    async fn now(&self, body: &mut Body) -> Option<Next> {
+        poll_fn(|context| match body.poll_chunk(context) {
+            Poll::Ready(next) => Poll::Ready(Some(next)),
+            Poll::Pending => Poll::Ready(None),
+        })
+        .await
+    }
+
+    /// Whether what was collected leaves before the next piece is waited for: the head, too.
+    pub fn may_flush(&self) -> bool {
+        !self.waits_for_body
+    }
+
+    /// The piece cut to what was announced, and its bytes; `None` when it has none.
+    pub fn clip(&mut self, chunk: Chunk) -> Option<(Chunk, u64)> {
+        let mut length = chunk.length();
+        let chunk = match (self.left, chunk) {
+            (Some(left), Chunk::Bytes(bytes)) if length > left => {
+                length = left;
+                Chunk::Bytes(bytes.slice(..usize::try_from(left).unwrap_or(0)))
+            }
+            (_, chunk) => chunk,
+        };
+        if length == 0 {
+            return None;
+        }
+        self.waits_for_body = false;
+        if let Some(left) = &mut self.left {
+            *left = left.saturating_sub(length);
+        }
+        Some((chunk, length))
+    }
+
+    /// Whether all that was announced is there. A source that takes its time to end is not waited for then.
+    pub async fn is_whole(&self, body: &mut Body) -> bool {
+        if self.left != Some(0) {
+            return false;
+        }
+        let _ = self.now(body).await;
+        true
+    }
+
+    /// Whether bytes are missing that were announced.
+    pub fn lacks(&self) -> bool {
+        self.left.is_some_and(|left| left > 0)
+    }
+
+    /// Waits for something that is not the client, and gives up when the client leaves meanwhile.
+    pub async fn unless_left<T>(
+        &self,
+        client: &impl Client,
+        wait: impl Future<Output = T>,
+    ) -> Result<T, SendError> {
+        let mut wait = std::pin::pin!(wait);
+        poll_fn(|context| {
+            if let Poll::Ready(value) = wait.as_mut().poll(context) {
+                return Poll::Ready(Ok(value));
+            }
+            if self.watch_client && client.poll_gone(context).is_ready() {
+                return Poll::Ready(Err(SendError::Left));
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+/// Runs one write under `send_timeout`, without touching a timer when it need not wait.
+pub async fn limited(
+    deadline: &Deadline,
+    timeout: Duration,
+    write: impl Future<Output = io::Result<usize>>,
+) -> Result<usize, SendError> {
+    match until(deadline, |deadline| deadline.set_after(timeout), write).await {
+        None => Err(SendError::Timeout),
+        Some(Err(error)) => Err(SendError::Client(error)),
+        Some(Ok(written)) => Ok(written),
+    }
+}
+
+/// Runs a future until the deadline that is set when it has to wait.
+async fn until<T>(
+    deadline: &Deadline,
+    set: impl Fn(&Deadline),
+    future: impl Future<Output = T>,
+) -> Option<T> {
+    let mut future = std::pin::pin!(future);
+    let mut waited = false;
+    let result = poll_fn(|context| {
+        if let Poll::Ready(result) = future.as_mut().poll(context) {
+            return Poll::Ready(Some(result));
+        }
+        if !waited {
+            waited = true;
+            set(deadline);
+        }
+        deadline.poll_elapsed(context).map(|()| None)
+    })
+    .await;
+    if waited {
+        deadline.clear();
+    }
+    result
+}
+
+/// The trailer fields of a body that has ended; `None` when they were not promised, or cannot be `carried`.
+pub fn trailers<'x>(x: &'x mut Exchange, body: &mut Body, carried: bool) -> Option<&'x Headers> {
+    (carried && x.response.expects_trailers).then(|| phases::trailers(x, body))
+}
+
+/// Remembers for the log what was sent: all bytes, those of the head among them.
+pub fn count(x: &mut Exchange, bytes: u64, head_bytes: u64) {
+    x.outcome.bytes_sent = bytes;
+    x.outcome.body_bytes_sent = bytes.saturating_sub(head_bytes);
+}
+
+/// Gives the client's bytes to a tunnel (101, CONNECT) until that ends; `sent` is what `io` counts.
+pub async fn tunnel(x: &mut Exchange, tunnel: Tunnel, io: ClientIo, sent: Rc<Cell<u64>>) {
+    tunnel(io).await;
+    x.outcome.bytes_sent += sent.get();
+    x.outcome.body_bytes_sent = sent.get();
+    x.outcome.complete = true;
+}

@@ -1,0 +1,26 @@
+//! What every protocol needs to serve a request, whatever its bytes look like on the wire.
+//!
+//! A driver ([`crate::h1`]) parses a head into `x.request.head`, and calls in this order:
+//!
+//! | step | file |
+//! |---|---|
+//! | memory for the request | `scratch` |
+//! | server, target, refusals, phases: from a head to a response | [`begin`] |
+//! | the body's pieces, `send_timeout`, trailers, what was sent | [`deliver`] |
+//! | `limit_rate` | [`pace`] |
+//! | `post_action`, loggers, a response that broke off | [`finish`] |
+//!
+//! ```text
+//! begin::clear(x);                          // before the head is parsed
+//! begin::first_byte(conn, x);               // when its first byte is there
+//! begin::request(conn, x, &meta)?;          // the head is whole
+//! let answer = begin::respond(conn, x).await;
+//! …                                         // the driver writes the response, with `deliver::Pull`
+//! finish::request(x, closes).await;
+//! ```
+
+pub mod begin;
+pub mod deliver;
+pub mod finish;
+pub mod pace;
+pub mod scratch;

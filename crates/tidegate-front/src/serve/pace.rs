@@ -1,0 +1,43 @@
+//! `limit_rate` and `limit_rate_after`: how many bytes of a response may leave by now.
+
+use std::task::{Context, Poll, ready};
+
+use tidegate_core::Exchange;
+use tidegate_core::pace::{Rate, Steps};
+
+/// The limit of one response.
+pub struct Pace {
+    rate: Rate,
+    /// So many bytes leave without a limit.
+    after: u64,
+}
+
+impl Pace {
+    /// What the variable, the origin's `X-Accel-Limit-Rate` or the location says; `None` without a limit.
+    pub fn of(x: &mut Exchange) -> Option<Pace> {
+        let plan = x.plan.clone();
+        let settings = &plan.location(x.location).settings;
+        let rate = match x.limit_rate {
+            Some(rate) => rate,
+            None => number(&settings.limit_rate.as_ref()?.value(x)),
+        };
+        let rate = Rate::new(rate, Steps::Quarters, x.started)?;
+        let after = settings.limit_rate_after.as_ref().map_or(0, |after| number(&after.value(x)));
+        Some(Pace { rate, after })
+    }
+
+    /// How many of `want` bytes may leave behind the `sent` that have; ready once that is one at least.
+    pub fn poll_allowance(&self, context: &mut Context<'_>, sent: u64, want: u64) -> Poll<u64> {
+        let free = self.after.saturating_sub(sent);
+        if want <= free {
+            return Poll::Ready(want);
+        }
+        let limited = sent.saturating_sub(self.after);
+        let allowed = ready!(self.rate.poll_allowance(context, limited));
+        Poll::Ready(want.min(allowed.saturating_add(free)))
+    }
+}
+
+fn number(text: &[u8]) -> u64 {
+    tidegate_conf::parse_size(text).unwrap_or(0)
+}

@@ -1,0 +1,113 @@
+//! Memory of requests, kept from one to the next: a request that follows another allocates none of its own.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use tidegate_core::Exchange;
+use tidegate_core::client::{Address, Client, Connection, NoClient};
+use tidegate_core::exchange::PlanRef;
+
+/// Spare request memory kept by a thread: enough for bursts, little when idle.
+pub const SPARES_MAX: usize = 64;
+/// Spare buffers that grew larger than this are given back to the allocator.
+const SPARE_BYTES_MAX: usize = 64 * 1024;
+/// Bytes asked from a socket for a request head at once.
+pub const READ_BYTES: usize = 4096;
+
+/// Memory for one request in progress.
+pub struct Scratch {
+    pub exchange: Exchange,
+    /// The response's head, and what small pieces of its body are collected behind it.
+    pub output: Vec<u8>,
+}
+
+/// The spare memory of a thread.
+pub struct Spares {
+    // Boxed: they go in and out with every request and are large.
+    #[allow(clippy::vec_box)]
+    requests: RefCell<Vec<Box<Scratch>>>,
+    inputs: RefCell<Vec<Vec<u8>>>,
+    nobody: Rc<Connection>,
+    no_client: Rc<dyn Client>,
+}
+
+impl Spares {
+    pub fn new() -> Spares {
+        Spares {
+            requests: RefCell::default(),
+            inputs: RefCell::default(),
+            nobody: Rc::new(nobody()),
+            no_client: Rc::new(NoClient),
+        }
+    }
+
+    /// Memory for a request of a client under `plan`: the present one, for which spare memory has been reset.
+    pub fn take(
+        &self,
+        plan: impl FnOnce() -> PlanRef,
+        connection: Rc<Connection>,
+        client: Rc<dyn Client>,
+    ) -> Box<Scratch> {
+        let spare = self.requests.borrow_mut().pop();
+        match spare {
+            Some(mut scratch) => {
+                // Reset when it was given back, and dropped when the plan changed.
+                scratch.exchange.connection = connection;
+                scratch.exchange.client = client;
+                scratch
+            }
+            None => Box::new(Scratch {
+                exchange: Exchange::new(plan(), connection, client),
+                output: Vec::with_capacity(READ_BYTES),
+            }),
+        }
+    }
+
+    /// Takes memory back, for the next request under the present plan.
+    pub fn give_back(&self, mut scratch: Box<Scratch>, plan: impl FnOnce() -> PlanRef) {
+        let mut requests = self.requests.borrow_mut();
+        if requests.len() >= SPARES_MAX || scratch.output.capacity() > SPARE_BYTES_MAX {
+            return;
+        }
+        scratch.exchange.reset(plan());
+        scratch.exchange.connection = self.nobody.clone();
+        scratch.exchange.client = self.no_client.clone();
+        scratch.output.clear();
+        requests.push(scratch);
+    }
+
+    /// Drops the memory of requests: the plan has changed.
+    pub fn clear(&self) {
+        self.requests.borrow_mut().clear();
+    }
+
+    /// A buffer for what a client sends.
+    pub fn input(&self) -> Vec<u8> {
+        let spare = self.inputs.borrow_mut().pop();
+        spare.unwrap_or_else(|| Vec::with_capacity(READ_BYTES))
+    }
+
+    /// Takes a buffer back.
+    pub fn give_back_input(&self, mut input: Vec<u8>) {
+        let mut inputs = self.inputs.borrow_mut();
+        if inputs.len() < SPARES_MAX && (1..=SPARE_BYTES_MAX).contains(&input.capacity()) {
+            input.clear();
+            inputs.push(input);
+        }
+    }
+}
+
+/// The connection of exchanges that have none.
+pub fn nobody() -> Connection {
+    Connection {
+        number: 0,
+        peer: Address::Unix(String::new()),
+        local: Address::Unix(String::new()),
+        peer_text: Default::default(),
+        proxy_protocol: None,
+        tls: None,
+        requests: Cell::new(0),
+        body_bytes: Cell::new(0),
+        accepted_unix_millis: 0,
+    }
+}
