@@ -11,7 +11,7 @@ use tidegate_core::{Body, Exchange};
 use tidegate_http::Known;
 use tidegate_http::conditional::{Condition, evaluate};
 
-use super::cache::conditions;
+use super::cache::decide::conditions;
 
 /// `ngx_http_not_modified_filter_module`.
 pub struct NotModified;

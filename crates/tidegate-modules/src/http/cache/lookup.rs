@@ -15,10 +15,10 @@ use tidegate_http::caching::rfc9111::reuse::RequestTerms;
 use tidegate_http::caching::write_variant;
 use tidegate_rt::clock;
 
-use super::join;
-use super::meta::{Decoded, Meta};
-use super::policy;
-use super::turn::{Filling, Input, Standing};
+use crate::http::cache::decide::coverage;
+use crate::http::cache::decide::decision::{Filling, Input, Standing};
+use crate::http::cache::decide::policy;
+use crate::http::cache::meta::{Decoded, Meta};
 
 /// What there is for a request.
 pub struct Sight {
@@ -150,7 +150,7 @@ pub fn filling_of(
     let joinable = policy::is_joinable(times, fill.started_at(), terms, now);
     let has_head = head.is_some();
     let arrived = fill.watermark();
-    let needed = head.as_ref().and_then(|head| join::needed(x, head));
+    let needed = head.as_ref().and_then(|head| coverage::needed(x, head));
     let promised = head.and_then(|head| head.body_bytes);
     Filling {
         has_head,

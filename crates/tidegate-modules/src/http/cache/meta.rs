@@ -45,7 +45,7 @@ pub struct Meta {
     pub asked_at: u64,
     /// Tags by which it can be purged, separated by spaces.
     pub tags: Vec<u8>,
-    /// See [`super::policy::Stored`].
+    /// See [`crate::http::cache::decide::policy::Stored`].
     pub must_revalidate: bool,
     /// There is no body here, but parts of one.
     pub parts: Option<PartsOf>,

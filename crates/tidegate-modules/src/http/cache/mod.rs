@@ -14,57 +14,31 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `conf`, `rows` | directives, once for all prefixes |
-//! | `settings`, `zones` | compiled settings; the caches and their managers |
-//! | `policy` | may this response be stored, until when |
-//! | `turn` | one request's conversation with the cache, a state machine without I/O |
-//! | `meta` | what is kept of a response's head |
-//! | `seam` | what a gateway (proxy, fastcgi, …) has to offer |
+//! | `handle` | one request's way: looks, decides, and does what was decided |
+//! | `decide/` | the rules, without I/O and clocks: what to do, what may be stored, how much of a fill a request needs |
 //! | `lookup` | which object, variant or fill a request is about |
-//! | `join` | how much of a fill a request needs |
-//! | `run` | asks the store, tells `turn`, does what `turn` says |
-//! | `fill` | the detached task that fetches, stores and feeds all readers |
-//! | `pump` | the body's way into the cache |
-//! | `rounds` | how often the readers of a fill are woken |
-//! | `writers` | who may work on a cache's files at a time |
-//! | `purge`, `purge_conf` | requests that purge, and tags |
-//! | `resume` | the rest of a body whose origin broke off |
-//! | `rescue` | the rest of a body whose fill went on without a reader |
-//! | `parts` | ranges that are fetched by themselves |
-//! | `wait` | waits with an eye on the client |
-//! | `serve` | heads and bodies out of the cache |
-//! | `rfc9111` | `Age`, unsafe methods and HEAD as RFC 9111 has them |
-//! | `verified` | bodies that are compared with their checksums on the way |
+//! | `meta` | what is kept of a response's head |
+//! | `fill/` | the detached task that fetches, stores and feeds all readers |
+//! | `serve/` | heads and bodies out of the cache |
+//! | `ranges/` | ranges that are fetched by themselves |
+//! | `purge` | requests that purge, and tags |
+//! | `status` | the variables of a request's way through the cache |
+//! | `gateway` | what a gateway (proxy, fastcgi, …) has to offer |
+//! | `config/` | directives, once for all prefixes; compiled settings; the caches and their managers |
 
-pub mod conditions;
-pub mod conf;
+pub mod config;
+pub mod decide;
 mod fill;
-mod join;
+pub mod gateway;
+mod handle;
 mod lookup;
 pub mod meta;
-mod parts;
-pub mod policy;
-mod pump;
 mod purge;
-pub mod purge_conf;
-mod rescue;
-mod resume;
-mod rfc9111;
-mod rounds;
-mod rows;
-mod run;
-mod scrub;
-pub mod seam;
+mod ranges;
 mod serve;
-pub mod settings;
 pub mod status;
 #[cfg(test)]
 mod tests;
-pub mod turn;
-mod verified;
-mod wait;
-mod writers;
-pub mod zones;
 
 use std::marker::PhantomData;
 
@@ -79,12 +53,13 @@ use super::fastcgi::FastCgi;
 use super::proxy::Proxy;
 use super::scgi::Scgi;
 use super::uwsgi::Uwsgi;
-use conf::CacheConf;
+use config::conf::CacheConf;
+use config::rows::cache_rows;
+pub use config::settings::CacheSettings;
+use config::{settings, zones};
+pub use gateway::Gateway;
+pub use handle::handle;
 pub use purge::StoredAt;
-use rows::cache_rows;
-pub use run::handle;
-pub use seam::Gateway;
-pub use settings::CacheSettings;
 
 /// A family of `*_cache…` directives. The handler is the gateway's.
 pub struct Cache<F>(PhantomData<fn() -> F>);

@@ -28,13 +28,13 @@ use tidegate_http::uri::escape_html;
 use tidegate_http::{Headers, Known};
 use tidegate_rt::clock;
 
-use super::conf::CacheConf;
-use super::lookup::decoded;
-use super::meta::Meta;
-use super::policy::variant_prefix;
-use super::purge_conf::{ByMethod, PurgeConf};
-use super::settings::{CacheSettings, unknown_zone};
-use super::zones::Zones;
+use crate::http::cache::config::conf::CacheConf;
+use crate::http::cache::config::purge::{ByMethod, PurgeConf};
+use crate::http::cache::config::settings::{CacheSettings, unknown_zone};
+use crate::http::cache::config::zones::Zones;
+use crate::http::cache::decide::policy::variant_prefix;
+use crate::http::cache::lookup::decoded;
+use crate::http::cache::meta::Meta;
 
 /// Most bytes of tags that an answer may bear; the rest is left out.
 const TAGS_BYTES_MAX: usize = 16 * 1024;

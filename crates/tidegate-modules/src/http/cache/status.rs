@@ -7,7 +7,7 @@ use tidegate_core::Exchange;
 use tidegate_core::variables::Variable;
 use tidegate_http::response::ResponseHead;
 
-use super::lookup::decoded;
+use crate::http::cache::lookup::decoded;
 
 /// The values of `$upstream_cache_status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

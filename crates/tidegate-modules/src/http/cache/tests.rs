@@ -1,12 +1,12 @@
-//! Tests of the pure parts: turn, policy, meta, resume, rounds, bodies of fills. What they come to over sockets is tested by the cases.
+//! Tests of the pure parts: decision, policy, meta, resume, wakeups, bodies of fills. What they come to over sockets is tested by the cases.
 
-mod join;
+mod coverage;
+mod decision;
 mod lookup;
 mod meta;
-mod parts;
 mod policy;
 mod purge;
+mod ranges;
 mod resume;
-mod rounds;
 mod serve;
-mod turn;
+mod wakeups;

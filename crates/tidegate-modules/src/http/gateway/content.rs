@@ -21,8 +21,8 @@ use super::run;
 use super::settings::GatewaySettings;
 use super::state::GatewayState;
 use super::tls::GatewayTls;
-use crate::http::cache::seam::{StoredAnswer, Whole};
-use crate::http::cache::settings::Ignored;
+use crate::http::cache::config::settings::Ignored;
+use crate::http::cache::gateway::{StoredAnswer, Whole};
 use crate::http::cache::{self, Cache, CacheSettings, Gateway};
 
 /// What a protocol makes of a location's settings.

@@ -13,7 +13,7 @@ use super::buffered::{SpillLog, Spool};
 use super::options::{IGNORE_CHARSET, IGNORE_LIMIT_RATE, IGNORE_REDIRECT};
 use super::settings::GatewaySettings;
 use super::state::GatewayState;
-use crate::http::cache::seam::StoredAnswer;
+use crate::http::cache::gateway::StoredAnswer;
 use crate::http::upstream::sticky;
 use tidegate_core::blocking;
 

@@ -32,7 +32,7 @@ use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::variables::Variable;
 use tidegate_upstream::OriginRequest;
 
-use super::cache::conf::CacheConf;
+use super::cache::config::conf::CacheConf;
 use super::cache::{OfProxy, ProxyCache};
 use super::gateway::content::{self, Protocol, Shape};
 use super::gateway::pass::{Pass, TargetRef};

@@ -12,9 +12,9 @@ use tidegate_http::Headers;
 use tidegate_http::caching::write_variant;
 use tidegate_rt::worker::block_on;
 
-use super::super::fill::begin_behind;
-use super::super::lookup::look_now;
-use super::super::meta::Meta;
+use crate::http::cache::fill::task::begin_behind;
+use crate::http::cache::lookup::look_now;
+use crate::http::cache::meta::Meta;
 
 fn store() -> Store {
     let store = Store::open(Options::new("/cache"), Arc::new(MemoryDisk::default())).expect("open");

@@ -2,7 +2,7 @@
 
 use tidegate_http::{Headers, Known};
 
-use super::super::meta::{Decoded, Meta, PartsOf, fuzz_meta};
+use crate::http::cache::meta::{Decoded, Meta, PartsOf, fuzz_meta};
 
 fn headers(fields: &[(&str, &str)]) -> Headers {
     let mut headers = Headers::new();

@@ -5,7 +5,7 @@ use tidegate_http::caching::{IgnoredFields, NotStorable};
 
 use tidegate_http::caching::rfc9111::reuse::RequestTerms;
 
-use super::super::policy::{
+use crate::http::cache::decide::policy::{
     Exchanged, Refusal, Validity, decide, decide_rfc9111, is_always_stale, is_joinable,
     range_is_beyond, standing,
 };

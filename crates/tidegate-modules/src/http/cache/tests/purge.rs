@@ -3,8 +3,8 @@
 use tidegate_cache::{Key, Scope};
 use tidegate_http::Headers;
 
-use super::super::meta::Meta;
-use super::super::purge::{What, bearing, tags_of, what};
+use crate::http::cache::meta::Meta;
+use crate::http::cache::purge::{What, bearing, tags_of, what};
 use crate::testing::Bench;
 
 #[test]

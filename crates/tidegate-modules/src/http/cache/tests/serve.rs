@@ -11,8 +11,8 @@ use tidegate_core::BodyStream;
 use tidegate_rt::worker::block_on;
 use tidegate_rt::yield_now;
 
-use super::super::rounds::MANY_READERS;
-use super::super::serve::FillBody;
+use crate::http::cache::fill::wakeups::MANY_READERS;
+use crate::http::cache::serve::entry::FillBody;
 
 /// Far more than anybody's first piece.
 const BODY_BYTES: u64 = 300_000;

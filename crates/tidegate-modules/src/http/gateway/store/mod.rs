@@ -22,7 +22,7 @@ use tidegate_upstream::LogContext;
 
 use super::options::GatewayConf;
 use super::settings::SpoolSettings;
-use crate::http::cache::conf::ZoneName;
+use crate::http::cache::config::conf::ZoneName;
 pub use copy::{Copied, Copy};
 use tidegate_conf::file_mode;
 

@@ -3,8 +3,8 @@
 use tidegate_http::Headers;
 use tidegate_http::conditional::IfModifiedSince;
 
-use super::super::join::needed_by;
-use super::super::meta::Meta;
+use crate::http::cache::decide::coverage::needed_by;
+use crate::http::cache::meta::Meta;
 
 const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 

@@ -10,13 +10,13 @@ use tidegate_http::response::ResponseHead;
 use tidegate_http::{Known, connection};
 use tidegate_rt::clock;
 
-use super::lookup::{Sight, decoded};
-use super::meta::Meta;
-use super::policy::{self, Exchanged};
-use super::purge::tags_of;
-use super::seam::Gateway;
-use super::settings::CacheSettings;
-use super::status::CacheNote;
+use crate::http::cache::config::settings::CacheSettings;
+use crate::http::cache::decide::policy::{self, Exchanged};
+use crate::http::cache::gateway::Gateway;
+use crate::http::cache::lookup::{Sight, decoded};
+use crate::http::cache::meta::Meta;
+use crate::http::cache::purge::tags_of;
+use crate::http::cache::status::CacheNote;
 use crate::http::gateway::state::GatewayState;
 
 /// Gives an answer out of the cache its `Age` (RFC 9111 section 5.1), and every answer the `Date`

@@ -4,7 +4,7 @@ use tidegate_core::Exchange;
 use tidegate_core::settings::IfModifiedSince as Setting;
 use tidegate_http::conditional::IfModifiedSince;
 
-use super::status::follows_rfc9111;
+use crate::http::cache::status::follows_rfc9111;
 
 /// How `If-Modified-Since` is compared: as the directive `if_modified_since` says, but for responses of a cache that
 /// follows RFC 9111, whose conditions are evaluated in the order of RFC 9110 section 13.2.2.

@@ -11,10 +11,10 @@ use tidegate_http::caching::rfc9111::reuse::RequestTerms;
 use tidegate_rt::sync::mpsc;
 use tidegate_rt::{clock, timer};
 
-use super::fill::Answer;
-use super::join;
-use super::lookup::filling_of;
-use super::turn::{FOLLOW_FROM_BYTES, Input};
+use crate::http::cache::decide::coverage;
+use crate::http::cache::decide::decision::{FOLLOW_FROM_BYTES, Input};
+use crate::http::cache::fill::task::Answer;
+use crate::http::cache::lookup::filling_of;
 
 /// The next answer of a fill; `None` when the client has left.
 pub async fn next_answer(x: &Exchange, answers: &mut mpsc::Receiver<Answer>) -> Option<Answer> {
@@ -57,7 +57,7 @@ pub async fn for_progress(
     let filling_now = || filling_of(x, fill, terms, clock::unix_millis());
     let client = &x.client;
     let head = fill.head_now();
-    let needed = head.as_ref().and_then(|head| join::needed(x, head)).unwrap_or(u64::MAX);
+    let needed = head.as_ref().and_then(|head| coverage::needed(x, head)).unwrap_or(u64::MAX);
     // A reader is woken when the byte at its offset is there.
     let mut reader = fill.reader(needed.saturating_sub(1).min(FOLLOW_FROM_BYTES));
     let time = Duration::from_millis(until.saturating_sub(clock::unix_millis()));

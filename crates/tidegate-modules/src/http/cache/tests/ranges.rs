@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use tidegate_cache::Key;
 use tidegate_http::range::ByteRange;
 
-use super::super::parts::plan::{BLOCK_BYTES, Wanted, block_of, key, meeting_key};
+use crate::http::cache::ranges::plan::{BLOCK_BYTES, Wanted, block_of, key, meeting_key};
 
 #[test]
 fn single_ranges_from_a_start_are_read() {

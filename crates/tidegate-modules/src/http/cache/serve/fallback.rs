@@ -9,10 +9,10 @@ use tidegate_core::{Body, BodyError, Chunk, Exchange, Level};
 use tidegate_http::request::Method;
 use tidegate_upstream::{LogContext, Report};
 
-use super::fill::Question;
-use super::meta::Meta;
-use super::resume::{Identity, Origin, Progress, Rest, Resume};
-use super::seam::{Gateway, Whole};
+use crate::http::cache::fill::resume::{Identity, Origin, Progress, Rest, Resume};
+use crate::http::cache::fill::task::Question;
+use crate::http::cache::gateway::{Gateway, Whole};
+use crate::http::cache::meta::Meta;
 
 /// What a reader does without the fill.
 pub enum Rescue {

@@ -7,9 +7,9 @@ use tidegate_conf::{
 };
 use tidegate_http::request::Method;
 
-use super::policy::Validity;
-use super::purge_conf::PurgeConf;
-use super::turn::UseStale;
+use crate::http::cache::config::purge::PurgeConf;
+use crate::http::cache::decide::decision::UseStale;
+use crate::http::cache::decide::policy::Validity;
 
 /// Statuses that `proxy_cache_valid TIME` means.
 const VALID_DEFAULT: [u16; 3] = [200, 301, 302];

@@ -14,11 +14,11 @@ use tidegate_rt::timer::{self, Deadline};
 use tidegate_rt::worker::{Task, spawn_local};
 use tidegate_rt::{clock, yield_now};
 
-use super::parts::PartReader;
-use super::parts::plan::{self, BLOCK_BYTES};
-use super::resume::{Progress, Rest, Resume};
-use super::rounds::{MANY_READERS, Rounds};
-use super::writers::Writers;
+use crate::http::cache::fill::resume::{Progress, Rest, Resume};
+use crate::http::cache::fill::wakeups::{MANY_READERS, Rounds};
+use crate::http::cache::fill::writers::Writers;
+use crate::http::cache::ranges::PartReader;
+use crate::http::cache::ranges::plan::{self, BLOCK_BYTES};
 
 /// More than this is written as soon as the origin pauses, and before readers get it: then they get it as a
 /// range of the file, which costs each of them no copy.

@@ -16,8 +16,8 @@ use tidegate_core::family;
 use tidegate_core::plan::Service;
 use tidegate_rt::clock;
 
-use super::conf::{Pace, PathConf};
-use super::scrub::Scrubbing;
+use crate::http::cache::config::conf::{Pace, PathConf};
+use crate::http::cache::config::scrub::Scrubbing;
 
 /// Files that one call of the store handles, so that `*_threshold` can end a go.
 const STEP_FILES: usize = 10;
@@ -148,7 +148,7 @@ fn open_store(
     store.reconfigure(options).map_err(|error| {
         Diagnostic::emerg(format!("cache \"{}\": {error}", conf.name)).at(conf.span)
     })?;
-    store.read_metadata_by(super::purge::bearing);
+    store.read_metadata_by(crate::http::cache::purge::bearing);
     Ok(Store::clone(&store))
 }
 

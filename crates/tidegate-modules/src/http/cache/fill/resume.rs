@@ -18,8 +18,8 @@ use tidegate_upstream::{
     fetch,
 };
 
-use super::fill::Question;
-use super::meta::Meta;
+use crate::http::cache::fill::task::Question;
+use crate::http::cache::meta::Meta;
 
 /// Most requests for the rest of one response; `proxy_next_upstream_tries` may allow fewer. An origin
 /// that breaks off more often has more to be asked of than a cache can mend.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate_rt::clock::exact_now;
 
-use super::super::rounds::{MANY_READERS, Rounds};
+use crate::http::cache::fill::wakeups::{MANY_READERS, Rounds};
 
 #[test]
 fn many_readers_wait_for_their_round_and_few_do_not() {

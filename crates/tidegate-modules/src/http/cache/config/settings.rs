@@ -9,12 +9,12 @@ use tidegate_core::{Exchange, Level, Template};
 use tidegate_http::caching::IgnoredFields;
 use tidegate_http::request::Method;
 
-use super::conf::CacheConf;
-use super::policy::{self, Exchanged, Refusal, Stored, Validity};
-use super::purge::{By, PurgeSettings};
-use super::purge_conf::PurgeConf;
-use super::turn::Rules;
-use super::zones::{Zone, ZoneTable, Zones};
+use crate::http::cache::config::conf::CacheConf;
+use crate::http::cache::config::purge::PurgeConf;
+use crate::http::cache::config::zones::{Zone, ZoneTable, Zones};
+use crate::http::cache::decide::decision::Rules;
+use crate::http::cache::decide::policy::{self, Exchanged, Refusal, Stored, Validity};
+use crate::http::cache::purge::{By, PurgeSettings};
 use crate::http::gateway::settings::Buffering;
 
 /// `proxy_cache_lock_age`, `proxy_cache_lock_timeout` and `proxy_cache_tempfile_timeout`.

@@ -13,11 +13,11 @@ use tidegate_http::range::ByteRange;
 use tidegate_rt::clock;
 use tidegate_rt::worker::spawn_local;
 
-use super::run::{Run, begin_part};
 use super::{FAR_BYTES, Object, plan};
+use crate::http::cache::fill::resume::{Identity, Origin};
 use crate::http::cache::meta::Meta;
-use crate::http::cache::resume::{Identity, Origin};
-use crate::http::cache::serve::{PIECE_BYTES_MAX, chunk_of};
+use crate::http::cache::ranges::part_fetch::{Run, begin_part};
+use crate::http::cache::serve::entry::{PIECE_BYTES_MAX, chunk_of};
 
 /// How often a place is tried at which nothing comes, before the answer is broken off.
 const TRIES_MAX: u32 = 3;

@@ -8,13 +8,13 @@ use tidegate_core::{Body, BodyError, BodyStream, Chunk, Exchange, FileRange, Ste
 use tidegate_http::request::Method;
 use tidegate_rt::{Task, spawn_local};
 
-use super::lookup::decoded;
-use super::meta::Decoded;
-use super::rescue::Rescue;
-use super::rounds::MANY_READERS;
-use super::seam::{Gateway, StoredAnswer};
-use super::status::{CacheNote, CacheStatus};
-use super::verified;
+use crate::http::cache::fill::wakeups::MANY_READERS;
+use crate::http::cache::gateway::{Gateway, StoredAnswer};
+use crate::http::cache::lookup::decoded;
+use crate::http::cache::meta::Decoded;
+use crate::http::cache::serve::fallback::Rescue;
+use crate::http::cache::serve::verified;
+use crate::http::cache::status::{CacheNote, CacheStatus};
 
 /// Most bytes handed out in one piece: as many as go into one `sendfile`, small enough that a client that
 /// leaves is noticed.
@@ -125,7 +125,7 @@ pub fn note(x: &mut Exchange, change: impl FnOnce(&mut CacheNote)) {
 }
 
 /// The body of a fill: bytes from memory while they are new, else ranges of its file.
-pub(super) struct FillBody {
+pub struct FillBody {
     source: Source,
     /// The end of the body is the end of the answer: it is told when the object is stored, so that
     /// the client's next request finds it. With a length of the origin's the client knows by itself.

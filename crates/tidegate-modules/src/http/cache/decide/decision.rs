@@ -18,7 +18,7 @@
 //! `proxy_cache_lock_timeout` passes while bytes come is given those instead of the origin. A fill that
 //! has been silent for `proxy_cache_lock_age` is replaced.
 
-use super::status::CacheStatus;
+use crate::http::cache::status::CacheStatus;
 
 /// Bodies above this are followed while they arrive even with `proxy_cache_lock` alone: to wait for
 /// the whole of a small one costs little and hides a broken fetch, to wait for a large one is what

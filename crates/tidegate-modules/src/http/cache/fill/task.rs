@@ -18,16 +18,16 @@ use tidegate_upstream::{
     fetch,
 };
 
-use super::lookup::decoded;
-use super::meta::{Meta, new_family};
-use super::parts::Object;
-use super::policy::{Exchanged, Refusal, Stored};
-use super::pump::pump;
-use super::purge::tags_of;
-use super::resume::{Origin, Resume, length_of};
-use super::settings::CacheSettings;
-use super::status::CacheStatus;
-use super::turn::{Failure, HeadKind, Input, Output, Turn};
+use crate::http::cache::config::settings::CacheSettings;
+use crate::http::cache::decide::decision::{Failure, HeadKind, Input, Output, Turn};
+use crate::http::cache::decide::policy::{Exchanged, Refusal, Stored};
+use crate::http::cache::fill::pump::pump;
+use crate::http::cache::fill::resume::{Origin, Resume, length_of};
+use crate::http::cache::lookup::decoded;
+use crate::http::cache::meta::{Meta, new_family};
+use crate::http::cache::purge::tags_of;
+use crate::http::cache::ranges::Object;
+use crate::http::cache::status::CacheStatus;
 
 /// How long requests of a key do not queue after a response of it proved not to be storable.
 const UNCACHEABLE_FOR_MILLIS: u64 = 10_000;
@@ -326,7 +326,7 @@ impl Filler {
 
 /// Begins to fill a key whose object another request may be about to bring: one that has come whole is in its
 /// place in a moment, and then the next request finds this fill. Beside one that still arrives nobody does.
-pub(super) async fn begin_behind(store: &Store, key: &Key, now: u64) -> FillWriter {
+pub async fn begin_behind(store: &Store, key: &Key, now: u64) -> FillWriter {
     let mut begun = store.begin_fill(key, now);
     if let Some(placing) = begun.as_ref().err().filter(|fill| fill.has_all()) {
         let _ = timer::timeout(PLACING_MAX, placing.placed()).await;

@@ -17,20 +17,20 @@ use tidegate_rt::clock;
 use tidegate_rt::sync::mpsc;
 use tidegate_upstream::LogContext;
 
-use super::fill::{self, Answer, Filler, Question};
-use super::lookup::{self, Sight, decoded, filling_of};
-use super::parts::plan::Wanted;
-use super::parts::{self, First, Giver, Object};
-use super::policy::range_is_beyond;
-use super::purge;
-use super::resume::Origin;
-use super::rfc9111;
-use super::seam::{self, Gateway, Whole};
-use super::serve;
-use super::settings::{CacheSettings, Chosen};
-use super::status::{CacheNote, CacheStatus};
-use super::turn::{Demands, Input, Output, Sharing, Turn};
-use super::wait;
+use crate::http::cache::config::settings::{CacheSettings, Chosen};
+use crate::http::cache::decide::decision::{Demands, Input, Output, Sharing, Turn};
+use crate::http::cache::decide::policy::range_is_beyond;
+use crate::http::cache::fill::resume::Origin;
+use crate::http::cache::fill::task::{Answer, Filler, Question, start};
+use crate::http::cache::gateway::{Gateway, Whole, switches};
+use crate::http::cache::lookup::{self, Sight, decoded, filling_of};
+use crate::http::cache::purge;
+use crate::http::cache::ranges::plan::Wanted;
+use crate::http::cache::ranges::{self, First, Giver, Object};
+use crate::http::cache::serve::entry as serve;
+use crate::http::cache::serve::rfc9111;
+use crate::http::cache::serve::wait;
+use crate::http::cache::status::{CacheNote, CacheStatus};
 use crate::http::slice;
 
 /// Answers a request by the cache; `None` when it has nothing to do with it.
@@ -215,7 +215,7 @@ impl Conversation {
             return Done::Then(self.tell(Input::FillEnded));
         }
         let beyond = self.range_is_beyond(x, Some(fill));
-        if (beyond || parts::is_far(x, fill))
+        if (beyond || ranges::is_far(x, fill))
             && let Some(done) = self.part(x, sight, Some(fill)).await
         {
             return done;
@@ -252,7 +252,7 @@ impl Conversation {
         sharing: Sharing,
         conditional: bool,
     ) -> Done {
-        if seam::switches(x) {
+        if switches(x) {
             return Done::Then(Output::Pass);
         }
         if self.passes_head(x) {
@@ -293,7 +293,7 @@ impl Conversation {
         };
         filler.refused = refused;
         let (to, mut answers) = mpsc::channel(1);
-        fill::start(question, filler, writer, Some(to));
+        start(question, filler, writer, Some(to));
         loop {
             let Some(answer) = wait::next_answer(x, &mut answers).await else {
                 return Done::Then(Output::Leave);
@@ -334,7 +334,7 @@ impl Conversation {
     async fn answer(&mut self, x: &mut Exchange, sight: &Sight, answer: Answer) -> Done {
         let step = match answer {
             Answer::Follow(reader, status) => {
-                if parts::is_far(x, reader.fill())
+                if ranges::is_far(x, reader.fill())
                     && let Some(done) = self.part(x, sight, Some(reader.fill())).await
                 {
                     return done;
@@ -418,7 +418,7 @@ impl Conversation {
                     asked_at: now,
                     wanted,
                 };
-                let mut reader = parts::meet(first, origin.clone())?;
+                let mut reader = ranges::meet(first, origin.clone())?;
                 match wait::head_of(x, &mut reader).await {
                     None => return Some(Done::Then(Output::Leave)),
                     Some(head) => {
@@ -432,7 +432,7 @@ impl Conversation {
             return None;
         }
         let giver = Giver::new(object, self.store.clone(), origin, fill.cloned());
-        parts::answer(x, &*self.gateway, wanted, giver).await.map(Done::Answered)
+        ranges::answer(x, &*self.gateway, wanted, giver).await.map(Done::Answered)
     }
 
     /// Gives the stale object and has it renewed behind the answer.
@@ -445,7 +445,7 @@ impl Conversation {
             Err(_) => CacheStatus::Updating,
             Ok(writer) => {
                 match self.question(x, sight, conditional, false).await {
-                    Ok((question, filler)) => fill::start(question, filler, writer, None),
+                    Ok((question, filler)) => start(question, filler, writer, None),
                     Err(_) => writer.abort("the request could not be made"),
                 }
                 CacheStatus::Stale

@@ -5,8 +5,8 @@ macro_rules! cache_rows {
     ($prefix:literal) => {{
         use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once, row};
 
-        use crate::http::cache::conf::CacheConf;
-        use crate::http::cache::purge_conf;
+        use crate::http::cache::config::conf::CacheConf;
+        use crate::http::cache::config::purge;
 
         const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
         const ROWS: &[Directive<CacheConf>] = &[
@@ -161,7 +161,7 @@ macro_rules! cache_rows {
                 Arity::AT_LEAST_ONE,
                 "",
                 "Conditions under which a request purges its key from the cache and is answered with 204 (404: it was not there): a value neither empty nor `0`. A key that ends in `*` stands for all that begin so. Or, as in the module ngx_cache_purge, `on`, `off`, or a method with `from` and addresses (`purge_all` before it: the whole cache), answered with 200; in a location of its own a zone and a key.",
-                |conf, args| purge_conf::set(&mut conf.purge, args),
+                |conf, args| purge::set(&mut conf.purge, args),
             ),
             row(
                 concat!($prefix, "cache_purge_tag"),

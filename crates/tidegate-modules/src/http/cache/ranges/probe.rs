@@ -13,14 +13,14 @@ use tidegate_rt::clock;
 use tidegate_rt::worker::spawn_local;
 use tidegate_upstream::OriginResponse;
 
-use super::plan::{self, Wanted};
-use super::run::{Run, begin_part};
 use super::{Object, random_id};
+use crate::http::cache::config::settings::CacheSettings;
+use crate::http::cache::decide::policy::{Exchanged, Stored};
+use crate::http::cache::fill::resume::{Identity, Origin, Rest, length_of};
 use crate::http::cache::meta::{Meta, PartsOf, new_family};
-use crate::http::cache::policy::{Exchanged, Stored};
 use crate::http::cache::purge::tags_of;
-use crate::http::cache::resume::{Identity, Origin, Rest, length_of};
-use crate::http::cache::settings::CacheSettings;
+use crate::http::cache::ranges::part_fetch::{Run, begin_part};
+use crate::http::cache::ranges::plan::{self, Wanted};
 
 /// How long an object whose origin gives no parts of it is not asked for any.
 const UNFIT_FOR_MILLIS: u64 = 10_000;

@@ -9,16 +9,16 @@
 //! | file | what |
 //! |---|---|
 //! | `plan` | numbers and keys |
-//! | `first` | the first part of an object of which nothing is known |
-//! | `read` | out of a part, to the fill of the whole |
-//! | `run` | from the origin into parts |
-//! | `give` | out of parts, the running fill and the origin, to a client |
+//! | `probe` | the first part of an object of which nothing is known |
+//! | `part_reader` | out of a part, to the fill of the whole |
+//! | `part_fetch` | from the origin into parts |
+//! | `assemble` | out of parts, the running fill and the origin, to a client |
 
-mod first;
-mod give;
+mod assemble;
+mod part_fetch;
+mod part_reader;
 pub mod plan;
-mod read;
-mod run;
+mod probe;
 
 use std::sync::Arc;
 
@@ -27,17 +27,17 @@ use tidegate_core::{Body, Exchange, Step, blocking};
 use tidegate_http::range::{ByteRange, if_range_holds};
 use tidegate_http::{Known, date};
 
-pub use first::{First, meet};
-use give::Given;
-pub use give::Giver;
+use assemble::Given;
+pub use assemble::Giver;
+pub use part_reader::PartReader;
 use plan::Wanted;
-pub use read::PartReader;
+pub use probe::{First, meet};
 
-use super::meta::{Decoded, Meta, PartsOf};
-use super::resume::Identity;
-use super::seam::{Gateway, StoredAnswer};
-use super::serve;
-use super::status::CacheStatus;
+use crate::http::cache::fill::resume::Identity;
+use crate::http::cache::gateway::{Gateway, StoredAnswer};
+use crate::http::cache::meta::{Decoded, Meta, PartsOf};
+use crate::http::cache::serve::entry as serve;
+use crate::http::cache::status::CacheStatus;
 
 /// A fill that is so many bytes short of a range is waited for rather than the origin asked once more:
 /// less than that comes in the time of a request.
@@ -96,7 +96,7 @@ impl Object {
 
     /// Removes the stored head, and so all parts, if it is still this object's.
     pub async fn forget(&self, store: &Store) {
-        let (Some(entry), _) = give::open(store, &self.key).await else { return };
+        let (Some(entry), _) = assemble::open(store, &self.key).await else { return };
         if Object::stored(&self.key, &entry).is_some_and(|stored| stored.id == self.id) {
             let (store, key) = (store.clone(), self.key.clone());
             let _ = blocking::run(move || store.remove(&key)).await;

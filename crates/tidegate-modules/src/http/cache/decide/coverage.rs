@@ -8,7 +8,7 @@ use tidegate_http::request::Method;
 use tidegate_http::{Headers, Known, date};
 
 use super::conditions;
-use super::meta::Meta;
+use crate::http::cache::meta::Meta;
 
 /// How many bytes of a fill's body answer a request; `None`: all of them.
 pub fn needed(x: &Exchange, head: &FillHead) -> Option<u64> {

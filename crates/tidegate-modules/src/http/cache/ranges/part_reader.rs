@@ -4,7 +4,7 @@ use bytes::Bytes;
 use tidegate_cache::{FileHandle, FillReader, Key, Piece, Store, read_full_at};
 use tidegate_core::blocking;
 
-use super::give::{is_sound, open};
+use crate::http::cache::ranges::assemble::{is_sound, open};
 
 /// Read from a file at once.
 const READ_BYTES: u64 = 256 * 1024;

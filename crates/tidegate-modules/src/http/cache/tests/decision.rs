@@ -2,11 +2,13 @@
 
 use proptest::prelude::*;
 
-use super::super::status::CacheStatus::{Bypass, Expired, Hit, Miss, Revalidated, Stale, Updating};
-use super::super::turn::HeadKind::{NotModified, NotStorable, Storable};
-use super::super::turn::Sharing::{Alone, Shared, TakeOver};
-use super::super::turn::{
+use crate::http::cache::decide::decision::HeadKind::{NotModified, NotStorable, Storable};
+use crate::http::cache::decide::decision::Sharing::{Alone, Shared, TakeOver};
+use crate::http::cache::decide::decision::{
     Demands, FOLLOW_FROM_BYTES, Failure, Filling, Input, Output, Rules, Standing, Turn, UseStale,
+};
+use crate::http::cache::status::CacheStatus::{
+    Bypass, Expired, Hit, Miss, Revalidated, Stale, Updating,
 };
 
 const RULES: Rules = Rules {
@@ -54,7 +56,7 @@ const WHOLE: Filling = Filling { whole: true, ..SMALL };
 
 const NEW: Input = Input::Absent { uses: 1 };
 
-fn head(status: u16, kind: super::super::turn::HeadKind) -> Input {
+fn head(status: u16, kind: crate::http::cache::decide::decision::HeadKind) -> Input {
     Input::OriginHead { status, kind }
 }
 

@@ -8,9 +8,9 @@ use tidegate_core::Chunk;
 use tidegate_rt::clock;
 
 use super::{Object, plan};
-use crate::http::cache::pump::Flush;
-use crate::http::cache::resume::{Origin, Rest, Resume};
-use crate::http::cache::writers::Writers;
+use crate::http::cache::fill::pump::Flush;
+use crate::http::cache::fill::resume::{Origin, Rest, Resume};
+use crate::http::cache::fill::writers::Writers;
 
 /// One request to the origin, which may fill several parts.
 pub struct Run {

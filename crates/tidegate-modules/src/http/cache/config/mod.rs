@@ -1,0 +1,16 @@
+//! Directives, compiled settings, and the caches themselves.
+//!
+//! | file | what |
+//! |---|---|
+//! | `conf`, `rows` | directives, once for all prefixes |
+//! | `purge` | `*_cache_purge` in its two dialects |
+//! | `settings` | the settings of one location, compiled |
+//! | `zones` | the caches of `*_cache_path` and their managers |
+//! | `scrub` | the pace of a cache's scrubber |
+
+pub mod conf;
+pub mod purge;
+pub mod rows;
+mod scrub;
+pub mod settings;
+pub mod zones;
