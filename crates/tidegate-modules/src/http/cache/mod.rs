@@ -49,100 +49,62 @@ use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::variables::Variable;
 use tidegate_os::layout::Layout;
 
-use super::fastcgi::FastCgi;
-use super::proxy::Proxy;
-use super::scgi::Scgi;
-use super::uwsgi::Uwsgi;
 use config::conf::CacheConf;
-use config::rows::cache_rows;
+pub(super) use config::rows::cache_rows;
 pub use config::settings::CacheSettings;
 use config::{settings, zones};
 pub use gateway::Gateway;
 pub use handle::handle;
 pub use purge::StoredAt;
 
-/// A family of `*_cache…` directives. The handler is the gateway's.
-pub struct Cache<F>(PhantomData<fn() -> F>);
+/// The `*_cache…` directives of a gateway's module. The handler is the gateway's.
+pub struct Cache<C>(PhantomData<fn() -> C>);
 
-/// What differs between the families.
-pub trait Family: 'static {
+/// What a gateway's module gives the cache in front of it.
+pub trait CacheCaller: 'static {
+    /// The prefix and `cache`.
     const NAME: &'static str;
+    /// What the names of its directives begin with: `proxy_`.
     const PREFIX: &'static str;
     /// Where temporary files are unless `*_temp_path` says otherwise.
     const TEMPORARY: fn(&Layout) -> &'static str;
+    /// `cache_rows!` of the prefix.
     const ROWS: &'static [Directive<CacheConf>];
-    /// The cache's variables belong to the first family.
+    /// The cache's variables belong to one module only.
     const VARIABLES: &'static [Variable] = &[];
 
     /// `*_temp_path` of the `http` block.
     fn temp_path(http: &Outline) -> Option<&TempPath>;
 }
 
-/// Makes a family of a gateway's module.
-macro_rules! cache_family {
-    ($family:ident, $module:ident, $prefix:literal, $folder:ident, $variables:expr, $temp_path:expr) => {
-        #[doc = concat!("`", $prefix, "cache`.")]
-        pub struct $family;
-
-        impl Family for $family {
-            const NAME: &'static str = concat!($prefix, "cache");
-            const PREFIX: &'static str = $prefix;
-            const TEMPORARY: fn(&Layout) -> &'static str = |layout| layout.$folder;
-            const ROWS: &'static [Directive<CacheConf>] = cache_rows!($prefix);
-            const VARIABLES: &'static [Variable] = $variables;
-
-            fn temp_path(http: &Outline) -> Option<&TempPath> {
-                let temp_path: fn(&<$module as Module>::Conf) -> &Option<TempPath> = $temp_path;
-                http.conf::<$module>().and_then(|conf| temp_path(conf).as_ref())
-            }
-        }
-    };
-}
-
-cache_family!(OfProxy, Proxy, "proxy_", proxy_temp, status::VARIABLES, |conf| &conf
-    .gateway
-    .temp_path);
-cache_family!(OfFastCgi, FastCgi, "fastcgi_", fastcgi_temp, &[], |conf| &conf
-    .cgi
-    .gateway
-    .temp_path);
-
-cache_family!(OfUwsgi, Uwsgi, "uwsgi_", uwsgi_temp, &[], |conf| &conf.cgi.gateway.temp_path);
-cache_family!(OfScgi, Scgi, "scgi_", scgi_temp, &[], |conf| &conf.cgi.gateway.temp_path);
-
-pub type ProxyCache = Cache<OfProxy>;
-pub type FastCgiCache = Cache<OfFastCgi>;
-pub type UwsgiCache = Cache<OfUwsgi>;
-pub type ScgiCache = Cache<OfScgi>;
-
-impl<F: Family> Module for Cache<F> {
+impl<C: CacheCaller> Module for Cache<C> {
     type Conf = CacheConf;
-    const NAME: &'static str = F::NAME;
-    const DIRECTIVES: &'static [&'static [Directive<CacheConf>]] = &[F::ROWS];
-    const VARIABLES: &'static [Variable] = F::VARIABLES;
+    const NAME: &'static str = C::NAME;
+    const DIRECTIVES: &'static [&'static [Directive<CacheConf>]] = &[C::ROWS];
+    const VARIABLES: &'static [Variable] = C::VARIABLES;
 
     fn inherit(inner: &mut CacheConf, outer: &CacheConf, _block: BlockInfo<'_>) {
         inner.inherit(outer);
     }
 
     fn prepare_http(conf: &CacheConf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
-        let temporary = plan.http_block().and_then(F::temp_path);
-        let built_in = F::TEMPORARY(plan.environment.layout);
+        let temporary = plan.http_block().and_then(C::temp_path);
+        let built_in = C::TEMPORARY(plan.environment.layout);
         let temporary = temporary.map_or(built_in, |temporary| &temporary.path).to_owned();
-        open_zones(F::PREFIX, conf, &temporary, plan)?;
-        settings::check_zone(F::PREFIX, conf, plan)
+        open_zones(C::PREFIX, conf, &temporary, plan)?;
+        settings::check_zone(C::PREFIX, conf, plan)
     }
 
     fn prepare(
         conf: &CacheConf,
         location: &mut tidegate_core::builder::LocationBuilder<'_, '_>,
     ) -> Result<(), Diagnostic> {
-        settings::check_zone(F::PREFIX, conf, location.plan)?;
-        purge::install(F::PREFIX, conf, location)
+        settings::check_zone(C::PREFIX, conf, location.plan)?;
+        purge::install(C::PREFIX, conf, location)
     }
 }
 
-/// Opens the caches of a family; `temporary` is where files are written before they are whole.
+/// Opens the caches of a prefix; `temporary` is where files are written before they are whole.
 fn open_zones(
     family: &'static str,
     conf: &CacheConf,

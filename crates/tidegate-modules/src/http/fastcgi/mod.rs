@@ -25,12 +25,15 @@ use std::sync::Arc;
 
 use tidegate_conf::{Diagnostic, Directive, Word};
 use tidegate_core::Exchange;
-use tidegate_core::builder::LocationBuilder;
+use tidegate_core::builder::{LocationBuilder, Outline};
+use tidegate_core::http_core::conf::TempPath;
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::variables::Variable;
+use tidegate_os::layout::Layout;
 use tidegate_upstream::{FastCgi as Rules, Keeping, OriginRequest};
 
-use super::cache::OfFastCgi;
+use super::cache::config::conf::CacheConf;
+use super::cache::{Cache, CacheCaller, cache_rows};
 use super::gateway::cgi::{CgiConf, CgiSettings, HasCgi, Kind};
 use super::gateway::content::{self, Protocol, Shape};
 use super::gateway::params::Packing;
@@ -65,6 +68,23 @@ const KIND: Kind = Kind {
     packing: Packing::FastCgi,
 };
 
+/// What the cache takes from this module.
+pub struct FastCgiCaller;
+
+impl CacheCaller for FastCgiCaller {
+    const NAME: &'static str = "fastcgi_cache";
+    const PREFIX: &'static str = "fastcgi_";
+    const TEMPORARY: fn(&Layout) -> &'static str = |layout| layout.fastcgi_temp;
+    const ROWS: &'static [Directive<CacheConf>] = cache_rows!("fastcgi_");
+
+    fn temp_path(http: &Outline) -> Option<&TempPath> {
+        http.conf::<FastCgi>()?.cgi.gateway.temp_path.as_ref()
+    }
+}
+
+/// `fastcgi_cache…`.
+pub type FastCgiCache = Cache<FastCgiCaller>;
+
 impl Module for FastCgi {
     type Conf = Conf;
     const NAME: &'static str = "fastcgi";
@@ -89,7 +109,7 @@ impl Module for FastCgi {
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
         script::prepare(conf.index.as_ref(), conf.split.as_ref(), location)?;
-        let Some(cgi) = conf.cgi.compile::<OfFastCgi>(KIND, location)? else { return Ok(()) };
+        let Some(cgi) = conf.cgi.compile::<FastCgiCaller>(KIND, location)? else { return Ok(()) };
         let words = conf.catch_stderr.iter().flatten();
         let settings = Settings {
             cgi,
@@ -100,7 +120,7 @@ impl Module for FastCgi {
             },
             rules: Rules { catch: words.map(|word| word.bytes[..].into()).collect() },
         };
-        content::install::<_, OfFastCgi>(Arc::new(settings), location)
+        content::install::<_, FastCgiCaller>(Arc::new(settings), location)
     }
 }
 

@@ -20,7 +20,7 @@ use super::pass_conf::PassConf;
 use super::settings::{self, GatewaySettings};
 use super::target::Scheme;
 use super::tls::{self, GatewayTls};
-use crate::http::cache::{self, Cache};
+use crate::http::cache::{Cache, CacheCaller};
 
 /// The directives of one block as written.
 #[derive(Default)]
@@ -114,7 +114,7 @@ impl CgiConf {
     ///
     /// # Errors
     /// An address that is none, a text with variables that is none, cache and store in one block.
-    pub fn compile<F: cache::Family>(
+    pub fn compile<C: CacheCaller>(
         &self,
         kind: Kind,
         location: &mut LocationBuilder<'_, '_>,
@@ -122,7 +122,7 @@ impl CgiConf {
         let Some(word) = self.pass.target(location) else { return Ok(None) };
         let pass = Pass::compile(word, kind.schemes, Ok(()), location)?;
         let outline = location.outline;
-        let cache = outline.conf::<Cache<F>>();
+        let cache = outline.conf::<Cache<C>>();
         let zone = cache.and_then(|cache| cache.zone.as_ref());
         let plan = &mut *location.plan;
         if let Some(name) = zone.and_then(|zone| zone.word.as_ref())

@@ -23,7 +23,7 @@ use super::state::GatewayState;
 use super::tls::GatewayTls;
 use crate::http::cache::config::settings::Ignored;
 use crate::http::cache::gateway::{StoredAnswer, Whole};
-use crate::http::cache::{self, Cache, CacheSettings, Gateway};
+use crate::http::cache::{self, Cache, CacheCaller, CacheSettings, Gateway};
 
 /// What a protocol makes of a location's settings.
 pub trait Protocol: Rewriter + Send + Sync + 'static {
@@ -71,16 +71,16 @@ pub fn install_uncached<P: Protocol>(protocol: Arc<P>, location: &mut LocationBu
 }
 
 /// Makes a location's requests go through a protocol, and through its cache if there is one.
-pub fn install<P: Protocol, F: cache::Family>(
+pub fn install<P: Protocol, C: CacheCaller>(
     protocol: Arc<P>,
     location: &mut LocationBuilder<'_, '_>,
 ) -> Result<(), Diagnostic> {
     // A location that stores has no cache.
-    let conf = location.outline.conf::<Cache<F>>();
+    let conf = location.outline.conf::<Cache<C>>();
     let cache = match conf.filter(|_| protocol.gateway().store.is_none()) {
         Some(conf) => {
             let ignored = ignored(protocol.gateway());
-            CacheSettings::compile(F::PREFIX, conf, ignored, location.plan)?
+            CacheSettings::compile(C::PREFIX, conf, ignored, location.plan)?
         }
         None => None,
     };

@@ -27,13 +27,15 @@ use std::sync::Arc;
 
 use tidegate_conf::{Diagnostic, Directive};
 use tidegate_core::Exchange;
-use tidegate_core::builder::LocationBuilder;
+use tidegate_core::builder::{LocationBuilder, Outline};
+use tidegate_core::http_core::conf::TempPath;
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::variables::Variable;
+use tidegate_os::layout::Layout;
 use tidegate_upstream::OriginRequest;
 
 use super::cache::config::conf::CacheConf;
-use super::cache::{OfProxy, ProxyCache};
+use super::cache::{Cache, CacheCaller, cache_rows, status};
 use super::gateway::content::{self, Protocol, Shape};
 use super::gateway::pass::{Pass, TargetRef};
 use super::gateway::respond::Rewriter;
@@ -44,6 +46,24 @@ use settings::ProxySettings;
 
 /// `ngx_http_proxy_module`.
 pub struct Proxy;
+
+/// What the cache takes from this module.
+pub struct ProxyCaller;
+
+impl CacheCaller for ProxyCaller {
+    const NAME: &'static str = "proxy_cache";
+    const PREFIX: &'static str = "proxy_";
+    const TEMPORARY: fn(&Layout) -> &'static str = |layout| layout.proxy_temp;
+    const ROWS: &'static [Directive<CacheConf>] = cache_rows!("proxy_");
+    const VARIABLES: &'static [Variable] = status::VARIABLES;
+
+    fn temp_path(http: &Outline) -> Option<&TempPath> {
+        http.conf::<Proxy>()?.gateway.temp_path.as_ref()
+    }
+}
+
+/// `proxy_cache…`.
+pub type ProxyCache = Cache<ProxyCaller>;
 
 impl Module for Proxy {
     type Conf = Conf;
@@ -70,7 +90,7 @@ impl Module for Proxy {
         let settings = settings::settings((word, conf), store, keeps_date, location)?;
         let settings = Arc::new(settings);
         location.location.extensions.insert(settings.clone());
-        content::install::<_, OfProxy>(settings, location)
+        content::install::<_, ProxyCaller>(settings, location)
     }
 }
 

@@ -13,13 +13,16 @@ use std::sync::Arc;
 
 use tidegate_conf::{Diagnostic, Directive};
 use tidegate_core::Exchange;
-use tidegate_core::builder::LocationBuilder;
+use tidegate_core::builder::{LocationBuilder, Outline};
+use tidegate_core::http_core::conf::TempPath;
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_http::cgi::{scgi_close, scgi_pair};
 use tidegate_http::range::write_number;
+use tidegate_os::layout::Layout;
 use tidegate_upstream::{OriginRequest, RequestPayload, Wire};
 
-use super::cache::OfScgi;
+use super::cache::config::conf::CacheConf;
+use super::cache::{Cache, CacheCaller, cache_rows};
 use super::gateway::cgi::{CgiConf, CgiSettings, HasCgi, Kind, cgi_rows};
 use super::gateway::content::{self, Protocol, Shape};
 use super::gateway::options::{HasGateway, gateway_rows};
@@ -52,6 +55,23 @@ const KIND: Kind = Kind {
     packing: Packing::Scgi,
 };
 
+/// What the cache takes from this module.
+pub struct ScgiCaller;
+
+impl CacheCaller for ScgiCaller {
+    const NAME: &'static str = "scgi_cache";
+    const PREFIX: &'static str = "scgi_";
+    const TEMPORARY: fn(&Layout) -> &'static str = |layout| layout.scgi_temp;
+    const ROWS: &'static [Directive<CacheConf>] = cache_rows!("scgi_");
+
+    fn temp_path(http: &Outline) -> Option<&TempPath> {
+        http.conf::<Scgi>()?.cgi.gateway.temp_path.as_ref()
+    }
+}
+
+/// `scgi_cache…`.
+pub type ScgiCache = Cache<ScgiCaller>;
+
 impl Module for Scgi {
     type Conf = Conf;
     const NAME: &'static str = "scgi";
@@ -72,8 +92,8 @@ impl Module for Scgi {
     }
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
-        let Some(cgi) = conf.cgi.compile::<OfScgi>(KIND, location)? else { return Ok(()) };
-        content::install::<_, OfScgi>(Arc::new(Settings(cgi)), location)
+        let Some(cgi) = conf.cgi.compile::<ScgiCaller>(KIND, location)? else { return Ok(()) };
+        content::install::<_, ScgiCaller>(Arc::new(Settings(cgi)), location)
     }
 }
 

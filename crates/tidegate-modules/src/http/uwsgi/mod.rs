@@ -16,13 +16,16 @@ mod tests;
 use std::sync::Arc;
 
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, once, row};
-use tidegate_core::builder::LocationBuilder;
+use tidegate_core::builder::{LocationBuilder, Outline};
+use tidegate_core::http_core::conf::TempPath;
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::{Exchange, Level};
 use tidegate_http::cgi::{uwsgi_close, uwsgi_open};
+use tidegate_os::layout::Layout;
 use tidegate_upstream::{OriginRequest, Wire};
 
-use super::cache::OfUwsgi;
+use super::cache::config::conf::CacheConf;
+use super::cache::{Cache, CacheCaller, cache_rows};
 use super::gateway::cgi::{CgiConf, CgiSettings, HasCgi, Kind, cgi_rows};
 use super::gateway::content::{self, Protocol, Shape};
 use super::gateway::options::{HasGateway, gateway_rows};
@@ -84,6 +87,23 @@ const OWN: &[Directive<Conf>] = &[
     ),
 ];
 
+/// What the cache takes from this module.
+pub struct UwsgiCaller;
+
+impl CacheCaller for UwsgiCaller {
+    const NAME: &'static str = "uwsgi_cache";
+    const PREFIX: &'static str = "uwsgi_";
+    const TEMPORARY: fn(&Layout) -> &'static str = |layout| layout.uwsgi_temp;
+    const ROWS: &'static [Directive<CacheConf>] = cache_rows!("uwsgi_");
+
+    fn temp_path(http: &Outline) -> Option<&TempPath> {
+        http.conf::<Uwsgi>()?.cgi.gateway.temp_path.as_ref()
+    }
+}
+
+/// `uwsgi_cache…`.
+pub type UwsgiCache = Cache<UwsgiCaller>;
+
 impl Module for Uwsgi {
     type Conf = Conf;
     const NAME: &'static str = "uwsgi";
@@ -111,13 +131,13 @@ impl Module for Uwsgi {
     }
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
-        let Some(cgi) = conf.cgi.compile::<OfUwsgi>(KIND, location)? else { return Ok(()) };
+        let Some(cgi) = conf.cgi.compile::<UwsgiCaller>(KIND, location)? else { return Ok(()) };
         let settings = Settings {
             cgi,
             modifiers: (conf.modifier1.unwrap_or(0) as u8, conf.modifier2.unwrap_or(0) as u8),
             string: conf.string.as_ref().map(|word| word.bytes.clone()).unwrap_or_default(),
         };
-        content::install::<_, OfUwsgi>(Arc::new(settings), location)
+        content::install::<_, UwsgiCaller>(Arc::new(settings), location)
     }
 }
 
