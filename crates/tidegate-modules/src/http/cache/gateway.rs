@@ -10,7 +10,7 @@ use tidegate_upstream::{FetchError, FetchSettings, OriginRequest, OriginResponse
 /// What the request for a whole object is like: no `Range`, and no conditions but those that the
 /// exchange's `CacheNote` holds (`If-Modified-Since`, `If-None-Match`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Whole {
+pub struct FillRequestOptions {
     /// GET in place of HEAD.
     pub convert_head: bool,
     /// The client waits for the answer's head, so it may be given interim ones (`early_hints`).
@@ -24,7 +24,7 @@ pub trait Gateway: Send + Sync {
     fn request<'a>(
         &'a self,
         x: &'a mut Exchange,
-        whole: Whole,
+        options: FillRequestOptions,
     ) -> LocalFuture<'a, Result<OriginRequest, Step<'static>>>;
 
     fn fetch_settings(&self) -> Arc<FetchSettings>;
@@ -43,7 +43,7 @@ pub trait Gateway: Send + Sync {
 
     /// Answers with a head that an origin once gave, and a body from elsewhere. The same is done to
     /// the head as by `respond`.
-    fn respond_stored(&self, x: &mut Exchange, stored: StoredAnswer<'_>) -> Step<'static>;
+    fn respond_stored(&self, x: &mut Exchange, stored: StoredResponse<'_>) -> Step<'static>;
 
     /// Answers when no origin did.
     fn fail(&self, x: &mut Exchange, error: FetchError) -> Step<'static>;
@@ -56,7 +56,7 @@ pub trait Gateway: Send + Sync {
 }
 
 /// An answer out of the cache.
-pub struct StoredAnswer<'a> {
+pub struct StoredResponse<'a> {
     /// As the origin sent it, without the fields of its connection and without a length.
     pub head: &'a ResponseHead,
     pub body: Body,

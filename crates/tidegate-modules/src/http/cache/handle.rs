@@ -1,7 +1,7 @@
-//! A request's way through the cache: asks the store, tells the turn, does what the turn says.
+//! A request's way through the cache: asks the store, steps the decision, does what it says.
 //!
 //! A hit whose object is open is answered at once, without a future; everything else is
-//! [`Conversation`].
+//! [`CacheSession`].
 
 use std::sync::Arc;
 
@@ -17,16 +17,16 @@ use tidegate_rt::clock;
 use tidegate_rt::sync::mpsc;
 use tidegate_upstream::LogContext;
 
-use crate::http::cache::config::settings::{CacheSettings, Chosen};
-use crate::http::cache::decide::decision::{Demands, Input, Output, Sharing, Turn};
+use crate::http::cache::config::settings::{CacheSettings, ZoneSelection};
+use crate::http::cache::decide::decision::{CacheDecision, Demands, Input, Output, Sharing};
 use crate::http::cache::decide::policy::range_is_beyond;
 use crate::http::cache::fill::resume::Origin;
-use crate::http::cache::fill::task::{Answer, Filler, Question, start};
-use crate::http::cache::gateway::{Gateway, Whole, switches};
-use crate::http::cache::lookup::{self, Sight, decoded, filling_of};
+use crate::http::cache::fill::task::{FillEvent, FillTask, OriginFetch, start};
+use crate::http::cache::gateway::{FillRequestOptions, Gateway, switches};
+use crate::http::cache::lookup::{self, CacheLookup, decoded, filling_of};
 use crate::http::cache::purge;
-use crate::http::cache::ranges::plan::Wanted;
-use crate::http::cache::ranges::{self, First, Giver, Object};
+use crate::http::cache::ranges::plan::RequestedRange;
+use crate::http::cache::ranges::{self, PartialObject, RangeAssembler, RangeProbe};
 use crate::http::cache::serve::entry as serve;
 use crate::http::cache::serve::rfc9111;
 use crate::http::cache::serve::wait;
@@ -47,12 +47,12 @@ pub fn handle<'a>(
         return Err(x);
     }
     let store = match cache.zone(x) {
-        Chosen::Zone(zone) => match &zone.store {
+        ZoneSelection::Zone(zone) => match &zone.store {
             Some(store) => store,
             None => return Err(x),
         },
-        Chosen::Off => return Err(x),
-        Chosen::Unknown => return Ok(Step::Status(500)),
+        ZoneSelection::Off => return Err(x),
+        ZoneSelection::Unknown => return Ok(Step::Status(500)),
     };
     let mut text = Vec::with_capacity(128);
     match &cache.key {
@@ -76,11 +76,11 @@ pub fn handle<'a>(
     let note = CacheNote::new(main.text().clone(), CacheStatus::Miss);
     x.extensions.insert(CacheNote { rfc9111: cache.rfc9111, ..note });
     let now = clock::unix_millis();
-    let sight = lookup::look_now(store, &main, &x.request.head.headers, now);
+    let lookup = lookup::look_now(store, &main, &x.request.head.headers, now);
     let terms = cache.rfc9111.then(|| RequestTerms::of(&x.request.head.headers));
     let bypass = !cache.bypass.is_empty() && any_holds(&cache.bypass, x);
     if !bypass
-        && let Some(Sight { entry: Some(entry), fill: None, .. }) = &sight
+        && let Some(CacheLookup { entry: Some(entry), fill: None, .. }) = &lookup
         && lookup::is_fresh(entry, terms.as_ref(), now)
         && let Some(step) = serve::entry(x, &**gateway, entry, CacheStatus::Hit)
     {
@@ -89,31 +89,35 @@ pub fn handle<'a>(
         }
         return Ok(step);
     }
-    let conversation = Conversation {
+    let session = CacheSession {
         cache: cache.clone(),
         gateway: gateway.clone(),
         store: store.clone(),
         main,
-        turn: if bypass { Turn::bypassing() } else { Turn::new(demands(terms.as_ref())) },
+        decision: if bypass {
+            CacheDecision::bypassing()
+        } else {
+            CacheDecision::new(demands(terms.as_ref()))
+        },
         terms,
         bypass,
     };
-    Ok(Step::Wait(Box::pin(conversation.run(x, sight))))
+    Ok(Step::Wait(Box::pin(session.run(x, lookup))))
 }
 
-/// What the turn has to know of a request's terms.
+/// What the decision has to know of a request's terms.
 fn demands(terms: Option<&RequestTerms>) -> Demands {
     let RequestTerms { only_if_cached, no_store, .. } = terms.copied().unwrap_or_default();
     Demands { only_if_cached, no_store }
 }
 
 /// A request whose answer takes more than a look into memory.
-struct Conversation {
+struct CacheSession {
     cache: Arc<CacheSettings>,
     gateway: Arc<dyn Gateway>,
     store: Store,
     main: Key,
-    turn: Turn,
+    decision: CacheDecision,
     /// With `proxy_cache_rfc9111`.
     terms: Option<RequestTerms>,
     bypass: bool,
@@ -126,35 +130,35 @@ enum Done {
     Then(Output),
 }
 
-impl Conversation {
-    async fn run(mut self, x: &mut Exchange, first: Option<Sight>) -> Step<'static> {
-        let sight = match first {
-            Some(sight) => sight,
+impl CacheSession {
+    async fn run(mut self, x: &mut Exchange, first: Option<CacheLookup>) -> Step<'static> {
+        let lookup = match first {
+            Some(lookup) => lookup,
             None => lookup::look(&self.store, &self.main, &x.request.head.headers).await,
         };
-        let mut sight = self.settled(x, sight).await;
+        let mut lookup = self.settled(x, lookup).await;
         let mut output = match self.bypass {
             // Its answer is newer than what others are fetching.
             true => Output::Fetch(Sharing::TakeOver),
-            false => self.tell(self.input(x, &sight)),
+            false => self.tell(self.input(x, &lookup)),
         };
         loop {
             let done = match output {
                 Output::Look => {
-                    sight = lookup::look(&self.store, &self.main, &x.request.head.headers).await;
-                    sight = self.settled(x, sight).await;
-                    Done::Then(self.tell(self.input(x, &sight)))
+                    lookup = lookup::look(&self.store, &self.main, &x.request.head.headers).await;
+                    lookup = self.settled(x, lookup).await;
+                    Done::Then(self.tell(self.input(x, &lookup)))
                 }
-                Output::Wait { until } => self.wait(x, &sight, until).await,
-                Output::Follow => self.follow(x, &sight).await,
-                Output::Serve(status) => self.serve(x, sight.entry.as_ref(), status),
-                Output::Fetch(sharing) => self.fetch(x, &mut sight, sharing, false).await,
-                Output::Revalidate(sharing) => self.fetch(x, &mut sight, sharing, true).await,
+                Output::Wait { until } => self.wait(x, &lookup, until).await,
+                Output::Follow => self.follow(x, &lookup).await,
+                Output::Serve(status) => self.serve(x, lookup.entry.as_ref(), status),
+                Output::Fetch(sharing) => self.fetch(x, &mut lookup, sharing, false).await,
+                Output::Revalidate(sharing) => self.fetch(x, &mut lookup, sharing, true).await,
                 Output::ServeStaleAndRefresh { conditional } => {
-                    self.refresh(x, &sight, conditional).await
+                    self.refresh(x, &lookup, conditional).await
                 }
                 Output::Pass => {
-                    serve::note(x, |note| note.status = self.turn.status());
+                    serve::note(x, |note| note.status = self.decision.status());
                     Done::Answered(self.gateway.pass(x).await)
                 }
                 Output::Fail => Done::Answered(Step::Status(502)),
@@ -175,25 +179,25 @@ impl Conversation {
 
     /// A fill that is all there but may not answer this request as it is: its object, which will be
     /// there in a moment, may do so (`max-stale`), or knows its validators.
-    async fn settled(&self, x: &Exchange, sight: Sight) -> Sight {
-        let Some(fill) = sight.fill.as_ref() else { return sight };
+    async fn settled(&self, x: &Exchange, lookup: CacheLookup) -> CacheLookup {
+        let Some(fill) = lookup.fill.as_ref() else { return lookup };
         let now = clock::unix_millis();
         let filling = filling_of(x, fill, self.terms.as_ref(), now);
         // By nginx's rules a response that is stale when it comes is for those who were there by then.
         let is_stale = || fill.head_now().is_some_and(|head| head.times.valid_until <= now);
         if !filling.whole || filling.joinable && (self.terms.is_some() || !is_stale()) {
-            return sight;
+            return lookup;
         }
         fill.placed().await;
         lookup::look(&self.store, &self.main, &x.request.head.headers).await
     }
 
-    fn input(&self, x: &Exchange, sight: &Sight) -> Input {
-        sight.input(x, self.terms.as_ref(), clock::unix_millis())
+    fn input(&self, x: &Exchange, lookup: &CacheLookup) -> Input {
+        lookup.input(x, self.terms.as_ref(), clock::unix_millis())
     }
 
     fn tell(&mut self, input: Input) -> Output {
-        self.turn.step(&self.cache.rules, input, clock::unix_millis())
+        self.decision.step(&self.cache.rules, input, clock::unix_millis())
     }
 
     fn serve(&self, x: &mut Exchange, entry: Option<&OpenEntry>, status: CacheStatus) -> Done {
@@ -204,26 +208,26 @@ impl Conversation {
     }
 
     /// Reads somebody else's fill.
-    async fn follow(&mut self, x: &mut Exchange, sight: &Sight) -> Done {
-        let Some(fill) = &sight.fill else { return Done::Then(self.tell(Input::FillEnded)) };
+    async fn follow(&mut self, x: &mut Exchange, lookup: &CacheLookup) -> Done {
+        let Some(fill) = &lookup.fill else { return Done::Then(self.tell(Input::FillEnded)) };
         let now = clock::unix_millis();
         if lookup::other_variant(fill, &x.request.head.headers).is_some()
             || !fill.is_readable_from_start()
-            || sight.is_foreign(fill)
+            || lookup.is_foreign(fill)
             || !filling_of(x, fill, self.terms.as_ref(), now).joinable
         {
             return Done::Then(self.tell(Input::FillEnded));
         }
         let beyond = self.range_is_beyond(x, Some(fill));
         if (beyond || ranges::is_far(x, fill))
-            && let Some(done) = self.part(x, sight, Some(fill)).await
+            && let Some(done) = self.part(x, lookup, Some(fill)).await
         {
             return done;
         }
         if beyond {
             return Done::Then(self.tell(Input::RangeBeyond));
         }
-        let status = self.turn.status();
+        let status = self.decision.status();
         match serve::follow(x, &*self.gateway, fill.reader(0), status).await {
             Ok(step) => Done::Answered(step),
             Err(BreakReason::Uncacheable) => Done::Then(self.tell(Input::Released)),
@@ -232,10 +236,10 @@ impl Conversation {
     }
 
     /// Waits for a fill until a moment in Unix milliseconds.
-    async fn wait(&mut self, x: &mut Exchange, sight: &Sight, until: u64) -> Done {
-        let Some(fill) = &sight.fill else { return Done::Then(self.tell(Input::FillEnded)) };
+    async fn wait(&mut self, x: &mut Exchange, lookup: &CacheLookup, until: u64) -> Done {
+        let Some(fill) = &lookup.fill else { return Done::Then(self.tell(Input::FillEnded)) };
         if self.range_is_beyond(x, Some(fill)) {
-            let done = self.part(x, sight, Some(fill)).await;
+            let done = self.part(x, lookup, Some(fill)).await;
             return done.unwrap_or_else(|| Done::Then(self.tell(Input::RangeBeyond)));
         }
         let input = wait::for_progress(x, fill, until, self.terms.as_ref()).await;
@@ -248,7 +252,7 @@ impl Conversation {
     async fn fetch(
         &mut self,
         x: &mut Exchange,
-        sight: &mut Sight,
+        lookup: &mut CacheLookup,
         sharing: Sharing,
         conditional: bool,
     ) -> Done {
@@ -256,12 +260,12 @@ impl Conversation {
             return Done::Then(Output::Pass);
         }
         if self.passes_head(x) {
-            serve::note(x, |note| note.status = self.turn.status());
-            let passed = rfc9111::pass_head(x, &*self.gateway, &self.cache, &self.store, sight);
+            serve::note(x, |note| note.status = self.decision.status());
+            let passed = rfc9111::pass_head(x, &*self.gateway, &self.cache, &self.store, lookup);
             return Done::Answered(passed.await);
         }
         if self.range_is_beyond(x, None) {
-            let done = self.part(x, sight, None).await;
+            let done = self.part(x, lookup, None).await;
             return done.unwrap_or(Done::Then(Output::Pass));
         }
         // What will not be stored must lead nobody, nor take the place of what will.
@@ -269,38 +273,38 @@ impl Conversation {
         let sharing = if refused { Sharing::Alone } else { sharing };
         let now = clock::unix_millis();
         let writer = match sharing {
-            Sharing::Alone => self.store.begin_fill_beside(&sight.key, now),
-            Sharing::TakeOver => self.store.take_over_fill(&sight.key, now),
-            Sharing::Shared => match self.store.begin_fill(&sight.key, now) {
+            Sharing::Alone => self.store.begin_fill_beside(&lookup.key, now),
+            Sharing::TakeOver => self.store.take_over_fill(&lookup.key, now),
+            Sharing::Shared => match self.store.begin_fill(&lookup.key, now) {
                 // Somebody's fill may have ended since we looked.
-                Ok(writer) if self.is_outdated(sight) => {
+                Ok(writer) if self.is_outdated(lookup) => {
                     writer.abort("the object is there");
                     return Done::Then(self.tell(Input::FillEnded));
                 }
                 Ok(writer) => writer,
-                Err(running) if sight.is_foreign(&running) => {
-                    self.store.take_over_fill(&sight.key, now)
+                Err(running) if lookup.is_foreign(&running) => {
+                    self.store.take_over_fill(&lookup.key, now)
                 }
                 Err(running) => {
-                    sight.fill = Some(running);
-                    return Done::Then(self.tell(self.input(x, sight)));
+                    lookup.fill = Some(running);
+                    return Done::Then(self.tell(self.input(x, lookup)));
                 }
             },
         };
-        let (question, mut filler) = match self.question(x, sight, conditional, true).await {
+        let (origin_fetch, mut task) = match self.origin_fetch(x, lookup, conditional, true).await {
             Ok(asked) => asked,
             Err(step) => return Done::Answered(step),
         };
-        filler.refused = refused;
+        task.refused = refused;
         let (to, mut answers) = mpsc::channel(1);
-        start(question, filler, writer, Some(to));
+        start(origin_fetch, task, writer, Some(to));
         loop {
             let Some(answer) = wait::next_answer(x, &mut answers).await else {
                 return Done::Then(Output::Leave);
             };
             let (response, verdict) = match answer {
-                Answer::Judge(response, verdict) => (response, verdict),
-                answer => return self.answer(x, sight, answer).await,
+                FillEvent::Judge(response, verdict) => (response, verdict),
+                answer => return self.answer(x, lookup, answer).await,
             };
             self.gateway.show_head(x, &response.head);
             let store = !any_holds(&self.cache.no_cache, x);
@@ -326,16 +330,16 @@ impl Conversation {
     }
 
     /// Whether the store has another object now than when it was looked at.
-    fn is_outdated(&self, sight: &Sight) -> bool {
-        let now = self.store.peek(&sight.key).entry.map(|entry| entry.generation);
-        now.is_some() && sight.generation != now
+    fn is_outdated(&self, lookup: &CacheLookup) -> bool {
+        let now = self.store.peek(&lookup.key).entry.map(|entry| entry.generation);
+        now.is_some() && lookup.generation != now
     }
 
-    async fn answer(&mut self, x: &mut Exchange, sight: &Sight, answer: Answer) -> Done {
+    async fn answer(&mut self, x: &mut Exchange, lookup: &CacheLookup, answer: FillEvent) -> Done {
         let step = match answer {
-            Answer::Follow(reader, status) => {
+            FillEvent::Follow(reader, status) => {
                 if ranges::is_far(x, reader.fill())
-                    && let Some(done) = self.part(x, sight, Some(reader.fill())).await
+                    && let Some(done) = self.part(x, lookup, Some(reader.fill())).await
                 {
                     return done;
                 }
@@ -347,24 +351,24 @@ impl Conversation {
                     }
                 }
             }
-            Answer::Pass(response, status) => {
+            FillEvent::Pass(response, status) => {
                 serve::note(x, |note| note.status = status);
                 let step = self.gateway.respond(x, response);
                 // The origin was not told of the client's conditions, as the response might have been stored.
                 x.response.conditions_judged = false;
                 step
             }
-            Answer::Serve(entry, status) => {
+            FillEvent::Serve(entry, status) => {
                 return match serve::entry(x, &*self.gateway, &entry, status) {
                     Some(step) => Done::Answered(step),
                     None => Done::Answered(Step::Status(502)),
                 };
             }
-            Answer::Failed(error, status) => {
+            FillEvent::Failed(error, status) => {
                 serve::note(x, |note| note.status = status);
                 self.gateway.fail(x, error)
             }
-            Answer::Judge(..) => Step::Status(500),
+            FillEvent::Judge(..) => Step::Status(500),
         };
         Done::Answered(step)
     }
@@ -373,57 +377,57 @@ impl Conversation {
     async fn part(
         &mut self,
         x: &mut Exchange,
-        sight: &Sight,
+        lookup: &CacheLookup,
         fill: Option<&Arc<Fill>>,
     ) -> Option<Done> {
         let of_parts = self.cache.ranges && self.cache.no_cache.is_empty() && !self.bypass;
         // What a request demands of the whole it demands of the origin's answer here.
         let of_parts = of_parts && self.terms.is_none_or(|terms| terms == RequestTerms::default());
         let by_get = x.request.method == Method::Get && !x.is_subrequest;
-        if !of_parts || !by_get || sight.entry.is_some() {
+        if !of_parts || !by_get || lookup.entry.is_some() {
             return None;
         }
-        let wanted = Wanted::parse(x.request.header(Known::Range)?)?;
+        let wanted = RequestedRange::parse(x.request.header(Known::Range)?)?;
         let now = clock::unix_millis();
-        let stored = sight.parts.as_ref().filter(|entry| now < entry.times().valid_until);
-        let known = match fill.and_then(|fill| Object::filling(fill.key(), fill)) {
+        let stored = lookup.parts.as_ref().filter(|entry| now < entry.times().valid_until);
+        let known = match fill.and_then(|fill| PartialObject::filling(fill.key(), fill)) {
             Some(object) => Some(object),
-            None => stored.and_then(|entry| Object::stored(&sight.key, entry)),
+            None => stored.and_then(|entry| PartialObject::stored(&lookup.key, entry)),
         };
         match &known {
             Some(object) if !object.has(x, wanted) => return None,
             None if x.request.header(Known::IfRange).is_some() => return None,
             _ => {}
         }
-        let question = match self.question(x, sight, false, true).await {
-            Ok((question, _)) => question,
+        let origin_fetch = match self.origin_fetch(x, lookup, false, true).await {
+            Ok((origin_fetch, _)) => origin_fetch,
             Err(step) => return Some(Done::Answered(step)),
         };
-        let origin = Origin::of(&question)?;
+        let origin = Origin::of(&origin_fetch)?;
         let object = match known {
             Some(object) => object,
             // Somebody's first part may have come since we looked.
-            None if self.is_outdated(sight) => {
+            None if self.is_outdated(lookup) => {
                 return Some(Done::Then(self.tell(Input::FillEnded)));
             }
             None => {
-                let first = First {
+                let probe = RangeProbe {
                     store: self.store.clone(),
                     cache: self.cache.clone(),
-                    key: sight.key.clone(),
-                    generation: sight.generation,
-                    names: sight.names.clone(),
-                    family: sight.family,
+                    key: lookup.key.clone(),
+                    generation: lookup.generation,
+                    names: lookup.names.clone(),
+                    variant_set: lookup.variant_set,
                     client_fields: x.request.head.headers.clone(),
                     asked_at: now,
                     wanted,
                 };
-                let mut reader = ranges::meet(first, origin.clone())?;
+                let mut reader = ranges::join_or_start_probe(probe, origin.clone())?;
                 match wait::head_of(x, &mut reader).await {
                     None => return Some(Done::Then(Output::Leave)),
                     Some(head) => {
                         let head = head?;
-                        Object::published(&sight.key, &head)?
+                        PartialObject::published(&lookup.key, &head)?
                     }
                 }
             }
@@ -431,40 +435,40 @@ impl Conversation {
         if !object.has(x, wanted) {
             return None;
         }
-        let giver = Giver::new(object, self.store.clone(), origin, fill.cloned());
-        ranges::answer(x, &*self.gateway, wanted, giver).await.map(Done::Answered)
+        let assembler = RangeAssembler::new(object, self.store.clone(), origin, fill.cloned());
+        ranges::answer(x, &*self.gateway, wanted, assembler).await.map(Done::Answered)
     }
 
     /// Gives the stale object and has it renewed behind the answer.
-    async fn refresh(&mut self, x: &mut Exchange, sight: &Sight, conditional: bool) -> Done {
+    async fn refresh(&mut self, x: &mut Exchange, lookup: &CacheLookup, conditional: bool) -> Done {
         if self.passes_head(x) {
-            return self.serve(x, sight.entry.as_ref(), CacheStatus::Stale);
+            return self.serve(x, lookup.entry.as_ref(), CacheStatus::Stale);
         }
         let now = clock::unix_millis();
-        let status = match self.store.begin_fill(&sight.key, now) {
+        let status = match self.store.begin_fill(&lookup.key, now) {
             Err(_) => CacheStatus::Updating,
             Ok(writer) => {
-                match self.question(x, sight, conditional, false).await {
-                    Ok((question, filler)) => start(question, filler, writer, None),
+                match self.origin_fetch(x, lookup, conditional, false).await {
+                    Ok((origin_fetch, task)) => start(origin_fetch, task, writer, None),
                     Err(_) => writer.abort("the request could not be made"),
                 }
                 CacheStatus::Stale
             }
         };
-        self.serve(x, sight.entry.as_ref(), status)
+        self.serve(x, lookup.entry.as_ref(), status)
     }
 
     /// The question for the origin, and what the fill has to know of this request.
-    async fn question(
+    async fn origin_fetch(
         &self,
         x: &mut Exchange,
-        sight: &Sight,
+        lookup: &CacheLookup,
         conditional: bool,
         client_waits: bool,
-    ) -> Result<(Question, Filler), Step<'static>> {
-        let known = sight.entry.as_ref().filter(|_| conditional).and_then(decoded);
+    ) -> Result<(OriginFetch, FillTask), Step<'static>> {
+        let known = lookup.entry.as_ref().filter(|_| conditional).and_then(decoded);
         serve::note(x, |note| {
-            note.status = self.turn.status();
+            note.status = self.decision.status();
             if let Some(known) = known {
                 // What is no date says nothing to the origin either.
                 let modified = known.meta.last_modified().filter(|date| parse_http(date).is_some());
@@ -472,29 +476,29 @@ impl Conversation {
                 note.etag = known.meta.etag().unwrap_or_default().to_vec();
             }
         });
-        let whole = Whole { convert_head: self.cache.convert_head, client_waits };
-        let request = self.gateway.request(x, whole).await?;
-        let question = Question {
+        let options = FillRequestOptions { convert_head: self.cache.convert_head, client_waits };
+        let request = self.gateway.request(x, options).await?;
+        let origin_fetch = OriginFetch {
             request,
             settings: self.gateway.fetch_settings(),
             report: self.gateway.report(x),
             log: LogContext::of(x),
         };
-        let filler = Filler {
+        let task = FillTask {
             store: self.store.clone(),
             main: self.main.clone(),
-            names: sight.names.clone(),
-            family: sight.family,
+            names: lookup.names.clone(),
+            variant_set: lookup.variant_set,
             asked_at: clock::unix_millis(),
             cache: self.cache.clone(),
-            turn: self.turn.clone(),
+            decision: self.decision.clone(),
             client_fields: x.request.head.headers.clone(),
             conditional,
             refused: false,
-            parts: sight.parts.clone(),
-            stale: sight.entry.clone(),
-            generation: sight.generation,
+            parts: lookup.parts.clone(),
+            stale: lookup.entry.clone(),
+            generation: lookup.generation,
         };
-        Ok((question, filler))
+        Ok((origin_fetch, task))
     }
 }

@@ -3,7 +3,7 @@
 //! The object under the main key (`proxy_cache_key`) tells by which request fields its variants
 //! differ, and which of them it is itself. Another variant lies under a key of its own: the main key
 //! and what the request says in those fields. So an object is never given to a request of another
-//! variant, whatever lies where. A variant is only good beside the object whose family it belongs to,
+//! variant, whatever lies where. A variant is only good beside the object whose variant set it belongs to,
 //! so removing the object under the main key removes them all.
 
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use tidegate_http::caching::write_variant;
 use tidegate_rt::clock;
 
 use crate::http::cache::decide::coverage;
-use crate::http::cache::decide::decision::{Filling, Input, Standing};
+use crate::http::cache::decide::decision::{FillState, Input, StoredState};
 use crate::http::cache::decide::policy;
 use crate::http::cache::meta::{Decoded, Meta};
 
-/// What there is for a request.
-pub struct Sight {
+/// What there is for a request: the object, the variant and the running fill found for a key.
+pub struct CacheLookup {
     pub key: Key,
     /// The fields by which `key` was chosen; empty for the main key.
     pub names: Vec<Vec<u8>>,
     /// Of the object under the main key; 0 when there is none.
-    pub family: u64,
+    pub variant_set: u64,
     pub entry: Option<OpenEntry>,
     /// The head of an object of which only parts are there.
     pub parts: Option<OpenEntry>,
@@ -52,31 +52,31 @@ enum Found {
 pub struct Variants {
     /// The request fields that tell them apart.
     pub names: Vec<Vec<u8>>,
-    pub family: u64,
+    pub variant_set: u64,
 }
 
 /// Looks without waiting; `None` when a file has to be opened first. Counts a use.
-pub fn look_now(store: &Store, main: &Key, request: &Headers, now: u64) -> Option<Sight> {
+pub fn look_now(store: &Store, main: &Key, request: &Headers, now: u64) -> Option<CacheLookup> {
     let lookup = newest(store.lookup(main, now), request);
     match found(&lookup, request) {
-        Found::This => Some(main_sight(main, lookup)),
+        Found::This => Some(at_main_key(main, lookup)),
         Found::Unopened => None,
         Found::Variant(variants) => {
             let key = variant_key(main, &variants.names, request);
             let lookup = store.lookup(&key, now);
             match found(&lookup, request) {
                 Found::Unopened => None,
-                found => Some(variant_sight(key, variants, found, lookup)),
+                found => Some(at_variant_key(key, variants, found, lookup)),
             }
         }
     }
 }
 
 /// Looks, opening files as needed. Counts no use: `look_now` was there before.
-pub async fn look(store: &Store, main: &Key, request: &Headers) -> Sight {
+pub async fn look(store: &Store, main: &Key, request: &Headers) -> CacheLookup {
     let lookup = newest(opened(store, main).await, request);
     let variants = match found(&lookup, request) {
-        Found::This | Found::Unopened => return main_sight(main, lookup),
+        Found::This | Found::Unopened => return at_main_key(main, lookup),
         Found::Variant(variants) => variants,
     };
     let key = variant_key(main, &variants.names, request);
@@ -86,7 +86,7 @@ pub async fn look(store: &Store, main: &Key, request: &Headers) -> Sight {
         lookup.uses = store.lookup(&key, clock::unix_millis()).uses;
     }
     let found = found(&lookup, request);
-    variant_sight(key, variants, found, lookup)
+    at_variant_key(key, variants, found, lookup)
 }
 
 /// The decoded head of an open entry, decoded once for all its hits.
@@ -98,19 +98,21 @@ fn meta_of(entry: &OpenEntry) -> Option<&Meta> {
     decoded(entry).map(|decoded| &decoded.meta)
 }
 
-impl Sight {
-    /// Whether a fill of this variant belongs to a family that has ended.
+impl CacheLookup {
+    /// Whether a fill of this variant belongs to a variant set that has ended.
     pub fn is_foreign(&self, fill: &Fill) -> bool {
         let meta = fill.head_now().and_then(|head| Meta::decode(&head.metadata));
-        !self.names.is_empty() && meta.is_some_and(|meta| meta.family != self.family)
+        !self.names.is_empty() && meta.is_some_and(|meta| meta.variant_set != self.variant_set)
     }
 
-    /// What the turn is told of it, for a request that says `terms`; `None`: what it says does not
+    /// The input for the decision about a request that says `terms`; `None`: what it says does not
     /// matter.
     pub fn input(&self, x: &Exchange, terms: Option<&RequestTerms>, now: u64) -> Input {
         let doubtful = now < self.uncacheable_until;
-        let mut filling =
-            self.fill.as_ref().map(|fill| Filling { doubtful, ..filling_of(x, fill, terms, now) });
+        let mut filling = self
+            .fill
+            .as_ref()
+            .map(|fill| FillState { doubtful, ..filling_of(x, fill, terms, now) });
         let entry = self.entry.as_ref().and_then(|entry| Some((entry, meta_of(entry)?)));
         if let Some((entry, meta)) = entry {
             // Who waits for its renewal would have to renew it again.
@@ -120,7 +122,7 @@ impl Sight {
             {
                 filling.joinable = false;
             }
-            return Input::Found(Standing {
+            return Input::Found(StoredState {
                 has_validators: meta.last_modified().is_some() || meta.etag().is_some(),
                 filling,
                 ..policy::standing(entry.times(), meta.must_revalidate, terms, now)
@@ -138,13 +140,13 @@ pub fn is_fresh(entry: &OpenEntry, terms: Option<&RequestTerms>, now: u64) -> bo
     policy::standing(entry.times(), false, terms, now).fresh
 }
 
-/// A fill as the turn of this request sees it, which says `terms`.
+/// A fill as the decision about this request sees it, which says `terms`.
 pub fn filling_of(
     x: &Exchange,
     fill: &Arc<Fill>,
     terms: Option<&RequestTerms>,
     now: u64,
-) -> Filling {
+) -> FillState {
     let head = fill.head_now();
     let times = head.as_ref().map(|head| head.times);
     let joinable = policy::is_joinable(times, fill.started_at(), terms, now);
@@ -152,7 +154,7 @@ pub fn filling_of(
     let arrived = fill.watermark();
     let needed = head.as_ref().and_then(|head| coverage::needed(x, head));
     let promised = head.and_then(|head| head.body_bytes);
-    Filling {
+    FillState {
         has_head,
         arrived,
         promised,
@@ -167,8 +169,8 @@ pub fn filling_of(
 /// What a fill's response says of its variants, when this request asks for another one.
 pub fn other_variant(fill: &Fill, request: &Headers) -> Option<Variants> {
     let meta = Meta::decode(&fill.head_now()?.metadata)?;
-    let family = meta.family;
-    (!meta.serves(request, &mut Vec::new())).then_some(Variants { names: meta.vary, family })
+    let variant_set = meta.variant_set;
+    (!meta.serves(request, &mut Vec::new())).then_some(Variants { names: meta.vary, variant_set })
 }
 
 fn variant_key(main: &Key, names: &[Vec<u8>], request: &Headers) -> Key {
@@ -190,7 +192,7 @@ fn found(lookup: &Lookup, request: &Headers) -> Found {
     };
     match meta_of(entry) {
         Some(meta) if !meta.serves(request, &mut Vec::new()) => {
-            Found::Variant(Variants { names: meta.vary.clone(), family: meta.family })
+            Found::Variant(Variants { names: meta.vary.clone(), variant_set: meta.variant_set })
         }
         _ => Found::This,
     }
@@ -240,33 +242,33 @@ async fn opened_once(store: &Store, key: &Key) -> Lookup {
     lookup
 }
 
-fn main_sight(main: &Key, lookup: Lookup) -> Sight {
-    let family = lookup.open.as_ref().and_then(meta_of).map_or(0, |meta| meta.family);
-    sight(main.clone(), Variants { names: Vec::new(), family }, lookup)
+fn at_main_key(main: &Key, lookup: Lookup) -> CacheLookup {
+    let variant_set = lookup.open.as_ref().and_then(meta_of).map_or(0, |meta| meta.variant_set);
+    assembled(main.clone(), Variants { names: Vec::new(), variant_set }, lookup)
 }
 
 /// What lies under a variant's key may be no answer for this request: its origin has changed the
-/// fields in between, or the family has ended. Then it is as if nothing were there.
-fn variant_sight(key: Key, variants: Variants, found: Found, lookup: Lookup) -> Sight {
-    let family = variants.family;
-    let mut sight = sight(key, variants, lookup);
+/// fields in between, or the variant set has ended. Then it is as if nothing were there.
+fn at_variant_key(key: Key, variants: Variants, found: Found, lookup: Lookup) -> CacheLookup {
+    let variant_set = variants.variant_set;
     let is_other = matches!(found, Found::Variant(_));
-    let entry_meta = sight.entry.as_ref().and_then(meta_of);
-    if is_other || entry_meta.is_some_and(|meta| meta.family != family) {
-        sight.entry = None;
+    let mut found = assembled(key, variants, lookup);
+    let entry_meta = found.entry.as_ref().and_then(meta_of);
+    if is_other || entry_meta.is_some_and(|meta| meta.variant_set != variant_set) {
+        found.entry = None;
     }
-    let parts_meta = sight.parts.as_ref().and_then(meta_of);
-    if is_other || parts_meta.is_some_and(|meta| meta.family != family) {
-        sight.parts = None;
+    let parts_meta = found.parts.as_ref().and_then(meta_of);
+    if is_other || parts_meta.is_some_and(|meta| meta.variant_set != variant_set) {
+        found.parts = None;
     }
-    if is_other || sight.fill.as_ref().is_some_and(|fill| sight.is_foreign(fill)) {
-        sight.fill = None;
+    if is_other || found.fill.as_ref().is_some_and(|fill| found.is_foreign(fill)) {
+        found.fill = None;
     }
-    sight
+    found
 }
 
-fn sight(key: Key, variants: Variants, lookup: Lookup) -> Sight {
-    let Variants { names, family } = variants;
+fn assembled(key: Key, variants: Variants, lookup: Lookup) -> CacheLookup {
+    let Variants { names, variant_set } = variants;
     let Lookup { entry, open, fill, uses, uncacheable_until, .. } = lookup;
     let generation = entry.map(|entry| entry.generation);
     let in_parts = |entry: &OpenEntry| meta_of(entry).is_some_and(|meta| meta.parts.is_some());
@@ -275,5 +277,5 @@ fn sight(key: Key, variants: Variants, lookup: Lookup) -> Sight {
         Some(entry) if in_parts(&entry) => (Some(entry), None),
         open => (None, open),
     };
-    Sight { key, names, family, entry, parts, fill, generation, uses, uncacheable_until }
+    CacheLookup { key, names, variant_set, entry, parts, fill, generation, uses, uncacheable_until }
 }

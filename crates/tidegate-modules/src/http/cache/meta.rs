@@ -1,7 +1,7 @@
 //! What is kept of a response beside its body, and its compact form in cache files.
 //!
 //! ```text
-//! version u8 = 3 | flags u8 | status u16 | length of a HEAD response u64 | family u64
+//! version u8 = 3 | flags u8 | status u16 | length of a HEAD response u64 | variant set u64
 //! asked at u64 | tags: u32 length, bytes
 //! with flag 4, of which parts are stored by themselves: size u64, number of the parts u64
 //! reason: u16 length, bytes
@@ -39,8 +39,8 @@ pub struct Meta {
     /// The length that the response to a HEAD request told; that response has no body here.
     pub head_length: Option<u64>,
     /// A number for all variants that were stored since the key was empty: an object under a variant's
-    /// key is only good as long as the one under the main key is of the same family.
-    pub family: u64,
+    /// key is only good as long as the one under the main key is of the same variant set.
+    pub variant_set: u64,
     /// When the origin was asked, for purges ([`tidegate_cache::Fill::started_at`]).
     pub asked_at: u64,
     /// Tags by which it can be purged, separated by spaces.
@@ -78,7 +78,7 @@ impl Meta {
             vary,
             variant,
             head_length,
-            family: 0,
+            variant_set: 0,
             asked_at: 0,
             tags: Vec::new(),
             must_revalidate: false,
@@ -112,7 +112,7 @@ impl Meta {
         out.push(head | must_revalidate | parts);
         out.extend_from_slice(&self.status.to_le_bytes());
         out.extend_from_slice(&self.head_length.unwrap_or(0).to_le_bytes());
-        out.extend_from_slice(&self.family.to_le_bytes());
+        out.extend_from_slice(&self.variant_set.to_le_bytes());
         out.extend_from_slice(&self.asked_at.to_le_bytes());
         put_u32(self.tags.len(), &mut out);
         out.extend_from_slice(&self.tags);
@@ -149,7 +149,7 @@ impl Meta {
             return None;
         }
         let head_length = input.u64()?;
-        let family = input.u64()?;
+        let variant_set = input.u64()?;
         let asked_at = input.u64()?;
         let tags_length = input.u32()?;
         let tags = input.take(tags_length)?.to_vec();
@@ -183,7 +183,7 @@ impl Meta {
             vary,
             variant,
             head_length,
-            family,
+            variant_set,
             asked_at,
             tags,
             must_revalidate,
@@ -199,7 +199,7 @@ impl Meta {
         if input.u8()? != VERSION {
             return None;
         }
-        // Flags, status, length of a HEAD response, family.
+        // Flags, status, length of a HEAD response, variant set.
         input.take(1 + 2 + 8 + 8)?;
         let asked_at = input.u64()?;
         let length = input.u32()?;
@@ -281,9 +281,9 @@ impl Meta {
     }
 }
 
-/// A number that no family had before: the time, or one more than the last one, since the clock may be
+/// A number that no variant set had before: the time, or one more than the last one, since the clock may be
 /// coarser than the time between two of them.
-pub fn new_family(now: u64) -> u64 {
+pub fn new_variant_set(now: u64) -> u64 {
     static LATEST: AtomicU64 = AtomicU64::new(0);
     let next = |latest: u64| now.max(latest + 1);
     let latest =

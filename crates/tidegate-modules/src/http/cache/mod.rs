@@ -106,14 +106,14 @@ impl<C: CacheCaller> Module for Cache<C> {
 
 /// Opens the caches of a prefix; `temporary` is where files are written before they are whole.
 fn open_zones(
-    family: &'static str,
+    prefix: &'static str,
     conf: &CacheConf,
     temporary: &str,
     plan: &mut PlanBuilder<'_>,
 ) -> Result<(), Diagnostic> {
     for path in &conf.paths {
         let folder = plan.path(temporary);
-        zones::open(family, path, folder, plan)?;
+        zones::open(prefix, path, folder, plan)?;
     }
     Ok(())
 }

@@ -44,7 +44,7 @@ const PURGED_TAGS_MAX: usize = 100;
 
 /// What a request purges.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum PurgeTarget {
     /// One object with its variants.
     Key(Key),
     All(Vec<Scope>),
@@ -52,7 +52,7 @@ pub(super) enum What {
 
 /// What makes a request a purge.
 #[derive(Default)]
-pub enum By {
+pub enum PurgeTrigger {
     #[default]
     Nothing,
     /// Any value neither empty nor `0`.
@@ -63,7 +63,7 @@ pub enum By {
 /// Purges by a location's settings.
 #[derive(Default)]
 pub struct PurgeSettings {
-    pub by: By,
+    pub by: PurgeTrigger,
     pub tags: Vec<Template>,
     pub soft: Vec<Template>,
 }
@@ -72,9 +72,9 @@ impl PurgeSettings {
     /// Whether a request is a purge, allowed or not.
     pub fn wants(&self, x: &mut Exchange) -> bool {
         match &self.by {
-            By::Nothing => false,
-            By::Conditions(conditions) => any_holds(conditions, x),
-            By::Method(by) => by.method == x.request.head.method_bytes(),
+            PurgeTrigger::Nothing => false,
+            PurgeTrigger::Conditions(conditions) => any_holds(conditions, x),
+            PurgeTrigger::Method(by) => by.method == x.request.head.method_bytes(),
         }
     }
 }
@@ -100,13 +100,13 @@ pub async fn answer(
     settings: &CacheSettings,
     key: Vec<u8>,
 ) -> Step<'static> {
-    if let By::Method(by) = &settings.purge.by {
+    if let PurgeTrigger::Method(by) = &settings.purge.by {
         if !by.allows(x.client_address()) {
             return Step::Status(403);
         }
         let text = key.clone();
         let what = match by.everything {
-            true => Some(What::All(vec![Scope::Prefix(Box::default())])),
+            true => Some(PurgeTarget::All(vec![Scope::Prefix(Box::default())])),
             false => what(key, b""),
         };
         return match what {
@@ -135,7 +135,12 @@ pub async fn answer(
 }
 
 /// Purges and answers with a page that names the key, as the module ngx_cache_purge does.
-async fn answer_with_page(x: &mut Exchange, store: Store, what: What, key: &[u8]) -> Step<'static> {
+async fn answer_with_page(
+    x: &mut Exchange,
+    store: Store,
+    what: PurgeTarget,
+    key: &[u8],
+) -> Step<'static> {
     if let Err(status) = carry_out(x, store, what, false).await {
         return Step::Status(status);
     }
@@ -153,7 +158,7 @@ async fn answer_with_page(x: &mut Exchange, store: Store, what: What, key: &[u8]
 ///
 /// # Errors
 /// The status to answer: 404 when there was nothing under a key.
-async fn carry_out(x: &Exchange, store: Store, what: What, soft: bool) -> Result<(), u16> {
+async fn carry_out(x: &Exchange, store: Store, what: PurgeTarget, soft: bool) -> Result<(), u16> {
     let purged = blocking::run(move || Ok(purge(&store, what, soft))).await;
     match purged.unwrap_or_else(|error| Err(PurgeError::Disk(error))) {
         Ok(true) => Ok(()),
@@ -170,24 +175,24 @@ async fn carry_out(x: &Exchange, store: Store, what: What, soft: bool) -> Result
 /// # Errors
 /// A zone that nobody defines, a bad key, a location that is no location or caches as well.
 pub fn install(
-    family: &'static str,
+    prefix: &'static str,
     conf: &CacheConf,
     location: &mut LocationBuilder<'_, '_>,
 ) -> Result<(), Diagnostic> {
     let Some(PurgeConf::Separate { zone, key }) = &conf.purge else { return Ok(()) };
     if !location.outline.context.intersects(Contexts::LOCATION) {
-        let message = format!("\"{family}cache_purge\" with a key is not allowed here");
+        let message = format!("\"{prefix}cache_purge\" with a key is not allowed here");
         let diagnostic = Diagnostic::emerg(message).at(zone.span);
         return Err(diagnostic.help("it makes a location of its own"));
     }
     if conf.zone.as_ref().is_some_and(|own| own.distance == 0 && own.word.is_some()) {
         let message =
-            format!("\"{family}cache_purge\" directive is incompatible with \"{family}cache\"");
+            format!("\"{prefix}cache_purge\" directive is incompatible with \"{prefix}cache\"");
         return Err(Diagnostic::emerg(message).at(zone.span));
     }
     let name = zone.display().into_owned();
-    let Some(found) = location.plan.shared::<Zones>().find(family, &name) else {
-        return Err(unknown_zone(family, zone));
+    let Some(found) = location.plan.shared::<Zones>().find(prefix, &name) else {
+        return Err(unknown_zone(prefix, zone));
     };
     let key = Arc::new(location.plan.template(key)?);
     location.content(Box::new(move |x| {
@@ -206,33 +211,33 @@ pub fn install(
 }
 
 /// What a request with this key and these tags purges; `None`: too much at a time.
-pub(super) fn what(key: Vec<u8>, tags: &[u8]) -> Option<What> {
+pub(super) fn what(key: Vec<u8>, tags: &[u8]) -> Option<PurgeTarget> {
     let scopes: Vec<Scope> = words(tags).map(|tag| Scope::Tag(tag.into())).collect();
     if scopes.len() > PURGED_TAGS_MAX {
         return None;
     }
     if !scopes.is_empty() {
-        return Some(What::All(scopes));
+        return Some(PurgeTarget::All(scopes));
     }
     Some(match key.strip_suffix(b"*") {
-        Some(prefix) => What::All(vec![Scope::Prefix(prefix.into())]),
-        None => What::Key(Key::new(key)),
+        Some(prefix) => PurgeTarget::All(vec![Scope::Prefix(prefix.into())]),
+        None => PurgeTarget::Key(Key::new(key)),
     })
 }
 
 /// Purges; false when there was nothing under a key. Blocks.
-fn purge(store: &Store, what: What, soft: bool) -> Result<bool, PurgeError> {
+fn purge(store: &Store, what: PurgeTarget, soft: bool) -> Result<bool, PurgeError> {
     let now = clock::unix_millis();
     match what {
-        What::All(scopes) => {
+        PurgeTarget::All(scopes) => {
             for scope in scopes {
                 store.purge(Purge { scope, soft }, now)?;
             }
             Ok(true)
         }
         // Without the object under the main key its variants are of no use.
-        What::Key(key) if !soft => store.remove(&key).map_err(PurgeError::Disk),
-        What::Key(key) => {
+        PurgeTarget::Key(key) if !soft => store.remove(&key).map_err(PurgeError::Disk),
+        PurgeTarget::Key(key) => {
             if has_variants(store, &key, now).map_err(PurgeError::Disk)? {
                 let scope = Scope::Prefix(variant_prefix(key.text()).into());
                 store.purge(Purge { scope, soft }, now)?;

@@ -22,7 +22,7 @@ use super::settings::GatewaySettings;
 use super::state::GatewayState;
 use super::tls::GatewayTls;
 use crate::http::cache::config::settings::Ignored;
-use crate::http::cache::gateway::{StoredAnswer, Whole};
+use crate::http::cache::gateway::{FillRequestOptions, StoredResponse};
 use crate::http::cache::{self, Cache, CacheCaller, CacheSettings, Gateway};
 
 /// What a protocol makes of a location's settings.
@@ -222,16 +222,16 @@ impl<P: Protocol> Gateway for Cached<P> {
     fn request<'a>(
         &'a self,
         x: &'a mut Exchange,
-        whole: Whole,
+        options: FillRequestOptions,
     ) -> LocalFuture<'a, Result<OriginRequest, Step<'static>>> {
         Box::pin(async move {
             // A fill outlives the client, so it cannot read from him.
             read_body(x).await?;
             let target = target(x, &*self.0).await.map_err(Step::Status)?;
-            let shape = Shape { for_cache: true, get_for_head: whole.convert_head };
+            let shape = Shape { for_cache: true, get_for_head: options.convert_head };
             let mut request = self.0.create(x, &target, shape).map_err(Step::Status)?;
             request.upgrade = false;
-            if !whole.client_waits {
+            if !options.client_waits {
                 request.interim = None;
             }
             Ok(request)
@@ -258,7 +258,7 @@ impl<P: Protocol> Gateway for Cached<P> {
         respond(x, response, self.0.gateway(), &*self.0)
     }
 
-    fn respond_stored(&self, x: &mut Exchange, stored: StoredAnswer<'_>) -> Step<'static> {
+    fn respond_stored(&self, x: &mut Exchange, stored: StoredResponse<'_>) -> Step<'static> {
         respond_stored(x, stored, self.0.gateway(), &*self.0)
     }
 

@@ -13,7 +13,7 @@ use super::buffered::{SpillLog, Spool};
 use super::options::{IGNORE_CHARSET, IGNORE_LIMIT_RATE, IGNORE_REDIRECT};
 use super::settings::GatewaySettings;
 use super::state::GatewayState;
-use crate::http::cache::gateway::StoredAnswer;
+use crate::http::cache::gateway::StoredResponse;
 use crate::http::upstream::sticky;
 use tidegate_core::blocking;
 
@@ -142,11 +142,11 @@ fn spool(x: &mut Exchange, settings: &GatewaySettings) -> Spool {
 /// Makes the answer of a stored head: internal redirect, intercepted error, or head and body.
 pub fn respond_stored(
     x: &mut Exchange,
-    stored: StoredAnswer<'_>,
+    stored: StoredResponse<'_>,
     settings: &GatewaySettings,
     rewriter: &impl Rewriter,
 ) -> Step<'static> {
-    let StoredAnswer { head, body, content_length } = stored;
+    let StoredResponse { head, body, content_length } = stored;
     if settings.ignore & IGNORE_LIMIT_RATE == 0
         && let Some(rate) = head.headers.first(Known::XAccelLimitRate)
     {

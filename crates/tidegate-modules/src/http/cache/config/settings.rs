@@ -1,4 +1,4 @@
-//! The settings of one location, compiled: all that a request's turn with the cache needs.
+//! The settings of one location, compiled: all that a request's way through the cache needs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::http::cache::config::purge::PurgeConf;
 use crate::http::cache::config::zones::{Zone, ZoneTable, Zones};
 use crate::http::cache::decide::decision::Rules;
 use crate::http::cache::decide::policy::{self, Exchanged, Refusal, Stored, Validity};
-use crate::http::cache::purge::{By, PurgeSettings};
+use crate::http::cache::purge::{PurgeSettings, PurgeTrigger};
 use crate::http::gateway::settings::Buffering;
 
 /// `proxy_cache_lock_age`, `proxy_cache_lock_timeout` and `proxy_cache_tempfile_timeout`.
@@ -24,14 +24,14 @@ const PATIENCE_DEFAULT: Duration = Duration::from_secs(5);
 const TAG_HEADERS: [&str; 2] = ["Cache-Tag", "Surrogate-Key"];
 
 /// Which cache a request uses.
-enum Choice {
+enum ZoneChoice {
     Fixed(Arc<Zone>),
     Named { name: Template, zones: ZoneTable },
 }
 
 /// A location's settings for the cache.
 pub struct CacheSettings {
-    choice: Choice,
+    choice: ZoneChoice,
     /// `None`: the gateway's own text (scheme, origin, path and query as sent to it).
     pub key: Option<Template>,
     pub validity: Validity,
@@ -63,7 +63,7 @@ pub struct Ignored {
 }
 
 /// What the choice of a cache came to.
-pub enum Chosen<'a> {
+pub enum ZoneSelection<'a> {
     Zone(&'a Arc<Zone>),
     /// No cache for this request.
     Off,
@@ -77,7 +77,7 @@ impl CacheSettings {
     /// # Errors
     /// A zone that nobody defines, a bad text with variables.
     pub fn compile(
-        family: &'static str,
+        prefix: &'static str,
         conf: &CacheConf,
         ignored: Ignored,
         plan: &mut PlanBuilder<'_>,
@@ -87,11 +87,11 @@ impl CacheSettings {
         };
         let name = plan.template(word)?;
         let choice = match name.literal() {
-            None => Choice::Named { name, zones: plan.shared::<Zones>().table(family) },
+            None => ZoneChoice::Named { name, zones: plan.shared::<Zones>().table(prefix) },
             Some(text) => {
                 let text = String::from_utf8_lossy(text).into_owned();
-                match plan.shared::<Zones>().find(family, &text) {
-                    Some(zone) => Choice::Fixed(zone),
+                match plan.shared::<Zones>().find(prefix, &text) {
+                    Some(zone) => ZoneChoice::Fixed(zone),
                     // Told where it was written, see `check_zone`.
                     None => return Ok(None),
                 }
@@ -111,9 +111,13 @@ impl CacheSettings {
             ranges: conf.ranges.unwrap_or(false),
             purge: PurgeSettings {
                 by: match &conf.purge {
-                    Some(PurgeConf::Conditions(words)) => By::Conditions(plan.templates(words)?),
-                    Some(PurgeConf::Method(by)) => By::Method(by.clone()),
-                    None | Some(PurgeConf::Off | PurgeConf::Separate { .. }) => By::Nothing,
+                    Some(PurgeConf::Conditions(words)) => {
+                        PurgeTrigger::Conditions(plan.templates(words)?)
+                    }
+                    Some(PurgeConf::Method(by)) => PurgeTrigger::Method(by.clone()),
+                    None | Some(PurgeConf::Off | PurgeConf::Separate { .. }) => {
+                        PurgeTrigger::Nothing
+                    }
                 },
                 tags: plan.templates(conf.purge_tag.as_deref().unwrap_or_default())?,
                 soft: plan.templates(conf.purge_soft.as_deref().unwrap_or_default())?,
@@ -161,21 +165,21 @@ impl CacheSettings {
     }
 
     /// The cache of this request.
-    pub fn zone(&self, x: &mut Exchange) -> Chosen<'_> {
+    pub fn zone(&self, x: &mut Exchange) -> ZoneSelection<'_> {
         let (name, zones) = match &self.choice {
-            Choice::Fixed(zone) => return Chosen::Zone(zone),
-            Choice::Named { name, zones } => (name, zones),
+            ZoneChoice::Fixed(zone) => return ZoneSelection::Zone(zone),
+            ZoneChoice::Named { name, zones } => (name, zones),
         };
         let name = name.value(x);
         if name.is_empty() || name == b"off" {
-            return Chosen::Off;
+            return ZoneSelection::Off;
         }
         match zones.get(&name) {
-            Some(zone) => Chosen::Zone(zone),
+            Some(zone) => ZoneSelection::Zone(zone),
             None => {
                 let name = String::from_utf8_lossy(&name);
                 x.log(Level::Error, format_args!("cache \"{name}\" not found"));
-                Chosen::Unknown
+                ZoneSelection::Unknown
             }
         }
     }
@@ -183,7 +187,7 @@ impl CacheSettings {
 
 /// Complains about a cache that nobody defines, once: in the block that names it.
 pub fn check_zone(
-    family: &'static str,
+    prefix: &'static str,
     conf: &CacheConf,
     plan: &mut PlanBuilder<'_>,
 ) -> Result<(), Diagnostic> {
@@ -193,17 +197,17 @@ pub fn check_zone(
         return Ok(());
     }
     let name = word.display().into_owned();
-    if plan.shared::<Zones>().find(family, &name).is_some() {
+    if plan.shared::<Zones>().find(prefix, &name).is_some() {
         return Ok(());
     }
-    Err(unknown_zone(family, word))
+    Err(unknown_zone(prefix, word))
 }
 
 /// The error for the name of a cache that nobody defines.
-pub fn unknown_zone(family: &'static str, word: &Word) -> Diagnostic {
+pub fn unknown_zone(prefix: &'static str, word: &Word) -> Diagnostic {
     let name = word.display();
-    let message = format!("\"{family}cache\" zone \"{name}\" is unknown");
-    let advice = format!("define it by `{family}cache_path … keys_zone={name}:10m`");
+    let message = format!("\"{prefix}cache\" zone \"{name}\" is unknown");
+    let advice = format!("define it by `{prefix}cache_path … keys_zone={name}:10m`");
     Diagnostic::emerg(message).at(word.span).help(advice)
 }
 

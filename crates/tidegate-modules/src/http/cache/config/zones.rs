@@ -47,16 +47,16 @@ pub struct Zones {
     paths: HashMap<PathBuf, tidegate_conf::Span>,
 }
 
-/// The caches of one family by name, for `proxy_cache $variable`.
+/// The caches of one prefix by name, for `proxy_cache $variable`.
 pub type ZoneTable = Arc<HashMap<Vec<u8>, Arc<Zone>>>;
 
 impl Zones {
-    pub fn find(&self, family: &'static str, name: &str) -> Option<Arc<Zone>> {
-        self.by_name.get(&(family, name.to_owned())).cloned()
+    pub fn find(&self, prefix: &'static str, name: &str) -> Option<Arc<Zone>> {
+        self.by_name.get(&(prefix, name.to_owned())).cloned()
     }
 
-    pub fn table(&self, family: &'static str) -> ZoneTable {
-        let own = self.by_name.iter().filter(|((of, _), _)| *of == family);
+    pub fn table(&self, prefix: &'static str) -> ZoneTable {
+        let own = self.by_name.iter().filter(|((of, _), _)| *of == prefix);
         Arc::new(own.map(|((_, name), zone)| (name.clone().into_bytes(), zone.clone())).collect())
     }
 }
@@ -64,14 +64,14 @@ impl Zones {
 /// Opens (or finds again) the cache of one `proxy_cache_path`. `temporary` is where files are
 /// written before they are whole, unless `use_temp_path=off`.
 pub fn open(
-    family: &'static str,
+    prefix: &'static str,
     conf: &PathConf,
     temporary: PathBuf,
     plan: &mut PlanBuilder<'_>,
 ) -> Result<(), Diagnostic> {
     let path = plan.path(&conf.path);
     let zones = plan.shared::<Zones>();
-    if zones.by_name.contains_key(&(family, conf.name.clone())) {
+    if zones.by_name.contains_key(&(prefix, conf.name.clone())) {
         let message = format!("duplicate zone \"{}\"", conf.name);
         return Err(Diagnostic::emerg(message).at(conf.span));
     }
@@ -87,11 +87,11 @@ pub fn open(
         plan.environment.resources.folder(&temporary);
     }
     let store = match plan.environment.for_use {
-        true => Some(open_store(family, conf, &path, temporary, plan)?),
+        true => Some(open_store(prefix, conf, &path, temporary, plan)?),
         false => None,
     };
     let zone = Arc::new(Zone { name: conf.name.clone(), store: store.clone() });
-    plan.shared::<Zones>().by_name.insert((family, conf.name.clone()), zone);
+    plan.shared::<Zones>().by_name.insert((prefix, conf.name.clone()), zone);
     if let Some(store) = store {
         let (manager, loader) = (conf.manager, conf.loader);
         let (name, manage_at) = (conf.name.clone(), Mutex::new(None));
@@ -114,7 +114,7 @@ pub fn open(
 }
 
 fn open_store(
-    family: &'static str,
+    prefix: &'static str,
     conf: &PathConf,
     path: &Path,
     temporary: PathBuf,
@@ -131,7 +131,7 @@ fn open_store(
     options.started_at = started_at();
     options.sync = conf.sync;
     options.owner = Some(family::name().to_owned());
-    let survivor = format!("{family}cache_path {}", path.display());
+    let survivor = format!("{prefix}cache_path {}", path.display());
     let opened = plan.environment.survivors.get_or_make(&survivor, || open_patiently(&options));
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::ResourceBusy => {

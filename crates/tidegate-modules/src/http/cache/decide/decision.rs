@@ -99,7 +99,7 @@ pub struct Demands {
 
 /// A whole object as it stands now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct StoredState {
     pub fresh: bool,
     /// Within `stale-while-revalidate`.
     pub may_serve_while_updating: bool,
@@ -112,12 +112,12 @@ pub struct Standing {
     /// There is something to ask the origin by: `Last-Modified` or `ETag`.
     pub has_validators: bool,
     /// Somebody renews it.
-    pub filling: Option<Filling>,
+    pub filling: Option<FillState>,
 }
 
 /// A fill as it stands now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Filling {
+pub struct FillState {
     pub has_head: bool,
     /// Bytes of the body that are there.
     pub arrived: u64,
@@ -135,7 +135,7 @@ pub struct Filling {
     pub last_progress: u64,
 }
 
-impl Filling {
+impl FillState {
     /// A small body that is just arriving: there in less time than another fetch would take.
     fn is_nearly_whole(&self, now: u64) -> bool {
         self.has_head
@@ -165,8 +165,8 @@ pub enum HeadKind {
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
-    Found(Standing),
-    Filling(Filling),
+    Found(StoredState),
+    Filling(FillState),
     Absent {
         /// Uses counted so far, this one included.
         uses: u32,
@@ -179,8 +179,8 @@ pub enum Input {
     FillEnded,
     Released,
     RangeBeyond,
-    FillProgress(Filling),
-    TimedOut(Filling),
+    FillProgress(FillState),
+    TimedOut(FillState),
     ClientGone,
 }
 
@@ -228,12 +228,12 @@ pub enum Output {
 enum State {
     Looking,
     Waiting { since: u64 },
-    Fetching { stale: Option<Standing> },
+    Fetching { stale: Option<StoredState> },
 }
 
 /// One request's state.
 #[derive(Clone, Debug)]
-pub struct Turn {
+pub struct CacheDecision {
     state: State,
     /// `$upstream_cache_status` of an answer from the origin.
     status: CacheStatus,
@@ -243,22 +243,22 @@ pub struct Turn {
     demands: Demands,
 }
 
-impl Default for Turn {
-    fn default() -> Turn {
-        Turn::new(Demands::default())
+impl Default for CacheDecision {
+    fn default() -> CacheDecision {
+        CacheDecision::new(Demands::default())
     }
 }
 
-impl Turn {
-    pub fn new(demands: Demands) -> Turn {
+impl CacheDecision {
+    pub fn new(demands: Demands) -> CacheDecision {
         let (state, status) = (State::Looking, CacheStatus::Miss);
-        Turn { state, status, rounds: 0, released: false, demands }
+        CacheDecision { state, status, rounds: 0, released: false, demands }
     }
 
-    /// A turn that does not ask the cache (`proxy_cache_bypass`), but stores what the origin says.
-    pub fn bypassing() -> Turn {
+    /// A decision that does not ask the cache (`proxy_cache_bypass`), but stores what the origin says.
+    pub fn bypassing() -> CacheDecision {
         let state = State::Fetching { stale: None };
-        Turn { state, status: CacheStatus::Bypass, ..Turn::default() }
+        CacheDecision { state, status: CacheStatus::Bypass, ..CacheDecision::default() }
     }
 
     /// `$upstream_cache_status` as far as it is known.
@@ -308,7 +308,7 @@ impl Turn {
         }
     }
 
-    fn found(&mut self, rules: &Rules, standing: Standing, now: u64) -> Output {
+    fn found(&mut self, rules: &Rules, standing: StoredState, now: u64) -> Output {
         // What is whole is newer than what is stored.
         if standing.filling.is_some_and(|filling| filling.whole && filling.joinable) {
             self.status = CacheStatus::Hit;
@@ -355,7 +355,7 @@ impl Turn {
         Output::Fetch(Sharing::Shared)
     }
 
-    fn filling(&mut self, rules: &Rules, filling: Filling, now: u64) -> Output {
+    fn filling(&mut self, rules: &Rules, filling: FillState, now: u64) -> Output {
         if !filling.joinable {
             self.status = CacheStatus::Miss;
             self.state = State::Fetching { stale: None };
@@ -407,7 +407,7 @@ impl Turn {
         Output::Wait { until: if rules.lock { aged.min(patience) } else { patience } }
     }
 
-    fn timed_out(&mut self, rules: &Rules, filling: Filling, now: u64) -> Output {
+    fn timed_out(&mut self, rules: &Rules, filling: FillState, now: u64) -> Output {
         match self.state {
             State::Waiting { .. } => self.filling(rules, filling, now),
             State::Looking | State::Fetching { .. } => Output::Look,
@@ -415,7 +415,7 @@ impl Turn {
     }
 
     /// Waited for as long as the directives allow.
-    fn out_of_patience(&mut self, filling: Filling) -> Output {
+    fn out_of_patience(&mut self, filling: FillState) -> Output {
         if filling.has_head {
             self.status = CacheStatus::Hit;
             return Output::Follow;

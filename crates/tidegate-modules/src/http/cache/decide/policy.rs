@@ -7,7 +7,7 @@ use tidegate_http::caching::rfc9111::reuse::{self, RequestTerms, StoredTimes};
 use tidegate_http::caching::rfc9111::{self, Asked, Operator, Received};
 use tidegate_http::caching::{self, IgnoredFields, NotStorable};
 
-use crate::http::cache::decide::decision::Standing;
+use crate::http::cache::decide::decision::StoredState;
 
 /// `proxy_cache_valid`: seconds by status. The first line that fits counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -141,7 +141,7 @@ pub fn standing(
     must_revalidate: bool,
     terms: Option<&RequestTerms>,
     now: u64,
-) -> Standing {
+) -> StoredState {
     let Times { created, valid_until, updating_until, error_until } = times;
     let stored = StoredTimes {
         generated_at: created,
@@ -151,7 +151,7 @@ pub fn standing(
         must_revalidate,
     };
     let reuse = reuse::judge(&stored, &terms.copied().unwrap_or_default(), now);
-    Standing {
+    StoredState {
         fresh: reuse.fresh,
         may_serve_while_updating: reuse.while_updating,
         may_serve_on_error: reuse.on_error,

@@ -6,10 +6,10 @@
 //! | `pump` | the body's way into the cache |
 //! | `resume` | the rest of a body whose origin broke off |
 //! | `wakeups` | how often the readers of a fill are woken |
-//! | `writers` | who may work on a cache's files at a time |
+//! | `disk_slots` | who may work on a cache's files at a time |
 
+pub mod disk_slots;
 pub mod pump;
 pub mod resume;
 pub mod task;
 pub mod wakeups;
-pub mod writers;

@@ -14,9 +14,9 @@ use tidegate_rt::timer::{self, Deadline};
 use tidegate_rt::worker::{Task, spawn_local};
 use tidegate_rt::{clock, yield_now};
 
+use crate::http::cache::fill::disk_slots::DiskSlots;
 use crate::http::cache::fill::resume::{Progress, Rest, Resume};
-use crate::http::cache::fill::wakeups::{MANY_READERS, Rounds};
-use crate::http::cache::fill::writers::Writers;
+use crate::http::cache::fill::wakeups::{MANY_READERS, WakeupBatcher};
 use crate::http::cache::ranges::PartReader;
 use crate::http::cache::ranges::plan::{self, BLOCK_BYTES};
 
@@ -60,7 +60,7 @@ pub async fn pump(writer: FillWriter, body: Body, resume: Option<Resume>, store:
         flush: Flush::of(&store),
         store,
         held: Deadline::new(),
-        heir: Heir::Unknown,
+        successor: Successor::Unknown,
         taken: Vec::new(),
         unreadable: None,
     };
@@ -71,11 +71,11 @@ pub async fn pump(writer: FillWriter, body: Body, resume: Option<Resume>, store:
         if by_plan {
             pump.take_parts().await;
         }
-        let Pump { writer, resume, flush, heir, .. } = &mut pump;
+        let Pump { writer, resume, flush, successor, .. } = &mut pump;
         let at = writer.fill().watermark();
         let progress = resume.as_ref().map_or(Progress::Open, |resume| resume.progress(at));
         match (ended, progress) {
-            (Ended::Replaced(heir), _) => return pump.writer.hand_over(&heir),
+            (Ended::Replaced(successor), _) => return pump.writer.hand_over(&successor),
             (Ended::AsFramed, Progress::Open) | (_, Progress::Whole) => break,
             (Ended::TooLong, _) | (_, Progress::TooLong) => {
                 return pump.writer.abort("the origin sent more than it had announced");
@@ -86,14 +86,14 @@ pub async fn pump(writer: FillWriter, body: Body, resume: Option<Resume>, store:
             (Ended::Broken | Ended::AtPart, Progress::Open) | (_, Progress::Unfinished) => {}
         }
         // What is there goes to the disk meanwhile, and to the readers.
-        flush.rounds.reset();
+        flush.wakeups.reset();
         flush.begin(writer);
-        if let (Heir::Coming(reader), Some(resume), false) = (heir, &*resume, by_plan)
+        if let (Successor::Coming(reader), Some(resume), false) = (successor, &*resume, by_plan)
             && let Head::Ready(head) = reader.head().await
             && resume.is_same(&head)
         {
-            let heir = reader.fill().clone();
-            return pump.writer.hand_over(&heir);
+            let successor = reader.fill().clone();
+            return pump.writer.hand_over(&successor);
         }
         let found = match resume {
             Some(resume) if by_plan => resume.behind(at).await,
@@ -114,7 +114,7 @@ pub async fn pump(writer: FillWriter, body: Body, resume: Option<Resume>, store:
         taken.iter().for_each(|key| drop(store.remove(key)));
         Ok(committed)
     };
-    let _ = flush.writers.run(committed).await;
+    let _ = flush.slots.run(committed).await;
 }
 
 struct Pump {
@@ -124,7 +124,7 @@ struct Pump {
     flush: Flush,
     /// When readers get what is too little to be written.
     held: Deadline,
-    heir: Heir,
+    successor: Successor,
     /// Parts that are in the whole now.
     taken: Vec<Key>,
     /// Where a part begins that is there, and cannot be read all the same.
@@ -132,12 +132,12 @@ struct Pump {
 }
 
 /// The fill that has taken the place of this one.
-enum Heir {
+enum Successor {
     Unknown,
     /// Its head has not come yet.
     Coming(FillReader),
     /// It brings something else.
-    Stranger,
+    Mismatch,
 }
 
 impl Pump {
@@ -150,7 +150,7 @@ impl Pump {
                 Next::Piece(Some(Ok(Chunk::Bytes(bytes)))) => bytes,
                 Next::Piece(Some(Ok(Chunk::Flush | Chunk::File(_)))) => continue,
                 Next::Piece(Some(Err(_))) => return Ended::Broken,
-                Next::Heir(heir) => return Ended::Replaced(heir),
+                Next::Successor(successor) => return Ended::Replaced(successor),
             };
             // What is known already counts as progress, but not as content.
             let known = usize::try_from(skip).unwrap_or(usize::MAX).min(bytes.len());
@@ -241,7 +241,7 @@ impl Pump {
                 return Poll::Ready(Next::Piece(piece));
             }
             self.pause(context);
-            self.poll_heir(context).map(Next::Heir)
+            self.poll_successor_head(context).map(Next::Successor)
         })
         .await
     }
@@ -252,7 +252,7 @@ impl Pump {
         let Pending { unflushed, held } = self.writer.pending();
         let readers = self.writer.fill().readers();
         let now = clock::exact_now();
-        let wait = self.flush.rounds.wait(readers, now);
+        let wait = self.flush.wakeups.wait(readers, now);
         let is_much = unflushed > written_from(readers);
         if is_much && wait.is_zero() {
             self.flush.begin(&self.writer);
@@ -275,12 +275,12 @@ impl Pump {
         }
         self.held.clear();
         if is_much {
-            self.flush.rounds.reset();
+            self.flush.wakeups.reset();
             self.flush.begin(&self.writer);
             // Whoever is told of its end looks again.
             let _ = self.flush.poll_end(context);
         } else if held > 0 {
-            self.flush.rounds.begin(now);
+            self.flush.wakeups.begin(now);
             self.writer.show();
         }
     }
@@ -298,17 +298,17 @@ impl Pump {
     }
 
     /// Ready with a fill that brings what is missing here.
-    fn poll_heir(&mut self, context: &mut Context<'_>) -> Poll<Arc<Fill>> {
+    fn poll_successor_head(&mut self, context: &mut Context<'_>) -> Poll<Arc<Fill>> {
         let Some(resume) = &self.resume else { return Poll::Pending };
-        if let Heir::Unknown = self.heir {
-            let heir = ready!(self.writer.poll_successor(context));
-            self.heir = Heir::Coming(heir.reader(self.writer.fill().watermark()));
+        if let Successor::Unknown = self.successor {
+            let successor = ready!(self.writer.poll_successor(context));
+            self.successor = Successor::Coming(successor.reader(self.writer.fill().watermark()));
         }
-        let Heir::Coming(reader) = &mut self.heir else { return Poll::Pending };
+        let Successor::Coming(reader) = &mut self.successor else { return Poll::Pending };
         match ready!(reader.poll_head(context)) {
             Head::Ready(head) if resume.is_same(&head) => Poll::Ready(reader.fill().clone()),
             _ => {
-                self.heir = Heir::Stranger;
+                self.successor = Successor::Mismatch;
                 Poll::Pending
             }
         }
@@ -323,25 +323,25 @@ fn written_from(readers: usize) -> u64 {
 /// What comes next.
 enum Next {
     Piece(Option<Result<Chunk, BodyError>>),
-    Heir(Arc<Fill>),
+    Successor(Arc<Fill>),
 }
 
 /// Flushing in the background, one job at a time.
 pub struct Flush {
-    pub writers: Writers,
-    rounds: Rc<Rounds>,
+    pub slots: DiskSlots,
+    wakeups: Rc<WakeupBatcher>,
     running: Option<Task<()>>,
 }
 
 impl Flush {
     pub fn of(store: &Store) -> Flush {
-        Flush { writers: Writers::of(store), rounds: Rc::default(), running: None }
+        Flush { slots: DiskSlots::of(store), wakeups: Rc::default(), running: None }
     }
 
     fn begin(&mut self, writer: &FillWriter) {
         if !self.is_running() {
-            let (writers, rounds) = (self.writers.clone(), self.rounds.clone());
-            let flush = flush(writers, writer.flusher(), rounds, WRITTEN_FROM_BYTES);
+            let (slots, wakeups) = (self.slots.clone(), self.wakeups.clone());
+            let flush = flush(slots, writer.flusher(), wakeups, WRITTEN_FROM_BYTES);
             self.running = Some(spawn_local(flush));
         }
     }
@@ -365,15 +365,15 @@ impl Flush {
             let _ = running.await;
         }
         // What came after the last look of that job.
-        flush(self.writers.clone(), writer.flusher(), self.rounds.clone(), 0).await;
+        flush(self.slots.clone(), writer.flusher(), self.wakeups.clone(), 0).await;
     }
 }
 
-/// Writes until no more than `enough` is left, and gives it to the readers as their rounds come.
-async fn flush(writers: Writers, flusher: FillFlusher, rounds: Rc<Rounds>, enough: u64) {
+/// Writes until no more than `enough` is left, and gives it to the readers as their wakeups come.
+async fn flush(slots: DiskSlots, flusher: FillFlusher, wakeups: Rc<WakeupBatcher>, enough: u64) {
     loop {
         let work = flusher.clone();
-        let mut done = pin!(writers.run(move || Ok(work.flush_step())));
+        let mut done = pin!(slots.run(move || Ok(work.flush_step())));
         let done = match timer::timeout(WRITTEN_MAX, done.as_mut()).await {
             Ok(done) => done,
             Err(_) => {
@@ -384,8 +384,8 @@ async fn flush(writers: Writers, flusher: FillFlusher, rounds: Rc<Rounds>, enoug
         // The pool is full: the writer waits for this, so it is done here rather than never.
         let report = done.unwrap_or_else(|_| flusher.flush_step());
         let now = clock::exact_now();
-        if rounds.wait(flusher.fill().readers(), now).is_zero() {
-            rounds.begin(now);
+        if wakeups.wait(flusher.fill().readers(), now).is_zero() {
+            wakeups.begin(now);
             flusher.show_flushed();
         }
         flusher.trim();

@@ -18,7 +18,7 @@ use tidegate_upstream::{
     fetch,
 };
 
-use crate::http::cache::fill::task::Question;
+use crate::http::cache::fill::task::OriginFetch;
 use crate::http::cache::meta::Meta;
 
 /// Most requests for the rest of one response; `proxy_next_upstream_tries` may allow fewer. An origin
@@ -111,16 +111,16 @@ impl fmt::Display for Unfit {
 
 impl Origin {
     /// `None` where the request cannot be made again, or `proxy_next_upstream` forbids it.
-    pub fn of(question: &Question) -> Option<Origin> {
-        let next = question.settings.next_upstream;
+    pub fn of(origin_fetch: &OriginFetch) -> Option<Origin> {
+        let next = origin_fetch.settings.next_upstream;
         if !next.has(NextUpstream::ERROR) && !next.has(NextUpstream::TIMEOUT) {
             return None;
         }
         Some(Origin {
-            request: PartRequest::of(&question.request)?,
-            settings: question.settings.clone(),
-            report: question.report.clone(),
-            log: question.log.clone(),
+            request: PartRequest::of(&origin_fetch.request)?,
+            settings: origin_fetch.settings.clone(),
+            report: origin_fetch.report.clone(),
+            log: origin_fetch.log.clone(),
         })
     }
 }

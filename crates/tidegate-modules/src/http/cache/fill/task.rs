@@ -1,4 +1,4 @@
-//! The detached task of a fill: asks the origin, lets the turn judge the head, stores the body and
+//! The detached task of a fill: asks the origin, decides about the head, stores the body and
 //! feeds all who read it. It belongs to no client: whoever leaves, it goes on.
 
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use tidegate_upstream::{
 };
 
 use crate::http::cache::config::settings::CacheSettings;
-use crate::http::cache::decide::decision::{Failure, HeadKind, Input, Output, Turn};
+use crate::http::cache::decide::decision::{CacheDecision, Failure, HeadKind, Input, Output};
 use crate::http::cache::decide::policy::{Exchanged, Refusal, Stored};
 use crate::http::cache::fill::pump::pump;
 use crate::http::cache::fill::resume::{Origin, Resume, length_of};
 use crate::http::cache::lookup::decoded;
-use crate::http::cache::meta::{Meta, new_family};
+use crate::http::cache::meta::{Meta, new_variant_set};
 use crate::http::cache::purge::tags_of;
-use crate::http::cache::ranges::Object;
+use crate::http::cache::ranges::PartialObject;
 use crate::http::cache::status::CacheStatus;
 
 /// How long requests of a key do not queue after a response of it proved not to be storable.
@@ -35,7 +35,7 @@ const UNCACHEABLE_FOR_MILLIS: u64 = 10_000;
 const UNCACHEABLE_ERROR_FOR_MILLIS: u64 = 1_000;
 
 /// What is asked of the origin; owns all that it needs.
-pub struct Question {
+pub struct OriginFetch {
     pub request: OriginRequest,
     pub settings: Arc<FetchSettings>,
     pub report: SharedReport,
@@ -43,17 +43,17 @@ pub struct Question {
 }
 
 /// What a fill knows of the request that began it; nothing of it is an exchange's.
-pub struct Filler {
+pub struct FillTask {
     pub store: Store,
     pub main: Key,
     /// The fields by which the fill's key was chosen; empty when it is the main key.
     pub names: Vec<Vec<u8>>,
     /// See [`Meta`]; 0 when the main key had no object.
-    pub family: u64,
+    pub variant_set: u64,
     /// Unix milliseconds.
     pub asked_at: u64,
     pub cache: Arc<CacheSettings>,
-    pub turn: Turn,
+    pub decision: CacheDecision,
     /// The client's fields, by which variants are told apart.
     pub client_fields: Headers,
     /// The request to the origin is conditional, by the validators of `stale`.
@@ -68,7 +68,7 @@ pub struct Filler {
 }
 
 /// What a fill tells whoever began it.
-pub enum Answer {
+pub enum FillEvent {
     /// The head is there: shall it be stored (`proxy_no_cache`)? No answer is a no.
     Judge(OriginResponse, oneshot::Sender<(OriginResponse, bool)>),
     /// It is being stored: read it.
@@ -81,26 +81,36 @@ pub enum Answer {
 }
 
 /// The way back to whoever began a fill.
-pub type Answers = mpsc::Sender<Answer>;
+pub type FillEvents = mpsc::Sender<FillEvent>;
 
 /// Starts a fill on this thread. `to` is `None` when nobody waits for it.
-pub fn start(question: Question, filler: Filler, writer: FillWriter, to: Option<Answers>) {
+pub fn start(
+    origin_fetch: OriginFetch,
+    task: FillTask,
+    writer: FillWriter,
+    to: Option<FillEvents>,
+) {
     // The handle is not kept: the task ends by itself, and dropping a handle does not end it.
-    drop(spawn_local(run(question, filler, writer, to)));
+    drop(spawn_local(run(origin_fetch, task, writer, to)));
 }
 
-async fn run(question: Question, mut filler: Filler, writer: FillWriter, to: Option<Answers>) {
-    let is_head = question.request.method == Method::Head;
-    let origin = Origin::of(&question);
-    let Question { request, settings, report, log } = question;
+async fn run(
+    origin_fetch: OriginFetch,
+    mut task: FillTask,
+    writer: FillWriter,
+    to: Option<FillEvents>,
+) {
+    let is_head = origin_fetch.request.method == Method::Head;
+    let origin = Origin::of(&origin_fetch);
+    let OriginFetch { request, settings, report, log } = origin_fetch;
     match fetch(request, settings, report, log).await {
-        Err(error) => filler.failed(error, writer, to).await,
-        Ok(response) => filler.answered(Received { response, is_head, origin }, writer, to).await,
+        Err(error) => task.failed(error, writer, to).await,
+        Ok(response) => task.answered(OriginReply { response, is_head, origin }, writer, to).await,
     }
 }
 
 /// An origin's answer.
-struct Received {
+struct OriginReply {
     response: OriginResponse,
     /// It is one to HEAD.
     is_head: bool,
@@ -109,14 +119,14 @@ struct Received {
 }
 
 /// Tells whoever began the fill, if he is still there.
-async fn tell(to: Option<&Answers>, answer: Answer) {
+async fn tell(to: Option<&FillEvents>, answer: FillEvent) {
     if let Some(to) = to {
         let _ = to.send(answer).await;
     }
 }
 
-impl Filler {
-    async fn failed(&mut self, error: FetchError, writer: FillWriter, to: Option<Answers>) {
+impl FillTask {
+    async fn failed(&mut self, error: FetchError, writer: FillWriter, to: Option<FillEvents>) {
         let failure = match error.status {
             504 => Failure::Timeout,
             _ if error.invalid_header => Failure::InvalidHeader,
@@ -125,14 +135,19 @@ impl Filler {
         let output = self.step(Input::OriginFailed(failure));
         writer.abort("no answer from the origin");
         let answer = match (output, self.stale.take()) {
-            (Output::Serve(status), Some(stale)) => Answer::Serve(stale, status),
-            _ => Answer::Failed(error, self.turn.status()),
+            (Output::Serve(status), Some(stale)) => FillEvent::Serve(stale, status),
+            _ => FillEvent::Failed(error, self.decision.status()),
         };
         tell(to.as_ref(), answer).await;
     }
 
-    async fn answered(&mut self, received: Received, writer: FillWriter, to: Option<Answers>) {
-        let Received { mut response, is_head, origin } = received;
+    async fn answered(
+        &mut self,
+        received: OriginReply,
+        writer: FillWriter,
+        to: Option<FillEvents>,
+    ) {
+        let OriginReply { mut response, is_head, origin } = received;
         let status = response.head.status;
         let now = clock::unix_millis();
         let mut stored = self.judge(&response, now);
@@ -157,27 +172,27 @@ impl Filler {
             (Output::Serve(CacheStatus::Revalidated), _, Some(stale)) => {
                 let entry = self.renew(&stale, &response.head.headers, &writer, now).await;
                 writer.abort("the stored response is still good");
-                tell(to.as_ref(), Answer::Serve(entry, CacheStatus::Revalidated)).await;
+                tell(to.as_ref(), FillEvent::Serve(entry, CacheStatus::Revalidated)).await;
             }
             (Output::Serve(status), _, Some(stale)) => {
                 writer.abort("the stored response is used instead");
-                tell(to.as_ref(), Answer::Serve(stale, status)).await;
+                tell(to.as_ref(), FillEvent::Serve(stale, status)).await;
             }
             (Output::Follow, Ok(stored), _) => {
-                self.store(Received { response, is_head, origin }, stored, writer, to).await;
+                self.store(OriginReply { response, is_head, origin }, stored, writer, to).await;
             }
             (_, stored, _) => {
                 if stored.is_err_and(|refusal| self.is_about_all(refusal)) {
                     self.mark_uncacheable(status, &writer, now);
                 }
                 writer.release();
-                tell(to.as_ref(), Answer::Pass(response, self.turn.status())).await;
+                tell(to.as_ref(), FillEvent::Pass(response, self.decision.status())).await;
             }
         }
     }
 
     fn step(&mut self, input: Input) -> Output {
-        self.turn.step(&self.cache.rules, input, clock::unix_millis())
+        self.decision.step(&self.cache.rules, input, clock::unix_millis())
     }
 
     fn judge(&self, response: &OriginResponse, now: u64) -> Result<Stored, Refusal> {
@@ -199,10 +214,10 @@ impl Filler {
     async fn ask(
         &self,
         response: OriginResponse,
-        to: Option<&Answers>,
+        to: Option<&FillEvents>,
     ) -> Option<(OriginResponse, bool)> {
         let (back, verdict) = oneshot::channel();
-        to?.send(Answer::Judge(response, back)).await.ok()?;
+        to?.send(FillEvent::Judge(response, back)).await.ok()?;
         verdict.await.ok()
     }
 
@@ -266,13 +281,13 @@ impl Filler {
     /// Publishes the head and takes the body to its end.
     async fn store(
         &self,
-        received: Received,
+        received: OriginReply,
         stored: Stored,
         writer: FillWriter,
-        to: Option<Answers>,
+        to: Option<FillEvents>,
     ) {
         let now = clock::unix_millis();
-        let Received { response, is_head, origin } = received;
+        let OriginReply { response, is_head, origin } = received;
         let length = length_of(&response);
         let OriginResponse { head, body, .. } = response;
         let mut variant = Vec::new();
@@ -284,7 +299,8 @@ impl Filler {
         let Stored { times, must_revalidate, vary } = stored;
         let mut meta =
             Meta::of(head.status, head.reason(), &head.headers, vary, variant, head_length);
-        meta.family = if self.family == 0 { new_family(now) } else { self.family };
+        meta.variant_set =
+            if self.variant_set == 0 { new_variant_set(now) } else { self.variant_set };
         meta.asked_at = asked_at;
         meta.tags = tags_of(&meta.headers, &self.cache.tag_headers);
         if self.cache.rfc9111 {
@@ -295,7 +311,7 @@ impl Filler {
         writer.publish_head(meta.encode(), times, length, now);
         let reader = to.is_some().then(|| writer.fill().reader(0));
         if let Some(reader) = reader {
-            tell(to.as_ref(), Answer::Follow(reader, self.turn.status())).await;
+            tell(to.as_ref(), FillEvent::Follow(reader, self.decision.status())).await;
         }
         drop(to);
         pump(writer, body.into_body(), resume, self.store.clone()).await;
@@ -304,7 +320,7 @@ impl Filler {
     /// Where parts of the same object are stored already, the fill will take them up.
     fn know_parts(&self, writer: &FillWriter, resume: Option<&Resume>) {
         let key = writer.fill().key();
-        let object = self.parts.as_ref().and_then(|entry| Object::stored(key, entry));
+        let object = self.parts.as_ref().and_then(|entry| PartialObject::stored(key, entry));
         if let (Some(object), Some(resume)) = (object, resume)
             && *resume.identity() == object.identity
         {

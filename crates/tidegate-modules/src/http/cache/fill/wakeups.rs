@@ -16,11 +16,11 @@ const BETWEEN_MAX: Duration = Duration::from_millis(20);
 
 /// When readers were woken last.
 #[derive(Default)]
-pub struct Rounds {
+pub struct WakeupBatcher {
     last: Cell<Option<Instant>>,
 }
 
-impl Rounds {
+impl WakeupBatcher {
     /// How long the next round has to wait; zero: it may begin.
     pub fn wait(&self, readers: usize, now: Instant) -> Duration {
         let Some(last) = self.last.get().filter(|_| readers >= MANY_READERS) else {

@@ -13,26 +13,26 @@ use tidegate_http::range::ByteRange;
 use tidegate_rt::clock;
 use tidegate_rt::worker::spawn_local;
 
-use super::{FAR_BYTES, Object, plan};
+use super::{FAR_BYTES, PartialObject, plan};
 use crate::http::cache::fill::resume::{Identity, Origin};
 use crate::http::cache::meta::Meta;
-use crate::http::cache::ranges::part_fetch::{Run, begin_part};
+use crate::http::cache::ranges::part_fetch::{PartFetch, begin_part};
 use crate::http::cache::serve::entry::{PIECE_BYTES_MAX, chunk_of};
 
 /// How often a place is tried at which nothing comes, before the answer is broken off.
 const TRIES_MAX: u32 = 3;
 
 /// The whole, or the part of it that [`BodyStream::narrow`] is called with.
-pub struct Given {
+pub struct AssembledBody {
     wanted: ByteRange,
     /// Gone once somebody reads.
-    giver: Option<Giver>,
+    assembler: Option<RangeAssembler>,
     body: Body,
 }
 
 /// Where the bytes of an object are gathered.
-pub struct Giver {
-    pub object: Object,
+pub struct RangeAssembler {
+    pub object: PartialObject,
     store: Store,
     origin: Origin,
     /// The fill of the whole.
@@ -48,33 +48,38 @@ enum Source {
     Coming(FillReader),
 }
 
-impl Given {
-    pub fn new(giver: Giver) -> Given {
-        let wanted = ByteRange { start: 0, end: giver.object.size };
-        Given { wanted, giver: Some(giver), body: Body::Empty }
+impl AssembledBody {
+    pub fn new(assembler: RangeAssembler) -> AssembledBody {
+        let wanted = ByteRange { start: 0, end: assembler.object.size };
+        AssembledBody { wanted, assembler: Some(assembler), body: Body::Empty }
     }
 }
 
-impl BodyStream for Given {
+impl BodyStream for AssembledBody {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
-        if let Some(giver) = self.giver.take() {
+        if let Some(assembler) = self.assembler.take() {
             let wanted = self.wanted;
-            self.body = generate(move |out| giver.give(wanted, out));
+            self.body = generate(move |out| assembler.give(wanted, out));
         }
         self.body.poll_chunk(context)
     }
 
     fn narrow(&mut self, range: ByteRange) -> bool {
-        if self.giver.is_some() {
+        if self.assembler.is_some() {
             self.wanted = range;
         }
-        self.giver.is_some()
+        self.assembler.is_some()
     }
 }
 
-impl Giver {
-    pub fn new(object: Object, store: Store, origin: Origin, fill: Option<Arc<Fill>>) -> Giver {
-        Giver { object, store, origin, fill, alive: Rc::new(()) }
+impl RangeAssembler {
+    pub fn new(
+        object: PartialObject,
+        store: Store,
+        origin: Origin,
+        fill: Option<Arc<Fill>>,
+    ) -> RangeAssembler {
+        RangeAssembler { object, store, origin, fill, alive: Rc::new(()) }
     }
 
     /// Whether the part with this byte is stored.
@@ -161,13 +166,14 @@ impl Giver {
         let reader = part.fill().reader(0);
         let end = end.checked_next_multiple_of(plan::BLOCK_BYTES).unwrap_or(u64::MAX);
         let range = (start, end.min(self.object.size));
-        let run = Run::new(self.store.clone(), self.origin.clone(), self.object.clone(), range);
-        drop(spawn_local(run.go(part, None, Some(Rc::downgrade(&self.alive)))));
+        let fetch =
+            PartFetch::new(self.store.clone(), self.origin.clone(), self.object.clone(), range);
+        drop(spawn_local(fetch.go(part, None, Some(Rc::downgrade(&self.alive)))));
         reader
     }
 }
 
-impl Giver {
+impl RangeAssembler {
     /// The whole object, which may have been stored since: its parts are gone then.
     async fn whole(&self) -> Option<OpenEntry> {
         let entry = open(&self.store, &self.object.key).await.0?;

@@ -27,14 +27,14 @@ use tidegate_core::{Body, Exchange, Step, blocking};
 use tidegate_http::range::{ByteRange, if_range_holds};
 use tidegate_http::{Known, date};
 
-use assemble::Given;
-pub use assemble::Giver;
+use assemble::AssembledBody;
+pub use assemble::RangeAssembler;
 pub use part_reader::PartReader;
-use plan::Wanted;
-pub use probe::{First, meet};
+use plan::RequestedRange;
+pub use probe::{RangeProbe, join_or_start_probe};
 
 use crate::http::cache::fill::resume::Identity;
-use crate::http::cache::gateway::{Gateway, StoredAnswer};
+use crate::http::cache::gateway::{Gateway, StoredResponse};
 use crate::http::cache::meta::{Decoded, Meta, PartsOf};
 use crate::http::cache::serve::entry as serve;
 use crate::http::cache::status::CacheStatus;
@@ -45,7 +45,7 @@ pub const FAR_BYTES: u64 = plan::BLOCK_BYTES;
 
 /// An object of which parts can be had.
 #[derive(Clone)]
-pub struct Object {
+pub struct PartialObject {
     pub key: Key,
     pub id: u64,
     pub size: u64,
@@ -54,38 +54,38 @@ pub struct Object {
     meta: Arc<Meta>,
 }
 
-impl Object {
+impl PartialObject {
     /// Of a stored head; `None` when it is no head of parts.
-    pub fn stored(key: &Key, entry: &OpenEntry) -> Option<Object> {
+    pub fn stored(key: &Key, entry: &OpenEntry) -> Option<PartialObject> {
         let meta = Meta::decode(entry.metadata())?;
-        Object::of(key, meta, entry.times())
+        PartialObject::of(key, meta, entry.times())
     }
 
     /// Of a head that has just come for a first part.
-    pub fn published(key: &Key, head: &FillHead) -> Option<Object> {
-        Object::of(key, Meta::decode(&head.metadata)?, head.times)
+    pub fn published(key: &Key, head: &FillHead) -> Option<PartialObject> {
+        PartialObject::of(key, Meta::decode(&head.metadata)?, head.times)
     }
 
     /// Of the whole, while it is being fetched. `None` without a length and a strong validator.
-    pub fn filling(key: &Key, fill: &Fill) -> Option<Object> {
+    pub fn filling(key: &Key, fill: &Fill) -> Option<PartialObject> {
         let head = fill.head_now()?;
         let mut meta = Meta::decode(&head.metadata)?;
         let size = head.body_bytes?;
         Identity::of(meta.status, &meta.headers, Some(size))?;
         let id = fill.parts_id_or(random_id());
         meta.parts = Some(PartsOf { size, id });
-        Object::of(key, meta, head.times)
+        PartialObject::of(key, meta, head.times)
     }
 
-    fn of(key: &Key, meta: Meta, times: Times) -> Option<Object> {
+    fn of(key: &Key, meta: Meta, times: Times) -> Option<PartialObject> {
         let PartsOf { size, id } = meta.parts?;
         let identity = Identity::of(meta.status, &meta.headers, Some(size))?;
-        Some(Object { key: key.clone(), id, size, times, identity, meta: Arc::new(meta) })
+        Some(PartialObject { key: key.clone(), id, size, times, identity, meta: Arc::new(meta) })
     }
 
     /// Whether this object has what a request wants: the range's first byte, of the version that
     /// `If-Range` names, in the variant that the request's fields ask for.
-    pub fn has(&self, x: &Exchange, wanted: Wanted) -> bool {
+    pub fn has(&self, x: &Exchange, wanted: RequestedRange) -> bool {
         let fields = &x.request.head.headers;
         let modified = self.meta.last_modified().and_then(date::parse_http);
         let condition = fields.first(Known::IfRange);
@@ -97,7 +97,7 @@ impl Object {
     /// Removes the stored head, and so all parts, if it is still this object's.
     pub async fn forget(&self, store: &Store) {
         let (Some(entry), _) = assemble::open(store, &self.key).await else { return };
-        if Object::stored(&self.key, &entry).is_some_and(|stored| stored.id == self.id) {
+        if PartialObject::stored(&self.key, &entry).is_some_and(|stored| stored.id == self.id) {
             let (store, key) = (store.clone(), self.key.clone());
             let _ = blocking::run(move || store.remove(&key)).await;
         }
@@ -111,7 +111,7 @@ impl Object {
 
 /// Whether a request's range begins so far ahead of what has arrived that it is not to be waited for.
 pub fn is_far(x: &Exchange, fill: &Fill) -> bool {
-    let wanted = x.request.header(Known::Range).and_then(Wanted::parse);
+    let wanted = x.request.header(Known::Range).and_then(RequestedRange::parse);
     let near = fill.watermark().saturating_add(FAR_BYTES);
     wanted.is_some_and(|wanted| wanted.start >= near) && !fill.is_whole()
 }
@@ -121,13 +121,13 @@ pub fn is_far(x: &Exchange, fill: &Fill) -> bool {
 pub async fn answer(
     x: &mut Exchange,
     gateway: &dyn Gateway,
-    wanted: Wanted,
-    giver: Giver,
+    wanted: RequestedRange,
+    assembler: RangeAssembler,
 ) -> Option<Step<'static>> {
-    let object = giver.object.clone();
-    let is_there = giver.has(wanted.start);
+    let object = assembler.object.clone();
+    let is_there = assembler.has(wanted.start);
     let end = wanted.end.unwrap_or(object.size).min(object.size);
-    if !is_there && !giver.prepare(ByteRange { start: wanted.start, end }).await {
+    if !is_there && !assembler.prepare(ByteRange { start: wanted.start, end }).await {
         return None;
     }
     let Decoded { head, .. } = Decoded::of_meta(Meta::clone(&object.meta));
@@ -138,8 +138,8 @@ pub async fn answer(
     });
     gateway.show_head(x, &head);
     let content_length = Some(object.size);
-    let body = Body::Stream(Box::new(Given::new(giver)));
-    Some(gateway.respond_stored(x, StoredAnswer { head: &head, body, content_length }))
+    let body = Body::Stream(Box::new(AssembledBody::new(assembler)));
+    Some(gateway.respond_stored(x, StoredResponse { head: &head, body, content_length }))
 }
 
 /// A number that nobody can guess.

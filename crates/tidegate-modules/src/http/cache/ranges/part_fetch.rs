@@ -7,15 +7,15 @@ use tidegate_cache::{FillWriter, Store};
 use tidegate_core::Chunk;
 use tidegate_rt::clock;
 
-use super::{Object, plan};
+use super::{PartialObject, plan};
+use crate::http::cache::fill::disk_slots::DiskSlots;
 use crate::http::cache::fill::pump::Flush;
 use crate::http::cache::fill::resume::{Origin, Rest, Resume};
-use crate::http::cache::fill::writers::Writers;
 
 /// One request to the origin, which may fill several parts.
-pub struct Run {
+pub struct PartFetch {
     store: Store,
-    object: Object,
+    object: PartialObject,
     resume: Resume,
     at: u64,
     /// Where it ends: at a part's end.
@@ -23,7 +23,12 @@ pub struct Run {
 }
 
 /// Begins to fill the part at `start`; `None` when it is there or somebody else fills it.
-pub fn begin_part(store: &Store, object: &Object, start: u64, now: u64) -> Option<FillWriter> {
+pub fn begin_part(
+    store: &Store,
+    object: &PartialObject,
+    start: u64,
+    now: u64,
+) -> Option<FillWriter> {
     let key = object.part_key(start);
     if store.lookup(&key, now).entry.is_some() {
         return None;
@@ -34,11 +39,16 @@ pub fn begin_part(store: &Store, object: &Object, start: u64, now: u64) -> Optio
     Some(writer)
 }
 
-impl Run {
+impl PartFetch {
     /// Of the parts from `start` to `end`.
-    pub fn new(store: Store, origin: Origin, object: Object, (start, end): (u64, u64)) -> Run {
+    pub fn new(
+        store: Store,
+        origin: Origin,
+        object: PartialObject,
+        (start, end): (u64, u64),
+    ) -> PartFetch {
         let resume = Resume::in_parts(origin, object.identity.clone());
-        Run { store, object, resume, at: start, end }
+        PartFetch { store, object, resume, at: start, end }
     }
 
     /// Fills part after part, beginning with `part`; `rest` is the answer where it is at hand. It stops at
@@ -103,7 +113,7 @@ impl Run {
             true => begin_part(&self.store, &self.object, self.at, now),
             false => None,
         };
-        let _ = Writers::of(&self.store).run(move || Ok(part.commit(now))).await;
+        let _ = DiskSlots::of(&self.store).run(move || Ok(part.commit(now))).await;
         next
     }
 }

@@ -9,15 +9,15 @@ pub const BLOCK_BYTES: u64 = 1 << 20;
 
 /// A range as it is asked for, before the size is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct RequestedRange {
     pub start: u64,
     /// The first byte that is not wanted; `None`: all to the end.
     pub end: Option<u64>,
 }
 
-impl Wanted {
+impl RequestedRange {
     /// `None` for several ranges, those that count from the end, and what cannot be read.
-    pub fn parse(field: &[u8]) -> Option<Wanted> {
+    pub fn parse(field: &[u8]) -> Option<RequestedRange> {
         let unit = field.get(..6)?;
         if !unit.eq_ignore_ascii_case(b"bytes=") {
             return None;
@@ -28,14 +28,14 @@ impl Wanted {
             "" => None,
             digits => Some(number(digits)?.checked_add(1)?),
         };
-        end.is_none_or(|end| end > start).then_some(Wanted { start, end })
+        end.is_none_or(|end| end > start).then_some(RequestedRange { start, end })
     }
 
     /// The same, widened to whole parts.
-    pub fn widened(self) -> Wanted {
+    pub fn widened(self) -> RequestedRange {
         let start = self.start - self.start % BLOCK_BYTES;
         let end = self.end.and_then(|end| end.checked_next_multiple_of(BLOCK_BYTES));
-        Wanted { start, end }
+        RequestedRange { start, end }
     }
 }
 
@@ -56,7 +56,7 @@ pub fn key(object: &Key, id: u64, start: u64) -> Key {
 }
 
 /// The key under which those meet who want a part of an object of which nothing is known.
-pub fn meeting_key(object: &Key) -> Key {
+pub fn probe_key(object: &Key) -> Key {
     let mut text = Vec::with_capacity(object.text().len() + 10);
     text.extend_from_slice(object.text());
     text.extend_from_slice(b"\0\0parts");

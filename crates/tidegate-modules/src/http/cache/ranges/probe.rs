@@ -13,14 +13,14 @@ use tidegate_rt::clock;
 use tidegate_rt::worker::spawn_local;
 use tidegate_upstream::OriginResponse;
 
-use super::{Object, random_id};
+use super::{PartialObject, random_id};
 use crate::http::cache::config::settings::CacheSettings;
 use crate::http::cache::decide::policy::{Exchanged, Stored};
 use crate::http::cache::fill::resume::{Identity, Origin, Rest, length_of};
-use crate::http::cache::meta::{Meta, PartsOf, new_family};
+use crate::http::cache::meta::{Meta, PartsOf, new_variant_set};
 use crate::http::cache::purge::tags_of;
-use crate::http::cache::ranges::part_fetch::{Run, begin_part};
-use crate::http::cache::ranges::plan::{self, Wanted};
+use crate::http::cache::ranges::part_fetch::{PartFetch, begin_part};
+use crate::http::cache::ranges::plan::{self, RequestedRange};
 
 /// How long an object whose origin gives no parts of it is not asked for any.
 const UNFIT_FOR_MILLIS: u64 = 10_000;
@@ -29,7 +29,7 @@ const UNFIT_FOR_MILLIS: u64 = 10_000;
 const FIRST_BYTES_MAX: u64 = 8 * plan::BLOCK_BYTES;
 
 /// What asking for a first part takes.
-pub struct First {
+pub struct RangeProbe {
     pub store: Store,
     pub cache: Arc<CacheSettings>,
     /// The object's.
@@ -39,62 +39,62 @@ pub struct First {
     /// The fields by which `key` was chosen.
     pub names: Vec<Vec<u8>>,
     /// That of the object under the main key; 0 when there is none.
-    pub family: u64,
+    pub variant_set: u64,
     pub client_fields: Headers,
     /// When the client asked, Unix milliseconds.
     pub asked_at: u64,
-    pub wanted: Wanted,
+    pub wanted: RequestedRange,
 }
 
 /// Joins those who want a part of this object, or begins; the reader learns of the object's head, or that
 /// there are no parts to be had. `None`: that was tried a short time ago. The origin is given back to who
 /// has not begun.
-pub fn meet(first: First, origin: Origin) -> Option<FillReader> {
+pub fn join_or_start_probe(probe: RangeProbe, origin: Origin) -> Option<FillReader> {
     let now = clock::unix_millis();
-    let key = plan::meeting_key(&first.key);
-    if now < first.store.lookup(&key, now).uncacheable_until {
+    let key = plan::probe_key(&probe.key);
+    if now < probe.store.lookup(&key, now).uncacheable_until {
         return None;
     }
-    Some(match first.store.begin_fill(&key, now) {
+    Some(match probe.store.begin_fill(&key, now) {
         Err(running) => running.reader(0),
         Ok(writer) => {
             let reader = writer.fill().reader(0);
-            drop(spawn_local(first.begin(origin, writer)));
+            drop(spawn_local(probe.begin(origin, writer)));
             reader
         }
     })
 }
 
-impl First {
+impl RangeProbe {
     /// Asks, and stores what comes; tells those who wait as soon as there is a head.
-    async fn begin(self, origin: Origin, meeting: FillWriter) {
-        let Wanted { start, end } = self.wanted.widened();
+    async fn begin(self, origin: Origin, probe: FillWriter) {
+        let RequestedRange { start, end } = self.wanted.widened();
         // The rest of a longer one is asked for by whoever still wants it then.
         let most = start.saturating_add(FIRST_BYTES_MAX);
         let end = end.map_or(most, |end| end.min(most));
         let response = origin.ask(start, Some(end - 1), None).await;
         let now = clock::unix_millis();
-        let Some(response) = response else { return meeting.release() };
-        let begun_at = meeting.fill().started_at();
+        let Some(response) = response else { return probe.release() };
+        let begun_at = probe.fill().started_at();
         let Some((object, end)) = self.judge(&response, (start, end), begun_at, now) else {
-            self.store.mark_uncacheable(meeting.fill().key(), now + UNFIT_FOR_MILLIS);
-            return meeting.release();
+            self.store.mark_uncacheable(probe.fill().key(), now + UNFIT_FOR_MILLIS);
+            return probe.release();
         };
         // Before anybody can know of the object: who does looks for the part, and asks if nobody has.
         let part = begin_part(&self.store, &object, start, now);
         if !self.keep_head(&object, now).await {
-            return meeting.release();
+            return probe.release();
         }
         let metadata = object.meta.encode();
-        meeting.publish_head(metadata, object.times, Some(object.size), now);
+        probe.publish_head(metadata, object.times, Some(object.size), now);
         if let Some(part) = part {
             let body = response.body.into_body();
             let rest = Rest { body, skip: 0, end: Some(end) };
-            let run = Run::new(self.store, origin, object, (start, end));
+            let fetch = PartFetch::new(self.store, origin, object, (start, end));
             // Those who have just learned of it begin to read meanwhile.
-            drop(spawn_local(run.go(part, Some(rest), None)));
+            drop(spawn_local(fetch.go(part, Some(rest), None)));
         }
-        meeting.abort("everybody knows");
+        probe.abort("everybody knows");
     }
 
     /// What object this is a part of, and where the part ends.
@@ -104,7 +104,7 @@ impl First {
         (start, end): (u64, u64),
         begun_at: u64,
         now: u64,
-    ) -> Option<(Object, u64)> {
+    ) -> Option<(PartialObject, u64)> {
         let ResponseHead { status: 206, headers, .. } = &response.head else { return None };
         let field = headers.first(Known::ContentRange).and_then(ContentRange::parse)?;
         let size = field.size?;
@@ -124,7 +124,8 @@ impl First {
         write_variant(&vary, &self.client_fields, &mut variant);
         let mut meta = Meta::of(200, b"", headers, vary, variant, None);
         meta.headers.remove(Known::ContentRange);
-        meta.family = if self.family == 0 { new_family(now) } else { self.family };
+        meta.variant_set =
+            if self.variant_set == 0 { new_variant_set(now) } else { self.variant_set };
         meta.asked_at = begun_at;
         meta.tags = tags_of(&meta.headers, &self.cache.tag_headers);
         if self.cache.rfc9111 {
@@ -133,11 +134,11 @@ impl First {
         let id = random_id();
         meta.parts = Some(PartsOf { size, id });
         let (key, meta) = (self.key.clone(), Arc::new(meta));
-        Some((Object { key, id, size, times, identity, meta }, field.range.end))
+        Some((PartialObject { key, id, size, times, identity, meta }, field.range.end))
     }
 
     /// Stores the object's head, unless something else has come meanwhile.
-    async fn keep_head(&self, object: &Object, now: u64) -> bool {
+    async fn keep_head(&self, object: &PartialObject, now: u64) -> bool {
         let there = self.store.peek(&object.key).entry.map(|entry| entry.generation);
         if there != self.generation {
             return false;

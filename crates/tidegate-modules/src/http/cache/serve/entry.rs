@@ -9,10 +9,10 @@ use tidegate_http::request::Method;
 use tidegate_rt::{Task, spawn_local};
 
 use crate::http::cache::fill::wakeups::MANY_READERS;
-use crate::http::cache::gateway::{Gateway, StoredAnswer};
+use crate::http::cache::gateway::{Gateway, StoredResponse};
 use crate::http::cache::lookup::decoded;
 use crate::http::cache::meta::Decoded;
-use crate::http::cache::serve::fallback::Rescue;
+use crate::http::cache::serve::fallback::FallbackFetch;
 use crate::http::cache::serve::verified;
 use crate::http::cache::status::{CacheNote, CacheStatus};
 
@@ -48,7 +48,7 @@ pub fn entry(
     if let Body::Stream(_) = body {
         content_length = content_length.or(Some(entry.body_bytes()));
     }
-    Some(gateway.respond_stored(x, StoredAnswer { head, body, content_length }))
+    Some(gateway.respond_stored(x, StoredResponse { head, body, content_length }))
 }
 
 /// Answers with somebody else's fill. One that will not be stored leads nobody: it goes on at the pace of
@@ -98,11 +98,11 @@ pub async fn fill(
     let body = match (x.request.method, content_length) {
         (Method::Head, Some(_)) | (_, Some(0)) => Body::Empty,
         _ => {
-            let rescue = Rescue::of(x, gateway, (reader.fill(), &published, &meta)).await;
-            Body::Stream(Box::new(FillBody::new(reader, published.body_bytes.is_none(), rescue)))
+            let fallback = FallbackFetch::of(x, gateway, (reader.fill(), &published, &meta)).await;
+            Body::Stream(Box::new(FillBody::new(reader, published.body_bytes.is_none(), fallback)))
         }
     };
-    Ok(gateway.respond_stored(x, StoredAnswer { head: &head, body, content_length }))
+    Ok(gateway.respond_stored(x, StoredResponse { head: &head, body, content_length }))
 }
 
 /// A piece with bytes as a chunk; `None` for one without, or a file that is none of the system's.
@@ -135,7 +135,7 @@ pub struct FillBody {
     /// Done when those who were woken with this reader have had their turn.
     others: Option<Task<()>>,
     /// For when the fill leaves its reader behind.
-    rescue: Option<Rescue>,
+    fallback: Option<FallbackFetch>,
 }
 
 enum Source {
@@ -145,8 +145,8 @@ enum Source {
 }
 
 impl FillBody {
-    pub fn new(reader: FillReader, waits: bool, rescue: Option<Rescue>) -> FillBody {
-        FillBody { source: Source::Fill(reader), waits, begun: false, others: None, rescue }
+    pub fn new(reader: FillReader, waits: bool, fallback: Option<FallbackFetch>) -> FillBody {
+        FillBody { source: Source::Fill(reader), waits, begun: false, others: None, fallback }
     }
 }
 
@@ -173,8 +173,8 @@ impl BodyStream for FillBody {
             self.others = Some(spawn_local(async {}));
         }
         if matches!(piece, Piece::Broken(BreakReason::ReaderTooSlow))
-            && let Some(rescue) = self.rescue.take()
-            && let Some(rest) = rescue.body(reader.offset())
+            && let Some(fallback) = self.fallback.take()
+            && let Some(rest) = fallback.body(reader.offset())
         {
             // The reader goes: the fill is not to wait for it.
             self.source = Source::Rest(rest);

@@ -10,24 +10,24 @@ use tidegate_http::request::Method;
 use tidegate_upstream::{LogContext, Report};
 
 use crate::http::cache::fill::resume::{Identity, Origin, Progress, Rest, Resume};
-use crate::http::cache::fill::task::Question;
-use crate::http::cache::gateway::{Gateway, Whole};
+use crate::http::cache::fill::task::OriginFetch;
+use crate::http::cache::gateway::{FillRequestOptions, Gateway};
 use crate::http::cache::meta::Meta;
 
 /// What a reader does without the fill.
-pub enum Rescue {
+pub enum FallbackFetch {
     Ask(Box<Resume>),
     /// Nothing would tell that what comes is the rest of the same.
     Tell(LogContext),
 }
 
-impl Rescue {
+impl FallbackFetch {
     /// For a reader of a fill; `None` where it needs none.
     pub async fn of(
         x: &mut Exchange,
         gateway: &dyn Gateway,
         (fill, head, meta): (&Fill, &FillHead, &Meta),
-    ) -> Option<Rescue> {
+    ) -> Option<FallbackFetch> {
         // So little stays in memory.
         let fits = |bytes: u64| bytes <= TAIL_BYTES_MAX_DEFAULT as u64;
         let is_small = head.body_bytes.is_some_and(fits) || fill.is_whole() && fill.has_file();
@@ -36,24 +36,24 @@ impl Rescue {
         }
         let log = LogContext::of(x);
         let identity = Identity::of(meta.status, &meta.headers, head.body_bytes);
-        let Some(identity) = identity else { return Some(Rescue::Tell(log)) };
-        let whole = Whole { convert_head: false, client_waits: false };
-        let request = gateway.request(x, whole).await.ok()?;
-        let question = Question {
+        let Some(identity) = identity else { return Some(FallbackFetch::Tell(log)) };
+        let options = FillRequestOptions { convert_head: false, client_waits: false };
+        let request = gateway.request(x, options).await.ok()?;
+        let origin_fetch = OriginFetch {
             request,
             settings: gateway.fetch_settings(),
             // That of the exchange may be in use: it tells of who fills.
             report: Report::shared(),
             log,
         };
-        Some(Rescue::Ask(Box::new(Resume::in_parts(Origin::of(&question)?, identity))))
+        Some(FallbackFetch::Ask(Box::new(Resume::in_parts(Origin::of(&origin_fetch)?, identity))))
     }
 
     /// The body behind `at` bytes; `None`: there is none.
     pub fn body(self, at: u64) -> Option<Body> {
         match self {
-            Rescue::Ask(resume) => Some(generate(move |out| give(*resume, at, out))),
-            Rescue::Tell(log) => {
+            FallbackFetch::Ask(resume) => Some(generate(move |out| give(*resume, at, out))),
+            FallbackFetch::Tell(log) => {
                 let text = format!(
                     "cache fill has no file and is ahead, and nothing tells what the rest after \
                      {at} bytes belongs to"

@@ -13,7 +13,7 @@ use tidegate_rt::clock;
 use crate::http::cache::config::settings::CacheSettings;
 use crate::http::cache::decide::policy::{self, Exchanged};
 use crate::http::cache::gateway::Gateway;
-use crate::http::cache::lookup::{Sight, decoded};
+use crate::http::cache::lookup::{CacheLookup, decoded};
 use crate::http::cache::meta::Meta;
 use crate::http::cache::purge::tags_of;
 use crate::http::cache::status::CacheNote;
@@ -67,12 +67,12 @@ pub async fn pass_head(
     gateway: &dyn Gateway,
     cache: &CacheSettings,
     store: &Store,
-    sight: &Sight,
+    lookup: &CacheLookup,
 ) -> Step<'static> {
     let asked_at = clock::unix_millis();
     let step = pass(x, gateway).await;
-    let entry = sight.entry.as_ref().and_then(|entry| Some((entry, decoded(entry)?)));
-    let (Some((entry, stored)), Some(generation)) = (entry, sight.generation) else { return step };
+    let entry = lookup.entry.as_ref().and_then(|entry| Some((entry, decoded(entry)?)));
+    let (Some((entry, stored)), Some(generation)) = (entry, lookup.generation) else { return step };
     let Some(head) = GatewayState::of(x).head.take() else { return step };
     if head.status == 200 && stored.meta.status == 200 {
         let now = clock::unix_millis();
@@ -87,7 +87,7 @@ pub async fn pass_head(
             meta.tags = tags_of(&meta.headers, &cache.tag_headers);
             Some((meta.encode(), decided.times))
         });
-        let (store, key) = (store.clone(), sight.key.clone());
+        let (store, key) = (store.clone(), lookup.key.clone());
         // What the disk refuses is as stale as before.
         let _ = match renewed {
             Some((meta, times)) => {

@@ -13,11 +13,14 @@ use tidegate_rt::{clock, timer};
 
 use crate::http::cache::decide::coverage;
 use crate::http::cache::decide::decision::{FOLLOW_FROM_BYTES, Input};
-use crate::http::cache::fill::task::Answer;
+use crate::http::cache::fill::task::FillEvent;
 use crate::http::cache::lookup::filling_of;
 
 /// The next answer of a fill; `None` when the client has left.
-pub async fn next_answer(x: &Exchange, answers: &mut mpsc::Receiver<Answer>) -> Option<Answer> {
+pub async fn next_answer(
+    x: &Exchange,
+    answers: &mut mpsc::Receiver<FillEvent>,
+) -> Option<FillEvent> {
     let client = &x.client;
     let watch = !x.is_subrequest;
     poll_fn(|context| {

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use crate::http::cache::decide::decision::HeadKind::{NotModified, NotStorable, Storable};
 use crate::http::cache::decide::decision::Sharing::{Alone, Shared, TakeOver};
 use crate::http::cache::decide::decision::{
-    Demands, FOLLOW_FROM_BYTES, Failure, Filling, Input, Output, Rules, Standing, Turn, UseStale,
+    CacheDecision, Demands, FOLLOW_FROM_BYTES, Failure, FillState, Input, Output, Rules,
+    StoredState, UseStale,
 };
 use crate::http::cache::status::CacheStatus::{
     Bypass, Expired, Hit, Miss, Revalidated, Stale, Updating,
@@ -28,7 +29,7 @@ const RULES: Rules = Rules {
 const LOCK: Rules = Rules { lock: true, ..RULES };
 const TEMPFILE: Rules = Rules { tempfile: true, ..RULES };
 
-const FRESH: Standing = Standing {
+const FRESH: StoredState = StoredState {
     fresh: true,
     may_serve_while_updating: false,
     may_serve_on_error: false,
@@ -37,10 +38,10 @@ const FRESH: Standing = Standing {
     has_validators: true,
     filling: None,
 };
-const STALE: Standing = Standing { fresh: false, ..FRESH };
+const STALE: StoredState = StoredState { fresh: false, ..FRESH };
 
 /// A fill that began at 1000 and has given nothing.
-const SILENT: Filling = Filling {
+const SILENT: FillState = FillState {
     has_head: false,
     arrived: 0,
     promised: None,
@@ -50,9 +51,9 @@ const SILENT: Filling = Filling {
     suffices: false,
     last_progress: 1000,
 };
-const SMALL: Filling = Filling { has_head: true, arrived: 10, ..SILENT };
-const LARGE: Filling = Filling { promised: Some(FOLLOW_FROM_BYTES + 1), ..SMALL };
-const WHOLE: Filling = Filling { whole: true, ..SMALL };
+const SMALL: FillState = FillState { has_head: true, arrived: 10, ..SILENT };
+const LARGE: FillState = FillState { promised: Some(FOLLOW_FROM_BYTES + 1), ..SMALL };
+const WHOLE: FillState = FillState { whole: true, ..SMALL };
 
 const NEW: Input = Input::Absent { uses: 1 };
 
@@ -61,12 +62,17 @@ fn head(status: u16, kind: crate::http::cache::decide::decision::HeadKind) -> In
 }
 
 fn check(what: &str, rules: &Rules, steps: &[(u64, Input, Output)]) {
-    check_turn(what, Turn::default(), rules, steps);
+    check_decision(what, CacheDecision::default(), rules, steps);
 }
 
-fn check_turn(what: &str, mut turn: Turn, rules: &Rules, steps: &[(u64, Input, Output)]) {
+fn check_decision(
+    what: &str,
+    mut decision: CacheDecision,
+    rules: &Rules,
+    steps: &[(u64, Input, Output)],
+) {
     for (number, (now, input, output)) in steps.iter().enumerate() {
-        assert_eq!(turn.step(rules, *input, *now), *output, "{what}, step {number}");
+        assert_eq!(decision.step(rules, *input, *now), *output, "{what}, step {number}");
     }
 }
 
@@ -76,12 +82,12 @@ fn hits_and_misses() {
     check(
         "a fresh one that is renewed all the same",
         &RULES,
-        &[(1000, Input::Found(Standing { filling: Some(SILENT), ..FRESH }), Output::Serve(Hit))],
+        &[(1000, Input::Found(StoredState { filling: Some(SILENT), ..FRESH }), Output::Serve(Hit))],
     );
     check(
         "a fresh one that has just been replaced",
         &RULES,
-        &[(1000, Input::Found(Standing { filling: Some(WHOLE), ..FRESH }), Output::Follow)],
+        &[(1000, Input::Found(StoredState { filling: Some(WHOLE), ..FRESH }), Output::Follow)],
     );
     check(
         "miss, stored",
@@ -107,7 +113,7 @@ fn hits_and_misses() {
     check(
         "not storable lately: nobody queues",
         &LOCK,
-        &[(1000, Input::Filling(Filling { doubtful: true, ..SILENT }), Output::Fetch(Alone))],
+        &[(1000, Input::Filling(FillState { doubtful: true, ..SILENT }), Output::Fetch(Alone))],
     );
     check(
         "left",
@@ -119,14 +125,18 @@ fn hits_and_misses() {
 #[test]
 fn without_sharing_everybody_fetches() {
     check("running", &RULES, &[(1000, Input::Filling(SMALL), Output::Fetch(Alone))]);
-    let small = Filling { promised: Some(10), ..SMALL };
+    let small = FillState { promised: Some(10), ..SMALL };
     check("just arriving", &RULES, &[(1050, Input::Filling(small), Output::Follow)]);
     check("arriving slowly", &RULES, &[(2000, Input::Filling(small), Output::Fetch(Alone))]);
     check("just whole", &RULES, &[(1000, Input::Filling(WHOLE), Output::Follow)]);
     check(
         "stale, being renewed",
         &RULES,
-        &[(1000, Input::Found(Standing { filling: Some(SMALL), ..STALE }), Output::Fetch(Alone))],
+        &[(
+            1000,
+            Input::Found(StoredState { filling: Some(SMALL), ..STALE }),
+            Output::Fetch(Alone),
+        )],
     );
 }
 
@@ -138,7 +148,7 @@ fn the_lock_waits_as_long_as_nothing_is_wrong() {
         &LOCK,
         &[
             (1000, Input::Filling(SILENT), until),
-            (2000, Input::FillProgress(Filling { last_progress: 2000, ..SMALL }), until),
+            (2000, Input::FillProgress(FillState { last_progress: 2000, ..SMALL }), until),
             (2500, Input::FillEnded, Output::Look),
             (2500, Input::Found(FRESH), Output::Serve(Hit)),
         ],
@@ -162,7 +172,7 @@ fn the_lock_waits_as_long_as_nothing_is_wrong() {
         &patient,
         &[
             (1000, Input::Filling(SILENT), until),
-            (6000, Input::TimedOut(Filling { last_progress: 5900, ..SMALL }), Output::Follow),
+            (6000, Input::TimedOut(FillState { last_progress: 5900, ..SMALL }), Output::Follow),
         ],
     );
     let short = Rules { lock_age: 100, ..LOCK };
@@ -173,12 +183,12 @@ fn the_lock_waits_as_long_as_nothing_is_wrong() {
             (1000, Input::Filling(SMALL), Output::Wait { until: 1100 }),
             (
                 1100,
-                Input::TimedOut(Filling { last_progress: 1090, ..SMALL }),
+                Input::TimedOut(FillState { last_progress: 1090, ..SMALL }),
                 Output::Wait { until: 1190 },
             ),
             (
                 1190,
-                Input::TimedOut(Filling { last_progress: 1090, ..SMALL }),
+                Input::TimedOut(FillState { last_progress: 1090, ..SMALL }),
                 Output::Fetch(TakeOver),
             ),
         ],
@@ -187,7 +197,7 @@ fn the_lock_waits_as_long_as_nothing_is_wrong() {
 
 #[test]
 fn what_suffices_is_not_waited_for() {
-    let enough = Filling { suffices: true, ..SMALL };
+    let enough = FillState { suffices: true, ..SMALL };
     for rules in [LOCK, TEMPFILE] {
         check("enough is there", &rules, &[(1000, Input::Filling(enough), Output::Follow)]);
         check("however old", &rules, &[(99_000, Input::Filling(enough), Output::Follow)]);
@@ -209,7 +219,7 @@ fn a_silent_fill_is_replaced() {
     check("large", &LOCK, &[(5999, Input::Filling(LARGE), Output::Follow)]);
     check("large and silent", &LOCK, &[(6000, Input::Filling(LARGE), take_over)]);
     check("with tempfile", &TEMPFILE, &[(6000, Input::Filling(SMALL), take_over)]);
-    let stale = |filling| Input::Found(Standing { filling: Some(filling), ..STALE });
+    let stale = |filling| Input::Found(StoredState { filling: Some(filling), ..STALE });
     check("that renews", &TEMPFILE, &[(6000, stale(SMALL), take_over)]);
     check("just now", &TEMPFILE, &[(5999, stale(SMALL), Output::Follow)]);
 }
@@ -234,7 +244,7 @@ fn the_released_go_their_own_way() {
         &TEMPFILE,
         &[waiting, released, (1100, Input::Filling(SMALL), Output::Follow)],
     );
-    let doubtful = Filling { doubtful: true, ..SMALL };
+    let doubtful = FillState { doubtful: true, ..SMALL };
     check("a head dispels doubts", &TEMPFILE, &[(1000, Input::Filling(doubtful), Output::Follow)]);
     check(
         "and is waited for",
@@ -246,23 +256,23 @@ fn the_released_go_their_own_way() {
 
 #[test]
 fn a_range_beyond_the_offset_is_passed() {
-    let mut turn = Turn::default();
-    assert_eq!(turn.step(&TEMPFILE, Input::Filling(SMALL), 1000), Output::Follow);
-    assert_eq!(turn.step(&TEMPFILE, Input::RangeBeyond, 1000), Output::Pass);
-    assert_eq!(turn.status(), Miss);
+    let mut decision = CacheDecision::default();
+    assert_eq!(decision.step(&TEMPFILE, Input::Filling(SMALL), 1000), Output::Follow);
+    assert_eq!(decision.step(&TEMPFILE, Input::RangeBeyond, 1000), Output::Pass);
+    assert_eq!(decision.status(), Miss);
 }
 
 #[test]
 fn a_fill_that_fails_again_and_again_is_left() {
-    let mut turn = Turn::default();
+    let mut decision = CacheDecision::default();
     for round in 0..8 {
         let wait = Output::Wait { until: 6000 };
-        assert_eq!(turn.step(&LOCK, Input::Filling(SILENT), 1000), wait, "round {round}");
-        assert_eq!(turn.step(&LOCK, Input::FillEnded, 1001), Output::Look, "round {round}");
+        assert_eq!(decision.step(&LOCK, Input::Filling(SILENT), 1000), wait, "round {round}");
+        assert_eq!(decision.step(&LOCK, Input::FillEnded, 1001), Output::Look, "round {round}");
     }
-    turn.step(&LOCK, Input::Filling(SILENT), 1002);
-    assert_eq!(turn.step(&LOCK, Input::FillEnded, 1003), Output::Pass);
-    assert_eq!(turn.status(), Miss);
+    decision.step(&LOCK, Input::Filling(SILENT), 1002);
+    assert_eq!(decision.step(&LOCK, Input::FillEnded, 1003), Output::Pass);
+    assert_eq!(decision.status(), Miss);
 }
 
 #[test]
@@ -287,7 +297,7 @@ fn with_tempfile_everybody_follows() {
     check(
         "a stale one that is renewed",
         &TEMPFILE,
-        &[(1000, Input::Found(Standing { filling: Some(SMALL), ..STALE }), Output::Follow)],
+        &[(1000, Input::Found(StoredState { filling: Some(SMALL), ..STALE }), Output::Follow)],
     );
 }
 
@@ -314,11 +324,15 @@ fn expired_objects() {
     check(
         "nothing to revalidate by",
         &revalidate,
-        &[(1000, Input::Found(Standing { has_validators: false, ..STALE }), Output::Fetch(Shared))],
+        &[(
+            1000,
+            Input::Found(StoredState { has_validators: false, ..STALE }),
+            Output::Fetch(Shared),
+        )],
     );
-    let mut turn = Turn::default();
-    turn.step(&RULES, Input::Found(STALE), 1000);
-    assert_eq!(turn.status(), Expired);
+    let mut decision = CacheDecision::default();
+    decision.step(&RULES, Input::Found(STALE), 1000);
+    assert_eq!(decision.status(), Expired);
 }
 
 #[test]
@@ -349,7 +363,7 @@ fn stale_objects_on_errors() {
         &rules(UseStale::HTTP_500),
         &[fetch, (1001, head(502, NotStorable), Output::Pass)],
     );
-    let lenient = Standing { may_serve_on_error: true, ..STALE };
+    let lenient = StoredState { may_serve_on_error: true, ..STALE };
     let fetch = (1000, Input::Found(lenient), Output::Fetch(Shared));
     check("stale-if-error", &RULES, &[fetch, failed(Failure::Timeout, Output::Serve(Stale))]);
     check(
@@ -361,7 +375,7 @@ fn stale_objects_on_errors() {
 
 #[test]
 fn stale_objects_while_they_are_updated() {
-    let renewed = Input::Found(Standing { filling: Some(SILENT), ..STALE });
+    let renewed = Input::Found(StoredState { filling: Some(SILENT), ..STALE });
     let updating = Rules { use_stale: UseStale::UPDATING, ..RULES };
     check("the first one fetches", &updating, &[(1, Input::Found(STALE), Output::Fetch(Shared))]);
     check("the others do not", &updating, &[(1, renewed, Output::Serve(Updating))]);
@@ -369,26 +383,26 @@ fn stale_objects_while_they_are_updated() {
     let refresh = Output::ServeStaleAndRefresh { conditional: true };
     check("behind the answer", &behind, &[(1, Input::Found(STALE), refresh)]);
     check("others meanwhile", &behind, &[(1, renewed, Output::Serve(Updating))]);
-    let tolerant = Standing { may_serve_while_updating: true, ..STALE };
+    let tolerant = StoredState { may_serve_while_updating: true, ..STALE };
     let only_behind = Rules { background_update: true, ..RULES };
     let refresh = Output::ServeStaleAndRefresh { conditional: false };
     check("stale-while-revalidate", &only_behind, &[(1, Input::Found(tolerant), refresh)]);
     check("not without it", &only_behind, &[(1, Input::Found(STALE), Output::Fetch(Shared))]);
-    let whole = Input::Found(Standing { filling: Some(WHOLE), ..STALE });
+    let whole = Input::Found(StoredState { filling: Some(WHOLE), ..STALE });
     check("just renewed", &behind, &[(1, whole, Output::Follow)]);
 }
 
 #[test]
 fn bypassing_stores() {
-    let turn = Turn::bypassing();
-    assert_eq!(turn.status(), Bypass);
-    check_turn("stored", turn.clone(), &RULES, &[(1, head(200, Storable), Output::Follow)]);
-    check_turn("not", turn, &RULES, &[(1, Input::OriginFailed(Failure::Error), Output::Fail)]);
+    let decision = CacheDecision::bypassing();
+    assert_eq!(decision.status(), Bypass);
+    check_decision("stored", decision.clone(), &RULES, &[(1, head(200, Storable), Output::Follow)]);
+    check_decision("not", decision, &RULES, &[(1, Input::OriginFailed(Failure::Error), Output::Fail)]);
 }
 
 #[test]
 fn what_forbids_stale_answers_is_obeyed() {
-    let strict = Standing { operator_decides: false, ..STALE };
+    let strict = StoredState { operator_decides: false, ..STALE };
     let rules = Rules {
         use_stale: UseStale::ERROR.with(UseStale::HTTP_503).with(UseStale::UPDATING),
         background_update: true,
@@ -399,9 +413,9 @@ fn what_forbids_stale_answers_is_obeyed() {
     let lost = (1001, Input::OriginFailed(Failure::Error), Output::Fail);
     check("not on errors", &rules, &[ask, lost]);
     check("not for a 503", &rules, &[ask, (1001, head(503, NotStorable), Output::Pass)]);
-    let renewed = Input::Found(Standing { filling: Some(SILENT), ..strict });
+    let renewed = Input::Found(StoredState { filling: Some(SILENT), ..strict });
     check("not while updating", &rules, &[(1000, renewed, Output::Fetch(Alone))]);
-    let tolerant = Input::Found(Standing { may_serve_on_error: true, ..strict });
+    let tolerant = Input::Found(StoredState { may_serve_on_error: true, ..strict });
     let ask = (1000, tolerant, Output::Fetch(Shared));
     let rules = Rules { use_stale: UseStale(0), ..rules };
     for status in [500, 502, 503, 504] {
@@ -411,18 +425,18 @@ fn what_forbids_stale_answers_is_obeyed() {
     check("501 is an answer", &rules, &[ask, (1001, head(501, NotStorable), Output::Pass)]);
     let nginx = Rules { rfc9111: false, ..rules };
     check("nginx's rule", &nginx, &[ask, (1001, head(503, NotStorable), Output::Pass)]);
-    let welcome = Input::Found(Standing { is_welcome_stale: true, ..strict });
+    let welcome = Input::Found(StoredState { is_welcome_stale: true, ..strict });
     check("max-stale", &rules, &[(1000, welcome, Output::Serve(Stale))]);
 }
 
 #[test]
 fn a_fill_that_is_not_for_this_request_is_not_waited_for() {
-    let other = Filling { joinable: false, ..SMALL };
-    let whole = Filling { joinable: false, ..WHOLE };
+    let other = FillState { joinable: false, ..SMALL };
+    let whole = FillState { joinable: false, ..WHOLE };
     for rules in [&RULES, &LOCK, &TEMPFILE] {
         for filling in [other, whole] {
             check("no object", rules, &[(1000, Input::Filling(filling), Output::Fetch(Alone))]);
-            let found = Input::Found(Standing { filling: Some(filling), ..STALE });
+            let found = Input::Found(StoredState { filling: Some(filling), ..STALE });
             check("a stale one", rules, &[(1000, found, Output::Fetch(Alone))]);
         }
         check(
@@ -440,7 +454,7 @@ fn a_fill_that_is_not_for_this_request_is_not_waited_for() {
 fn demands_are_met() {
     let stored = Demands { only_if_cached: true, no_store: false };
     let check = |demands, input, expected| {
-        check_turn("demand", Turn::new(demands), &RULES, &[(1000, input, expected)]);
+        check_decision("demand", CacheDecision::new(demands), &RULES, &[(1000, input, expected)]);
     };
     check(stored, Input::Found(FRESH), Output::Serve(Hit));
     check(stored, Input::Found(STALE), Output::Refuse);
@@ -451,18 +465,23 @@ fn demands_are_met() {
     check(unstored, Input::Found(FRESH), Output::Serve(Hit));
     check(unstored, Input::Found(STALE), Output::Pass);
     check(unstored, NEW, Output::Pass);
-    let updating = Standing { may_serve_while_updating: true, ..STALE };
+    let updating = StoredState { may_serve_while_updating: true, ..STALE };
     let rules = Rules { background_revalidate: true, ..RULES };
     let refresh = Output::ServeStaleAndRefresh { conditional: false };
-    check_turn("a refresh", Turn::default(), &rules, &[(1000, Input::Found(updating), refresh)]);
+    check_decision(
+        "a refresh",
+        CacheDecision::default(),
+        &rules,
+        &[(1000, Input::Found(updating), refresh)],
+    );
     let steps = [(1000, Input::Found(updating), Output::Serve(Stale))];
-    check_turn("a refresh that nobody keeps", Turn::new(unstored), &rules, &steps);
+    check_decision("a refresh that nobody keeps", CacheDecision::new(unstored), &rules, &steps);
 }
 
-fn any_filling() -> impl Strategy<Value = Filling> {
+fn any_filling() -> impl Strategy<Value = FillState> {
     let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
     (flags, 0..100_000u64, proptest::option::of(0..200_000u64), 0..20_000u64).prop_map(
-        |((has_head, whole, joinable, suffices), arrived, promised, last_progress)| Filling {
+        |((has_head, whole, joinable, suffices), arrived, promised, last_progress)| FillState {
             has_head,
             arrived,
             promised,
@@ -475,10 +494,10 @@ fn any_filling() -> impl Strategy<Value = Filling> {
     )
 }
 
-fn any_standing() -> impl Strategy<Value = Standing> {
+fn any_standing() -> impl Strategy<Value = StoredState> {
     let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
     (flags, any::<bool>(), proptest::option::of(any_filling())).prop_map(
-        |(flags, fresh, filling)| Standing {
+        |(flags, fresh, filling)| StoredState {
             fresh,
             may_serve_while_updating: flags.0,
             may_serve_on_error: flags.1,
@@ -526,9 +545,9 @@ proptest! {
     fn only_if_cached_never_asks(
         rules in any_rules(), looks in proptest::collection::vec((any_look(), 0..20_000u64), 1..12),
     ) {
-        let mut turn = Turn::new(Demands { only_if_cached: true, no_store: false });
+        let mut decision = CacheDecision::new(Demands { only_if_cached: true, no_store: false });
         for (input, now) in looks {
-            let output = turn.step(&rules, input, now);
+            let output = decision.step(&rules, input, now);
             let asks = matches!(output, Output::Fetch(_) | Output::Revalidate(_) | Output::Pass);
             prop_assert!(!asks, "{input:?} {output:?}");
         }
@@ -538,9 +557,9 @@ proptest! {
     fn no_store_begins_nothing_that_is_kept(
         rules in any_rules(), looks in proptest::collection::vec((any_look(), 0..20_000u64), 1..12),
     ) {
-        let mut turn = Turn::new(Demands { only_if_cached: false, no_store: true });
+        let mut decision = CacheDecision::new(Demands { only_if_cached: false, no_store: true });
         for (input, now) in looks {
-            let output = turn.step(&rules, input, now);
+            let output = decision.step(&rules, input, now);
             let fills = matches!(
                 output,
                 Output::Fetch(_) | Output::Revalidate(_) | Output::ServeStaleAndRefresh { .. }
@@ -555,7 +574,7 @@ proptest! {
         rules in any_rules(), standing in any_standing(), status in 200..600u16,
         failure in 0..3usize, now in 0..20_000u64,
     ) {
-        let strict = Standing {
+        let strict = StoredState {
             fresh: false,
             may_serve_while_updating: false,
             may_serve_on_error: false,
@@ -565,9 +584,9 @@ proptest! {
         };
         let failure = [Failure::Error, Failure::Timeout, Failure::InvalidHeader][failure];
         for second in [head(status, Storable), head(status, NotStorable), Input::OriginFailed(failure)] {
-            let mut turn = Turn::default();
+            let mut decision = CacheDecision::default();
             for input in [Input::Found(strict), second] {
-                let output = turn.step(&rules, input, now);
+                let output = decision.step(&rules, input, now);
                 let stale = matches!(output, Output::Serve(_) | Output::ServeStaleAndRefresh { .. });
                 prop_assert!(!stale, "{input:?} {output:?}");
             }

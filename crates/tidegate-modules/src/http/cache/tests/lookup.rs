@@ -47,19 +47,19 @@ fn a_fill_that_will_replace_an_object_of_another_variant_is_found() {
     let (store, main) = (store(), Key::new(&b"/a"[..]));
     let by_z = request(&[("x-z", "1")]);
     drop(begin(&store, &main, "x-z", &by_z).commit(1));
-    let sight = look_now(&store, &main, &by_z, 2).expect("open");
-    assert!(sight.entry.is_some() && sight.fill.is_none());
+    let found = look_now(&store, &main, &by_z, 2).expect("open");
+    assert!(found.entry.is_some() && found.fill.is_none());
 
     let by_y = request(&[("x-y", "1")]);
     let filling = begin(&store, &main, "x-y", &by_y);
-    let sight = look_now(&store, &main, &by_y, 2).expect("open");
-    assert!(sight.entry.is_none() && sight.fill.is_some() && sight.names.is_empty());
+    let found = look_now(&store, &main, &by_y, 2).expect("open");
+    assert!(found.entry.is_none() && found.fill.is_some() && found.names.is_empty());
     // Another variant of the newer response, which is no variant of the older one.
     let other = look_now(&store, &main, &request(&[("x-y", "2")]), 2).expect("open");
     assert!(other.entry.is_none() && other.fill.is_none());
     // Whom the older one answers, it answers until then.
-    let sight = look_now(&store, &main, &by_z, 2).expect("open");
-    assert!(sight.entry.is_some());
+    let found = look_now(&store, &main, &by_z, 2).expect("open");
+    assert!(found.entry.is_some());
     drop(filling);
 }
 

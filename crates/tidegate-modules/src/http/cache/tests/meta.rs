@@ -39,14 +39,14 @@ fn what_is_encoded_comes_back() {
         (Some(0), true, of(9, 1)),
         (None, false, of(0, 0)),
     ] {
-        let meta = Meta { head_length, must_revalidate, parts, family: 9, ..sample() };
+        let meta = Meta { head_length, must_revalidate, parts, variant_set: 9, ..sample() };
         let again = Meta::decode(&meta.encode()).expect("own bytes");
         assert_eq!(again.status, 200);
         assert_eq!(again.reason, meta.reason);
         assert_eq!(again.vary, meta.vary);
         assert_eq!(again.variant, meta.variant);
         assert_eq!((again.head_length, again.parts), (head_length, parts));
-        assert_eq!((again.must_revalidate, again.family), (must_revalidate, 9));
+        assert_eq!((again.must_revalidate, again.variant_set), (must_revalidate, 9));
         assert_eq!(listed(&again.headers), listed(&meta.headers));
         let decoded = Decoded::of(&meta.encode()).expect("own bytes");
         assert_eq!(decoded.head.reason(), b"Fine");

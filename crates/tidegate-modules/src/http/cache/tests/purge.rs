@@ -4,15 +4,15 @@ use tidegate_cache::{Key, Scope};
 use tidegate_http::Headers;
 
 use crate::http::cache::meta::Meta;
-use crate::http::cache::purge::{What, bearing, tags_of, what};
+use crate::http::cache::purge::{PurgeTarget, bearing, tags_of, what};
 use crate::testing::Bench;
 
 #[test]
 fn keys_prefixes_and_tags() {
-    let key = |text: &str| Some(What::Key(Key::new(text.as_bytes())));
-    let prefix = |text: &str| Some(What::All(vec![Scope::Prefix(text.as_bytes().into())]));
+    let key = |text: &str| Some(PurgeTarget::Key(Key::new(text.as_bytes())));
+    let prefix = |text: &str| Some(PurgeTarget::All(vec![Scope::Prefix(text.as_bytes().into())]));
     let tags = |list: &[&str]| {
-        Some(What::All(list.iter().map(|tag| Scope::Tag(tag.as_bytes().into())).collect()))
+        Some(PurgeTarget::All(list.iter().map(|tag| Scope::Tag(tag.as_bytes().into())).collect()))
     };
     for (text, named, expected) in [
         ("/a", "", key("/a")),

@@ -4,12 +4,13 @@ use proptest::prelude::*;
 use tidegate_cache::Key;
 use tidegate_http::range::ByteRange;
 
-use crate::http::cache::ranges::plan::{BLOCK_BYTES, Wanted, block_of, key, meeting_key};
+use crate::http::cache::ranges::plan::{BLOCK_BYTES, RequestedRange, block_of, key, probe_key};
 
 #[test]
 fn single_ranges_from_a_start_are_read() {
     let check = |field: &str, expected: Option<(u64, Option<u64>)>| {
-        let wanted = Wanted::parse(field.as_bytes()).map(|wanted| (wanted.start, wanted.end));
+        let wanted =
+            RequestedRange::parse(field.as_bytes()).map(|wanted| (wanted.start, wanted.end));
         assert_eq!(wanted, expected, "{field}");
     };
     check("bytes=5-9", Some((5, Some(10))));
@@ -43,7 +44,7 @@ fn parts_have_keys_of_their_own() {
         key(&one, 1, BLOCK_BYTES),
         key(&one, 2, 0),
         key(&other, 1, 0),
-        meeting_key(&one),
+        probe_key(&one),
         one.clone(),
     ];
     for (index, first) in keys.iter().enumerate() {
@@ -54,7 +55,7 @@ fn parts_have_keys_of_their_own() {
 proptest! {
     #[test]
     fn a_widened_range_holds_the_range(start in 0..u64::MAX / 2, length in 1..u64::MAX / 4) {
-        let wanted = Wanted { start, end: Some(start + length) };
+        let wanted = RequestedRange { start, end: Some(start + length) };
         let wide = wanted.widened();
         let end = wide.end.expect("far from the end of numbers");
         prop_assert!(wide.start <= start && start + length <= end);
@@ -72,7 +73,7 @@ proptest! {
 
     #[test]
     fn any_field_is_read_or_refused(field in prop::collection::vec(any::<u8>(), 0..40)) {
-        let _ = Wanted::parse(&field).map(Wanted::widened);
-        let _ = Wanted::parse(&[b"bytes=", &*field].concat()).map(Wanted::widened);
+        let _ = RequestedRange::parse(&field).map(RequestedRange::widened);
+        let _ = RequestedRange::parse(&[b"bytes=", &*field].concat()).map(RequestedRange::widened);
     }
 }

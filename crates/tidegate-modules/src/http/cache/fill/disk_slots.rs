@@ -15,25 +15,25 @@ const SYNCING_MAX: usize = 16;
 
 static CACHES: OnceLock<Mutex<HashMap<PathBuf, Arc<Semaphore>>>> = OnceLock::new();
 
-/// The turns of one cache at its disk. There are as many as processors (but two), since what is done there
+/// The places of one cache at its disk. There are as many as processors (but two), since what is done there
 /// is mostly copying, beside the loops: many fills that end together shall not hold up those who are served.
 /// Each cache has its own, so that one slow disk does not slow down the rest.
 #[derive(Clone)]
-pub struct Writers(Arc<Semaphore>);
+pub struct DiskSlots(Arc<Semaphore>);
 
-impl Writers {
-    pub fn of(store: &Store) -> Writers {
+impl DiskSlots {
+    pub fn of(store: &Store) -> DiskSlots {
         let options = store.options();
         let caches = CACHES.get_or_init(Mutex::default);
         let mut caches = caches.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(turns) = caches.get(&options.path) {
-            return Writers(turns.clone());
+        if let Some(slots) = caches.get(&options.path) {
+            return DiskSlots(slots.clone());
         }
         let processors = thread::available_parallelism().map_or(2, |number| number.get().max(2));
-        let turns = if options.sync == Sync::Off { processors } else { SYNCING_MAX };
-        let turns = Arc::new(Semaphore::new(turns));
-        caches.insert(options.path.clone(), turns.clone());
-        Writers(turns)
+        let slots = if options.sync == Sync::Off { processors } else { SYNCING_MAX };
+        let slots = Arc::new(Semaphore::new(slots));
+        caches.insert(options.path.clone(), slots.clone());
+        DiskSlots(slots)
     }
 
     /// Does a fill's work on its file, on a pool thread. A full queue is an error at once.
@@ -41,10 +41,10 @@ impl Writers {
         &self,
         work: impl FnOnce() -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
-        let turn = self.0.clone().acquire_owned().await.map_err(io::Error::other)?;
+        let slot = self.0.clone().acquire_owned().await.map_err(io::Error::other)?;
         let work = move || {
             let done = work();
-            drop(turn);
+            drop(slot);
             done
         };
         blocking::run(work).await
