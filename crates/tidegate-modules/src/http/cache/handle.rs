@@ -18,7 +18,8 @@ use tidegate_rt::sync::mpsc;
 use tidegate_upstream::LogContext;
 
 use crate::http::cache::config::settings::{CacheSettings, ZoneSelection};
-use crate::http::cache::decide::decision::{CacheDecision, Demands, Input, Output, Sharing};
+use crate::http::cache::decide::decision::{CacheDecision, Input, Output, Sharing};
+use crate::http::cache::decide::facts::Demands;
 use crate::http::cache::decide::policy::range_is_beyond;
 use crate::http::cache::fill::resume::Origin;
 use crate::http::cache::fill::task::{FillEvent, FillTask, OriginFetch, start};
@@ -161,7 +162,6 @@ impl CacheSession {
                     serve::note(x, |note| note.status = self.decision.status());
                     Done::Answered(self.gateway.pass(x).await)
                 }
-                Output::Fail => Done::Answered(Step::Status(502)),
                 Output::Leave => Done::Answered(self.gateway.client_left(x)),
                 Output::Refuse => Done::Answered(Step::Status(504)),
             };
@@ -291,11 +291,11 @@ impl CacheSession {
                 }
             },
         };
-        let (origin_fetch, mut task) = match self.origin_fetch(x, lookup, conditional, true).await {
-            Ok(asked) => asked,
+        let origin_fetch = match self.origin_fetch(x, lookup, conditional, true).await {
+            Ok(origin_fetch) => origin_fetch,
             Err(step) => return Done::Answered(step),
         };
-        task.refused = refused;
+        let task = FillTask { refused, ..self.fill_task(x, lookup, conditional) };
         let (to, mut answers) = mpsc::channel(1);
         start(origin_fetch, task, writer, Some(to));
         loop {
@@ -400,7 +400,7 @@ impl CacheSession {
             _ => {}
         }
         let origin_fetch = match self.origin_fetch(x, lookup, false, true).await {
-            Ok((origin_fetch, _)) => origin_fetch,
+            Ok(origin_fetch) => origin_fetch,
             Err(step) => return Some(Done::Answered(step)),
         };
         let origin = Origin::of(&origin_fetch)?;
@@ -449,7 +449,10 @@ impl CacheSession {
             Err(_) => CacheStatus::Updating,
             Ok(writer) => {
                 match self.origin_fetch(x, lookup, conditional, false).await {
-                    Ok((origin_fetch, task)) => start(origin_fetch, task, writer, None),
+                    Ok(origin_fetch) => {
+                        let task = self.fill_task(x, lookup, conditional);
+                        start(origin_fetch, task, writer, None);
+                    }
                     Err(_) => writer.abort("the request could not be made"),
                 }
                 CacheStatus::Stale
@@ -458,14 +461,14 @@ impl CacheSession {
         self.serve(x, lookup.entry.as_ref(), status)
     }
 
-    /// The question for the origin, and what the fill has to know of this request.
+    /// What the origin is to be asked.
     async fn origin_fetch(
         &self,
         x: &mut Exchange,
         lookup: &CacheLookup,
         conditional: bool,
         client_waits: bool,
-    ) -> Result<(OriginFetch, FillTask), Step<'static>> {
+    ) -> Result<OriginFetch, Step<'static>> {
         let known = lookup.entry.as_ref().filter(|_| conditional).and_then(decoded);
         serve::note(x, |note| {
             note.status = self.decision.status();
@@ -478,27 +481,30 @@ impl CacheSession {
         });
         let options = FillRequestOptions { convert_head: self.cache.convert_head, client_waits };
         let request = self.gateway.request(x, options).await?;
-        let origin_fetch = OriginFetch {
+        Ok(OriginFetch {
             request,
             settings: self.gateway.fetch_settings(),
             report: self.gateway.report(x),
             log: LogContext::of(x),
-        };
-        let task = FillTask {
+        })
+    }
+
+    /// What a fill has to know of this request. The decision about the origin's response goes with it.
+    fn fill_task(&mut self, x: &Exchange, lookup: &CacheLookup, conditional: bool) -> FillTask {
+        FillTask {
             store: self.store.clone(),
             main: self.main.clone(),
             names: lookup.names.clone(),
             variant_set: lookup.variant_set,
             asked_at: clock::unix_millis(),
             cache: self.cache.clone(),
-            decision: self.decision.clone(),
+            decision: self.decision.begin_fetch(),
             client_fields: x.request.head.headers.clone(),
             conditional,
             refused: false,
             parts: lookup.parts.clone(),
             stale: lookup.entry.clone(),
             generation: lookup.generation,
-        };
-        Ok((origin_fetch, task))
+        }
     }
 }

@@ -16,7 +16,8 @@ use tidegate_http::caching::write_variant;
 use tidegate_rt::clock;
 
 use crate::http::cache::decide::coverage;
-use crate::http::cache::decide::decision::{FillState, Input, StoredState};
+use crate::http::cache::decide::decision::Input;
+use crate::http::cache::decide::facts::{FillState, StoredState};
 use crate::http::cache::decide::policy;
 use crate::http::cache::meta::{Decoded, Meta};
 

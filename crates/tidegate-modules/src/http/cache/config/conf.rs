@@ -8,7 +8,7 @@ use tidegate_conf::{
 use tidegate_http::request::Method;
 
 use crate::http::cache::config::purge::PurgeConf;
-use crate::http::cache::decide::decision::UseStale;
+use crate::http::cache::decide::facts::UseStale;
 use crate::http::cache::decide::policy::Validity;
 
 /// Statuses that `proxy_cache_valid TIME` means.

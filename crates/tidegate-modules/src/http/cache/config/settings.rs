@@ -12,7 +12,7 @@ use tidegate_http::request::Method;
 use crate::http::cache::config::conf::CacheConf;
 use crate::http::cache::config::purge::PurgeConf;
 use crate::http::cache::config::zones::{Zone, ZoneTable, Zones};
-use crate::http::cache::decide::decision::Rules;
+use crate::http::cache::decide::facts::Rules;
 use crate::http::cache::decide::policy::{self, Exchanged, Refusal, Stored, Validity};
 use crate::http::cache::purge::{PurgeSettings, PurgeTrigger};
 use crate::http::gateway::settings::Buffering;

@@ -6,7 +6,6 @@
 //! | `Found` | there is a whole object, fresh or not, and perhaps a fill that renews it |
 //! | `Filling` | there is no object, but somebody fetches it |
 //! | `Absent` | there is neither |
-//! | `OriginHead`, `OriginFailed` | what became of the fetch that `Fetch` or `Revalidate` asked for |
 //! | `FillEnded` | the fill that `Wait` was for is over: look again, and tell what is found |
 //! | `Released` | the same, since its response is not for sharing: everybody goes his own way |
 //! | `RangeBeyond` | what is asked of the fill lies beyond `proxy_cache_max_range_offset` |
@@ -18,149 +17,14 @@
 //! `proxy_cache_lock_timeout` passes while bytes come is given those instead of the origin. A fill that
 //! has been silent for `proxy_cache_lock_age` is replaced.
 
+use crate::http::cache::decide::facts::{
+    Demands, FOLLOW_FROM_BYTES, FillState, Rules, StoredState, UseStale,
+};
+use crate::http::cache::decide::origin::OriginDecision;
 use crate::http::cache::status::CacheStatus;
-
-/// Bodies above this are followed while they arrive even with `proxy_cache_lock` alone: to wait for
-/// the whole of a small one costs little and hides a broken fetch, to wait for a large one is what
-/// makes clients give up.
-pub const FOLLOW_FROM_BYTES: u64 = 64 * 1024;
-
-/// Longest pause of an origin in which a small body counts as just arriving.
-const NEARLY_MILLIS_MAX: u64 = 100;
 
 /// How often a request looks again after fills that failed, before it goes its own way.
 const ROUNDS_MAX: u8 = 8;
-
-/// The conditions of `proxy_cache_use_stale` as bits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct UseStale(pub u16);
-
-impl UseStale {
-    pub const ERROR: UseStale = UseStale(1);
-    pub const TIMEOUT: UseStale = UseStale(1 << 1);
-    pub const INVALID_HEADER: UseStale = UseStale(1 << 2);
-    pub const UPDATING: UseStale = UseStale(1 << 3);
-    pub const HTTP_500: UseStale = UseStale(1 << 4);
-    pub const HTTP_502: UseStale = UseStale(1 << 5);
-    pub const HTTP_503: UseStale = UseStale(1 << 6);
-    pub const HTTP_504: UseStale = UseStale(1 << 7);
-    pub const HTTP_403: UseStale = UseStale(1 << 8);
-    pub const HTTP_404: UseStale = UseStale(1 << 9);
-    pub const HTTP_429: UseStale = UseStale(1 << 10);
-
-    pub fn has(self, condition: UseStale) -> bool {
-        self.0 & condition.0 != 0
-    }
-
-    pub fn with(self, condition: UseStale) -> UseStale {
-        UseStale(self.0 | condition.0)
-    }
-
-    fn of_status(status: u16) -> Option<UseStale> {
-        Some(match status {
-            500 => UseStale::HTTP_500,
-            502 => UseStale::HTTP_502,
-            503 => UseStale::HTTP_503,
-            504 => UseStale::HTTP_504,
-            403 => UseStale::HTTP_403,
-            404 => UseStale::HTTP_404,
-            429 => UseStale::HTTP_429,
-            _ => return None,
-        })
-    }
-}
-
-/// The directives that decide here. Times in milliseconds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rules {
-    pub lock: bool,
-    pub lock_age: u64,
-    pub lock_timeout: u64,
-    pub tempfile: bool,
-    pub tempfile_timeout: u64,
-    pub min_uses: u32,
-    pub use_stale: UseStale,
-    pub background_update: bool,
-    pub revalidate: bool,
-    /// `background_update`, too, but only within `stale-while-revalidate` (RFC 5861 section 3).
-    pub background_revalidate: bool,
-    /// `stale-if-error` means the origin's 500, 502, 503 and 504, too (RFC 5861 section 4).
-    pub rfc9111: bool,
-}
-
-/// What a request demands (RFC 9111 section 5.2.1); the default demands nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Demands {
-    /// The origin is not to be asked.
-    pub only_if_cached: bool,
-    /// What the origin answers is not to be stored.
-    pub no_store: bool,
-}
-
-/// A whole object as it stands now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StoredState {
-    pub fresh: bool,
-    /// Within `stale-while-revalidate`.
-    pub may_serve_while_updating: bool,
-    /// Within `stale-if-error`.
-    pub may_serve_on_error: bool,
-    /// `proxy_cache_use_stale` applies: nothing said by origin or client forbids it.
-    pub operator_decides: bool,
-    /// The client takes it although it is stale (`max-stale`).
-    pub is_welcome_stale: bool,
-    /// There is something to ask the origin by: `Last-Modified` or `ETag`.
-    pub has_validators: bool,
-    /// Somebody renews it.
-    pub filling: Option<FillState>,
-}
-
-/// A fill as it stands now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FillState {
-    pub has_head: bool,
-    /// Bytes of the body that are there.
-    pub arrived: u64,
-    /// The length of the body, if the origin told it.
-    pub promised: Option<u64>,
-    /// All of it is there, though it may not be stored yet.
-    pub whole: bool,
-    /// This request may be answered by it.
-    pub joinable: bool,
-    /// A response of its key proved not to be storable a short time ago: nobody waits for its head.
-    pub doubtful: bool,
-    /// What is there is all that this request needs: a head for HEAD or 304, the bytes of a range.
-    pub suffices: bool,
-    /// When the fill began or something last arrived.
-    pub last_progress: u64,
-}
-
-impl FillState {
-    /// A small body that is just arriving: there in less time than another fetch would take.
-    fn is_nearly_whole(&self, now: u64) -> bool {
-        self.has_head
-            && self.promised.is_some_and(|promised| promised <= FOLLOW_FROM_BYTES)
-            && now.saturating_sub(self.last_progress) < NEARLY_MILLIS_MAX
-    }
-}
-
-/// Why there is no answer from the origin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
-    Error,
-    Timeout,
-    InvalidHeader,
-}
-
-/// What an origin's head is to the cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HeadKind {
-    /// To be stored, and so followed.
-    Storable,
-    NotStorable,
-    /// 304 to our own condition.
-    NotModified,
-}
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,11 +35,6 @@ pub enum Input {
         /// Uses counted so far, this one included.
         uses: u32,
     },
-    OriginHead {
-        status: u16,
-        kind: HeadKind,
-    },
-    OriginFailed(Failure),
     FillEnded,
     Released,
     RangeBeyond,
@@ -215,8 +74,6 @@ pub enum Output {
     ServeStaleAndRefresh { conditional: bool },
     /// The origin's answer, without the cache.
     Pass,
-    /// The origin's failure is the answer.
-    Fail,
     /// Nothing: the client has gone.
     Leave,
     /// 504: the client wanted what is stored or nothing (`only-if-cached`).
@@ -224,7 +81,7 @@ pub enum Output {
 }
 
 /// What the request is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 enum State {
     Looking,
     Waiting { since: u64 },
@@ -232,7 +89,7 @@ enum State {
 }
 
 /// One request's state.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct CacheDecision {
     state: State,
     /// `$upstream_cache_status` of an answer from the origin.
@@ -266,14 +123,22 @@ impl CacheDecision {
         self.status
     }
 
+    /// The decision about the answer to the fetch that [`Output::Fetch`], [`Output::Revalidate`] or
+    /// [`Output::ServeStaleAndRefresh`] asks for. It belongs to whoever fetches; what is left here knows nothing of it,
+    /// and may look again.
+    pub fn begin_fetch(&mut self) -> OriginDecision {
+        let stale = match std::mem::replace(&mut self.state, State::Looking) {
+            State::Fetching { stale } => stale,
+            State::Looking | State::Waiting { .. } => None,
+        };
+        OriginDecision::new(stale, self.status)
+    }
+
     /// Takes what happened, answers what to do.
     pub fn step(&mut self, rules: &Rules, input: Input, now: u64) -> Output {
         let output = self.undemanding(rules, input, now);
-        // `Pass` may also mean an answer that is there.
-        let is_answer = matches!(input, Input::OriginHead { .. });
         let asks = matches!(output, Output::Fetch(_) | Output::Revalidate(_));
         match output {
-            _ if is_answer => output,
             Output::Pass if self.demands.only_if_cached => Output::Refuse,
             _ if asks && self.demands.only_if_cached => Output::Refuse,
             _ if asks && self.demands.no_store => Output::Pass,
@@ -291,8 +156,6 @@ impl CacheDecision {
             Input::Found(standing) => self.found(rules, standing, now),
             Input::Filling(filling) => self.filling(rules, filling, now),
             Input::Absent { uses } => self.absent(rules, uses),
-            Input::OriginHead { status, kind } => self.origin_head(rules, status, kind),
-            Input::OriginFailed(failure) => self.origin_failed(rules, failure),
             Input::FillEnded => self.look_again(),
             Input::Released => {
                 self.released = true;
@@ -431,39 +294,6 @@ impl CacheDecision {
             return Output::Pass;
         }
         Output::Look
-    }
-
-    fn origin_head(&mut self, rules: &Rules, status: u16, kind: HeadKind) -> Output {
-        let State::Fetching { stale: Some(stale) } = self.state else {
-            return if kind == HeadKind::Storable { Output::Follow } else { Output::Pass };
-        };
-        if kind == HeadKind::NotModified {
-            self.status = CacheStatus::Revalidated;
-            return Output::Serve(CacheStatus::Revalidated);
-        }
-        let condition = UseStale::of_status(status);
-        let by_operator = condition.is_some_and(|condition| rules.use_stale.has(condition));
-        let is_error = rules.rfc9111 && matches!(status, 500 | 502..=504);
-        if by_operator && stale.operator_decides || is_error && stale.may_serve_on_error {
-            self.status = CacheStatus::Stale;
-            return Output::Serve(CacheStatus::Stale);
-        }
-        if kind == HeadKind::Storable { Output::Follow } else { Output::Pass }
-    }
-
-    fn origin_failed(&mut self, rules: &Rules, failure: Failure) -> Output {
-        let State::Fetching { stale: Some(stale) } = self.state else { return Output::Fail };
-        let condition = match failure {
-            Failure::Error => UseStale::ERROR,
-            Failure::Timeout => UseStale::TIMEOUT,
-            Failure::InvalidHeader => UseStale::INVALID_HEADER,
-        };
-        let by_operator = rules.use_stale.has(condition) && stale.operator_decides;
-        if by_operator || stale.may_serve_on_error {
-            self.status = CacheStatus::Stale;
-            return Output::Serve(CacheStatus::Stale);
-        }
-        Output::Fail
     }
 }
 

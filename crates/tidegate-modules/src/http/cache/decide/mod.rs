@@ -2,7 +2,9 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `decision` | one request's conversation with the cache, a state machine |
+//! | `decision` | what a request does until it has an answer or asks the origin: a state machine |
+//! | `origin` | what becomes of an origin's response |
+//! | `facts` | what the decisions go by: directives, demands, what is there |
 //! | `policy` | may this response be stored, until when, and as which variant |
 //! | `coverage` | how much of a fill a request needs |
 //! | `conditions` | how `If-Modified-Since` is compared |
@@ -10,4 +12,6 @@
 pub mod conditions;
 pub mod coverage;
 pub mod decision;
+pub mod facts;
+pub mod origin;
 pub mod policy;

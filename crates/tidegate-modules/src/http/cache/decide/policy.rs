@@ -7,7 +7,7 @@ use tidegate_http::caching::rfc9111::reuse::{self, RequestTerms, StoredTimes};
 use tidegate_http::caching::rfc9111::{self, Asked, Operator, Received};
 use tidegate_http::caching::{self, IgnoredFields, NotStorable};
 
-use crate::http::cache::decide::decision::StoredState;
+use crate::http::cache::decide::facts::StoredState;
 
 /// `proxy_cache_valid`: seconds by status. The first line that fits counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -19,7 +19,9 @@ use tidegate_upstream::{
 };
 
 use crate::http::cache::config::settings::CacheSettings;
-use crate::http::cache::decide::decision::{CacheDecision, Failure, HeadKind, Input, Output};
+use crate::http::cache::decide::origin::{
+    Failure, HeadKind, OriginDecision, OriginResult, OriginVerdict,
+};
 use crate::http::cache::decide::policy::{Exchanged, Refusal, Stored};
 use crate::http::cache::fill::pump::pump;
 use crate::http::cache::fill::resume::{Origin, Resume, length_of};
@@ -53,7 +55,8 @@ pub struct FillTask {
     /// Unix milliseconds.
     pub asked_at: u64,
     pub cache: Arc<CacheSettings>,
-    pub decision: CacheDecision,
+    /// The only one about this fetch: the request that began the fill has given it away.
+    pub decision: OriginDecision,
     /// The client's fields, by which variants are told apart.
     pub client_fields: Headers,
     /// The request to the origin is conditional, by the validators of `stale`.
@@ -132,10 +135,10 @@ impl FillTask {
             _ if error.invalid_header => Failure::InvalidHeader,
             _ => Failure::Error,
         };
-        let output = self.step(Input::OriginFailed(failure));
+        let verdict = self.verdict(OriginResult::Failed(failure));
         writer.abort("no answer from the origin");
-        let answer = match (output, self.stale.take()) {
-            (Output::Serve(status), Some(stale)) => FillEvent::Serve(stale, status),
+        let answer = match (verdict, self.stale.take()) {
+            (OriginVerdict::ServeStale, Some(stale)) => FillEvent::Serve(stale, CacheStatus::Stale),
             _ => FillEvent::Failed(error, self.decision.status()),
         };
         tell(to.as_ref(), answer).await;
@@ -168,17 +171,18 @@ impl FillTask {
             Ok(_) => HeadKind::Storable,
             Err(_) => HeadKind::NotStorable,
         };
-        match (self.step(Input::OriginHead { status, kind }), stored, self.stale.take()) {
-            (Output::Serve(CacheStatus::Revalidated), _, Some(stale)) => {
+        let verdict = self.verdict(OriginResult::Head { status, kind });
+        match (verdict, stored, self.stale.take()) {
+            (OriginVerdict::Renew, _, Some(stale)) => {
                 let entry = self.renew(&stale, &response.head.headers, &writer, now).await;
                 writer.abort("the stored response is still good");
                 tell(to.as_ref(), FillEvent::Serve(entry, CacheStatus::Revalidated)).await;
             }
-            (Output::Serve(status), _, Some(stale)) => {
+            (OriginVerdict::ServeStale, _, Some(stale)) => {
                 writer.abort("the stored response is used instead");
-                tell(to.as_ref(), FillEvent::Serve(stale, status)).await;
+                tell(to.as_ref(), FillEvent::Serve(stale, CacheStatus::Stale)).await;
             }
-            (Output::Follow, Ok(stored), _) => {
+            (OriginVerdict::Store, Ok(stored), _) => {
                 self.store(OriginReply { response, is_head, origin }, stored, writer, to).await;
             }
             (_, stored, _) => {
@@ -191,8 +195,8 @@ impl FillTask {
         }
     }
 
-    fn step(&mut self, input: Input) -> Output {
-        self.decision.step(&self.cache.rules, input, clock::unix_millis())
+    fn verdict(&self, result: OriginResult) -> OriginVerdict {
+        self.decision.verdict(&self.cache.rules, result)
     }
 
     fn judge(&self, response: &OriginResponse, now: u64) -> Result<Stored, Refusal> {

@@ -12,7 +12,8 @@ use tidegate_rt::sync::mpsc;
 use tidegate_rt::{clock, timer};
 
 use crate::http::cache::decide::coverage;
-use crate::http::cache::decide::decision::{FOLLOW_FROM_BYTES, Input};
+use crate::http::cache::decide::decision::Input;
+use crate::http::cache::decide::facts::FOLLOW_FROM_BYTES;
 use crate::http::cache::fill::task::FillEvent;
 use crate::http::cache::lookup::filling_of;
 

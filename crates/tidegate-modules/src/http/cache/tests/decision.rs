@@ -2,15 +2,14 @@
 
 use proptest::prelude::*;
 
-use crate::http::cache::decide::decision::HeadKind::{NotModified, NotStorable, Storable};
 use crate::http::cache::decide::decision::Sharing::{Alone, Shared, TakeOver};
-use crate::http::cache::decide::decision::{
-    CacheDecision, Demands, FOLLOW_FROM_BYTES, Failure, FillState, Input, Output, Rules,
-    StoredState, UseStale,
+use crate::http::cache::decide::decision::{CacheDecision, Input, Output};
+use crate::http::cache::decide::facts::{
+    Demands, FOLLOW_FROM_BYTES, FillState, Rules, StoredState, UseStale,
 };
-use crate::http::cache::status::CacheStatus::{
-    Bypass, Expired, Hit, Miss, Revalidated, Stale, Updating,
-};
+use crate::http::cache::decide::origin::HeadKind::{NotModified, NotStorable, Storable};
+use crate::http::cache::decide::origin::{Failure, HeadKind, OriginResult, OriginVerdict};
+use crate::http::cache::status::CacheStatus::{Bypass, Expired, Hit, Miss, Stale, Updating};
 
 const RULES: Rules = Rules {
     lock: false,
@@ -57,8 +56,21 @@ const WHOLE: FillState = FillState { whole: true, ..SMALL };
 
 const NEW: Input = Input::Absent { uses: 1 };
 
-fn head(status: u16, kind: crate::http::cache::decide::decision::HeadKind) -> Input {
-    Input::OriginHead { status, kind }
+fn head(status: u16, kind: HeadKind) -> OriginResult {
+    OriginResult::Head { status, kind }
+}
+
+/// A request asks the origin, which does this.
+fn check_origin(
+    what: &str,
+    rules: &Rules,
+    (now, input, output): (u64, Input, Output),
+    result: OriginResult,
+    verdict: OriginVerdict,
+) {
+    let mut decision = CacheDecision::default();
+    assert_eq!(decision.step(rules, input, now), output, "{what}");
+    assert_eq!(decision.begin_fetch().verdict(rules, result), verdict, "{what}");
 }
 
 fn check(what: &str, rules: &Rules, steps: &[(u64, Input, Output)]) {
@@ -89,24 +101,11 @@ fn hits_and_misses() {
         &RULES,
         &[(1000, Input::Found(StoredState { filling: Some(WHOLE), ..FRESH }), Output::Follow)],
     );
-    check(
-        "miss, stored",
-        &RULES,
-        &[(1000, NEW, Output::Fetch(Shared)), (1001, head(200, Storable), Output::Follow)],
-    );
-    check(
-        "miss, not stored",
-        &RULES,
-        &[(1000, NEW, Output::Fetch(Shared)), (1001, head(200, NotStorable), Output::Pass)],
-    );
-    check(
-        "miss, no answer",
-        &RULES,
-        &[
-            (1000, NEW, Output::Fetch(Shared)),
-            (1001, Input::OriginFailed(Failure::Error), Output::Fail),
-        ],
-    );
+    let miss = (1000, NEW, Output::Fetch(Shared));
+    check_origin("miss, stored", &RULES, miss, head(200, Storable), OriginVerdict::Store);
+    check_origin("miss, not stored", &RULES, miss, head(200, NotStorable), OriginVerdict::Pass);
+    let failed = OriginResult::Failed(Failure::Error);
+    check_origin("miss, no answer", &RULES, miss, failed, OriginVerdict::Fail);
     let rare = Rules { min_uses: 3, ..RULES };
     check("used too seldom", &rare, &[(1000, Input::Absent { uses: 2 }, Output::Pass)]);
     check("used often enough", &rare, &[(1000, Input::Absent { uses: 3 }, Output::Fetch(Shared))]);
@@ -305,22 +304,10 @@ fn with_tempfile_everybody_follows() {
 fn expired_objects() {
     let revalidate = Rules { revalidate: true, ..RULES };
     check("fetched anew", &RULES, &[(1000, Input::Found(STALE), Output::Fetch(Shared))]);
-    check(
-        "revalidated",
-        &revalidate,
-        &[
-            (1000, Input::Found(STALE), Output::Revalidate(Shared)),
-            (1001, head(304, NotModified), Output::Serve(Revalidated)),
-        ],
-    );
-    check(
-        "changed",
-        &revalidate,
-        &[
-            (1000, Input::Found(STALE), Output::Revalidate(Shared)),
-            (1001, head(200, Storable), Output::Follow),
-        ],
-    );
+    let ask = (1000, Input::Found(STALE), Output::Revalidate(Shared));
+    let renewed = head(304, NotModified);
+    check_origin("revalidated", &revalidate, ask, renewed, OriginVerdict::Renew);
+    check_origin("changed", &revalidate, ask, head(200, Storable), OriginVerdict::Store);
     check(
         "nothing to revalidate by",
         &revalidate,
@@ -339,38 +326,25 @@ fn expired_objects() {
 fn stale_objects_on_errors() {
     let rules = |use_stale| Rules { use_stale, ..RULES };
     let fetch = (1000, Input::Found(STALE), Output::Fetch(Shared));
-    let failed = |failure, output| (1001, Input::OriginFailed(failure), output);
-    check("no", &RULES, &[fetch, failed(Failure::Error, Output::Fail)]);
-    check("error", &rules(UseStale::ERROR), &[fetch, failed(Failure::Error, Output::Serve(Stale))]);
-    check("not timeout", &rules(UseStale::ERROR), &[fetch, failed(Failure::Timeout, Output::Fail)]);
-    check(
-        "timeout",
-        &rules(UseStale::TIMEOUT),
-        &[fetch, failed(Failure::Timeout, Output::Serve(Stale))],
-    );
-    check(
-        "invalid header",
-        &rules(UseStale::INVALID_HEADER),
-        &[fetch, failed(Failure::InvalidHeader, Output::Serve(Stale))],
-    );
-    check(
-        "status, though it could be stored",
-        &rules(UseStale::HTTP_500),
-        &[fetch, (1001, head(500, Storable), Output::Serve(Stale))],
-    );
-    check(
-        "another status",
-        &rules(UseStale::HTTP_500),
-        &[fetch, (1001, head(502, NotStorable), Output::Pass)],
-    );
+    let failed = |what, rules: &Rules, fetch, failure, verdict| {
+        check_origin(what, rules, fetch, OriginResult::Failed(failure), verdict);
+    };
+    let (serve, fail) = (OriginVerdict::ServeStale, OriginVerdict::Fail);
+    failed("no", &RULES, fetch, Failure::Error, fail);
+    failed("error", &rules(UseStale::ERROR), fetch, Failure::Error, serve);
+    failed("not timeout", &rules(UseStale::ERROR), fetch, Failure::Timeout, fail);
+    failed("timeout", &rules(UseStale::TIMEOUT), fetch, Failure::Timeout, serve);
+    let invalid = Failure::InvalidHeader;
+    failed("invalid header", &rules(UseStale::INVALID_HEADER), fetch, invalid, serve);
+    let on_500 = rules(UseStale::HTTP_500);
+    check_origin("status, though it could be stored", &on_500, fetch, head(500, Storable), serve);
+    let other = head(502, NotStorable);
+    check_origin("another status", &on_500, fetch, other, OriginVerdict::Pass);
     let lenient = StoredState { may_serve_on_error: true, ..STALE };
     let fetch = (1000, Input::Found(lenient), Output::Fetch(Shared));
-    check("stale-if-error", &RULES, &[fetch, failed(Failure::Timeout, Output::Serve(Stale))]);
-    check(
-        "stale-if-error is not for statuses",
-        &RULES,
-        &[fetch, (1001, head(500, NotStorable), Output::Pass)],
-    );
+    failed("stale-if-error", &RULES, fetch, Failure::Timeout, serve);
+    let status = head(500, NotStorable);
+    check_origin("not for statuses", &RULES, fetch, status, OriginVerdict::Pass);
 }
 
 #[test]
@@ -394,10 +368,13 @@ fn stale_objects_while_they_are_updated() {
 
 #[test]
 fn bypassing_stores() {
-    let decision = CacheDecision::bypassing();
+    let mut decision = CacheDecision::bypassing();
     assert_eq!(decision.status(), Bypass);
-    check_decision("stored", decision.clone(), &RULES, &[(1, head(200, Storable), Output::Follow)]);
-    check_decision("not", decision, &RULES, &[(1, Input::OriginFailed(Failure::Error), Output::Fail)]);
+    let fetch = decision.begin_fetch();
+    assert_eq!(fetch.status(), Bypass);
+    assert_eq!(fetch.verdict(&RULES, head(200, Storable)), OriginVerdict::Store);
+    let failed = OriginResult::Failed(Failure::Error);
+    assert_eq!(fetch.verdict(&RULES, failed), OriginVerdict::Fail);
 }
 
 #[test]
@@ -410,21 +387,23 @@ fn what_forbids_stale_answers_is_obeyed() {
         ..RULES
     };
     let ask = (1000, Input::Found(strict), Output::Fetch(Shared));
-    let lost = (1001, Input::OriginFailed(Failure::Error), Output::Fail);
-    check("not on errors", &rules, &[ask, lost]);
-    check("not for a 503", &rules, &[ask, (1001, head(503, NotStorable), Output::Pass)]);
+    let failed = OriginResult::Failed(Failure::Error);
+    check_origin("not on errors", &rules, ask, failed, OriginVerdict::Fail);
+    let unavailable = head(503, NotStorable);
+    check_origin("not for a 503", &rules, ask, unavailable, OriginVerdict::Pass);
     let renewed = Input::Found(StoredState { filling: Some(SILENT), ..strict });
     check("not while updating", &rules, &[(1000, renewed, Output::Fetch(Alone))]);
     let tolerant = Input::Found(StoredState { may_serve_on_error: true, ..strict });
     let ask = (1000, tolerant, Output::Fetch(Shared));
     let rules = Rules { use_stale: UseStale(0), ..rules };
     for status in [500, 502, 503, 504] {
-        let serve = (1001, head(status, NotStorable), Output::Serve(Stale));
-        check("stale-if-error", &rules, &[ask, serve]);
+        let failed = head(status, NotStorable);
+        check_origin("stale-if-error", &rules, ask, failed, OriginVerdict::ServeStale);
     }
-    check("501 is an answer", &rules, &[ask, (1001, head(501, NotStorable), Output::Pass)]);
+    let unknown = head(501, NotStorable);
+    check_origin("501 is an answer", &rules, ask, unknown, OriginVerdict::Pass);
     let nginx = Rules { rfc9111: false, ..rules };
-    check("nginx's rule", &nginx, &[ask, (1001, head(503, NotStorable), Output::Pass)]);
+    check_origin("nginx's rule", &nginx, ask, unavailable, OriginVerdict::Pass);
     let welcome = Input::Found(StoredState { is_welcome_stale: true, ..strict });
     check("max-stale", &rules, &[(1000, welcome, Output::Serve(Stale))]);
 }
@@ -439,14 +418,9 @@ fn a_fill_that_is_not_for_this_request_is_not_waited_for() {
             let found = Input::Found(StoredState { filling: Some(filling), ..STALE });
             check("a stale one", rules, &[(1000, found, Output::Fetch(Alone))]);
         }
-        check(
-            "told while waiting",
-            rules,
-            &[
-                (1000, Input::FillProgress(other), Output::Fetch(Alone)),
-                (1001, head(200, Storable), Output::Follow),
-            ],
-        );
+        let told = (1000, Input::FillProgress(other), Output::Fetch(Alone));
+        let stored = head(200, Storable);
+        check_origin("told while waiting", rules, told, stored, OriginVerdict::Store);
     }
 }
 
@@ -583,13 +557,15 @@ proptest! {
             ..standing
         };
         let failure = [Failure::Error, Failure::Timeout, Failure::InvalidHeader][failure];
-        for second in [head(status, Storable), head(status, NotStorable), Input::OriginFailed(failure)] {
-            let mut decision = CacheDecision::default();
-            for input in [Input::Found(strict), second] {
-                let output = decision.step(&rules, input, now);
-                let stale = matches!(output, Output::Serve(_) | Output::ServeStaleAndRefresh { .. });
-                prop_assert!(!stale, "{input:?} {output:?}");
-            }
+        let mut decision = CacheDecision::default();
+        let output = decision.step(&rules, Input::Found(strict), now);
+        let stale = matches!(output, Output::Serve(_) | Output::ServeStaleAndRefresh { .. });
+        prop_assert!(!stale, "{output:?}");
+        let fetch = decision.begin_fetch();
+        let failed = OriginResult::Failed(failure);
+        for result in [head(status, Storable), head(status, NotStorable), failed] {
+            let verdict = fetch.verdict(&rules, result);
+            prop_assert!(verdict != OriginVerdict::ServeStale, "{result:?}");
         }
     }
 }

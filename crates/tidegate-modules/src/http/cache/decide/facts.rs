@@ -1,0 +1,122 @@
+//! What a decision goes by: the directives, what a request demands, and what is there. Times in milliseconds.
+
+/// Bodies above this are followed while they arrive even with `proxy_cache_lock` alone: to wait for
+/// the whole of a small one costs little and hides a broken fetch, to wait for a large one is what
+/// makes clients give up.
+pub const FOLLOW_FROM_BYTES: u64 = 64 * 1024;
+
+/// Longest pause of an origin in which a small body counts as just arriving.
+const NEARLY_MILLIS_MAX: u64 = 100;
+
+/// The conditions of `proxy_cache_use_stale` as bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UseStale(pub u16);
+
+impl UseStale {
+    pub const ERROR: UseStale = UseStale(1);
+    pub const TIMEOUT: UseStale = UseStale(1 << 1);
+    pub const INVALID_HEADER: UseStale = UseStale(1 << 2);
+    pub const UPDATING: UseStale = UseStale(1 << 3);
+    pub const HTTP_500: UseStale = UseStale(1 << 4);
+    pub const HTTP_502: UseStale = UseStale(1 << 5);
+    pub const HTTP_503: UseStale = UseStale(1 << 6);
+    pub const HTTP_504: UseStale = UseStale(1 << 7);
+    pub const HTTP_403: UseStale = UseStale(1 << 8);
+    pub const HTTP_404: UseStale = UseStale(1 << 9);
+    pub const HTTP_429: UseStale = UseStale(1 << 10);
+
+    pub fn has(self, condition: UseStale) -> bool {
+        self.0 & condition.0 != 0
+    }
+
+    pub fn with(self, condition: UseStale) -> UseStale {
+        UseStale(self.0 | condition.0)
+    }
+
+    pub fn of_status(status: u16) -> Option<UseStale> {
+        Some(match status {
+            500 => UseStale::HTTP_500,
+            502 => UseStale::HTTP_502,
+            503 => UseStale::HTTP_503,
+            504 => UseStale::HTTP_504,
+            403 => UseStale::HTTP_403,
+            404 => UseStale::HTTP_404,
+            429 => UseStale::HTTP_429,
+            _ => return None,
+        })
+    }
+}
+
+/// The directives that decide here. Times in milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rules {
+    pub lock: bool,
+    pub lock_age: u64,
+    pub lock_timeout: u64,
+    pub tempfile: bool,
+    pub tempfile_timeout: u64,
+    pub min_uses: u32,
+    pub use_stale: UseStale,
+    pub background_update: bool,
+    pub revalidate: bool,
+    /// `background_update`, too, but only within `stale-while-revalidate` (RFC 5861 section 3).
+    pub background_revalidate: bool,
+    /// `stale-if-error` means the origin's 500, 502, 503 and 504, too (RFC 5861 section 4).
+    pub rfc9111: bool,
+}
+
+/// What a request demands (RFC 9111 section 5.2.1); the default demands nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Demands {
+    /// The origin is not to be asked.
+    pub only_if_cached: bool,
+    /// What the origin answers is not to be stored.
+    pub no_store: bool,
+}
+
+/// A whole object as it stands now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredState {
+    pub fresh: bool,
+    /// Within `stale-while-revalidate`.
+    pub may_serve_while_updating: bool,
+    /// Within `stale-if-error`.
+    pub may_serve_on_error: bool,
+    /// `proxy_cache_use_stale` applies: nothing said by origin or client forbids it.
+    pub operator_decides: bool,
+    /// The client takes it although it is stale (`max-stale`).
+    pub is_welcome_stale: bool,
+    /// There is something to ask the origin by: `Last-Modified` or `ETag`.
+    pub has_validators: bool,
+    /// Somebody renews it.
+    pub filling: Option<FillState>,
+}
+
+/// A fill as it stands now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FillState {
+    pub has_head: bool,
+    /// Bytes of the body that are there.
+    pub arrived: u64,
+    /// The length of the body, if the origin told it.
+    pub promised: Option<u64>,
+    /// All of it is there, though it may not be stored yet.
+    pub whole: bool,
+    /// This request may be answered by it.
+    pub joinable: bool,
+    /// A response of its key proved not to be storable a short time ago: nobody waits for its head.
+    pub doubtful: bool,
+    /// What is there is all that this request needs: a head for HEAD or 304, the bytes of a range.
+    pub suffices: bool,
+    /// When the fill began or something last arrived.
+    pub last_progress: u64,
+}
+
+impl FillState {
+    /// A small body that is just arriving: there in less time than another fetch would take.
+    pub fn is_nearly_whole(&self, now: u64) -> bool {
+        self.has_head
+            && self.promised.is_some_and(|promised| promised <= FOLLOW_FROM_BYTES)
+            && now.saturating_sub(self.last_progress) < NEARLY_MILLIS_MAX
+    }
+}
