@@ -5,7 +5,6 @@ use crate::caching::{self, IgnoredFields};
 use crate::chunked::{ChunkError, ChunkedDecoder};
 use crate::client_hello::{self, ParsedHello};
 use crate::fastcgi;
-use crate::geoip::Database;
 use crate::headers::{Headers, Known};
 use crate::memcached::{self, Reply};
 use crate::proxy_protocol::{self, ParsedProxy};
@@ -214,13 +213,4 @@ pub fn fuzz_chunked(data: &[u8]) {
         Ok((body, at, decoder.is_done()))
     };
     assert_eq!(decode(1), decode(data.len().max(1)));
-}
-
-/// A database of places: whatever its bytes are, lookups end and stay inside.
-pub fn fuzz_geoip(data: &[u8]) {
-    let Some(database) = Database::parse(data.to_vec()) else { return };
-    for address in ["0.0.0.0", "192.0.2.1", "255.255.255.255", "::", "2001:db8::1"] {
-        let Ok(address) = address.parse() else { continue };
-        let _ = (database.country(address), database.name(address), database.city(address));
-    }
 }

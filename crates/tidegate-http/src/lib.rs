@@ -16,7 +16,6 @@ pub mod date;
 pub mod fastcgi;
 #[doc(hidden)]
 pub mod fuzzing;
-pub mod geoip;
 pub mod headers;
 mod lines;
 pub mod memcached;

@@ -45,7 +45,13 @@ pub const TABLE: &[Row] = &[
     // The fuzz smoke calls the plain fuzz functions of these.
     Row {
         name: "xtask",
-        may_depend_on: &["tidegate-conf", "tidegate-http", "tidegate-cache", "tidegate-os"],
+        may_depend_on: &[
+            "tidegate-conf",
+            "tidegate-http",
+            "tidegate-cache",
+            "tidegate-modules",
+            "tidegate-os",
+        ],
         never: &["tokio"],
     },
     Row {

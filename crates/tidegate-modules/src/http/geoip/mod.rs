@@ -8,6 +8,8 @@
 //! geoip_proxy_recursive on;
 //! ```
 
+pub mod database;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -17,7 +19,8 @@ use tidegate_core::builder::{PlanBuilder, os_error};
 use tidegate_core::client::Address;
 use tidegate_core::module::Module;
 use tidegate_http::Known;
-use tidegate_http::geoip::{self, City, Country, Database, Kind};
+
+use database::{City, Country, Database, Kind};
 
 use super::realip::{self, Trusted};
 use tidegate_conf::network::{self, Network};
@@ -164,7 +167,7 @@ const CITY_VARIABLES: &[(&str, Value)] = &[
     ("geoip_region_name", |source, address| {
         let city = source.database.city(address)?;
         let region = std::str::from_utf8(city.region).ok()?;
-        let name = geoip::region_name(geoip::country(city.country)?.code, region)?;
+        let name = database::region_name(database::country(city.country)?.code, region)?;
         Some(name.as_bytes().to_vec())
     }),
     ("geoip_city", |source, address| source.city_text(address, |city| city.name)),
@@ -248,12 +251,12 @@ fn define(plan: &mut PlanBuilder<'_>, name: &str, source: Option<Source>, value:
 
 impl Source {
     fn country(&self, address: IpAddr, part: fn(&Country) -> &'static str) -> Option<Vec<u8>> {
-        let country = geoip::country(self.database.country(address)?)?;
+        let country = database::country(self.database.country(address)?)?;
         Some(part(&country).as_bytes().to_vec())
     }
 
     fn city_country(&self, address: IpAddr, part: fn(&Country) -> &'static str) -> Option<Vec<u8>> {
-        let country = geoip::country(self.database.city(address)?.country)?;
+        let country = database::country(self.database.city(address)?.country)?;
         Some(part(&country).as_bytes().to_vec())
     }
 

@@ -184,3 +184,13 @@ fn text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = bytes.iter().take(TEXT_BYTES_MAX).position(|byte| *byte == 0)?;
     Some((&bytes[..end], &bytes[end + 1..]))
 }
+
+/// For fuzzing, a database of places: whatever its bytes are, lookups end and stay inside.
+#[doc(hidden)]
+pub fn fuzz_geoip(data: &[u8]) {
+    let Some(database) = Database::parse(data.to_vec()) else { return };
+    for address in ["0.0.0.0", "192.0.2.1", "255.255.255.255", "::", "2001:db8::1"] {
+        let Ok(address) = address.parse() else { continue };
+        let _ = (database.country(address), database.name(address), database.city(address));
+    }
+}
