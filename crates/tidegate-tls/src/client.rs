@@ -4,16 +4,20 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::x509::{self, Purpose, Trust};
+use crate::x509::{Purpose, Trust};
 use tidegate_rt::net::Addr;
 use tokio_rustls::rustls::client::Resumption;
-use tokio_rustls::rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
-use tokio_rustls::rustls::{ClientConfig, ProtocolVersion, SupportedCipherSuite, version};
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+use tokio_rustls::rustls::sign::SingleCertAndKey;
+use tokio_rustls::rustls::{ClientConfig, ProtocolVersion, SupportedCipherSuite};
 
-use crate::verify::Verifier;
+use crate::error::{KeyError, SettingsError};
+use crate::key_pair::KeyPair;
+use crate::pem::PrivateKey;
+use crate::suites;
+use crate::verify::OriginVerifier;
+use crate::x509::possession::Possession;
 
 /// What a configuration says of TLS towards origins.
 #[derive(Clone, Debug, Default)]
@@ -92,32 +96,20 @@ impl TlsSettings {
     /// Compiles options.
     ///
     /// # Errors
-    /// What the library says: a key that is none or belongs to another certificate, no protocol.
-    pub fn new(options: &TlsOptions) -> Result<TlsSettings, String> {
-        let provider = aws_lc_rs::default_provider();
-        let algorithms = provider.signature_verification_algorithms;
-        let suites = aws_lc_rs::ALL_CIPHER_SUITES;
-        let find = |wanted: &u16| suites.iter().find(|suite| u16::from(suite.suite()) == *wanted);
-        let is_tls13 =
-            |suite: &&SupportedCipherSuite| suite.version().version == ProtocolVersion::TLSv1_3;
-        let tls13: Vec<_> = match options.suites_tls13.is_empty() {
-            true => suites.iter().filter(is_tls13).collect(),
-            false => options.suites_tls13.iter().filter_map(find).collect(),
-        };
-        let tls12 = options.suites.iter().filter_map(find);
-        let cipher_suites = tls13.into_iter().chain(tls12).copied().collect();
-        let provider = Arc::new(CryptoProvider { cipher_suites, ..provider });
-        let versions =
-            [options.tls12.then_some(&version::TLS12), options.tls13.then_some(&version::TLS13)];
-        let versions: Vec<_> = versions.into_iter().flatten().collect();
+    /// A key that is none or belongs to another certificate, no protocol.
+    pub fn new(options: &TlsOptions) -> Result<TlsSettings, SettingsError> {
+        let cipher_suites = offered_suites(options);
+        let provider = CryptoProvider { cipher_suites, ..aws_lc_rs::default_provider() };
+        let builder = ClientConfig::builder_with_provider(Arc::new(provider));
         let builder =
-            ClientConfig::builder_with_provider(provider).with_protocol_versions(&versions);
-        let builder = builder.map_err(|error| error.to_string())?;
+            builder.with_protocol_versions(&suites::versions(options.tls12, options.tls13));
+        let builder = builder.map_err(|error| SettingsError::Protocols(error.to_string()))?;
+        let algorithms = suites::algorithms();
         let trust = options.verify.then(|| {
             let (trusted, lists) = (&options.trusted, &options.revocation_lists);
             Trust::new(Purpose::Server, trusted, lists, options.verify_depth, algorithms.all)
         });
-        let verifier = Verifier::new(algorithms, trust);
+        let verifier = OriginVerifier::new(Possession::new(algorithms), trust);
         let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
         let mut config = match options.certificate.is_empty() {
             true => builder.with_no_client_auth(),
@@ -150,17 +142,23 @@ impl TlsSettings {
     }
 }
 
-fn own_certificate(options: &TlsOptions) -> Result<SingleCertAndKey, String> {
-    let chain: Vec<_> = options.certificate.iter().cloned().map(CertificateDer::from).collect();
-    let key = PrivateKeyDer::try_from(options.key.clone()).map_err(str::to_owned)?;
-    let signing = any_supported_type(&key).map_err(|error| error.to_string())?;
-    let public = chain.first().and_then(|certificate| x509::public_key(certificate));
-    let public = public.ok_or("no X.509 certificate")?;
-    let own = signing.public_key();
-    if own.is_some_and(|own| x509::key_bits(own.as_ref()) != Some(public)) {
-        return Err("key values mismatch".to_owned());
-    }
-    Ok(SingleCertAndKey::from(CertifiedKey::new(chain, signing)))
+/// Suites in the library's order, but for those of TLS 1.2, which options order.
+fn offered_suites(options: &TlsOptions) -> Vec<SupportedCipherSuite> {
+    let is_tls13 =
+        |suite: &&SupportedCipherSuite| suite.version().version == ProtocolVersion::TLSv1_3;
+    let mut offered = match options.suites_tls13.is_empty() {
+        true => aws_lc_rs::ALL_CIPHER_SUITES.iter().filter(is_tls13).copied().collect(),
+        false => suites::by_number(&options.suites_tls13),
+    };
+    offered.extend(suites::by_number(&options.suites));
+    offered
+}
+
+fn own_certificate(options: &TlsOptions) -> Result<SingleCertAndKey, KeyError> {
+    let key = PrivateKeyDer::try_from(options.key.clone());
+    let key = key.map_err(|reason| KeyError::Unusable(reason.to_owned()))?;
+    let pair = KeyPair::new(options.certificate.clone(), &PrivateKey(key))?;
+    Ok(SingleCertAndKey::from(pair.0))
 }
 
 impl PartialEq for TlsTarget {

@@ -13,7 +13,8 @@ use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
 use crate::client::{TlsOptions, TlsSettings, TlsTarget};
-use crate::connect::handshake;
+use crate::connect::connect;
+use crate::error::{ConnectError, HandshakeError, KeyError, SettingsError};
 use crate::io::Io;
 use crate::verify::{is_for, matches};
 
@@ -61,7 +62,7 @@ fn finds_names_in_certificates() {
 }
 
 /// A handshake with an origin whose certificate is for `localhost`; what the origin received, or the error.
-fn greet(options: TlsOptions, own: &Own, name: &str) -> Result<String, String> {
+fn greet(options: TlsOptions, own: &Own, name: &str) -> Result<String, ConnectError> {
     let settings = Arc::new(TlsSettings::new(&options).expect("settings"));
     let target = TlsTarget { settings, name: name.as_bytes().into(), alpn: Arc::default() };
     let acceptor = TlsAcceptor::from(own.config.clone());
@@ -82,10 +83,10 @@ fn greet(options: TlsOptions, own: &Own, name: &str) -> Result<String, String> {
         };
         let peer = Addr::Unix("/none".into());
         let client = async {
-            let io = Io::Tls(Rc::new(handshake(Rc::new(left), &peer, &target).await?));
+            let io = Io::Tls(Rc::new(connect(Rc::new(left), &peer, &target).await?));
             poll_fn(|context| io.poll_write(context, b"hello")).await.expect("written");
             poll_fn(|context| io.poll_flush(context)).await.expect("flushed");
-            Ok::<_, String>(io)
+            Ok::<_, ConnectError>(io)
         };
         let (received, result) = tidegate_rt::sync::join!(origin, client);
         result.map(|io| {
@@ -125,14 +126,19 @@ fn handshakes_verify_what_is_asked() {
     };
     let trusting =
         |trusted: &Own| TlsOptions { verify: true, trusted: vec![trusted.der.clone()], ..base() };
-    let hello = || Ok("hello".to_owned());
-    assert_eq!(greet(base(), &own, "any name: at all"), hello());
-    assert_eq!(greet(TlsOptions { tls13: false, ..base() }, &own, "localhost"), hello());
-    assert_eq!(greet(trusting(&own), &own, "localhost"), hello());
+    let hello = |greeted: Result<String, ConnectError>| {
+        assert_eq!(greeted.expect("a handshake"), "hello");
+    };
+    hello(greet(base(), &own, "any name: at all"));
+    hello(greet(TlsOptions { tls13: false, ..base() }, &own, "localhost"));
+    hello(greet(trusting(&own), &own, "localhost"));
     let error = greet(trusting(&own), &own, "other").expect_err("another name");
-    assert_eq!(error, "upstream SSL certificate does not match \"other\"");
+    assert!(matches!(error, ConnectError::OtherName), "{error}");
     let error = greet(trusting(&stranger), &own, "localhost").expect_err("another certificate");
-    assert!(error.starts_with("upstream SSL certificate verify error: ("), "{error}");
+    let ConnectError::Handshake(HandshakeError::Certificate(fault)) = error else {
+        panic!("{error}")
+    };
+    assert_eq!(fault, "18:self-signed certificate");
 }
 
 #[test]
@@ -142,5 +148,5 @@ fn keys_must_belong_to_their_certificate() {
     let options =
         TlsOptions { tls13: true, certificate, key: key.serialize_der(), ..TlsOptions::default() };
     let error = TlsSettings::new(&options).err();
-    assert_eq!(error.as_deref(), Some("key values mismatch"));
+    assert_eq!(error, Some(SettingsError::Key(KeyError::Mismatch)));
 }

@@ -4,15 +4,32 @@ use tokio_rustls::rustls::crypto::SupportedKxGroup;
 use tokio_rustls::rustls::crypto::aws_lc_rs::kx_group;
 
 /// What a list of groups came to.
+#[derive(Debug)]
 pub struct Groups {
-    pub groups: Vec<&'static dyn SupportedKxGroup>,
+    /// The preferred first.
+    pub(crate) groups: Vec<&'static dyn SupportedKxGroup>,
     /// Names that OpenSSL has and this server has not.
     pub unavailable: Vec<String>,
 }
 
-/// All available groups in the order of preference.
-pub fn all() -> Vec<&'static dyn SupportedKxGroup> {
-    vec![kx_group::X25519MLKEM768, kx_group::X25519, kx_group::SECP256R1, kx_group::SECP384R1]
+impl Groups {
+    /// Whether the list leaves no group.
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+}
+
+impl Default for Groups {
+    /// All that nginx's default (`auto`) stands for, in the order of preference.
+    fn default() -> Groups {
+        let groups = vec![
+            kx_group::X25519MLKEM768,
+            kx_group::X25519,
+            kx_group::SECP256R1,
+            kx_group::SECP384R1,
+        ];
+        Groups { groups, unavailable: Vec::new() }
+    }
 }
 
 /// Reads `ssl_ecdh_curve`: names separated by `:`, or `auto`.
@@ -21,7 +38,7 @@ pub fn all() -> Vec<&'static dyn SupportedKxGroup> {
 /// The first name that nobody knows.
 pub fn parse(list: &str) -> Result<Groups, String> {
     if list == "auto" {
-        return Ok(Groups { groups: all(), unavailable: Vec::new() });
+        return Ok(Groups::default());
     }
     let mut found = Groups { groups: Vec::new(), unavailable: Vec::new() };
     for name in list.split(':') {

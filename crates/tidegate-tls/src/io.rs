@@ -1,30 +1,34 @@
-//! An origin's byte stream, plain or TLS, behind one set of calls.
+//! A peer's byte stream, plain or TLS, behind one set of calls.
 
+use std::fmt;
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
 use tidegate_rt::net::Stream;
 
+use crate::side::Side;
 use crate::stream::TlsStream;
 
-/// An origin's byte stream; clones are the same stream.
-#[derive(Clone)]
-pub enum Io {
+/// A peer's byte stream; clones are the same stream. `S` is our side of it.
+pub enum Io<S: Side> {
+    /// Bytes as they are.
     Plain(Rc<Stream>),
-    Tls(Rc<TlsStream>),
+    /// Through TLS.
+    Tls(Rc<TlsStream<S>>),
 }
 
-impl Io {
+impl<S: Side> Io<S> {
     /// The socket below.
-    pub fn stream(&self) -> &Stream {
+    pub fn stream(&self) -> &Rc<Stream> {
         match self {
             Io::Plain(stream) => stream,
             Io::Tls(tls) => tls.stream(),
         }
     }
 
-    /// The socket, when bytes may be given to it directly.
+    /// The socket, when bytes may be given to it directly (`sendfile`).
     pub fn plain(&self) -> Option<&Stream> {
         match self {
             Io::Plain(stream) => Some(stream),
@@ -32,42 +36,57 @@ impl Io {
         }
     }
 
-    /// Ready when a read would tell something: bytes, the end, or an error. With TLS it may be nothing
-    /// after all.
+    /// Ready when a read would return something: bytes, the end, or an error. With TLS it may be nothing after
+    /// all.
+    ///
+    /// # Errors
+    /// The socket's.
     pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
-            Io::Plain(stream) => stream.poll_readable(context),
             // What was decrypted already is not seen on the socket.
             Io::Tls(tls) if tls.has_news() => Poll::Ready(Ok(())),
-            Io::Tls(tls) => tls.stream().poll_readable(context),
+            _ => self.stream().poll_readable(context),
         }
     }
 
     /// Reads what has arrived; 0 is the end of the stream.
+    ///
+    /// # Errors
+    /// The socket's, or what the peer sent is no TLS.
     pub fn poll_read(
         &self,
         context: &mut Context<'_>,
         buffer: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        match self {
+        let read = match self {
             Io::Plain(stream) => stream.poll_read(context, buffer),
             Io::Tls(tls) => tls.poll_read(context, buffer),
-        }
+        };
+        S::received();
+        read
     }
 
     /// Reads into a vector's spare capacity; 0 is the end of the stream.
+    ///
+    /// # Errors
+    /// As [`Io::poll_read`].
     pub fn poll_read_append(
         &self,
         context: &mut Context<'_>,
         buffer: &mut Vec<u8>,
     ) -> Poll<io::Result<usize>> {
-        match self {
+        let read = match self {
             Io::Plain(stream) => stream.poll_read_append(context, buffer),
             Io::Tls(tls) => tls.poll_read_append(context, buffer),
-        }
+        };
+        S::received();
+        read
     }
 
     /// Writes bytes, as much as is taken.
+    ///
+    /// # Errors
+    /// The socket's.
     pub fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self {
             Io::Plain(stream) => stream.poll_write(context, bytes),
@@ -76,6 +95,9 @@ impl Io {
     }
 
     /// Writes several pieces, as much as is taken.
+    ///
+    /// # Errors
+    /// The socket's.
     pub fn poll_write_vectored(
         &self,
         context: &mut Context<'_>,
@@ -88,6 +110,9 @@ impl Io {
     }
 
     /// Hands everything written to the kernel. Nothing to do without TLS.
+    ///
+    /// # Errors
+    /// The socket's.
     pub fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Io::Plain(_) => Poll::Ready(Ok(())),
@@ -95,7 +120,15 @@ impl Io {
         }
     }
 
-    /// Ends our sending side.
+    /// See [`Io::poll_flush`].
+    ///
+    /// # Errors
+    /// The socket's.
+    pub async fn flush(&self) -> io::Result<()> {
+        poll_fn(|context| self.poll_flush(context)).await
+    }
+
+    /// Ends our sending side: close_notify of TLS, then FIN.
     pub fn poll_shutdown(&self, context: &mut Context<'_>) -> Poll<()> {
         if let Io::Tls(tls) = self {
             let _ = ready!(tls.poll_shutdown(context));
@@ -104,8 +137,22 @@ impl Io {
         Poll::Ready(())
     }
 
+    /// See [`Io::poll_shutdown`]. A peer that takes nothing more does not hold us up: what does not
+    /// fit its window at once is not sent.
+    pub async fn shutdown(&self) {
+        // A share that is used up must not be taken for a window that is full.
+        tidegate_rt::share::wait().await;
+        poll_fn(|context| {
+            if self.poll_shutdown(context).is_pending() {
+                let _ = self.stream().shutdown_write();
+            }
+            Poll::Ready(())
+        })
+        .await;
+    }
+
     /// Whether nothing has arrived on an idle connection: no early response and no close. Asks the
-    /// kernel only when the loop has told of something.
+    /// kernel only when the loop has seen an event.
     pub fn is_quiet(&self) -> bool {
         let mut byte = [0];
         match self {
@@ -126,5 +173,23 @@ impl Io {
             Io::Plain(stream) => !stream.peek_closed(),
             Io::Tls(tls) => self.is_quiet() && !tls.stream().peek_closed(),
         }
+    }
+}
+
+impl<S: Side> Clone for Io<S> {
+    fn clone(&self) -> Io<S> {
+        match self {
+            Io::Plain(stream) => Io::Plain(stream.clone()),
+            Io::Tls(tls) => Io::Tls(tls.clone()),
+        }
+    }
+}
+
+impl<S: Side> fmt::Debug for Io<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Io::Plain(_) => "Plain",
+            Io::Tls(_) => "Tls",
+        })
     }
 }

@@ -1,12 +1,11 @@
 //! Certificates, private keys and pass phrases from the files that directives of TLS name.
 
-pub use rustls_pki_types::CertificateDer;
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateRevocationListDer, PrivateKeyDer};
+use rustls_pki_types::CertificateRevocationListDer;
+use rustls_pki_types::pem::PemObject as _;
 use tidegate_conf::{Diagnostic, NamedFiles, Word};
 use tidegate_os::os_error;
 
-use crate::pem;
+use crate::pem::{self, PrivateKey};
 use crate::x509::RevocationList;
 
 /// Pass phrases tried for one key, as many as nginx takes.
@@ -20,14 +19,11 @@ pub fn passwords(bytes: &[u8]) -> Vec<Vec<u8>> {
     lines.filter(|line| !line.is_empty()).take(PASSWORDS_MAX).map(<[u8]>::to_vec).collect()
 }
 
-/// The certificates of a PEM argument, in order, at least one.
+/// The certificates (DER) of a PEM argument, in order, at least one.
 ///
 /// # Errors
 /// In nginx's words, at the directive.
-pub fn certificates(
-    files: &dyn NamedFiles,
-    word: &Word,
-) -> Result<Vec<CertificateDer<'static>>, Diagnostic> {
+pub fn certificates(files: &dyn NamedFiles, word: &Word) -> Result<Vec<Vec<u8>>, Diagnostic> {
     let (name, bytes) = pem_text(files, word, "certificate")?;
     pem::certificates(&bytes).map_err(|fault| fault.at(word, "certificate", &name))
 }
@@ -64,7 +60,7 @@ pub fn private_key(
     files: &dyn NamedFiles,
     word: &Word,
     passwords: &[Vec<u8>],
-) -> Result<(String, PrivateKeyDer<'static>), Diagnostic> {
+) -> Result<(String, PrivateKey), Diagnostic> {
     for kind in ["engine:", "store:"] {
         if word.bytes.starts_with(kind.as_bytes()) {
             let name = word.display();

@@ -1,32 +1,54 @@
 //! Certificates and private keys out of PEM texts (RFC 7468), whoever read them.
 
-use std::io;
+use std::{error, fmt, io};
 
 use pkcs8::EncryptedPrivateKeyInfoRef;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tidegate_os::os_error;
 
-/// Why a text cannot be used, in OpenSSL's words, and what else is to be told of it.
+/// Why a text cannot be used.
 #[derive(Debug)]
 pub struct Fault {
+    /// In OpenSSL's words.
     pub reason: String,
+    /// What is wrong at the place that names the text.
     pub label: Option<&'static str>,
+    /// What can be done about it.
     pub help: Option<&'static str>,
 }
 
-/// The certificates of a text, in order, at least one.
+/// A private key as its text had it: PKCS#8 (RFC 5958), PKCS#1 or SEC1.
+pub struct PrivateKey(pub(crate) PrivateKeyDer<'static>);
+
+impl PrivateKey {
+    /// The key (DER).
+    pub fn der(&self) -> &[u8] {
+        self.0.secret_der()
+    }
+}
+
+impl fmt::Debug for PrivateKey {
+    /// Without the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PrivateKey").finish_non_exhaustive()
+    }
+}
+
+/// The certificates (DER) of a text, in order, at least one.
 ///
 /// # Errors
 /// There is none, or one cannot be decoded.
-pub fn certificates(bytes: &[u8]) -> Result<Vec<CertificateDer<'static>>, Fault> {
+pub fn certificates(bytes: &[u8]) -> Result<Vec<Vec<u8>>, Fault> {
     let chain: Result<Vec<_>, _> = match contains(bytes, b"BEGIN TRUSTED CERTIFICATE") {
-        false => CertificateDer::pem_slice_iter(bytes).collect(),
+        false => {
+            CertificateDer::pem_slice_iter(bytes).map(|der| der.map(|der| der.to_vec())).collect()
+        }
         // OpenSSL's own format: its remarks on trust stand behind the certificate.
         true => {
             let text = String::from_utf8_lossy(bytes).replace("TRUSTED CERTIFICATE", "CERTIFICATE");
             let sections = CertificateDer::pem_slice_iter(text.as_bytes());
-            sections.map(|der| der.map(|der| bare(&der))).collect()
+            sections.map(|der| der.map(|der| bare(&der).to_vec())).collect()
         }
     };
     let chain =
@@ -39,19 +61,19 @@ pub fn certificates(bytes: &[u8]) -> Result<Vec<CertificateDer<'static>>, Fault>
     Ok(chain)
 }
 
-fn bare(der: &CertificateDer<'_>) -> CertificateDer<'static> {
-    crate::x509::first_element(der).unwrap_or(der).to_vec().into()
+fn bare<'a>(der: &'a CertificateDer<'_>) -> &'a [u8] {
+    crate::x509::first_element(der).unwrap_or(der)
 }
 
 /// The private key of a text, decrypted with the first pass phrase that fits.
 ///
 /// # Errors
 /// There is none, or it cannot be decoded or decrypted.
-pub fn private_key(bytes: &[u8], passwords: &[Vec<u8>]) -> Result<PrivateKeyDer<'static>, Fault> {
+pub fn private_key(bytes: &[u8], passwords: &[Vec<u8>]) -> Result<PrivateKey, Fault> {
     let failed =
         |reason: &str| Fault::new(format!("PEM_read_bio_PrivateKey() failed (SSL: {reason})"));
     if contains(bytes, b"BEGIN ENCRYPTED PRIVATE KEY") {
-        return decrypt(bytes, passwords).map_err(|reason| {
+        return decrypt(bytes, passwords).map(PrivateKey).map_err(|reason| {
             let help = Some("`ssl_password_file` names the file with pass phrases");
             Fault { help, ..failed(&reason) }
         });
@@ -64,6 +86,7 @@ pub fn private_key(bytes: &[u8], passwords: &[Vec<u8>]) -> Result<PrivateKeyDer<
         });
     }
     PrivateKeyDer::from_pem_slice(bytes)
+        .map(PrivateKey)
         .map_err(|_| failed("unsupported:No supported data to decode. Input type: PEM"))
 }
 
@@ -100,6 +123,14 @@ impl Fault {
         format!("cannot load {what} \"{name}\": {}", self.reason)
     }
 }
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+impl error::Error for Fault {}
 
 fn contains(bytes: &[u8], text: &[u8]) -> bool {
     memchr::memmem::find(bytes, text).is_some()

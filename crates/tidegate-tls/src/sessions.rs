@@ -12,7 +12,8 @@ const SESSION_BYTES: u64 = 256;
 /// Parts with a lock each, so that threads seldom meet.
 const SHARDS: usize = 16;
 
-/// Sessions by key, the oldest replaced when there is no room.
+/// Sessions by key, the oldest replaced when there is no room. Servers share one by its name; each finds only
+/// sessions of servers with the same certificates.
 pub struct SessionCache {
     shards: [Mutex<Shard>; SHARDS],
     shard_entries_max: usize,
@@ -84,11 +85,11 @@ impl SessionCache {
 }
 
 /// One server's view of a cache: its own timeout, and no sessions of servers with other certificates.
-pub struct ServerSessions {
-    pub cache: Arc<SessionCache>,
-    pub timeout: Duration,
+pub(crate) struct ServerSessions {
+    pub(crate) cache: Arc<SessionCache>,
+    pub(crate) timeout: Duration,
     /// Tells servers apart.
-    pub context: [u8; 16],
+    pub(crate) context: [u8; 16],
 }
 
 impl ServerSessions {
@@ -113,6 +114,13 @@ impl StoresServerSessions for ServerSessions {
 
     fn can_cache(&self) -> bool {
         true
+    }
+}
+
+impl fmt::Debug for SessionCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let entries_max = self.shard_entries_max.saturating_mul(SHARDS);
+        f.debug_struct("SessionCache").field("entries_max", &entries_max).finish_non_exhaustive()
     }
 }
 

@@ -1,56 +1,65 @@
-//! A decrypted byte stream from an origin.
+//! A decrypted byte stream over a socket, the same for both sides.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use tidegate_rt::net::Stream;
-use tidegate_rt::sync::{AsyncBufRead, AsyncWrite, StreamIo};
-use tokio_rustls::client;
+use tidegate_rt::sync::{AsyncBufRead, AsyncWrite};
+
+use crate::side::Side;
 
 /// Room made when a caller has none.
 const ROOM_BYTES: usize = 4096;
 
-type Session = client::TlsStream<StreamIo>;
-
-/// TLS over an origin's socket. Decrypted bytes wait in the library only until they are read,
-/// encrypted ones until the socket takes them: behind writes comes a flush.
-pub struct TlsStream {
+/// TLS over a socket, behind a finished handshake. It has no buffer of its own: decrypted bytes wait in the
+/// library only until they are read, encrypted ones until the socket takes them, so a flush follows writes.
+///
+/// All calls take `&self`: one task may read while another writes. None of them calls back, so none finds the
+/// session in use.
+pub struct TlsStream<S: Side> {
     stream: Rc<Stream>,
-    session: RefCell<Box<Session>>,
+    session: RefCell<S::Session>,
 }
 
-impl TlsStream {
-    pub(crate) fn new(stream: Rc<Stream>, session: Box<Session>) -> TlsStream {
+impl<S: Side> TlsStream<S> {
+    /// `session` is over `stream`.
+    pub(crate) fn new(stream: Rc<Stream>, session: S::Session) -> TlsStream<S> {
         TlsStream { stream, session: RefCell::new(session) }
     }
 
     /// The socket below.
-    pub fn stream(&self) -> &Stream {
+    pub fn stream(&self) -> &Rc<Stream> {
         &self.stream
     }
 
-    /// Whether a read would tell something without the socket: decrypted bytes, the end, or an error.
+    /// Whether a read would return something without asking the socket: decrypted bytes, the end, or an error.
     pub fn has_news(&self) -> bool {
-        match self.session.borrow_mut().get_mut().1.process_new_packets() {
-            Ok(state) => state.plaintext_bytes_to_read() > 0 || state.peer_has_closed(),
-            Err(_) => true,
-        }
+        S::has_news(&mut self.session.borrow_mut())
     }
 
-    /// Reads what has arrived; 0 is the end. A connection closed without close_notify has ended like
-    /// any other: HTTP knows by itself where messages end.
+    /// Reads what has arrived; 0 is the end. As nginx takes it, a connection closed without close_notify has
+    /// ended like any other: HTTP knows by itself where messages end.
+    ///
+    /// # Errors
+    /// The socket's, or what the peer sent is no TLS.
     pub fn poll_read(
         &self,
         context: &mut Context<'_>,
         buffer: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        self.poll_take(context, buffer.len(), |bytes| buffer[..bytes.len()].copy_from_slice(bytes))
+        let room = buffer.len();
+        let take = |bytes: &[u8]| buffer[..bytes.len()].copy_from_slice(bytes);
+        poll_take(Pin::new(&mut *self.session.borrow_mut()), context, room, take)
     }
 
-    /// Reads into a vector's spare capacity, as much as there is; 0 is the end.
+    /// Reads into a vector's spare capacity as much as there is, as [`TlsStream::poll_read`] does.
+    ///
+    /// # Errors
+    /// As [`TlsStream::poll_read`]. Behind bytes an error waits for the next call.
     pub fn poll_read_append(
         &self,
         context: &mut Context<'_>,
@@ -60,12 +69,13 @@ impl TlsStream {
             buffer.reserve(ROOM_BYTES);
         }
         let start = buffer.len();
+        let mut session = self.session.borrow_mut();
         while buffer.len() < buffer.capacity() {
             let room = buffer.capacity() - buffer.len();
-            match self.poll_take(context, room, |bytes| buffer.extend_from_slice(bytes)) {
+            let take = |bytes: &[u8]| buffer.extend_from_slice(bytes);
+            match poll_take(Pin::new(&mut *session), context, room, take) {
                 Poll::Ready(Ok(0)) => break,
                 Poll::Ready(Ok(_)) => {}
-                // An error behind bytes comes again at the next read.
                 _ if buffer.len() > start => break,
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending => return Poll::Pending,
@@ -75,65 +85,72 @@ impl TlsStream {
     }
 
     /// Encrypts bytes and hands them to the socket, as much as is taken.
+    ///
+    /// # Errors
+    /// The socket's.
     pub fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut **self.session.borrow_mut()).poll_write(context, bytes)
+        Pin::new(&mut *self.session.borrow_mut()).poll_write(context, bytes)
     }
 
     /// Encrypts several pieces, as much as is taken.
+    ///
+    /// # Errors
+    /// The socket's.
     pub fn poll_write_vectored(
         &self,
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut **self.session.borrow_mut()).poll_write_vectored(context, pieces)
+        Pin::new(&mut *self.session.borrow_mut()).poll_write_vectored(context, pieces)
     }
 
     /// Hands what is encrypted to the socket.
+    ///
+    /// # Errors
+    /// The socket's.
     pub fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut **self.session.borrow_mut()).poll_flush(context)
+        Pin::new(&mut *self.session.borrow_mut()).poll_flush(context)
     }
 
     /// Sends close_notify and ends the sending side.
+    ///
+    /// # Errors
+    /// The socket's.
     pub fn poll_shutdown(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut **self.session.borrow_mut()).poll_shutdown(context)
-    }
-
-    /// Gives at most `room` decrypted bytes away.
-    fn poll_take(
-        &self,
-        context: &mut Context<'_>,
-        room: usize,
-        take: impl FnOnce(&[u8]),
-    ) -> Poll<io::Result<usize>> {
-        let mut session = self.session.borrow_mut();
-        let mut session = Pin::new(&mut **session);
-        let count = match session.as_mut().poll_fill_buf(context) {
-            Poll::Ready(Ok(bytes)) => {
-                let bytes = &bytes[..bytes.len().min(room)];
-                take(bytes);
-                bytes.len()
-            }
-            Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => 0,
-            Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-            Poll::Pending => return Poll::Pending,
-        };
-        session.consume(count);
-        Poll::Ready(Ok(count))
+        Pin::new(&mut *self.session.borrow_mut()).poll_shutdown(context)
     }
 }
 
-impl Drop for TlsStream {
-    /// Tells the origin that nothing is missing, as far as its window has room: some servers forget
-    /// sessions that end without it.
-    fn drop(&mut self) {
-        let connection = self.session.get_mut().get_mut().1;
-        connection.send_close_notify();
-        let mut last = Vec::new();
-        while connection.wants_write() {
-            if connection.write_tls(&mut last).is_err() {
-                return;
-            }
+/// Passes at most `room` decrypted bytes to `take`, and how many they were to the caller.
+fn poll_take(
+    mut session: Pin<&mut impl AsyncBufRead>,
+    context: &mut Context<'_>,
+    room: usize,
+    take: impl FnOnce(&[u8]),
+) -> Poll<io::Result<usize>> {
+    let count = match session.as_mut().poll_fill_buf(context) {
+        Poll::Ready(Ok(bytes)) => {
+            let bytes = &bytes[..bytes.len().min(room)];
+            take(bytes);
+            bytes.len()
         }
-        let _ = self.stream.try_write(&last);
+        // Without close_notify.
+        Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => 0,
+        Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+        Poll::Pending => return Poll::Pending,
+    };
+    session.consume(count);
+    Poll::Ready(Ok(count))
+}
+
+impl<S: Side> Drop for TlsStream<S> {
+    fn drop(&mut self) {
+        S::drop_session(self.session.get_mut(), &self.stream);
+    }
+}
+
+impl<S: Side> fmt::Debug for TlsStream<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsStream").finish_non_exhaustive()
     }
 }

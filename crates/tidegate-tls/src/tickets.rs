@@ -18,7 +18,7 @@ const NAME_BYTES: usize = 16;
 const SALT_BYTES: usize = 32;
 const TIME_BYTES: usize = 8;
 
-/// A named key.
+/// A key for tickets, with the name that its tickets begin with.
 #[derive(Clone)]
 pub struct TicketKey {
     name: [u8; NAME_BYTES],
@@ -92,6 +92,7 @@ pub struct RandomKeys {
 }
 
 impl RandomKeys {
+    /// Keys for sessions that can be resumed for so long.
     pub fn new(timeout: Duration) -> RandomKeys {
         RandomKeys { timeout, keys: Mutex::default() }
     }
@@ -111,24 +112,40 @@ impl RandomKeys {
     }
 }
 
-/// Where keys come from.
-pub enum Keys {
+/// Where a server's keys come from.
+#[derive(Clone)]
+pub enum TicketKeys {
+    /// Files: the first key encrypts, all decrypt.
     Files(Vec<TicketKey>),
+    /// Made here, and replaced in time.
     Random(Arc<RandomKeys>),
 }
 
+impl fmt::Debug for TicketKeys {
+    /// Without the keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TicketKeys::Files(_) => "Files",
+            TicketKeys::Random(_) => "Random",
+        })
+    }
+}
+
 /// One server's tickets.
-pub struct Tickets {
-    pub keys: Keys,
-    pub timeout: Duration,
-    pub context: [u8; 16],
+pub(crate) struct Tickets {
+    pub(crate) keys: TicketKeys,
+    pub(crate) timeout: Duration,
+    /// Tells servers apart.
+    pub(crate) context: [u8; 16],
 }
 
 impl Tickets {
     pub(crate) fn encrypt_at(&self, plain: &[u8], now_unix_seconds: u64) -> Option<Vec<u8>> {
         match &self.keys {
-            Keys::Files(keys) => keys.first()?.encrypt(&self.context, now_unix_seconds, plain),
-            Keys::Random(keys) => {
+            TicketKeys::Files(keys) => {
+                keys.first()?.encrypt(&self.context, now_unix_seconds, plain)
+            }
+            TicketKeys::Random(keys) => {
                 let keys = keys.current(now_unix_seconds);
                 keys.first()?.encrypt(&self.context, now_unix_seconds, plain)
             }
@@ -139,8 +156,8 @@ impl Tickets {
         let decrypt =
             |keys: &[TicketKey]| keys.iter().find_map(|key| key.decrypt(&self.context, ticket));
         let (time, session) = match &self.keys {
-            Keys::Files(keys) => decrypt(keys),
-            Keys::Random(keys) => decrypt(&keys.current(now_unix_seconds)),
+            TicketKeys::Files(keys) => decrypt(keys),
+            TicketKeys::Random(keys) => decrypt(&keys.current(now_unix_seconds)),
         }?;
         let age = now_unix_seconds.saturating_sub(time);
         (age <= self.timeout.as_secs()).then_some(session)
@@ -164,6 +181,18 @@ impl ProducesTickets for Tickets {
 
     fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
         self.decrypt_at(cipher, tidegate_rt::clock::unix_millis() / 1000)
+    }
+}
+
+impl fmt::Debug for TicketKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TicketKey").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for RandomKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RandomKeys").field("timeout", &self.timeout).finish_non_exhaustive()
     }
 }
 

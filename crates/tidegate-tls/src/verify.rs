@@ -1,37 +1,100 @@
-//! Whether an origin is who it says: certificates, signatures, names.
+//! What the library asks about a peer while a handshake goes on, for both sides, and names of certificates.
 
 use std::iter;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::x509::possession::Possession;
+use crate::x509::possession::{Possession, key_info};
 use crate::x509::{AltName, Certificate, Trust};
 use tokio_rustls::rustls::client::danger::{
     HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
 };
-use tokio_rustls::rustls::crypto::WebPkiSupportedAlgorithms;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio_rustls::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use tokio_rustls::rustls::{
-    CertificateError, DigitallySignedStruct, Error, OtherError, SignatureScheme,
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, SignatureScheme,
 };
 
-/// Verifies handshakes as OpenSSL does for nginx: the chain where it is asked for, the name behind the
+/// The methods that both of the library's traits want: whether the peer has its certificate's key.
+macro_rules! by_possession {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            message: &[u8],
+            leaf: &CertificateDer<'_>,
+            signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            self.possession.verify_tls12(message, leaf, signed)
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            leaf: &CertificateDer<'_>,
+            signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            self.possession.verify_tls13(message, leaf, signed)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.possession.schemes()
+        }
+    };
+}
+
+/// Asks a client for a certificate and verifies that it has the key; whom to trust is decided later, as nginx
+/// brings any handshake to its end.
+#[derive(Debug)]
+pub(crate) struct ClientVerifier {
+    possession: Possession,
+    names: Vec<DistinguishedName>,
+}
+
+impl ClientVerifier {
+    /// Sends these names of authorities to clients.
+    pub(crate) fn new(possession: Possession, names: Vec<DistinguishedName>) -> ClientVerifier {
+        ClientVerifier { possession, names }
+    }
+}
+
+impl ClientCertVerifier for ClientVerifier {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &self.names
+    }
+
+    fn verify_client_cert(
+        &self,
+        leaf: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        key_info(leaf).map(|_| ClientCertVerified::assertion())
+    }
+
+    by_possession!();
+}
+
+/// Verifies handshakes with origins as OpenSSL does for nginx: the chain where it is asked for, the name behind the
 /// handshake ([`is_for`]). That the origin has the certificate's key is always verified.
 #[derive(Debug)]
-pub struct Verifier {
+pub(crate) struct OriginVerifier {
     possession: Possession,
     /// `None`: any certificate will do.
     trust: Option<Trust>,
 }
 
-impl Verifier {
+impl OriginVerifier {
     /// Takes what `trust` takes; anything where there is none.
-    pub fn new(algorithms: WebPkiSupportedAlgorithms, trust: Option<Trust>) -> Verifier {
-        Verifier { possession: Possession::new(algorithms), trust }
+    pub(crate) fn new(possession: Possession, trust: Option<Trust>) -> OriginVerifier {
+        OriginVerifier { possession, trust }
     }
 }
 
-impl ServerCertVerifier for Verifier {
+impl ServerCertVerifier for OriginVerifier {
     fn verify_server_cert(
         &self,
         leaf: &CertificateDer<'_>,
@@ -49,32 +112,12 @@ impl ServerCertVerifier for Verifier {
         }
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        leaf: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.possession.verify_tls12(message, leaf, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        leaf: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.possession.verify_tls13(message, leaf, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.possession.schemes()
-    }
+    by_possession!();
 }
 
 /// Whether a certificate is for this name: its alternative names decide, its common name where it has
 /// none (RFC 6125 section 6.4.4, as OpenSSL does).
-pub fn is_for(leaf: &[u8], name: &[u8]) -> bool {
+pub(crate) fn is_for(leaf: &[u8], name: &[u8]) -> bool {
     let Some(certificate) = Certificate::parse(leaf) else { return false };
     let address = std::str::from_utf8(name).ok().and_then(|text| {
         let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
@@ -92,7 +135,7 @@ pub fn is_for(leaf: &[u8], name: &[u8]) -> bool {
 }
 
 /// Whether a name of a certificate, which may begin with `*.`, means this name.
-pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
+pub(crate) fn matches(pattern: &[u8], name: &[u8]) -> bool {
     if name.is_empty() {
         return false;
     }

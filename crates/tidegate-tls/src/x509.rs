@@ -17,8 +17,6 @@ mod fault;
 pub mod names;
 pub mod ocsp;
 #[cfg(test)]
-mod ocsp_signers_tests;
-#[cfg(test)]
 mod ocsp_tests;
 mod path;
 pub mod possession;
@@ -26,6 +24,7 @@ mod revocation;
 #[cfg(test)]
 mod tests;
 
+use aws_lc_rs::digest;
 use der::{BIT_STRING, BOOLEAN, INTEGER, OBJECT_ID, OCTET_STRING, SEQUENCE, SET, any, element};
 
 pub use der::whole as first_element;
@@ -231,6 +230,12 @@ fn extensions(mut rest: &[u8]) -> impl Iterator<Item = Extension<'_>> {
         let (value, _) = element(value, OCTET_STRING)?;
         Some(Extension { id, critical, value })
     })
+}
+
+/// The SHA-1 hash of bytes, which certificates are named by (`$ssl_client_fingerprint`, RFC 5019).
+pub fn fingerprint(bytes: &[u8]) -> [u8; 20] {
+    let digest = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, bytes);
+    digest.as_ref().first_chunk().copied().unwrap_or_default()
 }
 
 /// The bits of a certificate's public key.

@@ -15,7 +15,7 @@ use crate::log::os_error;
 use crate::peers::address_text;
 use crate::pool::line::Place;
 use crate::request::{FetchSettings, LocalAddress};
-use tidegate_tls::{TlsTarget, connect};
+use tidegate_tls::{HandshakeError, TlsTarget, connect};
 
 const CONNECTING: &str = "connecting to upstream";
 const HANDSHAKING: &str = "SSL handshaking to upstream";
@@ -104,10 +104,33 @@ pub async fn secure(
     tls: &TlsTarget,
     limit: Duration,
 ) -> Result<Io, ConnectError> {
-    match timeout(limit, connect::handshake(stream, address, tls)).await {
+    match timeout(limit, connect(stream, address, tls)).await {
         Err(_) => Err(ConnectError::HandshakeTimedOut),
-        Ok(Err(message)) => Err(ConnectError::Handshake(message)),
+        Ok(Err(error)) => Err(ConnectError::Handshake(failure(&error, tls))),
         Ok(Ok(tls)) => Ok(Io::Tls(Rc::new(tls))),
+    }
+}
+
+/// In nginx's words.
+fn failure(error: &tidegate_tls::ConnectError, tls: &TlsTarget) -> String {
+    let error = match error {
+        tidegate_tls::ConnectError::Handshake(error) => error,
+        tidegate_tls::ConnectError::OtherName => {
+            let name = String::from_utf8_lossy(&tls.name);
+            return format!("upstream SSL certificate does not match \"{name}\"");
+        }
+    };
+    match error {
+        HandshakeError::Certificate(fault) => {
+            format!("upstream SSL certificate verify error: ({fault})")
+        }
+        HandshakeError::Closed => "peer closed connection in SSL handshake".to_owned(),
+        HandshakeError::Socket(error) => {
+            format!("SSL_do_handshake() failed ({})", crate::log::os_error(error))
+        }
+        HandshakeError::Protocol(reason) | HandshakeError::Internal(reason) => {
+            format!("SSL_do_handshake() failed (SSL: {reason})")
+        }
     }
 }
 

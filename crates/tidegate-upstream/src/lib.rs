@@ -40,5 +40,7 @@ pub use request::{
     FetchError, FetchSettings, Keeping, LocalAddress, OriginRequest, OriginResponse, RequestPayload,
 };
 pub use retry::NextUpstream;
-pub use tidegate_tls::io::Io;
 pub use wire::{FastCgi, Memcached, Wire};
+
+/// An origin's byte stream, plain or TLS.
+pub type Io = tidegate_tls::Io<tidegate_tls::Client>;

@@ -1,36 +1,16 @@
 //! Clients' certificates. As nginx does it, any handshake is brought to its end; then the certificate is
 //! judged, and requests (or the session) are refused where the server that they reach wants a better one.
 
-use std::iter;
-
-use aws_lc_rs::digest;
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::Exchange;
 use tidegate_core::builder::PlanBuilder;
-use tidegate_core::client::{CertificateFault, ClientCertificate, TlsInfo};
+use tidegate_core::client::{CertificateFault, ClientCertificate};
 use tidegate_core::error_log::Level;
-use tidegate_tls::x509::possession::{Possession, key_info};
-use tidegate_tls::x509::{Certificate, Fault, Purpose, Trust};
-use tokio_rustls::rustls::client::danger::HandshakeSignatureValid;
-use tokio_rustls::rustls::crypto::{WebPkiSupportedAlgorithms, aws_lc_rs as provider};
-use tokio_rustls::rustls::pki_types::{CertificateDer, UnixTime};
-use tokio_rustls::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use tokio_rustls::rustls::{
-    DigitallySignedStruct, DistinguishedName, Error, ServerConnection, SignatureScheme,
-};
+use tidegate_tls::x509::Fault;
+use tidegate_tls::{ClientTrust, ServerSettings, ShownCertificate, key_files};
 
 use super::conf::{Conf, VerifyClient};
 use super::server::TlsServer;
-
-/// The certificates of a server's clients.
-#[derive(Debug)]
-pub struct ClientTrust {
-    trust: Trust,
-    /// Contents of the names that are sent to clients, each once.
-    names: Vec<Vec<u8>>,
-    /// The same for servers that trust the same.
-    identity: [u8; 8],
-}
 
 /// Statuses of nginx's own.
 const CERTIFICATE_ERROR: u16 = 495;
@@ -59,64 +39,26 @@ pub fn compile(conf: &Conf, plan: &PlanBuilder<'_>) -> Result<Option<ClientTrust
             None => diagnostic,
         });
     }
-    let mut trusted = Vec::new();
-    let mut names: Vec<Vec<u8>> = Vec::new();
-    if let Some(word) = &own {
-        trusted = read(plan, word)?;
-        for name in trusted.iter().filter_map(|der| Certificate::parse(der)).map(|c| c.subject) {
-            if !names.iter().any(|known| known == name) {
-                names.push(name.to_vec());
-            }
-        }
-    }
-    if let Some(word) = &further {
-        trusted.extend(read(plan, word)?);
-    }
+    let read = |word: Option<Word>| {
+        word.map_or(Ok(Vec::new()), |word| key_files::certificates(plan, &word))
+    };
+    let (announced, silent) = (read(own)?, read(further)?);
     let lists = match given(&conf.crl) {
         Some(word) => key_files::revocation_lists(plan, &word)?,
         None => Vec::new(),
     };
     let depth_max = conf.verify_depth.unwrap_or(DEPTH_DEFAULT);
-    let trust = Trust::new(Purpose::Client, &trusted, &lists, depth_max, algorithms().all);
-    let mut digest = digest::Context::new(&digest::SHA256);
-    digest.update(&depth_max.to_be_bytes());
-    for part in trusted.iter().chain(&lists) {
-        digest.update(&(part.len() as u64).to_be_bytes());
-        digest.update(part);
-    }
-    let identity = digest.finish().as_ref().first_chunk().copied();
-    Ok(Some(ClientTrust { trust, names, identity: identity.unwrap_or_default() }))
+    Ok(Some(ClientTrust::new(&announced, &silent, &lists, depth_max)))
 }
 
-fn read(plan: &PlanBuilder<'_>, word: &Word) -> Result<Vec<Vec<u8>>, Diagnostic> {
-    Ok(key_files::certificates(plan, word)?.iter().map(|der| der.to_vec()).collect())
-}
-
-pub(super) fn algorithms() -> WebPkiSupportedAlgorithms {
-    provider::default_provider().signature_verification_algorithms
-}
-
-impl ClientTrust {
-    /// What tells this server's sessions from those of others.
-    pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
-        iter::once(&self.identity[..]).chain(self.names.iter().map(Vec::as_slice))
-    }
-
-    /// What the library asks while a handshake goes on.
-    pub fn verifier(&self) -> HandshakeVerifier {
-        let names = self.names.iter().map(|name| DistinguishedName::in_sequence(name));
-        HandshakeVerifier { possession: Possession::new(algorithms()), names: names.collect() }
-    }
-
-    /// Judges what a client has shown; resumed sessions know the certificates of their first handshake.
-    pub fn judge(&self, connection: &ServerConnection, known: &mut TlsInfo) {
-        let chain = connection.peer_certificates().unwrap_or_default();
-        let now = tidegate_rt::clock::unix_seconds();
-        known.client = chain.first().map(|leaf| {
-            let fault = self.trust.check(chain, now).err().map(plain);
-            Box::new(ClientCertificate { der: leaf.to_vec(), fault, judge: self.identity })
-        });
-    }
+/// What a client has shown in a handshake with these settings, as the request's connection has it.
+pub fn shown(
+    certificate: ShownCertificate,
+    settings: &ServerSettings,
+) -> Option<Box<ClientCertificate>> {
+    let judge = settings.clients()?.identity();
+    let fault = certificate.fault.map(plain);
+    Some(Box::new(ClientCertificate { der: certificate.der, fault, judge }))
 }
 
 fn plain(fault: Fault) -> CertificateFault {
@@ -155,8 +97,9 @@ fn is_misdirected(x: &Exchange) -> bool {
     let other_name =
         tls.server_named && !host.is_empty() && !host.eq_ignore_ascii_case(name.as_bytes());
     // A certificate was shown to the address's default server, which trusts others than this one.
-    let judges = (tls.client.as_deref(), &server.clients);
-    let other_judge = matches!(judges, (Some(shown), Some(own)) if shown.judge != own.identity);
+    let clients = server.settings.as_ref().and_then(ServerSettings::clients);
+    let judges = (tls.client.as_deref(), clients);
+    let other_judge = matches!(judges, (Some(shown), Some(own)) if shown.judge != own.identity());
     other_name || other_judge
 }
 
@@ -182,53 +125,5 @@ fn shortcoming(x: &Exchange, verify: VerifyClient) -> Option<u16> {
             Some(NO_CERTIFICATE)
         }
         _ => None,
-    }
-}
-
-/// Asks for a certificate and sees that the client has its key; whom to trust is decided later.
-#[derive(Debug)]
-pub struct HandshakeVerifier {
-    possession: Possession,
-    names: Vec<DistinguishedName>,
-}
-
-impl ClientCertVerifier for HandshakeVerifier {
-    fn client_auth_mandatory(&self) -> bool {
-        false
-    }
-
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &self.names
-    }
-
-    fn verify_client_cert(
-        &self,
-        leaf: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: UnixTime,
-    ) -> Result<ClientCertVerified, Error> {
-        key_info(leaf).map(|_| ClientCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        leaf: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.possession.verify_tls12(message, leaf, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        leaf: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.possession.verify_tls13(message, leaf, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.possession.schemes()
     }
 }

@@ -20,7 +20,6 @@ mod handshake;
 mod keys;
 mod server;
 mod stapling;
-mod stream;
 mod trust_rows;
 mod variables;
 
@@ -32,7 +31,6 @@ use tidegate_core::{Entry, ErasedModule, Module};
 pub(crate) use client::{refusal, session_refusal};
 pub use handshake::accept;
 pub(crate) use server::session_handshake_timeout;
-pub use stream::TlsStream;
 
 /// Modules that belong to the front side, to be joined with all others.
 pub const MODULES: &[&dyn ErasedModule] = &[&Entry::<Ssl>::NEW];

@@ -4,24 +4,19 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_conf::Diagnostic;
+use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::builder::{Outline, PlanBuilder};
 use tidegate_core::client::Address;
 use tidegate_core::http_core::HttpCore;
 use tidegate_core::http_core::listen::ListenConf;
 use tidegate_core::plan::{Plan, ServerId};
-use tidegate_tls::sessions::{ServerSessions, SessionCache};
-use tidegate_tls::tickets::{Keys, RandomKeys, TicketKey, Tickets};
-use tidegate_tls::{cipher_suites, groups, key_files, suites};
-use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
-use tokio_rustls::rustls::server::NoServerSessionStorage;
-use tokio_rustls::rustls::{ServerConfig, version};
+use tidegate_tls::{
+    Groups, RandomKeys, ServerOptions, ServerProtocols, ServerSettings, SessionCache, Stapled,
+    TicketKey, TicketKeys, cipher_suites, groups, key_files,
+};
 
-use super::Ssl;
-use super::client::{self, ClientTrust};
-use super::conf::{Conf, Protocols, SessionCacheConf, VerifyClient};
-use super::keys::{self, Certificates};
-use super::stapling::{self, Stapled};
+use super::conf::{Conf, SessionCacheConf, VerifyClient};
+use super::{Ssl, client, keys, stapling};
 
 /// A session's longest handshake (`ssl_handshake_timeout`).
 pub(crate) fn session_handshake_timeout(plan: &Plan, server: ServerId) -> Duration {
@@ -34,9 +29,7 @@ pub struct TlsServer {
     /// In `stream` only.
     handshake_timeout: Duration,
     /// `None` without certificates: the address's default server then lends its own.
-    pub config: Option<Arc<ServerConfig>>,
-    /// Whom clients are trusted by in handshakes with this `config`.
-    pub clients: Option<ClientTrust>,
+    pub settings: Option<ServerSettings>,
     /// What requests that reach this server need, whoever lent the certificate.
     pub verify_client: VerifyClient,
     pub reject: bool,
@@ -49,11 +42,8 @@ const CIPHERS_DEFAULT: &str = "HIGH:!aNULL:!MD5";
 /// nginx's default in `stream`.
 const HANDSHAKE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(300);
-/// The library's limits of a record's size (RFC 8449: at least 64 bytes).
-const RECORD_BYTES_MIN: u64 = 64;
-const RECORD_BYTES_MAX: u64 = 16 * 1024;
-/// Tickets sent after a full handshake of TLS 1.3, as OpenSSL does.
-const TICKETS_SENT: usize = 2;
+/// nginx's default (`ssl_buffer_size`).
+const RECORD_BYTES_DEFAULT: u64 = 16 * 1024;
 
 /// Compiles one server's settings.
 ///
@@ -63,45 +53,45 @@ pub fn compile(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<TlsServer, Dia
     let reject = conf.reject_handshake.unwrap_or(false);
     let handshake_timeout = conf.handshake_timeout.unwrap_or(HANDSHAKE_TIMEOUT_DEFAULT);
     let verify_client = conf.verify_client.unwrap_or_default();
-    let mut server =
-        TlsServer { config: None, clients: None, verify_client, reject, handshake_timeout };
+    let mut server = TlsServer { settings: None, verify_client, reject, handshake_timeout };
     if conf.certificates.is_empty() {
         return Ok(server);
     }
     let conf = &conf.after_commands();
-    let certificates = Arc::new(certificates(conf, plan)?);
-    let protocols = conf.protocols.unwrap_or_default();
-    let provider = provider(conf, protocols, plan)?;
-    let versions =
-        [protocols.tls12.then_some(&version::TLS12), protocols.tls13.then_some(&version::TLS13)];
-    let versions: Vec<_> = versions.into_iter().flatten().collect();
-    let builder = ServerConfig::builder_with_provider(provider).with_protocol_versions(&versions);
-    let builder = builder.map_err(|error| {
-        let diagnostic = Diagnostic::emerg(format!("TLS settings cannot be used: {error}"));
-        diagnostic.at(conf.certificates[0].span)
-    })?;
-    server.clients = client::compile(conf, plan)?;
-    let context = context(&certificates, server.clients.as_ref());
-    let builder = match &server.clients {
-        Some(clients) => builder.with_client_cert_verifier(Arc::new(clients.verifier())),
-        None => builder.with_no_client_auth(),
-    };
-    let mut config = builder.with_cert_resolver(certificates);
-    config.alpn_protocols = match plan.in_stream() {
+    let certificates = certificates(conf, plan)?;
+    let protocols = protocols(conf, plan)?;
+    let clients = client::compile(conf, plan)?;
+    let alpn = match plan.in_stream() {
         false => ALPN.iter().map(|name| name.to_vec()).collect(),
         true => conf.alpn.iter().flatten().map(|word| word.bytes.clone()).collect(),
     };
-    config.ignore_client_order = conf.prefer_server_ciphers.unwrap_or(false);
-    let record = conf.buffer_size.unwrap_or(RECORD_BYTES_MAX);
-    if record < RECORD_BYTES_MAX {
-        config.max_fragment_size = Some(record.max(RECORD_BYTES_MIN) as usize);
-    }
-    resumption(conf, plan, context, &mut config)?;
-    server.config = Some(Arc::new(config));
+    let session_timeout = conf.session_timeout.unwrap_or(TIMEOUT_DEFAULT);
+    let sessions = match &conf.session_cache {
+        None | Some(SessionCacheConf::Off) => None,
+        Some(SessionCacheConf::Builtin(entries)) => {
+            Some(Arc::new(SessionCache::with_entries(*entries)))
+        }
+        Some(SessionCacheConf::Shared { name, bytes }) => Some(shared(plan, name, *bytes)?),
+    };
+    let tickets = match conf.session_tickets.unwrap_or(true) {
+        true => Some(ticket_keys(conf, plan, session_timeout)?),
+        false => None,
+    };
+    server.settings = Some(ServerSettings::new(ServerOptions {
+        protocols,
+        certificates,
+        clients,
+        alpn,
+        prefers_own_suites: conf.prefer_server_ciphers.unwrap_or(false),
+        record_bytes_max: conf.buffer_size.unwrap_or(RECORD_BYTES_DEFAULT),
+        session_timeout,
+        sessions,
+        tickets,
+    }));
     Ok(server)
 }
 
-fn certificates(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Certificates, Diagnostic> {
+fn certificates(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Vec<Arc<Stapled>>, Diagnostic> {
     if conf.keys.len() < conf.certificates.len() {
         let last = &conf.certificates[conf.certificates.len() - 1];
         let name = last.display();
@@ -117,95 +107,58 @@ fn certificates(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Certificates,
     let pairs = pairs.map(|pair| Ok(Arc::new(Stapled::new(pair?))));
     let pairs: Vec<_> = pairs.collect::<Result<_, Diagnostic>>()?;
     stapling::begin(conf, &pairs, plan)?;
-    Ok(Certificates::new(pairs))
+    Ok(pairs)
 }
 
-fn provider(
-    conf: &Conf,
-    protocols: Protocols,
-    plan: &mut PlanBuilder<'_>,
-) -> Result<Arc<CryptoProvider>, Diagnostic> {
+fn protocols(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<ServerProtocols, Diagnostic> {
+    let versions = conf.protocols.unwrap_or_default();
     let list = conf.ciphers.as_ref().map(|word| word.display());
     let list = list.as_deref().unwrap_or(CIPHERS_DEFAULT);
-    let tls12 = suites::tls12(list);
+    let suites = cipher_suites::tls12(list);
     // Lists do not concern TLS 1.3.
-    if let (true, true, Some(word)) = (tls12.is_empty(), protocols.tls12, &conf.ciphers) {
-        let found = cipher_suites::no_suite(word, protocols.tls13)
+    if let (true, true, Some(word)) = (suites.is_empty(), versions.tls12, &conf.ciphers) {
+        let found = cipher_suites::no_suite(word, versions.tls13)
             .help("available: ECDHE with AES128-GCM, AES256-GCM and CHACHA20, for ECDSA and RSA");
         plan.note(match found.severity.is_fatal() {
             true => found.label("names no available cipher suite"),
             false => found,
         })?;
     }
-    let mut chosen = groups::all();
-    if let Some(word) = &conf.curves {
-        let list = word.display();
-        let failed = |reason: String| {
-            let message = format!("SSL_CTX_set1_curves_list(\"{list}\") failed (SSL: {reason})");
-            Diagnostic::emerg(message).at(word.span)
-        };
-        let parsed = groups::parse(&list);
-        let parsed = parsed.map_err(|name| failed(format!("group '{name}' cannot be set")))?;
-        if parsed.groups.is_empty() {
-            return Err(failed("none is available".to_owned()));
-        }
-        if !parsed.unavailable.is_empty() {
-            let names = parsed.unavailable.join(":");
-            let message = format!("curve \"{names}\" is not available, ignored");
-            plan.diagnostics.push(Diagnostic::warn(message).at(word.span));
-        }
-        chosen = parsed.groups;
-    }
-    let tls13 = suites::tls13(conf.suites_tls13.as_deref());
-    let cipher_suites = tls13.into_iter().chain(tls12).collect();
-    let provider = aws_lc_rs::default_provider();
-    Ok(Arc::new(CryptoProvider { cipher_suites, kx_groups: chosen, ..provider }))
+    let groups = match &conf.curves {
+        Some(word) => curves(word, plan)?,
+        None => Groups::default(),
+    };
+    let chosen = conf.suites_tls13.as_deref();
+    let protocols = ServerProtocols::new(versions.tls12, versions.tls13, &suites, chosen, groups);
+    protocols.map_err(|error| {
+        let diagnostic = Diagnostic::emerg(format!("TLS settings cannot be used: {error}"));
+        diagnostic.at(conf.certificates[0].span)
+    })
 }
 
-/// Tells servers' sessions apart by their certificates and those of their clients.
-fn context(certificates: &Certificates, clients: Option<&ClientTrust>) -> [u8; 16] {
-    let mut digest = ::aws_lc_rs::digest::Context::new(&::aws_lc_rs::digest::SHA256);
-    let parts = certificates.parts();
-    let clients = clients.into_iter().flat_map(ClientTrust::parts);
-    for part in parts.iter().map(Vec::as_slice).chain(clients) {
-        digest.update(&(part.len() as u64).to_be_bytes());
-        digest.update(part);
+/// Reads `ssl_ecdh_curve`.
+fn curves(word: &Word, plan: &mut PlanBuilder<'_>) -> Result<Groups, Diagnostic> {
+    let list = word.display();
+    let failed = |reason: String| {
+        let message = format!("SSL_CTX_set1_curves_list(\"{list}\") failed (SSL: {reason})");
+        Diagnostic::emerg(message).at(word.span)
+    };
+    let groups = groups::parse(&list);
+    let groups = groups.map_err(|name| failed(format!("group '{name}' cannot be set")))?;
+    if groups.is_empty() {
+        return Err(failed("none is available".to_owned()));
     }
-    let digest = digest.finish();
-    digest.as_ref().first_chunk().copied().unwrap_or_default()
+    if !groups.unavailable.is_empty() {
+        let names = groups.unavailable.join(":");
+        let message = format!("curve \"{names}\" is not available, ignored");
+        plan.diagnostics.push(Diagnostic::warn(message).at(word.span));
+    }
+    Ok(groups)
 }
 
 /// Sizes of shared caches that were named in this build.
 #[derive(Default)]
 struct SharedSizes(Vec<(String, u64)>);
-
-fn resumption(
-    conf: &Conf,
-    plan: &mut PlanBuilder<'_>,
-    context: [u8; 16],
-    config: &mut ServerConfig,
-) -> Result<(), Diagnostic> {
-    let timeout = conf.session_timeout.unwrap_or(TIMEOUT_DEFAULT);
-    let cache = match &conf.session_cache {
-        None | Some(SessionCacheConf::Off) => None,
-        Some(SessionCacheConf::Builtin(entries)) => {
-            Some(Arc::new(SessionCache::with_entries(*entries)))
-        }
-        Some(SessionCacheConf::Shared { name, bytes }) => Some(shared(plan, name, *bytes)?),
-    };
-    let kept = cache.is_some();
-    config.session_storage = match cache {
-        Some(cache) => Arc::new(ServerSessions { cache, timeout, context }),
-        None => Arc::new(NoServerSessionStorage {}),
-    };
-    let tickets = conf.session_tickets.unwrap_or(true);
-    if tickets {
-        let keys = ticket_keys(conf, plan, timeout)?;
-        config.ticketer = Arc::new(Tickets { keys, timeout, context });
-    }
-    config.send_tls13_tickets = if tickets || kept { TICKETS_SENT } else { 0 };
-    Ok(())
-}
 
 fn shared(
     plan: &mut PlanBuilder<'_>,
@@ -227,11 +180,15 @@ fn shared(
     plan.environment.survivors.get_or_make(&format!("{name}:{bytes}"), make)
 }
 
-fn ticket_keys(conf: &Conf, plan: &PlanBuilder<'_>, timeout: Duration) -> Result<Keys, Diagnostic> {
+fn ticket_keys(
+    conf: &Conf,
+    plan: &PlanBuilder<'_>,
+    timeout: Duration,
+) -> Result<TicketKeys, Diagnostic> {
     if conf.ticket_keys.is_empty() {
         let make = || Ok::<_, Diagnostic>(RandomKeys::new(timeout));
         let name = format!("tickets:{}", timeout.as_secs());
-        return Ok(Keys::Random(plan.environment.survivors.get_or_make(&name, make)?));
+        return Ok(TicketKeys::Random(plan.environment.survivors.get_or_make(&name, make)?));
     }
     let mut keys = Vec::new();
     for word in &conf.ticket_keys {
@@ -243,7 +200,7 @@ fn ticket_keys(conf: &Conf, plan: &PlanBuilder<'_>, timeout: Duration) -> Result
         })?;
         keys.push(key);
     }
-    Ok(Keys::Files(keys))
+    Ok(TicketKeys::Files(keys))
 }
 
 /// Each address with `ssl` needs a certificate: of its default server, or, when that one rejects

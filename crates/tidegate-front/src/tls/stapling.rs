@@ -4,10 +4,9 @@
 //! again before it is too old. No handshake waits for it.
 
 use std::net::ToSocketAddrs;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aws_lc_rs::digest;
 use tidegate_conf::Diagnostic;
 use tidegate_core::builder::PlanBuilder;
 use tidegate_core::credentials::padded_base64;
@@ -16,18 +15,10 @@ use tidegate_core::plan::Service;
 use tidegate_http::uri::{Escape, escape};
 use tidegate_rt::net::{ConnectOptions, ListenAddr, Stream};
 use tidegate_rt::timer;
-use tidegate_tls::key_files;
-use tidegate_tls::x509::{Algorithms, Certificate, Purpose, Trust, ocsp};
-use tokio_rustls::rustls::sign::CertifiedKey;
+use tidegate_tls::stapling::StatusCheck;
+use tidegate_tls::{Stapled, key_files};
 
 use super::conf::Conf;
-
-/// A certificate with the answer that goes along with it at the moment.
-#[derive(Debug)]
-pub struct Stapled {
-    plain: Arc<CertifiedKey>,
-    current: RwLock<Arc<CertifiedKey>>,
-}
 
 /// Answers are asked for again after this time at the latest.
 const REFRESH: Duration = Duration::from_secs(3600);
@@ -37,21 +28,6 @@ const RETRY: Duration = Duration::from_secs(300);
 const FETCH_TIME_MAX: Duration = Duration::from_secs(60);
 /// Longer answers are nobody's.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
-
-impl Stapled {
-    pub fn new(plain: Arc<CertifiedKey>) -> Stapled {
-        Stapled { current: RwLock::new(plain.clone()), plain }
-    }
-
-    pub fn current(&self) -> Arc<CertifiedKey> {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn staple(&self, answer: Option<Vec<u8>>) {
-        let key = CertifiedKey { ocsp: answer, ..(*self.plain).clone() };
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(key);
-    }
-}
 
 /// Lets answers go along with a server's certificates, as its directives say.
 ///
@@ -67,7 +43,7 @@ pub fn begin(
     }
     if let Some(word) = &conf.stapling_file {
         let answer = plan.read_file(word)?;
-        if !ocsp::is_answer(&answer) {
+        if !tidegate_tls::stapling::is_answer(&answer) {
             let name = plan.conf_path(&word.display());
             let message = format!("d2i_OCSP_RESPONSE_bio(\"{}\") failed", name.display());
             return Err(Diagnostic::emerg(message).at(word.span));
@@ -77,7 +53,7 @@ pub fn begin(
     }
     let mut trusted = Vec::new();
     if let Some(word) = conf.trusted_certificate.as_ref().filter(|word| !word.bytes.is_empty()) {
-        trusted = key_files::certificates(plan, word)?.iter().map(|der| der.to_vec()).collect();
+        trusted = key_files::certificates(plan, word)?;
     }
     for (own, word) in certificates.iter().zip(&conf.certificates) {
         match duty(conf, own, &trusted, &plan.main.error_log) {
@@ -99,36 +75,18 @@ fn duty(
     log: &ErrorLog,
 ) -> Result<Stapling, &'static str> {
     const NO_ISSUER: &str = "issuer certificate not found for certificate";
-    let chain = &own.plain.cert;
-    let leaf = chain.first().and_then(|der| Certificate::parse(der)).ok_or(NO_ISSUER)?;
-    let candidates =
-        chain.iter().skip(1).map(AsRef::as_ref).chain(trusted.iter().map(Vec::as_slice));
-    let is_issuer =
-        |der: &&[u8]| Certificate::parse(der).is_some_and(|issuer| leaf.is_issued_by(&issuer));
-    let issuer = candidates.into_iter().find(is_issuer).ok_or(NO_ISSUER)?;
+    let verify = conf.stapling_verify.unwrap_or(false);
+    let check = StatusCheck::new(own.clone(), trusted, verify).ok_or(NO_ISSUER)?;
     let url = match &conf.stapling_responder {
         Some(word) => word.display().into_owned(),
-        None => ocsp::responder(&leaf).ok_or("no OCSP responder URL in the certificate")?,
+        None => check.responder().ok_or("no OCSP responder URL in the certificate")?,
     };
-    let question = Certificate::parse(issuer)
-        .and_then(|issuer| ocsp::request(&leaf, &issuer, sha1))
-        .ok_or(NO_ISSUER)?;
+    let question = check.question().ok_or(NO_ISSUER)?;
     let target = Target::new(&url, &question)
         .ok_or("invalid URL of the OCSP responder for the certificate")?;
-    let algorithms = super::client::algorithms().all;
-    let trust = Trust::new(Purpose::Any, trusted, &[], TRUST_DEPTH_MAX, algorithms);
-    let verify = conf.stapling_verify.unwrap_or(false).then_some(trust);
-    let asked =
-        Asked { own: own.clone(), issuer: issuer.to_vec(), target, verify, log: log.clone() };
+    let asked = Asked { check, target, log: log.clone() };
     Ok(Stapling { asked: Arc::new(asked), next: Arc::default() })
 }
-
-fn sha1(bytes: &[u8]) -> Vec<u8> {
-    digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, bytes).as_ref().to_vec()
-}
-
-/// How far the issuer may be from a trusted certificate.
-const TRUST_DEPTH_MAX: u64 = 10;
 
 /// The duty to keep one certificate's answer new.
 struct Stapling {
@@ -146,11 +104,8 @@ enum Next {
 }
 
 struct Asked {
-    own: Arc<Stapled>,
-    issuer: Vec<u8>,
+    check: StatusCheck,
     target: Target,
-    /// With `ssl_stapling_verify on`.
-    verify: Option<Trust>,
     log: ErrorLog,
 }
 
@@ -199,7 +154,7 @@ impl Asked {
         let fetched = tidegate_rt::block_on(timer::timeout(FETCH_TIME_MAX, self.target.fetch()));
         let now = tidegate_rt::clock::unix_seconds();
         let result = match fetched {
-            Ok(Ok(answer)) => answer.and_then(|answer| self.judge(answer, now)),
+            Ok(Ok(answer)) => answer.and_then(|answer| self.take(answer, now)),
             Ok(Err(_)) => Err("no answer in time".to_owned()),
             Err(error) => Err(error.to_string()),
         };
@@ -211,24 +166,16 @@ impl Asked {
                     self.target.host
                 );
                 self.log.write(Level::Error, 0, &text);
-                self.own.staple(None);
+                self.check.clear();
                 RETRY
             }
         }
     }
 
-    fn judge(&self, answer: Vec<u8>, now: i64) -> Result<Duration, String> {
-        let leaf = self.own.plain.cert.first().and_then(|der| Certificate::parse(der));
-        let leaf = leaf.ok_or("no certificate")?;
-        let good = ocsp::answer(&answer, &leaf, now)?;
-        let algorithms: Algorithms = super::client::algorithms().all;
-        if let Some(trust) = &self.verify
-            && !ocsp::is_authentic(&answer, &self.issuer, trust, algorithms, now)
-        {
-            return Err("OCSP_basic_verify() failed".to_owned());
-        }
-        self.own.staple(Some(answer));
-        let left = good.next_unix_seconds.map(|next| next.saturating_sub(now).max(1));
+    /// Takes an answer; how long it holds.
+    fn take(&self, answer: Vec<u8>, now: i64) -> Result<Duration, String> {
+        let next = self.check.take(answer, now).map_err(|error| error.to_string())?;
+        let left = next.map(|next| next.saturating_sub(now).max(1));
         let left = left.and_then(|left| u64::try_from(left).ok()).map(Duration::from_secs);
         Ok(left.map_or(REFRESH, |left| left.min(REFRESH)))
     }

@@ -2,14 +2,13 @@
 
 use std::fmt::Write as _;
 
-use aws_lc_rs::digest;
 use tidegate_core::Exchange;
 use tidegate_core::client::{ClientCertificate, TlsInfo};
 use tidegate_core::credentials::padded_base64;
 use tidegate_core::variables::Variable;
 use tidegate_http::date::format_certificate;
 use tidegate_http::uri::{Escape, escape};
-use tidegate_tls::x509::{Certificate, names};
+use tidegate_tls::x509::{Certificate, fingerprint, names};
 use tidegate_tls::{cipher_suites, groups};
 
 pub(super) const VARIABLES: &[Variable] = &[
@@ -77,8 +76,7 @@ pub(super) const VARIABLES: &[Variable] = &[
     }),
     Variable::replaceable("ssl_client_fingerprint", |x, out| {
         put_client(x, out, |der| {
-            let digest = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, der);
-            Some(digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
+            Some(fingerprint(der).iter().map(|byte| format!("{byte:02x}")).collect())
         })
     }),
     Variable::replaceable("ssl_client_v_start", |x, out| {

@@ -1,10 +1,13 @@
 //! Asking whether a certificate was revoked (OCSP, RFC 6960): the question, and what an answer says.
 
+use std::error::Error;
+use std::fmt;
+
 use super::der::{
     GENERALIZED_TIME, INTEGER, OBJECT_ID, OCTET_STRING, SEQUENCE, any, element, optional, time,
     whole,
 };
-use super::{Algorithms, Certificate, Signature, Trust, key_bits, path};
+use super::{Algorithms, Certificate, Signature, Trust, fingerprint, key_bits, path};
 
 const AUTHORITY_ACCESS_ID: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 1, 1];
 const RESPONDER_ID: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 48, 1];
@@ -40,18 +43,31 @@ pub fn responder(certificate: &Certificate<'_>) -> Option<String> {
     None
 }
 
-/// The question about a certificate; `None` for an issuer without a key. `sha1` is the hash function.
-pub fn request(
-    certificate: &Certificate<'_>,
-    issuer: &Certificate<'_>,
-    sha1: impl Fn(&[u8]) -> Vec<u8>,
-) -> Option<Vec<u8>> {
+/// Why an answer is of no use, in words for the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatusError(&'static str);
+
+impl StatusError {
+    pub(crate) const NO_CERTIFICATE: StatusError = StatusError("no certificate");
+    pub(crate) const NOT_AUTHENTIC: StatusError = StatusError("OCSP_basic_verify() failed");
+}
+
+impl fmt::Display for StatusError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl Error for StatusError {}
+
+/// The question about a certificate; `None` for an issuer without a key.
+pub fn request(certificate: &Certificate<'_>, issuer: &Certificate<'_>) -> Option<Vec<u8>> {
     let (_, key) = key_bits(issuer.key_info)?.split_first()?;
-    let name = sha1(&wrap(SEQUENCE, issuer.subject));
+    let name = fingerprint(&wrap(SEQUENCE, issuer.subject));
     let parts = [
         wrap(SEQUENCE, SHA1),
         wrap(OCTET_STRING, &name),
-        wrap(OCTET_STRING, &sha1(key)),
+        wrap(OCTET_STRING, &fingerprint(key)),
         wrap(INTEGER, certificate.serial),
     ];
     // CertID, Request, requestList, TBSRequest, OCSPRequest.
@@ -62,12 +78,12 @@ pub fn request(
 /// What an answer says of a certificate: how long it is good.
 ///
 /// # Errors
-/// Why the answer is of no use, in words for the log.
+/// Why the answer is of no use.
 pub fn answer(
     der: &[u8],
     certificate: &Certificate<'_>,
     now_unix_seconds: i64,
-) -> Result<Answer, &'static str> {
+) -> Result<Answer, StatusError> {
     let basic = basic(der)?;
     let mut rest = basic.responses;
     while let Some((single, after)) = element(rest, SEQUENCE) {
@@ -79,8 +95,10 @@ pub fn answer(
         let (status, _, single) = any(single).ok_or(BROKEN)?;
         match status {
             GOOD => {}
-            REVOKED => return Err("certificate status \"revoked\" in the OCSP response"),
-            _ => return Err("certificate status \"unknown\" in the OCSP response"),
+            REVOKED => {
+                return Err(StatusError("certificate status \"revoked\" in the OCSP response"));
+            }
+            _ => return Err(StatusError("certificate status \"unknown\" in the OCSP response")),
         }
         let (first, single) = element(single, GENERALIZED_TIME).ok_or(BROKEN)?;
         let first = time(GENERALIZED_TIME, first).ok_or(BROKEN)?;
@@ -89,11 +107,11 @@ pub fn answer(
         if first > now_unix_seconds + SKEW_SECONDS
             || next.is_some_and(|next| next < now_unix_seconds - SKEW_SECONDS)
         {
-            return Err("the OCSP response is not of this time");
+            return Err(StatusError("the OCSP response is not of this time"));
         }
         return Ok(Answer { next_unix_seconds: next });
     }
-    Err("certificate status not found in the OCSP response")
+    Err(StatusError("certificate status not found in the OCSP response"))
 }
 
 /// Whether this is an answer at all.
@@ -132,7 +150,7 @@ pub fn is_authentic(
 
 /// Clocks may differ by this.
 const SKEW_SECONDS: i64 = 300;
-const BROKEN: &str = "the OCSP response cannot be read";
+const BROKEN: StatusError = StatusError("the OCSP response cannot be read");
 
 /// A BasicOCSPResponse.
 struct Basic<'a> {
@@ -142,11 +160,11 @@ struct Basic<'a> {
     certificates: &'a [u8],
 }
 
-fn basic(der: &[u8]) -> Result<Basic<'_>, &'static str> {
+fn basic(der: &[u8]) -> Result<Basic<'_>, StatusError> {
     let (response, _) = element(der, SEQUENCE).ok_or(BROKEN)?;
     let (status, rest) = element(response, ENUMERATED).ok_or(BROKEN)?;
     if status != [0] {
-        return Err("OCSP response not successful");
+        return Err(StatusError("OCSP response not successful"));
     }
     read_basic(rest).ok_or(BROKEN)
 }

@@ -1,7 +1,8 @@
 //! Questions and answers that OpenSSL has made.
 
-use super::Certificate;
 use super::ocsp::{self, Answer};
+use super::{Certificate, Purpose, Trust};
+use crate::suites::algorithms;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
@@ -12,6 +13,14 @@ const ROOT: &str = "\
     QgAEA0JG8VBLO1Zzcnt+F6eHiAnu8MYtNk/cd/HUUqIBdnap6ZT4mktCYyfbMr6mmqDg4NGjj0vlZ3t7U/Fc5BjElaMy\
     MDAwDwYDVR0TAQH/BAUwAwEB/zAdBgNVHQ4EFgQUJyguSfocZjL51oDPMv+XxkxQcB0wCgYIKoZIzj0EAwIDSAAwRQIg\
     CCLLJ5MeBm+MWY3Iu2H6ih8bF9Q29BVuqVJYdy6hImECIQDuhPYQL9CFv2fw68hMskpBw60H/wJ71n2GuUU145r3Uw==";
+/// Of another root.
+const OTHER: &str = "\
+    MIIBVjCB/KADAgECAhQRK9Uh5lVypfeBghrgMSl7ViUf1zAKBggqhkjOPQQDAjAQMQ4wDAYDVQQDDAVPdGhlcjAgFw0y\
+    NjExMjEwNjUyMjNaGA8yMTI2MTAyODA2NTIyM1owEDEOMAwGA1UEAwwFT3RoZXIwWTATBgcqhkjOPQIBBggqhkjOPQMB\
+    BwNCAAShPqCQ5o1PD7Ljq+CNsRH7uPmDpQzmjt1GVROPUMC3AuFUmQEzAU3l0A2nuG68NfZD/86hyPIGbN/xN0oIXzoq\
+    ozIwMDAPBgNVHRMBAf8EBTADAQH/MB0GA1UdDgQWBBTp03Xz/S/XNBd+wG6ObQjQ1HKVpDAKBggqhkjOPQQDAgNJADBG\
+    AiEA6M3CEHQ0eGzIQxaalVJtLl+SJupYI2wIh7nHVL03/JMCIQDmPHuZFp4qCGZ2qECGk9Mk3phiJ+AHWqbLcZI6xkyl\
+    +w==";
 /// Of `/CN=aia`, which names a responder.
 const LEAF: &str = "\
     MIIBgTCCASegAwIBAgICCikwCgYIKoZIzj0EAwIwDzENMAsGA1UEAwwEUm9vdDAgFw0yMDAxMDIwMzA0MDVaGA8yMTIw\
@@ -56,8 +65,18 @@ const BY_NAMED: &str = "\
     MB0GA1UdDgQWBBTp03Xz/S/XNBd+wG6ObQjQ1HKVpDAfBgNVHSMEGDAWgBQnKC5J+hxmMvnWgM8y/5fGTFBwHTAKBggq\
     hkjOPQQDAgNIADBFAiEAx1d7DXuuilapJOf9Iy1myZ8wqxBUHXWgOHVuE+ZMPDUCIGcdjku5EN0qXcXL+IcDAwjLbIfG\
     yaFkwm0CFQAPSDFR";
-/// Where the hashes of the issuer's name and key stand in the question.
-const HASHES: [usize; 2] = [23, 45];
+/// By one that is not for answers.
+const BY_OTHER: &str = "\
+    MIICkgoBAKCCAoswggKHBgkrBgEFBQcwAQEEggJ4MIICdDCBjaETMBExDzANBgNVBAMMBm5vcmVzcBgPMjAyNjExMjEw\
+    NzIzMTlaMGUwYzA7MAkGBSsOAwIaBQAEFG7kv06neSXbFS5SrSxp0uPoeFRqBBQnKC5J+hxmMvnWgM8y/5fGTFBwHQIC\
+    CimAABgPMjAyNjExMjEwNzIzMTlaoBEYDzIxMjYxMDI4MDcyMzE5WjAKBggqhkjOPQQDAgNIADBFAiAUKxZBwuNbR27o\
+    HKogw/5K7GBn9Uf3qjBZdYb4eVZmGQIhAP+wQhaH4w5zhjZ0+no65QKY8IDvvW3REDQpFcdST+ysoIIBijCCAYYwggGC\
+    MIIBJ6ADAgECAgIKKzAKBggqhkjOPQQDAjAPMQ0wCwYDVQQDDARSb290MCAXDTIwMDEwMjAzMDQwNVoYDzIxMjAwMTAy\
+    MDMwNDA1WjARMQ8wDQYDVQQDDAZub3Jlc3AwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAAShPqCQ5o1PD7Ljq+CNsRH7\
+    uPmDpQzmjt1GVROPUMC3AuFUmQEzAU3l0A2nuG68NfZD/86hyPIGbN/xN0oIXzoqo28wbTAJBgNVHRMEAjAAMAsGA1Ud\
+    DwQEAwIHgDATBgNVHSUEDDAKBggrBgEFBQcDAjAfBgNVHSMEGDAWgBQnKC5J+hxmMvnWgM8y/5fGTFBwHTAdBgNVHQ4E\
+    FgQU6dN18/0v1zQXfsBujm0I0NRylaQwCgYIKoZIzj0EAwIDSQAwRgIhAMMYVQ2OOyAw7Scplvm5a/XYXbUP5TJgM4wA\
+    DONocV4lAiEArb+Rpkh/UZSGhCsUilyde5xb0KdXrz2A8ITQk/DHEis=";
 /// Within the answers' time.
 const NOW: i64 = 1_900_000_000;
 
@@ -66,10 +85,14 @@ fn bytes(base64: &str) -> Vec<u8> {
     CertificateDer::from_pem_slice(text.as_bytes()).expect("base64").to_vec()
 }
 
-fn answer(certificate: &str, answer: &str, now: i64) -> Result<Answer, &'static str> {
+fn answer(certificate: &str, answer: &str, now: i64) -> Result<Answer, String> {
     let certificate = bytes(certificate);
     let certificate = Certificate::parse(&certificate).expect("a certificate");
-    ocsp::answer(&bytes(answer), &certificate, now)
+    ocsp::answer(&bytes(answer), &certificate, now).map_err(|error| error.to_string())
+}
+
+fn failed(text: &str) -> Result<Answer, String> {
+    Err(text.to_owned())
 }
 
 #[test]
@@ -79,16 +102,7 @@ fn what_is_asked() {
     let (root, leaf) = (root.expect("a certificate"), leaf.expect("a certificate"));
     assert_eq!(ocsp::responder(&leaf).as_deref(), Some("http://ocsp.test/a"));
     assert_eq!(ocsp::responder(&root), None);
-    // The hashes stand in OpenSSL's question, where the test has them from.
-    let question = bytes(QUESTION);
-    let hashes = std::cell::Cell::new(HASHES.iter());
-    let sha1 = |_: &[u8]| {
-        let mut rest = hashes.take();
-        let place = *rest.next().expect("two");
-        hashes.set(rest);
-        question[place..place + 20].to_vec()
-    };
-    assert_eq!(ocsp::request(&leaf, &root, sha1), Some(question.clone()));
+    assert_eq!(ocsp::request(&leaf, &root), Some(bytes(QUESTION)));
 }
 
 #[test]
@@ -97,16 +111,32 @@ fn what_answers_say() {
     assert!(next > NOW);
     assert_eq!(answer(LEAF, BY_NAMED, NOW).map(|_| ()), Ok(()));
     let late = answer(LEAF, GOOD, next + 301);
-    assert_eq!(late, Err("the OCSP response is not of this time"));
-    assert_eq!(answer(LEAF, GOOD, 0), Err("the OCSP response is not of this time"));
+    assert_eq!(late, failed("the OCSP response is not of this time"));
+    assert_eq!(answer(LEAF, GOOD, 0), failed("the OCSP response is not of this time"));
     let gone = answer(REVOKED, GONE, NOW);
-    assert_eq!(gone, Err("certificate status \"revoked\" in the OCSP response"));
+    assert_eq!(gone, failed("certificate status \"revoked\" in the OCSP response"));
     let other = answer(REVOKED, GOOD, NOW);
-    assert_eq!(other, Err("certificate status not found in the OCSP response"));
-    assert_eq!(answer(LEAF, "MAMKAQY=", NOW), Err("OCSP response not successful"));
+    assert_eq!(other, failed("certificate status not found in the OCSP response"));
+    assert_eq!(answer(LEAF, "MAMKAQY=", NOW), failed("OCSP response not successful"));
     for cut in 0..bytes(GOOD).len() {
         let leaf = bytes(LEAF);
         let leaf = Certificate::parse(&leaf).expect("a certificate");
         assert!(ocsp::answer(&bytes(GOOD)[..cut], &leaf, NOW).is_err(), "cut at {cut}");
     }
+}
+
+#[test]
+fn who_may_answer() {
+    let authentic = |answer: &[u8], trusted: &str| {
+        let trust = Trust::new(Purpose::Any, &[bytes(trusted)], &[], 1, algorithms().all);
+        ocsp::is_authentic(answer, &bytes(ROOT), &trust, algorithms().all, NOW)
+    };
+    assert!(authentic(&bytes(GOOD), ROOT), "the issuer");
+    assert!(authentic(&bytes(BY_NAMED), ROOT), "named by the issuer");
+    assert!(!authentic(&bytes(BY_OTHER), ROOT), "not named");
+    assert!(!authentic(&bytes(GOOD), OTHER), "an issuer that is not trusted");
+    let mut changed = bytes(GOOD);
+    let last = changed.len() - 1;
+    changed[last] ^= 1;
+    assert!(!authentic(&changed, ROOT), "another signature");
 }

@@ -91,16 +91,15 @@ impl ChosenCertificate {
         let (certificate_name, certificate) = self.read("certificate", certificate)?;
         let (key_name, key) = self.read("certificate key", key)?;
         let place = (certificate, key);
+        let mut options = self.options.clone();
         if let Some(known) = self.made().get(&place) {
             return Ok(known.clone());
         }
-        let chain = pem::certificates(&place.0)
+        options.certificate = pem::certificates(&place.0)
             .map_err(|fault| fault.told("certificate", &certificate_name))?;
         let private = pem::private_key(&place.1, &self.passwords)
             .map_err(|fault| fault.told("certificate key", &key_name))?;
-        let mut options = self.options.clone();
-        options.certificate = chain.iter().map(|der| der.to_vec()).collect();
-        options.key = private.secret_der().to_vec();
+        options.key = private.der().to_vec();
         let settings = TlsSettings::new(&options).map_err(|reason| {
             format!("SSL_use_PrivateKey(\"{key_name}\") failed (SSL: {reason})")
         })?;

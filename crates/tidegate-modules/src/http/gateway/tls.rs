@@ -267,9 +267,6 @@ fn options(
         Some(word) if verify => key_files::revocation_lists(plan, word)?,
         _ => Vec::new(),
     };
-    let bytes = |list: Vec<key_files::CertificateDer<'static>>| {
-        list.iter().map(|certificate| certificate.to_vec()).collect()
-    };
     let mut options = TlsOptions {
         tls12,
         tls13,
@@ -278,7 +275,7 @@ fn options(
         session_reuse: conf.session_reuse.unwrap_or(true),
         server_name: conf.server_name.unwrap_or(false),
         verify,
-        trusted: bytes(trusted),
+        trusted,
         revocation_lists,
         verify_depth: conf.verify_depth.unwrap_or(VERIFY_DEPTH_DEFAULT),
         certificate: Vec::new(),
@@ -302,9 +299,9 @@ fn options(
         let chosen = ChosenCertificate::compile((word, key_word), passwords, &options, plan)?;
         return Ok((options, Some(Arc::new(chosen))));
     }
-    options.certificate = bytes(key_files::certificates(plan, word)?);
+    options.certificate = key_files::certificates(plan, word)?;
     let key = key_files::private_key(plan, key_word, &passwords)?.1;
-    options.key = key.secret_der().to_vec();
+    options.key = key.der().to_vec();
     Ok((options, None))
 }
 

@@ -1,0 +1,151 @@
+//! Why a handshake, or settings for handshakes, came to nothing.
+
+use std::{error, fmt, io};
+
+use tokio_rustls::rustls::{CertificateError, Error, OtherError};
+
+/// Why a handshake came to nothing. The text of [`HandshakeError::Certificate`] and the two below it is the
+/// library's; the words around it in logs are nginx's and the caller's.
+#[derive(Debug)]
+pub enum HandshakeError {
+    /// The peer closed the connection before the end.
+    Closed,
+    /// The socket failed.
+    Socket(io::Error),
+    /// The peer's certificate is not accepted. A [`Fault`](crate::x509::Fault) is shown as nginx logs it.
+    Certificate(String),
+    /// Either side broke off: an alert, or bytes that are no TLS.
+    Protocol(String),
+    /// Something failed on our side.
+    Internal(String),
+}
+
+/// Why there is no TLS with an origin.
+#[derive(Debug)]
+pub enum ConnectError {
+    /// The handshake came to nothing.
+    Handshake(HandshakeError),
+    /// The origin's certificate is for other names than the one that was asked.
+    OtherName,
+}
+
+/// Why settings cannot be used, in the library's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SettingsError {
+    /// Nothing can be negotiated with the protocols, suites and groups that are left.
+    Protocols(String),
+    /// Our own certificate or its key cannot be used.
+    Key(KeyError),
+}
+
+/// Why a certificate and a private key are no pair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyError {
+    /// The key cannot be read, or is of an unknown kind; the library's words.
+    Unusable(String),
+    /// There is no certificate, or the first one is no X.509.
+    NoCertificate,
+    /// The key belongs to another certificate.
+    Mismatch,
+}
+
+impl From<io::Error> for HandshakeError {
+    /// Sorts out what the library returns: its own errors are wrapped into the socket's type.
+    fn from(error: io::Error) -> HandshakeError {
+        if error.kind() == io::ErrorKind::UnexpectedEof {
+            return HandshakeError::Closed;
+        }
+        match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
+            None => HandshakeError::Socket(error),
+            Some(reason) => HandshakeError::from(reason),
+        }
+    }
+}
+
+impl From<&Error> for HandshakeError {
+    fn from(error: &Error) -> HandshakeError {
+        match error {
+            Error::InvalidCertificate(CertificateError::Other(OtherError(fault))) => {
+                HandshakeError::Certificate(fault.to_string())
+            }
+            Error::InvalidCertificate(other) => HandshakeError::Certificate(other.to_string()),
+            Error::General(_) | Error::Other(_) => HandshakeError::Internal(error.to_string()),
+            other => HandshakeError::Protocol(other.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for HandshakeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HandshakeError::Closed => f.write_str("peer closed connection"),
+            HandshakeError::Socket(error) => write!(f, "{error}"),
+            HandshakeError::Certificate(reason) => write!(f, "invalid peer certificate: {reason}"),
+            HandshakeError::Protocol(reason) | HandshakeError::Internal(reason) => {
+                f.write_str(reason)
+            }
+        }
+    }
+}
+
+impl error::Error for HandshakeError {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            HandshakeError::Socket(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<HandshakeError> for ConnectError {
+    fn from(error: HandshakeError) -> ConnectError {
+        ConnectError::Handshake(error)
+    }
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConnectError::Handshake(error) => write!(f, "{error}"),
+            ConnectError::OtherName => f.write_str("certificate does not match the name"),
+        }
+    }
+}
+
+impl error::Error for ConnectError {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            ConnectError::Handshake(error) => Some(error),
+            ConnectError::OtherName => None,
+        }
+    }
+}
+
+impl fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SettingsError::Protocols(reason) => f.write_str(reason),
+            SettingsError::Key(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl error::Error for SettingsError {}
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            KeyError::Unusable(reason) => reason,
+            KeyError::NoCertificate => "no X.509 certificate",
+            KeyError::Mismatch => "key values mismatch",
+        })
+    }
+}
+
+impl error::Error for KeyError {}
+
+impl From<KeyError> for SettingsError {
+    fn from(error: KeyError) -> SettingsError {
+        SettingsError::Key(error)
+    }
+}

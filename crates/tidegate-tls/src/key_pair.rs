@@ -1,0 +1,49 @@
+//! Certificates with their private keys.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tokio_rustls::rustls::crypto::aws_lc_rs::sign::any_supported_type;
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_rustls::rustls::sign::CertifiedKey;
+
+use crate::error::KeyError;
+use crate::pem::PrivateKey;
+use crate::x509;
+
+/// A certificate, those between it and its root, and its private key, ready to sign. Clones share it: the
+/// certificates of many servers are often the same.
+#[derive(Clone)]
+pub struct KeyPair(pub(crate) Arc<CertifiedKey>);
+
+impl KeyPair {
+    /// Takes a chain of certificates (DER), our own first, and its key.
+    ///
+    /// # Errors
+    /// The key cannot be used, or is not that of the first certificate.
+    pub fn new(chain: Vec<Vec<u8>>, key: &PrivateKey) -> Result<KeyPair, KeyError> {
+        let signing = any_supported_type(&key.0);
+        let signing = signing.map_err(|error| KeyError::Unusable(error.to_string()))?;
+        let public = chain.first().and_then(|certificate| x509::public_key(certificate));
+        let public = public.ok_or(KeyError::NoCertificate)?;
+        // Only the bits are compared: the algorithm beside them can be written in several ways.
+        let own = signing.public_key();
+        if own.is_some_and(|own| x509::key_bits(own.as_ref()) != Some(public)) {
+            return Err(KeyError::Mismatch);
+        }
+        let chain = chain.into_iter().map(CertificateDer::from).collect();
+        Ok(KeyPair(Arc::new(CertifiedKey::new(chain, signing))))
+    }
+
+    /// The chain (DER), our own certificate first.
+    pub fn chain(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.cert.iter().map(AsRef::as_ref)
+    }
+}
+
+impl fmt::Debug for KeyPair {
+    /// Without the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyPair").field("chain", &self.0.cert.len()).finish_non_exhaustive()
+    }
+}

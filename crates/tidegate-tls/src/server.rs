@@ -1,0 +1,170 @@
+//! What handshakes with clients need, compiled from plain values.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lc_rs::digest;
+use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs as library};
+use tokio_rustls::rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
+use tokio_rustls::rustls::sign::CertifiedKey;
+use tokio_rustls::rustls::{ConfigBuilder, ServerConfig, SignatureAlgorithm, WantsVerifier};
+
+use crate::client_trust::ClientTrust;
+use crate::error::SettingsError;
+use crate::groups::Groups;
+use crate::sessions::{ServerSessions, SessionCache};
+use crate::stapling::Stapled;
+use crate::suites;
+use crate::tickets::{TicketKeys, Tickets};
+
+/// Protocol versions, cipher suites and groups that a server negotiates: what is known to fit together before the
+/// rest of its settings is looked at.
+pub struct ServerProtocols(ConfigBuilder<ServerConfig, WantsVerifier>);
+
+/// What a configuration says of TLS for clients.
+pub struct ServerOptions {
+    pub protocols: ServerProtocols,
+    /// At least one; a client gets the first whose key it can use, ECDSA before others.
+    pub certificates: Vec<Arc<Stapled>>,
+    /// Whether clients are asked for certificates, and whom they are trusted by.
+    pub clients: Option<ClientTrust>,
+    /// Protocols for ALPN (RFC 7301), the preferred first. A client that offers none of them is refused; empty for no
+    /// choice at all.
+    pub alpn: Vec<Vec<u8>>,
+    /// Whether our order of cipher suites wins over the client's.
+    pub prefers_own_suites: bool,
+    /// Most bytes of data in a record that is sent; 64 (RFC 8449) to 16384, other values count as the nearest.
+    pub record_bytes_max: u64,
+    /// How long a session can be resumed.
+    pub session_timeout: Duration,
+    /// Where sessions are kept; `None` for no such cache.
+    pub sessions: Option<Arc<SessionCache>>,
+    /// Keys of tickets; `None` for no tickets.
+    pub tickets: Option<TicketKeys>,
+}
+
+/// Compiled settings of one server. Handshakes of all threads share them.
+pub struct ServerSettings {
+    pub(crate) config: Arc<ServerConfig>,
+    clients: Option<ClientTrust>,
+}
+
+/// The library's limits of a record's size (RFC 8449: at least 64 bytes).
+const RECORD_BYTES_MIN: u64 = 64;
+const RECORD_BYTES_MAX: u64 = 16 * 1024;
+/// Tickets sent after a full handshake of TLS 1.3, as OpenSSL does.
+const TICKETS_SENT: usize = 2;
+
+impl ServerProtocols {
+    /// Takes the versions, suites of TLS 1.2 by their numbers, those of TLS 1.3 (`None` for all that there are), and
+    /// groups, the preferred first.
+    ///
+    /// # Errors
+    /// They leave nothing to negotiate.
+    pub fn new(
+        tls12: bool,
+        tls13: bool,
+        suites_tls12: &[u16],
+        suites_tls13: Option<&[u16]>,
+        groups: Groups,
+    ) -> Result<ServerProtocols, SettingsError> {
+        let tls13_suites = suites::tls13(suites_tls13);
+        let cipher_suites =
+            tls13_suites.into_iter().chain(suites::by_number(suites_tls12)).collect();
+        let kx_groups = groups.groups;
+        let provider = CryptoProvider { cipher_suites, kx_groups, ..library::default_provider() };
+        let builder = ServerConfig::builder_with_provider(Arc::new(provider));
+        let builder = builder.with_protocol_versions(&suites::versions(tls12, tls13));
+        builder.map(ServerProtocols).map_err(|error| SettingsError::Protocols(error.to_string()))
+    }
+}
+
+impl fmt::Debug for ServerProtocols {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ServerProtocols").finish_non_exhaustive()
+    }
+}
+
+impl ServerSettings {
+    /// Compiles options.
+    pub fn new(options: ServerOptions) -> ServerSettings {
+        let certificates = Certificates::new(options.certificates);
+        let (clients, timeout) = (options.clients, options.session_timeout);
+        let context = context(&certificates, clients.as_ref());
+        let builder = match &clients {
+            Some(clients) => {
+                options.protocols.0.with_client_cert_verifier(Arc::new(clients.verifier()))
+            }
+            None => options.protocols.0.with_no_client_auth(),
+        };
+        let mut config = builder.with_cert_resolver(Arc::new(certificates));
+        config.alpn_protocols = options.alpn;
+        config.ignore_client_order = options.prefers_own_suites;
+        if options.record_bytes_max < RECORD_BYTES_MAX {
+            config.max_fragment_size =
+                Some(options.record_bytes_max.max(RECORD_BYTES_MIN) as usize);
+        }
+        let resumes = options.sessions.is_some() || options.tickets.is_some();
+        config.send_tls13_tickets = if resumes { TICKETS_SENT } else { 0 };
+        config.session_storage = match options.sessions {
+            Some(cache) => Arc::new(ServerSessions { cache, timeout, context }),
+            None => Arc::new(NoServerSessionStorage {}),
+        };
+        if let Some(keys) = options.tickets {
+            config.ticketer = Arc::new(Tickets { keys, timeout, context });
+        }
+        ServerSettings { config: Arc::new(config), clients }
+    }
+
+    /// Whom clients are trusted by in handshakes with these settings.
+    pub fn clients(&self) -> Option<&ClientTrust> {
+        self.clients.as_ref()
+    }
+}
+
+impl fmt::Debug for ServerSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerSettings").field("clients", &self.clients).finish_non_exhaustive()
+    }
+}
+
+/// The certificates of one server, the preferred kind first.
+#[derive(Debug)]
+struct Certificates(Vec<Arc<Stapled>>);
+
+impl Certificates {
+    /// ECDSA before others: it is what OpenSSL prefers, and costs the server a tenth of RSA.
+    fn new(mut pairs: Vec<Arc<Stapled>>) -> Certificates {
+        pairs.sort_by_key(|pair| match pair.current().key.algorithm() {
+            SignatureAlgorithm::ECDSA => 0,
+            SignatureAlgorithm::RSA => 2,
+            _ => 1,
+        });
+        Certificates(pairs)
+    }
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let schemes = hello.signature_schemes();
+        let fits = |pair: &Arc<CertifiedKey>| pair.key.choose_scheme(schemes).is_some();
+        // Without a fitting one the handshake fails with a better reason than "no certificate".
+        let mut all = self.0.iter().map(|pair| pair.current());
+        all.find(fits).or_else(|| self.0.first().map(|pair| pair.current()))
+    }
+}
+
+/// Tells servers' sessions apart by their certificates and those of their clients.
+fn context(certificates: &Certificates, clients: Option<&ClientTrust>) -> [u8; 16] {
+    let mut digest = digest::Context::new(&digest::SHA256);
+    let mut update = |part: &[u8]| {
+        digest.update(&(part.len() as u64).to_be_bytes());
+        digest.update(part);
+    };
+    for pair in &certificates.0 {
+        pair.pair().chain().for_each(&mut update);
+    }
+    clients.into_iter().flat_map(ClientTrust::parts).for_each(&mut update);
+    digest.finish().as_ref().first_chunk().copied().unwrap_or_default()
+}

@@ -1,0 +1,85 @@
+//! The two sides of TLS, as types: the library has a session type for each.
+
+use tidegate_rt::net::Stream;
+use tidegate_rt::sync::{AsyncBufRead, AsyncWrite, StreamIo};
+use tokio_rustls::rustls::ConnectionCommon;
+use tokio_rustls::{client, server};
+
+/// One side of TLS: [`Server`] or [`Client`]. There are no others.
+pub trait Side: sealed::Sealed {
+    /// The library's session over a socket.
+    type Session: AsyncBufRead + AsyncWrite + Unpin;
+
+    /// Called when a read of the peer's bytes has been tried, plain or encrypted.
+    fn received();
+
+    /// Whether a read would return something without asking the socket: decrypted bytes, the end, or an error.
+    fn has_news(session: &mut Self::Session) -> bool;
+
+    /// Ends a session whose stream is dropped, without waiting.
+    fn drop_session(session: &mut Self::Session, stream: &Stream);
+}
+
+/// Our side of connections that clients open.
+#[derive(Clone, Copy, Debug)]
+pub enum Server {}
+
+/// Our side of connections that we open to origins.
+#[derive(Clone, Copy, Debug)]
+pub enum Client {}
+
+mod sealed {
+    pub trait Sealed: 'static {}
+
+    impl Sealed for super::Server {}
+    impl Sealed for super::Client {}
+}
+
+impl Side for Server {
+    type Session = server::TlsStream<StreamIo>;
+
+    /// What the system was asked before a client's bytes arrived is too old for the request in them.
+    #[inline]
+    fn received() {
+        tidegate_rt::freshness::received();
+    }
+
+    fn has_news(session: &mut Self::Session) -> bool {
+        has_news(session.get_mut().1)
+    }
+
+    /// Connections to clients are ended by [`Io::shutdown`](crate::Io::shutdown), or broken off.
+    fn drop_session(_: &mut Self::Session, _: &Stream) {}
+}
+
+impl Side for Client {
+    type Session = client::TlsStream<StreamIo>;
+
+    #[inline]
+    fn received() {}
+
+    fn has_news(session: &mut Self::Session) -> bool {
+        has_news(session.get_mut().1)
+    }
+
+    /// Sends close_notify as far as the origin's window has room: some servers forget sessions that end
+    /// without it.
+    fn drop_session(session: &mut Self::Session, stream: &Stream) {
+        let connection = session.get_mut().1;
+        connection.send_close_notify();
+        let mut last = Vec::new();
+        while connection.wants_write() {
+            if connection.write_tls(&mut last).is_err() {
+                return;
+            }
+        }
+        let _ = stream.try_write(&last);
+    }
+}
+
+fn has_news<Data>(connection: &mut ConnectionCommon<Data>) -> bool {
+    match connection.process_new_packets() {
+        Ok(state) => state.plaintext_bytes_to_read() > 0 || state.peer_has_closed(),
+        Err(_) => true,
+    }
+}
