@@ -105,11 +105,8 @@ pub struct Connection {
     /// Addresses from a PROXY protocol header: client and server side.
     pub proxy_protocol: Option<Box<ProxyProtocol>>,
     pub tls: Option<Box<TlsInfo>>,
-    /// `$connection_requests`.
+    /// Requests that have begun so far. Which of them one is, it knows itself: `Exchange::ordinal`.
     pub requests: Cell<u64>,
-    /// Bytes received of the body of the request in progress, with what frames its chunks; not those that were
-    /// discarded because nobody asked for them.
-    pub body_bytes: Cell<u64>,
     /// When it was accepted, for `keepalive_time` and `$connection_time`.
     pub accepted_unix_millis: u64,
 }
@@ -167,10 +164,31 @@ pub struct ClientIo {
     pub prefetched: Bytes,
 }
 
-/// The driver's side of a request in progress.
+/// How a request is given up whose response is not sent, or not to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CancelCode {
+    /// The client sees that nothing more comes (`return 444`, a body that broke off). HTTP/1 closes the connection;
+    /// HTTP/2 and HTTP/3 reset the stream with `INTERNAL_ERROR` (RFC 9113 section 7).
+    Close,
+    /// It is not told in an orderly way (`reset_timedout_connection`). HTTP/1 resets the connection; HTTP/2 and
+    /// HTTP/3 reset the stream with `CANCEL`.
+    Reset,
+}
+
+/// The driver's side of a request in progress: one stream, which may share its connection with others.
 pub trait Client {
-    /// Ready once the client has closed its connection.
+    /// Ready once the client has closed its connection, or given up this request.
     fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()>;
+
+    /// Gives up the request: the driver sends nothing more of it once it has the exchange back. Of several calls the
+    /// first one counts.
+    fn cancel(&self, code: CancelCode);
+
+    /// Bytes received of the request's body, with what frames its chunks; not those that were discarded because
+    /// nobody asked for them.
+    fn body_bytes(&self) -> u64 {
+        0
+    }
 
     /// Sends an informational (1xx) response at once.
     fn send_interim<'a>(
@@ -192,6 +210,8 @@ impl Client for NoClient {
     fn poll_gone(&self, _context: &mut Context<'_>) -> Poll<()> {
         Poll::Pending
     }
+
+    fn cancel(&self, _code: CancelCode) {}
 
     fn send_interim<'a>(
         &'a self,

@@ -214,6 +214,9 @@ pub struct Exchange {
     pub location: LocationId,
     pub connection: Rc<Connection>,
     pub client: Rc<dyn Client>,
+    /// Which request of its connection this is, from 1 on: `$connection_requests`. Streams share a connection, which
+    /// may have begun others since.
+    pub ordinal: u64,
     /// The client's address where it is not the connection's (`realip`), see [`Exchange::client_address`].
     pub real_client_address: Option<Rc<ClientAddress>>,
     pub request: Request,
@@ -243,7 +246,8 @@ pub struct Exchange {
     pub(crate) status_override: Option<u16>,
     /// Status for the log when no answer was sent (400 before a head, 499).
     pub error_status: u16,
-    /// Leave the connection open after this answer, if the protocol allows.
+    /// The client may go on after this response: HTTP/1 leaves the connection open, if the protocol allows. HTTP/2 and
+    /// HTTP/3, whose connections have streams of their own, do not ask.
     pub keep_alive: bool,
     /// `$limit_rate` set by a variable or `X-Accel-Limit-Rate`, bytes a second.
     pub limit_rate: Option<u64>,

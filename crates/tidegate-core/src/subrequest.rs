@@ -24,7 +24,7 @@ use tidegate_http::{Headers, Known};
 use crate::LocalFuture;
 use crate::body::{Body, BodyError, BodyStream, Chunk};
 use crate::byte_body::{ByteBody, Piece};
-use crate::client::Client;
+use crate::client::{CancelCode, Client};
 use crate::error_log::Level;
 use crate::exchange::{Exchange, Extensions, Outcome, REDIRECTS_MAX, Request, Response};
 use crate::phases::{self, Answer};
@@ -117,6 +117,7 @@ impl Exchange {
             location: self.location,
             connection: self.connection.clone(),
             client: self.client.clone(),
+            ordinal: self.ordinal,
             real_client_address: self.real_client_address.clone(),
             request: self.request.share(),
             response: self.response.share(),
@@ -394,6 +395,9 @@ impl Client for PartOf {
     fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
         self.0.poll_gone(context)
     }
+
+    /// A part cannot give up the whole.
+    fn cancel(&self, _code: CancelCode) {}
 
     fn send_interim<'a>(
         &'a self,

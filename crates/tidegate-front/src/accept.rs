@@ -94,7 +94,6 @@ fn take(front: &Rc<Front>, stream: Stream, peer: PeerAddr, address: &Rc<Address>
         proxy_protocol: None,
         tls: None,
         requests: Cell::new(0),
-        body_bytes: Cell::new(0),
         accepted_unix_millis: tidegate_rt::clock::unix_millis(),
     };
     let came = Came { io: Io::Plain(stream), info, input: Vec::new(), open: counted };

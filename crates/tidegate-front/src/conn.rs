@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use tidegate_core::LocalFuture;
-use tidegate_core::client::{Address, Client, Connection};
+use tidegate_core::client::{Address, CancelCode, Client, Connection};
 use tidegate_core::counters::Open;
 use tidegate_core::listen::{ListenerPlan, VirtualServers};
 use tidegate_core::plan::Plan;
@@ -107,6 +107,10 @@ pub struct Conn {
     pub place: Cell<u32>,
     /// The last read was as large as it could be: more may have come than was read.
     pub unread: Cell<bool>,
+    /// The request in progress was given up: the connection ends behind it.
+    pub cancelled: Cell<Option<CancelCode>>,
+    /// See [`Client::body_bytes`].
+    pub body_bytes: Cell<u64>,
     /// Counts it as open.
     pub open: Open,
 }
@@ -163,6 +167,8 @@ impl Conn {
             standing: Cell::new(Standing::Apart),
             place: Cell::new(0),
             unread: Cell::new(false),
+            cancelled: Cell::new(None),
+            body_bytes: Cell::new(0),
             open: arrival.open,
         })
     }
@@ -289,6 +295,16 @@ impl Client for Conn {
             *watch = Box::pin(std::future::ready(()));
         }
         left
+    }
+
+    fn cancel(&self, code: CancelCode) {
+        if self.cancelled.get().is_none() {
+            self.cancelled.set(Some(code));
+        }
+    }
+
+    fn body_bytes(&self) -> u64 {
+        self.body_bytes.get()
     }
 
     fn send_interim<'a>(

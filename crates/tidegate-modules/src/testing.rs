@@ -191,10 +191,11 @@ impl Bench {
             proxy_protocol: None,
             tls: None,
             requests: Cell::new(1),
-            body_bytes: Cell::new(0),
             accepted_unix_millis: tidegate_rt::clock::unix_millis(),
         };
-        Exchange::new(self.plan.clone(), Rc::new(connection), Rc::new(NoClient))
+        let mut x = Exchange::new(self.plan.clone(), Rc::new(connection), Rc::new(NoClient));
+        x.ordinal = 1;
+        x
     }
 
     fn prepare(&self, x: &mut Exchange, body: &[u8]) {

@@ -113,6 +113,7 @@ exchanges!(
     renews {
         server: ServerId(0),
         location: LocationId(0),
+        ordinal: 0,
         real_client_address: None,
         outcome: Default::default(),
         internal: false,

@@ -79,7 +79,6 @@ fn used(plan: PlanRef) -> Exchange {
         proxy_protocol: None,
         tls: None,
         requests: Cell::new(1),
-        body_bytes: Cell::new(0),
         accepted_unix_millis: 0,
     };
     let mut x = Exchange::new(plan, Rc::new(connection), Rc::new(NoClient));
@@ -108,6 +107,7 @@ fn used(plan: PlanRef) -> Exchange {
     ] {
         *flag = true;
     }
+    x.ordinal = 3;
     x.response.status = 200;
     x.response.headers.push(b"A", b"b");
     x.captures = Captures { subject: b"s".into(), ranges: vec![Some((0, 1))] };
@@ -135,6 +135,7 @@ fn the_next_request_finds_nothing_of_the_one_before() {
         location,
         connection,
         client: _,
+        ordinal,
         real_client_address,
         request,
         response,
@@ -164,7 +165,7 @@ fn the_next_request_finds_nothing_of_the_one_before() {
         request_id,
     } = x;
     assert_eq!((plan.slot_count, server, location), (2, ServerId(0), LocationId(0)));
-    assert_eq!((connection.number, slots), (7, vec![None, None]));
+    assert_eq!((connection.number, ordinal, slots), (7, 0, vec![None, None]));
     assert!(
         real_client_address.is_none() && captures.subject.is_empty() && captures.ranges.is_empty()
     );

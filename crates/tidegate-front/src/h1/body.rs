@@ -122,7 +122,7 @@ impl BodySource for H1Body {
         loop {
             let before = self.conn.input.borrow().len();
             let taken = self.take();
-            let counted = &self.conn.info.body_bytes;
+            let counted = &self.conn.body_bytes;
             counted.set(counted.get() + (before - self.conn.input.borrow().len()) as u64);
             if let Some(bytes) = taken? {
                 return Poll::Ready(Ok(bytes));

@@ -64,7 +64,7 @@ pub async fn receive(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
             };
             if let Ok(Parse::Complete(length)) = parsed {
                 x.outcome.request_length = length as u64;
-                x.connection.body_bytes.set(0);
+                conn.body_bytes.set(0);
                 let all = length == input.len();
                 if all { input.clear() } else { drop(input.drain(..length)) }
             }

@@ -12,7 +12,7 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use tidegate_core::body::{Body, Tunnel};
-use tidegate_core::client::ClientIo;
+use tidegate_core::client::{CancelCode, ClientIo};
 use tidegate_core::phases::Answer;
 use tidegate_core::{Exchange, LocalFuture};
 use tidegate_http::request::Version;
@@ -185,15 +185,19 @@ async fn request(conn: &Rc<Conn>, scratch: &mut Scratch) -> Fate {
 }
 
 fn close_without_answer(conn: &Conn, x: &Exchange) -> Fate {
-    close(conn, finish::resets(x))
+    finish::without_response(x);
+    cancelled(conn)
 }
 
-fn close(conn: &Conn, reset: bool) -> Fate {
-    if reset {
-        let _ = conn.io.stream().set_linger_reset();
-        return Fate::Reset;
+/// What a request that was given up means for the connection.
+fn cancelled(conn: &Conn) -> Fate {
+    match conn.cancelled.get() {
+        Some(CancelCode::Reset) => {
+            let _ = conn.io.stream().set_linger_reset();
+            Fate::Reset
+        }
+        Some(CancelCode::Close) | None => Fate::Close,
     }
-    Fate::Close
 }
 
 /// Sends the answer and decides how the connection goes on.
@@ -240,7 +244,10 @@ async fn respond(conn: &Rc<Conn>, x: &mut Exchange, output: &mut Vec<u8>, mut bo
                 false => after_answer(conn, x, false),
             }
         }
-        Err(error) => close(conn, finish::broken(x, &error)),
+        Err(error) => {
+            finish::broken(x, &error);
+            cancelled(conn)
+        }
     }
 }
 
@@ -267,9 +274,9 @@ async fn discard_request(conn: &Conn, x: &mut Exchange) -> Fate {
     let settings = x.settings();
     if x.keep_alive {
         let limits = Linger::of(settings);
-        let counted = x.connection.body_bytes.get();
+        let counted = conn.body_bytes.get();
         let whole = linger::discard_body(&mut x.request.body, limits).await;
-        x.connection.body_bytes.set(counted);
+        conn.body_bytes.set(counted);
         if !whole {
             return Fate::Close;
         }
@@ -313,7 +320,7 @@ fn settle_keep_alive(conn: &Conn, x: &mut Exchange) {
         && !x.request.body.is_finished()
         && x.request.body.received() == 0;
     let settings = x.settings();
-    let requests = x.connection.requests.get();
+    let requests = x.ordinal;
     let life = x.started.saturating_duration_since(conn.accepted);
     let keep = !settings.keepalive_timeout.is_zero()
         && requests < settings.keepalive_requests

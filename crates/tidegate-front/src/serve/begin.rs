@@ -49,7 +49,8 @@ pub fn first_byte(conn: &Conn, x: &mut Exchange) {
     conn.front.counters.request();
     // Exact, as most requests take less than a tick of the cheap clock.
     x.started = tidegate_rt::clock::batch_now();
-    x.connection.requests.set(x.connection.requests.get() + 1);
+    x.ordinal = x.connection.requests.get() + 1;
+    x.connection.requests.set(x.ordinal);
 }
 
 /// What the head says of the body.

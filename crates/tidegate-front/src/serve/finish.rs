@@ -1,7 +1,8 @@
-//! The end of a request: what is logged of it, `post_action`, and whether the client is reset.
+//! The end of a request: what is logged of it, `post_action`, and how a response is given up.
 
 use std::time::Duration;
 
+use tidegate_core::client::CancelCode;
 use tidegate_core::error_log::Level;
 use tidegate_core::{BodyError, Exchange, phases};
 use tidegate_rt::timer::timeout;
@@ -36,13 +37,19 @@ pub fn log(x: &mut Exchange) {
     }
 }
 
-/// Whether a request that gets no response ends in a reset (`reset_timedout_connection`).
-pub fn resets(x: &Exchange) -> bool {
-    matches!(x.error_status, 408 | 444) && x.settings().reset_timedout_connection
+/// Gives up a request that gets no response (444, 408, a client that has left).
+pub fn without_response(x: &Exchange) {
+    cancel(x, matches!(x.error_status, 408 | 444));
 }
 
-/// The response did not arrive whole: logs why. Whether the client is reset (`reset_timedout_connection`).
-pub fn broken(x: &mut Exchange, error: &SendError) -> bool {
+/// Ends what the client has begun, with a reset where it took too long and `reset_timedout_connection` says so.
+fn cancel(x: &Exchange, timed_out: bool) {
+    let reset = timed_out && x.settings().reset_timedout_connection;
+    x.client.cancel(if reset { CancelCode::Reset } else { CancelCode::Close });
+}
+
+/// The response did not arrive whole: logs why, and gives it up.
+pub fn broken(x: &mut Exchange, error: &SendError) {
     x.action = "sending response to client";
     match error {
         SendError::Client(error) => {
@@ -53,7 +60,6 @@ pub fn broken(x: &mut Exchange, error: &SendError) -> bool {
         }
         SendError::Timeout => {
             x.log(Level::Info, format_args!("client timed out"));
-            return x.settings().reset_timedout_connection;
         }
         SendError::Body(BodyError::Io(error)) => {
             // What an origin or a file holds may be damaged; that a file cannot be read is worse.
@@ -65,5 +71,5 @@ pub fn broken(x: &mut Exchange, error: &SendError) -> bool {
         }
         SendError::Body(BodyError::Incomplete) => {}
     }
-    false
+    cancel(x, matches!(error, SendError::Timeout));
 }

@@ -107,7 +107,6 @@ pub fn nobody() -> Connection {
         proxy_protocol: None,
         tls: None,
         requests: Cell::new(0),
-        body_bytes: Cell::new(0),
         accepted_unix_millis: 0,
     }
 }

@@ -93,7 +93,6 @@ impl Port {
             proxy_protocol: None,
             tls: None,
             requests: Cell::new(0),
-            body_bytes: Cell::new(0),
             accepted_unix_millis: tidegate_rt::clock::unix_millis(),
         };
         let traffic = Rc::<Traffic>::default();

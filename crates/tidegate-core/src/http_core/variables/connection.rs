@@ -23,7 +23,7 @@ pub(super) const VARIABLES: &[Variable] = &[
     // The protocols are not spoken yet.
     Variable::fixed("http2", |_, _| false),
     Variable::fixed("http3", |_, _| false),
-    Variable::fixed("connection_requests", |x, out| put_number(x.connection.requests.get(), out)),
+    Variable::fixed("connection_requests", |x, out| put_number(x.ordinal, out)),
     Variable::fixed("connection_time", |x, out| {
         let now = tidegate_rt::clock::unix_millis();
         put_seconds(now.saturating_sub(x.connection.accepted_unix_millis), out)

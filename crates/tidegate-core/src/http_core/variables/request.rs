@@ -64,7 +64,7 @@ pub(super) const VARIABLES: &[Variable] = &[
 
 /// Head and body as they were received; nothing of a subrequest was, as in nginx.
 fn request_length(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
-    let of_body = if x.is_subrequest { 0 } else { x.connection.body_bytes.get() };
+    let of_body = if x.is_subrequest { 0 } else { x.client.body_bytes() };
     put_number(x.outcome.request_length + of_body, out)
 }
 

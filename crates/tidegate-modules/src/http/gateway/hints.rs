@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tidegate_core::LocalFuture;
-use tidegate_core::client::Client;
+use tidegate_core::client::{CancelCode, Client};
 use tidegate_http::Headers;
 
 use super::settings::GatewaySettings;
@@ -20,6 +20,14 @@ pub struct HintedClient {
 impl Client for HintedClient {
     fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
         self.client.poll_gone(context)
+    }
+
+    fn cancel(&self, code: CancelCode) {
+        self.client.cancel(code);
+    }
+
+    fn body_bytes(&self) -> u64 {
+        self.client.body_bytes()
     }
 
     fn send_interim<'a>(
