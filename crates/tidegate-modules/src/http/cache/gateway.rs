@@ -36,7 +36,7 @@ pub trait Gateway: Send + Sync {
     fn write_key(&self, x: &mut Exchange, out: &mut Vec<u8>);
 
     /// Lets the variables see an origin's head (`$upstream_http_*`).
-    fn show_head(&self, x: &mut Exchange, head: &ResponseHead);
+    fn show_head(&self, x: &mut Exchange, head: ResponseHead);
 
     /// Answers with what came from an origin, as without a cache.
     fn respond(&self, x: &mut Exchange, response: OriginResponse) -> Step<'static>;

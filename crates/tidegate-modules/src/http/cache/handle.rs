@@ -302,13 +302,12 @@ impl CacheSession {
             let Some(answer) = wait::next_answer(x, &mut answers).await else {
                 return Done::Then(Output::Leave);
             };
-            let (response, verdict) = match answer {
-                FillEvent::Judge(response, verdict) => (response, verdict),
+            let (head, verdict) = match answer {
+                FillEvent::Head(head, verdict) => (head, verdict),
                 answer => return self.answer(x, lookup, answer).await,
             };
-            self.gateway.show_head(x, &response.head);
-            let store = !any_holds(&self.cache.no_cache, x);
-            let _ = verdict.send((response, store));
+            self.gateway.show_head(x, head);
+            let _ = verdict.send(!any_holds(&self.cache.no_cache, x));
         }
     }
 
@@ -368,7 +367,7 @@ impl CacheSession {
                 serve::note(x, |note| note.status = status);
                 self.gateway.fail(x, error)
             }
-            FillEvent::Judge(..) => Step::Status(500),
+            FillEvent::Head(..) => Step::Status(500),
         };
         Done::Answered(step)
     }

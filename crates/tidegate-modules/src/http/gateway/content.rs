@@ -250,8 +250,8 @@ impl<P: Protocol> Gateway for Cached<P> {
         self.0.write_key(x, out);
     }
 
-    fn show_head(&self, x: &mut Exchange, head: &ResponseHead) {
-        GatewayState::of(x).head = Some(head.clone());
+    fn show_head(&self, x: &mut Exchange, head: ResponseHead) {
+        GatewayState::of(x).head = Some(head);
     }
 
     fn respond(&self, x: &mut Exchange, response: OriginResponse) -> Step<'static> {

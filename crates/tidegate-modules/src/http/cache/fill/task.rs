@@ -8,6 +8,7 @@ use tidegate_cache::{FillReader, FillWriter, Key, OpenEntry, Store};
 use tidegate_core::blocking;
 use tidegate_http::caching::write_variant;
 use tidegate_http::request::Method;
+use tidegate_http::response::ResponseHead;
 use tidegate_http::{Headers, Known, connection};
 use tidegate_rt::clock;
 use tidegate_rt::sync::{mpsc, oneshot};
@@ -72,8 +73,9 @@ pub struct FillTask {
 
 /// What a fill tells whoever began it.
 pub enum FillEvent {
-    /// The head is there: shall it be stored (`proxy_no_cache`)? No answer is a no.
-    Judge(OriginResponse, oneshot::Sender<(OriginResponse, bool)>),
+    /// The origin's head is there, and `proxy_no_cache` has conditions that only the request can evaluate: may the
+    /// response be stored? The task goes on when it knows; a request that has gone stores nothing.
+    Head(ResponseHead, oneshot::Sender<bool>),
     /// It is being stored: read it.
     Follow(FillReader, CacheStatus),
     /// It is not for the cache.
@@ -128,6 +130,13 @@ async fn tell(to: Option<&FillEvents>, answer: FillEvent) {
     }
 }
 
+/// Whether the request that began the fill has a response with this head stored; `None` when it has gone.
+async fn may_store(head: &ResponseHead, to: Option<&FillEvents>) -> Option<bool> {
+    let (verdict, decided) = oneshot::channel();
+    to?.send(FillEvent::Head(head.clone(), verdict)).await.ok()?;
+    decided.await.ok()
+}
+
 impl FillTask {
     async fn failed(&mut self, error: FetchError, writer: FillWriter, to: Option<FillEvents>) {
         let failure = match error.status {
@@ -150,17 +159,14 @@ impl FillTask {
         writer: FillWriter,
         to: Option<FillEvents>,
     ) {
-        let OriginReply { mut response, is_head, origin } = received;
+        let OriginReply { response, is_head, origin } = received;
         let status = response.head.status;
         let now = clock::unix_millis();
         let mut stored = self.judge(&response, now);
         if stored.is_ok() && !self.cache.no_cache.is_empty() {
-            match self.ask(response, to.as_ref()).await {
-                Some((back, true)) => response = back,
-                Some((back, false)) => {
-                    response = back;
-                    stored = Err(Refusal::Asked);
-                }
+            match may_store(&response.head, to.as_ref()).await {
+                Some(true) => {}
+                Some(false) => stored = Err(Refusal::Asked),
                 // Nobody can say, and nobody waits for it.
                 None => return writer.release(),
             }
@@ -212,17 +218,6 @@ impl FillTask {
     fn decide(&self, status: u16, headers: &Headers, now: u64) -> Result<Stored, Refusal> {
         let (request, asked_at) = (&self.client_fields, self.asked_at);
         self.cache.decide(Exchanged { request, asked_at, status, headers }, now)
-    }
-
-    /// Has the request that began the fill look at the head.
-    async fn ask(
-        &self,
-        response: OriginResponse,
-        to: Option<&FillEvents>,
-    ) -> Option<(OriginResponse, bool)> {
-        let (back, verdict) = oneshot::channel();
-        to?.send(FillEvent::Judge(response, back)).await.ok()?;
-        verdict.await.ok()
     }
 
     /// Whether others would be refused as well; one request's refusal says nothing about them.

@@ -136,7 +136,7 @@ pub async fn answer(
         note.status = status;
         note.stored_at = if is_there { object.times.created } else { 0 };
     });
-    gateway.show_head(x, &head);
+    gateway.show_head(x, head.clone());
     let content_length = Some(object.size);
     let body = Body::Stream(Box::new(AssembledBody::new(assembler)));
     Some(gateway.respond_stored(x, StoredResponse { head: &head, body, content_length }))

@@ -87,7 +87,7 @@ pub async fn fill(
         note.status = status;
         note.stored_at = if status == CacheStatus::Hit { published.times.created } else { 0 };
     });
-    gateway.show_head(x, &head);
+    gateway.show_head(x, head.clone());
     let fill = reader.fill();
     let whole = fill.is_whole().then(|| fill.watermark());
     let content_length = match x.request.method {
