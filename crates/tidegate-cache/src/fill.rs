@@ -14,10 +14,11 @@ mod reader;
 pub(crate) mod state;
 mod writer;
 
+use std::any::Any;
 use std::fmt;
 use std::future::poll_fn;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
 use bytes::Bytes;
@@ -46,6 +47,8 @@ pub struct Fill {
     beside: AtomicBool,
     /// By what parts of this object are found that others have fetched; 0: there are none.
     parts_id: AtomicU64,
+    /// What its writer left for its readers.
+    attached: OnceLock<Box<dyn Any + Send + Sync>>,
     /// Unix milliseconds of the first purge that made it stale by its key; [`NEVER`]: there was none.
     stale_since: AtomicU64,
     /// Removals that the index had counted when the fill began: what was removed since stays so.
@@ -129,6 +132,7 @@ impl Fill {
             last_progress_at: AtomicU64::new(now),
             beside: AtomicBool::new(false),
             parts_id: AtomicU64::new(0),
+            attached: OnceLock::new(),
             stale_since: AtomicU64::new(NEVER),
             removals,
             limits,
@@ -166,6 +170,17 @@ impl Fill {
         let id = id.max(1);
         let set = self.parts_id.compare_exchange(0, id, Ordering::AcqRel, Ordering::Acquire);
         set.err().unwrap_or(id)
+    }
+
+    /// Leaves something for the readers, before there is a head: the store does not look at it. What comes second is
+    /// dropped.
+    pub fn attach<T: Send + Sync + 'static>(&self, value: T) {
+        let _ = self.attached.set(Box::new(value));
+    }
+
+    /// What was attached; `None` when nothing was, or something of another type.
+    pub fn attached<T: 'static>(&self) -> Option<&T> {
+        self.attached.get()?.downcast_ref()
     }
 
     /// What it makes is stale from this moment on.

@@ -31,6 +31,18 @@ fn publish(writer: &FillWriter, length: Option<u64>) {
 }
 
 #[test]
+fn readers_find_what_the_writer_left() {
+    let store = open(&MemoryDisk::default());
+    let writer = begin(&store, &key("a"), 1);
+    let reader = writer.fill().reader(0);
+    assert_eq!(reader.fill().attached::<u32>(), None);
+    writer.fill().attach(1_u32);
+    writer.fill().attach(2_u32);
+    assert_eq!(reader.fill().attached::<u32>(), Some(&1), "the first stays");
+    assert_eq!(reader.fill().attached::<u64>(), None, "another type");
+}
+
+#[test]
 fn followers_stream_what_has_arrived() {
     let disk = MemoryDisk::default();
     let store = open(&disk);

@@ -8,14 +8,14 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use tidegate_cache::FillHead;
+use tidegate_cache::{Fill, FillHead, TAIL_BYTES_MAX_DEFAULT};
 use tidegate_core::{Body, Level};
 use tidegate_http::range::ContentRange;
 use tidegate_http::response::ResponseHead;
 use tidegate_http::{Headers, Known, date};
 use tidegate_upstream::{
-    FetchSettings, LogContext, NextUpstream, OriginBody, OriginResponse, PartRequest, SharedReport,
-    fetch,
+    FetchSettings, LogContext, NextUpstream, OriginBody, OriginResponse, PartRequest, Report,
+    SharedReport, fetch,
 };
 
 use crate::http::cache::fill::task::OriginFetch;
@@ -125,7 +125,26 @@ impl Origin {
     }
 }
 
+/// How the rest of a fill is asked for, by a reader on whatever thread. Attached to the fill.
+struct AskedOfOrigin {
+    request: PartRequest,
+    settings: Arc<FetchSettings>,
+}
+
 impl Origin {
+    /// Lets the readers of a fill ask as it does itself.
+    pub fn attach(&self, fill: &Fill) {
+        let (request, settings) = (self.request.clone(), self.settings.clone());
+        fill.attach(AskedOfOrigin { request, settings });
+    }
+
+    /// For a reader of a fill, whose attempts are listed for nobody. `None` where nothing was attached.
+    pub fn of_fill(fill: &Fill, log: LogContext) -> Option<Origin> {
+        let AskedOfOrigin { request, settings } = fill.attached()?;
+        let (request, settings) = (request.clone(), settings.clone());
+        Some(Origin { request, settings, report: Report::shared(), log })
+    }
+
     /// Asks for the bytes from `at` to `last`.
     pub async fn ask(
         &self,
@@ -138,6 +157,11 @@ impl Origin {
         let part = request.part(at, last, identity.map(|identity| &*identity.validator));
         fetch(part, settings.clone(), report.clone(), log.clone()).await.ok()
     }
+}
+
+/// Whether a fill of this length may go on without its readers, for want of a file: less than that stays in memory.
+pub fn may_leave_readers_behind(body_bytes: Option<u64>) -> bool {
+    body_bytes.is_none_or(|bytes| bytes > TAIL_BYTES_MAX_DEFAULT as u64)
 }
 
 /// The length of an answer's body, where it was announced.
@@ -187,6 +211,11 @@ impl Resume {
     /// Whether an origin had another representation when it was asked.
     pub fn has_changed(&self) -> bool {
         self.changed
+    }
+
+    /// Where the rest is asked for.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
     }
 
     /// What the parts have in common.

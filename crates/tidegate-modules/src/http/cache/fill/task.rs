@@ -25,7 +25,7 @@ use crate::http::cache::decide::origin::{
 };
 use crate::http::cache::decide::policy::{Exchanged, Refusal, Stored};
 use crate::http::cache::fill::pump::pump;
-use crate::http::cache::fill::resume::{Origin, Resume, length_of};
+use crate::http::cache::fill::resume::{Origin, Resume, length_of, may_leave_readers_behind};
 use crate::http::cache::lookup::decoded;
 use crate::http::cache::meta::{Meta, new_variant_set};
 use crate::http::cache::purge::tags_of;
@@ -307,6 +307,9 @@ impl FillTask {
         }
         let resume = origin.and_then(|origin| Resume::of(origin, &head, length));
         self.know_parts(&writer, resume.as_ref());
+        if let Some(resume) = resume.as_ref().filter(|_| may_leave_readers_behind(length)) {
+            resume.origin().attach(writer.fill());
+        }
         writer.publish_head(meta.encode(), times, length, now);
         let reader = to.is_some().then(|| writer.fill().reader(0));
         if let Some(reader) = reader {

@@ -98,7 +98,7 @@ pub async fn fill(
     let body = match (x.request.method, content_length) {
         (Method::Head, Some(_)) | (_, Some(0)) => Body::Empty,
         _ => {
-            let fallback = FallbackFetch::of(x, gateway, (reader.fill(), &published, &meta)).await;
+            let fallback = FallbackFetch::of(x, reader.fill(), &published);
             Body::Stream(Box::new(FillBody::new(reader, published.body_bytes.is_none(), fallback)))
         }
     };
@@ -174,7 +174,7 @@ impl BodyStream for FillBody {
         }
         if matches!(piece, Piece::Broken(BreakReason::ReaderTooSlow))
             && let Some(fallback) = self.fallback.take()
-            && let Some(rest) = fallback.body(reader.offset())
+            && let Some(rest) = fallback.body(reader.fill(), reader.offset())
         {
             // The reader goes: the fill is not to wait for it.
             self.source = Source::Rest(rest);

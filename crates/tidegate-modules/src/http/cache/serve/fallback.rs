@@ -1,67 +1,52 @@
 //! A reader whom a fill has left behind: when the disk fails in the middle, memory has what came last, and who
-//! is further behind asks the origin for the rest himself.
+//! is further behind asks the origin for the rest himself, as the fill would have asked.
 //!
-//! As in `resume` it takes a strong validator; else the response ends visibly broken.
+//! As in `resume` it takes a strong validator; else the response ends visibly broken. Nothing is made ready before
+//! it is needed: a disk seldom fails.
 
-use tidegate_cache::{Fill, FillHead, TAIL_BYTES_MAX_DEFAULT};
+use std::sync::Arc;
+
+use tidegate_cache::{Fill, FillHead};
 use tidegate_core::generated::{Yielder, generate};
 use tidegate_core::{Body, BodyError, Chunk, Exchange, Level};
 use tidegate_http::request::Method;
-use tidegate_upstream::{LogContext, Report};
+use tidegate_upstream::LogContext;
 
-use crate::http::cache::fill::resume::{Identity, Origin, Progress, Rest, Resume};
-use crate::http::cache::fill::task::OriginFetch;
-use crate::http::cache::gateway::{FillRequestOptions, Gateway};
+use crate::http::cache::fill::resume::{
+    Identity, Origin, Progress, Rest, Resume, may_leave_readers_behind,
+};
 use crate::http::cache::meta::Meta;
 
 /// What a reader does without the fill.
-pub enum FallbackFetch {
-    Ask(Box<Resume>),
-    /// Nothing would tell that what comes is the rest of the same.
-    Tell(LogContext),
+pub struct FallbackFetch {
+    head: Arc<FillHead>,
+    log: LogContext,
 }
 
 impl FallbackFetch {
     /// For a reader of a fill; `None` where it needs none.
-    pub async fn of(
-        x: &mut Exchange,
-        gateway: &dyn Gateway,
-        (fill, head, meta): (&Fill, &FillHead, &Meta),
-    ) -> Option<FallbackFetch> {
-        // So little stays in memory.
-        let fits = |bytes: u64| bytes <= TAIL_BYTES_MAX_DEFAULT as u64;
-        let is_small = head.body_bytes.is_some_and(fits) || fill.is_whole() && fill.has_file();
-        if is_small || x.request.method != Method::Get {
-            return None;
-        }
-        let log = LogContext::of(x);
-        let identity = Identity::of(meta.status, &meta.headers, head.body_bytes);
-        let Some(identity) = identity else { return Some(FallbackFetch::Tell(log)) };
-        let options = FillRequestOptions { convert_head: false, client_waits: false };
-        let request = gateway.request(x, options).await.ok()?;
-        let origin_fetch = OriginFetch {
-            request,
-            settings: gateway.fetch_settings(),
-            // That of the exchange may be in use: it tells of who fills.
-            report: Report::shared(),
-            log,
-        };
-        Some(FallbackFetch::Ask(Box::new(Resume::in_parts(Origin::of(&origin_fetch)?, identity))))
+    pub fn of(x: &Exchange, fill: &Fill, head: &Arc<FillHead>) -> Option<FallbackFetch> {
+        let is_stored = fill.is_whole() && fill.has_file();
+        let may_be_needed = may_leave_readers_behind(head.body_bytes) && !is_stored;
+        (may_be_needed && x.request.method == Method::Get)
+            .then(|| FallbackFetch { head: head.clone(), log: LogContext::of(x) })
     }
 
-    /// The body behind `at` bytes; `None`: there is none.
-    pub fn body(self, at: u64) -> Option<Body> {
-        match self {
-            FallbackFetch::Ask(resume) => Some(generate(move |out| give(*resume, at, out))),
-            FallbackFetch::Tell(log) => {
-                let text = format!(
-                    "cache fill has no file and is ahead, and nothing tells what the rest after \
-                     {at} bytes belongs to"
-                );
-                log.write(Level::Error, &text, "sending to client", "");
-                None
-            }
-        }
+    /// The body of the fill behind `at` bytes; `None`: there is none.
+    pub fn body(self, fill: &Fill, at: u64) -> Option<Body> {
+        let FallbackFetch { head, log } = self;
+        let meta = Meta::decode(&head.metadata)?;
+        let Some(identity) = Identity::of(meta.status, &meta.headers, head.body_bytes) else {
+            // Nothing would tell that what comes is the rest of the same.
+            let text = format!(
+                "cache fill has no file and is ahead, and nothing tells what the rest after {at} \
+                 bytes belongs to"
+            );
+            log.write(Level::Error, &text, "sending to client", "");
+            return None;
+        };
+        let resume = Resume::in_parts(Origin::of_fill(fill, log)?, identity);
+        Some(generate(move |out| give(resume, at, out)))
     }
 }
 
