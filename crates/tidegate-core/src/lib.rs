@@ -40,6 +40,8 @@ pub mod subrequest;
 pub mod syslog;
 pub mod temp_file;
 pub mod template;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod variables;
 
 /// A future of the connection's own thread.

@@ -95,12 +95,10 @@ fn proxies_tell_the_address() {
         check(&plain, field, once);
         check(&recursive, field, all);
     }
-    let other = Bench {
-        peer: plain.peer.clone(),
-        ..Bench::new(
-            "geo $x { proxy 1.1.1.1; default d; 5.5.5.5 five; } server { location / { return 200 $x; } }",
-        )
-    };
+    let mut other = Bench::new(
+        "geo $x { proxy 1.1.1.1; default d; 5.5.5.5 five; } server { location / { return 200 $x; } }",
+    );
+    other.peer = plain.peer.clone();
     check(&other, "5.5.5.5", "d");
 }
 
