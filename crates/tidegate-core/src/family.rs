@@ -4,6 +4,9 @@
 //! that others are refused and relatives are not. A master makes the name and hands it down in the
 //! environment.
 
+#[cfg(test)]
+mod tests;
+
 use std::process;
 use std::sync::OnceLock;
 
@@ -31,18 +34,4 @@ fn new_name() -> String {
 
 fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.contains(|c: char| c.is_control())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_one_line_of_limited_length() {
-        assert!(is_name(&new_name()));
-        for wrong in ["", "a\nb", &"n".repeat(NAME_BYTES_MAX + 1)] {
-            assert!(!is_name(wrong), "{wrong:?}");
-        }
-        assert_eq!(name(), name());
-    }
 }

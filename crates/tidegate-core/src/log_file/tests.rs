@@ -1,0 +1,90 @@
+//! Lines of a turn are gathered, and each path has one file.
+
+use std::time::Duration;
+
+use tidegate_rt::timer::sleep;
+use tidegate_rt::{Worker, spawn_local};
+
+use super::*;
+
+fn log() -> (tempfile::TempDir, Arc<LogFile>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("access.log");
+    let file = open_append(&path).unwrap();
+    (folder, Arc::new(LogFile::new(path, file)))
+}
+
+fn text(log: &LogFile) -> String {
+    std::fs::read_to_string(log.path()).unwrap()
+}
+
+#[test]
+fn lines_of_a_turn_are_written_at_its_end() {
+    let ((_one, first), (_other, second)) = (log(), log());
+    let logs = (first.clone(), second.clone());
+    let worker = Worker::run("log", None, move |_| async move {
+        let (first, second) = logs;
+        let written = (first.clone(), second.clone());
+        let task = spawn_local(async move {
+            written.0.write_with_turn(b"a\n");
+            written.1.write_with_turn(b"b\n");
+            written.0.write_with_turn(b"c\n");
+            assert_eq!(text(&written.0) + &text(&written.1), "");
+            // What waits for nothing goes on in the same turn.
+            tidegate_rt::yield_now().await;
+            assert_eq!(text(&written.0), "");
+            // A thread that is no loop's writes at once.
+            let elsewhere = written.0.clone();
+            std::thread::spawn(move || elsewhere.write_with_turn(b"d\n")).join().unwrap();
+            assert_eq!(text(&written.0), "d\n");
+        });
+        task.await.unwrap();
+        // Time passes between turns only.
+        sleep(Duration::from_millis(1)).await;
+        assert_eq!((text(&first), text(&second)), ("d\na\nc\n".to_owned(), "b\n".to_owned()));
+        first.write_with_turn(b"last\n");
+    });
+    worker.unwrap().join().unwrap();
+    assert_eq!(text(&first), "d\na\nc\nlast\n");
+}
+
+#[test]
+fn each_path_has_one_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let logs = LogFiles::default();
+    let open = |name: usize| logs.open(&folder.path().join(name.to_string()), open_append);
+    let kept = open(0).unwrap();
+    for name in 1..3 * KNOWN_MIN {
+        drop(open(name).unwrap());
+    }
+    assert!(Arc::ptr_eq(&kept, &open(0).unwrap()));
+    assert_eq!((logs.in_use().len(), logs.by_path().contains_key(kept.path())), (1, true));
+    // Those that were closed are forgotten, and opened anew.
+    assert!(logs.files.lock().unwrap().by_path.len() <= KNOWN_MIN);
+    let again = open(1).unwrap();
+    assert_eq!(logs.in_use().len(), 2);
+    drop(again);
+}
+
+#[test]
+fn gathered_lines_are_few() {
+    let (_folder, log) = log();
+    let written = log.clone();
+    let worker = Worker::run("log", None, move |_| async move {
+        let mut before = 0;
+        for _ in 0..100 {
+            written.write_with_turn(&[b'x'; 1000]);
+            let now = text(&written).len();
+            assert!(now - before <= GATHERED_MAX);
+            before = now;
+        }
+        assert_eq!(before, 96_000);
+        write_gathered();
+        assert_eq!(text(&written).len(), 100_000);
+        written.write_with_turn(&[b'y'; 10_000]);
+        written.write_with_turn(b"z");
+        assert_eq!(text(&written).len(), 110_000);
+    });
+    worker.unwrap().join().unwrap();
+    assert!(text(&log).ends_with("yz"));
+}
