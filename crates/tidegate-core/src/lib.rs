@@ -42,6 +42,8 @@ pub mod temp_file;
 pub mod template;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+#[cfg(test)]
+mod tests;
 pub mod variables;
 
 /// A future of the connection's own thread.
