@@ -1,5 +1,8 @@
 //! Which location serves a path: exact name, longest prefix, first matching regular expression.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 
 use crate::exchange::Exchange;
@@ -111,10 +114,8 @@ fn search(x: &mut Exchange, plan: &Plan, set: &LocationSet) -> Result<Found, Mat
         regex_allowed = !location.no_regex;
         best = match search(x, plan, &location.nested)? {
             found @ (Found::Final(_) | Found::Redirect(_)) => return Ok(found),
-            Found::Prefix(inner) => {
-                regex_allowed &= !plan.location(inner).no_regex;
-                Found::Prefix(inner)
-            }
+            // A `^~` of a nested location stands for the expressions of its own level, which have been passed over.
+            inner @ Found::Prefix(_) => inner,
             Found::Nothing => Found::Prefix(id),
         };
     }
