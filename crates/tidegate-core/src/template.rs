@@ -1,12 +1,15 @@
 //! Strings with variables, compiled once to literals and numbers.
 
+#[cfg(test)]
+mod tests;
+
 use bytes::Bytes;
 use tidegate_conf::{Diagnostic, Span};
 
 use crate::exchange::Exchange;
 use crate::variables::{VariableId, VariableTable};
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Literal(Bytes),
     Variable(VariableId),
@@ -14,7 +17,7 @@ enum Part {
 }
 
 /// A compiled string.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Template {
     parts: Box<[Part]>,
 }
