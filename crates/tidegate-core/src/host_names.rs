@@ -1,6 +1,9 @@
 //! Values by host name: exact names, then the longest leading wildcard, then the longest trailing one.
 //! `server_name`, `map` with `hostnames` and `valid_referers` look hosts up like this.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 
 /// A table of names in lower case.
@@ -28,23 +31,36 @@ impl<V> Default for HostNames<V> {
     }
 }
 
-impl<V: Clone> HostNames<V> {
+impl<V: Clone + PartialEq> HostNames<V> {
     /// Adds a name in lower case: `example.com`, `*.example.com`, `.example.com` (the name and all below
     /// it), `www.example.*`.
     ///
     /// # Errors
-    /// For bad wildcards and for names that are there; the first one stays.
+    /// For bad wildcards and for names that are there; the first one stays. Of `.example.com` both parts are added
+    /// or, where one of them has another value, neither is.
     pub fn add(&mut self, name: &[u8], value: V) -> Result<(), NotTaken<'_, V>> {
         let is_plain = |name: &[u8]| !name.is_empty() && !name.contains(&b'*');
         match name {
             [b'*', b'.', suffix @ ..] if is_plain(suffix) => put(&mut self.suffixes, suffix, value),
-            [b'.', suffix @ ..] if is_plain(suffix) => {
-                put(&mut self.suffixes, suffix, value.clone())?;
-                put(&mut self.exact, suffix, value)
-            }
+            [b'.', suffix @ ..] if is_plain(suffix) => self.add_both(suffix, value),
             [prefix @ .., b'.', b'*'] if is_plain(prefix) => put(&mut self.prefixes, prefix, value),
             name if name.contains(&b'*') => Err(NotTaken::Invalid),
             name => self.add_exact(name, value),
+        }
+    }
+
+    /// Adds a name and all names below it.
+    fn add_both(&mut self, name: &[u8], value: V) -> Result<(), NotTaken<'_, V>> {
+        let other =
+            |names: &HashMap<Vec<u8>, V>| names.get(name).is_some_and(|known| *known != value);
+        match (other(&self.exact), other(&self.suffixes)) {
+            (true, _) => put(&mut self.exact, name, value),
+            (false, true) => put(&mut self.suffixes, name, value),
+            (false, false) => {
+                let below = put(&mut self.suffixes, name, value.clone());
+                let own = put(&mut self.exact, name, value);
+                below.and(own)
+            }
         }
     }
 

@@ -1,5 +1,8 @@
 //! Listening addresses and the choice of a server by name.
 
+#[cfg(test)]
+mod tests;
+
 use std::net::IpAddr;
 
 pub use crate::http_core::listen::{SoKeepalive, SocketOptions};
