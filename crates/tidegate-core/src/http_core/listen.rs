@@ -128,7 +128,7 @@ fn parameter(
         }
         _ => {
             socket.written = true;
-            socket_option(socket, name, value, addresses).map_err(|fault| match fault {
+            socket_option(socket, name, value).map_err(|fault| match fault {
                 Fault::Unknown => args.invalid_parameter(index),
                 Fault::Text(message) => args.error(index, message),
             })?;
@@ -156,39 +156,32 @@ enum Fault {
     Text(String),
 }
 
-fn socket_option(
-    socket: &mut SocketOptions,
-    name: &str,
-    value: Option<&str>,
-    addresses: &[Address],
-) -> Result<(), Fault> {
-    let invalid = || Fault::Text(format!("invalid {name} \"{}\"", value.unwrap_or_default()));
-    let unix = addresses.iter().any(|address| matches!(address, Address::Unix(_)));
+fn socket_option(socket: &mut SocketOptions, name: &str, value: Option<&str>) -> Result<(), Fault> {
+    let shown = value.unwrap_or_default();
+    let invalid = || Fault::Text(format!("invalid {name} \"{name}={shown}\""));
     match (name, value) {
         ("bind", None) => {}
         ("backlog", Some(text)) => {
-            let message = || Fault::Text(format!("invalid backlog \"backlog={text}\""));
-            socket.backlog =
-                Some(text.parse().ok().filter(|n| *n > 0 || *n == -1).ok_or_else(message)?);
+            let backlog = text.parse().ok().filter(|n| *n > 0 || *n == -1);
+            socket.backlog = Some(backlog.ok_or_else(invalid)?);
         }
         ("rcvbuf", Some(text)) => socket.rcvbuf = Some(bytes(text).ok_or_else(invalid)?),
         ("sndbuf", Some(text)) => socket.sndbuf = Some(bytes(text).ok_or_else(invalid)?),
-        ("fastopen", Some(text)) => socket.fastopen = Some(text.parse().map_err(|_| invalid())?),
+        ("fastopen", Some(text)) => {
+            socket.fastopen = Some(text.parse().ok().filter(|n| *n >= 0).ok_or_else(invalid)?);
+        }
         ("deferred", None) => socket.deferred = true,
         ("reuseport", None) => socket.reuseport = true,
         ("multipath", None) => socket.multipath = true,
         ("ipv6only", Some(text)) => {
-            if unix || !addresses.iter().any(|a| matches!(a, Address::Inet(a) if a.is_ipv6())) {
-                let message = "ipv6only is not supported on this address";
-                return Err(Fault::Text(message.to_owned()));
-            }
             socket.ipv6only = Some(match text {
                 "on" => true,
                 "off" => false,
-                _ => return Err(Fault::Text(format!("invalid ipv6only flags \"{text}\""))),
+                _ => return Err(Fault::Unknown),
             });
         }
         ("so_keepalive", Some(text)) => {
+            let invalid = || Fault::Text(format!("invalid so_keepalive value: \"{text}\""));
             socket.so_keepalive = Some(so_keepalive(text).ok_or_else(invalid)?);
         }
         _ => return Err(Fault::Unknown),
@@ -200,21 +193,28 @@ fn bytes(text: &str) -> Option<usize> {
     usize::try_from(parse_size(text.as_bytes())?).ok()
 }
 
-/// `on`, `off` or `idle:interval:count` with empty parts left to the system.
+/// `on`, `off` or `idle:interval:count`. Parts that are empty or left out at the end are the system's affair; one of
+/// them must be there, and none is zero.
 fn so_keepalive(text: &str) -> Option<SoKeepalive> {
     match text {
         "on" => return Some(SoKeepalive { on: true, ..SoKeepalive::default() }),
         "off" => return Some(SoKeepalive::default()),
         _ => {}
     }
-    let parts: Vec<&str> = text.split(':').collect();
-    let [idle, interval, count] = parts[..] else { return None };
-    let time = |text: &str| match text {
-        "" => Some(None),
-        _ => parse_seconds(text.as_bytes()).map(Some),
+    let mut parts = text.split(':');
+    let mut part = || parts.next().filter(|part| !part.is_empty());
+    let (idle, interval, count) = (part(), part(), part());
+    let time = |text: Option<&str>| match text {
+        Some(text) => parse_seconds(text.as_bytes()).filter(|time| !time.is_zero()).map(Some),
+        None => Some(None),
     };
-    let count = if count.is_empty() { None } else { Some(count.parse().ok()?) };
-    Some(SoKeepalive { on: true, idle: time(idle)?, interval: time(interval)?, count })
+    let count = match count {
+        Some(count) => Some(count.parse().ok().filter(|count| *count > 0)?),
+        None => None,
+    };
+    let found = SoKeepalive { on: true, idle: time(idle)?, interval: time(interval)?, count };
+    let is_said = found.idle.is_some() || found.interval.is_some() || found.count.is_some();
+    (is_said && parts.next().is_none()).then_some(found)
 }
 
 /// `*:80`, `80`, `127.0.0.1`, `127.0.0.1:80`, `[::1]:80`, `localhost:80`, `unix:/path`; ports also as a
