@@ -1,5 +1,8 @@
 //! Sending log lines to syslog: `syslog:server=…,facility=…,tag=…,severity=…,nohostname`.
 
+#[cfg(test)]
+mod tests;
+
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Mutex;
 
@@ -41,6 +44,7 @@ pub struct Syslog {
 impl Syslog {
     /// Reads the parameters behind `syslog:`. The error is the message for the diagnostic.
     pub fn parse(text: &str, resources: &dyn Resources) -> Result<Syslog, String> {
+        let mut seen: Vec<&str> = Vec::new();
         let mut place = None;
         let mut syslog = Syslog {
             place: Place::Unix(String::new()),
@@ -51,6 +55,11 @@ impl Syslog {
             socket: Mutex::new(None),
         };
         for parameter in text.split(',') {
+            let (name, _) = parameter.split_once('=').unwrap_or((parameter, ""));
+            if seen.contains(&name) && name != "nohostname" {
+                return Err(format!("duplicate syslog \"{name}\""));
+            }
+            seen.push(name);
             match parameter.split_once('=') {
                 Some(("server", server)) => place = Some(parse_place(server, resources)?),
                 Some(("facility", name)) => syslog.facility = index(FACILITIES, name, "facility")?,
@@ -136,6 +145,9 @@ fn checked_tag(tag: &str) -> Result<String, String> {
 
 fn parse_place(server: &str, resources: &dyn Resources) -> Result<Place, String> {
     if let Some(path) = server.strip_prefix("unix:") {
+        if path.is_empty() {
+            return Err(format!("no path in the unix domain socket in syslog server \"{server}\""));
+        }
         if !socket::HAS_UNIX {
             return Err(format!("\"{server}\": {}", socket::NO_UNIX));
         }
@@ -144,17 +156,21 @@ fn parse_place(server: &str, resources: &dyn Resources) -> Result<Place, String>
     if let Ok(ip) = server.parse::<IpAddr>() {
         return Ok(Place::Udp(SocketAddr::new(ip, PORT_DEFAULT)));
     }
-    if let Ok(address) = server.parse::<SocketAddr>() {
-        return Ok(Place::Udp(address));
-    }
     let unknown = || format!("host not found in syslog server \"{server}\"");
     let (host, port) = match server.rsplit_once(':') {
         Some((host, port)) if !server.ends_with(']') => {
-            (host, port.parse().map_err(|_| unknown())?)
+            let port = port.parse().ok().filter(|port| *port > 0);
+            (host, port.ok_or_else(|| format!("invalid port in syslog server \"{server}\""))?)
         }
         _ => (server, PORT_DEFAULT),
     };
+    if host.is_empty() {
+        return Err(format!("no host in syslog server \"{server}\""));
+    }
     let host = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    if let Ok(ip) = host.parse::<IpAddr>() {
+        return Ok(Place::Udp(SocketAddr::new(ip, port)));
+    }
     let addresses = resources.addresses(host).map_err(|_| unknown())?;
     let first = addresses.first().ok_or_else(unknown)?;
     Ok(Place::Udp(SocketAddr::new(*first, port)))
