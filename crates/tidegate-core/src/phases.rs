@@ -90,7 +90,12 @@ const LINE_SHOWN: usize = 200;
 pub(crate) async fn content_alone(x: &mut Exchange) -> Answer {
     let plan = x.plan.clone();
     match walk(x, &plan, Phase::Content).await {
-        Step::Respond(body) => Answer::Send(body),
+        Step::Respond(body) => {
+            if x.response.status == 0 {
+                x.response.status = 200;
+            }
+            Answer::Send(body)
+        }
         Step::Status(status) => {
             x.response.status = status;
             Answer::Send(Body::Empty)

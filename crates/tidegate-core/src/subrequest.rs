@@ -10,6 +10,9 @@
 //! server's rewrites on, and is let in without access checks, which its parent has passed. It is owned by
 //! whoever made it: dropping it ends it.
 
+#[cfg(test)]
+mod tests;
+
 use std::any::{Any, TypeId};
 use std::cell::Cell;
 use std::io;
