@@ -2,6 +2,8 @@
 //! client holds its source back without any buffer in between.
 
 pub mod cut;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::fs::File;

@@ -1,6 +1,9 @@
 //! A body as bytes, for filters that have to look at them: file ranges are read piece by piece, on a
 //! pool thread where the disk would hold the loop.
 
+#[cfg(test)]
+mod tests;
+
 use std::task::{Context, Poll};
 
 use bytes::Bytes;

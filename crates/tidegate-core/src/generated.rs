@@ -1,6 +1,9 @@
 //! Bodies made by an asynchronous function that gives its pieces one by one, and goes on only when a
 //! piece has been taken.
 
+#[cfg(test)]
+mod tests;
+
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::rc::Rc;

@@ -1,6 +1,9 @@
 //! The request's body: pulled from the driver, or kept in memory and a temporary file as the
 //! `client_body_*` directives say.
 
+#[cfg(test)]
+mod tests;
+
 use std::fs::File;
 use std::future::poll_fn;
 use std::io::{self, Write};

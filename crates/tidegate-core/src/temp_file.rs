@@ -1,5 +1,8 @@
 //! Temporary files below the `*_temp_path` folders, named and spread over levels as nginx names them.
 
+#[cfg(test)]
+mod tests;
+
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
