@@ -1,5 +1,8 @@
 //! The error log: nginx's levels and line shape, to files, standard error and syslog.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
