@@ -1,5 +1,8 @@
 //! The file level and the `events` block: processes, threads, connections.
 
+#[cfg(test)]
+mod tests;
+
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -4,6 +4,8 @@ mod locations;
 mod machine;
 mod outline;
 mod servers;
+#[cfg(test)]
+mod tests;
 mod tools;
 
 use std::any::{Any, TypeId};

@@ -5,6 +5,8 @@ pub mod listen;
 mod location_rows;
 mod prepare;
 mod server_rows;
+#[cfg(test)]
+mod tests;
 mod transfer_rows;
 pub(crate) mod variables;
 
