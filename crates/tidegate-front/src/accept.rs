@@ -13,9 +13,9 @@ use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_os::{ListenAddr, PeerAddr};
 use tidegate_rt::net::{Listener, Stream};
 
-use crate::conn::{Arrival, Conn, Entrance};
+use crate::conn::{AcceptInfo, Conn, ListenerRef};
 use crate::front::Front;
-use crate::h1::{End, Serving};
+use crate::h1::{ServeResult, Serving};
 use crate::io::Io;
 
 /// Connections accepted at one turn with `multi_accept`: others must get their turn too.
@@ -85,7 +85,7 @@ fn take(front: &Rc<Front>, stream: Stream, peer: PeerAddr, address: &Rc<Address>
         PeerAddr::Unix => Address::Unix(String::new()),
     };
     spare_pacing(&stream, address, &local, &peer);
-    let entrance = Entrance::find(&plan, address, &local);
+    let listener_ref = ListenerRef::find(&plan, address, &local);
     let info = Connection {
         number: front.next_number(),
         peer_text: Default::default(),
@@ -96,15 +96,16 @@ fn take(front: &Rc<Front>, stream: Stream, peer: PeerAddr, address: &Rc<Address>
         requests: Cell::new(0),
         accepted_unix_millis: tidegate_rt::clock::unix_millis(),
     };
-    let came = Came { io: Io::Plain(stream), info, input: Vec::new(), open: counted };
-    match entrance {
-        Some(entrance) => enter(front, came, address, entrance),
-        None => crate::session::tcp::enter(front, came, address),
+    let connection =
+        AcceptedConnection { io: Io::Plain(stream), info, input: Vec::new(), open: counted };
+    match listener_ref {
+        Some(listener_ref) => enter(front, connection, address, listener_ref),
+        None => crate::session::tcp::enter(front, connection, address),
     }
 }
 
-/// A connection as it came, or as a session of `stream` passes it on.
-pub(crate) struct Came {
+/// A connection as it was accepted, or as a session of `stream` passes it on.
+pub(crate) struct AcceptedConnection {
     pub io: Io,
     pub info: Connection,
     /// Received already.
@@ -112,28 +113,33 @@ pub(crate) struct Came {
     pub open: Open,
 }
 
-/// Begins to serve a connection at an address of `http`, whose entrance is of the present plan.
-pub(crate) fn enter(front: &Rc<Front>, came: Came, address: &Rc<Address>, entrance: Entrance) {
+/// Begins to serve a connection at an address of `http`, whose listener is one of the present plan.
+pub(crate) fn enter(
+    front: &Rc<Front>,
+    connection: AcceptedConnection,
+    address: &Rc<Address>,
+    listener_ref: ListenerRef,
+) {
     let plan = front.plan();
-    let Some((tls, proxy_protocol)) = entrance.transport(&plan) else { return };
-    let Came { io, info, input, open } = came;
-    let arrival = Arrival {
+    let Some((tls, proxy_protocol)) = listener_ref.transport(&plan) else { return };
+    let AcceptedConnection { io, info, input, open } = connection;
+    let accept_info = AcceptInfo {
         address: address.clone(),
-        entrance,
+        listener_ref,
         generation: plan.generation,
         accepted: tidegate_rt::clock::now(),
-        patience: crate::start::header_timeout(&plan, entrance),
+        patience: crate::start::header_timeout(&plan, listener_ref),
         open,
     };
     let stream = match io {
         Io::Plain(stream) if tls || proxy_protocol => stream,
         // Behind a handshake of its own nothing is left to be done.
         io if input.is_empty() => {
-            let conn = Conn::new(front.clone(), io, info, input, arrival);
-            return crate::parking::rest(front, conn);
+            let conn = Conn::new(front.clone(), io, info, input, accept_info);
+            return crate::parking::park_or_spawn(front, conn);
         }
         io => {
-            let conn = Conn::new(front.clone(), io, info, input, arrival);
+            let conn = Conn::new(front.clone(), io, info, input, accept_info);
             tidegate_rt::spawn_local(serve(conn, None));
             return;
         }
@@ -141,9 +147,9 @@ pub(crate) fn enter(front: &Rc<Front>, came: Came, address: &Rc<Address>, entran
     let front = front.clone();
     tidegate_rt::spawn_local(async move {
         // Boxed, so that the task stays as small as an idle connection.
-        let starting = crate::start::start(&front, stream, info, input, entrance);
+        let starting = crate::start::start(&front, stream, info, input, listener_ref);
         let Some((io, info, input)) = Box::pin(starting).await else { return };
-        serve(Conn::new(front, io, info, input, arrival), None).await;
+        serve(Conn::new(front, io, info, input, accept_info), None).await;
     });
 }
 
@@ -154,13 +160,13 @@ pub(crate) async fn serve(conn: Rc<Conn>, begun: Option<Serving>) {
     let end = guarded(&conn, begun).await;
     front.leave(key);
     match end {
-        Some(End::Parked) => crate::parking::rest(&front, conn),
+        Some(ServeResult::Parked) => crate::parking::park_or_spawn(&front, conn),
         _ => front.parking.forget(&conn),
     }
 }
 
 /// Runs a connection; a panic ends it alone, and so does an abort.
-async fn guarded(conn: &Rc<Conn>, begun: Option<Serving>) -> Option<End> {
+async fn guarded(conn: &Rc<Conn>, begun: Option<Serving>) -> Option<ServeResult> {
     let mut run = Box::pin(crate::h1::run(conn.clone(), begun));
     let ended = std::future::poll_fn(|context| {
         conn.remember(context);

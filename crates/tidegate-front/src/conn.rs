@@ -18,19 +18,19 @@ use tidegate_rt::timer::Deadline;
 
 use crate::front::Front;
 use crate::io::Io;
-use crate::parking::Standing;
+use crate::parking::ParkState;
 
 /// Where a connection came in: a listener of the plan, and the local address's own servers if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entrance {
+pub struct ListenerRef {
     pub listener: u32,
     pub local: Option<u32>,
 }
 
-impl Entrance {
+impl ListenerRef {
     /// Where a connection to `local`, accepted at `address`, belongs in a plan.
-    pub fn find(plan: &Plan, address: &Address, local: &Address) -> Option<Entrance> {
-        Entrance::find_for(plan, address, local, false)
+    pub fn find(plan: &Plan, address: &Address, local: &Address) -> Option<ListenerRef> {
+        ListenerRef::find_for(plan, address, local, false)
     }
 
     /// The same for UDP, if `datagram`.
@@ -39,7 +39,7 @@ impl Entrance {
         address: &Address,
         local: &Address,
         datagram: bool,
-    ) -> Option<Entrance> {
+    ) -> Option<ListenerRef> {
         let same =
             |listener: &ListenerPlan| listener.address == *address && listener.datagram == datagram;
         let index = plan.listeners.iter().position(same)?;
@@ -47,7 +47,7 @@ impl Entrance {
             Address::Inet(local) => plan.listeners[index].local(local.ip()),
             Address::Unix(_) => None,
         };
-        Some(Entrance { listener: index as u32, local: place.map(|place| place as u32) })
+        Some(ListenerRef { listener: index as u32, local: place.map(|place| place as u32) })
     }
 
     /// Whether TLS and the PROXY protocol are spoken there.
@@ -77,10 +77,10 @@ pub struct Conn {
     pub front: Rc<Front>,
     pub io: Io,
     pub info: Rc<Connection>,
-    pub entrance: Cell<Entrance>,
-    /// The generation whose plan `entrance` belongs to.
+    pub listener_ref: Cell<ListenerRef>,
+    /// The generation whose plan `listener_ref` belongs to.
     pub generation: Cell<u64>,
-    /// The listener it came in by, to find the entrance of a newer plan.
+    /// The listener it came in by, to find the listener of a newer plan.
     pub address: Rc<Address>,
     /// Bytes received and not yet used. Without memory of its own while idle.
     pub input: RefCell<Vec<u8>>,
@@ -103,7 +103,7 @@ pub struct Conn {
     /// Give up the task and wait in the crowd.
     pub parking: Cell<bool>,
     /// Whether it is in the crowd, and its key there: apart, as together they would take twice as much.
-    pub standing: Cell<Standing>,
+    pub park_state: Cell<ParkState>,
     pub place: Cell<u32>,
     /// The last read was as large as it could be: more may have come than was read.
     pub unread: Cell<bool>,
@@ -128,9 +128,9 @@ pub struct Waits {
 }
 
 /// How a connection came.
-pub struct Arrival {
+pub struct AcceptInfo {
     pub address: Rc<Address>,
-    pub entrance: Entrance,
+    pub listener_ref: ListenerRef,
     pub generation: u64,
     pub accepted: Instant,
     /// `client_header_timeout` of its default server.
@@ -145,31 +145,31 @@ impl Conn {
         io: Io,
         info: Connection,
         input: Vec<u8>,
-        arrival: Arrival,
+        accept_info: AcceptInfo,
     ) -> Rc<Conn> {
         Rc::new(Conn {
             front,
             io,
             info: Rc::new(info),
-            entrance: Cell::new(arrival.entrance),
-            generation: Cell::new(arrival.generation),
-            address: arrival.address,
+            listener_ref: Cell::new(accept_info.listener_ref),
+            generation: Cell::new(accept_info.generation),
+            address: accept_info.address,
             input: RefCell::new(input),
-            accepted: arrival.accepted,
+            accepted: accept_info.accepted,
             nodelay: Cell::new(false),
             closing: Cell::new(false),
-            idle_since: Cell::new(Some(arrival.accepted)),
+            idle_since: Cell::new(Some(accept_info.accepted)),
             waits: RefCell::new(None),
             aborted: Cell::new(false),
-            idle_until: Cell::new(arrival.accepted + arrival.patience),
-            kept_until: Cell::new(arrival.accepted),
+            idle_until: Cell::new(accept_info.accepted + accept_info.patience),
+            kept_until: Cell::new(accept_info.accepted),
             parking: Cell::new(false),
-            standing: Cell::new(Standing::Apart),
+            park_state: Cell::new(ParkState::Owned),
             place: Cell::new(0),
             unread: Cell::new(false),
             cancelled: Cell::new(None),
             body_bytes: Cell::new(0),
-            open: arrival.open,
+            open: accept_info.open,
         })
     }
 
@@ -185,7 +185,7 @@ impl Conn {
     }
 
     /// When it began to be idle; now, if it has not.
-    pub fn rested_at(&self) -> Instant {
+    pub fn idle_since_or_now(&self) -> Instant {
         self.idle_since.get().unwrap_or_else(tidegate_rt::clock::now)
     }
 
@@ -193,15 +193,15 @@ impl Conn {
     /// the plan no longer has the listener.
     pub fn servers<'p>(&self, plan: &'p Plan) -> Option<&'p VirtualServers> {
         if self.generation.get() != plan.generation {
-            self.entrance.set(Entrance::find(plan, &self.address, &self.info.local)?);
+            self.listener_ref.set(ListenerRef::find(plan, &self.address, &self.info.local)?);
             self.generation.set(plan.generation);
         }
-        self.entrance.get().servers(plan)
+        self.listener_ref.get().servers(plan)
     }
 
     /// The client speaks plain HTTP where TLS is expected: its request is answered with 497.
     pub fn lacks_tls(&self, plan: &Plan) -> bool {
-        let transport = self.entrance.get().transport(plan);
+        let transport = self.listener_ref.get().transport(plan);
         self.info.tls.is_none() && transport.is_some_and(|(tls, _)| tls)
     }
 
@@ -229,7 +229,7 @@ impl Conn {
     }
 
     /// Has whoever watches for the client's leaving look.
-    pub fn stir(&self) {
+    pub fn wake_close_watcher(&self) {
         if let Some(waits) = &*self.waits.borrow()
             && let Some(watcher) = waits.watcher.take()
         {
@@ -270,12 +270,12 @@ fn remember(waker: &RefCell<Option<Waker>>, context: &Context<'_>) {
 
 impl Client for Conn {
     fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
-        match self.standing.get() {
-            Standing::Apart => {}
+        match self.park_state.get() {
+            ParkState::Owned => {}
             // Who serves it on the spot asks again from a task.
-            Standing::Parked => return Poll::Pending,
+            ParkState::Parked => return Poll::Pending,
             // The crowd has told of nothing yet, or the connection would have left it.
-            Standing::Away => {
+            ParkState::CheckedOut => {
                 remember(&self.waits().watcher, context);
                 return Poll::Pending;
             }

@@ -72,7 +72,7 @@ impl Front {
             room: Notify::new(),
         });
         crate::parking::open(&front);
-        tidegate_rt::spawn_local(crate::parking::attend(front.clone()));
+        tidegate_rt::spawn_local(crate::parking::run_parked_loop(front.clone()));
         front
     }
 

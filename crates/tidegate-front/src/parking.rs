@@ -19,7 +19,7 @@ use tidegate_rt::net::{Crowd, News};
 use crate::accept;
 use crate::conn::Conn;
 use crate::front::Front;
-use crate::h1::{self, Fate, Serving};
+use crate::h1::{self, ConnectionAction, Serving};
 use crate::serve::scratch::SPARES_MAX;
 
 /// How often idle connections are looked at. One with a task is parked after one to two sweeps without a
@@ -30,13 +30,13 @@ pub const TIMED_BELOW: Duration = Duration::from_secs(3);
 
 /// A connection's relation to the crowd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum ParkState {
     /// Not in the crowd: a task has it.
-    Apart,
+    Owned,
     /// In the crowd, without a task.
     Parked,
     /// In the crowd, and served by a task.
-    Away,
+    CheckedOut,
 }
 
 /// The connections of a thread that are in the crowd.
@@ -45,13 +45,13 @@ pub struct Parking {
     crowd: OnceCell<Crowd>,
     members: RefCell<Slab<Rc<Conn>>>,
     /// How many of them are away.
-    away: Cell<usize>,
+    checked_out: Cell<usize>,
 }
 
 impl Parking {
     /// How many are parked.
     pub fn count(&self) -> usize {
-        self.members.borrow().len() - self.away.get()
+        self.members.borrow().len() - self.checked_out.get()
     }
 
     /// Closes all that are parked.
@@ -61,7 +61,7 @@ impl Parking {
 
     fn keep_parked(&self, keep: impl Fn(&Conn) -> bool) {
         let mut members = self.members.borrow_mut();
-        members.retain(|_, conn| conn.standing.get() == Standing::Away || keep(conn));
+        members.retain(|_, conn| conn.park_state.get() == ParkState::CheckedOut || keep(conn));
     }
 
     /// Closes those that have been answered, and those that have had time to ask: for shutdown, where a
@@ -86,7 +86,7 @@ impl Parking {
         let mut members = self.members.borrow_mut();
         let age = |conn: &Conn| (conn.info.requests.get() == 0, conn.idle_until.get());
         let now = tidegate_rt::clock::now();
-        let is_free = |conn: &Conn| conn.standing.get() == Standing::Parked && conn.is_free(now);
+        let is_free = |conn: &Conn| conn.park_state.get() == ParkState::Parked && conn.is_free(now);
         let free = members.iter().filter(|(_, conn)| is_free(conn));
         let mut by_age: Vec<_> = free.map(|(key, conn)| (age(conn), key)).collect();
         by_age.sort_unstable();
@@ -103,14 +103,14 @@ impl Parking {
         self.members.borrow().get(key).cloned()
     }
 
-    /// Whether a connection that has been answered can go back to its place, where [`rest`] brings it;
+    /// Whether a connection that has been answered can go back to its place, where [`park_or_spawn`] brings it;
     /// else it leaves the crowd if it was away.
-    pub fn takes_back(&self, conn: &Conn) -> bool {
-        if conn.standing.get() != Standing::Away {
+    pub fn can_repark(&self, conn: &Conn) -> bool {
+        if conn.park_state.get() != ParkState::CheckedOut {
             return false;
         }
         let ends = conn.closing.get() || conn.front.is_draining();
-        let can = !ends && !conn.unread.get() && may_park(conn, conn.rested_at());
+        let can = !ends && !conn.unread.get() && may_park(conn, conn.idle_since_or_now());
         if !can {
             self.leave(conn);
         }
@@ -118,13 +118,13 @@ impl Parking {
     }
 
     /// Gives a parked connection to a task: for one request, unless it is to be `whole`.
-    fn lend(&self, conn: &Conn, whole: bool) {
+    fn check_out(&self, conn: &Conn, whole: bool) {
         let waits_for_client = conn.unread.get() || conn.io.stream().is_watched();
         if whole || waits_for_client {
             return self.leave(conn);
         }
-        conn.standing.set(Standing::Away);
-        self.away.update(|count| count + 1);
+        conn.park_state.set(ParkState::CheckedOut);
+        self.checked_out.update(|count| count + 1);
     }
 
     /// Takes a connection out of the crowd.
@@ -137,20 +137,20 @@ impl Parking {
 
     /// The same for one that is about to close, which takes it out.
     pub fn forget(&self, conn: &Conn) {
-        match conn.standing.replace(Standing::Apart) {
-            Standing::Apart => return,
-            Standing::Parked => {}
-            Standing::Away => self.away.update(|count| count - 1),
+        match conn.park_state.replace(ParkState::Owned) {
+            ParkState::Owned => return,
+            ParkState::Parked => {}
+            ParkState::CheckedOut => self.checked_out.update(|count| count - 1),
         }
         drop(self.members.borrow_mut().try_remove(conn.place.get() as usize));
     }
 }
 
 /// Has a connection wait for a request: parked if it can be, else in a task of its own.
-pub fn rest(front: &Rc<Front>, conn: Rc<Conn>) {
-    if conn.standing.get() == Standing::Away {
-        front.parking.away.update(|count| count - 1);
-        conn.standing.set(Standing::Parked);
+pub fn park_or_spawn(front: &Rc<Front>, conn: Rc<Conn>) {
+    if conn.park_state.get() == ParkState::CheckedOut {
+        front.parking.checked_out.update(|count| count - 1);
+        conn.park_state.set(ParkState::Parked);
         return conn.forget_waits();
     }
     let now = tidegate_rt::clock::now();
@@ -177,14 +177,14 @@ fn park(front: &Rc<Front>, conn: &Rc<Conn>) -> bool {
         return false;
     }
     conn.forget_waits();
-    conn.standing.set(Standing::Parked);
+    conn.park_state.set(ParkState::Parked);
     conn.place.set(key);
     slot.insert(conn.clone());
     true
 }
 
 /// A thread's parking attendant: runs beside the acceptors as long as the thread.
-pub async fn attend(front: Rc<Front>) {
+pub async fn run_parked_loop(front: Rc<Front>) {
     let sweep = async {
         loop {
             tidegate_rt::timer::sleep(SWEEP_EVERY).await;
@@ -241,7 +241,7 @@ fn serve_all(front: &Rc<Front>, news: &[News]) {
     for some in news.chunks(SPARES_MAX) {
         if some.len() > 1 {
             let conns = some.iter().filter_map(|news| front.parking.conn(news.key as usize));
-            let parked = conns.filter(|conn| conn.standing.get() == Standing::Parked);
+            let parked = conns.filter(|conn| conn.park_state.get() == ParkState::Parked);
             parked.for_each(|conn| h1::read_ahead(&conn));
             tidegate_rt::freshness::received();
         }
@@ -253,38 +253,38 @@ fn serve_all(front: &Rc<Front>, news: &[News]) {
 fn serve(front: &Rc<Front>, news: News) {
     let key = news.key as usize;
     let Some(conn) = front.parking.conn(key) else { return };
-    if conn.standing.get() == Standing::Away {
+    if conn.park_state.get() == ParkState::CheckedOut {
         // Its task goes on with what its client sends, and looks whether it has left.
         front.parking.leave(&conn);
-        return conn.stir();
+        return conn.wake_close_watcher();
     }
-    let (answered, rested) = (conn.info.requests.get() > 0, conn.rested_at());
+    let (answered, rested) = (conn.info.requests.get() > 0, conn.idle_since_or_now());
     let mut serving: Serving = Box::pin(h1::serve(conn.clone()));
     // Nobody need be woken: what is not ready now is asked again by the task that it is given.
     let mut context = Context::from_waker(Waker::noop());
     let poll = || tidegate_rt::share::apart(|| serving.as_mut().poll(&mut context));
     let polled = std::panic::catch_unwind(AssertUnwindSafe(poll));
-    let stays = matches!(polled, Ok(Poll::Ready(Fate::Idle)))
+    let stays = matches!(polled, Ok(Poll::Ready(ConnectionAction::Idle)))
         && !news.ended
         && !conn.unread.get()
-        && may_park(&conn, conn.rested_at());
+        && may_park(&conn, conn.idle_since_or_now());
     if stays {
         return conn.forget_waits();
     }
     let then = match polled {
-        Ok(Poll::Ready(Fate::Close | Fate::Reset)) => {
+        Ok(Poll::Ready(ConnectionAction::Close | ConnectionAction::Reset)) => {
             front.parking.forget(&conn);
             drop((serving, conn));
             return front.left();
         }
-        Ok(Poll::Ready(fate)) => {
+        Ok(Poll::Ready(action)) => {
             front.parking.leave(&conn);
-            Box::pin(std::future::ready(fate))
+            Box::pin(std::future::ready(action))
         }
         Ok(Poll::Pending) => {
             let now = tidegate_rt::clock::now();
             let is_busy = answered && now.saturating_duration_since(rested) < SWEEP_EVERY;
-            front.parking.lend(&conn, is_busy || news.ended);
+            front.parking.check_out(&conn, is_busy || news.ended);
             serving
         }
         Err(panic) => {

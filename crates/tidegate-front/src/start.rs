@@ -10,7 +10,7 @@ use tidegate_http::proxy_protocol::{self, ParsedProxy};
 use tidegate_rt::net::Stream;
 use tidegate_rt::timer::timeout;
 
-use crate::conn::Entrance;
+use crate::conn::ListenerRef;
 use crate::front::Front;
 use crate::io::Io;
 
@@ -22,12 +22,12 @@ pub async fn start(
     stream: Rc<Stream>,
     mut info: Connection,
     mut input: Vec<u8>,
-    entrance: Entrance,
+    listener_ref: ListenerRef,
 ) -> Option<(Io, Connection, Vec<u8>)> {
-    // The one that `entrance` belongs to: nothing has been waited for.
+    // The one that `listener_ref` belongs to: nothing has been waited for.
     let plan = front.plan();
-    let limit = header_timeout(&plan, entrance);
-    let (tls, with_proxy_protocol) = entrance.transport(&plan)?;
+    let limit = header_timeout(&plan, listener_ref);
+    let (tls, with_proxy_protocol) = listener_ref.transport(&plan)?;
     if with_proxy_protocol {
         match timeout(limit, read_proxy_header(&stream, &mut input)).await {
             Ok(Ok(header)) => info.proxy_protocol = Some(Box::new(header)),
@@ -47,12 +47,12 @@ pub async fn start(
     if !tls {
         return Some((Io::Plain(stream), info, input));
     }
-    crate::tls::accept(plan, stream, info, entrance, input, limit).await
+    crate::tls::accept(plan, stream, info, listener_ref, input, limit).await
 }
 
 /// The default server's `client_header_timeout`.
-pub fn header_timeout(plan: &Plan, entrance: Entrance) -> Duration {
-    let servers = entrance.servers(plan);
+pub fn header_timeout(plan: &Plan, listener_ref: ListenerRef) -> Duration {
+    let servers = listener_ref.servers(plan);
     servers.map_or(Duration::ZERO, |servers| {
         plan.server(servers.default).settings.client_header_timeout
     })

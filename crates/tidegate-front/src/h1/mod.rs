@@ -28,7 +28,7 @@ use send::Sender;
 
 /// How the connection goes on after its requests so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum ConnectionAction {
     /// Wait for the next request without any memory.
     Idle,
     /// The next request has begun to arrive.
@@ -41,35 +41,37 @@ pub enum Fate {
 }
 
 /// Requests in progress.
-pub type Serving = LocalFuture<'static, Fate>;
+pub type Serving = LocalFuture<'static, ConnectionAction>;
 
 /// How serving a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum ServeResult {
     Closed,
     /// It is idle and shall wait without a task.
     Parked,
 }
 
 /// Serves a connection until it ends or is to be parked, from what has `begun` on.
-pub async fn run(conn: Rc<Conn>, mut begun: Option<Serving>) -> End {
+pub async fn run(conn: Rc<Conn>, mut begun: Option<Serving>) -> ServeResult {
     loop {
         let serving = match begun.take() {
             Some(serving) => serving,
             None => match idle(&conn).await {
                 // The state of requests in progress is boxed: an idle connection's task stays small.
-                Awaited::Bytes => Box::pin(serve(conn.clone())),
-                Awaited::End => break,
-                Awaited::Parking => return End::Parked,
+                WaitOutcome::Bytes => Box::pin(serve(conn.clone())),
+                WaitOutcome::End => break,
+                WaitOutcome::Parking => return ServeResult::Parked,
             },
         };
         match serving.await {
-            Fate::Idle if conn.front.parking.takes_back(&conn) => return End::Parked,
-            Fate::Idle | Fate::Next => continue,
-            Fate::Linger(limits) => Box::pin(linger::close(&conn, limits)).await,
+            ConnectionAction::Idle if conn.front.parking.can_repark(&conn) => {
+                return ServeResult::Parked;
+            }
+            ConnectionAction::Idle | ConnectionAction::Next => continue,
+            ConnectionAction::Linger(limits) => Box::pin(linger::close(&conn, limits)).await,
             // Saying that we end would make it an orderly close.
-            Fate::Reset => return End::Closed,
-            Fate::Close => {}
+            ConnectionAction::Reset => return ServeResult::Closed,
+            ConnectionAction::Close => {}
         }
         break;
     }
@@ -77,23 +79,23 @@ pub async fn run(conn: Rc<Conn>, mut begun: Option<Serving>) -> End {
     if conn.io.plain().is_none() {
         Box::pin(conn.io.shutdown()).await;
     }
-    End::Closed
+    ServeResult::Closed
 }
 
 /// What became of waiting.
-enum Awaited {
+enum WaitOutcome {
     Bytes,
     End,
     Parking,
 }
 
 /// Waits for the first byte of a request, a reason to close, or to be parked.
-async fn idle(conn: &Rc<Conn>) -> Awaited {
+async fn idle(conn: &Rc<Conn>) -> WaitOutcome {
     let first = conn.info.requests.get() == 0;
     if !conn.input.borrow().is_empty() {
-        return Awaited::Bytes;
+        return WaitOutcome::Bytes;
     }
-    let now = conn.rested_at();
+    let now = conn.idle_since_or_now();
     conn.idle_since.set(Some(now));
     let left = conn.idle_until.get().saturating_duration_since(now);
     // The sweep closes those that wait long; a timer of their own only have those that do not.
@@ -104,16 +106,16 @@ async fn idle(conn: &Rc<Conn>) -> Awaited {
     poll_fn(|context| {
         let ends = || !first && conn.is_free(tidegate_rt::clock::now());
         if conn.closing.get() || (conn.front.is_draining() && ends()) {
-            return Poll::Ready(Awaited::End);
+            return Poll::Ready(WaitOutcome::End);
         }
         if conn.io.poll_readable(context).is_ready() {
-            return Poll::Ready(Awaited::Bytes);
+            return Poll::Ready(WaitOutcome::Bytes);
         }
         if conn.parking.take() {
-            return Poll::Ready(Awaited::Parking);
+            return Poll::Ready(WaitOutcome::Parking);
         }
         match timed {
-            true => conn.waits().deadline.poll_elapsed(context).map(|()| Awaited::End),
+            true => conn.waits().deadline.poll_elapsed(context).map(|()| WaitOutcome::End),
             false => Poll::Pending,
         }
     })
@@ -134,17 +136,17 @@ pub fn read_ahead(conn: &Conn) {
 }
 
 /// Serves requests as long as they are there.
-pub async fn serve(conn: Rc<Conn>) -> Fate {
+pub async fn serve(conn: Rc<Conn>) -> ConnectionAction {
     let conn = &conn;
     conn.idle_since.set(None);
     let mut scratch = conn.front.scratch(conn);
     if conn.input.borrow().capacity() == 0 {
         conn.input.replace(conn.front.input());
     }
-    let fate = loop {
-        let fate = request(conn, &mut scratch).await;
-        if fate != Fate::Next {
-            break fate;
+    let action = loop {
+        let action = request(conn, &mut scratch).await;
+        if action != ConnectionAction::Next {
+            break action;
         }
         let plan = conn.front.plan();
         scratch.exchange.reset(plan);
@@ -156,18 +158,18 @@ pub async fn serve(conn: Rc<Conn>) -> Fate {
     };
     conn.front.give_back_input(conn.input.take());
     conn.front.give_back(scratch);
-    fate
+    action
 }
 
 /// Receives, answers and logs one request.
-async fn request(conn: &Rc<Conn>, scratch: &mut Scratch) -> Fate {
+async fn request(conn: &Rc<Conn>, scratch: &mut Scratch) -> ConnectionAction {
     let Scratch { exchange: x, output, .. } = scratch;
     output.clear();
     let received = head::receive(conn, x).await;
     let _writing = conn.front.counters.writing();
     let answer = match received {
-        head::Received::Nothing => return Fate::Idle,
-        head::Received::End => return Fate::Close,
+        head::Received::Nothing => return ConnectionAction::Idle,
+        head::Received::End => return ConnectionAction::Close,
         head::Received::Cut(status) => {
             x.error_status = status;
             finish::log(x);
@@ -176,32 +178,37 @@ async fn request(conn: &Rc<Conn>, scratch: &mut Scratch) -> Fate {
         head::Received::Broken(status) => begin::refuse(x, status).await,
         head::Received::Request => begin::respond(conn, x).await,
     };
-    let fate = match answer {
+    let action = match answer {
         Answer::Close => close_without_answer(conn, x),
         Answer::Send(body) => respond(conn, x, output, body).await,
     };
-    finish::request(x, !matches!(fate, Fate::Idle | Fate::Next)).await;
-    fate
+    finish::request(x, !matches!(action, ConnectionAction::Idle | ConnectionAction::Next)).await;
+    action
 }
 
-fn close_without_answer(conn: &Conn, x: &Exchange) -> Fate {
+fn close_without_answer(conn: &Conn, x: &Exchange) -> ConnectionAction {
     finish::without_response(x);
     cancelled(conn)
 }
 
 /// What a request that was given up means for the connection.
-fn cancelled(conn: &Conn) -> Fate {
+fn cancelled(conn: &Conn) -> ConnectionAction {
     match conn.cancelled.get() {
         Some(CancelCode::Reset) => {
             let _ = conn.io.stream().set_linger_reset();
-            Fate::Reset
+            ConnectionAction::Reset
         }
-        Some(CancelCode::Close) | None => Fate::Close,
+        Some(CancelCode::Close) | None => ConnectionAction::Close,
     }
 }
 
 /// Sends the answer and decides how the connection goes on.
-async fn respond(conn: &Rc<Conn>, x: &mut Exchange, output: &mut Vec<u8>, mut body: Body) -> Fate {
+async fn respond(
+    conn: &Rc<Conn>,
+    x: &mut Exchange,
+    output: &mut Vec<u8>,
+    mut body: Body,
+) -> ConnectionAction {
     if let Body::Tunnel(tunnel) = body {
         return Box::pin(take_over(conn, x, output, tunnel)).await;
     }
@@ -270,7 +277,7 @@ async fn send_rest(
 }
 
 /// Reads what is left of the request's body, then keeps the connection or closes it.
-async fn discard_request(conn: &Conn, x: &mut Exchange) -> Fate {
+async fn discard_request(conn: &Conn, x: &mut Exchange) -> ConnectionAction {
     let settings = x.settings();
     if x.keep_alive {
         let limits = Linger::of(settings);
@@ -278,14 +285,14 @@ async fn discard_request(conn: &Conn, x: &mut Exchange) -> Fate {
         let whole = linger::discard_body(&mut x.request.body, limits).await;
         conn.body_bytes.set(counted);
         if !whole {
-            return Fate::Close;
+            return ConnectionAction::Close;
         }
     }
     after_answer(conn, x, true)
 }
 
 /// Keeps the connection or closes it; `unread` when the body was not asked for to its end.
-fn after_answer(conn: &Conn, x: &Exchange, unread: bool) -> Fate {
+fn after_answer(conn: &Conn, x: &Exchange, unread: bool) -> ConnectionAction {
     let settings = x.settings();
     let more = !conn.input.borrow().is_empty();
     if !x.keep_alive {
@@ -294,8 +301,8 @@ fn after_answer(conn: &Conn, x: &Exchange, unread: bool) -> Fate {
         let always = settings.lingering_close == tidegate_core::settings::Lingering::Always;
         let on = settings.lingering_close != tidegate_core::settings::Lingering::Off;
         return match always || (on && (unread || more)) {
-            true => Fate::Linger(Linger::of(settings)),
-            false => Fate::Close,
+            true => ConnectionAction::Linger(Linger::of(settings)),
+            false => ConnectionAction::Close,
         };
     }
     let now = tidegate_rt::clock::now();
@@ -304,10 +311,10 @@ fn after_answer(conn: &Conn, x: &Exchange, unread: bool) -> Fate {
         conn.kept_until.set(now + settings.keepalive_min_timeout);
     }
     if more {
-        return Fate::Next;
+        return ConnectionAction::Next;
     }
     conn.idle_since.set(Some(now));
-    Fate::Idle
+    ConnectionAction::Idle
 }
 
 /// Whether the connection can stay, by all that limits it.
@@ -339,10 +346,10 @@ async fn take_over(
     x: &mut Exchange,
     output: &mut Vec<u8>,
     tunnel: Tunnel,
-) -> Fate {
+) -> ConnectionAction {
     framing::write_head(x, Framing::None, None, output);
     if conn.write_all(output).await.is_err() {
-        return Fate::Close;
+        return ConnectionAction::Close;
     }
     x.outcome.bytes_sent = output.len() as u64;
     let prefetched = Bytes::from(std::mem::take(&mut *conn.input.borrow_mut()));
@@ -351,7 +358,7 @@ async fn take_over(
     let sent = Rc::new(std::cell::Cell::new(0));
     let io = Rc::new(crate::duplex::ConnDuplex::new(conn.clone(), sent.clone()));
     deliver::tunnel(x, tunnel, ClientIo { io, prefetched }, sent).await;
-    Fate::Close
+    ConnectionAction::Close
 }
 
 impl Conn {

@@ -28,7 +28,7 @@ use tidegate_core::exchange::{Exchange, PlanRef};
 use tidegate_core::session::{PassTo, Session};
 use tidegate_core::{LocalFuture, Phase, Step};
 
-use crate::conn::Entrance;
+use crate::conn::ListenerRef;
 use crate::front::Front;
 use running::Running;
 pub use running::Sessions;
@@ -59,11 +59,11 @@ pub(crate) trait Transport {
 /// A session's exchange at the address's default server.
 pub(crate) fn exchange(
     plan: PlanRef,
-    entrance: Entrance,
+    listener_ref: ListenerRef,
     connection: Connection,
     session: Session,
 ) -> Option<Exchange> {
-    let server = entrance.servers(&plan)?.default;
+    let server = listener_ref.servers(&plan)?.default;
     let location = plan.server(server).location;
     let mut x = Exchange::new(plan, Rc::new(connection), Rc::new(NoClient));
     x.server = server;
@@ -77,11 +77,11 @@ pub(crate) fn exchange(
 pub(crate) async fn run(
     front: &Rc<Front>,
     x: Exchange,
-    entrance: Entrance,
+    listener_ref: ListenerRef,
     transport: impl Transport,
 ) {
     let running = front.sessions.enter(&x);
-    run_entered(front, running, x, entrance, transport).await;
+    run_entered(front, running, x, listener_ref, transport).await;
 }
 
 /// The same for a session that has its place already, since before its task runs.
@@ -89,12 +89,12 @@ async fn run_entered(
     front: &Rc<Front>,
     running: Running,
     mut x: Exchange,
-    entrance: Entrance,
+    listener_ref: ListenerRef,
     mut transport: impl Transport,
 ) {
     let number = x.connection.number;
     let ended = {
-        let mut way = Box::pin(walk(&mut x, entrance, &mut transport));
+        let mut way = Box::pin(walk(&mut x, listener_ref, &mut transport));
         std::future::poll_fn(|context| {
             if running.is_aborted(context) {
                 return Poll::Ready(Ok(None));
@@ -141,7 +141,7 @@ async fn run_entered(
 }
 
 /// The phases up to the content; the status for the log.
-async fn walk(x: &mut Exchange, entrance: Entrance, transport: &mut impl Transport) -> u16 {
+async fn walk(x: &mut Exchange, listener_ref: ListenerRef, transport: &mut impl Transport) -> u16 {
     for phase in [Phase::PostRead, Phase::Preaccess, Phase::Access] {
         if let Some(status) = handlers(x, phase).await {
             return status;
@@ -150,13 +150,13 @@ async fn walk(x: &mut Exchange, entrance: Entrance, transport: &mut impl Transpo
     if let Err(status) = transport.secure(x).await {
         return status;
     }
-    if let Err(status) = choose_server(x, entrance) {
+    if let Err(status) = choose_server(x, listener_ref) {
         return status;
     }
     if let Some(status) = handlers(x, Phase::Precontent).await {
         return status;
     }
-    if let Err(status) = choose_server(x, entrance) {
+    if let Err(status) = choose_server(x, listener_ref) {
         return status;
     }
     let plan = x.plan.clone();
@@ -205,9 +205,9 @@ fn end(step: Step<'static>) -> Option<u16> {
 }
 
 /// Goes over to the server of the name that TLS told, if one claims it.
-fn choose_server(x: &mut Exchange, entrance: Entrance) -> Result<(), u16> {
+fn choose_server(x: &mut Exchange, listener_ref: ListenerRef) -> Result<(), u16> {
     let plan = x.plan.clone();
-    let Some(servers) = entrance.servers(&plan) else { return Err(INTERNAL_ERROR) };
+    let Some(servers) = listener_ref.servers(&plan) else { return Err(INTERNAL_ERROR) };
     if servers.is_single() || x.request.host.is_empty() {
         return Ok(());
     }

@@ -17,8 +17,8 @@ use tidegate_rt::net::Stream;
 use tidegate_rt::timer::timeout;
 
 use super::{BROKEN_HEADER, INTERNAL_ERROR, Transport, complain};
-use crate::accept::Came;
-use crate::conn::Entrance;
+use crate::accept::AcceptedConnection;
+use crate::conn::ListenerRef;
 use crate::front::Front;
 use crate::io::Io;
 use crate::serve::scratch::nobody;
@@ -26,11 +26,11 @@ use crate::start::read_proxy_header;
 use crate::tls::session_handshake_timeout;
 
 /// Begins a session at an address of `stream`; nothing where there is none.
-pub(crate) fn enter(front: &Rc<Front>, came: Came, address: &Address) {
-    let Came { io, info, input, open } = came;
+pub(crate) fn enter(front: &Rc<Front>, connection: AcceptedConnection, address: &Address) {
+    let AcceptedConnection { io, info, input, open } = connection;
     let Some(plan) = front.session_plan() else { return };
-    let Some(entrance) = Entrance::find(&plan, address, &info.local) else { return };
-    let Some((tls, proxy_protocol)) = entrance.transport(&plan) else { return };
+    let Some(listener_ref) = ListenerRef::find(&plan, address, &info.local) else { return };
+    let Some((tls, proxy_protocol)) = listener_ref.transport(&plan) else { return };
     let stream = io.stream().clone();
     let tls = tls && io.plain().is_some();
     let traffic = Rc::<Traffic>::default();
@@ -38,20 +38,20 @@ pub(crate) fn enter(front: &Rc<Front>, came: Came, address: &Address) {
     let mut session = Session::new(SessionClient::Stream(client.clone()), address.text());
     session.traffic = traffic;
     session.input = input;
-    let Some(x) = super::exchange(plan, entrance, info, session) else { return };
+    let Some(x) = super::exchange(plan, listener_ref, info, session) else { return };
     let _ = stream.set_nodelay(x.settings().tcp_nodelay);
     let client = Some(client);
-    let transport = Tcp { stream, client, entrance, tls, proxy_protocol, open: Some(open) };
+    let transport = Tcp { stream, client, listener_ref, tls, proxy_protocol, open: Some(open) };
     let front = front.clone();
-    tidegate_rt::spawn_local(async move { begin(&front, x, entrance, transport).await });
+    tidegate_rt::spawn_local(async move { begin(&front, x, listener_ref, transport).await });
 }
 
-async fn begin(front: &Rc<Front>, mut x: Exchange, entrance: Entrance, transport: Tcp) {
+async fn begin(front: &Rc<Front>, mut x: Exchange, listener_ref: ListenerRef, transport: Tcp) {
     describe(&x);
     if transport.proxy_protocol && !read_header(&mut x, &transport.stream).await {
         return;
     }
-    super::run(front, x, entrance, transport).await;
+    super::run(front, x, listener_ref, transport).await;
 }
 
 /// Tells of a new client, as nginx does.
@@ -107,7 +107,7 @@ struct Tcp {
     stream: Rc<Stream>,
     /// `None` once it is passed on.
     client: Option<Rc<ClientStream>>,
-    entrance: Entrance,
+    listener_ref: ListenerRef,
     tls: bool,
     proxy_protocol: bool,
     open: Option<Open>,
@@ -128,7 +128,7 @@ impl Transport for Tcp {
             let info = Rc::unwrap_or_clone(info);
             let kept = info.clone();
             let accepted =
-                crate::tls::accept(plan, stream, info, self.entrance, input, limit).await;
+                crate::tls::accept(plan, stream, info, self.listener_ref, input, limit).await;
             let Some((io @ Io::Tls(..), info, _)) = accepted else {
                 // A client that speaks no TLS is not told so.
                 x.connection = Rc::new(kept);
@@ -168,7 +168,7 @@ impl Transport for Tcp {
         let missing = || format!("no listening socket for \"{}\" of \"pass\"", to.text());
         let (plan, local) = (front.plan(), &x.connection.local);
         let http = listener(&plan, to);
-        let http = http.and_then(|at| Some((at.clone(), Entrance::find(&plan, &at, local)?)));
+        let http = http.and_then(|at| Some((at.clone(), ListenerRef::find(&plan, &at, local)?)));
         let sessions = front.session_plan().and_then(|plan| listener(&plan, to));
         if http.is_none() && sessions.is_none() {
             return Err(missing());
@@ -180,12 +180,13 @@ impl Transport for Tcp {
         // Nobody else has it any more.
         let client = self.client.take().and_then(|client| Rc::try_unwrap(client).ok());
         let (Some(client), Some(open)) = (client, self.open.take()) else { return Err(missing()) };
-        let came = Came { io: client.io, info: (*x.connection).clone(), input, open };
+        let connection =
+            AcceptedConnection { io: client.io, info: (*x.connection).clone(), input, open };
         match (http, sessions) {
-            (Some((address, entrance)), _) => {
-                crate::accept::enter(front, came, &Rc::new(address), entrance);
+            (Some((address, listener_ref)), _) => {
+                crate::accept::enter(front, connection, &Rc::new(address), listener_ref);
             }
-            (None, Some(address)) => enter(front, came, &address),
+            (None, Some(address)) => enter(front, connection, &address),
             (None, None) => {}
         }
         Ok(())

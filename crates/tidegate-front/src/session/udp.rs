@@ -15,7 +15,7 @@ use tidegate_core::session::{Datagrams, Session, SessionClient, Traffic};
 use tidegate_rt::net::Datagram;
 
 use super::Transport;
-use crate::conn::Entrance;
+use crate::conn::ListenerRef;
 use crate::front::Front;
 
 /// The largest datagram (RFC 768).
@@ -82,7 +82,7 @@ impl Port {
             (Address::Inet(bound), Some(ip)) => Address::Inet(SocketAddr::new(ip, bound.port())),
             (bound, _) => bound.clone(),
         };
-        let Some(entrance) = Entrance::find_for(&plan, &self.address, &local, true) else {
+        let Some(listener_ref) = ListenerRef::find_for(&plan, &self.address, &local, true) else {
             return;
         };
         let info = Connection {
@@ -108,7 +108,7 @@ impl Port {
         let mut session = Session::new(SessionClient::Datagrams(client.clone()), listener);
         session.traffic = traffic;
         session.input = first;
-        let Some(x) = super::exchange(plan, entrance, info, session) else { return };
+        let Some(x) = super::exchange(plan, listener_ref, info, session) else { return };
         let level = Level::Info;
         if x.settings().error_log.enabled(level) {
             let text = format!("udp client {from} connected to {}", self.address.text());
@@ -120,7 +120,7 @@ impl Port {
         let running = front.sessions.enter(&x);
         tidegate_rt::spawn_local(async move {
             let _counted = counted;
-            super::run_entered(&front, running, x, entrance, Udp { _place: place }).await;
+            super::run_entered(&front, running, x, listener_ref, Udp { _place: place }).await;
         });
     }
 }

@@ -18,7 +18,7 @@ use tidegate_tls::{
 
 use super::server::TlsServer;
 use super::{client, variables};
-use crate::conn::Entrance;
+use crate::conn::ListenerRef;
 use crate::io::Io;
 
 /// Takes a connection through the handshake within `limit`, or finds that it speaks plain HTTP.
@@ -27,7 +27,7 @@ pub async fn accept(
     plan: PlanRef,
     stream: Rc<Stream>,
     mut info: Connection,
-    entrance: Entrance,
+    entrance: ListenerRef,
     input: Vec<u8>,
     limit: Duration,
 ) -> Option<(Io, Connection, Vec<u8>)> {
