@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use tidegate_http::Headers;
 
 use crate::LocalFuture;
-use crate::client::Client;
+use crate::client::{CancelCode, Client};
 use crate::phases;
 use crate::tests::probe::trace;
 use crate::tests::{Bench, Reply, wait};
@@ -146,6 +146,8 @@ impl Client for Gone {
     fn poll_gone(&self, _context: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
     }
+
+    fn cancel(&self, _code: CancelCode) {}
 
     fn send_interim<'a>(
         &'a self,

@@ -239,6 +239,8 @@ impl Client for Counting {
         if self.gone.get() { Poll::Ready(()) } else { Poll::Pending }
     }
 
+    fn cancel(&self, _code: CancelCode) {}
+
     fn send_interim<'a>(
         &'a self,
         _status: u16,

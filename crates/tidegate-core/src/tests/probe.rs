@@ -25,7 +25,7 @@ use crate::error_log::Level;
 use crate::module::{BlockRow, Module};
 use crate::phases::{Handler, Phase};
 use crate::regex::Regex;
-use crate::special::split_args;
+use crate::error_page::split_args;
 use crate::subrequest::Options;
 use crate::template::Template;
 use crate::variables::{Changeable, Variable};
@@ -249,7 +249,7 @@ fn act<'x>(x: &'x mut Exchange, action: &[String], last: &Template) -> Step<'x> 
         "stay" => x.rewrite_in_place(value, None),
         "settle" => x.clear_path_changed(),
         "field" => x.response.headers.push(action[1].as_bytes(), &value),
-        "carry" => x.carried.push(action[1].as_bytes(), &value),
+        "carry" => x.preserved_headers.push(action[1].as_bytes(), &value),
         "send-as" => x.send_as(action[1].parse().unwrap()),
         "set" => x.set_slot(action[1].parse().unwrap(), Some(&value)),
         "args" => match x.plan.variables.changeable("args") {
