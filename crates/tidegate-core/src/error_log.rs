@@ -152,8 +152,8 @@ pub fn with_context(x: &Exchange, message: fmt::Arguments<'_>) -> String {
         return crate::session::with_context(x, session, message);
     }
     let mut text = shortened(message.to_string());
-    if !x.action.is_empty() {
-        let _ = write!(text, " while {}", x.action);
+    if !x.progress.action.is_empty() {
+        let _ = write!(text, " while {}", x.progress.action);
     }
     let _ = write!(text, ", client: {}", x.client_text());
     let _ = write!(text, ", server: {}", x.server().name);
@@ -161,11 +161,11 @@ pub fn with_context(x: &Exchange, message: fmt::Arguments<'_>) -> String {
     if !line.is_empty() {
         let _ = write!(text, ", request: \"{}\"", String::from_utf8_lossy(line));
     }
-    if x.is_subrequest {
+    if x.is_subrequest() {
         let _ = write!(text, ", subrequest: \"{}\"", String::from_utf8_lossy(&x.request.path));
     }
-    if !x.upstream_text.is_empty() {
-        let _ = write!(text, ", upstream: \"{}\"", x.upstream_text);
+    if !x.progress.upstream.is_empty() {
+        let _ = write!(text, ", upstream: \"{}\"", x.progress.upstream);
     }
     if let Some(host) = x.request.header(tidegate_http::Known::Host) {
         let _ = write!(text, ", host: \"{}\"", String::from_utf8_lossy(host));

@@ -8,7 +8,7 @@ use tidegate_http::request::Method;
 use tidegate_http::{Known, pages};
 
 use crate::body::Body;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, FieldOwner, RangeSupport};
 use crate::settings::Tokens;
 use crate::step::Jump;
 
@@ -21,30 +21,28 @@ pub enum Resolved {
 
 /// Answers with `status`: an `error_page` if one is set and none is being served, else the built-in page.
 pub fn resolve(x: &mut Exchange, status: u16) -> Resolved {
-    x.refused_with.get_or_insert(status);
     // A status that comes while an error page is made replaces the one that asked for the page.
-    x.status_override = None;
+    x.disposition.refuse(status);
     // An origin said it of the body that it wanted to be sent (`X-Accel-Redirect`).
     x.preserved_headers.remove(Known::ContentType);
     // As nginx: who was too slow with his request gets no answer.
     if matches!(status, 408 | 444 | 499) {
-        x.error_status = status;
+        x.disposition.leave_unanswered(status);
         return Resolved::Close;
     }
     if closes_connection(status) {
-        x.keep_alive = false;
+        x.disposition.close_connection();
     }
     let settings = x.settings();
-    if status >= 300 && (!x.error_page_active || settings.recursive_error_pages) {
+    if status >= 300 && (!x.disposition.error_page_was_used() || settings.recursive_error_pages) {
         let pages = settings.error_pages.clone();
         if let Some(page) = pages.iter().find(|page| page.code == status) {
-            x.error_page_active = true;
-            x.response.status = status;
-            x.status_override = match page.overwrite {
+            let sent = match page.overwrite {
                 None => Some(tidegate_http::request::wire_status(status)),
                 Some(0) => None,
                 Some(code) => Some(code),
             };
+            x.disposition.use_error_page(status, sent);
             let target = page.target.value(x);
             return error_page(x, target, page.overwrite);
         }
@@ -68,7 +66,7 @@ fn error_page(x: &mut Exchange, target: Vec<u8>, overwrite: Option<u16>) -> Reso
         }
         Some(b'@') => Resolved::Jump(Jump::Named(target)),
         _ => {
-            x.status_override = None;
+            x.disposition.redirect_to_error_page();
             let redirect = overwrite.filter(|code| matches!(code, 301..=303 | 307 | 308));
             x.response.headers.set_known(Known::Location, &target);
             Resolved::Send(builtin(x, redirect.unwrap_or(302)))
@@ -92,14 +90,14 @@ pub fn split_args(mut target: Vec<u8>) -> (Vec<u8>, Vec<u8>) {
 /// `WWW-Authenticate`, …) are already in the head.
 fn builtin(x: &mut Exchange, status: u16) -> Body {
     let wire = tidegate_http::request::wire_status(status);
-    x.response.status = wire;
+    x.disposition.set_status(wire);
     x.response.reason = None;
     x.response.content_length = None;
     x.response.last_modified = None;
-    x.response.allow_ranges = false;
+    x.response.ranges = RangeSupport::None;
     // The page is the server's own, whatever `proxy_pass_header` passes of an origin.
-    x.response.omit_server = false;
-    x.response.omit_date = false;
+    x.delivery.server = FieldOwner::Server;
+    x.delivery.date = FieldOwner::Server;
     for known in [Known::AcceptRanges, Known::LastModified, Known::Etag, Known::ContentEncoding] {
         x.response.headers.remove(known);
     }
@@ -113,7 +111,7 @@ fn builtin(x: &mut Exchange, status: u16) -> Body {
         let place = x.response.headers.first(Known::Location).unwrap_or_default().to_vec();
         x.response.headers.remove(Known::Location);
         x.response.headers.set_known(Known::ContentType, b"text/html");
-        x.response.status = 200;
+        x.disposition.set_status(200);
         return Body::Bytes(refresh_page(&place));
     }
     let product = product(x);
@@ -167,7 +165,7 @@ pub fn write_server_field(x: &mut Exchange, out: &mut Vec<u8>) {
 /// The product name for error pages and the `Server` field under `server_tokens`.
 fn product(x: &mut Exchange) -> Bytes {
     let plan = x.plan.clone();
-    match &plan.location(x.location).settings.tokens {
+    match &plan.location(x.routing.location).settings.tokens {
         Tokens::Fixed(text) => text.clone(),
         Tokens::Dynamic(template) => match &template.value(x)[..] {
             b"on" => Bytes::from_static(PRODUCT_WITH_VERSION.as_bytes()),
@@ -186,7 +184,7 @@ pub const PRODUCT_WITH_VERSION: &str = concat!("tidegate/", env!("CARGO_PKG_VERS
 /// Puts a `Location` for a redirect of our own into the head: absolute if `absolute_redirect` says so.
 /// `place` is escaped and starts with `/`.
 pub fn redirect_headers(x: &mut Exchange, place: &[u8]) {
-    x.response.clear();
+    x.clear_response();
     let settings = x.settings();
     if !settings.absolute_redirect {
         x.response.headers.set_known(Known::Location, place);

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, PathState};
 
 /// The file-system path of the request's path, or `None` when `alias` cannot be applied.
 pub fn map(x: &mut Exchange) -> Option<Vec<u8>> {
@@ -30,9 +30,9 @@ pub fn map_path(x: &mut Exchange, path: &[u8]) -> Option<Vec<u8>> {
 
 fn append_path(x: &Exchange, path: &[u8], out: &mut Vec<u8>) -> bool {
     let settings = x.settings();
-    if !settings.alias || x.alias_takes_path {
+    if !settings.alias || x.routing.path == PathState::Appended {
         out.extend_from_slice(path);
-    } else if x.path_replaced {
+    } else if x.routing.path_was_replaced() {
         let message = "\"alias\" cannot be used in a location where the path was rewritten";
         x.log(crate::Level::Error, format_args!("{message}"));
         return false;
@@ -46,7 +46,7 @@ fn append_path(x: &Exchange, path: &[u8], out: &mut Vec<u8>) -> bool {
 /// `$document_root`'s text before links are resolved.
 pub fn append_root(x: &mut Exchange, out: &mut Vec<u8>) {
     let plan = x.plan.clone();
-    let root = &plan.location(x.location).settings.root;
+    let root = &plan.location(x.routing.location).settings.root;
     let start = out.len();
     root.write(x, out);
     let absolute = || out.get(start..).is_some_and(tidegate_os::path::is_absolute);

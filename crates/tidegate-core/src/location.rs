@@ -5,7 +5,7 @@ mod tests;
 
 use std::collections::HashMap;
 
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, PathState};
 use crate::plan::{LocationId, Plan};
 use crate::regex::{MatchLimit, Regex};
 use crate::step::Step;
@@ -150,18 +150,16 @@ fn first_match(
 
 /// The FindConfig step: chooses the location and applies what the core itself decides there.
 pub fn find_config(x: &mut Exchange, plan: &Plan) -> Step<'static> {
-    let server = plan.server(x.server);
-    x.location = server.location;
-    x.path_changed = false;
-    x.path_replaced = false;
-    x.alias_takes_path = false;
+    let server = plan.server(x.routing.server);
+    x.routing.location = server.location;
+    x.routing.path = PathState::Matched;
     let Ok(found) = search(x, plan, &server.locations) else { return Step::Status(500) };
     match found {
-        Found::Prefix(id) | Found::Final(id) | Found::Redirect(id) => x.location = id,
+        Found::Prefix(id) | Found::Final(id) | Found::Redirect(id) => x.routing.location = id,
         Found::Nothing => {}
     }
-    let location = plan.location(x.location);
-    if location.settings.internal && !x.internal {
+    let location = plan.location(x.routing.location);
+    if location.settings.internal && !x.routing.is_internal() {
         return Step::Status(404);
     }
     if let Err(status) = limit_body(x) {
@@ -170,7 +168,7 @@ pub fn find_config(x: &mut Exchange, plan: &Plan) -> Step<'static> {
     if let Some((methods, other)) = location.limit_except
         && methods & x.request.method.bit() == 0
     {
-        x.location = other;
+        x.routing.location = other;
     }
     // Only here: the redirect is a response of the location that it leads to, with its rules and fields.
     match found {
@@ -186,8 +184,8 @@ pub fn limit_body(x: &mut Exchange) -> Result<(), u16> {
     x.request.body.set_limit(max);
     let announced = x.request.body.length.filter(|length| max.is_some_and(|max| *length > max));
     // A part of a response may be for a location with another limit: the client has sent nothing for that.
-    if let Some(length) = announced.filter(|_| !x.is_subrequest) {
-        x.keep_alive = false;
+    if let Some(length) = announced.filter(|_| !x.is_subrequest()) {
+        x.disposition.close_connection();
         x.request.body.abandon();
         x.log(
             crate::error_log::Level::Error,

@@ -14,7 +14,7 @@ use crate::step::Step;
 /// The step that ends the request when its client leaves meanwhile, which has been logged.
 pub async fn pause(x: &mut Exchange, time: Duration) -> Result<(), Step<'static>> {
     let mut sleep = std::pin::pin!(tidegate_rt::timer::sleep(time));
-    let (client, watch) = (x.client.clone(), !x.is_subrequest);
+    let (client, watch) = (x.client.clone(), !x.is_subrequest());
     let left = poll_fn(|context| {
         if sleep.as_mut().poll(context).is_ready() {
             return Poll::Ready(false);
@@ -28,6 +28,6 @@ pub async fn pause(x: &mut Exchange, time: Duration) -> Result<(), Step<'static>
         return Ok(());
     }
     x.log(Level::Info, format_args!("client prematurely closed connection"));
-    x.error_status = 499;
+    x.disposition.leave_unanswered(499);
     Err(Step::Close)
 }

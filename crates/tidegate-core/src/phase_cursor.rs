@@ -4,7 +4,7 @@
 use tidegate_http::Known;
 
 use crate::error_log::Level;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, PathState};
 use crate::phases::{Handler, Phase, count_redirect};
 use crate::plan::{Location, Plan};
 use crate::step::Step;
@@ -37,7 +37,7 @@ pub(crate) enum Next<'p> {
 impl<'p> PhaseCursor<'p> {
     /// Starts at `phase` in the request's present location.
     pub(crate) fn new(x: &Exchange, plan: &'p Plan, phase: Phase) -> PhaseCursor<'p> {
-        let location = plan.location(x.location);
+        let location = plan.location(x.routing.location);
         let mut cursor =
             PhaseCursor { plan, phase, location, ran: 0, own_content: false, refused: None };
         cursor.enter(x, phase);
@@ -108,7 +108,7 @@ impl<'p> PhaseCursor<'p> {
     /// The next phase behind the rewrites in which there is something to do: most locations have nothing
     /// before the content.
     fn first_with_handlers(&self, x: &Exchange) -> Phase {
-        let location = self.plan.location(x.location);
+        let location = self.plan.location(x.routing.location);
         let between = [Phase::Preaccess, Phase::Access, Phase::Precontent];
         match between.into_iter().all(|phase| location.handlers(phase).is_empty()) {
             true => Phase::Content,
@@ -118,7 +118,7 @@ impl<'p> PhaseCursor<'p> {
 
     fn enter(&mut self, x: &Exchange, phase: Phase) {
         self.phase = phase;
-        self.location = self.plan.location(x.location);
+        self.location = self.plan.location(x.routing.location);
         self.ran = 0;
         self.own_content = phase == Phase::Content;
     }
@@ -133,13 +133,15 @@ impl<'p> PhaseCursor<'p> {
                 step => return Some(step),
             },
             Phase::Rewrite => Phase::PostRewrite,
-            Phase::PostRewrite if !x.path_changed => self.first_with_handlers(x),
+            Phase::PostRewrite if x.routing.path != PathState::Changed => {
+                self.first_with_handlers(x)
+            }
             Phase::PostRewrite => match count_redirect(x, None) {
                 Ok(()) => Phase::FindConfig,
                 Err(status) => return Some(Step::Status(status)),
             },
             // The request that a part belongs to has been let in.
-            Phase::Preaccess if x.is_subrequest => Phase::PostAccess,
+            Phase::Preaccess if x.is_subrequest() => Phase::PostAccess,
             Phase::Preaccess => Phase::Access,
             Phase::Access => Phase::PostAccess,
             Phase::PostAccess => match self.refused.take() {

@@ -70,7 +70,7 @@ pub enum Answer {
 pub async fn run(x: &mut Exchange) -> Answer {
     // What comes before belongs to the connection and is done.
     tidegate_rt::turn::mark(|what| describe(x, what));
-    let first = if x.is_subrequest { Phase::ServerRewrite } else { Phase::PostRead };
+    let first = if x.is_subrequest() { Phase::ServerRewrite } else { Phase::PostRead };
     drive(x, first, None).await
 }
 
@@ -91,13 +91,13 @@ pub(crate) async fn content_alone(x: &mut Exchange) -> Answer {
     let plan = x.plan.clone();
     match walk(x, &plan, Phase::Content).await {
         Step::Respond(body) => {
-            if x.response.status == 0 {
-                x.response.status = 200;
+            if x.disposition.status() == 0 {
+                x.disposition.set_status(200);
             }
             Answer::Send(body)
         }
         Step::Status(status) => {
-            x.response.status = status;
+            x.disposition.set_status(status);
             Answer::Send(Body::Empty)
         }
         _ => Answer::Close,
@@ -110,7 +110,7 @@ pub fn trailers<'x>(x: &'x mut Exchange, body: &mut Body) -> &'x Headers {
         x.response.trailers = trailers;
     }
     let plan = x.plan.clone();
-    for trailer in &plan.location(x.location).trailers {
+    for trailer in &plan.location(x.routing.location).trailers {
         trailer(x);
     }
     &x.response.trailers
@@ -124,7 +124,7 @@ pub async fn refuse(x: &mut Exchange, status: u16) -> Answer {
 /// Runs `post_action` after an answer was sent: a request of its own whose answer nobody gets.
 pub async fn post_action(x: &mut Exchange) {
     let plan = x.plan.clone();
-    let Some(target) = &plan.location(x.location).settings.post_action else { return };
+    let Some(target) = &plan.location(x.routing.location).settings.post_action else { return };
     let target = target.value(x);
     let jump = match target.first() {
         Some(b'@') => Jump::Named(target),
@@ -133,14 +133,14 @@ pub async fn post_action(x: &mut Exchange) {
             Jump::Path { path, args }
         }
     };
-    let (status, headers) = (x.response.status, std::mem::take(&mut x.response.headers));
+    let (status, headers) = (x.disposition.status(), std::mem::take(&mut x.response.headers));
     x.request.method = tidegate_http::request::Method::Get;
     if let Ok(phase) = enter(x, &plan, jump)
         && let Answer::Send(mut body) = drive(x, phase, None).await
     {
         while let Some(Ok(_)) = body.next().await {}
     }
-    x.response.status = status;
+    x.disposition.set_status(status);
     x.response.headers = headers;
 }
 
@@ -170,7 +170,7 @@ async fn drive(x: &mut Exchange, mut phase: Phase, mut status: Option<u16>) -> A
             Ok(next) => phase = next,
             Err(code) => status = Some(code),
         }
-        x.action = "";
+        x.progress.action = "";
     }
 }
 
@@ -247,22 +247,22 @@ fn enter(x: &mut Exchange, plan: &Plan, jump: Jump) -> Result<Phase, u16> {
         x.log(Level::Error, message);
         return Err(500);
     }
-    x.internal = true;
-    let belonging = status_required_header(x.response.status);
+    x.routing.make_internal();
+    let belonging = status_required_header(x.disposition.status());
     let kept = belonging.and_then(|known| Some((known, x.response.headers.first(known)?.to_vec())));
-    x.response.clear();
+    x.clear_response();
     if let Some((known, value)) = kept {
         x.response.headers.set_known(known, &value);
     }
     match jump {
         Jump::Path { path, args } => {
             x.set_path(path, Some(args));
-            x.location = plan.server(x.server).location;
+            x.routing.location = plan.server(x.routing.server).location;
             Ok(Phase::ServerRewrite)
         }
-        Jump::Named(name) => match plan.server(x.server).named(&name) {
+        Jump::Named(name) => match plan.server(x.routing.server).named(&name) {
             Some(location) => {
-                x.location = location;
+                x.routing.location = location;
                 Ok(Phase::Rewrite)
             }
             None => {
@@ -287,9 +287,7 @@ fn status_required_header(status: u16) -> Option<Known> {
 
 /// Counts an internal redirect, `to` somewhere or by `rewrite`. One too many is logged as nginx does.
 pub(crate) fn count_redirect(x: &mut Exchange, to: Option<&Jump>) -> Result<(), u16> {
-    x.path_changed = false;
-    if x.redirects_left > 0 {
-        x.redirects_left -= 1;
+    if x.routing.count_redirect() {
         return Ok(());
     }
     let (doing, target) = match to {
@@ -314,19 +312,19 @@ fn filtered(x: &mut Exchange, plan: &Plan, mut body: Body) -> Resolved {
     if !x.preserved_headers.is_empty() {
         add_preserved(x);
     }
-    if x.response.status == 0 {
-        x.response.status = 200;
+    if x.disposition.status() == 0 {
+        x.disposition.set_status(200);
     }
-    if let Some(status) = x.status_override.take() {
-        x.response.status = status;
+    if let Some(status) = x.disposition.take_forced() {
+        x.disposition.set_status(status);
         x.response.reason = None;
         if status == 204 {
             x.response.headers.remove(Known::ContentType);
         }
     }
-    for filter in &plan.location(x.location).filters {
+    for filter in &plan.location(x.routing.location).filters {
         body = filter(x, body);
-        let Some(status) = x.answer_instead.take() else { continue };
+        let Some(status) = x.disposition.take_replacement() else { continue };
         let charset = named_charset(x);
         body = match error_page::resolve(x, status) {
             Resolved::Send(body) => body,
@@ -339,8 +337,8 @@ fn filtered(x: &mut Exchange, plan: &Plan, mut body: Body) -> Resolved {
             let media_type = [b"text/html", &charset[..]].concat();
             x.response.headers.set_known(Known::ContentType, &media_type);
         }
-        if let Some(status) = x.status_override.take() {
-            x.response.status = status;
+        if let Some(status) = x.disposition.take_forced() {
+            x.disposition.set_status(status);
         }
     }
     Resolved::Send(body)

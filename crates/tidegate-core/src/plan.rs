@@ -11,11 +11,11 @@ use crate::settings::{ServerSettings, Settings};
 use crate::variables::VariableTable;
 
 /// A server block's number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ServerId(pub u32);
 
 /// A location's number; a server block and an `if` block have one as well.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LocationId(pub u32);
 
 /// One `server` block.

@@ -84,9 +84,9 @@ impl Regex {
     /// Whether `subject` matches; stores groups and named variables in the exchange if it does.
     /// A match that hits the limit is logged and answered with an error (500).
     pub fn capture(&self, x: &mut Exchange, subject: &[u8]) -> Result<bool, MatchLimit> {
-        let mut captures = std::mem::take(&mut x.captures);
+        let mut captures = std::mem::take(&mut x.modules.captures);
         let matched = self.capture_into(&mut captures, subject);
-        x.captures = captures;
+        x.modules.captures = captures;
         match matched {
             Ok(true) => {
                 self.store_named(x);
@@ -104,8 +104,8 @@ impl Regex {
     /// Copies the exchange's captures of this expression to the variables of its named groups.
     pub fn store_named(&self, x: &mut Exchange) {
         for (group, slot) in &self.named {
-            let value = x.captures.group(*group).unwrap_or_default().into();
-            if let Some(place) = x.slots.get_mut(*slot) {
+            let value = x.modules.captures.group(*group).unwrap_or_default().into();
+            if let Some(place) = x.modules.slots.get_mut(*slot) {
                 *place = Some(value);
             }
         }

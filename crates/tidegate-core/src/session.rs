@@ -84,17 +84,17 @@ pub struct PassTo(pub Address);
 /// Adds what nginx adds to the error log lines of sessions.
 pub(crate) fn with_context(x: &Exchange, session: &Session, message: fmt::Arguments<'_>) -> String {
     let mut text = crate::error_log::shortened(message.to_string());
-    if !x.action.is_empty() {
-        let _ = write!(text, " while {}", x.action);
+    if !x.progress.action.is_empty() {
+        let _ = write!(text, " while {}", x.progress.action);
     }
     let kind = if session.is_datagram() { "udp " } else { "" };
     let _ = write!(text, ", {kind}client: {}, server: {}", x.client_text(), session.listener);
-    if !x.upstream_text.is_empty() {
+    if !x.progress.upstream.is_empty() {
         let (near, far) = (&session.traffic, &session.origin_traffic);
         let _ = write!(
             text,
             ", upstream: \"{}\", bytes from/to client:{}/{}, bytes from/to upstream:{}/{}",
-            x.upstream_text,
+            x.progress.upstream,
             near.received.get(),
             near.sent.get(),
             far.received.get(),
@@ -125,9 +125,11 @@ pub fn tell_end(x: &Exchange, what: &str) {
 /// # Errors
 /// The step that ends the session: the buffer is full, the time is over, or the client has left.
 pub async fn read_more(x: &mut Exchange) -> Result<(), Step<'static>> {
-    let location = x.plan.location(x.location);
+    let location = x.plan.location(x.routing.location);
     let settings = location.extensions.of::<SessionSettings>().copied().unwrap_or_default();
-    let Some(session) = x.extensions.of_mut::<Session>() else { return Err(Step::Status(500)) };
+    let Some(session) = x.modules.extensions.of_mut::<Session>() else {
+        return Err(Step::Status(500));
+    };
     let SessionClient::Stream(client) = session.client.clone() else {
         return Err(Step::Status(500));
     };
@@ -151,7 +153,7 @@ pub async fn read_more(x: &mut Exchange) -> Result<(), Step<'static>> {
         deadline.poll_elapsed(context).map(|()| None)
     });
     let read = read.await;
-    if let Some(session) = x.extensions.of_mut::<Session>() {
+    if let Some(session) = x.modules.extensions.of_mut::<Session>() {
         session.input = input;
         session.preread_until = Some(deadline);
     }

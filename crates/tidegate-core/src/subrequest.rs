@@ -29,7 +29,7 @@ use crate::body::{Body, BodyError, BodyStream, Chunk};
 use crate::byte_body::{ByteBody, Piece};
 use crate::client::{CancelCode, Client};
 use crate::error_log::Level;
-use crate::exchange::{Exchange, Extensions, Outcome, REDIRECTS_MAX, Request, Response};
+use crate::exchange::{DeliveryHints, Exchange, Kind, Outcome};
 use crate::phases::{self, Answer};
 use crate::request_body::{RequestBody, StoredBody};
 
@@ -74,7 +74,7 @@ pub struct Lineage {
 
 impl Lineage {
     /// The same place, for another exchange of the same request.
-    fn share(&self) -> Lineage {
+    fn fork(&self) -> Lineage {
         Lineage {
             inherited: self.inherited.clone(),
             page_type: self.page_type.clone(),
@@ -116,37 +116,20 @@ impl Exchange {
         let _ = crate::http_core::made_request_id(self);
         Exchange {
             plan: self.plan.clone(),
-            server: self.server,
-            location: self.location,
             connection: self.connection.clone(),
             client: self.client.clone(),
             ordinal: self.ordinal,
-            real_client_address: self.real_client_address.clone(),
-            request: self.request.share(),
-            response: self.response.share(),
-            captures: self.captures.clone(),
-            extensions: Extensions::default(),
+            routing: self.routing.fork(),
+            request: self.request.fork(),
+            response: self.response.fork(),
+            delivery: DeliveryHints::default(),
+            disposition: self.disposition.fork(),
+            modules: self.modules.fork(),
+            progress: self.progress.fork(),
             outcome: Outcome::default(),
-            slots: self.slots.clone(),
-            internal: self.internal,
-            redirects_left: REDIRECTS_MAX,
-            path_changed: false,
-            path_replaced: false,
             preserved_headers: Headers::new(),
-            alias_takes_path: false,
-            answer_instead: None,
-            error_page_active: false,
-            status_override: None,
-            error_status: 0,
-            keep_alive: self.keep_alive,
             limit_rate: self.limit_rate,
-            action: self.action,
-            upstream_text: String::new(),
-            started: self.started,
-            is_subrequest: self.is_subrequest,
-            lineage: self.lineage.share(),
-            refused_with: None,
-            request_id: self.request_id.clone(),
+            lineage: self.lineage.fork(),
         }
     }
 
@@ -168,28 +151,27 @@ impl Exchange {
         }
         made.set(made.get() + 1);
         let mut x = self.fork();
-        if !self.is_subrequest {
+        if !self.is_subrequest() {
             let page_type = self.response.headers.first(Known::ContentType);
             x.lineage.page_type = page_type.map(Rc::from);
         }
         x.lineage.depth += 1;
         x.client = Rc::new(PartOf(self.client.clone()));
-        x.response.clear();
-        x.captures.clear();
+        x.clear_response();
+        x.modules.captures.clear();
         x.set_path(path, Some(args));
         x.request.method = options.method;
-        x.request.upgrade = false;
         x.request.expects_continue = false;
         match options.body {
             SubrequestBody::None => x.request.body = RequestBody::default(),
             SubrequestBody::Shared => {}
             SubrequestBody::Stored(body) => x.request.body.set_stored(body),
         }
-        x.location = x.server().location;
-        x.internal = true;
-        x.is_subrequest = true;
-        x.action = "";
-        Ok(Subrequest { x: Box::new(x), way: Way::Phases })
+        x.routing.location = x.server().location;
+        x.routing.make_internal();
+        x.routing.kind = Kind::Subrequest;
+        x.progress.action = "";
+        Ok(Subrequest { x: Box::new(x), scope: Scope::Phases })
     }
 
     /// The same request once more, from this location's content handler on, for answers that are put
@@ -198,17 +180,17 @@ impl Exchange {
     pub fn repetition(&mut self) -> Subrequest {
         let mut x = self.fork();
         x.client = Rc::new(PartOf(self.client.clone()));
-        x.response.clear();
-        x.path_replaced = self.path_replaced;
-        x.alias_takes_path = self.alias_takes_path;
-        x.is_subrequest = true;
-        x.action = "";
-        Subrequest { x: Box::new(x), way: Way::Content }
+        x.clear_response();
+        x.routing.path = self.routing.path;
+        x.routing.kind = Kind::Subrequest;
+        x.progress.action = "";
+        Subrequest { x: Box::new(x), scope: Scope::Content }
     }
 
     /// Takes over the variables that a subrequest changed.
     pub fn take_variables(&mut self, reply: &Reply) {
-        let changes = reply.before.iter().zip(&reply.x.0.slots).zip(&mut self.slots);
+        let changes =
+            reply.before.iter().zip(&reply.x.0.modules.slots).zip(&mut self.modules.slots);
         for ((before, after), own) in changes {
             let same = match (before, after) {
                 (Some(before), Some(after)) => Rc::ptr_eq(before, after),
@@ -221,51 +203,15 @@ impl Exchange {
     }
 }
 
-impl Request {
-    /// The same request; of its body what has been read.
-    fn share(&self) -> Request {
-        let mut body = RequestBody::default();
-        if let Some(stored) = self.body.stored() {
-            body.set_stored(stored.clone());
-        }
-        Request {
-            head: self.head.clone(),
-            method: self.method,
-            path: self.path.clone(),
-            args: self.args.clone(),
-            host: self.host.clone(),
-            path_is_raw: self.path_is_raw,
-            target_is_current: self.target_is_current,
-            body,
-            keep_alive: self.keep_alive,
-            upgrade: self.upgrade,
-            expects_continue: self.expects_continue,
-        }
-    }
-}
-
-impl Response {
-    /// The head as far as variables show it.
-    fn share(&self) -> Response {
-        Response {
-            status: self.status,
-            headers: self.headers.clone(),
-            content_length: self.content_length,
-            last_modified: self.last_modified,
-            ..Response::default()
-        }
-    }
-}
-
 /// A subrequest that has not begun.
 pub struct Subrequest {
     x: Box<Exchange>,
-    way: Way,
+    scope: Scope,
 }
 
 /// What a subrequest goes through.
 #[derive(Clone, Copy)]
-enum Way {
+enum Scope {
     Phases,
     Content,
 }
@@ -278,12 +224,12 @@ impl Subrequest {
 
     /// Goes its way; ready when the answer's head is.
     pub fn run(self) -> LocalFuture<'static, Reply> {
-        let Subrequest { mut x, way } = self;
+        let Subrequest { mut x, scope } = self;
         Box::pin(async move {
-            let before = x.slots.clone();
-            let answer = match way {
-                Way::Phases => phases::run(&mut x).await,
-                Way::Content => phases::content_alone(&mut x).await,
+            let before = x.modules.slots.clone();
+            let answer = match scope {
+                Scope::Phases => phases::run(&mut x).await,
+                Scope::Content => phases::content_alone(&mut x).await,
             };
             let (body, closed) = match answer {
                 Answer::Close => (Body::Empty, true),
@@ -307,13 +253,13 @@ pub struct Reply {
 impl Reply {
     /// The answer's status; 0 when there is none (`return 444`, time-outs).
     pub fn status(&self) -> u16 {
-        if self.closed { 0 } else { self.x.0.response.status }
+        if self.closed { 0 } else { self.x.0.disposition.status() }
     }
 
     /// The status that was to be answered before `error_page` or the built-in page came in its place;
     /// `None` where a handler made the answer itself.
     pub fn refused_with(&self) -> Option<u16> {
-        self.x.0.refused_with
+        self.x.0.disposition.refused_with()
     }
 
     /// Its exchange, for variables (`$upstream_http_*`) and header fields.
@@ -360,7 +306,7 @@ impl Drop for Logged {
     fn drop(&mut self) {
         let x = &mut self.0;
         let plan = x.plan.clone();
-        for logger in &plan.location(x.location).loggers {
+        for logger in &plan.location(x.routing.location).loggers {
             logger(x);
         }
     }

@@ -85,7 +85,7 @@ impl Template {
                 Part::Literal(text) => out.extend_from_slice(text),
                 Part::Variable(id) => drop(x.variable(*id, out)),
                 Part::Capture(index) => {
-                    if let Some(group) = x.captures.group(*index) {
+                    if let Some(group) = x.modules.captures.group(*index) {
                         out.extend_from_slice(group);
                     }
                 }
@@ -101,7 +101,7 @@ impl Template {
                 Part::Literal(text) => out.extend_from_slice(text),
                 Part::Variable(id) => drop(x.variable(*id, out)),
                 Part::Capture(index) => {
-                    let group = x.captures.group(*index).unwrap_or_default();
+                    let group = x.modules.captures.group(*index).unwrap_or_default();
                     tidegate_http::uri::escape(group, tidegate_http::uri::Escape::Args, out);
                 }
             }
@@ -126,7 +126,7 @@ impl Template {
                 }
                 Part::Variable(id) => x.variable(*id, out),
                 Part::Capture(index) => {
-                    let group = x.captures.group(*index);
+                    let group = x.modules.captures.group(*index);
                     out.extend_from_slice(group.unwrap_or_default());
                     group.is_some()
                 }

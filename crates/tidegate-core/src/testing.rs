@@ -24,7 +24,7 @@ use tidegate_http::{Headers, uri};
 
 use crate::builder::{Environment, Machine, Resources, Survivors, build};
 use crate::client::{Address, Connection, NoClient};
-use crate::exchange::{Captures, PlanRef};
+use crate::exchange::{Captures, PathSource, PlanRef};
 use crate::log_file::{LogFile, LogFiles, open_append};
 use crate::module::ErasedModule;
 use crate::request_body::{RequestBody, StoredBody};
@@ -258,13 +258,14 @@ impl<L: ModuleList> Bench<L> {
             x.request.host.extend_from_slice(host.as_bytes());
         }
         x.request.method = head.method;
-        x.request.keep_alive = meta.keep_alive;
-        x.keep_alive = meta.keep_alive;
-        x.action = "";
+        if meta.keep_alive {
+            x.disposition.keep_connection();
+        }
+        x.progress.action = "";
         let mut decoded = Vec::new();
         let target = head.path_and_args();
         let parsed = uri::normalise(target, true, &mut decoded).unwrap();
-        x.request.target_is_current = true;
+        x.request.source = PathSource::Target;
         x.request.path = parsed.path(target, &decoded).to_vec();
         x.request.args = parsed.args(target).to_vec();
         let stored = StoredBody {
@@ -279,8 +280,8 @@ impl<L: ModuleList> Bench<L> {
         x.outcome.request_length = (head.headers.text().len() + body.len()) as u64;
         let mut captures = Captures::default();
         let servers = &self.plan.listeners[0].servers;
-        x.server = servers.find(&x.request.host, &mut captures).0;
-        x.location = self.plan.server(x.server).location;
+        x.routing.server = servers.find(&x.request.host, &mut captures).0;
+        x.routing.location = self.plan.server(x.routing.server).location;
         drop(meta);
         x.request.head = head;
     }
@@ -311,17 +312,17 @@ async fn reply(mut x: Exchange, answer: Answer) -> Reply {
     let closed = matches!(answer, Answer::Close);
     if let Answer::Send(mut source) = answer {
         broken = !collect(&mut source, &mut body).await;
-        if x.response.expects_trailers {
+        if x.delivery.expects_trailers {
             trailers = Some(phases::trailers(&mut x, &mut source).clone());
         }
     }
     x.outcome.body_bytes_sent = body.len() as u64;
     x.outcome.complete = !broken && !closed;
     let plan = x.plan.clone();
-    for logger in &plan.location(x.location).loggers {
+    for logger in &plan.location(x.routing.location).loggers {
         logger(&mut x);
     }
-    let status = if closed { 0 } else { x.response.status };
+    let status = if closed { 0 } else { x.disposition.status() };
     Reply { status, headers: x.response.headers.clone(), body, trailers, broken, x }
 }
 

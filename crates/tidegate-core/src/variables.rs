@@ -270,7 +270,7 @@ fn evaluate_entry(x: &mut Exchange, entry: &Entry, name: &str, out: &mut Vec<u8>
         Entry::Unresolved(_) => false,
         Entry::Fixed(get) => get(x, out),
         Entry::Prefixed(get, rest) => get(x, rest, out),
-        Entry::Slot(slot) => match x.slots.get(*slot).and_then(Option::as_deref) {
+        Entry::Slot(slot) => match x.modules.slots.get(*slot).and_then(Option::as_deref) {
             Some(value) => {
                 out.extend_from_slice(value);
                 true
@@ -282,13 +282,15 @@ fn evaluate_entry(x: &mut Exchange, entry: &Entry, name: &str, out: &mut Vec<u8>
                 false
             }
         },
-        Entry::Overridden { slot, under } => match x.slots.get(*slot).and_then(Option::as_deref) {
-            Some(value) => {
-                out.extend_from_slice(value);
-                true
+        Entry::Overridden { slot, under } => {
+            match x.modules.slots.get(*slot).and_then(Option::as_deref) {
+                Some(value) => {
+                    out.extend_from_slice(value);
+                    true
+                }
+                None => evaluate_entry(x, under, name, out),
             }
-            None => evaluate_entry(x, under, name, out),
-        },
+        }
         Entry::Computed { compute, cache } => cached(x, compute, *cache, out),
     }
 }

@@ -15,6 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidegate_core::builder::{LocationBuilder, Survivors};
 use tidegate_core::client::{Address, Client};
+use tidegate_core::exchange::PieceSending;
 use tidegate_core::main_settings::MainCore;
 use tidegate_core::module::{Arity, Contexts, Diagnostic, Directive, Entry, ErasedModule, Kind};
 use tidegate_core::{Body, Chunk, Module, Step, http_core::HttpCore};
@@ -146,7 +147,9 @@ impl Module for Say {
         }
         if let Some(count) = conf.drops {
             location.content(Box::new(move |x| {
-                x.response.gathers = x.request.path == b"/gathered";
+                if x.request.path == b"/gathered" {
+                    x.delivery.pieces = PieceSending::Gathered;
+                }
                 Step::Respond(Body::Stream(Box::new(Drops { left: count, others: None })))
             }));
         }

@@ -43,10 +43,10 @@ impl LogContext {
         LogContext {
             place: Some(Place {
                 plan: x.plan.clone(),
-                server: x.server,
-                location: x.location,
+                server: x.routing.server,
+                location: x.routing.location,
                 connection: x.connection.clone(),
-                real_client_address: x.real_client_address.clone(),
+                real_client_address: x.request.real_client_address.clone(),
             }),
             line_end: line.len(),
             host_end: line.len() + host.len(),

@@ -77,8 +77,8 @@ fn a_line_says_what_was_being_done_for_whom() {
     let whom = ", client: 192.0.2.7, server: name, request: \"GET /a?b HTTP/1.1\"";
     let rest = ", host: \"H:80\", referrer: \"http://r/\"";
     assert_eq!(shown(&x), format!("text{whom}{rest}"));
-    x.action = "reading client request body";
-    x.upstream_text = "http://o/a".to_owned();
+    x.progress.action = "reading client request body";
+    x.progress.upstream = "http://o/a".to_owned();
     assert_eq!(
         shown(&x),
         format!("text while reading client request body{whom}, upstream: \"http://o/a\"{rest}")

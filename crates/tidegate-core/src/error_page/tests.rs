@@ -266,11 +266,11 @@ fn redirects_of_our_own_are_absolute_as_the_directives_say() {
         let host = if host.is_empty() { String::new() } else { format!("Host: {host}\r\n") };
         let version = if host.is_empty() { "1.0" } else { "1.1" };
         let mut x = bench.received(&format!("GET / HTTP/{version}\r\n{host}\r\n"));
-        x.response.status = 200;
+        x.disposition.set_status(200);
         redirect_headers(&mut x, b"/d/");
         let place = x.response.headers.first(Known::Location).unwrap_or_default();
         assert_eq!(
-            (String::from_utf8_lossy(place).as_ref(), x.response.status),
+            (String::from_utf8_lossy(place).as_ref(), x.disposition.status()),
             (expected, 0),
             "{settings}"
         );

@@ -1,8 +1,8 @@
 //! A connection's next request in the memory of the one before.
 //!
-//! Invariant: nothing of one request is seen in the next. Each type here names all of its fields, those that are
-//! emptied and keep their memory apart from those that get their first value again; a field that is added to the type
-//! and not named here does not compile. The first values stand once, for new exchanges and for recycled ones.
+//! Invariant: nothing of one request is seen in the next. Each part of an exchange names all of its fields, those that
+//! are emptied and keep their memory apart from those that get their default again; a field that is added and not named
+//! does not compile. A fresh exchange has the defaults of its parts, so a recycled one is a fresh one.
 //!
 //! Fields are set where they are: an exchange has about a kilobyte, and to build another one beside it costs a
 //! request a tenth of its instructions.
@@ -12,9 +12,8 @@ use std::rc::Rc;
 use tidegate_http::Headers;
 use tidegate_http::request::RequestHead;
 
-use super::{Captures, Exchange, Extensions, PlanRef, REDIRECTS_MAX, Request, Response};
+use super::{Captures, Exchange, Extensions, PlanRef};
 use crate::client::{Client, Connection};
-use crate::plan::{LocationId, ServerId};
 
 /// Memory that can be emptied and used again.
 pub(super) trait Buffer {
@@ -25,6 +24,7 @@ pub(super) trait Buffer {
 macro_rules! buffers {
     ($($type:ty),+) => {
         $(impl Buffer for $type {
+            #[inline]
             fn empty(&mut self) {
                 self.clear();
             }
@@ -32,105 +32,87 @@ macro_rules! buffers {
     };
 }
 
-buffers!(RequestHead, Vec<u8>, Headers, Captures, Extensions, String);
+buffers!(RequestHead, Vec<u8>, Vec<Option<Rc<[u8]>>>, Headers, Captures, Extensions, String);
 
 /// A type of which some fields keep their memory; the others get their default again.
 macro_rules! recycled {
-    ($type:ident: keeps { $($buffer:ident),+ $(,)? } renews { $($field:ident),+ $(,)? }) => {
-        impl Buffer for $type {
+    ($type:ident: keeps { $($buffer:ident),* $(,)? } renews { $($field:ident),* $(,)? }) => {
+        impl $crate::exchange::recycle::Buffer for $type {
             #[inline]
             fn empty(&mut self) {
-                let $type { $($buffer,)+ $($field,)+ } = self;
-                $($buffer.empty();)+
-                $(*$field = Default::default();)+
+                let $type { $($buffer,)* $($field,)* } = self;
+                $($crate::exchange::recycle::Buffer::empty($buffer);)*
+                $(*$field = Default::default();)*
             }
         }
     };
 }
 
-recycled!(Request:
-    keeps { head, path, args, host }
-    renews {
-        method, path_is_raw, target_is_current, body, keep_alive, upgrade, expects_continue,
+pub(super) use recycled;
+
+impl Exchange {
+    /// A fresh exchange on a connection.
+    pub fn new(plan: PlanRef, connection: Rc<Connection>, client: Rc<dyn Client>) -> Exchange {
+        let mut x = Exchange {
+            plan,
+            connection,
+            client,
+            ordinal: 0,
+            routing: Default::default(),
+            request: Default::default(),
+            response: Default::default(),
+            delivery: Default::default(),
+            disposition: Default::default(),
+            modules: Default::default(),
+            progress: Default::default(),
+            outcome: Default::default(),
+            preserved_headers: Default::default(),
+            limit_rate: Default::default(),
+            lineage: Default::default(),
+        };
+        x.modules.slots.resize(x.plan.slot_count, None);
+        x
     }
-);
 
-recycled!(Response:
-    keeps { headers, trailers }
-    renews {
-        status, reason, content_length, last_modified, allow_ranges, single_range, charset, omit_date, omit_server,
-        outlives_client, expects_trailers, conditions_judged, waits_for_body, gathers,
+    /// Makes it a fresh exchange of the same connection; the memory of its buffers is kept.
+    pub fn reset(&mut self, fresh_plan: PlanRef) {
+        let Exchange {
+            plan,
+            connection: _,
+            client: _,
+            ordinal,
+            routing,
+            request,
+            response,
+            delivery,
+            disposition,
+            modules,
+            progress,
+            outcome,
+            preserved_headers,
+            limit_rate,
+            lineage,
+        } = self;
+        *plan = fresh_plan;
+        *ordinal = 0;
+        routing.empty();
+        request.empty();
+        response.empty();
+        delivery.empty();
+        disposition.empty();
+        modules.empty();
+        progress.empty();
+        outcome.empty();
+        preserved_headers.empty();
+        *limit_rate = None;
+        *lineage = Default::default();
+        modules.slots.resize(plan.slot_count, None);
     }
-);
 
-/// The same for exchanges, whose first values are given.
-macro_rules! exchanges {
-    (keeps { $($buffer:ident),+ $(,)? } renews { $($field:ident: $value:expr),+ $(,)? }) => {
-        impl Exchange {
-            /// A fresh exchange on a connection.
-            pub fn new(
-                plan: PlanRef,
-                connection: Rc<Connection>,
-                client: Rc<dyn Client>,
-            ) -> Exchange {
-                let slots = vec![None; plan.slot_count];
-                Exchange {
-                    plan,
-                    connection,
-                    client,
-                    slots,
-                    // A recycled one gets it exactly when the next request's first byte is there.
-                    started: tidegate_rt::clock::exact_now(),
-                    $($buffer: Default::default(),)+
-                    $($field: $value,)+
-                }
-            }
-
-            /// Makes it a fresh exchange of the same connection; the memory of its buffers is kept.
-            pub fn reset(&mut self, plan: PlanRef) {
-                self.slots.clear();
-                self.slots.resize(plan.slot_count, None);
-                self.plan = plan;
-                self.started = tidegate_rt::clock::now();
-                let Exchange {
-                    plan: _,
-                    connection: _,
-                    client: _,
-                    slots: _,
-                    started: _,
-                    $($buffer,)+
-                    $($field,)+
-                } = self;
-                $($buffer.empty();)+
-                $(*$field = $value;)+
-            }
-        }
-    };
+    /// Drops the response made so far, and makes room for another.
+    pub fn clear_response(&mut self) {
+        self.response.empty();
+        self.delivery.empty();
+        self.disposition.set_status(0);
+    }
 }
-
-exchanges!(
-    keeps { request, response, captures, extensions, preserved_headers, upstream_text }
-    renews {
-        server: ServerId(0),
-        location: LocationId(0),
-        ordinal: 0,
-        real_client_address: None,
-        outcome: Default::default(),
-        internal: false,
-        redirects_left: REDIRECTS_MAX,
-        path_changed: false,
-        path_replaced: false,
-        alias_takes_path: false,
-        answer_instead: None,
-        error_page_active: false,
-        status_override: None,
-        error_status: 0,
-        keep_alive: false,
-        limit_rate: None,
-        action: "reading client request line",
-        is_subrequest: false,
-        lineage: Default::default(),
-        refused_with: None,
-        request_id: None,
-    }
-);

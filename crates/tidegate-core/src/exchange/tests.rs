@@ -4,17 +4,20 @@ use std::cell::Cell;
 use std::io;
 use std::path::Path;
 
+use bytes::Bytes;
 use tidegate_conf::{FsLoader, Parser, Span};
-use tidegate_http::request::{ParseOptions, parse_request};
+use tidegate_http::request::{Method, ParseOptions, RequestHead, parse_request};
 
+use super::progress::FIRST_ACTION;
 use super::*;
 use crate::builder::{Environment, Resources, Survivors, build};
-use crate::client::NoClient;
+use crate::client::{ClientAddress, NoClient};
 use crate::http_core::HttpCore;
 use crate::log_file::LogFile;
 use crate::main_settings::MainCore;
 use crate::module::Entry;
-use crate::request_body::{BodySource, RequestBodyError};
+use crate::plan::{LocationId, ServerId};
+use crate::request_body::{BodySource, RequestBody, RequestBodyError};
 
 struct NoFiles;
 
@@ -82,46 +85,50 @@ fn used(plan: PlanRef) -> Exchange {
         accepted_unix_millis: 0,
     };
     let mut x = Exchange::new(plan, Rc::new(connection), Rc::new(NoClient));
-    let told = ClientAddress::from(Address::Unix(String::new()));
+    x.rewrite_in_place(b"/p".into(), None);
+    x.ordinal = 3;
+    (x.routing.server, x.routing.location) = (ServerId(3), LocationId(4));
+    x.routing.kind = Kind::Subrequest;
+    x.routing.make_internal();
+    assert!(x.routing.count_redirect());
+    use_request(&mut x.request);
+    x.response.headers.push(b"A", b"b");
+    x.response.trailers.push(b"T", b"t");
+    (x.response.reason, x.response.charset) = (Some("r".into()), Some("c".into()));
+    (x.response.content_length, x.response.last_modified) = (Some(1), Some(2));
+    (x.response.ranges, x.response.conditions) = (RangeSupport::One, Conditions::Origin);
+    (x.delivery.head, x.delivery.pieces) = (HeadSending::WithBody, PieceSending::Gathered);
+    (x.delivery.date, x.delivery.server) = (FieldOwner::Origin, FieldOwner::Origin);
+    (x.delivery.client_abort, x.delivery.expects_trailers) = (ClientAbort::Ignored, true);
+    x.disposition.refuse(403);
+    x.disposition.use_error_page(404, Some(200));
+    x.disposition.leave_unanswered(499);
+    x.disposition.keep_connection();
+    x.modules.captures = Captures { subject: b"s".into(), ranges: vec![Some((0, 1))] };
+    x.modules.extensions.insert(7u32);
+    x.modules.slots[0] = Some(Rc::from(&b"v"[..]));
+    x.progress.action = "sending response to client";
+    x.progress.upstream.push_str("origin");
+    (x.outcome.bytes_sent, x.outcome.body_bytes_sent, x.outcome.request_length) = (7, 6, 5);
+    (x.outcome.complete, x.outcome.pipelined, x.outcome.chunked) = (true, true, true);
+    x.outcome.logging = Some(tidegate_rt::sync::oneshot::channel().1);
+    x.preserved_headers.push(b"C", b"d");
+    x.limit_rate = Some(1);
+    x.lineage.page_type = Some(Rc::from(&b"text/html"[..]));
+    x
+}
+
+fn use_request(request: &mut Request) {
     let head = b"DELETE http://a/p?q HTTP/1.0\r\nX: y\r\n\r\n";
-    parse_request(head, &ParseOptions::default(), &mut x.request.head).unwrap();
-    (x.server, x.location, x.real_client_address) =
-        (ServerId(3), LocationId(4), Some(Rc::new(told)));
-    let request = &mut x.request;
+    parse_request(head, &ParseOptions::default(), &mut request.head).unwrap();
     request.method = Method::Delete;
     (request.path, request.args, request.host) = (b"/p".into(), b"q".into(), b"a".into());
+    request.source = PathSource::Target;
     request.body = RequestBody::new(Some(7), true, Box::new(NoBytes));
-    for flag in [
-        &mut request.path_is_raw,
-        &mut request.target_is_current,
-        &mut request.keep_alive,
-        &mut request.upgrade,
-        &mut request.expects_continue,
-        &mut x.internal,
-        &mut x.path_changed,
-        &mut x.path_replaced,
-        &mut x.alias_takes_path,
-        &mut x.error_page_active,
-        &mut x.keep_alive,
-        &mut x.is_subrequest,
-    ] {
-        *flag = true;
-    }
-    x.ordinal = 3;
-    x.response.status = 200;
-    x.response.headers.push(b"A", b"b");
-    x.captures = Captures { subject: b"s".into(), ranges: vec![Some((0, 1))] };
-    x.extensions.insert(7u32);
-    x.outcome.bytes_sent = 7;
-    x.slots[0] = Some(Rc::from(&b"v"[..]));
-    x.redirects_left = 1;
-    x.preserved_headers.push(b"C", b"d");
-    (x.answer_instead, x.status_override, x.refused_with) = (Some(404), Some(200), Some(403));
-    (x.error_status, x.limit_rate, x.action) = (400, Some(1), "sending response to client");
-    x.upstream_text.push_str("origin");
-    x.lineage.page_type = Some(Rc::from(&b"text/html"[..]));
-    x.request_id = Some("id".into());
-    x
+    request.expects_continue = true;
+    let real = ClientAddress::from(Address::Unix(String::new()));
+    request.real_client_address = Some(Rc::new(real));
+    request.id = Some("id".into());
 }
 
 /// Without `..`, so that whoever adds a field decides here what the next request sees of it.
@@ -131,55 +138,107 @@ fn the_next_request_finds_nothing_of_the_one_before() {
     x.reset(plan(2));
     let Exchange {
         plan,
-        server,
-        location,
         connection,
         client: _,
         ordinal,
-        real_client_address,
+        routing,
         request,
         response,
-        captures,
-        extensions,
+        delivery,
+        disposition,
+        modules,
+        progress,
         outcome,
-        slots,
-        internal,
-        redirects_left,
-        path_changed,
-        path_replaced,
         preserved_headers,
-        alias_takes_path,
-        answer_instead,
-        error_page_active,
-        status_override,
-        error_status,
-        keep_alive,
         limit_rate,
-        action,
-        upstream_text,
-        // Set when the next request's first byte is there.
-        started: _,
-        is_subrequest,
         lineage,
-        refused_with,
-        request_id,
     } = x;
-    assert_eq!((plan.slot_count, server, location), (2, ServerId(0), LocationId(0)));
-    assert_eq!((connection.number, ordinal, slots), (7, 0, vec![None, None]));
-    assert!(
-        real_client_address.is_none() && captures.subject.is_empty() && captures.ranges.is_empty()
-    );
-    assert!(extensions.0.is_empty() && preserved_headers.is_empty() && upstream_text.is_empty());
-    assert_eq!(
-        [internal, path_changed, path_replaced, alias_takes_path, error_page_active],
-        [false; 5]
-    );
-    assert_eq!([keep_alive, is_subrequest], [false; 2]);
-    assert_eq!((answer_instead, status_override, refused_with), (None, None, None));
-    assert_eq!((redirects_left, error_status, limit_rate), (REDIRECTS_MAX, 0, None));
-    assert_eq!((action, request_id), ("reading client request line", None));
+    assert_eq!((plan.slot_count, connection.number, limit_rate), (2, 7, None));
+    assert_eq!(ordinal, 0);
+    assert!(preserved_headers.is_empty() && preserved_headers.text().is_empty());
+    assert!(lineage.is_fresh());
+    check_routing(routing);
     check_request(request);
     check_response(response);
+    check_delivery(delivery);
+    check_disposition(disposition);
+    check_modules(modules);
+    // The time is set when the next request's first byte is there.
+    let Progress { action, upstream, started: _ } = progress;
+    assert_eq!((action, upstream.as_str()), (FIRST_ACTION, ""));
+    check_outcome(outcome);
+}
+
+fn check_routing(routing: Routing) {
+    assert_eq!((routing.server, routing.location), (ServerId(0), LocationId(0)));
+    assert_eq!((routing.kind, routing.path), (Kind::Main, PathState::Matched));
+    assert!(!routing.is_internal());
+    assert_eq!(routing.redirects_left(), REDIRECTS_MAX);
+}
+
+fn check_request(request: Request) {
+    let Request {
+        head,
+        method,
+        path,
+        args,
+        source,
+        host,
+        body,
+        expects_continue,
+        real_client_address,
+        id,
+    } = request;
+    let fresh = RequestHead::new();
+    assert_eq!((head.method, head.version, head.form), (fresh.method, fresh.version, fresh.form));
+    assert!(head.line().is_empty() && head.target().is_empty() && head.headers.is_empty());
+    assert!(head.headers.text().is_empty() && head.ignored_lines.is_empty());
+    assert_eq!((method, path, args, host), (Method::Get, vec![], vec![], vec![]));
+    assert_eq!((source, expects_continue, id), (PathSource::Server, false, None));
+    assert!(real_client_address.is_none());
+    assert!(body.length.is_none() && !body.chunked && body.is_finished() && !body.is_broken());
+}
+
+fn check_response(response: Response) {
+    let Response {
+        reason,
+        headers,
+        content_length,
+        last_modified,
+        ranges,
+        charset,
+        conditions,
+        trailers,
+    } = response;
+    assert_eq!(
+        (reason, content_length, last_modified, charset),
+        (None::<Bytes>, None, None, None::<Bytes>)
+    );
+    assert!(headers.is_empty() && headers.text().is_empty() && trailers.is_empty());
+    assert_eq!((ranges, conditions), (RangeSupport::None, Conditions::Server));
+}
+
+fn check_delivery(delivery: DeliveryHints) {
+    let DeliveryHints { head, pieces, client_abort, date, server, expects_trailers } = delivery;
+    assert_eq!((head, pieces), (HeadSending::AtOnce, PieceSending::AtOnce));
+    assert_eq!((date, server), (FieldOwner::Server, FieldOwner::Server));
+    assert_eq!((client_abort, expects_trailers), (ClientAbort::Ends, false));
+}
+
+fn check_disposition(mut disposition: Disposition) {
+    assert_eq!((disposition.status(), disposition.logged_status()), (0, 0));
+    assert_eq!((disposition.unanswered(), disposition.refused_with()), (None, None));
+    assert!(!disposition.error_page_was_used() && !disposition.keeps_connection());
+    assert_eq!((disposition.take_forced(), disposition.take_replacement()), (None, None));
+}
+
+fn check_modules(modules: ModuleState) {
+    let ModuleState { extensions, captures: Captures { subject, ranges }, slots } = modules;
+    assert!(extensions.0.is_empty() && subject.is_empty() && ranges.is_empty());
+    assert_eq!(slots, [None, None]);
+}
+
+fn check_outcome(outcome: Outcome) {
     let Outcome {
         bytes_sent,
         body_bytes_sent,
@@ -192,77 +251,57 @@ fn the_next_request_finds_nothing_of_the_one_before() {
     assert!(logging.is_none());
     assert_eq!([bytes_sent, body_bytes_sent, request_length], [0; 3]);
     assert_eq!([complete, pipelined, chunked], [false; 3]);
-    assert!(lineage.is_fresh());
-}
-
-fn check_request(request: Request) {
-    let Request {
-        head,
-        method,
-        path,
-        args,
-        host,
-        path_is_raw,
-        target_is_current,
-        body,
-        keep_alive,
-        upgrade,
-        expects_continue,
-    } = request;
-    let fresh = RequestHead::new();
-    assert_eq!((head.method, head.version, head.form), (fresh.method, fresh.version, fresh.form));
-    assert!(head.line().is_empty() && head.target().is_empty() && head.headers.is_empty());
-    assert!(head.headers.text().is_empty() && head.ignored_lines.is_empty());
-    assert_eq!((method, path, args, host), (Method::Get, vec![], vec![], vec![]));
-    assert_eq!([path_is_raw, target_is_current, keep_alive, upgrade, expects_continue], [false; 5]);
-    assert!(body.length.is_none() && !body.chunked && body.is_finished() && !body.is_broken());
-}
-
-fn check_response(response: Response) {
-    let Response {
-        status,
-        reason,
-        headers,
-        content_length,
-        last_modified,
-        allow_ranges,
-        single_range,
-        charset,
-        omit_date,
-        omit_server,
-        outlives_client,
-        expects_trailers,
-        trailers,
-        conditions_judged,
-        waits_for_body,
-        gathers,
-    } = response;
-    assert_eq!(
-        (status, reason, content_length, last_modified, charset),
-        (0, None, None, None, None)
-    );
-    assert!(headers.is_empty() && headers.text().is_empty() && trailers.is_empty());
-    let flags = [
-        allow_ranges,
-        single_range,
-        omit_date,
-        omit_server,
-        outlives_client,
-        expects_trailers,
-        conditions_judged,
-        waits_for_body,
-        gathers,
-    ];
-    assert_eq!(flags, [false; 9]);
 }
 
 #[test]
 fn buffers_keep_their_memory() {
     let mut x = used(plan(1));
     x.request.path.reserve(1000);
-    x.upstream_text.reserve(1000);
+    x.progress.upstream.reserve(1000);
     let text = x.request.head.headers.capacity();
     x.reset(plan(1));
-    assert!(x.request.path.capacity() >= 1000 && x.upstream_text.capacity() >= 1000);
+    assert!(x.request.path.capacity() >= 1000 && x.progress.upstream.capacity() >= 1000);
     assert_eq!(x.request.head.headers.capacity(), text);
+}
+
+/// What becomes of a status, step by step: head, log, and whether the page of an error is being sent.
+#[test]
+fn a_status_has_one_place() {
+    let mut disposition = Disposition::default();
+    disposition.refuse(403);
+    disposition.use_error_page(403, Some(404));
+    disposition.set_status(200);
+    assert_eq!((disposition.status(), disposition.logged_status()), (200, 404));
+    assert!(disposition.is_error_page());
+    // Only what was asked for is taken, and once.
+    assert_eq!(disposition.take_replacement(), None);
+    assert_eq!((disposition.take_forced(), disposition.take_forced()), (Some(404), None));
+    disposition.replace_response(416);
+    assert_eq!((disposition.take_forced(), disposition.take_replacement()), (None, Some(416)));
+    disposition.refuse(500);
+    assert_eq!(disposition.refused_with(), Some(403));
+    disposition.leave_unanswered(499);
+    disposition.settle();
+    assert_eq!((disposition.status(), disposition.logged_status()), (499, 499));
+}
+
+/// A changed path that stays in its location is a replaced one; a counted redirect begins anew.
+#[test]
+fn a_path_is_in_one_state() {
+    let mut routing = Routing::default();
+    for (path, kept, counted) in [
+        (PathState::Matched, PathState::Matched, PathState::Matched),
+        (PathState::Changed, PathState::Replaced, PathState::Matched),
+        (PathState::Replaced, PathState::Replaced, PathState::Replaced),
+        (PathState::Appended, PathState::Appended, PathState::Appended),
+    ] {
+        routing.path = path;
+        routing.stay_in_location();
+        assert_eq!(routing.path, kept);
+        routing.path = path;
+        assert!(routing.count_redirect());
+        assert_eq!(routing.path, counted);
+    }
+    let counted = (0..REDIRECTS_MAX).filter(|_| routing.count_redirect()).count();
+    assert_eq!((counted, routing.redirects_left()), (6, 0));
 }

@@ -62,8 +62,8 @@ impl Datagrams for NoDatagrams {
 fn session(client: SessionClient) -> (Bench, Exchange) {
     let bench = Bench::new("error_log {dir}/log info; server { }");
     let mut x = bench.exchange();
-    x.action = "";
-    x.extensions.insert(Session::new(client, "0.0.0.0:5".to_owned()));
+    x.progress.action = "";
+    x.modules.extensions.insert(Session::new(client, "0.0.0.0:5".to_owned()));
     (bench, x)
 }
 
@@ -100,7 +100,7 @@ fn more_is_read_until_the_end() {
 fn what_is_looked_at_has_a_limit() {
     let (bench, mut x) = session(stream(&[Some("more")]));
     let most = SessionSettings::default().preread_bytes_max;
-    x.extensions.of_mut::<Session>().unwrap().input = vec![b'x'; most];
+    x.modules.extensions.of_mut::<Session>().unwrap().input = vec![b'x'; most];
     let Err(Step::Status(status)) = wait(read_more(&mut x)) else { panic!("read more") };
     assert_eq!(status, 400);
     assert!(
@@ -111,7 +111,7 @@ fn what_is_looked_at_has_a_limit() {
     let late = async {
         let over = Deadline::new();
         over.set(clock::now());
-        x.extensions.of_mut::<Session>().unwrap().preread_until = Some(over);
+        x.modules.extensions.of_mut::<Session>().unwrap().preread_until = Some(over);
         read_more(&mut x).await
     };
     assert!(matches!(wait(late), Err(Step::Status(200))));
@@ -136,7 +136,7 @@ fn lines_of_sessions_say_what_went_both_ways() {
         session.traffic.sent.set(2);
         session.origin_traffic.received.set(3);
         session.origin_traffic.sent.set(4);
-        (x.action, x.upstream_text) = ("proxying connection", "1.1.1.1:5".to_owned());
+        (x.progress.action, x.progress.upstream) = ("proxying connection", "1.1.1.1:5".to_owned());
         let bytes = "bytes from/to client:1/2, bytes from/to upstream:3/4";
         let upstream = format!(", upstream: \"1.1.1.1:5\", {bytes}");
         assert_eq!(shown(&x), format!("text while proxying connection{whom}{upstream}"));

@@ -18,7 +18,7 @@ const OWN: &[Variable] = &[
         put_seconds(now.saturating_sub(x.connection.accepted_unix_millis), out)
     }),
     Variable::fixed("status", |x, out| {
-        put(Some(format!("{:03}", x.response.status).as_bytes()), out)
+        put(Some(format!("{:03}", x.disposition.status()).as_bytes()), out)
     }),
     Variable::fixed("protocol", |x, out| {
         let datagram = x.session().is_some_and(|session| session.is_datagram());

@@ -104,7 +104,7 @@ fn dropping_a_subrequest_ends_it() {
     let mut x = bench.received("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     let ended = Rc::<Cell<bool>>::default();
     let mut part = x.subrequest(b"/p".to_vec(), vec![], Options::default()).ok().unwrap();
-    part.exchange().extensions.insert(Guard(ended.clone()));
+    part.exchange().modules.extensions.insert(Guard(ended.clone()));
     let mut run = part.run();
     let pending = wait(poll_fn(|context| Poll::Ready(run.as_mut().poll(context).is_pending())));
     assert!(pending && !ended.get());

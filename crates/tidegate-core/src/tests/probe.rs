@@ -22,10 +22,10 @@ use tidegate_http::Known;
 
 use crate::builder::{LocationBuilder, PlanBuilder};
 use crate::error_log::Level;
+use crate::error_page::split_args;
 use crate::module::{BlockRow, Module};
 use crate::phases::{Handler, Phase};
 use crate::regex::Regex;
-use crate::error_page::split_args;
 use crate::subrequest::Options;
 use crate::template::Template;
 use crate::variables::{Changeable, Variable};
@@ -37,7 +37,7 @@ pub(crate) struct Trace(pub Vec<String>);
 
 /// The trace as one text.
 pub(crate) fn trace(x: &Exchange) -> String {
-    x.extensions.of::<Trace>().map(|trace| trace.0.join(", ")).unwrap_or_default()
+    x.modules.extensions.of::<Trace>().map(|trace| trace.0.join(", ")).unwrap_or_default()
 }
 
 pub(crate) struct Probe;
@@ -219,10 +219,10 @@ fn without<'a, 'b>(action: &'b [&'a str], word: &str) -> (bool, &'b [&'a str]) {
 }
 
 fn traced(x: &mut Exchange) -> &mut Vec<String> {
-    if x.extensions.of::<Trace>().is_none() {
-        x.extensions.insert(Trace::default());
+    if x.modules.extensions.of::<Trace>().is_none() {
+        x.modules.extensions.insert(Trace::default());
     }
-    &mut x.extensions.of_mut::<Trace>().unwrap().0
+    &mut x.modules.extensions.of_mut::<Trace>().unwrap().0
 }
 
 /// Does what a handler is told; `last` is its last word with variables.
@@ -247,16 +247,16 @@ fn act<'x>(x: &'x mut Exchange, action: &[String], last: &Template) -> Step<'x> 
             x.rewrite_to(path, Some(args));
         }
         "stay" => x.rewrite_in_place(value, None),
-        "settle" => x.clear_path_changed(),
+        "settle" => x.routing.stay_in_location(),
         "field" => x.response.headers.push(action[1].as_bytes(), &value),
         "carry" => x.preserved_headers.push(action[1].as_bytes(), &value),
-        "send-as" => x.send_as(action[1].parse().unwrap()),
+        "send-as" => x.disposition.send_as(action[1].parse().unwrap()),
         "set" => x.set_slot(action[1].parse().unwrap(), Some(&value)),
         "args" => match x.plan.variables.changeable("args") {
             Changeable::By(set) => set(x, &value),
             _ => panic!("args cannot be changed"),
         },
-        "enter" => x.location = crate::plan::LocationId(action[1].parse().unwrap()),
+        "enter" => x.routing.location = crate::plan::LocationId(action[1].parse().unwrap()),
         "decline" => {}
         other => panic!("no action {other}"),
     }
@@ -297,10 +297,10 @@ fn filter(location: &mut LocationBuilder<'_, '_>, action: &[&str], value: Templa
                 let value = value.value(x);
                 x.response.headers.push(action[1].as_bytes(), &value);
             }
-            "instead" if x.response.status == 200 => {
-                x.answer_instead(action[1].parse().unwrap());
+            "instead" if x.disposition.status() == 200 => {
+                x.disposition.replace_response(action[1].parse().unwrap());
             }
-            "trailers" => x.response.expects_trailers = true,
+            "trailers" => x.delivery.expects_trailers = true,
             _ => {}
         }
         body

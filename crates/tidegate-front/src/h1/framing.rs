@@ -5,6 +5,7 @@ use std::io::Write as _;
 use tidegate_core::Exchange;
 use tidegate_core::body::Body;
 use tidegate_core::error_page;
+use tidegate_core::exchange::FieldOwner;
 use tidegate_http::Known;
 use tidegate_http::request::{Method, Version};
 use tidegate_http::response::{write_status_line, write_status_line_with};
@@ -22,7 +23,7 @@ pub enum Framing {
 
 /// Decides how the body ends (RFC 9112 section 6).
 pub fn decide(x: &mut Exchange, body: &Body) -> (Framing, Option<u64>) {
-    let status = x.response.status;
+    let status = x.disposition.status();
     let version = x.request.version();
     if status == 101 || status == 204 || status == 304 {
         let announced = if status == 304 { x.response.content_length } else { None };
@@ -33,7 +34,7 @@ pub fn decide(x: &mut Exchange, body: &Body) -> (Framing, Option<u64>) {
         return (Framing::None, length);
     }
     match length {
-        Some(length) if !x.response.expects_trailers || version != Version::H11 => {
+        Some(length) if !x.delivery.expects_trailers || version != Version::H11 => {
             (Framing::Length(length), Some(length))
         }
         _ if version == Version::H11 && x.settings().chunked_transfer_encoding => {
@@ -41,7 +42,7 @@ pub fn decide(x: &mut Exchange, body: &Body) -> (Framing, Option<u64>) {
             (Framing::Chunked, None)
         }
         _ => {
-            x.keep_alive = false;
+            x.disposition.close_connection();
             (Framing::Close, None)
         }
     }
@@ -50,14 +51,14 @@ pub fn decide(x: &mut Exchange, body: &Body) -> (Framing, Option<u64>) {
 /// Writes the head in nginx's order: server, date, type, length, connection, then the others.
 pub fn write_head(x: &mut Exchange, framing: Framing, length: Option<u64>, out: &mut Vec<u8>) {
     match &x.response.reason {
-        Some(reason) => write_status_line_with(x.response.status, reason, out),
-        None => write_status_line(x.response.status, out),
+        Some(reason) => write_status_line_with(x.disposition.status(), reason, out),
+        None => write_status_line(x.disposition.status(), out),
     }
-    if !x.response.omit_server && !x.response.headers.contains(Known::Server) {
+    if x.delivery.server == FieldOwner::Server && !x.response.headers.contains(Known::Server) {
         error_page::write_server_field(x, out);
     }
     let headers = &x.response.headers;
-    if !x.response.omit_date && !headers.contains(Known::Date) {
+    if x.delivery.date == FieldOwner::Server && !headers.contains(Known::Date) {
         tidegate_rt::clock::http_date(|date| field(out, b"Date: ", date));
     }
     if let Some(kind) = headers.first(Known::ContentType) {
@@ -84,11 +85,11 @@ pub fn write_head(x: &mut Exchange, framing: Framing, length: Option<u64>, out: 
 }
 
 fn connection_fields(x: &Exchange, out: &mut Vec<u8>) {
-    if x.response.status == 101 {
+    if x.disposition.status() == 101 {
         out.extend_from_slice(b"Connection: upgrade\r\n");
         return;
     }
-    if !x.keep_alive {
+    if !x.disposition.keeps_connection() {
         out.extend_from_slice(b"Connection: close\r\n");
         return;
     }

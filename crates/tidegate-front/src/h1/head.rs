@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use tidegate_core::Exchange;
 use tidegate_core::error_log::Level;
-use tidegate_core::exchange::Captures;
+use tidegate_core::exchange::{Captures, PathSource};
 use tidegate_core::http_core::conf::{KEEPALIVE_DISABLE_MSIE6, KEEPALIVE_DISABLE_SAFARI};
 use tidegate_core::listen::VirtualServers;
 use tidegate_core::plan::Plan;
@@ -41,7 +41,7 @@ pub async fn receive(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
     begin::clear(x);
     let plan = x.plan.clone();
     let Some(servers) = begin::at_base_server(conn, x, &plan) else { return Received::End };
-    let mut options = plan.server(x.server).settings.parse;
+    let mut options = plan.server(x.routing.server).settings.parse;
     let differing = servers.read_differently.then_some(servers);
     let mut begun = false;
     loop {
@@ -105,7 +105,7 @@ fn cut(
     keep_partial(&conn.input.borrow(), options, &mut x.request.head);
     conn.input.borrow_mut().clear();
     begin::identify(conn, x);
-    x.action = action(x, x.request.head.has_line());
+    x.progress.action = action(x, x.request.head.has_line());
     x.log(Level::Info, format_args!("{reason}"));
     Received::Cut(status)
 }
@@ -157,7 +157,7 @@ async fn more(conn: &Rc<Conn>, x: &Exchange, begun: bool, options: &ParseOptions
         if !waited {
             waited = true;
             // For the whole head: bytes that come one by one gain no time.
-            let end = x.started + x.server().settings.client_header_timeout;
+            let end = x.progress.started + x.server().settings.client_header_timeout;
             conn.waits().deadline.set(end);
         }
         conn.waits().deadline.poll_elapsed(context).map(|()| None)
@@ -173,7 +173,7 @@ async fn more(conn: &Rc<Conn>, x: &Exchange, begun: bool, options: &ParseOptions
 
 fn refuse(conn: &Rc<Conn>, x: &mut Exchange, error: &RequestError) -> Received {
     begin::identify(conn, x);
-    x.action = action(x, error.in_fields());
+    x.progress.action = action(x, error.in_fields());
     if error.fault == Fault::TargetHostInvalid {
         begin::forget_fields(conn, x);
     }
@@ -185,9 +185,9 @@ fn refuse(conn: &Rc<Conn>, x: &mut Exchange, error: &RequestError) -> Received {
 
 /// Makes a complete head into a request.
 fn prepare(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
-    x.action = "reading client request headers";
-    let (length, chunked) = match begin::request(conn, x) {
-        Ok(BodyFraming { length, chunked }) => (length, chunked),
+    x.progress.action = "reading client request headers";
+    let BodyFraming { length, chunked, keep_alive } = match begin::request(conn, x) {
+        Ok(framing) => framing,
         Err(Refusal::Head(error)) => return refuse(conn, x, &error),
         Err(Refusal::Status(status)) => return Received::Broken(status),
     };
@@ -202,8 +202,10 @@ fn prepare(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
     } else {
         x.request.body.length = length;
     }
-    x.keep_alive = x.request.keep_alive;
-    x.action = "";
+    if keep_alive {
+        x.disposition.keep_connection();
+    }
+    x.progress.action = "";
     Received::Request
 }
 

@@ -171,7 +171,7 @@ async fn request(conn: &Rc<Conn>, scratch: &mut Scratch) -> ConnectionAction {
         head::Received::Nothing => return ConnectionAction::Idle,
         head::Received::End => return ConnectionAction::Close,
         head::Received::Cut(status) => {
-            x.error_status = status;
+            x.disposition.leave_unanswered(status);
             finish::log(x);
             return close_without_answer(conn, x);
         }
@@ -279,7 +279,7 @@ async fn send_rest(
 /// Reads what is left of the request's body, then keeps the connection or closes it.
 async fn discard_request(conn: &Conn, x: &mut Exchange) -> ConnectionAction {
     let settings = x.settings();
-    if x.keep_alive {
+    if x.disposition.keeps_connection() {
         let limits = Linger::of(settings);
         let counted = conn.body_bytes.get();
         let whole = linger::discard_body(&mut x.request.body, limits).await;
@@ -295,7 +295,7 @@ async fn discard_request(conn: &Conn, x: &mut Exchange) -> ConnectionAction {
 fn after_answer(conn: &Conn, x: &Exchange, unread: bool) -> ConnectionAction {
     let settings = x.settings();
     let more = !conn.input.borrow().is_empty();
-    if !x.keep_alive {
+    if !x.disposition.keeps_connection() {
         // What was read last filled its room: more may wait in the socket, and closing now would reset the connection.
         let more = more || conn.unread.get();
         let always = settings.lingering_close == tidegate_core::settings::Lingering::Always;
@@ -319,7 +319,7 @@ fn after_answer(conn: &Conn, x: &Exchange, unread: bool) -> ConnectionAction {
 
 /// Whether the connection can stay, by all that limits it.
 fn settle_keep_alive(conn: &Conn, x: &mut Exchange) {
-    if !x.keep_alive {
+    if !x.disposition.keeps_connection() {
         return;
     }
     // A client that still waits for `100 Continue` may or may not send its body after this answer.
@@ -328,7 +328,7 @@ fn settle_keep_alive(conn: &Conn, x: &mut Exchange) {
         && x.request.body.received() == 0;
     let settings = x.settings();
     let requests = x.ordinal;
-    let life = x.started.saturating_duration_since(conn.accepted);
+    let life = x.progress.started.saturating_duration_since(conn.accepted);
     let keep = !settings.keepalive_timeout.is_zero()
         && requests < settings.keepalive_requests
         && life < settings.keepalive_time
@@ -337,7 +337,9 @@ fn settle_keep_alive(conn: &Conn, x: &mut Exchange) {
         && !unasked
         && !x.request.body.is_broken()
         && !head::keepalive_disabled(x);
-    x.keep_alive = keep;
+    if !keep {
+        x.disposition.close_connection();
+    }
 }
 
 /// Gives the connection to a tunnel (101, CONNECT) until that ends.
@@ -363,6 +365,6 @@ async fn take_over(
 
 impl Conn {
     fn nodelay_wanted(&self, x: &Exchange) -> bool {
-        !self.nodelay.get() && x.keep_alive && x.settings().tcp_nodelay
+        !self.nodelay.get() && x.disposition.keeps_connection() && x.settings().tcp_nodelay
     }
 }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use tidegate_core::Exchange;
 use tidegate_core::error_log::Level;
-use tidegate_core::exchange::Captures;
+use tidegate_core::exchange::{Captures, PathSource};
 use tidegate_core::listen::VirtualServers;
 use tidegate_core::phases::{self, Answer};
 use tidegate_core::plan::ServerId;
@@ -30,8 +30,8 @@ pub fn at_base_server<'p>(
     plan: &'p tidegate_core::plan::Plan,
 ) -> Option<&'p VirtualServers> {
     let servers = conn.servers(plan)?;
-    x.server = base_server(conn, servers);
-    x.location = plan.server(x.server).location;
+    x.routing.server = base_server(conn, servers);
+    x.routing.location = plan.server(x.routing.server).location;
     Some(servers)
 }
 
@@ -48,7 +48,7 @@ pub fn base_server(conn: &Conn, servers: &VirtualServers) -> ServerId {
 pub fn first_byte(conn: &Conn, x: &mut Exchange) {
     conn.front.counters.request();
     // Exact, as most requests take less than a tick of the cheap clock.
-    x.started = tidegate_rt::clock::batch_now();
+    x.progress.started = tidegate_rt::clock::batch_now();
     x.ordinal = x.connection.requests.get() + 1;
     x.connection.requests.set(x.ordinal);
 }
@@ -59,6 +59,8 @@ pub struct BodyFraming {
     pub length: Option<u64>,
     /// HTTP/1: the body comes in chunks, so that its length is not known.
     pub chunked: bool,
+    /// HTTP/1: the client wants to go on with the connection.
+    pub keep_alive: bool,
 }
 
 /// Why a request is not let in.
@@ -80,10 +82,12 @@ pub fn request(conn: &Conn, x: &mut Exchange) -> Result<BodyFraming, Refusal> {
         request.host.extend_from_slice(host.as_bytes());
     }
     request.method = request.head.method;
-    request.keep_alive = meta.keep_alive;
-    request.upgrade = meta.upgrade;
     request.expects_continue = meta.expect_continue;
-    let framing = BodyFraming { length: meta.content_length, chunked: meta.chunked };
+    let framing = BodyFraming {
+        length: meta.content_length,
+        chunked: meta.chunked,
+        keep_alive: meta.keep_alive,
+    };
     // As in nginx, by the address's own server: the target is read before a name is known.
     if let Err(status) = set_target(x) {
         forget_fields(conn, x);
@@ -112,9 +116,9 @@ pub async fn respond(conn: &Rc<Conn>, x: &mut Exchange) -> Answer {
 
 /// The response to a request that is not let in; none follows it.
 pub async fn refuse(x: &mut Exchange, status: u16) -> Answer {
-    x.keep_alive = false;
+    x.disposition.close_connection();
     // Nothing is read any more: log lines of an error page do not say so.
-    x.action = "";
+    x.progress.action = "";
     Box::pin(phases::refuse(x, status)).await
 }
 
@@ -150,15 +154,15 @@ fn choose_server(conn: &Conn, x: &mut Exchange) {
     if servers.is_single() {
         return;
     }
-    let mut captures = std::mem::take(&mut x.captures);
+    let mut captures = std::mem::take(&mut x.modules.captures);
     let found = servers.find_named(&x.request.host, &mut captures);
-    x.captures = captures;
+    x.modules.captures = captures;
     let (server, regex) = found.unwrap_or_else(|| (base_server(conn, servers), None));
     if let Some(regex) = regex {
         regex.store_named(x);
     }
-    x.server = server;
-    x.location = plan.server(server).location;
+    x.routing.server = server;
+    x.routing.location = plan.server(server).location;
 }
 
 fn report_ignored(x: &Exchange) {
@@ -172,7 +176,7 @@ fn report_ignored(x: &Exchange) {
 /// Makes the target the request's; the error is a status, and logged.
 fn set_target(x: &mut Exchange) -> Result<(), u16> {
     decode_target(x).map_err(|_| {
-        x.action = "reading client request line";
+        x.progress.action = "reading client request line";
         x.log(Level::Info, format_args!("client sent invalid request"));
         400
     })
@@ -180,9 +184,9 @@ fn set_target(x: &mut Exchange) -> Result<(), u16> {
 
 /// Decodes path and arguments. The path is empty after an error.
 fn decode_target(x: &mut Exchange) -> Result<(), UriError> {
-    let merge = x.plan.server(x.server).settings.merge_slashes;
+    let merge = x.plan.server(x.routing.server).settings.merge_slashes;
     let request = &mut x.request;
-    request.target_is_current = true;
+    request.source = PathSource::Target;
     let whole = match request.head.form {
         TargetForm::Asterisk => Some(request.head.target()),
         TargetForm::Authority => Some(&b"/"[..]),
@@ -190,7 +194,6 @@ fn decode_target(x: &mut Exchange) -> Result<(), UriError> {
     };
     if let Some(path) = whole {
         request.path.extend_from_slice(path);
-        request.path_is_raw = true;
         return Ok(());
     }
     let target = request.head.path_and_args();
@@ -202,7 +205,6 @@ fn decode_target(x: &mut Exchange) -> Result<(), UriError> {
         }
     };
     request.args.extend_from_slice(uri.args(target));
-    request.path_is_raw = uri.plain;
     if uri.plain {
         request.path.extend_from_slice(uri.raw_path.of(target));
     }

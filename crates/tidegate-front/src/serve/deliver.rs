@@ -10,6 +10,7 @@ use std::time::Duration;
 use tidegate_core::Exchange;
 use tidegate_core::body::{Body, BodyError, Chunk, Tunnel};
 use tidegate_core::client::{Client, ClientIo};
+use tidegate_core::exchange::{ClientAbort, HeadSending, PieceSending};
 use tidegate_core::phases;
 use tidegate_http::Headers;
 use tidegate_rt::timer::Deadline;
@@ -55,9 +56,9 @@ impl Pull {
     pub fn new(x: &Exchange, length: Option<u64>) -> Pull {
         Pull {
             deadline: Deadline::new(),
-            watch_client: !x.response.outlives_client,
-            waits_for_body: x.response.waits_for_body,
-            gathers: x.response.gathers,
+            watch_client: x.delivery.client_abort == ClientAbort::Ends,
+            waits_for_body: x.delivery.head == HeadSending::WithBody,
+            gathers: x.delivery.pieces == PieceSending::Gathered,
             left: length,
         }
     }
@@ -179,7 +180,7 @@ async fn until<T>(
 
 /// The trailer fields of a body that has ended; `None` when they were not promised, or cannot be `carried`.
 pub fn trailers<'x>(x: &'x mut Exchange, body: &mut Body, carried: bool) -> Option<&'x Headers> {
-    (carried && x.response.expects_trailers).then(|| phases::trailers(x, body))
+    (carried && x.delivery.expects_trailers).then(|| phases::trailers(x, body))
 }
 
 /// Remembers for the log what was sent: all bytes, those of the head among them.

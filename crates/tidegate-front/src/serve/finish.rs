@@ -29,17 +29,15 @@ pub async fn request(x: &mut Exchange, closes: bool) {
 /// Runs the location's loggers.
 pub fn log(x: &mut Exchange) {
     let plan = x.plan.clone();
-    if x.response.status == 0 || x.error_status != 0 {
-        x.response.status = if x.error_status != 0 { x.error_status } else { 400 };
-    }
-    for logger in &plan.location(x.location).loggers {
+    x.disposition.settle();
+    for logger in &plan.location(x.routing.location).loggers {
         logger(x);
     }
 }
 
 /// Gives up a request that gets no response (444, 408, a client that has left).
 pub fn without_response(x: &Exchange) {
-    cancel(x, matches!(x.error_status, 408 | 444));
+    cancel(x, matches!(x.disposition.unanswered(), Some(408 | 444)));
 }
 
 /// Ends what the client has begun, with a reset where it took too long and `reset_timedout_connection` says so.
@@ -50,7 +48,7 @@ fn cancel(x: &Exchange, timed_out: bool) {
 
 /// The response did not arrive whole: logs why, and gives it up.
 pub fn broken(x: &mut Exchange, error: &SendError) {
-    x.action = "sending response to client";
+    x.progress.action = "sending response to client";
     match error {
         SendError::Client(error) => {
             x.log(Level::Info, format_args!("send() failed ({error})"));

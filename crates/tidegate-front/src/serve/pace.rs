@@ -16,12 +16,12 @@ impl Pace {
     /// What the variable, the origin's `X-Accel-Limit-Rate` or the location says; `None` without a limit.
     pub fn of(x: &mut Exchange) -> Option<Pace> {
         let plan = x.plan.clone();
-        let settings = &plan.location(x.location).settings;
+        let settings = &plan.location(x.routing.location).settings;
         let rate = match x.limit_rate {
             Some(rate) => rate,
             None => number(&settings.limit_rate.as_ref()?.value(x)),
         };
-        let rate = Rate::new(rate, Steps::Quarters, x.started)?;
+        let rate = Rate::new(rate, Steps::Quarters, x.progress.started)?;
         let after = settings.limit_rate_after.as_ref().map_or(0, |after| number(&after.value(x)));
         Some(Pace { rate, after })
     }

@@ -66,10 +66,10 @@ pub(crate) fn exchange(
     let server = listener_ref.servers(&plan)?.default;
     let location = plan.server(server).location;
     let mut x = Exchange::new(plan, Rc::new(connection), Rc::new(NoClient));
-    x.server = server;
-    x.location = location;
-    x.action = "initializing session";
-    x.extensions.insert(session);
+    x.routing.server = server;
+    x.routing.location = location;
+    x.progress.action = "initializing session";
+    x.modules.extensions.insert(session);
     Some(x)
 }
 
@@ -112,23 +112,23 @@ async fn run_entered(
         crate::accept::tell_of_panic(&log, number, &**panic);
     }
     let aborted = matches!(ended, Ok(None));
-    x.response.status = match ended {
+    x.disposition.set_status(match ended {
         Ok(Some(status)) => status,
         Ok(None) => OK,
         Err(_) => INTERNAL_ERROR,
-    };
-    if let Some(PassTo(address)) = x.extensions.remove::<PassTo>() {
+    });
+    if let Some(PassTo(address)) = x.modules.extensions.remove::<PassTo>() {
         match transport.pass(front, &mut x, &address) {
             // It goes on elsewhere, and is logged there.
             Ok(()) => return front.left(),
             Err(message) => {
                 complain(&x, Level::Error, &message);
-                x.response.status = INTERNAL_ERROR;
+                x.disposition.set_status(INTERNAL_ERROR);
             }
         }
     }
     let plan = x.plan.clone();
-    for logger in &plan.location(x.location).loggers {
+    for logger in &plan.location(x.routing.location).loggers {
         logger(&mut x);
     }
     if !aborted {
@@ -160,7 +160,7 @@ async fn walk(x: &mut Exchange, listener_ref: ListenerRef, transport: &mut impl 
         return status;
     }
     let plan = x.plan.clone();
-    let Some(content) = &plan.location(x.location).content else { return INTERNAL_ERROR };
+    let Some(content) = &plan.location(x.routing.location).content else { return INTERNAL_ERROR };
     let step = match content(x) {
         Step::Wait(future) => future.await,
         step => settled(step),
@@ -171,7 +171,7 @@ async fn walk(x: &mut Exchange, listener_ref: ListenerRef, transport: &mut impl 
 /// Runs the handlers of a phase; the status of one that ends the session.
 async fn handlers(x: &mut Exchange, phase: Phase) -> Option<u16> {
     let plan = x.plan.clone();
-    for handler in plan.location(x.location).handlers(phase) {
+    for handler in plan.location(x.routing.location).handlers(phase) {
         let step = match handler(x) {
             Step::Wait(future) => future.await,
             step => settled(step),
@@ -212,12 +212,12 @@ fn choose_server(x: &mut Exchange, listener_ref: ListenerRef) -> Result<(), u16>
         return Ok(());
     }
     let host = std::mem::take(&mut x.request.host);
-    let mut captures = std::mem::take(&mut x.captures);
+    let mut captures = std::mem::take(&mut x.modules.captures);
     let (server, regex) = servers.find(&host, &mut captures);
-    x.captures = captures;
+    x.modules.captures = captures;
     x.request.host = host;
-    x.server = server;
-    x.location = plan.server(server).location;
+    x.routing.server = server;
+    x.routing.location = plan.server(server).location;
     if let Some(regex) = regex {
         regex.store_named(x);
     }

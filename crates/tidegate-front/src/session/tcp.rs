@@ -73,14 +73,14 @@ async fn read_header(x: &mut Exchange, stream: &Stream) -> bool {
     let settings = x.location().extensions.of::<SessionSettings>().copied().unwrap_or_default();
     let mut input = Vec::new();
     let limit = settings.proxy_protocol_timeout;
-    x.action = "reading PROXY protocol";
+    x.progress.action = "reading PROXY protocol";
     let status = match timeout(limit, read_proxy_header(stream, &mut input)).await {
         Ok(Ok(header)) => {
             let mut info = (*x.connection).clone();
             info.proxy_protocol = Some(Box::new(header));
             x.connection = Rc::new(info);
-            x.action = "initializing session";
-            if let Some(session) = x.extensions.of_mut::<Session>() {
+            x.progress.action = "initializing session";
+            if let Some(session) = x.modules.extensions.of_mut::<Session>() {
                 session.traffic.received.set(input.len() as u64);
                 session.input = input;
             }
@@ -96,9 +96,9 @@ async fn read_header(x: &mut Exchange, stream: &Stream) -> bool {
             super::OK
         }
     };
-    x.response.status = status;
+    x.disposition.set_status(status);
     let plan = x.plan.clone();
-    plan.location(x.location).loggers.iter().for_each(|logger| logger(x));
+    plan.location(x.routing.location).loggers.iter().for_each(|logger| logger(x));
     false
 }
 
@@ -119,8 +119,8 @@ impl Transport for Tcp {
             if !self.tls {
                 return Ok(());
             }
-            let limit = session_handshake_timeout(&x.plan, x.server);
-            let input = x.extensions.of_mut::<Session>();
+            let limit = session_handshake_timeout(&x.plan, x.routing.server);
+            let input = x.modules.extensions.of_mut::<Session>();
             let input = input.map(|session| std::mem::take(&mut session.input));
             let info = std::mem::replace(&mut x.connection, Rc::new(nobody()));
             let (stream, plan) = (self.stream.clone(), x.plan.clone());
@@ -133,7 +133,7 @@ impl Transport for Tcp {
                 // A client that speaks no TLS is not told so.
                 x.connection = Rc::new(kept);
                 if accepted.is_some() {
-                    x.action = "SSL handshaking";
+                    x.progress.action = "SSL handshaking";
                     complain(x, Level::Info, "SSL_do_handshake() failed (SSL: wrong version)");
                 }
                 return Err(INTERNAL_ERROR);
@@ -142,7 +142,7 @@ impl Transport for Tcp {
             let host = name.and_then(|name| parse_host(name.as_bytes()));
             x.request.host = host.map_or_else(Vec::new, |host| host.as_bytes().to_vec());
             x.connection = Rc::new(info);
-            if let Some(session) = x.extensions.of_mut::<Session>() {
+            if let Some(session) = x.modules.extensions.of_mut::<Session>() {
                 session.traffic.received.set(0);
                 let traffic = session.traffic.clone();
                 let client = Rc::new(ClientStream { io, traffic });
@@ -173,7 +173,7 @@ impl Transport for Tcp {
         if http.is_none() && sessions.is_none() {
             return Err(missing());
         }
-        let input = match x.extensions.remove::<Session>() {
+        let input = match x.modules.extensions.remove::<Session>() {
             Some(session) => session.input,
             None => Vec::new(),
         };

@@ -69,24 +69,24 @@ fn plain(fault: Fault) -> CertificateFault {
 /// Why a request is refused for its connection's certificate; it has been logged.
 pub(crate) fn refusal(x: &mut Exchange) -> Option<u16> {
     x.connection.tls.as_deref()?;
-    let action = std::mem::replace(&mut x.action, "reading client request headers");
+    let action = std::mem::replace(&mut x.progress.action, "reading client request headers");
     let refused = if is_misdirected(x) {
         let text = "client attempted to request the server name different from the one that was \
                     negotiated";
         x.log(Level::Info, format_args!("{text}"));
         Some(MISDIRECTED)
     } else {
-        let server = x.plan.server(x.server).extensions.of::<TlsServer>();
+        let server = x.plan.server(x.routing.server).extensions.of::<TlsServer>();
         server.and_then(|server| shortcoming(x, server.verify_client))
     };
-    x.action = action;
+    x.progress.action = action;
     refused
 }
 
 /// Whether the handshake was with another server than the request is for, where that matters.
 fn is_misdirected(x: &Exchange) -> bool {
     let (Some(tls), Some(server)) =
-        (x.connection.tls.as_deref(), x.plan.server(x.server).extensions.of::<TlsServer>())
+        (x.connection.tls.as_deref(), x.plan.server(x.routing.server).extensions.of::<TlsServer>())
     else {
         return false;
     };
@@ -105,7 +105,7 @@ fn is_misdirected(x: &Exchange) -> bool {
 
 /// Whether a session is refused for its connection's certificate; it has been logged.
 pub(crate) fn session_refusal(x: &Exchange) -> bool {
-    let server = x.plan.server(x.server).extensions.of::<TlsServer>();
+    let server = x.plan.server(x.routing.server).extensions.of::<TlsServer>();
     server.is_some_and(|server| shortcoming(x, server.verify_client).is_some())
 }
 

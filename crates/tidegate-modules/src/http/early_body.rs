@@ -71,7 +71,7 @@ fn apply<'a>(x: &'a mut Exchange, conditions: &[Template]) -> Step<'a> {
     }
     Step::Wait(Box::pin(async move {
         let plan = x.plan.clone();
-        let options = &plan.location(x.location).settings.body_store;
+        let options = &plan.location(x.routing.location).settings.body_store;
         let read = match options.in_file_only {
             false => read_body_by(x, options).await,
             true => {

@@ -55,8 +55,8 @@ fn answer(x: &mut Exchange) -> Step<'_> {
     if !matches!(x.request.method, Method::Get | Method::Head) {
         return Step::Status(405);
     }
+    x.disposition.set_status(200);
     let response = &mut x.response;
-    response.status = 200;
     response.last_modified = Some(MODIFIED);
     response.headers.set_known(Known::ContentType, b"image/gif");
     response.headers.set_known(Known::LastModified, &date::format_http(MODIFIED));

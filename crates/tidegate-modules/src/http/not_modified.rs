@@ -6,6 +6,7 @@ mod tests;
 
 use tidegate_conf::{Diagnostic, Directive};
 use tidegate_core::builder::LocationBuilder;
+use tidegate_core::exchange::{Conditions, RangeSupport};
 use tidegate_core::module::Module;
 use tidegate_core::{Body, Exchange};
 use tidegate_http::Known;
@@ -33,9 +34,9 @@ const CONDITIONS: [Known; 4] =
 
 fn filter(x: &mut Exchange, body: Body) -> Body {
     let fields = &x.request.head.headers;
-    if x.response.status != 200
-        || x.response.conditions_judged
-        || x.is_subrequest
+    if x.disposition.status() != 200
+        || x.response.conditions == Conditions::Origin
+        || x.is_subrequest()
         || !CONDITIONS.iter().any(|known| fields.contains(*known))
     {
         return body;
@@ -45,16 +46,16 @@ fn filter(x: &mut Exchange, body: Body) -> Body {
         Condition::Proceed => body,
         Condition::Failed => {
             x.response.headers.clear();
-            x.answer_instead(412);
+            x.disposition.replace_response(412);
             Body::Empty
         }
         Condition::NotModified => {
+            x.disposition.set_status(304);
+            x.delivery.expects_trailers = false;
             let response = &mut x.response;
-            response.status = 304;
             response.reason = None;
             response.content_length = None;
-            response.allow_ranges = false;
-            response.expects_trailers = false;
+            response.ranges = RangeSupport::None;
             for known in [Known::ContentType, Known::ContentEncoding, Known::AcceptRanges] {
                 response.headers.remove(known);
             }

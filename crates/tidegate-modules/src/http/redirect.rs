@@ -11,7 +11,7 @@ pub fn set_location(x: &mut Exchange, place: &[u8]) {
         error_page::redirect_headers(x, &clean);
         return;
     }
-    x.response.clear();
+    x.clear_response();
     x.response.headers.set_known(Known::Location, &clean);
 }
 

@@ -64,7 +64,7 @@ fn answer(x: &mut Exchange) -> Step<'_> {
     if !matches!(x.request.method, Method::Get | Method::Head) {
         return Step::Status(405);
     }
-    x.response.status = 200;
+    x.disposition.set_status(200);
     x.response.headers.set_known(Known::ContentType, b"text/plain");
     Step::Respond(Body::from(Bytes::from(page(&counters::figures()))))
 }

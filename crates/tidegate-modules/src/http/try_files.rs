@@ -145,10 +145,10 @@ fn places(x: &mut Exchange, value: Vec<u8>) -> Option<(Vec<u8>, Option<Vec<u8>>)
 fn serve(x: &mut Exchange, target: Option<Vec<u8>>) {
     match target {
         Some(target) => {
-            let current = x.request.target_is_current;
+            let source = x.request.source;
             x.set_path(target, None);
-            x.request.target_is_current = current;
+            x.request.source = source;
         }
-        None => x.alias_takes_path = true,
+        None => x.routing.append_path_to_alias(),
     }
 }

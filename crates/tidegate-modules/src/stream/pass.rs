@@ -56,7 +56,7 @@ fn pass(x: &mut Exchange, template: &Template) -> Step<'static> {
     let text = template.value(x);
     match read(&text) {
         Ok(address) => {
-            x.extensions.insert(PassTo(address));
+            x.modules.extensions.insert(PassTo(address));
             Step::Decline
         }
         Err(what) => {

@@ -69,7 +69,7 @@ async fn look(x: &mut Exchange) -> Step<'static> {
                 // The server is chosen by the name.
                 let host = tidegate_http::request::parse_host(&hello.server_name);
                 x.request.host = host.map_or_else(Vec::new, |host| host.as_bytes().to_vec());
-                x.extensions.insert(hello);
+                x.modules.extensions.insert(hello);
                 return Step::Decline;
             }
             Err(client_hello::NotHello) => return Step::Decline,
@@ -84,7 +84,7 @@ async fn look(x: &mut Exchange) -> Step<'static> {
 }
 
 fn put(x: &mut Exchange, out: &mut Vec<u8>, value: fn(&ClientHello) -> Vec<u8>) -> bool {
-    match x.extensions.of::<ClientHello>() {
+    match x.modules.extensions.of::<ClientHello>() {
         Some(hello) => {
             out.extend_from_slice(&value(hello));
             true

@@ -64,7 +64,7 @@ pub(super) const VARIABLES: &[Variable] = &[
 
 /// Head and body as they were received; nothing of a subrequest was, as in nginx.
 fn request_length(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
-    let of_body = if x.is_subrequest { 0 } else { x.client.body_bytes() };
+    let of_body = if x.is_subrequest() { 0 } else { x.client.body_bytes() };
     put_number(x.outcome.request_length + of_body, out)
 }
 
@@ -114,7 +114,7 @@ fn request_method(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
     let head = &x.request.head;
     // An error page is fetched with GET whatever the request was.
     // One whose method was not understood has none until then.
-    let asked = !head.method_bytes().is_empty() || !x.internal;
+    let asked = !head.method_bytes().is_empty() || !x.routing.is_internal();
     let name = match x.request.method == head.method && asked {
         true => head.method_bytes(),
         false => x.request.method.name().as_bytes(),
@@ -168,7 +168,7 @@ fn request_id(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
 
 /// `$request_id`, made now if nothing has asked for it.
 pub(crate) fn made_request_id(x: &mut Exchange) -> &str {
-    x.request_id.get_or_insert_with(|| {
+    x.request.id.get_or_insert_with(|| {
         let id = tidegate_rt::random::request_id();
         String::from_utf8_lossy(&id).into_owned().into_boxed_str()
     })

@@ -10,7 +10,7 @@ pub(super) const COUNT: usize = VARIABLES.len();
 
 pub(super) const VARIABLES: &[Variable] = &[
     Variable::fixed("status", |x, out| {
-        let status = x.status();
+        let status = x.disposition.logged_status();
         let digit = |value: u16| b'0' + (value % 10) as u8;
         out.extend_from_slice(&[digit(status / 100), digit(status / 10), digit(status)]);
         true
@@ -21,7 +21,7 @@ pub(super) const VARIABLES: &[Variable] = &[
         put(Some(if x.outcome.complete { b"OK" } else { b"" }), out)
     }),
     Variable::fixed("request_time", |x, out| {
-        let passed = tidegate_rt::clock::exact_now().saturating_duration_since(x.started);
+        let passed = tidegate_rt::clock::exact_now().saturating_duration_since(x.progress.started);
         put_seconds(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX), out)
     }),
     Variable::fixed("pipe", |x, out| put(Some(if x.outcome.pipelined { b"p" } else { b"." }), out)),
@@ -68,7 +68,7 @@ fn sent_last_modified(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
 }
 
 fn sent_connection(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
-    let text: &[u8] = match (x.response.status, x.keep_alive) {
+    let text: &[u8] = match (x.disposition.status(), x.disposition.keeps_connection()) {
         (101, _) => b"upgrade",
         (_, true) => b"keep-alive",
         (_, false) => b"close",
@@ -77,7 +77,10 @@ fn sent_connection(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
 }
 
 fn sent_keep_alive(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
-    let Some(time) = x.settings().keepalive_header.filter(|_| x.keep_alive) else { return false };
+    let Some(time) = x.settings().keepalive_header.filter(|_| x.disposition.keeps_connection())
+    else {
+        return false;
+    };
     out.extend_from_slice(b"timeout=");
     put_number(time.as_secs(), out)
 }
@@ -87,7 +90,7 @@ fn limit_rate(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
         return put_number(rate, out);
     }
     let plan = x.plan.clone();
-    let template = &plan.location(x.location).settings.limit_rate;
+    let template = &plan.location(x.routing.location).settings.limit_rate;
     let rate = template.as_ref().and_then(|rate| tidegate_conf::parse_size(&rate.value(x)));
     put_number(rate.unwrap_or(0), out)
 }

@@ -1,6 +1,7 @@
 //! A body between the answers of two subrequests.
 
 use tidegate_core::body::BodyError;
+use tidegate_core::exchange::RangeSupport;
 use tidegate_core::generated::{Yielder, generate};
 use tidegate_core::subrequest::{Options, Subrequest};
 use tidegate_core::{Body, Exchange};
@@ -19,8 +20,8 @@ pub struct AdditionFilter {
 
 impl AdditionFilter {
     pub fn apply(&self, x: &mut Exchange, body: Body) -> Body {
-        if x.response.status != 200
-            || x.is_subrequest
+        if x.disposition.status() != 200
+            || x.is_subrequest()
             || matches!(body, Body::Tunnel(_))
             || !self.types.matches(x.response.headers.first(Known::ContentType))
         {
@@ -28,7 +29,7 @@ impl AdditionFilter {
         }
         let response = &mut x.response;
         response.content_length = None;
-        response.allow_ranges = false;
+        response.ranges = RangeSupport::None;
         response.headers.remove(Known::ContentLength);
         response.headers.remove(Known::AcceptRanges);
         weaken_etag(&mut response.headers);

@@ -113,7 +113,7 @@ async fn handle(x: &mut Exchange, settings: &Settings) -> Step<'static> {
         Ok(Reply { status, value, place }) => (status, value, place),
         Err(error) => (error.status, Some(error.value(&request_id(x))), None),
     };
-    x.response.status = status;
+    x.disposition.set_status(status);
     if let Some(place) = place {
         let kept = x.request.path.len() - path.len();
         let mut location = x.request.path[..kept].to_vec();

@@ -142,7 +142,7 @@ impl Listing {
             let made = made.await;
             match made {
                 Ok(page) => {
-                    x.response.status = 200;
+                    x.disposition.set_status(200);
                     x.response.headers.set_known(Known::ContentType, content_type);
                     Step::Respond(Body::from(Bytes::from(page)))
                 }

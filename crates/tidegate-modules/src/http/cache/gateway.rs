@@ -69,5 +69,5 @@ pub struct StoredResponse<'a> {
 /// no origin behind a proxy grants it.
 pub fn switches(x: &Exchange) -> bool {
     let asked = x.request.header(Known::Upgrade);
-    !x.is_subrequest && asked.is_some_and(|protocol| !protocol.eq_ignore_ascii_case(b"h2c"))
+    !x.is_subrequest() && asked.is_some_and(|protocol| !protocol.eq_ignore_ascii_case(b"h2c"))
 }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use tidegate_cache::{BreakReason, Fill, Key, OpenEntry, Store};
+use tidegate_core::exchange::Conditions;
 use tidegate_core::template::any_holds;
 use tidegate_core::{Exchange, Level, Step};
 use tidegate_http::Known;
@@ -68,14 +69,14 @@ pub fn handle<'a>(
     }
     let main = Key::of(&text);
     if slice::is_part(x) {
-        x.extensions.insert(purge::StoredAt { store: store.clone(), key: main.clone() });
+        x.modules.extensions.insert(purge::StoredAt { store: store.clone(), key: main.clone() });
     }
     if !is_cached {
         let passed = rfc9111::write_through(x, gateway.clone(), store.clone(), main);
         return Ok(Step::Wait(Box::pin(passed)));
     }
     let note = CacheNote::new(main.text().clone(), CacheStatus::Miss);
-    x.extensions.insert(CacheNote { rfc9111: cache.rfc9111, ..note });
+    x.modules.extensions.insert(CacheNote { rfc9111: cache.rfc9111, ..note });
     let now = clock::unix_millis();
     let lookup = lookup::look_now(store, &main, &x.request.head.headers, now);
     let terms = cache.rfc9111.then(|| RequestTerms::of(&x.request.head.headers));
@@ -354,7 +355,7 @@ impl CacheSession {
                 serve::note(x, |note| note.status = status);
                 let step = self.gateway.respond(x, response);
                 // The origin was not told of the client's conditions, as the response might have been stored.
-                x.response.conditions_judged = false;
+                x.response.conditions = Conditions::Server;
                 step
             }
             FillEvent::Serve(entry, status) => {
@@ -382,7 +383,7 @@ impl CacheSession {
         let of_parts = self.cache.ranges && self.cache.no_cache.is_empty() && !self.bypass;
         // What a request demands of the whole it demands of the origin's answer here.
         let of_parts = of_parts && self.terms.is_none_or(|terms| terms == RequestTerms::default());
-        let by_get = x.request.method == Method::Get && !x.is_subrequest;
+        let by_get = x.request.method == Method::Get && !x.is_subrequest();
         if !of_parts || !by_get || lookup.entry.is_some() {
             return None;
         }

@@ -127,7 +127,7 @@ pub async fn answer(
     };
     match carry_out(x, store, what, soft).await {
         Ok(()) => {
-            x.response.status = 204;
+            x.disposition.set_status(204);
             Step::Respond(Body::Empty)
         }
         Err(status) => Step::Status(status),
@@ -149,7 +149,7 @@ async fn answer_with_page(
         .to_vec();
     escape_html(key, &mut page);
     page.extend_from_slice(b"</p>\r\n</body>\r\n</html>\r\n");
-    x.response.status = 200;
+    x.disposition.set_status(200);
     x.response.headers.set_known(Known::ContentType, b"text/html");
     Step::Respond(Body::from(Bytes::from(page)))
 }

@@ -61,17 +61,17 @@ impl CacheNote {
 
 /// Whether this request is answered by a cache that follows RFC 9111.
 pub fn follows_rfc9111(x: &Exchange) -> bool {
-    x.extensions.of::<CacheNote>().is_some_and(|note| note.rfc9111)
+    x.modules.extensions.of::<CacheNote>().is_some_and(|note| note.rfc9111)
 }
 
 /// Whether the answer came out of the cache.
 pub fn is_hit(x: &Exchange) -> bool {
-    x.extensions.of::<CacheNote>().is_some_and(|note| note.status == CacheStatus::Hit)
+    x.modules.extensions.of::<CacheNote>().is_some_and(|note| note.status == CacheStatus::Hit)
 }
 
 /// The origin's head of the object that is served, for `$upstream_http_*`.
 pub fn stored_head(x: &Exchange) -> Option<&ResponseHead> {
-    let note = x.extensions.of::<CacheNote>()?;
+    let note = x.modules.extensions.of::<CacheNote>()?;
     decoded(note.entry.as_ref()?).map(|decoded| &decoded.head)
 }
 
@@ -117,5 +117,5 @@ fn with_note(
     out: &mut Vec<u8>,
     write: impl FnOnce(&CacheNote, &mut Vec<u8>) -> bool,
 ) -> bool {
-    x.extensions.of::<CacheNote>().is_some_and(|note| write(note, out))
+    x.modules.extensions.of::<CacheNote>().is_some_and(|note| write(note, out))
 }

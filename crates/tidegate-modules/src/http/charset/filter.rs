@@ -8,6 +8,7 @@ use tidegate_conf::Diagnostic;
 use tidegate_core::body::{BodyError, BodyStream, Chunk};
 use tidegate_core::builder::PlanBuilder;
 use tidegate_core::byte_body::{ByteBody, Piece};
+use tidegate_core::exchange::RangeSupport;
 use tidegate_core::{Body, Exchange, Level, Template};
 use tidegate_http::{Headers, Known};
 
@@ -57,12 +58,12 @@ impl CharsetFilter {
 
     pub fn apply(&self, x: &mut Exchange, body: Body) -> Body {
         let asked = x.response.charset.take();
-        if self.charset.is_none() && asked.is_none() && !x.is_subrequest {
+        if self.charset.is_none() && asked.is_none() && !x.is_subrequest() {
             return body;
         }
         let Some(content_type) = x.response.headers.first(Known::ContentType) else { return body };
         // As nginx: nobody reads the page of a redirect.
-        if matches!(x.response.status, 301 | 302) {
+        if matches!(x.disposition.status(), 301 | 302) {
             return body;
         }
         let (name, own) = split(content_type);
@@ -105,7 +106,7 @@ impl CharsetFilter {
 
     /// The charset that the answer to the client shall have.
     fn wanted(&self, x: &mut Exchange, asked: Option<Bytes>, has_own: bool) -> Option<Vec<u8>> {
-        if x.is_subrequest {
+        if x.is_subrequest() {
             return x.lineage.page_type.as_deref().and_then(|page| split(page).1).map(Vec::from);
         }
         if let Some(asked) = asked {
@@ -160,7 +161,7 @@ fn recoded(x: &mut Exchange, body: Body, recoder: Arc<Recoder>) -> Body {
         x.response.content_length = None;
         x.response.headers.remove(Known::ContentLength);
         x.response.headers.remove(Known::AcceptRanges);
-        x.response.allow_ranges = false;
+        x.response.ranges = RangeSupport::None;
     }
     let source = Some(ByteBody::new(body));
     Body::Stream(Box::new(Recoded { source, recoder, left: Vec::new(), trailers: None }))

@@ -322,13 +322,13 @@ async fn run<T: Send + 'static>(
 
 /// The answer when all went well. What PUT and MKCOL have made is told of.
 fn done(x: &mut Exchange, status: u16) -> Step<'static> {
-    x.response.clear();
+    x.clear_response();
     if status == 201 && matches!(x.request.method, Method::Put | Method::Mkcol) {
         let mut place = Vec::with_capacity(x.request.path.len());
         escape(&x.request.path, Escape::Uri, &mut place);
         error_page::redirect_headers(x, &place);
     }
-    x.response.status = status;
+    x.disposition.set_status(status);
     Step::Respond(Body::Empty)
 }
 

@@ -58,7 +58,7 @@ pub async fn put(
         Ok(upload) => upload,
         Err(Trouble::Writing(failure)) => return failed(x, &failure),
         Err(Trouble::Receiving(RequestBodyError::Closed)) => {
-            x.error_status = 400;
+            x.disposition.leave_unanswered(400);
             return Step::Close;
         }
         Err(Trouble::Receiving(error)) => return Step::Status(error.status()),

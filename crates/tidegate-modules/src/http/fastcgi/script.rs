@@ -59,7 +59,7 @@ pub fn prepare(
 }
 
 fn rule(x: &Exchange) -> Option<&Rule> {
-    x.plan.location(x.location).extensions.of::<Rule>()
+    x.plan.location(x.routing.location).extensions.of::<Rule>()
 }
 
 /// The parts of the path: script, and what is behind it.

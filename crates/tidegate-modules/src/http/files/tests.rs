@@ -19,7 +19,7 @@ fn bench(config: &str) -> Bench {
 async fn phase(x: &mut Exchange, phase: Phase) -> (usize, u16) {
     let plan = x.plan.clone();
     let mut waits = 0;
-    for handler in plan.location(x.location).handlers(phase) {
+    for handler in plan.location(x.routing.location).handlers(phase) {
         let step = match handler(x) {
             Step::Wait(future) => {
                 waits += 1;

@@ -202,7 +202,7 @@ impl CgiSettings {
             keeping: Keeping::Never,
             upgrade: matches!(wire, Wire::Cgi(_))
                 && x.request.header(Known::Upgrade).is_some()
-                && !x.is_subrequest,
+                && !x.is_subrequest(),
             location_tag: self.location_tag,
             tls,
             wire,

@@ -62,7 +62,7 @@ impl ChosenCertificate {
     /// # Errors
     /// 500 where it cannot be used; the reason was logged.
     pub async fn choose(self: &Arc<Self>, x: &mut Exchange) -> Result<(), u16> {
-        x.extensions.remove::<Choice>();
+        x.modules.extensions.remove::<Choice>();
         let (certificate, key) = (self.certificate.value(x), self.key.value(x));
         if certificate.is_empty() {
             return Ok(());
@@ -71,20 +71,20 @@ impl ChosenCertificate {
         let done = blocking::run(move || Ok(chosen.load(&certificate, &key))).await;
         let reason = match done {
             Ok(Ok(settings)) => {
-                x.extensions.insert(Choice(settings));
+                x.modules.extensions.insert(Choice(settings));
                 return Ok(());
             }
             Ok(Err(reason)) => reason,
             Err(error) => format!("cannot load certificate ({})", os_error(&error)),
         };
-        x.action = "connecting to upstream";
+        x.progress.action = "connecting to upstream";
         x.log(Level::Error, format_args!("{reason}"));
         Err(500)
     }
 
     /// What was chosen for the request.
     pub fn of(x: &Exchange) -> Option<Arc<TlsSettings>> {
-        x.extensions.of::<Choice>().map(|choice| choice.0.clone())
+        x.modules.extensions.of::<Choice>().map(|choice| choice.0.clone())
     }
 
     fn load(&self, certificate: &[u8], key: &[u8]) -> Result<Arc<TlsSettings>, String> {

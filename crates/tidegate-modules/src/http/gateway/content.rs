@@ -157,7 +157,7 @@ pub(crate) async fn read_body(x: &mut Exchange) -> Result<(), Step<'static>> {
         return Ok(());
     }
     let plan = x.plan.clone();
-    read_body_by(x, &plan.location(x.location).settings.body_store).await
+    read_body_by(x, &plan.location(x.routing.location).settings.body_store).await
 }
 
 /// The same where there is one, by other options than the location's.
@@ -176,7 +176,7 @@ pub(crate) async fn read_body_by(
             Ok(())
         }
         Err(RequestBodyError::Closed) => {
-            x.error_status = 400;
+            x.disposition.leave_unanswered(400);
             Err(Step::Close)
         }
         Err(error) => Err(Step::Status(error.status())),

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use tidegate_core::builder::os_error;
+use tidegate_core::exchange::{ClientAbort, Conditions, FieldOwner, PieceSending, RangeSupport};
 use tidegate_core::step::Jump;
 use tidegate_core::{Body, Exchange, Level, Step, error_page};
 use tidegate_http::request::Method;
@@ -69,11 +70,15 @@ pub fn respond(
         return intercept(x, head);
     }
     copy_head(x, &head, settings);
-    x.response.conditions_judged = true;
-    x.response.outlives_client = settings.ignore_client_abort;
+    x.response.conditions = Conditions::Origin;
+    if settings.ignore_client_abort {
+        x.delivery.client_abort = ClientAbort::Ignored;
+    }
     rewriter.rewrite(x);
     // Behind a switch, asked for or not, nothing is HTTP.
-    x.keep_alive &= head.status != 101;
+    if head.status == 101 {
+        x.disposition.close_connection();
+    }
     let buffering = settings.buffering.applies(&head.headers);
     remember(x, head);
     if GatewayState::of(x).bound.is_some() {
@@ -90,8 +95,10 @@ pub fn respond(
             if settings.limit_rate.is_some() {
                 reader.limit_rate(settings.rate(x));
             }
-            x.response.gathers = buffering;
-            x.response.expects_trailers = settings.fetch.pass_trailers;
+            if buffering {
+                x.delivery.pieces = PieceSending::Gathered;
+            }
+            x.delivery.expects_trailers = settings.fetch.pass_trailers;
             let trailers = GatewayState::of(x).trailers.get_or_insert_default().clone();
             let spool = buffering.then(|| spool(x, settings));
             match copy {
@@ -163,11 +170,13 @@ pub fn respond_stored(
     copy_head(x, head, settings);
     // What is stored does not change: its ranges may be served unless the origin forbids it.
     let accepts = head.headers.first(Known::AcceptRanges);
-    x.response.allow_ranges |= accepts.is_none_or(|units| !units.eq_ignore_ascii_case(b"none"));
+    if accepts.is_none_or(|units| !units.eq_ignore_ascii_case(b"none")) {
+        x.response.ranges = RangeSupport::Many;
+    }
     x.response.headers.remove(Known::AcceptRanges);
     rewriter.rewrite(x);
     // Most stored answers have asked no server: they need no state.
-    if x.extensions.of::<GatewayState>().is_some_and(|state| state.bound.is_some()) {
+    if x.modules.extensions.of::<GatewayState>().is_some_and(|state| state.bound.is_some()) {
         sticky::answered(x, true);
     }
     // What a response to HEAD is stored with says nothing of the one to GET.
@@ -186,8 +195,8 @@ pub fn remember(x: &mut Exchange, head: ResponseHead) {
 /// Copies status and fields, without those that are hidden or belong to the connection.
 pub fn copy_head(x: &mut Exchange, head: &ResponseHead, settings: &GatewaySettings) {
     let upgraded = head.status == 101;
-    x.response.clear();
-    x.response.status = head.status;
+    x.clear_response();
+    x.disposition.set_status(head.status);
     // A CGI head without a reason has none of its own.
     let has_reason = !settings.completes_head || !head.reason().is_empty();
     if has_reason && head.reason() != reason(head.status).as_bytes() {
@@ -216,12 +225,15 @@ pub fn copy_head(x: &mut Exchange, head: &ResponseHead, settings: &GatewaySettin
             head.headers.first(Known::ContentLength).and_then(connection::parse_length);
     }
     x.response.last_modified = head.headers.first(Known::LastModified).and_then(date::parse_http);
-    x.response.allow_ranges = settings.force_ranges;
-    let omits = |known: Known| {
-        !settings.completes_head && !settings.hidden.contains(known, known.name().as_bytes())
+    if settings.force_ranges {
+        x.response.ranges = RangeSupport::Many;
+    }
+    let owner = |known: Known| {
+        let hidden = settings.hidden.contains(known, known.name().as_bytes());
+        if settings.completes_head || hidden { FieldOwner::Server } else { FieldOwner::Origin }
     };
-    x.response.omit_date = omits(Known::Date);
-    x.response.omit_server = omits(Known::Server);
+    x.delivery.date = owner(Known::Date);
+    x.delivery.server = owner(Known::Server);
     if settings.ignore & IGNORE_CHARSET == 0
         && let Some(charset) = head.headers.first(Known::XAccelCharset)
         && !charset.is_empty()
@@ -237,7 +249,7 @@ fn intercepts(x: &Exchange, status: u16) -> bool {
 /// Lets `error_page` answer in the origin's place; a 401 keeps what the client must answer to.
 fn intercept(x: &mut Exchange, head: ResponseHead) -> Step<'static> {
     let status = head.status;
-    x.response.clear();
+    x.clear_response();
     if status == 401 {
         for value in head.headers.all(Known::WwwAuthenticate) {
             x.preserved_headers.push_known(Known::WwwAuthenticate, value);
@@ -257,7 +269,7 @@ fn internal_redirect(x: &mut Exchange, head: ResponseHead, place: &[u8]) -> Step
     }
     remember(x, head);
     GatewayState::leave(x);
-    x.action = READING_HEAD;
+    x.progress.action = READING_HEAD;
     if place.starts_with(b"@") {
         return Step::Jump(Jump::Named(place.to_vec()));
     }

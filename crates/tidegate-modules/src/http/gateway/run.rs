@@ -17,14 +17,14 @@ pub fn fetch<'a>(
     request: OriginRequest,
     settings: &Arc<GatewaySettings>,
 ) -> impl Future<Output = Result<OriginResponse, Step<'static>>> + use<'a> {
-    x.upstream_text.clear();
+    x.progress.upstream.clear();
     let report = GatewayState::of(x).report.clone();
     let log = LogContext::of(x);
     let streamed = matches!(request.payload, RequestPayload::Stream { .. });
     let fetch = tidegate_upstream::fetch(request, settings.fetch.clone(), report, log);
     // Boxed where it is made: large futures are copied from each async function into the next.
     let mut fetch = Box::pin(fetch);
-    let watch = !settings.ignore_client_abort && !x.is_subrequest;
+    let watch = !settings.ignore_client_abort && !x.is_subrequest();
     let client = x.client.clone();
     async move {
         let outcome = poll_fn(|context| {
@@ -72,7 +72,7 @@ fn give_back(x: &mut Exchange, body: Option<Box<RequestBody>>, streamed: bool) {
     match body {
         Some(body) => x.request.body = *body,
         None if streamed => {
-            x.keep_alive = false;
+            x.disposition.close_connection();
             x.request.body.abandon();
         }
         None => {}
@@ -85,6 +85,6 @@ pub fn client_left(x: &mut Exchange) -> Step<'static> {
         attempt.finished();
     }
     x.log(Level::Info, format_args!("client prematurely closed connection"));
-    x.error_status = 499;
+    x.disposition.leave_unanswered(499);
     Step::Close
 }

@@ -27,8 +27,8 @@ pub struct GatewayState {
 impl GatewayState {
     /// The request's state, made at its first fetch.
     pub fn of(x: &mut Exchange) -> &mut GatewayState {
-        if x.extensions.of::<GatewayState>().is_none() {
-            x.extensions.insert(GatewayState {
+        if x.modules.extensions.of::<GatewayState>().is_none() {
+            x.modules.extensions.insert(GatewayState {
                 report: Report::shared(),
                 head: None,
                 trailers: None,
@@ -37,7 +37,7 @@ impl GatewayState {
                 bound: None,
             });
         }
-        match x.extensions.of_mut::<GatewayState>() {
+        match x.modules.extensions.of_mut::<GatewayState>() {
             Some(state) => state,
             // It was inserted above.
             None => unreachable!("extensions keep what was inserted"),
@@ -47,7 +47,7 @@ impl GatewayState {
     /// Another location answers in the origin's place: log lines go on to name what the origin was asked.
     pub fn leave(x: &mut Exchange) {
         let asked = std::mem::take(&mut GatewayState::of(x).report.borrow_mut().asked);
-        x.upstream_text = asked;
+        x.progress.upstream = asked;
     }
 }
 

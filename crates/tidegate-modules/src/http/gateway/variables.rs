@@ -63,7 +63,7 @@ fn bytes_sent(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
 }
 
 fn list(x: &mut Exchange, out: &mut Vec<u8>, value: impl FnMut(&Attempt, &mut Vec<u8>)) -> bool {
-    match x.extensions.of::<GatewayState>() {
+    match x.modules.extensions.of::<GatewayState>() {
         Some(state) => state.report.borrow().list(out, value),
         None => false,
     }
@@ -76,7 +76,7 @@ fn number(number: u64, out: &mut Vec<u8>) {
 /// The head that the answer was made of: an origin's, or one out of the cache.
 fn head(x: &Exchange) -> Option<&ResponseHead> {
     let stored = crate::http::cache::status::stored_head(x);
-    stored.or_else(|| x.extensions.of::<GatewayState>()?.head.as_ref())
+    stored.or_else(|| x.modules.extensions.of::<GatewayState>()?.head.as_ref())
 }
 
 /// All values of a field whose name is spelled with `_` for `-`, as `$http_*` does.
@@ -86,7 +86,7 @@ fn header(x: &mut Exchange, name: &[u8], out: &mut Vec<u8>) -> bool {
 }
 
 fn trailer(x: &mut Exchange, name: &[u8], out: &mut Vec<u8>) -> bool {
-    let state = x.extensions.of::<GatewayState>();
+    let state = x.modules.extensions.of::<GatewayState>();
     let trailers = state.and_then(|state| state.trailers.as_ref());
     trailers.is_some_and(|trailers| joined(&trailers.borrow(), name, out))
 }

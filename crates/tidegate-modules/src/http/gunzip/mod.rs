@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::builder::LocationBuilder;
+use tidegate_core::exchange::RangeSupport;
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::{Body, Exchange};
 use tidegate_http::Known;
@@ -86,12 +87,14 @@ fn apply(x: &mut Exchange, body: Body, buffer_bytes: usize) -> Body {
     let coding = x.response.headers.first(Known::ContentEncoding);
     let is_packed = coding.is_some_and(|coding| coding.eq_ignore_ascii_case(b"gzip"));
     // A part of what is packed cannot be unpacked.
-    if !is_packed || matches!(x.response.status, 204 | 206 | 304) || matches!(body, Body::Tunnel(_))
+    if !is_packed
+        || matches!(x.disposition.status(), 204 | 206 | 304)
+        || matches!(body, Body::Tunnel(_))
     {
         return body;
     }
     let plan = x.plan.clone();
-    if let Some(rules) = plan.location(x.location).extensions.of::<Arc<Rules>>() {
+    if let Some(rules) = plan.location(x.routing.location).extensions.of::<Arc<Rules>>() {
         rules.add_vary(x);
         if rules.allow(x, b"gzip") {
             return body;
@@ -99,7 +102,7 @@ fn apply(x: &mut Exchange, body: Body, buffer_bytes: usize) -> Body {
     }
     let response = &mut x.response;
     response.content_length = None;
-    response.allow_ranges = false;
+    response.ranges = RangeSupport::None;
     for known in [Known::ContentEncoding, Known::ContentLength, Known::AcceptRanges] {
         response.headers.remove(known);
     }

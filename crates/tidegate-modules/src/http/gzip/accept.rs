@@ -75,7 +75,7 @@ impl Rules {
         let fields = &x.request.head.headers;
         let weight = fields.first(Known::AcceptEncoding).map_or(0, |value| weight(value, coding));
         let allowed = weight > 0
-            && !x.is_subrequest
+            && !x.is_subrequest()
             && x.request.version() >= self.version_min
             && (!fields.contains(Known::Via) || self.allow_proxied(fields, &x.response.headers))
             && !self.disabled_for(fields.first(Known::UserAgent));
@@ -94,7 +94,7 @@ impl Rules {
             let mut names = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
             names.any(|name| name == b"*" || name.eq_ignore_ascii_case(b"accept-encoding"))
         };
-        if self.vary && !x.is_subrequest && !headers.all(Known::Vary).any(named) {
+        if self.vary && !x.routing.is_subrequest() && !headers.all(Known::Vary).any(named) {
             headers.push_known(Known::Vary, b"Accept-Encoding");
         }
     }

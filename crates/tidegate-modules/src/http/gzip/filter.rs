@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use tidegate_core::body::{BodyError, BodyStream, Chunk};
 use tidegate_core::byte_body::{ByteBody, Piece};
+use tidegate_core::exchange::RangeSupport;
 use tidegate_core::{Body, Exchange, Level};
 use tidegate_http::request::Method;
 use tidegate_http::{Headers, Known};
@@ -76,9 +77,9 @@ impl CompressionFilter {
     }
 
     pub fn apply(&self, x: &mut Exchange, body: Body) -> Body {
-        if x.is_subrequest
+        if x.is_subrequest()
             || matches!(body, Body::Tunnel(_))
-            || !matches!(x.response.status, 200 | 403 | 404)
+            || !matches!(x.disposition.status(), 200 | 403 | 404)
             || x.response.headers.contains(Known::ContentEncoding)
         {
             return body;
@@ -101,7 +102,7 @@ impl CompressionFilter {
             return Body::of_unknown_length();
         }
         let sizes = Sizes { coding: shape.coding, totals: Rc::default() };
-        x.extensions.insert(sizes.clone());
+        x.modules.extensions.insert(sizes.clone());
         compressed(body, compressor, sizes)
     }
 
@@ -135,7 +136,7 @@ pub fn compressed_for_tests(body: Body, shape: Shape) -> Body {
 fn change_head(x: &mut Exchange, coding: Coding) {
     let response = &mut x.response;
     response.content_length = None;
-    response.allow_ranges = false;
+    response.ranges = RangeSupport::None;
     response.headers.remove(Known::ContentLength);
     response.headers.remove(Known::AcceptRanges);
     response.headers.set_known(Known::ContentEncoding, coding.name());

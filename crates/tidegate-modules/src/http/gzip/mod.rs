@@ -67,7 +67,7 @@ impl Module for Gzip {
 
 /// `$gzip_ratio` and its kin: original size by compressed size, rounded to hundredths.
 fn ratio(x: &mut Exchange, coding: Coding, out: &mut Vec<u8>) -> bool {
-    let sizes = x.extensions.of::<Sizes>().filter(|sizes| sizes.coding == coding);
+    let sizes = x.modules.extensions.of::<Sizes>().filter(|sizes| sizes.coding == coding);
     let Some(ratio) = sizes.and_then(Sizes::ratio_hundredths) else { return false };
     out.extend_from_slice(format!("{}.{:02}", ratio / 100, ratio % 100).as_bytes());
     true

@@ -129,7 +129,7 @@ fn answer(
         return Ok(Step::Decline);
     }
     let plan = x.plan.clone();
-    let rules = plan.location(x.location).extensions.of::<Arc<Rules>>();
+    let rules = plan.location(x.routing.location).extensions.of::<Arc<Rules>>();
     let mut path = None;
     for (index, sibling) in siblings.iter().enumerate().skip(looks.from()) {
         looks.reach(index);
@@ -150,7 +150,7 @@ fn answer(
                     rules.add_vary(x);
                 }
                 if taken {
-                    x.action = "sending response to client";
+                    x.progress.action = "sending response to client";
                     head(x, file);
                     let coding = sibling.coding.as_bytes();
                     x.response.headers.set_known(Known::ContentEncoding, coding);

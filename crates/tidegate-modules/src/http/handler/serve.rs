@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidegate_core::blocking::PoolChoice;
 use tidegate_core::body::FileRange;
+use tidegate_core::exchange::RangeSupport;
 use tidegate_core::request_body::StoredBody;
 use tidegate_core::variables::VariableId;
 use tidegate_core::{Body, Exchange, Level, Step};
@@ -82,7 +83,7 @@ pub async fn serve(x: &mut Exchange, target: Arc<Target>) -> Step<'static> {
     if let Err(step) = read_body(x).await {
         return step;
     }
-    x.action = "waiting for a handler";
+    x.progress.action = "waiting for a handler";
     let Some(pool) = target.pool.pick(x) else { return Step::Status(500) };
     let abandoned = Arc::new(Abandonment::default());
     let waiting = Waiting(abandoned.clone());
@@ -170,7 +171,7 @@ async fn outcome(
 ) -> Outcome {
     let mut job = pin!(job);
     let mut late = pin!(timer::sleep(timeout));
-    let (client, watch) = (x.client.clone(), !x.is_subrequest);
+    let (client, watch) = (x.client.clone(), !x.is_subrequest());
     poll_fn(|context| {
         if let Poll::Ready(ended) = job.as_mut().poll(context) {
             return Poll::Ready(match ended {
@@ -199,7 +200,7 @@ fn settle(x: &mut Exchange, target: &Target, outcome: Outcome, waiting: Waiting)
         Outcome::Late => (Level::Error, 504, "has not answered in time".into()),
         Outcome::ClientLeft => {
             x.log(Level::Info, format_args!("client prematurely closed connection"));
-            x.error_status = 499;
+            x.disposition.leave_unanswered(499);
             return Step::Close;
         }
     };
@@ -208,8 +209,8 @@ fn settle(x: &mut Exchange, target: &Target, outcome: Outcome, waiting: Waiting)
 }
 
 fn respond(x: &mut Exchange, target: &Target, answer: Answer, waiting: Waiting) -> Step<'static> {
-    x.action = "sending to client";
-    x.response.status = answer.status;
+    x.progress.action = "sending to client";
+    x.disposition.set_status(answer.status);
     x.response.content_length = answer.content_length;
     x.response.last_modified = answer.headers.first(Known::LastModified).and_then(date::parse_http);
     x.response.headers = answer.headers;
@@ -217,7 +218,9 @@ fn respond(x: &mut Exchange, target: &Target, answer: Answer, waiting: Waiting) 
         Content::Empty => Body::Empty,
         Content::Bytes(bytes) => Body::from(bytes),
         Content::File(range) => {
-            x.response.allow_ranges = answer.status == 200;
+            if answer.status == 200 {
+                x.response.ranges = RangeSupport::Many;
+            }
             Body::File(range)
         }
         Content::Stream(pieces) => {

@@ -217,15 +217,15 @@ fn is_plain_status(status: u16) -> bool {
 
 impl Added {
     fn apply(&self, x: &mut Exchange, body: Body) -> Body {
-        if x.is_subrequest {
+        if x.is_subrequest() {
             return body;
         }
-        let plain = is_plain_status(x.response.status);
+        let plain = is_plain_status(x.disposition.status());
         if let Some(expires) = self.expires.as_ref().filter(|_| plain) {
             expires.apply(x);
         }
         // `$sent_http_content_length` in their values.
-        if x.response.content_length.is_none() && !matches!(x.response.status, 204 | 304) {
+        if x.response.content_length.is_none() && !matches!(x.disposition.status(), 204 | 304) {
             x.response.content_length = body.known_length();
         }
         for field in self.headers.iter().filter(|field| plain || field.always) {
@@ -233,7 +233,7 @@ impl Added {
             add_field(x, field, &value);
         }
         if self.has_trailers && carries_trailers(x) {
-            x.response.expects_trailers |= self.always_trails || plain;
+            x.delivery.expects_trailers |= self.always_trails || plain;
         }
         body
     }
@@ -241,10 +241,10 @@ impl Added {
 
 /// `add_trailer`: values are those of the body's end.
 fn add_trailers(fields: &[Field], x: &mut Exchange) {
-    if x.is_subrequest {
+    if x.is_subrequest() {
         return;
     }
-    let plain = is_plain_status(x.response.status);
+    let plain = is_plain_status(x.disposition.status());
     for field in fields.iter().filter(|field| plain || field.always) {
         let value = one_line(field.value.value(x));
         if !value.is_empty() {
@@ -257,7 +257,7 @@ fn add_trailers(fields: &[Field], x: &mut Exchange) {
 fn carries_trailers(x: &Exchange) -> bool {
     x.request.version() >= Version::H11
         && x.request.method != Method::Head
-        && !matches!(x.response.status, 204 | 304)
+        && !matches!(x.disposition.status(), 204 | 304)
         && x.settings().chunked_transfer_encoding
 }
 

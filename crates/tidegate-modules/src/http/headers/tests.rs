@@ -108,9 +108,9 @@ fn trailers_follow_chunked_bodies() {
     let mut text = Vec::new();
     reply.trailers.as_ref().unwrap().write_to(&mut text);
     assert_eq!(text, b"Foo: foo\r\nFoo: bar\r\nX-Sent: foo, bar\r\n");
-    assert_eq!((reply.text(), reply.x.response.expects_trailers), ("text", true));
+    assert_eq!((reply.text(), reply.x.delivery.expects_trailers), ("text", true));
     let old = bench.send("GET / HTTP/1.0\r\n\r\n");
-    assert!(old.trailers.is_none() && !old.x.response.expects_trailers);
+    assert!(old.trailers.is_none() && !old.x.delivery.expects_trailers);
 }
 
 #[test]

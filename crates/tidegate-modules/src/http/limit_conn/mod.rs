@@ -149,7 +149,7 @@ impl Limits {
         }
         if !places.is_empty() {
             note(x, Status::Passed);
-            x.extensions.insert(places);
+            x.modules.extensions.insert(places);
         }
         Step::Decline
     }

@@ -159,7 +159,7 @@ thread_local! {
 const LINE_BYTES_KEPT: usize = 16 << 10;
 
 fn write(targets: &[Target], x: &mut Exchange) {
-    if x.is_subrequest && !x.settings().log_subrequest {
+    if x.is_subrequest() && !x.settings().log_subrequest {
         return;
     }
     let mut line = LINE.take();

@@ -75,7 +75,7 @@ impl Target {
             Place::File(file) => {
                 file.write_with_turn(line);
                 // Whoever waits for the connection's end finds its lines.
-                if !x.keep_alive {
+                if !x.disposition.keeps_connection() {
                     write_gathered();
                 }
             }

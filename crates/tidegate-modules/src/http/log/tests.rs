@@ -113,10 +113,18 @@ fn lines_wait_for_the_turns_end_but_not_longer_than_their_connection() {
     let worker = tidegate_rt::Worker::run("log", None, |_| async {
         let bench = Bench::new("server { access_log a.log; }");
         let mut x = bench.exchange();
-        x.location = bench.plan.server(x.server).location;
+        x.routing.location = bench.plan.server(x.routing.server).location;
         let mut lines = |keep_alive| {
-            x.keep_alive = keep_alive;
-            bench.plan.location(x.location).loggers.iter().for_each(|logger| logger(&mut x));
+            match keep_alive {
+                true => x.disposition.keep_connection(),
+                false => x.disposition.close_connection(),
+            }
+            bench
+                .plan
+                .location(x.routing.location)
+                .loggers
+                .iter()
+                .for_each(|logger| logger(&mut x));
             bench.read("a.log").lines().count()
         };
         assert_eq!([true, true, false, true].map(&mut lines), [0, 0, 3, 3]);

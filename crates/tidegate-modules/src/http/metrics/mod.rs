@@ -51,7 +51,7 @@ fn answer(x: &mut Exchange) -> Step<'_> {
         return Step::Status(405);
     }
     let text = text::write(&counters::figures(), &blocking::figures(), &turn::figures());
-    x.response.status = 200;
+    x.disposition.set_status(200);
     x.response.headers.set_known(Known::ContentType, b"text/plain; version=0.0.4");
     Step::Respond(Body::from(Bytes::from(text)))
 }

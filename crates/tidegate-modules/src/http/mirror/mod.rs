@@ -102,7 +102,7 @@ struct Mirrors {
 
 impl Mirrors {
     fn apply<'a>(self: &Arc<Mirrors>, x: &'a mut Exchange) -> Step<'a> {
-        if x.is_subrequest {
+        if x.is_subrequest() {
             return Step::Decline;
         }
         if !self.with_body || !x.request.body.is_present() {

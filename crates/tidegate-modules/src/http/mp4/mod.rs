@@ -149,7 +149,7 @@ async fn part(x: &mut Exchange, path: Vec<u8>, wanted: Cut, index_max: u64) -> S
     let made = blocking::run(move || Ok(piece(&content, size, index_max, &wanted))).await;
     match made.map_err(Problem::Read).and_then(|made| made) {
         Ok(made) => {
-            x.action = "sending mp4 to client";
+            x.progress.action = "sending mp4 to client";
             head(x, file);
             let Some(made) = made else { return Step::Respond(whole(x, "", file)) };
             let length = made.head.len() as u64 + made.length;

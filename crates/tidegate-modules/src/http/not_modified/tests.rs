@@ -9,12 +9,12 @@ fn check(config: &str, fields: &[(Known, &str)], status: u16, kept: bool) {
     for (known, value) in fields {
         x.request.head.headers.push_known(*known, value.as_bytes());
     }
-    x.response.status = 200;
+    x.disposition.set_status(200);
     x.response.headers.push_known(Known::Etag, b"\"tag\"");
     x.response.headers.push_known(Known::ContentType, b"text/plain");
     x.response.last_modified = Some(784_111_777);
     let body = filter(&mut x, Body::from(bytes::Bytes::from_static(b"body")));
-    assert_eq!((x.response.status, !body.is_empty()), (status, kept), "{config} {fields:?}");
+    assert_eq!((x.disposition.status(), !body.is_empty()), (status, kept), "{config} {fields:?}");
     if status == 304 {
         assert!(!x.response.headers.contains(Known::ContentType));
         assert!(x.response.headers.contains(Known::Etag));

@@ -223,10 +223,10 @@ fn path(x: &mut Exchange, rules: &[Rule], text: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn by_regex(x: &mut Exchange, regex: &Regex, to: &Template, text: &[u8]) -> Option<Vec<u8>> {
-    let kept = x.captures.clone();
+    let kept = x.modules.captures.clone();
     let matched = regex.capture(x, text).unwrap_or(false);
     let value = matched.then(|| to.value(x));
-    x.captures = kept;
+    x.modules.captures = kept;
     value
 }
 
@@ -237,9 +237,9 @@ fn flags(x: &mut Exchange, rules: &CookieRules, pair: &[u8]) -> Vec<Flag> {
         let fits = match &rule.name {
             Pattern::Text(template) => template.value(x).eq_ignore_ascii_case(name),
             Pattern::Regex(regex) => {
-                let kept = x.captures.clone();
+                let kept = x.modules.captures.clone();
                 let matched = regex.capture(x, name).unwrap_or(false);
-                x.captures = kept;
+                x.modules.captures = kept;
                 matched
             }
         };

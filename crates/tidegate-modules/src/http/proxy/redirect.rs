@@ -113,10 +113,10 @@ fn rewritten(x: &mut Exchange, redirects: &Redirects, url: &[u8]) -> Option<Vec<
                 }
             }
             Pattern::Regex(regex) => {
-                let kept = x.captures.clone();
+                let kept = x.modules.captures.clone();
                 let matched = regex.capture(x, url).unwrap_or(false);
                 let changed = matched.then(|| rule.replacement.value(x));
-                x.captures = kept;
+                x.modules.captures = kept;
                 if changed.is_some() {
                     return changed;
                 }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use tidegate_core::Exchange;
 use tidegate_core::client::Client;
+use tidegate_core::exchange::PathSource;
 use tidegate_http::Known;
 use tidegate_http::request::{Method, Version as ClientVersion};
 use tidegate_http::uri::{Escape, escape, escaped_len};
@@ -69,7 +70,7 @@ pub fn create(
         interim: hinted(x, settings),
         keeping: Keeping::AsGroup,
         wire: tidegate_upstream::Wire::Http,
-        upgrade: x.request.header(Known::Upgrade).is_some() && !x.is_subrequest,
+        upgrade: x.request.header(Known::Upgrade).is_some() && !x.is_subrequest(),
         location_tag: settings.location_tag,
         tls,
     }
@@ -143,7 +144,7 @@ pub(super) fn write_uri(
             }
             return out.extend_from_slice(uri);
         }
-        Some(uri) if !x.path_was_replaced() => {
+        Some(uri) if !x.routing.path_was_replaced() => {
             if uri.starts_with(b"?") {
                 out.push(b'/');
             }
@@ -151,7 +152,7 @@ pub(super) fn write_uri(
             let rest = request.path.get(settings.prefix_length..).unwrap_or_default();
             write_escaped(rest, out);
         }
-        None if request.target_is_current => {
+        None if request.source == PathSource::Target => {
             let target = request.head.path_and_args();
             // `http://host?args` has an empty path, which is sent as `/` (RFC 9112 section 3.2.1).
             if target.starts_with(b"?") {

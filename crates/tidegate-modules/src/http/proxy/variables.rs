@@ -17,7 +17,7 @@ pub const VARIABLES: &[Variable] = &[
 ];
 
 fn text(x: &mut Exchange, out: &mut Vec<u8>, of: fn(&GatewayState) -> &[u8]) -> bool {
-    match x.extensions.of::<GatewayState>() {
+    match x.modules.extensions.of::<GatewayState>() {
         Some(state) => {
             out.extend_from_slice(of(state));
             true

@@ -7,6 +7,7 @@ mod tests;
 use tidegate_conf::{Diagnostic, Directive};
 use tidegate_core::body::cut;
 use tidegate_core::builder::LocationBuilder;
+use tidegate_core::exchange::RangeSupport;
 use tidegate_core::module::Module;
 use tidegate_core::{Body, Exchange};
 use tidegate_http::Known;
@@ -32,9 +33,9 @@ impl Module for Ranges {
 
 fn filter(x: &mut Exchange, body: Body) -> Body {
     let ranges_max = x.settings().max_ranges.unwrap_or(u64::MAX);
-    if !x.response.allow_ranges
-        || x.response.status != 200
-        || x.is_subrequest
+    if x.response.ranges == RangeSupport::None
+        || x.disposition.status() != 200
+        || x.is_subrequest()
         || ranges_max == 0
         || x.request.version() < Version::H10
     {
@@ -55,8 +56,8 @@ fn filter(x: &mut Exchange, body: Body) -> Body {
             write_unsatisfied_range(size, &mut value);
             x.response.headers.set_known(Known::ContentRange, &value);
             x.response.content_length = None;
-            x.response.status = 416;
-            x.answer_instead(416);
+            x.disposition.set_status(416);
+            x.disposition.replace_response(416);
             Body::Empty
         }
     }
@@ -70,7 +71,7 @@ fn decision(x: &Exchange, body: &Body, size: u64, ranges_max: u64) -> RangeDecis
             return RangeDecision::Whole;
         }
     }
-    let ranges_max = if x.response.single_range { 1 } else { ranges_max };
+    let ranges_max = if x.response.ranges == RangeSupport::One { 1 } else { ranges_max };
     let decision = decide(field, size, usize::try_from(ranges_max).unwrap_or(usize::MAX));
     match &decision {
         // A stream is read once, from its beginning.
@@ -95,8 +96,8 @@ fn begins_at_start(field: &[u8]) -> bool {
 fn single(x: &mut Exchange, body: Body, range: ByteRange, size: u64) -> Body {
     let mut value = Vec::new();
     write_content_range(range, Some(size), &mut value);
+    x.disposition.set_status(206);
     let response = &mut x.response;
-    response.status = 206;
     response.reason = None;
     response.headers.remove(Known::AcceptRanges);
     response.headers.set_known(Known::ContentRange, &value);
@@ -115,8 +116,8 @@ fn multiple(x: &mut Exchange, body: Body, ranges: &[ByteRange], size: u64) -> Bo
         return body;
     };
     let cut = cut::multiple(body, ranges, size, boundary.as_bytes(), content_type);
+    x.disposition.set_status(206);
     let response = &mut x.response;
-    response.status = 206;
     response.reason = None;
     response.headers.remove(Known::AcceptRanges);
     // An origin's own would contradict those of the parts.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tidegate_core::Chunk;
 use tidegate_core::body::{BodyError, BodyStream, FileRange};
+use tidegate_core::exchange::RangeSupport;
 
 use tidegate_core::body::cut;
 
@@ -77,8 +78,8 @@ fn run(config: &str, fields: &[(Known, &str)], body: Body) -> Outcome {
     for (known, value) in fields {
         x.request.head.headers.push_known(*known, value.as_bytes());
     }
-    x.response.status = 200;
-    x.response.allow_ranges = true;
+    x.disposition.set_status(200);
+    x.response.ranges = RangeSupport::Many;
     x.response.content_length = Some(TEXT.len() as u64);
     x.response.last_modified = Some(784_111_777);
     x.response.headers.push_known(Known::Etag, b"\"tag\"");
@@ -86,7 +87,7 @@ fn run(config: &str, fields: &[(Known, &str)], body: Body) -> Outcome {
     let body = filter(&mut x, body);
     let field = |known| x.response.headers.first(known).map(|v| String::from_utf8_lossy(v).into());
     Outcome {
-        status: x.response.status,
+        status: x.disposition.status(),
         content_range: field(Known::ContentRange).unwrap_or_default(),
         length: x.response.content_length,
         accept: x.response.headers.contains(Known::AcceptRanges),

@@ -193,11 +193,11 @@ struct Rules {
 
 impl Rules {
     fn apply(&self, x: &mut Exchange) -> Step<'static> {
-        if x.real_client_address.is_none()
+        if x.request.real_client_address.is_none()
             && is_trusted(&self.trusted, &x.connection.peer)
             && let Some(told) = self.told(x)
         {
-            x.real_client_address = Some(Rc::new(ClientAddress::from(Address::Inet(told))));
+            x.request.real_client_address = Some(Rc::new(ClientAddress::from(Address::Inet(told))));
         }
         Step::Decline
     }

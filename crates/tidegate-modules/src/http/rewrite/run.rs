@@ -40,7 +40,7 @@ pub fn run(program: &[Op], x: &mut Exchange, looks: &mut Looks) -> Result<Step<'
 fn run_op(op: &Op, x: &mut Exchange, looks: &mut Looks) -> Flow {
     match op {
         Op::Break => {
-            x.clear_path_changed();
+            x.routing.stay_in_location();
             Flow::Stop
         }
         Op::Set(assignment) => match assignment.apply(x) {
@@ -52,7 +52,7 @@ fn run_op(op: &Op, x: &mut Exchange, looks: &mut Looks) -> Flow {
         Op::If { condition, location, log, body } => match holds(condition, *log, x, looks) {
             Ok(false) => Flow::Go,
             Ok(true) => {
-                x.location = *location;
+                x.routing.location = *location;
                 run_body(body, x, looks)
             }
             Err(end) => end,
@@ -85,11 +85,11 @@ fn answer(status: u16, text: Option<&Template>, x: &mut Exchange) -> Step<'stati
     }
     match status {
         // Any number up to 999 may be sent, this one as well.
-        0 => x.send_as(0),
+        0 => x.disposition.send_as(0),
         100..200 => x.response.reason = Some(Bytes::new()),
         _ => {}
     }
-    x.response.status = status;
+    x.disposition.set_status(status);
     let text = text.map(|text| text.body(x));
     if status == 204 {
         return Step::Respond(Body::Empty);
@@ -131,7 +131,7 @@ fn run_rewrite(rewrite: &RewriteOp, x: &mut Exchange) -> Flow {
         return Flow::End(Step::Status(500));
     }
     // A rewritten request may enter `internal` locations.
-    x.internal = true;
+    x.routing.make_internal();
     let args = joined_args(rewrite, args, x);
     if rewrite.log {
         let shown = args.as_deref().unwrap_or(&x.request.args);

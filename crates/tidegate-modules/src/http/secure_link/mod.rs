@@ -48,7 +48,10 @@ impl Module for SecureLink {
             put(checked(x).and_then(|checked| checked.link.as_deref()), out)
         }),
         Variable::fixed("secure_link_expires", |x, out| {
-            put(x.extensions.of::<Checked>().and_then(|checked| checked.expires.as_deref()), out)
+            put(
+                x.modules.extensions.of::<Checked>().and_then(|checked| checked.expires.as_deref()),
+                out,
+            )
         }),
     ];
 
@@ -144,20 +147,20 @@ fn put(value: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
 }
 
 fn checked(x: &mut Exchange) -> Option<&Checked> {
-    if x.extensions.of::<Checked>().is_none() {
+    if x.modules.extensions.of::<Checked>().is_none() {
         // Also for a signed text that asks for the result: it has none yet.
-        x.extensions.insert(Checked::default());
+        x.modules.extensions.insert(Checked::default());
         let link = check(x);
-        x.extensions.of_mut::<Checked>()?.link = link;
+        x.modules.extensions.of_mut::<Checked>()?.link = link;
     }
-    x.extensions.of()
+    x.modules.extensions.of()
 }
 
 /// The value of `$secure_link`. What the request tells of its end is there before the signed text is made,
 /// which may hold it.
 fn check(x: &mut Exchange) -> Option<Vec<u8>> {
     let plan = x.plan.clone();
-    match plan.location(x.location).extensions.of::<Rule>()? {
+    match plan.location(x.routing.location).extensions.of::<Rule>()? {
         Rule::Secret(secret) => check::by_secret(&x.request.path, secret).map(<[u8]>::to_vec),
         Rule::Signed { link, signed } => {
             let link = link.value(x);
@@ -166,7 +169,7 @@ fn check(x: &mut Exchange) -> Option<Vec<u8>> {
                 None => None,
                 Some(text) => Some(check::ends(text)?),
             };
-            x.extensions.of_mut::<Checked>()?.expires = expires.map(<[u8]>::to_vec);
+            x.modules.extensions.of_mut::<Checked>()?.expires = expires.map(<[u8]>::to_vec);
             let checksum = check::decode_checksum(checksum)?;
             let now = tidegate_rt::clock::unix_millis() / 1000;
             match check::verdict(&checksum, &signed.value(x), ends, now) {

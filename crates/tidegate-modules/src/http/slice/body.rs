@@ -92,15 +92,15 @@ impl Parts {
         let Some(template) = &mut self.template else { return Err(BodyError::Incomplete) };
         let part = self.part.at(byte);
         let mut repetition = template.repetition();
-        repetition.exchange().extensions.insert(part);
+        repetition.exchange().modules.extensions.insert(part);
         let mut reply = repetition.run().await;
-        match judge_next(&reply.exchange().response, &part, &self.first) {
+        let x = reply.exchange();
+        match judge_next(x.disposition.status(), &x.response, &part, &self.first) {
             Ok(told) => Ok((reply.into_body(), told.range)),
             Err(problem) => {
-                let x = reply.exchange();
                 x.log(Level::Error, format_args!("{problem}"));
                 // The object has changed. What was stored before goes, or nobody would get it any more.
-                let second = x.extensions.remove::<StoredAt>().filter(|_| is_hit(x));
+                let second = x.modules.extensions.remove::<StoredAt>().filter(|_| is_hit(x));
                 for stored in self.stored.take().into_iter().chain(second) {
                     stored.forget().await;
                 }

@@ -27,6 +27,7 @@ use std::io::Write;
 
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::builder::LocationBuilder;
+use tidegate_core::exchange::{HeadSending, RangeSupport};
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::variables::Variable;
 use tidegate_core::{Body, Exchange, Level};
@@ -87,12 +88,12 @@ fn present_part(x: &mut Exchange) -> Option<Part> {
     if let Some(part) = known_part(x) {
         return Some(part);
     }
-    if x.is_subrequest || x.response.status != 0 {
+    if x.is_subrequest() || x.disposition.status() != 0 {
         return None;
     }
     let range = x.request.header(Known::Range).unwrap_or_default();
-    let part = Part::of(x.location, part::first_byte(range), size);
-    x.extensions.insert(part);
+    let part = Part::of(x.routing.location, part::first_byte(range), size);
+    x.modules.extensions.insert(part);
     Some(part)
 }
 
@@ -103,37 +104,36 @@ pub fn is_part(x: &Exchange) -> bool {
 
 /// The part chosen in this location: after an internal redirect another location chooses anew.
 fn known_part(x: &Exchange) -> Option<Part> {
-    x.extensions.of::<Part>().copied().filter(|part| part.location == x.location)
+    x.modules.extensions.of::<Part>().copied().filter(|part| part.location == x.routing.location)
 }
 
 /// Makes an answer of the whole from the first part.
 fn filter(x: &mut Exchange, body: Body) -> Body {
-    let Some(part) = known_part(x).filter(|_| !x.is_subrequest) else { return body };
-    if x.response.status != 206 {
-        x.extensions.remove::<Part>();
+    let Some(part) = known_part(x).filter(|_| !x.is_subrequest()) else { return body };
+    if x.disposition.status() != 206 {
+        x.modules.extensions.remove::<Part>();
         return body;
     }
-    let first = match part::judge(&x.response, &part) {
+    let first = match part::judge(x.disposition.status(), &x.response, &part) {
         Ok(first) => first,
         Err(problem) => {
             x.log(Level::Error, format_args!("{problem}"));
-            x.answer_instead(444);
+            x.disposition.replace_response(444);
             return Body::Empty;
         }
     };
     let size = first.size;
     let template = (first.range.len() < size).then(|| x.fork());
-    let stored = x.extensions.remove::<StoredAt>();
+    let stored = x.modules.extensions.remove::<StoredAt>();
+    x.disposition.set_status(200);
+    x.delivery.head = HeadSending::WithBody;
     let response = &mut x.response;
-    response.status = 200;
     response.reason = None;
     response.content_length = Some(size);
     response.headers.remove(Known::ContentRange);
     response.headers.remove(Known::AcceptRanges);
-    response.allow_ranges = true;
     // Parts are given in their order, once.
-    response.single_range = true;
-    response.waits_for_body = true;
+    response.ranges = RangeSupport::One;
     let held_bytes_max = x.settings().postpone_output;
     Body::Stream(Box::new(Sliced::new(body, (part, first, stored), template, held_bytes_max)))
 }

@@ -90,9 +90,9 @@ pub fn first_byte(range: &[u8]) -> u64 {
 }
 
 /// Whether an answer is this part, and what it tells.
-pub fn judge(response: &Response, part: &Part) -> Result<Told, Problem> {
-    if response.status != 206 {
-        return Err(Problem::Status(response.status));
+pub fn judge(status: u16, response: &Response, part: &Part) -> Result<Told, Problem> {
+    if status != 206 {
+        return Err(Problem::Status(status));
     }
     let field = response.headers.first(Known::ContentRange).unwrap_or_default();
     let told = ContentRange::parse(field).ok_or(Problem::ContentRange)?;
@@ -107,8 +107,13 @@ pub fn judge(response: &Response, part: &Part) -> Result<Told, Problem> {
 
 /// The same for a part behind the first, which must be of the same whole. nginx compares entity tags and
 /// nothing else; a size that has changed is another whole, too.
-pub fn judge_next(response: &Response, part: &Part, first: &Told) -> Result<Told, Problem> {
-    let told = judge(response, part)?;
+pub fn judge_next(
+    status: u16,
+    response: &Response,
+    part: &Part,
+    first: &Told,
+) -> Result<Told, Problem> {
+    let told = judge(status, response, part)?;
     if first.etag.is_some() && told.etag != first.etag {
         return Err(Problem::Etag);
     }

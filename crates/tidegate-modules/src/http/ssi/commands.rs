@@ -155,7 +155,7 @@ impl Renderer {
 
     fn config(&mut self, command: &Command) {
         if let Some(format) = command.parameter("timefmt") {
-            self.x.extensions.insert(DateFormat(format.to_vec()));
+            self.x.modules.extensions.insert(DateFormat(format.to_vec()));
         }
         if let Some(text) = command.parameter("errmsg") {
             self.error_text = Bytes::copy_from_slice(text);

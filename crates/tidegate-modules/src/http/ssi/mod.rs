@@ -25,6 +25,7 @@ use std::sync::Arc;
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::byte_body::ByteBody;
+use tidegate_core::exchange::{HeadSending, RangeSupport};
 use tidegate_core::generated::generate;
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::variables::Variable;
@@ -155,7 +156,7 @@ const ROWS: &[Directive<Conf>] = &[
 struct DateFormat(Vec<u8>);
 
 fn write_date(x: &mut Exchange, moment: &Moment<'_>, out: &mut Vec<u8>) -> bool {
-    let chosen = x.extensions.of::<DateFormat>();
+    let chosen = x.modules.extensions.of::<DateFormat>();
     date::format(moment, chosen.map_or(date::DEFAULT_FORMAT, |format| &format.0), out);
     true
 }
@@ -170,11 +171,11 @@ fn apply(settings: &Arc<Settings>, x: &mut Exchange, body: Body) -> Body {
         return body;
     }
     change_head(settings, x);
-    if is_head && !x.is_subrequest {
+    if is_head && !x.is_subrequest() {
         return Body::of_unknown_length();
     }
     let mut x = x.fork();
-    x.action = "sending response to client";
+    x.progress.action = "sending response to client";
     let page = match x.lineage.inherited.of::<Page>() {
         Some(page) => page,
         None => {
@@ -189,13 +190,13 @@ fn apply(settings: &Arc<Settings>, x: &mut Exchange, body: Body) -> Body {
 
 /// The length is not known, and ranges and validators of the file are not the page's.
 fn change_head(settings: &Settings, x: &mut Exchange) {
+    // A page that fails before its first byte (`subrequest_output_buffer_size`) is no response.
+    x.delivery.head = HeadSending::WithBody;
     let response = &mut x.response;
-    // A page that fails before its first byte (`subrequest_output_buffer_size`) is no answer.
-    response.waits_for_body = true;
     response.content_length = None;
     response.headers.remove(Known::ContentLength);
     response.headers.remove(Known::AcceptRanges);
-    response.allow_ranges = false;
+    response.ranges = RangeSupport::None;
     if !settings.keeps_last_modified {
         response.last_modified = None;
         response.headers.remove(Known::LastModified);

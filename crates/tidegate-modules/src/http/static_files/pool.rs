@@ -22,7 +22,7 @@ pub(super) fn use_in(location: &mut LocationBuilder<'_, '_>, choice: PoolChoice)
         match blocking::pool_of(x) {
             Some(pool) => marked(body, &pool),
             None => {
-                x.answer_instead(500);
+                x.disposition.replace_response(500);
                 Body::Empty
             }
         }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use bytes::Bytes;
 use tidegate_core::builder::os_error;
-use tidegate_core::exchange::Exchange;
+use tidegate_core::exchange::{Exchange, RangeSupport};
 use tidegate_core::settings::Settings;
 use tidegate_core::{Body, Level, Step, error_page, file_path};
 use tidegate_http::request::Method;
@@ -58,7 +58,7 @@ pub fn answer(x: &mut Exchange, path: &[u8], entry: &Entry, body: MakeBody) -> S
     match &entry.what {
         What::File(_) if x.request.method == Method::Post => Step::Status(405),
         What::File(file) => {
-            x.action = "sending response to client";
+            x.progress.action = "sending response to client";
             head(x, file);
             Step::Respond(body(x, file))
         }
@@ -74,10 +74,10 @@ pub fn answer(x: &mut Exchange, path: &[u8], entry: &Entry, body: MakeBody) -> S
 
 /// The head of a whole file.
 pub fn head(x: &mut Exchange, file: &OpenFile) {
+    x.disposition.set_status(200);
     let response = &mut x.response;
-    response.status = 200;
     response.last_modified = Some(file.modified);
-    response.allow_ranges = true;
+    response.ranges = RangeSupport::Many;
     if response.headers.is_empty() {
         response.headers.clone_from(&file.head);
     } else {
@@ -86,12 +86,12 @@ pub fn head(x: &mut Exchange, file: &OpenFile) {
         }
     }
     // As nginx: an error is not as old as its page.
-    let is_error_page = x.is_error_page();
+    let is_error_page = x.disposition.is_error_page();
     let response = &mut x.response;
     if is_error_page {
         response.headers.remove(Known::LastModified);
     }
-    let settings = &x.plan.location(x.location).settings;
+    let settings = &x.plan.location(x.routing.location).settings;
     if !settings.etag {
         response.headers.remove(Known::Etag);
     }
@@ -143,7 +143,7 @@ fn failed(x: &mut Exchange, path: &[u8], errno: i32) -> Step<'static> {
     };
     if status != 404 || x.settings().log_not_found {
         let plan = x.plan.clone();
-        let options = plan.location(x.location).extensions.of::<Options>();
+        let options = plan.location(x.routing.location).extensions.of::<Options>();
         let follow = options.is_none_or(|options| options.links == Links::Follow);
         let call = if follow { "open()" } else { "openat()" };
         let path = String::from_utf8_lossy(path);

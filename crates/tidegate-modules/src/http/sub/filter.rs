@@ -5,6 +5,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use tidegate_core::body::{BodyError, BodyStream, Chunk};
 use tidegate_core::byte_body::{ByteBody, Piece};
+use tidegate_core::exchange::RangeSupport;
 use tidegate_core::{Body, Exchange, Template};
 use tidegate_http::request::Method;
 use tidegate_http::{Headers, Known};
@@ -24,7 +25,7 @@ pub struct SubFilter {
 impl SubFilter {
     pub fn apply(&self, x: &mut Exchange, body: Body) -> Body {
         if matches!(body, Body::Tunnel(_))
-            || x.response.status == 304
+            || x.disposition.status() == 304
             || body.is_empty() && x.request.head.method != Method::Head
             || x.response.content_length == Some(0)
             || x.response.headers.contains(Known::ContentEncoding)
@@ -53,7 +54,7 @@ impl SubFilter {
     fn change_head(&self, x: &mut Exchange) {
         let response = &mut x.response;
         response.content_length = None;
-        response.allow_ranges = false;
+        response.ranges = RangeSupport::None;
         response.headers.remove(Known::ContentLength);
         response.headers.remove(Known::AcceptRanges);
         if self.keep_last_modified {

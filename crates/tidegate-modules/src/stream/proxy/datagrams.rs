@@ -46,7 +46,7 @@ pub async fn attempt(
     if let Some(attempt) = report.borrow_mut().last() {
         attempt.connected();
     }
-    x.action = "proxying connection";
+    x.progress.action = "proxying connection";
     let mut first = match settings.protocol {
         true => header(x),
         false => Vec::new(),
@@ -117,7 +117,7 @@ fn settle(
         }
         End::Failed(error) => {
             let error = os_error(&error);
-            x.action = "proxying and reading from upstream";
+            x.progress.action = "proxying and reading from upstream";
             x.log(Level::Error, format_args!("recv() failed ({error})"));
             tries.report(peer, Outcome::Failure);
             // What was sent may have arrived: no other server gets it.

@@ -30,7 +30,7 @@ const PROXYING: &str = "proxying connection";
 
 /// Serves a session.
 pub async fn serve(x: &mut Exchange, settings: Arc<Settings>) -> Step<'static> {
-    x.action = CONNECTING;
+    x.progress.action = CONNECTING;
     let target = match settings.pass.target(x, settings.resolver.as_ref()).await {
         Ok(target) => target,
         Err(status) => return Step::Status(status),
@@ -87,7 +87,7 @@ impl<'s> Tries<'s> {
     /// The next server; `None`, which is logged, when there is none.
     fn next(&mut self, x: &mut Exchange, report: &SharedReport) -> Option<Lease> {
         let group = &self.target.group;
-        x.action = CONNECTING;
+        x.progress.action = CONNECTING;
         if let Some(before) = report.borrow_mut().last() {
             before.finished();
         }
@@ -95,9 +95,9 @@ impl<'s> Tries<'s> {
         report.borrow_mut().begin(group, found.as_ref().map(Lease::peer));
         self.left = self.left.saturating_sub(1);
         match &found {
-            Some(lease) => x.upstream_text = lease.peer().text.to_string(),
+            Some(lease) => x.progress.upstream = lease.peer().text.to_string(),
             None => {
-                x.upstream_text = group.name.to_string();
+                x.progress.upstream = group.name.to_string();
                 x.log(Level::Error, format_args!("no live upstreams"));
             }
         }
@@ -178,8 +178,8 @@ async fn connect_and_relay(
         attempt.connected();
     }
     connected(x, &stream);
-    x.action = PROXYING;
-    if let Some(session) = x.extensions.of_mut::<Session>() {
+    x.progress.action = PROXYING;
+    if let Some(session) = x.modules.extensions.of_mut::<Session>() {
         pending.append(&mut session.input);
     }
     let mut up = Flow::new(pending, settings.upload_rate(x));
@@ -229,14 +229,14 @@ fn connected(x: &Exchange, stream: &Stream) {
         Ok(tidegate_rt::net::Addr::Inet(address)) => address.to_string(),
         _ => "unix:".to_owned(),
     };
-    let text = format!("proxy {local} connected to {}", x.upstream_text);
+    let text = format!("proxy {local} connected to {}", x.progress.upstream);
     x.settings().error_log.write(Level::Info, x.connection.number, &text);
 }
 
 /// Logs a connection that could not be had, and blames the server.
 pub fn failed(x: &mut Exchange, tries: &Tries<'_>, peer: &Peer, error: &ConnectError) -> Ended {
     let (message, action) = error.describe();
-    x.action = action;
+    x.progress.action = action;
     x.log(Level::Error, format_args!("{message}"));
     tries.report(peer, Outcome::Failure);
     Ended::Failed
@@ -253,7 +253,7 @@ fn tell(x: &mut Exchange, end: &RelayEnd) {
             x.log(Level::Info, format_args!("connection timed out (110: Connection timed out)"));
         }
         RelayEnd::Failed { client, reading, error } => {
-            x.action = match (*reading, *client) {
+            x.progress.action = match (*reading, *client) {
                 (true, true) => "proxying and reading from client",
                 (true, false) => "proxying and reading from upstream",
                 (false, true) => "proxying and sending to client",

@@ -12,7 +12,7 @@ use crate::http::cache::meta::Meta;
 
 /// How many bytes of a fill's body answer a request; `None`: all of them.
 pub fn needed(x: &Exchange, head: &FillHead) -> Option<u64> {
-    if x.is_subrequest {
+    if x.is_subrequest() {
         return None;
     }
     if x.request.method == Method::Head {

@@ -119,7 +119,7 @@ pub fn chunk_of(piece: Piece) -> Option<Chunk> {
 
 /// Changes what the exchange knows of its way through the cache.
 pub fn note(x: &mut Exchange, change: impl FnOnce(&mut CacheNote)) {
-    if let Some(note) = x.extensions.of_mut::<CacheNote>() {
+    if let Some(note) = x.modules.extensions.of_mut::<CacheNote>() {
         change(note);
     }
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use tidegate_cache::{Key, OpenEntry, Store};
+use tidegate_core::exchange::FieldOwner;
 use tidegate_core::{Exchange, Step, blocking};
 use tidegate_http::caching::rfc9111::invalidation::{Place, related, succeeded};
 use tidegate_http::response::ResponseHead;
@@ -25,9 +26,9 @@ pub fn finish(x: &mut Exchange, step: &Step<'_>, now: u64) {
     if !matches!(step, Step::Respond(_)) {
         return;
     }
-    x.response.omit_date = false;
+    x.delivery.date = FieldOwner::Server;
     // Unix milliseconds; 0 for an answer of the origin.
-    let generated_at = x.extensions.of::<CacheNote>().map_or(0, |note| note.stored_at);
+    let generated_at = x.modules.extensions.of::<CacheNote>().map_or(0, |note| note.stored_at);
     if generated_at != 0 {
         let age = now.saturating_sub(generated_at) / 1000;
         x.response.headers.set_known(Known::Age, age.to_string().as_bytes());

@@ -23,7 +23,7 @@ pub async fn next_answer(
     answers: &mut mpsc::Receiver<FillEvent>,
 ) -> Option<FillEvent> {
     let client = &x.client;
-    let watch = !x.is_subrequest;
+    let watch = !x.is_subrequest();
     poll_fn(|context| {
         if let Poll::Ready(answer) = answers.poll_recv(context) {
             return Poll::Ready(answer);
@@ -85,7 +85,7 @@ pub async fn for_progress(
         if sleep.as_mut().poll(context).is_ready() {
             return Poll::Ready(Input::TimedOut(filling_now()));
         }
-        if !x.is_subrequest && client.poll_gone(context).is_ready() {
+        if !x.is_subrequest() && client.poll_gone(context).is_ready() {
             return Poll::Ready(Input::ClientGone);
         }
         Poll::Pending

@@ -152,7 +152,7 @@ impl StoreSettings {
         buffering: bool,
         spool: &Arc<SpoolSettings>,
     ) -> Option<Copy> {
-        if x.response.status != 200 || x.request.head.method == Method::Head || !buffering {
+        if x.disposition.status() != 200 || x.request.head.method == Method::Head || !buffering {
             return None;
         }
         let path = match &self.target {

@@ -1,0 +1,101 @@
+//! The client's request as the phases see and change it.
+
+use std::rc::Rc;
+
+use tidegate_http::Known;
+use tidegate_http::request::{Method, RequestHead, TargetForm, Version};
+
+use super::recycle::recycled;
+use crate::client::ClientAddress;
+use crate::request_body::RequestBody;
+
+/// What a client asks for.
+#[derive(Default)]
+pub struct Request {
+    /// As received, with header fields.
+    pub head: RequestHead,
+    /// May differ from the received one after an internal redirect for an error page.
+    pub method: Method,
+    /// Decoded and normalised path: `$uri`.
+    pub path: Vec<u8>,
+    /// Query without `?`: `$args`.
+    pub args: Vec<u8>,
+    /// Where path and args come from.
+    pub source: PathSource,
+    /// Lower-cased host without port, from the target or the `Host` field; empty if neither is there.
+    pub host: Vec<u8>,
+    pub body: RequestBody,
+    /// The client waits for `100 Continue` before it sends its body. A boolean: RFC 9110 section 10.1.1 knows no
+    /// other expectation.
+    pub expects_continue: bool,
+    /// The client's address where it is not the connection's (`realip`), see
+    /// [`Exchange::client_address`](super::Exchange::client_address).
+    pub real_client_address: Option<Rc<ClientAddress>>,
+    /// `$request_id`, once it was asked for.
+    pub id: Option<Box<str>>,
+}
+
+/// Where a request's path and args come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PathSource {
+    /// A rewrite, an internal redirect or a subrequest; or there is no path yet.
+    #[default]
+    Server,
+    /// The received target, as decoded.
+    Target,
+}
+
+recycled!(Request:
+    keeps { head, path, args, host }
+    renews { method, source, body, expects_continue, real_client_address, id }
+);
+
+impl Request {
+    /// One header field's first value.
+    pub fn header(&self, known: Known) -> Option<&[u8]> {
+        self.head.headers.first(known)
+    }
+
+    pub fn version(&self) -> Version {
+        self.head.version
+    }
+
+    /// `$request_uri`: the target as received, without the authority of an absolute one.
+    pub fn target(&self) -> &[u8] {
+        match self.head.form {
+            TargetForm::Absolute => self.head.path_and_args(),
+            // A tunnel has no path (RFC 9112 section 3.2.3); nginx shows this one.
+            TargetForm::Authority => b"/",
+            _ => self.head.target(),
+        }
+    }
+
+    /// Replaces path and, if given, args.
+    pub(super) fn set_path(&mut self, path: Vec<u8>, args: Option<Vec<u8>>) {
+        self.path = path;
+        self.source = PathSource::Server;
+        if let Some(args) = args {
+            self.args = args;
+        }
+    }
+
+    /// The same request, for another exchange; of its body what has been read.
+    pub(crate) fn fork(&self) -> Request {
+        let mut body = RequestBody::default();
+        if let Some(stored) = self.body.stored() {
+            body.set_stored(stored.clone());
+        }
+        Request {
+            head: self.head.clone(),
+            method: self.method,
+            path: self.path.clone(),
+            args: self.args.clone(),
+            source: self.source,
+            host: self.host.clone(),
+            body,
+            expects_continue: self.expects_continue,
+            real_client_address: self.real_client_address.clone(),
+            id: self.id.clone(),
+        }
+    }
+}
