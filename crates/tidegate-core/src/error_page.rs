@@ -164,8 +164,7 @@ pub fn write_server_field(x: &mut Exchange, out: &mut Vec<u8>) {
 
 /// The product name for error pages and the `Server` field under `server_tokens`.
 fn product(x: &mut Exchange) -> Bytes {
-    let plan = x.plan.clone();
-    match &plan.location(x.routing.location).settings.tokens {
+    match &x.hold_location().settings.tokens {
         Tokens::Fixed(text) => text.clone(),
         Tokens::Dynamic(template) => match &template.value(x)[..] {
             b"on" => Bytes::from_static(PRODUCT_WITH_VERSION.as_bytes()),

@@ -18,7 +18,7 @@ use tidegate_http::Headers;
 
 use crate::client::{Address, Client, Connection};
 use crate::error_log::Level;
-use crate::plan::{Location, Plan, Server};
+use crate::plan::{Location, LocationId, Plan, Server};
 use crate::session::Session;
 use crate::settings::Settings;
 use crate::subrequest::Lineage;
@@ -60,6 +60,20 @@ impl Deref for PlanRef {
 
     fn deref(&self) -> &Plan {
         &self.0.plan
+    }
+}
+
+/// A hold on one location of a plan.
+pub struct LocationRef {
+    plan: PlanRef,
+    location: LocationId,
+}
+
+impl Deref for LocationRef {
+    type Target = Location;
+
+    fn deref(&self) -> &Location {
+        self.plan.location(self.location)
     }
 }
 
@@ -116,6 +130,12 @@ impl Exchange {
             Some(real) => &real.text,
             None => self.connection.peer_text(),
         }
+    }
+
+    /// The present location, held beside the exchange: for handlers and templates of its own, which take the whole
+    /// exchange.
+    pub fn hold_location(&self) -> LocationRef {
+        LocationRef { plan: self.plan.clone(), location: self.routing.location }
     }
 
     /// Settings of the core module in the present location.

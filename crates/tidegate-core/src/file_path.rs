@@ -45,14 +45,15 @@ fn append_path(x: &Exchange, path: &[u8], out: &mut Vec<u8>) -> bool {
 
 /// `$document_root`'s text before links are resolved.
 pub fn append_root(x: &mut Exchange, out: &mut Vec<u8>) {
-    let plan = x.plan.clone();
-    let root = &plan.location(x.routing.location).settings.root;
+    // A root without variables was made absolute with the configuration.
+    if let Some(root) = x.settings().root.literal() {
+        return out.extend_from_slice(root);
+    }
     let start = out.len();
-    root.write(x, out);
-    let absolute = || out.get(start..).is_some_and(tidegate_os::path::is_absolute);
-    if root.literal().is_none() && !absolute() {
+    x.hold_location().settings.root.write(x, out);
+    if !out.get(start..).is_some_and(tidegate_os::path::is_absolute) {
         let relative = out.split_off(start);
-        out.extend_from_slice(plan.main.prefix.as_bytes());
+        out.extend_from_slice(x.plan.main.prefix.as_bytes());
         out.extend_from_slice(&relative);
     }
 }

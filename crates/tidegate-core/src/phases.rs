@@ -109,8 +109,7 @@ pub fn trailers<'x>(x: &'x mut Exchange, body: &mut Body) -> &'x Headers {
     if let Some(trailers) = body.trailers() {
         x.response.trailers = trailers;
     }
-    let plan = x.plan.clone();
-    for trailer in &plan.location(x.routing.location).trailers {
+    for trailer in &x.hold_location().trailers {
         trailer(x);
     }
     &x.response.trailers
@@ -124,8 +123,8 @@ pub async fn refuse(x: &mut Exchange, status: u16) -> Answer {
 /// Runs `post_action` after an answer was sent: a request of its own whose answer nobody gets.
 pub async fn post_action(x: &mut Exchange) {
     let plan = x.plan.clone();
-    let Some(target) = &plan.location(x.routing.location).settings.post_action else { return };
-    let target = target.value(x);
+    let settings = &plan.location(x.routing.location).settings;
+    let Some(target) = settings.post_action.as_ref().map(|target| target.value(x)) else { return };
     let jump = match target.first() {
         Some(b'@') => Jump::Named(target),
         _ => {
@@ -145,6 +144,7 @@ pub async fn post_action(x: &mut Exchange) {
 }
 
 async fn drive(x: &mut Exchange, mut phase: Phase, mut status: Option<u16>) -> Answer {
+    // Handlers and filters take the whole exchange: what they are in is held beside it.
     let plan = x.plan.clone();
     loop {
         let step = match status.take() {

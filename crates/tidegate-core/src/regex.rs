@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use pcre2::bytes::{CaptureLocations, Regex as Pcre, RegexBuilder};
 
 use crate::error_log::Level;
-use crate::exchange::{Captures, Exchange};
+use crate::exchange::{Captures, Exchange, ModuleState};
 use crate::variables::{Changeable, VariableTable};
 
 /// Backtracking steps after which a match counts as an error: about 20 ms of work. PCRE2's default is
@@ -84,12 +84,9 @@ impl Regex {
     /// Whether `subject` matches; stores groups and named variables in the exchange if it does.
     /// A match that hits the limit is logged and answered with an error (500).
     pub fn capture(&self, x: &mut Exchange, subject: &[u8]) -> Result<bool, MatchLimit> {
-        let mut captures = std::mem::take(&mut x.modules.captures);
-        let matched = self.capture_into(&mut captures, subject);
-        x.modules.captures = captures;
-        match matched {
+        match self.capture_into(&mut x.modules.captures, subject) {
             Ok(true) => {
-                self.store_named(x);
+                self.store_named(&mut x.modules);
                 Ok(true)
             }
             Ok(false) => Ok(false),
@@ -102,10 +99,10 @@ impl Regex {
     }
 
     /// Copies the exchange's captures of this expression to the variables of its named groups.
-    pub fn store_named(&self, x: &mut Exchange) {
+    pub fn store_named(&self, modules: &mut ModuleState) {
         for (group, slot) in &self.named {
-            let value = x.modules.captures.group(*group).unwrap_or_default().into();
-            if let Some(place) = x.modules.slots.get_mut(*slot) {
+            let value = modules.captures.group(*group).unwrap_or_default().into();
+            if let Some(place) = modules.slots.get_mut(*slot) {
                 *place = Some(value);
             }
         }

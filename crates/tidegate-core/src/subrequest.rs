@@ -305,8 +305,7 @@ struct Logged(Box<Exchange>);
 impl Drop for Logged {
     fn drop(&mut self) {
         let x = &mut self.0;
-        let plan = x.plan.clone();
-        for logger in &plan.location(x.routing.location).loggers {
+        for logger in &x.hold_location().loggers {
             logger(x);
         }
     }

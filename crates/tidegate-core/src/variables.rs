@@ -246,15 +246,25 @@ impl VariableTable {
 
 /// Writes the value of variable `id`; `false` when it has none.
 pub(crate) fn evaluate(x: &mut Exchange, id: VariableId, out: &mut Vec<u8>) -> bool {
-    let plan = x.plan.clone();
-    let Some(entry) = plan.variables.entries.get(id.0 as usize) else { return false };
-    evaluate_entry(x, entry, &plan.variables.names[id.0 as usize], out)
+    match x.plan.variables.entries.get(id.0 as usize) {
+        None => false,
+        // Most are: nothing of the table is needed while they are made.
+        Some(Entry::Fixed(get)) => {
+            let get = *get;
+            get(x, out)
+        }
+        Some(_) => {
+            let table = x.plan.clone();
+            let (entries, names) = (&table.variables.entries, &table.variables.names);
+            evaluate_entry(x, &entries[id.0 as usize], &names[id.0 as usize], out)
+        }
+    }
 }
 
 /// Writes the value of the variable of this name, used or not; `false` when it has none.
 pub(crate) fn evaluate_named(x: &mut Exchange, name: &[u8], out: &mut Vec<u8>) -> bool {
-    let plan = x.plan.clone();
-    let table = &plan.variables;
+    let held = x.plan.clone();
+    let table = &held.variables;
     let Ok(name) = std::str::from_utf8(name) else { return false };
     if let Some(id) = table.find(name) {
         return evaluate(x, id, out);

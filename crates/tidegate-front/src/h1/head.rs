@@ -39,10 +39,11 @@ pub enum Received {
 /// Receives a head.
 pub async fn receive(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
     begin::clear(x);
-    let plan = x.plan.clone();
-    let Some(servers) = begin::at_base_server(conn, x, &plan) else { return Received::End };
-    let mut options = plan.server(x.routing.server).settings.parse;
-    let differing = servers.read_differently.then_some(servers);
+    let Some(servers) = begin::at_base_server(conn, &x.plan, &mut x.routing) else {
+        return Received::End;
+    };
+    let differing = servers.read_differently;
+    let mut options = x.server().settings.parse;
     let mut begun = false;
     loop {
         let parsed = {
@@ -51,16 +52,10 @@ pub async fn receive(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
                 begun = true;
                 begin::first_byte(conn, x);
             }
-            let parsed = match input.is_empty() {
-                true => Ok(Parse::Partial),
-                false => match differing {
-                    None => parse_request(&input, &options, &mut x.request.head),
-                    Some(servers) => {
-                        let rules = |host: &[u8]| rules_of(conn, &plan, servers, host);
-                        let head = &mut x.request.head;
-                        parse_request_for(&input, &mut options, head, Some(&rules))
-                    }
-                },
+            let parsed = match (input.is_empty(), differing) {
+                (true, _) => Ok(Parse::Partial),
+                (false, false) => parse_request(&input, &options, &mut x.request.head),
+                (false, true) => parse_by_host(conn, x, &input, &mut options),
             };
             if let Ok(Parse::Complete(length)) = parsed {
                 x.outcome.request_length = length as u64;
@@ -117,6 +112,21 @@ fn action(x: &Exchange, in_fields: bool) -> &'static str {
         (false, false) => "reading client request line",
         (false, true) => "reading client pipelined request line",
     }
+}
+
+/// Reads a head as the server that its host means does.
+fn parse_by_host(
+    conn: &Conn,
+    x: &mut Exchange,
+    input: &[u8],
+    options: &mut ParseOptions,
+) -> Result<Parse, RequestError> {
+    let Exchange { plan, request, .. } = x;
+    let Some(servers) = conn.servers(plan) else {
+        return parse_request(input, options, &mut request.head);
+    };
+    let rules = |host: &[u8]| rules_of(conn, plan, servers, host);
+    parse_request_for(input, options, &mut request.head, Some(&rules))
 }
 
 /// How the server that `host` means reads heads.

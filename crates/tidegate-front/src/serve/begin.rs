@@ -4,10 +4,10 @@ use std::rc::Rc;
 
 use tidegate_core::Exchange;
 use tidegate_core::error_log::Level;
-use tidegate_core::exchange::{Captures, PathSource};
+use tidegate_core::exchange::{Captures, PathSource, Routing};
 use tidegate_core::listen::VirtualServers;
 use tidegate_core::phases::{self, Answer};
-use tidegate_core::plan::ServerId;
+use tidegate_core::plan::{Plan, ServerId};
 use tidegate_http::request::{Method, RequestError, RequestMeta, TargetForm, parse_host};
 use tidegate_http::uri::{self, UriError};
 
@@ -26,12 +26,12 @@ pub fn clear(x: &mut Exchange) {
 /// listener.
 pub fn at_base_server<'p>(
     conn: &Conn,
-    x: &mut Exchange,
-    plan: &'p tidegate_core::plan::Plan,
+    plan: &'p Plan,
+    routing: &mut Routing,
 ) -> Option<&'p VirtualServers> {
     let servers = conn.servers(plan)?;
-    x.routing.server = base_server(conn, servers);
-    x.routing.location = plan.server(x.routing.server).location;
+    routing.server = base_server(conn, servers);
+    routing.location = plan.server(routing.server).location;
     Some(servers)
 }
 
@@ -143,26 +143,23 @@ pub fn identify(conn: &Conn, x: &mut Exchange) {
 pub fn forget_fields(conn: &Conn, x: &mut Exchange) {
     x.request.head.forget_fields();
     x.request.host.clear();
-    let plan = x.plan.clone();
-    at_base_server(conn, x, &plan);
+    at_base_server(conn, &x.plan, &mut x.routing);
 }
 
 /// Finds the server that the request's host means.
 fn choose_server(conn: &Conn, x: &mut Exchange) {
-    let plan = x.plan.clone();
-    let Some(servers) = conn.servers(&plan) else { return };
+    let Exchange { plan, routing, request, modules, .. } = x;
+    let Some(servers) = conn.servers(plan) else { return };
     if servers.is_single() {
         return;
     }
-    let mut captures = std::mem::take(&mut x.modules.captures);
-    let found = servers.find_named(&x.request.host, &mut captures);
-    x.modules.captures = captures;
+    let found = servers.find_named(&request.host, &mut modules.captures);
     let (server, regex) = found.unwrap_or_else(|| (base_server(conn, servers), None));
     if let Some(regex) = regex {
-        regex.store_named(x);
+        regex.store_named(modules);
     }
-    x.routing.server = server;
-    x.routing.location = plan.server(server).location;
+    routing.server = server;
+    routing.location = plan.server(server).location;
 }
 
 fn report_ignored(x: &Exchange) {

@@ -127,8 +127,7 @@ async fn run_entered(
             }
         }
     }
-    let plan = x.plan.clone();
-    for logger in &plan.location(x.routing.location).loggers {
+    for logger in &x.hold_location().loggers {
         logger(&mut x);
     }
     if !aborted {
@@ -159,8 +158,8 @@ async fn walk(x: &mut Exchange, listener_ref: ListenerRef, transport: &mut impl 
     if let Err(status) = choose_server(x, listener_ref) {
         return status;
     }
-    let plan = x.plan.clone();
-    let Some(content) = &plan.location(x.routing.location).content else { return INTERNAL_ERROR };
+    let location = x.hold_location();
+    let Some(content) = &location.content else { return INTERNAL_ERROR };
     let step = match content(x) {
         Step::Wait(future) => future.await,
         step => settled(step),
@@ -170,8 +169,7 @@ async fn walk(x: &mut Exchange, listener_ref: ListenerRef, transport: &mut impl 
 
 /// Runs the handlers of a phase; the status of one that ends the session.
 async fn handlers(x: &mut Exchange, phase: Phase) -> Option<u16> {
-    let plan = x.plan.clone();
-    for handler in plan.location(x.routing.location).handlers(phase) {
+    for handler in x.hold_location().handlers(phase) {
         let step = match handler(x) {
             Step::Wait(future) => future.await,
             step => settled(step),
@@ -206,20 +204,16 @@ fn end(step: Step<'static>) -> Option<u16> {
 
 /// Goes over to the server of the name that TLS told, if one claims it.
 fn choose_server(x: &mut Exchange, listener_ref: ListenerRef) -> Result<(), u16> {
-    let plan = x.plan.clone();
-    let Some(servers) = listener_ref.servers(&plan) else { return Err(INTERNAL_ERROR) };
-    if servers.is_single() || x.request.host.is_empty() {
+    let Exchange { plan, routing, request, modules, .. } = x;
+    let Some(servers) = listener_ref.servers(plan) else { return Err(INTERNAL_ERROR) };
+    if servers.is_single() || request.host.is_empty() {
         return Ok(());
     }
-    let host = std::mem::take(&mut x.request.host);
-    let mut captures = std::mem::take(&mut x.modules.captures);
-    let (server, regex) = servers.find(&host, &mut captures);
-    x.modules.captures = captures;
-    x.request.host = host;
-    x.routing.server = server;
-    x.routing.location = plan.server(server).location;
+    let (server, regex) = servers.find(&request.host, &mut modules.captures);
+    routing.server = server;
+    routing.location = plan.server(server).location;
     if let Some(regex) = regex {
-        regex.store_named(x);
+        regex.store_named(modules);
     }
     Ok(())
 }

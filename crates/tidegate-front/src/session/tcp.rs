@@ -97,8 +97,7 @@ async fn read_header(x: &mut Exchange, stream: &Stream) -> bool {
         }
     };
     x.disposition.set_status(status);
-    let plan = x.plan.clone();
-    plan.location(x.routing.location).loggers.iter().for_each(|logger| logger(x));
+    x.hold_location().loggers.iter().for_each(|logger| logger(x));
     false
 }
 

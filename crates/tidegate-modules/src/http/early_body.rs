@@ -70,15 +70,13 @@ fn apply<'a>(x: &'a mut Exchange, conditions: &[Template]) -> Step<'a> {
         return Step::Status(status);
     }
     Step::Wait(Box::pin(async move {
-        let plan = x.plan.clone();
-        let options = &plan.location(x.routing.location).settings.body_store;
-        let read = match options.in_file_only {
-            false => read_body_by(x, options).await,
-            true => {
-                let options = StoreOptions { in_file_only: false, clean: false, ..options.clone() };
-                read_body_by(x, &options).await
-            }
-        };
+        let options = &x.settings().body_store;
+        let in_memory = options.in_file_only.then(|| StoreOptions {
+            in_file_only: false,
+            clean: false,
+            ..options.clone()
+        });
+        let read = read_body_by(x, in_memory.as_ref()).await;
         read.err().unwrap_or(Step::Decline)
     }))
 }

@@ -89,9 +89,9 @@ fn limit_rate(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
     if let Some(rate) = x.limit_rate {
         return put_number(rate, out);
     }
-    let plan = x.plan.clone();
-    let template = &plan.location(x.routing.location).settings.limit_rate;
-    let rate = template.as_ref().and_then(|rate| tidegate_conf::parse_size(&rate.value(x)));
+    let location = x.hold_location();
+    let template = location.settings.limit_rate.as_ref();
+    let rate = template.and_then(|rate| tidegate_conf::parse_size(&rate.value(x)));
     put_number(rate.unwrap_or(0), out)
 }
 

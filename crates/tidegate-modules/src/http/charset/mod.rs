@@ -76,8 +76,7 @@ impl Module for Charset {
 
 /// The charset that the answer will be in, as its head is now; `None` where it is not named.
 pub fn of_answer(x: &mut Exchange) -> Option<Vec<u8>> {
-    let plan = x.plan.clone();
-    plan.location(x.routing.location).extensions.of::<Arc<CharsetFilter>>()?.of_answer(x)
+    x.hold_location().extensions.of::<Arc<CharsetFilter>>()?.of_answer(x)
 }
 
 const CONTEXTS: Contexts = Contexts::HTTP_SERVER_LOCATION_IF;

@@ -156,19 +156,21 @@ pub(crate) async fn read_body(x: &mut Exchange) -> Result<(), Step<'static>> {
     if !x.request.body.is_present() {
         return Ok(());
     }
-    let plan = x.plan.clone();
-    read_body_by(x, &plan.location(x.routing.location).settings.body_store).await
+    read_body_by(x, None).await
 }
 
-/// The same where there is one, by other options than the location's.
+/// The same where there is one, by other options than the location's, if given.
 pub(crate) async fn read_body_by(
     x: &mut Exchange,
-    options: &StoreOptions,
+    other: Option<&StoreOptions>,
 ) -> Result<(), Step<'static>> {
     let known = x.request.body.stored().is_some();
+    let own = &x.plan.location(x.routing.location).settings.body_store;
+    let options = other.unwrap_or(own);
+    let in_file_only = options.in_file_only;
     match x.request.body.store(options).await {
         Ok(stored) => {
-            if let Some(path) = stored.path.as_ref().filter(|_| !known && !options.in_file_only) {
+            if let Some(path) = stored.path.as_ref().filter(|_| !known && !in_file_only) {
                 let path = path.display();
                 let text = "a client request body is buffered to a temporary file";
                 x.log(Level::Warn, format_args!("{text} {path}"));

@@ -93,9 +93,9 @@ fn apply(x: &mut Exchange, body: Body, buffer_bytes: usize) -> Body {
     {
         return body;
     }
-    let plan = x.plan.clone();
-    if let Some(rules) = plan.location(x.routing.location).extensions.of::<Arc<Rules>>() {
-        rules.add_vary(x);
+    let location = x.plan.location(x.routing.location);
+    if let Some(rules) = location.extensions.of::<Arc<Rules>>() {
+        rules.add_vary(&x.routing, &mut x.response);
         if rules.allow(x, b"gzip") {
             return body;
         }

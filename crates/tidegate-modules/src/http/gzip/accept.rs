@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidegate_conf::Diagnostic;
 use tidegate_core::Exchange;
 use tidegate_core::builder::PlanBuilder;
+use tidegate_core::exchange::{Response, Routing};
 use tidegate_core::regex::Regex;
 use tidegate_http::request::Version;
 use tidegate_http::{Headers, Known, date};
@@ -88,13 +89,13 @@ impl Rules {
     }
 
     /// Adds `Vary: Accept-Encoding` if `gzip_vary` wants it: the answer depends on the client.
-    pub fn add_vary(&self, x: &mut Exchange) {
-        let headers = &mut x.response.headers;
+    pub fn add_vary(&self, routing: &Routing, response: &mut Response) {
+        let headers = &mut response.headers;
         let named = |value: &[u8]| {
             let mut names = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
             names.any(|name| name == b"*" || name.eq_ignore_ascii_case(b"accept-encoding"))
         };
-        if self.vary && !x.routing.is_subrequest() && !headers.all(Known::Vary).any(named) {
+        if self.vary && !routing.is_subrequest() && !headers.all(Known::Vary).any(named) {
             headers.push_known(Known::Vary, b"Accept-Encoding");
         }
     }

@@ -88,7 +88,7 @@ impl CompressionFilter {
         if !self.codings.iter().any(|coding| coding.fits(x, length)) {
             return body;
         }
-        self.rules.add_vary(x);
+        self.rules.add_vary(&x.routing, &mut x.response);
         let Some(shape) = self.choose(x, length) else { return body };
         let compressor = match Compressor::take(shape) {
             Ok(compressor) => compressor,

@@ -128,8 +128,8 @@ fn answer(
     if !matches!(x.request.method, Method::Get | Method::Head) || x.request.path.ends_with(b"/") {
         return Ok(Step::Decline);
     }
-    let plan = x.plan.clone();
-    let rules = plan.location(x.routing.location).extensions.of::<Arc<Rules>>();
+    let location = x.hold_location();
+    let rules = location.extensions.of::<Arc<Rules>>();
     let mut path = None;
     for (index, sibling) in siblings.iter().enumerate().skip(looks.from()) {
         looks.reach(index);
@@ -147,7 +147,7 @@ fn answer(
         match &entry.what {
             What::File(file) => {
                 if let Some(rules) = rules.filter(|_| !sibling.always) {
-                    rules.add_vary(x);
+                    rules.add_vary(&x.routing, &mut x.response);
                 }
                 if taken {
                     x.progress.action = "sending response to client";

@@ -37,10 +37,7 @@ impl Module for Referer {
     const NAME: &'static str = "referer";
     const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
     const VARIABLES: &'static [Variable] = &[Variable::replaceable("invalid_referer", |x, out| {
-        let plan = x.plan.clone();
-        let Some(rules) = plan.location(x.routing.location).extensions.of::<Arc<Rules>>() else {
-            return true;
-        };
+        let Some(rules) = x.location().extensions.of::<Arc<Rules>>() else { return true };
         if !rules.allow(x.request.header(Known::Referer)) {
             out.push(b'1');
         }

@@ -159,8 +159,7 @@ fn checked(x: &mut Exchange) -> Option<&Checked> {
 /// The value of `$secure_link`. What the request tells of its end is there before the signed text is made,
 /// which may hold it.
 fn check(x: &mut Exchange) -> Option<Vec<u8>> {
-    let plan = x.plan.clone();
-    match plan.location(x.routing.location).extensions.of::<Rule>()? {
+    match x.hold_location().extensions.of::<Rule>()? {
         Rule::Secret(secret) => check::by_secret(&x.request.path, secret).map(<[u8]>::to_vec),
         Rule::Signed { link, signed } => {
             let link = link.value(x);

@@ -114,8 +114,7 @@ pub fn link_rule(x: &mut Exchange, path: &[u8]) -> LinkRule {
 }
 
 fn rules(x: &mut Exchange, path: &[u8]) -> (LinkRule, Policy) {
-    let plan = x.plan.clone();
-    let (mut rule, policy) = match plan.location(x.routing.location).extensions.of::<Options>() {
+    let (mut rule, policy) = match x.hold_location().extensions.of::<Options>() {
         Some(options) => (options.rule(x, path), options.policy),
         None => (LinkRule::default(), Policy::default()),
     };

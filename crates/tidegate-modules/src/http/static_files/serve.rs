@@ -142,8 +142,7 @@ fn failed(x: &mut Exchange, path: &[u8], errno: i32) -> Step<'static> {
         _ => (500, Level::Crit),
     };
     if status != 404 || x.settings().log_not_found {
-        let plan = x.plan.clone();
-        let options = plan.location(x.routing.location).extensions.of::<Options>();
+        let options = x.location().extensions.of::<Options>();
         let follow = options.is_none_or(|options| options.links == Links::Follow);
         let call = if follow { "open()" } else { "openat()" };
         let path = String::from_utf8_lossy(path);

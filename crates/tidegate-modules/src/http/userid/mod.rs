@@ -70,8 +70,8 @@ struct Ids {
 }
 
 fn set_cookie(x: &mut Exchange) {
-    let plan = x.plan.clone();
-    let settings = plan.location(x.routing.location).extensions.of::<Arc<Settings>>();
+    let location = x.hold_location();
+    let settings = location.extensions.of::<Arc<Settings>>();
     let Some(settings) = settings.filter(|_| !x.is_subrequest()) else { return };
     let Some(id) = ids(x, settings).set else { return };
     let now = tidegate_rt::clock::unix_seconds();
@@ -83,10 +83,8 @@ fn set_cookie(x: &mut Exchange) {
 }
 
 fn show(x: &mut Exchange, out: &mut Vec<u8>, choose: fn(&Ids) -> Option<Id>) -> bool {
-    let plan = x.plan.clone();
-    let Some(settings) = plan.location(x.routing.location).extensions.of::<Arc<Settings>>() else {
-        return false;
-    };
+    let location = x.hold_location();
+    let Some(settings) = location.extensions.of::<Arc<Settings>>() else { return false };
     let Some(id) = choose(&ids(x, settings)) else { return false };
     out.extend_from_slice(&settings.name);
     out.extend_from_slice(id.shown().as_bytes());
