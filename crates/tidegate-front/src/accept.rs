@@ -1,22 +1,19 @@
 //! From a listening socket to connections.
 
-use std::any::Any;
 use std::cell::Cell;
-use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
-use std::task::Poll;
 use std::time::Duration;
 
 use tidegate_core::client::{Address, Connection};
-use tidegate_core::counters::Open;
-use tidegate_core::error_log::{ErrorLog, Level};
+use tidegate_core::error_log::Level;
 use tidegate_os::{ListenAddr, PeerAddr};
 use tidegate_rt::net::{Listener, Stream};
 
-use crate::conn::{AcceptInfo, Conn, ListenerRef};
 use crate::front::Front;
-use crate::h1::{ServeResult, Serving};
 use crate::io::Io;
+use crate::listener::ListenerRef;
+use crate::session;
+use crate::start::{self, AcceptedConnection};
 
 /// Connections accepted at one turn with `multi_accept`: others must get their turn too.
 const ACCEPT_BATCH: usize = 64;
@@ -99,107 +96,9 @@ fn take(front: &Rc<Front>, stream: Stream, peer: PeerAddr, address: &Rc<Address>
     let connection =
         AcceptedConnection { io: Io::Plain(stream), info, input: Vec::new(), open: counted };
     match listener_ref {
-        Some(listener_ref) => enter(front, connection, address, listener_ref),
-        None => crate::session::tcp::enter(front, connection, address),
+        Some(listener_ref) => start::enter(front, connection, address, listener_ref),
+        None => session::tcp::enter(front, connection, address),
     }
-}
-
-/// A connection as it was accepted, or as a session of `stream` passes it on.
-pub(crate) struct AcceptedConnection {
-    pub io: Io,
-    pub info: Connection,
-    /// Received already.
-    pub input: Vec<u8>,
-    pub open: Open,
-}
-
-/// Begins to serve a connection at an address of `http`, whose listener is one of the present plan.
-pub(crate) fn enter(
-    front: &Rc<Front>,
-    connection: AcceptedConnection,
-    address: &Rc<Address>,
-    listener_ref: ListenerRef,
-) {
-    let plan = front.plan();
-    let Some((tls, proxy_protocol)) = listener_ref.transport(&plan) else { return };
-    let AcceptedConnection { io, info, input, open } = connection;
-    let accept_info = AcceptInfo {
-        address: address.clone(),
-        listener_ref,
-        generation: plan.generation,
-        accepted: tidegate_rt::clock::now(),
-        patience: crate::start::header_timeout(&plan, listener_ref),
-        open,
-    };
-    let stream = match io {
-        Io::Plain(stream) if tls || proxy_protocol => stream,
-        // Behind a handshake of its own nothing is left to be done.
-        io if input.is_empty() => {
-            let conn = Conn::new(front.clone(), io, info, input, accept_info);
-            return crate::parking::park_or_spawn(front, conn);
-        }
-        io => {
-            let conn = Conn::new(front.clone(), io, info, input, accept_info);
-            tidegate_rt::spawn_local(serve(conn, None));
-            return;
-        }
-    };
-    let front = front.clone();
-    tidegate_rt::spawn_local(async move {
-        // Boxed, so that the task stays as small as an idle connection.
-        let starting = crate::start::start(&front, stream, info, input, listener_ref);
-        let Some((io, info, input)) = Box::pin(starting).await else { return };
-        serve(Conn::new(front, io, info, input, accept_info), None).await;
-    });
-}
-
-/// Serves a connection until it ends or is parked, from the middle of a request on if that has begun.
-pub(crate) async fn serve(conn: Rc<Conn>, begun: Option<Serving>) {
-    let front = conn.front.clone();
-    let key = front.enter(&conn);
-    let end = guarded(&conn, begun).await;
-    front.leave(key);
-    match end {
-        Some(ServeResult::Parked) => crate::parking::park_or_spawn(&front, conn),
-        _ => front.parking.forget(&conn),
-    }
-}
-
-/// Runs a connection; a panic ends it alone, and so does an abort.
-async fn guarded(conn: &Rc<Conn>, begun: Option<Serving>) -> Option<ServeResult> {
-    let mut run = Box::pin(crate::h1::run(conn.clone(), begun));
-    let ended = std::future::poll_fn(|context| {
-        conn.remember(context);
-        if conn.aborted.get() {
-            return Poll::Ready(Ok(None));
-        }
-        match std::panic::catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(context))) {
-            Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(end)) => Poll::Ready(Ok(Some(end))),
-            Err(panic) => Poll::Ready(Err(panic)),
-        }
-    })
-    .await;
-    match ended {
-        Ok(end) => end,
-        Err(panic) => {
-            tell_of(conn, &*panic);
-            None
-        }
-    }
-}
-
-/// Logs a panic in the name of the connection that it ends.
-pub(crate) fn tell_of(conn: &Conn, panic: &(dyn Any + Send)) {
-    let log = conn.front.plan().main.error_log.clone();
-    tell_of_panic(&log, conn.info.number, panic);
-}
-
-/// Logs a panic that ends what this connection was for.
-pub(crate) fn tell_of_panic(log: &ErrorLog, number: u64, panic: &(dyn Any + Send)) {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-    log.write(Level::Alert, number, &format!("request ended by a panic: {text}"));
 }
 
 /// What a listener on a loopback address says for all its connections is said for each here, when only the

@@ -7,42 +7,42 @@ use std::task::{Context, Poll, ready};
 
 use tidegate_core::client::ByteStream;
 
-use crate::conn::Conn;
+use crate::link::Link;
 
 /// Reads and writes the connection's bytes, through TLS where there is TLS.
-pub struct ConnDuplex {
-    conn: Rc<Conn>,
+pub struct LinkStream {
+    link: Rc<Link>,
     /// Bytes sent to the client.
     sent: Rc<Cell<u64>>,
 }
 
-impl ConnDuplex {
+impl LinkStream {
     /// `sent` is told how many bytes the client was sent.
-    pub fn new(conn: Rc<Conn>, sent: Rc<Cell<u64>>) -> ConnDuplex {
-        ConnDuplex { conn, sent }
+    pub fn new(link: Rc<Link>, sent: Rc<Cell<u64>>) -> LinkStream {
+        LinkStream { link, sent }
     }
 }
 
-impl ByteStream for ConnDuplex {
+impl ByteStream for LinkStream {
     fn poll_read(
         &self,
         context: &mut Context<'_>,
         buffer: &mut Vec<u8>,
     ) -> Poll<io::Result<usize>> {
-        self.conn.io.poll_read_append(context, buffer)
+        self.link.io.poll_read_append(context, buffer)
     }
 
     fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let written = ready!(self.conn.io.poll_write(context, bytes))?;
+        let written = ready!(self.link.io.poll_write(context, bytes))?;
         self.sent.set(self.sent.get() + written as u64);
         Poll::Ready(Ok(written))
     }
 
     fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.conn.io.poll_flush(context)
+        self.link.io.poll_flush(context)
     }
 
     fn poll_shutdown(&self, context: &mut Context<'_>) -> Poll<()> {
-        self.conn.io.poll_shutdown(context)
+        self.link.io.poll_shutdown(context)
     }
 }

@@ -10,14 +10,10 @@ use tidegate_core::exchange::PlanRef;
 use tidegate_core::plan::Plan;
 use tidegate_rt::sync::Notify;
 
-use crate::conn::Conn;
-use crate::parking::Parking;
+use crate::link::{Link, Order};
+use crate::parking::{Parking, reused_of};
 use crate::serve::scratch::{Scratch, Spares};
-use crate::session::Sessions;
-
-/// Idle connections closed at once when room is needed: most of this many, and the share of all.
-const REUSE_BATCH: usize = 32;
-const REUSE_SHARE: usize = 8;
+use crate::session::running::Sessions;
 
 /// A thread is ahead of the others with so many connections more than the mean, and this share of it.
 const AHEAD: u64 = 8;
@@ -43,7 +39,7 @@ pub struct Front {
     shared: Arc<Shared>,
     /// Its `stream` block.
     session_plan: RefCell<Option<PlanRef>>,
-    connections: RefCell<slab::Slab<Weak<Conn>>>,
+    connections: RefCell<slab::Slab<Weak<Link>>>,
     pub(crate) sessions: Sessions,
     pub(crate) parking: Parking,
     pub counters: Arc<Counters>,
@@ -56,24 +52,21 @@ pub struct Front {
 }
 
 impl Front {
-    /// The front side of the thread whose loop this runs on.
-    pub fn new(plan: Arc<Plan>, shared: Arc<Shared>) -> Rc<Front> {
-        let front = Rc::new(Front {
+    /// See [`crate::open`].
+    pub(crate) fn new(plan: Arc<Plan>, shared: Arc<Shared>) -> Rc<Front> {
+        Rc::new(Front {
             session_plan: RefCell::new(session_plan(&plan)),
             plan: RefCell::new(PlanRef::new(plan)),
             shared,
             connections: RefCell::default(),
             sessions: Sessions::default(),
-            parking: Parking::default(),
+            parking: Parking::open(),
             counters: Counters::register(),
             spares: Spares::new(),
             draining: Cell::new(false),
             empty: Notify::new(),
             room: Notify::new(),
-        });
-        crate::parking::open(&front);
-        tidegate_rt::spawn_local(crate::parking::run_parked_loop(front.clone()));
-        front
+        })
     }
 
     /// The plan for new requests.
@@ -127,11 +120,12 @@ impl Front {
         self.parking.count()
     }
 
-    pub fn enter(&self, conn: &Rc<Conn>) -> usize {
-        self.connections.borrow_mut().insert(Rc::downgrade(conn))
+    /// A connection has a task; the key is for [`Front::leave`].
+    pub(crate) fn enter(&self, link: &Rc<Link>) -> usize {
+        self.connections.borrow_mut().insert(Rc::downgrade(link))
     }
 
-    pub fn leave(&self, key: usize) {
+    pub(crate) fn leave(&self, key: usize) {
         let mut connections = self.connections.borrow_mut();
         connections.try_remove(key);
         if connections.is_empty() {
@@ -156,9 +150,9 @@ impl Front {
         let now = tidegate_rt::clock::now();
         self.parking.close_idle(now);
         self.left();
-        for conn in self.all() {
-            if conn.idle_since.get().is_some() && conn.is_free(now) {
-                conn.close_when_idle();
+        for link in self.all() {
+            if link.state().idle_since().is_some() && link.is_free(now) {
+                link.give(Order::CloseWhenIdle);
             }
         }
     }
@@ -178,7 +172,7 @@ impl Front {
     pub fn abort_all(&self) {
         self.parking.close_all();
         self.left();
-        self.all().iter().for_each(|conn| conn.abort());
+        self.all().iter().for_each(|link| link.give(Order::Abort));
         self.sessions.abort_older(u64::MAX);
     }
 
@@ -187,11 +181,11 @@ impl Front {
         self.sessions.abort_older(generation);
         self.parking.close_silent(generation);
         self.left();
-        for conn in self.all() {
+        for link in self.all() {
             // A client that never asked for anything is not kept either, as in nginx.
-            let waiting = conn.idle_since.get().is_some() && conn.info.requests.get() > 0;
-            if conn.generation.get() < generation && !waiting {
-                conn.abort();
+            let waiting = link.state().idle_since().is_some() && link.info.requests.get() > 0;
+            if link.generation() < generation && !waiting {
+                link.give(Order::Abort);
             }
         }
     }
@@ -204,42 +198,39 @@ impl Front {
         }
         let now = tidegate_rt::clock::now();
         let mut idle = self.all();
-        idle.retain(|conn| conn.idle_since.get().is_some() && conn.is_free(now));
-        idle.sort_by_key(|conn| conn.idle_since.get());
-        idle.iter().take(reused_of(idle.len())).for_each(|conn| conn.close_when_idle());
+        idle.retain(|link| link.state().idle_since().is_some() && link.is_free(now));
+        idle.sort_by_key(|link| link.state().idle_since());
+        let closed = idle.iter().take(reused_of(idle.len()));
+        closed.for_each(|link| link.give(Order::CloseWhenIdle));
         !idle.is_empty()
     }
 
-    pub(crate) fn all(&self) -> Vec<Rc<Conn>> {
-        self.connections.borrow().iter().filter_map(|(_, conn)| conn.upgrade()).collect()
+    /// The connections that have tasks.
+    pub(crate) fn all(&self) -> Vec<Rc<Link>> {
+        self.connections.borrow().iter().filter_map(|(_, link)| link.upgrade()).collect()
     }
 
-    /// Memory for a request of `conn`.
-    pub fn scratch(&self, conn: &Rc<Conn>) -> Box<Scratch> {
-        self.spares.take(|| self.plan(), conn.info.clone(), conn.clone())
+    /// Memory for requests of a connection that serves one at a time.
+    pub(crate) fn scratch(&self, link: &Rc<Link>) -> Box<Scratch> {
+        self.spares.take(|| self.plan(), link)
     }
 
     /// Takes memory back.
-    pub fn give_back(&self, scratch: Box<Scratch>) {
+    pub(crate) fn give_back(&self, scratch: Box<Scratch>) {
         self.spares.give_back(scratch, || self.plan());
     }
 
     /// A buffer for what a client sends.
-    pub fn input(&self) -> Vec<u8> {
+    pub(crate) fn input(&self) -> Vec<u8> {
         self.spares.input()
     }
 
     /// Takes a buffer back.
-    pub fn give_back_input(&self, input: Vec<u8>) {
+    pub(crate) fn give_back_input(&self, input: Vec<u8>) {
         self.spares.give_back_input(input);
     }
 }
 
 fn session_plan(plan: &Plan) -> Option<PlanRef> {
     plan.sessions.clone().map(PlanRef::new)
-}
-
-/// How many of so many idle connections are closed when room is needed.
-pub(crate) fn reused_of(idle: usize) -> usize {
-    (idle / REUSE_SHARE).clamp(1, REUSE_BATCH)
 }

@@ -1,17 +1,28 @@
 //! The front side: listeners, TLS and HTTP/1, from a socket to an [`tidegate_core::Exchange`] and back.
+//!
+//! A worker's thread [`open`]s its front side, and runs [`accept`] for each listener. What knows no HTTP: [`link`] (a
+//! connection), [`parking`] (where idle ones wait), `parked_loop` and `task` (who serves them). A protocol is a folder
+//! beside [`h1`] and a row in each function of `protocol`; what all of them need of a request is in `serve`.
 #![forbid(unsafe_code)]
 
 pub mod accept;
-pub mod conn;
+mod action;
+mod client;
 mod duplex;
 pub mod front;
-pub mod h1;
+mod h1;
 mod io;
-pub mod parking;
+mod link;
+mod listener;
+mod parked_loop;
+mod parking;
+mod protocol;
 mod serve;
 pub mod session;
 mod start;
+mod task;
 pub mod tls;
 
 pub use front::{Front, Shared};
+pub use parked_loop::open;
 pub use tls::MODULES;

@@ -1,23 +1,77 @@
-//! What happens before the first request: PROXY protocol, then TLS.
+//! From an accepted connection of `http` to its first request: PROXY protocol, then TLS, then a place to wait.
 
 use std::rc::Rc;
 use std::time::Duration;
 
-use tidegate_core::client::{Connection, ProxyProtocol};
+use tidegate_core::client::{Address, Connection, ProxyProtocol};
+use tidegate_core::counters::Open;
 use tidegate_core::error_log::Level;
 use tidegate_core::plan::Plan;
 use tidegate_http::proxy_protocol::{self, ParsedProxy};
 use tidegate_rt::net::Stream;
 use tidegate_rt::timer::timeout;
 
-use crate::conn::ListenerRef;
 use crate::front::Front;
 use crate::io::Io;
+use crate::link::Link;
+use crate::listener::{AcceptInfo, Binding, ListenerRef};
+use crate::{protocol, task};
+
+/// A connection as it was accepted, or as a session of `stream` passes it on.
+pub struct AcceptedConnection {
+    pub io: Io,
+    pub info: Connection,
+    /// Received already.
+    pub input: Vec<u8>,
+    pub open: Open,
+}
+
+/// Begins to serve a connection at an address of `http`, whose listener is one of the present plan.
+///
+/// Without a handshake before it a connection is parked at once. A handshake has a task, within the default server's
+/// `client_header_timeout`; dropped at its await, the connection closes.
+pub fn enter(
+    front: &Rc<Front>,
+    connection: AcceptedConnection,
+    address: &Rc<Address>,
+    listener_ref: ListenerRef,
+) {
+    let plan = front.plan();
+    let Some((tls, proxy_protocol)) = listener_ref.transport(&plan) else { return };
+    let AcceptedConnection { io, info, input, open } = connection;
+    let accept_info = AcceptInfo {
+        binding: Binding::new(address.clone(), &plan, listener_ref),
+        accepted: tidegate_rt::clock::now(),
+        patience: header_timeout(&plan, listener_ref),
+        open,
+    };
+    let stream = match io {
+        Io::Plain(stream) if tls || proxy_protocol => stream,
+        // Behind a handshake of its own nothing is left to be done.
+        io => {
+            let is_silent = input.is_empty();
+            let protocol = protocol::of(&info);
+            let link = Link::new(io, info, protocol, input, accept_info);
+            return match is_silent {
+                true => task::park_or_spawn(front, link),
+                false => task::spawn(front, link, None),
+            };
+        }
+    };
+    let front = front.clone();
+    tidegate_rt::spawn_local(async move {
+        // Boxed, so that the task stays as small as an idle connection.
+        let starting = start(&front, stream, info, input, listener_ref);
+        let Some((io, info, input)) = Box::pin(starting).await else { return };
+        let protocol = protocol::of(&info);
+        task::serve(front, Link::new(io, info, protocol, input, accept_info), None).await;
+    });
+}
 
 /// Brings a new connection to the point where HTTP begins, within the default server's
 /// `client_header_timeout`: its byte stream, what is known of it, and bytes already received, of which
 /// `input` is the first.
-pub async fn start(
+async fn start(
     front: &Rc<Front>,
     stream: Rc<Stream>,
     mut info: Connection,
@@ -51,7 +105,7 @@ pub async fn start(
 }
 
 /// The default server's `client_header_timeout`.
-pub fn header_timeout(plan: &Plan, listener_ref: ListenerRef) -> Duration {
+fn header_timeout(plan: &Plan, listener_ref: ListenerRef) -> Duration {
     let servers = listener_ref.servers(plan);
     servers.map_or(Duration::ZERO, |servers| {
         plan.server(servers.default).settings.client_header_timeout

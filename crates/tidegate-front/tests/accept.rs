@@ -13,7 +13,7 @@ use tidegate_core::client::Address;
 use tidegate_core::http_core::HttpCore;
 use tidegate_core::main_settings::MainCore;
 use tidegate_core::module::{Entry, ErasedModule};
-use tidegate_front::{Front, Shared};
+use tidegate_front::Shared;
 use tidegate_rt::net::Listener;
 use tidegate_rt::{Worker, spawn_local, yield_now};
 
@@ -37,7 +37,7 @@ fn taken_at_once(threads: usize, events: &str) -> (usize, usize) {
     let worker = Worker::run("test", None, move |_| async move {
         let shared = Arc::new(Shared::default());
         shared.set_threads(threads);
-        let front = Front::new(plan, shared);
+        let front = tidegate_front::open(plan, shared);
         listener.set_nonblocking(true).expect("non-blocking");
         let listener = Rc::new(Listener::from_fd(listener.into()).expect("a watched listener"));
         let running = tidegate_front::accept::run(front.clone(), listener, Address::Inet(address));

@@ -234,7 +234,7 @@ fn serve(config: &str) -> (Worker, SocketAddr) {
     );
     let plan = plan::whole(plan::compile(text, MODULES, "/tmp/", &Survivors::default()));
     let worker = Worker::run("test", None, move |_| async move {
-        let front = Front::new(plan, Arc::new(Shared::default()));
+        let front = tidegate_front::open(plan, Arc::new(Shared::default()));
         FRONT.with(|place| place.replace(Some(front.clone())));
         probe.set_nonblocking(true).expect("non-blocking");
         let listener = Rc::new(Listener::from_fd(probe.into()).expect("a watched listener"));

@@ -12,7 +12,8 @@ use tidegate_http::chunked::ChunkedDecoder;
 use tidegate_rt::share;
 use tidegate_rt::timer::Deadline;
 
-use crate::conn::Conn;
+use crate::client::ClientStream;
+use crate::link::Link;
 
 /// Bytes asked from the socket at once.
 const READ_BYTES: usize = 16 * 1024;
@@ -26,7 +27,9 @@ enum Framing {
 
 /// Reads a body from a connection.
 pub struct H1Body {
-    conn: Rc<Conn>,
+    link: Rc<Link>,
+    /// Counts the bytes.
+    client: Rc<ClientStream>,
     framing: Framing,
     /// `100 Continue` is still owed.
     expect_continue: bool,
@@ -36,23 +39,40 @@ pub struct H1Body {
 }
 
 impl H1Body {
-    pub fn with_length(conn: Rc<Conn>, length: u64, expect: bool, timeout: Duration) -> H1Body {
-        H1Body::new(conn, Framing::Length(length), expect, timeout)
+    pub fn with_length(
+        link: Rc<Link>,
+        client: Rc<ClientStream>,
+        length: u64,
+        expect: bool,
+        timeout: Duration,
+    ) -> H1Body {
+        H1Body::new(link, client, Framing::Length(length), expect, timeout)
     }
 
-    pub fn chunked(conn: Rc<Conn>, expect: bool, timeout: Duration) -> H1Body {
+    pub fn chunked(
+        link: Rc<Link>,
+        client: Rc<ClientStream>,
+        expect: bool,
+        timeout: Duration,
+    ) -> H1Body {
         let decoder = Box::new(ChunkedDecoder::new(TRAILER_BYTES_MAX));
-        H1Body::new(conn, Framing::Chunked(decoder), expect, timeout)
+        H1Body::new(link, client, Framing::Chunked(decoder), expect, timeout)
     }
 
-    fn new(conn: Rc<Conn>, framing: Framing, expect_continue: bool, timeout: Duration) -> H1Body {
+    fn new(
+        link: Rc<Link>,
+        client: Rc<ClientStream>,
+        framing: Framing,
+        expect_continue: bool,
+        timeout: Duration,
+    ) -> H1Body {
         let deadline = Deadline::new();
-        H1Body { conn, framing, expect_continue, timeout, deadline, trailers: None }
+        H1Body { link, client, framing, expect_continue, timeout, deadline, trailers: None }
     }
 
     /// Takes what is there of the body; `None` when more must be received first.
     fn take(&mut self) -> Result<Option<Option<Bytes>>, RequestBodyError> {
-        let mut input = self.conn.input.borrow_mut();
+        let mut input = self.link.received.borrow_mut();
         match &mut self.framing {
             Framing::Length(0) => Ok(Some(None)),
             Framing::Length(_) if input.is_empty() => Ok(None),
@@ -82,9 +102,9 @@ impl H1Body {
     }
 
     fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Result<(), RequestBodyError>> {
-        let mut input = self.conn.input.borrow_mut();
+        let mut input = self.link.received.borrow_mut();
         input.reserve(READ_BYTES);
-        match self.conn.io.poll_read_append(context, &mut input) {
+        match self.link.io.poll_read_append(context, &mut input) {
             Poll::Ready(Ok(0)) => Poll::Ready(Err(RequestBodyError::Closed)),
             Poll::Ready(Ok(_)) => {
                 self.deadline.clear();
@@ -105,8 +125,8 @@ impl H1Body {
     /// and when it does not the client's own patience takes over (RFC 9110 section 10.1.1).
     fn send_continue(&mut self, context: &mut Context<'_>) {
         self.expect_continue = false;
-        if self.conn.input.borrow().is_empty() {
-            let _ = self.conn.io.poll_write(context, b"HTTP/1.1 100 Continue\r\n\r\n");
+        if self.link.received.borrow().is_empty() {
+            let _ = self.link.io.poll_write(context, b"HTTP/1.1 100 Continue\r\n\r\n");
         }
     }
 }
@@ -120,10 +140,10 @@ impl BodySource for H1Body {
             self.send_continue(context);
         }
         loop {
-            let before = self.conn.input.borrow().len();
+            let before = self.link.received.borrow().len();
             let taken = self.take();
-            let counted = &self.conn.body_bytes;
-            counted.set(counted.get() + (before - self.conn.input.borrow().len()) as u64);
+            let counted = &self.client.body_bytes;
+            counted.set(counted.get() + (before - self.link.received.borrow().len()) as u64);
             if let Some(bytes) = taken? {
                 return Poll::Ready(Ok(bytes));
             }

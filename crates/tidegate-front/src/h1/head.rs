@@ -18,7 +18,9 @@ use tidegate_http::request::{
 };
 
 use super::body::H1Body;
-use crate::conn::Conn;
+use crate::client::ClientStream;
+use crate::front::Front;
+use crate::link::Link;
 use crate::serve::begin::{self, BodyFraming, Refusal};
 use crate::serve::scratch::READ_BYTES;
 
@@ -37,9 +39,19 @@ pub enum Received {
 }
 
 /// Receives a head.
-pub async fn receive(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
+///
+/// Invariant: bytes behind the head stay in `link.received`. Dropped at its only await, for more bytes of a head that
+/// has begun, it leaves what has arrived there; the connection ends. Of a head that has not begun it waits for
+/// nothing: [`Received::Nothing`]. `client_header_timeout` is for the whole head (RFC 9112 section 2.2 for empty
+/// lines before it).
+pub async fn receive(
+    front: &Front,
+    link: &Rc<Link>,
+    x: &mut Exchange,
+    client: &Rc<ClientStream>,
+) -> Received {
     begin::clear(x);
-    let Some(servers) = begin::at_base_server(conn, &x.plan, &mut x.routing) else {
+    let Some(servers) = begin::at_base_server(link, &x.plan, &mut x.routing) else {
         return Received::End;
     };
     let differing = servers.read_differently;
@@ -47,42 +59,42 @@ pub async fn receive(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
     let mut begun = false;
     loop {
         let parsed = {
-            let mut input = conn.input.borrow_mut();
+            let mut input = link.received.borrow_mut();
             if !begun && !input.is_empty() {
                 begun = true;
-                begin::first_byte(conn, x);
+                begin::first_byte(front, x);
+                client.body_bytes.set(0);
             }
             let parsed = match (input.is_empty(), differing) {
                 (true, _) => Ok(Parse::Partial),
                 (false, false) => parse_request(&input, &options, &mut x.request.head),
-                (false, true) => parse_by_host(conn, x, &input, &mut options),
+                (false, true) => parse_by_host(link, x, &input, &mut options),
             };
             if let Ok(Parse::Complete(length)) = parsed {
                 x.outcome.request_length = length as u64;
-                conn.body_bytes.set(0);
                 let all = length == input.len();
                 if all { input.clear() } else { drop(input.drain(..length)) }
             }
             parsed
         };
         match parsed {
-            Ok(Parse::Complete(_)) => return prepare(conn, x),
-            Err(error) => return refuse(conn, x, &error),
+            Ok(Parse::Complete(_)) => return prepare(link, x, client),
+            Err(error) => return refuse(link, x, &error),
             Ok(Parse::Partial) => {}
         }
-        let reading = begun.then(|| conn.front.counters.reading());
-        let received = more(conn, x, begun, &options).await;
+        let reading = begun.then(|| front.counters.reading());
+        let received = more(link, x, begun, &options).await;
         drop(reading);
         match received {
             More::Bytes => {}
             More::Nothing => return Received::Nothing,
             More::End if !begun => return Received::End,
             More::End => {
-                return cut(conn, x, &options, 400, "client prematurely closed connection");
+                return cut(link, x, &options, 400, "client prematurely closed connection");
             }
             More::Timeout => {
                 let reason = "client timed out (110: Connection timed out)";
-                return cut(conn, x, &options, 408, reason);
+                return cut(link, x, &options, 408, reason);
             }
         }
     }
@@ -91,15 +103,15 @@ pub async fn receive(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
 /// The head stays incomplete: what there is of it is logged.
 #[cold]
 fn cut(
-    conn: &Rc<Conn>,
+    link: &Rc<Link>,
     x: &mut Exchange,
     options: &ParseOptions,
     status: u16,
     reason: &str,
 ) -> Received {
-    keep_partial(&conn.input.borrow(), options, &mut x.request.head);
-    conn.input.borrow_mut().clear();
-    begin::identify(conn, x);
+    keep_partial(&link.received.borrow(), options, &mut x.request.head);
+    link.received.borrow_mut().clear();
+    begin::identify(link, x);
     x.progress.action = action(x, x.request.head.has_line());
     x.log(Level::Info, format_args!("{reason}"));
     Received::Cut(status)
@@ -116,29 +128,29 @@ fn action(x: &Exchange, in_fields: bool) -> &'static str {
 
 /// Reads a head as the server that its host means does.
 fn parse_by_host(
-    conn: &Conn,
+    link: &Link,
     x: &mut Exchange,
     input: &[u8],
     options: &mut ParseOptions,
 ) -> Result<Parse, RequestError> {
     let Exchange { plan, request, .. } = x;
-    let Some(servers) = conn.servers(plan) else {
+    let Some(servers) = link.servers(plan) else {
         return parse_request(input, options, &mut request.head);
     };
-    let rules = |host: &[u8]| rules_of(conn, plan, servers, host);
+    let rules = |host: &[u8]| rules_of(link, plan, servers, host);
     parse_request_for(input, options, &mut request.head, Some(&rules))
 }
 
 /// How the server that `host` means reads heads.
 fn rules_of(
-    conn: &Conn,
+    link: &Link,
     plan: &Plan,
     servers: &VirtualServers,
     host: &[u8],
 ) -> Option<ParseOptions> {
     let (host, _) = parse_authority(host)?;
     let found = servers.find_named(host.as_bytes(), &mut Captures::default());
-    let server = found.map_or_else(|| begin::base_server(conn, servers), |(server, _)| server);
+    let server = found.map_or_else(|| begin::base_server(link, servers), |(server, _)| server);
     Some(plan.server(server).settings.parse)
 }
 
@@ -150,15 +162,15 @@ enum More {
     Timeout,
 }
 
-async fn more(conn: &Rc<Conn>, x: &Exchange, begun: bool, options: &ParseOptions) -> More {
+async fn more(link: &Rc<Link>, x: &Exchange, begun: bool, options: &ParseOptions) -> More {
     let mut waited = false;
     let read = poll_fn(|context| {
-        let mut input = conn.input.borrow_mut();
+        let mut input = link.received.borrow_mut();
         let room = options.head_bytes_max().saturating_sub(input.len()).clamp(1, READ_BYTES);
         input.reserve(room);
         let room = input.capacity() - input.len();
-        if let Poll::Ready(read) = conn.io.poll_read_append(context, &mut input) {
-            conn.unread.set(read.as_ref().is_ok_and(|count| *count == room));
+        if let Poll::Ready(read) = link.io.poll_read_append(context, &mut input) {
+            link.unread.set(read.as_ref().is_ok_and(|count| *count == room));
             return Poll::Ready(Some(read));
         }
         if !begun {
@@ -168,9 +180,9 @@ async fn more(conn: &Rc<Conn>, x: &Exchange, begun: bool, options: &ParseOptions
             waited = true;
             // For the whole head: bytes that come one by one gain no time.
             let end = x.progress.started + x.server().settings.client_header_timeout;
-            conn.waits().deadline.set(end);
+            link.waits().deadline.set(end);
         }
-        conn.waits().deadline.poll_elapsed(context).map(|()| None)
+        link.waits().deadline.poll_elapsed(context).map(|()| None)
     })
     .await;
     match read {
@@ -181,33 +193,33 @@ async fn more(conn: &Rc<Conn>, x: &Exchange, begun: bool, options: &ParseOptions
     }
 }
 
-fn refuse(conn: &Rc<Conn>, x: &mut Exchange, error: &RequestError) -> Received {
-    begin::identify(conn, x);
+fn refuse(link: &Rc<Link>, x: &mut Exchange, error: &RequestError) -> Received {
+    begin::identify(link, x);
     x.progress.action = action(x, error.in_fields());
     if error.fault == Fault::TargetHostInvalid {
-        begin::forget_fields(conn, x);
+        begin::forget_fields(link, x);
     }
     let message = error.message(x.request.head.headers.text());
     x.log(Level::Info, format_args!("{message}"));
-    conn.input.borrow_mut().clear();
+    link.received.borrow_mut().clear();
     Received::Broken(error.status())
 }
 
 /// Makes a complete head into a request.
-fn prepare(conn: &Rc<Conn>, x: &mut Exchange) -> Received {
+fn prepare(link: &Rc<Link>, x: &mut Exchange, client: &Rc<ClientStream>) -> Received {
     x.progress.action = "reading client request headers";
-    let BodyFraming { length, chunked, keep_alive } = match begin::request(conn, x) {
+    let BodyFraming { length, chunked, keep_alive } = match begin::request(link, x) {
         Ok(framing) => framing,
-        Err(Refusal::Head(error)) => return refuse(conn, x, &error),
+        Err(Refusal::Head(error)) => return refuse(link, x, &error),
         Err(Refusal::Status(status)) => return Received::Broken(status),
     };
     let expect = x.request.expects_continue;
     let timeout = x.settings().client_body_timeout;
     if chunked {
-        let source = H1Body::chunked(conn.clone(), expect, timeout);
+        let source = H1Body::chunked(link.clone(), client.clone(), expect, timeout);
         x.request.body = RequestBody::new(length, true, Box::new(source));
     } else if let Some(length) = length.filter(|length| *length > 0 || expect) {
-        let source = H1Body::with_length(conn.clone(), length, expect, timeout);
+        let source = H1Body::with_length(link.clone(), client.clone(), length, expect, timeout);
         x.request.body = RequestBody::new(Some(length), false, Box::new(source));
     } else {
         x.request.body.length = length;

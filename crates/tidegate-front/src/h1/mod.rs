@@ -11,64 +11,46 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use bytes::Bytes;
+use tidegate_core::Exchange;
 use tidegate_core::body::{Body, Tunnel};
 use tidegate_core::client::{CancelCode, ClientIo};
 use tidegate_core::phases::Answer;
-use tidegate_core::{Exchange, LocalFuture};
 use tidegate_http::request::Version;
 
-use crate::conn::Conn;
+use crate::action::{ConnectionAction, Linger, ServeResult, Serving};
+use crate::client::ClientStream;
+use crate::duplex::LinkStream;
+use crate::front::Front;
+use crate::link::{ConnectionState, Link, TIMED_BELOW};
 use crate::serve::deliver::{self, SendError};
 use crate::serve::pace::Pace;
 use crate::serve::scratch::Scratch;
 use crate::serve::{begin, finish};
 use framing::Framing;
-use linger::Linger;
 use send::Sender;
 
-/// How the connection goes on after its requests so far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConnectionAction {
-    /// Wait for the next request without any memory.
-    Idle,
-    /// The next request has begun to arrive.
-    Next,
-    /// Close; what the client may still send was not read.
-    Linger(Linger),
-    Close,
-    /// Close without a word (`reset_timedout_connection`).
-    Reset,
-}
-
-/// Requests in progress.
-pub type Serving = LocalFuture<'static, ConnectionAction>;
-
-/// How serving a connection ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ServeResult {
-    Closed,
-    /// It is idle and shall wait without a task.
-    Parked,
-}
-
 /// Serves a connection until it ends or is to be parked, from what has `begun` on.
-pub async fn run(conn: Rc<Conn>, mut begun: Option<Serving>) -> ServeResult {
+///
+/// Its states are those of [`ConnectionState`]: `Idle` while [`idle`] waits, `Serving` in [`serve`], `Cancelled` on the
+/// way to the end. Dropped at an await of `serving`, a request ends unfinished and unlogged and the connection closes
+/// with it: that is what an abort and the end of the thread do.
+pub async fn run(front: &Rc<Front>, link: &Rc<Link>, mut begun: Option<Serving>) -> ServeResult {
     loop {
         let serving = match begun.take() {
             Some(serving) => serving,
-            None => match idle(&conn).await {
+            None => match idle(front, link).await {
                 // The state of requests in progress is boxed: an idle connection's task stays small.
-                WaitOutcome::Bytes => Box::pin(serve(conn.clone())),
+                WaitOutcome::Bytes => Box::pin(serve(front.clone(), link.clone())),
                 WaitOutcome::End => break,
                 WaitOutcome::Parking => return ServeResult::Parked,
             },
         };
         match serving.await {
-            ConnectionAction::Idle if conn.front.parking.can_repark(&conn) => {
+            ConnectionAction::Idle if front.parking.can_repark(link, front.is_draining()) => {
                 return ServeResult::Parked;
             }
             ConnectionAction::Idle | ConnectionAction::Next => continue,
-            ConnectionAction::Linger(limits) => Box::pin(linger::close(&conn, limits)).await,
+            ConnectionAction::Linger(limits) => Box::pin(linger::close(link, limits)).await,
             // Saying that we end would make it an orderly close.
             ConnectionAction::Reset => return ServeResult::Closed,
             ConnectionAction::Close => {}
@@ -76,8 +58,8 @@ pub async fn run(conn: Rc<Conn>, mut begun: Option<Serving>) -> ServeResult {
         break;
     }
     // Without TLS the close that follows says all that a shutdown would.
-    if conn.io.plain().is_none() {
-        Box::pin(conn.io.shutdown()).await;
+    if link.io.plain().is_none() {
+        Box::pin(link.io.shutdown()).await;
     }
     ServeResult::Closed
 }
@@ -89,33 +71,34 @@ enum WaitOutcome {
     Parking,
 }
 
-/// Waits for the first byte of a request, a reason to close, or to be parked.
-async fn idle(conn: &Rc<Conn>) -> WaitOutcome {
-    let first = conn.info.requests.get() == 0;
-    if !conn.input.borrow().is_empty() {
+/// Waits for the first byte of a request, a reason to close, or to be parked. Nothing is read: dropped at its await it
+/// leaves the connection as it was.
+async fn idle(front: &Front, link: &Link) -> WaitOutcome {
+    let first = link.info.requests.get() == 0;
+    if !link.received.borrow().is_empty() {
         return WaitOutcome::Bytes;
     }
-    let now = conn.idle_since_or_now();
-    conn.idle_since.set(Some(now));
-    let left = conn.idle_until.get().saturating_duration_since(now);
+    let now = link.idle_since_or_now();
+    link.set_idle(now);
+    let left = link.limits().until.saturating_duration_since(now);
     // The sweep closes those that wait long; a timer of their own only have those that do not.
-    let timed = left < crate::parking::TIMED_BELOW;
+    let timed = left < TIMED_BELOW;
     if timed {
-        conn.waits().deadline.set_after(left);
+        link.waits().deadline.set_after(left);
     }
     poll_fn(|context| {
-        let ends = || !first && conn.is_free(tidegate_rt::clock::now());
-        if conn.closing.get() || (conn.front.is_draining() && ends()) {
+        let ends = || !first && link.is_free(tidegate_rt::clock::now());
+        if link.is_closing() || (front.is_draining() && ends()) {
             return Poll::Ready(WaitOutcome::End);
         }
-        if conn.io.poll_readable(context).is_ready() {
+        if link.io.poll_readable(context).is_ready() {
             return Poll::Ready(WaitOutcome::Bytes);
         }
-        if conn.parking.take() {
+        if link.takes_park_order() {
             return Poll::Ready(WaitOutcome::Parking);
         }
         match timed {
-            true => conn.waits().deadline.poll_elapsed(context).map(|()| WaitOutcome::End),
+            true => link.waits().deadline.poll_elapsed(context).map(|()| WaitOutcome::End),
             false => Poll::Pending,
         }
     })
@@ -123,32 +106,35 @@ async fn idle(conn: &Rc<Conn>) -> WaitOutcome {
 }
 
 /// Reads what a parked connection has been sent, without serving it yet.
-pub fn read_ahead(conn: &Conn) {
-    let Some(stream) = conn.io.plain() else { return };
-    let mut input = conn.input.borrow_mut();
+pub fn read_ahead(front: &Front, link: &Link) {
+    let Some(stream) = link.io.plain() else { return };
+    let mut input = link.received.borrow_mut();
     if input.capacity() == 0 {
-        *input = conn.front.input();
+        *input = front.input();
     }
     let room = input.capacity() - input.len();
     // The end, and an error, are met again by whoever serves it.
     let read = stream.read_arrived(&mut input);
-    conn.unread.set(read.is_ok_and(|count| count == room));
+    link.unread.set(read.is_ok_and(|count| count == room));
 }
 
-/// Serves requests as long as they are there.
-pub async fn serve(conn: Rc<Conn>) -> ConnectionAction {
-    let conn = &conn;
-    conn.idle_since.set(None);
-    let mut scratch = conn.front.scratch(conn);
-    if conn.input.borrow().capacity() == 0 {
-        conn.input.replace(conn.front.input());
+/// Serves requests as long as they are there (pipelining, RFC 9112 section 9.3.2).
+///
+/// Invariant: one exchange's memory serves all of them, reset in between; it goes back to the thread when the last one
+/// has been answered. Dropped at an await, that memory is dropped and the connection stays `Serving`: it closes.
+pub async fn serve(front: Rc<Front>, link: Rc<Link>) -> ConnectionAction {
+    let (front, link) = (&front, &link);
+    link.set_serving();
+    let mut scratch = front.scratch(link);
+    if link.received.borrow().capacity() == 0 {
+        link.received.replace(front.input());
     }
     let action = loop {
-        let action = request(conn, &mut scratch).await;
+        let action = request(front, link, &mut scratch).await;
         if action != ConnectionAction::Next {
             break action;
         }
-        let plan = conn.front.plan();
+        let plan = front.plan();
         scratch.exchange.reset(plan);
         scratch.exchange.outcome.pipelined = true;
         // A client that sends faster than it is served must not keep others waiting.
@@ -156,70 +142,76 @@ pub async fn serve(conn: Rc<Conn>) -> ConnectionAction {
         // What it asks for may be what the request before it has changed.
         tidegate_rt::freshness::received();
     };
-    conn.front.give_back_input(conn.input.take());
-    conn.front.give_back(scratch);
+    front.give_back_input(link.received.take());
+    front.give_back(scratch);
+    if action == ConnectionAction::Idle && link.state().idle_since().is_none() {
+        // There was no request after all.
+        link.set_idle(tidegate_rt::clock::now());
+    }
     action
 }
 
-/// Receives, answers and logs one request.
-async fn request(conn: &Rc<Conn>, scratch: &mut Scratch) -> ConnectionAction {
-    let Scratch { exchange: x, output, .. } = scratch;
+/// Receives one request, responds to it and logs it.
+async fn request(front: &Front, link: &Rc<Link>, scratch: &mut Scratch) -> ConnectionAction {
+    let Scratch { exchange: x, output, client } = scratch;
     output.clear();
-    let received = head::receive(conn, x).await;
-    let _writing = conn.front.counters.writing();
+    let received = head::receive(front, link, x, client).await;
+    let _writing = front.counters.writing();
     let answer = match received {
         head::Received::Nothing => return ConnectionAction::Idle,
         head::Received::End => return ConnectionAction::Close,
         head::Received::Cut(status) => {
             x.disposition.leave_unanswered(status);
             finish::log(x);
-            return close_without_answer(conn, x);
+            finish::without_response(x);
+            return unless_cancelled(link, ConnectionAction::Close);
         }
         head::Received::Broken(status) => begin::refuse(x, status).await,
-        head::Received::Request => begin::respond(conn, x).await,
+        head::Received::Request => begin::respond(link, x).await,
     };
     let action = match answer {
-        Answer::Close => close_without_answer(conn, x),
-        Answer::Send(body) => respond(conn, x, output, body).await,
+        Answer::Send(body) => respond(front, link, x, output, client, body).await,
+        Answer::Close => {
+            finish::without_response(x);
+            ConnectionAction::Close
+        }
     };
+    let action = unless_cancelled(link, action);
     finish::request(x, !matches!(action, ConnectionAction::Idle | ConnectionAction::Next)).await;
     action
 }
 
-fn close_without_answer(conn: &Conn, x: &Exchange) -> ConnectionAction {
-    finish::without_response(x);
-    cancelled(conn)
-}
-
-/// What a request that was given up means for the connection.
-fn cancelled(conn: &Conn) -> ConnectionAction {
-    match conn.cancelled.get() {
-        Some(CancelCode::Reset) => {
-            let _ = conn.io.stream().set_linger_reset();
+/// What follows a request, unless it was given up: then the connection ends, which has nothing else that could.
+fn unless_cancelled(link: &Link, action: ConnectionAction) -> ConnectionAction {
+    match link.state() {
+        ConnectionState::Cancelled { code: CancelCode::Reset } => {
+            let _ = link.io.stream().set_linger_reset();
             ConnectionAction::Reset
         }
-        Some(CancelCode::Close) | None => ConnectionAction::Close,
+        ConnectionState::Cancelled { code: CancelCode::Close } => ConnectionAction::Close,
+        ConnectionState::Idle { .. } | ConnectionState::Serving => action,
     }
 }
 
 /// Sends the answer and decides how the connection goes on.
 async fn respond(
-    conn: &Rc<Conn>,
+    front: &Front,
+    link: &Rc<Link>,
     x: &mut Exchange,
     output: &mut Vec<u8>,
+    client: &ClientStream,
     mut body: Body,
 ) -> ConnectionAction {
     if let Body::Tunnel(tunnel) = body {
-        return Box::pin(take_over(conn, x, output, tunnel)).await;
+        return Box::pin(take_over(link, x, output, tunnel)).await;
     }
-    settle_keep_alive(conn, x);
+    settle_keep_alive(front, link, x);
     let (framing, length) = framing::decide(x, &body);
     if x.request.version() != Version::H09 {
         framing::write_head(x, framing, length, output);
     }
-    if conn.nodelay_wanted(x) {
-        let _ = conn.io.stream().set_nodelay(true);
-        conn.nodelay.set(true);
+    if !link.has_nodelay() && x.disposition.keeps_connection() && x.settings().tcp_nodelay {
+        link.set_nodelay();
     }
     let head_bytes = output.len() as u64;
     let pace = Pace::of(x);
@@ -227,7 +219,7 @@ async fn respond(
         None => {
             let most = send::sendfile_max(x.settings());
             poll_fn(|context| {
-                Poll::Ready(send::at_once(context, conn, output, &mut body, framing, most))
+                Poll::Ready(send::at_once(context, link, output, &mut body, framing, most))
             })
             .await
         }
@@ -236,7 +228,7 @@ async fn respond(
     let mut sent = at_once;
     let mut result = Ok(());
     if !(output.is_empty() && framing == Framing::None) {
-        let (rest, end) = Box::pin(send_rest(conn, x, output, &mut body, framing, pace)).await;
+        let (rest, end) = Box::pin(send_rest(link, x, output, &mut body, framing, pace)).await;
         sent += rest;
         result = end;
     }
@@ -247,27 +239,27 @@ async fn respond(
             x.outcome.complete = true;
             let unread = !x.request.body.is_finished() || x.request.body.is_broken();
             match unread {
-                true => Box::pin(discard_request(conn, x)).await,
-                false => after_answer(conn, x, false),
+                true => Box::pin(discard_request(link, x, client)).await,
+                false => after_answer(link, x, false),
             }
         }
         Err(error) => {
             finish::broken(x, &error);
-            cancelled(conn)
+            ConnectionAction::Close
         }
     }
 }
 
 /// Sends what did not leave at once: the bytes sent, and how it ended.
 async fn send_rest(
-    conn: &Conn,
+    link: &Link,
     x: &mut Exchange,
     output: &mut Vec<u8>,
     body: &mut Body,
     framing: Framing,
     pace: Option<Pace>,
 ) -> (u64, Result<(), SendError>) {
-    let mut sender = Sender::new(conn, output, framing, pace, x);
+    let mut sender = Sender::new(link, output, framing, pace, x);
     let mut result = sender.run(body).await;
     if result.is_ok() {
         let trailers = deliver::trailers(x, body, framing == Framing::Chunked);
@@ -277,27 +269,27 @@ async fn send_rest(
 }
 
 /// Reads what is left of the request's body, then keeps the connection or closes it.
-async fn discard_request(conn: &Conn, x: &mut Exchange) -> ConnectionAction {
+async fn discard_request(link: &Link, x: &mut Exchange, client: &ClientStream) -> ConnectionAction {
     let settings = x.settings();
     if x.disposition.keeps_connection() {
         let limits = Linger::of(settings);
-        let counted = conn.body_bytes.get();
+        let counted = client.body_bytes.get();
         let whole = linger::discard_body(&mut x.request.body, limits).await;
-        conn.body_bytes.set(counted);
+        client.body_bytes.set(counted);
         if !whole {
             return ConnectionAction::Close;
         }
     }
-    after_answer(conn, x, true)
+    after_answer(link, x, true)
 }
 
 /// Keeps the connection or closes it; `unread` when the body was not asked for to its end.
-fn after_answer(conn: &Conn, x: &Exchange, unread: bool) -> ConnectionAction {
+fn after_answer(link: &Link, x: &Exchange, unread: bool) -> ConnectionAction {
     let settings = x.settings();
-    let more = !conn.input.borrow().is_empty();
+    let more = !link.received.borrow().is_empty();
     if !x.disposition.keeps_connection() {
         // What was read last filled its room: more may wait in the socket, and closing now would reset the connection.
-        let more = more || conn.unread.get();
+        let more = more || link.unread.get();
         let always = settings.lingering_close == tidegate_core::settings::Lingering::Always;
         let on = settings.lingering_close != tidegate_core::settings::Lingering::Off;
         return match always || (on && (unread || more)) {
@@ -306,19 +298,17 @@ fn after_answer(conn: &Conn, x: &Exchange, unread: bool) -> ConnectionAction {
         };
     }
     let now = tidegate_rt::clock::now();
-    conn.idle_until.set(now + settings.keepalive_timeout);
-    if !settings.keepalive_min_timeout.is_zero() {
-        conn.kept_until.set(now + settings.keepalive_min_timeout);
-    }
+    let (timeout, min_timeout) = (settings.keepalive_timeout, settings.keepalive_min_timeout);
+    link.set_limits(link.limits().renewed(now, timeout, min_timeout));
     if more {
         return ConnectionAction::Next;
     }
-    conn.idle_since.set(Some(now));
+    link.set_idle(now);
     ConnectionAction::Idle
 }
 
 /// Whether the connection can stay, by all that limits it.
-fn settle_keep_alive(conn: &Conn, x: &mut Exchange) {
+fn settle_keep_alive(front: &Front, link: &Link, x: &mut Exchange) {
     if !x.disposition.keeps_connection() {
         return;
     }
@@ -328,12 +318,12 @@ fn settle_keep_alive(conn: &Conn, x: &mut Exchange) {
         && x.request.body.received() == 0;
     let settings = x.settings();
     let requests = x.ordinal;
-    let life = x.progress.started.saturating_duration_since(conn.accepted);
+    let life = x.progress.started.saturating_duration_since(link.accepted);
     let keep = !settings.keepalive_timeout.is_zero()
         && requests < settings.keepalive_requests
         && life < settings.keepalive_time
-        && !conn.front.is_draining()
-        && !conn.closing.get()
+        && !front.is_draining()
+        && !link.is_closing()
         && !unasked
         && !x.request.body.is_broken()
         && !head::keepalive_disabled(x);
@@ -344,27 +334,21 @@ fn settle_keep_alive(conn: &Conn, x: &mut Exchange) {
 
 /// Gives the connection to a tunnel (101, CONNECT) until that ends.
 async fn take_over(
-    conn: &Rc<Conn>,
+    link: &Rc<Link>,
     x: &mut Exchange,
     output: &mut Vec<u8>,
     tunnel: Tunnel,
 ) -> ConnectionAction {
     framing::write_head(x, Framing::None, None, output);
-    if conn.write_all(output).await.is_err() {
+    if link.write_all(output).await.is_err() {
         return ConnectionAction::Close;
     }
     x.outcome.bytes_sent = output.len() as u64;
-    let prefetched = Bytes::from(std::mem::take(&mut *conn.input.borrow_mut()));
-    let _ = conn.io.stream().set_nodelay(true);
-    conn.waits().deadline.clear();
+    let prefetched = Bytes::from(std::mem::take(&mut *link.received.borrow_mut()));
+    link.set_nodelay();
+    link.waits().deadline.clear();
     let sent = Rc::new(std::cell::Cell::new(0));
-    let io = Rc::new(crate::duplex::ConnDuplex::new(conn.clone(), sent.clone()));
+    let io = Rc::new(LinkStream::new(link.clone(), sent.clone()));
     deliver::tunnel(x, tunnel, ClientIo { io, prefetched }, sent).await;
     ConnectionAction::Close
-}
-
-impl Conn {
-    fn nodelay_wanted(&self, x: &Exchange) -> bool {
-        !self.nodelay.get() && x.disposition.keeps_connection() && x.settings().tcp_nodelay
-    }
 }

@@ -3,11 +3,13 @@
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use tidegate_core::body::{self, Body, BodyError, Chunk, FileRange};
+use tidegate_core::client::Client;
 use tidegate_core::settings::Settings;
 use tidegate_core::{Exchange, file_read};
 use tidegate_http::Headers;
@@ -15,7 +17,7 @@ use tidegate_rt::net::{SENDFILE_CHUNK, Stream};
 
 use super::body::write_chunk_size;
 use super::framing::Framing;
-use crate::conn::Conn;
+use crate::link::Link;
 use crate::serve::deliver::{Pull, SendError, limited};
 use crate::serve::pace::Pace;
 
@@ -28,13 +30,13 @@ const COLLECT_BYTES: usize = 32 * 1024;
 /// the bytes sent and how the rest is framed: what was not taken stays in `out` and `body`.
 pub fn at_once(
     context: &mut Context<'_>,
-    conn: &Conn,
+    link: &Link,
     out: &mut Vec<u8>,
     body: &mut Body,
     framing: Framing,
     sendfile_max: u64,
 ) -> (u64, Framing) {
-    let Some(stream) = conn.io.plain() else { return (0, framing) };
+    let Some(stream) = link.io.plain() else { return (0, framing) };
     match (framing, &mut *body) {
         (Framing::None, _) | (Framing::Length(0), Body::Empty) => {}
         (Framing::Length(length), Body::File(range))
@@ -102,7 +104,8 @@ fn taken(write: Poll<io::Result<usize>>) -> usize {
 
 /// One answer on its way.
 pub struct Sender<'a> {
-    conn: &'a Conn,
+    link: &'a Link,
+    client: Rc<dyn Client>,
     /// Head and small pieces that are not yet sent.
     out: &'a mut Vec<u8>,
     framing: Framing,
@@ -118,7 +121,7 @@ pub struct Sender<'a> {
 
 impl<'a> Sender<'a> {
     pub fn new(
-        conn: &'a Conn,
+        link: &'a Link,
         out: &'a mut Vec<u8>,
         framing: Framing,
         pace: Option<Pace>,
@@ -127,7 +130,8 @@ impl<'a> Sender<'a> {
         let settings = x.settings();
         let left = if let Framing::Length(length) = framing { Some(length) } else { None };
         Sender {
-            conn,
+            link,
+            client: x.client.clone(),
             out,
             framing,
             timeout: settings.send_timeout,
@@ -151,7 +155,7 @@ impl<'a> Sender<'a> {
                     if self.pull.may_flush() {
                         self.flush().await?;
                     }
-                    self.pull.unless_left(self.conn, body.next()).await?
+                    self.pull.unless_left(&*self.client, body.next()).await?
                 }
             };
             match next {
@@ -215,7 +219,7 @@ impl<'a> Sender<'a> {
     }
 
     async fn file(&mut self, range: FileRange) -> Result<(), SendError> {
-        let by_sendfile = self.conn.io.plain().is_some() && self.sendfile_max > 0;
+        let by_sendfile = self.link.io.plain().is_some() && self.sendfile_max > 0;
         if (!by_sendfile || range.length <= body::SENDFILE_ABOVE)
             && let Some(bytes) = range.in_memory()
         {
@@ -249,7 +253,7 @@ impl<'a> Sender<'a> {
         if self.out.is_empty() {
             return Ok(());
         }
-        if let Some(stream) = self.conn.io.plain() {
+        if let Some(stream) = self.link.io.plain() {
             self.sent += send_ahead(stream, self.out) as u64;
         }
         self.flush().await
@@ -258,7 +262,7 @@ impl<'a> Sender<'a> {
     /// Sends a range without copying it. What is to be sent is looked for in the page cache, where it stays for
     /// the moment, but not while the client takes its time.
     async fn sendfile(&mut self, range: FileRange) -> Result<(), SendError> {
-        let Some(stream) = self.conn.io.plain() else { return Ok(()) };
+        let Some(stream) = self.link.io.plain() else { return Ok(()) };
         let mut offset = range.offset;
         let end = range.offset.saturating_add(range.length);
         let mut warm_to = if range.is_fresh && self.pace.is_none() { end } else { offset };
@@ -299,22 +303,22 @@ impl<'a> Sender<'a> {
             self.out.clear();
             result?;
         }
-        if self.conn.io.plain().is_some() {
+        if self.link.io.plain().is_some() {
             return Ok(());
         }
-        let flush = poll_fn(|context| self.conn.io.poll_flush(context).map_ok(|()| 0));
+        let flush = poll_fn(|context| self.link.io.poll_flush(context).map_ok(|()| 0));
         limited(&self.pull.deadline, self.timeout, flush).await.map(drop)
     }
 
     async fn write(&mut self, mut bytes: &[u8]) -> Result<(), SendError> {
-        let conn = self.conn;
+        let link = self.link;
         while !bytes.is_empty() {
             let want = self.paced(bytes.len() as u64).await? as usize;
             let piece = &bytes[..want.min(bytes.len())];
             let written = limited(
                 &self.pull.deadline,
                 self.timeout,
-                poll_fn(|context| conn.io.poll_write(context, piece)),
+                poll_fn(|context| link.io.poll_write(context, piece)),
             )
             .await?;
             self.sent += written as u64;
@@ -324,13 +328,13 @@ impl<'a> Sender<'a> {
     }
 
     async fn write_vectored(&mut self, mut pieces: &mut [IoSlice<'_>]) -> Result<(), SendError> {
-        let conn = self.conn;
+        let link = self.link;
         IoSlice::advance_slices(&mut pieces, 0);
         while !pieces.is_empty() {
             let written = limited(
                 &self.pull.deadline,
                 self.timeout,
-                poll_fn(|context| conn.io.poll_write_vectored(context, pieces)),
+                poll_fn(|context| link.io.poll_write_vectored(context, pieces)),
             )
             .await?;
             if written == 0 {
@@ -346,7 +350,7 @@ impl<'a> Sender<'a> {
     async fn paced(&self, want: u64) -> Result<u64, SendError> {
         let Some(pace) = &self.pace else { return Ok(want) };
         let allowed = poll_fn(|context| pace.poll_allowance(context, self.sent, want));
-        self.pull.unless_left(self.conn, allowed).await
+        self.pull.unless_left(&*self.client, allowed).await
     }
 
     /// Sends the end; `Ok` means the answer is whole on the wire.

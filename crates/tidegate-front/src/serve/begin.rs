@@ -1,7 +1,5 @@
 //! From a parsed head to a response: the server that is meant, the target, refusals, the phases.
 
-use std::rc::Rc;
-
 use tidegate_core::Exchange;
 use tidegate_core::error_log::Level;
 use tidegate_core::exchange::{Captures, PathSource, Routing};
@@ -11,7 +9,8 @@ use tidegate_core::plan::{Plan, ServerId};
 use tidegate_http::request::{Method, RequestError, RequestMeta, TargetForm, parse_host};
 use tidegate_http::uri::{self, UriError};
 
-use crate::conn::Conn;
+use crate::front::Front;
+use crate::link::Link;
 
 /// Forgets the head of the request before: one that is refused must not be taken for an earlier connection's.
 pub fn clear(x: &mut Exchange) {
@@ -25,19 +24,19 @@ pub fn clear(x: &mut Exchange) {
 /// The exchange belongs to the connection's own server until a name is known. `None` when the plan no longer has the
 /// listener.
 pub fn at_base_server<'p>(
-    conn: &Conn,
+    link: &Link,
     plan: &'p Plan,
     routing: &mut Routing,
 ) -> Option<&'p VirtualServers> {
-    let servers = conn.servers(plan)?;
-    routing.server = base_server(conn, servers);
+    let servers = link.servers(plan)?;
+    routing.server = base_server(link, servers);
     routing.location = plan.server(routing.server).location;
     Some(servers)
 }
 
 /// The server of requests whose host no server claims: the one that TLS chose by name, else the default.
-pub fn base_server(conn: &Conn, servers: &VirtualServers) -> ServerId {
-    let tls = conn.info.tls.as_ref().filter(|_| !servers.is_single());
+pub fn base_server(link: &Link, servers: &VirtualServers) -> ServerId {
+    let tls = link.info.tls.as_ref().filter(|_| !servers.is_single());
     let Some(name) = tls.and_then(|tls| tls.server_name.as_ref()) else { return servers.default };
     let found = parse_host(name.as_bytes())
         .and_then(|name| servers.find_named(name.as_bytes(), &mut Captures::default()));
@@ -45,8 +44,8 @@ pub fn base_server(conn: &Conn, servers: &VirtualServers) -> ServerId {
 }
 
 /// The first byte of a request is there: it is counted, and its time begins.
-pub fn first_byte(conn: &Conn, x: &mut Exchange) {
-    conn.front.counters.request();
+pub fn first_byte(front: &Front, x: &mut Exchange) {
+    front.counters.request();
     // Exact, as most requests take less than a tick of the cheap clock.
     x.progress.started = tidegate_rt::clock::batch_now();
     x.ordinal = x.connection.requests.get() + 1;
@@ -75,7 +74,7 @@ pub enum Refusal {
 ///
 /// # Errors
 /// Why the request is refused.
-pub fn request(conn: &Conn, x: &mut Exchange) -> Result<BodyFraming, Refusal> {
+pub fn request(link: &Link, x: &mut Exchange) -> Result<BodyFraming, Refusal> {
     let request = &mut x.request;
     let meta = RequestMeta::of(&request.head).map_err(Refusal::Head)?;
     if let Some(host) = &meta.host {
@@ -90,10 +89,10 @@ pub fn request(conn: &Conn, x: &mut Exchange) -> Result<BodyFraming, Refusal> {
     };
     // As in nginx, by the address's own server: the target is read before a name is known.
     if let Err(status) = set_target(x) {
-        forget_fields(conn, x);
+        forget_fields(link, x);
         return Err(Refusal::Status(status));
     }
-    choose_server(conn, x);
+    choose_server(link, x);
     report_ignored(x);
     if x.request.head.method == Method::Connect {
         x.log(Level::Info, format_args!("client sent CONNECT method"));
@@ -103,8 +102,8 @@ pub fn request(conn: &Conn, x: &mut Exchange) -> Result<BodyFraming, Refusal> {
 }
 
 /// The response to a whole request: of the phases, or why the connection may not ask for this.
-pub async fn respond(conn: &Rc<Conn>, x: &mut Exchange) -> Answer {
-    if conn.lacks_tls(&x.plan) {
+pub async fn respond(link: &Link, x: &mut Exchange) -> Answer {
+    if link.lacks_tls(&x.plan) {
         x.log(Level::Info, format_args!("client sent plain HTTP request to HTTPS port"));
         return refuse(x, 497).await;
     }
@@ -125,7 +124,7 @@ pub async fn refuse(x: &mut Exchange, status: u16) -> Answer {
 /// Finds out what is known of a request whose head is not right: where the request line is, the server that it means
 /// answers, and logs what was asked for.
 #[cold]
-pub fn identify(conn: &Conn, x: &mut Exchange) {
+pub fn identify(link: &Link, x: &mut Exchange) {
     if x.request.head.target().is_empty() {
         return;
     }
@@ -134,27 +133,27 @@ pub fn identify(conn: &Conn, x: &mut Exchange) {
     let _ = decode_target(x);
     if let Some(host) = x.request.head.host() {
         x.request.host = host.as_bytes().to_vec();
-        choose_server(conn, x);
+        choose_server(link, x);
     }
 }
 
 /// The request line is wrong: the address's own server answers, and knows of that line alone.
 #[cold]
-pub fn forget_fields(conn: &Conn, x: &mut Exchange) {
+pub fn forget_fields(link: &Link, x: &mut Exchange) {
     x.request.head.forget_fields();
     x.request.host.clear();
-    at_base_server(conn, &x.plan, &mut x.routing);
+    at_base_server(link, &x.plan, &mut x.routing);
 }
 
 /// Finds the server that the request's host means.
-fn choose_server(conn: &Conn, x: &mut Exchange) {
+fn choose_server(link: &Link, x: &mut Exchange) {
     let Exchange { plan, routing, request, modules, .. } = x;
-    let Some(servers) = conn.servers(plan) else { return };
+    let Some(servers) = link.servers(plan) else { return };
     if servers.is_single() {
         return;
     }
     let found = servers.find_named(&request.host, &mut modules.captures);
-    let (server, regex) = found.unwrap_or_else(|| (base_server(conn, servers), None));
+    let (server, regex) = found.unwrap_or_else(|| (base_server(link, servers), None));
     if let Some(regex) = regex {
         regex.store_named(modules);
     }

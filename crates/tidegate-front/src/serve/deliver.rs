@@ -123,7 +123,7 @@ impl Pull {
     /// Waits for something that is not the client, and gives up when the client leaves meanwhile.
     pub async fn unless_left<T>(
         &self,
-        client: &impl Client,
+        client: &dyn Client,
         wait: impl Future<Output = T>,
     ) -> Result<T, SendError> {
         let mut wait = std::pin::pin!(wait);

@@ -12,9 +12,9 @@
 //!
 //! ```text
 //! begin::clear(x);                          // before the head is parsed
-//! begin::first_byte(conn, x);               // when its first byte is there
-//! begin::request(conn, x, &meta)?;          // the head is whole
-//! let answer = begin::respond(conn, x).await;
+//! begin::first_byte(front, x);               // when its first byte is there
+//! begin::request(link, x)?;          // the head is whole
+//! let answer = begin::respond(link, x).await;
 //! …                                         // the driver writes the response, with `deliver::Pull`
 //! finish::request(x, closes).await;
 //! ```

@@ -7,6 +7,9 @@ use tidegate_core::Exchange;
 use tidegate_core::client::{Address, Client, Connection, NoClient};
 use tidegate_core::exchange::PlanRef;
 
+use crate::client::ClientStream;
+use crate::link::Link;
+
 /// Spare request memory kept by a thread: enough for bursts, little when idle.
 pub const SPARES_MAX: usize = 64;
 /// Spare buffers that grew larger than this are given back to the allocator.
@@ -19,6 +22,8 @@ pub struct Scratch {
     pub exchange: Exchange,
     /// The response's head, and what small pieces of its body are collected behind it.
     pub output: Vec<u8>,
+    /// The exchange's client.
+    pub client: Rc<ClientStream>,
 }
 
 /// The spare memory of a thread.
@@ -41,26 +46,24 @@ impl Spares {
         }
     }
 
-    /// Memory for a request of a client under `plan`: the present one, for which spare memory has been reset.
-    pub fn take(
-        &self,
-        plan: impl FnOnce() -> PlanRef,
-        connection: Rc<Connection>,
-        client: Rc<dyn Client>,
-    ) -> Box<Scratch> {
+    /// Memory for requests on `link` under `plan`: the present one, for which spare memory has been reset.
+    pub fn take(&self, plan: impl FnOnce() -> PlanRef, link: &Rc<Link>) -> Box<Scratch> {
         let spare = self.requests.borrow_mut().pop();
-        match spare {
-            Some(mut scratch) => {
-                // Reset when it was given back, and dropped when the plan changed.
-                scratch.exchange.connection = connection;
-                scratch.exchange.client = client;
-                scratch
-            }
+        let mut scratch = match spare {
+            Some(scratch) => scratch,
             None => Box::new(Scratch {
-                exchange: Exchange::new(plan(), connection, client),
+                exchange: Exchange::new(plan(), self.nobody.clone(), self.no_client.clone()),
                 output: Vec::with_capacity(READ_BYTES),
+                client: Rc::default(),
             }),
+        };
+        // Always, as spare memory has its client for itself.
+        if let Some(client) = Rc::get_mut(&mut scratch.client) {
+            client.attach(link.clone());
         }
+        scratch.exchange.connection = link.info.clone();
+        scratch.exchange.client = scratch.client.clone();
+        scratch
     }
 
     /// Takes memory back, for the next request under the present plan.
@@ -73,6 +76,11 @@ impl Spares {
         scratch.exchange.connection = self.nobody.clone();
         scratch.exchange.client = self.no_client.clone();
         scratch.output.clear();
+        match Rc::get_mut(&mut scratch.client) {
+            Some(client) => client.detach(),
+            // Somebody still asks about the request's client: he keeps it.
+            None => scratch.client = Rc::default(),
+        }
         requests.push(scratch);
     }
 

@@ -14,7 +14,7 @@
 //! of `http` it stays with the generation that it began with.
 
 mod order;
-mod running;
+pub(crate) mod running;
 pub mod tcp;
 pub mod udp;
 
@@ -28,10 +28,9 @@ use tidegate_core::exchange::{Exchange, PlanRef};
 use tidegate_core::session::{PassTo, Session};
 use tidegate_core::{LocalFuture, Phase, Step};
 
-use crate::conn::ListenerRef;
 use crate::front::Front;
+use crate::listener::ListenerRef;
 use running::Running;
-pub use running::Sessions;
 
 /// What the log tells of a session that went its way to the end.
 pub(crate) const OK: u16 = 200;
@@ -109,7 +108,7 @@ async fn run_entered(
     };
     if let Err(panic) = &ended {
         let log = front.plan().main.error_log.clone();
-        crate::accept::tell_of_panic(&log, number, &**panic);
+        crate::task::log_panic_of(&log, number, &**panic);
     }
     let aborted = matches!(ended, Ok(None));
     x.disposition.set_status(match ended {

@@ -17,12 +17,11 @@ use tidegate_rt::net::Stream;
 use tidegate_rt::timer::timeout;
 
 use super::{BROKEN_HEADER, INTERNAL_ERROR, Transport, complain};
-use crate::accept::AcceptedConnection;
-use crate::conn::ListenerRef;
 use crate::front::Front;
 use crate::io::Io;
+use crate::listener::ListenerRef;
 use crate::serve::scratch::nobody;
-use crate::start::read_proxy_header;
+use crate::start::{self, AcceptedConnection, read_proxy_header};
 use crate::tls::session_handshake_timeout;
 
 /// Begins a session at an address of `stream`; nothing where there is none.
@@ -183,7 +182,7 @@ impl Transport for Tcp {
             AcceptedConnection { io: client.io, info: (*x.connection).clone(), input, open };
         match (http, sessions) {
             (Some((address, listener_ref)), _) => {
-                crate::accept::enter(front, connection, &Rc::new(address), listener_ref);
+                start::enter(front, connection, &Rc::new(address), listener_ref);
             }
             (None, Some(address)) => enter(front, connection, &address),
             (None, None) => {}

@@ -15,8 +15,8 @@ use tidegate_core::session::{Datagrams, Session, SessionClient, Traffic};
 use tidegate_rt::net::Datagram;
 
 use super::Transport;
-use crate::conn::ListenerRef;
 use crate::front::Front;
+use crate::listener::ListenerRef;
 
 /// The largest datagram (RFC 768).
 const DATAGRAM_BYTES_MAX: usize = 65_535;

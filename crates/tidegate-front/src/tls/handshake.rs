@@ -18,8 +18,8 @@ use tidegate_tls::{
 
 use super::server::TlsServer;
 use super::{client, variables};
-use crate::conn::ListenerRef;
 use crate::io::Io;
+use crate::listener::ListenerRef;
 
 /// Takes a connection through the handshake within `limit`, or finds that it speaks plain HTTP.
 /// `input` is what was received already, and what the answer has left of it. Failures are logged here.

@@ -14,7 +14,7 @@ use tidegate_core::client::Address;
 use tidegate_core::main_settings::MainCore;
 use tidegate_core::module::{Arity, Contexts, Diagnostic, Directive, Entry, ErasedModule, Kind};
 use tidegate_core::{Body, Module, Step, http_core::HttpCore};
-use tidegate_front::{Front, Shared};
+use tidegate_front::Shared;
 use tidegate_rt::Worker;
 use tidegate_rt::net::Listener;
 
@@ -105,7 +105,7 @@ impl Server {
         let address = listener.local_addr().expect("its address");
         let plan = plan::whole(compile(folder, config(address, servers), &survivors));
         let worker = Worker::run("test", None, move |_| async move {
-            let front = Front::new(plan, Arc::new(Shared::default()));
+            let front = tidegate_front::open(plan, Arc::new(Shared::default()));
             listener.set_nonblocking(true).expect("non-blocking");
             let listener = Rc::new(Listener::from_fd(listener.into()).expect("a watched listener"));
             tidegate_front::accept::run(front, listener, Address::Inet(address)).await;

@@ -72,7 +72,7 @@ pub async fn run(
     sockets: Sockets,
     baton: Option<Arc<Semaphore>>,
 ) {
-    let front = Front::new(plan.clone(), shared);
+    let front = tidegate_front::open(plan.clone(), shared);
     let local = Rc::new(Local {
         front,
         acceptors: RefCell::default(),

@@ -1,0 +1,110 @@
+//! The listener that a connection came in by, and where it stands in the plans of one generation and the next.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use tidegate_core::client::Address;
+use tidegate_core::counters::Open;
+use tidegate_core::listen::{ListenerPlan, VirtualServers};
+use tidegate_core::plan::Plan;
+
+/// A listener of one plan, and the local address's own servers there if it has any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListenerRef {
+    pub listener: u32,
+    pub local: Option<u32>,
+}
+
+impl ListenerRef {
+    /// Where a connection to `local`, accepted at `address`, belongs in a plan.
+    pub fn find(plan: &Plan, address: &Address, local: &Address) -> Option<ListenerRef> {
+        ListenerRef::find_for(plan, address, local, false)
+    }
+
+    /// The same for UDP, if `datagram`.
+    pub fn find_for(
+        plan: &Plan,
+        address: &Address,
+        local: &Address,
+        datagram: bool,
+    ) -> Option<ListenerRef> {
+        let same =
+            |listener: &ListenerPlan| listener.address == *address && listener.datagram == datagram;
+        let index = plan.listeners.iter().position(same)?;
+        let place = match local {
+            Address::Inet(local) => plan.listeners[index].local(local.ip()),
+            Address::Unix(_) => None,
+        };
+        Some(ListenerRef { listener: index as u32, local: place.map(|place| place as u32) })
+    }
+
+    /// Whether TLS and the PROXY protocol are spoken there.
+    pub fn transport(self, plan: &Plan) -> Option<(bool, bool)> {
+        let listener = plan.listeners.get(self.listener as usize)?;
+        match self.local {
+            None => Some((listener.tls, listener.proxy_protocol)),
+            Some(local) => {
+                let local = listener.by_local.get(local as usize)?;
+                Some((local.tls, local.proxy_protocol))
+            }
+        }
+    }
+
+    /// The servers that can be meant, in the plan that it belongs to.
+    pub fn servers(self, plan: &Plan) -> Option<&VirtualServers> {
+        let listener = plan.listeners.get(self.listener as usize)?;
+        match self.local {
+            None => Some(&listener.servers),
+            Some(local) => listener.by_local.get(local as usize).map(|local| &local.servers),
+        }
+    }
+}
+
+/// A connection's listener in whichever plan its requests run under.
+///
+/// Invariant: `listener_ref` belongs to the plan of `generation`.
+pub struct Binding {
+    /// The listener's address, by which it is found in a newer plan.
+    address: Rc<Address>,
+    generation: Cell<u64>,
+    listener_ref: Cell<ListenerRef>,
+}
+
+impl Binding {
+    /// A connection accepted at `address`, which is `listener_ref` in `plan`.
+    pub fn new(address: Rc<Address>, plan: &Plan, listener_ref: ListenerRef) -> Binding {
+        let (generation, listener_ref) = (Cell::new(plan.generation), Cell::new(listener_ref));
+        Binding { address, generation, listener_ref }
+    }
+
+    /// The generation of its last request, or that it was accepted in.
+    pub fn generation(&self) -> u64 {
+        self.generation.get()
+    }
+
+    /// The servers a request to `local` can mean under `plan`, which may be newer than the connection. `None` when
+    /// the plan no longer has the listener.
+    pub fn servers<'p>(&self, plan: &'p Plan, local: &Address) -> Option<&'p VirtualServers> {
+        if self.generation.get() != plan.generation {
+            self.listener_ref.set(ListenerRef::find(plan, &self.address, local)?);
+            self.generation.set(plan.generation);
+        }
+        self.listener_ref.get().servers(plan)
+    }
+
+    /// Whether TLS is spoken there under `plan`, the one that was last given to [`Binding::servers`].
+    pub fn expects_tls(&self, plan: &Plan) -> bool {
+        self.listener_ref.get().transport(plan).is_some_and(|(tls, _)| tls)
+    }
+}
+
+/// How a connection was accepted.
+pub struct AcceptInfo {
+    pub binding: Binding,
+    pub accepted: Instant,
+    /// `client_header_timeout` of its default server.
+    pub patience: Duration,
+    /// Counts the connection as open.
+    pub open: Open,
+}

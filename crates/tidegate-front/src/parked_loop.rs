@@ -1,0 +1,150 @@
+//! What is done with parked connections: a request that comes for one of them is served on the spot, from the read to
+//! the write. Only one that has to wait for something on its way (an origin, a disk, a slow client) is given a task.
+//! Where that something is not the client, the connection is checked out for this request only: it stays in the idle
+//! poller, which tells of the client as before, and goes back without a system call. One whose requests follow each
+//! other within a sweep leaves the poller instead, and keeps its task until it has been idle for a sweep.
+
+use std::panic::AssertUnwindSafe;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use tidegate_core::plan::Plan;
+use tidegate_rt::net::News;
+
+use crate::action::ConnectionAction;
+use crate::front::{Front, Shared};
+use crate::link::{Link, Order, ParkState};
+use crate::parking::SWEEP_EVERY;
+use crate::serve::scratch::SPARES_MAX;
+use crate::{protocol, task};
+
+/// The front side of the thread whose loop this runs on, with what serves its parked connections as long as the
+/// thread.
+pub fn open(plan: Arc<Plan>, shared: Arc<Shared>) -> Rc<Front> {
+    let front = Front::new(plan, shared);
+    tidegate_rt::spawn_local(run_parked_loop(front.clone()));
+    front
+}
+
+/// Runs beside the acceptors as long as the thread. Dropped at its awaits it leaves the parked connections where they
+/// are, in the poller and its table.
+async fn run_parked_loop(front: Rc<Front>) {
+    let sweep = async {
+        loop {
+            tidegate_rt::timer::sleep(SWEEP_EVERY).await;
+            sweep(&front);
+        }
+    };
+    let serve = async {
+        let Some(poller) = front.parking.poller() else { return };
+        let mut news = Vec::new();
+        while let Ok(more) = poller.ready(&mut news).await {
+            tidegate_rt::clock::batch(|| serve_all(&front, &news));
+            news.clear();
+            if more {
+                tidegate_rt::yield_now().await;
+            }
+        }
+    };
+    // Requests that are served on the spot must not be told to wait because of those before them.
+    tidegate_rt::unconstrained(async { tidegate_rt::sync::join!(sweep, serve) }).await;
+}
+
+/// Closes what has been idle too long, and parks what has been idle since the last sweep.
+fn sweep(front: &Rc<Front>) {
+    let now = tidegate_rt::clock::now();
+    let before = front.live();
+    front.parking.close_expired(now);
+    if front.is_draining() {
+        front.parking.close_idle(now);
+    }
+    for link in front.all() {
+        let Some(since) = link.state().idle_since() else { continue };
+        let ends = front.is_draining() && link.is_free(now);
+        if ends || link.limits().until <= now {
+            link.give(Order::CloseWhenIdle);
+        } else if now.saturating_duration_since(since) >= SWEEP_EVERY && link.may_park(now) {
+            link.give(Order::Park);
+        }
+    }
+    if front.live() < before {
+        front.left();
+    }
+}
+
+/// Serves connections. Their requests are read first, as many as there is memory for: what has to be asked
+/// after a request was received, as whether files have changed, is asked once for all of them.
+fn serve_all(front: &Rc<Front>, news: &[News]) {
+    for some in news.chunks(SPARES_MAX) {
+        if some.len() > 1 {
+            let links = some.iter().filter_map(|news| front.parking.member(news.key as usize));
+            let parked = links.filter(|link| matches!(link.park_state(), ParkState::Parked { .. }));
+            parked.for_each(|link| protocol::read_ahead(front, &link));
+            tidegate_rt::freshness::received();
+        }
+        some.iter().for_each(|news| serve_ready(front, *news));
+    }
+}
+
+/// Serves a connection to which something has happened, if it is parked.
+///
+/// | polled once with a waker that wakes nobody | then it is |
+/// |---|---|
+/// | idle, and all that has arrived was read | parked as before, without a system call |
+/// | idle, with more to read, or the peer has ended | out of the poller, in a task that waits |
+/// | closing, or a panic | dropped, which takes it out of the poller |
+/// | lingering | out of the poller, in a task that reads on |
+/// | pending | checked out, or out of the poller where it waits for its client or its requests follow each other |
+///
+/// Invariant: a future that is pending here has woken nobody yet, so it is polled again at once by the task that it is
+/// given ([`task::spawn`]). A connection that is checked out already has a task: that one goes on with what its client
+/// sends, and looks whether it has left.
+fn serve_ready(front: &Rc<Front>, news: News) {
+    let Some(link) = front.parking.member(news.key as usize) else { return };
+    if matches!(link.park_state(), ParkState::CheckedOut { .. }) {
+        front.parking.leave(&link);
+        return link.wake_close_watcher();
+    }
+    let (answered, idle_since) = (link.info.requests.get() > 0, link.idle_since_or_now());
+    let mut serving = protocol::serve(front, &link);
+    let mut context = Context::from_waker(Waker::noop());
+    let poll = || tidegate_rt::share::apart(|| serving.as_mut().poll(&mut context));
+    let polled = std::panic::catch_unwind(AssertUnwindSafe(poll));
+    let stays = matches!(polled, Ok(Poll::Ready(ConnectionAction::Idle)))
+        && !news.ended
+        && !link.unread.get()
+        && link.may_park(link.idle_since_or_now());
+    if stays {
+        return link.forget_waits();
+    }
+    let then = match polled {
+        Ok(Poll::Ready(ConnectionAction::Close | ConnectionAction::Reset)) => {
+            drop(serving);
+            return end(front, link);
+        }
+        Ok(Poll::Ready(action)) => {
+            front.parking.leave(&link);
+            Box::pin(std::future::ready(action))
+        }
+        Ok(Poll::Pending) => {
+            let now = tidegate_rt::clock::now();
+            let is_busy = answered && now.saturating_duration_since(idle_since) < SWEEP_EVERY;
+            front.parking.check_out(&link, is_busy || news.ended);
+            serving
+        }
+        Err(panic) => {
+            task::log_panic(front, &link, &*panic);
+            drop(serving);
+            return end(front, link);
+        }
+    };
+    task::spawn(front, link, Some(then));
+}
+
+/// Closes a parked connection.
+fn end(front: &Front, link: Rc<Link>) {
+    front.parking.forget(&link);
+    drop(link);
+    front.left();
+}

@@ -1,0 +1,38 @@
+//! Which driver serves a connection. A protocol is a variant of [`Protocol`], a row in each function here, and a
+//! folder beside [`crate::h1`].
+
+use std::rc::Rc;
+
+use tidegate_core::client::Connection;
+
+use crate::action::{ServeResult, Serving};
+use crate::front::Front;
+use crate::h1;
+use crate::link::{Link, Protocol};
+
+/// What is spoken on a new connection, by what its handshake has agreed upon.
+pub fn of(_info: &Connection) -> Protocol {
+    Protocol::Http1
+}
+
+/// Reads what a parked connection has been sent, without serving it yet.
+pub fn read_ahead(front: &Front, link: &Link) {
+    match link.protocol {
+        Protocol::Http1 => h1::read_ahead(front, link),
+    }
+}
+
+/// Serves the requests that are there, of a connection that was idle. Polled first with a waker that wakes nobody,
+/// then in a task.
+pub fn serve(front: &Rc<Front>, link: &Rc<Link>) -> Serving {
+    match link.protocol {
+        Protocol::Http1 => Box::pin(h1::serve(front.clone(), link.clone())),
+    }
+}
+
+/// Serves a connection until it ends or is to be parked, from what has `begun` on.
+pub async fn run(front: &Rc<Front>, link: &Rc<Link>, begun: Option<Serving>) -> ServeResult {
+    match link.protocol {
+        Protocol::Http1 => h1::run(front, link, begun).await,
+    }
+}
