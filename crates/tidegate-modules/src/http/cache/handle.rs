@@ -22,17 +22,21 @@ use crate::http::cache::config::settings::{CacheSettings, ZoneSelection};
 use crate::http::cache::decide::decision::{CacheDecision, Input, Output, Sharing};
 use crate::http::cache::decide::facts::Demands;
 use crate::http::cache::decide::policy::range_is_beyond;
-use crate::http::cache::fill::resume::Origin;
-use crate::http::cache::fill::task::{FillEvent, FillTask, OriginFetch, start};
+use crate::http::cache::fill::origin::{Origin, OriginFetch};
+use crate::http::cache::fill::task::{FillEvent, FillTask, start};
 use crate::http::cache::gateway::{FillRequestOptions, Gateway, switches};
-use crate::http::cache::lookup::{self, CacheLookup, decoded, filling_of};
+use crate::http::cache::lookup::{self, CacheLookup, filling_of};
+use crate::http::cache::meta::decoded;
 use crate::http::cache::purge;
+use crate::http::cache::ranges::answer::{self, is_far};
+use crate::http::cache::ranges::assemble::RangeAssembler;
+use crate::http::cache::ranges::object::PartialObject;
 use crate::http::cache::ranges::plan::RequestedRange;
-use crate::http::cache::ranges::{self, PartialObject, RangeAssembler, RangeProbe};
-use crate::http::cache::serve::entry as serve;
+use crate::http::cache::ranges::probe::{RangeProbe, join_or_start_probe};
 use crate::http::cache::serve::rfc9111;
 use crate::http::cache::serve::wait;
-use crate::http::cache::status::{CacheNote, CacheStatus};
+use crate::http::cache::serve::{entry, fill_body};
+use crate::http::cache::status::{CacheNote, CacheStatus, note};
 use crate::http::slice;
 
 /// Answers a request by the cache; `None` when it has nothing to do with it.
@@ -84,7 +88,7 @@ pub fn handle<'a>(
     if !bypass
         && let Some(CacheLookup { entry: Some(entry), fill: None, .. }) = &lookup
         && lookup::is_fresh(entry, terms.as_ref(), now)
-        && let Some(step) = serve::entry(x, &**gateway, entry, CacheStatus::Hit)
+        && let Some(step) = entry::answer(x, &**gateway, entry, CacheStatus::Hit)
     {
         if cache.rfc9111 {
             rfc9111::finish(x, &step, now);
@@ -160,7 +164,7 @@ impl CacheSession {
                     self.refresh(x, &lookup, conditional).await
                 }
                 Output::Pass => {
-                    serve::note(x, |note| note.status = self.decision.status());
+                    note(x, |note| note.status = self.decision.status());
                     Done::Answered(self.gateway.pass(x).await)
                 }
                 Output::Leave => Done::Answered(self.gateway.client_left(x)),
@@ -202,7 +206,7 @@ impl CacheSession {
     }
 
     fn serve(&self, x: &mut Exchange, entry: Option<&OpenEntry>, status: CacheStatus) -> Done {
-        match entry.and_then(|entry| serve::entry(x, &*self.gateway, entry, status)) {
+        match entry.and_then(|entry| entry::answer(x, &*self.gateway, entry, status)) {
             Some(step) => Done::Answered(step),
             None => Done::Then(Output::Pass),
         }
@@ -220,7 +224,7 @@ impl CacheSession {
             return Done::Then(self.tell(Input::FillEnded));
         }
         let beyond = self.range_is_beyond(x, Some(fill));
-        if (beyond || ranges::is_far(x, fill))
+        if (beyond || is_far(x, fill))
             && let Some(done) = self.part(x, lookup, Some(fill)).await
         {
             return done;
@@ -229,7 +233,7 @@ impl CacheSession {
             return Done::Then(self.tell(Input::RangeBeyond));
         }
         let status = self.decision.status();
-        match serve::follow(x, &*self.gateway, fill.reader(0), status).await {
+        match fill_body::follow(x, &*self.gateway, fill.reader(0), status).await {
             Ok(step) => Done::Answered(step),
             Err(BreakReason::Uncacheable) => Done::Then(self.tell(Input::Released)),
             Err(_) => Done::Then(self.tell(Input::FillEnded)),
@@ -261,7 +265,7 @@ impl CacheSession {
             return Done::Then(Output::Pass);
         }
         if self.passes_head(x) {
-            serve::note(x, |note| note.status = self.decision.status());
+            note(x, |note| note.status = self.decision.status());
             let passed = rfc9111::pass_head(x, &*self.gateway, &self.cache, &self.store, lookup);
             return Done::Answered(passed.await);
         }
@@ -300,7 +304,7 @@ impl CacheSession {
         let (to, mut answers) = mpsc::channel(1);
         start(origin_fetch, task, writer, Some(to));
         loop {
-            let Some(answer) = wait::next_answer(x, &mut answers).await else {
+            let Some(answer) = wait::next_event(x, &mut answers).await else {
                 return Done::Then(Output::Leave);
             };
             let (head, verdict) = match answer {
@@ -338,12 +342,12 @@ impl CacheSession {
     async fn answer(&mut self, x: &mut Exchange, lookup: &CacheLookup, answer: FillEvent) -> Done {
         let step = match answer {
             FillEvent::Follow(reader, status) => {
-                if ranges::is_far(x, reader.fill())
+                if is_far(x, reader.fill())
                     && let Some(done) = self.part(x, lookup, Some(reader.fill())).await
                 {
                     return done;
                 }
-                match serve::fill(x, &*self.gateway, reader, status).await {
+                match fill_body::answer(x, &*self.gateway, reader, status).await {
                     Ok(step) => step,
                     Err(reason) => {
                         x.log(Level::Error, format_args!("cache fill broke off: {reason}"));
@@ -352,20 +356,20 @@ impl CacheSession {
                 }
             }
             FillEvent::Pass(response, status) => {
-                serve::note(x, |note| note.status = status);
+                note(x, |note| note.status = status);
                 let step = self.gateway.respond(x, response);
                 // The origin was not told of the client's conditions, as the response might have been stored.
                 x.response.conditions = Conditions::Server;
                 step
             }
             FillEvent::Serve(entry, status) => {
-                return match serve::entry(x, &*self.gateway, &entry, status) {
+                return match entry::answer(x, &*self.gateway, &entry, status) {
                     Some(step) => Done::Answered(step),
                     None => Done::Answered(Step::Status(502)),
                 };
             }
             FillEvent::Failed(error, status) => {
-                serve::note(x, |note| note.status = status);
+                note(x, |note| note.status = status);
                 self.gateway.fail(x, error)
             }
             FillEvent::Head(..) => Step::Status(500),
@@ -422,7 +426,7 @@ impl CacheSession {
                     asked_at: now,
                     wanted,
                 };
-                let mut reader = ranges::join_or_start_probe(probe, origin.clone())?;
+                let mut reader = join_or_start_probe(probe, origin.clone())?;
                 match wait::head_of(x, &mut reader).await {
                     None => return Some(Done::Then(Output::Leave)),
                     Some(head) => {
@@ -436,7 +440,7 @@ impl CacheSession {
             return None;
         }
         let assembler = RangeAssembler::new(object, self.store.clone(), origin, fill.cloned());
-        ranges::answer(x, &*self.gateway, wanted, assembler).await.map(Done::Answered)
+        answer::answer(x, &*self.gateway, wanted, assembler).await.map(Done::Answered)
     }
 
     /// Gives the stale object and has it renewed behind the answer.
@@ -470,7 +474,7 @@ impl CacheSession {
         client_waits: bool,
     ) -> Result<OriginFetch, Step<'static>> {
         let known = lookup.entry.as_ref().filter(|_| conditional).and_then(decoded);
-        serve::note(x, |note| {
+        note(x, |note| {
             note.status = self.decision.status();
             if let Some(known) = known {
                 // What is no date says nothing to the origin either.

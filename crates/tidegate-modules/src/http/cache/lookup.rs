@@ -19,7 +19,7 @@ use crate::http::cache::decide::coverage;
 use crate::http::cache::decide::decision::Input;
 use crate::http::cache::decide::facts::{FillState, StoredState};
 use crate::http::cache::decide::policy;
-use crate::http::cache::meta::{Decoded, Meta};
+use crate::http::cache::meta::{Meta, decoded};
 
 /// What there is for a request: the object, the variant and the running fill found for a key.
 pub struct CacheLookup {
@@ -88,11 +88,6 @@ pub async fn look(store: &Store, main: &Key, request: &Headers) -> CacheLookup {
     }
     let found = found(&lookup, request);
     at_variant_key(key, variants, found, lookup)
-}
-
-/// The decoded head of an open entry, decoded once for all its hits.
-pub fn decoded(entry: &OpenEntry) -> Option<&Decoded> {
-    entry.companion(|| Decoded::of(entry.metadata()))?.as_ref()
 }
 
 fn meta_of(entry: &OpenEntry) -> Option<&Meta> {

@@ -16,6 +16,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
+use tidegate_cache::{Bearing, OpenEntry};
 use tidegate_http::connection::tokens;
 use tidegate_http::response::ResponseHead;
 use tidegate_http::{Headers, Known, Span, date};
@@ -25,6 +26,9 @@ const FLAG_HEAD: u8 = 1;
 const FLAG_MUST_REVALIDATE: u8 = 2;
 const FLAG_PARTS: u8 = 4;
 const FLAGS: u8 = FLAG_HEAD | FLAG_MUST_REVALIDATE | FLAG_PARTS;
+
+/// Most bytes of tags that an answer may bear; the rest is left out.
+const TAGS_BYTES_MAX: usize = 16 * 1024;
 
 /// A stored response's head.
 #[derive(Clone, Debug, Default)]
@@ -395,6 +399,39 @@ impl<'a> Input<'a> {
         let length = usize::from(self.u16()?);
         self.take(length)
     }
+}
+
+/// The decoded head of an open entry, decoded once for all its hits.
+pub fn decoded(entry: &OpenEntry) -> Option<&Decoded> {
+    entry.companion(|| Decoded::of(entry.metadata()))?.as_ref()
+}
+
+/// The tags of an answer, separated by spaces: all words of the fields of these names, in which they may
+/// be separated by commas as well.
+pub fn tags_of(headers: &Headers, names: &[Box<[u8]>]) -> Vec<u8> {
+    let mut tags = Vec::new();
+    for word in names.iter().flat_map(|name| headers.all_named(name)).flat_map(words) {
+        if tags.len() + word.len() + 1 > TAGS_BYTES_MAX {
+            break;
+        }
+        if !tags.is_empty() {
+            tags.push(b' ');
+        }
+        tags.extend_from_slice(word);
+    }
+    tags
+}
+
+/// What the store has to know of metadata to hold them against purges.
+pub fn bearing(metadata: &[u8]) -> Option<Bearing<'_>> {
+    let (asked_at, tags) = Meta::purge_terms(metadata)?;
+    Some(Bearing { asked_at, tags })
+}
+
+/// The words of a text in which they are separated by spaces or commas.
+pub fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let is_between = |byte: &u8| matches!(byte, b' ' | b',' | b'\t');
+    text.split(move |byte| is_between(byte)).filter(|word| !word.is_empty())
 }
 
 /// For fuzzers: what decodes, encodes to the same again.

@@ -17,11 +17,11 @@
 //! | `handle` | one request's way: looks, decides, and does what was decided |
 //! | `decide/` | the rules, without I/O and clocks: what to do, what may be stored, how much of a fill a request needs |
 //! | `lookup` | which object, variant or fill a request is about |
-//! | `meta` | what is kept of a response's head |
+//! | `meta` | what is kept of a response's head, and its tags |
 //! | `fill/` | the detached task that fetches, stores and feeds all readers |
 //! | `serve/` | heads and bodies out of the cache |
 //! | `ranges/` | ranges that are fetched by themselves |
-//! | `purge` | requests that purge, and tags |
+//! | `purge` | requests that purge |
 //! | `status` | the variables of a request's way through the cache |
 //! | `gateway` | what a gateway (proxy, fastcgi, …) has to offer |
 //! | `config/` | directives, once for all prefixes; compiled settings; the caches and their managers |

@@ -1,4 +1,4 @@
-//! Purges by request (`proxy_cache_purge`), and the tags that answers bear.
+//! Purges by request (`proxy_cache_purge`), by key and by tags.
 //!
 //! ```nginx
 //! map $request_method $purge { PURGE 1; default 0; }
@@ -19,25 +19,21 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tidegate_cache::{Bearing, Key, Purge, PurgeError, Scope, Store};
+use tidegate_cache::{Key, Purge, PurgeError, Scope, Store};
 use tidegate_conf::{Contexts, Diagnostic};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::template::any_holds;
-use tidegate_core::{Body, Exchange, Level, Step, Template, blocking};
+use tidegate_core::{Body, Exchange, Level, Step, blocking};
+use tidegate_http::Known;
 use tidegate_http::uri::escape_html;
-use tidegate_http::{Headers, Known};
 use tidegate_rt::clock;
 
 use crate::http::cache::config::conf::CacheConf;
-use crate::http::cache::config::purge::{ByMethod, PurgeConf};
+use crate::http::cache::config::purge::{PurgeConf, PurgeTrigger};
 use crate::http::cache::config::settings::{CacheSettings, unknown_zone};
 use crate::http::cache::config::zones::Zones;
 use crate::http::cache::decide::policy::variant_prefix;
-use crate::http::cache::lookup::decoded;
-use crate::http::cache::meta::Meta;
-
-/// Most bytes of tags that an answer may bear; the rest is left out.
-const TAGS_BYTES_MAX: usize = 16 * 1024;
+use crate::http::cache::meta::{decoded, words};
 
 /// Most tags that one request may purge: each is a rule.
 const PURGED_TAGS_MAX: usize = 100;
@@ -48,35 +44,6 @@ pub(super) enum PurgeTarget {
     /// One object with its variants.
     Key(Key),
     All(Vec<Scope>),
-}
-
-/// What makes a request a purge.
-#[derive(Default)]
-pub enum PurgeTrigger {
-    #[default]
-    Nothing,
-    /// Any value neither empty nor `0`.
-    Conditions(Vec<Template>),
-    Method(ByMethod),
-}
-
-/// Purges by a location's settings.
-#[derive(Default)]
-pub struct PurgeSettings {
-    pub by: PurgeTrigger,
-    pub tags: Vec<Template>,
-    pub soft: Vec<Template>,
-}
-
-impl PurgeSettings {
-    /// Whether a request is a purge, allowed or not.
-    pub fn wants(&self, x: &mut Exchange) -> bool {
-        match &self.by {
-            PurgeTrigger::Nothing => false,
-            PurgeTrigger::Conditions(conditions) => any_holds(conditions, x),
-            PurgeTrigger::Method(by) => by.method == x.request.head.method_bytes(),
-        }
-    }
 }
 
 /// The object that an answer is, or becomes, for those who find out that it contradicts another one.
@@ -255,31 +222,4 @@ fn has_variants(store: &Store, key: &Key, now: u64) -> io::Result<bool> {
     }
     let entry = store.open_entry(key, now)?;
     Ok(entry.as_ref().and_then(decoded).is_some_and(|decoded| !decoded.meta.vary.is_empty()))
-}
-
-/// The tags of an answer, separated by spaces: all words of the fields of these names, in which they may
-/// be separated by commas as well.
-pub fn tags_of(headers: &Headers, names: &[Box<[u8]>]) -> Vec<u8> {
-    let mut tags = Vec::new();
-    for word in names.iter().flat_map(|name| headers.all_named(name)).flat_map(words) {
-        if tags.len() + word.len() + 1 > TAGS_BYTES_MAX {
-            break;
-        }
-        if !tags.is_empty() {
-            tags.push(b' ');
-        }
-        tags.extend_from_slice(word);
-    }
-    tags
-}
-
-/// What the store has to know of metadata to hold them against purges.
-pub fn bearing(metadata: &[u8]) -> Option<Bearing<'_>> {
-    let (asked_at, tags) = Meta::purge_terms(metadata)?;
-    Some(Bearing { asked_at, tags })
-}
-
-fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let is_between = |byte: &u8| matches!(byte, b' ' | b',' | b'\t');
-    text.split(move |byte| is_between(byte)).filter(|word| !word.is_empty())
 }

@@ -7,7 +7,7 @@ use tidegate_core::Exchange;
 use tidegate_core::variables::Variable;
 use tidegate_http::response::ResponseHead;
 
-use crate::http::cache::lookup::decoded;
+use crate::http::cache::meta::decoded;
 
 /// The values of `$upstream_cache_status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +56,13 @@ impl CacheNote {
     pub fn new(key: Arc<[u8]>, status: CacheStatus) -> CacheNote {
         let (last_modified, etag) = (Vec::new(), Vec::new());
         CacheNote { status, key, stored_at: 0, last_modified, etag, rfc9111: false, entry: None }
+    }
+}
+
+/// Changes what the exchange knows of its way through the cache.
+pub fn note(x: &mut Exchange, change: impl FnOnce(&mut CacheNote)) {
+    if let Some(note) = x.modules.extensions.of_mut::<CacheNote>() {
+        change(note);
     }
 }
 

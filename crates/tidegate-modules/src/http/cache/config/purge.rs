@@ -11,6 +11,8 @@
 
 use tidegate_conf::{Args, Diagnostic, Word};
 use tidegate_core::client::Address;
+use tidegate_core::template::any_holds;
+use tidegate_core::{Exchange, Template};
 
 use tidegate_conf::network::Network;
 
@@ -125,4 +127,33 @@ fn open_to_all(args: &Args<'_>, index: usize) -> Diagnostic {
         .label("the same for every request")
         .help("a method: `PURGE from 127.0.0.1`, or `PURGE from all`")
         .help("a condition has a variable: `map $request_method $purge { PURGE 1; default 0; }`")
+}
+
+/// What makes a request a purge.
+#[derive(Default)]
+pub enum PurgeTrigger {
+    #[default]
+    Nothing,
+    /// Any value neither empty nor `0`.
+    Conditions(Vec<Template>),
+    Method(ByMethod),
+}
+
+/// Purges by a location's settings.
+#[derive(Default)]
+pub struct PurgeSettings {
+    pub by: PurgeTrigger,
+    pub tags: Vec<Template>,
+    pub soft: Vec<Template>,
+}
+
+impl PurgeSettings {
+    /// Whether a request is a purge, allowed or not.
+    pub fn wants(&self, x: &mut Exchange) -> bool {
+        match &self.by {
+            PurgeTrigger::Nothing => false,
+            PurgeTrigger::Conditions(conditions) => any_holds(conditions, x),
+            PurgeTrigger::Method(by) => by.method == x.request.head.method_bytes(),
+        }
+    }
 }

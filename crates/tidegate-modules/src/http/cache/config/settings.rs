@@ -10,11 +10,10 @@ use tidegate_http::caching::IgnoredFields;
 use tidegate_http::request::Method;
 
 use crate::http::cache::config::conf::CacheConf;
-use crate::http::cache::config::purge::PurgeConf;
+use crate::http::cache::config::purge::{PurgeConf, PurgeSettings, PurgeTrigger};
 use crate::http::cache::config::zones::{Zone, ZoneTable, Zones};
 use crate::http::cache::decide::facts::Rules;
 use crate::http::cache::decide::policy::{self, Exchanged, Refusal, Stored, Validity};
-use crate::http::cache::purge::{PurgeSettings, PurgeTrigger};
 use crate::http::gateway::settings::Buffering;
 
 /// `proxy_cache_lock_age`, `proxy_cache_lock_timeout` and `proxy_cache_tempfile_timeout`.

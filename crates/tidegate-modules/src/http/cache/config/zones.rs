@@ -148,7 +148,7 @@ fn open_store(
     store.reconfigure(options).map_err(|error| {
         Diagnostic::emerg(format!("cache \"{}\": {error}", conf.name)).at(conf.span)
     })?;
-    store.read_metadata_by(crate::http::cache::purge::bearing);
+    store.read_metadata_by(crate::http::cache::meta::bearing);
     Ok(Store::clone(&store))
 }
 

@@ -6,6 +6,7 @@
 //! | `origin` | what becomes of an origin's response |
 //! | `facts` | what the decisions go by: directives, demands, what is there |
 //! | `policy` | may this response be stored, until when, and as which variant |
+//! | `identity` | which bytes belong to one representation |
 //! | `coverage` | how much of a fill a request needs |
 //! | `conditions` | how `If-Modified-Since` is compared |
 
@@ -13,5 +14,6 @@ pub mod conditions;
 pub mod coverage;
 pub mod decision;
 pub mod facts;
+pub mod identity;
 pub mod origin;
 pub mod policy;

@@ -1,38 +1,24 @@
 //! From the origin's body into the cache, at the pace of origin and disk, never of a client.
 
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
-use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use tidegate_cache::{Fill, FillFlusher, FillReader, FillWriter, Head, Key, Pending, Store};
+use tidegate_cache::{Fill, FillWriter, Key, Pending, Store};
 use tidegate_core::{Body, BodyError, Chunk};
-use tidegate_rt::timer::{self, Deadline};
-use tidegate_rt::worker::{Task, spawn_local};
+use tidegate_rt::timer::Deadline;
 use tidegate_rt::{clock, yield_now};
 
-use crate::http::cache::fill::disk_slots::DiskSlots;
+use crate::http::cache::fill::flush::{Flush, written_from};
 use crate::http::cache::fill::resume::{Progress, Rest, Resume};
-use crate::http::cache::fill::wakeups::{MANY_READERS, WakeupBatcher};
-use crate::http::cache::ranges::PartReader;
+use crate::http::cache::fill::successor::Successor;
+use crate::http::cache::ranges::part_reader::PartReader;
 use crate::http::cache::ranges::plan::{self, BLOCK_BYTES};
-
-/// More than this is written as soon as the origin pauses, and before readers get it: then they get it as a
-/// range of the file, which costs each of them no copy.
-const WRITTEN_FROM_BYTES: u64 = 64 * 1024;
-
-/// The same when there are [`MANY_READERS`].
-const WRITTEN_FOR_MANY_FROM_BYTES: u64 = 16 * 1024;
 
 /// The longest that readers wait for less than that, which is often soon followed by more.
 const HELD_MAX: Duration = Duration::from_millis(2);
-
-/// The longest that they wait for bytes that are being written; then they get them out of memory, since a
-/// slow disk sets nobody's pace. Writing takes less than a millisecond, but the loop may be busy.
-const WRITTEN_MAX: Duration = Duration::from_millis(20);
 
 /// How the copying of a body ended.
 enum Ended {
@@ -88,11 +74,9 @@ pub async fn pump(writer: FillWriter, body: Body, resume: Option<Resume>, store:
         // What is there goes to the disk meanwhile, and to the readers.
         flush.wakeups.reset();
         flush.begin(writer);
-        if let (Successor::Coming(reader), Some(resume), false) = (successor, &*resume, by_plan)
-            && let Head::Ready(head) = reader.head().await
-            && resume.is_same(&head)
+        if let (Some(resume), false) = (&*resume, by_plan)
+            && let Some(successor) = successor.with_the_same(resume).await
         {
-            let successor = reader.fill().clone();
             return pump.writer.hand_over(&successor);
         }
         let found = match resume {
@@ -129,15 +113,6 @@ struct Pump {
     taken: Vec<Key>,
     /// Where a part begins that is there, and cannot be read all the same.
     unreadable: Option<u64>,
-}
-
-/// The fill that has taken the place of this one.
-enum Successor {
-    Unknown,
-    /// Its head has not come yet.
-    Coming(FillReader),
-    /// It brings something else.
-    Mismatch,
 }
 
 impl Pump {
@@ -241,7 +216,8 @@ impl Pump {
                 return Poll::Ready(Next::Piece(piece));
             }
             self.pause(context);
-            self.poll_successor_head(context).map(Next::Successor)
+            let Some(resume) = &self.resume else { return Poll::Pending };
+            self.successor.poll(context, &self.writer, resume).map(Next::Successor)
         })
         .await
     }
@@ -296,101 +272,10 @@ impl Pump {
         let _ = self.writer.finish();
         yield_now().await;
     }
-
-    /// Ready with a fill that brings what is missing here.
-    fn poll_successor_head(&mut self, context: &mut Context<'_>) -> Poll<Arc<Fill>> {
-        let Some(resume) = &self.resume else { return Poll::Pending };
-        if let Successor::Unknown = self.successor {
-            let successor = ready!(self.writer.poll_successor(context));
-            self.successor = Successor::Coming(successor.reader(self.writer.fill().watermark()));
-        }
-        let Successor::Coming(reader) = &mut self.successor else { return Poll::Pending };
-        match ready!(reader.poll_head(context)) {
-            Head::Ready(head) if resume.is_same(&head) => Poll::Ready(reader.fill().clone()),
-            _ => {
-                self.successor = Successor::Mismatch;
-                Poll::Pending
-            }
-        }
-    }
-}
-
-/// How many bytes are worth to be written for so many readers.
-fn written_from(readers: usize) -> u64 {
-    if readers < MANY_READERS { WRITTEN_FROM_BYTES } else { WRITTEN_FOR_MANY_FROM_BYTES }
 }
 
 /// What comes next.
 enum Next {
     Piece(Option<Result<Chunk, BodyError>>),
     Successor(Arc<Fill>),
-}
-
-/// Flushing in the background, one job at a time.
-pub struct Flush {
-    pub slots: DiskSlots,
-    wakeups: Rc<WakeupBatcher>,
-    running: Option<Task<()>>,
-}
-
-impl Flush {
-    pub fn of(store: &Store) -> Flush {
-        Flush { slots: DiskSlots::of(store), wakeups: Rc::default(), running: None }
-    }
-
-    fn begin(&mut self, writer: &FillWriter) {
-        if !self.is_running() {
-            let (slots, wakeups) = (self.slots.clone(), self.wakeups.clone());
-            let flush = flush(slots, writer.flusher(), wakeups, WRITTEN_FROM_BYTES);
-            self.running = Some(spawn_local(flush));
-        }
-    }
-
-    fn is_running(&self) -> bool {
-        self.running.as_ref().is_some_and(|task| !task.is_finished())
-    }
-
-    /// Ready when nothing is being written.
-    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if let Some(running) = &mut self.running {
-            let _ = ready!(Pin::new(running).poll(context));
-            self.running = None;
-        }
-        Poll::Ready(())
-    }
-
-    /// Writes all that is there.
-    pub async fn finish(&mut self, writer: &FillWriter) {
-        if let Some(running) = self.running.take() {
-            let _ = running.await;
-        }
-        // What came after the last look of that job.
-        flush(self.slots.clone(), writer.flusher(), self.wakeups.clone(), 0).await;
-    }
-}
-
-/// Writes until no more than `enough` is left, and gives it to the readers as their wakeups come.
-async fn flush(slots: DiskSlots, flusher: FillFlusher, wakeups: Rc<WakeupBatcher>, enough: u64) {
-    loop {
-        let work = flusher.clone();
-        let mut done = pin!(slots.run(move || Ok(work.flush_step())));
-        let done = match timer::timeout(WRITTEN_MAX, done.as_mut()).await {
-            Ok(done) => done,
-            Err(_) => {
-                flusher.show_all();
-                done.await
-            }
-        };
-        // The pool is full: the writer waits for this, so it is done here rather than never.
-        let report = done.unwrap_or_else(|_| flusher.flush_step());
-        let now = clock::exact_now();
-        if wakeups.wait(flusher.fill().readers(), now).is_zero() {
-            wakeups.begin(now);
-            flusher.show_flushed();
-        }
-        flusher.trim();
-        if report.unflushed <= enough {
-            return;
-        }
-    }
 }

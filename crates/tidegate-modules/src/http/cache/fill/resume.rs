@@ -5,40 +5,20 @@
 //! rather a response that is visibly broken than one that is patched together of two.
 
 use std::cmp::Ordering;
-use std::fmt;
-use std::sync::Arc;
 
-use tidegate_cache::{Fill, FillHead, TAIL_BYTES_MAX_DEFAULT};
+use tidegate_cache::FillHead;
 use tidegate_core::{Body, Level};
-use tidegate_http::range::ContentRange;
 use tidegate_http::response::ResponseHead;
-use tidegate_http::{Headers, Known, date};
-use tidegate_upstream::{
-    FetchSettings, LogContext, NextUpstream, OriginBody, OriginResponse, PartRequest, Report,
-    SharedReport, fetch,
-};
 
-use crate::http::cache::fill::task::OriginFetch;
+use crate::http::cache::decide::identity::{Identity, Part, Unfit};
+use crate::http::cache::fill::origin::{Origin, length_of};
 use crate::http::cache::meta::Meta;
 
 /// Most requests for the rest of one response; `proxy_next_upstream_tries` may allow fewer. An origin
 /// that breaks off more often has more to be asked of than a cache can mend.
 const RESUMES_MAX: u32 = 5;
 
-/// `Last-Modified` is a strong validator when the response was made so much later (RFC 9110 section
-/// 8.8.2.2): a change within the same second would not show.
-const SETTLED_SECONDS: i64 = 60;
-
 const READING: &str = "reading upstream";
-
-/// What it takes to ask the origin once more.
-#[derive(Clone)]
-pub struct Origin {
-    request: PartRequest,
-    settings: Arc<FetchSettings>,
-    report: SharedReport,
-    log: LogContext,
-}
 
 /// A response that can be completed by parts.
 pub struct Resume {
@@ -70,109 +50,6 @@ pub enum Progress {
     TooLong,
 }
 
-/// What the parts of one representation have in common.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
-    /// `ETag` or `Last-Modified`.
-    field: Known,
-    validator: Vec<u8>,
-    /// Length of the whole, once it is known.
-    size: Option<u64>,
-}
-
-/// A part that fits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
-    pub skip: u64,
-    pub end: Option<u64>,
-}
-
-/// Why an answer is not the rest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unfit {
-    Status(u16),
-    Validator,
-    Encoding,
-    Range,
-    Length,
-}
-
-impl fmt::Display for Unfit {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Unfit::Status(status) => write!(formatter, "status {status}"),
-            Unfit::Validator => formatter.write_str("another or no validator"),
-            Unfit::Encoding => formatter.write_str("an encoded body"),
-            Unfit::Range => formatter.write_str("another or no \"Content-Range\""),
-            Unfit::Length => formatter.write_str("another length"),
-        }
-    }
-}
-
-impl Origin {
-    /// `None` where the request cannot be made again, or `proxy_next_upstream` forbids it.
-    pub fn of(origin_fetch: &OriginFetch) -> Option<Origin> {
-        let next = origin_fetch.settings.next_upstream;
-        if !next.has(NextUpstream::ERROR) && !next.has(NextUpstream::TIMEOUT) {
-            return None;
-        }
-        Some(Origin {
-            request: PartRequest::of(&origin_fetch.request)?,
-            settings: origin_fetch.settings.clone(),
-            report: origin_fetch.report.clone(),
-            log: origin_fetch.log.clone(),
-        })
-    }
-}
-
-/// How the rest of a fill is asked for, by a reader on whatever thread. Attached to the fill.
-struct AskedOfOrigin {
-    request: PartRequest,
-    settings: Arc<FetchSettings>,
-}
-
-impl Origin {
-    /// Lets the readers of a fill ask as it does itself.
-    pub fn attach(&self, fill: &Fill) {
-        let (request, settings) = (self.request.clone(), self.settings.clone());
-        fill.attach(AskedOfOrigin { request, settings });
-    }
-
-    /// For a reader of a fill, whose attempts are listed for nobody. `None` where nothing was attached.
-    pub fn of_fill(fill: &Fill, log: LogContext) -> Option<Origin> {
-        let AskedOfOrigin { request, settings } = fill.attached()?;
-        let (request, settings) = (request.clone(), settings.clone());
-        Some(Origin { request, settings, report: Report::shared(), log })
-    }
-
-    /// Asks for the bytes from `at` to `last`.
-    pub async fn ask(
-        &self,
-        at: u64,
-        last: Option<u64>,
-        identity: Option<&Identity>,
-    ) -> Option<OriginResponse> {
-        let Origin { request, settings, report, log } = self;
-        report.borrow_mut().continue_fetch();
-        let part = request.part(at, last, identity.map(|identity| &*identity.validator));
-        fetch(part, settings.clone(), report.clone(), log.clone()).await.ok()
-    }
-}
-
-/// Whether a fill of this length may go on without its readers, for want of a file: less than that stays in memory.
-pub fn may_leave_readers_behind(body_bytes: Option<u64>) -> bool {
-    body_bytes.is_none_or(|bytes| bytes > TAIL_BYTES_MAX_DEFAULT as u64)
-}
-
-/// The length of an answer's body, where it was announced.
-pub fn length_of(response: &OriginResponse) -> Option<u64> {
-    match &response.body {
-        OriginBody::Whole(bytes) => Some(bytes.len() as u64),
-        OriginBody::Stream(reader) => reader.length_left(),
-        OriginBody::Upgraded(_) => None,
-    }
-}
-
 impl Resume {
     /// `None` when nothing would tell that a part belongs to this response.
     pub fn of(origin: Origin, head: &ResponseHead, length: Option<u64>) -> Option<Resume> {
@@ -187,7 +64,7 @@ impl Resume {
 
     /// Whether this fill's head is one of the same representation.
     pub fn is_same(&self, head: &FillHead) -> bool {
-        let size = self.identity.size;
+        let size = self.identity.size();
         let Some(meta) = Meta::decode(&head.metadata) else { return false };
         let other = Identity::of(meta.status, &meta.headers, head.body_bytes);
         size.is_some() && other.is_some_and(|other| other == self.identity)
@@ -195,7 +72,7 @@ impl Resume {
 
     /// How far a body of `at` bytes is.
     pub fn progress(&self, at: u64) -> Progress {
-        match self.identity.size.map(|size| at.cmp(&size)) {
+        match self.identity.size().map(|size| at.cmp(&size)) {
             None => Progress::Open,
             Some(Ordering::Equal) => Progress::Whole,
             Some(Ordering::Less) => Progress::Unfinished,
@@ -289,89 +166,4 @@ impl Resume {
         let Origin { request, log, .. } = &self.origin;
         log.write(level, text, READING, &request.url());
     }
-}
-
-impl Identity {
-    /// Of a whole response. `None` without a strong validator, for encoded bodies (whose bytes may
-    /// differ each time they are made) and where the origin says that it has no ranges.
-    pub fn of(status: u16, headers: &Headers, size: Option<u64>) -> Option<Identity> {
-        let no_ranges = headers
-            .first(Known::AcceptRanges)
-            .is_some_and(|units| units.trim_ascii().eq_ignore_ascii_case(b"none"));
-        if status != 200 || no_ranges || is_encoded(headers) {
-            return None;
-        }
-        let (field, validator) = strong_validator(headers)?;
-        Some(Identity { field, validator: validator.to_vec(), size })
-    }
-
-    /// Length of the whole, if it is known.
-    pub fn size(&self) -> Option<u64> {
-        self.size
-    }
-
-    /// Whether an answer holds what is missing behind `at` bytes. `length` is that of its body as
-    /// announced.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    pub fn judge(
-        &mut self,
-        status: u16,
-        headers: &Headers,
-        length: Option<u64>,
-        at: u64,
-    ) -> Result<Part, Unfit> {
-        if !matches!(status, 200 | 206) {
-            return Err(Unfit::Status(status));
-        }
-        if headers.first(self.field) != Some(&self.validator) {
-            return Err(Unfit::Validator);
-        }
-        if is_encoded(headers) {
-            return Err(Unfit::Encoding);
-        }
-        if status == 200 {
-            let fits = length.is_none_or(|length| match self.size {
-                Some(size) => length == size,
-                None => length >= at,
-            });
-            self.size = self.size.or(length).filter(|_| fits);
-            return if fits { Ok(Part { skip: at, end: self.size }) } else { Err(Unfit::Length) };
-        }
-        let field = headers.first(Known::ContentRange).and_then(ContentRange::parse);
-        let Some(ContentRange { range, size }) = field.filter(|field| field.range.start == at)
-        else {
-            return Err(Unfit::Range);
-        };
-        let size = match (self.size, size) {
-            (Some(known), Some(told)) if known != told => return Err(Unfit::Length),
-            (Some(known), _) if range.end > known => return Err(Unfit::Length),
-            (Some(size), _) | (None, Some(size)) => size,
-            // Nobody would know when it is whole.
-            (None, None) => return Err(Unfit::Length),
-        };
-        if length.is_some_and(|length| length != range.len()) {
-            return Err(Unfit::Length);
-        }
-        self.size = Some(size);
-        Ok(Part { skip: 0, end: Some(range.end) })
-    }
-}
-
-fn is_encoded(headers: &Headers) -> bool {
-    headers.all(Known::ContentEncoding).any(|coding| !coding.eq_ignore_ascii_case(b"identity"))
-}
-
-/// The field that tells one representation from every other. A date only where there is no entity tag
-/// (RFC 9110 section 13.1.5).
-fn strong_validator(headers: &Headers) -> Option<(Known, &[u8])> {
-    if let Some(etag) = headers.first(Known::Etag) {
-        let is_strong = etag.len() >= 2 && etag.starts_with(b"\"") && etag.ends_with(b"\"");
-        return is_strong.then_some((Known::Etag, etag));
-    }
-    let text = headers.first(Known::LastModified)?;
-    let modified = date::parse_http(text)?;
-    let made = date::parse_http(headers.first(Known::Date)?)?;
-    (made.checked_sub(modified)? >= SETTLED_SECONDS).then_some((Known::LastModified, text))
 }

@@ -14,36 +14,24 @@ use tidegate_rt::clock;
 use tidegate_rt::sync::{mpsc, oneshot};
 use tidegate_rt::timer;
 use tidegate_rt::worker::spawn_local;
-use tidegate_upstream::{
-    FetchError, FetchSettings, LogContext, OriginBody, OriginRequest, OriginResponse, SharedReport,
-    fetch,
-};
+use tidegate_upstream::{FetchError, OriginBody, OriginResponse, fetch};
 
 use crate::http::cache::config::settings::CacheSettings;
 use crate::http::cache::decide::origin::{
     Failure, HeadKind, OriginDecision, OriginResult, OriginVerdict,
 };
 use crate::http::cache::decide::policy::{Exchanged, Refusal, Stored};
+use crate::http::cache::fill::origin::{Origin, OriginFetch, length_of, may_leave_readers_behind};
 use crate::http::cache::fill::pump::pump;
-use crate::http::cache::fill::resume::{Origin, Resume, length_of, may_leave_readers_behind};
-use crate::http::cache::lookup::decoded;
-use crate::http::cache::meta::{Meta, new_variant_set};
-use crate::http::cache::purge::tags_of;
-use crate::http::cache::ranges::PartialObject;
+use crate::http::cache::fill::resume::Resume;
+use crate::http::cache::meta::{Meta, decoded, new_variant_set, tags_of};
+use crate::http::cache::ranges::object::PartialObject;
 use crate::http::cache::status::CacheStatus;
 
 /// How long requests of a key do not queue after a response of it proved not to be storable.
 const UNCACHEABLE_FOR_MILLIS: u64 = 10_000;
 /// The same after an error of the origin: the next answer may be a good one.
 const UNCACHEABLE_ERROR_FOR_MILLIS: u64 = 1_000;
-
-/// What is asked of the origin; owns all that it needs.
-pub struct OriginFetch {
-    pub request: OriginRequest,
-    pub settings: Arc<FetchSettings>,
-    pub report: SharedReport,
-    pub log: LogContext,
-}
 
 /// What a fill knows of the request that began it; nothing of it is an exchange's.
 pub struct FillTask {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tidegate_cache::{Fill, FillReader, FillWriter, Key, OpenEntry, Piece, Store};
+use tidegate_cache::{Fill, FillReader, FillWriter, OpenEntry, Piece, Store};
 use tidegate_core::body::{BodyError, BodyStream};
 use tidegate_core::generated::{Yielder, generate};
 use tidegate_core::{Body, Chunk, FileRange, blocking};
@@ -13,11 +13,14 @@ use tidegate_http::range::ByteRange;
 use tidegate_rt::clock;
 use tidegate_rt::worker::spawn_local;
 
-use super::{FAR_BYTES, PartialObject, plan};
-use crate::http::cache::fill::resume::{Identity, Origin};
+use crate::http::cache::decide::identity::Identity;
+use crate::http::cache::fill::origin::Origin;
 use crate::http::cache::meta::Meta;
+use crate::http::cache::ranges::object::PartialObject;
 use crate::http::cache::ranges::part_fetch::{PartFetch, begin_part};
-use crate::http::cache::serve::entry::{PIECE_BYTES_MAX, chunk_of};
+use crate::http::cache::ranges::part_reader::{is_sound, open};
+use crate::http::cache::ranges::plan::{self, FAR_BYTES};
+use crate::http::cache::serve::fill_body::{PIECE_BYTES_MAX, chunk_of};
 
 /// How often a place is tried at which nothing comes, before the answer is broken off.
 const TRIES_MAX: u32 = 3;
@@ -187,27 +190,6 @@ impl RangeAssembler {
 /// Whether more than what is there may come of a fill.
 fn is_alive(fill: &Fill) -> bool {
     !fill.has_ended() || fill.is_whole()
-}
-
-/// Opens what is stored under a key, and tells what is on its way there. By one look: between two of them
-/// the fill may become the file.
-pub async fn open(store: &Store, key: &Key) -> (Option<OpenEntry>, Option<Arc<Fill>>) {
-    let lookup = store.peek(key);
-    if lookup.open.is_some() || lookup.entry.is_none() && !lookup.cold {
-        return (lookup.open, lookup.fill);
-    }
-    let (store, key) = (store.clone(), key.clone());
-    let opened = blocking::run(move || store.open_entry(&key, clock::unix_millis())).await;
-    (opened.ok().flatten(), lookup.fill)
-}
-
-/// Whether a part of a stored body is as it was written; else its file has gone.
-pub async fn is_sound(entry: &OpenEntry, start: u64, length: u64) -> bool {
-    if entry.verified_to(start) >= start.saturating_add(length) {
-        return true;
-    }
-    let entry = entry.clone();
-    blocking::run(move || entry.verify(start, length)).await.unwrap_or(false)
 }
 
 /// Gives the bytes from `at` to `end` of an entry that begins at `start`; how far it came.

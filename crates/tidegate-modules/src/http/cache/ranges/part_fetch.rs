@@ -7,10 +7,12 @@ use tidegate_cache::{FillWriter, Store};
 use tidegate_core::Chunk;
 use tidegate_rt::clock;
 
-use super::{PartialObject, plan};
 use crate::http::cache::fill::disk_slots::DiskSlots;
-use crate::http::cache::fill::pump::Flush;
-use crate::http::cache::fill::resume::{Origin, Rest, Resume};
+use crate::http::cache::fill::flush::Flush;
+use crate::http::cache::fill::origin::Origin;
+use crate::http::cache::fill::resume::{Rest, Resume};
+use crate::http::cache::ranges::object::PartialObject;
+use crate::http::cache::ranges::plan;
 
 /// One request to the origin, which may fill several parts.
 pub struct PartFetch {

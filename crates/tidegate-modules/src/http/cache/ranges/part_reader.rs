@@ -1,10 +1,11 @@
 //! A part's bytes, for the fill of the whole.
 
-use bytes::Bytes;
-use tidegate_cache::{FileHandle, FillReader, Key, Piece, Store, read_full_at};
-use tidegate_core::blocking;
+use std::sync::Arc;
 
-use crate::http::cache::ranges::assemble::{is_sound, open};
+use bytes::Bytes;
+use tidegate_cache::{FileHandle, Fill, FillReader, Key, OpenEntry, Piece, Store, read_full_at};
+use tidegate_core::blocking;
+use tidegate_rt::clock;
 
 /// Read from a file at once.
 const READ_BYTES: u64 = 256 * 1024;
@@ -73,4 +74,25 @@ async fn read(handle: FileHandle, offset: u64, length: u64) -> Option<Bytes> {
         Ok((count == length).then(|| Bytes::from(bytes)))
     };
     blocking::run(work).await.ok().flatten()
+}
+
+/// Opens what is stored under a key, and tells what is on its way there. By one look: between two of them
+/// the fill may become the file.
+pub async fn open(store: &Store, key: &Key) -> (Option<OpenEntry>, Option<Arc<Fill>>) {
+    let lookup = store.peek(key);
+    if lookup.open.is_some() || lookup.entry.is_none() && !lookup.cold {
+        return (lookup.open, lookup.fill);
+    }
+    let (store, key) = (store.clone(), key.clone());
+    let opened = blocking::run(move || store.open_entry(&key, clock::unix_millis())).await;
+    (opened.ok().flatten(), lookup.fill)
+}
+
+/// Whether a part of a stored body is as it was written; else its file has gone.
+pub async fn is_sound(entry: &OpenEntry, start: u64, length: u64) -> bool {
+    if entry.verified_to(start) >= start.saturating_add(length) {
+        return true;
+    }
+    let entry = entry.clone();
+    blocking::run(move || entry.verify(start, length)).await.unwrap_or(false)
 }

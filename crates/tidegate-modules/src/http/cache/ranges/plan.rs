@@ -7,6 +7,10 @@ use tidegate_http::range::ByteRange;
 /// that a player that jumps about does not fetch much in vain.
 pub const BLOCK_BYTES: u64 = 1 << 20;
 
+/// A fill that is so many bytes short of a range is waited for rather than the origin asked once more:
+/// less than that comes in the time of a request.
+pub const FAR_BYTES: u64 = BLOCK_BYTES;
+
 /// A range as it is asked for, before the size is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestedRange {

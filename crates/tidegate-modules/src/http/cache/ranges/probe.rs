@@ -13,12 +13,13 @@ use tidegate_rt::clock;
 use tidegate_rt::worker::spawn_local;
 use tidegate_upstream::OriginResponse;
 
-use super::{PartialObject, random_id};
 use crate::http::cache::config::settings::CacheSettings;
+use crate::http::cache::decide::identity::Identity;
 use crate::http::cache::decide::policy::{Exchanged, Stored};
-use crate::http::cache::fill::resume::{Identity, Origin, Rest, length_of};
-use crate::http::cache::meta::{Meta, PartsOf, new_variant_set};
-use crate::http::cache::purge::tags_of;
+use crate::http::cache::fill::origin::{Origin, length_of};
+use crate::http::cache::fill::resume::Rest;
+use crate::http::cache::meta::{Meta, PartsOf, new_variant_set, tags_of};
+use crate::http::cache::ranges::object::{PartialObject, random_id};
 use crate::http::cache::ranges::part_fetch::{PartFetch, begin_part};
 use crate::http::cache::ranges::plan::{self, RequestedRange};
 

@@ -12,9 +12,9 @@ use tidegate_core::{Body, BodyError, Chunk, Exchange, Level};
 use tidegate_http::request::Method;
 use tidegate_upstream::LogContext;
 
-use crate::http::cache::fill::resume::{
-    Identity, Origin, Progress, Rest, Resume, may_leave_readers_behind,
-};
+use crate::http::cache::decide::identity::Identity;
+use crate::http::cache::fill::origin::{Origin, may_leave_readers_behind};
+use crate::http::cache::fill::resume::{Progress, Rest, Resume};
 use crate::http::cache::meta::Meta;
 
 /// What a reader does without the fill.

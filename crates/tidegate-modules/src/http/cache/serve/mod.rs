@@ -2,7 +2,8 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `entry` | heads and bodies of stored objects and of fills |
+//! | `entry` | stored objects as answers |
+//! | `fill_body` | fills as answers, while they arrive |
 //! | `verified` | bodies that are compared with their checksums on the way |
 //! | `fallback` | the rest of a body whose fill went on without a reader |
 //! | `wait` | waits with an eye on the client |
@@ -10,6 +11,7 @@
 
 pub mod entry;
 pub mod fallback;
+pub mod fill_body;
 pub mod rfc9111;
 pub mod verified;
 pub mod wait;

@@ -14,9 +14,8 @@ use tidegate_rt::clock;
 use crate::http::cache::config::settings::CacheSettings;
 use crate::http::cache::decide::policy::{self, Exchanged};
 use crate::http::cache::gateway::Gateway;
-use crate::http::cache::lookup::{CacheLookup, decoded};
-use crate::http::cache::meta::Meta;
-use crate::http::cache::purge::tags_of;
+use crate::http::cache::lookup::CacheLookup;
+use crate::http::cache::meta::{Meta, decoded, tags_of};
 use crate::http::cache::status::CacheNote;
 use crate::http::gateway::state::GatewayState;
 

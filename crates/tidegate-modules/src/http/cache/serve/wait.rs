@@ -1,4 +1,4 @@
-//! Waiting with an eye on the client: for a fill's answers, its head, its progress.
+//! Waiting with an eye on the client: for the task of a fill, its head, its progress.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -17,16 +17,13 @@ use crate::http::cache::decide::facts::FOLLOW_FROM_BYTES;
 use crate::http::cache::fill::task::FillEvent;
 use crate::http::cache::lookup::filling_of;
 
-/// The next answer of a fill; `None` when the client has left.
-pub async fn next_answer(
-    x: &Exchange,
-    answers: &mut mpsc::Receiver<FillEvent>,
-) -> Option<FillEvent> {
+/// What the task of a fill tells next; `None` when the client has left.
+pub async fn next_event(x: &Exchange, events: &mut mpsc::Receiver<FillEvent>) -> Option<FillEvent> {
     let client = &x.client;
     let watch = !x.is_subrequest();
     poll_fn(|context| {
-        if let Poll::Ready(answer) = answers.poll_recv(context) {
-            return Poll::Ready(answer);
+        if let Poll::Ready(event) = events.poll_recv(context) {
+            return Poll::Ready(event);
         }
         if watch && client.poll_gone(context).is_ready() {
             return Poll::Ready(None);

@@ -3,8 +3,8 @@
 use tidegate_cache::{Key, Scope};
 use tidegate_http::Headers;
 
-use crate::http::cache::meta::Meta;
-use crate::http::cache::purge::{PurgeTarget, bearing, tags_of, what};
+use crate::http::cache::meta::{Meta, bearing, tags_of};
+use crate::http::cache::purge::{PurgeTarget, what};
 use crate::testing::Bench;
 
 #[test]

@@ -2,7 +2,7 @@
 
 use tidegate_http::{Headers, Known};
 
-use crate::http::cache::fill::resume::{Identity, Part, Unfit};
+use crate::http::cache::decide::identity::{Identity, Part, Unfit};
 
 const ETAG: (&str, &str) = ("ETag", "\"e\"");
 const MODIFIED: (&str, &str) = ("Last-Modified", "Sun, 06 Nov 1994 08:49:37 GMT");

@@ -12,7 +12,7 @@ use tidegate_rt::worker::block_on;
 use tidegate_rt::yield_now;
 
 use crate::http::cache::fill::wakeups::MANY_READERS;
-use crate::http::cache::serve::entry::FillBody;
+use crate::http::cache::serve::fill_body::FillBody;
 
 /// Far more than anybody's first piece.
 const BODY_BYTES: u64 = 300_000;
