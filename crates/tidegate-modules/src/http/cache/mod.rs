@@ -14,7 +14,8 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `handle` | one request's way: looks, decides, and does what was decided |
+//! | `handle` | a request comes to the cache: hits are answered at once |
+//! | `session` | everything else: looks, decides, and does what was decided |
 //! | `decide/` | the rules, without I/O and clocks: what to do, what may be stored, how much of a fill a request needs |
 //! | `lookup` | which object, variant or fill a request is about |
 //! | `meta` | what is kept of a response's head, and its tags |
@@ -36,6 +37,7 @@ pub mod meta;
 mod purge;
 mod ranges;
 mod serve;
+mod session;
 pub mod status;
 #[cfg(test)]
 mod tests;
