@@ -105,6 +105,8 @@ pub struct Connection {
     /// Addresses from a PROXY protocol header: client and server side.
     pub proxy_protocol: Option<Box<ProxyProtocol>>,
     pub tls: Option<Box<TlsInfo>>,
+    /// What is spoken where requests are streams: `h2`, `h2c`, `h3` or `hq`; empty for HTTP/1.
+    pub protocol: &'static str,
     /// Requests that have begun so far. Which of them one is, it knows itself: `Exchange::ordinal`.
     pub requests: Cell<u64>,
     /// When it was accepted, for `keepalive_time` and `$connection_time`.

@@ -88,6 +88,7 @@ fn take(front: &Rc<Front>, stream: Stream, peer: PeerAddr, address: &Rc<Address>
         peer_text: Default::default(),
         peer,
         local,
+        protocol: "",
         proxy_protocol: None,
         tls: None,
         requests: Cell::new(0),

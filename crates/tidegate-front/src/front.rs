@@ -210,9 +210,9 @@ impl Front {
         self.connections.borrow().iter().filter_map(|(_, link)| link.upgrade()).collect()
     }
 
-    /// Memory for requests of a connection that serves one at a time.
-    pub(crate) fn scratch(&self, link: &Rc<Link>) -> Box<Scratch> {
-        self.spares.take(|| self.plan(), link)
+    /// Memory for requests.
+    pub(crate) fn scratch(&self) -> Box<Scratch> {
+        self.spares.take(|| self.plan())
     }
 
     /// Takes memory back.

@@ -12,6 +12,7 @@ mod duplex;
 pub mod front;
 mod h1;
 mod io;
+mod linger;
 mod link;
 mod listener;
 mod parked_loop;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use tidegate_core::client::Connection;
 
-use crate::action::{ServeResult, Serving};
+use crate::action::Serving;
 use crate::front::Front;
 use crate::h1;
 use crate::link::{Link, Protocol};
@@ -22,17 +22,13 @@ pub fn read_ahead(front: &Front, link: &Link) {
     }
 }
 
-/// Serves the requests that are there, of a connection that was idle. Polled first with a waker that wakes nobody,
-/// then in a task.
+/// Serves the requests that are there, of a connection that was idle, until it is idle again or ends. What it serves is
+/// asked each time: a driver may hand the connection over to another one, and answers
+/// [`Next`](crate::action::ConnectionAction::Next).
+///
+/// It may be polled first with a waker that wakes nobody, and then again in a task.
 pub fn serve(front: &Rc<Front>, link: &Rc<Link>) -> Serving {
     match link.protocol {
         Protocol::Http1 => Box::pin(h1::serve(front.clone(), link.clone())),
-    }
-}
-
-/// Serves a connection until it ends or is to be parked, from what has `begun` on.
-pub async fn run(front: &Rc<Front>, link: &Rc<Link>, begun: Option<Serving>) -> ServeResult {
-    match link.protocol {
-        Protocol::Http1 => h1::run(front, link, begun).await,
     }
 }

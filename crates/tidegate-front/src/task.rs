@@ -1,16 +1,17 @@
-//! The task of a connection that is not parked.
+//! The task of a connection that is not parked: it waits for requests and has its protocol serve them.
 
 use std::any::Any;
+use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 use std::task::Poll;
 
 use tidegate_core::error_log::{ErrorLog, Level};
 
-use crate::action::{ServeResult, Serving};
+use crate::action::{ConnectionAction, ServeResult, Serving};
 use crate::front::Front;
-use crate::link::{Link, Order};
-use crate::protocol;
+use crate::link::{Link, Order, TIMED_BELOW};
+use crate::{linger, protocol};
 
 /// Has a connection wait for a request: parked if it can be, else in a task of its own.
 pub fn park_or_spawn(front: &Rc<Front>, link: Rc<Link>) {
@@ -44,8 +45,8 @@ async fn guarded(
     link: &Rc<Link>,
     begun: Option<Serving>,
 ) -> Option<ServeResult> {
-    let mut run = Box::pin(protocol::run(front, link, begun));
-    let ended = std::future::poll_fn(|context| {
+    let mut run = Box::pin(run(front, link, begun));
+    let ended = poll_fn(|context| {
         link.waits().remember(context);
         if link.order() == Order::Abort {
             return Poll::Ready(Ok(None));
@@ -64,6 +65,83 @@ async fn guarded(
             None
         }
     }
+}
+
+/// Serves a connection until it ends or is to be parked, from what has `begun` on.
+///
+/// Its states are those of [`crate::link::ConnectionState`]: `Idle` while [`idle`] waits, `Serving` in `serving`,
+/// `Cancelled` on the way to the end. Dropped at the await of `serving`, a request ends unfinished and unlogged and the
+/// connection closes with it: that is what an abort and the end of the thread do. The awaits behind it read on or say
+/// that we close; dropped there, the connection closes sooner.
+async fn run(front: &Rc<Front>, link: &Rc<Link>, mut begun: Option<Serving>) -> ServeResult {
+    loop {
+        let serving = match begun.take() {
+            Some(serving) => serving,
+            None => match idle(front, link).await {
+                // The state of requests in progress is boxed: an idle connection's task stays small.
+                WaitOutcome::Bytes => protocol::serve(front, link),
+                WaitOutcome::End => break,
+                WaitOutcome::Parking => return ServeResult::Parked,
+            },
+        };
+        match serving.await {
+            ConnectionAction::Idle if front.parking.can_repark(link, front.is_draining()) => {
+                return ServeResult::Parked;
+            }
+            ConnectionAction::Idle | ConnectionAction::Next => continue,
+            ConnectionAction::Linger(limits) => Box::pin(linger::close(link, limits)).await,
+            // Saying that we end would make it an orderly close.
+            ConnectionAction::Reset => return ServeResult::Closed,
+            ConnectionAction::Close => {}
+        }
+        break;
+    }
+    // Without TLS the close that follows says all that a shutdown would.
+    if link.io.plain().is_none() {
+        Box::pin(link.io.shutdown()).await;
+    }
+    ServeResult::Closed
+}
+
+/// What became of waiting.
+enum WaitOutcome {
+    Bytes,
+    End,
+    Parking,
+}
+
+/// Waits for the first byte of a request, a reason to close, or to be parked. Nothing is read: dropped at its await it
+/// leaves the connection as it was.
+async fn idle(front: &Front, link: &Link) -> WaitOutcome {
+    let first = link.info.requests.get() == 0;
+    if !link.received.borrow().is_empty() {
+        return WaitOutcome::Bytes;
+    }
+    let now = link.idle_since_or_now();
+    link.set_idle(now);
+    let left = link.limits().until.saturating_duration_since(now);
+    // The sweep closes those that wait long; a timer of their own only have those that do not.
+    let timed = left < TIMED_BELOW;
+    if timed {
+        link.waits().deadline.set_after(left);
+    }
+    poll_fn(|context| {
+        let ends = || !first && link.is_free(tidegate_rt::clock::now());
+        if link.is_closing() || (front.is_draining() && ends()) {
+            return Poll::Ready(WaitOutcome::End);
+        }
+        if link.io.poll_readable(context).is_ready() {
+            return Poll::Ready(WaitOutcome::Bytes);
+        }
+        if link.takes_park_order() {
+            return Poll::Ready(WaitOutcome::Parking);
+        }
+        match timed {
+            true => link.waits().deadline.poll_elapsed(context).map(|()| WaitOutcome::End),
+            false => Poll::Pending,
+        }
+    })
+    .await
 }
 
 /// Logs a panic in the name of the connection that it ends.

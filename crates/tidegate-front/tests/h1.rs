@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_core::builder::{LocationBuilder, Survivors};
-use tidegate_core::client::{Address, Client};
+use tidegate_core::client::{Address, CancelCode, Client};
 use tidegate_core::exchange::PieceSending;
 use tidegate_core::main_settings::MainCore;
 use tidegate_core::module::{Arity, Contexts, Diagnostic, Directive, Entry, ErasedModule, Kind};
@@ -27,7 +27,7 @@ use tidegate_rt::{Task, Worker, spawn_local};
 /// `say TEXT;` answers 200 with the text; `echo;` with the request's body; `boom;` panics;
 /// `pieces N;` streams N pieces of unknown total length; `drops N;` the same with a turn of the loop before each,
 /// and for `/gathered` they may wait for each other; `watch;` looks whether the client has left and
-/// answers how many connections are parked; `hold;` holds requests; `held;` answers how many are
+/// answers how many connections are parked; `quit;` gives the request up and answers nevertheless; `hold;` holds requests; `held;` answers how many are
 /// held, and lets them go when it is asked for `/go`.
 struct Say;
 
@@ -39,6 +39,7 @@ struct Conf {
     pieces: Option<u64>,
     drops: Option<u64>,
     watch: Option<()>,
+    quit: Option<()>,
     hold: Option<()>,
     held: Option<()>,
 }
@@ -70,6 +71,10 @@ impl Module for Say {
         }),
         row("watch", Arity::NONE, |conf, _| {
             conf.watch = Some(());
+            Ok(())
+        }),
+        row("quit", Arity::NONE, |conf, _| {
+            conf.quit = Some(());
             Ok(())
         }),
         row("hold", Arity::NONE, |conf, _| {
@@ -122,6 +127,12 @@ impl Module for Say {
                         .with(|front| front.borrow().as_ref().map_or(0, |front| front.parked()));
                     Step::Respond(Body::from(Bytes::from(format!("parked: {parked}"))))
                 }))
+            }));
+        }
+        if conf.quit.is_some() {
+            location.content(Box::new(|x| {
+                x.client.cancel(CancelCode::Close);
+                Step::Respond(Body::from(Bytes::from_static(b"too late")))
             }));
         }
         if conf.hold.is_some() {
@@ -253,6 +264,15 @@ fn talk(address: SocketAddr, request: &[u8]) -> String {
     let text = String::from_utf8_lossy(&answer).into_owned();
     let lines = text.split("\r\n").filter(|line| !line.starts_with("Date: "));
     lines.filter(|line| !line.starts_with("Server: ")).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_request_that_was_given_up_ends_the_connection() {
+    let (_worker, address) = serve("location / { say before; } location /quit { quit; }");
+    let requests =
+        ["/", "/quit", "/"].map(|path| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+    let answer = talk(address, requests.concat().as_bytes());
+    assert_eq!(answer, "HTTP/1.1 200 OK\nContent-Length: 6\nConnection: keep-alive\n\nbefore");
 }
 
 #[test]

@@ -6,12 +6,13 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_core::request_body::{BodySource, RequestBodyError};
+use tidegate_core::request_body::{BodySource, RequestBody, RequestBodyError};
 use tidegate_http::Headers;
 use tidegate_http::chunked::ChunkedDecoder;
 use tidegate_rt::share;
-use tidegate_rt::timer::Deadline;
+use tidegate_rt::timer::{Deadline, timeout};
 
+use crate::action::Linger;
 use crate::client::ClientStream;
 use crate::link::Link;
 
@@ -158,6 +159,22 @@ impl BodySource for H1Body {
     fn trailers(&mut self) -> Option<Headers> {
         self.trailers.take()
     }
+}
+
+/// Reads the rest of a body and drops it; `false` when it does not end in time. However large it is: the client has
+/// been told that the connection stays.
+pub async fn discard(body: &mut RequestBody, limits: Linger) -> bool {
+    body.set_limit(None);
+    let drain = async {
+        loop {
+            match timeout(limits.wait, body.next()).await {
+                Ok(Ok(Some(_))) => {}
+                Ok(Ok(None)) => return true,
+                Ok(Err(_)) | Err(_) => return false,
+            }
+        }
+    };
+    timeout(limits.time, drain).await.unwrap_or(false)
 }
 
 /// Removes the first `count` bytes; without copying when that is all, and most of the buffer: few bytes must not

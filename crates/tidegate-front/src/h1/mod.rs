@@ -3,7 +3,6 @@
 mod body;
 mod framing;
 mod head;
-mod linger;
 mod send;
 
 use std::future::poll_fn;
@@ -17,93 +16,17 @@ use tidegate_core::client::{CancelCode, ClientIo};
 use tidegate_core::phases::Answer;
 use tidegate_http::request::Version;
 
-use crate::action::{ConnectionAction, Linger, ServeResult, Serving};
+use crate::action::{ConnectionAction, Linger};
 use crate::client::ClientStream;
 use crate::duplex::LinkStream;
 use crate::front::Front;
-use crate::link::{ConnectionState, Link, TIMED_BELOW};
+use crate::link::{ConnectionState, Link};
 use crate::serve::deliver::{self, SendError};
 use crate::serve::pace::Pace;
 use crate::serve::scratch::Scratch;
 use crate::serve::{begin, finish};
 use framing::Framing;
 use send::Sender;
-
-/// Serves a connection until it ends or is to be parked, from what has `begun` on.
-///
-/// Its states are those of [`ConnectionState`]: `Idle` while [`idle`] waits, `Serving` in [`serve`], `Cancelled` on the
-/// way to the end. Dropped at an await of `serving`, a request ends unfinished and unlogged and the connection closes
-/// with it: that is what an abort and the end of the thread do.
-pub async fn run(front: &Rc<Front>, link: &Rc<Link>, mut begun: Option<Serving>) -> ServeResult {
-    loop {
-        let serving = match begun.take() {
-            Some(serving) => serving,
-            None => match idle(front, link).await {
-                // The state of requests in progress is boxed: an idle connection's task stays small.
-                WaitOutcome::Bytes => Box::pin(serve(front.clone(), link.clone())),
-                WaitOutcome::End => break,
-                WaitOutcome::Parking => return ServeResult::Parked,
-            },
-        };
-        match serving.await {
-            ConnectionAction::Idle if front.parking.can_repark(link, front.is_draining()) => {
-                return ServeResult::Parked;
-            }
-            ConnectionAction::Idle | ConnectionAction::Next => continue,
-            ConnectionAction::Linger(limits) => Box::pin(linger::close(link, limits)).await,
-            // Saying that we end would make it an orderly close.
-            ConnectionAction::Reset => return ServeResult::Closed,
-            ConnectionAction::Close => {}
-        }
-        break;
-    }
-    // Without TLS the close that follows says all that a shutdown would.
-    if link.io.plain().is_none() {
-        Box::pin(link.io.shutdown()).await;
-    }
-    ServeResult::Closed
-}
-
-/// What became of waiting.
-enum WaitOutcome {
-    Bytes,
-    End,
-    Parking,
-}
-
-/// Waits for the first byte of a request, a reason to close, or to be parked. Nothing is read: dropped at its await it
-/// leaves the connection as it was.
-async fn idle(front: &Front, link: &Link) -> WaitOutcome {
-    let first = link.info.requests.get() == 0;
-    if !link.received.borrow().is_empty() {
-        return WaitOutcome::Bytes;
-    }
-    let now = link.idle_since_or_now();
-    link.set_idle(now);
-    let left = link.limits().until.saturating_duration_since(now);
-    // The sweep closes those that wait long; a timer of their own only have those that do not.
-    let timed = left < TIMED_BELOW;
-    if timed {
-        link.waits().deadline.set_after(left);
-    }
-    poll_fn(|context| {
-        let ends = || !first && link.is_free(tidegate_rt::clock::now());
-        if link.is_closing() || (front.is_draining() && ends()) {
-            return Poll::Ready(WaitOutcome::End);
-        }
-        if link.io.poll_readable(context).is_ready() {
-            return Poll::Ready(WaitOutcome::Bytes);
-        }
-        if link.takes_park_order() {
-            return Poll::Ready(WaitOutcome::Parking);
-        }
-        match timed {
-            true => link.waits().deadline.poll_elapsed(context).map(|()| WaitOutcome::End),
-            false => Poll::Pending,
-        }
-    })
-    .await
-}
 
 /// Reads what a parked connection has been sent, without serving it yet.
 pub fn read_ahead(front: &Front, link: &Link) {
@@ -125,7 +48,8 @@ pub fn read_ahead(front: &Front, link: &Link) {
 pub async fn serve(front: Rc<Front>, link: Rc<Link>) -> ConnectionAction {
     let (front, link) = (&front, &link);
     link.set_serving();
-    let mut scratch = front.scratch(link);
+    let mut scratch = front.scratch();
+    scratch.attach(link);
     if link.received.borrow().capacity() == 0 {
         link.received.replace(front.input());
     }
@@ -170,7 +94,11 @@ async fn request(front: &Front, link: &Rc<Link>, scratch: &mut Scratch) -> Conne
         head::Received::Request => begin::respond(link, x).await,
     };
     let action = match answer {
-        Answer::Send(body) => respond(front, link, x, output, client, body).await,
+        Answer::Send(body) if link.state() == ConnectionState::Serving => {
+            respond(front, link, x, output, client, body).await
+        }
+        // Given up by whoever was to make the response.
+        Answer::Send(_) => ConnectionAction::Close,
         Answer::Close => {
             finish::without_response(x);
             ConnectionAction::Close
@@ -193,7 +121,18 @@ fn unless_cancelled(link: &Link, action: ConnectionAction) -> ConnectionAction {
     }
 }
 
-/// Sends the answer and decides how the connection goes on.
+/// Sends the response and decides how the connection goes on.
+///
+/// | sent | then |
+/// |---|---|
+/// | whole, request body read | idle or the next request; closed where `keep_alive` is off ([`after_answer`]) |
+/// | whole, request body not read | its rest is read and dropped first, within `lingering_time` |
+/// | not whole | cancelled: closed or reset, so that the client notices (RFC 9112 section 8) |
+/// | taken over (101) | closed behind the tunnel |
+///
+/// Invariant: what is said about the connection in the head was settled before the head is written. Most responses leave
+/// in the first of its awaits, which is never pending; dropped at a later one, the response is cut off on the wire and
+/// the connection closes. Sources: `keepalive_*`, `tcp_nodelay`, `limit_rate`, `send_timeout`, RFC 9112 section 9.
 async fn respond(
     front: &Front,
     link: &Rc<Link>,
@@ -274,7 +213,7 @@ async fn discard_request(link: &Link, x: &mut Exchange, client: &ClientStream) -
     if x.disposition.keeps_connection() {
         let limits = Linger::of(settings);
         let counted = client.body_bytes.get();
-        let whole = linger::discard_body(&mut x.request.body, limits).await;
+        let whole = body::discard(&mut x.request.body, limits).await;
         client.body_bytes.set(counted);
         if !whole {
             return ConnectionAction::Close;

@@ -28,6 +28,10 @@ const COLLECT_BYTES: usize = 32 * 1024;
 /// Sends head and body with as few system calls as can be if the body is here and the socket takes them, without
 /// any of the machinery for bodies that come slowly. A file goes by calls of at most `sendfile_max` bytes. Answers
 /// the bytes sent and how the rest is framed: what was not taken stays in `out` and `body`.
+///
+/// Invariant: bytes leave in order. Of a file nothing is sent before the whole head has left, and nothing that is not in
+/// memory: a disk stalls nobody. It waits for nothing; an error of the socket is met again by who sends the rest.
+/// Sources: `sendfile`, `sendfile_max_chunk`, `tcp_nopush`.
 pub fn at_once(
     context: &mut Context<'_>,
     link: &Link,

@@ -22,8 +22,20 @@ pub struct Scratch {
     pub exchange: Exchange,
     /// The response's head, and what small pieces of its body are collected behind it.
     pub output: Vec<u8>,
-    /// The exchange's client.
+    /// The exchange's client where it is one of HTTP/1, see [`Scratch::attach`].
     pub client: Rc<ClientStream>,
+}
+
+impl Scratch {
+    /// Makes its requests those of a connection that serves one at a time.
+    pub fn attach(&mut self, link: &Rc<Link>) {
+        // Always, as spare memory has its client for itself.
+        if let Some(client) = Rc::get_mut(&mut self.client) {
+            client.attach(link.clone());
+        }
+        self.exchange.connection = link.info.clone();
+        self.exchange.client = self.client.clone();
+    }
 }
 
 /// The spare memory of a thread.
@@ -46,24 +58,16 @@ impl Spares {
         }
     }
 
-    /// Memory for requests on `link` under `plan`: the present one, for which spare memory has been reset.
-    pub fn take(&self, plan: impl FnOnce() -> PlanRef, link: &Rc<Link>) -> Box<Scratch> {
+    /// Memory for requests under `plan`: the present one, for which spare memory has been reset. It has no client yet.
+    pub fn take(&self, plan: impl FnOnce() -> PlanRef) -> Box<Scratch> {
         let spare = self.requests.borrow_mut().pop();
-        let mut scratch = match spare {
-            Some(scratch) => scratch,
-            None => Box::new(Scratch {
+        spare.unwrap_or_else(|| {
+            Box::new(Scratch {
                 exchange: Exchange::new(plan(), self.nobody.clone(), self.no_client.clone()),
                 output: Vec::with_capacity(READ_BYTES),
                 client: Rc::default(),
-            }),
-        };
-        // Always, as spare memory has its client for itself.
-        if let Some(client) = Rc::get_mut(&mut scratch.client) {
-            client.attach(link.clone());
-        }
-        scratch.exchange.connection = link.info.clone();
-        scratch.exchange.client = scratch.client.clone();
-        scratch
+            })
+        })
     }
 
     /// Takes memory back, for the next request under the present plan.
@@ -112,6 +116,7 @@ pub fn nobody() -> Connection {
         peer: Address::Unix(String::new()),
         local: Address::Unix(String::new()),
         peer_text: Default::default(),
+        protocol: "",
         proxy_protocol: None,
         tls: None,
         requests: Cell::new(0),

@@ -84,6 +84,10 @@ pub(crate) async fn run(
 }
 
 /// The same for a session that has its place already, since before its task runs.
+///
+/// It goes through the phases, then is either passed on to another listener, where it is logged, or logged and closed
+/// here. Invariant: a session is logged once, aborted or not. Dropped while it goes through the phases (the thread ends)
+/// it is not logged; dropped while it closes, what was written last may not arrive. Source: `pass`, `access_log`.
 async fn run_entered(
     front: &Rc<Front>,
     running: Running,

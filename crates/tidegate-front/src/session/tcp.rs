@@ -112,6 +112,8 @@ struct Tcp {
 }
 
 impl Transport for Tcp {
+    /// The SSL phase. Until the handshake is over the exchange's connection is nobody's; whoever drops the future there
+    /// closes the session. Behind it the session's client speaks through TLS, and received bytes count anew.
     fn secure<'a>(&'a mut self, x: &'a mut Exchange) -> LocalFuture<'a, Result<(), u16>> {
         Box::pin(async move {
             if !self.tls {

@@ -71,6 +71,10 @@ impl Port {
         }
     }
 
+    /// Begins a session with its first datagram, where there is room for one (half of `worker_connections`).
+    ///
+    /// Invariant: it has its place among the sessions before its task runs, as many more datagrams may come before that.
+    /// The place of its client's address goes with the session ([`Known`]).
     fn begin(self: &Rc<Self>, ends: Ends, first: Vec<u8>) {
         let from = ends.0;
         let front = self.front.clone();
@@ -90,6 +94,7 @@ impl Port {
             peer_text: Default::default(),
             peer: Address::Inet(from),
             local,
+            protocol: "",
             proxy_protocol: None,
             tls: None,
             requests: Cell::new(0),

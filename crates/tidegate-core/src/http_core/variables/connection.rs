@@ -20,9 +20,8 @@ pub(super) const VARIABLES: &[Variable] = &[
     Variable::fixed("https", |x, out| {
         put(Some(if x.connection.tls.is_some() { b"on" } else { b"" }), out)
     }),
-    // The protocols are not spoken yet.
-    Variable::fixed("http2", |_, _| false),
-    Variable::fixed("http3", |_, _| false),
+    Variable::fixed("http2", |x, out| protocol(x, &["h2", "h2c"], out)),
+    Variable::fixed("http3", |x, out| protocol(x, &["h3", "hq"], out)),
     Variable::fixed("connection_requests", |x, out| put_number(x.ordinal, out)),
     Variable::fixed("connection_time", |x, out| {
         let now = tidegate_rt::clock::unix_millis();
@@ -86,6 +85,12 @@ fn binary_remote_addr(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
         Address::Unix(_) => out.extend_from_slice(b"unix:"),
     }
     true
+}
+
+/// The connection's protocol, if it is one of these.
+fn protocol(x: &Exchange, of: &[&str], out: &mut Vec<u8>) -> bool {
+    let spoken = x.connection.protocol;
+    of.contains(&spoken) && put(Some(spoken.as_bytes()), out)
 }
 
 /// The last word of the request line; nothing for requests that name no protocol.

@@ -1,0 +1,29 @@
+//! Reading on before closing, so that a reset does not take the response from the client
+//! (RFC 9112 section 9.6).
+
+use std::future::poll_fn;
+
+use tidegate_rt::timer::timeout;
+
+use crate::action::Linger;
+use crate::link::Link;
+
+/// Bytes read and dropped at once.
+const READ_BYTES: usize = 4096;
+
+/// Says that nothing more comes, and reads until the client closes as well.
+pub async fn close(link: &Link, limits: Linger) {
+    link.io.shutdown().await;
+    let drain = async {
+        let mut sink = Vec::with_capacity(READ_BYTES);
+        loop {
+            sink.clear();
+            let read = poll_fn(|context| link.io.poll_read_append(context, &mut sink));
+            match timeout(limits.wait, read).await {
+                Ok(Ok(count)) if count > 0 => {}
+                _ => return,
+            }
+        }
+    };
+    let _ = timeout(limits.time, drain).await;
+}
