@@ -27,6 +27,9 @@ mod tickets;
 mod verify;
 pub mod x509;
 
+/// The TLS library, as `-V` names it.
+pub const LIBRARY: &str = "rustls 0.23 (aws-lc)";
+
 pub use accept::{HELLO_BYTES, Hello, Negotiated, ShownCertificate, begins_hello};
 pub use client::{Protocols, TlsOptions, TlsSettings, TlsTarget};
 pub use client_trust::ClientTrust;

@@ -50,7 +50,7 @@ pub fn configure(modules: &[&str]) -> String {
     };
     let mut text = line();
     if has("ssl") {
-        text.push_str("\nbuilt with rustls 0.23 (aws-lc)\nTLS SNI support enabled");
+        text.push_str(&format!("\nbuilt with {}\nTLS SNI support enabled", tidegate_tls::LIBRARY));
     }
     text.push_str("\nconfigure arguments:");
     for (name, value) in CHOSEN.arguments() {

@@ -9,12 +9,15 @@ use super::Violation;
 pub struct Row {
     pub name: &'static str,
     pub may_depend_on: &'static [&'static str],
-    /// Libraries from outside that it must not name, by the first word of their name.
+    /// Libraries from outside that it must not name, by their name or its first word.
     pub never: &'static [&'static str],
 }
 
-/// A crate without I/O: what would bring a runtime in.
-const NO_RUNTIME: &[&str] = &["tokio", "mio", "async", "futures", "smol", "hyper"];
+/// A crate without I/O: what would bring a runtime in. It knows no TLS either.
+const NO_RUNTIME: &[&str] = &["tokio", "mio", "async", "futures", "smol", "hyper", "rustls", "aws"];
+
+/// The library of TLS and what it stands on: `tidegate-tls` alone names them.
+const TLS_LIBRARY: &[&str] = &["tokio-rustls", "rustls", "aws"];
 
 /// From the top of the house down: a row names only rows below it.
 pub const TABLE: &[Row] = &[
@@ -30,6 +33,7 @@ pub const TABLE: &[Row] = &[
             "tidegate-modules",
             "tidegate-front",
             "tidegate-upstream",
+            "tidegate-tls",
             "tidegate-core",
             "tidegate-cache",
             "tidegate-rt",
@@ -38,7 +42,7 @@ pub const TABLE: &[Row] = &[
             "tidegate-conf",
             "tidegate-handler",
         ],
-        never: &[],
+        never: TLS_LIBRARY,
     },
     Row { name: "tidegate-testkit", may_depend_on: &["tidegate-rt", "tidegate-conf"], never: &[] },
     Row { name: "tidegate-bench", may_depend_on: &[], never: &[] },
@@ -68,13 +72,13 @@ pub const TABLE: &[Row] = &[
             "tidegate-handler",
             "tidegate-wasm",
         ],
-        never: &[],
+        never: TLS_LIBRARY,
     },
     // Handlers that are components: it runs them, and knows neither the configuration nor exchanges.
     Row {
         name: "tidegate-wasm",
         may_depend_on: &["tidegate-handler", "tidegate-http", "tidegate-rt"],
-        never: &[],
+        never: TLS_LIBRARY,
     },
     // What application code sees; it blocks, and needs no runtime for that.
     Row { name: "tidegate-handler", may_depend_on: &["tidegate-http"], never: NO_RUNTIME },
@@ -88,7 +92,7 @@ pub const TABLE: &[Row] = &[
             "tidegate-rt",
             "tidegate-os",
         ],
-        never: &[],
+        never: TLS_LIBRARY,
     },
     Row {
         name: "tidegate-upstream",
@@ -99,7 +103,7 @@ pub const TABLE: &[Row] = &[
             "tidegate-rt",
             "tidegate-os",
         ],
-        never: &[],
+        never: TLS_LIBRARY,
     },
     // Sockets, bytes and settings as values: it serves whatever stands on TLS.
     Row {
@@ -110,11 +114,15 @@ pub const TABLE: &[Row] = &[
     Row {
         name: "tidegate-core",
         may_depend_on: &["tidegate-http", "tidegate-conf", "tidegate-rt", "tidegate-os"],
-        never: &[],
+        never: TLS_LIBRARY,
     },
-    Row { name: "tidegate-cache", may_depend_on: &["tidegate-rt", "tidegate-os"], never: &[] },
-    Row { name: "tidegate-rt", may_depend_on: &["tidegate-os"], never: &[] },
-    Row { name: "tidegate-os", may_depend_on: &[], never: &["tokio"] },
+    Row {
+        name: "tidegate-cache",
+        may_depend_on: &["tidegate-rt", "tidegate-os"],
+        never: TLS_LIBRARY,
+    },
+    Row { name: "tidegate-rt", may_depend_on: &["tidegate-os"], never: TLS_LIBRARY },
+    Row { name: "tidegate-os", may_depend_on: &[], never: &["tokio", "rustls", "aws"] },
     Row { name: "tidegate-http", may_depend_on: &[], never: NO_RUNTIME },
     Row { name: "tidegate-conf", may_depend_on: &[], never: NO_RUNTIME },
 ];
@@ -154,7 +162,8 @@ pub fn check(metadata: &str, table: &[Row]) -> Result<Vec<Violation>, String> {
 fn refusal(row: &Row, to: &str, kind: &str, is_member: bool) -> Option<String> {
     if !is_member {
         let first_word = to.split('-').next().unwrap_or(to);
-        let forbidden = kind != "dev" && row.never.contains(&first_word);
+        let named = |never: &&str| [first_word, to].contains(never);
+        let forbidden = kind != "dev" && row.never.iter().any(named);
         return forbidden.then(|| format!("`{}` must not depend on `{to}`", row.name));
     }
     if kind == "dev" && to == TEST_ONLY || row.may_depend_on.contains(&to) {
