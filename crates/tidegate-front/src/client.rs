@@ -1,7 +1,7 @@
 //! The client of a request whose connection serves one at a time (HTTP/1). Streams of a shared connection are clients
 //! of their own kind.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -18,34 +18,38 @@ use crate::link::Link;
 #[derive(Default)]
 pub struct ClientStream {
     /// `None` while it is spare.
-    link: Option<Rc<Link>>,
+    link: RefCell<Option<Rc<Link>>>,
     /// See [`Client::body_bytes`].
     pub body_bytes: Cell<u64>,
 }
 
 impl ClientStream {
     /// Makes it that of a request on `link`.
-    pub fn attach(&mut self, link: Rc<Link>) {
-        self.link = Some(link);
+    pub fn attach(&self, link: Rc<Link>) {
+        self.link.replace(Some(link));
         self.body_bytes.set(0);
     }
 
     /// Lets the connection go: its requests are over.
-    pub fn detach(&mut self) {
-        self.link = None;
+    pub fn detach(&self) {
+        self.link.replace(None);
+    }
+
+    fn link(&self) -> Option<Rc<Link>> {
+        self.link.borrow().clone()
     }
 }
 
 impl Client for ClientStream {
     fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
-        match &self.link {
+        match self.link() {
             Some(link) => link.poll_gone(context),
             None => Poll::Ready(()),
         }
     }
 
     fn cancel(&self, code: CancelCode) {
-        if let Some(link) = &self.link {
+        if let Some(link) = self.link() {
             link.cancel(code);
         }
     }
@@ -60,7 +64,7 @@ impl Client for ClientStream {
         headers: &'a Headers,
     ) -> LocalFuture<'a, io::Result<()>> {
         Box::pin(async move {
-            let Some(link) = &self.link else { return Err(io::ErrorKind::NotConnected.into()) };
+            let Some(link) = self.link() else { return Err(io::ErrorKind::NotConnected.into()) };
             let mut text = Vec::with_capacity(256);
             write_status_line(status, &mut text);
             headers.write_to(&mut text);
@@ -70,7 +74,7 @@ impl Client for ClientStream {
     }
 
     fn tcp_info(&self) -> Option<[u32; 4]> {
-        let info = self.link.as_ref()?.io.stream().tcp_info().ok()?;
+        let info = self.link()?.io.stream().tcp_info().ok()?;
         Some([info.rtt, info.rttvar, info.snd_cwnd, info.rcv_space])
     }
 }

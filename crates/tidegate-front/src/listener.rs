@@ -85,6 +85,7 @@ impl Binding {
 
     /// The servers a request to `local` can mean under `plan`, which may be newer than the connection. `None` when
     /// the plan no longer has the listener.
+    #[inline]
     pub fn servers<'p>(&self, plan: &'p Plan, local: &Address) -> Option<&'p VirtualServers> {
         if self.generation.get() != plan.generation {
             self.listener_ref.set(ListenerRef::find(plan, &self.address, local)?);

@@ -50,12 +50,13 @@ pub async fn receive(
     x: &mut Exchange,
     client: &Rc<ClientStream>,
 ) -> Received {
-    begin::clear(x);
-    let Some(servers) = begin::at_base_server(link, &x.plan, &mut x.routing) else {
+    // Held, so that the servers are looked for once.
+    let plan = x.plan.clone();
+    let Some(servers) = begin::at_base_server(link, &plan, &mut x.routing) else {
         return Received::End;
     };
-    let differing = servers.read_differently;
-    let mut options = x.server().settings.parse;
+    let mut options = plan.server(x.routing.server).settings.parse;
+    let differing = servers.read_differently.then_some(servers);
     let mut begun = false;
     loop {
         let parsed = {
@@ -67,8 +68,12 @@ pub async fn receive(
             }
             let parsed = match (input.is_empty(), differing) {
                 (true, _) => Ok(Parse::Partial),
-                (false, false) => parse_request(&input, &options, &mut x.request.head),
-                (false, true) => parse_by_host(link, x, &input, &mut options),
+                (false, None) => parse_request(&input, &options, &mut x.request.head),
+                (false, Some(servers)) => {
+                    let rules = |host: &[u8]| rules_of(link, &plan, servers, host);
+                    let head = &mut x.request.head;
+                    parse_request_for(&input, &mut options, head, Some(&rules))
+                }
             };
             if let Ok(Parse::Complete(length)) = parsed {
                 x.outcome.request_length = length as u64;
@@ -78,7 +83,7 @@ pub async fn receive(
             parsed
         };
         match parsed {
-            Ok(Parse::Complete(_)) => return prepare(link, x, client),
+            Ok(Parse::Complete(_)) => return prepare(link, servers, x, client),
             Err(error) => return refuse(link, x, &error),
             Ok(Parse::Partial) => {}
         }
@@ -124,21 +129,6 @@ fn action(x: &Exchange, in_fields: bool) -> &'static str {
         (false, false) => "reading client request line",
         (false, true) => "reading client pipelined request line",
     }
-}
-
-/// Reads a head as the server that its host means does.
-fn parse_by_host(
-    link: &Link,
-    x: &mut Exchange,
-    input: &[u8],
-    options: &mut ParseOptions,
-) -> Result<Parse, RequestError> {
-    let Exchange { plan, request, .. } = x;
-    let Some(servers) = link.servers(plan) else {
-        return parse_request(input, options, &mut request.head);
-    };
-    let rules = |host: &[u8]| rules_of(link, plan, servers, host);
-    parse_request_for(input, options, &mut request.head, Some(&rules))
 }
 
 /// How the server that `host` means reads heads.
@@ -206,9 +196,14 @@ fn refuse(link: &Rc<Link>, x: &mut Exchange, error: &RequestError) -> Received {
 }
 
 /// Makes a complete head into a request.
-fn prepare(link: &Rc<Link>, x: &mut Exchange, client: &Rc<ClientStream>) -> Received {
+fn prepare(
+    link: &Rc<Link>,
+    servers: &VirtualServers,
+    x: &mut Exchange,
+    client: &Rc<ClientStream>,
+) -> Received {
     x.progress.action = "reading client request headers";
-    let BodyFraming { length, chunked, keep_alive } = match begin::request(link, x) {
+    let BodyFraming { length, chunked, keep_alive } = match begin::request(link, servers, x) {
         Ok(framing) => framing,
         Err(Refusal::Head(error)) => return refuse(link, x, &error),
         Err(Refusal::Status(status)) => return Received::Broken(status),

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use tidegate_core::Exchange;
 use tidegate_core::body::{Body, Tunnel};
 use tidegate_core::client::{CancelCode, ClientIo};
-use tidegate_core::phases::Answer;
+use tidegate_core::phases::{self, Answer};
 use tidegate_http::request::Version;
 
 use crate::action::{ConnectionAction, Linger};
@@ -91,7 +91,10 @@ async fn request(front: &Front, link: &Rc<Link>, scratch: &mut Scratch) -> Conne
             return unless_cancelled(link, ConnectionAction::Close);
         }
         head::Received::Broken(status) => begin::refuse(x, status).await,
-        head::Received::Request => begin::respond(link, x).await,
+        head::Received::Request => match begin::refusal(link, x) {
+            Some(status) => begin::refuse(x, status).await,
+            None => phases::run(x).await,
+        },
     };
     let action = match answer {
         Answer::Send(body) if link.state() == ConnectionState::Serving => {

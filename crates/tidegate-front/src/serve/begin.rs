@@ -1,25 +1,16 @@
 //! From a parsed head to a response: the server that is meant, the target, refusals, the phases.
 
-use tidegate_core::Exchange;
 use tidegate_core::error_log::Level;
 use tidegate_core::exchange::{Captures, PathSource, Routing};
 use tidegate_core::listen::VirtualServers;
 use tidegate_core::phases::{self, Answer};
 use tidegate_core::plan::{Plan, ServerId};
+use tidegate_core::{Exchange, LocalFuture};
 use tidegate_http::request::{Method, RequestError, RequestMeta, TargetForm, parse_host};
 use tidegate_http::uri::{self, UriError};
 
 use crate::front::Front;
 use crate::link::Link;
-
-/// Forgets the head of the request before: one that is refused must not be taken for an earlier connection's.
-pub fn clear(x: &mut Exchange) {
-    let request = &mut x.request;
-    request.head.clear();
-    request.host.clear();
-    request.path.clear();
-    request.args.clear();
-}
 
 /// The exchange belongs to the connection's own server until a name is known. `None` when the plan no longer has the
 /// listener.
@@ -36,7 +27,10 @@ pub fn at_base_server<'p>(
 
 /// The server of requests whose host no server claims: the one that TLS chose by name, else the default.
 pub fn base_server(link: &Link, servers: &VirtualServers) -> ServerId {
-    let tls = link.info.tls.as_ref().filter(|_| !servers.is_single());
+    if servers.is_single() {
+        return servers.default;
+    }
+    let tls = link.info.tls.as_ref();
     let Some(name) = tls.and_then(|tls| tls.server_name.as_ref()) else { return servers.default };
     let found = parse_host(name.as_bytes())
         .and_then(|name| servers.find_named(name.as_bytes(), &mut Captures::default()));
@@ -70,11 +64,16 @@ pub enum Refusal {
     Status(u16),
 }
 
-/// Makes a complete head into a request: host, method, target, server. The body is the driver's.
+/// Makes a complete head into a request to one of `servers`, which are those of [`at_base_server`]: host, method,
+/// target, server. The body is the driver's.
 ///
 /// # Errors
 /// Why the request is refused.
-pub fn request(link: &Link, x: &mut Exchange) -> Result<BodyFraming, Refusal> {
+pub fn request(
+    link: &Link,
+    servers: &VirtualServers,
+    x: &mut Exchange,
+) -> Result<BodyFraming, Refusal> {
     let request = &mut x.request;
     let meta = RequestMeta::of(&request.head).map_err(Refusal::Head)?;
     if let Some(host) = &meta.host {
@@ -92,7 +91,7 @@ pub fn request(link: &Link, x: &mut Exchange) -> Result<BodyFraming, Refusal> {
         forget_fields(link, x);
         return Err(Refusal::Status(status));
     }
-    choose_server(link, x);
+    choose_server(link, servers, x);
     report_ignored(x);
     if x.request.head.method == Method::Connect {
         x.log(Level::Info, format_args!("client sent CONNECT method"));
@@ -101,24 +100,21 @@ pub fn request(link: &Link, x: &mut Exchange) -> Result<BodyFraming, Refusal> {
     Ok(framing)
 }
 
-/// The response to a whole request: of the phases, or why the connection may not ask for this.
-pub async fn respond(link: &Link, x: &mut Exchange) -> Answer {
+/// Why the connection may not ask for this, if it may not: a status for [`refuse`]. Else the phases are run.
+pub fn refusal(link: &Link, x: &mut Exchange) -> Option<u16> {
     if link.lacks_tls(&x.plan) {
         x.log(Level::Info, format_args!("client sent plain HTTP request to HTTPS port"));
-        return refuse(x, 497).await;
+        return Some(497);
     }
-    match crate::tls::refusal(x) {
-        Some(status) => refuse(x, status).await,
-        None => phases::run(x).await,
-    }
+    crate::tls::refusal(x)
 }
 
 /// The response to a request that is not let in; none follows it.
-pub async fn refuse(x: &mut Exchange, status: u16) -> Answer {
+pub fn refuse(x: &mut Exchange, status: u16) -> LocalFuture<'_, Answer> {
     x.disposition.close_connection();
     // Nothing is read any more: log lines of an error page do not say so.
     x.progress.action = "";
-    Box::pin(phases::refuse(x, status)).await
+    Box::pin(phases::refuse(x, status))
 }
 
 /// Finds out what is known of a request whose head is not right: where the request line is, the server that it means
@@ -133,7 +129,10 @@ pub fn identify(link: &Link, x: &mut Exchange) {
     let _ = decode_target(x);
     if let Some(host) = x.request.head.host() {
         x.request.host = host.as_bytes().to_vec();
-        choose_server(link, x);
+        let plan = x.plan.clone();
+        if let Some(servers) = link.servers(&plan) {
+            choose_server(link, servers, x);
+        }
     }
 }
 
@@ -146,9 +145,8 @@ pub fn forget_fields(link: &Link, x: &mut Exchange) {
 }
 
 /// Finds the server that the request's host means.
-fn choose_server(link: &Link, x: &mut Exchange) {
+fn choose_server(link: &Link, servers: &VirtualServers, x: &mut Exchange) {
     let Exchange { plan, routing, request, modules, .. } = x;
-    let Some(servers) = link.servers(plan) else { return };
     if servers.is_single() {
         return;
     }

@@ -1,5 +1,8 @@
 //! A response's body on its way to the client: its pieces are pulled here, and written by the protocol's driver.
 
+#[cfg(test)]
+mod tests;
+
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;

@@ -11,10 +11,12 @@
 //! | `post_action`, loggers, a response that broke off | [`finish`] |
 //!
 //! ```text
-//! begin::clear(x);                          // before the head is parsed
 //! begin::first_byte(front, x);               // when its first byte is there
-//! begin::request(link, x)?;          // the head is whole
-//! let answer = begin::respond(link, x).await;
+//! begin::request(link, servers, x)?;        // the head is whole
+//! let answer = match begin::refusal(link, x) {
+//!     Some(status) => begin::refuse(x, status).await,
+//!     None => phases::run(x).await,
+//! };
 //! …                                         // the driver writes the response, with `deliver::Pull`
 //! finish::request(x, closes).await;
 //! ```

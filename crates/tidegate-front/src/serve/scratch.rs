@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use tidegate_core::Exchange;
-use tidegate_core::client::{Address, Client, Connection, NoClient};
+use tidegate_core::client::{Address, Connection};
 use tidegate_core::exchange::PlanRef;
 
 use crate::client::ClientStream;
@@ -14,6 +14,8 @@ use crate::link::Link;
 pub const SPARES_MAX: usize = 64;
 /// Spare buffers that grew larger than this are given back to the allocator.
 const SPARE_BYTES_MAX: usize = 64 * 1024;
+/// Who has the client of a request that is over: the memory itself, and the exchange in it.
+const IN_SCRATCH: usize = 2;
 /// Bytes asked from a socket for a request head at once.
 pub const READ_BYTES: usize = 4096;
 
@@ -22,19 +24,15 @@ pub struct Scratch {
     pub exchange: Exchange,
     /// The response's head, and what small pieces of its body are collected behind it.
     pub output: Vec<u8>,
-    /// The exchange's client where it is one of HTTP/1, see [`Scratch::attach`].
+    /// The exchange's client, see [`Scratch::attach`].
     pub client: Rc<ClientStream>,
 }
 
 impl Scratch {
     /// Makes its requests those of a connection that serves one at a time.
     pub fn attach(&mut self, link: &Rc<Link>) {
-        // Always, as spare memory has its client for itself.
-        if let Some(client) = Rc::get_mut(&mut self.client) {
-            client.attach(link.clone());
-        }
+        self.client.attach(link.clone());
         self.exchange.connection = link.info.clone();
-        self.exchange.client = self.client.clone();
     }
 }
 
@@ -45,7 +43,6 @@ pub struct Spares {
     requests: RefCell<Vec<Box<Scratch>>>,
     inputs: RefCell<Vec<Vec<u8>>>,
     nobody: Rc<Connection>,
-    no_client: Rc<dyn Client>,
 }
 
 impl Spares {
@@ -54,7 +51,6 @@ impl Spares {
             requests: RefCell::default(),
             inputs: RefCell::default(),
             nobody: Rc::new(nobody()),
-            no_client: Rc::new(NoClient),
         }
     }
 
@@ -62,10 +58,11 @@ impl Spares {
     pub fn take(&self, plan: impl FnOnce() -> PlanRef) -> Box<Scratch> {
         let spare = self.requests.borrow_mut().pop();
         spare.unwrap_or_else(|| {
+            let client = Rc::<ClientStream>::default();
             Box::new(Scratch {
-                exchange: Exchange::new(plan(), self.nobody.clone(), self.no_client.clone()),
+                exchange: Exchange::new(plan(), self.nobody.clone(), client.clone()),
                 output: Vec::with_capacity(READ_BYTES),
-                client: Rc::default(),
+                client,
             })
         })
     }
@@ -78,12 +75,14 @@ impl Spares {
         }
         scratch.exchange.reset(plan());
         scratch.exchange.connection = self.nobody.clone();
-        scratch.exchange.client = self.no_client.clone();
         scratch.output.clear();
-        match Rc::get_mut(&mut scratch.client) {
-            Some(client) => client.detach(),
-            // Somebody still asks about the request's client: he keeps it.
-            None => scratch.client = Rc::default(),
+        match Rc::strong_count(&scratch.client) {
+            IN_SCRATCH => scratch.client.detach(),
+            // Somebody still has the request's client, and keeps it.
+            _ => {
+                scratch.client = Rc::default();
+                scratch.exchange.client = scratch.client.clone();
+            }
         }
         requests.push(scratch);
     }
