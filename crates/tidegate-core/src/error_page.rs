@@ -34,7 +34,7 @@ pub fn resolve(x: &mut Exchange, status: u16) -> Resolved {
         x.disposition.close_connection();
     }
     let settings = x.settings();
-    if status >= 300 && (!x.disposition.error_page_was_used() || settings.recursive_error_pages) {
+    if status >= 300 && x.disposition.takes_error_page(settings.recursive_error_pages) {
         let pages = settings.error_pages.clone();
         if let Some(page) = pages.iter().find(|page| page.code == status) {
             let sent = match page.overwrite {

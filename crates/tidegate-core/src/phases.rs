@@ -285,7 +285,8 @@ fn status_required_header(status: u16) -> Option<Known> {
     }
 }
 
-/// Counts an internal redirect, `to` somewhere or by `rewrite`. One too many is logged as nginx does.
+/// Counts an internal redirect, `to` somewhere or by `rewrite`. One too many is logged as nginx does, and has the
+/// built-in page: an `error_page` would be one more.
 pub(crate) fn count_redirect(x: &mut Exchange, to: Option<&Jump>) -> Result<(), u16> {
     if x.routing.count_redirect() {
         return Ok(());
@@ -298,6 +299,7 @@ pub(crate) fn count_redirect(x: &mut Exchange, to: Option<&Jump>) -> Result<(), 
     let target = String::from_utf8_lossy(target);
     let cycle = format_args!("rewrite or internal redirection cycle while {doing} \"{target}\"");
     x.log(Level::Error, cycle);
+    x.disposition.give_up_error_pages();
     Err(500)
 }
 

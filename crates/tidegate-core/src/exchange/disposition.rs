@@ -33,6 +33,8 @@ enum ErrorPage {
     #[default]
     Unused,
     Used,
+    /// None is used any more, whatever `recursive_error_pages` says: the request went round in circles.
+    Spent,
 }
 
 /// Whether the connection stays behind the response, if the protocol allows (RFC 9112 section 9.3).
@@ -125,8 +127,18 @@ impl Disposition {
         self.next = Next::AsMade;
     }
 
-    pub(crate) fn error_page_was_used(&self) -> bool {
-        self.error_page == ErrorPage::Used
+    /// Whether an `error_page` may be used, which another one may follow where that is `recursive`.
+    pub(crate) fn takes_error_page(&self, recursive: bool) -> bool {
+        match self.error_page {
+            ErrorPage::Unused => true,
+            ErrorPage::Used => recursive,
+            ErrorPage::Spent => false,
+        }
+    }
+
+    /// From now on errors have built-in pages.
+    pub(crate) fn give_up_error_pages(&mut self) {
+        self.error_page = ErrorPage::Spent;
     }
 
     /// The first status that was to be answered by `error_page` or a built-in page.

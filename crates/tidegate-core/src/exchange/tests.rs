@@ -229,7 +229,7 @@ fn check_delivery(delivery: DeliveryHints) {
 fn check_disposition(mut disposition: Disposition) {
     assert_eq!((disposition.status(), disposition.logged_status()), (0, 0));
     assert_eq!((disposition.unanswered(), disposition.refused_with()), (None, None));
-    assert!(!disposition.error_page_was_used() && !disposition.keeps_connection());
+    assert!(disposition.takes_error_page(false) && !disposition.keeps_connection());
     assert_eq!((disposition.take_forced(), disposition.take_replacement()), (None, None));
 }
 

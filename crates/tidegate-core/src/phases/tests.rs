@@ -265,6 +265,22 @@ fn the_eleventh_rewrite_or_redirect_is_a_cycle() {
         let line = format!("rewrite or internal redirection cycle while {what}");
         assert_eq!(log.matches(&line).count(), 1, "{server}: {log}");
     }
+    // It has the built-in page: `error_page` would be one redirect more.
+    for (page, recursive) in [("/e", "off"), ("/e", "on"), ("@n", "on"), ("http://x/", "on")] {
+        let bench = Bench::new(&format!(
+            "error_page 500 {page}; recursive_error_pages {recursive};
+             server {{ location / {{ do own jump $uri/x; }} location /e {{ do own respond page; }}
+                       location @n {{ do own respond named; }} }}"
+        ));
+        let reply = bench.get("/a");
+        let text = reply.text();
+        assert!(
+            reply.status == 500 && text.contains("500 Internal Server Error"),
+            "{page}: {text}"
+        );
+        assert_eq!(reply.field("Location"), "-");
+        assert_eq!(bench.read("logs/error.log").matches("redirection cycle").count(), 1, "{page}");
+    }
     // The tenth is allowed.
     let chain: String =
         (0..10).map(|n| format!("location /{n}/ {{ do own jump /{}/; }}", n + 1)).collect();
