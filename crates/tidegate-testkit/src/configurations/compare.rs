@@ -26,7 +26,7 @@ struct Meant {
 }
 
 /// The differences of `docs/differences.md` that requests of this harness meet.
-const MEANT: [Meant; 14] = [
+const MEANT: [Meant; 15] = [
     Meant {
         reason: "a part is served of what is stored, whatever its origin says of ranges",
         holds: |request, nginx, tidegate, _| {
@@ -85,12 +85,18 @@ const MEANT: [Meant; 14] = [
     },
     Meant {
         reason: "a target that is refused is $request_uri all the same",
-        holds: |request, nginx, tidegate, difference| {
-            let refused = ["/%2e%2e", "/bad%zz", "/a.txt%00"];
-            let whole = format!("{}{}", difference.nginx, request.target);
-            let redirects = nginx.code() == tidegate.code() && difference.what == "location";
-            let wrong = refused.iter().any(|begin| request.target.starts_with(begin));
-            redirects && wrong && difference.tidegate == whole
+        // Redirects show it, and conditions on it decide which page comes.
+        holds: |request, _, _, difference| {
+            let follows = matches!(difference.what.as_str(), "status" | "location" | "body");
+            follows && is_refused(&request.target)
+        },
+    },
+    Meant {
+        reason: "a carriage return in `Location` is encoded",
+        holds: |request, nginx, _, difference| {
+            let odd = request.target.contains("%0d");
+            let cut = difference.what == "location" && nginx.field("location").is_some();
+            odd && cut && difference.tidegate.contains("%0D")
         },
     },
     Meant {
@@ -141,6 +147,23 @@ const MEANT: [Meant; 14] = [
         },
     },
 ];
+
+/// Whether servers refuse a target (400): it leads out of the root, has a `%` without digits, or a zero byte.
+fn is_refused(target: &str) -> bool {
+    let path = target.split('?').next().unwrap_or_default();
+    let digits = |code: &str| {
+        code.get(..2).is_some_and(|two| two.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    };
+    if path.split('%').skip(1).any(|code| !digits(code) || code.starts_with("00")) {
+        return true;
+    }
+    let decoded = path.replace("%2e", ".").replace("%2f", "/");
+    let mut depth = 0i32;
+    decoded.split('/').filter(|segment| !matches!(*segment, "" | ".")).any(|segment| {
+        depth += if segment == ".." { -1 } else { 1 };
+        depth < 0
+    })
+}
 
 /// A response of unknown length: in chunks, or ended by the close.
 fn unframed(response: &Response) -> bool {

@@ -190,6 +190,22 @@ fn responses_are_compared() {
     check("HEAD", &head("nginx/1.31.5", 153), &head("tidegate/0.1.0", 155), &[]);
     check("HEAD", &head("nginx/1.31.5", 153), &head("tidegate/0.1.0", 156), &["content-length"]);
     assert_eq!(Response::default().code(), 0);
+    let refused = |target: &str| {
+        let request = Request { target: target.into(), ..request("GET") };
+        let page = "HTTP/1.1 403 Forbidden\r\n\r\nb";
+        let found = compare(&request, &parse(ok.as_bytes()), &parse(page.as_bytes()));
+        found.iter().all(|(_, reason)| reason.is_some())
+    };
+    for (target, expected) in [
+        ("//../", true),
+        ("/a/%2e%2e/%2e%2e/", true),
+        ("/a/../", false),
+        ("/bad%zz", true),
+        ("/a%00", true),
+        ("/a%20?b=%zz", false),
+    ] {
+        assert_eq!(refused(target), expected, "{target}");
+    }
     let echo = |fields: &str| format!("{ok}\r\n{fields}\n\nbody");
     let (counted, unbuffered) = (echo("Content-Length: 9"), echo("Transfer-Encoding: chunked"));
     let (counted, unbuffered) = (parse(counted.as_bytes()), parse(unbuffered.as_bytes()));
