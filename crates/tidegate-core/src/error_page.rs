@@ -184,10 +184,15 @@ pub const PRODUCT_WITH_VERSION: &str = concat!("tidegate/", env!("CARGO_PKG_VERS
 /// `place` is escaped and starts with `/`.
 pub fn redirect_headers(x: &mut Exchange, place: &[u8]) {
     x.clear_response();
+    let url = own_url(x, place);
+    x.response.headers.set_known(Known::Location, &url);
+}
+
+/// Where a client is sent for a place of our own: a whole URL if `absolute_redirect` says so, else the place.
+pub fn own_url(x: &Exchange, place: &[u8]) -> Vec<u8> {
     let settings = x.settings();
     if !settings.absolute_redirect {
-        x.response.headers.set_known(Known::Location, place);
-        return;
+        return place.to_vec();
     }
     let tls = x.connection.tls.is_some();
     let mut url = Vec::with_capacity(place.len() + 64);
@@ -207,5 +212,5 @@ pub fn redirect_headers(x: &mut Exchange, place: &[u8]) {
         url.extend_from_slice(format!(":{port}").as_bytes());
     }
     url.extend_from_slice(place);
-    x.response.headers.set_known(Known::Location, &url);
+    url
 }

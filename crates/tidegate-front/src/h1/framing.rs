@@ -39,6 +39,7 @@ pub fn decide(x: &mut Exchange, body: &Body) -> (Framing, Option<u64>) {
         }
         _ if version == Version::H11 && x.settings().chunked_transfer_encoding => {
             x.response.content_length = None;
+            x.outcome.chunked = true;
             (Framing::Chunked, None)
         }
         _ => {

@@ -127,13 +127,6 @@ fn rewritten(x: &mut Exchange, redirects: &Redirects, url: &[u8]) -> Option<Vec<
 }
 
 /// A path of our own becomes a whole URL, as `absolute_redirect` says.
-fn absolute(x: &mut Exchange, place: Vec<u8>) -> Vec<u8> {
-    if !place.starts_with(b"/") || !x.settings().absolute_redirect {
-        return place;
-    }
-    let response = std::mem::take(&mut x.response);
-    error_page::redirect_headers(x, &place);
-    let made = x.response.headers.first(Known::Location).map(<[u8]>::to_vec);
-    x.response = response;
-    made.unwrap_or(place)
+fn absolute(x: &Exchange, place: Vec<u8>) -> Vec<u8> {
+    if place.starts_with(b"/") { error_page::own_url(x, &place) } else { place }
 }
