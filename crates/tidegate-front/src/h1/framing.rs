@@ -100,7 +100,6 @@ fn connection_fields(x: &Exchange, out: &mut Vec<u8>) {
     }
 }
 
-#[inline]
 fn field(out: &mut Vec<u8>, name_and_colon: &[u8], value: &[u8]) {
     out.extend_from_slice(name_and_colon);
     out.extend_from_slice(value);

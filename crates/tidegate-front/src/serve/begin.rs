@@ -26,10 +26,15 @@ pub fn at_base_server<'p>(
 }
 
 /// The server of requests whose host no server claims: the one that TLS chose by name, else the default.
+#[inline]
 pub fn base_server(link: &Link, servers: &VirtualServers) -> ServerId {
-    if servers.is_single() {
-        return servers.default;
+    match servers.is_single() {
+        true => servers.default,
+        false => server_of_handshake(link, servers),
     }
+}
+
+fn server_of_handshake(link: &Link, servers: &VirtualServers) -> ServerId {
     let tls = link.info.tls.as_ref();
     let Some(name) = tls.and_then(|tls| tls.server_name.as_ref()) else { return servers.default };
     let found = parse_host(name.as_bytes())
@@ -145,11 +150,15 @@ pub fn forget_fields(link: &Link, x: &mut Exchange) {
 }
 
 /// Finds the server that the request's host means.
+#[inline]
 fn choose_server(link: &Link, servers: &VirtualServers, x: &mut Exchange) {
-    let Exchange { plan, routing, request, modules, .. } = x;
-    if servers.is_single() {
-        return;
+    if !servers.is_single() {
+        choose_by_name(link, servers, x);
     }
+}
+
+fn choose_by_name(link: &Link, servers: &VirtualServers, x: &mut Exchange) {
+    let Exchange { plan, routing, request, modules, .. } = x;
     let found = servers.find_named(&request.host, &mut modules.captures);
     let (server, regex) = found.unwrap_or_else(|| (base_server(link, servers), None));
     if let Some(regex) = regex {

@@ -14,10 +14,15 @@ pub struct Pace {
 
 impl Pace {
     /// What the variable, the origin's `X-Accel-Limit-Rate` or the location says; `None` without a limit.
+    #[inline]
     pub fn of(x: &mut Exchange) -> Option<Pace> {
-        if x.limit_rate.is_none() && x.settings().limit_rate.is_none() {
-            return None;
+        match x.limit_rate.is_none() && x.settings().limit_rate.is_none() {
+            true => None,
+            false => Pace::limited(x),
         }
+    }
+
+    fn limited(x: &mut Exchange) -> Option<Pace> {
         let plan = x.plan.clone();
         let settings = &plan.location(x.routing.location).settings;
         let rate = match x.limit_rate {

@@ -30,6 +30,7 @@ pub struct Scratch {
 
 impl Scratch {
     /// Makes its requests those of a connection that serves one at a time.
+    #[inline]
     pub fn attach(&mut self, link: &Rc<Link>) {
         self.client.attach(link.clone());
         self.exchange.connection = link.info.clone();
@@ -55,6 +56,7 @@ impl Spares {
     }
 
     /// Memory for requests under `plan`: the present one, for which spare memory has been reset. It has no client yet.
+    #[inline]
     pub fn take(&self, plan: impl FnOnce() -> PlanRef) -> Box<Scratch> {
         let spare = self.requests.borrow_mut().pop();
         spare.unwrap_or_else(|| {
