@@ -25,7 +25,7 @@ use tidegate_core::http_core::HttpCore;
 use tidegate_core::main_settings::MainCore;
 use tidegate_core::module::{Arity, Contexts, Diagnostic, Directive, Entry, ErasedModule, Kind};
 use tidegate_core::{Body, Exchange, Jump, Module, Step};
-use tidegate_front::{Front, Shared};
+use tidegate_front::Shared;
 use tidegate_rt::Worker;
 use tidegate_rt::net::Listener;
 
@@ -223,7 +223,7 @@ impl Server {
         let (sender, log) = channel();
         let worker = Worker::run("test", None, move |_| async move {
             LOG.set(Some(sender));
-            let front = Front::new(plan, Arc::new(Shared::default()));
+            let front = tidegate_front::open(plan, Arc::new(Shared::default()));
             probe.set_nonblocking(true).expect("non-blocking");
             let listener = Rc::new(Listener::from_fd(probe.into()).expect("a watched listener"));
             tidegate_front::accept::run(front, listener, Address::Inet(address)).await;
