@@ -21,7 +21,8 @@ use crate::http::cache::session::CacheSession;
 use crate::http::cache::status::{CacheNote, CacheStatus};
 use crate::http::slice;
 
-/// Answers a request by the cache.
+/// Answers a request by the cache: a purge (`proxy_cache_purge`), an unsafe method that makes what is stored invalid
+/// (RFC 9111 section 4.4), a hit, or whatever a session makes of it. Nothing is awaited here, so a hit takes no future.
 ///
 /// # Errors
 /// The exchange is given back when the cache has nothing to do with it.

@@ -142,6 +142,9 @@ impl Meta {
     }
 
     /// `None` for bytes that `encode` did not make.
+    ///
+    /// Nothing is read beyond the end, no count is believed before its bytes are there, and what is left over makes the
+    /// whole invalid: so what decodes encodes to the same bytes.
     pub fn decode(bytes: &[u8]) -> Option<Meta> {
         let mut input = Input(bytes);
         if input.u8()? != VERSION {

@@ -23,6 +23,7 @@ use tidegate_cache::{BreakReason, Fill, FillReader, FillWriter, Key, OpenEntry, 
 use tidegate_core::exchange::Conditions;
 use tidegate_core::template::any_holds;
 use tidegate_core::{Exchange, Level, Step};
+use tidegate_http::Known;
 use tidegate_http::caching::rfc9111::reuse::RequestTerms;
 use tidegate_http::date::parse_http;
 use tidegate_http::request::Method;
@@ -69,18 +70,20 @@ enum Next {
 }
 
 impl CacheSession {
+    /// Goes on until there is an answer. `first` is the look that needed no wait, if there was one.
     pub async fn run(mut self, x: &mut Exchange, first: Option<CacheLookup>) -> Step<'static> {
         let mut lookup = match first {
             Some(lookup) => self.settled(x, lookup).await,
             None => self.look(x).await,
         };
+        let is_ranged = x.request.header(Known::Range).is_some();
         let mut next = match self.bypass {
             // Its answer is newer than what others are fetching.
             true => Next::Do(Output::Fetch(Sharing::TakeOver)),
             false => self.decide(x, &lookup),
         };
         loop {
-            if let Some(instead) = self.range_by_itself(x, &lookup, &next).await {
+            if is_ranged && let Some(instead) = self.range_by_itself(x, &lookup, &next).await {
                 next = instead;
                 continue;
             }

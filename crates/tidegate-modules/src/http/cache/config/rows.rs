@@ -1,4 +1,4 @@
-//! The directives, once for all prefixes: `proxy_`, and later `fastcgi_`, `uwsgi_`, `scgi_`.
+//! The directives, once for all prefixes: `proxy_`, `fastcgi_`, `uwsgi_`, `scgi_`.
 
 /// The table of directives for a prefix, of which names are made while compiling.
 macro_rules! cache_rows {

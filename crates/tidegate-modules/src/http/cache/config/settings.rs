@@ -71,7 +71,9 @@ pub enum ZoneSelection<'a> {
 }
 
 impl CacheSettings {
-    /// Compiles a block's settings; `None` when caching is off.
+    /// Compiles a block's settings; `None` when caching is off. Here the defaults of all directives are filled in, and
+    /// `proxy_cache_rfc9111` changes some of them: revalidation and background revalidation are on,
+    /// and `proxy_cache_methods` counts for nothing.
     ///
     /// # Errors
     /// A zone that nobody defines, a bad text with variables.

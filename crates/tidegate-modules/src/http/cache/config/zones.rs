@@ -63,6 +63,9 @@ impl Zones {
 
 /// Opens (or finds again) the cache of one `proxy_cache_path`. `temporary` is where files are
 /// written before they are whole, unless `use_temp_path=off`.
+///
+/// Invariant: a name and a path stand once in a configuration, and a path is opened once in a process, however often
+/// the configuration is loaded. While a configuration is only tested nothing is opened and no service begins.
 pub fn open(
     prefix: &'static str,
     conf: &PathConf,

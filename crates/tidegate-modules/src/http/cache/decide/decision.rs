@@ -89,6 +89,16 @@ enum State {
 }
 
 /// One request's state.
+///
+/// ```text
+///   Looking ──► Fetching ──► (the fetch is given away) ──► Looking
+///      │ ▲
+///      ▼ │ progress, end, timeout
+///   Waiting
+/// ```
+/// Invariants: a request waits since one moment, whatever fills it waits for, so `proxy_cache_lock_timeout` bounds the
+/// whole; it looks again no more than [`ROUNDS_MAX`] times; what it demands of the cache (RFC 9111 section 5.2.1) bounds
+/// every output.
 #[derive(Debug)]
 pub struct CacheDecision {
     state: State,
@@ -218,6 +228,11 @@ impl CacheDecision {
         Output::Fetch(Sharing::Shared)
     }
 
+    /// There is a fill: is it followed, waited for, replaced, or does the request ask for itself?
+    ///
+    /// Invariant: while bytes arrive nobody else fetches the same (`proxy_cache_lock`, `proxy_cache_tempfile`). From
+    /// above: a fill that is not for this request; one that is all there; neither directive; what is there is enough;
+    /// silent for `proxy_cache_lock_age`; a head to follow; a response that will not be shared; patience.
     fn filling(&mut self, rules: &Rules, filling: FillState, now: u64) -> Output {
         if !filling.joinable {
             self.status = CacheStatus::Miss;

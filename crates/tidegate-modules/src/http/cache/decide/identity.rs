@@ -79,6 +79,10 @@ impl Identity {
     /// Whether an answer holds what is missing behind `at` bytes. `length` is that of its body as
     /// announced.
     ///
+    /// A 206 has to begin where the bytes are missing and to name the size (RFC 9110 sections 14.4 and 15.3.7); a 200 is
+    /// the whole once more, since the origin has no ranges, and what is known of it is skipped. Either way the validator
+    /// and the size are those of the first response: the size, once it is known, never changes.
+    ///
     /// # Errors
     /// What is wrong with it.
     pub fn judge(

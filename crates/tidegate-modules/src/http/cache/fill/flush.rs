@@ -19,7 +19,7 @@ const WRITTEN_FROM_BYTES: u64 = 64 * 1024;
 /// The same when there are [`MANY_READERS`].
 const WRITTEN_FOR_MANY_FROM_BYTES: u64 = 16 * 1024;
 
-/// The longest that they wait for bytes that are being written; then they get them out of memory, since a
+/// The longest that readers wait for bytes that are being written; then they get them out of memory, since a
 /// slow disk sets nobody's pace. Writing takes less than a millisecond, but the loop may be busy.
 const WRITTEN_MAX: Duration = Duration::from_millis(20);
 

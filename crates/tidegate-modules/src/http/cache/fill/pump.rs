@@ -17,7 +17,8 @@ use crate::http::cache::fill::successor::Successor;
 use crate::http::cache::ranges::part_reader::PartReader;
 use crate::http::cache::ranges::plan::{self, BLOCK_BYTES};
 
-/// The longest that readers wait for less than that, which is often soon followed by more.
+/// The longest that readers wait for less than is worth to be written ([`written_from`]): it is often soon followed by
+/// more.
 const HELD_MAX: Duration = Duration::from_millis(2);
 
 /// How the copying of a body ended.
@@ -36,9 +37,25 @@ enum Ended {
 
 /// Takes a body to its end and stores it; readers follow meanwhile.
 ///
-/// When an origin breaks off, the rest is asked for where `resume` is there; else, and when nobody has
-/// it, the readers' responses are broken visibly, and nothing is stored. A fill whose place was taken
-/// since its origin is silent gives its readers to the new one, if that brings the same.
+/// Invariant: the fill's watermark is where the next byte of the body belongs, whoever sends it: the first response, a
+/// further one that was asked for the rest, or a part that is stored already. Each round of the loop copies one of
+/// them, and what comes next depends on how that ended and on how long the body is by its length:
+///
+/// | copied | whole | short | length unknown | too long |
+/// |---|---|---|---|---|
+/// | to its end as framed | stored | the rest is asked for | stored | broken off |
+/// | broken | stored | the rest is asked for | the rest is asked for | broken off |
+/// | up to a part that is there | stored | what is behind the part is asked for | – | broken off |
+/// | it was longer than it may be | stored | broken off | broken off | broken off |
+/// | nobody wants more | stored | broken off | broken off | broken off |
+/// | a successor brings the same | its readers go there, whatever has come |||
+///
+/// Broken off means that the readers' responses end visibly incomplete (RFC 9112 section 8) and that nothing is stored
+/// (RFC 9111 section 3.3). The rest is asked for only with `resume`, by `Range` and `If-Range` (RFC 9110 section
+/// 13.1.5).
+///
+/// Cancelling: it runs in a task that belongs to no client. Only the end of the thread drops it, at whatever await:
+/// then the writer is dropped, and the fill breaks off.
 pub async fn pump(writer: FillWriter, body: Body, resume: Option<Resume>, store: Store) {
     let mut pump = Pump {
         writer,

@@ -1,5 +1,16 @@
-//! The detached task of a fill: asks the origin, decides about the head, stores the body and
-//! feeds all who read it. It belongs to no client: whoever leaves, it goes on.
+//! The detached task of a fill: asks the origin, decides about the head, stores the body and feeds all who read it. It
+//! belongs to no client: whoever leaves, it goes on.
+//!
+//! ```text
+//!   start ──► fetch ──► failed ──────────────► the stale object, or the failure
+//!               │
+//!               └─────► answered ──► Renew ──► the object that was there, renewed (RFC 9111 section 4.3.4)
+//!                           ├──────► ServeStale ► the object that was there
+//!                           ├──────► Pass ──► the response, not stored
+//!                           └──────► Store ─► head published, `pump` takes the body to its end
+//! ```
+//! It owns the decision about the response ([`OriginDecision`]); the request learns of it by one [`FillEvent`]. The
+//! head goes to the request once, and before it is published, where `proxy_no_cache` has to be evaluated with it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -141,6 +152,13 @@ impl FillTask {
         tell(to.as_ref(), answer).await;
     }
 
+    /// The origin has answered: comes to the verdict, once, and carries it out.
+    ///
+    /// Invariant: whatever the verdict, the writer is used up (stored, aborted or released), so that nobody waits for
+    /// this fill in vain; and whoever began it is told one thing, the answer.
+    ///
+    /// Cancelling: nobody cancels it. A request that leaves while it is asked about `proxy_no_cache` stores nothing; at
+    /// every other await its leaving changes nothing.
     async fn answered(
         &mut self,
         received: OriginReply,
@@ -266,6 +284,9 @@ impl FillTask {
     }
 
     /// Publishes the head and takes the body to its end.
+    ///
+    /// The order counts: the object's key, its parts and what readers need to go on without the fill are known before
+    /// there is a head, since with the head come the readers.
     async fn store(
         &self,
         received: OriginReply,

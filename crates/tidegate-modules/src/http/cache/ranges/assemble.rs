@@ -104,6 +104,10 @@ impl RangeAssembler {
         }
     }
 
+    /// Gives a range piece by piece, from wherever the next byte is to be had.
+    ///
+    /// Invariant: all before `at` has been given, once. A place at which nothing comes is tried [`TRIES_MAX`] times. A
+    /// client that leaves drops this at an await; what was asked for then ends with the part that is being fetched.
     async fn give(self, wanted: ByteRange, out: Yielder) -> Result<(), BodyError> {
         let (mut at, mut tries) = (wanted.start, 0);
         while at < wanted.end {

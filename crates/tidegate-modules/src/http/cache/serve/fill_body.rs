@@ -117,6 +117,9 @@ impl FillBody {
     }
 }
 
+/// States: the first piece, which is small, and with many readers smaller still, each of whom then lets the others have
+/// theirs; all further ones; the rest, once the fill has left the reader behind (there is no way back). Cancelling: dropping the body drops
+/// the reader, and the fill goes on.
 impl BodyStream for FillBody {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         let reader = match &mut self.source {

@@ -49,6 +49,9 @@ pub async fn head_of(x: &Exchange, reader: &mut FillReader) -> Option<Option<Arc
 
 /// Waits until a fill ends, has a head, what the request needs or more than a small body, or its time is
 /// over.
+///
+/// What is ready first counts, in this order: progress, the time, the client's leaving. It is one await, and dropping it
+/// drops the reader by which it is woken, and nothing else. A subrequest has no client of its own.
 pub async fn for_progress(
     x: &Exchange,
     fill: &Arc<Fill>,
