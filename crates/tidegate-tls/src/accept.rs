@@ -1,6 +1,10 @@
 //! From a client's first bytes to a TLS stream. The handshake stops behind the client's hello, so that the caller
 //! can choose a server by what it says.
 
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
 use std::rc::Rc;
 
 use tidegate_rt::net::Stream;
@@ -119,11 +123,17 @@ impl Hello {
         self,
         stream: &Rc<Stream>,
         settings: &ServerSettings,
-    ) -> Result<(TlsStream<Server>, Negotiated), HandshakeError> {
+    ) -> Result<(Rc<TlsStream<Server>>, Negotiated), HandshakeError> {
         let start = StartHandshake::from_parts(self.0, StreamIo(stream.clone()));
         let session = start.into_stream(settings.config.clone()).await?;
         let negotiated = negotiated(session.get_ref().1, settings);
-        Ok((TlsStream::new(stream.clone(), session), negotiated))
+        Ok((Rc::new(TlsStream::new(stream.clone(), session)), negotiated))
+    }
+}
+
+impl fmt::Debug for Hello {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hello").field("server_name", &self.server_name()).finish_non_exhaustive()
     }
 }
 

@@ -1,6 +1,9 @@
 //! Cipher suites of TLS under OpenSSL's names: lists in its format, and names for variables and logs.
 //! Suites are told by their numbers (IANA registry "TLS Cipher Suites").
 
+#[cfg(test)]
+mod tests;
+
 use tidegate_conf::{Diagnostic, Word};
 
 /// A TLS 1.2 suite that is available, with what lists can name it by.
@@ -181,7 +184,7 @@ pub fn no_suite(word: &Word, tls13: bool) -> Diagnostic {
 }
 
 /// Whether a list chooses suites that OpenSSL has, available here or not: one without any is a mistake.
-pub fn names_suites(list: &str) -> bool {
+pub(crate) fn names_suites(list: &str) -> bool {
     let is_known = |word: &str| {
         NONE.contains(&word)
             || NAMES.iter().any(|(number, name)| number >> 8 != 0x13 && *name == word)
@@ -196,7 +199,7 @@ fn items(list: &str) -> impl Iterator<Item = &str> {
 }
 
 /// A suite of TLS 1.3 by its name: its number where it is available; `None` for a name that is none.
-pub fn tls13(name: &str) -> Option<Option<u16>> {
+pub(crate) fn tls13(name: &str) -> Option<Option<u16>> {
     let (number, _) = NAMES.iter().find(|(number, known)| number >> 8 == 0x13 && *known == name)?;
     Some((0x1301..=0x1303).contains(number).then_some(*number))
 }

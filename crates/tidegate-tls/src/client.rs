@@ -1,5 +1,8 @@
 //! From the options of a configuration to what handshakes need.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,15 +25,19 @@ use crate::x509::possession::Possession;
 /// What a configuration says of TLS towards origins.
 #[derive(Clone, Debug, Default)]
 pub struct TlsOptions {
+    /// Whether TLS 1.2 is spoken.
     pub tls12: bool,
+    /// Whether TLS 1.3 is spoken.
     pub tls13: bool,
     /// Suites of TLS 1.2 by their numbers in the IANA registry, the preferred first.
     pub suites: Vec<u16>,
     /// Those of TLS 1.3; empty for all that there are.
     pub suites_tls13: Vec<u16>,
+    /// Whether sessions are resumed.
     pub session_reuse: bool,
     /// Send the name (SNI, RFC 6066 section 3).
     pub server_name: bool,
+    /// Whether the origin's certificate is verified, and its name.
     pub verify: bool,
     /// Certificates (DER) that are trusted; needed with `verify` only.
     pub trusted: Vec<Vec<u8>>,
@@ -56,9 +63,11 @@ pub struct TlsSettings {
 /// Settings and the name that an origin is asked by.
 #[derive(Clone, Debug)]
 pub struct TlsTarget {
+    /// What handshakes need.
     pub settings: Arc<TlsSettings>,
     /// `proxy_ssl_name` without a port.
     pub name: Arc<[u8]>,
+    /// Protocols that are offered by ALPN.
     pub alpn: Protocols,
 }
 

@@ -1,5 +1,8 @@
 //! From a connected socket to a TLS stream.
 
+#[cfg(test)]
+mod tests;
+
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 
@@ -23,7 +26,7 @@ pub async fn connect(
     stream: Rc<Stream>,
     peer: &Addr,
     target: &TlsTarget,
-) -> Result<TlsStream<Client>, ConnectError> {
+) -> Result<Rc<TlsStream<Client>>, ConnectError> {
     let connector = TlsConnector::from(target.settings.config(peer, &target.alpn));
     let connecting = connector.connect(name(&target.name, peer), StreamIo(stream.clone()));
     let session = connecting.await.map_err(HandshakeError::from)?;
@@ -35,7 +38,7 @@ pub async fn connect(
             return Err(ConnectError::OtherName);
         }
     }
-    Ok(TlsStream::new(stream, session))
+    Ok(Rc::new(TlsStream::new(stream, session)))
 }
 
 /// The name as the library takes it. An address stands for names that cannot be sent: it never is.

@@ -1,5 +1,8 @@
 //! Why a handshake, or settings for handshakes, came to nothing.
 
+#[cfg(test)]
+mod tests;
+
 use std::{error, fmt, io};
 
 use tokio_rustls::rustls::{CertificateError, Error, OtherError};

@@ -1,5 +1,8 @@
 //! Key exchange groups under OpenSSL's names.
 
+#[cfg(test)]
+mod tests;
+
 use tokio_rustls::rustls::crypto::SupportedKxGroup;
 use tokio_rustls::rustls::crypto::aws_lc_rs::kx_group;
 

@@ -1,5 +1,8 @@
 //! Certificates, private keys and pass phrases from the files that directives of TLS name.
 
+#[cfg(test)]
+mod tests;
+
 use rustls_pki_types::CertificateRevocationListDer;
 use rustls_pki_types::pem::PemObject as _;
 use tidegate_conf::{Diagnostic, NamedFiles, Word};

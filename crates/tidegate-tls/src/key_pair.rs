@@ -1,5 +1,8 @@
 //! Certificates with their private keys.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::sync::Arc;
 

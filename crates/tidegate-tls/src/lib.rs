@@ -1,13 +1,42 @@
-//! TLS for both sides.
+//! TLS for both sides of the server, and what it needs of certificates and keys. It is the only crate of the product
+//! that names the TLS library; it takes plain values and knows neither directives nor requests, so that whatever
+//! speaks TLS can stand on it.
+//!
+//! Towards clients: a [`KeyPair`] for each certificate, which [`Stapled`] holds together with the answer of its OCSP
+//! responder; [`ServerProtocols`], and with them [`ServerOptions`], become the [`ServerSettings`] of one server. A
+//! connection begins with [`Hello::receive`], the caller chooses a server by [`Hello::server_name`], and
+//! [`Hello::accept`] brings the handshake to its end:
+//!
+//! ```text
+//! bytes → Hello → (choose ServerSettings) → accept → TlsStream<Server>, Negotiated
+//! ```
+//!
+//! Towards origins: [`TlsOptions`] become [`TlsSettings`], which together with a name are a [`TlsTarget`], and
+//! [`connect`] makes a `TlsStream<Client>` of a connected socket.
+//!
+//! Behind the handshake both sides read and write through [`Io`], plain or TLS.
+//!
+//! | file | what |
+//! |---|---|
+//! | accept, connect | from a socket to a stream, for each side |
+//! | server, client | settings, compiled from plain values |
+//! | stream, io, side | the decrypted stream |
+//! | client_trust, verify, x509 | whose certificate is accepted |
+//! | key_pair, pem, key_files | our own certificates and keys |
+//! | sessions, tickets | resumption, over threads and reloads |
+//! | stapling | answers of OCSP responders |
+//! | cipher_suites, groups, openssl_commands | OpenSSL's names, lists and commands |
+//! | suites | the library's suites and versions |
+//! | error | why there is no TLS |
 #![forbid(unsafe_code)]
+#![deny(unreachable_pub)]
+#![warn(missing_docs)]
 
 mod accept;
 pub mod cipher_suites;
 mod client;
 mod client_trust;
 mod connect;
-#[cfg(test)]
-mod connect_tests;
 mod error;
 pub mod groups;
 mod io;
@@ -21,8 +50,6 @@ mod side;
 pub mod stapling;
 mod stream;
 mod suites;
-#[cfg(test)]
-mod tests;
 mod tickets;
 mod verify;
 pub mod x509;

@@ -18,8 +18,11 @@ pub enum Command {
     Groups,
     /// The value is a file.
     Certificate,
+    /// The value is a file.
     PrivateKey,
+    /// Whether sessions are resumed by tickets.
     SessionTickets(bool),
+    /// Whether the server's order of cipher suites wins.
     ServerPreference(bool),
     /// Allows or forbids what does not exist here anyway.
     Nothing,

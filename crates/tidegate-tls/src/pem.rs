@@ -1,5 +1,8 @@
 //! Certificates and private keys out of PEM texts (RFC 7468), whoever read them.
 
+#[cfg(test)]
+mod tests;
+
 use std::{error, fmt, io};
 
 use pkcs8::EncryptedPrivateKeyInfoRef;

@@ -23,7 +23,9 @@ use crate::tickets::{TicketKeys, Tickets};
 pub struct ServerProtocols(ConfigBuilder<ServerConfig, WantsVerifier>);
 
 /// What a configuration says of TLS for clients.
+#[derive(Debug)]
 pub struct ServerOptions {
+    /// Versions, cipher suites and groups.
     pub protocols: ServerProtocols,
     /// At least one; a client gets the first whose key it can use, ECDSA before others.
     pub certificates: Vec<Arc<Stapled>>,

@@ -1,5 +1,8 @@
 //! Sessions kept by the server (`ssl_session_cache`): shared by all threads, and over reloads by name.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,6 +1,9 @@
 //! Answers of OCSP responders that go along with our certificates (RFC 6066 section 8): what to ask, and what an
 //! answer is worth. Who asks, and when, is the caller's.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -8,7 +11,8 @@ use tokio_rustls::rustls::sign::CertifiedKey;
 
 use crate::key_pair::KeyPair;
 use crate::suites::algorithms;
-use crate::x509::ocsp::{self, StatusError};
+use crate::x509::ocsp;
+pub use crate::x509::ocsp::StatusError;
 use crate::x509::{Certificate, Purpose, Trust};
 
 /// A certificate with the answer that goes along with it at the moment. No handshake waits for one.

@@ -6,6 +6,9 @@
 //! servers share a key file. Additional data is the server's context: a ticket of one server is
 //! nothing to another one with other certificates.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

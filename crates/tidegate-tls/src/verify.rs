@@ -1,5 +1,8 @@
 //! What the library asks about a peer while a handshake goes on, for both sides, and names of certificates.
 
+#[cfg(test)]
+mod tests;
+
 use std::iter;
 use std::net::IpAddr;
 use std::sync::Arc;

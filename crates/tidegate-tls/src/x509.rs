@@ -15,11 +15,11 @@
 mod der;
 mod fault;
 pub mod names;
-pub mod ocsp;
+pub(crate) mod ocsp;
 #[cfg(test)]
-mod ocsp_tests;
+pub(crate) mod ocsp_tests;
 mod path;
-pub mod possession;
+pub(crate) mod possession;
 mod revocation;
 #[cfg(test)]
 mod tests;
@@ -27,11 +27,11 @@ mod tests;
 use aws_lc_rs::digest;
 use der::{BIT_STRING, BOOLEAN, INTEGER, OBJECT_ID, OCTET_STRING, SEQUENCE, SET, any, element};
 
-pub use der::whole as first_element;
+pub(crate) use der::whole as first_element;
 pub use fault::Fault;
-pub use path::{Purpose, Trust};
-pub use revocation::RevocationList;
-pub use rustls_pki_types::SignatureVerificationAlgorithm;
+pub(crate) use path::{Purpose, Trust};
+pub(crate) use revocation::RevocationList;
+use rustls_pki_types::SignatureVerificationAlgorithm;
 
 /// The explicit version, which certificates of version 1 lack.
 const VERSION: u8 = 0xa0;
@@ -44,22 +44,25 @@ const COMMON_NAME_ID: &[u8] = &[0x55, 4, 3];
 const SUBJECT_ALT_NAME_ID: &[u8] = &[0x55, 29, 17];
 
 /// Algorithms that signatures are verified by.
-pub type Algorithms = &'static [&'static dyn SignatureVerificationAlgorithm];
+pub(crate) type Algorithms = &'static [&'static dyn SignatureVerificationAlgorithm];
 
-/// A certificate taken apart.
+/// A certificate taken apart: what variables show of one, and what decides whether to trust it. It borrows the DER
+/// and holds no copy. Nothing is verified by taking one apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Certificate<'a> {
     /// What is signed.
     signed: &'a [u8],
     signature: Signature<'a>,
     /// The number as it is encoded: big-endian, perhaps with a zero in front.
-    pub serial: &'a [u8],
+    serial: &'a [u8],
     has_version: bool,
+    /// The issuer's name: the content of its Name.
     pub issuer: &'a [u8],
     validity: &'a [u8],
+    /// The subject's name: the content of its Name.
     pub subject: &'a [u8],
     /// The whole SubjectPublicKeyInfo.
-    pub key_info: &'a [u8],
+    key_info: &'a [u8],
     extensions: &'a [u8],
 }
 
@@ -79,7 +82,7 @@ struct Extension<'a> {
 
 /// A name that a certificate is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AltName<'a> {
+pub(crate) enum AltName<'a> {
     Dns(&'a [u8]),
     Ip(&'a [u8]),
 }
@@ -142,12 +145,12 @@ impl<'a> Certificate<'a> {
     }
 
     /// Whether it names itself as its issuer.
-    pub fn is_self_issued(&self) -> bool {
+    pub(crate) fn is_self_issued(&self) -> bool {
         names::same(self.issuer, self.subject)
     }
 
     /// The names of the SubjectAltName extension.
-    pub fn alt_names(&self) -> Vec<AltName<'a>> {
+    pub(crate) fn alt_names(&self) -> Vec<AltName<'a>> {
         let mut names = Vec::new();
         let found = self.extension(SUBJECT_ALT_NAME_ID);
         let found = found.and_then(|extension| element(extension.value, SEQUENCE));
@@ -164,7 +167,7 @@ impl<'a> Certificate<'a> {
     }
 
     /// The common names of the subject.
-    pub fn common_names(&self) -> Vec<&'a [u8]> {
+    pub(crate) fn common_names(&self) -> Vec<&'a [u8]> {
         let mut names = Vec::new();
         let mut sets = self.subject;
         while let Some((mut set, after)) = element(sets, SET) {
@@ -239,19 +242,19 @@ pub fn fingerprint(bytes: &[u8]) -> [u8; 20] {
 }
 
 /// The bits of a certificate's public key.
-pub fn public_key(certificate: &[u8]) -> Option<&[u8]> {
+pub(crate) fn public_key(certificate: &[u8]) -> Option<&[u8]> {
     key_bits(Certificate::parse(certificate)?.key_info)
 }
 
 /// The bits of a SubjectPublicKeyInfo, which may have more behind it.
-pub fn key_bits(info: &[u8]) -> Option<&[u8]> {
+pub(crate) fn key_bits(info: &[u8]) -> Option<&[u8]> {
     let (info, _) = element(info, SEQUENCE)?;
     let (_, rest) = element(info, SEQUENCE)?;
     element(rest, BIT_STRING).map(|(bits, _)| bits)
 }
 
 /// The algorithm of a SubjectPublicKeyInfo: the content of its AlgorithmIdentifier.
-pub fn key_algorithm(info: &[u8]) -> Option<&[u8]> {
+pub(crate) fn key_algorithm(info: &[u8]) -> Option<&[u8]> {
     let (info, _) = element(info, SEQUENCE)?;
     element(info, SEQUENCE).map(|(algorithm, _)| algorithm)
 }

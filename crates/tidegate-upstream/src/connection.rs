@@ -107,7 +107,7 @@ pub async fn secure(
     match timeout(limit, connect(stream, address, tls)).await {
         Err(_) => Err(ConnectError::HandshakeTimedOut),
         Ok(Err(error)) => Err(ConnectError::Handshake(failure(&error, tls))),
-        Ok(Ok(tls)) => Ok(Io::Tls(Rc::new(tls))),
+        Ok(Ok(tls)) => Ok(Io::Tls(tls)),
     }
 }
 

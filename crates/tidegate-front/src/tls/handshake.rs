@@ -38,7 +38,7 @@ pub async fn accept(
     match begun.unwrap_or(Err(Failure::Timeout)) {
         Ok(Begun::Tls(tls, known)) => {
             info.tls = Some(known);
-            Some((Io::Tls(Rc::new(tls)), info, Vec::new()))
+            Some((Io::Tls(tls), info, Vec::new()))
         }
         Ok(Begun::Plain(input)) => Some((Io::Plain(stream), info, input)),
         Err(failure) => {
@@ -49,7 +49,7 @@ pub async fn accept(
 }
 
 enum Begun {
-    Tls(TlsStream<Server>, Box<TlsInfo>),
+    Tls(Rc<TlsStream<Server>>, Box<TlsInfo>),
     /// Plain bytes; the handshake never began.
     Plain(Vec<u8>),
 }

@@ -1,17 +1,17 @@
 //! Elements of DER (ITU-T X.690) and times, as far as certificates and revocation lists have them.
 
-pub const BOOLEAN: u8 = 0x01;
-pub const INTEGER: u8 = 0x02;
-pub const BIT_STRING: u8 = 0x03;
-pub const OCTET_STRING: u8 = 0x04;
-pub const OBJECT_ID: u8 = 0x06;
-pub const UTC_TIME: u8 = 0x17;
-pub const GENERALIZED_TIME: u8 = 0x18;
-pub const SEQUENCE: u8 = 0x30;
-pub const SET: u8 = 0x31;
+pub(crate) const BOOLEAN: u8 = 0x01;
+pub(crate) const INTEGER: u8 = 0x02;
+pub(crate) const BIT_STRING: u8 = 0x03;
+pub(crate) const OCTET_STRING: u8 = 0x04;
+pub(crate) const OBJECT_ID: u8 = 0x06;
+pub(crate) const UTC_TIME: u8 = 0x17;
+pub(crate) const GENERALIZED_TIME: u8 = 0x18;
+pub(crate) const SEQUENCE: u8 = 0x30;
+pub(crate) const SET: u8 = 0x31;
 
 /// Seconds since 1970 of a time (RFC 5280 section 4.1.2.5): always UTC, always with seconds.
-pub fn time(tag: u8, text: &[u8]) -> Option<i64> {
+pub(crate) fn time(tag: u8, text: &[u8]) -> Option<i64> {
     let text = text.strip_suffix(b"Z")?;
     let number = |digits: &[u8]| {
         digits.iter().try_fold(0_i64, |sum, digit| {
@@ -36,13 +36,13 @@ pub fn time(tag: u8, text: &[u8]) -> Option<i64> {
 }
 
 /// The content of an element with this tag, and what follows it.
-pub fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+pub(crate) fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (found, content, rest) = any(der)?;
     (found == tag).then_some((content, rest))
 }
 
 /// The next element, if it has this tag: its content, and what follows it; else everything follows.
-pub fn optional(der: &[u8], tag: u8) -> (Option<&[u8]>, &[u8]) {
+pub(crate) fn optional(der: &[u8], tag: u8) -> (Option<&[u8]>, &[u8]) {
     match element(der, tag) {
         Some((content, rest)) => (Some(content), rest),
         None => (None, der),
@@ -50,7 +50,7 @@ pub fn optional(der: &[u8], tag: u8) -> (Option<&[u8]>, &[u8]) {
 }
 
 /// The next element: tag, content, and what follows it.
-pub fn any(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+pub(crate) fn any(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (tag, rest) = der.split_first()?;
     let (first, rest) = rest.split_first()?;
     let (length, rest) = match first {
@@ -67,7 +67,7 @@ pub fn any(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
 }
 
 /// The whole of the element that `der` begins with, its tag and length included.
-pub fn whole(der: &[u8]) -> Option<&[u8]> {
+pub(crate) fn whole(der: &[u8]) -> Option<&[u8]> {
     let (_, _, rest) = any(der)?;
     der.get(..der.len() - rest.len())
 }

@@ -1,28 +1,50 @@
 //! Why a certificate is not trusted.
 
-/// A reason, with OpenSSL's number and words: they stand in logs and in `$ssl_client_verify`.
+/// Why a certificate is not trusted, with OpenSSL's number and words ([`Fault::words`]): they stand in logs and in
+/// `$ssl_client_verify`. Where several things are wrong it is the one that OpenSSL would report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
+    /// The issuer of a trusted certificate in the chain is missing.
     NoIssuer,
+    /// There is no revocation list of a certificate's issuer.
     NoRevocationList,
+    /// A certificate is not signed by its issuer.
     BadSignature,
+    /// A revocation list is not signed by its issuer.
     RevocationListSignature,
+    /// The life of a certificate has not begun.
     NotYetValid,
+    /// The life of a certificate is over, or cannot be read.
     Expired,
+    /// A revocation list is of a later time.
     RevocationListNotYetValid,
+    /// A newer revocation list is due.
     RevocationListExpired,
+    /// The certificate has signed itself, and is not trusted.
     SelfSigned,
+    /// The chain ends at a certificate that has signed itself, and is not trusted.
     SelfSignedInChain,
+    /// The chain ends at a certificate whose issuer is not known.
     NoLocalIssuer,
+    /// There is nothing but the certificate, and nobody to verify it by.
     Unverifiable,
+    /// A certificate was revoked.
     Revoked,
+    /// An issuer may not issue certificates.
     NotAuthority,
+    /// More certificates stand below an authority than it allows.
     PathTooLong,
+    /// A certificate is for other purposes than this side of TLS.
     Purpose,
+    /// A critical extension is not known.
     UnknownCriticalExtension,
+    /// An issuer may not sign revocation lists.
     MayNotSignLists,
+    /// A critical extension of a revocation list is not known.
     UnknownCriticalListExtension,
+    /// A certificate, or one of its extensions, cannot be read.
     InvalidExtension,
+    /// A certificate constrains names, which are not compared here.
     ConstrainedNames,
 }
 

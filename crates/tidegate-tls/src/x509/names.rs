@@ -61,7 +61,7 @@ pub fn oneline(name: &[u8]) -> String {
 
 /// Whether two names are the same: letters of either case, and runs of spaces count as one (RFC 5280
 /// section 7.1, as far as OpenSSL follows it).
-pub fn same(one: &[u8], other: &[u8]) -> bool {
+pub(crate) fn same(one: &[u8], other: &[u8]) -> bool {
     one == other || canonical(one) == canonical(other)
 }
 

@@ -23,13 +23,13 @@ const REVOKED: u8 = 0xa1;
 
 /// How long a good answer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub(crate) struct Answer {
     /// `None`: newer information is always there.
-    pub next_unix_seconds: Option<i64>,
+    pub(crate) next_unix_seconds: Option<i64>,
 }
 
 /// The responder that a certificate names.
-pub fn responder(certificate: &Certificate<'_>) -> Option<String> {
+pub(crate) fn responder(certificate: &Certificate<'_>) -> Option<String> {
     let extension = certificate.extension(AUTHORITY_ACCESS_ID)?;
     let (mut rest, _) = element(extension.value, SEQUENCE)?;
     while let Some((description, after)) = element(rest, SEQUENCE) {
@@ -61,7 +61,7 @@ impl fmt::Display for StatusError {
 impl Error for StatusError {}
 
 /// The question about a certificate; `None` for an issuer without a key.
-pub fn request(certificate: &Certificate<'_>, issuer: &Certificate<'_>) -> Option<Vec<u8>> {
+pub(crate) fn request(certificate: &Certificate<'_>, issuer: &Certificate<'_>) -> Option<Vec<u8>> {
     let (_, key) = key_bits(issuer.key_info)?.split_first()?;
     let name = fingerprint(&wrap(SEQUENCE, issuer.subject));
     let parts = [
@@ -79,7 +79,7 @@ pub fn request(certificate: &Certificate<'_>, issuer: &Certificate<'_>) -> Optio
 ///
 /// # Errors
 /// Why the answer is of no use.
-pub fn answer(
+pub(crate) fn answer(
     der: &[u8],
     certificate: &Certificate<'_>,
     now_unix_seconds: i64,
@@ -115,13 +115,13 @@ pub fn answer(
 }
 
 /// Whether this is an answer at all.
-pub fn is_answer(der: &[u8]) -> bool {
+pub(crate) fn is_answer(der: &[u8]) -> bool {
     element(der, SEQUENCE).is_some_and(|(answer, _)| element(answer, ENUMERATED).is_some())
 }
 
 /// Whether an answer was signed by the issuer, or by whom it has named for that (RFC 6960 section
 /// 4.2.2.2), and the issuer is trusted.
-pub fn is_authentic(
+pub(crate) fn is_authentic(
     der: &[u8],
     issuer: &[u8],
     trust: &Trust,

@@ -7,14 +7,14 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
 /// Of `/CN=Root`.
-const ROOT: &str = "\
+pub(crate) const ROOT: &str = "\
     MIIBUzCB+qADAgECAhQmGwwUCotqtQtGAeNHTDurkbW0rzAKBggqhkjOPQQDAjAPMQ0wCwYDVQQDDARSb290MCAXDTI2\
     MTEyMTA2NTIyM1oYDzIxMjYxMDI4MDY1MjIzWjAPMQ0wCwYDVQQDDARSb290MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcD\
     QgAEA0JG8VBLO1Zzcnt+F6eHiAnu8MYtNk/cd/HUUqIBdnap6ZT4mktCYyfbMr6mmqDg4NGjj0vlZ3t7U/Fc5BjElaMy\
     MDAwDwYDVR0TAQH/BAUwAwEB/zAdBgNVHQ4EFgQUJyguSfocZjL51oDPMv+XxkxQcB0wCgYIKoZIzj0EAwIDSAAwRQIg\
     CCLLJ5MeBm+MWY3Iu2H6ih8bF9Q29BVuqVJYdy6hImECIQDuhPYQL9CFv2fw68hMskpBw60H/wJ71n2GuUU145r3Uw==";
 /// Of another root.
-const OTHER: &str = "\
+pub(crate) const OTHER: &str = "\
     MIIBVjCB/KADAgECAhQRK9Uh5lVypfeBghrgMSl7ViUf1zAKBggqhkjOPQQDAjAQMQ4wDAYDVQQDDAVPdGhlcjAgFw0y\
     NjExMjEwNjUyMjNaGA8yMTI2MTAyODA2NTIyM1owEDEOMAwGA1UEAwwFT3RoZXIwWTATBgcqhkjOPQIBBggqhkjOPQMB\
     BwNCAAShPqCQ5o1PD7Ljq+CNsRH7uPmDpQzmjt1GVROPUMC3AuFUmQEzAU3l0A2nuG68NfZD/86hyPIGbN/xN0oIXzoq\
@@ -22,7 +22,7 @@ const OTHER: &str = "\
     AiEA6M3CEHQ0eGzIQxaalVJtLl+SJupYI2wIh7nHVL03/JMCIQDmPHuZFp4qCGZ2qECGk9Mk3phiJ+AHWqbLcZI6xkyl\
     +w==";
 /// Of `/CN=aia`, which names a responder.
-const LEAF: &str = "\
+pub(crate) const LEAF: &str = "\
     MIIBgTCCASegAwIBAgICCikwCgYIKoZIzj0EAwIwDzENMAsGA1UEAwwEUm9vdDAgFw0yMDAxMDIwMzA0MDVaGA8yMTIw\
     MDEwMjAzMDQwNVowDjEMMAoGA1UEAwwDYWlhMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEONCpqzsocoq5IxO3Ylsp\
     2fY6bYfecNQsxz8NA61YPcLoHxC98bGx6EkrfGyATHsFWp8I8vGHzkNYcwSlA+XI46NyMHAwLgYIKwYBBQUHAQEEIjAg\
@@ -30,7 +30,7 @@ const LEAF: &str = "\
     IwQYMBaAFCcoLkn6HGYy+daAzzL/l8ZMUHAdMAoGCCqGSM49BAMCA0gAMEUCIQCLyiy8PVmQQ3bb1/HcaRJiKL6u1nq4\
     lXA7p69Bb+JAkAIgRE4I4bYNRjKtLZL0LzcwyTdl1I9GorOdsdM0iJ8jFx4=";
 /// Of `/CN=gone`.
-const REVOKED: &str = "\
+pub(crate) const REVOKED: &str = "\
     MIIBZjCCAQ2gAwIBAgICCicwCgYIKoZIzj0EAwIwDzENMAsGA1UEAwwEUm9vdDAgFw0yMDAxMDIwMzA0MDVaGA8yMTIw\
     MDEwMjAzMDQwNVowDzENMAsGA1UEAwwEZ29uZTBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABDjQqas7KHKKuSMTt2Jb\
     Kdn2Om2H3nDULMc/DQOtWD3C6B8QvfGxsehJK3xsgEx7BVqfCPLxh85DWHMEpQPlyOOjVzBVMBMGA1UdJQQMMAoGCCsG\
@@ -38,23 +38,23 @@ const REVOKED: &str = "\
     HTAKBggqhkjOPQQDAgNHADBEAiBljKKquVnfvpJhXaW+KBu6yv+sNh8DM8SxopeL3+e7FQIgGArqDRvWxa9Zr7OR4FYY\
     TgmKl5VUfSIhLrGQg8hGJXM=";
 /// `openssl ocsp -issuer ROOT -cert LEAF -no_nonce`.
-const QUESTION: &str = "\
+pub(crate) const QUESTION: &str = "\
     MEMwQTA/MD0wOzAJBgUrDgMCGgUABBRu5L9Op3kl2xUuUq0sadLj6HhUagQUJyguSfocZjL51oDPMv+XxkxQcB0CAgop";
 /// By the issuer itself.
-const GOOD: &str = "\
+pub(crate) const GOOD: &str = "\
     MIH+CgEAoIH4MIH1BgkrBgEFBQcwAQEEgecwgeQwgYuhETAPMQ0wCwYDVQQDDARSb290GA8yMDI2MTEyMTA3MjMxOVow\
     ZTBjMDswCQYFKw4DAhoFAAQUbuS/Tqd5JdsVLlKtLGnS4+h4VGoEFCcoLkn6HGYy+daAzzL/l8ZMUHAdAgIKKYAAGA8y\
     MDI2MTEyMTA3MjMxOVqgERgPMjEyNjEwMjgwNzIzMTlaMAoGCCqGSM49BAMCA0gAMEUCIHaNmRP1qkMI9nQ7aO6EMjYy\
     jteZI7wWVM66ViKRoGJ1AiEA9LNmgEKtTNmOeTPhhD7t4Pom888NdbdKEsb/TycPTt8=";
 /// Of the revoked one.
-const GONE: &str = "\
+pub(crate) const GONE: &str = "\
     MIIBEQoBAKCCAQowggEGBgkrBgEFBQcwAQEEgfgwgfUwgZyhETAPMQ0wCwYDVQQDDARSb290GA8yMDI2MTEyMTA3MjMx\
     OVowdjB0MDswCQYFKw4DAhoFAAQUbuS/Tqd5JdsVLlKtLGnS4+h4VGoEFCcoLkn6HGYy+daAzzL/l8ZMUHAdAgIKJ6ER\
     GA8yMDI2MTEyMTA3MDE1NloYDzIwMjYxMTIxMDcyMzE5WqARGA8yMTI2MTAyODA3MjMxOVowCgYIKoZIzj0EAwIDSAAw\
     RQIhANeuWWmgSHVBNDlMnKu1SGzykH+b5Zfellbj3C0iWugjAiBJRULz1PYFYlp38631+ALBKIT7CxnEKjAzfVRGaQST\
     8Q==";
 /// By a certificate for answers that the issuer has signed.
-const BY_NAMED: &str = "\
+pub(crate) const BY_NAMED: &str = "\
     MIICdQoBAKCCAm4wggJqBgkrBgEFBQcwAQEEggJbMIICVzCBi6ERMA8xDTALBgNVBAMMBHJlc3AYDzIwMjYxMTIxMDcy\
     MzE5WjBlMGMwOzAJBgUrDgMCGgUABBRu5L9Op3kl2xUuUq0sadLj6HhUagQUJyguSfocZjL51oDPMv+XxkxQcB0CAgop\
     gAAYDzIwMjYxMTIxMDcyMzE5WqARGA8yMTI2MTAyODA3MjMxOVowCgYIKoZIzj0EAwIDSAAwRQIgfWOO8YbMGiZfy3gt\
@@ -66,7 +66,7 @@ const BY_NAMED: &str = "\
     hkjOPQQDAgNIADBFAiEAx1d7DXuuilapJOf9Iy1myZ8wqxBUHXWgOHVuE+ZMPDUCIGcdjku5EN0qXcXL+IcDAwjLbIfG\
     yaFkwm0CFQAPSDFR";
 /// By one that is not for answers.
-const BY_OTHER: &str = "\
+pub(crate) const BY_OTHER: &str = "\
     MIICkgoBAKCCAoswggKHBgkrBgEFBQcwAQEEggJ4MIICdDCBjaETMBExDzANBgNVBAMMBm5vcmVzcBgPMjAyNjExMjEw\
     NzIzMTlaMGUwYzA7MAkGBSsOAwIaBQAEFG7kv06neSXbFS5SrSxp0uPoeFRqBBQnKC5J+hxmMvnWgM8y/5fGTFBwHQIC\
     CimAABgPMjAyNjExMjEwNzIzMTlaoBEYDzIxMjYxMDI4MDcyMzE5WjAKBggqhkjOPQQDAgNIADBFAiAUKxZBwuNbR27o\
@@ -78,9 +78,9 @@ const BY_OTHER: &str = "\
     FgQU6dN18/0v1zQXfsBujm0I0NRylaQwCgYIKoZIzj0EAwIDSQAwRgIhAMMYVQ2OOyAw7Scplvm5a/XYXbUP5TJgM4wA\
     DONocV4lAiEArb+Rpkh/UZSGhCsUilyde5xb0KdXrz2A8ITQk/DHEis=";
 /// Within the answers' time.
-const NOW: i64 = 1_900_000_000;
+pub(crate) const NOW: i64 = 1_900_000_000;
 
-fn bytes(base64: &str) -> Vec<u8> {
+pub(crate) fn bytes(base64: &str) -> Vec<u8> {
     let text = format!("-----BEGIN CERTIFICATE-----\n{base64}\n-----END CERTIFICATE-----\n");
     CertificateDer::from_pem_slice(text.as_bytes()).expect("base64").to_vec()
 }

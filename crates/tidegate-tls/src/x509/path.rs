@@ -11,7 +11,7 @@ use super::{Algorithms, Certificate, Fault, RevocationList, extensions, names, r
 
 /// What a certificate is to be good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
+pub(crate) enum Purpose {
     Client,
     Server,
     /// Whatever there is.
@@ -20,7 +20,7 @@ pub enum Purpose {
 
 /// Whom to trust, and how far.
 #[derive(Debug)]
-pub struct Trust {
+pub(crate) struct Trust {
     purpose: Purpose,
     /// Certificates (DER) with their subjects.
     trusted: Vec<(names::Canonical, Vec<u8>)>,
@@ -59,7 +59,7 @@ impl Trust {
     /// Trusts these certificates (DER); what cannot be read is left out. The revocation lists (DER) are
     /// asked for each certificate of a chain; none for no checks. `depth_max` is the most certificates
     /// between the peer's and the trusted one.
-    pub fn new(
+    pub(crate) fn new(
         purpose: Purpose,
         trusted: &[Vec<u8>],
         revocation_lists: &[Vec<u8>],
@@ -82,7 +82,11 @@ impl Trust {
     ///
     /// # Errors
     /// The fault that OpenSSL would report.
-    pub fn check(&self, chain: &[impl AsRef<[u8]>], now_unix_seconds: i64) -> Result<(), Fault> {
+    pub(crate) fn check(
+        &self,
+        chain: &[impl AsRef<[u8]>],
+        now_unix_seconds: i64,
+    ) -> Result<(), Fault> {
         let mut sent = chain.iter().map_while(|der| Certificate::parse(der.as_ref()));
         let Some(leaf) = sent.next() else { return Err(Fault::InvalidExtension) };
         let untrusted: Vec<Certificate<'_>> = sent.collect();
@@ -241,7 +245,7 @@ pub(super) fn may_answer_for(
 
 impl Certificate<'_> {
     /// By what both say, signatures apart.
-    pub fn is_issued_by(&self, issuer: &Certificate<'_>) -> bool {
+    pub(crate) fn is_issued_by(&self, issuer: &Certificate<'_>) -> bool {
         if !names::same(self.issuer, issuer.subject) {
             return false;
         }

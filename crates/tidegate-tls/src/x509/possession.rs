@@ -14,13 +14,13 @@ use super::{Certificate, has_made};
 
 /// Verifies signatures of handshakes, as the library's verifiers are asked to.
 #[derive(Clone, Copy, Debug)]
-pub struct Possession {
+pub(crate) struct Possession {
     algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl Possession {
     /// By these algorithms.
-    pub fn new(algorithms: WebPkiSupportedAlgorithms) -> Possession {
+    pub(crate) fn new(algorithms: WebPkiSupportedAlgorithms) -> Possession {
         Possession { algorithms }
     }
 
@@ -28,7 +28,7 @@ impl Possession {
     ///
     /// # Errors
     /// A scheme that was not offered, a certificate that cannot be read, a signature by another key.
-    pub fn verify_tls12(
+    pub(crate) fn verify_tls12(
         &self,
         message: &[u8],
         leaf: &CertificateDer<'_>,
@@ -48,7 +48,7 @@ impl Possession {
     ///
     /// # Errors
     /// As [`Possession::verify_tls12`].
-    pub fn verify_tls13(
+    pub(crate) fn verify_tls13(
         &self,
         message: &[u8],
         leaf: &CertificateDer<'_>,
@@ -59,7 +59,7 @@ impl Possession {
     }
 
     /// What is offered to the peer.
-    pub fn schemes(&self) -> Vec<SignatureScheme> {
+    pub(crate) fn schemes(&self) -> Vec<SignatureScheme> {
         self.algorithms.supported_schemes()
     }
 }
@@ -68,7 +68,7 @@ impl Possession {
 ///
 /// # Errors
 /// What is none.
-pub fn key_info<'a>(leaf: &'a CertificateDer<'_>) -> Result<&'a [u8], Error> {
+pub(crate) fn key_info<'a>(leaf: &'a CertificateDer<'_>) -> Result<&'a [u8], Error> {
     let certificate = Certificate::parse(leaf).ok_or(CertificateError::BadEncoding)?;
     Ok(certificate.key_info)
 }

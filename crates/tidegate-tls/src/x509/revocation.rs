@@ -10,7 +10,7 @@ const EXTENSIONS: u8 = 0xa0;
 
 /// A list, taken apart.
 #[derive(Debug)]
-pub struct RevocationList {
+pub(crate) struct RevocationList {
     issuer: Vec<u8>,
     signed: Vec<u8>,
     algorithm: Vec<u8>,
@@ -27,7 +27,7 @@ pub struct RevocationList {
 
 impl RevocationList {
     /// Takes a list apart; `None` for what is none.
-    pub fn parse(der: &[u8]) -> Option<RevocationList> {
+    pub(crate) fn parse(der: &[u8]) -> Option<RevocationList> {
         let (list, _) = element(der, SEQUENCE)?;
         let signed = whole(list)?;
         let (mut rest, behind) = element(list, SEQUENCE)?;

@@ -1,7 +1,9 @@
 //! Certificates byte by byte: whole ones are read in the tests of both sides of TLS.
 
 use super::der::{GENERALIZED_TIME, UTC_TIME, time};
-use super::{Certificate, Purpose, RevocationList, Trust, key_algorithm, key_bits, names, ocsp};
+use super::{
+    Certificate, Purpose, RevocationList, Trust, key_algorithm, key_bits, names, ocsp, public_key,
+};
 
 #[test]
 fn reads_times() {
@@ -33,7 +35,7 @@ proptest::proptest! {
             _ => *byte,
         }).collect();
         for bytes in [&der, &nested] {
-            let _ = (key_bits(bytes), key_algorithm(bytes));
+            let _ = (key_bits(bytes), key_algorithm(bytes), public_key(bytes));
             let _ = ocsp::is_answer(bytes);
             if let Some(certificate) = Certificate::parse(bytes) {
                 let _ = (ocsp::answer(bytes, &certificate, 0), ocsp::responder(&certificate));
@@ -99,4 +101,17 @@ fn names_that_are_the_same() {
     assert!(names::same(&one(b"A  b ", 0x0c), &one(b"a B", 0x13)));
     assert!(!names::same(&one(b"a b", 0x0c), &one(b"ab", 0x0c)));
     assert!(!names::same(&one(b"a", 0x0c), &name(&[(ORGANIZATION, 0x0c, b"a", false)])));
+}
+
+#[test]
+fn finds_public_keys() {
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let params = rcgen::CertificateParams::new(vec!["a".to_owned()]).expect("a name");
+    let certificate = params.self_signed(&key).expect("signed");
+    let found = public_key(certificate.der());
+    // The bits begin with the number of unused ones.
+    assert_eq!(found, Some(&[&[0], key.public_key_raw()].concat()[..]));
+    for cut in 0..certificate.der().len() {
+        assert_eq!(public_key(&certificate.der()[..cut]), None);
+    }
 }

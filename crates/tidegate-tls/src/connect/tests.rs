@@ -1,4 +1,4 @@
-//! Names of certificates, and handshakes over a pair of sockets.
+//! Handshakes over a pair of sockets.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -12,54 +12,10 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
+use super::connect;
 use crate::client::{TlsOptions, TlsSettings, TlsTarget};
-use crate::connect::connect;
-use crate::error::{ConnectError, HandshakeError, KeyError, SettingsError};
+use crate::error::{ConnectError, HandshakeError};
 use crate::io::Io;
-use crate::verify::{is_for, matches};
-
-#[test]
-fn matches_names() {
-    for (pattern, name, expected) in [
-        ("example.com", "EXAMPLE.com", true),
-        ("example.com", "www.example.com", false),
-        ("*.example.com", "www.example.com", true),
-        ("*.example.com", "example.com", false),
-        ("*.example.com", ".example.com", false),
-        ("*.example.com", "a.b.example.com", false),
-        ("*.com", "example.com", false),
-        ("*", "com", false),
-        ("", "", false),
-        ("w*.example.com", "www.example.com", false),
-    ] {
-        assert_eq!(matches(pattern.as_bytes(), name.as_bytes()), expected, "{pattern} {name}");
-    }
-}
-
-/// Whether a certificate with these alternative names and this common name is for `name`.
-fn check(alternatives: &[&str], common: &str, name: &str, expected: bool) {
-    let key = rcgen::KeyPair::generate().expect("a key");
-    let names: Vec<String> = alternatives.iter().map(|name| (*name).to_owned()).collect();
-    let mut params = rcgen::CertificateParams::new(names).expect("names");
-    params.distinguished_name.push(rcgen::DnType::CommonName, common);
-    let certificate = params.self_signed(&key).expect("signed");
-    let found = is_for(certificate.der(), name.as_bytes());
-    assert_eq!(found, expected, "{alternatives:?} {common} for {name}");
-}
-
-#[test]
-fn finds_names_in_certificates() {
-    check(&["a.example", "*.b.example"], "c.example", "a.example", true);
-    check(&["a.example", "*.b.example"], "c.example", "x.b.example", true);
-    check(&["a.example", "*.b.example"], "c.example", "c.example", false);
-    check(&[], "c.example", "c.example", true);
-    check(&["127.0.0.1"], "c.example", "127.0.0.1", true);
-    check(&["127.0.0.1"], "c.example", "127.0.0.2", false);
-    check(&["127.0.0.1"], "c.example", "c.example", true);
-    check(&["::1"], "", "[::1]", true);
-    check(&[], "", "", false);
-    assert!(!is_for(b"", b"a"));
-}
 
 /// A handshake with an origin whose certificate is for `localhost`; what the origin received, or the error.
 fn greet(options: TlsOptions, own: &Own, name: &str) -> Result<String, ConnectError> {
@@ -83,7 +39,7 @@ fn greet(options: TlsOptions, own: &Own, name: &str) -> Result<String, ConnectEr
         };
         let peer = Addr::Unix("/none".into());
         let client = async {
-            let io = Io::Tls(Rc::new(connect(Rc::new(left), &peer, &target).await?));
+            let io = Io::Tls(connect(Rc::new(left), &peer, &target).await?);
             poll_fn(|context| io.poll_write(context, b"hello")).await.expect("written");
             poll_fn(|context| io.poll_flush(context)).await.expect("flushed");
             Ok::<_, ConnectError>(io)
@@ -139,14 +95,4 @@ fn handshakes_verify_what_is_asked() {
         panic!("{error}")
     };
     assert_eq!(fault, "18:self-signed certificate");
-}
-
-#[test]
-fn keys_must_belong_to_their_certificate() {
-    let key = rcgen::KeyPair::generate().expect("a key");
-    let certificate = vec![own().der];
-    let options =
-        TlsOptions { tls13: true, certificate, key: key.serialize_der(), ..TlsOptions::default() };
-    let error = TlsSettings::new(&options).err();
-    assert_eq!(error, Some(SettingsError::Key(KeyError::Mismatch)));
 }

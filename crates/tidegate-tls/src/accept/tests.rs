@@ -1,0 +1,276 @@
+//! Whole handshakes of both sides over a pair of sockets.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_rt::net::{Addr, Stream};
+
+use super::{Hello, Negotiated, begins_hello};
+use crate::client::{Protocols, TlsOptions, TlsSettings, TlsTarget};
+use crate::client_trust::ClientTrust;
+use crate::connect::connect;
+use crate::error::{ConnectError, HandshakeError};
+use crate::groups::{self, Groups};
+use crate::io::Io;
+use crate::key_pair::KeyPair;
+use crate::pem;
+use crate::server::{ServerOptions, ServerProtocols, ServerSettings};
+use crate::sessions::SessionCache;
+use crate::side::{Client, Server};
+use crate::stapling::Stapled;
+use crate::tickets::{RandomKeys, TicketKeys};
+use crate::x509::Fault;
+
+const TIMEOUT: Duration = Duration::from_secs(300);
+
+/// A certificate (DER) and its key (PEM and DER).
+struct Own {
+    der: Vec<u8>,
+    key: rcgen::KeyPair,
+}
+
+fn own(name: &str) -> Own {
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let params = rcgen::CertificateParams::new(vec![name.to_owned()]).expect("a name");
+    let der = params.self_signed(&key).expect("signed").der().to_vec();
+    Own { der, key }
+}
+
+/// Options of a server with the certificate `own`.
+fn options(own: &Own) -> ServerOptions {
+    let suites = crate::cipher_suites::tls12("DEFAULT");
+    let key = pem::private_key(own.key.serialize_pem().as_bytes(), &[]).expect("a key");
+    let pair = KeyPair::new(vec![own.der.clone()], &key).expect("a pair");
+    ServerOptions {
+        protocols: ServerProtocols::new(true, true, &suites, None, Groups::default())
+            .expect("protocols"),
+        certificates: vec![Arc::new(Stapled::new(pair))],
+        clients: None,
+        alpn: Vec::new(),
+        prefers_own_suites: false,
+        record_bytes_max: 16 * 1024,
+        session_timeout: TIMEOUT,
+        sessions: None,
+        tickets: None,
+    }
+}
+
+fn client() -> TlsOptions {
+    let suites = crate::cipher_suites::tls12("DEFAULT");
+    TlsOptions { tls12: true, tls13: true, suites, server_name: true, ..TlsOptions::default() }
+}
+
+fn target(options: &TlsOptions, alpn: &[&str]) -> TlsTarget {
+    let settings = Arc::new(TlsSettings::new(options).expect("settings"));
+    let alpn: Protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+    TlsTarget { settings, name: b"localhost"[..].into(), alpn }
+}
+
+/// What the server has learnt, and what both have sent each other.
+type Outcome = (Result<Negotiated, HandshakeError>, Result<Vec<u8>, ConnectError>);
+
+/// One handshake; then the client says `ping`, and the server answers with `pong` and the end.
+fn meet(server: &ServerSettings, target: &TlsTarget) -> Outcome {
+    tidegate_rt::block_on(async {
+        let (left, right) = Stream::pair().expect("a pair");
+        let (left, right) = (Rc::new(left), Rc::new(right));
+        let serve = async {
+            let hello = Hello::receive(&right, Vec::new()).await?;
+            assert_eq!(hello.server_name().as_deref(), Some("localhost"));
+            assert!(!hello.cipher_suites().is_empty() && !hello.groups().is_empty());
+            let (stream, negotiated) = hello.accept(&right, server).await?;
+            let io = Io::<Server>::Tls(stream);
+            assert_eq!(read(&io, 4).await, b"ping");
+            write(&io, b"pong").await;
+            io.shutdown().await;
+            Ok(negotiated)
+        };
+        let ask = async {
+            let stream = connect(left.clone(), &Addr::Unix("/none".into()), target).await?;
+            let io = Io::<Client>::Tls(stream);
+            write(&io, b"ping").await;
+            Ok(read(&io, usize::MAX).await)
+        };
+        tidegate_rt::sync::join!(serve, ask)
+    })
+    .expect("a loop")
+}
+
+async fn write<S: crate::Side>(io: &Io<S>, bytes: &[u8]) {
+    let count = poll_fn(|context| io.poll_write(context, bytes)).await.expect("written");
+    assert_eq!(count, bytes.len());
+    io.flush().await.expect("flushed");
+}
+
+/// Bytes up to `most` or the end.
+async fn read<S: crate::Side>(io: &Io<S>, most: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while bytes.len() < most {
+        match poll_fn(|context| io.poll_read_append(context, &mut bytes)).await {
+            Ok(0) | Err(_) => break,
+            Ok(_) => {}
+        }
+    }
+    bytes
+}
+
+/// A handshake that succeeds.
+fn negotiate(server: &ServerSettings, target: &TlsTarget) -> Negotiated {
+    let (negotiated, received) = meet(server, target);
+    assert_eq!(received.expect("a handshake"), b"pong");
+    negotiated.expect("a handshake")
+}
+
+#[test]
+fn first_bytes_tell_tls_from_plain_text() {
+    for (first, expected) in [(0x16, true), (0x80, true), (b'G', false), (b'\n', false), (0, false)]
+    {
+        assert_eq!(begins_hello(first), expected, "{first}");
+    }
+}
+
+#[test]
+fn both_sides_agree() {
+    let own = own("localhost");
+    let trusting = TlsOptions { verify: true, trusted: vec![own.der.clone()], ..client() };
+    for (options, protocol, cipher) in [
+        (trusting.clone(), "TLSv1.3", "TLS_AES_256_GCM_SHA384"),
+        (
+            TlsOptions { tls13: false, ..trusting.clone() },
+            "TLSv1.2",
+            "ECDHE-ECDSA-AES256-GCM-SHA384",
+        ),
+        (
+            TlsOptions { suites_tls13: vec![0x1303], ..trusting },
+            "TLSv1.3",
+            "TLS_CHACHA20_POLY1305_SHA256",
+        ),
+    ] {
+        let found = negotiate(&ServerSettings::new(self::options(&own)), &target(&options, &[]));
+        assert_eq!((found.protocol, found.cipher), (protocol, cipher));
+        assert!(!found.session_reused && found.alpn.is_none() && found.client.is_none());
+        let known = ["X25519MLKEM768", "X25519", "prime256v1"].contains(&found.group);
+        assert!(known, "{}", found.group);
+    }
+}
+
+#[test]
+fn servers_choose_group_and_protocol() {
+    let own = own("localhost");
+    let groups = groups::parse("prime256v1").expect("a group");
+    let protocols = ServerProtocols::new(false, true, &[], None, groups).expect("protocols");
+    let alpn = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let server = ServerSettings::new(ServerOptions { protocols, alpn, ..options(&own) });
+    let found = negotiate(&server, &target(&client(), &["http/1.1", "h2"]));
+    assert_eq!((found.group, found.alpn.as_deref()), ("prime256v1", Some("h2")));
+    let found = negotiate(&server, &target(&client(), &[]));
+    assert_eq!(found.alpn, None);
+    let (refused, _) = meet(&server, &target(&client(), &["other"]));
+    assert!(matches!(refused, Err(HandshakeError::Protocol(_))), "{refused:?}");
+    let nothing = ServerProtocols::new(true, false, &[], None, Groups::default());
+    assert!(nothing.is_err(), "no suite of TLS 1.2");
+}
+
+#[test]
+fn certificates_of_clients_are_judged_and_not_refused() {
+    let (own, client_own, stranger) = (own("localhost"), own("a"), own("b"));
+    let clients = || Some(ClientTrust::new(&[client_own.der.clone()], &[], &[], 1));
+    let server = || ServerSettings::new(ServerOptions { clients: clients(), ..options(&own) });
+    let showing = |shown: &Own| TlsOptions {
+        certificate: vec![shown.der.clone()],
+        key: shown.key.serialize_der(),
+        ..client()
+    };
+    for tls13 in [true, false] {
+        let shown = |options: TlsOptions| {
+            let found = negotiate(&server(), &target(&TlsOptions { tls13, ..options }, &[]));
+            found.client.map(|client| (client.der, client.fault))
+        };
+        assert_eq!(shown(showing(&client_own)), Some((client_own.der.clone(), None)));
+        let fault = Some(Fault::SelfSigned);
+        assert_eq!(shown(showing(&stranger)), Some((stranger.der.clone(), fault)));
+        assert_eq!(shown(client()), None);
+    }
+}
+
+#[test]
+fn sessions_are_resumed_where_they_are_kept() {
+    let own = own("localhost");
+    let stranger = self::own("localhost");
+    let cache = Arc::new(SessionCache::with_entries(100));
+    let keys = TicketKeys::Random(Arc::new(RandomKeys::new(TIMEOUT)));
+    for tls13 in [true, false] {
+        let options = |own: &Own, cached: bool, tickets: bool| ServerOptions {
+            sessions: cached.then(|| cache.clone()),
+            tickets: tickets.then(|| keys.clone()),
+            ..options(own)
+        };
+        for (cached, tickets) in [(false, false), (true, false), (false, true), (true, true)] {
+            let settings = |own: &Own| ServerSettings::new(options(own, cached, tickets));
+            let resuming = TlsOptions { session_reuse: true, tls13, ..client() };
+            let target = target(&resuming, &[]);
+            assert!(!negotiate(&settings(&own), &target).session_reused, "the first one");
+            let again = negotiate(&settings(&own), &target);
+            assert_eq!(again.session_reused, cached || tickets, "{tls13} {cached} {tickets}");
+            let other = negotiate(&settings(&stranger), &target);
+            assert!(!other.session_reused, "a server with another certificate");
+        }
+    }
+}
+
+/// A client that sends `bytes` and closes: what it is answered, and what the server finds.
+fn greet(bytes: &[u8]) -> (Option<Hello>, Option<HandshakeError>, Vec<u8>) {
+    tidegate_rt::block_on(async {
+        let (left, right) = Stream::pair().expect("a pair");
+        left.write_all(bytes).await.expect("written");
+        left.shutdown_write().expect("shut down");
+        let found = Hello::receive(&right, Vec::new()).await;
+        drop(right);
+        let mut answer = Vec::with_capacity(64);
+        while matches!(left.read_append(&mut answer).await, Ok(1..)) {}
+        match found {
+            Ok(hello) => (Some(hello), None, answer),
+            Err(error) => (None, Some(error), answer),
+        }
+    })
+    .expect("a loop")
+}
+
+#[test]
+fn what_is_no_hello_is_answered_with_an_alert() {
+    const ALERT: u8 = 21;
+    let (_, error, answer) = greet(b"");
+    assert!(matches!(error, Some(HandshakeError::Closed)) && answer.is_empty(), "{error:?}");
+    let (_, error, answer) = greet(&[0x16, 3, 1, 0, 40, 1, 0]);
+    assert!(matches!(error, Some(HandshakeError::Closed)) && answer.is_empty(), "{error:?}");
+    // A message of another kind.
+    let (_, error, _) = greet(&[0x16, 3, 1, 0, 4, 9, 0, 0, 0]);
+    assert!(matches!(error, Some(HandshakeError::Protocol(_))), "{error:?}");
+    // A hello that only takes compressed bytes: length, version, random, no session, one suite, one method.
+    let start = [&[0x16, 3, 1, 0, 45, 1, 0, 0, 41, 3, 3][..], &[7; 32], &[0]].concat();
+    let (_, error, answer) = greet(&[&start[..], &[0, 2, 0x13, 1, 1, 1]].concat());
+    assert!(matches!(error, Some(HandshakeError::Protocol(_))), "{error:?}");
+    assert_eq!(answer.first(), Some(&ALERT));
+}
+
+#[test]
+fn names_can_be_refused() {
+    let refused = tidegate_rt::block_on(async {
+        let (left, right) = Stream::pair().expect("a pair");
+        let refuse = async {
+            let hello = Hello::receive(&right, Vec::new()).await.expect("a hello");
+            hello.refuse_name(&right).await;
+        };
+        let target = target(&client(), &[]);
+        let peer = Addr::Unix("/none".into());
+        let ask = connect(Rc::new(left), &peer, &target);
+        tidegate_rt::sync::join!(refuse, ask).1
+    });
+    let error = refused.expect("a loop").expect_err("refused");
+    let ConnectError::Handshake(HandshakeError::Protocol(reason)) = error else {
+        panic!("{error:?}")
+    };
+    assert!(reason.contains("UnrecognisedName"), "{reason}");
+}
