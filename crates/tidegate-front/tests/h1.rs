@@ -142,9 +142,7 @@ impl Module for Say {
             location.content(Box::new(|x| {
                 let held = HELD.with_borrow(Vec::len);
                 if x.request.path == b"/go" {
-                    HELD.take().into_iter().for_each(|held| {
-                        let _ = held.send(());
-                    });
+                    HELD.take().into_iter().for_each(|held| held.send(()).unwrap_or_default());
                 }
                 Step::Respond(Body::from(Bytes::from(format!("held: {held}"))))
             }));

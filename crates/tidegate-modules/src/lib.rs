@@ -1,6 +1,8 @@
 //! One file or folder for each nginx module, and the one list of them.
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod gateway_tests;
 pub mod http;
 pub mod stream;
 #[cfg(test)]
@@ -13,7 +15,6 @@ use tidegate_core::{Entry, ErasedModule};
 
 use http::access::Access;
 use http::addition::Addition;
-use http::api::Api;
 use http::auth_basic::AuthBasic;
 use http::auth_request::AuthRequest;
 use http::autoindex::Autoindex;
@@ -22,7 +23,6 @@ use http::charset::Charset;
 use http::dav::Dav;
 use http::early_body::EarlyBody;
 use http::empty_gif::EmptyGif;
-use http::fastcgi::{FastCgi, FastCgiCache};
 use http::flv::Flv;
 use http::geo::Geo;
 use http::geoip::GeoIp;
@@ -31,42 +31,44 @@ use http::gzip::Gzip;
 use http::gzip_static::GzipStatic;
 use http::handler::Handlers;
 use http::headers::AddedHeaders;
-use http::health_check::HealthCheck;
 use http::index::Index;
 use http::limit_conn::LimitConn;
 use http::limit_req::LimitReq;
 use http::log::AccessLog;
 use http::map::Map;
-use http::memcached::Memcached;
 use http::metrics::Metrics;
 use http::mirror::Mirror;
 use http::mp4::Mp4;
 use http::not_modified::NotModified;
-use http::proxy::{Proxy, ProxyCache};
 use http::random_index::RandomIndex;
 use http::range::Ranges;
 use http::realip::RealIp;
 use http::referer::Referer;
 use http::rewrite::Rewrite;
-use http::scgi::{Scgi, ScgiCache};
 use http::secure_link::SecureLink;
-use http::slice::Slice;
 use http::split_clients::SplitClients;
 use http::ssi::Ssi;
 use http::static_files::StaticFiles;
 use http::stub_status::StubStatus;
 use http::sub::Sub;
 use http::try_files::TryFiles;
-use http::upstream::Upstream;
 use http::userid::UserId;
-use http::uwsgi::{Uwsgi, UwsgiCache};
 use http::wasm::Wasm;
-use stream::health_check::SessionHealthCheck;
 use stream::pass::Pass;
-use stream::proxy::SessionProxy;
 use stream::reply::SessionReply;
 use stream::set::SessionSet;
 use stream::ssl_preread::SslPreread;
+use tidegate_gateway::api::Api;
+use tidegate_gateway::fastcgi::{FastCgi, FastCgiCache};
+use tidegate_gateway::health_check::HealthCheck;
+use tidegate_gateway::memcached::Memcached;
+use tidegate_gateway::proxy::{Proxy, ProxyCache};
+use tidegate_gateway::scgi::{Scgi, ScgiCache};
+use tidegate_gateway::slice::Slice;
+use tidegate_gateway::stream::health_check::SessionHealthCheck;
+use tidegate_gateway::stream::proxy::SessionProxy;
+use tidegate_gateway::upstream::Upstream;
+use tidegate_gateway::uwsgi::{Uwsgi, UwsgiCache};
 
 /// All modules. Within a phase handlers run in this order, and so do response filters; the groups follow
 /// the way of a request.

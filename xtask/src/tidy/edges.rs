@@ -61,6 +61,7 @@ pub const TABLE: &[Row] = &[
     Row {
         name: "tidegate-modules",
         may_depend_on: &[
+            "tidegate-gateway",
             "tidegate-core",
             "tidegate-upstream",
             "tidegate-tls",
@@ -71,6 +72,21 @@ pub const TABLE: &[Row] = &[
             "tidegate-os",
             "tidegate-handler",
             "tidegate-wasm",
+        ],
+        never: TLS_LIBRARY,
+    },
+    // What passes requests on, and knows none of the other modules.
+    Row {
+        name: "tidegate-gateway",
+        may_depend_on: &[
+            "tidegate-core",
+            "tidegate-upstream",
+            "tidegate-tls",
+            "tidegate-cache",
+            "tidegate-http",
+            "tidegate-conf",
+            "tidegate-rt",
+            "tidegate-os",
         ],
         never: TLS_LIBRARY,
     },

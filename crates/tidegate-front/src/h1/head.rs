@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use tidegate_core::Exchange;
 use tidegate_core::error_log::Level;
-use tidegate_core::exchange::{Captures, PathSource};
+use tidegate_core::exchange::Captures;
 use tidegate_core::http_core::conf::{KEEPALIVE_DISABLE_MSIE6, KEEPALIVE_DISABLE_SAFARI};
 use tidegate_core::listen::VirtualServers;
 use tidegate_core::plan::Plan;

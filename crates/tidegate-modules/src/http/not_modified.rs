@@ -12,7 +12,7 @@ use tidegate_core::{Body, Exchange};
 use tidegate_http::Known;
 use tidegate_http::conditional::{Condition, evaluate};
 
-use super::cache::decide::conditions;
+use tidegate_gateway::cache::decide::conditions;
 
 /// `ngx_http_not_modified_filter_module`.
 pub struct NotModified;

@@ -1,0 +1,201 @@
+//! What there is to see, as JSON.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use serde_json::{Map, Value, json};
+use tidegate_core::Exchange;
+use tidegate_core::counters;
+use tidegate_http::date;
+use tidegate_rt::clock;
+use tidegate_upstream::peers::{Health, Member, SlotView};
+use tidegate_upstream::{Group, ServerOptions, pool};
+
+use crate::upstream::Groups;
+
+/// The process.
+pub fn process(x: &Exchange) -> Value {
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "build": "tidegate",
+        "generation": x.plan.generation,
+        "timestamp": time(clock::unix_millis()),
+        "pid": std::process::id(),
+    })
+}
+
+pub fn connections() -> Value {
+    let figures = counters::figures();
+    json!({
+        "accepted": figures.accepted,
+        "dropped": figures.accepted.saturating_sub(figures.handled),
+        "active": figures.active.saturating_sub(figures.waiting),
+        "idle": figures.waiting,
+    })
+}
+
+pub fn requests() -> Value {
+    let figures = counters::figures();
+    json!({ "total": figures.requests, "current": figures.writing })
+}
+
+/// All groups by name.
+pub fn upstreams(groups: &Groups) -> Value {
+    let groups = groups.changing();
+    let value =
+        |(name, (group, zone)): (String, (Arc<Group>, String))| (name, upstream(&group, &zone));
+    Value::Object(groups.into_iter().map(value).collect())
+}
+
+/// A group with its servers.
+pub fn upstream(group: &Group, zone: &str) -> Value {
+    let peers: Vec<Value> = group.view().iter().map(peer).collect();
+    let mut value = json!({
+        "peers": peers,
+        "keepalive": pool::idle_of(group),
+        "zombies": 0,
+        "zone": zone,
+    });
+    if let Some((most, _)) = group.options().queue {
+        value["queue"] = json!({ "size": group.waiting(), "max_size": most });
+    }
+    value
+}
+
+/// The servers with their parameters.
+pub fn servers(group: &Group) -> Value {
+    let members = group.members();
+    group.view().iter().map(|slot| configured(slot, &members)).collect()
+}
+
+/// One server with its parameters.
+pub fn server(group: &Group, number: u32) -> Option<Value> {
+    let members = group.members();
+    let named = members.iter().find(|member| member.number == Some(number));
+    if let Some(member) = named {
+        return Some(parent(member, number));
+    }
+    let view = group.view();
+    let slot = view.iter().find(|slot| slot.number == number)?;
+    Some(configured(slot, &members))
+}
+
+/// A server with a name whose addresses have numbers of their own.
+pub fn parent(member: &Member, number: u32) -> Value {
+    let mut value = parameters(number, &member.server, &member.options);
+    if let Some(service) = member.name.as_ref().and_then(|name| name.service.as_deref()) {
+        value.insert("service".to_owned(), service.into());
+    }
+    Value::Object(value)
+}
+
+fn configured(slot: &SlotView, members: &[Member]) -> Value {
+    let member =
+        members.iter().find(|member| slot.parent.is_some() && member.number == slot.parent);
+    let server = if member.is_some() { &slot.peer.text } else { &slot.peer.server };
+    let mut value = parameters(slot.number, server, &slot.options);
+    if let Some(member) = member {
+        value.insert("parent".to_owned(), slot.parent.into());
+        value.insert("host".to_owned(), (&*member.server).into());
+    }
+    Value::Object(value)
+}
+
+fn parameters(number: u32, server: &str, options: &ServerOptions) -> Map<String, Value> {
+    let mut value = Map::new();
+    let mut put = |name: &str, field: Value| {
+        value.insert(name.to_owned(), field);
+    };
+    put("id", number.into());
+    put("server", server.into());
+    put("weight", options.weight.into());
+    put("max_conns", options.max_conns.into());
+    put("max_fails", options.max_fails.into());
+    put("fail_timeout", format!("{}s", options.fail_timeout.as_secs()).into());
+    put("slow_start", format!("{}s", options.slow_start.as_secs()).into());
+    put("route", options.route.as_deref().unwrap_or_default().into());
+    put("backup", options.backup.into());
+    put("down", options.down.into());
+    if options.drain {
+        put("drain", true.into());
+    }
+    value
+}
+
+/// A server with what it has done.
+fn peer(slot: &SlotView) -> Value {
+    let (peer, figures) = (&slot.peer, &slot.peer.figures);
+    let responses: Vec<u64> = figures.responses.iter().map(|count| count.load(Relaxed)).collect();
+    let since = figures.down_since.load(Relaxed);
+    let passed = if since > 0 { clock::unix_millis().saturating_sub(since) } else { 0 };
+    let mut value = json!({
+        "id": slot.number,
+        "server": &*peer.text,
+        "name": &*peer.server,
+        "backup": slot.options.backup,
+        "weight": slot.options.weight,
+        "state": state(slot),
+        "active": peer.active(),
+        "requests": figures.requests.load(Relaxed),
+        "responses": {
+            "1xx": responses[0],
+            "2xx": responses[1],
+            "3xx": responses[2],
+            "4xx": responses[3],
+            "5xx": responses[4],
+            "total": responses.iter().sum::<u64>(),
+        },
+        "sent": figures.sent.load(Relaxed),
+        "received": figures.received.load(Relaxed),
+        "fails": figures.fails.load(Relaxed),
+        "unavail": figures.unavailable.load(Relaxed),
+        "health_checks": {
+            "checks": figures.checks.load(Relaxed),
+            "fails": figures.checks_failed.load(Relaxed),
+            "unhealthy": figures.unhealthy.load(Relaxed),
+        },
+        "downtime": figures.down_time.load(Relaxed) + passed,
+    });
+    match figures.last_check.load(Relaxed) {
+        0 => {}
+        check => value["health_checks"]["last_passed"] = (check == 2).into(),
+    }
+    let mut put = |name: &str, at: u64| {
+        if at > 0 {
+            value[name] = time(at).into();
+        }
+    };
+    put("downstart", since);
+    put("selected", figures.selected.load(Relaxed));
+    if slot.options.max_conns > 0 {
+        value["max_conns"] = slot.options.max_conns.into();
+    }
+    for (name, micros) in
+        [("header_time", peer.header_time()), ("response_time", peer.last_byte_time())]
+    {
+        if micros > 0 {
+            value[name] = (micros / 1000).into();
+        }
+    }
+    value
+}
+
+fn state(slot: &SlotView) -> &'static str {
+    match slot.health {
+        _ if slot.options.down => "down",
+        Health::Unhealthy => "unhealthy",
+        Health::Checking => "checking",
+        Health::Fine if slot.resting => "unavail",
+        Health::Fine if slot.options.drain => "draining",
+        Health::Fine if slot.full => "busy",
+        Health::Fine => "up",
+    }
+}
+
+/// ISO 8601 with milliseconds, in UTC.
+fn time(millis: u64) -> String {
+    let seconds = i64::try_from(millis / 1000).unwrap_or(i64::MAX);
+    let text = date::format_iso8601(seconds, 0);
+    let text = String::from_utf8_lossy(&text[..19]);
+    format!("{text}.{:03}Z", millis % 1000)
+}

@@ -1,0 +1,233 @@
+//! The directives, once for all prefixes: `proxy_`, `fastcgi_`, `uwsgi_`, `scgi_`.
+
+/// The table of directives for a prefix, of which names are made while compiling.
+macro_rules! cache_rows {
+    ($prefix:literal) => {{
+        use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once, row};
+
+        use crate::cache::config::conf::CacheConf;
+        use crate::cache::config::purge;
+
+        const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
+        const ROWS: &[Directive<CacheConf>] = &[
+            row(
+                concat!($prefix, "cache_path"),
+                Contexts::HTTP,
+                Arity::AT_LEAST_TWO,
+                "",
+                "A cache: its folder, `levels=`, `use_temp_path=`, `keys_zone=name:size`, `inactive=`, `max_size=`, `min_free=`, `fsync=` (`off`, `data`, `all`), `scrub=` (how long a round takes in which all files are compared with their checksums; `30d`, or `off`), and the pace of manager and loader.",
+                |conf, args| conf.add_path(args),
+            ),
+            row(
+                concat!($prefix, "cache"),
+                ALL,
+                Arity::ONE,
+                "off",
+                "The cache to use, by the name of its zone; variables may name it; `off` or nothing: none.",
+                |conf, args| conf.set_zone(args),
+            ),
+            row(
+                concat!($prefix, "cache_key"),
+                ALL,
+                Arity::ONE,
+                "$scheme$proxy_host$request_uri",
+                "What makes two requests the same for the cache.",
+                |conf, args| once(&mut conf.key, args.word(0).clone(), args),
+            ),
+            row(
+                concat!($prefix, "cache_valid"),
+                ALL,
+                Arity::AT_LEAST_ONE,
+                "",
+                "How long responses of these statuses (`any`: all) are good when their own fields do not tell; without statuses: 200, 301 and 302.",
+                |conf, args| conf.set_valid(args),
+            ),
+            row(
+                concat!($prefix, "cache_bypass"),
+                ALL,
+                Arity::AT_LEAST_ONE,
+                "",
+                "Conditions under which the answer is not taken from the cache: a value neither empty nor `0`.",
+                |conf: &mut CacheConf, args: &Args<'_>| -> Result<(), Diagnostic> {
+                    conf.bypass.get_or_insert_default().extend_from_slice(args.words());
+                    Ok(())
+                },
+            ),
+            row(
+                concat!($prefix, "no_cache"),
+                ALL,
+                Arity::AT_LEAST_ONE,
+                "",
+                "Conditions under which a response is not stored; looked at when its head is there.",
+                |conf: &mut CacheConf, args: &Args<'_>| -> Result<(), Diagnostic> {
+                    conf.no_cache.get_or_insert_default().extend_from_slice(args.words());
+                    Ok(())
+                },
+            ),
+            row(
+                concat!($prefix, "cache_methods"),
+                ALL,
+                Arity::AT_LEAST_ONE,
+                "GET HEAD",
+                "Methods whose responses are stored; GET and HEAD always are.",
+                |conf, args| conf.set_methods(args),
+            ),
+            row(
+                concat!($prefix, "cache_min_uses"),
+                ALL,
+                Arity::ONE,
+                "1",
+                "How many requests of a key it takes before a response is stored.",
+                |conf, args| {
+                    let uses = args.number(0, 0..=u64::from(u32::MAX))?;
+                    once(&mut conf.min_uses, uses as u32, args)
+                },
+            ),
+            row(
+                concat!($prefix, "cache_max_range_offset"),
+                ALL,
+                Arity::ONE,
+                "",
+                "Requests of ranges that begin at this byte or behind it go to the origin as they are, without the cache.",
+                |conf, args| once(&mut conf.max_range_offset, args.offset(0)?, args),
+            ),
+            row(
+                concat!($prefix, "cache_ranges"),
+                ALL,
+                Arity::FLAG,
+                "off",
+                "Ranges far ahead of what is being fetched, and those beyond cache_max_range_offset, are fetched by themselves and kept in parts of 1 MB, where the origin gives a strong validator.",
+                |conf, args| once(&mut conf.ranges, args.flag(0)?, args),
+            ),
+            row(
+                concat!($prefix, "cache_use_stale"),
+                ALL,
+                Arity::AT_LEAST_ONE,
+                "off",
+                "When an answer past its time may be given: while it is updated, or when the origin fails.",
+                |conf, args| conf.set_use_stale(args),
+            ),
+            row(
+                concat!($prefix, "cache_lock"),
+                ALL,
+                Arity::FLAG,
+                "off",
+                "Only one request of a key at a time asks the origin for a new object; the others wait for it, woken by its arrival.",
+                |conf, args| once(&mut conf.lock, args.flag(0)?, args),
+            ),
+            row(
+                concat!($prefix, "cache_lock_age"),
+                ALL,
+                Arity::ONE,
+                "5s",
+                "When nothing has arrived for so long, one more request may ask the origin.",
+                |conf, args| once(&mut conf.lock_age, args.milliseconds(0)?, args),
+            ),
+            row(
+                concat!($prefix, "cache_lock_timeout"),
+                ALL,
+                Arity::ONE,
+                "5s",
+                "How long a request waits for another one: then it is given what arrives, or, if nothing does, asks the origin itself, and its answer is not stored.",
+                |conf, args| once(&mut conf.lock_timeout, args.milliseconds(0)?, args),
+            ),
+            row(
+                concat!($prefix, "cache_background_update"),
+                ALL,
+                Arity::FLAG,
+                "off",
+                "A stale answer is given at once while the object is updated behind it.",
+                |conf, args| once(&mut conf.background_update, args.flag(0)?, args),
+            ),
+            row(
+                concat!($prefix, "cache_revalidate"),
+                ALL,
+                Arity::FLAG,
+                "off",
+                "Ask the origin by `If-Modified-Since` and `If-None-Match` whether a stale object is still good.",
+                |conf, args| once(&mut conf.revalidate, args.flag(0)?, args),
+            ),
+            row(
+                concat!($prefix, "cache_convert_head"),
+                ALL,
+                Arity::FLAG,
+                "on",
+                "Ask the origin by GET when a HEAD request is to be cached. When off, the key should hold `$request_method`.",
+                |conf, args| once(&mut conf.convert_head, args.flag(0)?, args),
+            ),
+            row(
+                concat!($prefix, "cache_purge"),
+                ALL,
+                Arity::AT_LEAST_ONE,
+                "",
+                "Conditions under which a request purges its key from the cache and is answered with 204 (404: it was not there): a value neither empty nor `0`. A key that ends in `*` stands for all that begin so. Or, as in the module ngx_cache_purge, `on`, `off`, or a method with `from` and addresses (`purge_all` before it: the whole cache), answered with 200; in a location of its own a zone and a key.",
+                |conf, args| purge::set(&mut conf.purge, args),
+            ),
+            row(
+                concat!($prefix, "cache_purge_tag"),
+                ALL,
+                Arity::AT_LEAST_ONE,
+                "",
+                "Tags that a purging request purges in place of its key, separated by spaces or commas: all answers that bear one of them.",
+                |conf: &mut CacheConf, args: &Args<'_>| -> Result<(), Diagnostic> {
+                    conf.purge_tag.get_or_insert_default().extend_from_slice(args.words());
+                    Ok(())
+                },
+            ),
+            row(
+                concat!($prefix, "cache_purge_soft"),
+                ALL,
+                Arity::AT_LEAST_ONE,
+                "",
+                "Conditions under which a purge makes answers stale and does not remove them: a value neither empty nor `0`.",
+                |conf: &mut CacheConf, args: &Args<'_>| -> Result<(), Diagnostic> {
+                    conf.purge_soft.get_or_insert_default().extend_from_slice(args.words());
+                    Ok(())
+                },
+            ),
+            row(
+                concat!($prefix, "cache_tag_header"),
+                ALL,
+                Arity::AT_LEAST_ONE,
+                "Cache-Tag Surrogate-Key",
+                "Fields of the origin's answer that tell its tags; `off`: none.",
+                |conf, args| conf.set_tag_header(args),
+            ),
+            row(
+                concat!($prefix, "cache_tempfile"),
+                ALL,
+                Arity::FLAG,
+                "off",
+                "Requests of an object that is just being fetched are given its bytes as they arrive.",
+                |conf, args| once(&mut conf.tempfile, args.flag(0)?, args),
+            ),
+            row(
+                concat!($prefix, "cache_tempfile_timeout"),
+                ALL,
+                Arity::ONE,
+                "5s",
+                "How long such a request waits for the head of the response before it asks the origin itself.",
+                |conf, args| once(&mut conf.tempfile_timeout, args.milliseconds(0)?, args),
+            ),
+            row(
+                concat!($prefix, "cache_tempfile_loop"),
+                ALL,
+                Arity::ONE,
+                "50ms",
+                "Accepted and without effect: nothing polls.",
+                |conf, args| once(&mut conf.tempfile_loop, args.milliseconds(0)?, args),
+            ),
+            row(
+                concat!($prefix, "cache_rfc9111"),
+                ALL,
+                Arity::FLAG,
+                "off",
+                "The rules of RFC 9111, 5861 and 9213 where nginx has others: `Age`, requests' directives, guessed times, `must-revalidate`, `CDN-Cache-Control`, `Authorization`, invalidation by unsafe methods. Revalidation and background updates are on unless switched off; only GET and HEAD are cached.",
+                |conf, args| once(&mut conf.rfc9111, args.flag(0)?, args),
+            ),
+        ];
+        ROWS
+    }};
+}
+
+pub(crate) use cache_rows;

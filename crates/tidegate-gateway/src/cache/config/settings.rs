@@ -1,0 +1,217 @@
+//! The settings of one location, compiled: all that a request's way through the cache needs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_conf::{Diagnostic, Word};
+use tidegate_core::builder::PlanBuilder;
+use tidegate_core::{Exchange, Level, Template};
+use tidegate_http::caching::IgnoredFields;
+use tidegate_http::request::Method;
+
+use crate::cache::config::conf::CacheConf;
+use crate::cache::config::purge::{PurgeConf, PurgeSettings, PurgeTrigger};
+use crate::cache::config::zones::{Zone, ZoneTable, Zones};
+use crate::cache::decide::facts::Rules;
+use crate::cache::decide::policy::{self, Exchanged, Refusal, Stored, Validity};
+use crate::gateway::settings::Buffering;
+
+/// `proxy_cache_lock_age`, `proxy_cache_lock_timeout` and `proxy_cache_tempfile_timeout`.
+const PATIENCE_DEFAULT: Duration = Duration::from_secs(5);
+
+/// `proxy_cache_tag_header`.
+const TAG_HEADERS: [&str; 2] = ["Cache-Tag", "Surrogate-Key"];
+
+/// Which cache a request uses.
+enum ZoneChoice {
+    Fixed(Arc<Zone>),
+    Named { name: Template, zones: ZoneTable },
+}
+
+/// A location's settings for the cache.
+pub struct CacheSettings {
+    choice: ZoneChoice,
+    /// `None`: the gateway's own text (scheme, origin, path and query as sent to it).
+    pub key: Option<Template>,
+    pub validity: Validity,
+    /// What the gateway ignores of the origin's fields.
+    pub ignored: Ignored,
+    pub bypass: Vec<Template>,
+    pub no_cache: Vec<Template>,
+    pub methods: u32,
+    pub max_range_offset: Option<u64>,
+    /// Ranges are fetched by themselves, and kept.
+    pub ranges: bool,
+    pub convert_head: bool,
+    /// `proxy_cache_rfc9111`
+    pub rfc9111: bool,
+    pub rules: Rules,
+    pub purge: PurgeSettings,
+    /// Names of the fields that tell an answer's tags.
+    pub tag_headers: Vec<Box<[u8]>>,
+}
+
+/// What the gateway's settings mean for the cache's rules; most of it is `proxy_ignore_headers`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ignored {
+    pub fields: IgnoredFields,
+    /// `X-Accel-Redirect`: an answer with it is stored like any other.
+    pub redirect: bool,
+    /// An answer that passes unbuffered (a stream of events, say) is not stored.
+    pub buffering: Buffering,
+}
+
+/// What the choice of a cache came to.
+pub enum ZoneSelection<'a> {
+    Zone(&'a Arc<Zone>),
+    /// No cache for this request.
+    Off,
+    /// The variables name no known cache: 500.
+    Unknown,
+}
+
+impl CacheSettings {
+    /// Compiles a block's settings; `None` when caching is off. Here the defaults of all directives are filled in, and
+    /// `proxy_cache_rfc9111` changes some of them: revalidation and background revalidation are on,
+    /// and `proxy_cache_methods` counts for nothing.
+    ///
+    /// # Errors
+    /// A zone that nobody defines, a bad text with variables.
+    pub fn compile(
+        prefix: &'static str,
+        conf: &CacheConf,
+        ignored: Ignored,
+        plan: &mut PlanBuilder<'_>,
+    ) -> Result<Option<CacheSettings>, Diagnostic> {
+        let Some(word) = conf.zone.as_ref().and_then(|zone| zone.word.as_ref()) else {
+            return Ok(None);
+        };
+        let name = plan.template(word)?;
+        let choice = match name.literal() {
+            None => ZoneChoice::Named { name, zones: plan.shared::<Zones>().table(prefix) },
+            Some(text) => {
+                let text = String::from_utf8_lossy(text).into_owned();
+                match plan.shared::<Zones>().find(prefix, &text) {
+                    Some(zone) => ZoneChoice::Fixed(zone),
+                    // Told where it was written, see `check_zone`.
+                    None => return Ok(None),
+                }
+            }
+        };
+        let rfc9111 = conf.rfc9111.unwrap_or(false);
+        let methods = conf.methods.filter(|_| !rfc9111);
+        Ok(Some(CacheSettings {
+            choice,
+            key: conf.key.as_ref().map(|key| plan.template(key)).transpose()?,
+            validity: conf.valid.clone().unwrap_or_default(),
+            ignored,
+            bypass: plan.templates(conf.bypass.as_deref().unwrap_or_default())?,
+            no_cache: plan.templates(conf.no_cache.as_deref().unwrap_or_default())?,
+            methods: methods.unwrap_or(Method::Get.bit() | Method::Head.bit()),
+            max_range_offset: conf.max_range_offset,
+            ranges: conf.ranges.unwrap_or(false),
+            purge: PurgeSettings {
+                by: match &conf.purge {
+                    Some(PurgeConf::Conditions(words)) => {
+                        PurgeTrigger::Conditions(plan.templates(words)?)
+                    }
+                    Some(PurgeConf::Method(by)) => PurgeTrigger::Method(by.clone()),
+                    None | Some(PurgeConf::Off | PurgeConf::Separate { .. }) => {
+                        PurgeTrigger::Nothing
+                    }
+                },
+                tags: plan.templates(conf.purge_tag.as_deref().unwrap_or_default())?,
+                soft: plan.templates(conf.purge_soft.as_deref().unwrap_or_default())?,
+            },
+            tag_headers: match &conf.tag_header {
+                None => TAG_HEADERS.iter().map(|name| name.as_bytes().into()).collect(),
+                Some(names) => names.iter().map(|name| name.bytes[..].into()).collect(),
+            },
+            convert_head: conf.convert_head.unwrap_or(true),
+            rfc9111,
+            rules: Rules {
+                lock: conf.lock.unwrap_or(false),
+                lock_age: millis(conf.lock_age),
+                lock_timeout: millis(conf.lock_timeout),
+                tempfile: conf.tempfile.unwrap_or(false),
+                tempfile_timeout: millis(conf.tempfile_timeout),
+                min_uses: conf.min_uses.unwrap_or(1),
+                use_stale: conf.use_stale.unwrap_or_default(),
+                // Whether to store may depend on the answer, which takes the request to decide.
+                background_update: conf.background_update.unwrap_or(false)
+                    && conf.no_cache.is_none(),
+                background_revalidate: conf.background_update.unwrap_or(rfc9111)
+                    && conf.no_cache.is_none(),
+                revalidate: conf.revalidate.unwrap_or(rfc9111),
+                rfc9111,
+            },
+        }))
+    }
+
+    /// Decides about a response's head at `now`, in Unix milliseconds, by the rules of this location.
+    pub fn decide(&self, exchanged: Exchanged<'_>, now: u64) -> Result<Stored, Refusal> {
+        let (validity, ignored) = (&self.validity, self.ignored.fields);
+        if !self.ignored.buffering.applies(exchanged.headers) {
+            return Err(Refusal::Unbuffered);
+        }
+        if self.rfc9111 {
+            return policy::decide_rfc9111(exchanged, validity, ignored, now);
+        }
+        policy::decide(exchanged.status, exchanged.headers, validity, ignored, now)
+    }
+
+    /// Whether responses to requests of this method are kept.
+    pub fn serves(&self, x: &Exchange) -> bool {
+        x.request.method.bit() & self.methods != 0
+    }
+
+    /// The cache of this request.
+    pub fn zone(&self, x: &mut Exchange) -> ZoneSelection<'_> {
+        let (name, zones) = match &self.choice {
+            ZoneChoice::Fixed(zone) => return ZoneSelection::Zone(zone),
+            ZoneChoice::Named { name, zones } => (name, zones),
+        };
+        let name = name.value(x);
+        if name.is_empty() || name == b"off" {
+            return ZoneSelection::Off;
+        }
+        match zones.get(&name) {
+            Some(zone) => ZoneSelection::Zone(zone),
+            None => {
+                let name = String::from_utf8_lossy(&name);
+                x.log(Level::Error, format_args!("cache \"{name}\" not found"));
+                ZoneSelection::Unknown
+            }
+        }
+    }
+}
+
+/// Complains about a cache that nobody defines, once: in the block that names it.
+pub fn check_zone(
+    prefix: &'static str,
+    conf: &CacheConf,
+    plan: &mut PlanBuilder<'_>,
+) -> Result<(), Diagnostic> {
+    let own = conf.zone.as_ref().filter(|zone| zone.distance == 0);
+    let Some(word) = own.and_then(|zone| zone.word.as_ref()) else { return Ok(()) };
+    if word.bytes.contains(&b'$') {
+        return Ok(());
+    }
+    let name = word.display().into_owned();
+    if plan.shared::<Zones>().find(prefix, &name).is_some() {
+        return Ok(());
+    }
+    Err(unknown_zone(prefix, word))
+}
+
+/// The error for the name of a cache that nobody defines.
+pub fn unknown_zone(prefix: &'static str, word: &Word) -> Diagnostic {
+    let name = word.display();
+    let message = format!("\"{prefix}cache\" zone \"{name}\" is unknown");
+    let advice = format!("define it by `{prefix}cache_path … keys_zone={name}:10m`");
+    Diagnostic::emerg(message).at(word.span).help(advice)
+}
+
+fn millis(time: Option<Duration>) -> u64 {
+    u64::try_from(time.unwrap_or(PATIENCE_DEFAULT).as_millis()).unwrap_or(u64::MAX)
+}

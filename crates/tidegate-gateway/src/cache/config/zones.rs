@@ -1,0 +1,298 @@
+//! The caches that `proxy_cache_path` names: opened once for a path, kept over reloads, tended by a
+//! service each.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use tidegate_cache::{DiskFailures, Levels, Options, RealDisk, Store};
+use tidegate_conf::Diagnostic;
+use tidegate_core::Level;
+use tidegate_core::builder::{PlanBuilder, os_error};
+use tidegate_core::error_log::ErrorLog;
+use tidegate_core::family;
+use tidegate_core::plan::Service;
+use tidegate_rt::clock;
+
+use crate::cache::config::conf::{Pace, PathConf};
+use crate::cache::config::scrub::Scrubbing;
+
+/// Files that one call of the store handles, so that `*_threshold` can end a go.
+const STEP_FILES: usize = 10;
+
+/// How often a folder that another server uses is asked for, and the pause in between.
+const LOCK_TRIES: u32 = 25;
+const LOCK_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long the purger rests when there is nothing to do.
+const PURGER_REST: Duration = Duration::from_secs(1);
+const PURGER_REST_UNWANTED: Duration = Duration::from_secs(10);
+
+/// Changes of the index wait in memory no longer than this.
+const INDEX_PAUSE: Duration = Duration::from_secs(1);
+
+/// A cache in use.
+pub struct Zone {
+    pub name: String,
+    /// `None` while a configuration is only tested.
+    pub store: Option<Store>,
+}
+
+/// All caches of a configuration, by prefix (`proxy_`) and name.
+#[derive(Default)]
+pub struct Zones {
+    by_name: HashMap<(&'static str, String), Arc<Zone>>,
+    paths: HashMap<PathBuf, tidegate_conf::Span>,
+}
+
+/// The caches of one prefix by name, for `proxy_cache $variable`.
+pub type ZoneTable = Arc<HashMap<Vec<u8>, Arc<Zone>>>;
+
+impl Zones {
+    pub fn find(&self, prefix: &'static str, name: &str) -> Option<Arc<Zone>> {
+        self.by_name.get(&(prefix, name.to_owned())).cloned()
+    }
+
+    pub fn table(&self, prefix: &'static str) -> ZoneTable {
+        let own = self.by_name.iter().filter(|((of, _), _)| *of == prefix);
+        Arc::new(own.map(|((_, name), zone)| (name.clone().into_bytes(), zone.clone())).collect())
+    }
+}
+
+/// Opens (or finds again) the cache of one `proxy_cache_path`. `temporary` is where files are
+/// written before they are whole, unless `use_temp_path=off`.
+///
+/// Invariant: a name and a path stand once in a configuration, and a path is opened once in a process, however often
+/// the configuration is loaded. While a configuration is only tested nothing is opened and no service begins.
+pub fn open(
+    prefix: &'static str,
+    conf: &PathConf,
+    temporary: PathBuf,
+    plan: &mut PlanBuilder<'_>,
+) -> Result<(), Diagnostic> {
+    let path = plan.path(&conf.path);
+    let zones = plan.shared::<Zones>();
+    if zones.by_name.contains_key(&(prefix, conf.name.clone())) {
+        let message = format!("duplicate zone \"{}\"", conf.name);
+        return Err(Diagnostic::emerg(message).at(conf.span));
+    }
+    if zones.paths.insert(path.clone(), conf.span).is_some() {
+        let message = format!("the same path name \"{}\" used", path.display());
+        return Err(Diagnostic::emerg(message)
+            .at(conf.span)
+            .label("another cache has this folder"));
+    }
+    plan.environment.resources.folder(&path);
+    plan.environment.resources.claim(&path);
+    if conf.use_temp_path {
+        plan.environment.resources.folder(&temporary);
+    }
+    let store = match plan.environment.for_use {
+        true => Some(open_store(prefix, conf, &path, temporary, plan)?),
+        false => None,
+    };
+    let zone = Arc::new(Zone { name: conf.name.clone(), store: store.clone() });
+    plan.shared::<Zones>().by_name.insert((prefix, conf.name.clone()), zone);
+    if let Some(store) = store {
+        let (manager, loader) = (conf.manager, conf.loader);
+        let (name, manage_at) = (conf.name.clone(), Mutex::new(None));
+        let log = plan.main.error_log.clone();
+        let purging = Purging {
+            name: name.clone(),
+            store: store.clone(),
+            eager: conf.purges,
+            pace: conf.purger,
+        };
+        let tending = Tending { name, store: store.clone(), log, manager, loader, manage_at };
+        plan.services.push(Arc::new(tending));
+        plan.services.push(Arc::new(purging));
+        if let Some(round) = conf.scrub {
+            let log = plan.main.error_log.clone();
+            plan.services.push(Arc::new(Scrubbing::new(&conf.name, store, log, round)));
+        }
+    }
+    Ok(())
+}
+
+fn open_store(
+    prefix: &'static str,
+    conf: &PathConf,
+    path: &Path,
+    temporary: PathBuf,
+    plan: &PlanBuilder<'_>,
+) -> Result<Store, Diagnostic> {
+    let mut options = Options::new(path);
+    // Without `levels` all files lie in one folder.
+    options.levels = Levels::parse(&conf.levels).unwrap_or_default();
+    options.keys_bytes = conf.keys_bytes;
+    options.size_max = conf.size_max;
+    options.free_min = conf.free_min;
+    options.inactive = conf.inactive;
+    options.temporary_folder = conf.use_temp_path.then_some(temporary);
+    options.started_at = started_at();
+    options.sync = conf.sync;
+    options.owner = Some(family::name().to_owned());
+    let survivor = format!("{prefix}cache_path {}", path.display());
+    let opened = plan.environment.survivors.get_or_make(&survivor, || open_patiently(&options));
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::ResourceBusy => {
+            let message = format!("cache folder \"{}\" is {error}", path.display());
+            let help = "give each server a folder of its own, or end the other server first";
+            Diagnostic::emerg(message).at(conf.span).help(help)
+        }
+        _ => {
+            let message = format!("mkdir() \"{}\" failed ({})", path.display(), os_error(&error));
+            Diagnostic::emerg(message).at(conf.span)
+        }
+    };
+    let store = opened.map_err(failed)?;
+    store.reconfigure(options).map_err(|error| {
+        Diagnostic::emerg(format!("cache \"{}\": {error}", conf.name)).at(conf.span)
+    })?;
+    store.read_metadata_by(crate::cache::meta::bearing);
+    Ok(Store::clone(&store))
+}
+
+/// Opens a cache whose folder may be about to be given up: by a server that was told to end, or
+/// whose master was killed. As long as with a port that is taken.
+fn open_patiently(options: &Options) -> io::Result<Store> {
+    let mut tries = LOCK_TRIES;
+    loop {
+        let disk = RealDisk::new(tidegate_os::file::statfs_free);
+        match Store::open(options.clone(), Arc::new(disk)) {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && tries > 1 => tries -= 1,
+            opened => return opened,
+        }
+        tidegate_rt::timer::pause(LOCK_PAUSE);
+    }
+}
+
+/// When this process first asked: temporary files that are older are leftovers of another one.
+fn started_at() -> u64 {
+    static STARTED: OnceLock<u64> = OnceLock::new();
+    *STARTED.get_or_init(clock::unix_millis)
+}
+
+/// The cache loader and the cache manager of one cache.
+struct Tending {
+    name: String,
+    store: Store,
+    log: ErrorLog,
+    manager: Pace,
+    loader: Pace,
+    /// When the manager is due.
+    manage_at: Mutex<Option<Instant>>,
+}
+
+impl Service for Tending {
+    fn name(&self) -> String {
+        format!("cache {}", self.name)
+    }
+
+    fn step(&self) -> Duration {
+        let mut manage_at = self.manage_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = manage_at.is_none_or(|due| due <= clock::exact_now());
+        // A large cache takes minutes to be walked: the manager does not wait for that.
+        let is_restoring = !self.store.stats().loaded && self.load_is_restoring();
+        if is_due && !is_restoring {
+            *manage_at = Some(clock::exact_now() + self.manage());
+        }
+        self.store.keep_index(clock::unix_millis());
+        self.tell_failures();
+        let pause = manage_at.map_or(Duration::ZERO, |due| due - clock::exact_now().min(due));
+        let pause = pause.min(INDEX_PAUSE);
+        match self.store.stats().loaded {
+            true => pause,
+            false if is_restoring => Duration::ZERO,
+            false => self.loader.sleep.min(pause),
+        }
+    }
+
+    fn finish(&self) {
+        self.store.finish(clock::unix_millis());
+        self.tell_failures();
+    }
+}
+
+impl Tending {
+    /// What the disk has refused since the last time, in one line: it may be every request.
+    fn tell_failures(&self) {
+        let Some(DiskFailures { count, doing, error }) = self.store.take_failures() else { return };
+        let (name, error) = (&self.name, os_error(&error));
+        let message =
+            format!("cache \"{name}\": disk failed while {doing} ({error}); failures: {count}");
+        self.log.write(Level::Crit, 0, &message);
+    }
+
+    /// One go of the loader; whether it takes up the index of before, which is not to wait.
+    fn load_is_restoring(&self) -> bool {
+        for budget in Go::new(self.loader) {
+            let report = self.store.load_step(clock::unix_millis(), budget);
+            if report.restoring || report.done {
+                return report.restoring;
+            }
+        }
+        false
+    }
+
+    /// One go of the manager; when the next one is due.
+    fn manage(&self) -> Duration {
+        for budget in Go::new(self.manager) {
+            let report = self.store.manage_step(clock::unix_millis(), budget);
+            if !report.more {
+                return Duration::from_millis(report.come_again_in.max(1));
+            }
+        }
+        self.manager.sleep
+    }
+}
+
+/// The cache purger of one cache. Without `purger=on` it has next to nothing to do.
+struct Purging {
+    name: String,
+    store: Store,
+    eager: bool,
+    pace: Pace,
+}
+
+impl Service for Purging {
+    fn name(&self) -> String {
+        format!("cache {} purger", self.name)
+    }
+
+    fn step(&self) -> Duration {
+        for budget in Go::new(self.pace) {
+            if !self.store.purge_step(clock::unix_millis(), budget, self.eager).more {
+                return if self.eager { PURGER_REST } else { PURGER_REST_UNWANTED };
+            }
+        }
+        self.pace.sleep
+    }
+}
+
+/// One go: budgets of a few files each, until there were enough or it took too long.
+struct Go {
+    left: usize,
+    until: Instant,
+}
+
+impl Go {
+    fn new(pace: Pace) -> Go {
+        Go { left: pace.files.max(1), until: clock::exact_now() + pace.threshold }
+    }
+}
+
+impl Iterator for Go {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        if self.left == 0 || clock::exact_now() > self.until {
+            return None;
+        }
+        let budget = self.left.min(STEP_FILES);
+        self.left -= budget;
+        Some(budget)
+    }
+}

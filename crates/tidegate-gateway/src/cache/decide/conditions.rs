@@ -1,0 +1,18 @@
+//! How the conditions of a request are compared with the response that a cache may have given.
+
+use tidegate_core::Exchange;
+use tidegate_core::settings::IfModifiedSince as Setting;
+use tidegate_http::conditional::IfModifiedSince;
+
+use crate::cache::status::follows_rfc9111;
+
+/// How `If-Modified-Since` is compared: as the directive `if_modified_since` says, but for responses of a cache that
+/// follows RFC 9111, whose conditions are evaluated in the order of RFC 9110 section 13.2.2.
+pub fn comparison(x: &Exchange) -> IfModifiedSince {
+    match x.settings().if_modified_since {
+        Setting::Off => IfModifiedSince::Off,
+        _ if follows_rfc9111(x) => IfModifiedSince::Rfc9110,
+        Setting::Exact => IfModifiedSince::Exact,
+        Setting::Before => IfModifiedSince::Before,
+    }
+}

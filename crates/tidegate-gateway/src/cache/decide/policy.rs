@@ -1,0 +1,227 @@
+//! The settings of a location and the rules of HTTP caching, put together: may this response be
+//! stored, until when, and as which variant. No I/O, no clock.
+
+use tidegate_cache::Times;
+use tidegate_http::Headers;
+use tidegate_http::caching::rfc9111::reuse::{self, RequestTerms, StoredTimes};
+use tidegate_http::caching::rfc9111::{self, Asked, Operator, Received};
+use tidegate_http::caching::{self, IgnoredFields, NotStorable};
+
+use crate::cache::decide::facts::StoredState;
+
+/// `proxy_cache_valid`: seconds by status. The first line that fits counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Validity {
+    rows: Vec<(Option<u16>, u32)>,
+}
+
+impl Validity {
+    /// Adds a status, or with `None` any status.
+    pub fn add(&mut self, status: Option<u16>, seconds: u32) {
+        self.rows.push((status, seconds));
+    }
+
+    /// Seconds for a status; `Some(0)`: not to be stored.
+    pub fn of(&self, status: u16) -> Option<u32> {
+        let fits = |row: &&(Option<u16>, u32)| row.0.is_none_or(|code| code == status);
+        self.rows.iter().find(fits).map(|(_, seconds)| *seconds)
+    }
+
+    fn names(&self, status: u16) -> bool {
+        self.rows.iter().any(|(code, _)| *code == Some(status))
+    }
+}
+
+/// What a response's head means for the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    pub times: Times,
+    /// Nothing but `stale-while-revalidate` and `stale-if-error` permits serving it stale.
+    pub must_revalidate: bool,
+    /// Request fields that tell variants apart.
+    pub vary: Vec<Vec<u8>>,
+}
+
+/// Why a response is not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// By the rules of HTTP and the origin's fields.
+    Rules(NotStorable),
+    /// 1xx, 304 and parts that nobody asked for are no whole responses.
+    Status,
+    /// `proxy_no_cache` says so.
+    Asked,
+    /// It passes unbuffered (`proxy_buffering`, `X-Accel-Buffering`).
+    Unbuffered,
+}
+
+/// Decides about a response's head at `now`, in Unix milliseconds, by nginx's rules.
+pub fn decide(
+    status: u16,
+    headers: &Headers,
+    validity: &Validity,
+    ignored: IgnoredFields,
+    now: u64,
+) -> Result<Stored, Refusal> {
+    check_whole(status, validity)?;
+    let seconds = seconds(now);
+    let storable = caching::storable(headers, ignored, validity.of(status), seconds)
+        .map_err(Refusal::Rules)?;
+    // A time that is relative to now keeps now's milliseconds, so that one second is one second.
+    let valid_until = if storable.valid_until > seconds {
+        millis(storable.valid_until).saturating_add(now % 1000)
+    } else {
+        millis(storable.valid_until)
+    };
+    let behind = |seconds: u32| valid_until.saturating_add(u64::from(seconds) * 1000);
+    Ok(Stored {
+        times: Times {
+            created: now,
+            valid_until,
+            updating_until: behind(storable.stale_while_revalidate),
+            error_until: behind(storable.stale_if_error),
+        },
+        must_revalidate: false,
+        vary: storable.vary,
+    })
+}
+
+/// A response's head, what it answers, and when that was asked, Unix milliseconds.
+#[derive(Clone, Copy)]
+pub struct Exchanged<'a> {
+    pub request: &'a Headers,
+    pub asked_at: u64,
+    pub status: u16,
+    pub headers: &'a Headers,
+}
+
+/// The same by the rules of RFC 9111 (`proxy_cache_rfc9111`). `created` is the time since which the
+/// response's age counts.
+pub fn decide_rfc9111(
+    exchanged: Exchanged<'_>,
+    validity: &Validity,
+    ignored: IgnoredFields,
+    now: u64,
+) -> Result<Stored, Refusal> {
+    let Exchanged { request, asked_at, status, headers } = exchanged;
+    check_whole(status, validity)?;
+    let received =
+        Received { status, headers, asked_at: seconds(asked_at), received_at: seconds(now) };
+    let operator = Operator { ignored, valid_for_status: validity.of(status) };
+    let storable = rfc9111::storable(Asked::of(request), received, operator);
+    let storable = storable.map_err(Refusal::Rules)?;
+    let valid_until = millis(storable.valid_until).saturating_add(now % 1000);
+    let behind = |seconds: u32| valid_until.saturating_add(u64::from(seconds) * 1000);
+    Ok(Stored {
+        times: Times {
+            created: now.saturating_sub(u64::from(storable.initial_age) * 1000),
+            valid_until,
+            updating_until: behind(storable.stale_while_revalidate),
+            error_until: behind(storable.stale_if_error),
+        },
+        must_revalidate: storable.must_revalidate,
+        vary: storable.vary,
+    })
+}
+
+fn check_whole(status: u16, validity: &Validity) -> Result<(), Refusal> {
+    let whole = match status {
+        0..=199 | 304 => false,
+        // A part is only asked for by a configuration that makes its key of it (`slice`), and that
+        // names the status.
+        206 => validity.names(206),
+        _ => true,
+    };
+    if whole { Ok(()) } else { Err(Refusal::Status) }
+}
+
+/// How an object stands for a request that says `terms`; by nginx's rules (`None`) it says nothing.
+pub fn standing(
+    times: Times,
+    must_revalidate: bool,
+    terms: Option<&RequestTerms>,
+    now: u64,
+) -> StoredState {
+    let Times { created, valid_until, updating_until, error_until } = times;
+    let stored = StoredTimes {
+        generated_at: created,
+        valid_until,
+        updating_until,
+        error_until,
+        must_revalidate,
+    };
+    let reuse = reuse::judge(&stored, &terms.copied().unwrap_or_default(), now);
+    StoredState {
+        fresh: reuse.fresh,
+        may_serve_while_updating: reuse.while_updating,
+        may_serve_on_error: reuse.on_error,
+        operator_decides: reuse.by_operator,
+        is_welcome_stale: reuse.stale_is_welcome,
+        has_validators: false,
+        filling: None,
+    }
+}
+
+/// Whether an object is never fresh: it is stored to be revalidated at each use.
+pub fn is_always_stale(times: Times) -> bool {
+    times.valid_until <= times.created
+}
+
+/// Whether a request that says `terms` may be answered by what another one has asked for at
+/// `asked_at`. `times` are those of the response, when its head is there.
+pub fn is_joinable(
+    times: Option<Times>,
+    asked_at: u64,
+    terms: Option<&RequestTerms>,
+    now: u64,
+) -> bool {
+    let Some(terms) = terms else { return true };
+    let Some(times) = times else { return !terms.no_cache };
+    // What is not fresh when it comes is for the request that asked for it. One that grows old while
+    // it comes is shared all the same: whoever asked anew would get it later.
+    let demands = *terms != RequestTerms::default();
+    let is_for_all = times.valid_until > asked_at && !is_always_stale(times);
+    is_for_all && (!demands || standing(times, true, Some(terms), now).fresh)
+}
+
+fn seconds(millis: u64) -> i64 {
+    i64::try_from(millis / 1000).unwrap_or(i64::MAX)
+}
+
+fn millis(seconds: i64) -> u64 {
+    u64::try_from(seconds).unwrap_or(0).saturating_mul(1000)
+}
+
+/// What a `Range` field asks for, as far as `proxy_cache_max_range_offset` is concerned: whether the
+/// (first) range begins beyond `max`.
+pub fn range_is_beyond(field: &[u8], max: u64) -> bool {
+    let Some(set) = field.get(..6).filter(|unit| unit.eq_ignore_ascii_case(b"bytes=")) else {
+        return false;
+    };
+    let rest = field.get(set.len()..).unwrap_or_default();
+    let rest = rest.trim_ascii_start();
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if digits == 0 {
+        // A suffix (`-500`) may begin anywhere: the length is not known.
+        return rest.first() == Some(&b'-');
+    }
+    let start = rest[..digits]
+        .iter()
+        .fold(0_u64, |sum, digit| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0')));
+    // "0" forbids every range, as documented by its effect.
+    start >= max
+}
+
+/// What the keys of all variants of an object begin with.
+pub fn variant_prefix(main: &[u8]) -> Vec<u8> {
+    variant_key(main, b"")
+}
+
+/// The text of a variant's key: the main key and what tells the variant apart.
+pub fn variant_key(main: &[u8], variant: &[u8]) -> Vec<u8> {
+    let mut key = Vec::with_capacity(main.len() + variant.len() + 1);
+    key.extend_from_slice(main);
+    key.push(0);
+    key.extend_from_slice(variant);
+    key
+}

@@ -1,0 +1,169 @@
+//! When an origin breaks off in the middle of a body: the rest is asked for by `Range` and `If-Range`,
+//! of the same or another server, and goes on where the first part ended. Readers notice nothing.
+//!
+//! It needs a strong validator (RFC 9110 section 8.8.1), and every part has to bear the same one:
+//! rather a response that is visibly broken than one that is patched together of two.
+
+use std::cmp::Ordering;
+
+use tidegate_cache::FillHead;
+use tidegate_core::{Body, Level};
+use tidegate_http::response::ResponseHead;
+
+use crate::cache::decide::identity::{Identity, Part, Unfit};
+use crate::cache::fill::origin::{Origin, length_of};
+use crate::cache::meta::Meta;
+
+/// Most requests for the rest of one response; `proxy_next_upstream_tries` may allow fewer. An origin
+/// that breaks off more often has more to be asked of than a cache can mend.
+const RESUMES_MAX: u32 = 5;
+
+const READING: &str = "reading upstream";
+
+/// A response that can be completed by parts.
+pub struct Resume {
+    origin: Origin,
+    identity: Identity,
+    left: u32,
+    refusals: u32,
+    /// An origin has another representation now.
+    changed: bool,
+}
+
+/// The rest of a body.
+pub struct Rest {
+    pub body: Body,
+    /// So many bytes at its start have arrived already.
+    pub skip: u64,
+    /// Where in the whole body it ends, if that is known.
+    pub end: Option<u64>,
+}
+
+/// How far a body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Its length is not known.
+    Open,
+    Whole,
+    Unfinished,
+    /// There is more of it than there can be.
+    TooLong,
+}
+
+impl Resume {
+    /// `None` when nothing would tell that a part belongs to this response.
+    pub fn of(origin: Origin, head: &ResponseHead, length: Option<u64>) -> Option<Resume> {
+        let identity = Identity::of(head.status, &head.headers, length)?;
+        let left = match origin.settings.next_upstream_tries {
+            0 => RESUMES_MAX,
+            // The first request is the first try.
+            tries => (tries - 1).min(RESUMES_MAX),
+        };
+        Some(Resume { origin, identity, left, refusals: 0, changed: false })
+    }
+
+    /// Whether this fill's head is one of the same representation.
+    pub fn is_same(&self, head: &FillHead) -> bool {
+        let size = self.identity.size();
+        let Some(meta) = Meta::decode(&head.metadata) else { return false };
+        let other = Identity::of(meta.status, &meta.headers, head.body_bytes);
+        size.is_some() && other.is_some_and(|other| other == self.identity)
+    }
+
+    /// How far a body of `at` bytes is.
+    pub fn progress(&self, at: u64) -> Progress {
+        match self.identity.size().map(|size| at.cmp(&size)) {
+            None => Progress::Open,
+            Some(Ordering::Equal) => Progress::Whole,
+            Some(Ordering::Less) => Progress::Unfinished,
+            Some(Ordering::Greater) => Progress::TooLong,
+        }
+    }
+
+    /// One of which nothing but parts will be asked for.
+    pub fn in_parts(origin: Origin, identity: Identity) -> Resume {
+        Resume { origin, identity, left: RESUMES_MAX, refusals: 0, changed: false }
+    }
+
+    /// Whether an origin had another representation when it was asked.
+    pub fn has_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// Where the rest is asked for.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// What the parts have in common.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Asks for what is missing behind `at` bytes, since an origin broke off; `None` when nobody has it.
+    pub async fn rest(&mut self, at: u64) -> Option<Rest> {
+        if self.left > 0 {
+            let text = format!("upstream broke off after {at} bytes, asking for the rest");
+            self.log(Level::Warn, &text);
+        }
+        self.ask(at, None, true).await
+    }
+
+    /// Asks for what is behind `at` bytes, since those before it came from elsewhere.
+    pub async fn behind(&mut self, at: u64) -> Option<Rest> {
+        self.left += 1;
+        self.ask(at, None, true).await
+    }
+
+    /// Asks for what is behind `at` bytes, since those who had it have it no longer.
+    pub async fn instead(&mut self, at: u64) -> Option<Rest> {
+        if self.left > 0 {
+            let text = format!(
+                "cache fill has no file and is ahead, asking for the rest after {at} bytes"
+            );
+            self.log(Level::Warn, &text);
+        }
+        self.ask(at, None, true).await
+    }
+
+    /// Asks for a part, which no whole answer will do for.
+    pub async fn part(&mut self, start: u64, end: u64) -> Option<Rest> {
+        self.ask(start, Some(end.checked_sub(1)?), false).await
+    }
+
+    async fn ask(&mut self, at: u64, last: Option<u64>, or_whole: bool) -> Option<Rest> {
+        while self.left > 0 && self.refusals < self.origin.request.servers() {
+            self.left -= 1;
+            // Whatever failed was logged, and all servers were asked.
+            let response = self.origin.ask(at, last, Some(&self.identity)).await?;
+            let (length, headers) = (length_of(&response), &response.head.headers);
+            let unfit = match self.identity.judge(response.head.status, headers, length, at) {
+                Ok(Part { skip, .. }) if skip > 0 && !or_whole => Unfit::Status(200),
+                Ok(Part { skip, end }) => {
+                    let body = response.body.into_body();
+                    return Some(Rest { body, skip, end });
+                }
+                Err(unfit) => unfit,
+            };
+            drop(response);
+            self.refused(unfit);
+        }
+        None
+    }
+
+    fn refused(&mut self, unfit: Unfit) {
+        self.refusals += 1;
+        self.changed |= matches!(unfit, Unfit::Validator | Unfit::Length | Unfit::Status(416));
+        let report = self.origin.report.borrow();
+        let peer = report.attempts().last().and_then(|attempt| attempt.peer());
+        peer.into_iter().for_each(|peer| self.origin.request.exclude(peer));
+        drop(report);
+        let text = format!("upstream did not send the rest of its response: {unfit}");
+        self.log(Level::Error, &text);
+    }
+
+    fn log(&self, level: Level, text: &str) {
+        let Origin { request, log, .. } = &self.origin;
+        log.write(level, text, READING, &request.url());
+    }
+}

@@ -1,0 +1,373 @@
+//! The detached task of a fill: asks the origin, decides about the head, stores the body and feeds all who read it. It
+//! belongs to no client: whoever leaves, it goes on.
+//!
+//! ```text
+//!   start ──► fetch ──► failed ──────────────► the stale object, or the failure
+//!               │
+//!               └─────► answered ──► Renew ──► the object that was there, renewed (RFC 9111 section 4.3.4)
+//!                           ├──────► ServeStale ► the object that was there
+//!                           ├──────► Pass ──► the response, not stored
+//!                           └──────► Store ─► head published, `pump` takes the body to its end
+//! ```
+//! It owns the decision about the response ([`OriginDecision`]); the request learns of it by one [`FillEvent`]. The
+//! head goes to the request once, and before it is published, where `proxy_no_cache` has to be evaluated with it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_cache::{FillReader, FillWriter, Key, OpenEntry, Store};
+use tidegate_core::blocking;
+use tidegate_http::caching::write_variant;
+use tidegate_http::request::Method;
+use tidegate_http::response::ResponseHead;
+use tidegate_http::{Headers, Known, connection};
+use tidegate_rt::clock;
+use tidegate_rt::sync::{mpsc, oneshot};
+use tidegate_rt::timer;
+use tidegate_rt::worker::spawn_local;
+use tidegate_upstream::{FetchError, OriginBody, OriginResponse, fetch};
+
+use crate::cache::config::settings::CacheSettings;
+use crate::cache::decide::origin::{
+    Failure, HeadKind, OriginDecision, OriginResult, OriginVerdict,
+};
+use crate::cache::decide::policy::{Exchanged, Refusal, Stored};
+use crate::cache::fill::origin::{Origin, OriginFetch, length_of, may_leave_readers_behind};
+use crate::cache::fill::pump::pump;
+use crate::cache::fill::resume::Resume;
+use crate::cache::meta::{Meta, decoded, new_variant_set, tags_of};
+use crate::cache::ranges::object::PartialObject;
+use crate::cache::status::CacheStatus;
+
+/// How long requests of a key do not queue after a response of it proved not to be storable.
+const UNCACHEABLE_FOR_MILLIS: u64 = 10_000;
+/// The same after an error of the origin: the next answer may be a good one.
+const UNCACHEABLE_ERROR_FOR_MILLIS: u64 = 1_000;
+
+/// What a fill knows of the request that began it; nothing of it is an exchange's.
+pub struct FillTask {
+    pub store: Store,
+    pub main: Key,
+    /// The fields by which the fill's key was chosen; empty when it is the main key.
+    pub names: Vec<Vec<u8>>,
+    /// See [`Meta`]; 0 when the main key had no object.
+    pub variant_set: u64,
+    /// Unix milliseconds.
+    pub asked_at: u64,
+    pub cache: Arc<CacheSettings>,
+    /// The only one about this fetch: the request that began the fill has given it away.
+    pub decision: OriginDecision,
+    /// The client's fields, by which variants are told apart.
+    pub client_fields: Headers,
+    /// The request to the origin is conditional, by the validators of `stale`.
+    pub conditional: bool,
+    /// The request itself says that its answer is not for the cache (`proxy_no_cache`).
+    pub refused: bool,
+    pub stale: Option<OpenEntry>,
+    /// That of `stale`.
+    pub generation: Option<u64>,
+    /// The head of an object of which only parts are there.
+    pub parts: Option<OpenEntry>,
+}
+
+/// What a fill tells whoever began it.
+pub enum FillEvent {
+    /// The origin's head is there, and `proxy_no_cache` has conditions that only the request can evaluate: may the
+    /// response be stored? The task goes on when it knows; a request that has gone stores nothing.
+    Head(ResponseHead, oneshot::Sender<bool>),
+    /// It is being stored: read it.
+    Follow(FillReader, CacheStatus),
+    /// It is not for the cache.
+    Pass(OriginResponse, CacheStatus),
+    /// The object that was there, perhaps renewed.
+    Serve(OpenEntry, CacheStatus),
+    Failed(FetchError, CacheStatus),
+}
+
+/// The way back to whoever began a fill.
+pub type FillEvents = mpsc::Sender<FillEvent>;
+
+/// Starts a fill on this thread. `to` is `None` when nobody waits for it.
+pub fn start(
+    origin_fetch: OriginFetch,
+    task: FillTask,
+    writer: FillWriter,
+    to: Option<FillEvents>,
+) {
+    // The handle is not kept: the task ends by itself, and dropping a handle does not end it.
+    drop(spawn_local(run(origin_fetch, task, writer, to)));
+}
+
+async fn run(
+    origin_fetch: OriginFetch,
+    mut task: FillTask,
+    writer: FillWriter,
+    to: Option<FillEvents>,
+) {
+    let is_head = origin_fetch.request.method == Method::Head;
+    let origin = Origin::of(&origin_fetch);
+    let OriginFetch { request, settings, report, log } = origin_fetch;
+    match fetch(request, settings, report, log).await {
+        Err(error) => task.failed(error, writer, to).await,
+        Ok(response) => task.answered(OriginReply { response, is_head, origin }, writer, to).await,
+    }
+}
+
+/// An origin's answer.
+struct OriginReply {
+    response: OriginResponse,
+    /// It is one to HEAD.
+    is_head: bool,
+    /// Where its rest can be asked for.
+    origin: Option<Origin>,
+}
+
+/// Tells whoever began the fill, if he is still there.
+async fn tell(to: Option<&FillEvents>, answer: FillEvent) {
+    if let Some(to) = to {
+        let _ = to.send(answer).await;
+    }
+}
+
+/// Whether the request that began the fill has a response with this head stored; `None` when it has gone.
+async fn may_store(head: &ResponseHead, to: Option<&FillEvents>) -> Option<bool> {
+    let (verdict, decided) = oneshot::channel();
+    to?.send(FillEvent::Head(head.clone(), verdict)).await.ok()?;
+    decided.await.ok()
+}
+
+impl FillTask {
+    async fn failed(&mut self, error: FetchError, writer: FillWriter, to: Option<FillEvents>) {
+        let failure = match error.status {
+            504 => Failure::Timeout,
+            _ if error.invalid_header => Failure::InvalidHeader,
+            _ => Failure::Error,
+        };
+        let verdict = self.verdict(OriginResult::Failed(failure));
+        writer.abort("no answer from the origin");
+        let answer = match (verdict, self.stale.take()) {
+            (OriginVerdict::ServeStale, Some(stale)) => FillEvent::Serve(stale, CacheStatus::Stale),
+            _ => FillEvent::Failed(error, self.decision.status()),
+        };
+        tell(to.as_ref(), answer).await;
+    }
+
+    /// The origin has answered: comes to the verdict, once, and carries it out.
+    ///
+    /// Invariant: whatever the verdict, the writer is used up (stored, aborted or released), so that nobody waits for
+    /// this fill in vain; and whoever began it is told one thing, the answer.
+    ///
+    /// Cancelling: nobody cancels it. A request that leaves while it is asked about `proxy_no_cache` stores nothing; at
+    /// every other await its leaving changes nothing.
+    async fn answered(
+        &mut self,
+        received: OriginReply,
+        writer: FillWriter,
+        to: Option<FillEvents>,
+    ) {
+        let OriginReply { response, is_head, origin } = received;
+        let status = response.head.status;
+        let now = clock::unix_millis();
+        let mut stored = self.judge(&response, now);
+        if stored.is_ok() && !self.cache.no_cache.is_empty() {
+            match may_store(&response.head, to.as_ref()).await {
+                Some(true) => {}
+                Some(false) => stored = Err(Refusal::Asked),
+                // Nobody can say, and nobody waits for it.
+                None => return writer.release(),
+            }
+        }
+        let renews = self.conditional && status == 304 && self.stale.is_some();
+        let kind = match &stored {
+            _ if renews => HeadKind::NotModified,
+            Ok(_) => HeadKind::Storable,
+            Err(_) => HeadKind::NotStorable,
+        };
+        let verdict = self.verdict(OriginResult::Head { status, kind });
+        match (verdict, stored, self.stale.take()) {
+            (OriginVerdict::Renew, _, Some(stale)) => {
+                let entry = self.renew(&stale, &response.head.headers, &writer, now).await;
+                writer.abort("the stored response is still good");
+                tell(to.as_ref(), FillEvent::Serve(entry, CacheStatus::Revalidated)).await;
+            }
+            (OriginVerdict::ServeStale, _, Some(stale)) => {
+                writer.abort("the stored response is used instead");
+                tell(to.as_ref(), FillEvent::Serve(stale, CacheStatus::Stale)).await;
+            }
+            (OriginVerdict::Store, Ok(stored), _) => {
+                self.store(OriginReply { response, is_head, origin }, stored, writer, to).await;
+            }
+            (_, stored, _) => {
+                if stored.is_err_and(|refusal| self.is_about_all(refusal)) {
+                    self.mark_uncacheable(status, &writer, now);
+                }
+                writer.release();
+                tell(to.as_ref(), FillEvent::Pass(response, self.decision.status())).await;
+            }
+        }
+    }
+
+    fn verdict(&self, result: OriginResult) -> OriginVerdict {
+        self.decision.verdict(&self.cache.rules, result)
+    }
+
+    fn judge(&self, response: &OriginResponse, now: u64) -> Result<Stored, Refusal> {
+        let head = &response.head;
+        let redirects =
+            head.headers.contains(Known::XAccelRedirect) && !self.cache.ignored.redirect;
+        if redirects || matches!(response.body, OriginBody::Upgraded(_)) {
+            return Err(Refusal::Status);
+        }
+        self.decide(head.status, &head.headers, now)
+    }
+
+    fn decide(&self, status: u16, headers: &Headers, now: u64) -> Result<Stored, Refusal> {
+        let (request, asked_at) = (&self.client_fields, self.asked_at);
+        self.cache.decide(Exchanged { request, asked_at, status, headers }, now)
+    }
+
+    /// Whether others would be refused as well; one request's refusal says nothing about them.
+    fn is_about_all(&self, refusal: Refusal) -> bool {
+        match refusal {
+            Refusal::Asked => !self.refused,
+            Refusal::Rules(reason) => !reason.is_about_request(),
+            Refusal::Status | Refusal::Unbuffered => true,
+        }
+    }
+
+    fn mark_uncacheable(&self, status: u16, writer: &FillWriter, now: u64) {
+        let time = match status {
+            0..=499 => UNCACHEABLE_FOR_MILLIS,
+            _ => UNCACHEABLE_ERROR_FOR_MILLIS,
+        };
+        self.store.mark_uncacheable(writer.fill().key(), now.saturating_add(time));
+    }
+
+    /// Takes up what the origin's 304 says; the renewed entry, or the old one when that fails.
+    async fn renew(
+        &self,
+        stale: &OpenEntry,
+        not_modified: &Headers,
+        writer: &FillWriter,
+        now: u64,
+    ) -> OpenEntry {
+        let Some(old) = decoded(stale) else { return stale.clone() };
+        let rfc9111 = self.cache.rfc9111;
+        if rfc9111 && is_of_another(&old.meta, not_modified) {
+            return stale.clone();
+        }
+        let mut meta = match rfc9111 {
+            true => old.meta.refreshed_rfc9111(not_modified, now),
+            false => old.meta.refreshed(not_modified),
+        };
+        let (store, key) = (self.store.clone(), writer.fill().key().clone());
+        let stored = match self.decide(meta.status, &meta.headers, now) {
+            Ok(stored) => stored,
+            Err(Refusal::Rules(reason)) if rfc9111 && !reason.is_about_request() => {
+                // The origin wants it stored no longer. If the disk fails, it stays stale.
+                let _ = blocking::run(move || store.remove(&key)).await;
+                return stale.clone();
+            }
+            Err(_) => return stale.clone(),
+        };
+        // Nor does the answer renew what has been renewed or made stale since it was asked for.
+        let Some(generation) = self.generation else { return stale.clone() };
+        meta.must_revalidate = stored.must_revalidate;
+        meta.asked_at = writer.fill().started_at();
+        meta.tags = tags_of(&meta.headers, &self.cache.tag_headers);
+        let metadata = meta.encode();
+        let renewed = blocking::run(move || {
+            store.update_metadata(&key, generation, metadata, stored.times)?;
+            store.open_entry(&key, now)
+        });
+        renewed.await.ok().flatten().unwrap_or_else(|| stale.clone())
+    }
+
+    /// Publishes the head and takes the body to its end.
+    ///
+    /// The order counts: the object's key, its parts and what readers need to go on without the fill are known before
+    /// there is a head, since with the head come the readers.
+    async fn store(
+        &self,
+        received: OriginReply,
+        stored: Stored,
+        writer: FillWriter,
+        to: Option<FillEvents>,
+    ) {
+        let now = clock::unix_millis();
+        let OriginReply { response, is_head, origin } = received;
+        let length = length_of(&response);
+        let OriginResponse { head, body, .. } = response;
+        let mut variant = Vec::new();
+        write_variant(&stored.vary, &self.client_fields, &mut variant);
+        let asked_at = writer.fill().started_at();
+        let writer = self.at_its_key(&stored.vary, writer, now).await;
+        let announced = head.headers.first(Known::ContentLength).and_then(connection::parse_length);
+        let head_length = if is_head { Some(announced.unwrap_or(0)) } else { None };
+        let Stored { times, must_revalidate, vary } = stored;
+        let mut meta =
+            Meta::of(head.status, head.reason(), &head.headers, vary, variant, head_length);
+        meta.variant_set =
+            if self.variant_set == 0 { new_variant_set(now) } else { self.variant_set };
+        meta.asked_at = asked_at;
+        meta.tags = tags_of(&meta.headers, &self.cache.tag_headers);
+        if self.cache.rfc9111 {
+            meta.make_rfc9111(must_revalidate, now);
+        }
+        let resume = origin.and_then(|origin| Resume::of(origin, &head, length));
+        self.know_parts(&writer, resume.as_ref());
+        if let Some(resume) = resume.as_ref().filter(|_| may_leave_readers_behind(length)) {
+            resume.origin().attach(writer.fill());
+        }
+        writer.publish_head(meta.encode(), times, length, now);
+        let reader = to.is_some().then(|| writer.fill().reader(0));
+        if let Some(reader) = reader {
+            tell(to.as_ref(), FillEvent::Follow(reader, self.decision.status())).await;
+        }
+        drop(to);
+        pump(writer, body.into_body(), resume, self.store.clone()).await;
+    }
+
+    /// Where parts of the same object are stored already, the fill will take them up.
+    fn know_parts(&self, writer: &FillWriter, resume: Option<&Resume>) {
+        let key = writer.fill().key();
+        let object = self.parts.as_ref().and_then(|entry| PartialObject::stored(key, entry));
+        if let (Some(object), Some(resume)) = (object, resume)
+            && *resume.identity() == object.identity
+        {
+            writer.fill().parts_id_or(object.id);
+        }
+    }
+
+    /// A variant whose origin has changed the fields that tell variants apart becomes the object
+    /// under the main key, where the next request learns of it.
+    async fn at_its_key(&self, vary: &[Vec<u8>], writer: FillWriter, now: u64) -> FillWriter {
+        if self.names.is_empty() || self.names == vary {
+            return writer;
+        }
+        let moved = begin_behind(&self.store, &self.main, now).await;
+        writer.release();
+        moved
+    }
+}
+
+/// Begins to fill a key whose object another request may be about to bring: one that has come whole is in its
+/// place in a moment, and then the next request finds this fill. Beside one that still arrives nobody does.
+pub async fn begin_behind(store: &Store, key: &Key, now: u64) -> FillWriter {
+    let mut begun = store.begin_fill(key, now);
+    if let Some(placing) = begun.as_ref().err().filter(|fill| fill.has_all()) {
+        let _ = timer::timeout(PLACING_MAX, placing.placed()).await;
+        begun = store.begin_fill(key, now);
+    }
+    begun.unwrap_or_else(|_| store.begin_fill_beside(key, now))
+}
+
+/// The longest that a head waits for another object's place: a slow disk sets nobody's pace.
+const PLACING_MAX: Duration = Duration::from_millis(20);
+
+/// Whether a 304 names another representation than the stored one: by a strong entity tag, which tells
+/// for sure (RFC 9111 section 4.3.4).
+fn is_of_another(stored: &Meta, not_modified: &Headers) -> bool {
+    let named = not_modified.first(Known::Etag).filter(|etag| !etag.starts_with(b"W/"));
+    named.is_some_and(|etag| stored.headers.first(Known::Etag).is_some_and(|own| own != etag))
+}

@@ -1,0 +1,104 @@
+//! A request comes to the cache: what is none of its business is given back, a hit whose object is open is answered at
+//! once, without a future; everything else is a [`CacheSession`].
+
+use std::sync::Arc;
+
+use tidegate_cache::Key;
+use tidegate_core::template::any_holds;
+use tidegate_core::{Exchange, Step};
+use tidegate_http::caching::rfc9111::invalidation::is_unsafe;
+use tidegate_http::caching::rfc9111::reuse::RequestTerms;
+use tidegate_rt::clock;
+
+use crate::cache::config::settings::{CacheSettings, ZoneSelection};
+use crate::cache::decide::decision::CacheDecision;
+use crate::cache::decide::facts::Demands;
+use crate::cache::gateway::Gateway;
+use crate::cache::lookup::{self, CacheLookup};
+use crate::cache::purge;
+use crate::cache::serve::{entry, rfc9111};
+use crate::cache::session::CacheSession;
+use crate::cache::status::{CacheNote, CacheStatus};
+use crate::slice;
+
+/// Answers a request by the cache: a purge (`proxy_cache_purge`), an unsafe method that makes what is stored invalid
+/// (RFC 9111 section 4.4), a hit, or whatever a session makes of it. Nothing is awaited here, so a hit takes no future.
+///
+/// # Errors
+/// The exchange is given back when the cache has nothing to do with it.
+pub fn handle<'a>(
+    x: &'a mut Exchange,
+    cache: &Arc<CacheSettings>,
+    gateway: &Arc<dyn Gateway>,
+) -> Result<Step<'a>, &'a mut Exchange> {
+    let method = x.request.method;
+    let is_cached = cache.serves(x);
+    let invalidates = cache.rfc9111 && is_unsafe(method);
+    let purges = cache.purge.wants(x);
+    if !is_cached && !invalidates && !purges {
+        return Err(x);
+    }
+    let store = match cache.zone(x) {
+        ZoneSelection::Zone(zone) => match &zone.store {
+            Some(store) => store,
+            None => return Err(x),
+        },
+        ZoneSelection::Off => return Err(x),
+        ZoneSelection::Unknown => return Ok(Step::Status(500)),
+    };
+    let mut text = Vec::with_capacity(128);
+    match &cache.key {
+        Some(key) => key.write(x, &mut text),
+        None => gateway.write_key(x, &mut text),
+    }
+    if purges {
+        let (store, cache) = (store.clone(), cache.clone());
+        return Ok(Step::Wait(Box::pin(
+            async move { purge::answer(x, store, &cache, text).await },
+        )));
+    }
+    let main = Key::of(&text);
+    if slice::is_part(x) {
+        x.modules.extensions.insert(purge::StoredAt { store: store.clone(), key: main.clone() });
+    }
+    if !is_cached {
+        let passed = rfc9111::write_through(x, gateway.clone(), store.clone(), main);
+        return Ok(Step::Wait(Box::pin(passed)));
+    }
+    let note = CacheNote::new(main.text().clone(), CacheStatus::Miss);
+    x.modules.extensions.insert(CacheNote { rfc9111: cache.rfc9111, ..note });
+    let now = clock::unix_millis();
+    let lookup = lookup::look_now(store, &main, &x.request.head.headers, now);
+    let terms = cache.rfc9111.then(|| RequestTerms::of(&x.request.head.headers));
+    let bypass = !cache.bypass.is_empty() && any_holds(&cache.bypass, x);
+    if !bypass
+        && let Some(CacheLookup { entry: Some(stored), fill: None, .. }) = &lookup
+        && lookup::is_fresh(stored, terms.as_ref(), now)
+        && let Some(step) = entry::answer(x, &**gateway, stored, CacheStatus::Hit)
+    {
+        if cache.rfc9111 {
+            rfc9111::finish(x, &step, now);
+        }
+        return Ok(step);
+    }
+    let session = CacheSession {
+        cache: cache.clone(),
+        gateway: gateway.clone(),
+        store: store.clone(),
+        main,
+        decision: if bypass {
+            CacheDecision::bypassing()
+        } else {
+            CacheDecision::new(demands(terms.as_ref()))
+        },
+        terms,
+        bypass,
+    };
+    Ok(Step::Wait(Box::pin(session.run(x, lookup))))
+}
+
+/// What the decision has to know of a request's terms.
+fn demands(terms: Option<&RequestTerms>) -> Demands {
+    let RequestTerms { only_if_cached, no_store, .. } = terms.copied().unwrap_or_default();
+    Demands { only_if_cached, no_store }
+}

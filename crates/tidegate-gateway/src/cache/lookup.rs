@@ -1,0 +1,277 @@
+//! Which object, variant or fill a request is about.
+//!
+//! The object under the main key (`proxy_cache_key`) tells by which request fields its variants
+//! differ, and which of them it is itself. Another variant lies under a key of its own: the main key
+//! and what the request says in those fields. So an object is never given to a request of another
+//! variant, whatever lies where. A variant is only good beside the object whose variant set it belongs to,
+//! so removing the object under the main key removes them all.
+
+use std::sync::Arc;
+
+use tidegate_cache::{Fill, Key, Lookup, OpenEntry, Store};
+use tidegate_core::{Exchange, blocking};
+use tidegate_http::Headers;
+use tidegate_http::caching::rfc9111::reuse::RequestTerms;
+use tidegate_http::caching::write_variant;
+use tidegate_rt::clock;
+
+use crate::cache::decide::coverage;
+use crate::cache::decide::decision::Input;
+use crate::cache::decide::facts::{FillState, StoredState};
+use crate::cache::decide::policy;
+use crate::cache::meta::{Meta, decoded};
+
+/// What there is for a request: the object, the variant and the running fill found for a key.
+pub struct CacheLookup {
+    pub key: Key,
+    /// The fields by which `key` was chosen; empty for the main key.
+    pub names: Vec<Vec<u8>>,
+    /// Of the object under the main key; 0 when there is none.
+    pub variant_set: u64,
+    pub entry: Option<OpenEntry>,
+    /// The head of an object of which only parts are there.
+    pub parts: Option<OpenEntry>,
+    pub fill: Option<Arc<Fill>>,
+    /// That of the object that the index knows, whether it can be used or not.
+    pub generation: Option<u64>,
+    uses: u32,
+    uncacheable_until: u64,
+}
+
+/// How often a file is opened that the index knows and nobody finds: the disk may have failed.
+const OPENINGS_MAX: usize = 3;
+
+/// Where to look next.
+enum Found {
+    This,
+    Variant(Variants),
+    /// A file has to be opened, or is about to come, before anybody can tell.
+    Unopened,
+}
+
+/// What an object under the main key says of its variants.
+pub struct Variants {
+    /// The request fields that tell them apart.
+    pub names: Vec<Vec<u8>>,
+    pub variant_set: u64,
+}
+
+/// Looks without waiting; `None` when a file has to be opened first. Counts a use.
+pub fn look_now(store: &Store, main: &Key, request: &Headers, now: u64) -> Option<CacheLookup> {
+    let lookup = newest(store.lookup(main, now), request);
+    match found(&lookup, request) {
+        Found::This => Some(at_main_key(main, lookup)),
+        Found::Unopened => None,
+        Found::Variant(variants) => {
+            let key = variant_key(main, &variants.names, request);
+            let lookup = store.lookup(&key, now);
+            match found(&lookup, request) {
+                Found::Unopened => None,
+                found => Some(at_variant_key(key, variants, found, lookup)),
+            }
+        }
+    }
+}
+
+/// Looks, opening files as needed. Counts no use: `look_now` was there before.
+pub async fn look(store: &Store, main: &Key, request: &Headers) -> CacheLookup {
+    let lookup = newest(opened(store, main).await, request);
+    let variants = match found(&lookup, request) {
+        Found::This | Found::Unopened => return at_main_key(main, lookup),
+        Found::Variant(variants) => variants,
+    };
+    let key = variant_key(main, &variants.names, request);
+    let mut lookup = opened(store, &key).await;
+    if lookup.uses == 0 {
+        // `look_now` did not get so far.
+        lookup.uses = store.lookup(&key, clock::unix_millis()).uses;
+    }
+    let found = found(&lookup, request);
+    at_variant_key(key, variants, found, lookup)
+}
+
+fn meta_of(entry: &OpenEntry) -> Option<&Meta> {
+    decoded(entry).map(|decoded| &decoded.meta)
+}
+
+impl CacheLookup {
+    /// Whether a fill of this variant belongs to a variant set that has ended.
+    pub fn is_foreign(&self, fill: &Fill) -> bool {
+        let meta = fill.head_now().and_then(|head| Meta::decode(&head.metadata));
+        !self.names.is_empty() && meta.is_some_and(|meta| meta.variant_set != self.variant_set)
+    }
+
+    /// The input for the decision about a request that says `terms`; `None`: what it says does not
+    /// matter.
+    pub fn input(&self, x: &Exchange, terms: Option<&RequestTerms>, now: u64) -> Input {
+        let doubtful = now < self.uncacheable_until;
+        let mut filling = self
+            .fill
+            .as_ref()
+            .map(|fill| FillState { doubtful, ..filling_of(x, fill, terms, now) });
+        let entry = self.entry.as_ref().and_then(|entry| Some((entry, meta_of(entry)?)));
+        if let Some((entry, meta)) = entry {
+            // Who waits for its renewal would have to renew it again.
+            if let Some(filling) = &mut filling
+                && terms.is_some()
+                && policy::is_always_stale(entry.times())
+            {
+                filling.joinable = false;
+            }
+            return Input::Found(StoredState {
+                has_validators: meta.last_modified().is_some() || meta.etag().is_some(),
+                filling,
+                ..policy::standing(entry.times(), meta.must_revalidate, terms, now)
+            });
+        }
+        match filling {
+            Some(filling) => Input::Filling(filling),
+            None => Input::Absent { uses: self.uses },
+        }
+    }
+}
+
+/// Whether an object answers a request that says `terms`, as it is now.
+pub fn is_fresh(entry: &OpenEntry, terms: Option<&RequestTerms>, now: u64) -> bool {
+    policy::standing(entry.times(), false, terms, now).fresh
+}
+
+/// A fill as the decision about this request sees it, which says `terms`.
+pub fn filling_of(
+    x: &Exchange,
+    fill: &Arc<Fill>,
+    terms: Option<&RequestTerms>,
+    now: u64,
+) -> FillState {
+    let head = fill.head_now();
+    let times = head.as_ref().map(|head| head.times);
+    let joinable = policy::is_joinable(times, fill.started_at(), terms, now);
+    let has_head = head.is_some();
+    let arrived = fill.watermark();
+    let needed = head.as_ref().and_then(|head| coverage::needed(x, head));
+    let promised = head.and_then(|head| head.body_bytes);
+    FillState {
+        has_head,
+        arrived,
+        promised,
+        whole: fill.has_all() && fill.is_readable_from_start(),
+        joinable,
+        doubtful: false,
+        suffices: needed.is_some_and(|needed| needed <= arrived),
+        last_progress: fill.last_progress_at(),
+    }
+}
+
+/// What a fill's response says of its variants, when this request asks for another one.
+pub fn other_variant(fill: &Fill, request: &Headers) -> Option<Variants> {
+    let meta = Meta::decode(&fill.head_now()?.metadata)?;
+    let variant_set = meta.variant_set;
+    (!meta.serves(request, &mut Vec::new())).then_some(Variants { names: meta.vary, variant_set })
+}
+
+fn variant_key(main: &Key, names: &[Vec<u8>], request: &Headers) -> Key {
+    let mut variant = Vec::new();
+    write_variant(names, request, &mut variant);
+    Key::of(&policy::variant_key(main.text(), &variant))
+}
+
+fn found(lookup: &Lookup, request: &Headers) -> Found {
+    if lookup.placing.is_some() {
+        return Found::Unopened;
+    }
+    let Some(entry) = &lookup.open else {
+        if lookup.entry.is_some() || lookup.cold {
+            return Found::Unopened;
+        }
+        let other = lookup.fill.as_ref().and_then(|fill| other_variant(fill, request));
+        return other.map_or(Found::This, Found::Variant);
+    };
+    match meta_of(entry) {
+        Some(meta) if !meta.serves(request, &mut Vec::new()) => {
+            Found::Variant(Variants { names: meta.vary.clone(), variant_set: meta.variant_set })
+        }
+        _ => Found::This,
+    }
+}
+
+/// An object of another variant is out of date when a fill that answers this request is about to take its
+/// place: the origin has changed the fields that tell variants apart.
+fn newest(lookup: Lookup, request: &Headers) -> Lookup {
+    let is_other = |entry: &OpenEntry| {
+        meta_of(entry).is_some_and(|meta| !meta.serves(request, &mut Vec::new()))
+    };
+    let answers =
+        |fill: &Arc<Fill>| fill.head_now().is_some() && other_variant(fill, request).is_none();
+    match lookup.open.as_ref().is_some_and(is_other) && lookup.fill.as_ref().is_some_and(answers) {
+        true => Lookup { open: None, entry: None, cold: false, ..lookup },
+        false => lookup,
+    }
+}
+
+async fn opened(store: &Store, key: &Key) -> Lookup {
+    let mut lookup = store.peek(key);
+    if let Some(fill) = &lookup.placing {
+        fill.placed().await;
+        lookup = store.peek(key);
+    }
+    // A fill may end while the disk is asked: then there is a file, of which that look knew nothing.
+    for _ in 0..OPENINGS_MAX {
+        if lookup.open.is_some() || lookup.entry.is_none() && !lookup.cold {
+            break;
+        }
+        lookup = opened_once(store, key).await;
+    }
+    lookup
+}
+
+async fn opened_once(store: &Store, key: &Key) -> Lookup {
+    let (opening, of) = (store.clone(), key.clone());
+    let opened = blocking::run(move || opening.open_entry(&of, clock::unix_millis())).await;
+    // A disk that fails makes the cache empty, not the server dead: the store counts the errors.
+    let opened = opened.ok().flatten();
+    // A fill may have begun, or even ended, while the disk was asked.
+    let mut lookup = store.peek(key);
+    lookup.open = lookup.open.or(opened);
+    if lookup.open.is_none() {
+        lookup.cold = false;
+    }
+    lookup
+}
+
+fn at_main_key(main: &Key, lookup: Lookup) -> CacheLookup {
+    let variant_set = lookup.open.as_ref().and_then(meta_of).map_or(0, |meta| meta.variant_set);
+    assembled(main.clone(), Variants { names: Vec::new(), variant_set }, lookup)
+}
+
+/// What lies under a variant's key may be no answer for this request: its origin has changed the
+/// fields in between, or the variant set has ended. Then it is as if nothing were there.
+fn at_variant_key(key: Key, variants: Variants, found: Found, lookup: Lookup) -> CacheLookup {
+    let variant_set = variants.variant_set;
+    let is_other = matches!(found, Found::Variant(_));
+    let mut found = assembled(key, variants, lookup);
+    let entry_meta = found.entry.as_ref().and_then(meta_of);
+    if is_other || entry_meta.is_some_and(|meta| meta.variant_set != variant_set) {
+        found.entry = None;
+    }
+    let parts_meta = found.parts.as_ref().and_then(meta_of);
+    if is_other || parts_meta.is_some_and(|meta| meta.variant_set != variant_set) {
+        found.parts = None;
+    }
+    if is_other || found.fill.as_ref().is_some_and(|fill| found.is_foreign(fill)) {
+        found.fill = None;
+    }
+    found
+}
+
+fn assembled(key: Key, variants: Variants, lookup: Lookup) -> CacheLookup {
+    let Variants { names, variant_set } = variants;
+    let Lookup { entry, open, fill, uses, uncacheable_until, .. } = lookup;
+    let generation = entry.map(|entry| entry.generation);
+    let in_parts = |entry: &OpenEntry| meta_of(entry).is_some_and(|meta| meta.parts.is_some());
+    // Parts are no object: whoever wants the whole has to fetch it.
+    let (parts, entry) = match open {
+        Some(entry) if in_parts(&entry) => (Some(entry), None),
+        open => (None, open),
+    };
+    CacheLookup { key, names, variant_set, entry, parts, fill, generation, uses, uncacheable_until }
+}

@@ -1,0 +1,225 @@
+//! Purges by request (`proxy_cache_purge`), by key and by tags.
+//!
+//! ```nginx
+//! map $request_method $purge { PURGE 1; default 0; }
+//!
+//! location / {
+//!     proxy_pass             http://origin;
+//!     proxy_cache            one;
+//!     proxy_cache_purge      $purge;             # who may is for `allow` and `auth_*` to say
+//!     proxy_cache_purge_tag  $http_cache_tag;    # the tags to purge, in place of the request's key
+//!     proxy_cache_purge_soft $http_x_soft;       # stale in place of gone
+//! }
+//! ```
+//! A key that ends in `*` stands for all keys that begin so. What is purged is so at once, also for what
+//! is just being fetched, and stays so over a restart; its files go when somebody asks for them, by the
+//! purger (`purger=on`) or by disuse.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tidegate_cache::{Key, Purge, PurgeError, Scope, Store};
+use tidegate_conf::{Contexts, Diagnostic};
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::template::any_holds;
+use tidegate_core::{Body, Exchange, Level, Step, blocking};
+use tidegate_http::Known;
+use tidegate_http::uri::escape_html;
+use tidegate_rt::clock;
+
+use crate::cache::config::conf::CacheConf;
+use crate::cache::config::purge::{PurgeConf, PurgeTrigger};
+use crate::cache::config::settings::{CacheSettings, unknown_zone};
+use crate::cache::config::zones::Zones;
+use crate::cache::decide::policy::variant_prefix;
+use crate::cache::meta::{decoded, words};
+
+/// Most tags that one request may purge: each is a rule.
+const PURGED_TAGS_MAX: usize = 100;
+
+/// What a request purges.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum PurgeTarget {
+    /// One object with its variants.
+    Key(Key),
+    All(Vec<Scope>),
+}
+
+/// The object that an answer is, or becomes, for those who find out that it contradicts another one.
+pub struct StoredAt {
+    pub store: Store,
+    pub key: Key,
+}
+
+impl StoredAt {
+    /// Removes it: who asks next gets what the origin has now.
+    pub async fn forget(self) {
+        // If the disk fails the contradiction is found once more.
+        let _ = blocking::run(move || self.store.remove(&self.key)).await;
+    }
+}
+
+/// Purges what the request with this key says, and answers it.
+pub async fn answer(
+    x: &mut Exchange,
+    store: Store,
+    settings: &CacheSettings,
+    key: Vec<u8>,
+) -> Step<'static> {
+    if let PurgeTrigger::Method(by) = &settings.purge.by {
+        if !by.allows(x.client_address()) {
+            return Step::Status(403);
+        }
+        let text = key.clone();
+        let what = match by.everything {
+            true => Some(PurgeTarget::All(vec![Scope::Prefix(Box::default())])),
+            false => what(key, b""),
+        };
+        return match what {
+            Some(what) => answer_with_page(x, store, what, &text).await,
+            None => Step::Status(400),
+        };
+    }
+    let soft = any_holds(&settings.purge.soft, x);
+    let mut tags = Vec::new();
+    for template in &settings.purge.tags {
+        template.write(x, &mut tags);
+        tags.push(b' ');
+    }
+    let Some(what) = what(key, &tags) else {
+        let message = format_args!("too many tags to purge: {PURGED_TAGS_MAX} are allowed");
+        x.log(Level::Error, message);
+        return Step::Status(400);
+    };
+    match carry_out(x, store, what, soft).await {
+        Ok(()) => {
+            x.disposition.set_status(204);
+            Step::Respond(Body::Empty)
+        }
+        Err(status) => Step::Status(status),
+    }
+}
+
+/// Purges and answers with a page that names the key, as the module ngx_cache_purge does.
+async fn answer_with_page(
+    x: &mut Exchange,
+    store: Store,
+    what: PurgeTarget,
+    key: &[u8],
+) -> Step<'static> {
+    if let Err(status) = carry_out(x, store, what, false).await {
+        return Step::Status(status);
+    }
+    let mut page = b"<html>\r\n<head><title>Successful purge</title></head>\r\n<body>\r\n\
+        <h1>Successful purge</h1>\r\n<p>Key : "
+        .to_vec();
+    escape_html(key, &mut page);
+    page.extend_from_slice(b"</p>\r\n</body>\r\n</html>\r\n");
+    x.disposition.set_status(200);
+    x.response.headers.set_known(Known::ContentType, b"text/html");
+    Step::Respond(Body::from(Bytes::from(page)))
+}
+
+/// Purges.
+///
+/// # Errors
+/// The status to answer: 404 when there was nothing under a key.
+async fn carry_out(x: &Exchange, store: Store, what: PurgeTarget, soft: bool) -> Result<(), u16> {
+    let purged = blocking::run(move || Ok(purge(&store, what, soft))).await;
+    match purged.unwrap_or_else(|error| Err(PurgeError::Disk(error))) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(404),
+        Err(error) => {
+            x.log(Level::Error, format_args!("cache purge failed: {error}"));
+            Err(if matches!(error, PurgeError::Refused) { 503 } else { 500 })
+        }
+    }
+}
+
+/// Makes a location purge a key of its own (`*_cache_purge ZONE KEY`).
+///
+/// # Errors
+/// A zone that nobody defines, a bad key, a location that is no location or caches as well.
+pub fn install(
+    prefix: &'static str,
+    conf: &CacheConf,
+    location: &mut LocationBuilder<'_, '_>,
+) -> Result<(), Diagnostic> {
+    let Some(PurgeConf::Separate { zone, key }) = &conf.purge else { return Ok(()) };
+    if !location.outline.context.intersects(Contexts::LOCATION) {
+        let message = format!("\"{prefix}cache_purge\" with a key is not allowed here");
+        let diagnostic = Diagnostic::emerg(message).at(zone.span);
+        return Err(diagnostic.help("it makes a location of its own"));
+    }
+    if conf.zone.as_ref().is_some_and(|own| own.distance == 0 && own.word.is_some()) {
+        let message =
+            format!("\"{prefix}cache_purge\" directive is incompatible with \"{prefix}cache\"");
+        return Err(Diagnostic::emerg(message).at(zone.span));
+    }
+    let name = zone.display().into_owned();
+    let Some(found) = location.plan.shared::<Zones>().find(prefix, &name) else {
+        return Err(unknown_zone(prefix, zone));
+    };
+    let key = Arc::new(location.plan.template(key)?);
+    location.content(Box::new(move |x| {
+        let (Some(store), key) = (found.store.clone(), key.clone()) else {
+            return Step::Status(500);
+        };
+        Step::Wait(Box::pin(async move {
+            let text = key.value(x);
+            match what(text.to_vec(), b"") {
+                Some(what) => answer_with_page(x, store, what, &text).await,
+                None => Step::Status(400),
+            }
+        }))
+    }));
+    Ok(())
+}
+
+/// What a request with this key and these tags purges; `None`: too much at a time.
+pub(super) fn what(key: Vec<u8>, tags: &[u8]) -> Option<PurgeTarget> {
+    let scopes: Vec<Scope> = words(tags).map(|tag| Scope::Tag(tag.into())).collect();
+    if scopes.len() > PURGED_TAGS_MAX {
+        return None;
+    }
+    if !scopes.is_empty() {
+        return Some(PurgeTarget::All(scopes));
+    }
+    Some(match key.strip_suffix(b"*") {
+        Some(prefix) => PurgeTarget::All(vec![Scope::Prefix(prefix.into())]),
+        None => PurgeTarget::Key(Key::new(key)),
+    })
+}
+
+/// Purges; false when there was nothing under a key. Blocks.
+fn purge(store: &Store, what: PurgeTarget, soft: bool) -> Result<bool, PurgeError> {
+    let now = clock::unix_millis();
+    match what {
+        PurgeTarget::All(scopes) => {
+            for scope in scopes {
+                store.purge(Purge { scope, soft }, now)?;
+            }
+            Ok(true)
+        }
+        // Without the object under the main key its variants are of no use.
+        PurgeTarget::Key(key) if !soft => store.remove(&key).map_err(PurgeError::Disk),
+        PurgeTarget::Key(key) => {
+            if has_variants(store, &key, now).map_err(PurgeError::Disk)? {
+                let scope = Scope::Prefix(variant_prefix(key.text()).into());
+                store.purge(Purge { scope, soft }, now)?;
+            }
+            store.make_stale(&key, now).map_err(PurgeError::Disk)
+        }
+    }
+}
+
+/// Whether there may be variants beside the object under a key. What is being fetched may have some.
+fn has_variants(store: &Store, key: &Key, now: u64) -> io::Result<bool> {
+    let lookup = store.peek(key);
+    if lookup.fill.or(lookup.placing).is_some() {
+        return Ok(true);
+    }
+    let entry = store.open_entry(key, now)?;
+    Ok(entry.as_ref().and_then(decoded).is_some_and(|decoded| !decoded.meta.vary.is_empty()))
+}

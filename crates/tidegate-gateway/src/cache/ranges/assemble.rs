@@ -1,0 +1,238 @@
+//! Out of parts to a client: each comes from its file, from whoever is fetching it, from the fill of the
+//! whole if that has come so far, or else from the origin.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tidegate_cache::{Fill, FillReader, FillWriter, OpenEntry, Piece, Store};
+use tidegate_core::body::{BodyError, BodyStream};
+use tidegate_core::generated::{Yielder, generate};
+use tidegate_core::{Body, Chunk, FileRange, blocking};
+use tidegate_http::range::ByteRange;
+use tidegate_rt::clock;
+use tidegate_rt::worker::spawn_local;
+
+use crate::cache::decide::identity::Identity;
+use crate::cache::fill::origin::Origin;
+use crate::cache::meta::Meta;
+use crate::cache::ranges::object::PartialObject;
+use crate::cache::ranges::part_fetch::{PartFetch, begin_part};
+use crate::cache::ranges::part_reader::{is_sound, open};
+use crate::cache::ranges::plan::{self, FAR_BYTES};
+use crate::cache::serve::fill_body::{PIECE_BYTES_MAX, chunk_of};
+
+/// How often a place is tried at which nothing comes, before the answer is broken off.
+const TRIES_MAX: u32 = 3;
+
+/// The whole, or the part of it that [`BodyStream::narrow`] is called with.
+pub struct AssembledBody {
+    wanted: ByteRange,
+    /// Gone once somebody reads.
+    assembler: Option<RangeAssembler>,
+    body: Body,
+}
+
+/// Where the bytes of an object are gathered.
+pub struct RangeAssembler {
+    pub object: PartialObject,
+    store: Store,
+    origin: Origin,
+    /// The fill of the whole.
+    fill: Option<Arc<Fill>>,
+    /// As long as this lives, what is asked for is wanted.
+    alive: Rc<()>,
+}
+
+/// Where a part comes from.
+enum Source {
+    /// With the place in the object of its first byte.
+    Stored(OpenEntry, u64),
+    Coming(FillReader),
+}
+
+impl AssembledBody {
+    pub fn new(assembler: RangeAssembler) -> AssembledBody {
+        let wanted = ByteRange { start: 0, end: assembler.object.size };
+        AssembledBody { wanted, assembler: Some(assembler), body: Body::Empty }
+    }
+}
+
+impl BodyStream for AssembledBody {
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        if let Some(assembler) = self.assembler.take() {
+            let wanted = self.wanted;
+            self.body = generate(move |out| assembler.give(wanted, out));
+        }
+        self.body.poll_chunk(context)
+    }
+
+    fn narrow(&mut self, range: ByteRange) -> bool {
+        if self.assembler.is_some() {
+            self.wanted = range;
+        }
+        self.assembler.is_some()
+    }
+}
+
+impl RangeAssembler {
+    pub fn new(
+        object: PartialObject,
+        store: Store,
+        origin: Origin,
+        fill: Option<Arc<Fill>>,
+    ) -> RangeAssembler {
+        RangeAssembler { object, store, origin, fill, alive: Rc::new(()) }
+    }
+
+    /// Whether the part with this byte is stored.
+    pub fn has(&self, byte: u64) -> bool {
+        let part = plan::block_of(byte, self.object.size);
+        self.store.peek(&self.object.part_key(part.start)).entry.is_some()
+    }
+
+    /// Waits until the first byte of a range is there; false when it does not come.
+    pub async fn prepare(&self, wanted: ByteRange) -> bool {
+        let part = plan::block_of(wanted.start, self.object.size);
+        match self.source(part, wanted.end).await {
+            None => false,
+            Some(Source::Stored(..)) => true,
+            Some(Source::Coming(mut reader)) => {
+                reader.skip(wanted.start - part.start);
+                !matches!(reader.next(1).await, Piece::End | Piece::Broken(_))
+            }
+        }
+    }
+
+    /// Gives a range piece by piece, from wherever the next byte is to be had.
+    ///
+    /// Invariant: all before `at` has been given, once. A place at which nothing comes is tried [`TRIES_MAX`] times. A
+    /// client that leaves drops this at an await; what was asked for then ends with the part that is being fetched.
+    async fn give(self, wanted: ByteRange, out: Yielder) -> Result<(), BodyError> {
+        let (mut at, mut tries) = (wanted.start, 0);
+        while at < wanted.end {
+            let before = at;
+            let near = |fill: &&Arc<Fill>| {
+                fill.is_readable_from_start() && at < fill.watermark().saturating_add(FAR_BYTES)
+            };
+            let fill = self.fill.as_ref().filter(near).filter(|fill| is_alive(fill));
+            let part = plan::block_of(at, self.object.size);
+            let end = part.end.min(wanted.end);
+            match fill {
+                Some(fill) => at = copy(fill.reader(at), (at, wanted.end), &out).await,
+                None => match self.source(part, wanted.end).await {
+                    // A damaged one has gone, and is asked for anew.
+                    Some(Source::Stored(entry, start)) => {
+                        at = put(&entry, (start, at, end), &out).await?;
+                    }
+                    Some(Source::Coming(mut reader)) => {
+                        reader.skip(at - part.start);
+                        at = copy(reader, (at, end), &out).await;
+                    }
+                    None => {}
+                },
+            }
+            tries = if at == before { tries + 1 } else { 0 };
+            if tries == TRIES_MAX {
+                return Err(BodyError::Incomplete);
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a part comes from; it is asked for if need be, with those behind it.
+    async fn source(&self, part: ByteRange, end: u64) -> Option<Source> {
+        let key = self.object.part_key(part.start);
+        for _ in 0..TRIES_MAX {
+            let (entry, fill) = open(&self.store, &key).await;
+            if let Some(entry) = entry {
+                if entry.body_bytes() == part.len() {
+                    return Some(Source::Stored(entry, part.start));
+                }
+                let store = self.store.clone();
+                let _ = blocking::run(move || store.remove(&key)).await;
+                return None;
+            }
+            if let Some(fill) = fill {
+                return Some(Source::Coming(fill.reader(0)));
+            }
+            if let Some(whole) = self.whole().await {
+                return Some(Source::Stored(whole, 0));
+            }
+            let now = clock::unix_millis();
+            if let Some(writer) = begin_part(&self.store, &self.object, part.start, now) {
+                return Some(Source::Coming(self.ask(writer, part.start, end)));
+            }
+            // It has come, or somebody asks for it, since we looked.
+        }
+        None
+    }
+
+    /// Has the origin asked for a part, and for those behind it up to `end`.
+    fn ask(&self, part: FillWriter, start: u64, end: u64) -> FillReader {
+        let reader = part.fill().reader(0);
+        let end = end.checked_next_multiple_of(plan::BLOCK_BYTES).unwrap_or(u64::MAX);
+        let range = (start, end.min(self.object.size));
+        let fetch =
+            PartFetch::new(self.store.clone(), self.origin.clone(), self.object.clone(), range);
+        drop(spawn_local(fetch.go(part, None, Some(Rc::downgrade(&self.alive)))));
+        reader
+    }
+}
+
+impl RangeAssembler {
+    /// The whole object, which may have been stored since: its parts are gone then.
+    async fn whole(&self) -> Option<OpenEntry> {
+        let entry = open(&self.store, &self.object.key).await.0?;
+        let meta = Meta::decode(entry.metadata()).filter(|meta| meta.parts.is_none())?;
+        let size = Some(entry.body_bytes());
+        let identity = Identity::of(meta.status, &meta.headers, size)?;
+        (identity == self.object.identity).then_some(entry)
+    }
+}
+
+/// Whether more than what is there may come of a fill.
+fn is_alive(fill: &Fill) -> bool {
+    !fill.has_ended() || fill.is_whole()
+}
+
+/// Gives the bytes from `at` to `end` of an entry that begins at `start`; how far it came.
+async fn put(
+    entry: &OpenEntry,
+    (start, at, end): (u64, u64, u64),
+    out: &Yielder,
+) -> Result<u64, BodyError> {
+    if !is_sound(entry, at - start, end - at).await {
+        return Ok(at);
+    }
+    out.put(cut(entry, at - start, end - at)?).await;
+    Ok(end)
+}
+
+/// A part of a stored part.
+fn cut(entry: &OpenEntry, start: u64, length: u64) -> Result<Chunk, BodyError> {
+    if let Some(bytes) = entry.body_in_memory() {
+        let range = usize::try_from(start).ok().zip(usize::try_from(start + length).ok());
+        let (start, end) =
+            range.filter(|range| range.1 <= bytes.len()).ok_or(BodyError::Incomplete)?;
+        return Ok(Chunk::Bytes(bytes.slice(start..end)));
+    }
+    let file = entry.file().and_then(|file| file.system_file()).ok_or(BodyError::Incomplete)?;
+    let offset = entry.body_start() + start;
+    Ok(Chunk::File(FileRange::new(file.clone(), offset, length)))
+}
+
+/// Gives what a reader reads, until there is enough or no more; how far it came.
+async fn copy(mut reader: FillReader, (mut at, end): (u64, u64), out: &Yielder) -> u64 {
+    while at < end {
+        let most = usize::try_from(end - at).unwrap_or(usize::MAX).min(PIECE_BYTES_MAX);
+        let piece = reader.next(most).await;
+        if matches!(piece, Piece::End | Piece::Broken(_)) {
+            break;
+        }
+        let Some(chunk) = chunk_of(piece) else { break };
+        at += chunk.length();
+        out.put(chunk).await;
+    }
+    at
+}

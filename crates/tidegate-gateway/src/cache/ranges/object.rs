@@ -1,0 +1,86 @@
+//! An object of which parts can be had: its size, its validator, and the number by which its parts are found.
+
+use std::sync::Arc;
+
+use tidegate_cache::{Fill, FillHead, Key, OpenEntry, Store, Times};
+use tidegate_core::{Exchange, blocking};
+use tidegate_http::range::if_range_holds;
+use tidegate_http::{Known, date};
+
+use crate::cache::decide::identity::Identity;
+use crate::cache::meta::{Meta, PartsOf};
+use crate::cache::ranges::part_reader::open;
+use crate::cache::ranges::plan::{self, RequestedRange};
+
+/// An object of which parts can be had.
+#[derive(Clone)]
+pub struct PartialObject {
+    pub key: Key,
+    pub id: u64,
+    pub size: u64,
+    pub times: Times,
+    pub identity: Identity,
+    pub meta: Arc<Meta>,
+}
+
+impl PartialObject {
+    /// Of a stored head; `None` when it is no head of parts.
+    pub fn stored(key: &Key, entry: &OpenEntry) -> Option<PartialObject> {
+        let meta = Meta::decode(entry.metadata())?;
+        PartialObject::of(key, meta, entry.times())
+    }
+
+    /// Of a head that has just come for a first part.
+    pub fn published(key: &Key, head: &FillHead) -> Option<PartialObject> {
+        PartialObject::of(key, Meta::decode(&head.metadata)?, head.times)
+    }
+
+    /// Of the whole, while it is being fetched. `None` without a length and a strong validator.
+    pub fn filling(key: &Key, fill: &Fill) -> Option<PartialObject> {
+        let head = fill.head_now()?;
+        let mut meta = Meta::decode(&head.metadata)?;
+        let size = head.body_bytes?;
+        Identity::of(meta.status, &meta.headers, Some(size))?;
+        let id = fill.parts_id_or(random_id());
+        meta.parts = Some(PartsOf { size, id });
+        PartialObject::of(key, meta, head.times)
+    }
+
+    fn of(key: &Key, meta: Meta, times: Times) -> Option<PartialObject> {
+        let PartsOf { size, id } = meta.parts?;
+        let identity = Identity::of(meta.status, &meta.headers, Some(size))?;
+        Some(PartialObject { key: key.clone(), id, size, times, identity, meta: Arc::new(meta) })
+    }
+
+    /// Whether this object has what a request wants: the range's first byte, of the version that
+    /// `If-Range` names, in the variant that the request's fields ask for.
+    pub fn has(&self, x: &Exchange, wanted: RequestedRange) -> bool {
+        let fields = &x.request.head.headers;
+        let modified = self.meta.last_modified().and_then(date::parse_http);
+        let condition = fields.first(Known::IfRange);
+        wanted.start < self.size
+            && self.meta.serves(fields, &mut Vec::new())
+            && condition.is_none_or(|field| if_range_holds(field, self.meta.etag(), modified))
+    }
+
+    /// Removes the stored head, and so all parts, if it is still this object's.
+    pub async fn forget(&self, store: &Store) {
+        let (Some(entry), _) = open(store, &self.key).await else { return };
+        if PartialObject::stored(&self.key, &entry).is_some_and(|stored| stored.id == self.id) {
+            let (store, key) = (store.clone(), self.key.clone());
+            let _ = blocking::run(move || store.remove(&key)).await;
+        }
+    }
+
+    /// The key of the part that begins at `start`.
+    pub fn part_key(&self, start: u64) -> Key {
+        plan::key(&self.key, self.id, start)
+    }
+}
+
+/// A number that nobody can guess.
+pub fn random_id() -> u64 {
+    let mut bytes = [0; 8];
+    tidegate_rt::random::unpredictable(&mut bytes);
+    u64::from_ne_bytes(bytes).max(1)
+}

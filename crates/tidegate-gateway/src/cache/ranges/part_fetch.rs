@@ -1,0 +1,121 @@
+//! From an origin into parts, one after another, at the pace of origin and disk.
+
+use std::rc::Weak;
+
+use bytes::Bytes;
+use tidegate_cache::{FillWriter, Store};
+use tidegate_core::Chunk;
+use tidegate_rt::clock;
+
+use crate::cache::fill::disk_slots::DiskSlots;
+use crate::cache::fill::flush::Flush;
+use crate::cache::fill::origin::Origin;
+use crate::cache::fill::resume::{Rest, Resume};
+use crate::cache::ranges::object::PartialObject;
+use crate::cache::ranges::plan;
+
+/// One request to the origin, which may fill several parts.
+pub struct PartFetch {
+    store: Store,
+    object: PartialObject,
+    resume: Resume,
+    at: u64,
+    /// Where it ends: at a part's end.
+    end: u64,
+}
+
+/// Begins to fill the part at `start`; `None` when it is there or somebody else fills it.
+pub fn begin_part(
+    store: &Store,
+    object: &PartialObject,
+    start: u64,
+    now: u64,
+) -> Option<FillWriter> {
+    let key = object.part_key(start);
+    if store.lookup(&key, now).entry.is_some() {
+        return None;
+    }
+    let writer = store.begin_fill(&key, now).ok()?;
+    let length = plan::block_of(start, object.size).len();
+    writer.publish_head(Bytes::from_static(b"part"), object.times, Some(length), now);
+    Some(writer)
+}
+
+impl PartFetch {
+    /// Of the parts from `start` to `end`.
+    pub fn new(
+        store: Store,
+        origin: Origin,
+        object: PartialObject,
+        (start, end): (u64, u64),
+    ) -> PartFetch {
+        let resume = Resume::in_parts(origin, object.identity.clone());
+        PartFetch { store, object, resume, at: start, end }
+    }
+
+    /// Fills part after part, beginning with `part`; `rest` is the answer where it is at hand. It stops at
+    /// the end, at a part that is there, and at the end of a part when whom it is for has gone.
+    pub async fn go(mut self, part: FillWriter, rest: Option<Rest>, wanted: Option<Weak<()>>) {
+        let mut part = Some(part);
+        let mut rest = rest;
+        while let Some(writer) = part.take() {
+            let found = match rest.take() {
+                Some(found) => Some(found),
+                None => self.resume.part(self.at, self.end).await,
+            };
+            match found {
+                Some(found) => part = self.copy(found, writer, wanted.as_ref()).await,
+                None => {
+                    // Whoever looks again then must not find it.
+                    if self.resume.has_changed() {
+                        self.object.forget(&self.store).await;
+                    }
+                    writer.abort("the origin does not give this part");
+                }
+            }
+        }
+    }
+
+    /// Copies an answer; the part that is left unfinished if it broke off.
+    async fn copy(
+        &mut self,
+        rest: Rest,
+        part: FillWriter,
+        wanted: Option<&Weak<()>>,
+    ) -> Option<FillWriter> {
+        let mut body = rest.body;
+        let mut part = part;
+        let mut flush = Flush::of(&self.store);
+        while let Some(Ok(piece)) = body.next().await {
+            let Chunk::Bytes(mut bytes) = piece else { continue };
+            while !bytes.is_empty() {
+                let end = plan::block_of(self.at, self.object.size).end.min(self.end);
+                let count = usize::try_from(end - self.at).unwrap_or(usize::MAX).min(bytes.len());
+                let appended = part.append(bytes.split_to(count), clock::unix_millis());
+                self.at += count as u64;
+                if !appended.has_room {
+                    flush.finish(&part).await;
+                    part.backpressure().await;
+                }
+                if self.at == end {
+                    part = self.next(part, wanted).await?;
+                }
+            }
+        }
+        Some(part)
+    }
+
+    /// Ends a part and begins the next one.
+    async fn next(&mut self, part: FillWriter, wanted: Option<&Weak<()>>) -> Option<FillWriter> {
+        let now = clock::unix_millis();
+        let _ = part.finish();
+        // The next one is begun before this one is stored, so that its readers find it.
+        let gone = wanted.is_some_and(|wanted| wanted.strong_count() == 0);
+        let next = match self.at < self.end && !gone {
+            true => begin_part(&self.store, &self.object, self.at, now),
+            false => None,
+        };
+        let _ = DiskSlots::of(&self.store).run(move || Ok(part.commit(now))).await;
+        next
+    }
+}

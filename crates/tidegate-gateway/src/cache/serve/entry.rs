@@ -1,0 +1,34 @@
+//! Stored objects as answers.
+
+use tidegate_cache::OpenEntry;
+use tidegate_core::{Body, Exchange, Step};
+use tidegate_http::request::Method;
+
+use crate::cache::gateway::{Gateway, StoredResponse};
+use crate::cache::meta::{Decoded, decoded};
+use crate::cache::serve::verified;
+use crate::cache::status::{CacheStatus, note};
+
+/// Answers with a stored object; `None` when its head cannot be read.
+pub fn answer(
+    x: &mut Exchange,
+    gateway: &dyn Gateway,
+    entry: &OpenEntry,
+    status: CacheStatus,
+) -> Option<Step<'static>> {
+    let Decoded { meta, head } = decoded(entry)?;
+    note(x, |note| {
+        note.status = status;
+        note.stored_at = entry.times().created;
+        note.entry = Some(entry.clone());
+    });
+    let mut content_length = meta.head_length.filter(|_| x.request.method == Method::Head);
+    let body = match entry.body_in_memory() {
+        Some(bytes) => Body::from(bytes),
+        None => verified::body(x, entry),
+    };
+    if let Body::Stream(_) = body {
+        content_length = content_length.or(Some(entry.body_bytes()));
+    }
+    Some(gateway.respond_stored(x, StoredResponse { head, body, content_length }))
+}

@@ -1,0 +1,176 @@
+//! Fills as answers: their heads, and their bodies while they are still arriving.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tidegate_cache::{BreakReason, FillReader, Head, Piece};
+use tidegate_core::{Body, BodyError, BodyStream, Chunk, Exchange, FileRange, Step};
+use tidegate_http::request::Method;
+use tidegate_rt::{Task, spawn_local};
+
+use crate::cache::fill::wakeups::MANY_READERS;
+use crate::cache::gateway::{Gateway, StoredResponse};
+use crate::cache::meta::Decoded;
+use crate::cache::serve::fallback::FallbackFetch;
+use crate::cache::status::{CacheStatus, note};
+
+/// Most bytes handed out in one piece: as many as go into one `sendfile`, small enough that a client that
+/// leaves is noticed.
+pub const PIECE_BYTES_MAX: usize = 2 << 20;
+
+/// The same for the first piece of a fill: those who wait for it are woken at once, and the last of them shall
+/// not wait for a megabyte to each of the others.
+const FIRST_PIECE_BYTES_MAX: usize = 128 << 10;
+
+/// The same with [`MANY_READERS`], each of which lets the others have theirs before it goes on.
+const FIRST_OF_MANY_BYTES_MAX: usize = 16 << 10;
+
+/// Answers with somebody else's fill. One that will not be stored leads nobody: it goes on at the pace of
+/// who began it, and would leave behind who is slower.
+pub async fn follow(
+    x: &mut Exchange,
+    gateway: &dyn Gateway,
+    mut reader: FillReader,
+    status: CacheStatus,
+) -> Result<Step<'static>, BreakReason> {
+    let has_head = matches!(reader.head().await, Head::Ready(_));
+    let of = reader.fill();
+    if has_head && !of.has_file() && !of.is_whole() {
+        let broken = of.has_ended();
+        return Err(if broken { BreakReason::WriterGone } else { BreakReason::Uncacheable });
+    }
+    answer(x, gateway, reader, status).await
+}
+
+/// Answers with a fill as it grows. The error gives the reason why it has no head.
+pub async fn answer(
+    x: &mut Exchange,
+    gateway: &dyn Gateway,
+    mut reader: FillReader,
+    status: CacheStatus,
+) -> Result<Step<'static>, BreakReason> {
+    let published = match reader.head().await {
+        Head::Ready(head) => head,
+        Head::Uncacheable => return Err(BreakReason::Uncacheable),
+        Head::Failed(reason) => return Err(reason),
+    };
+    let Some(Decoded { meta, head }) = Decoded::of(&published.metadata) else {
+        return Err(BreakReason::WriterGone);
+    };
+    note(x, |note| {
+        note.status = status;
+        note.stored_at = if status == CacheStatus::Hit { published.times.created } else { 0 };
+    });
+    gateway.show_head(x, head.clone());
+    let fill = reader.fill();
+    let whole = fill.is_whole().then(|| fill.watermark());
+    let content_length = match x.request.method {
+        Method::Head => meta.head_length.or(published.body_bytes).or(whole),
+        _ => published.body_bytes.or(whole),
+    };
+    // A HEAD request's answer needs no reader, and a fill needs none to go on.
+    let body = match (x.request.method, content_length) {
+        (Method::Head, Some(_)) | (_, Some(0)) => Body::Empty,
+        _ => {
+            let fallback = FallbackFetch::of(x, reader.fill(), &published);
+            Body::Stream(Box::new(FillBody::new(reader, published.body_bytes.is_none(), fallback)))
+        }
+    };
+    Ok(gateway.respond_stored(x, StoredResponse { head: &head, body, content_length }))
+}
+
+/// A piece with bytes as a chunk; `None` for one without, or a file that is none of the system's.
+pub fn chunk_of(piece: Piece) -> Option<Chunk> {
+    match piece {
+        Piece::Bytes(bytes) => Some(Chunk::Bytes(bytes)),
+        Piece::File { handle, offset, length, is_fresh } => {
+            let file = handle.system_file()?.clone();
+            Some(Chunk::File(FileRange { is_fresh, ..FileRange::new(file, offset, length) }))
+        }
+        Piece::End | Piece::Broken(_) => None,
+    }
+}
+
+/// The body of a fill: bytes from memory while they are new, else ranges of its file.
+pub struct FillBody {
+    source: Source,
+    /// The end of the body is the end of the answer: it is told when the object is stored, so that
+    /// the client's next request finds it. With a length of the origin's the client knows by itself.
+    waits: bool,
+    /// The first piece has been handed out.
+    begun: bool,
+    /// Done when those who were woken with this reader have had their turn.
+    others: Option<Task<()>>,
+    /// For when the fill leaves its reader behind.
+    fallback: Option<FallbackFetch>,
+}
+
+enum Source {
+    Fill(FillReader),
+    /// The fill has left its reader behind, and this is what follows.
+    Rest(Body),
+}
+
+impl FillBody {
+    pub fn new(reader: FillReader, waits: bool, fallback: Option<FallbackFetch>) -> FillBody {
+        FillBody { source: Source::Fill(reader), waits, begun: false, others: None, fallback }
+    }
+}
+
+/// States: the first piece, which is small, and with many readers smaller still, each of whom then lets the others have
+/// theirs; all further ones; the rest, once the fill has left the reader behind (there is no way back). Cancelling: dropping the body drops
+/// the reader, and the fill goes on.
+impl BodyStream for FillBody {
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        let reader = match &mut self.source {
+            Source::Fill(reader) => reader,
+            Source::Rest(body) => return body.poll_chunk(context),
+        };
+        if let Some(others) = &mut self.others {
+            let _ = ready!(Pin::new(others).poll(context));
+            self.others = None;
+        }
+        let is_one_of_many = !self.begun && reader.fill().readers() >= MANY_READERS;
+        let most = match self.begun {
+            true => PIECE_BYTES_MAX,
+            false if is_one_of_many => FIRST_OF_MANY_BYTES_MAX,
+            false => FIRST_PIECE_BYTES_MAX,
+        };
+        let piece = ready!(reader.poll_next(context, most));
+        self.begun = true;
+        if is_one_of_many && piece.length() == most as u64 {
+            // It comes behind all that are to run by now.
+            self.others = Some(spawn_local(async {}));
+        }
+        if matches!(piece, Piece::Broken(BreakReason::ReaderTooSlow))
+            && let Some(fallback) = self.fallback.take()
+            && let Some(rest) = fallback.body(reader.fill(), reader.offset())
+        {
+            // The reader goes: the fill is not to wait for it.
+            self.source = Source::Rest(rest);
+            return self.poll_chunk(context);
+        }
+        Poll::Ready(match piece {
+            piece @ (Piece::Bytes(_) | Piece::File { .. }) => {
+                Some(chunk_of(piece).ok_or(BodyError::Incomplete))
+            }
+            Piece::End => {
+                if self.waits {
+                    ready!(reader.poll_stored(context));
+                }
+                None
+            }
+            Piece::Broken(_) => Some(Err(BodyError::Incomplete)),
+        })
+    }
+
+    fn skip(&mut self, count: u64) -> u64 {
+        match &mut self.source {
+            Source::Fill(reader) => {
+                reader.skip(count);
+                count
+            }
+            Source::Rest(_) => 0,
+        }
+    }
+}

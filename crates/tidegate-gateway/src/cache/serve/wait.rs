@@ -1,0 +1,94 @@
+//! Waiting with an eye on the client: for the task of a fill, its head, its progress.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tidegate_cache::{Fill, FillHead, FillReader, Head};
+use tidegate_core::Exchange;
+use tidegate_http::caching::rfc9111::reuse::RequestTerms;
+use tidegate_rt::sync::mpsc;
+use tidegate_rt::{clock, timer};
+
+use crate::cache::decide::coverage;
+use crate::cache::decide::decision::Input;
+use crate::cache::decide::facts::FOLLOW_FROM_BYTES;
+use crate::cache::fill::task::FillEvent;
+use crate::cache::lookup::filling_of;
+
+/// What the task of a fill tells next; `None` when the client has left.
+pub async fn next_event(x: &Exchange, events: &mut mpsc::Receiver<FillEvent>) -> Option<FillEvent> {
+    let client = &x.client;
+    let watch = !x.is_subrequest();
+    poll_fn(|context| {
+        if let Poll::Ready(event) = events.poll_recv(context) {
+            return Poll::Ready(event);
+        }
+        if watch && client.poll_gone(context).is_ready() {
+            return Poll::Ready(None);
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// The head of a fill, if it gets one; `None` when the client has left.
+pub async fn head_of(x: &Exchange, reader: &mut FillReader) -> Option<Option<Arc<FillHead>>> {
+    poll_fn(|context| {
+        if let Poll::Ready(head) = reader.poll_head(context) {
+            return Poll::Ready(Some(match head {
+                Head::Ready(head) => Some(head),
+                Head::Uncacheable | Head::Failed(_) => None,
+            }));
+        }
+        x.client.poll_gone(context).map(|_| None)
+    })
+    .await
+}
+
+/// Waits until a fill ends, has a head, what the request needs or more than a small body, or its time is
+/// over.
+///
+/// What is ready first counts, in this order: progress, the time, the client's leaving. It is one await, and dropping it
+/// drops the reader by which it is woken, and nothing else. A subrequest has no client of its own.
+pub async fn for_progress(
+    x: &Exchange,
+    fill: &Arc<Fill>,
+    until: u64,
+    terms: Option<&RequestTerms>,
+) -> Input {
+    let filling_now = || filling_of(x, fill, terms, clock::unix_millis());
+    let client = &x.client;
+    let head = fill.head_now();
+    let needed = head.as_ref().and_then(|head| coverage::needed(x, head)).unwrap_or(u64::MAX);
+    // A reader is woken when the byte at its offset is there.
+    let mut reader = fill.reader(needed.saturating_sub(1).min(FOLLOW_FROM_BYTES));
+    let time = Duration::from_millis(until.saturating_sub(clock::unix_millis()));
+    let mut sleep = std::pin::pin!(timer::sleep(time));
+    poll_fn(|context| {
+        let ready = match head.is_some() {
+            true => reader.poll_next(context, 1).is_ready(),
+            false => match reader.poll_head(context) {
+                Poll::Ready(Head::Uncacheable) => return Poll::Ready(Input::Released),
+                read => read.is_ready(),
+            },
+        };
+        if ready {
+            let filling = filling_now();
+            let goes_on = filling.has_head && (!fill.has_ended() || filling.whole);
+            return Poll::Ready(match goes_on {
+                true => Input::FillProgress(filling),
+                false => Input::FillEnded,
+            });
+        }
+        if sleep.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Input::TimedOut(filling_now()));
+        }
+        if !x.is_subrequest() && client.poll_gone(context).is_ready() {
+            return Poll::Ready(Input::ClientGone);
+        }
+        Poll::Pending
+    })
+    .await
+}

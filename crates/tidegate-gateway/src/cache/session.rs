@@ -1,0 +1,399 @@
+//! One request with the cache, as far as it takes more than a look into memory: looks, steps its decision and does what
+//! that says, until there is an answer.
+//!
+//! ```text
+//!            ┌── Look ◄──────────────── what was waited for has ended
+//!            ▼
+//!   lookup ──► decision ──► Wait ──► Join a fill ─────────────► Answer
+//!                 │                                              ▲ ▲ ▲
+//!                 ├──► Serve, Pass, Refuse, Leave ───────────────┘ │ │
+//!                 └──► Ask ──► fill/task ──► Read its fill ────────┘ │
+//!                                   └──► Pass, Serve, Failed ────────┘
+//! ```
+//! Before a fill is joined, read, waited for or begun, a range may be given by itself: [`range`], and nowhere else.
+//!
+//! Cancelling: a session is dropped when its client leaves. It owns no fill: one that has begun goes on in its own task.
+//! Until the task is started the session holds the writer, and dropping that ends the fill for those who wait for it.
+
+mod range;
+
+use std::sync::Arc;
+
+use tidegate_cache::{BreakReason, Fill, FillReader, FillWriter, Key, OpenEntry, Store};
+use tidegate_core::exchange::Conditions;
+use tidegate_core::template::any_holds;
+use tidegate_core::{Exchange, Level, Step};
+use tidegate_http::Known;
+use tidegate_http::caching::rfc9111::reuse::RequestTerms;
+use tidegate_http::date::parse_http;
+use tidegate_http::request::Method;
+use tidegate_rt::clock;
+use tidegate_rt::sync::mpsc;
+use tidegate_upstream::LogContext;
+
+use crate::cache::config::settings::CacheSettings;
+use crate::cache::decide::decision::{CacheDecision, Input, Output, Sharing};
+use crate::cache::fill::origin::OriginFetch;
+use crate::cache::fill::task::{FillEvent, FillTask, start};
+use crate::cache::gateway::{FillRequestOptions, Gateway, switches};
+use crate::cache::lookup::{self, CacheLookup, filling_of};
+use crate::cache::meta::decoded;
+use crate::cache::serve::{entry, fill_body, rfc9111, wait};
+use crate::cache::status::{CacheStatus, note};
+
+/// A request whose answer takes more than a look into memory.
+pub struct CacheSession {
+    pub cache: Arc<CacheSettings>,
+    pub gateway: Arc<dyn Gateway>,
+    pub store: Store,
+    /// What the key of this location and request makes, without a variant.
+    pub main: Key,
+    pub decision: CacheDecision,
+    /// With `proxy_cache_rfc9111`.
+    pub terms: Option<RequestTerms>,
+    /// `proxy_cache_bypass` holds.
+    pub bypass: bool,
+}
+
+/// What a session does next.
+enum Next {
+    /// What the decision says.
+    Do(Output),
+    /// Reads a fill that somebody else has begun, and that suits this request.
+    Join(Arc<Fill>),
+    /// Asks the origin for the whole, by a fill of its own.
+    Ask { sharing: Sharing, conditional: bool },
+    /// Reads the fill that this request has begun.
+    Read(FillReader, CacheStatus),
+    /// That is all.
+    Answer(Step<'static>),
+}
+
+impl CacheSession {
+    /// Goes on until there is an answer. `first` is the look that needed no wait, if there was one.
+    pub async fn run(mut self, x: &mut Exchange, first: Option<CacheLookup>) -> Step<'static> {
+        let mut lookup = match first {
+            Some(lookup) => self.settled(x, lookup).await,
+            None => self.look(x).await,
+        };
+        let is_ranged = x.request.header(Known::Range).is_some();
+        let mut next = match self.bypass {
+            // Its answer is newer than what others are fetching.
+            true => Next::Do(Output::Fetch(Sharing::TakeOver)),
+            false => self.decide(x, &lookup),
+        };
+        loop {
+            if is_ranged && let Some(instead) = self.range_by_itself(x, &lookup, &next).await {
+                next = instead;
+                continue;
+            }
+            next = match next {
+                Next::Do(output) => self.carry_out(x, &mut lookup, output).await,
+                Next::Join(fill) => self.join(x, &fill).await,
+                Next::Ask { sharing, conditional } => {
+                    self.ask(x, &mut lookup, sharing, conditional).await
+                }
+                Next::Read(reader, status) => self.read(x, reader, status).await,
+                Next::Answer(step) => {
+                    if self.cache.rfc9111 {
+                        rfc9111::finish(x, &step, clock::unix_millis());
+                    }
+                    return step;
+                }
+            };
+        }
+    }
+
+    async fn carry_out(
+        &mut self,
+        x: &mut Exchange,
+        lookup: &mut CacheLookup,
+        output: Output,
+    ) -> Next {
+        match output {
+            Output::Look => {
+                *lookup = self.look(x).await;
+                self.decide(x, lookup)
+            }
+            Output::Wait { until } => self.wait(x, lookup, until).await,
+            Output::Follow => self.suitable(x, lookup),
+            Output::Serve(status) => self.serve(x, lookup.entry.as_ref(), status),
+            Output::Fetch(sharing) => self.before_asking(x, lookup, sharing, false).await,
+            Output::Revalidate(sharing) => self.before_asking(x, lookup, sharing, true).await,
+            Output::ServeStaleAndRefresh { conditional } => {
+                self.refresh(x, lookup, conditional).await
+            }
+            Output::Pass => {
+                note(x, |note| note.status = self.decision.status());
+                Next::Answer(self.gateway.pass(x).await)
+            }
+            Output::Leave => Next::Answer(self.gateway.client_left(x)),
+            Output::Refuse => Next::Answer(Step::Status(504)),
+        }
+    }
+
+    /// Looks, opening files as needed.
+    async fn look(&self, x: &Exchange) -> CacheLookup {
+        let lookup = lookup::look(&self.store, &self.main, &x.request.head.headers).await;
+        self.settled(x, lookup).await
+    }
+
+    /// A fill that is all there but may not answer this request as it is: its object, which will be
+    /// there in a moment, may do so (`max-stale`), or knows its validators.
+    async fn settled(&self, x: &Exchange, lookup: CacheLookup) -> CacheLookup {
+        let Some(fill) = lookup.fill.as_ref() else { return lookup };
+        let now = clock::unix_millis();
+        let filling = filling_of(x, fill, self.terms.as_ref(), now);
+        // By nginx's rules a response that is stale when it comes is for those who were there by then.
+        let is_stale = || fill.head_now().is_some_and(|head| head.times.valid_until <= now);
+        if !filling.whole || filling.joinable && (self.terms.is_some() || !is_stale()) {
+            return lookup;
+        }
+        fill.placed().await;
+        lookup::look(&self.store, &self.main, &x.request.head.headers).await
+    }
+
+    /// What the decision says about what there is.
+    fn decide(&mut self, x: &Exchange, lookup: &CacheLookup) -> Next {
+        self.tell(lookup.input(x, self.terms.as_ref(), clock::unix_millis()))
+    }
+
+    fn tell(&mut self, input: Input) -> Next {
+        Next::Do(self.decision.step(&self.cache.rules, input, clock::unix_millis()))
+    }
+
+    fn serve(&self, x: &mut Exchange, stored: Option<&OpenEntry>, status: CacheStatus) -> Next {
+        match stored.and_then(|stored| entry::answer(x, &*self.gateway, stored, status)) {
+            Some(step) => Next::Answer(step),
+            None => Next::Do(Output::Pass),
+        }
+    }
+
+    /// Whether the fill that was found is one for this request, now that it has a head.
+    fn suitable(&mut self, x: &Exchange, lookup: &CacheLookup) -> Next {
+        let Some(fill) = &lookup.fill else { return self.tell(Input::FillEnded) };
+        let now = clock::unix_millis();
+        if lookup::other_variant(fill, &x.request.head.headers).is_some()
+            || !fill.is_readable_from_start()
+            || lookup.is_foreign(fill)
+            || !filling_of(x, fill, self.terms.as_ref(), now).joinable
+        {
+            return self.tell(Input::FillEnded);
+        }
+        Next::Join(fill.clone())
+    }
+
+    /// Reads somebody else's fill.
+    async fn join(&mut self, x: &mut Exchange, fill: &Arc<Fill>) -> Next {
+        let status = self.decision.status();
+        match fill_body::follow(x, &*self.gateway, fill.reader(0), status).await {
+            Ok(step) => Next::Answer(step),
+            Err(BreakReason::Uncacheable) => self.tell(Input::Released),
+            Err(_) => self.tell(Input::FillEnded),
+        }
+    }
+
+    /// Waits for a fill until a moment in Unix milliseconds.
+    async fn wait(&mut self, x: &mut Exchange, lookup: &CacheLookup, until: u64) -> Next {
+        let Some(fill) = &lookup.fill else { return self.tell(Input::FillEnded) };
+        let input = wait::for_progress(x, fill, until, self.terms.as_ref()).await;
+        let other = lookup::other_variant(fill, &x.request.head.headers).is_some();
+        let input = if other && input != Input::ClientGone { Input::FillEnded } else { input };
+        self.tell(input)
+    }
+
+    /// What is no matter of a fill is passed on.
+    async fn before_asking(
+        &self,
+        x: &mut Exchange,
+        lookup: &CacheLookup,
+        sharing: Sharing,
+        conditional: bool,
+    ) -> Next {
+        if switches(x) {
+            return Next::Do(Output::Pass);
+        }
+        if self.passes_head(x) {
+            note(x, |note| note.status = self.decision.status());
+            let passed = rfc9111::pass_head(x, &*self.gateway, &self.cache, &self.store, lookup);
+            return Next::Answer(passed.await);
+        }
+        Next::Ask { sharing, conditional }
+    }
+
+    /// Begins a fill, and waits for what it turns out to be.
+    async fn ask(
+        &mut self,
+        x: &mut Exchange,
+        lookup: &mut CacheLookup,
+        sharing: Sharing,
+        conditional: bool,
+    ) -> Next {
+        // What will not be stored must lead nobody, nor take the place of what will.
+        let refused = any_holds(&self.cache.no_cache, x);
+        let sharing = if refused { Sharing::Alone } else { sharing };
+        let writer = match self.begin_fill(x, lookup, sharing) {
+            Ok(writer) => writer,
+            Err(next) => return next,
+        };
+        let origin_fetch = match self.origin_fetch(x, lookup, conditional, true).await {
+            Ok(origin_fetch) => origin_fetch,
+            Err(step) => return Next::Answer(step),
+        };
+        let task = FillTask { refused, ..self.fill_task(x, lookup, conditional) };
+        let (to, events) = mpsc::channel(1);
+        start(origin_fetch, task, writer, Some(to));
+        self.follow_task(x, events).await
+    }
+
+    /// The writer of a new fill; else what to do in its place, since somebody was faster.
+    fn begin_fill(
+        &mut self,
+        x: &Exchange,
+        lookup: &mut CacheLookup,
+        sharing: Sharing,
+    ) -> Result<FillWriter, Next> {
+        let now = clock::unix_millis();
+        match sharing {
+            Sharing::Alone => Ok(self.store.begin_fill_beside(&lookup.key, now)),
+            Sharing::TakeOver => Ok(self.store.take_over_fill(&lookup.key, now)),
+            Sharing::Shared => match self.store.begin_fill(&lookup.key, now) {
+                // Somebody's fill may have ended since we looked.
+                Ok(writer) if self.is_outdated(lookup) => {
+                    writer.abort("the object is there");
+                    Err(self.tell(Input::FillEnded))
+                }
+                Ok(writer) => Ok(writer),
+                Err(running) if lookup.is_foreign(&running) => {
+                    Ok(self.store.take_over_fill(&lookup.key, now))
+                }
+                Err(running) => {
+                    lookup.fill = Some(running);
+                    Err(self.decide(x, lookup))
+                }
+            },
+        }
+    }
+
+    /// What the task of this request's fill tells. A client that leaves meanwhile ends nothing.
+    async fn follow_task(&self, x: &mut Exchange, mut events: mpsc::Receiver<FillEvent>) -> Next {
+        loop {
+            let Some(event) = wait::next_event(x, &mut events).await else {
+                return Next::Do(Output::Leave);
+            };
+            return Next::Answer(match event {
+                FillEvent::Head(head, verdict) => {
+                    self.gateway.show_head(x, head);
+                    let _ = verdict.send(!any_holds(&self.cache.no_cache, x));
+                    continue;
+                }
+                FillEvent::Follow(reader, status) => return Next::Read(reader, status),
+                FillEvent::Pass(response, status) => {
+                    note(x, |note| note.status = status);
+                    let step = self.gateway.respond(x, response);
+                    // The origin was not told of the client's conditions, as the response might have been stored.
+                    x.response.conditions = Conditions::Server;
+                    step
+                }
+                FillEvent::Serve(stored, status) => {
+                    let step = entry::answer(x, &*self.gateway, &stored, status);
+                    step.unwrap_or(Step::Status(502))
+                }
+                FillEvent::Failed(error, status) => {
+                    note(x, |note| note.status = status);
+                    self.gateway.fail(x, error)
+                }
+            });
+        }
+    }
+
+    /// Reads the fill that this request has begun.
+    async fn read(&self, x: &mut Exchange, reader: FillReader, status: CacheStatus) -> Next {
+        Next::Answer(match fill_body::answer(x, &*self.gateway, reader, status).await {
+            Ok(step) => step,
+            Err(reason) => {
+                x.log(Level::Error, format_args!("cache fill broke off: {reason}"));
+                Step::Status(502)
+            }
+        })
+    }
+
+    /// Gives the stale object and has it renewed behind the answer (RFC 5861 section 3).
+    async fn refresh(&mut self, x: &mut Exchange, lookup: &CacheLookup, conditional: bool) -> Next {
+        if self.passes_head(x) {
+            return self.serve(x, lookup.entry.as_ref(), CacheStatus::Stale);
+        }
+        let status = match self.store.begin_fill(&lookup.key, clock::unix_millis()) {
+            Err(_) => CacheStatus::Updating,
+            Ok(writer) => {
+                match self.origin_fetch(x, lookup, conditional, false).await {
+                    Ok(origin_fetch) => {
+                        let task = self.fill_task(x, lookup, conditional);
+                        start(origin_fetch, task, writer, None);
+                    }
+                    Err(_) => writer.abort("the request could not be made"),
+                }
+                CacheStatus::Stale
+            }
+        };
+        self.serve(x, lookup.entry.as_ref(), status)
+    }
+
+    /// What the origin is to be asked.
+    async fn origin_fetch(
+        &self,
+        x: &mut Exchange,
+        lookup: &CacheLookup,
+        conditional: bool,
+        client_waits: bool,
+    ) -> Result<OriginFetch, Step<'static>> {
+        let known = lookup.entry.as_ref().filter(|_| conditional).and_then(decoded);
+        note(x, |note| {
+            note.status = self.decision.status();
+            if let Some(known) = known {
+                // What is no date says nothing to the origin either.
+                let modified = known.meta.last_modified().filter(|date| parse_http(date).is_some());
+                note.last_modified = modified.unwrap_or_default().to_vec();
+                note.etag = known.meta.etag().unwrap_or_default().to_vec();
+            }
+        });
+        let options = FillRequestOptions { convert_head: self.cache.convert_head, client_waits };
+        let request = self.gateway.request(x, options).await?;
+        Ok(OriginFetch {
+            request,
+            settings: self.gateway.fetch_settings(),
+            report: self.gateway.report(x),
+            log: LogContext::of(x),
+        })
+    }
+
+    /// What a fill has to know of this request. The decision about the origin's response goes with it.
+    fn fill_task(&mut self, x: &Exchange, lookup: &CacheLookup, conditional: bool) -> FillTask {
+        FillTask {
+            store: self.store.clone(),
+            main: self.main.clone(),
+            names: lookup.names.clone(),
+            variant_set: lookup.variant_set,
+            asked_at: clock::unix_millis(),
+            cache: self.cache.clone(),
+            decision: self.decision.begin_fetch(),
+            client_fields: x.request.head.headers.clone(),
+            conditional,
+            refused: false,
+            parts: lookup.parts.clone(),
+            stale: lookup.entry.clone(),
+            generation: lookup.generation,
+        }
+    }
+
+    /// A HEAD request that is to stay one: its response has no body to be stored.
+    fn passes_head(&self, x: &Exchange) -> bool {
+        self.cache.rfc9111 && !self.cache.convert_head && x.request.method == Method::Head
+    }
+
+    /// Whether the store has another object now than when it was looked at.
+    fn is_outdated(&self, lookup: &CacheLookup) -> bool {
+        let now = self.store.peek(&lookup.key).entry.map(|entry| entry.generation);
+        now.is_some() && lookup.generation != now
+    }
+}

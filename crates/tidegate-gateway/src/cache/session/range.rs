@@ -1,0 +1,156 @@
+//! Where a session gives a range by itself (`proxy_cache_ranges`) in place of what it would do next.
+
+use std::sync::Arc;
+
+use tidegate_cache::Fill;
+use tidegate_core::Exchange;
+use tidegate_http::Known;
+use tidegate_http::caching::rfc9111::reuse::RequestTerms;
+use tidegate_http::request::Method;
+use tidegate_rt::clock;
+
+use super::{CacheSession, Next};
+use crate::cache::decide::decision::{Input, Output};
+use crate::cache::decide::policy::range_is_beyond;
+use crate::cache::fill::origin::Origin;
+use crate::cache::lookup::CacheLookup;
+use crate::cache::ranges::answer;
+use crate::cache::ranges::assemble::RangeAssembler;
+use crate::cache::ranges::object::PartialObject;
+use crate::cache::ranges::plan::RequestedRange;
+use crate::cache::ranges::probe::{RangeProbe, join_or_start_probe};
+use crate::cache::serve::wait;
+
+impl CacheSession {
+    /// Gives a range by itself in place of what is next (`proxy_cache_ranges`); `None`: what is next is done.
+    ///
+    /// | next | when | where it cannot be |
+    /// |---|---|---|
+    /// | a fill is joined | the range is beyond the offset, or far ahead | beyond: passed; else joined |
+    /// | this request's fill is read | far ahead | read |
+    /// | a fill is waited for | beyond the offset | passed |
+    /// | the origin is asked for the whole | beyond the offset | passed |
+    pub(super) async fn range_by_itself(
+        &mut self,
+        x: &mut Exchange,
+        lookup: &CacheLookup,
+        next: &Next,
+    ) -> Option<Next> {
+        let (fill, is_beyond) = match next {
+            Next::Join(fill) => (Some(fill), self.range_is_beyond(x, Some(fill))),
+            Next::Read(reader, _) => (Some(reader.fill()), false),
+            Next::Do(Output::Wait { .. }) => {
+                let fill = lookup.fill.as_ref()?;
+                (Some(fill), self.range_is_beyond(x, Some(fill)))
+            }
+            Next::Ask { .. } => (None, self.range_is_beyond(x, None)),
+            Next::Do(_) | Next::Answer(_) => return None,
+        };
+        let is_read = matches!(next, Next::Join(_) | Next::Read(..));
+        let is_far = || is_read && fill.is_some_and(|fill| answer::is_far(x, fill));
+        if !is_beyond && !is_far() {
+            return None;
+        }
+        if let Some(given) = self.part(x, lookup, fill).await {
+            return Some(given);
+        }
+        match next {
+            _ if !is_beyond => None,
+            Next::Ask { .. } => Some(Next::Do(Output::Pass)),
+            _ => Some(self.tell(Input::RangeBeyond)),
+        }
+    }
+
+    /// Whether the request's range begins beyond `proxy_cache_max_range_offset`, and beyond what is there
+    /// of a fill.
+    fn range_is_beyond(&self, x: &Exchange, fill: Option<&Arc<Fill>>) -> bool {
+        let range = x.request.header(Known::Range);
+        let (Some(range), Some(max)) = (range, self.cache.max_range_offset) else { return false };
+        match fill {
+            Some(fill) if fill.is_whole() => false,
+            Some(fill) => range_is_beyond(range, max.max(fill.watermark())),
+            None => range_is_beyond(range, max),
+        }
+    }
+
+    /// Gives a range that is not to be waited for; `None` where that cannot be.
+    ///
+    /// The object is known by the fill of the whole, by the stored head of its parts, or by a probe. Nothing is asked
+    /// for that contradicts `If-Range` (RFC 9110 section 13.1.5). A client that leaves ends neither a probe nor a part
+    /// that has begun.
+    async fn part(
+        &mut self,
+        x: &mut Exchange,
+        lookup: &CacheLookup,
+        fill: Option<&Arc<Fill>>,
+    ) -> Option<Next> {
+        if !self.may_give_parts(x, lookup) {
+            return None;
+        }
+        let wanted = RequestedRange::parse(x.request.header(Known::Range)?)?;
+        let now = clock::unix_millis();
+        let stored = lookup.parts.as_ref().filter(|entry| now < entry.times().valid_until);
+        let known = match fill.and_then(|fill| PartialObject::filling(fill.key(), fill)) {
+            Some(object) => Some(object),
+            None => stored.and_then(|entry| PartialObject::stored(&lookup.key, entry)),
+        };
+        match &known {
+            Some(object) if !object.has(x, wanted) => return None,
+            None if x.request.header(Known::IfRange).is_some() => return None,
+            _ => {}
+        }
+        let origin_fetch = match self.origin_fetch(x, lookup, false, true).await {
+            Ok(origin_fetch) => origin_fetch,
+            Err(step) => return Some(Next::Answer(step)),
+        };
+        let origin = Origin::of(&origin_fetch)?;
+        let object = match known {
+            Some(object) => object,
+            // Somebody's first part may have come since we looked.
+            None if self.is_outdated(lookup) => return Some(self.tell(Input::FillEnded)),
+            None => {
+                let probe = self.probe(x, lookup, wanted, now);
+                let mut reader = join_or_start_probe(probe, origin.clone())?;
+                let Some(head) = wait::head_of(x, &mut reader).await else {
+                    return Some(Next::Do(Output::Leave));
+                };
+                let head = head?;
+                PartialObject::published(&lookup.key, &head)?
+            }
+        };
+        if !object.has(x, wanted) {
+            return None;
+        }
+        let assembler = RangeAssembler::new(object, self.store.clone(), origin, fill.cloned());
+        answer::answer(x, &*self.gateway, wanted, assembler).await.map(Next::Answer)
+    }
+
+    /// Whether this request may be given a part that is fetched by itself.
+    fn may_give_parts(&self, x: &Exchange, lookup: &CacheLookup) -> bool {
+        let by_settings = self.cache.ranges && self.cache.no_cache.is_empty() && !self.bypass;
+        // What a request demands of the whole it demands of the origin's answer here.
+        let demands_nothing = self.terms.is_none_or(|terms| terms == RequestTerms::default());
+        let by_get = x.request.method == Method::Get && !x.is_subrequest();
+        by_settings && demands_nothing && by_get && lookup.entry.is_none()
+    }
+
+    fn probe(
+        &self,
+        x: &Exchange,
+        lookup: &CacheLookup,
+        wanted: RequestedRange,
+        now: u64,
+    ) -> RangeProbe {
+        RangeProbe {
+            store: self.store.clone(),
+            cache: self.cache.clone(),
+            key: lookup.key.clone(),
+            generation: lookup.generation,
+            names: lookup.names.clone(),
+            variant_set: lookup.variant_set,
+            client_fields: x.request.head.headers.clone(),
+            asked_at: now,
+            wanted,
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! `$upstream_cache_status` and what else the variables tell of a request's way through the cache.
+
+use std::sync::Arc;
+
+use tidegate_cache::OpenEntry;
+use tidegate_core::Exchange;
+use tidegate_core::variables::Variable;
+use tidegate_http::response::ResponseHead;
+
+use crate::cache::meta::decoded;
+
+/// The values of `$upstream_cache_status`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheStatus {
+    Miss,
+    Bypass,
+    Expired,
+    Stale,
+    Updating,
+    Revalidated,
+    Hit,
+}
+
+impl CacheStatus {
+    pub fn text(self) -> &'static [u8] {
+        match self {
+            CacheStatus::Miss => b"MISS",
+            CacheStatus::Bypass => b"BYPASS",
+            CacheStatus::Expired => b"EXPIRED",
+            CacheStatus::Stale => b"STALE",
+            CacheStatus::Updating => b"UPDATING",
+            CacheStatus::Revalidated => b"REVALIDATED",
+            CacheStatus::Hit => b"HIT",
+        }
+    }
+}
+
+/// What a request has to do with the cache; kept in the exchange's extensions.
+#[derive(Clone)]
+pub struct CacheNote {
+    pub status: CacheStatus,
+    /// The text of the key.
+    pub key: Arc<[u8]>,
+    /// When the served object was stored, Unix milliseconds; 0 for an answer of the origin.
+    pub stored_at: u64,
+    /// Validators of a stale object, while the origin is asked by them.
+    pub last_modified: Vec<u8>,
+    pub etag: Vec<u8>,
+    /// `proxy_cache_rfc9111`
+    pub rfc9111: bool,
+    /// The object that is served, whose head `$upstream_http_*` shows.
+    pub entry: Option<OpenEntry>,
+}
+
+impl CacheNote {
+    pub fn new(key: Arc<[u8]>, status: CacheStatus) -> CacheNote {
+        let (last_modified, etag) = (Vec::new(), Vec::new());
+        CacheNote { status, key, stored_at: 0, last_modified, etag, rfc9111: false, entry: None }
+    }
+}
+
+/// Changes what the exchange knows of its way through the cache.
+pub fn note(x: &mut Exchange, change: impl FnOnce(&mut CacheNote)) {
+    if let Some(note) = x.modules.extensions.of_mut::<CacheNote>() {
+        change(note);
+    }
+}
+
+/// Whether this request is answered by a cache that follows RFC 9111.
+pub fn follows_rfc9111(x: &Exchange) -> bool {
+    x.modules.extensions.of::<CacheNote>().is_some_and(|note| note.rfc9111)
+}
+
+/// Whether the answer came out of the cache.
+pub fn is_hit(x: &Exchange) -> bool {
+    x.modules.extensions.of::<CacheNote>().is_some_and(|note| note.status == CacheStatus::Hit)
+}
+
+/// The origin's head of the object that is served, for `$upstream_http_*`.
+pub fn stored_head(x: &Exchange) -> Option<&ResponseHead> {
+    let note = x.modules.extensions.of::<CacheNote>()?;
+    decoded(note.entry.as_ref()?).map(|decoded| &decoded.head)
+}
+
+pub const VARIABLES: &[Variable] = &[
+    Variable::fixed("upstream_cache_status", |x, out| {
+        with_note(x, out, |note, out| {
+            out.extend_from_slice(note.status.text());
+            true
+        })
+    }),
+    Variable::fixed("upstream_cache_key", |x, out| {
+        with_note(x, out, |note, out| {
+            out.extend_from_slice(&note.key);
+            true
+        })
+    }),
+    Variable::fixed("upstream_cache_age", |x, out| {
+        with_note(x, out, |note, out| {
+            if note.stored_at == 0 {
+                return false;
+            }
+            let age = tidegate_rt::clock::unix_millis().saturating_sub(note.stored_at) / 1000;
+            out.extend_from_slice(age.to_string().as_bytes());
+            true
+        })
+    }),
+    Variable::fixed("upstream_cache_last_modified", |x, out| {
+        with_note(x, out, |note, out| {
+            out.extend_from_slice(&note.last_modified);
+            !note.last_modified.is_empty()
+        })
+    }),
+    Variable::fixed("upstream_cache_etag", |x, out| {
+        with_note(x, out, |note, out| {
+            out.extend_from_slice(&note.etag);
+            !note.etag.is_empty()
+        })
+    }),
+];
+
+fn with_note(
+    x: &mut Exchange,
+    out: &mut Vec<u8>,
+    write: impl FnOnce(&CacheNote, &mut Vec<u8>) -> bool,
+) -> bool {
+    x.modules.extensions.of::<CacheNote>().is_some_and(|note| write(note, out))
+}

@@ -1,0 +1,85 @@
+//! Which object or fill a request is about, with a store on a disk in memory.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use bytes::Bytes;
+use tidegate_cache::fake::MemoryDisk;
+use tidegate_cache::{FillWriter, Key, Options, Store, Times};
+use tidegate_http::Headers;
+use tidegate_http::caching::write_variant;
+use tidegate_rt::worker::block_on;
+
+use crate::cache::fill::task::begin_behind;
+use crate::cache::lookup::look_now;
+use crate::cache::meta::Meta;
+
+fn store() -> Store {
+    let store = Store::open(Options::new("/cache"), Arc::new(MemoryDisk::default())).expect("open");
+    while !store.load_step(0, 9).done {}
+    store
+}
+
+fn request(fields: &[(&str, &str)]) -> Headers {
+    let mut headers = Headers::new();
+    fields.iter().for_each(|(name, value)| headers.push(name.as_bytes(), value.as_bytes()));
+    headers
+}
+
+/// Begins to fill a key with a response that varies by this field, asked for by this request.
+fn begin(store: &Store, key: &Key, vary: &str, asked: &Headers) -> FillWriter {
+    store.lookup(key, 1);
+    let names = vec![vary.as_bytes().to_vec()];
+    let mut variant = Vec::new();
+    write_variant(&names, asked, &mut variant);
+    let meta = Meta::of(200, b"OK", &Headers::new(), names, variant, None);
+    let writer = store.begin_fill(key, 1).expect("nobody else fills it");
+    let times = Times { created: 1, valid_until: 100, updating_until: 100, error_until: 100 };
+    writer.publish_head(meta.encode(), times, None, 1);
+    writer.append(Bytes::from_static(b"body"), 1);
+    writer
+}
+
+#[test]
+fn a_fill_that_will_replace_an_object_of_another_variant_is_found() {
+    let (store, main) = (store(), Key::new(&b"/a"[..]));
+    let by_z = request(&[("x-z", "1")]);
+    drop(begin(&store, &main, "x-z", &by_z).commit(1));
+    let found = look_now(&store, &main, &by_z, 2).expect("open");
+    assert!(found.entry.is_some() && found.fill.is_none());
+
+    let by_y = request(&[("x-y", "1")]);
+    let filling = begin(&store, &main, "x-y", &by_y);
+    let found = look_now(&store, &main, &by_y, 2).expect("open");
+    assert!(found.entry.is_none() && found.fill.is_some() && found.names.is_empty());
+    // Another variant of the newer response, which is no variant of the older one.
+    let other = look_now(&store, &main, &request(&[("x-y", "2")]), 2).expect("open");
+    assert!(other.entry.is_none() && other.fill.is_none());
+    // Whom the older one answers, it answers until then.
+    let found = look_now(&store, &main, &by_z, 2).expect("open");
+    assert!(found.entry.is_some());
+    drop(filling);
+}
+
+#[test]
+fn who_begins_behind_a_whole_object_is_found_and_beside_one_on_its_way_is_not() {
+    let (store, main) = (store(), Key::new(&b"/a"[..]));
+    let first = begin(&store, &main, "x-z", &request(&[("x-z", "1")]));
+    let present = || store.peek(&main).fill.expect("a fill");
+    block_on(async {
+        let beside = begin_behind(&store, &main, 2).await;
+        assert!(Arc::ptr_eq(&present(), first.fill()));
+        drop(beside);
+
+        let _ = first.finish();
+        let mut waiting = pin!(begin_behind(&store, &main, 2));
+        let waits = poll_fn(|context| Poll::Ready(waiting.as_mut().poll(context).is_pending()));
+        assert!(waits.await, "the object is not in its place yet");
+        drop(first.commit(2));
+        let behind = waiting.await;
+        assert!(Arc::ptr_eq(&present(), behind.fill()));
+    })
+    .expect("a loop");
+}

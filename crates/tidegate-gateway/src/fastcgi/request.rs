@@ -1,0 +1,53 @@
+//! The records of a request.
+
+use tidegate_core::Exchange;
+use tidegate_core::request_body::StoredBody;
+use tidegate_http::fastcgi::{self, ParamsWriter};
+use tidegate_upstream::{Keeping, OriginRequest, RequestPayload, Wire};
+
+use super::Settings;
+use crate::gateway::content::{self, Shape};
+use crate::gateway::pass::TargetRef;
+
+/// Room for common parameters.
+const HEAD_BYTES: usize = 2048;
+
+/// A body up to this many bytes leaves with the parameters in one write; copying it is cheaper than
+/// another system call.
+const SMALL_BODY_BYTES: u64 = 16 * 1024;
+
+/// Makes the request. The body is taken out of the exchange where it is to be streamed.
+pub fn create(
+    x: &mut Exchange,
+    settings: &Settings,
+    target: &TargetRef<'_>,
+    shape: Shape,
+) -> OriginRequest {
+    let mut head = Vec::with_capacity(HEAD_BYTES);
+    let mut params = ParamsWriter::begin(settings.keeping != Keeping::Never, &mut head);
+    params.pairs(|out| settings.cgi.write_params(x, shape, out));
+    params.end();
+    let payload = match content::payload(x, &settings.cgi.gateway, false) {
+        RequestPayload::Stored(body) if body.file.is_none() && body.length <= SMALL_BODY_BYTES => {
+            write_body(&body, &mut head);
+            RequestPayload::None
+        }
+        RequestPayload::None => {
+            head.extend_from_slice(&fastcgi::STDIN_END);
+            RequestPayload::None
+        }
+        other => other,
+    };
+    let wire = Wire::FastCgi(settings.rules.clone());
+    let mut request = settings.cgi.request(x, target, shape, (head, payload), wire);
+    request.keeping = settings.keeping;
+    request
+}
+
+fn write_body(body: &StoredBody, head: &mut Vec<u8>) {
+    for piece in body.memory.iter().flat_map(|bytes| bytes.chunks(fastcgi::CONTENT_BYTES_MAX)) {
+        head.extend_from_slice(&fastcgi::stdin_header(piece.len()));
+        head.extend_from_slice(piece);
+    }
+    head.extend_from_slice(&fastcgi::STDIN_END);
+}

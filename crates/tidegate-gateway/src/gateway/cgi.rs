@@ -1,0 +1,211 @@
+//! What FastCGI, SCGI and uwsgi have in common: an application is told parameters and answers with a
+//! head in the form of CGI.
+
+use std::sync::Arc;
+
+use tidegate_conf::{Diagnostic, Span};
+use tidegate_core::Exchange;
+use tidegate_core::builder::{LocationBuilder, PlanBuilder};
+use tidegate_core::module::BlockInfo;
+use tidegate_http::Known;
+use tidegate_http::request::Method;
+use tidegate_os::layout::Layout;
+use tidegate_upstream::{Keeping, OriginRequest, RequestPayload, Wire};
+
+use super::content::{self, Shape};
+use super::options::{self, GatewayConf, HasGateway};
+use super::params::{Packing, ParamConf, Params};
+use super::pass::{self, Pass, TargetRef, To};
+use super::pass_conf::PassConf;
+use super::settings::{self, GatewaySettings};
+use super::target::Scheme;
+use super::tls::{self, GatewayTls};
+use crate::cache::{Cache, CacheCaller};
+
+/// The directives of one block as written.
+#[derive(Default)]
+pub struct CgiConf {
+    pub gateway: GatewayConf,
+    pub pass: PassConf,
+    pub params: Option<Vec<ParamConf>>,
+}
+
+/// Settings of modules that contain these.
+pub trait HasCgi {
+    fn cgi(&mut self) -> &mut CgiConf;
+}
+
+impl<C: HasCgi> HasGateway for C {
+    fn gateway(&mut self) -> &mut GatewayConf {
+        &mut self.cgi().gateway
+    }
+}
+
+/// What differs between the modules.
+#[derive(Clone, Copy)]
+pub struct Kind {
+    /// In front of its directives.
+    pub prefix: &'static str,
+    /// `*_temp_path`
+    pub temp_folder: fn(&Layout) -> &'static str,
+    pub schemes: &'static [Scheme],
+    pub packing: Packing,
+}
+
+/// The settings of a location.
+pub struct CgiSettings {
+    pub gateway: Arc<GatewaySettings>,
+    pub pass: Pass,
+    params: Params,
+    /// Those of requests that are to be cached.
+    cached_params: Params,
+    location_tag: u64,
+    pub tls: Option<GatewayTls>,
+}
+
+/// Fields that clients do not get unless `*_pass_header` says so.
+const HIDDEN: &[&str] = &[
+    "Status",
+    "X-Accel-Expires",
+    "X-Accel-Redirect",
+    "X-Accel-Limit-Rate",
+    "X-Accel-Buffering",
+    "X-Accel-Charset",
+];
+
+/// The rows of the shared directives for a prefix and a module's settings.
+macro_rules! cgi_rows {
+    ($prefix:literal, $conf:ty) => {
+        &[
+            tidegate_conf::row::<$conf>(
+                concat!($prefix, "pass"),
+                tidegate_conf::Contexts::LOCATION.union(tidegate_conf::Contexts::LOCATION_IF),
+                tidegate_conf::Arity::ONE,
+                "",
+                "Server, as an address with a port, a path behind `unix:`, or a group's name.",
+                |conf, args| {
+                    tidegate_conf::once(&mut conf.cgi().pass.word, args.word(0).clone(), args)
+                },
+            ),
+            tidegate_conf::row::<$conf>(
+                concat!($prefix, "param"),
+                tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
+                tidegate_conf::Arity::between(2, 3),
+                "",
+                "Tells the application a parameter; `if_not_empty`: only when there is a value.",
+                |conf, args| $crate::gateway::params::add(&mut conf.cgi().params, args),
+            ),
+        ]
+    };
+}
+pub(crate) use cgi_rows;
+
+impl CgiConf {
+    /// http → server → location → `if`.
+    pub fn inherit(&mut self, parent: &CgiConf, block: BlockInfo<'_>) {
+        options::inherit(&mut self.gateway, &parent.gateway);
+        if self.params.is_none() {
+            self.params.clone_from(&parent.params);
+        }
+        self.pass.inherit(&parent.pass, block);
+    }
+
+    /// The settings of a block in which requests can be and that passes them on, with its cache.
+    ///
+    /// # Errors
+    /// An address that is none, a text with variables that is none, cache and store in one block.
+    pub fn compile<C: CacheCaller>(
+        &self,
+        kind: Kind,
+        location: &mut LocationBuilder<'_, '_>,
+    ) -> Result<Option<CgiSettings>, Diagnostic> {
+        let Some(word) = self.pass.target(location) else { return Ok(None) };
+        let pass = Pass::compile(word, kind.schemes, Ok(()), location)?;
+        let outline = location.outline;
+        let cache = outline.conf::<Cache<C>>();
+        let zone = cache.and_then(|cache| cache.zone.as_ref());
+        let plan = &mut *location.plan;
+        if let Some(name) = zone.and_then(|zone| zone.word.as_ref())
+            && cache.is_some_and(|cache| cache.key.is_none())
+        {
+            warn_of_key(kind.prefix, name.span, plan);
+        }
+        let mut gateway = settings::settings(&self.gateway, HIDDEN, Some(kind.temp_folder), plan)?;
+        gateway.store = self.gateway.store.compile(kind.prefix, zone, plan)?;
+        // An application's `Date` and `Server` are passed on; where it sends none they are ours.
+        gateway.completes_head = true;
+        let tls = match &pass.to {
+            To::Fixed(target, _) if !target.tls => None,
+            To::Variable(..) if !kind.schemes.iter().any(|scheme| scheme.tls) => None,
+            _ => Some(tls::compile(&self.gateway.tls, kind.prefix, plan, word.span)?),
+        };
+        let mut params = |for_cache| {
+            let conf = self.params.as_deref();
+            Params::compile(conf, kind.packing, gateway.pass_request_headers, for_cache, plan)
+        };
+        Ok(Some(CgiSettings {
+            params: params(false)?,
+            cached_params: params(true)?,
+            location_tag: pass::location_tag(&self.pass.place.name),
+            gateway: Arc::new(gateway),
+            pass,
+            tls,
+        }))
+    }
+}
+
+/// There is no usual key: all requests would be given the same answer.
+fn warn_of_key(prefix: &str, span: Span, plan: &mut PlanBuilder<'_>) {
+    let message = format!("no \"{prefix}cache_key\" for \"{prefix}cache\"");
+    plan.diagnostics.push(Diagnostic::warn(message).at(span));
+}
+
+impl CgiSettings {
+    /// Appends the parameters of a request.
+    pub fn write_params(&self, x: &mut Exchange, shape: Shape, out: &mut Vec<u8>) {
+        let method = x.request.method;
+        // `$request_method` tells what is asked of the application.
+        if shape.get_for_head && method == Method::Head {
+            x.request.method = Method::Get;
+        }
+        match shape.for_cache {
+            true => self.cached_params.write(x, out),
+            false => self.params.write(x, out),
+        }
+        x.request.method = method;
+    }
+
+    /// A request of these bytes.
+    pub fn request(
+        &self,
+        x: &mut Exchange,
+        target: &TargetRef<'_>,
+        shape: Shape,
+        (head, payload): (Vec<u8>, RequestPayload),
+        wire: Wire,
+    ) -> OriginRequest {
+        let to = target.target();
+        let tls = self.tls.as_ref().filter(|_| to.tls).map(|tls| tls.target(x, &to.host));
+        OriginRequest {
+            choice: content::choice(x, target),
+            group: to.group.clone(),
+            method: match x.request.method {
+                Method::Head if shape.get_for_head => Method::Get,
+                method => method,
+            },
+            target: 0..0,
+            head,
+            payload: content::take_stream(x, payload),
+            local: self.gateway.local_address(x),
+            paced: self.gateway.limit_rate.is_some(),
+            interim: None,
+            keeping: Keeping::Never,
+            upgrade: matches!(wire, Wire::Cgi(_))
+                && x.request.header(Known::Upgrade).is_some()
+                && !x.is_subrequest(),
+            location_tag: self.location_tag,
+            tls,
+            wire,
+        }
+    }
+}

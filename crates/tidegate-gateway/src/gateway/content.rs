@@ -1,0 +1,297 @@
+//! The content handler of all gateways: the request's body, the origin, the answer, with a cache in
+//! front of it or without. What is particular to a protocol is behind [`Protocol`].
+
+use std::sync::Arc;
+
+use tidegate_conf::Diagnostic;
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::request_body::{RequestBodyError, StoreOptions};
+use tidegate_core::{Exchange, Level, LocalFuture, Step};
+use tidegate_http::caching::IgnoredFields;
+use tidegate_http::response::ResponseHead;
+use tidegate_upstream::peers::Choice;
+use tidegate_upstream::{
+    FetchError, FetchSettings, OriginRequest, OriginResponse, RequestPayload, SharedReport,
+};
+
+use super::options;
+use super::pass::{Pass, TargetRef};
+use super::respond::{Rewriter, respond, respond_stored};
+use super::run;
+use super::settings::GatewaySettings;
+use super::state::GatewayState;
+use super::tls::GatewayTls;
+use crate::cache::config::settings::Ignored;
+use crate::cache::gateway::{FillRequestOptions, StoredResponse};
+use crate::cache::{self, Cache, CacheCaller, CacheSettings, Gateway};
+
+/// What a protocol makes of a location's settings.
+pub trait Protocol: Rewriter + Send + Sync + 'static {
+    fn gateway(&self) -> &Arc<GatewaySettings>;
+
+    fn pass(&self) -> &Pass;
+
+    /// TLS towards origins, where the protocol has any.
+    fn tls(&self) -> Option<&GatewayTls> {
+        None
+    }
+
+    /// Whether a request says how long its body is, so that one of unknown length is read before an origin
+    /// is asked, buffered (`*_request_buffering`) or not.
+    const TELLS_LENGTH: bool = false;
+
+    /// Makes the request. The body is taken out of the exchange where it is to be streamed.
+    ///
+    /// # Errors
+    /// The status to answer; the reason was logged.
+    fn create(
+        &self,
+        x: &mut Exchange,
+        target: &TargetRef<'_>,
+        shape: Shape,
+    ) -> Result<OriginRequest, u16>;
+
+    /// Writes the cache's key where none is written: what is asked, and of whom. Where there is no usual
+    /// key, `*_cache_key` has to be written.
+    fn write_key(&self, _x: &mut Exchange, _out: &mut Vec<u8>) {}
+}
+
+/// What differs between requests that are passed on as they are and those that fill a cache.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shape {
+    /// The client's conditions and ranges stay behind.
+    pub for_cache: bool,
+    /// GET in place of HEAD.
+    pub get_for_head: bool,
+}
+
+/// Makes a location's requests go through a protocol.
+pub fn install_uncached<P: Protocol>(protocol: Arc<P>, location: &mut LocationBuilder<'_, '_>) {
+    location.gateway(Box::new(move |x| Step::Wait(Box::pin(serve(x, protocol.clone())))));
+}
+
+/// Makes a location's requests go through a protocol, and through its cache if there is one.
+pub fn install<P: Protocol, C: CacheCaller>(
+    protocol: Arc<P>,
+    location: &mut LocationBuilder<'_, '_>,
+) -> Result<(), Diagnostic> {
+    // A location that stores has no cache.
+    let conf = location.outline.conf::<Cache<C>>();
+    let cache = match conf.filter(|_| protocol.gateway().store.is_none()) {
+        Some(conf) => {
+            let ignored = ignored(protocol.gateway());
+            CacheSettings::compile(C::PREFIX, conf, ignored, location.plan)?
+        }
+        None => None,
+    };
+    let Some(cache) = cache.map(Arc::new) else {
+        install_uncached(protocol, location);
+        return Ok(());
+    };
+    let gateway: Arc<dyn Gateway> = Arc::new(Cached(protocol.clone()));
+    location.gateway(Box::new(move |x| {
+        let has_body = x.request.body.is_present() && x.request.body.stored().is_none();
+        if has_body && cache.serves(x) {
+            let (cache, gateway, protocol) = (cache.clone(), gateway.clone(), protocol.clone());
+            return Step::Wait(Box::pin(serve_by_body(x, cache, gateway, protocol)));
+        }
+        match cache::handle(x, &cache, &gateway) {
+            Ok(step) => step,
+            Err(x) => Step::Wait(Box::pin(serve(x, protocol.clone()))),
+        }
+    }));
+    Ok(())
+}
+
+/// As a cached location's handler, for a request whose body has to be read: the cache's key and conditions may go by
+/// `$request_body`.
+async fn serve_by_body<P: Protocol>(
+    x: &mut Exchange,
+    cache: Arc<CacheSettings>,
+    gateway: Arc<dyn Gateway>,
+    protocol: Arc<P>,
+) -> Step<'static> {
+    if let Err(step) = read_body(x).await {
+        return step;
+    }
+    match cache::handle(x, &cache, &gateway) {
+        Ok(Step::Wait(waiting)) => waiting.await,
+        Ok(step) => step.settled(),
+        Err(x) => serve(x, protocol).await,
+    }
+}
+
+/// Passes a request on and answers it.
+async fn serve<P: Protocol>(x: &mut Exchange, protocol: Arc<P>) -> Step<'static> {
+    let reads_first =
+        protocol.gateway().request_buffering || (P::TELLS_LENGTH && x.request.body.chunked);
+    if reads_first && let Err(step) = read_body(x).await {
+        return step;
+    }
+    let target = match target(x, &*protocol).await {
+        Ok(target) => target,
+        Err(status) => return Step::Status(status),
+    };
+    let request = match protocol.create(x, &target, Shape::default()) {
+        Ok(request) => request,
+        Err(status) => return Step::Status(status),
+    };
+    match run::fetch(x, request, protocol.gateway()).await {
+        Ok(response) => respond(x, response, protocol.gateway(), &*protocol),
+        Err(step) => step,
+    }
+}
+
+/// Whom a request goes to, with all that is needed to create it.
+async fn target<'p, P: Protocol>(x: &mut Exchange, protocol: &'p P) -> Result<TargetRef<'p>, u16> {
+    let target = protocol.pass().target(x).await?;
+    if let Some(tls) = protocol.tls().filter(|_| target.target().tls) {
+        tls.choose_certificate(x).await?;
+    }
+    Ok(target)
+}
+
+/// Reads the client's body to its end.
+pub async fn read_body(x: &mut Exchange) -> Result<(), Step<'static>> {
+    if !x.request.body.is_present() {
+        return Ok(());
+    }
+    read_body_by(x, None).await
+}
+
+/// The same where there is one, by other options than the location's, if given.
+pub async fn read_body_by(
+    x: &mut Exchange,
+    other: Option<&StoreOptions>,
+) -> Result<(), Step<'static>> {
+    let known = x.request.body.stored().is_some();
+    let own = &x.plan.location(x.routing.location).settings.body_store;
+    let options = other.unwrap_or(own);
+    let in_file_only = options.in_file_only;
+    match x.request.body.store(options).await {
+        Ok(stored) => {
+            if let Some(path) = stored.path.as_ref().filter(|_| !known && !in_file_only) {
+                let path = path.display();
+                let text = "a client request body is buffered to a temporary file";
+                x.log(Level::Warn, format_args!("{text} {path}"));
+            }
+            Ok(())
+        }
+        Err(RequestBodyError::Closed) => {
+            x.disposition.leave_unanswered(400);
+            Err(Step::Close)
+        }
+        Err(error) => Err(Step::Status(error.status())),
+    }
+}
+
+/// The client's body as it is passed on; a stream's body is still in the exchange.
+pub fn payload(x: &Exchange, gateway: &GatewaySettings, chunks: bool) -> RequestPayload {
+    if !gateway.pass_request_body || !x.request.body.is_present() {
+        return RequestPayload::None;
+    }
+    if let Some(stored) = x.request.body.stored() {
+        return RequestPayload::Stored(stored.clone());
+    }
+    let keep_max = x.settings().body_store.memory_bytes_max;
+    let chunked = x.request.body.chunked && chunks;
+    RequestPayload::Stream { body: Box::default(), chunked, keep_max }
+}
+
+/// Puts the body of a stream into its place.
+pub fn take_stream(x: &mut Exchange, payload: RequestPayload) -> RequestPayload {
+    match payload {
+        RequestPayload::Stream { chunked, keep_max, .. } => {
+            let body = Box::new(std::mem::take(&mut x.request.body));
+            RequestPayload::Stream { body, chunked, keep_max }
+        }
+        other => other,
+    }
+}
+
+/// What the choice of a server depends on.
+pub fn choice(x: &mut Exchange, target: &TargetRef<'_>) -> Choice {
+    match target.key() {
+        Some(key) => key.choice(x, &target.target().group),
+        None => Choice::default(),
+    }
+}
+
+/// A protocol as the cache sees it.
+struct Cached<P>(Arc<P>);
+
+impl<P: Protocol> Gateway for Cached<P> {
+    fn request<'a>(
+        &'a self,
+        x: &'a mut Exchange,
+        options: FillRequestOptions,
+    ) -> LocalFuture<'a, Result<OriginRequest, Step<'static>>> {
+        Box::pin(async move {
+            // A fill outlives the client, so it cannot read from him.
+            read_body(x).await?;
+            let target = target(x, &*self.0).await.map_err(Step::Status)?;
+            let shape = Shape { for_cache: true, get_for_head: options.convert_head };
+            let mut request = self.0.create(x, &target, shape).map_err(Step::Status)?;
+            request.upgrade = false;
+            if !options.client_waits {
+                request.interim = None;
+            }
+            Ok(request)
+        })
+    }
+
+    fn fetch_settings(&self) -> Arc<FetchSettings> {
+        self.0.gateway().fetch.clone()
+    }
+
+    fn report(&self, x: &mut Exchange) -> SharedReport {
+        GatewayState::of(x).report.clone()
+    }
+
+    fn write_key(&self, x: &mut Exchange, out: &mut Vec<u8>) {
+        self.0.write_key(x, out);
+    }
+
+    fn show_head(&self, x: &mut Exchange, head: ResponseHead) {
+        GatewayState::of(x).head = Some(head);
+    }
+
+    fn respond(&self, x: &mut Exchange, response: OriginResponse) -> Step<'static> {
+        respond(x, response, self.0.gateway(), &*self.0)
+    }
+
+    fn respond_stored(&self, x: &mut Exchange, stored: StoredResponse<'_>) -> Step<'static> {
+        respond_stored(x, stored, self.0.gateway(), &*self.0)
+    }
+
+    fn fail(&self, x: &mut Exchange, error: FetchError) -> Step<'static> {
+        match error.status {
+            499 => run::client_left(x),
+            status => Step::Status(status),
+        }
+    }
+
+    fn client_left(&self, x: &mut Exchange) -> Step<'static> {
+        run::client_left(x)
+    }
+
+    fn pass<'a>(&'a self, x: &'a mut Exchange) -> LocalFuture<'a, Step<'static>> {
+        Box::pin(serve(x, self.0.clone()))
+    }
+}
+
+/// The cache's part of `*_ignore_headers`.
+fn ignored(gateway: &GatewaySettings) -> Ignored {
+    let bits = gateway.ignore;
+    Ignored {
+        fields: IgnoredFields {
+            x_accel_expires: bits & options::IGNORE_ACCEL_EXPIRES != 0,
+            expires: bits & options::IGNORE_EXPIRES != 0,
+            cache_control: bits & options::IGNORE_CACHE_CONTROL != 0,
+            set_cookie: bits & options::IGNORE_SET_COOKIE != 0,
+            vary: bits & options::IGNORE_VARY != 0,
+        },
+        redirect: bits & options::IGNORE_REDIRECT != 0,
+        buffering: gateway.buffering,
+    }
+}

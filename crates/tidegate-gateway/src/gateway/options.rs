@@ -1,0 +1,292 @@
+//! The shared directives, written once for all prefixes, and how inner blocks inherit them.
+
+use std::time::Duration;
+
+use tidegate_conf::{Args, Diagnostic, Word, once};
+use tidegate_core::http_core::conf::TempPath;
+use tidegate_upstream::NextUpstream;
+
+/// Settings of modules that contain the shared ones.
+pub trait HasGateway {
+    fn gateway(&mut self) -> &mut GatewayConf;
+}
+
+/// The shared directives of one block as written.
+#[derive(Clone, Default)]
+pub struct GatewayConf {
+    pub buffering: Option<bool>,
+    pub request_buffering: Option<bool>,
+    pub ignore_client_abort: Option<bool>,
+    /// `None` inside: `off`.
+    pub bind: Option<Option<(Word, bool)>>,
+    pub socket_keepalive: Option<bool>,
+    pub connect_timeout: Option<Duration>,
+    pub send_timeout: Option<Duration>,
+    pub read_timeout: Option<Duration>,
+    pub send_lowat: Option<u64>,
+    pub socket_rcvbuf: Option<u64>,
+    pub socket_sndbuf: Option<u64>,
+    pub intercept_errors: Option<bool>,
+    pub pass_request_headers: Option<bool>,
+    pub pass_request_body: Option<bool>,
+    pub pass_trailers: Option<bool>,
+    pub buffer_size: Option<u64>,
+    pub buffers: Option<(u64, u64)>,
+    pub busy_buffers_size: Option<u64>,
+    pub temp_path: Option<TempPath>,
+    pub max_temp_file_size: Option<u64>,
+    pub temp_file_write_size: Option<u64>,
+    pub next_upstream: Option<NextUpstream>,
+    pub next_upstream_tries: Option<u64>,
+    pub next_upstream_timeout: Option<Duration>,
+    pub pass_header: Option<Vec<Word>>,
+    pub hide_header: Option<Vec<Word>>,
+    pub ignore_headers: Option<u16>,
+    pub force_ranges: Option<bool>,
+    pub limit_rate: Option<Word>,
+    pub headers_hash_max_size: Option<u64>,
+    pub headers_hash_bucket_size: Option<u64>,
+    pub store: super::store::StoreConf,
+    pub tls: super::tls::TlsConf,
+}
+
+/// Header fields of origins that `*_ignore_headers` names, as bits.
+pub const IGNORABLE: &[(&str, u16)] = &[
+    ("X-Accel-Redirect", IGNORE_REDIRECT),
+    ("X-Accel-Expires", IGNORE_ACCEL_EXPIRES),
+    ("X-Accel-Limit-Rate", IGNORE_LIMIT_RATE),
+    ("X-Accel-Buffering", IGNORE_BUFFERING),
+    ("X-Accel-Charset", IGNORE_CHARSET),
+    ("Expires", IGNORE_EXPIRES),
+    ("Cache-Control", IGNORE_CACHE_CONTROL),
+    ("Set-Cookie", IGNORE_SET_COOKIE),
+    ("Vary", IGNORE_VARY),
+];
+pub const IGNORE_REDIRECT: u16 = 1;
+pub const IGNORE_ACCEL_EXPIRES: u16 = 1 << 1;
+pub const IGNORE_LIMIT_RATE: u16 = 1 << 2;
+pub const IGNORE_BUFFERING: u16 = 1 << 3;
+pub const IGNORE_CHARSET: u16 = 1 << 4;
+pub const IGNORE_EXPIRES: u16 = 1 << 5;
+pub const IGNORE_CACHE_CONTROL: u16 = 1 << 6;
+pub const IGNORE_SET_COOKIE: u16 = 1 << 7;
+pub const IGNORE_VARY: u16 = 1 << 8;
+
+/// The cases of `*_next_upstream`.
+const CASES: &[(&str, NextUpstream)] = &[
+    ("error", NextUpstream::ERROR),
+    ("timeout", NextUpstream::TIMEOUT),
+    ("invalid_header", NextUpstream::INVALID_HEADER),
+    ("non_idempotent", NextUpstream::NON_IDEMPOTENT),
+    ("http_500", NextUpstream::HTTP_500),
+    ("http_502", NextUpstream::HTTP_502),
+    ("http_503", NextUpstream::HTTP_503),
+    ("http_504", NextUpstream::HTTP_504),
+    ("http_403", NextUpstream::HTTP_403),
+    ("http_404", NextUpstream::HTTP_404),
+    ("http_429", NextUpstream::HTTP_429),
+    ("updating", NextUpstream(0)),
+    ("off", NextUpstream::OFF),
+];
+
+/// The rows of the shared directives for a prefix and a module's settings: `connection` has what every
+/// module has, the other one what those with whole HTTP answers have.
+macro_rules! gateway_rows {
+    (connection $prefix:literal, $conf:ty) => {
+        &[
+            $crate::gateway::options::gateway_rows!(@flag $prefix, $conf, "socket_keepalive",
+                socket_keepalive, "off", "TCP keepalive on connections to origins."),
+            $crate::gateway::options::gateway_rows!(@time $prefix, $conf, "connect_timeout",
+                connect_timeout, "60s", "Longest time for opening a connection."),
+            $crate::gateway::options::gateway_rows!(@time $prefix, $conf, "send_timeout",
+                send_timeout, "60s", "Longest time between two writes of the request."),
+            $crate::gateway::options::gateway_rows!(@time $prefix, $conf, "read_timeout",
+                read_timeout, "60s", "Longest time between two reads of the answer."),
+            $crate::gateway::options::gateway_rows!(@time $prefix, $conf, "next_upstream_timeout",
+                next_upstream_timeout, "0", "Time after which no other server is asked; 0 for no limit."),
+            $crate::gateway::options::gateway_rows!(@number $prefix, $conf, "next_upstream_tries",
+                next_upstream_tries, "0", "Most servers asked for one request; 0 for no limit."),
+            $crate::gateway::options::gateway_rows!(@size $prefix, $conf, "buffer_size", buffer_size,
+                "4k", "Largest head of an answer."),
+            $crate::gateway::options::gateway_rows!(@row $prefix, $conf, "bind", ONE_OR_TWO, "",
+                "Local address of connections; `transparent` for one that is not ours.", set_bind),
+        ]
+    };
+    ($prefix:literal, $conf:ty) => {
+        &[
+            $crate::gateway::options::gateway_rows!(@flag $prefix, $conf, "buffering", buffering, "on",
+                "Whether the answer is read from the origin as fast as it comes, whatever the client's speed."),
+            $crate::gateway::options::gateway_rows!(@flag $prefix, $conf, "request_buffering",
+                request_buffering, "on", "Whether the client's body is read whole before an origin is asked."),
+            $crate::gateway::options::gateway_rows!(@flag $prefix, $conf, "ignore_client_abort",
+                ignore_client_abort, "off", "Whether the origin's work goes on when the client has left."),
+            $crate::gateway::options::gateway_rows!(@flag $prefix, $conf, "intercept_errors",
+                intercept_errors, "off", "Whether `error_page` applies to origins' answers of 300 and above."),
+            $crate::gateway::options::gateway_rows!(@flag $prefix, $conf, "pass_request_headers",
+                pass_request_headers, "on", "Whether the client's header fields are passed on."),
+            $crate::gateway::options::gateway_rows!(@flag $prefix, $conf, "pass_request_body",
+                pass_request_body, "on", "Whether the client's body is passed on."),
+            $crate::gateway::options::gateway_rows!(@flag $prefix, $conf, "force_ranges",
+                force_ranges, "off", "Byte ranges of answers whatever their `Accept-Ranges` says."),
+            $crate::gateway::options::gateway_rows!(@size $prefix, $conf, "send_lowat", send_lowat, "0",
+                "Accepted; has no effect on Linux."),
+            $crate::gateway::options::gateway_rows!(@size $prefix, $conf, "socket_rcvbuf",
+                socket_rcvbuf, "", "Size of the receive buffer of connections to origins (SO_RCVBUF)."),
+            $crate::gateway::options::gateway_rows!(@size $prefix, $conf, "socket_sndbuf",
+                socket_sndbuf, "", "Size of the send buffer of connections to origins (SO_SNDBUF)."),
+            $crate::gateway::options::gateway_rows!(@size $prefix, $conf, "busy_buffers_size",
+                busy_buffers_size, "8k", "Accepted; pieces are sent as they come."),
+            $crate::gateway::options::gateway_rows!(@size $prefix, $conf, "max_temp_file_size",
+                max_temp_file_size, "1024m", "Largest temporary file of a buffered answer; 0 for none."),
+            $crate::gateway::options::gateway_rows!(@size $prefix, $conf, "temp_file_write_size",
+                temp_file_write_size, "8k", "Accepted; what does not fit the buffers is written at once."),
+            $crate::gateway::options::gateway_rows!(@row $prefix, $conf, "buffers", TWO, "8 4k",
+                "Number and size of the buffers for an answer that the client takes slowly.", set_buffers),
+            $crate::gateway::options::gateway_rows!(@row $prefix, $conf, "temp_path", ONE_TO_FOUR,
+                concat!($prefix, "temp"), "Folder of temporary files, with levels of folders in it.", set_temp_path),
+            $crate::gateway::options::gateway_rows!(@row $prefix, $conf, "next_upstream", AT_LEAST_ONE,
+                "error timeout", "Cases in which another server is asked.", set_next_upstream),
+            $crate::gateway::options::gateway_rows!(@row $prefix, $conf, "pass_header", ONE, "",
+                "Passes a field that would be left out.", set_pass_header),
+            $crate::gateway::options::gateway_rows!(@row $prefix, $conf, "hide_header", ONE, "",
+                "Leaves a field of the answer out.", set_hide_header),
+            $crate::gateway::options::gateway_rows!(@row $prefix, $conf, "ignore_headers", AT_LEAST_ONE,
+                "", "Fields of the answer that have no effect.", set_ignore_headers),
+            $crate::gateway::options::gateway_rows!(@row $prefix, $conf, "limit_rate", ONE, "0",
+                "Bytes a second read from an origin; 0 for no limit.", set_limit_rate),
+        ]
+    };
+    (@flag $prefix:literal, $conf:ty, $name:literal, $field:ident, $default:literal, $doc:literal) => {
+        tidegate_conf::row::<$conf>(concat!($prefix, $name), tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
+            tidegate_conf::Arity::FLAG, $default, $doc, |conf, args| {
+                let flag = args.flag(0)?;
+                tidegate_conf::once(&mut conf.gateway().$field, flag, args)
+            })
+    };
+    (@time $prefix:literal, $conf:ty, $name:literal, $field:ident, $default:literal, $doc:literal) => {
+        tidegate_conf::row::<$conf>(concat!($prefix, $name), tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
+            tidegate_conf::Arity::ONE, $default, $doc, |conf, args| {
+                let time = args.milliseconds(0)?;
+                tidegate_conf::once(&mut conf.gateway().$field, time, args)
+            })
+    };
+    (@size $prefix:literal, $conf:ty, $name:literal, $field:ident, $default:literal, $doc:literal) => {
+        tidegate_conf::row::<$conf>(concat!($prefix, $name), tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
+            tidegate_conf::Arity::ONE, $default, $doc, |conf, args| {
+                let size = args.size(0)?;
+                tidegate_conf::once(&mut conf.gateway().$field, size, args)
+            })
+    };
+    (@number $prefix:literal, $conf:ty, $name:literal, $field:ident, $default:literal, $doc:literal) => {
+        tidegate_conf::row::<$conf>(concat!($prefix, $name), tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
+            tidegate_conf::Arity::ONE, $default, $doc, |conf, args| {
+                let number = args.number(0, 0..=u64::MAX)?;
+                tidegate_conf::once(&mut conf.gateway().$field, number, args)
+            })
+    };
+    (@row $prefix:literal, $conf:ty, $name:literal, $arity:ident, $default:expr, $doc:literal, $set:ident) => {
+        tidegate_conf::row::<$conf>(concat!($prefix, $name), tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
+            tidegate_conf::Arity::$arity, $default, $doc, |conf, args| {
+                $crate::gateway::options::$set(conf.gateway(), args)
+            })
+    };
+}
+pub(crate) use gateway_rows;
+
+pub fn set_buffers(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let buffers = (args.number(0, 2..=u64::MAX)?, args.size(1)?);
+    once(&mut conf.buffers, buffers, args)
+}
+
+pub fn set_temp_path(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let mut levels = Vec::new();
+    for index in 1..args.len() {
+        levels.push(args.number(index, 1..=3)? as usize);
+    }
+    let path = TempPath { path: args.text(0)?.to_owned(), levels };
+    once(&mut conf.temp_path, path, args)
+}
+
+pub fn set_next_upstream(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    set_cases(conf, args, CASES)
+}
+
+/// `*_next_upstream` of a protocol that has these cases.
+pub fn set_cases(
+    conf: &mut GatewayConf,
+    args: &Args<'_>,
+    known: &[(&'static str, NextUpstream)],
+) -> Result<(), Diagnostic> {
+    let mut cases = NextUpstream(0);
+    for index in 0..args.len() {
+        cases.0 |= args.choice(index, known)?.0;
+    }
+    once(&mut conf.next_upstream, cases, args)
+}
+
+pub fn set_pass_header(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    conf.pass_header.get_or_insert_default().push(args.word(0).clone());
+    Ok(())
+}
+
+pub fn set_hide_header(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    conf.hide_header.get_or_insert_default().push(args.word(0).clone());
+    Ok(())
+}
+
+pub fn set_ignore_headers(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let mut bits = 0;
+    for index in 0..args.len() {
+        bits |= args.choice(index, IGNORABLE)?;
+    }
+    // Several lines add up, as in nginx.
+    conf.ignore_headers = Some(conf.ignore_headers.unwrap_or(0) | bits);
+    Ok(())
+}
+
+pub fn set_limit_rate(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    if !args.bytes(0).contains(&b'$') {
+        args.size(0)?;
+    }
+    once(&mut conf.limit_rate, args.word(0).clone(), args)
+}
+
+pub fn set_bind(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let transparent = match args.bytes(1) {
+        b"" => false,
+        b"transparent" => true,
+        _ => return Err(args.invalid_parameter(1)),
+    };
+    let value = match args.bytes(0) {
+        b"off" => None,
+        text if text.contains(&b'$') || super::settings::parse_local(text).is_some() => {
+            Some((args.word(0).clone(), transparent))
+        }
+        _ => {
+            let message = format!("invalid address \"{}\"", args.word(0).display());
+            return Err(args.error(0, message));
+        }
+    };
+    once(&mut conf.bind, value, args)
+}
+
+/// Takes over each field that the inner block does not set.
+macro_rules! inherit {
+    ($child:ident, $parent:ident; $($field:ident),* $(,)?) => {
+        $(if $child.$field.is_none() { $child.$field = $parent.$field.clone(); })*
+    };
+}
+
+/// http → server → location.
+pub fn inherit(child: &mut GatewayConf, parent: &GatewayConf) {
+    inherit!(child, parent;
+        buffering, request_buffering, ignore_client_abort, bind, socket_keepalive, connect_timeout,
+        send_timeout, read_timeout, send_lowat, socket_rcvbuf, socket_sndbuf, intercept_errors, pass_request_headers,
+        pass_request_body, pass_trailers, buffer_size, buffers, busy_buffers_size, temp_path,
+        max_temp_file_size, temp_file_write_size, next_upstream, next_upstream_tries,
+        next_upstream_timeout, pass_header, hide_header, ignore_headers, force_ranges, limit_rate,
+        headers_hash_max_size, headers_hash_bucket_size,
+    );
+    super::store::inherit(&mut child.store, &parent.store);
+    super::tls::inherit(&mut child.tls, &parent.tls);
+}

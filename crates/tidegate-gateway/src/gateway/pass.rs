@@ -1,0 +1,151 @@
+//! `proxy_pass` and its kin: the server of each request, fixed or made of variables.
+
+use tidegate_conf::{Diagnostic, Word};
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::{Exchange, Level, Template};
+use tidegate_upstream::resolve::{ResolveError, Resolver};
+
+use super::target::{self, FindError, Scheme, Target, Url, UrlError};
+use crate::upstream::{GroupKey, Groups};
+
+/// Where a location's requests go.
+pub struct Pass {
+    pub to: To,
+    pub schemes: &'static [Scheme],
+    /// `resolver`, for names that are known per request only.
+    resolver: Option<Resolver>,
+}
+
+/// A server that is known, or a text that names one.
+pub enum To {
+    Fixed(Target, Option<GroupKey>),
+    Variable(Template, Groups),
+}
+
+impl Pass {
+    /// Compiles the text behind the directive; `fixed_uri` tells whether a fixed one may have a URI.
+    ///
+    /// # Errors
+    /// It is no URL, its host is not known, a URI stands where none may.
+    pub fn compile(
+        word: &Word,
+        schemes: &'static [Scheme],
+        fixed_uri: Result<(), &str>,
+        location: &mut LocationBuilder<'_, '_>,
+    ) -> Result<Pass, Diagnostic> {
+        let plan = &mut *location.plan;
+        let error = |message: String| Diagnostic::emerg(message).at(word.span);
+        let groups = plan.shared::<Groups>().clone();
+        if word.bytes.contains(&b'$') {
+            let to = To::Variable(plan.template(word)?, groups);
+            let core = &location.location.settings;
+            let resolver = match core.resolver.is_empty() {
+                true => None,
+                false => {
+                    let look_up = |host: &str| plan.environment.resources.addresses(host);
+                    let timeout = core.resolver_timeout;
+                    let resolver = Resolver::parse(&core.resolver, timeout, look_up);
+                    Some(resolver.map_err(Diagnostic::emerg)?)
+                }
+            };
+            return Ok(Pass { to, schemes, resolver });
+        }
+        let url = target::split(&word.bytes, schemes).map_err(|wrong| match wrong {
+            UrlError::Prefix => error("invalid URL prefix".to_owned()),
+            UrlError::Invalid(what) => error(format!("{what} in \"{}\"", word.display())),
+        })?;
+        if let (Some(_), Err(message)) = (&url.uri, fixed_uri) {
+            return Err(error(message.to_owned()));
+        }
+        let authority = url.authority.clone();
+        let target = url.resolve_now(&groups, plan.environment).map_err(|wrong| {
+            let what = match wrong {
+                UrlError::Invalid(what) => what,
+                UrlError::Prefix => "invalid host",
+            };
+            error(format!("{what} in upstream \"{authority}\""))
+        })?;
+        let key = groups.key(&authority);
+        Ok(Pass { to: To::Fixed(target, key), schemes, resolver: None })
+    }
+
+    /// The server of this request.
+    ///
+    /// # Errors
+    /// 500 for a URL that is none, 502 for a name that cannot be resolved.
+    pub async fn target<'s>(&'s self, x: &mut Exchange) -> Result<TargetRef<'s>, u16> {
+        let (template, groups) = match &self.to {
+            To::Fixed(target, key) => return Ok(TargetRef::Fixed(target, key.as_ref())),
+            To::Variable(template, groups) => (template, groups),
+        };
+        let text = template.value(x);
+        let shown = String::from_utf8_lossy(&text).into_owned();
+        let url = target::split(&text, self.schemes).ok();
+        // A scheme alone is not even the beginning of an address.
+        let whole =
+            |url: &Url| url.scheme.prefix.is_empty() || text.len() > url.scheme.prefix.len();
+        let Some(url) = url.filter(whole) else {
+            x.log(Level::Error, format_args!("invalid URL prefix in \"{shown}\""));
+            return Err(500);
+        };
+        let key = groups.key(&url.authority);
+        let name = match url.clone().find(groups) {
+            Ok(target) => return Ok(TargetRef::Made(Box::new(target), key)),
+            Err(FindError::Name(name)) => name,
+            Err(FindError::Invalid(what)) => {
+                let address = shown.get(url.scheme.prefix.len()..).unwrap_or(&shown);
+                x.log(Level::Error, format_args!("{what} in upstream \"{address}\""));
+                return Err(500);
+            }
+        };
+        let Some(resolver) = &self.resolver else {
+            x.log(Level::Error, format_args!("no resolver defined to resolve {name}"));
+            return Err(502);
+        };
+        // Boxed: the state of a query is large, and most targets need none.
+        match Box::pin(resolver.resolve(&name)).await {
+            Ok(addresses) => {
+                let target = url.with_addresses(addresses).map_err(|_| 500_u16)?;
+                Ok(TargetRef::Made(Box::new(target), None))
+            }
+            Err(ResolveError(code, text)) => {
+                x.log(Level::Error, format_args!("{name} could not be resolved ({code}: {text})"));
+                Err(502)
+            }
+        }
+    }
+}
+
+/// A target that the settings hold, or one made for the request.
+pub enum TargetRef<'s> {
+    Fixed(&'s Target, Option<&'s GroupKey>),
+    Made(Box<Target>, Option<GroupKey>),
+}
+
+impl TargetRef<'_> {
+    pub fn target(&self) -> &Target {
+        match self {
+            TargetRef::Fixed(target, _) => target,
+            TargetRef::Made(target, _) => target,
+        }
+    }
+
+    /// What the group's choice depends on.
+    pub fn key(&self) -> Option<&GroupKey> {
+        match self {
+            TargetRef::Fixed(_, key) => *key,
+            TargetRef::Made(_, key) => key.as_ref(),
+        }
+    }
+
+    /// The URI was made of variables: it is sent as it is.
+    pub fn is_made(&self) -> bool {
+        matches!(self, TargetRef::Made(..))
+    }
+}
+
+/// A number for a location that is the same after a reload (FNV-1a of its name).
+pub fn location_tag(name: &[u8]) -> u64 {
+    let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    name.iter().fold(0xcbf2_9ce4_8422_2325, mix)
+}

@@ -1,0 +1,309 @@
+//! The client's answer made of an origin's.
+
+use bytes::Bytes;
+use tidegate_core::builder::os_error;
+use tidegate_core::exchange::{ClientAbort, Conditions, FieldOwner, PieceSending, RangeSupport};
+use tidegate_core::step::Jump;
+use tidegate_core::{Body, Exchange, Level, Step, error_page};
+use tidegate_http::request::Method;
+use tidegate_http::response::{ResponseHead, reason};
+use tidegate_http::{Known, connection, date, uri};
+use tidegate_upstream::{LogContext, OriginBody, OriginResponse, READING_HEAD, tunnel};
+
+use super::buffered::{SpillLog, Spool};
+use super::options::{IGNORE_CHARSET, IGNORE_LIMIT_RATE, IGNORE_REDIRECT};
+use super::settings::GatewaySettings;
+use super::state::GatewayState;
+use super::store;
+use crate::cache::gateway::StoredResponse;
+use crate::upstream::sticky;
+use tidegate_core::blocking;
+
+/// What a protocol changes in the client's head: redirects, cookies.
+pub trait Rewriter {
+    /// Works on `x.response` after fields were copied; most protocols change nothing.
+    fn rewrite(&self, _x: &mut Exchange) {}
+}
+
+/// Fields that an internal redirect takes along (`X-Accel-Redirect`).
+const PRESERVED: [&[u8]; 6] = [
+    b"Content-Type",
+    b"Set-Cookie",
+    b"Content-Disposition",
+    b"Cache-Control",
+    b"Expires",
+    b"Accept-Ranges",
+];
+
+/// Fields of which an answer has one: later ones are ignored, as nginx does.
+const SINGLE: [Known; 8] = [
+    Known::Expires,
+    Known::Location,
+    Known::LastModified,
+    Known::Etag,
+    Known::ContentType,
+    Known::Refresh,
+    Known::Date,
+    Known::Server,
+];
+
+/// Makes the answer: internal redirect, intercepted error, tunnel, or head and body.
+pub fn respond(
+    x: &mut Exchange,
+    response: OriginResponse,
+    settings: &GatewaySettings,
+    rewriter: &impl Rewriter,
+) -> Step<'static> {
+    let OriginResponse { head, body, .. } = response;
+    if settings.ignore & IGNORE_LIMIT_RATE == 0
+        && let Some(rate) = head.headers.first(Known::XAccelLimitRate)
+    {
+        x.limit_rate = tidegate_conf::parse_number(rate);
+    }
+    if settings.ignore & IGNORE_REDIRECT == 0
+        && let Some(place) = head.headers.first(Known::XAccelRedirect)
+    {
+        let place = place.to_vec();
+        return internal_redirect(x, head, &place);
+    }
+    let is_absent = settings.intercepts_absence && head.status == 404;
+    if is_absent || settings.intercept_errors && intercepts(x, head.status) {
+        return intercept(x, head);
+    }
+    copy_head(x, &head, settings);
+    x.response.conditions = Conditions::Origin;
+    if settings.ignore_client_abort {
+        x.delivery.client_abort = ClientAbort::Ignored;
+    }
+    rewriter.rewrite(x);
+    // Behind a switch, asked for or not, nothing is HTTP.
+    if head.status == 101 {
+        x.disposition.close_connection();
+    }
+    let buffering = settings.buffering.applies(&head.headers);
+    remember(x, head);
+    if GatewayState::of(x).bound.is_some() {
+        sticky::answered(x, matches!(body, OriginBody::Whole(_)));
+    }
+    let store = settings.store.as_ref();
+    let copy = store.and_then(|store| store.copy(x, buffering, &settings.spool));
+    let body = match body {
+        OriginBody::Whole(bytes) if bytes.is_empty() && is_untold_head(x) => {
+            Body::of_unknown_length()
+        }
+        OriginBody::Upgraded(upgraded) => Body::Tunnel(tunnel::tunnel(*upgraded)),
+        OriginBody::Stream(reader) => stream(x, reader, settings, buffering, copy),
+        OriginBody::Whole(bytes) => match copy {
+            None => Body::from(bytes),
+            Some(copy) => {
+                x.response.content_length = Some(bytes.len() as u64);
+                Body::Stream(Box::new(copy.of(Body::from(bytes))))
+            }
+        },
+    };
+    Step::Respond(body)
+}
+
+/// The body as it comes in: at the pace of `limit_rate`, gathered where responses are buffered, and copied where they
+/// are stored.
+fn stream(
+    x: &mut Exchange,
+    mut reader: Box<tidegate_upstream::h1::body::BodyReader>,
+    settings: &GatewaySettings,
+    buffering: bool,
+    copy: Option<store::Copy>,
+) -> Body {
+    if settings.limit_rate.is_some() {
+        reader.limit_rate(settings.rate(x));
+    }
+    if buffering {
+        x.delivery.pieces = PieceSending::Gathered;
+    }
+    x.delivery.expects_trailers = settings.fetch.pass_trailers;
+    let trailers = GatewayState::of(x).trailers.get_or_insert_default().clone();
+    let spool = buffering.then(|| spool(x, settings));
+    match copy {
+        None => super::buffered::body(reader, spool, trailers),
+        Some(copy) => {
+            let copied = Box::new(copy.of(Body::Stream(reader)));
+            super::buffered::body(copied, spool, trailers)
+        }
+    }
+}
+
+/// A response to HEAD that does not say how long the one to GET would be (RFC 9110 section 8.6).
+fn is_untold_head(x: &Exchange) -> bool {
+    x.request.head.method == Method::Head && x.response.content_length.is_none()
+}
+
+/// For an answer that may not fit into memory.
+fn spool(x: &mut Exchange, settings: &GatewaySettings) -> Spool {
+    let log = LogContext::of(x);
+    let folder = settings.spool.clone();
+    let told: SpillLog = Box::new(move |made| {
+        let (level, text) = match made {
+            Ok(path) => {
+                let path = path.display();
+                let text = format!("an upstream response is buffered to a temporary file {path}");
+                (Level::Warn, text)
+            }
+            Err(error) => {
+                let (folder, error) = (folder.path.display(), os_error(error));
+                (Level::Crit, format!("a temporary file in \"{folder}\" failed ({error})"))
+            }
+        };
+        log.write(level, &text, "reading upstream", "");
+    });
+    Spool { settings: settings.spool.clone(), pool: blocking::pool_of(x), told }
+}
+
+/// Makes the answer of a stored head: internal redirect, intercepted error, or head and body.
+pub fn respond_stored(
+    x: &mut Exchange,
+    stored: StoredResponse<'_>,
+    settings: &GatewaySettings,
+    rewriter: &impl Rewriter,
+) -> Step<'static> {
+    let StoredResponse { head, body, content_length } = stored;
+    if settings.ignore & IGNORE_LIMIT_RATE == 0
+        && let Some(rate) = head.headers.first(Known::XAccelLimitRate)
+    {
+        x.limit_rate = tidegate_conf::parse_number(rate);
+    }
+    if settings.ignore & IGNORE_REDIRECT == 0
+        && let Some(place) = head.headers.first(Known::XAccelRedirect)
+    {
+        return internal_redirect(x, head.clone(), place);
+    }
+    if settings.intercept_errors && intercepts(x, head.status) {
+        return intercept(x, head.clone());
+    }
+    copy_head(x, head, settings);
+    // What is stored does not change: its ranges may be served unless the origin forbids it.
+    let accepts = head.headers.first(Known::AcceptRanges);
+    if accepts.is_none_or(|units| !units.eq_ignore_ascii_case(b"none")) {
+        x.response.ranges = RangeSupport::Many;
+    }
+    x.response.headers.remove(Known::AcceptRanges);
+    rewriter.rewrite(x);
+    // Most stored answers have asked no server: they need no state.
+    if x.modules.extensions.of::<GatewayState>().is_some_and(|state| state.bound.is_some()) {
+        sticky::answered(x, true);
+    }
+    // What a response to HEAD is stored with says nothing of the one to GET.
+    if body.is_empty() && content_length.unwrap_or(0) == 0 && is_untold_head(x) {
+        return Step::Respond(Body::of_unknown_length());
+    }
+    x.response.content_length = content_length;
+    Step::Respond(body)
+}
+
+/// Keeps the origin's head for variables.
+pub fn remember(x: &mut Exchange, head: ResponseHead) {
+    GatewayState::of(x).head = Some(head);
+}
+
+/// Copies status and fields, without those that are hidden or belong to the connection.
+pub fn copy_head(x: &mut Exchange, head: &ResponseHead, settings: &GatewaySettings) {
+    let upgraded = head.status == 101;
+    x.clear_response();
+    x.disposition.set_status(head.status);
+    // A CGI head without a reason has none of its own.
+    let has_reason = !settings.completes_head || !head.reason().is_empty();
+    if has_reason && head.reason() != reason(head.status).as_bytes() {
+        x.response.reason = Some(Bytes::copy_from_slice(head.reason()));
+    }
+    let headers = &mut x.response.headers;
+    headers.clone_from(&head.headers);
+    let mut seen: u64 = 0;
+    headers.retain(|known, name, value| {
+        // An empty type is none: nobody could read it.
+        let is_empty = known == Known::ContentType && value.is_empty();
+        if is_empty || settings.hidden.contains(known, name) {
+            return false;
+        }
+        let bit = 1u64 << known as u8;
+        let again = seen & bit != 0;
+        seen |= bit;
+        !(again && SINGLE.contains(&known))
+    });
+    // That of an earlier origin (`X-Accel-Redirect`) is for responses that know no better.
+    if headers.contains(Known::ContentType) {
+        x.preserved_headers.remove(Known::ContentType);
+    }
+    if !upgraded {
+        x.response.content_length =
+            head.headers.first(Known::ContentLength).and_then(connection::parse_length);
+    }
+    x.response.last_modified = head.headers.first(Known::LastModified).and_then(date::parse_http);
+    if settings.force_ranges {
+        x.response.ranges = RangeSupport::Many;
+    }
+    let owner = |known: Known| {
+        let hidden = settings.hidden.contains(known, known.name().as_bytes());
+        if settings.completes_head || hidden { FieldOwner::Server } else { FieldOwner::Origin }
+    };
+    x.delivery.date = owner(Known::Date);
+    x.delivery.server = owner(Known::Server);
+    if settings.ignore & IGNORE_CHARSET == 0
+        && let Some(charset) = head.headers.first(Known::XAccelCharset)
+        && !charset.is_empty()
+    {
+        x.response.charset = Some(Bytes::copy_from_slice(charset));
+    }
+}
+
+fn intercepts(x: &Exchange, status: u16) -> bool {
+    status >= 300 && x.settings().error_pages.iter().any(|page| page.code == status)
+}
+
+/// Lets `error_page` answer in the origin's place; a 401 keeps what the client must answer to.
+fn intercept(x: &mut Exchange, head: ResponseHead) -> Step<'static> {
+    let status = head.status;
+    x.clear_response();
+    if status == 401 {
+        for value in head.headers.all(Known::WwwAuthenticate) {
+            x.preserved_headers.push_known(Known::WwwAuthenticate, value);
+        }
+    }
+    remember(x, head);
+    GatewayState::leave(x);
+    Step::Status(status)
+}
+
+/// `X-Accel-Redirect`: another location answers.
+fn internal_redirect(x: &mut Exchange, head: ResponseHead, place: &[u8]) -> Step<'static> {
+    for (_, name, value) in head.headers.iter() {
+        if PRESERVED.iter().any(|preserved| preserved.eq_ignore_ascii_case(name)) {
+            x.preserved_headers.push(name, value);
+        }
+    }
+    remember(x, head);
+    GatewayState::leave(x);
+    x.progress.action = READING_HEAD;
+    if place.starts_with(b"@") {
+        return Step::Jump(Jump::Named(place.to_vec()));
+    }
+    if x.request.method != Method::Head {
+        x.request.method = Method::Get;
+    }
+    let (path, args) = error_page::split_args(place.to_vec());
+    let mut decoded = Vec::with_capacity(path.len());
+    uri::unescape(&path, &mut decoded);
+    if is_unsafe(&decoded) {
+        x.log(
+            tidegate_core::Level::Error,
+            format_args!("unsafe URI \"{}\" was detected", String::from_utf8_lossy(place)),
+        );
+        x.preserved_headers.clear();
+        return Step::Status(404);
+    }
+    Step::Jump(Jump::Path { path: decoded, args })
+}
+
+/// A path that leads out of its root, or holds a zero byte.
+fn is_unsafe(path: &[u8]) -> bool {
+    path.is_empty()
+        || path.contains(&0)
+        || path.split(|byte| *byte == b'/').any(|segment| segment == b"..")
+}

@@ -1,0 +1,60 @@
+//! What a request remembers of its origins, for variables and logs.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use smallvec::SmallVec;
+use tidegate_core::Exchange;
+use tidegate_http::Headers;
+use tidegate_http::response::ResponseHead;
+use tidegate_upstream::{Report, SharedReport};
+
+use crate::upstream::sticky::Bound;
+
+/// Lives in the exchange's extensions from the first fetch to the end of the request.
+pub struct GatewayState {
+    pub report: SharedReport,
+    /// The last origin's head as received.
+    pub head: Option<ResponseHead>,
+    pub trailers: Option<Rc<RefCell<Headers>>>,
+    /// `$proxy_host` and `$proxy_port`.
+    pub host: SmallVec<[u8; 32]>,
+    pub port: SmallVec<[u8; 8]>,
+    /// The session that the request belongs to (`sticky`).
+    pub bound: Option<Bound>,
+}
+
+impl GatewayState {
+    /// The request's state, made at its first fetch.
+    pub fn of(x: &mut Exchange) -> &mut GatewayState {
+        if x.modules.extensions.of::<GatewayState>().is_none() {
+            x.modules.extensions.insert(GatewayState {
+                report: Report::shared(),
+                head: None,
+                trailers: None,
+                host: SmallVec::new(),
+                port: SmallVec::new(),
+                bound: None,
+            });
+        }
+        match x.modules.extensions.of_mut::<GatewayState>() {
+            Some(state) => state,
+            // It was inserted above.
+            None => unreachable!("extensions keep what was inserted"),
+        }
+    }
+
+    /// Another location answers in the origin's place: log lines go on to name what the origin was asked.
+    pub fn leave(x: &mut Exchange) {
+        let asked = std::mem::take(&mut GatewayState::of(x).report.borrow_mut().asked);
+        x.progress.upstream = asked;
+    }
+}
+
+impl Drop for GatewayState {
+    fn drop(&mut self) {
+        if let Some(head) = self.head.take() {
+            tidegate_upstream::h1::scratch::give_head(head);
+        }
+    }
+}

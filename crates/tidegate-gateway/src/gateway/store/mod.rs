@@ -1,0 +1,183 @@
+//! `*_store`: copies of origins' answers as files, for all gateways that have it.
+//!
+//! ```nginx
+//! location /images/ { root /data/www; error_page 404 = @fetch; }
+//! location @fetch   { internal; proxy_pass http://origin; proxy_store on; root /data/www; }
+//! ```
+//! Only whole answers of 200 become files, and none that is unbuffered or asked for by HEAD. `copy` does
+//! the work.
+
+mod copy;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tidegate_conf::{Args, Diagnostic, Span, Word, once};
+use tidegate_core::builder::{PlanBuilder, os_error};
+use tidegate_core::{Exchange, Level, Template, file_path};
+use tidegate_http::request::Method;
+use tidegate_upstream::LogContext;
+
+use super::options::GatewayConf;
+use super::settings::SpoolSettings;
+use crate::cache::config::conf::ZoneName;
+pub use copy::{Copied, Copy};
+use tidegate_conf::file_mode;
+
+/// Permissions without `*_store_access`.
+const MODE_DEFAULT: u32 = 0o600;
+
+/// The directives of one block as written.
+#[derive(Clone, Default)]
+pub struct StoreConf {
+    written: Option<Written>,
+    access: Option<u32>,
+}
+
+#[derive(Clone)]
+struct Written {
+    to: To,
+    span: Span,
+    /// How many blocks further out it stands.
+    distance: u16,
+}
+
+#[derive(Clone)]
+enum To {
+    Off,
+    /// Where `root` or `alias` says.
+    Path,
+    Text(Word),
+}
+
+/// The settings of a location that stores.
+pub struct StoreSettings {
+    /// `None`: where `root` or `alias` says.
+    target: Option<Template>,
+    mode: u32,
+}
+
+/// The rows for a prefix and a module's settings.
+macro_rules! gateway_store_rows {
+    ($prefix:literal, $conf:ty) => {
+        &[
+            tidegate_conf::row::<$conf>(
+                concat!($prefix, "store"),
+                tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
+                tidegate_conf::Arity::ONE,
+                "off",
+                "Saves answers as files: `on` where `root` or `alias` say, or under a name with variables.",
+                |conf, args| $crate::gateway::store::set_store(conf.gateway(), args),
+            ),
+            tidegate_conf::row::<$conf>(
+                concat!($prefix, "store_access"),
+                tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
+                tidegate_conf::Arity::ONE_TO_THREE,
+                "user:rw",
+                "Permissions of saved files and their folders: `user:`, `group:`, `all:` with `r` and `w`.",
+                |conf, args| $crate::gateway::store::set_access(conf.gateway(), args),
+            ),
+        ]
+    };
+}
+pub(crate) use gateway_store_rows;
+
+pub fn set_store(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let to = match args.bytes(0) {
+        b"off" => To::Off,
+        b"on" => To::Path,
+        _ => To::Text(args.word(0).clone()),
+    };
+    let written = Written { to, span: args.word(0).span, distance: 0 };
+    once(&mut conf.store.written, written, args)
+}
+
+pub fn set_access(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let mode = file_mode::read(args)?;
+    once(&mut conf.store.access, mode, args)
+}
+
+/// http → server → location.
+pub fn inherit(child: &mut StoreConf, parent: &StoreConf) {
+    if child.written.is_none() {
+        child.written = parent.written.clone();
+        child.written.iter_mut().for_each(|written| written.distance += 1);
+    }
+    child.access = child.access.or(parent.access);
+}
+
+impl StoreConf {
+    /// The settings of a block that stores. A cache excludes it: what is written further in wins.
+    ///
+    /// # Errors
+    /// Both are written in the same block; a text with variables that is none.
+    pub fn compile(
+        &self,
+        prefix: &str,
+        cache: Option<&ZoneName>,
+        plan: &mut PlanBuilder<'_>,
+    ) -> Result<Option<StoreSettings>, Diagnostic> {
+        if !self.is_on(prefix, cache)? {
+            return Ok(None);
+        }
+        let target = match self.written.as_ref().map(|written| &written.to) {
+            Some(To::Text(word)) => Some(plan.template(word)?),
+            _ => None,
+        };
+        Ok(Some(StoreSettings { target, mode: self.access.unwrap_or(MODE_DEFAULT) }))
+    }
+
+    fn is_on(&self, prefix: &str, cache: Option<&ZoneName>) -> Result<bool, Diagnostic> {
+        let Some(written) = self.written.as_ref().filter(|written| !matches!(written.to, To::Off))
+        else {
+            return Ok(false);
+        };
+        let Some(cache) = cache.filter(|cache| cache.word.is_some()) else { return Ok(true) };
+        if written.distance == cache.distance {
+            let message =
+                format!("\"{prefix}store\" directive is incompatible with \"{prefix}cache\"");
+            return Err(Diagnostic::emerg(message).at(written.span));
+        }
+        Ok(written.distance < cache.distance)
+    }
+}
+
+impl StoreSettings {
+    /// What it takes to copy this answer; `None` when it is not one to be stored.
+    pub fn copy(
+        &self,
+        x: &mut Exchange,
+        buffering: bool,
+        spool: &Arc<SpoolSettings>,
+    ) -> Option<Copy> {
+        if x.disposition.status() != 200 || x.request.head.method == Method::Head || !buffering {
+            return None;
+        }
+        let path = match &self.target {
+            None => file_path::map(x)?,
+            Some(template) => template.value(x),
+        };
+        // A relative one is below the prefix; an absolute one stays as it is.
+        let written = match &self.target {
+            None => file_path::root_length(x, &path),
+            Some(_) if tidegate_os::path::is_absolute(&path) => 0,
+            Some(_) => x.plan.main.prefix.len(),
+        };
+        let target = PathBuf::from(&x.plan.main.prefix).join(tidegate_os::path::of_vec(path));
+        if let Err(error) = tidegate_os::path::check(&target, written) {
+            let (target, error) = (target.display(), os_error(&error));
+            x.log(Level::Error, format_args!("storing as \"{target}\" failed ({error})"));
+            return None;
+        }
+        Some(Copy {
+            target,
+            mode: self.mode,
+            modified: x.response.last_modified,
+            length: x.response.content_length,
+            spool: spool.clone(),
+            log: LogContext::of(x),
+        })
+    }
+}

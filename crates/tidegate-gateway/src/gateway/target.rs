@@ -1,0 +1,211 @@
+//! Where `proxy_pass` and its kin lead: the text taken apart, and the group of servers found for it.
+
+use std::sync::Arc;
+
+use tidegate_core::builder::Environment;
+use tidegate_upstream::peers::ServerName;
+use tidegate_upstream::resolve::{self, HostPort};
+use tidegate_upstream::{Group, GroupOptions, Keepalive, Member, Method, ServerOptions};
+
+use crate::upstream::Groups;
+
+/// What may stand in front of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scheme {
+    /// With its `://`; empty where nothing has to be written.
+    pub prefix: &'static str,
+    /// Port where none is written; `None`: one has to be.
+    pub port: Option<u16>,
+    pub tls: bool,
+    /// A path and arguments may follow.
+    pub has_uri: bool,
+}
+
+/// `proxy_pass`.
+pub const HTTP: &[Scheme] = &[
+    Scheme { prefix: "https://", port: Some(443), tls: true, has_uri: true },
+    Scheme { prefix: "http://", port: Some(80), tls: false, has_uri: true },
+];
+
+/// `memcached_pass`: an address and no more.
+pub const ADDRESS: &[Scheme] = &[Scheme { prefix: "", port: None, tls: false, has_uri: false }];
+
+/// A URL without its scheme, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Url {
+    /// `host`, `host:port` or `unix:/path` as written.
+    pub authority: String,
+    /// Path and arguments; `None` when there are none.
+    pub uri: Option<Vec<u8>>,
+    pub scheme: Scheme,
+}
+
+/// A server to ask, with the texts that depend on it.
+#[derive(Clone)]
+pub struct Target {
+    pub group: Arc<Group>,
+    /// `$proxy_host`.
+    pub host: Vec<u8>,
+    /// `$proxy_port`.
+    pub port: Vec<u8>,
+    pub uri: Option<Vec<u8>>,
+    /// `https://`.
+    pub tls: bool,
+}
+
+/// What is wrong with a `proxy_pass`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UrlError {
+    Prefix,
+    Invalid(&'static str),
+}
+
+/// Splits a URL.
+pub fn split(text: &[u8], schemes: &[Scheme]) -> Result<Url, UrlError> {
+    let has_scheme = |scheme: &&Scheme| {
+        let prefix = scheme.prefix.as_bytes();
+        text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+    };
+    let scheme = *schemes.iter().find(has_scheme).ok_or(UrlError::Prefix)?;
+    let rest = &text[scheme.prefix.len()..];
+    let (authority, uri) = match rest.strip_prefix(b"unix:") {
+        _ if !scheme.has_uri => (rest, &b""[..]),
+        Some(path) => match path.iter().position(|byte| *byte == b':') {
+            Some(colon) => (&rest[..colon + 5], &path[colon + 1..]),
+            None => (rest, &b""[..]),
+        },
+        None => {
+            let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?'));
+            rest.split_at(end.unwrap_or(rest.len()))
+        }
+    };
+    let authority =
+        std::str::from_utf8(authority).map_err(|_| UrlError::Invalid("invalid host"))?;
+    let uri = (!uri.is_empty()).then(|| uri.to_vec());
+    Ok(Url { authority: authority.to_owned(), uri, scheme })
+}
+
+impl Url {
+    /// Host and port; an address without a port is one only where there is a usual port.
+    fn host_port(&self) -> Result<HostPort, UrlError> {
+        let default = self.scheme.port.unwrap_or_default();
+        let host = resolve::parse(&self.authority, default).map_err(UrlError::Invalid)?;
+        match &host {
+            HostPort::Inet { port: None, .. } if self.scheme.port.is_none() => {
+                Err(UrlError::Invalid("no port"))
+            }
+            _ => Ok(host),
+        }
+    }
+
+    /// `$proxy_host` and `$proxy_port`.
+    fn names(&self) -> Result<(Vec<u8>, Vec<u8>), UrlError> {
+        let default = self.scheme.port.unwrap_or_default();
+        let host = resolve::parse(&self.authority, default).map_err(UrlError::Invalid)?;
+        Ok(match &host {
+            HostPort::Unix(_) => (b"localhost".to_vec(), Vec::new()),
+            HostPort::Inet { port, .. } => {
+                let number = port.unwrap_or(default);
+                let suffix = format!(":{default}");
+                let name = match number == default {
+                    true => self.authority.strip_suffix(&suffix).unwrap_or(&self.authority),
+                    false => &self.authority,
+                };
+                (name.as_bytes().to_vec(), number.to_string().into_bytes())
+            }
+        })
+    }
+
+    fn target(self, group: Arc<Group>) -> Result<Target, UrlError> {
+        let (host, port) = self.names()?;
+        Ok(Target { group, host, port, uri: self.uri, tls: self.scheme.tls })
+    }
+
+    /// The target of a fixed URL; names are looked up now.
+    pub fn resolve_now(
+        self,
+        groups: &Groups,
+        environment: &Environment<'_>,
+    ) -> Result<Target, UrlError> {
+        let tls = self.scheme.tls;
+        if let Some(group) = groups.find(&self.authority, tls) {
+            return self.target(group);
+        }
+        let host = self.host_port()?;
+        let port = self.scheme.port.unwrap_or_default();
+        let look_up = |host: &str| environment.resources.addresses(host);
+        let addresses = match (resolve::addresses(&host, port, look_up), groups.pending()) {
+            (Err(resolve::NOT_FOUND), Some(pending)) => {
+                let group = Arc::new(self.unresolved(port));
+                pending.add(&group, port);
+                groups.add_implicit(&self.authority, tls, group.clone());
+                return self.target(group);
+            }
+            (found, _) => found.map_err(UrlError::Invalid)?,
+        };
+        let servers: Vec<_> = addresses
+            .into_iter()
+            .map(|address| {
+                let text = tidegate_upstream::peers::address_text(&address);
+                (text, address, ServerOptions::default())
+            })
+            .collect();
+        let key = format!("implicit {} {servers:?}", self.authority);
+        let make = || {
+            let keepalive = Keepalive::DEFAULT;
+            Ok::<_, UrlError>(Group::new(&self.authority, Method::RoundRobin, keepalive, servers))
+        };
+        let group = environment.survivors.get_or_make(&key, make)?;
+        groups.add_implicit(&self.authority, tls, group.clone());
+        self.target(group)
+    }
+
+    /// The group of a name that is not known yet.
+    fn unresolved(&self, port: u16) -> Group {
+        let host = self.authority.as_str().into();
+        let name = ServerName { host, port, service: None };
+        let member = Member::named(&self.authority, name, ServerOptions::default());
+        let (method, options) = (Method::RoundRobin, GroupOptions::default());
+        Group::with(&self.authority, method, Keepalive::DEFAULT, options, vec![member])
+    }
+
+    /// The target of a URL whose name a resolver knew.
+    pub fn with_addresses(self, addresses: Vec<std::net::IpAddr>) -> Result<Target, UrlError> {
+        let default = self.scheme.port.unwrap_or_default();
+        let number = match self.host_port()? {
+            HostPort::Inet { port, .. } => port.unwrap_or(default),
+            HostPort::Unix(_) => default,
+        };
+        let addresses: Vec<tidegate_rt::net::Addr> =
+            addresses.into_iter().map(|ip| std::net::SocketAddr::new(ip, number).into()).collect();
+        let group = Arc::new(Group::transient(&self.authority, addresses));
+        self.target(group)
+    }
+
+    /// The target of a URL that was made for one request: a known group or an address.
+    pub fn find(self, groups: &Groups) -> Result<Target, FindError> {
+        let invalid = |wrong| match wrong {
+            UrlError::Invalid(what) => FindError::Invalid(what),
+            UrlError::Prefix => FindError::Invalid("invalid host"),
+        };
+        if let Some(group) = groups.find(&self.authority, self.scheme.tls) {
+            return self.target(group).map_err(invalid);
+        }
+        let address = match self.host_port().map_err(invalid)? {
+            HostPort::Unix(path) => tidegate_rt::net::Addr::Unix(path.into()),
+            HostPort::Inet { literal: Some(address), .. } => address.into(),
+            HostPort::Inet { host, .. } => return Err(FindError::Name(host)),
+        };
+        let group = Arc::new(Group::transient(&self.authority, vec![address]));
+        self.target(group).map_err(invalid)
+    }
+}
+
+/// Why a request's URL leads nowhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FindError {
+    /// What is wrong with its address.
+    Invalid(&'static str),
+    /// A name that only a resolver could know.
+    Name(String),
+}

@@ -1,0 +1,133 @@
+//! The `$upstream_*` variables.
+
+use tidegate_core::Exchange;
+use tidegate_core::variables::Variable;
+use tidegate_http::response::ResponseHead;
+use tidegate_upstream::report::{Attempt, write_millis};
+
+use super::state::GatewayState;
+
+pub const VARIABLES: &[Variable] = &[
+    Variable::fixed("upstream_addr", address),
+    Variable::fixed("upstream_status", |x, out| {
+        list(x, out, |attempt, out| match attempt.status {
+            0 => out.push(b'-'),
+            status => number(u64::from(status), out),
+        })
+    }),
+    Variable::fixed("upstream_connect_time", connect_time),
+    Variable::fixed("upstream_header_time", header_time),
+    Variable::fixed("upstream_response_time", response_time),
+    Variable::fixed("upstream_response_length", |x, out| {
+        list(x, out, |attempt, out| number(attempt.response_length, out))
+    }),
+    Variable::fixed("upstream_bytes_received", bytes_received),
+    Variable::fixed("upstream_bytes_sent", bytes_sent),
+    Variable::prefixed("upstream_http_", header),
+    Variable::prefixed("upstream_cookie_", cookie),
+    Variable::prefixed("upstream_trailer_", trailer),
+];
+
+/// Those of sessions.
+pub const SESSION_VARIABLES: &[Variable] = &[
+    Variable::fixed("upstream_addr", address),
+    Variable::fixed("upstream_connect_time", connect_time),
+    Variable::fixed("upstream_first_byte_time", header_time),
+    Variable::fixed("upstream_session_time", response_time),
+    Variable::fixed("upstream_bytes_received", bytes_received),
+    Variable::fixed("upstream_bytes_sent", bytes_sent),
+];
+
+fn address(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    list(x, out, |attempt, out| out.extend_from_slice(attempt.address().as_bytes()))
+}
+
+fn connect_time(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    list(x, out, |attempt, out| write_millis(attempt.connect_millis, out))
+}
+
+fn header_time(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    list(x, out, |attempt, out| write_millis(attempt.header_millis, out))
+}
+
+fn response_time(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    list(x, out, |attempt, out| write_millis(attempt.response_millis, out))
+}
+
+fn bytes_received(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    list(x, out, |attempt, out| number(attempt.bytes_received, out))
+}
+
+fn bytes_sent(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    list(x, out, |attempt, out| number(attempt.bytes_sent, out))
+}
+
+fn list(x: &mut Exchange, out: &mut Vec<u8>, value: impl FnMut(&Attempt, &mut Vec<u8>)) -> bool {
+    match x.modules.extensions.of::<GatewayState>() {
+        Some(state) => state.report.borrow().list(out, value),
+        None => false,
+    }
+}
+
+fn number(number: u64, out: &mut Vec<u8>) {
+    tidegate_http::range::write_number(number, out);
+}
+
+/// The head that the answer was made of: an origin's, or one out of the cache.
+fn head(x: &Exchange) -> Option<&ResponseHead> {
+    let stored = crate::cache::status::stored_head(x);
+    stored.or_else(|| x.modules.extensions.of::<GatewayState>()?.head.as_ref())
+}
+
+/// All values of a field whose name is spelled with `_` for `-`, as `$http_*` does.
+fn header(x: &mut Exchange, name: &[u8], out: &mut Vec<u8>) -> bool {
+    let Some(head) = head(x) else { return false };
+    joined(&head.headers, name, out)
+}
+
+fn trailer(x: &mut Exchange, name: &[u8], out: &mut Vec<u8>) -> bool {
+    let state = x.modules.extensions.of::<GatewayState>();
+    let trailers = state.and_then(|state| state.trailers.as_ref());
+    trailers.is_some_and(|trailers| joined(&trailers.borrow(), name, out))
+}
+
+fn joined(headers: &tidegate_http::Headers, name: &[u8], out: &mut Vec<u8>) -> bool {
+    let mut found = false;
+    for (_, field, value) in headers.iter() {
+        let same = field.len() == name.len()
+            && field.iter().zip(name).all(|(byte, wanted)| {
+                let byte = if *byte == b'-' { b'_' } else { byte.to_ascii_lowercase() };
+                byte == *wanted
+            });
+        if same {
+            if found {
+                out.extend_from_slice(b", ");
+            }
+            out.extend_from_slice(value);
+            found = true;
+        }
+    }
+    found
+}
+
+/// The value of a cookie that the origin sets.
+fn cookie(x: &mut Exchange, name: &[u8], out: &mut Vec<u8>) -> bool {
+    let Some(head) = head(x) else { return false };
+    for field in head.headers.all(tidegate_http::Known::SetCookie) {
+        let pair = field.split(|byte| *byte == b';').next().unwrap_or_default();
+        let Some(equals) = pair.iter().position(|byte| *byte == b'=') else { continue };
+        if spaceless(&pair[..equals]).eq_ignore_ascii_case(name) {
+            out.extend_from_slice(spaceless(&pair[equals + 1..]));
+            return true;
+        }
+    }
+    false
+}
+
+/// Without spaces at both ends; a tab belongs to the text, as nginx reads cookies.
+fn spaceless(mut text: &[u8]) -> &[u8] {
+    while let [b' ', rest @ ..] | [rest @ .., b' '] = text {
+        text = rest;
+    }
+    text
+}

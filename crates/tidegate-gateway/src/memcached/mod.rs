@@ -1,0 +1,194 @@
+//! `memcached_pass`: answers that somebody has put into memcached.
+//!
+//! ```nginx
+//! location / {
+//!     set            $memcached_key "$uri?$args";
+//!     memcached_pass 192.0.2.1:11211;
+//!     error_page     404 502 504 = @application;
+//! }
+//! ```
+//! Connections are kept, as those of other gateways. A value that is not there is a 404, which `error_page`
+//! sees.
+
+use std::sync::Arc;
+
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
+use tidegate_core::builder::LocationBuilder;
+use tidegate_core::module::{BlockInfo, Module};
+use tidegate_core::{Exchange, Level, Template};
+use tidegate_http::Known;
+use tidegate_http::request::Method;
+use tidegate_http::uri::{Escape, escape};
+use tidegate_upstream::{
+    Keeping, Memcached as Ask, NextUpstream, OriginRequest, RequestPayload, Wire,
+};
+
+use super::gateway::content::{self, Protocol, Shape};
+use super::gateway::options::{self, GatewayConf, HasGateway, gateway_rows};
+use super::gateway::pass::{self, Pass, TargetRef};
+use super::gateway::pass_conf::PassConf;
+use super::gateway::respond::Rewriter;
+use super::gateway::settings::{self, GatewaySettings};
+use super::gateway::target;
+
+/// `ngx_http_memcached_module`.
+pub struct Memcached;
+
+/// One block.
+#[derive(Default)]
+pub struct Conf {
+    gateway: GatewayConf,
+    pass: PassConf,
+    gzip_flag: Option<u64>,
+}
+
+impl HasGateway for Conf {
+    fn gateway(&mut self) -> &mut GatewayConf {
+        &mut self.gateway
+    }
+}
+
+/// The cases of `memcached_next_upstream`.
+const CASES: &[(&str, NextUpstream)] = &[
+    ("error", NextUpstream::ERROR),
+    ("timeout", NextUpstream::TIMEOUT),
+    ("invalid_response", NextUpstream::INVALID_HEADER),
+    ("not_found", NextUpstream::HTTP_404),
+    ("off", NextUpstream::OFF),
+];
+
+const OWN: &[Directive<Conf>] = &[
+    row(
+        "memcached_pass",
+        Contexts::LOCATION.union(Contexts::LOCATION_IF),
+        Arity::ONE,
+        "",
+        "Server, as an address with a port, a path behind `unix:`, or a group's name.",
+        |conf, args| once(&mut conf.pass.word, args.word(0).clone(), args),
+    ),
+    row(
+        "memcached_gzip_flag",
+        Contexts::HTTP_SERVER_LOCATION,
+        Arity::ONE,
+        "",
+        "Bits of a value's flags that say that it is compressed by gzip.",
+        |conf, args| once(&mut conf.gzip_flag, args.number(0, 0..=u64::from(u32::MAX))?, args),
+    ),
+    row(
+        "memcached_next_upstream",
+        Contexts::HTTP_SERVER_LOCATION,
+        Arity::AT_LEAST_ONE,
+        "error timeout",
+        "Cases in which another server is asked.",
+        |conf, args| options::set_cases(&mut conf.gateway, args, CASES),
+    ),
+];
+
+impl Module for Memcached {
+    type Conf = Conf;
+    const NAME: &'static str = "memcached";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] =
+        &[gateway_rows!(connection "memcached_", Conf), OWN];
+
+    fn close_block(conf: &mut Conf, block: BlockInfo<'_>) -> Result<(), Diagnostic> {
+        conf.pass.note_place(block);
+        Ok(())
+    }
+
+    fn inherit(child: &mut Conf, parent: &Conf, block: BlockInfo<'_>) {
+        options::inherit(&mut child.gateway, &parent.gateway);
+        child.gzip_flag = child.gzip_flag.or(parent.gzip_flag);
+        child.pass.inherit(&parent.pass, block);
+    }
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        let Some(word) = conf.pass.target(location) else { return Ok(()) };
+        let pass = Pass::compile(word, target::ADDRESS, Ok(()), location)?;
+        let key = location.plan.template_text(b"$memcached_key", word.span)?;
+        let mut gateway = settings::settings(&conf.gateway, &[], None, location.plan)?;
+        // There is no body to be passed on, and the answer is as large as it says.
+        gateway.request_buffering = false;
+        gateway.intercepts_absence = true;
+        // A value comes without fields, and is whole.
+        gateway.completes_head = true;
+        gateway.force_ranges = true;
+        let protocol = Settings {
+            gateway: Arc::new(gateway),
+            pass,
+            key,
+            gzip_flag: conf.gzip_flag.unwrap_or(0) as u32,
+            location_tag: pass::location_tag(&conf.pass.place.name),
+        };
+        content::install_uncached(Arc::new(protocol), location);
+        Ok(())
+    }
+}
+
+/// A location with `memcached_pass`.
+struct Settings {
+    gateway: Arc<GatewaySettings>,
+    pass: Pass,
+    key: Template,
+    gzip_flag: u32,
+    location_tag: u64,
+}
+
+impl Protocol for Settings {
+    fn gateway(&self) -> &Arc<GatewaySettings> {
+        &self.gateway
+    }
+
+    fn pass(&self) -> &Pass {
+        &self.pass
+    }
+
+    fn create(
+        &self,
+        x: &mut Exchange,
+        target: &TargetRef<'_>,
+        _shape: Shape,
+    ) -> Result<OriginRequest, u16> {
+        if !matches!(x.request.method, Method::Get | Method::Head) {
+            return Err(405);
+        }
+        let mut key = Vec::new();
+        // Spaces and line ends would be read as commands: they are encoded, as nginx does it.
+        escape(&self.key.value(x), Escape::Memcached, &mut key);
+        if key.is_empty() {
+            x.log(Level::Error, format_args!("the \"$memcached_key\" variable is not set"));
+            return Err(500);
+        }
+        let head = [b"get ", &key[..], b"\r\n"].concat();
+        let ask = Ask { key, gzip_flag: self.gzip_flag };
+        Ok(OriginRequest {
+            choice: content::choice(x, target),
+            group: target.target().group.clone(),
+            method: x.request.method,
+            target: 0..0,
+            head,
+            payload: RequestPayload::None,
+            local: self.gateway.local_address(x),
+            paced: false,
+            interim: None,
+            keeping: Keeping::AsGroup,
+            upgrade: false,
+            location_tag: self.location_tag,
+            tls: None,
+            wire: Wire::Memcached(Arc::new(ask)),
+        })
+    }
+
+    fn write_key(&self, x: &mut Exchange, out: &mut Vec<u8>) {
+        self.key.write(x, out);
+    }
+}
+
+impl Rewriter for Settings {
+    /// A value has no media type of its own.
+    fn rewrite(&self, x: &mut Exchange) {
+        let media_type = x.settings().media_type(&x.request.path);
+        if !media_type.is_empty() {
+            x.response.headers.set_known(Known::ContentType, &media_type);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! `proxy_redirect`: `Location` and `Refresh` fields that name the origin's URL get the client's.
+
+use std::sync::Arc;
+
+use tidegate_conf::{Diagnostic, Word};
+use tidegate_core::builder::PlanBuilder;
+use tidegate_core::regex::Regex;
+use tidegate_core::{Exchange, Template, error_page};
+use tidegate_http::Known;
+
+use super::conf::{Conf, RedirectConf};
+use crate::gateway::target;
+
+/// Rules in order; the first that fits decides.
+#[derive(Default)]
+pub struct Redirects(Vec<Rule>);
+
+struct Rule {
+    pattern: Pattern,
+    replacement: Template,
+}
+
+enum Pattern {
+    Prefix(Template),
+    Regex(Arc<Regex>),
+}
+
+/// Compiles the rules of a location with `proxy_pass` `pass`.
+pub fn compile(
+    conf: &Conf,
+    pass: &Word,
+    plan: &mut PlanBuilder<'_>,
+) -> Result<Redirects, Diagnostic> {
+    let mut rules = Vec::new();
+    let default = [RedirectConf::Default];
+    let written = conf.redirect.as_deref();
+    for rule in written.unwrap_or(&default) {
+        match rule {
+            RedirectConf::Off => return Ok(Redirects::default()),
+            RedirectConf::Default => match default_rule(conf, pass) {
+                Some(rule) => rules.push(rule),
+                None if written.is_none() => {}
+                None if pass.bytes.contains(&b'$') => {
+                    let message = "\"proxy_redirect default\" cannot be used with \"proxy_pass\" \
+                                   directive with variables";
+                    return Err(Diagnostic::emerg(message).at(pass.span));
+                }
+                None => {}
+            },
+            RedirectConf::Pair(from, to) => rules.push(pair(from, to, plan)?),
+        }
+    }
+    Ok(Redirects(rules))
+}
+
+/// The origin's URL becomes the location's name.
+fn default_rule(conf: &Conf, pass: &Word) -> Option<Rule> {
+    if pass.bytes.contains(&b'$') {
+        return None;
+    }
+    let url = target::split(&pass.bytes, target::HTTP).ok()?;
+    let (pattern, replacement) = match url.uri {
+        Some(_) => (pass.bytes.clone(), conf.pass.place.name.clone()),
+        None => ([&pass.bytes[..], b"/"].concat(), b"/".to_vec()),
+    };
+    Some(Rule {
+        pattern: Pattern::Prefix(Template::constant(&pattern)),
+        replacement: Template::constant(&replacement),
+    })
+}
+
+fn pair(from: &Word, to: &Word, plan: &mut PlanBuilder<'_>) -> Result<Rule, Diagnostic> {
+    let pattern = match &from.bytes[..] {
+        [b'~', b'*', text @ ..] => Pattern::Regex(plan.regex(text, true, from.span)?),
+        [b'~', text @ ..] => Pattern::Regex(plan.regex(text, false, from.span)?),
+        _ => Pattern::Prefix(plan.template(from)?),
+    };
+    Ok(Rule { pattern, replacement: plan.template(to)? })
+}
+
+/// Rewrites the answer's fields.
+pub fn apply(x: &mut Exchange, redirects: &Redirects) {
+    if redirects.0.is_empty() {
+        return;
+    }
+    if let Some(place) = x.response.headers.first(Known::Location) {
+        let place = place.to_vec();
+        if let Some(changed) = rewritten(x, redirects, &place) {
+            let changed = absolute(x, changed);
+            x.response.headers.set_known(Known::Location, &changed);
+        }
+    }
+    if let Some(refresh) = x.response.headers.first(Known::Refresh) {
+        let refresh = refresh.to_vec();
+        let lower = refresh.to_ascii_lowercase();
+        let Some(at) = lower.windows(4).position(|part| part == b"url=") else { return };
+        let (start, url) = refresh.split_at(at + 4);
+        if let Some(changed) = rewritten(x, redirects, url) {
+            x.response.headers.set_known(Known::Refresh, &[start, &changed].concat());
+        }
+    }
+}
+
+fn rewritten(x: &mut Exchange, redirects: &Redirects, url: &[u8]) -> Option<Vec<u8>> {
+    for rule in &redirects.0 {
+        match &rule.pattern {
+            Pattern::Prefix(template) => {
+                let prefix = template.value(x);
+                if let Some(rest) = url.strip_prefix(&prefix[..]) {
+                    let mut changed = rule.replacement.value(x);
+                    changed.extend_from_slice(rest);
+                    return Some(changed);
+                }
+            }
+            Pattern::Regex(regex) => {
+                let kept = x.modules.captures.clone();
+                let matched = regex.capture(x, url).unwrap_or(false);
+                let changed = matched.then(|| rule.replacement.value(x));
+                x.modules.captures = kept;
+                if changed.is_some() {
+                    return changed;
+                }
+            }
+        }
+    }
+    None
+}
+
+/// A path of our own becomes a whole URL, as `absolute_redirect` says.
+fn absolute(x: &Exchange, place: Vec<u8>) -> Vec<u8> {
+    if place.starts_with(b"/") { error_page::own_url(x, &place) } else { place }
+}

@@ -1,0 +1,254 @@
+//! The request for the origin, made of the client's.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use tidegate_core::Exchange;
+use tidegate_core::client::Client;
+use tidegate_core::exchange::PathSource;
+use tidegate_http::Known;
+use tidegate_http::request::{Method, Version as ClientVersion};
+use tidegate_http::uri::{Escape, escape, escaped_len};
+use tidegate_upstream::{Keeping, OriginRequest, RequestPayload};
+
+use super::conf::Version;
+use super::settings::{FieldValue, Fields, ProxySettings};
+use crate::gateway::content::{self, Shape};
+use crate::gateway::hints::HintedClient;
+use crate::gateway::pass::TargetRef;
+use crate::gateway::state::GatewayState;
+
+/// Makes the request. The body is taken out of the exchange where it is to be streamed.
+pub fn create(
+    x: &mut Exchange,
+    settings: &ProxySettings,
+    target: &TargetRef<'_>,
+    shape: Shape,
+) -> OriginRequest {
+    let to = target.target();
+    note_target(x, target);
+    let payload = payload(x, settings);
+    let (length, chunked) = match &payload {
+        RequestPayload::None => {
+            let sent = settings.gateway.pass_request_body && settings.set_body.is_none();
+            (x.request.body.length.filter(|_| sent), false)
+        }
+        RequestPayload::Bytes(bytes) => (Some(bytes.len() as u64), false),
+        RequestPayload::Stored(body) => (Some(body.length), false),
+        RequestPayload::Stream { chunked, .. } => {
+            (x.request.body.length.filter(|_| !chunked), *chunked)
+        }
+    };
+    let payload = content::take_stream(x, payload);
+    let mut head = Vec::with_capacity(HEAD_BYTES);
+    let method = write_method(x, settings, shape, &mut head);
+    head.push(b' ');
+    let start = head.len();
+    write_uri(x, settings, target, &mut head);
+    encode_breaks(&mut head, start);
+    let uri = start..head.len();
+    head.extend_from_slice(match settings.version {
+        Version::H10 => b" HTTP/1.0\r\n",
+        Version::H11 => b" HTTP/1.1\r\n",
+    });
+    let fields = if shape.for_cache { &settings.cached_fields } else { &settings.fields };
+    write_fields(x, (settings, fields), &to.host, length, chunked, &mut head);
+    head.extend_from_slice(b"\r\n");
+    let tls = match &settings.tls {
+        Some(tls) if to.tls => Some(tls.target(x, &to.host)),
+        _ => None,
+    };
+    OriginRequest {
+        choice: content::choice(x, target),
+        group: to.group.clone(),
+        method,
+        head,
+        target: uri,
+        payload,
+        local: settings.gateway.local_address(x),
+        paced: settings.gateway.limit_rate.is_some(),
+        interim: hinted(x, settings),
+        keeping: Keeping::AsGroup,
+        wire: tidegate_upstream::Wire::Http,
+        upgrade: x.request.header(Known::Upgrade).is_some() && !x.is_subrequest(),
+        location_tag: settings.location_tag,
+        tls,
+    }
+}
+
+/// The client, if he is to get early hints. HTTP/1.0 has no interim responses.
+fn hinted(x: &mut Exchange, settings: &ProxySettings) -> Option<Rc<dyn Client>> {
+    if !settings.wants_early_hints(x) || x.request.version() < ClientVersion::H11 {
+        return None;
+    }
+    let (client, settings) = (x.client.clone(), settings.gateway.clone());
+    Some(Rc::new(HintedClient { client, settings }))
+}
+
+/// Room for a common head.
+const HEAD_BYTES: usize = 1024;
+
+fn note_target(x: &mut Exchange, target: &TargetRef<'_>) {
+    let to = target.target();
+    let state = GatewayState::of(x);
+    state.host.clear();
+    state.host.extend_from_slice(&to.host);
+    state.port.clear();
+    state.port.extend_from_slice(&to.port);
+}
+
+/// What is sent behind the head; a stream's body is still in the exchange.
+fn payload(x: &mut Exchange, settings: &ProxySettings) -> RequestPayload {
+    if let Some(template) = &settings.set_body {
+        return RequestPayload::Bytes(Bytes::from(template.value(x)));
+    }
+    content::payload(x, &settings.gateway, settings.version == Version::H11)
+}
+
+fn write_method(
+    x: &mut Exchange,
+    settings: &ProxySettings,
+    shape: Shape,
+    out: &mut Vec<u8>,
+) -> Method {
+    if let Some(template) = &settings.method {
+        let start = out.len();
+        template.write(x, out);
+        let text = out.split_off(start);
+        out.extend(text.into_iter().filter(u8::is_ascii_graphic));
+        return Method::of(&out[start..]);
+    }
+    let method = match x.request.method {
+        Method::Head if shape.get_for_head => Method::Get,
+        method => method,
+    };
+    match method {
+        Method::Other => out.extend_from_slice(x.request.head.method_bytes()),
+        known => out.extend_from_slice(known.name().as_bytes()),
+    }
+    method
+}
+
+/// The target: the client's as received, or the path with the location's name replaced.
+pub(super) fn write_uri(
+    x: &Exchange,
+    settings: &ProxySettings,
+    target: &TargetRef<'_>,
+    out: &mut Vec<u8>,
+) {
+    let request = &x.request;
+    match &target.target().uri {
+        Some(uri) if target.is_made() => {
+            if uri.starts_with(b"?") {
+                out.push(b'/');
+            }
+            return out.extend_from_slice(uri);
+        }
+        Some(uri) if !x.routing.path_was_replaced() => {
+            if uri.starts_with(b"?") {
+                out.push(b'/');
+            }
+            out.extend_from_slice(uri);
+            let rest = request.path.get(settings.prefix_length..).unwrap_or_default();
+            write_escaped(rest, out);
+        }
+        None if request.source == PathSource::Target => {
+            let target = request.head.path_and_args();
+            // `http://host?args` has an empty path, which is sent as `/` (RFC 9112 section 3.2.1).
+            if target.starts_with(b"?") {
+                out.push(b'/');
+            }
+            return out.extend_from_slice(target);
+        }
+        _ => write_escaped(&request.path, out),
+    }
+    if !request.args.is_empty() {
+        out.push(b'?');
+        out.extend_from_slice(&request.args);
+    }
+}
+
+/// A target made of decoded variables may hold spaces and line ends, with which a client could write a
+/// request of its own: they are encoded.
+fn encode_breaks(head: &mut Vec<u8>, start: usize) {
+    let breaks = |byte: &u8| *byte <= b' ' || *byte == 0x7f;
+    if !head[start..].iter().any(breaks) {
+        return;
+    }
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    for byte in head.split_off(start) {
+        match breaks(&byte) {
+            true => {
+                let digits = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+                head.extend_from_slice(&[b'%', digits[0], digits[1]]);
+            }
+            false => head.push(byte),
+        }
+    }
+}
+
+/// Line ends and zero bytes of decoded variables must not end a field (RFC 9110 section 5.5).
+fn blank_breaks(value: &mut [u8]) {
+    value.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n' | 0)).for_each(|byte| *byte = b' ');
+}
+
+fn write_escaped(path: &[u8], out: &mut Vec<u8>) {
+    if escaped_len(path, Escape::Uri) == path.len() {
+        out.extend_from_slice(path);
+    } else {
+        escape(path, Escape::Uri, out);
+    }
+}
+
+fn write_fields(
+    x: &mut Exchange,
+    (settings, fields): (&ProxySettings, &Fields),
+    host: &[u8],
+    length: Option<u64>,
+    chunked: bool,
+    out: &mut Vec<u8>,
+) {
+    for (name, value) in &fields.set {
+        let start = out.len();
+        out.extend_from_slice(name);
+        out.extend_from_slice(b": ");
+        let value_start = out.len();
+        match value {
+            FieldValue::Template(template) => {
+                template.write(x, out);
+                blank_breaks(&mut out[value_start..]);
+            }
+            FieldValue::ProxyHost => out.extend_from_slice(host),
+            FieldValue::Host(template) => {
+                template.write(x, out);
+                blank_breaks(&mut out[value_start..]);
+                if out.len() == value_start {
+                    out.extend_from_slice(host);
+                }
+            }
+            FieldValue::BodyLength => {
+                if let Some(length) = length {
+                    tidegate_http::range::write_number(length, out);
+                }
+            }
+            FieldValue::Chunked if chunked => out.extend_from_slice(b"chunked"),
+            FieldValue::Chunked => {}
+        }
+        if out.len() == value_start {
+            out.truncate(start);
+        } else {
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+    if !settings.gateway.pass_request_headers || x.request.version() == ClientVersion::H09 {
+        return;
+    }
+    for (known, name, value) in x.request.head.headers.iter() {
+        if !fields.replaces(known, name) {
+            out.extend_from_slice(name);
+            out.extend_from_slice(b": ");
+            out.extend_from_slice(value);
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The settings of a location with `proxy_pass` as they are at request time.
+
+use std::sync::Arc;
+
+use tidegate_conf::{Diagnostic, Word};
+use tidegate_core::builder::{LocationBuilder, PlanBuilder};
+use tidegate_core::template::any_holds;
+use tidegate_core::{Exchange, Template};
+use tidegate_http::Known;
+
+use super::conf::{Conf, Version};
+use super::cookie::CookieRules;
+use super::redirect::{self, Redirects};
+use crate::gateway::pass::{Pass, TargetRef, To, location_tag};
+use crate::gateway::pass_conf::Place;
+use crate::gateway::settings::{GatewaySettings, settings as gateway_settings};
+use crate::gateway::store::StoreSettings;
+use crate::gateway::target;
+use crate::gateway::tls::{self, GatewayTls};
+
+/// Everything a request through `proxy_pass` needs.
+pub struct ProxySettings {
+    pub gateway: Arc<GatewaySettings>,
+    pub version: Version,
+    pub method: Option<Template>,
+    pub set_body: Option<Template>,
+    pub fields: Fields,
+    /// Fields of requests that are to be cached: the client's conditions and ranges stay behind.
+    pub cached_fields: Fields,
+    pub redirects: Redirects,
+    pub cookies: CookieRules,
+    early_hints: Vec<Template>,
+    /// For targets with `https://`.
+    pub tls: Option<GatewayTls>,
+    pub pass: Pass,
+    /// Bytes of the path that the URI replaces.
+    pub prefix_length: usize,
+    pub location_tag: u64,
+}
+
+/// Fields that are set, in order, and the client's fields they replace.
+#[derive(Default)]
+pub struct Fields {
+    pub set: Vec<(Box<[u8]>, FieldValue)>,
+    known: u64,
+    others: Vec<Box<[u8]>>,
+}
+
+/// The value of a set field.
+pub enum FieldValue {
+    Template(Template),
+    ProxyHost,
+    /// A host that was written, or `$proxy_host` where that is empty.
+    Host(Template),
+    /// Length of the body, if it has one.
+    BodyLength,
+    /// `chunked` for a body without a length.
+    Chunked,
+}
+
+impl Fields {
+    /// Whether the client's field of this name is not passed on.
+    pub fn replaces(&self, known: Known, name: &[u8]) -> bool {
+        match known {
+            Known::Other => self.others.iter().any(|other| other.eq_ignore_ascii_case(name)),
+            known => self.known & (1 << known as u8) != 0,
+        }
+    }
+
+    fn add(&mut self, name: &[u8], value: Option<FieldValue>) {
+        match Known::of(name) {
+            Known::Other => self.others.push(name.into()),
+            known => self.known |= 1 << known as u8,
+        }
+        if let Some(value) = value {
+            self.set.push((name.into(), value));
+        }
+    }
+}
+
+/// Fields that clients do not get unless `proxy_pass_header` says so.
+const HIDDEN: &[&str] = &[
+    "Date",
+    "Server",
+    "X-Pad",
+    "X-Accel-Expires",
+    "X-Accel-Redirect",
+    "X-Accel-Limit-Rate",
+    "X-Accel-Buffering",
+    "X-Accel-Charset",
+];
+
+/// Compiles a block's settings. `keeps_date`: clients get the origin's `Date`.
+pub fn settings(
+    (word, conf): (&Word, &Conf),
+    store: Option<StoreSettings>,
+    keeps_date: bool,
+    location: &mut LocationBuilder<'_, '_>,
+) -> Result<ProxySettings, Diagnostic> {
+    let hidden = HIDDEN.iter().copied().filter(|name| !(keeps_date && *name == "Date"));
+    let hidden: Vec<&str> = hidden.collect();
+    let pass = Pass::compile(word, target::HTTP, may_have_uri(&conf.pass.place), location)?;
+    let plan = &mut *location.plan;
+    let mut gateway =
+        gateway_settings(&conf.gateway, &hidden, Some(|layout| layout.proxy_temp), plan)?;
+    gateway.store = store;
+    let gateway = Arc::new(gateway);
+    let tls = match &pass.to {
+        To::Fixed(target, _) if !target.tls => None,
+        _ => Some(tls::compile(&conf.gateway.tls, "proxy_", plan, word.span)?),
+    };
+    let version = conf.http_version.unwrap_or(Version::H11);
+    let optional = |word: &Option<Word>, plan: &mut PlanBuilder<'_>| {
+        word.as_ref().map(|word| plan.template(word)).transpose()
+    };
+    Ok(ProxySettings {
+        version,
+        method: optional(&conf.method, plan)?,
+        set_body: optional(&conf.set_body, plan)?,
+        fields: fields(conf, version, plan, false)?,
+        cached_fields: fields(conf, version, plan, true)?,
+        redirects: redirect::compile(conf, word, plan)?,
+        cookies: CookieRules::compile(conf, plan)?,
+        early_hints: plan.templates(conf.early_hints.as_deref().unwrap_or_default())?,
+        tls,
+        prefix_length: conf.pass.place.name.len(),
+        location_tag: location_tag(&conf.pass.place.name),
+        gateway,
+        pass,
+    })
+}
+
+/// Whether a fixed URL of a `proxy_pass` in this place may have a path.
+fn may_have_uri(place: &Place) -> Result<(), &'static str> {
+    match place.is_regex || place.is_named || place.is_nameless {
+        false => Ok(()),
+        true => {
+            Err("\"proxy_pass\" cannot have URI part in location given by regular expression, \
+                     or inside named location, or inside \"if\" statement, or inside \
+                     \"limit_except\" block")
+        }
+    }
+}
+
+/// Fields as written, then the defaults that were not written. Requests for the cache have defaults of
+/// their own: none of the client's ranges and conditions, but those of the stored object.
+fn fields(
+    conf: &Conf,
+    version: Version,
+    plan: &mut PlanBuilder<'_>,
+    for_cache: bool,
+) -> Result<Fields, Diagnostic> {
+    let mut fields = Fields::default();
+    for (name, value) in conf.set_header.iter().flatten() {
+        let is_host = name.bytes.eq_ignore_ascii_case(b"Host");
+        // HTTP/1.1 has no request without a host (RFC 9112 section 3.2).
+        let needed = is_host && matches!(version, Version::H11);
+        let value = match value.bytes.is_empty() {
+            true => needed.then_some(FieldValue::ProxyHost),
+            false => Some(match &value.bytes[..] {
+                b"$proxy_host" if is_host => FieldValue::ProxyHost,
+                _ if needed => FieldValue::Host(plan.template(value)?),
+                _ => FieldValue::Template(plan.template(value)?),
+            }),
+        };
+        fields.add(&name.bytes, value);
+    }
+    let connection = match version {
+        Version::H10 => Some(FieldValue::Template(Template::constant(b"close"))),
+        Version::H11 => None,
+    };
+    let defaults: [(Known, Option<FieldValue>); 8] = [
+        (Known::Host, Some(FieldValue::ProxyHost)),
+        (Known::Connection, connection),
+        (Known::ContentLength, Some(FieldValue::BodyLength)),
+        (Known::TransferEncoding, Some(FieldValue::Chunked)),
+        (Known::Te, None),
+        (Known::KeepAlive, None),
+        (Known::Expect, None),
+        (Known::Upgrade, None),
+    ];
+    for (known, value) in defaults {
+        if !fields.replaces(known, b"") {
+            fields.add(known.name().as_bytes(), value);
+        }
+    }
+    if for_cache {
+        let defaults = [
+            (Known::IfModifiedSince, "$upstream_cache_last_modified"),
+            (Known::IfNoneMatch, "$upstream_cache_etag"),
+            (Known::IfUnmodifiedSince, ""),
+            (Known::IfMatch, ""),
+            (Known::Range, ""),
+            (Known::IfRange, ""),
+        ];
+        for (known, text) in defaults {
+            if fields.replaces(known, b"") {
+                continue;
+            }
+            let value = match text {
+                "" => None,
+                text => {
+                    let template =
+                        plan.template_text(text.as_bytes(), tidegate_conf::Span::NONE)?;
+                    Some(FieldValue::Template(template))
+                }
+            };
+            fields.add(known.name().as_bytes(), value);
+        }
+    }
+    Ok(fields)
+}
+
+impl ProxySettings {
+    /// Whether this request's client gets 103 answers.
+    pub fn wants_early_hints(&self, x: &mut Exchange) -> bool {
+        any_holds(&self.early_hints, x)
+    }
+
+    /// Writes what is asked and of whom, the default key of a cache: the URL that is passed to.
+    pub fn write_key(&self, x: &mut Exchange, out: &mut Vec<u8>) {
+        match &self.pass.to {
+            To::Fixed(target, key) => {
+                out.extend_from_slice(if target.tls { b"https://" } else { b"http://" });
+                out.extend_from_slice(&target.host);
+                let target = TargetRef::Fixed(target, key.as_ref());
+                super::request::write_uri(x, self, &target, out);
+            }
+            To::Variable(template, _) => {
+                let start = out.len();
+                template.write(x, out);
+                let has_uri =
+                    target::split(&out[start..], target::HTTP).is_ok_and(|url| url.uri.is_some());
+                if !has_uri {
+                    out.extend_from_slice(x.request.head.path_and_args());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The parts put together: those that are wanted, one after another, each asked for when the one before
+//! has been taken.
+
+use std::task::{Context, Poll};
+
+use tidegate_core::body::{BodyError, BodyStream};
+use tidegate_core::generated::{Yielder, generate};
+use tidegate_core::{Body, Chunk, Exchange, Level};
+use tidegate_http::range::ByteRange;
+
+use super::part::{Part, Told, judge_next};
+use crate::cache::StoredAt;
+use crate::cache::status::is_hit;
+use tidegate_core::body::cut;
+
+/// The whole, or the part of it that [`BodyStream::narrow`] is called with.
+pub struct Sliced {
+    wanted: ByteRange,
+    parts: Option<Parts>,
+    /// Present once somebody reads.
+    body: Body,
+}
+
+/// What it takes to get the parts.
+struct Parts {
+    /// The body of the first part, which is at hand.
+    body: Body,
+    part: Part,
+    first: Told,
+    /// Where the first part lies, if there is a cache.
+    stored: Option<StoredAt>,
+    /// The request, to be repeated for each further part.
+    template: Option<Exchange>,
+    held_bytes_max: usize,
+}
+
+impl Sliced {
+    /// `first` is the answer whose body is at hand, `template` a fork of its request unless that is the
+    /// whole. Fewer bytes than `held_bytes_max` are kept until more are there.
+    pub fn new(
+        body: Body,
+        (part, first, stored): (Part, Told, Option<StoredAt>),
+        template: Option<Exchange>,
+        held_bytes_max: usize,
+    ) -> Sliced {
+        let wanted = ByteRange { start: 0, end: first.size };
+        let parts = Some(Parts { body, part, first, stored, template, held_bytes_max });
+        Sliced { wanted, parts, body: Body::Empty }
+    }
+}
+
+impl BodyStream for Sliced {
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        if let Some(parts) = self.parts.take() {
+            let wanted = self.wanted;
+            self.body = generate(move |out| parts.give(wanted, out));
+        }
+        self.body.poll_chunk(context)
+    }
+
+    fn narrow(&mut self, range: ByteRange) -> bool {
+        if self.parts.is_some() {
+            self.wanted = range;
+        }
+        self.parts.is_some()
+    }
+}
+
+impl Parts {
+    async fn give(mut self, wanted: ByteRange, out: Yielder) -> Result<(), BodyError> {
+        let mut out = Postponed { out, held: Vec::new(), bytes_left: self.held_bytes_max as u64 };
+        let mut position = wanted.start;
+        let mut body = std::mem::take(&mut self.body);
+        let mut range = self.first.range;
+        loop {
+            if (range.start..range.end).contains(&position) {
+                let end = range.end.min(wanted.end);
+                out.copy(body, range, ByteRange { start: position, end }).await?;
+                position = end;
+            }
+            if position >= wanted.end {
+                break;
+            }
+            (body, range) = self.next(position).await?;
+        }
+        out.release().await;
+        Ok(())
+    }
+
+    /// Asks for the part that a byte lies in.
+    async fn next(&mut self, byte: u64) -> Result<(Body, ByteRange), BodyError> {
+        let Some(template) = &mut self.template else { return Err(BodyError::Incomplete) };
+        let part = self.part.at(byte);
+        let mut repetition = template.repetition();
+        repetition.exchange().modules.extensions.insert(part);
+        let mut reply = repetition.run().await;
+        let x = reply.exchange();
+        match judge_next(x.disposition.status(), &x.response, &part, &self.first) {
+            Ok(told) => Ok((reply.into_body(), told.range)),
+            Err(problem) => {
+                x.log(Level::Error, format_args!("{problem}"));
+                // The object has changed. What was stored before goes, or nobody would get it any more.
+                let second = x.modules.extensions.remove::<StoredAt>().filter(|_| is_hit(x));
+                for stored in self.stored.take().into_iter().chain(second) {
+                    stored.forget().await;
+                }
+                Err(BodyError::Incomplete)
+            }
+        }
+    }
+}
+
+/// Keeps the first bytes back until there are enough for a packet (`postpone_output`), so that parts of
+/// which the second fails make no answer at all.
+struct Postponed {
+    out: Yielder,
+    held: Vec<Chunk>,
+    bytes_left: u64,
+}
+
+impl Postponed {
+    /// Copies `wanted` out of a body that holds `range`.
+    async fn copy(
+        &mut self,
+        body: Body,
+        range: ByteRange,
+        wanted: ByteRange,
+    ) -> Result<(), BodyError> {
+        let shifted = |byte: u64| byte - range.start;
+        let part = ByteRange { start: shifted(wanted.start), end: shifted(wanted.end) };
+        // A body that is wanted whole is read to its end, so that its connection can be kept.
+        let mut body = if part.len() == range.len() { body } else { cut::single(body, part) };
+        let mut left = wanted.len();
+        while let Some(chunk) = body.next().await {
+            let chunk = chunk?;
+            left = left.checked_sub(chunk.length()).ok_or(BodyError::Incomplete)?;
+            self.put(chunk).await;
+        }
+        if left == 0 { Ok(()) } else { Err(BodyError::Incomplete) }
+    }
+
+    async fn put(&mut self, chunk: Chunk) {
+        if self.bytes_left == 0 {
+            return self.out.put(chunk).await;
+        }
+        self.bytes_left = self.bytes_left.saturating_sub(chunk.length());
+        self.held.push(chunk);
+        if self.bytes_left == 0 {
+            self.release().await;
+        }
+    }
+
+    async fn release(&mut self) {
+        self.bytes_left = 0;
+        for chunk in self.held.drain(..) {
+            self.out.put(chunk).await;
+        }
+    }
+}

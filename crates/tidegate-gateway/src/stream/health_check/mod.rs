@@ -1,0 +1,136 @@
+//! `health_check` in `stream`: servers of a group are connected to regularly, perhaps asked something, and get
+//! no sessions while they are not well.
+//!
+//! ```nginx
+//! stream {
+//!     match redis { send "PING\r\n"; expect ~ ^.PONG; }
+//!     upstream caches { zone caches 64k; server 192.0.2.1:6379; server 192.0.2.2:6379; }
+//!     server { listen 6379; proxy_pass caches; health_check interval=3s match=redis; }
+//!     server { listen 53 udp; proxy_pass names; health_check udp; health_check_timeout 1s; }
+//! }
+//! ```
+
+mod probe;
+mod rule;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, once, row};
+use tidegate_core::builder::{LocationBuilder, PlanBuilder};
+use tidegate_core::module::{BlockInfo, Module};
+
+use super::proxy::settings::Settings;
+use super::proxy::target::Pass;
+use crate::health_check::schedule::{Blocks, Schedule};
+use probe::SessionProbe;
+use rule::Rules;
+
+/// `ngx_stream_upstream_hc_module`.
+pub struct SessionHealthCheck;
+
+/// What is written in one block.
+#[derive(Default)]
+pub struct Conf {
+    checks: Vec<CheckConf>,
+    rules: Blocks,
+    timeout: Option<Duration>,
+}
+
+/// One `health_check`.
+#[derive(Clone, Debug)]
+struct CheckConf {
+    schedule: Schedule,
+    udp: bool,
+}
+
+impl Module for SessionHealthCheck {
+    type Conf = Conf;
+    const NAME: &'static str = "stream_upstream_hc";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
+
+    fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
+        child.timeout = child.timeout.or(parent.timeout);
+    }
+
+    fn prepare_stream(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
+        conf.rules.compile(plan, Rules::compile)
+    }
+
+    fn prepare_session(
+        conf: &Conf,
+        server: &mut LocationBuilder<'_, '_>,
+    ) -> Result<(), Diagnostic> {
+        let timeout = conf.timeout.unwrap_or(TIMEOUT);
+        conf.checks.iter().try_for_each(|check| begin(check, timeout, server))
+    }
+}
+
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+const ROWS: &[Directive<Conf>] = &[
+    row(
+        "health_check",
+        Contexts::STREAM_SERVER,
+        Arity::ANY,
+        "",
+        "Connects to the servers of the `proxy_pass` regularly to see whether they are well.",
+        |conf, args| {
+            conf.checks.push(parse(args)?);
+            Ok(())
+        },
+    ),
+    row(
+        "health_check_timeout",
+        Contexts::STREAM_AND_SERVER,
+        Arity::ONE,
+        "5s",
+        "Longest time of a check, in place of `proxy_timeout`.",
+        |conf, args| once(&mut conf.timeout, args.milliseconds(0)?, args),
+    ),
+    Directive {
+        name: "match",
+        contexts: Contexts::STREAM,
+        args: Arity::ONE,
+        kind: Kind::Block,
+        default: "",
+        doc: "What a health check sends (`send`), and what has to come (`expect`).",
+        set: |conf, args| conf.rules.add(args),
+    },
+];
+
+fn parse(args: &Args<'_>) -> Result<CheckConf, Diagnostic> {
+    let mut udp = false;
+    let schedule = Schedule::parse(args, |_, name, value| {
+        let known = (name, value) == ("udp", None);
+        udp |= known;
+        Ok(known)
+    })?;
+    Ok(CheckConf { schedule, udp })
+}
+
+/// Has the servers of a server's group checked.
+fn begin(
+    check: &CheckConf,
+    timeout: Duration,
+    server: &mut LocationBuilder<'_, '_>,
+) -> Result<(), Diagnostic> {
+    let CheckConf { schedule, udp } = check;
+    let settings = server.location.extensions.of::<Arc<Settings>>().cloned();
+    let group = settings.as_ref().and_then(|settings| match &settings.pass {
+        Pass::Fixed(target) => Some(target.group.clone()),
+        Pass::Variable(..) => None,
+    });
+    let (Some(settings), Some(group)) = (settings, group) else {
+        return Err(schedule.error("\"health_check\" needs a \"proxy_pass\" to a group of servers"));
+    };
+    let rules = schedule.named::<Rules>(server.plan)?;
+    let (port, udp) = (schedule.port, *udp);
+    let name = format!("session {port:?} {udp} {:?}", schedule.rules);
+    let host = group.name.as_bytes().into();
+    let probe = Arc::new(SessionProbe { settings, host, udp, rules, port, timeout });
+    schedule.begin(name, group, probe, server.plan)
+}

@@ -1,0 +1,280 @@
+//! A session's way to an origin: servers are tried until a connection stands, then bytes are relayed.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tidegate_core::client::{Address, ByteStream};
+use tidegate_core::session::{Session, SessionClient, tell_end};
+use tidegate_core::{Exchange, Level, Step};
+use tidegate_http::proxy_protocol;
+use tidegate_rt::clock;
+use tidegate_rt::net::{ConnectOptions, Stream};
+use tidegate_tls::TlsTarget;
+use tidegate_upstream::connection::{ConnectError, connect_options, dial, secure};
+use tidegate_upstream::log::os_error;
+use tidegate_upstream::peers::{Choice, Lease, Outcome, Peer};
+use tidegate_upstream::relay::{Flow, RelayEnd, RelayOptions, relay};
+use tidegate_upstream::{Io, SharedReport};
+
+use super::datagrams;
+use super::settings::Settings;
+use super::target::Target;
+use crate::gateway::settings::local_address;
+use crate::gateway::state::GatewayState;
+use crate::gateway::tls::GatewayTls;
+
+const OK: u16 = 200;
+const BAD_GATEWAY: u16 = 502;
+const CONNECTING: &str = "connecting to upstream";
+const PROXYING: &str = "proxying connection";
+
+/// Serves a session.
+pub async fn serve(x: &mut Exchange, settings: Arc<Settings>) -> Step<'static> {
+    x.progress.action = CONNECTING;
+    let target = match settings.pass.target(x, settings.resolver.as_ref()).await {
+        Ok(target) => target,
+        Err(status) => return Step::Status(status),
+    };
+    let report = GatewayState::of(x).report.clone();
+    let mut tries = Tries::new(x, &settings, &target);
+    let status = loop {
+        let Some(lease) = tries.next(x, &report) else { break BAD_GATEWAY };
+        match attempt(x, &settings, &tries, lease.peer(), &report).await {
+            Ended::Status(status) => break status,
+            Ended::Failed if tries.may_go_on() => {}
+            Ended::Failed => break BAD_GATEWAY,
+        }
+    };
+    if let Some(attempt) = report.borrow_mut().last() {
+        attempt.finished();
+    }
+    Step::Status(status)
+}
+
+/// What became of an attempt at one server.
+pub enum Ended {
+    /// The session is over.
+    Status(u16),
+    /// Nothing reached the server: another one may be tried.
+    Failed,
+}
+
+/// The servers that are tried.
+pub struct Tries<'s> {
+    settings: &'s Settings,
+    pub target: Target,
+    choice: Choice,
+    left: u32,
+    until: Option<std::time::Instant>,
+}
+
+impl<'s> Tries<'s> {
+    fn new(x: &mut Exchange, settings: &'s Settings, target: &Target) -> Tries<'s> {
+        let most = target.group.attempts_max().max(1);
+        let time = Some(settings.tries_time).filter(|time| !time.is_zero());
+        Tries {
+            settings,
+            target: target.clone(),
+            choice: match &target.key {
+                Some(key) => key.choice(x, &target.group),
+                None => Choice::default(),
+            },
+            left: if settings.tries == 0 { most } else { most.min(settings.tries) },
+            until: time.and_then(|time| clock::now().checked_add(time)),
+        }
+    }
+
+    /// The next server; `None`, which is logged, when there is none.
+    fn next(&mut self, x: &mut Exchange, report: &SharedReport) -> Option<Lease> {
+        let group = &self.target.group;
+        x.progress.action = CONNECTING;
+        if let Some(before) = report.borrow_mut().last() {
+            before.finished();
+        }
+        let found = group.choose(&mut self.choice, clock::now());
+        report.borrow_mut().begin(group, found.as_ref().map(Lease::peer));
+        self.left = self.left.saturating_sub(1);
+        match &found {
+            Some(lease) => x.progress.upstream = lease.peer().text.to_string(),
+            None => {
+                x.progress.upstream = group.name.to_string();
+                x.log(Level::Error, format_args!("no live upstreams"));
+            }
+        }
+        found
+    }
+
+    fn may_go_on(&self) -> bool {
+        let late = self.until.is_some_and(|until| clock::now() >= until);
+        self.settings.next_upstream && self.left > 0 && !late
+    }
+
+    /// Tells the group how an attempt went.
+    pub fn report(&self, peer: &Peer, outcome: Outcome) {
+        self.target.group.report(peer, outcome, clock::now());
+    }
+}
+
+async fn attempt(
+    x: &mut Exchange,
+    settings: &Settings,
+    tries: &Tries<'_>,
+    peer: &Peer,
+    report: &SharedReport,
+) -> Ended {
+    let options = ConnectOptions {
+        rcvbuf: settings.rcvbuf,
+        sndbuf: settings.sndbuf,
+        ..connect_options(local_address(settings.bind.as_ref(), x), settings.socket_keepalive)
+    };
+    let Some(client) = x.session().map(|session| session.client.clone()) else {
+        return Ended::Status(500);
+    };
+    match client {
+        SessionClient::Stream(client) => {
+            connect_and_relay(x, settings, tries, peer, (report, &options, client)).await
+        }
+        SessionClient::Datagrams(client) => {
+            datagrams::attempt(x, settings, tries, peer, (report, options, client)).await
+        }
+    }
+}
+
+async fn connect_and_relay(
+    x: &mut Exchange,
+    settings: &Settings,
+    tries: &Tries<'_>,
+    peer: &Peer,
+    (report, options, client): (&SharedReport, &ConnectOptions, Rc<dyn ByteStream>),
+) -> Ended {
+    let address = &peer.address;
+    let opened = dial(address, options, settings.connect_timeout).await;
+    let stream = match opened {
+        Ok(stream) => stream,
+        Err(error) => return failed(x, tries, peer, &error),
+    };
+    let _ = stream.set_nodelay(x.settings().tcp_nodelay);
+    let mut pending = if settings.protocol { header(x) } else { Vec::new() };
+    let io = match &settings.tls {
+        None => Io::Plain(stream.clone()),
+        Some(tls) => {
+            let tls = match tls_target(x, tls, tries).await {
+                Ok(tls) => tls,
+                Err(status) => return Ended::Status(status),
+            };
+            // The header stands before the handshake.
+            if !pending.is_empty() && stream.write_all(&pending).await.is_err() {
+                return Ended::Failed;
+            }
+            pending.clear();
+            match secure(stream.clone(), address, &tls, settings.connect_timeout).await {
+                Ok(io) => io,
+                Err(error) => return failed(x, tries, peer, &error),
+            }
+        }
+    };
+    tries.report(peer, Outcome::Success);
+    if let Some(attempt) = report.borrow_mut().last() {
+        attempt.connected();
+    }
+    connected(x, &stream);
+    x.progress.action = PROXYING;
+    if let Some(session) = x.modules.extensions.of_mut::<Session>() {
+        pending.append(&mut session.input);
+    }
+    let mut up = Flow::new(pending, settings.upload_rate(x));
+    let mut down = Flow::new(Vec::new(), settings.download_rate(x));
+    let first = report.clone();
+    down.on_first = Some(Box::new(move || {
+        if let Some(attempt) = first.borrow_mut().last() {
+            attempt.first_byte_received();
+        }
+    }));
+    let options = RelayOptions {
+        buffer_bytes: settings.buffer_bytes,
+        idle: settings.timeout,
+        closing: settings.closing,
+    };
+    let end = relay(&*client, &io, &mut up, &mut down, options).await;
+    let _ = std::future::poll_fn(|context| std::task::Poll::Ready(io.poll_shutdown(context))).await;
+    if let Some(attempt) = report.borrow_mut().last() {
+        attempt.bytes_sent = up.moved;
+        attempt.bytes_received = down.read;
+    }
+    if let Some(session) = x.session() {
+        session.origin_traffic.sent.set(up.moved);
+        session.origin_traffic.received.set(down.read);
+    }
+    tell(x, &end);
+    Ended::Status(OK)
+}
+
+/// What the handshake of this session takes.
+async fn tls_target(
+    x: &mut Exchange,
+    tls: &GatewayTls,
+    tries: &Tries<'_>,
+) -> Result<TlsTarget, u16> {
+    tls.choose_certificate(x).await?;
+    let host = tries.target.group.name.as_bytes().to_vec();
+    Ok(tls.target(x, &host))
+}
+
+/// The line about a connection that stands.
+fn connected(x: &Exchange, stream: &Stream) {
+    if !x.settings().error_log.enabled(Level::Info) {
+        return;
+    }
+    let local = match stream.local_addr() {
+        Ok(tidegate_rt::net::Addr::Inet(address)) => address.to_string(),
+        _ => "unix:".to_owned(),
+    };
+    let text = format!("proxy {local} connected to {}", x.progress.upstream);
+    x.settings().error_log.write(Level::Info, x.connection.number, &text);
+}
+
+/// Logs a connection that could not be had, and blames the server.
+pub fn failed(x: &mut Exchange, tries: &Tries<'_>, peer: &Peer, error: &ConnectError) -> Ended {
+    let (message, action) = error.describe();
+    x.progress.action = action;
+    x.log(Level::Error, format_args!("{message}"));
+    tries.report(peer, Outcome::Failure);
+    Ended::Failed
+}
+
+/// How a session ended, as nginx tells it.
+fn tell(x: &mut Exchange, end: &RelayEnd) {
+    match end {
+        RelayEnd::Done { client } => {
+            let side = if *client { "client" } else { "upstream" };
+            tell_end(x, &format!("{side} disconnected"));
+        }
+        RelayEnd::TimedOut => {
+            x.log(Level::Info, format_args!("connection timed out (110: Connection timed out)"));
+        }
+        RelayEnd::Failed { client, reading, error } => {
+            x.progress.action = match (*reading, *client) {
+                (true, true) => "proxying and reading from client",
+                (true, false) => "proxying and reading from upstream",
+                (false, true) => "proxying and sending to client",
+                (false, false) => "proxying and sending to upstream",
+            };
+            let call = if *reading { "recv" } else { "send" };
+            let level = if *client { Level::Info } else { Level::Error };
+            let error = os_error(error);
+            x.log(level, format_args!("{call}() failed ({error})"));
+        }
+    }
+}
+
+/// The header that tells the client's address, and the address that the client asked.
+pub fn header(x: &Exchange) -> Vec<u8> {
+    let mut header = Vec::with_capacity(108);
+    match (x.client_address(), &x.connection.local) {
+        (Address::Inet(client), Address::Inet(local)) => {
+            proxy_protocol::write_v1(*client, *local, &mut header);
+        }
+        _ => header.extend_from_slice(b"PROXY UNKNOWN\r\n"),
+    }
+    header
+}

@@ -1,0 +1,117 @@
+//! The settings of a server with `proxy_pass` as they are when sessions run.
+
+use std::time::Duration;
+
+use tidegate_conf::{Diagnostic, Word};
+use tidegate_core::builder::{LocationBuilder, PlanBuilder};
+use tidegate_core::{Exchange, Template};
+use tidegate_upstream::relay::Closing;
+use tidegate_upstream::resolve::Resolver;
+
+use super::conf::Conf;
+use super::target::{self, Pass};
+use crate::gateway::settings;
+use crate::gateway::tls::{self, GatewayTls};
+
+/// Everything a session needs.
+pub struct Settings {
+    pub pass: Pass,
+    pub connect_timeout: Duration,
+    /// `proxy_timeout`.
+    pub timeout: Duration,
+    pub buffer_bytes: usize,
+    pub bind: Option<(Template, bool)>,
+    pub socket_keepalive: bool,
+    /// `None`: as the system has them.
+    pub rcvbuf: Option<usize>,
+    pub sndbuf: Option<usize>,
+    upload_rate: Option<Template>,
+    download_rate: Option<Template>,
+    /// Datagrams of a session; 0 for no limit.
+    pub requests: u64,
+    /// Answers to each of them; `None`: any number.
+    pub responses: Option<u64>,
+    pub next_upstream: bool,
+    /// 0 for no limit.
+    pub tries: u32,
+    /// Zero for no limit.
+    pub tries_time: Duration,
+    pub protocol: bool,
+    pub closing: Closing,
+    pub tls: Option<GatewayTls>,
+    /// For names that are known per session only.
+    pub resolver: Option<Resolver>,
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+const BUFFER_BYTES: u64 = 16 * 1024;
+
+/// Compiles a server's settings.
+pub fn compile(
+    conf: &Conf,
+    word: &Word,
+    server: &mut LocationBuilder<'_, '_>,
+) -> Result<Settings, Diagnostic> {
+    let core = &server.location.settings;
+    let resolver = match core.resolver.is_empty() {
+        true => None,
+        false => {
+            let look_up = |host: &str| server.plan.environment.resources.addresses(host);
+            let resolver = Resolver::parse(&core.resolver, core.resolver_timeout, look_up);
+            Some(resolver.map_err(Diagnostic::emerg)?)
+        }
+    };
+    let plan = &mut *server.plan;
+    let gateway = &conf.gateway;
+    let tls = match conf.ssl.unwrap_or(false) {
+        true => Some(tls::compile(&gateway.tls, "proxy_", plan, word.span)?),
+        false => None,
+    };
+    let size = |bytes: Option<u64>| bytes.filter(|bytes| *bytes > 0).map(|bytes| bytes as usize);
+    let tries = gateway.next_upstream_tries.unwrap_or(0);
+    Ok(Settings {
+        pass: target::compile(word, plan)?,
+        connect_timeout: gateway.connect_timeout.unwrap_or(60 * SECOND),
+        timeout: conf.timeout.unwrap_or(600 * SECOND),
+        buffer_bytes: gateway.buffer_size.unwrap_or(BUFFER_BYTES) as usize,
+        bind: settings::bind(gateway, plan)?,
+        socket_keepalive: gateway.socket_keepalive.unwrap_or(false),
+        rcvbuf: size(conf.rcvbuf),
+        sndbuf: size(conf.sndbuf),
+        upload_rate: rate(conf.upload_rate.as_ref(), plan)?,
+        download_rate: rate(conf.download_rate.as_ref(), plan)?,
+        requests: conf.requests.unwrap_or(0),
+        responses: conf.responses,
+        next_upstream: conf.next_upstream.unwrap_or(true),
+        tries: u32::try_from(tries).unwrap_or(u32::MAX),
+        tries_time: gateway.next_upstream_timeout.unwrap_or_default(),
+        protocol: conf.protocol.unwrap_or(false),
+        closing: match conf.half_close.unwrap_or(false) {
+            true => Closing::Both,
+            false => Closing::Either,
+        },
+        tls,
+        resolver,
+    })
+}
+
+fn rate(word: Option<&Word>, plan: &mut PlanBuilder<'_>) -> Result<Option<Template>, Diagnostic> {
+    word.filter(|word| word.bytes != b"0").map(|word| plan.template(word)).transpose()
+}
+
+impl Settings {
+    /// Bytes a second from the client; 0 for no limit.
+    pub fn upload_rate(&self, x: &mut Exchange) -> u64 {
+        value(self.upload_rate.as_ref(), x)
+    }
+
+    /// Bytes a second from the origin; 0 for no limit.
+    pub fn download_rate(&self, x: &mut Exchange) -> u64 {
+        value(self.download_rate.as_ref(), x)
+    }
+}
+
+fn value(rate: Option<&Template>, x: &mut Exchange) -> u64 {
+    let text = rate.map(|rate| rate.value(x));
+    text.and_then(|text| tidegate_conf::parse_size(&text)).unwrap_or(0)
+}

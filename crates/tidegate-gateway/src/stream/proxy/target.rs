@@ -1,0 +1,124 @@
+//! The group of servers that a `proxy_pass` leads to.
+
+use std::sync::Arc;
+
+use tidegate_conf::{Diagnostic, Word};
+use tidegate_core::builder::PlanBuilder;
+use tidegate_core::{Exchange, Level, Template};
+use tidegate_rt::net::Addr;
+use tidegate_upstream::peers::address_text;
+use tidegate_upstream::resolve::{self, HostPort, ResolveError, Resolver};
+use tidegate_upstream::{Group, Keepalive, Method, ServerOptions};
+
+use crate::upstream::{GroupKey, Groups};
+
+/// Where `proxy_pass` leads.
+pub enum Pass {
+    Fixed(Target),
+    Variable(Template, Groups),
+}
+
+/// A group, and what the choice in it depends on.
+#[derive(Clone)]
+pub struct Target {
+    pub group: Arc<Group>,
+    pub key: Option<GroupKey>,
+}
+
+const INTERNAL_ERROR: u16 = 500;
+
+/// Compiles a `proxy_pass`; names are looked up now.
+pub fn compile(word: &Word, plan: &mut PlanBuilder<'_>) -> Result<Pass, Diagnostic> {
+    let groups = plan.shared::<Groups>().clone();
+    if word.bytes.contains(&b'$') {
+        return Ok(Pass::Variable(plan.template(word)?, groups));
+    }
+    let text = word.display();
+    if let Some(target) = known(&groups, &text) {
+        return Ok(Pass::Fixed(target));
+    }
+    let error =
+        |what: &str| Diagnostic::emerg(format!("{what} in upstream \"{text}\"")).at(word.span);
+    let host = address(&text).map_err(error)?;
+    let look_up = |host: &str| plan.environment.resources.addresses(host);
+    let servers = resolve::addresses(&host, 0, look_up).map_err(error)?;
+    let servers: Vec<_> = servers
+        .into_iter()
+        .map(|address| (address_text(&address), address, ServerOptions::default()))
+        .collect();
+    let identity = format!("implicit stream {text} {servers:?}");
+    let make =
+        || Ok::<_, Diagnostic>(Group::new(&text, Method::RoundRobin, Keepalive::OFF, servers));
+    let group = plan.environment.survivors.get_or_make(&identity, make)?;
+    Ok(Pass::Fixed(Target { group, key: None }))
+}
+
+/// An `upstream` by its name.
+fn known(groups: &Groups, name: &str) -> Option<Target> {
+    Some(Target { group: groups.find(name, false)?, key: groups.key(name) })
+}
+
+/// Reads an address, whose port must be written.
+fn address(text: &str) -> Result<HostPort, &'static str> {
+    let host = resolve::parse(text, 0)?;
+    match &host {
+        HostPort::Inet { port: None, .. } => Err("no port"),
+        _ => Ok(host),
+    }
+}
+
+impl Pass {
+    /// This session's target.
+    ///
+    /// # Errors
+    /// The status for the log, which tells the reason.
+    pub async fn target(
+        &self,
+        x: &mut Exchange,
+        resolver: Option<&Resolver>,
+    ) -> Result<Target, u16> {
+        let (template, groups) = match self {
+            Pass::Fixed(target) => return Ok(target.clone()),
+            Pass::Variable(template, groups) => (template, groups),
+        };
+        let text = template.value(x);
+        let text = String::from_utf8_lossy(&text).into_owned();
+        if let Some(target) = known(groups, &text) {
+            return Ok(target);
+        }
+        let failed = |x: &mut Exchange, what: &str| {
+            x.log(Level::Error, format_args!("{what} in upstream \"{text}\""));
+            INTERNAL_ERROR
+        };
+        let addresses = match address(&text).map_err(|what| failed(x, what))? {
+            HostPort::Unix(path) => vec![Addr::Unix(path.into())],
+            HostPort::Inet { literal: Some(address), .. } => vec![address.into()],
+            HostPort::Inet { host, port, .. } => {
+                resolved(x, resolver, &host, port.unwrap_or_default()).await?
+            }
+        };
+        Ok(Target { group: Arc::new(Group::transient(&text, addresses)), key: None })
+    }
+}
+
+async fn resolved(
+    x: &mut Exchange,
+    resolver: Option<&Resolver>,
+    name: &str,
+    port: u16,
+) -> Result<Vec<Addr>, u16> {
+    let Some(resolver) = resolver else {
+        x.log(Level::Error, format_args!("no resolver defined to resolve {name}"));
+        return Err(INTERNAL_ERROR);
+    };
+    match Box::pin(resolver.resolve(name)).await {
+        Ok(addresses) => {
+            let with_port = |ip| Addr::Inet(std::net::SocketAddr::new(ip, port));
+            Ok(addresses.into_iter().map(with_port).collect())
+        }
+        Err(ResolveError(code, text)) => {
+            x.log(Level::Error, format_args!("{name} could not be resolved ({code}: {text})"));
+            Err(INTERNAL_ERROR)
+        }
+    }
+}

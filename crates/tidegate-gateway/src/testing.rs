@@ -1,0 +1,51 @@
+//! The bench of the engine with the modules of this crate.
+
+use tidegate_core::http_core::HttpCore;
+use tidegate_core::main_settings::MainCore;
+use tidegate_core::stream_core::StreamCore;
+use tidegate_core::testing::ModuleList;
+use tidegate_core::{Entry, ErasedModule};
+
+use crate::api::Api;
+use crate::fastcgi::{FastCgi, FastCgiCache};
+use crate::health_check::HealthCheck;
+use crate::memcached::Memcached;
+use crate::proxy::{Proxy, ProxyCache};
+use crate::scgi::{Scgi, ScgiCache};
+use crate::slice::Slice;
+use crate::stream::health_check::SessionHealthCheck;
+use crate::stream::proxy::SessionProxy;
+use crate::upstream::Upstream;
+use crate::uwsgi::{Uwsgi, UwsgiCache};
+
+pub use tidegate_core::testing::Reply;
+
+/// A plan of these modules, see [`tidegate_core::testing`].
+pub type Bench = tidegate_core::testing::Bench<Gateways>;
+
+pub struct Gateways;
+
+impl ModuleList for Gateways {
+    fn modules() -> &'static [&'static dyn ErasedModule] {
+        &[
+            &Entry::<MainCore>::NEW,
+            &Entry::<HttpCore>::NEW,
+            &Entry::<StreamCore>::NEW,
+            &Entry::<Upstream>::NEW,
+            &Entry::<Proxy>::NEW,
+            &Entry::<SessionProxy>::NEW,
+            &Entry::<ProxyCache>::NEW,
+            &Entry::<FastCgi>::NEW,
+            &Entry::<FastCgiCache>::NEW,
+            &Entry::<Uwsgi>::NEW,
+            &Entry::<UwsgiCache>::NEW,
+            &Entry::<Scgi>::NEW,
+            &Entry::<ScgiCache>::NEW,
+            &Entry::<Memcached>::NEW,
+            &Entry::<HealthCheck>::NEW,
+            &Entry::<SessionHealthCheck>::NEW,
+            &Entry::<Api>::NEW,
+            &Entry::<Slice>::NEW,
+        ]
+    }
+}
