@@ -30,11 +30,11 @@ const SHARE_MAX: Duration = Duration::from_micros(250);
 /// wait, each gets a request or a piece.
 const TURN_MAX: Duration = Duration::from_millis(4);
 /// Work of one task for which no clock is asked: more than a common request needs. A unit is a call.
-const UNITS_UNASKED: u32 = 12;
+const UNITS_UNASKED: usize = 12;
 /// The same in a turn that is long already: a request's read and its write.
-const UNITS_LEAST: u32 = 2;
+const UNITS_LEAST: usize = 2;
 /// Calls between two looks at the clock.
-const UNITS_BETWEEN: u32 = 4;
+const UNITS_BETWEEN: usize = 4;
 /// Bytes that count as much as a call: moving them takes about as long.
 const UNIT_BYTES: usize = 16 * 1024;
 
@@ -51,9 +51,9 @@ enum Limit {
 /// What the thread's running task has left, and the turn as far as somebody asked the clock in it.
 struct Share {
     /// Work until the clock is asked; none when the share is used up.
-    units: Cell<u32>,
+    units: Cell<usize>,
     /// What tasks begin with in this turn.
-    units_first: Cell<u32>,
+    units_first: Cell<usize>,
     limit: Cell<Limit>,
     turn_ends: Cell<Option<Instant>>,
     /// Tells this turn from those before it.
@@ -65,7 +65,7 @@ struct Share {
 thread_local! {
     static SHARE: Share = const {
         Share {
-            units: Cell::new(u32::MAX),
+            units: Cell::new(usize::MAX),
             units_first: Cell::new(UNITS_UNASKED),
             limit: Cell::new(Limit::Unbounded),
             turn_ends: Cell::new(None),
@@ -90,9 +90,8 @@ pub async fn wait() {
 /// Takes one call that moved `bytes` from the share of the running task.
 #[inline]
 pub fn spend(bytes: usize) {
-    let units = 1 + u32::try_from(bytes / UNIT_BYTES).unwrap_or(u32::MAX - 1);
     SHARE.with(|share| {
-        let left = share.units.get().saturating_sub(units);
+        let left = share.units.get().saturating_sub(1 + bytes / UNIT_BYTES);
         share.units.set(left);
         if left == 0 {
             share.ask_clock();
@@ -164,7 +163,7 @@ pub fn later(context: &mut Context<'_>) -> Poll<()> {
 
 /// What was left to those outside of a share that has begun; theirs again when that ends.
 struct Outer {
-    units: u32,
+    units: usize,
     limit: Limit,
 }
 
@@ -206,9 +205,9 @@ impl Share {
 /// What `left` becomes at `now`: units until the next look at the clock, and the limit. Late in a long turn a share
 /// is over but for the units that it began with, if this is its first look: a step at least, or the same tasks would
 /// be left out each time.
-fn asked(limit: Limit, left: u32, now: Instant, is_late: bool) -> (u32, Limit) {
+fn asked(limit: Limit, left: usize, now: Instant, is_late: bool) -> (usize, Limit) {
     match limit {
-        Limit::Unbounded => (u32::MAX, limit),
+        Limit::Unbounded => (usize::MAX, limit),
         Limit::Unasked if is_late => (left, Limit::Until(now)),
         Limit::Unasked => (UNITS_BETWEEN, Limit::Until(now + SHARE_MAX)),
         Limit::Until(ends) if is_late || ends <= now => (0, limit),

@@ -17,8 +17,8 @@ fn a_share_ends_with_its_time_and_the_turn_with_everyones() {
     let at = |micros| start + Duration::from_micros(micros);
     // (limit, units left, now in microseconds, is the turn long) → units
     let table = [
-        (Limit::Unbounded, 3, 0, false, u32::MAX),
-        (Limit::Unbounded, 3, 0, true, u32::MAX),
+        (Limit::Unbounded, 3, 0, false, usize::MAX),
+        (Limit::Unbounded, 3, 0, true, usize::MAX),
         (Limit::Unasked, 0, 0, false, UNITS_BETWEEN),
         (Limit::Unasked, UNITS_UNASKED, 0, false, UNITS_BETWEEN),
         (Limit::Until(at(250)), 0, 249, false, UNITS_BETWEEN),
@@ -48,7 +48,7 @@ fn a_common_request_is_served_without_a_look_at_the_clock() {
         assert!(matches!(limit(), Limit::Until(_)));
     });
     assert_eq!(waiting, None);
-    assert_eq!((SHARE.with(|share| share.units.get()), limit()), (u32::MAX, Limit::Unbounded));
+    assert_eq!((SHARE.with(|share| share.units.get()), limit()), (usize::MAX, Limit::Unbounded));
 }
 
 /// Runs `step` again and again beside a task that waits for bytes, which come with the first step.
