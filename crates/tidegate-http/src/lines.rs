@@ -100,14 +100,13 @@ fn is_blank(byte: u8, known: Known) -> bool {
 fn value_end(line: &[u8], mut at: usize, controls: bool) -> Option<usize> {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     const CONTROLS_BELOW: u64 = 0x20;
-    const DELETE: u64 = 0x7f;
-    // The highest bit of each byte that is lower; a borrow may mark bytes behind the first one.
-    let below = |word: u64, bound: u64| word.wrapping_sub(ONES * bound) & !word & (ONES << 7);
     loop {
         while let Some(bytes) = line.get(at..).and_then(|rest| rest.first_chunk()) {
             let word = u64::from_le_bytes(*bytes);
-            // The lowest bit that is set marks the first control byte.
-            let found = below(word, CONTROLS_BELOW) | below(word ^ (ONES * DELETE), 1);
+            // The highest bit of each byte that is below, and of 0x7f, which is one less than a byte that has it. A
+            // borrow may mark bytes behind the first that is found; a carry may mark any, which is looked at in vain.
+            let below = word.wrapping_sub(ONES * CONTROLS_BELOW);
+            let found = (below | word.wrapping_add(ONES)) & !word & (ONES << 7);
             if found != 0 {
                 at += found.trailing_zeros() as usize / 8;
                 break;
@@ -189,18 +188,32 @@ pub(crate) fn loggable(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::value_end;
+    use proptest::collection::vec;
     use proptest::prelude::*;
+    use proptest::sample::select;
+
+    const BYTES: &[u8] = b"a\x7e\x7f\x80\xff\t\x01\x1f\r\n\0 ";
 
     proptest! {
         #[test]
         fn a_value_ends_at_the_first_line_end_or_zero(
-            line in "[a\u{80}\t\u{1}\u{1f}\u{7f}~\r\n\u{0} ]{0,40}", at in 0usize..44,
+            line in vec(select(BYTES), 0..40), at in 0usize..44,
         ) {
-            let line = line.as_bytes();
             let naive = (at..line.len()).find(|at| matches!(line[*at], b'\r' | b'\n' | 0));
-            prop_assert_eq!(value_end(line, at, true), naive);
+            prop_assert_eq!(value_end(&line, at, true), naive);
             let strict = (at..line.len()).find(|at| line[*at] != b'\t' && line[*at].is_ascii_control());
-            prop_assert_eq!(value_end(line, at, false), strict);
+            prop_assert_eq!(value_end(&line, at, false), strict);
+        }
+
+        #[test]
+        fn other_bytes_before_the_end_are_of_the_value(
+            line in vec(select(&b"a\x7e\x80\xff\x20"[..]), 0..40), at in 0usize..8,
+            end in select(&b"\x7f\x1f\n\t"[..]),
+        ) {
+            let length = line.len();
+            let line = [&line[..], &[end], &[b'a'; 20]].concat();
+            let found = (at <= length && end != b'\t').then_some(length);
+            prop_assert_eq!(value_end(&line, at, false), found);
         }
     }
 }
