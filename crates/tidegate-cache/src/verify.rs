@@ -227,11 +227,20 @@ impl Verification {
         if self.is_suspect() {
             return offset;
         }
-        let mut block = offset / BLOCK_BYTES;
-        while block * BLOCK_BYTES < self.body_bytes && self.is_done(block) {
-            block += 1;
+        let first = offset / BLOCK_BYTES;
+        let word_bits = u64::from(u64::BITS);
+        let mut block = first;
+        let words = usize::try_from(first / word_bits).ok().and_then(|word| self.done.get(word..));
+        for word in words.unwrap_or_default() {
+            // What is before the block counts as done; the last word's bits behind the body do no harm.
+            let before = !(u64::MAX << (block % word_bits));
+            let done = (word.load(Ordering::Acquire) | before).trailing_ones();
+            block = block / word_bits * word_bits + u64::from(done);
+            if done < u64::BITS {
+                break;
+            }
         }
-        (block * BLOCK_BYTES).clamp(offset, self.body_bytes.max(offset))
+        block.saturating_mul(BLOCK_BYTES).clamp(offset, self.body_bytes.max(offset))
     }
 
     /// Compares a part of the body; false when it is damaged, and then the file is removed. So it is when
@@ -324,3 +333,6 @@ impl Verification {
         word.is_some_and(|word| word.load(Ordering::Acquire) >> (block % 64) & 1 == 1)
     }
 }
+
+#[cfg(test)]
+mod tests;
