@@ -199,7 +199,7 @@ async fn send_rest(
     output: &mut Vec<u8>,
     body: &mut Body,
     framing: Framing,
-    pace: Option<Pace>,
+    pace: Option<Box<Pace>>,
 ) -> (u64, Result<(), SendError>) {
     let mut sender = Sender::new(link, output, framing, pace, x);
     let mut result = sender.run(body).await;
@@ -235,7 +235,7 @@ fn after_answer(link: &Link, x: &Exchange, unread: bool) -> ConnectionAction {
         let always = settings.lingering_close == tidegate_core::settings::Lingering::Always;
         let on = settings.lingering_close != tidegate_core::settings::Lingering::Off;
         return match always || (on && (unread || more)) {
-            true => ConnectionAction::Linger(Linger::of(settings)),
+            true => ConnectionAction::Linger(Box::new(Linger::of(settings))),
             false => ConnectionAction::Close,
         };
     }

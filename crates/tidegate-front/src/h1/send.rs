@@ -115,7 +115,7 @@ pub struct Sender<'a> {
     framing: Framing,
     timeout: Duration,
     pull: Pull,
-    pace: Option<Pace>,
+    pace: Option<Box<Pace>>,
     sendfile_max: u64,
     /// `output_buffers`: bytes that are read from a file at once.
     read_bytes: usize,
@@ -128,7 +128,7 @@ impl<'a> Sender<'a> {
         link: &'a Link,
         out: &'a mut Vec<u8>,
         framing: Framing,
-        pace: Option<Pace>,
+        pace: Option<Box<Pace>>,
         x: &Exchange,
     ) -> Sender<'a> {
         let settings = x.settings();

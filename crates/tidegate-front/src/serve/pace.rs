@@ -13,16 +13,17 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// What the variable, the origin's `X-Accel-Limit-Rate` or the location says; `None` without a limit.
+    /// What the variable, the origin's `X-Accel-Limit-Rate` or the location says; `None` without a limit. Boxed: few
+    /// responses have one, and the future of each response would have its size.
     #[inline]
-    pub fn of(x: &mut Exchange) -> Option<Pace> {
+    pub fn of(x: &mut Exchange) -> Option<Box<Pace>> {
         match x.limit_rate.is_none() && x.settings().limit_rate.is_none() {
             true => None,
             false => Pace::limited(x),
         }
     }
 
-    fn limited(x: &mut Exchange) -> Option<Pace> {
+    fn limited(x: &mut Exchange) -> Option<Box<Pace>> {
         let plan = x.plan.clone();
         let settings = &plan.location(x.routing.location).settings;
         let rate = match x.limit_rate {
@@ -31,7 +32,7 @@ impl Pace {
         };
         let rate = Rate::new(rate, Steps::Quarters, x.progress.started)?;
         let after = settings.limit_rate_after.as_ref().map_or(0, |after| number(&after.value(x)));
-        Some(Pace { rate, after })
+        Some(Box::new(Pace { rate, after }))
     }
 
     /// How many of `want` bytes may leave behind the `sent` that have; ready once that is one at least.
