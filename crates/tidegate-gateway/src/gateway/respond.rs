@@ -215,11 +215,13 @@ pub fn copy_head(x: &mut Exchange, head: &ResponseHead, settings: &GatewaySettin
     }
     let headers = &mut x.response.headers;
     headers.clone_from(&head.headers);
+    // An empty type is none: nobody could read it. Of several the first counts, so no other need be looked at.
+    if headers.first(Known::ContentType).is_some_and(<[u8]>::is_empty) {
+        headers.retain(|known, _, value| known != Known::ContentType || !value.is_empty());
+    }
     let mut seen: u64 = 0;
-    headers.retain(|known, name, value| {
-        // An empty type is none: nobody could read it.
-        let is_empty = known == Known::ContentType && value.is_empty();
-        if is_empty || settings.hidden.contains(known, name) {
+    headers.retain(|known, name, _| {
+        if settings.hidden.contains(known, name) {
             return false;
         }
         let bit = 1u64 << known as u8;
@@ -228,7 +230,7 @@ pub fn copy_head(x: &mut Exchange, head: &ResponseHead, settings: &GatewaySettin
         !(again && SINGLE.contains(&known))
     });
     // That of an earlier origin (`X-Accel-Redirect`) is for responses that know no better.
-    if headers.contains(Known::ContentType) {
+    if headers.contains(Known::ContentType) && !x.preserved_headers.is_empty() {
         x.preserved_headers.remove(Known::ContentType);
     }
     if !upgraded {
