@@ -62,11 +62,7 @@ pub fn fetch(
     let mut fetch = Fetch { request, settings, report, log, retry, fresh: false, given_back: None };
     // `run` borrows: handed over, what it works on would lie in its future twice.
     async move {
-        let outcome = fetch.run().await;
-        if outcome.as_ref().map_or(true, |(answer, _)| may_answer_elsewhere(&answer.head)) {
-            fetch.note_asked();
-        }
-        let (answer, lease) = outcome?;
+        let (answer, lease) = fetch.run().await?;
         Ok(fetch.respond(answer, lease))
     }
 }
@@ -155,23 +151,29 @@ impl Fetch {
             {
                 attempt.finished();
             }
-            match (decision, result) {
-                (Decision::Accept, Ok(answer)) => return Ok((answer, lease)),
-                (Decision::SamePeer, _) => {
+            match decision {
+                Decision::Accept => {
+                    let Ok(answer) = result else { return Err(self.failed(502)) };
+                    if may_answer_elsewhere(&answer.head) {
+                        self.note_asked();
+                    }
+                    return Ok((answer, lease));
+                }
+                Decision::SamePeer => {
                     self.fresh = true;
                     held = Some(lease);
                 }
-                (Decision::NextPeer, _) => {}
-                (Decision::GiveUp(status), _) => {
+                Decision::NextPeer => {}
+                Decision::GiveUp(status) => {
                     let invalid_header = event == Event::Invalid;
                     return Err(FetchError { invalid_header, ..self.failed(status) });
                 }
-                (Decision::Accept, Err(_)) => return Err(self.failed(502)),
             }
         }
     }
 
     fn failed(&mut self, status: u16) -> FetchError {
+        self.note_asked();
         let request_body = match std::mem::take(&mut self.request.payload) {
             RequestPayload::Stream { body, .. } => Some(body),
             _ => self.given_back.take(),
@@ -200,6 +202,7 @@ impl Fetch {
     }
 
     /// For the log lines of whoever answers in the origin's place.
+    #[cold]
     fn note_asked(&self) {
         let mut report = self.report.borrow_mut();
         let asked = report.last().map(|attempt| self.request.url(attempt.address()));
