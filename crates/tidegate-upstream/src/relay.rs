@@ -2,6 +2,9 @@
 //!
 //! Each direction has one buffer: nothing more is read from one side until the other has taken what was
 //! read, so a slow side holds up the fast one and no more memory is used than the two buffers.
+//!
+//! A write fails when its receiver has reset the connection, which it does when it closes without having read
+//! everything. What it has sent before that is delivered first: its end is waited for, which the kernel tells at once.
 
 #[cfg(test)]
 mod tests;
@@ -29,6 +32,10 @@ pub enum Closing {
     /// With the ends of both sides; each is passed on (`proxy_half_close on`).
     Both,
 }
+
+/// The end of who has reset a connection is known at once; so long is waited for it where a write failed for another
+/// reason.
+const LAST_READ: Duration = Duration::from_secs(1);
 
 /// How bytes are relayed.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +71,8 @@ pub struct Flow {
     /// Told when the first byte is read.
     pub on_first: Option<Box<dyn FnOnce()>>,
     rate: Option<Rate>,
+    /// The limit says to wait before more is read.
+    held: bool,
 }
 
 impl Flow {
@@ -78,11 +87,17 @@ impl Flow {
             moved: 0,
             on_first: None,
             rate: Rate::new(rate, Steps::Seconds, clock::exact_now()),
+            held: false,
         }
     }
 
     fn pending(&self) -> &[u8] {
         self.buffer.get(self.start..).unwrap_or_default()
+    }
+
+    /// Whether something is to be delivered yet, or may be read later only.
+    fn waits(&self) -> bool {
+        self.held || !self.pending().is_empty()
     }
 
     fn taken(&mut self, count: usize) {
@@ -111,7 +126,9 @@ impl Flow {
         if self.ended || !self.pending().is_empty() {
             return Ok(false);
         }
-        let Poll::Ready(room) = self.poll_allowance(context, room) else { return Ok(false) };
+        let allowance = self.poll_allowance(context, room);
+        self.held = allowance.is_pending();
+        let Poll::Ready(room) = allowance else { return Ok(false) };
         if self.buffer.capacity() == 0 {
             self.buffer = SPARE.take();
         }
@@ -153,13 +170,13 @@ pub async fn relay(
 ) -> RelayEnd {
     let idle = Deadline::new();
     idle.set_after(options.idle);
-    let mut pair = Pair { client, origin, up, down, options };
+    let mut pair = Pair { client, origin, up, down, options, broken: None };
     poll_fn(|context| {
         while share::poll(context).is_ready() {
             match pair.turn(context) {
                 Err(end) => return Poll::Ready(end),
-                Ok(false) => return idle.poll_elapsed(context).map(|()| RelayEnd::TimedOut),
-                Ok(true) => idle.set_after(pair.options.idle),
+                Ok(false) => return idle.poll_elapsed(context).map(|()| pair.broken_or_silent()),
+                Ok(true) => idle.set_after(pair.time_left()),
             }
         }
         Poll::Pending
@@ -173,17 +190,76 @@ struct Pair<'r> {
     up: &'r mut Flow,
     down: &'r mut Flow,
     options: RelayOptions,
+    /// The write that failed: its direction is over, and the other one ends with what its sender has sent.
+    broken: Option<Broken>,
+}
+
+/// A write that failed.
+struct Broken {
+    /// It was to the client, not to the origin.
+    client: bool,
+    error: io::Error,
 }
 
 impl Pair<'_> {
     /// Moves what can be moved now; `Ok(false)` when nothing could.
     fn turn(&mut self, context: &mut Context<'_>) -> Result<bool, RelayEnd> {
+        if self.broken.is_some() {
+            return self.last_turn(context);
+        }
+        let turn = self.both(context);
+        let Err(RelayEnd::Failed { client, reading: false, error }) = turn else { return turn };
+        self.broken = Some(Broken { client, error });
+        Ok(true)
+    }
+
+    /// Both directions, and the end of the relay when that has come.
+    fn both(&mut self, context: &mut Context<'_>) -> Result<bool, RelayEnd> {
         let up = self.upward(context)?;
         let down = self.downward(context)?;
         let flushed = self.flush(context)?;
         match self.end() {
             Some(end) if flushed => Err(end),
             _ => Ok(up || down),
+        }
+    }
+
+    /// Moves what the side has sent that takes nothing more; the error when all of it is delivered, or cannot be.
+    fn last_turn(&mut self, context: &mut Context<'_>) -> Result<bool, RelayEnd> {
+        let from_client = self.broken.as_ref().is_some_and(|broken| broken.client);
+        let moved = match from_client {
+            true => self.upward(context),
+            false => self.downward(context),
+        };
+        let flow = if from_client { &self.up } else { &self.down };
+        // An error ends this direction as well.
+        if let Ok(moved) = moved
+            && (moved || !flow.ended || !flow.pending().is_empty())
+        {
+            return Ok(moved);
+        }
+        let flush = match from_client {
+            true => self.origin.poll_flush(context),
+            false => self.client.poll_flush(context),
+        };
+        if flush.is_ready() { Err(self.broken_or_silent()) } else { Ok(false) }
+    }
+
+    /// How long nothing may move.
+    fn time_left(&self) -> Duration {
+        let Some(broken) = &self.broken else { return self.options.idle };
+        let flow = if broken.client { &self.up } else { &self.down };
+        match flow.waits() {
+            true => self.options.idle,
+            false => self.options.idle.min(LAST_READ),
+        }
+    }
+
+    /// Why the relay is over now that nothing moves.
+    fn broken_or_silent(&mut self) -> RelayEnd {
+        match self.broken.take() {
+            Some(Broken { client, error }) => failed(client, false, error),
+            None => RelayEnd::TimedOut,
         }
     }
 

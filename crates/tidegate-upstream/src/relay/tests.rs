@@ -118,3 +118,41 @@ fn either_end_is_the_end_when_all_is_delivered() {
     assert_eq!((ends.at_client, ends.down), (up, 100_000));
     assert!(matches!(ends.end, RelayEnd::Done { client: false }));
 }
+
+/// What one side has sent, and closed behind, when a relay finds that it takes nothing more.
+#[test]
+fn what_has_arrived_is_delivered_though_its_sender_has_gone() {
+    for client_leaves in [false, true] {
+        for closing in [Closing::Either, Closing::Origin, Closing::Both] {
+            let sent = vec![b's'; 5_000];
+            let work = async {
+                let (client, near) = Stream::pair().unwrap();
+                let (far, origin) = Stream::pair().unwrap();
+                let (leaving, staying) = match client_leaves {
+                    true => (client, origin),
+                    false => (origin, client),
+                };
+                leaving.write_all(&sent).await.unwrap();
+                drop(leaving);
+                let near = Plain(near);
+                let far = Io::Plain(Rc::new(far));
+                let idle = Duration::from_secs(30);
+                let options = RelayOptions { buffer_bytes: 1000, idle, closing };
+                // Whoever has gone does not take these.
+                let pending = |gone: bool| if gone { b"lost".to_vec() } else { Vec::new() };
+                let mut up = Flow::new(pending(!client_leaves), 0);
+                let mut down = Flow::new(pending(client_leaves), 0);
+                let relaying = async {
+                    let end = relay(&near, &far, &mut up, &mut down, options).await;
+                    drop((near, far));
+                    end
+                };
+                tidegate_rt::sync::join!(relaying, read_all(&staying))
+            };
+            let (end, arrived) = tidegate_rt::block_on(work).unwrap();
+            assert_eq!(arrived.len(), sent.len(), "{client_leaves} {closing:?} {end:?}");
+            let told = matches!(end, RelayEnd::Failed { client, reading: false, .. } if client == client_leaves);
+            assert!(told, "{client_leaves} {closing:?} {end:?}");
+        }
+    }
+}
