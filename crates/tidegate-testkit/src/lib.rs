@@ -14,6 +14,7 @@ mod failing;
 mod flood;
 mod folder;
 mod frame;
+mod guard;
 mod names;
 mod ops;
 mod origin;

@@ -3,6 +3,7 @@
 use crate::World;
 use crate::bell::{Deadline, Failure, locked};
 use crate::failing::{Failing, fail_here};
+use crate::guard;
 use crate::origin::Shared;
 use crate::syntax::{Receiver, Signal};
 use rustix::process::{self, Pid};
@@ -93,6 +94,7 @@ impl Program {
             _ => spawn_failing(&mut command, failing)?.map_err(failed)?,
         };
         let group = Pid::from_child(&child);
+        guard::watch(child.id()).map_err(failed)?;
         let exit = Arc::new(Mutex::new(None));
         let (told, watcher) = (Arc::clone(&exit), Arc::clone(&shared));
         std::thread::spawn(move || {
@@ -258,6 +260,7 @@ impl Server {
         }
         // Workers of a master that died, and all else that is left of the group.
         let _ = process::kill_process_group(self.group, process::Signal::KILL);
+        let _ = guard::forget(self.group.as_raw_nonzero().get().unsigned_abs());
         stopped
     }
 

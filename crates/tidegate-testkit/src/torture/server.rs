@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{self, Pid, Signal};
 
 use crate::bell::Failure;
+use crate::guard;
 
 /// Longest wait for a server to accept connections, or to end.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -39,6 +40,7 @@ impl Server {
         command.arg("-p").arg(folder).arg("-c").arg(folder.join("nginx.conf"));
         command.stdin(Stdio::null()).stdout(log).stderr(errors).process_group(0);
         let mut child = command.spawn().map_err(failed)?;
+        guard::watch(child.id()).map_err(failed)?;
         let deadline = Instant::now() + PATIENCE;
         while TcpStream::connect(front).is_err() {
             let ended = child.try_wait().map_err(failed)?;
@@ -58,6 +60,7 @@ impl Server {
     pub fn kill(mut self) {
         let _ = process::kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         let _ = self.child.wait();
+        let _ = guard::forget(self.child.id());
         let deadline = Instant::now() + PATIENCE;
         while TcpStream::connect(self.front).is_ok() && Instant::now() < deadline {
             pause(Duration::from_millis(1));
@@ -73,6 +76,7 @@ impl Server {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
             if let Ok(Some(status)) = self.child.try_wait() {
+                let _ = guard::forget(self.child.id());
                 return match status.success() {
                     true => Ok(()),
                     false => Err(format!("the server ended with {status}")),
