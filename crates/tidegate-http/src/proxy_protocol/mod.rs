@@ -240,3 +240,48 @@ pub fn write_v1(source: SocketAddr, destination: SocketAddr, out: &mut Vec<u8>) 
     write_number(destination.port().into(), out);
     out.extend_from_slice(b"\r\n");
 }
+
+/// Version 2: the type of the checksum.
+const CHECKSUM: u8 = 3;
+/// Version 2: bytes of the checksum with its type and length.
+const CHECKSUM_BYTES: u8 = 7;
+
+/// Appends a version 2 header with a checksum; `LOCAL`, as for a connection of our own, without addresses and where
+/// their families differ.
+pub fn write_v2(addresses: Option<(SocketAddr, SocketAddr)>, datagrams: bool, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(SIGNATURE);
+    let transport = if datagrams { 2 } else { 1 };
+    match addresses {
+        Some((SocketAddr::V4(source), SocketAddr::V4(destination))) => {
+            out.extend_from_slice(&[0x21, 0x10 | transport, 0, 12 + CHECKSUM_BYTES]);
+            out.extend_from_slice(&source.ip().octets());
+            out.extend_from_slice(&destination.ip().octets());
+        }
+        Some((SocketAddr::V6(source), SocketAddr::V6(destination))) => {
+            out.extend_from_slice(&[0x21, 0x20 | transport, 0, 36 + CHECKSUM_BYTES]);
+            out.extend_from_slice(&source.ip().octets());
+            out.extend_from_slice(&destination.ip().octets());
+        }
+        _ => out.extend_from_slice(&[0x20, 0, 0, CHECKSUM_BYTES]),
+    }
+    if let Some((source, destination)) = addresses
+        && source.is_ipv4() == destination.is_ipv4()
+    {
+        out.extend_from_slice(&source.port().to_be_bytes());
+        out.extend_from_slice(&destination.port().to_be_bytes());
+    }
+    out.extend_from_slice(&[CHECKSUM, 0, 4]);
+    // The place of the checksum counts as zeros.
+    let checksum = !crc32c(crc32c(!0, &out[start..]), &[0; 4]);
+    out.extend_from_slice(&checksum.to_be_bytes());
+}
+
+/// CRC32c (RFC 3309), without the inversions at its begin and end.
+fn crc32c(before: u32, bytes: &[u8]) -> u32 {
+    bytes.iter().fold(before, |sum, byte| {
+        (0..8).fold(sum ^ u32::from(*byte), |sum, _| {
+            (sum >> 1) ^ if sum & 1 == 1 { 0x82f6_3b78 } else { 0 }
+        })
+    })
+}

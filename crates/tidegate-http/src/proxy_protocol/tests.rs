@@ -118,3 +118,42 @@ proptest! {
         prop_assert_eq!(parse(&out), Ok(ParsedProxy::Complete(expected, out.len())));
     }
 }
+
+#[test]
+fn version_2_is_written_with_a_checksum() {
+    let pair = |source: &str, destination: &str| {
+        Some((source.parse().unwrap(), destination.parse().unwrap()))
+    };
+    // As nginx 1.31.5 writes them.
+    for (addresses, datagrams, expected) in [
+        (
+            pair("127.0.0.1:33854", "127.0.0.1:18401"),
+            false,
+            &b"\x21\x11\x00\x13\x7f\x00\x00\x01\x7f\x00\x00\x01\x84\x3e\x47\xe1\x03\x00\x04\x18\x20\x79\x38"[..],
+        ),
+        (None, false, b"\x20\x00\x00\x07\x03\x00\x04\xa9\xb8\x7e\x8f"),
+        (
+            pair("127.0.0.1:57489", "127.0.0.1:18403"),
+            true,
+            b"\x21\x12\x00\x13\x7f\x00\x00\x01\x7f\x00\x00\x01\xe0\x91\x47\xe3\x03\x00\x04\xa9\xcf\xae\xb1",
+        ),
+        (
+            pair("[::1]:43916", "[::1]:18401"),
+            false,
+            b"\x21\x21\x00\x2b\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01\xab\x8c\x47\xe1\x03\x00\x04\xd0\xfc\xd2\x74",
+        ),
+    ] {
+        let mut out = b"before".to_vec();
+        write_v2(addresses, datagrams, &mut out);
+        let written = out.strip_prefix(b"before\r\n\r\n\0\r\nQUIT\n").unwrap();
+        assert_eq!(written, expected, "{addresses:?}");
+        let ParsedProxy::Complete(header, length) = parse(&out[6..]).unwrap() else { panic!() };
+        // The addresses of datagrams mean nothing on a listener.
+        assert_eq!(header.addresses, addresses.filter(|_| !datagrams));
+        assert_eq!(length, out.len() - 6);
+    }
+    // Of two families: nobody's.
+    let mut out = Vec::new();
+    write_v2(pair("127.0.0.1:1", "[::1]:2"), false, &mut out);
+    assert_eq!(out.len(), 16 + 7);
+}

@@ -36,8 +36,6 @@ const GREETING: &[u8] = b"nginx health check";
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 const NO_MATCH: &str = "the data does not match";
 const LATE: &str = "no answer in time";
-/// A client that is none of ours (PROXY protocol, version 1).
-const PROXY_HEADER: &[u8] = b"PROXY UNKNOWN\r\n";
 
 impl Probe for SessionProbe {
     fn check(
@@ -83,10 +81,8 @@ impl SessionProbe {
         let settings = &self.settings;
         let stream = dial(address, &self.options(), settings.connect_timeout).await;
         let stream = stream.map_err(|error| error.describe().0)?;
-        let mut pending = match settings.protocol {
-            true => PROXY_HEADER.to_vec(),
-            false => Vec::new(),
-        };
+        // Nobody's address: the connection is our own.
+        let mut pending = settings.protocol.bytes(None, false);
         let io = match &settings.tls {
             None => Io::Plain(stream),
             Some(tls) => {
@@ -128,9 +124,9 @@ impl SessionProbe {
     /// told that nobody is there.
     async fn ask_by_datagram(&self, address: &Addr) -> Result<(), String> {
         let origin = Datagram::connect(address, &self.options()).map_err(failed)?;
-        let header: &[u8] = if self.settings.protocol { PROXY_HEADER } else { b"" };
+        let header = self.settings.protocol.bytes(None, true);
         let send = self.send().or(self.rules.is_none().then_some(GREETING)).unwrap_or_default();
-        let told = [header, send].concat();
+        let told = [&header[..], send].concat();
         let exchange = async {
             origin.send(&told, None).await.map_err(failed)?;
             self.receive(&origin).await

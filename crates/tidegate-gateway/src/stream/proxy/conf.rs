@@ -1,11 +1,39 @@
 //! The directives of one block as written, and their inheritance.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once, row};
+use tidegate_http::proxy_protocol;
 
 use crate::gateway::options::{self, GatewayConf, HasGateway};
 use crate::gateway::tls::{self, gateway_tls_rows};
+
+/// `proxy_protocol`: what stands before the bytes of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Header {
+    None,
+    Version1,
+    Version2,
+}
+
+impl Header {
+    /// The header of a connection from the first address to the second one; `None` for one of our own.
+    pub fn bytes(self, addresses: Option<(SocketAddr, SocketAddr)>, datagrams: bool) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        match (self, addresses) {
+            (Header::None, _) => {}
+            (Header::Version1, Some((client, local))) => {
+                proxy_protocol::write_v1(client, local, &mut bytes);
+            }
+            (Header::Version1, None) => bytes.extend_from_slice(b"PROXY UNKNOWN\r\n"),
+            (Header::Version2, addresses) => {
+                proxy_protocol::write_v2(addresses, datagrams, &mut bytes);
+            }
+        }
+        bytes
+    }
+}
 
 /// One block. What `http` has as well is in `gateway`.
 #[derive(Default)]
@@ -20,7 +48,7 @@ pub struct Conf {
     pub requests: Option<u64>,
     pub responses: Option<u64>,
     pub next_upstream: Option<bool>,
-    pub protocol: Option<bool>,
+    pub protocol: Option<Header>,
     pub half_close: Option<bool>,
     pub ssl: Option<bool>,
 }
@@ -184,10 +212,14 @@ pub const ROWS: &[Directive<Conf>] = &[
     row(
         "proxy_protocol",
         ALL,
-        Arity::FLAG,
+        Arity::ONE,
         "off",
-        "Whether the origin is told the client's address by a header of the PROXY protocol.",
-        |conf, args| once(&mut conf.protocol, args.flag(0)?, args),
+        "Whether the origin is told the client's address by a header of the PROXY protocol: `on` (version 1), `v2` or `off`.",
+        |conf, args| {
+            let headers =
+                [("off", Header::None), ("on", Header::Version1), ("v2", Header::Version2)];
+            once(&mut conf.protocol, args.choice(0, &headers)?, args)
+        },
     ),
     row(
         "proxy_half_close",

@@ -47,10 +47,7 @@ pub async fn attempt(
         attempt.connected();
     }
     x.progress.action = "proxying connection";
-    let mut first = match settings.protocol {
-        true => header(x),
-        false => Vec::new(),
-    };
+    let mut first = header(x, settings.protocol, true);
     first.extend_from_slice(x.session().map_or(&[], |session| &session.input));
     let now = clock::exact_now();
     let mut exchange = Passing {

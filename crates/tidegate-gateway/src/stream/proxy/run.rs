@@ -6,7 +6,6 @@ use std::sync::Arc;
 use tidegate_core::client::{Address, ByteStream};
 use tidegate_core::session::{Session, SessionClient, tell_end};
 use tidegate_core::{Exchange, Level, Step};
-use tidegate_http::proxy_protocol;
 use tidegate_rt::clock;
 use tidegate_rt::net::{ConnectOptions, Stream};
 use tidegate_tls::TlsTarget;
@@ -16,6 +15,7 @@ use tidegate_upstream::peers::{Choice, Lease, Outcome, Peer};
 use tidegate_upstream::relay::{Flow, RelayEnd, RelayOptions, relay};
 use tidegate_upstream::{Io, SharedReport};
 
+use super::conf::Header;
 use super::datagrams;
 use super::settings::Settings;
 use super::target::Target;
@@ -154,7 +154,7 @@ async fn connect_and_relay(
         Err(error) => return failed(x, tries, peer, &error),
     };
     let _ = stream.set_nodelay(x.settings().tcp_nodelay);
-    let mut pending = if settings.protocol { header(x) } else { Vec::new() };
+    let mut pending = header(x, settings.protocol, false);
     let io = match &settings.tls {
         None => Io::Plain(stream.clone()),
         Some(tls) => {
@@ -268,13 +268,10 @@ fn tell(x: &mut Exchange, end: &RelayEnd) {
 }
 
 /// The header that tells the client's address, and the address that the client asked.
-pub fn header(x: &Exchange) -> Vec<u8> {
-    let mut header = Vec::with_capacity(108);
-    match (x.client_address(), &x.connection.local) {
-        (Address::Inet(client), Address::Inet(local)) => {
-            proxy_protocol::write_v1(*client, *local, &mut header);
-        }
-        _ => header.extend_from_slice(b"PROXY UNKNOWN\r\n"),
-    }
-    header
+pub fn header(x: &Exchange, version: Header, datagrams: bool) -> Vec<u8> {
+    let addresses = match (x.client_address(), &x.connection.local) {
+        (Address::Inet(client), Address::Inet(local)) => Some((*client, *local)),
+        _ => None,
+    };
+    version.bytes(addresses, datagrams)
 }

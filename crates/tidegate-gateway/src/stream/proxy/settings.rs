@@ -8,7 +8,7 @@ use tidegate_core::{Exchange, Template};
 use tidegate_upstream::relay::Closing;
 use tidegate_upstream::resolve::Resolver;
 
-use super::conf::Conf;
+use super::conf::{Conf, Header};
 use super::target::{self, Pass};
 use crate::gateway::settings;
 use crate::gateway::tls::{self, GatewayTls};
@@ -36,7 +36,7 @@ pub struct Settings {
     pub tries: u32,
     /// Zero for no limit.
     pub tries_time: Duration,
-    pub protocol: bool,
+    pub protocol: Header,
     pub closing: Closing,
     pub tls: Option<GatewayTls>,
     /// For names that are known per session only.
@@ -85,7 +85,7 @@ pub fn compile(
         next_upstream: conf.next_upstream.unwrap_or(true),
         tries: u32::try_from(tries).unwrap_or(u32::MAX),
         tries_time: gateway.next_upstream_timeout.unwrap_or_default(),
-        protocol: conf.protocol.unwrap_or(false),
+        protocol: conf.protocol.unwrap_or(Header::None),
         closing: match conf.half_close.unwrap_or(false) {
             true => Closing::Both,
             false => Closing::Either,
