@@ -161,6 +161,17 @@ impl<'a> Args<'a> {
         })
     }
 
+    /// A size of buffers, which is not zero.
+    ///
+    /// # Errors
+    /// `"x" directive invalid value`.
+    pub fn buffer_size(&self, index: usize) -> Result<u64, Diagnostic> {
+        match self.size(index)? {
+            0 => Err(self.invalid(index).label("a buffer has at least one byte")),
+            size => Ok(size),
+        }
+    }
+
     /// A time down to milliseconds, see [`units::parse_milliseconds`].
     ///
     /// # Errors

@@ -362,7 +362,8 @@ const EVENTS_ROWS: &[Directive<Conf>] = &[
 fn affinity(args: &Args<'_>) -> Result<Affinity, Diagnostic> {
     let mask = |index: usize| {
         let text = args.text(index)?;
-        u64::from_str_radix(text, 2).map_err(|_| {
+        let digits = text.bytes().all(|byte| matches!(byte, b'0' | b'1')).then_some(text);
+        digits.and_then(|text| u64::from_str_radix(text, 2).ok()).ok_or_else(|| {
             args.error(index, format!("invalid character in worker_cpu_affinity \"{text}\""))
         })
     };

@@ -12,17 +12,19 @@
 
 pub mod key;
 mod pending;
+mod resolvers;
 mod rows;
 pub mod saved;
 pub mod server;
 mod sessions;
 pub mod sticky;
+mod zones;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use tidegate_conf::{Contexts, Diagnostic, Directive, Word};
+use tidegate_conf::{Contexts, Diagnostic, Directive, Span, Word};
 use tidegate_core::builder::{Outline, PlanBuilder, Resources};
 use tidegate_core::http_core::HttpCore;
 use tidegate_core::module::{BlockRow, Module};
@@ -55,6 +57,7 @@ pub struct Conf {
     /// Of `hash`.
     pub key: Option<Word>,
     pub zone: Option<String>,
+    zone_size: Option<ZoneSize>,
     pub sticky: Option<StickyConf>,
     pub queue: Option<(usize, Duration)>,
     pub state: Option<Word>,
@@ -63,6 +66,13 @@ pub struct Conf {
     /// Of the `http` block: names that are not known now are asked for later.
     pub retries_names: Option<bool>,
     pub warnings: Vec<Diagnostic>,
+}
+
+/// The size of a `zone`, which one of the groups that share it has to tell.
+#[derive(Clone, Copy)]
+struct ZoneSize {
+    bytes: Option<u64>,
+    span: Span,
 }
 
 /// All groups by name, those of `upstream` blocks and those that a `proxy_pass` implies.
@@ -165,6 +175,8 @@ impl Module for Upstream {
             groups.0.write().unwrap_or_else(PoisonError::into_inner).pending = Some(pending);
         }
         let Some(http) = plan.http_block() else { return Ok(()) };
+        zones::check(http, plan);
+        resolvers::check(http, plan);
         for outline in http.blocks("upstream") {
             if let Some(conf) = outline.conf::<Upstream>() {
                 plan.diagnostics.extend(conf.warnings.iter().cloned());
@@ -213,6 +225,10 @@ fn entry(
     if servers.is_empty() && saved.is_none() {
         let message = "no servers are inside upstream";
         return Err(Diagnostic::emerg(message).at(outline.span));
+    }
+    if saved.is_none() && servers.iter().all(|server| server.options.backup) {
+        let message = format!("no servers in upstream \"{name}\"");
+        return Err(Diagnostic::emerg(message).at(outline.span).help("all of them are `backup`"));
     }
     let needs_port = plan.in_stream();
     let pending = plan.shared::<Groups>().pending();
@@ -300,7 +316,7 @@ fn resolver(
         .and_then(|core| core.resolver.as_ref())
         .map(|words| words.iter().map(|word| word.display().into_owned()).collect::<Vec<_>>());
     let words = conf.resolver.clone().or(inherited);
-    if servers.iter().any(|server| server.resolve) {
+    if servers.iter().any(ServerConf::is_looked_up) {
         if conf.zone.is_none() {
             let what = "resolving names at run time requires upstream";
             return Err(error(format!("{what} \"{name}\" in shared memory"))

@@ -49,15 +49,15 @@ pub fn parse(text: &str, default_port: u16) -> Result<HostPort, &'static str> {
             None => (text, None),
         }
     };
-    if host.is_empty() {
-        return Err("no host");
-    }
     let port = match port {
         None => None,
         Some(port) => {
             Some(port.parse::<u16>().ok().filter(|port| *port > 0).ok_or("invalid port")?)
         }
     };
+    if host.is_empty() {
+        return Err("no host");
+    }
     let number = port.unwrap_or(default_port);
     let literal = host.parse().ok().map(|ip| SocketAddr::new(ip, number));
     Ok(HostPort::Inet { host: host.to_owned(), port, literal })

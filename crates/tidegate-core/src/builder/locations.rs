@@ -343,10 +343,10 @@ impl Level {
                 self.prefixes.insert(name, id);
             }
             Name::Regex(regex) => self.regexes.push((*regex, id)),
-            Name::Named(name) => match self.named.contains_key(&name) {
-                true => return duplicate(&name),
-                false => drop(self.named.insert(name, id)),
-            },
+            // The first one of a name counts, as in nginx.
+            Name::Named(name) => {
+                self.named.entry(name).or_insert(id);
+            }
         }
         Ok(())
     }

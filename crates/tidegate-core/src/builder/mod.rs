@@ -7,6 +7,7 @@ mod servers;
 #[cfg(test)]
 mod tests;
 mod tools;
+mod values;
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -136,6 +137,7 @@ pub fn build(
     let mut outliner = outline::Outliner::new(environment.modules, &names);
     let root = outliner.outline(statements, span);
     let mut diagnostics = std::mem::take(&mut outliner.diagnostics);
+    let values = std::mem::take(&mut outliner.values);
     let main = match MainSettings::prepare(environment, &root) {
         Ok(main) => main,
         Err(diagnostic) => {
@@ -144,7 +146,7 @@ pub fn build(
         }
     };
     let mut part = |block: Option<&Outline>, stream: bool| {
-        let (plan, found) = part(environment, &main, block, stream);
+        let (plan, found) = part(environment, &main, (block, stream), &values);
         diagnostics.extend(found);
         plan
     };
@@ -169,8 +171,8 @@ pub fn build(
 fn part(
     environment: &Environment<'_>,
     main: &MainSettings,
-    block: Option<&Outline>,
-    stream: bool,
+    (block, stream): (Option<&Outline>, bool),
+    values: &[values::Value],
 ) -> (Option<Plan>, Vec<Diagnostic>) {
     let declared = environment.modules.iter().flat_map(|module| match stream {
         false => module.variables(),
@@ -193,6 +195,7 @@ fn part(
         Some(block) => plan.fill(block),
         None => Vec::new(),
     };
+    plan.check_values(values);
     let unresolved = plan.variables.unresolved();
     plan.diagnostics.extend(unresolved);
     let PlanBuilder { variables, locations, servers, services, diagnostics, .. } = plan;

@@ -3,6 +3,7 @@
 
 use tidegate_conf::{Args, Contexts, Diagnostic, HostNames, Registry, Span, Statement, Word};
 
+use super::values::{self, Value};
 use crate::module::{AnyConf, BlockInfo, BlockRow, ErasedModule, Module, typed};
 
 /// A block with the settings of all modules.
@@ -33,6 +34,8 @@ pub struct Outliner<'a> {
     pub modules: &'a [&'static dyn ErasedModule],
     pub registry: Registry,
     names: &'a dyn HostNames,
+    /// Values with variables, which are compiled whether something uses them or not.
+    pub values: Vec<Value>,
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -42,7 +45,7 @@ impl<'a> Outliner<'a> {
         for (owner, module) in modules.iter().enumerate() {
             registry.add(owner, module.rows());
         }
-        Outliner { modules, registry, names, diagnostics: Vec::new() }
+        Outliner { modules, registry, names, values: Vec::new(), diagnostics: Vec::new() }
     }
 
     /// The whole configuration with everything inherited.
@@ -85,6 +88,7 @@ impl<'a> Outliner<'a> {
             return Err(diagnostic);
         }
         let (owner, row) = checked?;
+        self.values.extend(values::of(statement, block.context));
         let args = Args::with_names(statement, block.context, self.names);
         let set = self.modules[owner].set(&mut block.confs[owner], row, &args);
         if let Some(row) = opened {

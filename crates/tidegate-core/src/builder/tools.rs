@@ -148,7 +148,8 @@ fn sink(
     target: &str,
     span: Option<Span>,
 ) -> Result<Sink, Diagnostic> {
-    if target == "stderr" {
+    // An empty name is that of standard error, as in nginx.
+    if matches!(target, "stderr" | "") {
         return Ok(Sink::Stderr);
     }
     if let Some(parameters) = target.strip_prefix("syslog:") {

@@ -86,6 +86,8 @@ pub struct ErrorLogConf {
 pub struct Conf {
     pub http_seen: Option<()>,
     pub limit_except_seen: Option<()>,
+    /// Names of directives that were read and change nothing.
+    pub without_effect: Vec<Vec<u8>>,
     // server level
     pub listens: Vec<ListenConf>,
     pub server_names: Vec<Word>,

@@ -308,6 +308,9 @@ fn set_error_log(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let mut level = Level::Error;
     for index in 1..args.len() {
         let text = args.text(index)?;
+        if index > 1 {
+            return Err(args.error(index, format!("duplicate log level \"{text}\"")));
+        }
         level = LEVELS.iter().find(|(name, _)| *name == text).map(|(_, level)| *level).ok_or_else(
             || {
                 let error = args.error(index, format!("invalid log level \"{text}\""));
@@ -324,11 +327,19 @@ fn set_error_log(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
+/// Folders of temporary files are named by digits of the file's number, which has ten.
+const LEVEL_DIGITS_MAX: u64 = 10;
+
 /// Reads a `*_temp_path` directive's arguments.
 pub fn temp_path(args: &Args<'_>) -> Result<TempPath, Diagnostic> {
     let mut levels = Vec::new();
     for index in 1..args.len() {
-        levels.push(args.number(index, 1..=3)? as usize);
+        levels.push(args.number(index, 1..=LEVEL_DIGITS_MAX)? as usize);
+    }
+    if levels.iter().sum::<usize>() > LEVEL_DIGITS_MAX as usize {
+        return Err(args
+            .invalid(args.len() - 1)
+            .label("all levels together have ten digits at most"));
     }
     Ok(TempPath { path: args.text(0)?.to_owned(), levels })
 }

@@ -54,7 +54,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         "4 8k",
         "Number and bytes of buffers for large heads; a longer request line is 414, a longer field 400.",
         |conf, args| {
-            let buffers = (args.number(0, 1..=10_000)?, args.size(1)?);
+            let buffers = (args.number(0, 1..=10_000)?, args.buffer_size(1)?);
             once(&mut conf.large_client_header_buffers, buffers, args)
         },
     ),
@@ -92,13 +92,28 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
     ),
     accepted("connection_pool_size", HTTP_SERVER, "512"),
     accepted("request_pool_size", HTTP_SERVER, "4k"),
-    accepted("server_names_hash_max_size", HTTP_STREAM, "512"),
-    accepted("server_names_hash_bucket_size", HTTP_STREAM, "64"),
-    accepted("variables_hash_max_size", HTTP_STREAM, "1024"),
-    accepted("variables_hash_bucket_size", HTTP_STREAM, "64"),
-    accepted("types_hash_max_size", Contexts::HTTP_SERVER_LOCATION, "1024"),
-    accepted("types_hash_bucket_size", Contexts::HTTP_SERVER_LOCATION, "64"),
+    table("server_names_hash_max_size", HTTP_STREAM, "512"),
+    table("server_names_hash_bucket_size", HTTP_STREAM, "64"),
+    table("variables_hash_max_size", HTTP_STREAM, "1024"),
+    table("variables_hash_bucket_size", HTTP_STREAM, "64"),
+    table("types_hash_max_size", Contexts::HTTP_SERVER_LOCATION, "1024"),
+    table("types_hash_bucket_size", Contexts::HTTP_SERVER_LOCATION, "64"),
 ];
+
+/// A number that tunes a hash table: checked, and otherwise without effect.
+const fn table(name: &'static str, contexts: Contexts, default: &'static str) -> Directive<Conf> {
+    row(
+        name,
+        contexts,
+        Arity::ONE,
+        default,
+        "A size for a table that Tidegate sizes by itself; accepted for compatibility.",
+        |conf, args| {
+            args.number(0, 0..=u64::MAX)?;
+            note(conf, args)
+        },
+    )
+}
 
 /// A size that tunes a structure that Tidegate sizes by itself: checked, and otherwise without effect.
 const fn accepted(
@@ -111,9 +126,22 @@ const fn accepted(
         contexts,
         Arity::ONE,
         default,
-        "A size for a table or pool that Tidegate sizes by itself; accepted for compatibility.",
-        |_conf, args| args.size(0).map(drop),
+        "A size for a pool that Tidegate sizes by itself; accepted for compatibility.",
+        |conf, args| {
+            args.size(0)?;
+            note(conf, args)
+        },
     )
+}
+
+/// A directive without effect, which may stand once in a block all the same.
+fn note(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let name = &args.statement.name.bytes;
+    if conf.without_effect.contains(name) {
+        return Err(args.duplicate());
+    }
+    conf.without_effect.push(name.clone());
+    Ok(())
 }
 
 /// The blocks that servers and locations are.

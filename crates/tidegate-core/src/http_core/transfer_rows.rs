@@ -41,7 +41,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         "2 32k",
         "Number and bytes of buffers for reading files that are not sent by sendfile.",
         |conf, args| {
-            once(&mut conf.output_buffers, (args.number(0, 1..=1024)?, args.size(1)?), args)
+            once(&mut conf.output_buffers, (args.number(0, 1..=1024)?, args.buffer_size(1)?), args)
         },
     ),
     row(
@@ -107,11 +107,13 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
                 ("msie6", KEEPALIVE_DISABLE_MSIE6),
                 ("safari", KEEPALIVE_DISABLE_SAFARI),
             ];
-            let mut bits = 0;
+            // Several lines add up, as in nginx.
+            let mut bits = conf.keepalive_disable.unwrap_or(0);
             for index in 0..args.len() {
                 bits |= args.choice(index, &choices)?;
             }
-            once(&mut conf.keepalive_disable, bits, args)
+            conf.keepalive_disable = Some(bits);
+            Ok(())
         },
     ),
     row(

@@ -392,7 +392,13 @@ fn set_protocols(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
         let message = "no available protocol in \"ssl_protocols\", TLSv1.2 and TLSv1.3 are used";
         conf.warnings.push(warning(args, usize::MAX, message.to_owned()));
     }
-    once(&mut conf.protocols, protocols, args)
+    // Several lines add up, as in nginx.
+    if let Some(before) = conf.protocols {
+        protocols.tls12 |= before.tls12;
+        protocols.tls13 |= before.tls13;
+    }
+    conf.protocols = Some(protocols);
+    Ok(())
 }
 
 /// Sessions of `builtin` without a number, OpenSSL's default.

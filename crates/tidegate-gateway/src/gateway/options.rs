@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tidegate_conf::{Args, Diagnostic, Word, once};
 use tidegate_core::http_core::conf::TempPath;
+use tidegate_core::http_core::temp_path;
 use tidegate_upstream::NextUpstream;
 
 /// Settings of modules that contain the shared ones.
@@ -194,34 +195,30 @@ macro_rules! gateway_rows {
 pub(crate) use gateway_rows;
 
 pub fn set_buffers(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
-    let buffers = (args.number(0, 2..=u64::MAX)?, args.size(1)?);
+    let buffers = (args.number(0, 2..=u64::MAX)?, args.buffer_size(1)?);
     once(&mut conf.buffers, buffers, args)
 }
 
 pub fn set_temp_path(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
-    let mut levels = Vec::new();
-    for index in 1..args.len() {
-        levels.push(args.number(index, 1..=3)? as usize);
-    }
-    let path = TempPath { path: args.text(0)?.to_owned(), levels };
-    once(&mut conf.temp_path, path, args)
+    once(&mut conf.temp_path, temp_path(args)?, args)
 }
 
 pub fn set_next_upstream(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
     set_cases(conf, args, CASES)
 }
 
-/// `*_next_upstream` of a protocol that has these cases.
+/// `*_next_upstream` of a protocol that has these cases. Several lines add up, as in nginx.
 pub fn set_cases(
     conf: &mut GatewayConf,
     args: &Args<'_>,
     known: &[(&'static str, NextUpstream)],
 ) -> Result<(), Diagnostic> {
-    let mut cases = NextUpstream(0);
+    let mut cases = conf.next_upstream.unwrap_or(NextUpstream(0));
     for index in 0..args.len() {
         cases.0 |= args.choice(index, known)?.0;
     }
-    once(&mut conf.next_upstream, cases, args)
+    conf.next_upstream = Some(cases);
+    Ok(())
 }
 
 pub fn set_pass_header(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {

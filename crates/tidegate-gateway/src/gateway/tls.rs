@@ -148,7 +148,10 @@ pub fn set_protocols<C: HasGateway>(conf: &mut C, args: &Args<'_>) -> Result<(),
         let message = format!("no available protocol in \"{name}\", TLSv1.2 and TLSv1.3 are used");
         conf.warnings.push(args.error_here(message).as_warning());
     }
-    once(&mut conf.protocols, (tls12, tls13), args)
+    // Several lines add up, as in nginx.
+    let before = conf.protocols.unwrap_or_default();
+    conf.protocols = Some((before.0 || tls12, before.1 || tls13));
+    Ok(())
 }
 
 /// A directive that may be given several times.

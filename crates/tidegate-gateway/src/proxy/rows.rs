@@ -107,6 +107,7 @@ pub const OWN: &[Directive<Conf>] = &[
         "off",
         "Sets and removes flags of cookies: secure, httponly, samesite=, and with `no` in front.",
         |conf, args| {
+            alone(conf.cookie_flags.as_deref(), args)?;
             let list = conf.cookie_flags.get_or_insert_default();
             match args.words() {
                 [only] if only.bytes == b"off" => {}
@@ -126,7 +127,11 @@ pub const OWN: &[Directive<Conf>] = &[
         Arity::AT_LEAST_ONE,
         "",
         "Passes 103 answers of origins on when a value is neither empty nor `0`.",
-        |conf, args| once(&mut conf.early_hints, args.words().to_vec(), args),
+        |conf, args| {
+            // Several lines add up, as in nginx.
+            conf.early_hints.get_or_insert_default().extend_from_slice(args.words());
+            Ok(())
+        },
     ),
     row(
         "proxy_headers_hash_max_size",
@@ -153,6 +158,11 @@ pub const OWN: &[Directive<Conf>] = &[
 ];
 
 fn set_redirect(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let off = |rule: &RedirectConf| matches!(rule, RedirectConf::Off);
+    let before = conf.redirect.as_deref().unwrap_or_default();
+    if before.iter().any(off) || (args.bytes(0) == b"off" && !before.is_empty()) {
+        return Err(args.duplicate());
+    }
     let rule = match args.words() {
         [one] if one.bytes == b"off" => RedirectConf::Off,
         [one] if one.bytes == b"default" || one.bytes == b"false" => RedirectConf::Default,
@@ -166,10 +176,19 @@ fn set_redirect(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
+/// `off`, which leaves an empty list, stands alone.
+fn alone<T>(before: Option<&[T]>, args: &Args<'_>) -> Result<(), Diagnostic> {
+    match before {
+        Some(rules) if rules.is_empty() || args.bytes(0) == b"off" => Err(args.duplicate()),
+        _ => Ok(()),
+    }
+}
+
 fn set_pairs(
     list: &mut Option<Vec<(tidegate_conf::Word, tidegate_conf::Word)>>,
     args: &Args<'_>,
 ) -> Result<(), Diagnostic> {
+    alone(list.as_deref(), args)?;
     let list = list.get_or_insert_default();
     match args.words() {
         [one] if one.bytes == b"off" => Ok(()),

@@ -7,7 +7,7 @@ use tidegate_upstream::Method;
 use tidegate_upstream::peers::TimeKind;
 
 use super::server::set_server;
-use super::{Conf, sticky};
+use super::{Conf, ZoneSize, sticky};
 
 const HERE: Contexts = Contexts::UPSTREAM;
 const BOTH: Contexts = Contexts::UPSTREAM.union(Contexts::STREAM_UPSTREAM);
@@ -31,7 +31,7 @@ pub const ROWS: &[Directive<Conf>] = &[
         "Idle connections kept by each worker thread; `local`: not shared between locations.",
         |conf, args| {
             let count = args.number(0, 0..=u64::MAX)?;
-            let local = match args.bytes(1) {
+            let local = match second(args)? {
                 b"" => false,
                 b"local" => true,
                 _ => return Err(args.invalid_parameter(1)),
@@ -69,12 +69,7 @@ pub const ROWS: &[Directive<Conf>] = &[
         Arity::ONE_OR_TWO,
         "",
         "Lets the group's servers change and be counted; threads share its state in any case.",
-        |conf, args| {
-            if args.len() > 1 {
-                args.size(1)?;
-            }
-            once(&mut conf.zone, args.text(0)?.to_owned(), args)
-        },
+        set_zone,
     ),
     row("ip_hash", HERE, Arity::NONE, "", "Chooses by the client's address.", |conf, args| {
         balance(conf, args, Method::IpHash)
@@ -108,7 +103,7 @@ pub const ROWS: &[Directive<Conf>] = &[
         },
     ),
     row("hash", BOTH, Arity::ONE_OR_TWO, "", "Chooses by a key.", |conf, args| {
-        let method = match args.bytes(1) {
+        let method = match second(args)? {
             b"" => Method::Hash,
             b"consistent" => Method::HashConsistent,
             _ => return Err(args.invalid_parameter(1)),
@@ -194,6 +189,32 @@ pub const ROWS: &[Directive<Conf>] = &[
     ),
 ];
 
+/// The last one counts, as in nginx.
+fn set_zone(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let name = args.text(0)?;
+    if name.is_empty() {
+        return Err(args.error(0, "invalid zone name \"\""));
+    }
+    let bytes = if args.len() > 1 { Some(args.size(1)?) } else { None };
+    if bytes.is_some_and(|bytes| bytes < ZONE_BYTES_MIN) {
+        return Err(args.error(1, format!("zone \"{name}\" is too small")));
+    }
+    conf.zone = Some(name.to_owned());
+    conf.zone_size = Some(ZoneSize { bytes, span: args.word(0).span });
+    Ok(())
+}
+
+/// Eight pages, as in nginx.
+const ZONE_BYTES_MIN: u64 = 8 * 4096;
+
+/// The second argument of a directive that need not have one; an empty one is a mistake.
+fn second<'a>(args: &Args<'a>) -> Result<&'a [u8], Diagnostic> {
+    match args.bytes(1) {
+        b"" if args.len() > 1 => Err(args.invalid_parameter(1)),
+        word => Ok(word),
+    }
+}
+
 fn balance(conf: &mut Conf, args: &Args<'_>, method: Method) -> Result<(), Diagnostic> {
     if conf.method.replace(method).is_some() {
         // The last one counts, as in nginx.
@@ -220,7 +241,7 @@ fn random(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
         _ => return Err(args.invalid_parameter(2)),
     };
     let method = match (args.bytes(0), args.text(1).unwrap_or_default()) {
-        (b"", _) => Method::Random,
+        (b"", _) if args.len() == 0 => Method::Random,
         (b"two", "" | "least_conn") => Method::RandomTwo,
         (b"two", text) => {
             let kind =

@@ -52,7 +52,7 @@ fn read_parameters(
         }
         match (name, value) {
             ("resolve", None) => server.resolve = true,
-            ("service", Some("")) => return Err(args.error(index, "empty service name")),
+            ("service", Some("")) => return Err(args.error(index, "service is empty")),
             ("service", Some(service)) => server.service = Some(service.to_owned()),
             _ => set_option(&mut server.options, name, value).ok_or_else(invalid)?,
         }
@@ -107,6 +107,13 @@ fn knows_no_rank(method: Method) -> bool {
 }
 
 impl ServerConf {
+    /// Whether its addresses come from name servers: an address that is written needs no looking up, whatever stands
+    /// behind it.
+    pub fn is_looked_up(&self) -> bool {
+        let host = resolve::parse(&self.address, PORT);
+        self.resolve && matches!(host, Ok(HostPort::Inet { literal: None, .. }))
+    }
+
     /// The server while its name is not known.
     pub fn unresolved(&self) -> Member {
         let name = ServerName { host: self.address.as_str().into(), port: PORT, service: None };
@@ -124,14 +131,20 @@ impl ServerConf {
         look_up: impl FnOnce(&str) -> io::Result<Vec<IpAddr>>,
     ) -> Result<Member, &'static str> {
         let host = resolve::parse(&self.address, PORT)?;
+        match (&self.service, &host) {
+            (Some(_), HostPort::Unix(_) | HostPort::Inet { port: Some(_), .. }) => {
+                return Err("service upstream may not have port");
+            }
+            (Some(_), HostPort::Inet { literal: Some(_), .. }) => {
+                return Err("service upstream requires domain name");
+            }
+            _ => {}
+        }
         if needs_port && self.service.is_none() && matches!(host, HostPort::Inet { port: None, .. })
         {
             return Err("no port");
         }
         if let (true, HostPort::Inet { host, port, literal: None }) = (self.resolve, &host) {
-            if self.service.is_some() && port.is_some() {
-                return Err("service upstream may not have port");
-            }
             let name = ServerName {
                 host: host.to_ascii_lowercase().into(),
                 port: port.unwrap_or(PORT),

@@ -10,7 +10,7 @@
 //! What the server's block says about bodies holds, since no location is known yet. A body above
 //! `client_body_buffer_size` goes to a file as always, and `$request_body` is empty.
 
-use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, once, row};
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, row};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::request_body::StoreOptions;
@@ -58,7 +58,9 @@ const ROWS: &[Directive<Conf>] = &[row(
     |conf, args| {
         let words =
             if args.words().len() == 1 && args.bytes(0) == b"off" { &[] } else { args.words() };
-        once(&mut conf.conditions, words.to_vec(), args)
+        // Several lines add up, as in nginx.
+        conf.conditions.get_or_insert_default().extend_from_slice(words);
+        Ok(())
     },
 )];
 

@@ -8,7 +8,7 @@
 mod tests;
 
 use bytes::Bytes;
-use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, row};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::Module;
 use tidegate_core::{Body, Exchange, Step};
@@ -32,7 +32,10 @@ impl Module for EmptyGif {
         Arity::NONE,
         "",
         "Answers with a transparent picture of one pixel.",
-        |conf, args| once(&mut conf.on, (), args),
+        |conf, _args| {
+            conf.on = Some(());
+            Ok(())
+        },
     )]];
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {

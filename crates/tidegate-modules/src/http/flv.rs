@@ -5,7 +5,7 @@
 mod tests;
 
 use bytes::Bytes;
-use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, row};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::Module;
 use tidegate_core::{Body, Exchange};
@@ -33,7 +33,10 @@ impl Module for Flv {
         Arity::NONE,
         "",
         "Serves Flash video files from the byte that the `start` argument names.",
-        |conf, args| once(&mut conf.on, (), args),
+        |conf, _args| {
+            conf.on = Some(());
+            Ok(())
+        },
     )]];
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {

@@ -126,6 +126,9 @@ pub fn parse_zone(
     let Some((name, size)) = size else {
         return Err(args.error(index, format!("invalid zone size \"{shown}\"")));
     };
+    if name.is_empty() {
+        return Err(args.error(index, format!("invalid zone name \"{shown}\"")));
+    }
     if size < ZONE_BYTES_MIN {
         return Err(args.error(index, format!("zone \"{shown}\" is too small")));
     }

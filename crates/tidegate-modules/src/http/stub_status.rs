@@ -8,7 +8,7 @@
 mod tests;
 
 use bytes::Bytes;
-use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, row};
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::counters::{self, Figures};
 use tidegate_core::module::Module;
@@ -52,7 +52,10 @@ const ROWS: &[Directive<Conf>] = &[row(
     Arity::between(0, 1),
     "",
     "Answer with the number of connections and requests.",
-    |conf, args| once(&mut conf.on, (), args),
+    |conf, _args| {
+        conf.on = Some(());
+        Ok(())
+    },
 )];
 
 fn put(number: u64, out: &mut Vec<u8>) -> bool {

@@ -122,9 +122,10 @@ impl Resolver {
                 Some(("ipv6", text)) => resolver.ipv6 = flag(text)?,
                 Some(("status_zone", _)) => {}
                 _ => {
-                    let host = super::parse(word, 53).map_err(|what| format!("{what}: {word}"))?;
+                    let in_resolver = |what: &str| format!("{what} in resolver \"{word}\"");
+                    let host = super::parse(word, 53).map_err(in_resolver)?;
                     let found = super::addresses(&host, 53, &look_up);
-                    for address in found.map_err(|what| format!("{what} in resolver \"{word}\""))? {
+                    for address in found.map_err(in_resolver)? {
                         if let Addr::Inet(address) = address {
                             resolver.servers.push(address);
                         }
@@ -134,6 +135,9 @@ impl Resolver {
         }
         if !resolver.ipv4 && !resolver.ipv6 {
             return Err("\"ipv4\" and \"ipv6\" cannot both be \"off\"".to_owned());
+        }
+        if resolver.servers.is_empty() {
+            return Err("no name servers defined".to_owned());
         }
         Ok(resolver)
     }

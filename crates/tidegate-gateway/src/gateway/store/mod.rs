@@ -88,6 +88,7 @@ pub fn set_store(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnost
     let to = match args.bytes(0) {
         b"off" => To::Off,
         b"on" => To::Path,
+        b"" => return Err(args.error(0, "empty path")),
         _ => To::Text(args.word(0).clone()),
     };
     let written = Written { to, span: args.word(0).span, distance: 0 };

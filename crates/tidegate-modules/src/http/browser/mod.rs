@@ -14,7 +14,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once, row};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, row};
 use tidegate_core::Exchange;
 use tidegate_core::builder::LocationBuilder;
 use tidegate_core::module::{BlockInfo, Module};
@@ -109,7 +109,11 @@ const ROWS: &[Directive<Conf>] = &[
         Arity::ONE,
         "1",
         "Value of `$modern_browser` for modern browsers.",
-        |conf, args| once(&mut conf.modern_value, args.bytes(0).to_vec(), args),
+        |conf, args| {
+            // The last one counts, as in nginx.
+            conf.modern_value = Some(args.bytes(0).to_vec());
+            Ok(())
+        },
     ),
     row(
         "ancient_browser_value",
@@ -117,7 +121,10 @@ const ROWS: &[Directive<Conf>] = &[
         Arity::ONE,
         "1",
         "Value of `$ancient_browser` for ancient browsers.",
-        |conf, args| once(&mut conf.ancient_value, args.bytes(0).to_vec(), args),
+        |conf, args| {
+            conf.ancient_value = Some(args.bytes(0).to_vec());
+            Ok(())
+        },
     ),
 ];
 

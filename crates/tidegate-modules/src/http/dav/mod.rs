@@ -136,11 +136,13 @@ fn set_methods(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
         ("copy", Method::Copy.bit()),
         ("move", Method::Move.bit()),
     ];
-    let mut bits = 0;
+    // Several lines add up, as in nginx.
+    let mut bits = conf.methods.unwrap_or(0);
     for index in 0..args.len() {
         bits |= args.choice(index, &methods)?;
     }
-    once(&mut conf.methods, bits, args)
+    conf.methods = Some(bits);
+    Ok(())
 }
 
 /// Rights of the user are `rw` unless they are named.

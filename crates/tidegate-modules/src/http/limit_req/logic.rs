@@ -51,9 +51,10 @@ pub fn delay(excess: u64, free: u64, rate: u64) -> Duration {
 
 /// Reads `10r/s` or `30r/m` as thousandths of a request a second.
 pub fn parse_rate(text: &str) -> Option<u64> {
-    let (count, seconds) = match text.strip_suffix("r/s") {
-        Some(count) => (count, 1),
-        None => (text.strip_suffix("r/m")?, 60),
+    // A number alone is so many a second, as in nginx.
+    let (count, seconds) = match text.strip_suffix("r/m") {
+        Some(count) => (count, 60),
+        None => (text.strip_suffix("r/s").unwrap_or(text), 1),
     };
     let count = tidegate_conf::parse_number(count.as_bytes()).filter(|count| *count > 0)?;
     // Less than a thousandth would never leak.

@@ -13,6 +13,7 @@ fn rates_are_read() {
         ("1000r/s", Some(1_000_000)),
         ("30r/m", Some(500)),
         ("1r/m", Some(16)),
+        ("5", Some(5000)),
         ("1r/h", None),
         ("0r/s", None),
         ("1.5r/s", None),

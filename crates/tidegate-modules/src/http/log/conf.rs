@@ -140,7 +140,7 @@ pub(super) fn set_log(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic
 }
 
 pub(super) fn set_open_files(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
-    if args.len() == 1 && args.bytes(0) == b"off" {
+    if args.words().iter().any(|word| word.bytes == b"off") {
         return once(&mut conf.open_files, None, args);
     }
     let mut found = OpenFilesConf {
@@ -165,8 +165,7 @@ pub(super) fn set_open_files(conf: &mut Conf, args: &Args<'_>) -> Result<(), Dia
             "inactive" => found.inactive = parse_seconds(value).ok_or_else(invalid)?,
             "valid" => found.valid = parse_seconds(value).ok_or_else(invalid)?,
             "min_uses" => {
-                let uses = parse_number(value).filter(|uses| *uses > 0);
-                found.min_uses = uses.ok_or_else(invalid)?;
+                found.min_uses = parse_number(value).ok_or_else(invalid)?;
             }
             _ => return Err(invalid()),
         }

@@ -74,7 +74,10 @@ const ROWS: &[Directive<Conf>] = &[
         "",
         "Serves the part of an MP4 file between the times, in seconds, that the `start` and `end` \
          arguments name.",
-        |conf, args| once(&mut conf.on, (), args),
+        |conf, _args| {
+            conf.on = Some(());
+            Ok(())
+        },
     ),
     row(
         "mp4_buffer_size",

@@ -46,9 +46,9 @@ fn hosts_and_paths() {
 
 #[test]
 fn words_and_expressions() {
-    check("none", &[("-", true), ("", false), ("http://example.com", false)]);
-    check("blocked", &[("-", false), ("", true), ("XXXX", true), ("http://su", true)]);
-    check("blocked", &[("http://example.com", false)]);
+    check("none other.test", &[("-", true), ("", false), ("http://example.com", false)]);
+    check("blocked other.test", &[("-", false), ("", true), ("XXXX", true), ("http://su", true)]);
+    check("blocked other.test", &[("http://example.com", false)]);
     check(
         "server_names ~(r.)x/page ~(?-i)Case",
         &[
@@ -73,7 +73,7 @@ fn words_and_expressions() {
 fn rules_are_inherited_and_the_variable_can_be_set() {
     let bench = Bench::new(
         "server { valid_referers example.com; location / { return 200 \"[$invalid_referer]\"; }
-         location /own { valid_referers none; return 200 \"[$invalid_referer]\"; }
+         location /own { valid_referers none example.org; return 200 \"[$invalid_referer]\"; }
          location /set { set $invalid_referer 2; return 200 \"[$invalid_referer]\"; }
          location /if { if ($invalid_referer) { return 403; } } }
          server { server_name none; location / { return 200 \"[$invalid_referer]\"; } }",
@@ -90,6 +90,11 @@ fn rules_are_inherited_and_the_variable_can_be_set() {
 #[test]
 fn mistakes() {
     for (rules, expected) in [
+        (
+            "none ~a",
+            "the \"none\" or \"blocked\" referers are specified in the \"valid_referers\" directive without \
+             any valid referer",
+        ),
         ("foo foo", "conflicting parameter \"foo\""),
         ("foo/a foo/b", "conflicting parameter \"foo\""),
         ("*.foo *.foo", "conflicting parameter \"*.foo\""),

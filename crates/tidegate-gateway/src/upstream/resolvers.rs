@@ -1,0 +1,33 @@
+//! `resolver` directives that nothing uses are read as well, so that their mistakes are told.
+
+use std::time::Duration;
+
+use tidegate_conf::{Diagnostic, Span};
+use tidegate_core::builder::{Outline, PlanBuilder};
+use tidegate_core::http_core::HttpCore;
+use tidegate_upstream::resolve::Resolver;
+
+/// Reports what is wrong with the `resolver`s of a block and of those within it.
+pub fn check(block: &Outline, plan: &mut PlanBuilder<'_>) {
+    let mut read = Vec::new();
+    within(block, plan, &mut read);
+}
+
+/// `read`: what blocks inherit is read once.
+fn within(block: &Outline, plan: &mut PlanBuilder<'_>, read: &mut Vec<Span>) {
+    let words = block.conf::<HttpCore>().and_then(|core| core.resolver.as_deref());
+    if let Some(words @ [first, ..]) = words
+        && !read.contains(&first.span)
+    {
+        read.push(first.span);
+        let texts: Vec<String> = words.iter().map(|word| word.display().into_owned()).collect();
+        let resources = plan.environment.resources;
+        let found = Resolver::parse(&texts, Duration::ZERO, |host| resources.addresses(host));
+        if let Err(message) = found {
+            plan.diagnostics.push(Diagnostic::emerg(message).at(first.span));
+        }
+    }
+    for child in &block.children {
+        within(child, plan, read);
+    }
+}
