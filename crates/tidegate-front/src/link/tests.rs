@@ -1,16 +1,17 @@
 //! States of connections, and what one costs while it is idle.
 
 use std::mem::size_of;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidegate_core::client::CancelCode::{Close, Reset};
+use tidegate_rt::clock::exact_now;
 
 use super::ConnectionState::{Cancelled, Idle, Serving};
 use super::{IdleLimits, Link, Order, ParkState};
 
 #[test]
 fn a_request_is_given_up_once_and_only_while_there_is_one() {
-    let since = Instant::now();
+    let since = exact_now();
     for (state, code, expected) in [
         (Serving, Close, Cancelled { code: Close }),
         (Serving, Reset, Cancelled { code: Reset }),
@@ -24,7 +25,7 @@ fn a_request_is_given_up_once_and_only_while_there_is_one() {
 
 #[test]
 fn only_an_idle_connection_is_idle_since() {
-    let since = Instant::now();
+    let since = exact_now();
     assert_eq!(Idle { since }.idle_since(), Some(since));
     assert_eq!(Serving.idle_since(), None);
     assert_eq!(Cancelled { code: Close }.idle_since(), None);
@@ -32,7 +33,7 @@ fn only_an_idle_connection_is_idle_since() {
 
 #[test]
 fn limits_are_renewed_by_a_response() {
-    let (accepted, second) = (Instant::now(), Duration::from_secs(1));
+    let (accepted, second) = (exact_now(), Duration::from_secs(1));
     let fresh = IdleLimits::new(accepted, 60 * second);
     assert_eq!((fresh.until, fresh.kept_until), (accepted + 60 * second, accepted));
     let now = accepted + second;
