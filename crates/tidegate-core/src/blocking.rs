@@ -3,6 +3,9 @@
 //! They outlive reloads: one whose directive stays the same goes on, another one is replaced, and what was
 //! given to the old one is done there.
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;

@@ -1,5 +1,8 @@
 //! What a protocol driver offers about the client's connection to everything above it.
 
+#[cfg(test)]
+mod tests;
+
 use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::io;

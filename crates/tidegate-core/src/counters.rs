@@ -1,6 +1,9 @@
 //! Counters of the whole process for `stub_status` and its variables. Each thread adds to its own, so that
 //! counting costs no locked instruction and no cache line moves; readers sum them.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,5 +1,8 @@
 //! Reading pieces of files so that a slow disk holds no loop.
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::sync::atomic::Ordering;
 

@@ -12,6 +12,8 @@
 //! variables, an error log and loggers, and a [`Session`](crate::session::Session) in its extensions. What
 //! `listen`, `server_name`, `error_log`, `resolver` and `tcp_nodelay` say is the core module's as in `http`.
 
+#[cfg(test)]
+mod tests;
 mod variables;
 
 use std::time::Duration;

@@ -2,7 +2,7 @@
 //!
 //! ```nginx
 //! location / {
-//!     do access status 403;          # a handler of the access phase that answers so
+//!     do access status 403;          # a handler of the access phase with this step
 //!     do content respond "$where";   # one of the content phase; `own`: the location's own, `gateway`: one of these
 //!     do rewrite once path /b?c;     # only the first time that it is run
 //!     do access wait next;           # says so after a turn of the loop
@@ -97,6 +97,13 @@ impl Module for Probe {
         conf.lines.iter().try_for_each(|(name, words)| define(plan, name, words).map(drop))
     }
 
+    fn prepare_session(
+        conf: &Conf,
+        server: &mut LocationBuilder<'_, '_>,
+    ) -> Result<(), Diagnostic> {
+        Probe::prepare(conf, server)
+    }
+
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
         for (name, words) in &conf.lines {
             if define(location.plan, name, words)? {
@@ -154,7 +161,9 @@ const fn row(
     name: &'static str,
     set: fn(&mut Conf, &Args<'_>) -> Result<(), Diagnostic>,
 ) -> Directive<Conf> {
-    let contexts = Contexts::HTTP_SERVER_LOCATION_IF.union(Contexts::LIMIT_EXCEPT);
+    let contexts = Contexts::HTTP_SERVER_LOCATION_IF
+        .union(Contexts::LIMIT_EXCEPT)
+        .union(Contexts::STREAM_AND_SERVER);
     let args = Arity::AT_LEAST_ONE;
     Directive { name, contexts, args, kind: Kind::Simple, default: "", doc: "", set }
 }
@@ -225,7 +234,7 @@ fn traced(x: &mut Exchange) -> &mut Vec<String> {
     &mut x.modules.extensions.of_mut::<Trace>().unwrap().0
 }
 
-/// Does what a handler is told; `last` is its last word with variables.
+/// Carries out an action; `last` is its last word with variables.
 fn act<'x>(x: &'x mut Exchange, action: &[String], last: &Template) -> Step<'x> {
     let value = last.value(x);
     match action[0].as_str() {
@@ -252,10 +261,8 @@ fn act<'x>(x: &'x mut Exchange, action: &[String], last: &Template) -> Step<'x> 
         "carry" => x.preserved_headers.push(action[1].as_bytes(), &value),
         "send-as" => x.disposition.send_as(action[1].parse().unwrap()),
         "set" => x.set_slot(action[1].parse().unwrap(), Some(&value)),
-        "args" => match x.plan.variables.changeable("args") {
-            Changeable::By(set) => set(x, &value),
-            _ => panic!("args cannot be changed"),
-        },
+        "args" => change(x, "args", &value),
+        "rate" => change(x, "limit_rate", &value),
         "enter" => x.routing.location = crate::plan::LocationId(action[1].parse().unwrap()),
         "decline" => {}
         other => panic!("no action {other}"),
@@ -263,7 +270,15 @@ fn act<'x>(x: &'x mut Exchange, action: &[String], last: &Template) -> Step<'x> 
     Step::Decline
 }
 
-/// Answers with the status and the body of a subrequest, in brackets.
+/// Gives a built-in variable another value, as `set` does.
+fn change(x: &mut Exchange, name: &str, value: &[u8]) {
+    match x.plan.variables.changeable(name) {
+        Changeable::By(set) => set(x, value),
+        _ => panic!("{name} cannot be changed"),
+    }
+}
+
+/// Responds with the status and the body of a subrequest, in brackets.
 fn include(x: &mut Exchange, path: Vec<u8>) -> Step<'_> {
     let Ok(part) = x.subrequest(path, Vec::new(), Options::default()) else {
         return Step::Respond(Body::from(Bytes::from_static(b"too many")));
