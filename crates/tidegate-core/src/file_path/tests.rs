@@ -33,14 +33,14 @@ fn paths_are_mapped_by_root_and_alias() {
         ("location =/i { alias /srv/f; }", "/i", "/srv/f"),
         ("location ~ ^/i/(.*)$ { alias /srv/$1.x; }", "/i/a/b", "/srv/a/b.x"),
         ("location ~* ^/I/(?<p>.*)$ { alias $p/f; }", "/i/a", "{dir}/a/f"),
-        // Nested locations have the length of the one that `alias` stands in.
+        // Nested locations cut off the name of the location that has the `alias`.
         ("location /i/ { alias /srv/; location /i/j/ { } }", "/i/j/a", "/srv/j/a"),
         ("location /i/ { alias /srv/; location ~ a$ { } }", "/i/j/a", "/srv/j/a"),
         ("location /i/ { alias /srv/; location /i/j/ { root /other; } }", "/i/j/a", "/other/i/j/a"),
         // A rewritten path has no name of the location to cut off.
-        ("location /i/ { alias /srv/; do rewrite stay /x; }", "/i/a", "-"),
+        ("location /i/ { alias /srv/; do rewrite stay /xyz/a; }", "/i/a", "-"),
         ("location /i/ { root /srv; do rewrite stay /x; }", "/i/a", "/srv/x"),
-        ("location /i/ { alias /srv/; do rewrite path /x; do rewrite settle; }", "/i/a", "-"),
+        ("location /i/ { alias /srv/; do rewrite path /xyz/a; do rewrite settle; }", "/i/a", "-"),
     ] {
         check(server, target, expected);
     }

@@ -94,7 +94,7 @@ fn rank(pattern: &str, host: &str) -> Option<(u8, usize)> {
 }
 
 fn label() -> impl Strategy<Value = String> {
-    "[ab]{1,2}"
+    "[ab]|ab"
 }
 
 fn pattern() -> impl Strategy<Value = String> {

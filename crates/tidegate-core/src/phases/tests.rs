@@ -19,7 +19,7 @@ fn shown(reply: &Reply) -> String {
     format!("{} {text}; {}", reply.status, trace(&reply.x)).replace(" ;", ";").trim_end().to_owned()
 }
 
-/// A server with this inside answers `GET target` so, behind these handlers.
+/// The response of a server with this inside to `GET target`, with the trace of its handlers.
 fn check(server: &str, target: &str, expected: &str) {
     let reply = Bench::new(&format!("server {{ {server} }}")).get(target);
     assert_eq!(shown(&reply), expected, "{server} {target}");
@@ -73,7 +73,7 @@ fn every_step_means_the_same_in_every_phase() {
                     "{outer} location / {{ {inner} do content respond end; }}
                      location /j {{ do own respond \"jumped $args\"; }} location @n {{ do own respond named; }}"
                 );
-                // A gateway that does not answer has no answer, whatever other handlers there are.
+                // `next` of the location's own handler is 404: the other content handlers do not run.
                 let expected = if (phase, step) == ("own", "next") { "404" } else { expected };
                 check_response(&server, "/", expected);
             }
@@ -106,11 +106,11 @@ fn satisfy_all_refuses_with_the_first_and_any_lets_in_with_the_first() {
         ("any", "next,status 403", "200 in; access next"),
         ("any", "status 403,next,status 401", "200 in; access status 403, access next"),
         ("any", "status 403,decline", "403; access status 403, access decline"),
-        // Who may come in with a password is asked for it.
+        // 401 takes precedence: a client that may enter with a password is asked for it.
         ("any", "status 401,status 403", "401; access status 401, access status 403"),
         ("any", "status 403,status 401", "401; access status 403, access status 401"),
         ("any", "wait status 403,wait next", "200 in; access wait status 403, access wait next"),
-        // Only these two are verdicts on who it is.
+        // Other statuses end the request at once.
         ("any", "status 500,next", "500; access status 500"),
         ("any", "status 403,close,next", "0; access status 403, access close"),
         ("any", "respond page,next", "200 page; access respond page"),
@@ -124,9 +124,9 @@ fn satisfy_all_refuses_with_the_first_and_any_lets_in_with_the_first() {
     }
 }
 
-/// `satisfy any`: the challenge of the module that would have refused is taken back.
+/// `satisfy any`: the challenge of the module that refused is removed.
 #[test]
-fn who_is_let_in_gets_no_challenge() {
+fn an_allowed_request_gets_no_challenge() {
     let bench = Bench::new(
         "server { satisfy any;
            location /in { do access field WWW-Authenticate Basic; do access status 401; do access next;
@@ -207,11 +207,11 @@ fn a_changed_path_is_looked_up_again_unless_it_stays() {
         // Behind the rewrites a path changes nothing any more.
         ("do preaccess path /b?n;", "200 a /b n; srewrite decline, preaccess path /b?n, "),
     ] {
-        let who = &expected[4..5];
-        let expected = format!("{expected}content respond {who} $uri $args");
+        let name = &expected[4..5];
+        let expected = format!("{expected}content respond {name} $uri $args");
         check(&server(action), "/a?q", &expected);
     }
-    // The server's rewrites come before the choice.
+    // The server's rewrites precede the choice of the location.
     check_response(
         "do srewrite path /b; location /a { } location /b { do own respond b; }",
         "/a",
@@ -429,13 +429,19 @@ fn trailers_are_made_behind_the_body_where_they_are_wanted() {
 #[test]
 fn post_action_is_a_request_of_its_own_behind_the_response() {
     for (action, expected) in [
-        ("/p?x", "own respond first, own respond after $uri $args $request_method"),
-        ("@p", "own respond first, own respond named"),
-        ("$arg_to", "own respond first, own respond after $uri $args $request_method"),
-        ("off", "own respond first"),
+        (
+            "/p?x",
+            "own send-as 202, content respond first, own respond after $uri $args $request_method",
+        ),
+        ("@p", "own send-as 202, content respond first, own respond named"),
+        (
+            "$arg_to",
+            "own send-as 202, content respond first, own respond after $uri $args $request_method",
+        ),
+        ("off", "own send-as 202, content respond first"),
     ] {
         let bench = Bench::new(&format!(
-            "server {{ location / {{ post_action {action}; do own respond first; }}
+            "server {{ location / {{ post_action {action}; do own send-as 202; do content respond first; }}
                        location /p {{ log \"$uri $args\"; do own respond \"after $uri $args $request_method\"; }}
                        location @p {{ do own respond named; }} }}"
         ));
@@ -443,7 +449,7 @@ fn post_action_is_a_request_of_its_own_behind_the_response() {
         wait(phases::post_action(&mut reply.x));
         assert_eq!(
             (trace(&reply.x), reply.x.disposition.logged_status()),
-            (expected.to_owned(), 200),
+            (expected.to_owned(), 202),
             "{action}"
         );
     }
