@@ -114,7 +114,7 @@ fn search(x: &mut Exchange, plan: &Plan, set: &LocationSet) -> Result<Found, Mat
         regex_allowed = !location.no_regex;
         best = match search(x, plan, &location.nested)? {
             found @ (Found::Final(_) | Found::Redirect(_)) => return Ok(found),
-            // A `^~` of a nested location stands for the expressions of its own level, which have been passed over.
+            // A `^~` of a nested location excludes the expressions of its own level alone, and that has been done.
             inner @ Found::Prefix(_) => inner,
             Found::Nothing => Found::Prefix(id),
         };

@@ -132,8 +132,8 @@ impl<L: ModuleList> Bench<L> {
                 false => std::fs::write(&path, content).unwrap(),
             }
         }
-        let folder = dir.path().to_str().unwrap().to_owned();
-        let text = format!("events {{ }}\n{}\n", config.replace("{dir}", &folder));
+        let directory = dir.path().to_str().unwrap().to_owned();
+        let text = format!("events {{ }}\n{}\n", config.replace("{dir}", &directory));
         let file = dir.path().join("bench.conf");
         std::fs::write(&file, text).unwrap();
         let loader = FsLoader;
@@ -143,7 +143,7 @@ impl<L: ModuleList> Bench<L> {
         if !diagnostics.is_empty() {
             return Err(messages(&diagnostics));
         }
-        let prefix = format!("{folder}/");
+        let prefix = format!("{directory}/");
         let (resources, survivors) = (Files::default(), Survivors::default());
         let environment = Environment {
             modules: L::modules(),
@@ -203,7 +203,7 @@ impl<L: ModuleList> Bench<L> {
         })
     }
 
-    /// Answers an exchange with `status` instead of taking it through the phases.
+    /// Responds to an exchange with `status` instead of taking it through the phases.
     pub fn refuse(&self, mut x: Exchange, status: u16) -> Reply {
         self.settled(async {
             let answer = phases::refuse(&mut x, status).await;
@@ -287,7 +287,7 @@ impl<L: ModuleList> Bench<L> {
         x.request.head = head;
     }
 
-    /// The content of a file in the folder.
+    /// The content of a file in the directory.
     pub fn read(&self, name: &str) -> String {
         let bytes = std::fs::read(self.dir.path().join(name)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()

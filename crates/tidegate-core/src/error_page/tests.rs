@@ -5,7 +5,7 @@ use tidegate_http::Known;
 use super::*;
 use crate::tests::Bench;
 
-/// `GET target` of this server is answered so: status, `Location`, and the text where a handler made it.
+/// The response to `GET target`: status, `Location`, and the text where a handler made it, else `page`.
 fn check(server: &str, target: &str, expected: &str) {
     check_method("GET", server, target, expected);
 }
@@ -108,7 +108,7 @@ fn error_pages_are_inherited_as_a_whole() {
     }
 }
 
-/// Statuses below 300 are no errors, and some are answered with silence.
+/// Statuses below 300 are no errors, and for some the connection is closed without a response.
 #[test]
 fn statuses_that_have_no_page() {
     for (status, expected) in [
@@ -121,7 +121,7 @@ fn statuses_that_have_no_page() {
         (400, "400 - page"),
         (404, "404 - page"),
         (429, "429 - page"),
-        // What is nginx's own goes by another number on the wire.
+        // nginx's own statuses are sent as 400.
         (494, "400 - page"),
         (495, "400 - page"),
         (496, "400 - page"),
@@ -155,7 +155,7 @@ fn some_statuses_end_the_connection() {
     }
 }
 
-/// What is part of a status goes with it to its page; the rest of the head is the page's.
+/// Fields that belong to a status are kept for its error page; the others are removed.
 #[test]
 fn fields_that_belong_to_a_status_are_those_of_its_page() {
     for (status, field, kept) in [

@@ -1,4 +1,4 @@
-//! Bodies that a function makes: it goes on only when a piece was taken.
+//! Bodies that a function produces: it continues only after each piece was taken.
 
 use std::cell::Cell;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::tests::wait;
 
 #[test]
-fn the_function_goes_on_only_when_a_piece_was_taken() {
+fn the_function_continues_only_after_a_piece_was_taken() {
     let step = Rc::<Cell<u32>>::default();
     let seen = step.clone();
     let mut body = generate(move |out| async move {
@@ -34,7 +34,7 @@ fn the_function_goes_on_only_when_a_piece_was_taken() {
 }
 
 #[test]
-fn an_error_is_the_last_that_is_heard() {
+fn an_error_ends_the_body() {
     let mut body = generate(|out| async move {
         out.put(Chunk::Flush).await;
         Err(BodyError::Incomplete)

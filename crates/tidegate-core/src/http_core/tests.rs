@@ -1,4 +1,4 @@
-//! Each setting of the core module: its default, who inherits it from whom, and that it is said once.
+//! Each setting of the core module: its default, its inheritance, and that a duplicate is refused.
 
 use std::time::Duration;
 
@@ -260,7 +260,7 @@ fn sizes_of_tables_are_accepted() {
     }
 }
 
-/// No directive of the core's modules stands in two tables, and each is documented.
+/// Each directive of the core's modules is in one table, with its documentation.
 #[test]
 fn rows_are_documented_and_unique() {
     let mut names = Vec::new();

@@ -45,7 +45,7 @@ fn names_are_looked_up_in_nginxs_order() {
             ("x.d.e", 3),
             ("a.x", 4),
             ("a.x.y", 4),
-            // Wildcards come before expressions, and these in their order.
+            // Wildcards precede expressions, which are tried in their order.
             ("r1.b.c", 2),
             ("ra", 5),
             ("rab", 6),
@@ -163,7 +163,7 @@ fn groups_of_a_name_and_single_servers() {
     }
 }
 
-/// Sockets and what stands behind local addresses: `address: server[, local=server…]`, in their order.
+/// Sockets with their servers and those of local addresses: `address: server[, local=server…]`, in their order.
 fn sockets(config: &str) -> Vec<String> {
     let bench = Bench::new(config);
     let show = |listener: &ListenerPlan| {

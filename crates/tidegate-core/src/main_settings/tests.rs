@@ -3,7 +3,7 @@
 use super::*;
 use crate::tests::Bench;
 
-/// What the file level decides of this text, as `show` tells it.
+/// A setting of the file level, as `show` prints it.
 fn check(text: &str, show: fn(&MainSettings) -> String, expected: &str) {
     let bench = Bench::of_file(text);
     let dir = bench.dir.path().to_str().unwrap();

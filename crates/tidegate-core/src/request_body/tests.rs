@@ -95,7 +95,7 @@ fn check(length: Option<u64>, limit: Option<u64>, events: &[Event], expected: &s
     assert_eq!(text, expected, "{length:?} {limit:?} {events:?}");
     let is_whole = expected.ends_with('.');
     assert_eq!((body.is_finished(), body.is_broken()), (true, !is_whole), "{events:?}");
-    // Nobody gets a body that has broken.
+    // A broken body gives nothing more.
     assert_eq!(
         (body.is_present(), wait(read(&mut body))),
         (is_whole && length != Some(0), ".".to_owned())
@@ -153,7 +153,7 @@ fn what_was_received_and_trailers_are_known_behind_it() {
     assert!(!empty.is_present() && empty.is_finished() && !empty.is_broken());
 }
 
-/// What nobody wants is dropped as far as it is there; a mistake in it is one all the same.
+/// An unwanted body is dropped as far as it was received; a malformed one is still an error.
 #[test]
 fn received_bytes_are_discarded() {
     for (events, expected) in [

@@ -127,9 +127,9 @@ fn lines_of_sessions_say_what_went_both_ways() {
         [(stream(&[]), ""), (SessionClient::Datagrams(Rc::new(NoDatagrams)), "udp ")]
     {
         let (bench, mut x) = session(client);
-        let whom = format!(", {kind}client: 192.0.2.7, server: 0.0.0.0:5");
+        let context = format!(", {kind}client: 192.0.2.7, server: 0.0.0.0:5");
         let shown = |x: &Exchange| crate::error_log::with_context(x, format_args!("text"));
-        assert_eq!(shown(&x), format!("text{whom}"));
+        assert_eq!(shown(&x), format!("text{context}"));
         let session = x.session().unwrap();
         assert_eq!(session.is_datagram(), !kind.is_empty());
         session.traffic.received.set(1);
@@ -139,7 +139,7 @@ fn lines_of_sessions_say_what_went_both_ways() {
         (x.progress.action, x.progress.upstream) = ("proxying connection", "1.1.1.1:5".to_owned());
         let bytes = "bytes from/to client:1/2, bytes from/to upstream:3/4";
         let upstream = format!(", upstream: \"1.1.1.1:5\", {bytes}");
-        assert_eq!(shown(&x), format!("text while proxying connection{whom}{upstream}"));
+        assert_eq!(shown(&x), format!("text while proxying connection{context}{upstream}"));
         tell_end(&x, "client disconnected");
         let log = bench.read("log");
         assert!(

@@ -7,7 +7,7 @@ use super::*;
 use crate::tests::probe::trace;
 use crate::tests::{Bench, wait};
 
-/// What `GET /?q=1` is answered by a server whose `/` includes `/part`, which has these handlers.
+/// The response to `POST /?q=1` of a server whose `/` includes `/part`, which has these handlers.
 fn check(part: &str, expected: &str) {
     let bench = Bench::new(&format!(
         "server {{ location / {{ do rewrite set $v parent; do own include /part; }}
@@ -80,7 +80,7 @@ fn a_request_has_a_limited_number_of_parts() {
     }
     assert_eq!((made, make(&mut x).err()), (COUNT_MAX, Some(TooMany)));
     assert!(make(first.exchange()).is_err());
-    // Repetitions are counted by who makes them.
+    // Repetitions have no limit here: their maker limits them.
     drop(x.repetition());
 }
 
@@ -227,7 +227,7 @@ fn a_family_of_exchanges() {
     assert_eq!(own, outer);
 }
 
-/// A client that counts what it is told.
+/// A client that counts the informational responses it gets.
 #[derive(Default)]
 struct Counting {
     gone: Cell<bool>,
@@ -256,7 +256,7 @@ impl Client for Counting {
 }
 
 #[test]
-fn a_parts_client_can_leave_and_is_told_nothing() {
+fn a_parts_client_can_leave_and_gets_no_informational_responses() {
     let bench = Bench::new("server { location / { do own respond a; } }");
     let mut x = bench.received("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     let client = Rc::new(Counting::default());
@@ -284,7 +284,7 @@ fn a_repetition_is_the_content_and_nothing_else() {
         [("/a?b", "200 /a GET"), ("/404", "404 "), ("/close", "0 "), ("/jump", "0 ")]
     {
         let mut x = bench.received(&format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
-        // In the location that the request has come to.
+        // In the location that serves the request.
         let found = crate::location::find_config(&mut x, &bench.plan);
         assert!(matches!(found, crate::Step::Decline));
         let mut reply = wait(x.repetition().run());

@@ -150,11 +150,11 @@ fn a_socket_that_comes_back_is_written_to_again() {
     let path = dir.path().join("log");
     let text = format!("server=unix:{},nohostname", path.display());
     let syslog = Syslog::parse(&text, &Named).unwrap();
-    // Nobody is there: the line is lost, and nothing else.
+    // There is no collector yet: the line is lost.
     syslog.send_access(b"lost");
     for round in ["first", "second"] {
         let collector = UnixDatagram::bind(&path).unwrap();
-        // A socket that was left tells so on the next line, which is lost too.
+        // A closed socket is noticed by the next line, which is lost too.
         syslog.send_access(b"probe");
         syslog.send_access(round.as_bytes());
         let mut buffer = [0; 200];

@@ -39,7 +39,7 @@ fn files_are_new_and_their_directories_are_made() {
 
 #[cfg(unix)]
 #[test]
-fn nobody_else_may_read_them() {
+fn only_the_owner_may_read_them() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();
     let (_, path) = create(&dir.path().join("a"), &[1]).unwrap();

@@ -3,7 +3,7 @@
 use super::*;
 use crate::tests::Bench;
 
-/// What a location answers that says `text`, behind these handlers.
+/// The text that a location responds with, after these handlers.
 fn check(http: &str, handlers: &str, text: &str, expected: &str) {
     let bench = Bench::new(&format!(
         "{http} server {{ location / {{ {handlers} do content respond \"{text}\"; }} }}"
@@ -72,7 +72,7 @@ fn names_that_nothing_defines_are_mistakes_with_a_near_name() {
     // Each of them once, all of them in one go.
     let all = "server { location / { do own respond \"$one$two\"; do content respond $one; } }";
     assert_eq!(Bench::errors(all), ["unknown \"one\" variable", "unknown \"two\" variable"]);
-    // What stands in another server defines it too.
+    // A definition in another server counts as well.
     Bench::new("server { location / { do own respond $v; } } server { slot v; }");
 }
 
