@@ -198,8 +198,11 @@ struct Modelled {
     inner: Vec<Modelled>,
 }
 
+/// Whether an expression of the model matches a path.
+type Matches = fn(&str) -> bool;
+
 /// The expressions of the model, with how they match.
-const EXPRESSIONS: [(&str, fn(&str) -> bool); 5] = [
+const EXPRESSIONS: [(&str, Matches); 5] = [
     ("~ a$", |path| path.ends_with('a')),
     ("~ ^/b", |path| path.starts_with("/b")),
     ("~ b/a", |path| path.contains("b/a")),
