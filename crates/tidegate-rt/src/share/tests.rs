@@ -139,7 +139,7 @@ fn late_in_a_long_turn_one_step_is_left() {
     apart(|| assert_eq!([is_over(), is_over()], [false, true]));
     apart(|| {
         let calls = (0..10).take_while(|_| is_left()).map(|_| spend(0)).count();
-        assert_eq!(calls, UNITS_LEAST as usize);
+        assert_eq!(calls, UNITS_LEAST);
     });
     apart(|| {
         spend(0);
@@ -180,7 +180,7 @@ fn many_that_never_wait_share_a_turn() {
         calls
     });
     let calls = calls.unwrap();
-    let late = calls.iter().filter(|calls| **calls == UNITS_LEAST as usize).count();
+    let late = calls.iter().filter(|calls| **calls == UNITS_LEAST).count();
     assert!(late > calls.len() / 2, "{late} of {} runs were late in their turn", calls.len());
     assert!(late < calls.len(), "nobody had a share");
 }
