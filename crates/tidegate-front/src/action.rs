@@ -6,14 +6,14 @@ use tidegate_core::LocalFuture;
 use tidegate_core::settings::Settings;
 
 /// How the connection goes on after its requests so far.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionAction {
     /// Wait for the next request without any memory.
     Idle,
     /// The next request has begun to arrive.
     Next,
-    /// Close; what the client may still send was not read. Boxed: few requests end so, and all hand their action on.
-    Linger(Box<Linger>),
+    /// Close; what the client may still send was not read.
+    Linger(Linger),
     Close,
     /// Close without a word (`reset_timedout_connection`).
     Reset,

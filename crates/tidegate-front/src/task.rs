@@ -89,7 +89,7 @@ async fn run(front: &Rc<Front>, link: &Rc<Link>, mut begun: Option<Serving>) -> 
                 return ServeResult::Parked;
             }
             ConnectionAction::Idle | ConnectionAction::Next => continue,
-            ConnectionAction::Linger(limits) => Box::pin(linger::close(link, *limits)).await,
+            ConnectionAction::Linger(limits) => Box::pin(linger::close(link, limits)).await,
             // Saying that we end would make it an orderly close.
             ConnectionAction::Reset => return ServeResult::Closed,
             ConnectionAction::Close => {}

@@ -235,7 +235,7 @@ fn after_answer(link: &Link, x: &Exchange, unread: bool) -> ConnectionAction {
         let always = settings.lingering_close == tidegate_core::settings::Lingering::Always;
         let on = settings.lingering_close != tidegate_core::settings::Lingering::Off;
         return match always || (on && (unread || more)) {
-            true => ConnectionAction::Linger(Box::new(Linger::of(settings))),
+            true => ConnectionAction::Linger(Linger::of(settings)),
             false => ConnectionAction::Close,
         };
     }
