@@ -176,7 +176,7 @@ fn servers_choose_group_and_protocol() {
 #[test]
 fn certificates_of_clients_are_judged_and_not_refused() {
     let (own, client_own, stranger) = (own("localhost"), own("a"), own("b"));
-    let clients = || Some(ClientTrust::new(&[client_own.der.clone()], &[], &[], 1));
+    let clients = || Some(ClientTrust::new(std::slice::from_ref(&client_own.der), &[], &[], 1));
     let server = || ServerSettings::new(ServerOptions { clients: clients(), ..options(&own) });
     let showing = |shown: &Own| TlsOptions {
         certificate: vec![shown.der.clone()],
