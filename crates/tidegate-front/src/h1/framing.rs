@@ -30,6 +30,8 @@ pub fn decide(x: &mut Exchange, body: &Body) -> (Framing, Option<u64>) {
         return (Framing::None, announced);
     }
     let length = x.response.content_length.or_else(|| body.known_length());
+    // Logs show what is announced.
+    x.response.content_length = length;
     if x.request.head.method == Method::Head {
         return (Framing::None, length);
     }
