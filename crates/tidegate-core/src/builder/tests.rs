@@ -14,7 +14,6 @@ fn locations_that_cannot_be() {
         ("location /a { } location /a { }", "duplicate location \"/a\""),
         ("location /a { } location ^~ /a { }", "duplicate location \"/a\""),
         ("location = /a { } location =/a { }", "duplicate location \"/a\""),
-        ("location @a { } location @a { }", "duplicate location \"@a\""),
         ("location /a { location /a/b { } location /a/b { } }", "duplicate location \"/a/b\""),
         ("location == /a { }", "invalid location modifier \"==\""),
         ("location a /b { }", "invalid location modifier \"a\""),
@@ -45,7 +44,7 @@ fn locations_that_cannot_be() {
     }
     // Names may be the same where the kinds or the levels differ.
     Bench::new(
-        "server { location /a { } location = /a { } location ~ /a { } location ~ /a { } location @a { }
+        "server { location /a { } location = /a { } location ~ /a { } location ~ /a { } location @a { } location @a { }
                   location /b { location /b { } location = /b { } } location = /c { location ~ x { } } }
          server { location /a { } location @a { } }",
     );

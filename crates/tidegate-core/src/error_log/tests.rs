@@ -111,7 +111,7 @@ fn logs_are_inherited_as_a_whole() {
 fn directives_of_the_log_that_are_mistakes() {
     for (directive, expected) in [
         ("error_log {dir}/log nope;", "invalid log level \"nope\""),
-        ("error_log {dir}/log warn nope;", "invalid log level \"nope\""),
+        ("error_log {dir}/log warn nope;", "duplicate log level \"nope\""),
         ("error_log syslog:;", "unknown syslog parameter \"\""),
     ] {
         let errors = Bench::errors(&format!("{directive} server {{ }}"));

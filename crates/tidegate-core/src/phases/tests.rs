@@ -298,6 +298,9 @@ fn a_named_location_keeps_the_path_and_must_be_there() {
         "/a?b",
         "200 @n /a b; srewrite decline, own named @n, rewrite decline, access decline, own respond $where $uri $args",
     );
+    // The first one of a name counts.
+    let twice = "location @n { do own respond first; } location @n { do own respond second; }";
+    check_response(&format!("location / {{ do own named @n; }} {twice}"), "/", "200 first");
     let bench = Bench::new("server { location / { do own named @other; } location @n { } }");
     assert_eq!(bench.get("/").status, 500);
     assert!(
