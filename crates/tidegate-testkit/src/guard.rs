@@ -16,7 +16,7 @@ while read -r what group; do
     groups=$rest
     [ \"$what\" = - ] || groups=\"$groups $group\"
 done
-for group in $groups; do kill -KILL -- \"-$group\"; done
+for group in $groups; do kill -s KILL -- \"-$group\"; done
 ";
 
 /// The harness's own.
