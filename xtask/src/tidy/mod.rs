@@ -9,6 +9,7 @@ mod edges;
 mod ratchet;
 mod sizes;
 mod source;
+mod structure;
 #[cfg(test)]
 mod tests;
 mod texts;
@@ -53,6 +54,9 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<bool, String> {
     if asks("--update-ratchet") {
         update_ratchet(root, asks("--add"))?;
     }
+    let sources = rust_sources(&read_texts(root)?);
+    let (crates, booleans) = (structure::measure(&sources), structure::exchange_booleans(&sources));
+    println!("{}", structure::table(&crates, booleans));
     let violations = check(root)?;
     for violation in &violations {
         println!("{violation}");
@@ -71,6 +75,8 @@ pub fn check(root: &Path) -> Result<Vec<Violation>, String> {
     let checkout = root.to_string_lossy();
     let mut violations = sizes::check(&sources, &read_ratchet(root)?);
     violations.extend(edges::check(&cargo_metadata(root)?, edges::TABLE)?);
+    let booleans = structure::exchange_booleans(&sources);
+    violations.extend(structure::check(&structure::measure(&sources), booleans));
     for source in &sources {
         violations.extend(calls::check(source));
         violations.extend(cases::check_rust(source));

@@ -2,7 +2,7 @@
 
 use super::ratchet::{Ratchet, Sizes, compare};
 use super::source::{Function, Kind, Source, functions, mask};
-use super::{Violation, calls, cases, edges, sizes, texts};
+use super::{Violation, calls, cases, edges, sizes, structure, texts};
 
 /// The lines and the beginnings of the reasons that a rule should give.
 fn expect(found: &[Violation], expected: &[(usize, &str)], sample: &str) {
@@ -357,6 +357,53 @@ fn the_changelog_keeps_its_form() {
     ] {
         expect(&texts::check_changelog("C", &text), &[(line, reason)], &text);
     }
+}
+
+#[test]
+fn the_shape_of_crates_is_measured() {
+    let sources = [
+        ("crates/a/src/lib.rs", "pub mod one;\npub mod two;\nmod three;\n"),
+        (
+            "crates/a/src/one.rs",
+            "use crate::two::{self, Deep as D, inner::{Other}};\npub fn f() {}\n",
+        ),
+        ("crates/a/src/two/mod.rs", "mod inner;\nuse inner::Other;\npub(crate) fn g() {}\n"),
+        ("crates/a/src/two/inner.rs", "fn h() { super::super::three::x(); }\n"),
+        (
+            "crates/a/src/three.rs",
+            "fn x() { crate::one::f(); }\n#[cfg(test)]\nmod tests { use crate::two; }\n",
+        ),
+        ("crates/a/src/alone.rs", "use self::x;\n#[cfg(test)]\nmod tests { use crate::one; }\n"),
+        ("crates/a/src/tests.rs", "use crate::alone;\n"),
+        ("crates/tidegate-bench/src/lib.rs", "pub fn f() {}\n"),
+    ];
+    let sources = sources.map(|(path, text)| Source::new(path, text));
+    let crates = structure::measure(&sources);
+    let found = &crates["a"];
+    assert_eq!(found.circle, ["one", "three", "two", "two/inner"]);
+    assert_eq!((found.public, found.inner, crates.len()), (3, 1, 1));
+    assert_eq!((found.lines, found.test_lines), (11, 5));
+    assert!(structure::table(&crates, 7).ends_with("an exchange has 7 booleans"));
+}
+
+#[test]
+fn the_shape_of_crates_is_kept() {
+    let of = |lines: usize, files: usize| structure::Crate {
+        lines,
+        circle: vec!["x".to_owned(); files],
+        ..Default::default()
+    };
+    let check = |small: structure::Crate, booleans: usize, expected: &[(usize, &str)]| {
+        let others = ["b", "c", "d"].map(|name| (name.to_owned(), of(100, 0)));
+        let crates = others.into_iter().chain([("a".to_owned(), small)]).collect();
+        expect(&structure::check(&crates, booleans), expected, "a crate among four");
+    };
+    check(of(100, 8), 6, &[]);
+    check(of(100, 9), 6, &[(0, "9 files import each other")]);
+    check(of(50, 0), 6, &[(0, "lines"), (0, "lines"), (0, "lines")]);
+    check(of(100, 0), 7, &[(0, "7 booleans")]);
+    let larger = [("tidegate-cache".to_owned(), of(0, 24))].into_iter().collect();
+    expect(&structure::check(&larger, 0), &[(0, "lower its limit")], "a circle that has shrunk");
 }
 
 #[test]
