@@ -4,6 +4,8 @@
 //! folder with the same functions; the types that they share are in `types.rs`. What only one system's
 //! process model needs (passing descriptors, becoming a daemon) is there on that system alone.
 
+#[cfg(feature = "mimalloc")]
+pub mod allocator;
 pub mod layout;
 mod messages;
 pub mod names;

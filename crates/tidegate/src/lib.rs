@@ -54,7 +54,7 @@ pub use tidegate_handler::{
 
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tidegate_os::allocator::Allocator = tidegate_os::allocator::Allocator;
 
 /// The server, and the handlers that its configuration may name.
 #[derive(Default)]
