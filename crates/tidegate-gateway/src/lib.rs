@@ -3,7 +3,7 @@
 //!
 //! | room | what |
 //! |---|---|
-//! | `gateway` | what all of them have in common: directives, settings, the way from a request to a response, variables |
+//! | `common` | what all of them have in common: directives, settings, the way from a request to a response, variables |
 //! | `proxy`, `fastcgi`, `scgi`, `uwsgi`, `memcached` | what is particular to one protocol |
 //! | `cache` | the cache's rules and directives, over `tidegate-cache`, which stores |
 //! | `slice` | responses made of several parts of an object |
@@ -13,8 +13,8 @@
 
 pub mod api;
 pub mod cache;
+pub mod common;
 pub mod fastcgi;
-pub mod gateway;
 pub mod health_check;
 pub mod memcached;
 pub mod proxy;

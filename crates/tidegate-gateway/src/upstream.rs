@@ -35,7 +35,7 @@ use tidegate_upstream::peers::{Kept, Stickiness};
 use tidegate_upstream::resolve::{NOT_FOUND, Resolver};
 use tidegate_upstream::{Group, GroupOptions, Keepalive, Method};
 
-use super::gateway::variables;
+use super::common::variables;
 pub use key::{GroupKey, HashKey};
 use pending::{Asking, Pending};
 use saved::Saved;

@@ -23,7 +23,7 @@ use tidegate_core::{Body, Exchange, Level, Step};
 use tidegate_http::Known;
 use tidegate_http::request::Method;
 
-use super::gateway::content::read_body;
+use super::common::content::read_body;
 use super::upstream::Groups;
 use error::ApiError;
 

@@ -34,13 +34,13 @@ use tidegate_upstream::{FastCgi as Rules, Keeping, OriginRequest};
 
 use super::cache::config::conf::CacheConf;
 use super::cache::{Cache, CacheCaller, cache_rows};
-use super::gateway::cgi::{CgiConf, CgiSettings, HasCgi, Kind};
-use super::gateway::content::{self, Protocol, Shape};
-use super::gateway::params::Packing;
-use super::gateway::pass::{Pass, TargetRef};
-use super::gateway::respond::Rewriter;
-use super::gateway::settings::GatewaySettings;
-use super::gateway::target;
+use super::common::cgi::{CgiConf, CgiSettings, HasCgi, Kind};
+use super::common::content::{self, Protocol, Shape};
+use super::common::params::Packing;
+use super::common::pass::{Pass, TargetRef};
+use super::common::respond::Rewriter;
+use super::common::settings::GatewaySettings;
+use super::common::target;
 
 /// `ngx_http_fastcgi_module`.
 pub struct FastCgi;

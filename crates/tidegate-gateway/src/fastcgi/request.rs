@@ -6,8 +6,8 @@ use tidegate_http::fastcgi::{self, ParamsWriter};
 use tidegate_upstream::{Keeping, OriginRequest, RequestPayload, Wire};
 
 use super::Settings;
-use crate::gateway::content::{self, Shape};
-use crate::gateway::pass::TargetRef;
+use crate::common::content::{self, Shape};
+use crate::common::pass::TargetRef;
 
 /// Room for common parameters.
 const HEAD_BYTES: usize = 2048;

@@ -3,9 +3,9 @@
 use tidegate_conf::{Arity, Contexts, Directive, once, row};
 
 use super::Conf;
-use crate::gateway::cgi::{HasCgi, cgi_rows};
-use crate::gateway::options::{HasGateway, gateway_rows};
-use crate::gateway::store::gateway_store_rows;
+use crate::common::cgi::{HasCgi, cgi_rows};
+use crate::common::options::{HasGateway, gateway_rows};
+use crate::common::store::gateway_store_rows;
 
 const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
 

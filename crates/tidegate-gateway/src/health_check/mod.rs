@@ -23,7 +23,7 @@ use tidegate_core::builder::{LocationBuilder, PlanBuilder};
 use tidegate_core::module::Module;
 use tidegate_upstream::Group;
 
-use super::gateway::pass::To;
+use super::common::pass::To;
 use super::proxy::settings::ProxySettings;
 use probe::HttpProbe;
 use rule::Rules;

@@ -20,7 +20,7 @@ use tidegate_upstream::{
 };
 
 use super::rule::Rules;
-use crate::gateway::pass::To;
+use crate::common::pass::To;
 use crate::proxy::conf::Version;
 use crate::proxy::settings::{FieldValue, ProxySettings};
 

@@ -23,13 +23,13 @@ use tidegate_upstream::{
     Keeping, Memcached as Ask, NextUpstream, OriginRequest, RequestPayload, Wire,
 };
 
-use super::gateway::content::{self, Protocol, Shape};
-use super::gateway::options::{self, GatewayConf, HasGateway, gateway_rows};
-use super::gateway::pass::{self, Pass, TargetRef};
-use super::gateway::pass_conf::PassConf;
-use super::gateway::respond::Rewriter;
-use super::gateway::settings::{self, GatewaySettings};
-use super::gateway::target;
+use super::common::content::{self, Protocol, Shape};
+use super::common::options::{self, GatewayConf, HasGateway, gateway_rows};
+use super::common::pass::{self, Pass, TargetRef};
+use super::common::pass_conf::PassConf;
+use super::common::respond::Rewriter;
+use super::common::settings::{self, GatewaySettings};
+use super::common::target;
 
 /// `ngx_http_memcached_module`.
 pub struct Memcached;

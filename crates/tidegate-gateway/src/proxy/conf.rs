@@ -3,8 +3,8 @@
 use tidegate_conf::Word;
 use tidegate_core::module::BlockInfo;
 
-use crate::gateway::options::{self, GatewayConf, HasGateway};
-use crate::gateway::pass_conf::PassConf;
+use crate::common::options::{self, GatewayConf, HasGateway};
+use crate::common::pass_conf::PassConf;
 
 /// One block.
 #[derive(Default)]

@@ -36,11 +36,11 @@ use tidegate_upstream::OriginRequest;
 
 use super::cache::config::conf::CacheConf;
 use super::cache::{Cache, CacheCaller, cache_rows, status};
-use super::gateway::content::{self, Protocol, Shape};
-use super::gateway::pass::{Pass, TargetRef};
-use super::gateway::respond::Rewriter;
-use super::gateway::settings::GatewaySettings;
-use super::gateway::tls::GatewayTls;
+use super::common::content::{self, Protocol, Shape};
+use super::common::pass::{Pass, TargetRef};
+use super::common::respond::Rewriter;
+use super::common::settings::GatewaySettings;
+use super::common::tls::GatewayTls;
 pub use conf::Conf;
 use settings::ProxySettings;
 

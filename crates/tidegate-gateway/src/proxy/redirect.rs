@@ -9,7 +9,7 @@ use tidegate_core::{Exchange, Template, error_page};
 use tidegate_http::Known;
 
 use super::conf::{Conf, RedirectConf};
-use crate::gateway::target;
+use crate::common::target;
 
 /// Rules in order; the first that fits decides.
 #[derive(Default)]

@@ -13,10 +13,10 @@ use tidegate_upstream::{Keeping, OriginRequest, RequestPayload};
 
 use super::conf::Version;
 use super::settings::{FieldValue, Fields, ProxySettings};
-use crate::gateway::content::{self, Shape};
-use crate::gateway::hints::HintedClient;
-use crate::gateway::pass::TargetRef;
-use crate::gateway::state::GatewayState;
+use crate::common::content::{self, Shape};
+use crate::common::hints::HintedClient;
+use crate::common::pass::TargetRef;
+use crate::common::state::GatewayState;
 
 /// Makes the request. The body is taken out of the exchange where it is to be streamed.
 pub fn create(

@@ -3,9 +3,9 @@
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once, row};
 
 use super::conf::{Conf, RedirectConf, Version};
-use crate::gateway::options::{HasGateway, gateway_rows};
-use crate::gateway::store::gateway_store_rows;
-use crate::gateway::tls::gateway_tls_rows;
+use crate::common::options::{HasGateway, gateway_rows};
+use crate::common::store::gateway_store_rows;
+use crate::common::tls::gateway_tls_rows;
 
 const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
 

@@ -11,12 +11,12 @@ use tidegate_http::Known;
 use super::conf::{Conf, Version};
 use super::cookie::CookieRules;
 use super::redirect::{self, Redirects};
-use crate::gateway::pass::{Pass, TargetRef, To, location_tag};
-use crate::gateway::pass_conf::Place;
-use crate::gateway::settings::{GatewaySettings, settings as gateway_settings};
-use crate::gateway::store::StoreSettings;
-use crate::gateway::target;
-use crate::gateway::tls::{self, GatewayTls};
+use crate::common::pass::{Pass, TargetRef, To, location_tag};
+use crate::common::pass_conf::Place;
+use crate::common::settings::{GatewaySettings, settings as gateway_settings};
+use crate::common::store::StoreSettings;
+use crate::common::target;
+use crate::common::tls::{self, GatewayTls};
 
 /// Everything a request through `proxy_pass` needs.
 pub struct ProxySettings {

@@ -1,6 +1,6 @@
 //! `proxy_pass`: targets, requests as origins see them, answers as clients see them, mistakes.
 
-use crate::gateway::target::{HTTP, Scheme, Url, UrlError, split};
+use crate::common::target::{HTTP, Scheme, Url, UrlError, split};
 use crate::testing::Bench;
 
 const PLAIN: Scheme = HTTP[1];

@@ -4,7 +4,7 @@ use tidegate_core::Exchange;
 use tidegate_core::variables::Variable;
 use tidegate_http::Known;
 
-use crate::gateway::state::GatewayState;
+use crate::common::state::GatewayState;
 
 pub const VARIABLES: &[Variable] = &[
     Variable::replaceable("proxy_host", |x, out| text(x, out, |state| &state.host)),

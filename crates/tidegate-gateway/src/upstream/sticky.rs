@@ -17,7 +17,7 @@ use tidegate_rt::clock;
 use tidegate_upstream::{Group, Peer};
 
 use super::sessions::Sessions;
-use crate::gateway::state::GatewayState;
+use crate::common::state::GatewayState;
 
 /// The directive as written.
 #[derive(Clone, Debug)]

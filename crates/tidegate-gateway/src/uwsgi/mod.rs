@@ -26,16 +26,16 @@ use tidegate_upstream::{OriginRequest, Wire};
 
 use super::cache::config::conf::CacheConf;
 use super::cache::{Cache, CacheCaller, cache_rows};
-use super::gateway::cgi::{CgiConf, CgiSettings, HasCgi, Kind, cgi_rows};
-use super::gateway::content::{self, Protocol, Shape};
-use super::gateway::options::{HasGateway, gateway_rows};
-use super::gateway::params::Packing;
-use super::gateway::pass::{Pass, TargetRef};
-use super::gateway::respond::Rewriter;
-use super::gateway::settings::GatewaySettings;
-use super::gateway::store::gateway_store_rows;
-use super::gateway::target::Scheme;
-use super::gateway::tls::{GatewayTls, gateway_tls_rows};
+use super::common::cgi::{CgiConf, CgiSettings, HasCgi, Kind, cgi_rows};
+use super::common::content::{self, Protocol, Shape};
+use super::common::options::{HasGateway, gateway_rows};
+use super::common::params::Packing;
+use super::common::pass::{Pass, TargetRef};
+use super::common::respond::Rewriter;
+use super::common::settings::GatewaySettings;
+use super::common::store::gateway_store_rows;
+use super::common::target::Scheme;
+use super::common::tls::{GatewayTls, gateway_tls_rows};
 
 /// `ngx_http_uwsgi_module`.
 pub struct Uwsgi;

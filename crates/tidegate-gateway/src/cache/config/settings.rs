@@ -14,7 +14,7 @@ use crate::cache::config::purge::{PurgeConf, PurgeSettings, PurgeTrigger};
 use crate::cache::config::zones::{Zone, ZoneTable, Zones};
 use crate::cache::decide::facts::Rules;
 use crate::cache::decide::policy::{self, Exchanged, Refusal, Stored, Validity};
-use crate::gateway::settings::Buffering;
+use crate::common::settings::Buffering;
 
 /// `proxy_cache_lock_age`, `proxy_cache_lock_timeout` and `proxy_cache_tempfile_timeout`.
 const PATIENCE_DEFAULT: Duration = Duration::from_secs(5);

@@ -17,7 +17,7 @@ use crate::cache::gateway::Gateway;
 use crate::cache::lookup::CacheLookup;
 use crate::cache::meta::{Meta, decoded, tags_of};
 use crate::cache::status::CacheNote;
-use crate::gateway::state::GatewayState;
+use crate::common::state::GatewayState;
 
 /// Gives an answer out of the cache its `Age` (RFC 9111 section 5.1), and every answer the `Date`
 /// that its origin should have given it.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once, row};
 use tidegate_http::proxy_protocol;
 
-use crate::gateway::options::{self, GatewayConf, HasGateway};
-use crate::gateway::tls::{self, gateway_tls_rows};
+use crate::common::options::{self, GatewayConf, HasGateway};
+use crate::common::tls::{self, gateway_tls_rows};
 
 /// `proxy_protocol`: what stands before the bytes of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,9 +19,9 @@ use super::conf::Header;
 use super::datagrams;
 use super::settings::Settings;
 use super::target::Target;
-use crate::gateway::settings::local_address;
-use crate::gateway::state::GatewayState;
-use crate::gateway::tls::GatewayTls;
+use crate::common::settings::local_address;
+use crate::common::state::GatewayState;
+use crate::common::tls::GatewayTls;
 
 const OK: u16 = 200;
 const BAD_GATEWAY: u16 = 502;

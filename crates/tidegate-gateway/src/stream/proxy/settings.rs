@@ -10,8 +10,8 @@ use tidegate_upstream::resolve::Resolver;
 
 use super::conf::{Conf, Header};
 use super::target::{self, Pass};
-use crate::gateway::settings;
-use crate::gateway::tls::{self, GatewayTls};
+use crate::common::settings;
+use crate::common::tls::{self, GatewayTls};
 
 /// Everything a session needs.
 pub struct Settings {

@@ -69,7 +69,7 @@ macro_rules! gateway_store_rows {
                 tidegate_conf::Arity::ONE,
                 "off",
                 "Saves answers as files: `on` where `root` or `alias` say, or under a name with variables.",
-                |conf, args| $crate::gateway::store::set_store(conf.gateway(), args),
+                |conf, args| $crate::common::store::set_store(conf.gateway(), args),
             ),
             tidegate_conf::row::<$conf>(
                 concat!($prefix, "store_access"),
@@ -77,7 +77,7 @@ macro_rules! gateway_store_rows {
                 tidegate_conf::Arity::ONE_TO_THREE,
                 "user:rw",
                 "Permissions of saved files and their folders: `user:`, `group:`, `all:` with `r` and `w`.",
-                |conf, args| $crate::gateway::store::set_access(conf.gateway(), args),
+                |conf, args| $crate::common::store::set_access(conf.gateway(), args),
             ),
         ]
     };

@@ -93,7 +93,7 @@ macro_rules! cgi_rows {
                 tidegate_conf::Arity::between(2, 3),
                 "",
                 "Tells the application a parameter; `if_not_empty`: only when there is a value.",
-                |conf, args| $crate::gateway::params::add(&mut conf.cgi().params, args),
+                |conf, args| $crate::common::params::add(&mut conf.cgi().params, args),
             ),
         ]
     };

@@ -56,37 +56,37 @@ const VERIFY_DEPTH_DEFAULT: u64 = 1;
 /// The rows for a prefix and a module's settings.
 macro_rules! gateway_tls_rows {
     ($prefix:literal, $conf:ty) => {
-        $crate::gateway::tls::gateway_tls_rows!(
+        $crate::common::tls::gateway_tls_rows!(
             $prefix, $conf, tidegate_conf::Contexts::HTTP_SERVER_LOCATION)
     };
     ($prefix:literal, $conf:ty, $contexts:expr) => {
         &[
-            $crate::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "session_reuse", FLAG, "on",
+            $crate::common::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "session_reuse", FLAG, "on",
                 "Whether sessions are resumed in later connections.", set_session_reuse),
-            $crate::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "protocols", AT_LEAST_ONE,
+            $crate::common::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "protocols", AT_LEAST_ONE,
                 "TLSv1.2 TLSv1.3", "Enabled protocol versions; older ones are not available and left out.",
                 set_protocols),
-            $crate::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "ciphers", ONE, "DEFAULT",
+            $crate::common::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "ciphers", ONE, "DEFAULT",
                 "Cipher suites of TLS 1.2 in OpenSSL's format.", set_ciphers),
-            $crate::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "name", ONE, "$proxy_host",
+            $crate::common::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "name", ONE, "$proxy_host",
                 "Name that the origin's certificate is verified for and that is sent to it.", set_name),
-            $crate::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "server_name", FLAG, "off",
+            $crate::common::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "server_name", FLAG, "off",
                 "Whether the name is sent to the origin (SNI).", set_server_name),
-            $crate::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "verify", FLAG, "off",
+            $crate::common::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "verify", FLAG, "off",
                 "Whether the origin's certificate is verified.", set_verify),
-            $crate::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "verify_depth", ONE, "1",
+            $crate::common::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "verify_depth", ONE, "1",
                 "Most certificates between the origin's and a trusted one.", set_verify_depth),
-            $crate::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "trusted_certificate", ONE, "",
+            $crate::common::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "trusted_certificate", ONE, "",
                 "PEM file with the certificates that are trusted.", set_trusted_certificate),
-            $crate::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "crl", ONE, "",
+            $crate::common::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "crl", ONE, "",
                 "PEM file with lists of revoked certificates, one of each issuer in an origin's chain.", set_crl),
-            $crate::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "certificate", ONE, "",
+            $crate::common::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "certificate", ONE, "",
                 "PEM file with our own certificate, for origins that ask for one. Its name may have variables.", set_certificate),
-            $crate::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "certificate_key", ONE, "",
+            $crate::common::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "certificate_key", ONE, "",
                 "PEM file with the private key of our own certificate. Its name may have variables.", set_key),
-            $crate::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "password_file", ONE, "",
+            $crate::common::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "password_file", ONE, "",
                 "File with pass phrases for the private key, one a line.", set_password_file),
-            $crate::gateway::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "conf_command", TWO, "",
+            $crate::common::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "conf_command", TWO, "",
                 "A configuration command of OpenSSL: MinProtocol, MaxProtocol, CipherString, Ciphersuites, \
                  Certificate with PrivateKey, Options.", set_conf_command),
         ]
@@ -94,7 +94,7 @@ macro_rules! gateway_tls_rows {
     (@row $prefix:literal, $conf:ty, $contexts:expr, $name:literal, $arity:ident, $default:literal, $doc:literal, $set:ident) => {
         tidegate_conf::row::<$conf>(concat!($prefix, "ssl_", $name),
             $contexts, tidegate_conf::Arity::$arity, $default, $doc,
-            $crate::gateway::tls::$set::<$conf>)
+            $crate::common::tls::$set::<$conf>)
     };
 }
 pub(crate) use gateway_tls_rows;

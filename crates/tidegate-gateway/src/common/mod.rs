@@ -1,8 +1,8 @@
-//! What all modules that ask an origin have in common (`proxy_`, later `fastcgi_`, `uwsgi_`, `scgi_`):
-//! directives, settings, the way to an answer, variables.
+//! What all modules that ask an origin have in common (`proxy_`, `fastcgi_`, `uwsgi_`, `scgi_`, `memcached_`): directives,
+//! settings, the way to a response, variables.
 //!
 //! A request's way: the protocol's module makes an `OriginRequest` → [`run::fetch`] (the client may leave
-//! meanwhile) → [`respond::respond`] makes the client's answer of the origin's.
+//! meanwhile) → [`respond::respond`] makes the client's response of the origin's.
 
 pub mod buffered;
 pub mod cgi;
