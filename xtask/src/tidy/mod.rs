@@ -54,10 +54,8 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<bool, String> {
     if asks("--update-ratchet") {
         update_ratchet(root, asks("--add"))?;
     }
-    let sources = rust_sources(&read_texts(root)?);
-    let (crates, booleans) = (structure::measure(&sources), structure::exchange_booleans(&sources));
-    println!("{}", structure::table(&crates, booleans));
-    let violations = check(root)?;
+    let (shape, violations) = check(root)?;
+    println!("{shape}");
     for violation in &violations {
         println!("{violation}");
     }
@@ -68,15 +66,15 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<bool, String> {
     Ok(violations.is_empty())
 }
 
-/// Every rule over the whole repository, in order of path and line.
-pub fn check(root: &Path) -> Result<Vec<Violation>, String> {
+/// The shape of the product as a table, and every rule over the whole repository, in order of path and line.
+pub fn check(root: &Path) -> Result<(String, Vec<Violation>), String> {
     let files = read_texts(root)?;
     let sources: Vec<Source> = rust_sources(&files);
     let checkout = root.to_string_lossy();
     let mut violations = sizes::check(&sources, &read_ratchet(root)?);
     violations.extend(edges::check(&cargo_metadata(root)?, edges::TABLE)?);
-    let booleans = structure::exchange_booleans(&sources);
-    violations.extend(structure::check(&structure::measure(&sources), booleans));
+    let (crates, booleans) = (structure::measure(&sources), structure::exchange_booleans(&sources));
+    violations.extend(structure::check(&crates, booleans));
     for source in &sources {
         violations.extend(calls::check(source));
         violations.extend(cases::check_rust(source));
@@ -92,7 +90,7 @@ pub fn check(root: &Path) -> Result<Vec<Violation>, String> {
         }
     }
     violations.sort_by(|a, b| (&a.path, a.line, &a.reason).cmp(&(&b.path, b.line, &b.reason)));
-    Ok(violations)
+    Ok((structure::table(&crates, booleans), violations))
 }
 
 fn update_ratchet(root: &Path, add: bool) -> Result<(), String> {
