@@ -100,8 +100,7 @@ pub fn pool(name: &str) -> Option<Arc<ThreadPool>> {
 
 /// The pool of the present location (`aio threads=`); `None`, which has been logged, when there is none of that name.
 pub fn pool_of(x: &mut Exchange) -> Option<Arc<ThreadPool>> {
-    let plan = x.plan.clone();
-    match plan.location(x.routing.location).extensions.of::<PoolChoice>() {
+    match x.hold_location().extensions.of::<PoolChoice>() {
         Some(choice) => choice.pick(x),
         None => default_pool(),
     }

@@ -104,6 +104,13 @@ pub(crate) async fn content_alone(x: &mut Exchange) -> Answer {
     }
 }
 
+/// What follows a response: the loggers of its location.
+pub fn log(x: &mut Exchange) {
+    for logger in &x.hold_location().loggers {
+        logger(x);
+    }
+}
+
 /// The trailer fields of an answer whose body has ended: those that came with it, then the location's.
 pub fn trailers<'x>(x: &'x mut Exchange, body: &mut Body) -> &'x Headers {
     if let Some(trailers) = body.trailers() {

@@ -304,10 +304,7 @@ struct Logged(Box<Exchange>);
 
 impl Drop for Logged {
     fn drop(&mut self) {
-        let x = &mut self.0;
-        for logger in &x.hold_location().loggers {
-            logger(x);
-        }
+        phases::log(&mut self.0);
     }
 }
 

@@ -319,10 +319,7 @@ async fn reply(mut x: Exchange, answer: Answer) -> Reply {
     }
     x.outcome.body_bytes_sent = body.len() as u64;
     x.outcome.complete = !broken && !closed;
-    let plan = x.plan.clone();
-    for logger in &plan.location(x.routing.location).loggers {
-        logger(&mut x);
-    }
+    phases::log(&mut x);
     let status = if closed { 0 } else { x.disposition.status() };
     Reply { status, headers: x.response.headers.clone(), body, trailers, broken, x }
 }

@@ -28,11 +28,8 @@ pub async fn request(x: &mut Exchange, closes: bool) {
 
 /// Runs the location's loggers.
 pub fn log(x: &mut Exchange) {
-    let plan = x.plan.clone();
     x.disposition.settle();
-    for logger in &plan.location(x.routing.location).loggers {
-        logger(x);
-    }
+    phases::log(x);
 }
 
 /// Gives up a request that gets no response (444, 408, a client that has left).

@@ -24,8 +24,8 @@ impl Pace {
     }
 
     fn limited(x: &mut Exchange) -> Option<Box<Pace>> {
-        let plan = x.plan.clone();
-        let settings = &plan.location(x.routing.location).settings;
+        let location = x.hold_location();
+        let settings = &location.settings;
         let rate = match x.limit_rate {
             Some(rate) => rate,
             None => number(&settings.limit_rate.as_ref()?.value(x)),

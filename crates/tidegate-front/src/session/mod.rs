@@ -26,7 +26,7 @@ use tidegate_core::client::{Address, Connection, NoClient};
 use tidegate_core::error_log::Level;
 use tidegate_core::exchange::{Exchange, PlanRef};
 use tidegate_core::session::{PassTo, Session};
-use tidegate_core::{LocalFuture, Phase, Step};
+use tidegate_core::{LocalFuture, Phase, Step, phases};
 
 use crate::front::Front;
 use crate::listener::ListenerRef;
@@ -130,9 +130,7 @@ async fn run_entered(
             }
         }
     }
-    for logger in &x.hold_location().loggers {
-        logger(&mut x);
-    }
+    phases::log(&mut x);
     if !aborted {
         transport.close(&mut x).await;
     }

@@ -9,6 +9,7 @@ use tidegate_core::client::{Address, ByteStream};
 use tidegate_core::counters::Open;
 use tidegate_core::error_log::Level;
 use tidegate_core::exchange::Exchange;
+use tidegate_core::phases;
 use tidegate_core::plan::Plan;
 use tidegate_core::session::{Session, SessionClient, Traffic};
 use tidegate_core::stream_core::SessionSettings;
@@ -96,7 +97,7 @@ async fn read_header(x: &mut Exchange, stream: &Stream) -> bool {
         }
     };
     x.disposition.set_status(status);
-    x.hold_location().loggers.iter().for_each(|logger| logger(x));
+    phases::log(x);
     false
 }
 
