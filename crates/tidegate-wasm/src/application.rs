@@ -99,6 +99,7 @@ impl Shared {
         store.limiter(|state| &mut state.limits);
         store.set_hostcall_fuel(COPIED_BYTES_MAX);
         store.epoch_deadline_callback(|store| {
+            // A tick between these two is lost for this request. The next abandoned request makes up for it.
             let over = store.data().watch.is_over();
             Ok(if over { UpdateDeadline::Interrupt } else { UpdateDeadline::Continue(1) })
         });
@@ -133,9 +134,15 @@ impl Instance {
     }
 }
 
-/// What a request may take of the processor. An abandoned one is noticed at the next tick.
-fn allow(store: &mut Store<State>, settings: &Settings) -> wasmtime::Result<()> {
+/// Begins the time in which a request may use the processor: until the next tick of the engine, at which an
+/// abandoned request ends. The tick of a request that was abandoned before this has passed already, so the
+/// request is looked at here too: first the next tick is agreed upon, then the request is looked at. In the
+/// other order a tick between the two would be lost, and the program might compute without end.
+pub(crate) fn allow(store: &mut Store<State>, settings: &Settings) -> wasmtime::Result<()> {
     store.set_epoch_deadline(1);
+    if store.data().watch.is_over() {
+        return Err(Trap::Interrupt.into());
+    }
     settings.fuel.map_or(Ok(()), |fuel| store.set_fuel(fuel))
 }
 

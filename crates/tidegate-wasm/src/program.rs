@@ -73,7 +73,7 @@ fn prepare(engine: &Engine, component: &Component) -> wasmtime::Result<ProxyPre<
 
 /// One for code that counts fuel, which costs time, and one for code that does not. An engine starts no
 /// threads: a master may compile before it forks.
-fn engine(metered: bool) -> Result<Engine, String> {
+pub(crate) fn engine(metered: bool) -> Result<Engine, String> {
     static ENGINES: [OnceLock<Result<Engine, Arc<str>>>; 2] = [OnceLock::new(), OnceLock::new()];
     let made = ENGINES[usize::from(metered)].get_or_init(|| {
         let mut config = Config::new();

@@ -7,15 +7,18 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use tidegate_handler::Request;
 use tidegate_handler::server::Parts;
-use wasmtime::ResourceLimiter;
+use wasmtime::{ResourceLimiter, Store};
 use wasmtime_wasi::p2::OutputStream;
 use wasmtime_wasi_http::p2::bindings::http::types::Scheme;
 
-use crate::Programs;
+use crate::application::allow;
+use crate::host::State;
 use crate::limits::Limits;
 use crate::output::Output;
+use crate::program::engine;
 use crate::request::convert;
 use crate::watch::Watch;
+use crate::{Programs, Settings};
 
 fn problem(text: &str) -> String {
     let bytes = wat::parse_str(text).unwrap();
@@ -73,6 +76,21 @@ fn who_waits_is_woken_when_nobody_waits_for_it() {
     watch.end();
     assert_eq!(count.0.load(std::sync::atomic::Ordering::Relaxed), 1);
     assert!(watch.is_over() && watch.poll_over(Waker::noop()));
+}
+
+#[test]
+fn a_request_abandoned_before_its_program_begins_does_not_run() {
+    let engine = engine(false).unwrap();
+    for abandoned in [false, true] {
+        let watch = Arc::new(Watch::default());
+        let settings = Settings::default();
+        let mut store = Store::new(&engine, State::new(&settings, watch.clone()).unwrap());
+        if abandoned {
+            watch.end();
+            engine.increment_epoch();
+        }
+        assert_eq!(allow(&mut store, &settings).is_err(), abandoned);
+    }
 }
 
 fn request(target: &str, path: &str, variables: &[(&str, &str)]) -> Request {

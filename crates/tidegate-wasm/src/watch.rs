@@ -1,6 +1,6 @@
 //! How an instance learns that nobody waits for its response any more.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
 use std::task::Waker;
 
@@ -15,6 +15,8 @@ impl Watch {
     /// Nobody waits any more: wakes the instance's thread, if it waits for something.
     pub fn end(&self) {
         self.over.store(true, Ordering::Release);
+        // A thread that sees the tick which follows sees this too, though ticks order nothing themselves.
+        fence(Ordering::SeqCst);
         let waker = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(waker) = waker {
             waker.wake();
@@ -23,6 +25,7 @@ impl Watch {
 
     /// Whether nobody waits any more.
     pub fn is_over(&self) -> bool {
+        fence(Ordering::SeqCst);
         self.over.load(Ordering::Acquire)
     }
 
