@@ -45,7 +45,7 @@ enum Works {
 ///
 /// # Errors
 /// No program, or a file that cannot be read or written.
-pub fn run(root: &Path, arguments: &[String]) -> Result<bool, String> {
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<bool, String> {
     let [program] = arguments else {
         return Err("usage: cargo xtask directives target/debug/tidegate".to_owned());
     };

@@ -7,7 +7,7 @@ const LIST: &str = "tests/mistakes/typical.txt";
 const USAGE: &str = "usage: cargo xtask mistakes --nginx PROGRAM --tidegate PROGRAM";
 
 /// Runs both programs on each configuration and prints what they say.
-pub fn run(root: &Path, arguments: &[String]) -> Result<bool, String> {
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<bool, String> {
     let program = |option: &str| {
         let at = arguments.iter().position(|argument| argument == option).ok_or(USAGE)?;
         let path = arguments.get(at + 1).ok_or(USAGE)?;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 /// One axis of a drawing; it begins at zero.
 #[derive(Clone, Copy, Debug)]
-pub struct Axis {
+pub(crate) struct Axis {
     pub end: f64,
     pub unit: &'static str,
     /// Digits after the point in its labels.
@@ -13,14 +13,14 @@ pub struct Axis {
 
 /// One line of a drawing.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub(crate) struct Line {
     /// Stands at its end, and is its class.
     pub name: &'static str,
     pub points: Vec<(f64, f64)>,
 }
 
 /// Lines through measured points.
-pub fn lines(title: &str, [x, y]: [Axis; 2], lines: &[Line]) -> String {
+pub(crate) fn lines(title: &str, [x, y]: [Axis; 2], lines: &[Line]) -> String {
     let mut svg = axes(title, [x, y]);
     for Line { name, points } in lines {
         let places: Vec<(f64, f64)> =
@@ -42,7 +42,12 @@ pub fn lines(title: &str, [x, y]: [Axis; 2], lines: &[Line]) -> String {
 
 /// Bars below each other: (label, value, class); values that are no numbers are left out. `mark`
 /// is a line across, below which no bar can be.
-pub fn bars(title: &str, unit: &str, bars: &[(String, f64, &str)], mark: Option<f64>) -> String {
+pub(crate) fn bars(
+    title: &str,
+    unit: &str,
+    bars: &[(String, f64, &str)],
+    mark: Option<f64>,
+) -> String {
     let bars: Vec<_> = bars.iter().filter(|(_, value, _)| value.is_finite()).collect();
     let mark = mark.filter(|mark| mark.is_finite());
     let largest = bars.iter().map(|(_, value, _)| *value).chain(mark).fold(0.0, f64::max);
@@ -71,12 +76,12 @@ pub fn bars(title: &str, unit: &str, bars: &[(String, f64, &str)], mark: Option<
 }
 
 /// Text that may stand in HTML and in attributes.
-pub fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// The begin of a drawing: four parts of each axis.
-pub fn axes(title: &str, [x_axis, y_axis]: [Axis; 2]) -> String {
+pub(crate) fn axes(title: &str, [x_axis, y_axis]: [Axis; 2]) -> String {
     let (right, bottom) = (LEFT + WIDTH, TOP + HEIGHT);
     let (full_width, full_height, label) = (right + 30.0, bottom + 34.0, escaped(title));
     let mut svg = format!(
@@ -105,7 +110,7 @@ pub fn axes(title: &str, [x_axis, y_axis]: [Axis; 2]) -> String {
 }
 
 /// Where a point is in the drawing, both given as parts of their axes.
-pub fn place(x: f64, y: f64) -> (f64, f64) {
+pub(crate) fn place(x: f64, y: f64) -> (f64, f64) {
     (LEFT + x * WIDTH, TOP + HEIGHT - y * HEIGHT)
 }
 

@@ -3,15 +3,15 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-pub mod fairness;
-pub mod tuning;
+pub(crate) mod fairness;
+pub(crate) mod tuning;
 
 use fairness::Places;
 use tuning::Knobs;
 
 /// Which part of a server is exercised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scenario {
+pub(crate) enum Scenario {
     /// `return 200` with a fixed text.
     Fixed,
     /// Files of two sizes.
@@ -50,7 +50,7 @@ pub enum Scenario {
 
 /// How files are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lookup {
+pub(crate) enum Lookup {
     /// As both servers do by themselves.
     Plain,
     /// `disable_symlinks on`
@@ -61,7 +61,7 @@ pub enum Lookup {
 
 /// What becomes of requests for an object that is being fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sharing {
+pub(crate) enum Sharing {
     /// No directive.
     Plain,
     /// `proxy_cache_lock`
@@ -72,7 +72,7 @@ pub enum Sharing {
 
 /// What a configuration is made of.
 #[derive(Clone, Debug)]
-pub struct Setup<'a> {
+pub(crate) struct Setup<'a> {
     pub scenario: Scenario,
     /// The prefix folder; everything that the server writes goes below it.
     pub directory: &'a Path,
@@ -90,28 +90,28 @@ pub struct Setup<'a> {
 }
 
 /// The text of `return 200`, as sent.
-pub const FIXED_BODY: &str = "Hello, world";
+pub(crate) const FIXED_BODY: &str = "Hello, world";
 /// The small file: name and size.
-pub const SMALL_FILE: (&str, u64) = ("small.html", 452);
+pub(crate) const SMALL_FILE: (&str, u64) = ("small.html", 452);
 /// The large file: name and size.
-pub const LARGE_FILE: (&str, u64) = ("large.bin", 100 * 1024);
+pub(crate) const LARGE_FILE: (&str, u64) = ("large.bin", 100 * 1024);
 /// A file that is read from the disk: name and size.
-pub const COLD_FILE: (&str, u64) = ("cold.bin", 64 << 20);
+pub(crate) const COLD_FILE: (&str, u64) = ("cold.bin", 64 << 20);
 /// What an application answers with, and `return` beside it.
-pub const DOCUMENT_BYTES: u64 = 10_240;
+pub(crate) const DOCUMENT_BYTES: u64 = 10_240;
 /// The component's file, in the folder of the configuration.
-pub const COMPONENT_FILE: &str = "document.wasm";
+pub(crate) const COMPONENT_FILE: &str = "document.wasm";
 /// Where php-fpm listens, below the prefix.
-pub const PHP_SOCKET: &str = "php.sock";
+pub(crate) const PHP_SOCKET: &str = "php.sock";
 /// Where a server says which generation it runs.
-pub const GENERATION: &str = "/generation";
+pub(crate) const GENERATION: &str = "/generation";
 /// What of a server's targets is proxied in the scenario [`Scenario::Reload`].
-pub const PROXIED: &str = "/bytes";
+pub(crate) const PROXIED: &str = "/bytes";
 /// Sub-folders of the prefix that must exist.
-pub const FOLDERS: [&str; 3] = ["html", "cache", "temp"];
+pub(crate) const FOLDERS: [&str; 3] = ["html", "cache", "temp"];
 
 /// The text of nginx.conf.
-pub fn generate(setup: &Setup<'_>) -> String {
+pub(crate) fn generate(setup: &Setup<'_>) -> String {
     if let Scenario::Tuning(knobs, second) = setup.scenario {
         return tuning::generate(setup, knobs, second);
     }
@@ -303,12 +303,12 @@ impl Lookup {
 
 /// The path of so many folders below each other, as in a target. Names are short: what is measured is
 /// their number, and Windows takes no paths above 260 characters.
-pub fn folders(depth: usize) -> String {
+pub(crate) fn folders(depth: usize) -> String {
     ('a'..='z').cycle().take(depth).flat_map(|name| ['/', name]).collect()
 }
 
 /// Turns of a loop that the report tells of.
-pub const LONG_TURN_MILLIS: u32 = 50;
+pub(crate) const LONG_TURN_MILLIS: u32 = 50;
 const SENDFILE: &str = "    sendfile on;\n    tcp_nopush on;\n";
 const OPEN_FILE_CACHE: &str = "    open_file_cache max=1000;\n";
 const CACHED_LOOKUP: &str = "    open_file_cache max=1000;\n    open_file_cache_errors on;\n";

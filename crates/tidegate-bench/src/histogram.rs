@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Counts of latencies; quantiles are exact to 1.6 %, the maximum is exact.
 #[derive(Clone, Debug)]
-pub struct Histogram {
+pub(crate) struct Histogram {
     counts: Vec<u64>,
     total: u64,
     maximum: u64,
@@ -21,7 +21,7 @@ impl Default for Histogram {
 
 impl Histogram {
     /// Counts one latency. Anything above 2^40 ns (18 minutes) falls into the last bucket.
-    pub fn record(&mut self, latency: Duration) {
+    pub(crate) fn record(&mut self, latency: Duration) {
         let nanoseconds = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         self.counts[bucket(nanoseconds)] += 1;
         self.total += 1;
@@ -29,12 +29,12 @@ impl Histogram {
     }
 
     /// The longest latency recorded; zero when there is none.
-    pub fn maximum(&self) -> Duration {
+    pub(crate) fn maximum(&self) -> Duration {
         Duration::from_nanos(self.maximum)
     }
 
     /// The latency that `fraction` (0 to 1) of the requests did not exceed; zero when empty.
-    pub fn quantile(&self, fraction: f64) -> Duration {
+    pub(crate) fn quantile(&self, fraction: f64) -> Duration {
         let wanted = ((self.total as f64) * fraction.clamp(0.0, 1.0)).ceil().max(1.0) as u64;
         let mut seen = 0;
         for (index, count) in self.counts.iter().enumerate() {

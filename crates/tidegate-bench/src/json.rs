@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A JSON value. Numbers that JSON cannot write (NaN, infinity) become `null`.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Json {
+pub(crate) enum Json {
     Null,
     Number(f64),
     Text(String),
@@ -13,12 +13,12 @@ pub enum Json {
 }
 
 impl Json {
-    pub fn text(value: impl Into<String>) -> Json {
+    pub(crate) fn text(value: impl Into<String>) -> Json {
         Json::Text(value.into())
     }
 
     /// A list of numbers.
-    pub fn numbers(values: &[f64]) -> Json {
+    pub(crate) fn numbers(values: &[f64]) -> Json {
         Json::List(values.iter().map(|value| Json::Number(*value)).collect())
     }
 }

@@ -21,11 +21,11 @@ use crate::response::{Fault, Progress, ResponseReader};
 
 mod outcome;
 
-pub use outcome::{Loss, Outcome};
+pub(crate) use outcome::{Loss, Outcome};
 
 /// What is asked, and which answer is right.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     pub address: SocketAddr,
     /// Each connection asks for them in turn, beginning at its own place. Not empty.
     pub asks: Vec<Ask>,
@@ -36,7 +36,7 @@ pub struct Plan {
 
 /// A request and its right answer.
 #[derive(Clone, Debug)]
-pub struct Ask {
+pub(crate) struct Ask {
     /// Request target, such as `/index.html`.
     pub target: String,
     pub status: u16,
@@ -47,12 +47,12 @@ pub struct Ask {
 
 impl Ask {
     /// Status 200 and so many body bytes of any kind.
-    pub fn counted(target: impl Into<String>, body_bytes: u64) -> Ask {
+    pub(crate) fn counted(target: impl Into<String>, body_bytes: u64) -> Ask {
         Ask { target: target.into(), status: 200, body_bytes, body: None }
     }
 
     /// Status 200 and the target's pattern as body.
-    pub fn checked(target: impl Into<String>, body_bytes: u64) -> Ask {
+    pub(crate) fn checked(target: impl Into<String>, body_bytes: u64) -> Ask {
         let target = target.into();
         let body = pattern::body(target.as_bytes(), body_bytes).into();
         Ask { target, status: 200, body_bytes, body: Some(body) }
@@ -61,7 +61,7 @@ impl Ask {
 
 /// What becomes of a request whose connection ends before the first byte of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unanswered {
+pub(crate) enum Unanswered {
     /// It is an error.
     Count,
     /// It is sent again over a new connection, as clients do (RFC 9112 section 9.3.1), at most
@@ -71,7 +71,7 @@ pub enum Unanswered {
 
 /// What happens to a connection after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub(crate) enum Mode {
     /// It is used again until the server closes it.
     KeepAlive,
     /// Each request asks for `Connection: close`; connecting counts into the latency.
@@ -80,13 +80,13 @@ pub enum Mode {
 
 /// The end of a run: whichever comes first.
 #[derive(Clone, Copy, Debug)]
-pub struct Bound {
+pub(crate) struct Bound {
     pub duration: Duration,
     pub requests_max: u64,
 }
 
 /// The connections of a plan; may run several times (a warm-up, then the measurement).
-pub struct Load {
+pub(crate) struct Load {
     plan: Plan,
     /// One for each ask.
     requests: Vec<Vec<u8>>,
@@ -161,7 +161,7 @@ impl Load {
     ///
     /// # Errors
     /// When the kernel gives no epoll instance.
-    pub fn new(plan: Plan) -> io::Result<Load> {
+    pub(crate) fn new(plan: Plan) -> io::Result<Load> {
         let connection_field = match plan.mode {
             Mode::KeepAlive => "",
             Mode::Close => "Connection: close\r\n",
@@ -196,7 +196,7 @@ impl Load {
     ///
     /// # Errors
     /// When epoll itself fails; what servers do wrong is counted in the outcome.
-    pub fn run(&mut self, bound: Bound) -> io::Result<Outcome> {
+    pub(crate) fn run(&mut self, bound: Bound) -> io::Result<Outcome> {
         self.run_until(bound, &AtomicBool::new(false))
     }
 
@@ -204,7 +204,7 @@ impl Load {
     ///
     /// # Errors
     /// As [`Load::run`].
-    pub fn run_until(&mut self, bound: Bound, stop: &AtomicBool) -> io::Result<Outcome> {
+    pub(crate) fn run_until(&mut self, bound: Bound, stop: &AtomicBool) -> io::Result<Outcome> {
         self.drive(bound, stop, None)
     }
 
@@ -213,7 +213,7 @@ impl Load {
     ///
     /// # Errors
     /// As [`Load::run`].
-    pub fn run_paced(&mut self, bound: Bound, rate: f64) -> io::Result<Outcome> {
+    pub(crate) fn run_paced(&mut self, bound: Bound, rate: f64) -> io::Result<Outcome> {
         self.drive(bound, &AtomicBool::new(false), Some(rate.max(1.0)))
     }
 
@@ -440,13 +440,13 @@ impl Load {
 }
 
 /// Whether `part` is what `whole` has at that place.
-pub fn is_part(whole: &[u8], at: u64, part: &[u8]) -> bool {
+pub(crate) fn is_part(whole: &[u8], at: u64, part: &[u8]) -> bool {
     let start = usize::try_from(at).ok();
     start.and_then(|start| whole.get(start..)?.get(..part.len())).is_some_and(|it| it == part)
 }
 
 /// Whether the socket should simply be asked again.
-pub fn is_transient(error: &io::Error) -> bool {
+pub(crate) fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
@@ -455,7 +455,7 @@ pub fn is_transient(error: &io::Error) -> bool {
 const READ_BYTES: usize = 16 * 1024;
 const EVENTS_PER_WAIT: usize = 256;
 /// How long answers may be late after the end of a run.
-pub const DRAIN: Duration = Duration::from_secs(5);
+pub(crate) const DRAIN: Duration = Duration::from_secs(5);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The loop looks at the clock at least this often.
 const WAIT_MAX: Duration = Duration::from_millis(100);
@@ -464,4 +464,4 @@ const WAIT_PARKED: Duration = Duration::from_millis(5);
 /// Before a connection that could not be used is opened again.
 const PARKING: Duration = Duration::from_millis(10);
 /// A server that drops the same request so often does not serve it.
-pub const RETRIES_MAX: u32 = 3;
+pub(crate) const RETRIES_MAX: u32 = 3;

@@ -7,7 +7,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// The processors of the two halves of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Processors {
+pub(crate) struct Processors {
     /// Where the measured server runs.
     pub server: usize,
     /// Where load generator and origin run.
@@ -18,24 +18,24 @@ pub struct Processors {
 
 /// The processors that something may run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place(CpuSet);
+pub(crate) struct Place(CpuSet);
 
 impl Place {
-    pub fn one(cpu: usize) -> Place {
+    pub(crate) fn one(cpu: usize) -> Place {
         let mut set = CpuSet::new();
         set.set(cpu);
         Place(set)
     }
 
     /// The processors' numbers, in their order.
-    pub fn list(self) -> Vec<usize> {
+    pub(crate) fn list(self) -> Vec<usize> {
         (0..CpuSet::MAX_CPU).filter(|cpu| self.0.is_set(*cpu)).collect()
     }
 }
 
 impl Processors {
     /// The first and the last processor that this process may use, unless the user named others.
-    pub fn choose(server: Option<usize>, client: Option<usize>) -> io::Result<Processors> {
+    pub(crate) fn choose(server: Option<usize>, client: Option<usize>) -> io::Result<Processors> {
         let allowed = Place(sched_getaffinity(None)?);
         let list = allowed.list();
         let server = server.or(list.first().copied()).unwrap_or(0);
@@ -54,13 +54,13 @@ impl Processors {
 }
 
 /// Binds the calling thread to a place; threads and processes it starts inherit that.
-pub fn pin_current_thread(place: Place) -> io::Result<()> {
+pub(crate) fn pin_current_thread(place: Place) -> io::Result<()> {
     Ok(sched_setaffinity(None, &place.0)?)
 }
 
 /// Raises the limit of open descriptors to `wanted` as far as allowed (past the hard limit only
 /// with privilege) and returns what holds now. Children inherit it.
-pub fn raise_descriptor_limit(wanted: u64) -> u64 {
+pub(crate) fn raise_descriptor_limit(wanted: u64) -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let current = limit.current.unwrap_or(u64::MAX);
     if current >= wanted {

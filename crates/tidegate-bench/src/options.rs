@@ -8,7 +8,7 @@ use lexopt::prelude::*;
 
 /// What the user asked for.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     pub suite: Suite,
     /// Program to measure; without it the `tidegate` beside this program.
     pub tidegate: Option<PathBuf>,
@@ -77,7 +77,7 @@ impl Default for Options {
 
 /// Which cases there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Suite {
+pub(crate) enum Suite {
     /// What things cost.
     Quick,
     /// Whether anything is lost.
@@ -96,18 +96,18 @@ pub enum Suite {
 
 /// A pattern that names of rows are looked for with.
 #[derive(Clone, Debug)]
-pub struct Rows(pub pcre2::bytes::Regex);
+pub(crate) struct Rows(pub pcre2::bytes::Regex);
 
 /// What to do.
 #[derive(Clone, Debug)]
-pub enum Command {
+pub(crate) enum Command {
     Run(Box<Options>),
     List,
     Help,
 }
 
 /// The text of `--help`.
-pub const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 Compares Tidegate with genuine nginx on this machine.
 
 Usage: tidegate-bench [quick|steady|streaming|depth|blocking|tuning|fairness] [options]
@@ -183,7 +183,9 @@ the others with --strict; in streaming a wrong body, or a file fetched twice wit
 ///
 /// # Errors
 /// In words, for unknown options and values out of bounds.
-pub fn parse(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Command, String> {
+pub(crate) fn parse(
+    arguments: impl IntoIterator<Item = std::ffi::OsString>,
+) -> Result<Command, String> {
     parse_arguments(lexopt::Parser::from_args(arguments)).map_err(|error| error.to_string())
 }
 

@@ -22,18 +22,18 @@ mod serve;
 pub(crate) use serve::{parse_request, parts_due};
 
 /// A running origin; its thread ends when this is dropped.
-pub struct Origin {
+pub(crate) struct Origin {
     address: SocketAddr,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// What one slow response sent: (when, body bytes by then).
-pub type SentBytes = Vec<(Instant, u64)>;
+pub(crate) type SentBytes = Vec<(Instant, u64)>;
 
 /// A slow response, whole or not.
 #[derive(Clone, Debug)]
-pub struct Trace {
+pub(crate) struct Trace {
     pub target: Vec<u8>,
     /// When its request was there.
     pub begun: Instant,
@@ -45,7 +45,7 @@ impl Origin {
     ///
     /// # Errors
     /// When no port or thread can be had.
-    pub fn start() -> io::Result<Origin> {
+    pub(crate) fn start() -> io::Result<Origin> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared::default());
@@ -58,18 +58,18 @@ impl Origin {
         Ok(Origin { address, shared, thread: Some(thread) })
     }
 
-    pub fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// How often a target was asked for.
-    pub fn requests(&self, target: &str) -> u64 {
+    pub(crate) fn requests(&self, target: &str) -> u64 {
         let counters = locked(&self.shared.counters);
         counters.get(target.as_bytes()).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
     /// All slow responses since the last call, in the order of their requests.
-    pub fn take_traces(&self) -> Vec<Trace> {
+    pub(crate) fn take_traces(&self) -> Vec<Trace> {
         std::mem::take(&mut *locked(&self.shared.traces))
             .iter()
             .map(|trace| locked(trace).clone())

@@ -6,7 +6,7 @@ use crate::chart::escaped;
 use crate::report::{Environment, heading};
 
 /// The begin of a page: its title, and where the figures were taken.
-pub fn begin(title: &str, environment: &Environment) -> String {
+pub(crate) fn begin(title: &str, environment: &Environment) -> String {
     let title = escaped(title);
     let mut page =
         format!("{STYLE}<title>Tidegate: {title}</title></head><body><h1>{title}</h1><dl>");
@@ -19,7 +19,7 @@ pub fn begin(title: &str, environment: &Environment) -> String {
 }
 
 /// A table whose first line is its head.
-pub fn write_table(page: &mut String, cells: &[Vec<String>]) {
+pub(crate) fn write_table(page: &mut String, cells: &[Vec<String>]) {
     page.push_str("<div class=\"wide\"><table>");
     for (number, line) in cells.iter().enumerate() {
         let tag = if number == 0 { "th" } else { "td" };
@@ -33,7 +33,7 @@ pub fn write_table(page: &mut String, cells: &[Vec<String>]) {
 }
 
 /// A drawing with its title, of a class or of none.
-pub fn write_figure(page: &mut String, class: &str, title: &str, drawing: &str) {
+pub(crate) fn write_figure(page: &mut String, class: &str, title: &str, drawing: &str) {
     let title = escaped(title);
     let _ = write!(
         page,
@@ -42,7 +42,7 @@ pub fn write_figure(page: &mut String, class: &str, title: &str, drawing: &str) 
 }
 
 /// The end of a page.
-pub const END: &str = "</body></html>\n";
+pub(crate) const END: &str = "</body></html>\n";
 
 const STYLE: &str = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
 <meta name=\"viewport\" content=\"width=device-width\"><style>

@@ -2,7 +2,7 @@
 //! checked body shows holes, shifts, repetitions and parts of other objects.
 
 /// The body of the object that `target` names, `bytes` long.
-pub fn body(target: &[u8], bytes: u64) -> Vec<u8> {
+pub(crate) fn body(target: &[u8], bytes: u64) -> Vec<u8> {
     // FNV-1a: any hash will do that tells the targets apart.
     let seed = target.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)

@@ -9,7 +9,7 @@ use crate::response::{Progress, ResponseReader};
 
 /// A whole answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub(crate) struct Answer {
     pub status: u16,
     pub body: Vec<u8>,
     /// `X-Cache: HIT`.
@@ -18,7 +18,7 @@ pub struct Answer {
 
 impl Answer {
     /// Whether this is the right answer.
-    pub fn suits(&self, ask: &Ask) -> bool {
+    pub(crate) fn suits(&self, ask: &Ask) -> bool {
         let body = ask.body.as_ref().is_none_or(|body| body[..] == self.body[..]);
         self.status == ask.status && self.body.len() as u64 == ask.body_bytes && body
     }
@@ -26,7 +26,7 @@ impl Answer {
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// The connection ended before the first byte.
     Unanswered,
     /// Anything else.
@@ -45,7 +45,11 @@ impl From<io::Error> for Failure {
 /// # Errors
 /// No connection, no answer in time, or one that makes no sense or has more than
 /// [`BODY_BYTES_MAX`].
-pub fn ask(address: SocketAddr, target: &str, patience: Duration) -> Result<Answer, Failure> {
+pub(crate) fn ask(
+    address: SocketAddr,
+    target: &str,
+    patience: Duration,
+) -> Result<Answer, Failure> {
     let mut stream = TcpStream::connect_timeout(&address, patience)?;
     stream.set_read_timeout(Some(patience))?;
     stream.set_write_timeout(Some(patience))?;
@@ -78,7 +82,7 @@ pub fn ask(address: SocketAddr, target: &str, patience: Duration) -> Result<Answ
 }
 
 /// A connection for one request after the other.
-pub struct Kept {
+pub(crate) struct Kept {
     stream: TcpStream,
     reader: ResponseReader,
     buffer: Vec<u8>,
@@ -89,7 +93,7 @@ impl Kept {
     ///
     /// # Errors
     /// No connection.
-    pub fn connect(address: SocketAddr, patience: Duration) -> io::Result<Kept> {
+    pub(crate) fn connect(address: SocketAddr, patience: Duration) -> io::Result<Kept> {
         let stream = TcpStream::connect_timeout(&address, patience)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(patience))?;
@@ -101,7 +105,7 @@ impl Kept {
     ///
     /// # Errors
     /// The connection ends, nothing comes in time, or what comes makes no sense.
-    pub fn ask(&mut self, target: &str) -> io::Result<(u16, u64)> {
+    pub(crate) fn ask(&mut self, target: &str) -> io::Result<(u16, u64)> {
         self.stream.write_all(format!("GET {target} HTTP/1.1\r\nHost: kept\r\n\r\n").as_bytes())?;
         loop {
             let progress = match self.stream.read(&mut self.buffer)? {

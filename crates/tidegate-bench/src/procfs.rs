@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 /// One line of /proc/PID/stat, as far as it is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stat {
+pub(crate) struct Stat {
     pub parent: i32,
     /// Only its exit status is left of it.
     pub ended: bool,
@@ -19,19 +19,19 @@ pub struct Stat {
 
 /// Processor time in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct CpuTime {
+pub(crate) struct CpuTime {
     pub user: f64,
     pub system: f64,
 }
 
 impl CpuTime {
     /// User and system time together.
-    pub fn total(self) -> f64 {
+    pub(crate) fn total(self) -> f64 {
         self.user + self.system
     }
 
     /// What was used since `earlier`; a process that ended in between counts as nothing.
-    pub fn since(self, earlier: CpuTime) -> CpuTime {
+    pub(crate) fn since(self, earlier: CpuTime) -> CpuTime {
         CpuTime {
             user: (self.user - earlier.user).max(0.0),
             system: (self.system - earlier.system).max(0.0),
@@ -40,7 +40,7 @@ impl CpuTime {
 }
 
 /// The process and everything below it, the process first. Ended processes are left out.
-pub fn family(root: i32) -> io::Result<Vec<i32>> {
+pub(crate) fn family(root: i32) -> io::Result<Vec<i32>> {
     // A process may end between the listing and the reading.
     let parents = processes()?.into_iter().filter_map(|id| Some((id, stat(id).ok()?.parent)));
     let parents: Vec<(i32, i32)> = parents.collect();
@@ -49,7 +49,7 @@ pub fn family(root: i32) -> io::Result<Vec<i32>> {
 
 /// The processes directly below one that have not ended, each with its command line (titles
 /// that servers give themselves included).
-pub fn children(parent: i32) -> io::Result<Vec<(i32, String)>> {
+pub(crate) fn children(parent: i32) -> io::Result<Vec<(i32, String)>> {
     let mut children = Vec::new();
     for id in processes()? {
         if stat(id).is_ok_and(|stat| stat.parent == parent && !stat.ended)
@@ -64,12 +64,12 @@ pub fn children(parent: i32) -> io::Result<Vec<(i32, String)>> {
 }
 
 /// Whether a process exists and has not ended.
-pub fn is_running(id: i32) -> bool {
+pub(crate) fn is_running(id: i32) -> bool {
     stat(id).is_ok_and(|stat| !stat.ended)
 }
 
 /// Processor time of the processes given, from /proc/PID/stat.
-pub fn cpu_time(processes: &[i32]) -> CpuTime {
+pub(crate) fn cpu_time(processes: &[i32]) -> CpuTime {
     let tick = microseconds_per_tick();
     let mut time = CpuTime::default();
     for stat in processes.iter().filter_map(|id| stat(*id).ok()) {
@@ -83,7 +83,7 @@ pub fn cpu_time(processes: &[i32]) -> CpuTime {
 ///
 /// # Errors
 /// When a process may not be read (another user's) or the kernel lacks smaps_rollup.
-pub fn proportional_memory(processes: &[i32]) -> io::Result<u64> {
+pub(crate) fn proportional_memory(processes: &[i32]) -> io::Result<u64> {
     let mut total = 0;
     for id in processes {
         let text = fs::read_to_string(format!("/proc/{id}/smaps_rollup"))?;
@@ -93,12 +93,12 @@ pub fn proportional_memory(processes: &[i32]) -> io::Result<u64> {
 }
 
 /// Time that one processor spent on anything since boot, from /proc/stat; zero if unknown.
-pub fn processor_busy(cpu: usize) -> CpuTime {
+pub(crate) fn processor_busy(cpu: usize) -> CpuTime {
     busy(Some(cpu))
 }
 
 /// The same for all processors together.
-pub fn machine_busy() -> CpuTime {
+pub(crate) fn machine_busy() -> CpuTime {
     busy(None)
 }
 
@@ -110,7 +110,7 @@ fn busy(cpu: Option<usize>) -> CpuTime {
 }
 
 /// What a process has open: descriptors and what they are, such as `socket:[4711]`.
-pub fn descriptors(process: i32) -> Vec<(i32, String)> {
+pub(crate) fn descriptors(process: i32) -> Vec<(i32, String)> {
     let entries = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
     let opened = entries.filter_map(|entry| {
         let descriptor = entry.file_name().to_str()?.parse().ok()?;
@@ -122,7 +122,7 @@ pub fn descriptors(process: i32) -> Vec<(i32, String)> {
 }
 
 /// The server's ends of established connections to an address, as [`descriptors`] names them.
-pub fn connections_to(address: SocketAddr) -> BTreeSet<String> {
+pub(crate) fn connections_to(address: SocketAddr) -> BTreeSet<String> {
     let text = fs::read_to_string("/proc/net/tcp").unwrap_or_default();
     parse_connections(&text, address.port())
 }
@@ -147,7 +147,7 @@ pub(crate) fn parse_watched(text: &str) -> Vec<i32> {
 }
 
 /// The kernel's release and the processor's model, for the head of a report.
-pub fn machine() -> (String, String) {
+pub(crate) fn machine() -> (String, String) {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     (kernel.trim().to_owned(), parse_processor(&processors))

@@ -18,7 +18,7 @@ use rustix::net::{RecvFlags, SendFlags};
 
 /// What it does with what it reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
+pub(crate) enum Work {
     /// Answers with a body of so many bytes.
     Answer(u64),
     /// Answers with a file of so many bytes, by `sendfile`.
@@ -35,7 +35,12 @@ const FILE: &str = "file:";
 const CONGESTION_CONTROL: &str = "reno";
 
 /// Adds the arguments that make this program such a loop.
-pub fn add_arguments(command: &mut Command, work: Work, listen: SocketAddr, origin: SocketAddr) {
+pub(crate) fn add_arguments(
+    command: &mut Command,
+    work: Work,
+    listen: SocketAddr,
+    origin: SocketAddr,
+) {
     command.arg(COMMAND).arg(listen.to_string());
     match work {
         Work::Answer(bytes) => command.arg(bytes.to_string()),
@@ -45,7 +50,7 @@ pub fn add_arguments(command: &mut Command, work: Work, listen: SocketAddr, orig
 }
 
 /// Serves until the process is ended, if the arguments ask for that.
-pub fn run(arguments: impl Iterator<Item = OsString>) -> Option<Result<(), String>> {
+pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> Option<Result<(), String>> {
     let texts: Vec<_> = arguments.map(|text| text.to_string_lossy().into_owned()).collect();
     match texts.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [COMMAND, listen, what] => Some(serve(listen, what)),

@@ -14,7 +14,7 @@ use crate::suites::{CaseReport, Row};
 
 /// Where and with what the figures were taken.
 #[derive(Clone, Debug)]
-pub struct Environment {
+pub(crate) struct Environment {
     pub kernel: String,
     pub processor: String,
     pub tidegate: String,
@@ -25,7 +25,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    pub fn collect(
+    pub(crate) fn collect(
         tidegate: &Binary,
         nginx: Option<&Binary>,
         processors: Processors,
@@ -70,7 +70,7 @@ fn load(options: &Options) -> String {
 }
 
 /// The table with its head and its notes.
-pub fn table(environment: &Environment, reports: &[CaseReport]) -> String {
+pub(crate) fn table(environment: &Environment, reports: &[CaseReport]) -> String {
     let mut text = String::new();
     for (name, value) in heading(environment) {
         // Writing to a String cannot fail.
@@ -89,7 +89,7 @@ pub fn table(environment: &Environment, reports: &[CaseReport]) -> String {
 }
 
 /// The table and its notes as part of a page.
-pub fn write_rows(page: &mut String, environment: &Environment, reports: &[CaseReport]) {
+pub(crate) fn write_rows(page: &mut String, environment: &Environment, reports: &[CaseReport]) {
     write_table(page, &all_cells(environment, reports));
     for note in reports.iter().flat_map(|report| &report.notes) {
         let _ = write!(page, "<p class=\"note\">{}</p>", escaped(note));
@@ -108,7 +108,7 @@ fn all_cells(environment: &Environment, reports: &[CaseReport]) -> Vec<Vec<Strin
 }
 
 /// Everything, with each run's figures.
-pub fn json(environment: &Environment, reports: &[CaseReport]) -> Json {
+pub(crate) fn json(environment: &Environment, reports: &[CaseReport]) -> Json {
     let heading = heading(environment).map(|(name, value)| (name, Json::text(value)));
     let rows = reports.iter().flat_map(|report| &report.rows).map(json_row).collect();
     let notes = reports.iter().flat_map(|report| &report.notes).map(Json::text).collect();
@@ -120,7 +120,7 @@ pub fn json(environment: &Environment, reports: &[CaseReport]) -> Json {
 }
 
 /// Names and values of what stands above the figures.
-pub fn heading(environment: &Environment) -> [(&'static str, &str); 5] {
+pub(crate) fn heading(environment: &Environment) -> [(&'static str, &str); 5] {
     [
         ("tidegate", &environment.tidegate),
         ("nginx", &environment.nginx),

@@ -11,7 +11,7 @@ mod chunked;
 
 /// What a response head says about the body and the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
+pub(crate) struct Head {
     pub status: u16,
     pub framing: Framing,
     /// The server will close the connection after this response.
@@ -22,7 +22,7 @@ pub struct Head {
 
 /// How the end of a body is found (RFC 9112 section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Framing {
+pub(crate) enum Framing {
     Length(u64),
     Chunked,
     /// The body ends with the connection.
@@ -31,7 +31,7 @@ pub enum Framing {
 
 /// Why a response cannot be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     HeadMalformed,
     HeadTooLong,
     /// A coding other than chunked.
@@ -43,7 +43,7 @@ pub enum Fault {
 
 /// State of a response after some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub(crate) enum Progress {
     Partial,
     /// `body_bytes` is the decoded length.
     Complete {
@@ -56,7 +56,7 @@ pub enum Progress {
 
 /// Incremental reader; after `Complete` it is ready for the next response.
 #[derive(Debug, Default)]
-pub struct ResponseReader {
+pub(crate) struct ResponseReader {
     /// A head that came in pieces.
     pending: Vec<u8>,
     head: Option<Head>,
@@ -69,7 +69,7 @@ impl ResponseReader {
     ///
     /// # Errors
     /// A malformed head or body, or bytes past the response's end (nothing was asked for them).
-    pub fn feed(&mut self, bytes: &[u8]) -> Result<Progress, Fault> {
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<Progress, Fault> {
         self.feed_into(bytes, &mut |_, _| {})
     }
 
@@ -77,7 +77,7 @@ impl ResponseReader {
     ///
     /// # Errors
     /// As [`ResponseReader::feed`].
-    pub fn feed_into(
+    pub(crate) fn feed_into(
         &mut self,
         bytes: &[u8],
         body: &mut impl FnMut(u64, &[u8]),
@@ -106,7 +106,7 @@ impl ResponseReader {
     ///
     /// # Errors
     /// `ClosedEarly` when more was announced.
-    pub fn end(&mut self) -> Result<Progress, Fault> {
+    pub(crate) fn end(&mut self) -> Result<Progress, Fault> {
         match self.head {
             Some(head) if head.framing == Framing::UntilEnd => Ok(self.complete(head)),
             _ => Err(Fault::ClosedEarly),
@@ -114,7 +114,7 @@ impl ResponseReader {
     }
 
     /// Whether no byte of a response in progress has come.
-    pub fn is_untouched(&self) -> bool {
+    pub(crate) fn is_untouched(&self) -> bool {
         self.head.is_none() && self.pending.is_empty()
     }
 

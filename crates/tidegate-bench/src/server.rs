@@ -24,17 +24,17 @@ mod apache;
 mod control;
 mod haproxy;
 mod others;
-pub mod watchdog;
-pub use control::Death;
+pub(crate) mod watchdog;
+pub(crate) use control::Death;
 #[cfg(test)]
 pub(crate) use control::serves;
-pub use others::Kind;
+pub(crate) use others::Kind;
 #[cfg(test)]
 pub(crate) use others::write_config as write_other_config;
 
 /// An installed server program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Binary {
+pub(crate) struct Binary {
     pub kind: Kind,
     pub path: PathBuf,
     /// First line of what it prints about that.
@@ -46,7 +46,7 @@ impl Binary {
     ///
     /// # Errors
     /// When it cannot be run.
-    pub fn probe(kind: Kind, path: &Path) -> io::Result<Binary> {
+    pub(crate) fn probe(kind: Kind, path: &Path) -> io::Result<Binary> {
         let path = &in_path(path);
         let output = Command::new(path).arg(kind.version_option()).stdin(Stdio::null()).output()?;
         let text = [output.stderr, output.stdout].concat();
@@ -63,7 +63,7 @@ impl Binary {
     }
 
     /// The program where distributions put it.
-    pub fn find(kind: Kind) -> Option<Binary> {
+    pub(crate) fn find(kind: Kind) -> Option<Binary> {
         kind.places().iter().find_map(|path| Binary::probe(kind, Path::new(path)).ok())
     }
 }
@@ -80,7 +80,7 @@ fn in_path(name: &Path) -> PathBuf {
 
 /// What a server is started for.
 #[derive(Clone, Copy, Debug)]
-pub struct Job {
+pub(crate) struct Job {
     pub scenario: Scenario,
     pub origin: SocketAddr,
     pub worker_connections: u64,
@@ -96,7 +96,7 @@ pub struct Job {
 }
 
 /// A running server; dropping it stops it.
-pub struct Server {
+pub(crate) struct Server {
     child: Child,
     kind: Kind,
     job: Job,
@@ -113,7 +113,7 @@ impl Server {
     ///
     /// # Errors
     /// What the server printed when it ended instead, in words.
-    pub fn start(binary: &Binary, job: Job) -> Result<Server, String> {
+    pub(crate) fn start(binary: &Binary, job: Job) -> Result<Server, String> {
         let mut job = Job { watchdog: job.watchdog && binary.is_tidegate(), ..job };
         let mut without_tempfile = false;
         let mut failure = String::new();
@@ -151,21 +151,21 @@ impl Server {
     }
 
     /// The prefix folder.
-    pub fn directory(&self) -> &Path {
+    pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    pub fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// User and system time of all the server's processes since they began.
-    pub fn cpu_time(&self) -> CpuTime {
+    pub(crate) fn cpu_time(&self) -> CpuTime {
         procfs::cpu_time(&self.processes())
     }
 
     /// Proportional set size of all the server's processes, in bytes.
-    pub fn memory(&self) -> io::Result<u64> {
+    pub(crate) fn memory(&self) -> io::Result<u64> {
         procfs::proportional_memory(&self.processes())
     }
 
@@ -173,7 +173,7 @@ impl Server {
     ///
     /// # Errors
     /// A process ends meanwhile.
-    pub fn threads(&self) -> io::Result<BTreeSet<i32>> {
+    pub(crate) fn threads(&self) -> io::Result<BTreeSet<i32>> {
         let mut all = BTreeSet::new();
         for id in self.processes() {
             for entry in fs::read_dir(format!("/proc/{id}/task"))? {
@@ -184,7 +184,7 @@ impl Server {
     }
 
     /// Master and workers.
-    pub fn processes(&self) -> Vec<i32> {
+    pub(crate) fn processes(&self) -> Vec<i32> {
         let root = self.child.id() as i32;
         procfs::family(root).unwrap_or_else(|_| vec![root])
     }
@@ -261,7 +261,7 @@ impl Drop for Server {
 
 /// The example component, where `scripts/wasm.sh` has built it: in the folder `wasm` beside one of those that
 /// this program is in.
-pub fn component() -> Option<PathBuf> {
+pub(crate) fn component() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
     program.ancestors().map(|folder| folder.join("wasm/example.wasm")).find(|file| file.is_file())
 }

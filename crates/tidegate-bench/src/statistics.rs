@@ -2,7 +2,7 @@
 
 /// The middle and the extremes of the runs of one side.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
+pub(crate) struct Spread {
     pub median: f64,
     pub minimum: f64,
     pub maximum: f64,
@@ -10,7 +10,7 @@ pub struct Spread {
 
 impl Spread {
     /// Summary of the runs; `None` when there is none that is a number.
-    pub fn of(values: &[f64]) -> Option<Spread> {
+    pub(crate) fn of(values: &[f64]) -> Option<Spread> {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
         let (minimum, maximum) = (*sorted.first()?, *sorted.last()?);
@@ -25,7 +25,7 @@ impl Spread {
 
     /// Spread of the quotients of runs made next to each other, so that a slow drift of the
     /// machine (frequency, neighbours) cancels out. `None` when no pair can be divided.
-    pub fn of_ratios(numerators: &[f64], denominators: &[f64]) -> Option<Spread> {
+    pub(crate) fn of_ratios(numerators: &[f64], denominators: &[f64]) -> Option<Spread> {
         let ratios: Vec<f64> = numerators
             .iter()
             .zip(denominators)
@@ -38,7 +38,7 @@ impl Spread {
 
 /// What a ratio says about its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// The ratio is at most the target.
     Met,
     /// The ratio is above the target.
@@ -51,7 +51,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// Judges the median ratio; any failed request makes the figures void.
-    pub fn of(ratio: Option<Spread>, target: Option<f64>, errors: u64) -> Verdict {
+    pub(crate) fn of(ratio: Option<Spread>, target: Option<f64>, errors: u64) -> Verdict {
         if errors > 0 {
             return Verdict::Errors;
         }
@@ -63,7 +63,7 @@ impl Verdict {
     }
 
     /// The word in the table and in JSON.
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Verdict::Met => "met",
             Verdict::Missed => "missed",
@@ -75,7 +75,7 @@ impl Verdict {
 
 /// What one side's figure must be, whatever the other side's is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Limit {
+pub(crate) enum Limit {
     Exactly(f64),
     Below(f64),
     /// Of all runs together, the middle one.
@@ -85,7 +85,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    pub fn holds(self, value: f64) -> bool {
+    pub(crate) fn holds(self, value: f64) -> bool {
         match self {
             Limit::Exactly(wanted) => value == wanted,
             Limit::Below(bound) => value < bound,
@@ -95,12 +95,12 @@ impl Limit {
     }
 
     /// A figure that a busy machine can spoil: missing it is a failure where targets are.
-    pub fn is_goal(self) -> bool {
+    pub(crate) fn is_goal(self) -> bool {
         matches!(self, Limit::MedianAtMost(_) | Limit::MedianAtLeast(_))
     }
 
     /// Judges every run of a side; NaN stands for a run that was too short to tell.
-    pub fn judge(self, values: &[f64]) -> Verdict {
+    pub(crate) fn judge(self, values: &[f64]) -> Verdict {
         let mut told: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
         if let (true, Some(spread)) = (self.is_goal(), Spread::of(&told)) {
             told = vec![spread.median];
@@ -129,7 +129,7 @@ impl std::fmt::Display for Limit {
 /// How long a byte waited on average, in seconds, between being sent by the origin and being
 /// read by a client. Both lists are (seconds, total bytes by then), in order. Bytes that never
 /// arrived are left out; zero when there is none at all.
-pub fn average_byte_wait(sent: &[(f64, u64)], arrived: &[(f64, u64)]) -> f64 {
+pub(crate) fn average_byte_wait(sent: &[(f64, u64)], arrived: &[(f64, u64)]) -> f64 {
     let (mut sent_index, mut done) = (0, 0u64);
     let mut waited = 0.0;
     for &(arrival, arrived_total) in arrived {

@@ -30,7 +30,7 @@ use figures::{Figures, Run};
 
 /// One server in one way of working.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// For `--only`.
     pub name: &'static str,
     pub server: &'static str,
@@ -51,7 +51,7 @@ enum Program {
 }
 
 /// The rows of each table in their order.
-pub const ENTRIES: [Entry; 9] = [
+pub(crate) const ENTRIES: [Entry; 9] = [
     entry("tidegate-tempfile", "tempfile", Program::Tidegate, Sharing::Tempfile),
     entry("tidegate-lock", "lock", Program::Tidegate, Sharing::Lock),
     entry("tidegate-plain", "plain", Program::Tidegate, Sharing::Plain),
@@ -93,7 +93,7 @@ impl Entry {
 
 /// One row of a table.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub(crate) struct Row {
     pub entry: Entry,
     /// One for each round that could be measured.
     pub runs: Vec<Figures>,
@@ -104,7 +104,7 @@ pub struct Row {
 
 /// All rows with one origin.
 #[derive(Clone, Debug)]
-pub struct Section {
+pub(crate) struct Section {
     pub warm: bool,
     /// How long the origin takes for a file.
     pub seconds: f64,
@@ -113,7 +113,7 @@ pub struct Section {
 }
 
 impl Section {
-    pub fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         match self.seconds {
             _ if self.warm => "everything in the cache".to_owned(),
             0.0 => "origin at full speed".to_owned(),
@@ -123,7 +123,7 @@ impl Section {
 }
 
 /// The whole suite.
-pub struct Study {
+pub(crate) struct Study {
     pub environment: Environment,
     pub clients: usize,
     pub object_bytes: u64,
@@ -132,7 +132,7 @@ pub struct Study {
 
 impl Study {
     /// Measures everything that the options ask for.
-    pub fn measure(context: &Context, environment: Environment) -> Study {
+    pub(crate) fn measure(context: &Context, environment: Environment) -> Study {
         let options = &context.options;
         let cold = options.origin_seconds.iter().map(|seconds| (false, *seconds));
         let sections = [(true, 0.0)].into_iter().chain(cold).map(|(warm, seconds)| {
@@ -159,7 +159,7 @@ impl Study {
     }
 
     /// What of Tidegate's rows is not as it must be, in words.
-    pub fn unmet(&self) -> Vec<String> {
+    pub(crate) fn unmet(&self) -> Vec<String> {
         let mut unmet = Vec::new();
         for section in &self.sections {
             let ours = section.rows.iter().filter(|row| row.entry.program == Program::Tidegate);

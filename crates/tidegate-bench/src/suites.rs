@@ -11,18 +11,18 @@ use crate::statistics::{Limit, Spread, Verdict};
 use beside::Beside;
 
 pub(crate) mod beside;
-pub mod blocking;
-pub mod depth;
-pub mod fairness;
+pub(crate) mod blocking;
+pub(crate) mod depth;
+pub(crate) mod fairness;
 mod idle;
-pub mod quick;
-pub mod steady;
+pub(crate) mod quick;
+pub(crate) mod steady;
 pub(crate) mod streaming;
-pub mod tuning;
+pub(crate) mod tuning;
 
 /// One case of any suite.
 #[derive(Clone, Copy, Debug)]
-pub enum Case {
+pub(crate) enum Case {
     Quick(quick::Case),
     Steady(steady::Case),
     Depth(depth::Case),
@@ -32,7 +32,7 @@ pub enum Case {
 }
 
 /// The cases of a suite, in their order.
-pub fn cases(suite: Suite) -> Vec<Case> {
+pub(crate) fn cases(suite: Suite) -> Vec<Case> {
     match suite {
         Suite::Quick => quick::CASES.into_iter().map(Case::Quick).collect(),
         Suite::Steady => steady::CASES.into_iter().map(Case::Steady).collect(),
@@ -46,7 +46,7 @@ pub fn cases(suite: Suite) -> Vec<Case> {
 }
 
 impl Case {
-    pub fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Case::Quick(case) => case.name,
             Case::Steady(case) => case.name,
@@ -58,7 +58,7 @@ impl Case {
     }
 
     /// What the case does and, if it has one, its target.
-    pub fn about(&self) -> String {
+    pub(crate) fn about(&self) -> String {
         match self {
             Case::Quick(quick::Case { about, target: Some(target), .. }) => {
                 format!("{about} (target ≤ {target:.2})")
@@ -74,7 +74,7 @@ impl Case {
 }
 
 /// Measures both sides in all cases of a suite.
-pub fn measure(context: &Context, cases: &[Case]) -> Vec<CaseReport> {
+pub(crate) fn measure(context: &Context, cases: &[Case]) -> Vec<CaseReport> {
     let knobs = knobs(cases);
     let mut reports: Vec<CaseReport> =
         cases.iter().filter_map(|case| case.alone(context)).collect();
@@ -85,7 +85,7 @@ pub fn measure(context: &Context, cases: &[Case]) -> Vec<CaseReport> {
 }
 
 /// The cases chosen, with those that their figures are compared with.
-pub fn with_bases(cases: Vec<Case>) -> Vec<Case> {
+pub(crate) fn with_bases(cases: Vec<Case>) -> Vec<Case> {
     match knobs(&cases) {
         knobs if knobs.is_empty() => cases,
         knobs => tuning::with_bases(&knobs).into_iter().map(Case::Tuning).collect(),
@@ -115,7 +115,7 @@ impl Case {
 }
 
 /// What all cases share.
-pub struct Context {
+pub(crate) struct Context {
     pub options: Options,
     pub processors: Processors,
     pub origin: Origin,
@@ -128,7 +128,7 @@ pub struct Context {
 
 impl Context {
     /// What a server of the present suite is started for.
-    pub fn job(&self, scenario: Scenario, worker_connections: u64) -> Job {
+    pub(crate) fn job(&self, scenario: Scenario, worker_connections: u64) -> Job {
         // Watching costs readings of the clock: not where processor time per request is the figure.
         let costs = matches!(self.options.suite, Suite::Quick | Suite::Depth | Suite::Tuning);
         Job {
@@ -143,14 +143,14 @@ impl Context {
     }
 
     /// Address of the origin simulator.
-    pub fn origin_address(&self) -> SocketAddr {
+    pub(crate) fn origin_address(&self) -> SocketAddr {
         self.origin.address()
     }
 }
 
 /// A figure that a case reports.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Measure {
+pub(crate) struct Measure {
     pub name: &'static str,
     pub unit: &'static str,
     /// Digits after the point in the table.
@@ -167,7 +167,7 @@ pub struct Measure {
 
 /// The good end of a measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Better {
+pub(crate) enum Better {
     Lower,
     Higher,
     /// The figure only helps to judge the others.
@@ -178,7 +178,7 @@ pub enum Better {
 
 impl Measure {
     /// A measure of which less is better.
-    pub const fn new(name: &'static str, unit: &'static str, decimals: usize) -> Measure {
+    pub(crate) const fn new(name: &'static str, unit: &'static str, decimals: usize) -> Measure {
         Measure {
             name,
             unit,
@@ -191,19 +191,19 @@ impl Measure {
     }
 
     /// The same with another good end.
-    pub const fn better(self, better: Better) -> Measure {
+    pub(crate) const fn better(self, better: Better) -> Measure {
         Measure { better, ..self }
     }
 
     /// The same with a requirement on Tidegate's side.
-    pub const fn required(self, limit: Limit) -> Measure {
+    pub(crate) const fn required(self, limit: Limit) -> Measure {
         Measure { required: Some(limit), ..self }
     }
 }
 
 /// The figures of one run of one server, in the order of the case's measures.
 #[derive(Clone, Debug, Default)]
-pub struct Sample {
+pub(crate) struct Sample {
     pub values: Vec<f64>,
     pub errors: u64,
     /// Something that a reader of the figures should know.
@@ -212,7 +212,7 @@ pub struct Sample {
 
 /// One line of the report: a measure of a case on both sides, run by run.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub(crate) struct Row {
     pub case: &'static str,
     pub measure: Measure,
     pub tidegate: Vec<f64>,
@@ -225,7 +225,7 @@ pub struct Row {
 
 impl Row {
     /// Tidegate's figure by nginx's, run by run.
-    pub fn ratio(&self) -> Option<Spread> {
+    pub(crate) fn ratio(&self) -> Option<Spread> {
         if self.measure.better == Better::Fact {
             return None;
         }
@@ -233,7 +233,7 @@ impl Row {
     }
 
     /// Whether the requirement holds or, without one, the target is reached.
-    pub fn verdict(&self) -> Verdict {
+    pub(crate) fn verdict(&self) -> Verdict {
         match self.measure.required {
             Some(limit) => limit.judge(&self.tidegate),
             None => Verdict::of(self.ratio(), self.measure.target, self.errors),
@@ -241,7 +241,7 @@ impl Row {
     }
 
     /// Why the row makes the program fail. Targets and wrong answers do so if `strict` only.
-    pub fn unmet(&self, strict: bool) -> Option<String> {
+    pub(crate) fn unmet(&self, strict: bool) -> Option<String> {
         let Row { case, measure, .. } = self;
         let Measure { name, decimals, .. } = *measure;
         if let Some(limit) = measure.required {
@@ -276,7 +276,7 @@ impl Row {
 
     /// The quotient of the best runs. A busy machine only ever adds to a cost, so that with
     /// many rounds this is the steadier figure.
-    pub fn best_ratio(&self) -> Option<f64> {
+    pub(crate) fn best_ratio(&self) -> Option<f64> {
         let (tidegate, nginx) = (Spread::of(&self.tidegate)?, Spread::of(&self.nginx)?);
         let (numerator, denominator) = match self.measure.better {
             Better::Lower => (tidegate.minimum, nginx.minimum),
@@ -289,14 +289,14 @@ impl Row {
 
 /// All that a case brought.
 #[derive(Clone, Debug, Default)]
-pub struct CaseReport {
+pub(crate) struct CaseReport {
     pub rows: Vec<Row>,
     pub notes: Vec<String>,
 }
 
 /// Runs both sides in turn, A B A B …, and sorts the figures into rows. A side that fails is
 /// not tried again and keeps the figures it has; why is told in the notes.
-pub fn alternate(
+pub(crate) fn alternate(
     context: &Context,
     case: &'static str,
     measures: &[Measure],
@@ -306,7 +306,7 @@ pub fn alternate(
 }
 
 /// Runs Tidegate alone, so often.
-pub fn alone(
+pub(crate) fn alone(
     context: &Context,
     rounds: u32,
     case: &'static str,
@@ -322,7 +322,7 @@ pub fn alone(
 }
 
 /// A case whose rounds may lie between those of others.
-pub struct Alternation {
+pub(crate) struct Alternation {
     case: &'static str,
     measures: Vec<Measure>,
     rounds: u32,
@@ -332,7 +332,7 @@ pub struct Alternation {
 }
 
 impl Alternation {
-    pub fn new(context: &Context, case: &'static str, measures: &[Measure]) -> Alternation {
+    pub(crate) fn new(context: &Context, case: &'static str, measures: &[Measure]) -> Alternation {
         let (tidegate, nginx) = (Some(context.tidegate.clone()), context.nginx.clone());
         Alternation {
             case,
@@ -345,12 +345,12 @@ impl Alternation {
     }
 
     /// The same with other programs in its rounds.
-    pub fn beside(self, besides: impl IntoIterator<Item = Beside>) -> Alternation {
+    pub(crate) fn beside(self, besides: impl IntoIterator<Item = Beside>) -> Alternation {
         Alternation { besides: besides.into_iter().collect(), ..self }
     }
 
     /// All rounds, one after the other.
-    pub fn all(
+    pub(crate) fn all(
         mut self,
         mut run: impl FnMut(&Binary, bool) -> Result<Sample, String>,
     ) -> CaseReport {
@@ -361,7 +361,7 @@ impl Alternation {
     }
 
     /// One run of each side.
-    pub fn round(
+    pub(crate) fn round(
         &mut self,
         round: u32,
         mut run: impl FnMut(&Binary, bool) -> Result<Sample, String>,
@@ -391,7 +391,7 @@ impl Alternation {
     }
 
     /// The figures as rows.
-    pub fn report(self) -> CaseReport {
+    pub(crate) fn report(self) -> CaseReport {
         let sides = &self.sides;
         let [tidegate_errors, nginx_errors] = [sides[0].errors(), sides[1].errors()];
         let rows = self.measures.iter().enumerate().map(|(index, measure)| Row {

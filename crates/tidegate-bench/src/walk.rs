@@ -13,7 +13,7 @@ use crate::response::{Progress, ResponseReader};
 
 /// One request of one client.
 #[derive(Clone, Debug)]
-pub struct Visit {
+pub(crate) struct Visit {
     /// Index of the file asked for.
     pub file: usize,
     pub asked_at: Instant,
@@ -29,7 +29,11 @@ pub struct Visit {
 /// # Errors
 /// When a client cannot connect at the begin, or epoll fails; what servers do wrong is told in
 /// the visits.
-pub fn walk(server: SocketAddr, files: &[Ask], clients: usize) -> io::Result<Vec<Vec<Visit>>> {
+pub(crate) fn walk(
+    server: SocketAddr,
+    files: &[Ask],
+    clients: usize,
+) -> io::Result<Vec<Vec<Visit>>> {
     let request = |ask: &Ask| format!("GET {} HTTP/1.1\r\nHost: {server}\r\n\r\n", ask.target);
     let requests: Vec<String> = files.iter().map(request).collect();
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;

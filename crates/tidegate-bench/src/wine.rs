@@ -25,7 +25,7 @@ use crate::suites::depth::DEPTHS;
 
 /// One way to check names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
+pub(crate) struct Way {
     pub name: &'static str,
     /// For the program's environment.
     rule: &'static str,
@@ -34,7 +34,7 @@ pub struct Way {
 }
 
 /// The last is Tidegate's.
-pub const WAYS: [Way; 3] = [
+pub(crate) const WAYS: [Way; 3] = [
     Way { name: "long name of the whole path", rule: "long", lets_pass: None },
     Way { name: "only paths with a tilde", rule: "tilde", lets_pass: Some(true) },
     Way { name: "own name (Tidegate)", rule: "", lets_pass: Some(false) },
@@ -42,13 +42,13 @@ pub const WAYS: [Way; 3] = [
 
 /// Requests per second of all rounds: for each way, for files and for names that do not exist, at each depth.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Rates(pub [[[Vec<f64>; DEPTHS.len()]; 2]; WAYS.len()]);
+pub(crate) struct Rates(pub [[[Vec<f64>; DEPTHS.len()]; 2]; WAYS.len()]);
 
 /// Measures and reports; returns the goals that are not met, in words, if they count.
 ///
 /// # Errors
 /// In words: no Wine, or a program that cannot be measured.
-pub fn run(options: &Options, program: &Path) -> Result<Vec<String>, String> {
+pub(crate) fn run(options: &Options, program: &Path) -> Result<Vec<String>, String> {
     let wine = Wine::find(program)?;
     let processors = Processors::choose(options.server_cpu, options.client_cpu);
     let processors = processors.map_err(|error| error.to_string())?;
@@ -154,7 +154,7 @@ impl Rates {
     }
 
     /// Goals that are not met, in words.
-    pub fn unmet(&self) -> Vec<String> {
+    pub(crate) fn unmet(&self) -> Vec<String> {
         let missed = self.goals().into_iter().filter_map(|(name, spread, least)| {
             let median = spread.map_or(0.0, |spread| spread.median);
             (median < least).then(|| format!("{name} is {median:.2}, must be ≥ {least}"))
@@ -163,7 +163,7 @@ impl Rates {
     }
 
     /// The table: a line for each way, for files and for names that do not exist.
-    pub fn text(&self, heading: &[(&'static str, String)]) -> String {
+    pub(crate) fn text(&self, heading: &[(&'static str, String)]) -> String {
         let mut lines = vec![["way", "answer"].map(str::to_owned).to_vec()];
         lines[0].extend(DEPTHS.map(|depth| format!("{depth} folders")));
         for (way, kinds) in WAYS.iter().zip(&self.0) {
@@ -190,7 +190,7 @@ impl Rates {
     }
 
     /// Everything, with each run's figures.
-    pub fn json(&self, heading: &[(&'static str, String)]) -> Json {
+    pub(crate) fn json(&self, heading: &[(&'static str, String)]) -> Json {
         let environment = heading.iter().map(|(name, value)| (*name, Json::text(value)));
         let mut rows = Vec::new();
         for (way, kinds) in WAYS.iter().zip(&self.0) {

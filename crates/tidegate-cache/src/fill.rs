@@ -71,7 +71,7 @@ pub(crate) struct FillLimits {
 impl FillLimits {
     /// Without a file: how far the writer may be ahead of the foremost reader, and how far behind that one a
     /// reader is not slow.
-    pub fn lead_bytes_max(self) -> u64 {
+    pub(crate) fn lead_bytes_max(self) -> u64 {
         self.tail_bytes_max / 2
     }
 }

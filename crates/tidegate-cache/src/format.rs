@@ -77,7 +77,7 @@ pub(crate) struct Layout {
 
 impl Layout {
     /// The layout of a new file; `None` when key or metadata are too long to be stored.
-    pub fn for_new(key: &Key, metadata: &[u8]) -> Option<Layout> {
+    pub(crate) fn for_new(key: &Key, metadata: &[u8]) -> Option<Layout> {
         let key_bytes = key.text().len();
         if key_bytes > KEY_BYTES_MAX || metadata.len() > METADATA_BYTES_MAX {
             return None;
@@ -86,16 +86,16 @@ impl Layout {
         Some(Layout { key_bytes, slot_capacity })
     }
 
-    pub fn slot_start(&self, slot: usize) -> usize {
+    pub(crate) fn slot_start(&self, slot: usize) -> usize {
         PREFIX_FIXED_BYTES + self.key_bytes + slot * (SLOT_HEAD_BYTES + self.slot_capacity)
     }
 
-    pub fn body_start(&self) -> usize {
+    pub(crate) fn body_start(&self) -> usize {
         self.slot_start(2)
     }
 
     /// Size of a whole file.
-    pub fn file_bytes(&self, body_bytes: u64) -> u64 {
+    pub(crate) fn file_bytes(&self, body_bytes: u64) -> u64 {
         let sums = sums_bytes(body_bytes);
         (self.body_start() as u64).saturating_add(body_bytes).saturating_add(sums)
     }

@@ -243,7 +243,7 @@ struct Cost {
 }
 
 impl HotEntries {
-    pub fn new(bytes_max: usize, files_max: usize) -> HotEntries {
+    pub(crate) fn new(bytes_max: usize, files_max: usize) -> HotEntries {
         let hot = HotEntries {
             shards: Sharded::new(SHARDS),
             bytes_max: AtomicUsize::new(0),
@@ -253,7 +253,7 @@ impl HotEntries {
         hot
     }
 
-    pub fn limit(&self, bytes_max: usize, files_max: usize) {
+    pub(crate) fn limit(&self, bytes_max: usize, files_max: usize) {
         self.bytes_max.store(bytes_max / SHARDS, Ordering::Relaxed);
         self.files_max.store(files_max / SHARDS, Ordering::Relaxed);
         for shard in self.shards.shards() {
@@ -263,7 +263,7 @@ impl HotEntries {
 
     /// The open entry of a key, if it is of this generation. One whose file was changed by somebody else goes: it is
     /// opened and compared anew.
-    pub fn find(&self, key: &Key, generation: u64) -> Option<OpenEntry> {
+    pub(crate) fn find(&self, key: &Key, generation: u64) -> Option<OpenEntry> {
         let entry = {
             let (mut shard, place) = self.shards.lock(key.hash());
             let hot = shard.map.touch(place)?;
@@ -277,7 +277,7 @@ impl HotEntries {
         None
     }
 
-    pub fn keep(&self, hash: &KeyHash, generation: u64, entry: OpenEntry) {
+    pub(crate) fn keep(&self, hash: &KeyHash, generation: u64, entry: OpenEntry) {
         let (mut shard, place) = self.shards.lock(hash);
         if shard.map.find(place).is_some_and(|hot| hot.generation > generation) {
             return;
@@ -289,13 +289,13 @@ impl HotEntries {
         self.shrink(&mut shard);
     }
 
-    pub fn forget(&self, hash: &KeyHash) {
+    pub(crate) fn forget(&self, hash: &KeyHash) {
         let (mut shard, place) = self.shards.lock(hash);
         shard.drop_at(place);
     }
 
     /// Bytes and descriptors held.
-    pub fn totals(&self) -> (usize, usize) {
+    pub(crate) fn totals(&self) -> (usize, usize) {
         self.shards.shards().iter().fold((0, 0), |(bytes, files), shard| {
             let total = shard.lock().total;
             (bytes + total.bytes, files + total.files)

@@ -93,7 +93,7 @@ struct Entered {
 }
 
 impl Index {
-    pub fn new(keys_bytes: u64) -> Index {
+    pub(crate) fn new(keys_bytes: u64) -> Index {
         let number = AtomicUsize::new(0);
         let make = |spreader: &_| Shard::new(number.fetch_add(1, Ordering::Relaxed), spreader);
         let index = Index {
@@ -110,19 +110,19 @@ impl Index {
         index
     }
 
-    pub fn limit_keys(&self, keys_bytes: u64) {
+    pub(crate) fn limit_keys(&self, keys_bytes: u64) {
         let usable = keys_bytes.saturating_sub(ZONE_COST_BYTES);
         let keys = usize::try_from(usable / KEY_COST_BYTES).unwrap_or(usize::MAX);
         self.keys_max.store(keys.clamp(1, u32::MAX as usize), Ordering::Relaxed);
     }
 
-    pub fn next_generation(&self) -> u64 {
+    pub(crate) fn next_generation(&self) -> u64 {
         self.generations.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Whether the manager should remove keys: there are too many, or so many that a new one had to
     /// wait for room; then an eighth is made free.
-    pub fn is_crowded(&self) -> bool {
+    pub(crate) fn is_crowded(&self) -> bool {
         let (keys, most) = (self.keys(), self.keys_max());
         if keys > most {
             return true;
@@ -135,34 +135,34 @@ impl Index {
     }
 
     /// How many keys were removed on demand.
-    pub fn removals(&self) -> u64 {
+    pub(crate) fn removals(&self) -> u64 {
         self.removals.load(Ordering::Acquire)
     }
 
-    pub fn keys(&self) -> usize {
+    pub(crate) fn keys(&self) -> usize {
         self.total(Queue::Bare).count + self.entries()
     }
 
-    pub fn keys_max(&self) -> usize {
+    pub(crate) fn keys_max(&self) -> usize {
         self.keys_max.load(Ordering::Relaxed)
     }
 
-    pub fn entries(&self) -> usize {
+    pub(crate) fn entries(&self) -> usize {
         self.total(Queue::Small).count + self.total(Queue::Main).count
     }
 
     /// Bytes of files.
-    pub fn disk_bytes(&self) -> u64 {
+    pub(crate) fn disk_bytes(&self) -> u64 {
         self.total(Queue::Small).bytes + self.total(Queue::Main).bytes
     }
 
     /// Bytes of files, of fills, and of what is to be removed.
-    pub fn charged(&self) -> u64 {
+    pub(crate) fn charged(&self) -> u64 {
         self.charged.load(Ordering::Acquire)
     }
 
     /// Charges bytes, unless the account would exceed `max`.
-    pub fn charge(&self, bytes: u64, max: Option<u64>) -> bool {
+    pub(crate) fn charge(&self, bytes: u64, max: Option<u64>) -> bool {
         let fits = |charged: u64| {
             let sum = charged.checked_add(bytes)?;
             max.is_none_or(|max| sum <= max).then_some(sum)
@@ -170,7 +170,7 @@ impl Index {
         self.charged.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).is_ok()
     }
 
-    pub fn uncharge(&self, bytes: u64) {
+    pub(crate) fn uncharge(&self, bytes: u64) {
         let less = |charged: u64| Some(charged.saturating_sub(bytes));
         let _ = self.charged.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
     }
@@ -183,7 +183,7 @@ impl Index {
 
     /// Counts a use. `evicted` hears of a file whose key had to make room, and of its bytes, which
     /// stay charged until it has been removed.
-    pub fn count_use(
+    pub(crate) fn count_use(
         &self,
         hash: &KeyHash,
         now: u64,
@@ -211,13 +211,13 @@ impl Index {
     }
 
     /// Looks without counting.
-    pub fn peek(&self, hash: &KeyHash) -> NodeView {
+    pub(crate) fn peek(&self, hash: &KeyHash) -> NodeView {
         let (mut shard, place) = self.nodes.lock(hash);
         shard.find(place).map(|slot| view_of(&mut shard, slot)).unwrap_or_default()
     }
 
     /// Marks as used at `now`, without counting; whether the key is known.
-    pub fn touch(&self, hash: &KeyHash, now: u64) -> bool {
+    pub(crate) fn touch(&self, hash: &KeyHash, now: u64) -> bool {
         self.touched(hash, now, |shard, slot| {
             let node = shard.node(slot);
             node.heat = (node.heat + 1).min(HEAT_MAX);
@@ -226,7 +226,7 @@ impl Index {
     }
 
     /// Notes that a key's responses are not to be shared before a moment, if the key is known.
-    pub fn mark_uncacheable(&self, hash: &KeyHash, until: u64) {
+    pub(crate) fn mark_uncacheable(&self, hash: &KeyHash, until: u64) {
         let (mut shard, place) = self.nodes.lock(hash);
         if let Some(slot) = shard.find(place) {
             shard.change_live(slot, |live| live.uncacheable_until = until);
@@ -234,7 +234,7 @@ impl Index {
     }
 
     /// Adds a file found on disk, unless the key has one; whether it was added.
-    pub fn add_found(
+    pub(crate) fn add_found(
         &self,
         hash: &KeyHash,
         present: Present,
@@ -261,7 +261,13 @@ impl Index {
 
     /// Puts another description in the place of one of this generation, for which `reserved` bytes
     /// were charged.
-    pub fn renew(&self, hash: &KeyHash, generation: u64, present: Present, reserved: u64) -> bool {
+    pub(crate) fn renew(
+        &self,
+        hash: &KeyHash,
+        generation: u64,
+        present: Present,
+        reserved: u64,
+    ) -> bool {
         let (mut shard, place) = self.nodes.lock(hash);
         let Some(slot) = shard.find(place) else { return false };
         let node = shard.node(slot);
@@ -277,7 +283,7 @@ impl Index {
     }
 
     /// Forgets the file of this generation, which is gone; uses keep counting.
-    pub fn forget_file(&self, hash: &KeyHash, generation: u64) {
+    pub(crate) fn forget_file(&self, hash: &KeyHash, generation: u64) {
         let (mut shard, place) = self.nodes.lock(hash);
         let Some(slot) = shard.find(place) else { return };
         if shard.node(slot).generation != generation || generation == 0 {
@@ -291,7 +297,7 @@ impl Index {
 
     /// Forgets all about a key, and the fill that runs (it goes on for its readers only). The bytes
     /// of its file stay charged until that has been removed.
-    pub fn remove(&self, hash: &KeyHash) -> Option<NodeView> {
+    pub(crate) fn remove(&self, hash: &KeyHash) -> Option<NodeView> {
         let (mut shard, place) = self.nodes.lock(hash);
         self.removals.fetch_add(1, Ordering::AcqRel);
         let slot = shard.find(place)?;

@@ -73,7 +73,7 @@ pub(crate) struct JournalReader {
 
 impl JournalReader {
     /// Opens a journal; `None` when there is none of this number that could be used.
-    pub fn open(disk: &dyn Disk, root: &Path, sequence: u64) -> Option<JournalReader> {
+    pub(crate) fn open(disk: &dyn Disk, root: &Path, sequence: u64) -> Option<JournalReader> {
         let file = disk.open(&journal_path(root, sequence)).ok()?;
         let mut head = [0; JOURNAL_HEAD_BYTES];
         let read = read_full_at(&*file, &mut head, 0).ok()?;
@@ -85,7 +85,7 @@ impl JournalReader {
     }
 
     /// The next changes; empty at the end, or where the file is torn.
-    pub fn next(&mut self) -> Vec<Change> {
+    pub(crate) fn next(&mut self) -> Vec<Change> {
         let mut bytes = vec![0; READ_ENTRIES * ENTRY_BYTES];
         let offset = JOURNAL_HEAD_BYTES as u64 + self.position * ENTRY_BYTES as u64;
         let read = read_full_at(&*self.file, &mut bytes, offset).unwrap_or(0);
@@ -129,7 +129,7 @@ struct Written {
 
 impl Journal {
     /// Notes a change. Never blocks.
-    pub fn note(&self, change: &Change) {
+    pub(crate) fn note(&self, change: &Change) {
         let mut waiting = self.waiting.lock();
         waiting.changes += 1;
         if waiting.records.len() >= WAITING_BYTES_MAX {
@@ -140,32 +140,32 @@ impl Journal {
     }
 
     /// Bytes that wait for being written.
-    pub fn waiting_bytes(&self) -> usize {
+    pub(crate) fn waiting_bytes(&self) -> usize {
         self.waiting.lock().records.len()
     }
 
     /// Changes since the last snapshot, and whether some of them are lost.
-    pub fn changes(&self) -> (u64, bool) {
+    pub(crate) fn changes(&self) -> (u64, bool) {
         let waiting = self.waiting.lock();
         (waiting.changes, waiting.lost)
     }
 
     /// Counts changes that were read from journals.
-    pub fn replayed(&self, changes: u64) {
+    pub(crate) fn replayed(&self, changes: u64) {
         self.waiting.lock().changes += changes;
     }
 
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.written.lock().is_some()
     }
 
     /// The numbers of the journals that are needed.
-    pub fn needed(&self) -> Option<RangeInclusive<u64>> {
+    pub(crate) fn needed(&self) -> Option<RangeInclusive<u64>> {
         self.written.lock().as_ref().map(|written| written.oldest..=written.sequence)
     }
 
     /// Begins to write a journal. `oldest` is the first that the snapshot needs. Blocks.
-    pub fn start(
+    pub(crate) fn start(
         &self,
         disk: &dyn Disk,
         root: &Path,
@@ -181,7 +181,7 @@ impl Journal {
     }
 
     /// Writes what waits. Blocks. After an error the journal ends there; a snapshot is due.
-    pub fn write(&self) -> io::Result<()> {
+    pub(crate) fn write(&self) -> io::Result<()> {
         let mut written = self.written.lock();
         let Some(journal) = written.as_mut() else { return Ok(()) };
         let records = std::mem::take(&mut self.waiting.lock().records);
@@ -206,7 +206,7 @@ impl Journal {
     }
 
     /// Goes over to the next journal, whose number the next snapshot is to have. Blocks.
-    pub fn rotate(&self, disk: &dyn Disk, root: &Path) -> io::Result<u64> {
+    pub(crate) fn rotate(&self, disk: &dyn Disk, root: &Path) -> io::Result<u64> {
         // What cannot be written is in the snapshot.
         let _ = self.write();
         let (last, oldest) = match &*self.written.lock() {
@@ -227,7 +227,7 @@ impl Journal {
     }
 
     /// A snapshot with this number is in place: removes the journals before it. Blocks.
-    pub fn compacted(&self, disk: &dyn Disk, root: &Path, sequence: u64) {
+    pub(crate) fn compacted(&self, disk: &dyn Disk, root: &Path, sequence: u64) {
         let mut written = self.written.lock();
         let Some(journal) = written.as_mut() else { return };
         for older in journal.oldest..sequence {
@@ -237,7 +237,7 @@ impl Journal {
     }
 
     /// A snapshot could not be written: the next one is due soon.
-    pub fn not_compacted(&self) {
+    pub(crate) fn not_compacted(&self) {
         self.waiting.lock().lost = true;
     }
 }

@@ -35,20 +35,20 @@ impl<V> Default for LruMap<V> {
 }
 
 impl<V> LruMap<V> {
-    pub fn find(&mut self, place: Place<'_>) -> Option<&mut V> {
+    pub(crate) fn find(&mut self, place: Place<'_>) -> Option<&mut V> {
         let slot = self.slot_of(place)?;
         self.value_of(slot)
     }
 
     /// Finds and counts as a use.
-    pub fn touch(&mut self, place: Place<'_>) -> Option<&mut V> {
+    pub(crate) fn touch(&mut self, place: Place<'_>) -> Option<&mut V> {
         let slot = self.slot_of(place)?;
         self.order.touched(slot);
         self.value_of(slot)
     }
 
     /// Inserts a value and returns the one that it replaces.
-    pub fn insert(&mut self, place: Place<'_>, value: V) -> Option<V> {
+    pub(crate) fn insert(&mut self, place: Place<'_>, value: V) -> Option<V> {
         if let Some(present) = self.touch(place) {
             return Some(std::mem::replace(present, value));
         }
@@ -69,7 +69,7 @@ impl<V> LruMap<V> {
         None
     }
 
-    pub fn remove(&mut self, place: Place<'_>) -> Option<V> {
+    pub(crate) fn remove(&mut self, place: Place<'_>) -> Option<V> {
         let slots = &self.slots;
         let entry =
             self.table.find_entry(place.spread, |slot| is_at(slots, *slot, place.hash)).ok()?;
@@ -80,7 +80,7 @@ impl<V> LruMap<V> {
     }
 
     /// The key that goes next when room is needed.
-    pub fn victim(&mut self) -> Option<(KeyHash, &mut V)> {
+    pub(crate) fn victim(&mut self) -> Option<(KeyHash, &mut V)> {
         let slot = self.slots.get_mut(self.order.oldest()? as usize)?.as_mut()?;
         Some((slot.hash, &mut slot.value))
     }
@@ -109,7 +109,7 @@ pub(crate) struct Sharded<S> {
 }
 
 impl<S> Sharded<S> {
-    pub fn new(shards: usize) -> Sharded<S>
+    pub(crate) fn new(shards: usize) -> Sharded<S>
     where
         S: Default,
     {
@@ -117,28 +117,28 @@ impl<S> Sharded<S> {
     }
 
     /// Makes shards that know how keys are spread.
-    pub fn with(shards: usize, make: impl Fn(&RandomState) -> S) -> Sharded<S> {
+    pub(crate) fn with(shards: usize, make: impl Fn(&RandomState) -> S) -> Sharded<S> {
         let spreader = RandomState::default();
         let shards = (0..shards.max(1)).map(|_| Mutex::new(make(&spreader))).collect();
         Sharded { spreader, shards }
     }
 
-    pub fn lock<'a>(&self, hash: &'a KeyHash) -> (MutexGuard<'_, S>, Place<'a>) {
+    pub(crate) fn lock<'a>(&self, hash: &'a KeyHash) -> (MutexGuard<'_, S>, Place<'a>) {
         let place = self.place(hash);
         (self.shards[self.shard_of(place)].lock(), place)
     }
 
     /// Number of a key's shard.
-    pub fn shard_of(&self, place: Place<'_>) -> usize {
+    pub(crate) fn shard_of(&self, place: Place<'_>) -> usize {
         // The upper half chooses the shard: the table's buckets use the other bits.
         (place.spread >> 40) as usize % self.shards.len()
     }
 
-    pub fn place<'a>(&self, hash: &'a KeyHash) -> Place<'a> {
+    pub(crate) fn place<'a>(&self, hash: &'a KeyHash) -> Place<'a> {
         Place { hash, spread: self.spreader.hash_one(hash.0) }
     }
 
-    pub fn shards(&self) -> &[Mutex<S>] {
+    pub(crate) fn shards(&self) -> &[Mutex<S>] {
         &self.shards
     }
 }
@@ -165,7 +165,7 @@ impl Default for LeastRecent {
 }
 
 impl LeastRecent {
-    pub fn inserted(&mut self, slot: u32) {
+    pub(crate) fn inserted(&mut self, slot: u32) {
         let at = slot as usize;
         if self.links.len() <= at {
             self.links.resize(at + 1, Links { newer: NONE, older: NONE });
@@ -178,14 +178,14 @@ impl LeastRecent {
         self.newest = slot;
     }
 
-    pub fn touched(&mut self, slot: u32) {
+    pub(crate) fn touched(&mut self, slot: u32) {
         if self.newest != slot {
             self.removed(slot);
             self.inserted(slot);
         }
     }
 
-    pub fn removed(&mut self, slot: u32) {
+    pub(crate) fn removed(&mut self, slot: u32) {
         let Links { newer, older } = self.links[slot as usize];
         match newer {
             NONE => self.newest = older,
@@ -197,7 +197,7 @@ impl LeastRecent {
         }
     }
 
-    pub fn oldest(&self) -> Option<u32> {
+    pub(crate) fn oldest(&self) -> Option<u32> {
         (self.oldest != NONE).then_some(self.oldest)
     }
 }

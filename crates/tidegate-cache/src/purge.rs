@@ -84,22 +84,22 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    pub fn list(&self) -> &[Rule] {
+    pub(crate) fn list(&self) -> &[Rule] {
         &self.list
     }
 
     /// Number of the latest rule; 0: there never was one.
-    pub fn serial(&self) -> u64 {
+    pub(crate) fn serial(&self) -> u64 {
         self.serial
     }
 
     /// What is asked for later than this is newer than all rules.
-    pub fn latest(&self) -> u64 {
+    pub(crate) fn latest(&self) -> u64 {
         self.latest
     }
 
     /// Adds a rule about all that was asked for up to `asked`; those that it makes superfluous go.
-    pub fn add(
+    pub(crate) fn add(
         &mut self,
         scope: Scope,
         soft: bool,
@@ -124,18 +124,18 @@ impl Rules {
     }
 
     /// Forgets the rules up to this one.
-    pub fn drop_through(&mut self, serial: u64) {
+    pub(crate) fn drop_through(&mut self, serial: u64) {
         self.list.retain(|rule| rule.serial > serial);
     }
 
     /// The last rule of those, from the oldest on, before which no fill runs any more; 0: none.
-    pub fn settled(&self) -> u64 {
+    pub(crate) fn settled(&self) -> u64 {
         let settled = self.list.iter().take_while(|rule| rule.older_fills.strong_count() == 0);
         settled.last().map_or(0, |rule| rule.serial)
     }
 
     /// What the rules behind `checked` say of an entry.
-    pub fn judge(&self, key: &[u8], bearing: Bearing<'_>, checked: u64) -> Verdict {
+    pub(crate) fn judge(&self, key: &[u8], bearing: Bearing<'_>, checked: u64) -> Verdict {
         let newer = self.list.iter().rev().take_while(|rule| rule.serial > checked);
         let mut verdict = Verdict::Kept;
         for rule in newer.filter(|rule| bearing.asked_at <= rule.through) {
@@ -154,14 +154,14 @@ impl Rules {
     }
 
     /// Whether a fill whose response is not known yet may turn out to be purged.
-    pub fn may_concern(&self, key: &[u8], asked_at: u64) -> bool {
+    pub(crate) fn may_concern(&self, key: &[u8], asked_at: u64) -> bool {
         self.list.iter().filter(|rule| asked_at <= rule.through).any(|rule| match &rule.scope {
             Scope::Prefix(prefix) => key.starts_with(prefix),
             Scope::Tag(_) => true,
         })
     }
 
-    pub fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut rules = Vec::new();
         for rule in &self.list {
             let kind = matches!(rule.scope, Scope::Tag(_));
@@ -182,7 +182,7 @@ impl Rules {
     }
 
     /// `None` for bytes that `encode` did not make.
-    pub fn decode(bytes: &[u8]) -> Option<Rules> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Rules> {
         let (head, mut rest) = bytes.split_at_checked(HEAD_BYTES)?;
         let version = u16::from_le_bytes(head[8..10].try_into().ok()?);
         let count = u32::from_le_bytes(head[12..16].try_into().ok()?) as usize;

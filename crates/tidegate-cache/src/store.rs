@@ -395,7 +395,7 @@ impl Store {
 }
 
 impl StoreInner {
-    pub fn options(&self) -> Arc<Options> {
+    pub(crate) fn options(&self) -> Arc<Options> {
         self.options.read().clone()
     }
 
@@ -451,7 +451,7 @@ impl StoreInner {
     }
 
     /// Leaves a temporary file, for which bytes are charged, to `manage_step`. Never blocks.
-    pub fn discard_temporary(&self, path: PathBuf, bytes: u64) {
+    pub(crate) fn discard_temporary(&self, path: PathBuf, bytes: u64) {
         self.discard(Garbage::Temporary(path, bytes), bytes);
     }
 

@@ -12,25 +12,25 @@ pub(crate) struct Mutex<T>(std::sync::Mutex<T>);
 pub(crate) struct RwLock<T>(std::sync::RwLock<T>);
 
 impl<T> Mutex<T> {
-    pub const fn new(value: T) -> Mutex<T> {
+    pub(crate) const fn new(value: T) -> Mutex<T> {
         Mutex(std::sync::Mutex::new(value))
     }
 
-    pub fn lock(&self) -> MutexGuard<'_, T> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<T> RwLock<T> {
-    pub const fn new(value: T) -> RwLock<T> {
+    pub(crate) const fn new(value: T) -> RwLock<T> {
         RwLock(std::sync::RwLock::new(value))
     }
 
-    pub fn read(&self) -> RwLockReadGuard<'_, T> {
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

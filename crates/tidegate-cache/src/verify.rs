@@ -44,7 +44,7 @@ pub(crate) struct Alarm {
 }
 
 impl Alarm {
-    pub fn raise(&self) {
+    pub(crate) fn raise(&self) {
         self.until.store(now_millis() + ALARM.as_millis() as u64, Ordering::Relaxed);
     }
 
@@ -85,7 +85,7 @@ impl Default for BodySums {
 
 impl BodySums {
     /// Takes the next bytes of the body of `hash`.
-    pub fn add(&mut self, mut bytes: &[u8], hash: &KeyHash) {
+    pub(crate) fn add(&mut self, mut bytes: &[u8], hash: &KeyHash) {
         while !bytes.is_empty() {
             let room = (BLOCK_BYTES - self.begun) as usize;
             let (now, later) = bytes.split_at(bytes.len().min(room));
@@ -99,7 +99,7 @@ impl BodySums {
     }
 
     /// The checksums of all that was added, as they stand in the file.
-    pub fn finish(&mut self, hash: &KeyHash) -> &[u8] {
+    pub(crate) fn finish(&mut self, hash: &KeyHash) -> &[u8] {
         if self.begun > 0 {
             self.end_block(hash);
         }
@@ -158,13 +158,13 @@ pub(crate) struct Subject {
 
 impl Verification {
     /// Nothing was compared yet.
-    pub fn new(subject: Subject, file: &dyn DiskFile) -> io::Result<Verification> {
+    pub(crate) fn new(subject: Subject, file: &dyn DiskFile) -> io::Result<Verification> {
         Ok(Verification::begun(subject, file.stamp()?, 0))
     }
 
     /// This process has just written the file, so all of it is sound. Where that cannot be told of the file as it is
     /// now, it is compared as any other.
-    pub fn written(subject: Subject, file: &dyn DiskFile) -> Verification {
+    pub(crate) fn written(subject: Subject, file: &dyn DiskFile) -> Verification {
         match file.stamp() {
             Ok(stamp) => Verification::begun(subject, stamp, u64::MAX),
             Err(_) => Verification::begun(subject, Stamp::default(), 0),
@@ -181,13 +181,13 @@ impl Verification {
     }
 
     /// Memory that it takes.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         size_of::<Verification>() + self.done.len() * 8
     }
 
     /// Whether the file looks as it did when it was compared. If not, nothing of it is sound until it is compared
     /// again. One system call; never blocks.
-    pub fn is_unchanged(&self, file: &dyn DiskFile) -> bool {
+    pub(crate) fn is_unchanged(&self, file: &dyn DiskFile) -> bool {
         let stamp = file.stamp();
         let mut seen = self.seen.lock();
         if stamp.as_ref().is_ok_and(|stamp| *stamp == *seen) {
@@ -201,17 +201,17 @@ impl Verification {
     }
 
     /// Whether bodies are to be served from memory for the moment.
-    pub fn is_suspect(&self) -> bool {
+    pub(crate) fn is_suspect(&self) -> bool {
         self.alarm.is_raised()
     }
 
     /// How many changes were noticed until now, by whomever.
-    pub fn changes(&self) -> u64 {
+    pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
     /// This process has written to the head of the file, which looked like `before`, under a new `generation`.
-    pub fn renewed(&self, before: Option<Stamp>, file: &dyn DiskFile, generation: u64) {
+    pub(crate) fn renewed(&self, before: Option<Stamp>, file: &dyn DiskFile, generation: u64) {
         self.generation.store(generation, Ordering::Release);
         let mut seen = self.seen.lock();
         if let (Some(before), Ok(after)) = (before, file.stamp())
@@ -223,7 +223,7 @@ impl Verification {
 
     /// How far the file may be served from this offset on, by what was compared until now; the offset itself if its
     /// block was not, or if bodies are to be served from memory. Never blocks.
-    pub fn compared_to(&self, offset: u64) -> u64 {
+    pub(crate) fn compared_to(&self, offset: u64) -> u64 {
         if self.is_suspect() {
             return offset;
         }
@@ -246,13 +246,18 @@ impl Verification {
     /// Compares a part of the body; false when it is damaged, and then the file is removed. So it is when
     /// it cannot be read: the next request shall not end there, too. Blocks, and takes the lock of the
     /// key's path.
-    pub fn verify(&self, file: &dyn DiskFile, offset: u64, length: u64) -> io::Result<bool> {
+    pub(crate) fn verify(&self, file: &dyn DiskFile, offset: u64, length: u64) -> io::Result<bool> {
         self.judged(self.compare(file, offset, length))
     }
 
     /// The bytes from an offset on, compared as they were read: at most `length`, and of [`READ_BYTES`] at most.
     /// `None` when they are damaged; as [`Verification::verify`] otherwise.
-    pub fn read(&self, file: &dyn DiskFile, offset: u64, length: u64) -> io::Result<Option<Bytes>> {
+    pub(crate) fn read(
+        &self,
+        file: &dyn DiskFile,
+        offset: u64,
+        length: u64,
+    ) -> io::Result<Option<Bytes>> {
         let first = offset / BLOCK_BYTES;
         let wanted = offset.saturating_add(length).min(self.body_bytes);
         let end = wanted.min(first * BLOCK_BYTES + READ_BYTES).div_ceil(BLOCK_BYTES);
@@ -285,7 +290,12 @@ impl Verification {
 
     /// Compares the blocks of a part of the body; false when one differs. A file that is being changed has none that
     /// stay compared. Blocks.
-    pub fn compare(&self, file: &dyn DiskFile, offset: u64, length: u64) -> io::Result<bool> {
+    pub(crate) fn compare(
+        &self,
+        file: &dyn DiskFile,
+        offset: u64,
+        length: u64,
+    ) -> io::Result<bool> {
         let end = offset.saturating_add(length).min(self.body_bytes);
         let mut buffer = Vec::new();
         self.is_unchanged(file);

@@ -21,7 +21,7 @@ pub(crate) struct Foreign {
 
 impl Foreign {
     /// Adds module and advice to the error for the unknown name.
-    pub fn explain(self, error: Diagnostic) -> Diagnostic {
+    pub(crate) fn explain(self, error: Diagnostic) -> Diagnostic {
         let error = match self.module {
             REMOVED => error.label("newer versions of nginx do not have it"),
             module => error.label(format!("belongs to the {module}, which is not built in")),

@@ -144,7 +144,7 @@ const PARAMETERS: &[(&[&str], &[&str])] = &[
 
 /// What was probably meant by a parameter of a directive; `None` as well when its name is right, so that its value
 /// must be wrong.
-pub fn meant(directive: &str, parameter: &str) -> Option<&'static str> {
+pub(crate) fn meant(directive: &str, parameter: &str) -> Option<&'static str> {
     let all = PARAMETERS.iter().find(|(directives, _)| directives.contains(&directive))?.1;
     let name = |parameter: &'static str| parameter.split('=').next().unwrap_or(parameter);
     let written = parameter.split('=').next().unwrap_or(parameter);

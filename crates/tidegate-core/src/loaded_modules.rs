@@ -78,7 +78,7 @@ const KNOWN: &[&str] = &[
 ///
 /// # Errors
 /// The first one that is unknown and not there, in nginx's words.
-pub fn check(modules: &[Word], prefix: &str) -> Result<(), Diagnostic> {
+pub(crate) fn check(modules: &[Word], prefix: &str) -> Result<(), Diagnostic> {
     let is_lost = |word: &&Word| {
         let name = word.display().to_string();
         !KNOWN.contains(&stem(&name)) && !full_path(prefix, &name).exists()

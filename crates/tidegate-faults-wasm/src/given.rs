@@ -11,7 +11,7 @@ use wasip2::sockets::network::IpAddressFamily;
 use wasip2::sockets::tcp_create_socket::create_tcp_socket;
 
 /// The whole body of a request.
-pub fn body(request: &IncomingRequest) -> Vec<u8> {
+pub(crate) fn body(request: &IncomingRequest) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Ok(body) = request.consume()
         && let Ok(mut stream) = body.stream()
@@ -22,7 +22,7 @@ pub fn body(request: &IncomingRequest) -> Vec<u8> {
 }
 
 /// What a request says of itself.
-pub fn describe(request: &IncomingRequest) -> String {
+pub(crate) fn describe(request: &IncomingRequest) -> String {
     let fields: Vec<String> = request.headers().entries().iter().map(shown).collect();
     let scheme = match request.scheme() {
         Some(Scheme::Http) => "http",
@@ -44,14 +44,14 @@ fn shown((name, value): &(String, Vec<u8>)) -> String {
 }
 
 /// Variables and folders.
-pub fn environment() -> String {
+pub(crate) fn environment() -> String {
     let variables = get_environment().into_iter().map(|(name, value)| format!("{name}={value}\n"));
     let folders = get_directories().into_iter().map(|(_, name)| format!("{name}\n"));
     variables.chain(folders).collect()
 }
 
 /// `FOLDER:FILE`: the file's content.
-pub fn read(query: &str) -> String {
+pub(crate) fn read(query: &str) -> String {
     let read = || {
         let file = open(query, OpenFlags::empty(), DescriptorFlags::READ)?;
         let (bytes, _) = file.read(1 << 16, 0)?;
@@ -61,7 +61,7 @@ pub fn read(query: &str) -> String {
 }
 
 /// `FOLDER:FILE`: writes to the file.
-pub fn write(query: &str) -> String {
+pub(crate) fn write(query: &str) -> String {
     let write = || {
         let flags = OpenFlags::CREATE | OpenFlags::TRUNCATE;
         let file = open(query, flags, DescriptorFlags::WRITE)?;
@@ -83,7 +83,7 @@ fn told(result: Result<String, ErrorCode>) -> String {
 }
 
 /// A request of the component's own, to this host and port.
-pub fn fetch(authority: &str) -> String {
+pub(crate) fn fetch(authority: &str) -> String {
     let request = OutgoingRequest::new(Fields::new());
     let _ = request.set_scheme(Some(&Scheme::Http));
     let _ = request.set_authority(Some(authority));
@@ -101,7 +101,7 @@ pub fn fetch(authority: &str) -> String {
 }
 
 /// Whether there are sockets.
-pub fn connect() -> String {
+pub(crate) fn connect() -> String {
     match create_tcp_socket(IpAddressFamily::Ipv4) {
         Ok(_) => "a socket".to_owned(),
         Err(error) => error.name().to_owned(),

@@ -6,12 +6,15 @@ use wasip2::http::types::{Fields, OutgoingBody, OutgoingResponse, ResponseOutpar
 use wasip2::io::streams::OutputStream;
 
 /// Begins a response without fields; nothing if the server does not take it.
-pub fn begin(respond: ResponseOutparam, bytes: &[u8]) -> Option<(OutgoingBody, OutputStream)> {
+pub(crate) fn begin(
+    respond: ResponseOutparam,
+    bytes: &[u8],
+) -> Option<(OutgoingBody, OutputStream)> {
     answer(respond, OutgoingResponse::new(Fields::new()), bytes)
 }
 
 /// A whole response.
-pub fn send(respond: ResponseOutparam, status: u16, bytes: &[u8]) {
+pub(crate) fn send(respond: ResponseOutparam, status: u16, bytes: &[u8]) {
     let response = OutgoingResponse::new(Fields::new());
     let _ = response.set_status_code(status);
     whole(respond, response, bytes);
@@ -19,7 +22,7 @@ pub fn send(respond: ResponseOutparam, status: u16, bytes: &[u8]) {
 
 /// `status=N&name=TEXT&value=TEXT`, where `_` in the texts stands for a line end: sends that, or tells why
 /// the server's interface does not take it.
-pub fn refused(respond: ResponseOutparam, query: &str) {
+pub(crate) fn refused(respond: ResponseOutparam, query: &str) {
     let text = |name: &str| {
         let mut parameters = query.split('&').filter_map(|parameter| parameter.split_once('='));
         let found = parameters.find(|(known, _)| *known == name);

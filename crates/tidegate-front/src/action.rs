@@ -7,7 +7,7 @@ use tidegate_core::settings::Settings;
 
 /// How the connection goes on after its requests so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConnectionAction {
+pub(crate) enum ConnectionAction {
     /// Wait for the next request without any memory.
     Idle,
     /// The next request has begun to arrive.
@@ -21,7 +21,7 @@ pub enum ConnectionAction {
 
 /// How long is read on before a connection is closed, as the request's location says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Linger {
+pub(crate) struct Linger {
     /// `lingering_time`: in all.
     pub time: Duration,
     /// `lingering_timeout`: for the next bytes.
@@ -29,17 +29,17 @@ pub struct Linger {
 }
 
 impl Linger {
-    pub fn of(settings: &Settings) -> Linger {
+    pub(crate) fn of(settings: &Settings) -> Linger {
         Linger { time: settings.lingering_time, wait: settings.lingering_timeout }
     }
 }
 
 /// Requests in progress.
-pub type Serving = LocalFuture<'static, ConnectionAction>;
+pub(crate) type Serving = LocalFuture<'static, ConnectionAction>;
 
 /// How serving a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ServeResult {
+pub(crate) enum ServeResult {
     Closed,
     /// It is idle and shall wait without a task.
     Parked,

@@ -16,7 +16,7 @@ use crate::link::Link;
 /// What a request has of its connection. Its memory goes from one connection to the next ([`crate::serve::scratch`])
 /// unless somebody keeps it longer than the request.
 #[derive(Default)]
-pub struct ClientStream {
+pub(crate) struct ClientStream {
     /// `None` while it is spare.
     link: RefCell<Option<Rc<Link>>>,
     /// See [`Client::body_bytes`].
@@ -25,13 +25,13 @@ pub struct ClientStream {
 
 impl ClientStream {
     /// Makes it that of a request on `link`.
-    pub fn attach(&self, link: Rc<Link>) {
+    pub(crate) fn attach(&self, link: Rc<Link>) {
         self.link.replace(Some(link));
         self.body_bytes.set(0);
     }
 
     /// Lets the connection go: its requests are over.
-    pub fn detach(&self) {
+    pub(crate) fn detach(&self) {
         self.link.replace(None);
     }
 

@@ -10,7 +10,7 @@ use tidegate_core::client::ByteStream;
 use crate::link::Link;
 
 /// Reads and writes the connection's bytes, through TLS where there is TLS.
-pub struct LinkStream {
+pub(crate) struct LinkStream {
     link: Rc<Link>,
     /// Bytes sent to the client.
     sent: Rc<Cell<u64>>,
@@ -18,7 +18,7 @@ pub struct LinkStream {
 
 impl LinkStream {
     /// `sent` is told how many bytes the client was sent.
-    pub fn new(link: Rc<Link>, sent: Rc<Cell<u64>>) -> LinkStream {
+    pub(crate) fn new(link: Rc<Link>, sent: Rc<Cell<u64>>) -> LinkStream {
         LinkStream { link, sent }
     }
 }

@@ -1,4 +1,4 @@
 //! A client's byte stream.
 
 /// A client's byte stream, plain or TLS.
-pub type Io = tidegate_tls::Io<tidegate_tls::Server>;
+pub(crate) type Io = tidegate_tls::Io<tidegate_tls::Server>;

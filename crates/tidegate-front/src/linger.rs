@@ -12,7 +12,7 @@ use crate::link::Link;
 const READ_BYTES: usize = 4096;
 
 /// Says that nothing more comes, and reads until the client closes as well.
-pub async fn close(link: &Link, limits: Linger) {
+pub(crate) async fn close(link: &Link, limits: Linger) {
     link.io.shutdown().await;
     let drain = async {
         let mut sink = Vec::with_capacity(READ_BYTES);

@@ -64,7 +64,7 @@ impl ListenerRef {
 /// A connection's listener in whichever plan its requests run under.
 ///
 /// Invariant: `listener_ref` belongs to the plan of `generation`.
-pub struct Binding {
+pub(crate) struct Binding {
     /// The listener's address, by which it is found in a newer plan.
     address: Rc<Address>,
     generation: Cell<u64>,
@@ -73,20 +73,24 @@ pub struct Binding {
 
 impl Binding {
     /// A connection accepted at `address`, which is `listener_ref` in `plan`.
-    pub fn new(address: Rc<Address>, plan: &Plan, listener_ref: ListenerRef) -> Binding {
+    pub(crate) fn new(address: Rc<Address>, plan: &Plan, listener_ref: ListenerRef) -> Binding {
         let (generation, listener_ref) = (Cell::new(plan.generation), Cell::new(listener_ref));
         Binding { address, generation, listener_ref }
     }
 
     /// The generation of its last request, or that it was accepted in.
-    pub fn generation(&self) -> u64 {
+    pub(crate) fn generation(&self) -> u64 {
         self.generation.get()
     }
 
     /// The servers a request to `local` can mean under `plan`, which may be newer than the connection. `None` when
     /// the plan no longer has the listener.
     #[inline]
-    pub fn servers<'p>(&self, plan: &'p Plan, local: &Address) -> Option<&'p VirtualServers> {
+    pub(crate) fn servers<'p>(
+        &self,
+        plan: &'p Plan,
+        local: &Address,
+    ) -> Option<&'p VirtualServers> {
         if self.generation.get() != plan.generation {
             self.listener_ref.set(ListenerRef::find(plan, &self.address, local)?);
             self.generation.set(plan.generation);
@@ -95,13 +99,13 @@ impl Binding {
     }
 
     /// Whether TLS is spoken there under `plan`, the one that was last given to [`Binding::servers`].
-    pub fn expects_tls(&self, plan: &Plan) -> bool {
+    pub(crate) fn expects_tls(&self, plan: &Plan) -> bool {
         self.listener_ref.get().transport(plan).is_some_and(|(tls, _)| tls)
     }
 }
 
 /// How a connection was accepted.
-pub struct AcceptInfo {
+pub(crate) struct AcceptInfo {
     pub binding: Binding,
     pub accepted: Instant,
     /// `client_header_timeout` of its default server.

@@ -13,14 +13,14 @@ use crate::link::{Link, ParkState};
 
 /// How often idle connections are looked at. One with a task is parked after one to two sweeps without a
 /// request; idle times end up to one sweep late.
-pub const SWEEP_EVERY: Duration = Duration::from_secs(1);
+pub(crate) const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// Idle connections closed at once when room is needed: most of this many, and the share of all.
 const REUSE_BATCH: usize = 32;
 const REUSE_SHARE: usize = 8;
 
 /// The connections of a thread that are in its idle poller.
 #[derive(Default)]
-pub struct Parking {
+pub(crate) struct Parking {
     poller: OnceCell<Crowd>,
     members: RefCell<Slab<Rc<Link>>>,
     /// How many of them are checked out.
@@ -29,7 +29,7 @@ pub struct Parking {
 
 impl Parking {
     /// With a poller; without descriptors for one all connections have tasks.
-    pub fn open() -> Parking {
+    pub(crate) fn open() -> Parking {
         let parking = Parking::default();
         if let Ok(poller) = Crowd::new() {
             let _ = parking.poller.set(poller);
@@ -38,22 +38,22 @@ impl Parking {
     }
 
     /// What reports that something has happened to members.
-    pub fn poller(&self) -> Option<&Crowd> {
+    pub(crate) fn poller(&self) -> Option<&Crowd> {
         self.poller.get()
     }
 
     /// How many are parked.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.members.borrow().len() - self.checked_out.get()
     }
 
     /// The member that the poller knows by this key.
-    pub fn member(&self, key: usize) -> Option<Rc<Link>> {
+    pub(crate) fn member(&self, key: usize) -> Option<Rc<Link>> {
         self.members.borrow().get(key).cloned()
     }
 
     /// Closes all that are parked.
-    pub fn close_all(&self) {
+    pub(crate) fn close_all(&self) {
         self.keep_parked(|_| false);
     }
 
@@ -66,7 +66,7 @@ impl Parking {
 
     /// Closes those that have been answered, and those that have had time to ask: for shutdown, where a
     /// request that is on its way is still served.
-    pub fn close_idle(&self, now: Instant) {
+    pub(crate) fn close_idle(&self, now: Instant) {
         self.keep_parked(|link| {
             let age = now.saturating_duration_since(link.accepted);
             (link.info.requests.get() == 0 && age < SWEEP_EVERY) || !link.is_free(now)
@@ -74,13 +74,13 @@ impl Parking {
     }
 
     /// Closes those that came before `generation` and never asked for anything.
-    pub fn close_silent(&self, generation: u64) {
+    pub(crate) fn close_silent(&self, generation: u64) {
         self.keep_parked(|link| link.info.requests.get() > 0 || link.generation() >= generation);
     }
 
     /// Closes a part of those idle longest, before them any that has been answered; `false` when there
     /// are none.
-    pub fn close_oldest(&self) -> bool {
+    pub(crate) fn close_oldest(&self) -> bool {
         let mut members = self.members.borrow_mut();
         let age = |link: &Link| (link.info.requests.get() == 0, link.limits().until);
         let now = tidegate_rt::clock::now();
@@ -96,13 +96,13 @@ impl Parking {
     }
 
     /// Closes those that have been idle too long.
-    pub fn close_expired(&self, now: Instant) {
+    pub(crate) fn close_expired(&self, now: Instant) {
         self.keep_parked(|link| link.limits().until > now);
     }
 
     /// Parks a connection that a task had, or brings one back that was checked out; `false` when it has to stay with
     /// a task.
-    pub fn park(&self, link: &Rc<Link>) -> bool {
+    pub(crate) fn park(&self, link: &Rc<Link>) -> bool {
         match link.park_state() {
             ParkState::Parked { .. } => true,
             ParkState::CheckedOut { key } => {
@@ -133,7 +133,7 @@ impl Parking {
 
     /// Whether a connection that has been answered can go back to its place, where [`Parking::park`] brings it;
     /// else it leaves the poller if it was checked out.
-    pub fn can_repark(&self, link: &Link, draining: bool) -> bool {
+    pub(crate) fn can_repark(&self, link: &Link, draining: bool) -> bool {
         if !matches!(link.park_state(), ParkState::CheckedOut { .. }) {
             return false;
         }
@@ -146,7 +146,7 @@ impl Parking {
     }
 
     /// Gives a parked connection to a task: for one request, unless it is to be `whole`.
-    pub fn check_out(&self, link: &Link, whole: bool) {
+    pub(crate) fn check_out(&self, link: &Link, whole: bool) {
         let waits_for_client = link.unread.get() || link.io.stream().is_watched();
         match link.park_state() {
             ParkState::Parked { key } if !whole && !waits_for_client => {
@@ -158,7 +158,7 @@ impl Parking {
     }
 
     /// Takes a connection out of the poller.
-    pub fn leave(&self, link: &Link) {
+    pub(crate) fn leave(&self, link: &Link) {
         self.forget(link);
         if let (Some(poller), Some(stream)) = (self.poller.get(), link.io.plain()) {
             let _ = poller.remove(stream);
@@ -166,7 +166,7 @@ impl Parking {
     }
 
     /// The same for one that is about to close, which takes it out.
-    pub fn forget(&self, link: &Link) {
+    pub(crate) fn forget(&self, link: &Link) {
         let key = match link.set_park_state(ParkState::Owned) {
             ParkState::Owned => return,
             ParkState::Parked { key } => key,
@@ -180,6 +180,6 @@ impl Parking {
 }
 
 /// How many of so many idle connections are closed when room is needed.
-pub fn reused_of(idle: usize) -> usize {
+pub(crate) fn reused_of(idle: usize) -> usize {
     (idle / REUSE_SHARE).clamp(1, REUSE_BATCH)
 }

@@ -11,12 +11,12 @@ use crate::h1;
 use crate::link::{Link, Protocol};
 
 /// What is spoken on a new connection, by what its handshake has agreed upon.
-pub fn of(_info: &Connection) -> Protocol {
+pub(crate) fn of(_info: &Connection) -> Protocol {
     Protocol::Http1
 }
 
 /// Reads what a parked connection has been sent, without serving it yet.
-pub fn read_ahead(front: &Front, link: &Link) {
+pub(crate) fn read_ahead(front: &Front, link: &Link) {
     match link.protocol {
         Protocol::Http1 => h1::read_ahead(front, link),
     }
@@ -27,7 +27,7 @@ pub fn read_ahead(front: &Front, link: &Link) {
 /// [`Next`](crate::action::ConnectionAction::Next).
 ///
 /// It may be polled first with a waker that wakes nobody, and then again in a task.
-pub fn serve(front: &Rc<Front>, link: &Rc<Link>) -> Serving {
+pub(crate) fn serve(front: &Rc<Front>, link: &Rc<Link>) -> Serving {
     match link.protocol {
         Protocol::Http1 => Box::pin(h1::serve(front.clone(), link.clone())),
     }

@@ -18,7 +18,7 @@ use crate::listener::{AcceptInfo, Binding, ListenerRef};
 use crate::{protocol, task};
 
 /// A connection as it was accepted, or as a session of `stream` passes it on.
-pub struct AcceptedConnection {
+pub(crate) struct AcceptedConnection {
     pub io: Io,
     pub info: Connection,
     /// Received already.
@@ -30,7 +30,7 @@ pub struct AcceptedConnection {
 ///
 /// Without a handshake before it a connection is parked at once. A handshake has a task, within the default server's
 /// `client_header_timeout`; dropped at its await, the connection closes.
-pub fn enter(
+pub(crate) fn enter(
     front: &Rc<Front>,
     connection: AcceptedConnection,
     address: &Rc<Address>,

@@ -14,14 +14,14 @@ use crate::link::{Link, Order, TIMED_BELOW};
 use crate::{linger, protocol};
 
 /// Has a connection wait for a request: parked if it can be, else in a task of its own.
-pub fn park_or_spawn(front: &Rc<Front>, link: Rc<Link>) {
+pub(crate) fn park_or_spawn(front: &Rc<Front>, link: Rc<Link>) {
     if !front.parking.park(&link) {
         spawn(front, link, None);
     }
 }
 
 /// Gives a connection a task, with the request that has begun without one.
-pub fn spawn(front: &Rc<Front>, link: Rc<Link>, begun: Option<Serving>) {
+pub(crate) fn spawn(front: &Rc<Front>, link: Rc<Link>, begun: Option<Serving>) {
     tidegate_rt::spawn_local(serve(front.clone(), link, begun));
 }
 
@@ -29,7 +29,7 @@ pub fn spawn(front: &Rc<Front>, link: Rc<Link>, begun: Option<Serving>) {
 ///
 /// Invariant: it stands in the thread's list from the first poll to the end, however that comes. Dropped at its await
 /// (the thread ends), it stays in a list that goes with it.
-pub async fn serve(front: Rc<Front>, link: Rc<Link>, begun: Option<Serving>) {
+pub(crate) async fn serve(front: Rc<Front>, link: Rc<Link>, begun: Option<Serving>) {
     let key = front.enter(&link);
     let end = guarded(&front, &link, begun).await;
     front.leave(key);
@@ -145,13 +145,13 @@ async fn idle(front: &Front, link: &Link) -> WaitOutcome {
 }
 
 /// Logs a panic in the name of the connection that it ends.
-pub fn log_panic(front: &Front, link: &Link, panic: &(dyn Any + Send)) {
+pub(crate) fn log_panic(front: &Front, link: &Link, panic: &(dyn Any + Send)) {
     let log = front.plan().main.error_log.clone();
     log_panic_of(&log, link.info.number, panic);
 }
 
 /// Logs a panic that ends what connection `number` was for.
-pub fn log_panic_of(log: &ErrorLog, number: u64, panic: &(dyn Any + Send)) {
+pub(crate) fn log_panic_of(log: &ErrorLog, number: u64, panic: &(dyn Any + Send)) {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
     log.write(Level::Alert, number, &format!("request ended by a panic: {text}"));

@@ -18,12 +18,12 @@ use crate::stream::proxy::SessionProxy;
 use crate::upstream::Upstream;
 use crate::uwsgi::{Uwsgi, UwsgiCache};
 
-pub use tidegate_core::testing::Reply;
+pub(crate) use tidegate_core::testing::Reply;
 
 /// A plan of these modules, see [`tidegate_core::testing`].
-pub type Bench = tidegate_core::testing::Bench<Gateways>;
+pub(crate) type Bench = tidegate_core::testing::Bench<Gateways>;
 
-pub struct Gateways;
+pub(crate) struct Gateways;
 
 impl ModuleList for Gateways {
     fn modules() -> &'static [&'static dyn ErasedModule] {

@@ -46,7 +46,7 @@ pub enum Payload {
 }
 
 /// A function that writes a body.
-pub type Write = Box<dyn FnOnce(&mut Writer<'_>) -> io::Result<()> + Send>;
+pub(crate) type Write = Box<dyn FnOnce(&mut Writer<'_>) -> io::Result<()> + Send>;
 
 /// A response whose head is known to be good.
 pub struct Taken {

@@ -3,13 +3,13 @@
 use tidegate_core::ErasedModule;
 use tidegate_core::testing::ModuleList;
 
-pub use tidegate_core::testing::Reply;
+pub(crate) use tidegate_core::testing::Reply;
 
 /// A plan of all modules, see [`tidegate_core::testing`].
-pub type Bench = tidegate_core::testing::Bench<All>;
+pub(crate) type Bench = tidegate_core::testing::Bench<All>;
 
 /// [`crate::MODULES`].
-pub struct All;
+pub(crate) struct All;
 
 impl ModuleList for All {
     fn modules() -> &'static [&'static dyn ErasedModule] {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// What a client needs to know of the case.
 #[derive(Debug, Clone)]
-pub struct Surroundings {
+pub(crate) struct Surroundings {
     /// Addresses of the server by name.
     pub fronts: BTreeMap<String, SocketAddr>,
     /// Its UDP addresses.
@@ -26,7 +26,7 @@ pub struct Surroundings {
 
 /// A client between two lines of the script.
 #[derive(Debug, Default)]
-pub struct Client {
+pub(crate) struct Client {
     wire: Option<Wire>,
     /// Methods of requests sent whose final head was not read.
     asked: VecDeque<String>,
@@ -37,12 +37,12 @@ pub struct Client {
 
 impl Client {
     /// Runs the operations of one line.
-    pub fn run(&mut self, ops: &[ClientOp], around: &Surroundings) -> Result<(), Failure> {
+    pub(crate) fn run(&mut self, ops: &[ClientOp], around: &Surroundings) -> Result<(), Failure> {
         ops.iter().try_for_each(|op| self.one(op, around))
     }
 
     /// After a row: nothing may follow the response.
-    pub fn finish(self) -> Result<(), Failure> {
+    pub(crate) fn finish(self) -> Result<(), Failure> {
         match self.wire {
             Some(wire) if !wire.buffer.is_empty() => {
                 Err(Failure::new(format!("bytes after the response: {}", shown(&wire.buffer))))
@@ -52,7 +52,7 @@ impl Client {
     }
 
     /// Opens a new connection; an older one is closed.
-    pub fn connect(&mut self, place: &Place, around: &Surroundings) -> Result<(), Failure> {
+    pub(crate) fn connect(&mut self, place: &Place, around: &Surroundings) -> Result<(), Failure> {
         let left = around.deadline.remaining()?;
         let stream = match place {
             Place::Front(name) if around.datagrams.contains_key(name) => {
@@ -263,7 +263,7 @@ fn ended(wire: &mut Wire, expected: Option<Ending>) -> Result<(), Failure> {
 }
 
 /// A condition on a message that was received.
-pub fn check(condition: &HeadCheck, message: &Message) -> Result<(), Failure> {
+pub(crate) fn check(condition: &HeadCheck, message: &Message) -> Result<(), Failure> {
     match condition {
         HeadCheck::Field(name, matcher) => message.expect_field(name, matcher),
         HeadCheck::NoField(name) => message.expect_no_field(name),

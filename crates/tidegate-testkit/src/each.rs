@@ -7,14 +7,14 @@ use crate::case::Case;
 
 /// Columns and rows; each row has a value for each column.
 #[derive(Debug, Clone)]
-pub struct Table {
+pub(crate) struct Table {
     columns: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// Reads a block whose first line is `first` in its file; a mistake names its line.
-    pub fn parse(text: &str, first: usize) -> Result<Self, (usize, Failure)> {
+    pub(crate) fn parse(text: &str, first: usize) -> Result<Self, (usize, Failure)> {
         let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         let mut lines = lines.map(|(index, line)| (first + index, line));
         let Some((_, columns)) = lines.next() else {
@@ -38,7 +38,7 @@ impl Table {
 
     /// The case once for each row. A column that the case does not use, or rows that have the same
     /// title, are mistakes.
-    pub fn rows_of(&self, case: &Case) -> Result<Vec<Case>, Failure> {
+    pub(crate) fn rows_of(&self, case: &Case) -> Result<Vec<Case>, Failure> {
         for column in &self.columns {
             let wanted = format!("{{{column}}}");
             if !texts(&mut case.clone()).any(|text| text.contains(&wanted)) {

@@ -121,7 +121,7 @@ impl Failing {
 }
 
 /// Has these fail from now on, for the calling thread and all that it starts. There is no way back.
-pub fn fail_here(failing: &[Failing]) -> Result<(), Failure> {
+pub(crate) fn fail_here(failing: &[Failing]) -> Result<(), Failure> {
     failing.iter().try_for_each(|one| {
         let program = one.calls().and_then(|calls| {
             let refuse = SeccompAction::Errno(one.error);

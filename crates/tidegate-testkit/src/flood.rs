@@ -22,7 +22,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A flood that goes on until this is dropped.
 #[derive(Debug)]
-pub struct Flood {
+pub(crate) struct Flood {
     stream: Stream,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -38,7 +38,7 @@ struct Shared {
 
 impl Flood {
     /// Begins, and waits until some of it was written.
-    pub fn begin(wire: &Wire, bytes: &[u8]) -> Result<Flood, Failure> {
+    pub(crate) fn begin(wire: &Wire, bytes: &[u8]) -> Result<Flood, Failure> {
         let flood = Flood::start(wire, bytes)?;
         let is_datagrams = matches!(flood.stream, Stream::Udp(_));
         let first = if is_datagrams { FIRST_DATAGRAMS } else { FIRST_BYTES };
@@ -51,7 +51,7 @@ impl Flood {
     }
 
     /// Begins, and goes on until the peer ends it.
-    pub fn last(wire: &Wire, bytes: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn last(wire: &Wire, bytes: &[u8]) -> Result<(), Failure> {
         let mut flood = Flood::start(wire, bytes)?;
         flood.threads.drain(..).for_each(|thread| drop(thread.join()));
         Ok(())
@@ -83,7 +83,7 @@ impl Flood {
     }
 
     /// Fails when the peer has ended it.
-    pub fn still(&self) -> Result<(), Failure> {
+    pub(crate) fn still(&self) -> Result<(), Failure> {
         match self.shared.ended.load(Ordering::Relaxed) {
             true => Err(Failure::new("the server has ended the flood")),
             false => Ok(()),

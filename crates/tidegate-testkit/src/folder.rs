@@ -17,7 +17,7 @@ const DEPTH_MAX: usize = 8;
 
 /// A case's folder with its watch.
 #[derive(Debug)]
-pub struct Folder {
+pub(crate) struct Folder {
     /// Its path.
     pub path: PathBuf,
     watch: Arc<OwnedFd>,
@@ -27,7 +27,7 @@ pub struct Folder {
 impl Folder {
     /// Watches `path`; each change rings the bell. The watching thread ends with the process or
     /// at the first change after the case is over (the removal of the folder is one).
-    pub fn new(path: PathBuf, shared: Arc<Shared>) -> Result<Self, Failure> {
+    pub(crate) fn new(path: PathBuf, shared: Arc<Shared>) -> Result<Self, Failure> {
         let watch = inotify::init(inotify::CreateFlags::CLOEXEC)
             .map_err(|error| Failure::new(format!("inotify: {error}")))?;
         let watch = Arc::new(watch);
@@ -48,7 +48,7 @@ impl Folder {
     }
 
     /// Adds watches for folders that have come since.
-    pub fn watch_all(&mut self) {
+    pub(crate) fn watch_all(&mut self) {
         use inotify::WatchFlags as Flags;
         let mut folders = vec![(self.path.clone(), 0)];
         while let Some((path, depth)) = folders.pop() {
@@ -72,22 +72,22 @@ impl Folder {
     }
 
     /// Content of a file, lossy; empty when it is not there.
-    pub fn read(&self, name: &str) -> Vec<u8> {
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
         std::fs::read(self.path.join(name)).unwrap_or_default()
     }
 
     /// Whether a file is there.
-    pub fn exists(&self, name: &str) -> bool {
+    pub(crate) fn exists(&self, name: &str) -> bool {
         std::fs::symlink_metadata(self.path.join(name)).is_ok()
     }
 
     /// Bytes of a file; 0 when it is not there.
-    pub fn size(&self, name: &str) -> u64 {
+    pub(crate) fn size(&self, name: &str) -> u64 {
         std::fs::metadata(self.path.join(name)).map_or(0, |metadata| metadata.len())
     }
 
     /// Octal permissions of a file or folder, as a decimal number; with `/*` at the end those of a file below.
-    pub fn mode(&self, name: &str) -> Option<i64> {
+    pub(crate) fn mode(&self, name: &str) -> Option<i64> {
         let path = match name.strip_suffix("/*") {
             Some(folder) => self.files(folder).into_iter().next()?,
             None => self.path.join(name),
@@ -98,14 +98,14 @@ impl Folder {
 
     /// Files below a folder, but for those whose name begins with a dot: what a server keeps there
     /// for itself.
-    pub fn files(&self, name: &str) -> Vec<PathBuf> {
+    pub(crate) fn files(&self, name: &str) -> Vec<PathBuf> {
         let mut found = Vec::new();
         collect(&self.path.join(name), 0, &mut found);
         found
     }
 
     /// Applies one change.
-    pub fn apply(&self, op: &FileOp) -> Result<(), Failure> {
+    pub(crate) fn apply(&self, op: &FileOp) -> Result<(), Failure> {
         self.change(op).map_err(|error| Failure::new(format!("{op:?}: {error}")))
     }
 
@@ -144,7 +144,7 @@ impl Folder {
 
 /// Writes a file and the folders above it, writable for any user: the server's workers may run
 /// as another one.
-pub fn write_new(path: &Path, content: &[u8]) -> std::io::Result<()> {
+pub(crate) fn write_new(path: &Path, content: &[u8]) -> std::io::Result<()> {
     if let Some(parent) = path.parent() {
         open_folders(parent)?;
     }
@@ -152,7 +152,7 @@ pub fn write_new(path: &Path, content: &[u8]) -> std::io::Result<()> {
 }
 
 /// Makes a folder and those above it, writable for any user.
-pub fn open_folders(path: &Path) -> std::io::Result<()> {
+pub(crate) fn open_folders(path: &Path) -> std::io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }

@@ -66,7 +66,7 @@ const LOADED: &[(&str, &str)] = &[
 
 /// The whole configuration, placeholders not yet filled. `modules` is the folder with nginx's
 /// loadable modules.
-pub fn framed(text: &str, world: World, modules: &str) -> String {
+pub(crate) fn framed(text: &str, world: World, modules: &str) -> String {
     let statements = statements(text);
     let has = |name: &str| statements.iter().any(|(found, _)| *found == name);
     let mut main = String::new();

@@ -26,7 +26,7 @@ static GUARD: OnceLock<Mutex<Guard>> = OnceLock::new();
 ///
 /// # Errors
 /// Those of starting a shell.
-pub fn watch(group: u32) -> io::Result<()> {
+pub(crate) fn watch(group: u32) -> io::Result<()> {
     tell("+", group)
 }
 
@@ -34,7 +34,7 @@ pub fn watch(group: u32) -> io::Result<()> {
 ///
 /// # Errors
 /// Those of starting a shell.
-pub fn forget(group: u32) -> io::Result<()> {
+pub(crate) fn forget(group: u32) -> io::Result<()> {
     tell("-", group)
 }
 

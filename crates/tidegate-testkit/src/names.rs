@@ -24,7 +24,7 @@ struct Held {
 }
 
 /// Answers on the socket until the case is over; counts the questions.
-pub fn serve(socket: UdpSocket, shared: Arc<Shared>) -> Arc<AtomicI64> {
+pub(crate) fn serve(socket: UdpSocket, shared: Arc<Shared>) -> Arc<AtomicI64> {
     let questions = Arc::new(AtomicI64::new(0));
     let count = Arc::clone(&questions);
     // The timeout ends the thread of a case that is over, and finds open gates.

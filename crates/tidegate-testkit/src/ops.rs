@@ -129,12 +129,12 @@ pub struct Row {
 }
 
 /// Whether a word can be a request method.
-pub fn is_method(word: &str) -> bool {
+pub(crate) fn is_method(word: &str) -> bool {
     word.len() >= 3 && word.bytes().all(|byte| byte.is_ascii_uppercase())
 }
 
 /// `a | b | c`, each read by `one`.
-pub fn piped<T>(
+pub(crate) fn piped<T>(
     words: &[Word],
     one: impl Fn(&mut Cursor<'_>) -> Result<T, Failure>,
 ) -> Result<Vec<T>, Failure> {
@@ -150,7 +150,7 @@ pub fn piped<T>(
 }
 
 /// One operation of a client.
-pub fn client_op(cursor: &mut Cursor<'_>) -> Result<ClientOp, Failure> {
+pub(crate) fn client_op(cursor: &mut Cursor<'_>) -> Result<ClientOp, Failure> {
     if cursor.peek().is_some_and(is_method) {
         return request(cursor);
     }
@@ -335,7 +335,7 @@ fn status_line(status: u16) -> Vec<u8> {
 }
 
 /// One operation of an origin.
-pub fn origin_op(cursor: &mut Cursor<'_>) -> Result<OriginOp, Failure> {
+pub(crate) fn origin_op(cursor: &mut Cursor<'_>) -> Result<OriginOp, Failure> {
     if let Some(check) = head_check(cursor)? {
         return Ok(OriginOp::Check(check));
     }
@@ -412,7 +412,7 @@ fn first_part(cursor: &mut Cursor<'_>) -> Result<Vec<u8>, Failure> {
 }
 
 /// What follows `origin NAME`.
-pub fn origin_line(words: &[Word]) -> Result<OriginLine, Failure> {
+pub(crate) fn origin_line(words: &[Word]) -> Result<OriginLine, Failure> {
     let mut cursor = Cursor::new(words);
     let line = match cursor.peek() {
         Some("forget") => OriginLine::Forget,
@@ -437,7 +437,7 @@ pub fn origin_line(words: &[Word]) -> Result<OriginLine, Failure> {
 
 /// `[@front2] GET /x [Name: value]… -> 200 ["body"] [Name: value]… [-Name]…`; `raw "…"` in place
 /// of a request; `-> close` for no answer at all; `-> raw "…"` for bytes without a head.
-pub fn row(words: &[Word]) -> Result<Row, Failure> {
+pub(crate) fn row(words: &[Word]) -> Result<Row, Failure> {
     let arrow = words.iter().position(|word| matches!(word, Word::Arrow));
     let arrow = arrow.ok_or_else(|| Failure::new("`->` is missing"))?;
     let (mut left, mut right) = (Cursor::new(&words[..arrow]), Cursor::new(&words[arrow + 1..]));

@@ -73,7 +73,7 @@ struct State {
 
 /// A running origin.
 #[derive(Debug)]
-pub struct Origin {
+pub(crate) struct Origin {
     address: SocketAddr,
     state: Arc<State>,
     acceptor: Option<JoinHandle<()>>,
@@ -81,7 +81,11 @@ pub struct Origin {
 
 impl Origin {
     /// Starts to accept.
-    pub fn start(name: &str, listener: TcpListener, shared: Arc<Shared>) -> Result<Self, Failure> {
+    pub(crate) fn start(
+        name: &str,
+        listener: TcpListener,
+        shared: Arc<Shared>,
+    ) -> Result<Self, Failure> {
         let address = listener.local_addr();
         let address = address.map_err(|error| Failure::new(format!("origin: {error}")))?;
         let state = Arc::new(State {
@@ -98,17 +102,17 @@ impl Origin {
     }
 
     /// Requests whose head was read.
-    pub fn requests(&self) -> i64 {
+    pub(crate) fn requests(&self) -> i64 {
         self.state.requests.load(Ordering::SeqCst)
     }
 
     /// Connections on which something was received or that a script line took.
-    pub fn connections(&self) -> i64 {
+    pub(crate) fn connections(&self) -> i64 {
         self.state.connections.load(Ordering::SeqCst)
     }
 
     /// Applies one `origin` line of the script.
-    pub fn apply(&mut self, line: &OriginLine, number: usize) -> Result<(), Failure> {
+    pub(crate) fn apply(&mut self, line: &OriginLine, number: usize) -> Result<(), Failure> {
         match line {
             OriginLine::Script { always, maybe, ops } => {
                 locked(&self.state.book).rules.push(Rule {
@@ -146,7 +150,7 @@ impl Origin {
     }
 
     /// Ends everything; tells which script lines were never used.
-    pub fn finish(mut self) -> Vec<Failure> {
+    pub(crate) fn finish(mut self) -> Vec<Failure> {
         if self.acceptor.is_some() {
             self.stop_listening();
         }

@@ -20,7 +20,7 @@ static NEXT: Mutex<Option<u16>> = Mutex::new(None);
 
 /// What the placeholders of one run stand for.
 #[derive(Debug)]
-pub struct Places {
+pub(crate) struct Places {
     values: BTreeMap<String, String>,
     /// Ports of the server by name.
     pub fronts: BTreeMap<String, SocketAddr>,
@@ -38,7 +38,7 @@ pub struct Places {
 
 impl Places {
     /// Finds all placeholders in `texts` and binds what they need.
-    pub fn new(folder: &str, texts: &[&str]) -> Result<Self, Failure> {
+    pub(crate) fn new(folder: &str, texts: &[&str]) -> Result<Self, Failure> {
         let failed = |error| Failure::new(format!("no free port: {error}"));
         let mut places = Self {
             values: BTreeMap::new(),
@@ -102,7 +102,7 @@ impl Places {
     }
 
     /// The text with placeholders filled.
-    pub fn fill(&self, text: &str) -> String {
+    pub(crate) fn fill(&self, text: &str) -> String {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(start) = rest.find('{') {
@@ -127,7 +127,7 @@ impl Places {
 /// The port of servers without `listen`. It is the same for all cases, so one uses it after the other, those
 /// of other runs on this machine included.
 #[derive(Debug)]
-pub struct Implicit {
+pub(crate) struct Implicit {
     address: SocketAddr,
     /// Locked while the port is in use.
     _lock: std::fs::File,
@@ -135,7 +135,7 @@ pub struct Implicit {
 
 impl Implicit {
     /// Waits for the other cases; an error when somebody else has the port.
-    pub fn reserve() -> std::io::Result<Self> {
+    pub(crate) fn reserve() -> std::io::Result<Self> {
         let port = if rustix::process::geteuid().is_root() { 80 } else { 8000 };
         let name = std::env::temp_dir().join(format!("tidegate-cases-port-{port}"));
         let lock = std::fs::File::create(name)?;

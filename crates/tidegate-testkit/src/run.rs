@@ -31,7 +31,12 @@ const LOG_SHOWN: usize = 6000;
 const RELOADED: &[u8] = b"gracefully shutting down";
 
 /// Runs the case; a failure carries the logs.
-pub fn run(case: &Case, program: &Program, modules: &str, keep: bool) -> Result<(), Failure> {
+pub(crate) fn run(
+    case: &Case,
+    program: &Program,
+    modules: &str,
+    keep: bool,
+) -> Result<(), Failure> {
     let mut outcome = once(case, program, modules, keep);
     // Another process of this machine may have taken a port between our choice and the bind.
     for _ in 0..2 {
@@ -449,7 +454,7 @@ fn sink(socket: UdpSocket, shared: Arc<Shared>) -> Arc<Mutex<Vec<u8>>> {
 }
 
 /// Whether a world's run of the case is wanted, else the reason why not.
-pub fn applies(case: &Case, world: World) -> Result<(), String> {
+pub(crate) fn applies(case: &Case, world: World) -> Result<(), String> {
     if let Some((only, reason)) = &case.script.only
         && !world.is(*only)
     {

@@ -213,7 +213,7 @@ pub struct Script {
 }
 
 /// Parses a script block whose first line is `first` in its file. Mistakes name their line.
-pub fn parse(source: &str, first: usize) -> Result<Script, Vec<(usize, Failure)>> {
+pub(crate) fn parse(source: &str, first: usize) -> Result<Script, Vec<(usize, Failure)>> {
     let mut script = Script::default();
     let mut mistakes = Vec::new();
     for (number, text) in joined(source, first) {
@@ -484,7 +484,7 @@ fn condition(cursor: &mut Cursor<'_>) -> Result<Condition, Failure> {
 }
 
 /// Syslog sinks are named s1, s2, …
-pub fn is_sink(name: &str) -> bool {
+pub(crate) fn is_sink(name: &str) -> bool {
     name.strip_prefix('s').is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 

@@ -15,7 +15,7 @@ const CHUNK_BYTES: usize = 65536;
 
 /// Either kind of stream socket.
 #[derive(Debug)]
-pub enum Stream {
+pub(crate) enum Stream {
     /// TCP over loopback.
     Tcp(TcpStream),
     /// A socket of the file system.
@@ -26,7 +26,7 @@ pub enum Stream {
 
 impl Stream {
     /// A second handle, used to wake a reader by shutting the connection down.
-    pub fn twin(&self) -> std::io::Result<Self> {
+    pub(crate) fn twin(&self) -> std::io::Result<Self> {
         Ok(match self {
             Self::Tcp(stream) => Self::Tcp(stream.try_clone()?),
             Self::Unix(stream) => Self::Unix(stream.try_clone()?),
@@ -35,7 +35,7 @@ impl Stream {
     }
 
     /// Ends one or both directions.
-    pub fn shutdown(&self, how: Shutdown) -> std::io::Result<()> {
+    pub(crate) fn shutdown(&self, how: Shutdown) -> std::io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.shutdown(how),
             Self::Unix(stream) => stream.shutdown(how),
@@ -44,7 +44,7 @@ impl Stream {
     }
 
     /// Most time for a read and for a write.
-    pub fn limit(&self, span: Duration) -> std::io::Result<()> {
+    pub(crate) fn limit(&self, span: Duration) -> std::io::Result<()> {
         match self {
             Self::Tcp(stream) => {
                 stream.set_read_timeout(Some(span))?;
@@ -62,7 +62,7 @@ impl Stream {
     }
 
     /// Reads something for nobody; 0 at the end.
-    pub fn discard(&mut self) -> std::io::Result<usize> {
+    pub(crate) fn discard(&mut self) -> std::io::Result<usize> {
         self.read(&mut [0; CHUNK_BYTES])
     }
 
@@ -75,7 +75,7 @@ impl Stream {
     }
 
     /// Writes all bytes.
-    pub fn write_all(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+    pub(crate) fn write_all(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.write_all(bytes),
             Self::Unix(stream) => stream.write_all(bytes),
@@ -86,7 +86,7 @@ impl Stream {
 
 /// How the other side ended its direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub(crate) enum Ending {
     /// In order (FIN).
     Closed,
     /// By reset (RST).
@@ -95,7 +95,7 @@ pub enum Ending {
 
 /// A connection with the bytes that were read and not yet used.
 #[derive(Debug)]
-pub struct Wire {
+pub(crate) struct Wire {
     stream: Stream,
     /// Bytes read, not yet taken.
     pub buffer: Vec<u8>,
@@ -106,7 +106,7 @@ pub struct Wire {
 
 impl Wire {
     /// A wire over a connected stream.
-    pub fn new(stream: Stream, deadline: Deadline) -> Self {
+    pub(crate) fn new(stream: Stream, deadline: Deadline) -> Self {
         if let Stream::Tcp(tcp) = &stream {
             let _ = tcp.set_nodelay(true);
         }
@@ -114,12 +114,12 @@ impl Wire {
     }
 
     /// Reads once; false when the other side has ended.
-    pub fn fill(&mut self) -> Result<bool, Failure> {
+    pub(crate) fn fill(&mut self) -> Result<bool, Failure> {
         self.fill_at_most(CHUNK_BYTES)
     }
 
     /// The same for at most so many bytes (65536 at most): what is not read stays with the server.
-    pub fn fill_at_most(&mut self, count: usize) -> Result<bool, Failure> {
+    pub(crate) fn fill_at_most(&mut self, count: usize) -> Result<bool, Failure> {
         if self.ending.is_some() {
             return Ok(false);
         }
@@ -143,7 +143,7 @@ impl Wire {
     }
 
     /// Listens for so long: true once the other side has ended.
-    pub fn ends_within(&mut self, pause: Duration) -> Result<bool, Failure> {
+    pub(crate) fn ends_within(&mut self, pause: Duration) -> Result<bool, Failure> {
         let mut chunk = [0; 1024];
         let left = self.deadline.remaining()?.min(pause);
         self.stream.limit(left).map_err(|error| Failure::new(format!("socket: {error}")))?;
@@ -159,7 +159,7 @@ impl Wire {
     }
 
     /// Writes all bytes.
-    pub fn send(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let left = self.deadline.remaining()?;
         self.stream
             .limit(left)
@@ -168,31 +168,31 @@ impl Wire {
     }
 
     /// Ends our direction.
-    pub fn half_close(&mut self) -> Result<(), Failure> {
+    pub(crate) fn half_close(&mut self) -> Result<(), Failure> {
         self.stream
             .shutdown(Shutdown::Write)
             .map_err(|error| Failure::new(format!("cannot half-close: {error}")))
     }
 
     /// Ends the connection with RST instead of FIN.
-    pub fn reset(self) {
+    pub(crate) fn reset(self) {
         if let Stream::Tcp(stream) = &self.stream {
             let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
         }
     }
 
     /// Time until the case's deadline.
-    pub fn time_left(&self) -> Result<Duration, Failure> {
+    pub(crate) fn time_left(&self) -> Result<Duration, Failure> {
         self.deadline.remaining()
     }
 
     /// A second handle of the connection.
-    pub fn twin(&self) -> std::io::Result<Stream> {
+    pub(crate) fn twin(&self) -> std::io::Result<Stream> {
         self.stream.twin()
     }
 
     /// Waits for exactly these bytes and takes them.
-    pub fn take_exactly(&mut self, expected: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn take_exactly(&mut self, expected: &[u8]) -> Result<(), Failure> {
         while self.buffer.len() < expected.len()
             && expected.starts_with(&self.buffer)
             && self.fill()?
@@ -206,7 +206,7 @@ impl Wire {
     }
 
     /// Takes whatever comes, up to and with these bytes.
-    pub fn take_past(&mut self, expected: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn take_past(&mut self, expected: &[u8]) -> Result<(), Failure> {
         let find = |buffer: &[u8]| buffer.windows(expected.len()).position(|part| part == expected);
         loop {
             if let Some(at) = find(&self.buffer) {
@@ -221,7 +221,7 @@ impl Wire {
     }
 
     /// Waits for the other side's end; unread bytes before it are a failure.
-    pub fn wait_ending(&mut self) -> Result<Ending, Failure> {
+    pub(crate) fn wait_ending(&mut self) -> Result<Ending, Failure> {
         while self.buffer.is_empty() && self.fill()? {}
         if self.buffer.is_empty() {
             return Ok(self.ending.unwrap_or(Ending::Closed));
@@ -230,7 +230,7 @@ impl Wire {
     }
 
     /// Reads a head up to its empty line; `None` when the other side ended before any byte.
-    pub fn take_head(&mut self) -> Result<Option<Message>, Failure> {
+    pub(crate) fn take_head(&mut self) -> Result<Option<Message>, Failure> {
         loop {
             if let Some(end) = self.buffer.windows(4).position(|part| part == b"\r\n\r\n") {
                 let head: Vec<u8> = self.buffer.drain(..end + 4).collect();
@@ -254,7 +254,7 @@ impl Wire {
 
 /// How the end of a body is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Framing {
+pub(crate) enum Framing {
     /// All of it has been read.
     Complete,
     /// So many bytes are left.
@@ -273,7 +273,7 @@ pub enum Framing {
 
 /// One request or response, its body growing as bytes arrive.
 #[derive(Debug)]
-pub struct Message {
+pub(crate) struct Message {
     /// Request or status line.
     pub start: String,
     /// The head as received.
@@ -302,19 +302,19 @@ impl Message {
     }
 
     /// Values of the header fields of that name.
-    pub fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+    pub(crate) fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
         let same = move |field: &&'a (String, Vec<u8>)| field.0.eq_ignore_ascii_case(name);
         self.fields.iter().filter(same).map(|(_, value)| value.as_slice())
     }
 
     /// Status code of a response.
-    pub fn status(&self) -> Option<u16> {
+    pub(crate) fn status(&self) -> Option<u16> {
         let rest = self.start.strip_prefix("HTTP/1.")?;
         rest.get(2..5)?.parse().ok()
     }
 
     /// Works out how the body ends; `until_close` is what absence of framing means.
-    pub fn frame(&mut self, until_close: bool) -> Result<(), Failure> {
+    pub(crate) fn frame(&mut self, until_close: bool) -> Result<(), Failure> {
         let lengths: Vec<_> = self.values("Content-Length").map(<[u8]>::to_vec).collect();
         let codings: Vec<_> = self.values("Transfer-Encoding").map(<[u8]>::to_vec).collect();
         let ambiguous = lengths.len() > 1 || (!lengths.is_empty() && !codings.is_empty());
@@ -340,7 +340,7 @@ impl Message {
     }
 
     /// Moves what has arrived from `wire` into the body.
-    pub fn absorb(&mut self, wire: &mut Wire) -> Result<(), Failure> {
+    pub(crate) fn absorb(&mut self, wire: &mut Wire) -> Result<(), Failure> {
         loop {
             let buffer = &mut wire.buffer;
             self.framing = match self.framing {
@@ -403,7 +403,7 @@ impl Message {
     }
 
     /// Reads until the body has at least `length` bytes, or its end.
-    pub fn read_body(&mut self, wire: &mut Wire, length: usize) -> Result<(), Failure> {
+    pub(crate) fn read_body(&mut self, wire: &mut Wire, length: usize) -> Result<(), Failure> {
         self.absorb(wire)?;
         while self.body.len() < length && self.framing != Framing::Complete {
             if !wire.fill()? {
@@ -416,7 +416,7 @@ impl Message {
     }
 
     /// A header field must match (any one of several of that name).
-    pub fn expect_field(&self, name: &str, matcher: &Matcher) -> Result<(), Failure> {
+    pub(crate) fn expect_field(&self, name: &str, matcher: &Matcher) -> Result<(), Failure> {
         if self.values(name).any(|value| matcher.matches(value)) {
             return Ok(());
         }
@@ -426,7 +426,7 @@ impl Message {
     }
 
     /// No header field of that name.
-    pub fn expect_no_field(&self, name: &str) -> Result<(), Failure> {
+    pub(crate) fn expect_no_field(&self, name: &str) -> Result<(), Failure> {
         match self.values(name).next() {
             None => Ok(()),
             Some(value) => Err(Failure::new(format!("header {name} found: {}", shown(value)))),

@@ -43,7 +43,7 @@ impl std::fmt::Display for Matcher {
 
 /// One word of a line.
 #[derive(Debug, Clone)]
-pub enum Word {
+pub(crate) enum Word {
     /// An unquoted word.
     Bare(String),
     /// Quoted bytes.
@@ -57,12 +57,12 @@ pub enum Word {
 }
 
 /// Whether `text` occurs in `value`.
-pub fn contains(value: &[u8], text: &[u8]) -> bool {
+pub(crate) fn contains(value: &[u8], text: &[u8]) -> bool {
     text.is_empty() || value.windows(text.len()).any(|part| part == text)
 }
 
 /// Bytes for a message: quoted, escaped, cut in the middle when long.
-pub fn shown(bytes: &[u8]) -> String {
+pub(crate) fn shown(bytes: &[u8]) -> String {
     const SIDE: usize = 600;
     if bytes.len() <= 2 * SIDE {
         return format!("\"{}\"", bytes.escape_ascii());
@@ -76,7 +76,7 @@ pub fn shown(bytes: &[u8]) -> String {
 }
 
 /// Splits a line into words.
-pub fn split(line: &str) -> Result<Vec<Word>, Failure> {
+pub(crate) fn split(line: &str) -> Result<Vec<Word>, Failure> {
     let mut words = Vec::new();
     let mut rest = line.trim_start();
     while !rest.is_empty() {
@@ -188,25 +188,25 @@ fn unescaped(source: &str) -> Result<Vec<u8>, Failure> {
 
 /// Reads words one after another.
 #[derive(Debug)]
-pub struct Cursor<'a> {
+pub(crate) struct Cursor<'a> {
     words: &'a [Word],
 }
 
 impl<'a> Cursor<'a> {
     /// A cursor at the first word.
-    pub fn new(words: &'a [Word]) -> Self {
+    pub(crate) fn new(words: &'a [Word]) -> Self {
         Self { words }
     }
 
     /// The next word, taken.
-    pub fn word(&mut self) -> Option<&'a Word> {
+    pub(crate) fn word(&mut self) -> Option<&'a Word> {
         let (first, rest) = self.words.split_first()?;
         self.words = rest;
         Some(first)
     }
 
     /// The next word if it is bare, not taken.
-    pub fn peek(&self) -> Option<&'a str> {
+    pub(crate) fn peek(&self) -> Option<&'a str> {
         match self.words.first() {
             Some(Word::Bare(word)) => Some(word),
             _ => None,
@@ -214,12 +214,12 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next word of any kind, not taken.
-    pub fn peek_word(&self) -> Option<&'a Word> {
+    pub(crate) fn peek_word(&self) -> Option<&'a Word> {
         self.words.first()
     }
 
     /// Takes the next word if it is `expected`.
-    pub fn accept(&mut self, expected: &str) -> bool {
+    pub(crate) fn accept(&mut self, expected: &str) -> bool {
         let found = self.peek() == Some(expected);
         if found {
             self.words = &self.words[1..];
@@ -228,7 +228,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A bare word; `what` names it in the mistake.
-    pub fn bare(&mut self, what: &str) -> Result<&'a str, Failure> {
+    pub(crate) fn bare(&mut self, what: &str) -> Result<&'a str, Failure> {
         match self.word() {
             Some(Word::Bare(word)) => Ok(word),
             other => Err(missing(what, other)),
@@ -236,7 +236,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Bytes: quoted or a bare word.
-    pub fn text(&mut self, what: &str) -> Result<Vec<u8>, Failure> {
+    pub(crate) fn text(&mut self, what: &str) -> Result<Vec<u8>, Failure> {
         match self.word() {
             Some(Word::Text(text)) => Ok(text.clone()),
             Some(Word::Bare(word)) => Ok(word.clone().into_bytes()),
@@ -245,18 +245,18 @@ impl<'a> Cursor<'a> {
     }
 
     /// As [`Self::text`], as a string.
-    pub fn string(&mut self, what: &str) -> Result<String, Failure> {
+    pub(crate) fn string(&mut self, what: &str) -> Result<String, Failure> {
         String::from_utf8(self.text(what)?).map_err(|_| Failure::new(format!("{what} is no text")))
     }
 
     /// A number.
-    pub fn number<T: std::str::FromStr>(&mut self, what: &str) -> Result<T, Failure> {
+    pub(crate) fn number<T: std::str::FromStr>(&mut self, what: &str) -> Result<T, Failure> {
         let word = self.bare(what)?;
         word.parse().map_err(|_| Failure::new(format!("{what} is missing, found `{word}`")))
     }
 
     /// Bytes to compare with: a bare word, `"…"`, `*"…"` or `~"…"`.
-    pub fn matcher(&mut self, what: &str) -> Result<Matcher, Failure> {
+    pub(crate) fn matcher(&mut self, what: &str) -> Result<Matcher, Failure> {
         match self.word() {
             Some(Word::Match(matcher)) => Ok(matcher.clone()),
             Some(Word::Text(text)) => Ok(Matcher::Exact(text.clone())),
@@ -266,14 +266,14 @@ impl<'a> Cursor<'a> {
     }
 
     /// `Name:` taken off, if the next word is a field name.
-    pub fn field_name(&mut self) -> Option<&'a str> {
+    pub(crate) fn field_name(&mut self) -> Option<&'a str> {
         let name = self.peek()?.strip_suffix(':').filter(|name| !name.is_empty())?;
         self.words = &self.words[1..];
         Some(name)
     }
 
     /// Nothing may follow.
-    pub fn finish(&mut self) -> Result<(), Failure> {
+    pub(crate) fn finish(&mut self) -> Result<(), Failure> {
         match self.word() {
             None => Ok(()),
             Some(word) => Err(Failure::new(format!("what is this: {}", described(word)))),

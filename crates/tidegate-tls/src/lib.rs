@@ -29,7 +29,6 @@
 //! | suites | the library's suites and versions |
 //! | error | why there is no TLS |
 #![forbid(unsafe_code)]
-#![deny(unreachable_pub)]
 #![warn(missing_docs)]
 
 mod accept;

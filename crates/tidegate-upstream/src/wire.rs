@@ -116,7 +116,7 @@ impl Codec {
     /// Reads what was appended to `buffer` from `new` on. When the head is whole, says where in the buffer
     /// the body begins: what is there already stays where it is, since moving a page costs more than all of
     /// the head.
-    pub fn parse(
+    pub(crate) fn parse(
         &mut self,
         buffer: &mut Vec<u8>,
         new: usize,
@@ -172,7 +172,7 @@ impl Codec {
     }
 
     /// What follows a head.
-    pub fn framing(
+    pub(crate) fn framing(
         &self,
         head: &ResponseHead,
         method: Method,

@@ -22,13 +22,13 @@ const WHOLE_BYTES_MAX: usize = 256 << 10;
 const SMALL_BYTES: usize = 8 << 10;
 
 /// The program at work; gives what is wrong when it has ended.
-pub type Guest = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+pub(crate) type Guest = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
 /// Where the program puts the head of its response.
-pub type HeadSlot = Arc<Mutex<Option<Result<http::Response<HyperOutgoingBody>, ErrorCode>>>>;
+pub(crate) type HeadSlot = Arc<Mutex<Option<Result<http::Response<HyperOutgoingBody>, ErrorCode>>>>;
 
 /// A request in progress. Dropping it ends the program.
-pub struct Call {
+pub(crate) struct Call {
     /// `None` when it has ended well.
     guest: Option<Guest>,
     head: HeadSlot,
@@ -47,7 +47,7 @@ enum Event {
 type Polled = Poll<Result<Event, String>>;
 
 impl Call {
-    pub fn new(guest: Guest, head: HeadSlot, watch: Arc<Watch>) -> Call {
+    pub(crate) fn new(guest: Guest, head: HeadSlot, watch: Arc<Watch>) -> Call {
         Call { guest: Some(guest), head, body: None, watch }
     }
 
@@ -55,7 +55,7 @@ impl Call {
     ///
     /// # Errors
     /// The program failed; how.
-    pub fn respond(mut self) -> Result<Response, String> {
+    pub(crate) fn respond(mut self) -> Result<Response, String> {
         let Event::Head(head) = self.wait()? else { return Err("has no response".to_owned()) };
         let mut pieces = Vec::new();
         let mut length = 0;

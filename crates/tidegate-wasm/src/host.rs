@@ -21,10 +21,10 @@ const FIELDS_BYTES_MAX: usize = 64 << 10;
 /// Random bytes of one call.
 const RANDOM_BYTES_MAX: u64 = 1 << 20;
 /// Bytes of a response's body that the program may write ahead.
-pub const PIECE_BYTES_MAX: usize = 64 << 10;
+pub(crate) const PIECE_BYTES_MAX: usize = 64 << 10;
 
 /// The data of an instance's store.
-pub struct State {
+pub(crate) struct State {
     wasi: WasiCtx,
     http: WasiHttpCtx,
     hooks: Hooks,
@@ -38,7 +38,7 @@ pub struct State {
 impl State {
     /// # Errors
     /// A folder cannot be opened.
-    pub fn new(settings: &Settings, watch: Arc<Watch>) -> wasmtime::Result<State> {
+    pub(crate) fn new(settings: &Settings, watch: Arc<Watch>) -> wasmtime::Result<State> {
         let output = Output::default();
         let mut wasi = WasiCtxBuilder::new();
         // Files are read where the program runs: on a thread that may wait.

@@ -7,14 +7,14 @@ const ELEMENT_BYTES: usize = size_of::<usize>();
 
 /// Counts the memories and tables of an instance together.
 #[derive(Debug)]
-pub struct Limits {
+pub(crate) struct Limits {
     left: usize,
     /// Something was refused. The program is told (`memory.grow` gives -1); most of them trap then.
     pub exceeded: bool,
 }
 
 impl Limits {
-    pub fn new(bytes_max: usize) -> Limits {
+    pub(crate) fn new(bytes_max: usize) -> Limits {
         Limits { left: bytes_max, exceeded: false }
     }
 

@@ -14,11 +14,11 @@ const WRITE_BYTES_MAX: usize = 64 << 10;
 
 /// A standard stream.
 #[derive(Clone, Debug, Default)]
-pub struct Output(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Output(Arc<Mutex<Vec<u8>>>);
 
 impl Output {
     /// What was kept, as one line; nothing is kept of it any more.
-    pub fn take_line(&self) -> String {
+    pub(crate) fn take_line(&self) -> String {
         let bytes = std::mem::take(&mut *self.kept());
         let text = String::from_utf8_lossy(&bytes);
         let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|l| !l.is_empty()).collect();

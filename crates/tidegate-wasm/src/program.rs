@@ -86,6 +86,6 @@ pub(crate) fn engine(metered: bool) -> Result<Engine, String> {
 }
 
 /// An error with its causes.
-pub fn one_line(error: &wasmtime::Error) -> String {
+pub(crate) fn one_line(error: &wasmtime::Error) -> String {
     format!("{error:#}").lines().map(str::trim).collect::<Vec<_>>().join(" ")
 }

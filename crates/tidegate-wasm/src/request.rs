@@ -19,7 +19,7 @@ const READ_BYTES: usize = 32 << 10;
 ///
 /// # Errors
 /// A method or target that the interface has no words for.
-pub fn convert(request: Request) -> Result<(Scheme, http::Request<Incoming>), String> {
+pub(crate) fn convert(request: Request) -> Result<(Scheme, http::Request<Incoming>), String> {
     let told = |name| request.variable(name).unwrap_or_default();
     let (scheme, name) = match told("scheme") {
         b"https" => (Scheme::Https, "https"),
@@ -84,7 +84,7 @@ fn written(request: &Request) -> Vec<u8> {
 }
 
 /// The body of a request; it has arrived whole.
-pub struct Incoming(Request);
+pub(crate) struct Incoming(Request);
 
 impl Body for Incoming {
     type Data = Bytes;

@@ -6,14 +6,14 @@ use std::task::Waker;
 
 /// Shared by the thread that runs an instance and who ends it.
 #[derive(Debug, Default)]
-pub struct Watch {
+pub(crate) struct Watch {
     over: AtomicBool,
     waiting: Mutex<Option<Waker>>,
 }
 
 impl Watch {
     /// Nobody waits any more: wakes the instance's thread, if it waits for something.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         self.over.store(true, Ordering::Release);
         // A thread that sees the tick which follows sees this too, though ticks order nothing themselves.
         fence(Ordering::SeqCst);
@@ -24,13 +24,13 @@ impl Watch {
     }
 
     /// Whether nobody waits any more.
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         fence(Ordering::SeqCst);
         self.over.load(Ordering::Acquire)
     }
 
     /// As [`Watch::is_over`]; if not, has `waker` woken when that changes.
-    pub fn poll_over(&self, waker: &Waker) -> bool {
+    pub(crate) fn poll_over(&self, waker: &Waker) -> bool {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         match &*waiting {
             Some(known) if known.will_wake(waker) => {}

@@ -14,7 +14,7 @@ use tidegate_core::family;
 use tidegate_os::file;
 
 /// The file that masters lock, in the directory itself. It holds the name of the family.
-pub const CLAIM: &str = ".family";
+pub(crate) const CLAIM: &str = ".family";
 
 /// Another server may be about to end: as long as with a port that is taken.
 const TRIES: usize = 25;
@@ -38,7 +38,7 @@ enum Attempt {
 ///
 /// # Errors
 /// Another server uses one of them: the message for the log.
-pub fn take(folders: &[PathBuf]) -> Result<Vec<File>, String> {
+pub(crate) fn take(folders: &[PathBuf]) -> Result<Vec<File>, String> {
     let mut claims = Vec::new();
     for folder in folders {
         claims.extend(take_patiently(folder, family::name())?);

@@ -16,7 +16,7 @@ use crate::{demo, order, start, tune, version};
 const DEMO_ARGUMENT: &str = "demo";
 
 /// The whole program.
-pub fn run() -> ExitCode {
+pub(crate) fn run() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     if let Some(code) = start::other_way(&arguments) {
         return code;
@@ -28,7 +28,7 @@ pub fn run() -> ExitCode {
 }
 
 /// The server, or what else its options ask for. The first argument is the program's name.
-pub fn run_with(arguments: Vec<OsString>) -> ExitCode {
+pub(crate) fn run_with(arguments: Vec<OsString>) -> ExitCode {
     let options = match options::parse(arguments.iter().skip(1).cloned()) {
         Ok(options) => options,
         Err(message) => {

@@ -14,7 +14,7 @@ use crate::options::Options;
 
 /// What a configuration is read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
+pub(crate) struct Origin {
     /// Ends with `/`.
     pub prefix: String,
     pub file: PathBuf,
@@ -25,7 +25,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    pub fn new(options: &Options) -> Origin {
+    pub(crate) fn new(options: &Options) -> Origin {
         let prefix = match &options.prefix {
             Some(prefix) => path::as_written(prefix.as_bytes()),
             None => CHOSEN.prefix(),
@@ -45,14 +45,14 @@ impl Origin {
 }
 
 /// A configuration as read, before anything has a meaning.
-pub struct Parsed {
+pub(crate) struct Parsed {
     statements: Vec<Statement>,
     pub sources: SourceMap,
     pub diagnostics: Vec<Diagnostic>,
 }
 
 /// Reads the directives of the command line and the file with all that it includes.
-pub fn parse(origin: &Origin, loader: &dyn Loader) -> Parsed {
+pub(crate) fn parse(origin: &Origin, loader: &dyn Loader) -> Parsed {
     let folder = origin.file.parent().unwrap_or(Path::new("/"));
     let mut parser = Parser::new(loader, folder);
     let mut statements = Vec::new();
@@ -65,7 +65,7 @@ pub fn parse(origin: &Origin, loader: &dyn Loader) -> Parsed {
 }
 
 /// How a plan is made from what was read.
-pub struct Making<'a> {
+pub(crate) struct Making<'a> {
     pub resources: &'a dyn Resources,
     pub survivors: &'a Survivors,
     pub generation: u64,
@@ -74,7 +74,7 @@ pub struct Making<'a> {
 
 impl Parsed {
     /// Whether a directive's name ends so, in any block.
-    pub fn has_directive_ending(&self, end: &str) -> bool {
+    pub(crate) fn has_directive_ending(&self, end: &str) -> bool {
         fn any(statements: &[Statement], end: &[u8]) -> bool {
             statements.iter().any(|statement| {
                 statement.name.bytes.ends_with(end) || any(statement.children(), end)
@@ -84,14 +84,14 @@ impl Parsed {
     }
 
     /// The first line of the first mistake; empty when there is none.
-    pub fn first_mistake(&self) -> String {
+    pub(crate) fn first_mistake(&self) -> String {
         let first = self.diagnostics.iter().find(|found| found.severity.is_fatal());
         first.map_or_else(String::new, |found| found.first_line(&self.sources))
     }
 
     /// Builds the plan. All diagnostics end up in [`Parsed::diagnostics`], sorted; without a plan at
     /// least one of them is fatal.
-    pub fn plan(&mut self, origin: &Origin, making: &Making<'_>) -> Option<Plan> {
+    pub(crate) fn plan(&mut self, origin: &Origin, making: &Making<'_>) -> Option<Plan> {
         let mut plan = None;
         // What does not even parse would only give consequences of the first mistakes.
         if !self.diagnostics.iter().any(|diagnostic| diagnostic.severity.is_fatal()) {

@@ -10,7 +10,7 @@ use tidegate_rt::signal::{ProcessSignal, Signals};
 ///
 /// # Errors
 /// No thread, or the system refuses a handler.
-pub fn watch_signals<Event: From<ProcessSignal> + Send + 'static>(
+pub(crate) fn watch_signals<Event: From<ProcessSignal> + Send + 'static>(
     events: Sender<Event>,
 ) -> io::Result<()> {
     let (ready_sender, ready) = sync_channel(1);
@@ -32,6 +32,6 @@ pub fn watch_signals<Event: From<ProcessSignal> + Send + 'static>(
 }
 
 /// A queue of events.
-pub fn queue<Event>() -> (Sender<Event>, Receiver<Event>) {
+pub(crate) fn queue<Event>() -> (Sender<Event>, Receiver<Event>) {
     channel()
 }

@@ -18,7 +18,7 @@ use crate::rights::{self, Rights};
 use crate::worker::threads;
 
 /// A checked configuration with its open sockets.
-pub struct Generation {
+pub(crate) struct Generation {
     pub number: u64,
     pub main: MainSettings,
     pub logs: LogFiles,
@@ -33,14 +33,14 @@ pub struct Generation {
 }
 
 /// A checked configuration before its sockets are opened.
-pub struct Built {
+pub(crate) struct Built {
     pub generation: Generation,
     plan: Plan,
 }
 
 impl Generation {
     /// Builds the plan as a check, and opens its logs. `None` when the diagnostics say why.
-    pub fn build(origin: &Origin, parsed: &mut Parsed, number: u64) -> Option<Built> {
+    pub(crate) fn build(origin: &Origin, parsed: &mut Parsed, number: u64) -> Option<Built> {
         let logs = LogFiles::default();
         let resources = Opened::new(&logs);
         let survivors = Survivors::default();
@@ -73,7 +73,7 @@ impl Generation {
         Some(Built { generation, plan })
     }
 
-    pub fn log(&self) -> &ErrorLog {
+    pub(crate) fn log(&self) -> &ErrorLog {
         &self.main.error_log
     }
 
@@ -81,13 +81,13 @@ impl Generation {
     ///
     /// # Errors
     /// One cannot be made.
-    pub fn give_folders(&self) -> Result<(), Diagnostic> {
+    pub(crate) fn give_folders(&self) -> Result<(), Diagnostic> {
         rights::make_folders(&self.folders, self.rights.credentials.as_ref())
     }
 
     /// Whether the worker process of `running` cannot become what this one's has to be: its user, groups,
     /// limits, priority, directory and environment are what a process begins with.
-    pub fn needs_other_process_than(&self, running: &Generation) -> bool {
+    pub(crate) fn needs_other_process_than(&self, running: &Generation) -> bool {
         self.rights != running.rights || self.main.env != running.main.env
     }
 }
@@ -98,7 +98,7 @@ impl Built {
     ///
     /// # Errors
     /// One cannot be made.
-    pub fn make_missing_folders(&self) -> Result<(), Diagnostic> {
+    pub(crate) fn make_missing_folders(&self) -> Result<(), Diagnostic> {
         let generation = &self.generation;
         let written = generation.folders.written.iter().filter(|folder| !folder.exists());
         let missing = Folders { written: written.cloned().collect(), claimed: Vec::new() };
@@ -113,7 +113,7 @@ impl Built {
     ///
     /// # Errors
     /// The sockets that are new, when something could not be opened.
-    pub fn open_sockets(
+    pub(crate) fn open_sockets(
         mut self,
         present: &mut Vec<Listening>,
         tell: impl FnMut(&BindError),
@@ -130,7 +130,7 @@ impl Built {
 
     /// Opens and closes what is not open, as a check: ports that are taken are another server's,
     /// probably the one that this configuration is for.
-    pub fn try_sockets(&self) -> Vec<BindError> {
+    pub(crate) fn try_sockets(&self) -> Vec<BindError> {
         let opening = listening::open(&self.wanted(), &mut Vec::new(), 1);
         for listening in opening.listening.iter().filter(|one| !one.sockets.is_empty()) {
             if let Some(path) = socket_file(&listening.place.address) {

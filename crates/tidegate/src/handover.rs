@@ -30,7 +30,7 @@ const MESSAGE_BYTES_MAX: usize = 1 << 29;
 
 /// Everything that a worker serves by.
 #[derive(Debug)]
-pub struct Handover {
+pub(crate) struct Handover {
     pub generation: u64,
     pub origin: Origin,
     pub rights: Rights,
@@ -43,7 +43,7 @@ pub struct Handover {
 
 /// From the master.
 #[derive(Debug)]
-pub enum ToWorker {
+pub(crate) enum ToWorker {
     Serve(Box<Handover>),
     /// Logs that were opened anew.
     Reopen(Vec<(PathBuf, File)>),
@@ -53,7 +53,7 @@ pub enum ToWorker {
 
 /// From the worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ToMaster {
+pub(crate) enum ToMaster {
     /// Serves by this generation now.
     Ready(u64),
     /// Cannot serve by this generation and goes on as before.
@@ -72,7 +72,7 @@ const RETIRED: u8 = 7;
 
 impl Generation {
     /// What a worker is given. A log that cannot be opened is told and lost, the rest goes on.
-    pub fn handover(&self, origin: &Origin) -> Handover {
+    pub(crate) fn handover(&self, origin: &Origin) -> Handover {
         let mut logs = Vec::new();
         for path in &self.log_paths {
             let opened = open_append(path).or_else(|error| {
@@ -99,7 +99,7 @@ impl Generation {
     }
 
     /// Stops listening here; the files of Unix sockets go when the master ends.
-    pub fn close_sockets(&mut self) {
+    pub(crate) fn close_sockets(&mut self) {
         for listening in &mut self.listening {
             listening.sockets.clear();
         }
@@ -111,7 +111,7 @@ impl ToWorker {
     ///
     /// # Errors
     /// The worker is gone, or the configuration is too large.
-    pub fn send(&self, socket: impl AsFd) -> io::Result<()> {
+    pub(crate) fn send(&self, socket: impl AsFd) -> io::Result<()> {
         let mut writer = Writer::default();
         match self {
             ToWorker::Serve(handover) => {
@@ -132,7 +132,7 @@ impl ToWorker {
     ///
     /// # Errors
     /// The message is malformed: both sides are not of one version.
-    pub fn receive(socket: impl AsFd) -> io::Result<Option<ToWorker>> {
+    pub(crate) fn receive(socket: impl AsFd) -> io::Result<Option<ToWorker>> {
         let Some(mut reader) = Reader::receive(socket)? else { return Ok(None) };
         let message = match reader.kind()? {
             SERVE => ToWorker::Serve(Box::new(reader.handover()?)),
@@ -150,7 +150,7 @@ impl ToMaster {
     ///
     /// # Errors
     /// The master is gone.
-    pub fn send(&self, socket: impl AsFd) -> io::Result<()> {
+    pub(crate) fn send(&self, socket: impl AsFd) -> io::Result<()> {
         let mut writer = Writer::default();
         let (kind, generation, text) = match self {
             ToMaster::Ready(generation) => (READY, generation, ""),
@@ -167,7 +167,7 @@ impl ToMaster {
     ///
     /// # Errors
     /// The message is malformed.
-    pub fn receive(socket: impl AsFd) -> io::Result<Option<ToMaster>> {
+    pub(crate) fn receive(socket: impl AsFd) -> io::Result<Option<ToMaster>> {
         let Some(mut reader) = Reader::receive(socket)? else { return Ok(None) };
         let kind = reader.kind()?;
         let generation = reader.number()?;

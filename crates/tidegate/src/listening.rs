@@ -18,14 +18,14 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// The open sockets of one address: several with `reuseport`, one for each worker thread.
 #[derive(Debug)]
-pub struct Listening {
+pub(crate) struct Listening {
     pub place: Place,
     pub sockets: Vec<OwnedSocket>,
 }
 
 /// Why no socket listens on an address.
 #[derive(Debug)]
-pub struct BindError {
+pub(crate) struct BindError {
     pub address: Address,
     pub error: io::Error,
     /// The process that has the address, and its program, where the system says it.
@@ -34,7 +34,7 @@ pub struct BindError {
 
 impl BindError {
     /// The port is taken by another program.
-    pub fn is_taken(&self) -> bool {
+    pub(crate) fn is_taken(&self) -> bool {
         self.error.kind() == io::ErrorKind::AddrInUse
     }
 }
@@ -52,7 +52,7 @@ impl std::fmt::Display for BindError {
 
 /// What opening gave.
 #[derive(Debug, Default)]
-pub struct Opening {
+pub(crate) struct Opening {
     /// All addresses of the plan that are open, in its order.
     pub listening: Vec<Listening>,
     /// Addresses whose sockets are new.
@@ -62,7 +62,11 @@ pub struct Opening {
 
 /// Opens what `wanted` needs and `present` does not have; `present` keeps what is wanted no more.
 /// `threads` is the number of sockets of a `reuseport` address.
-pub fn open(wanted: &[&ListenerPlan], present: &mut Vec<Listening>, threads: usize) -> Opening {
+pub(crate) fn open(
+    wanted: &[&ListenerPlan],
+    present: &mut Vec<Listening>,
+    threads: usize,
+) -> Opening {
     let mut opening = Opening::default();
     let mut open = by_place(present);
     for listener in wanted {
@@ -97,7 +101,7 @@ pub fn open(wanted: &[&ListenerPlan], present: &mut Vec<Listening>, threads: usi
 }
 
 /// Opens as [`open`], and tries taken ports again for a while. `tell` is called for each failure.
-pub fn open_patiently(
+pub(crate) fn open_patiently(
     wanted: &[&ListenerPlan],
     present: &mut Vec<Listening>,
     threads: usize,
@@ -121,7 +125,7 @@ pub fn open_patiently(
 }
 
 /// Copies of all sockets: what a new generation may keep.
-pub fn duplicate(listening: &[Listening]) -> io::Result<Vec<Listening>> {
+pub(crate) fn duplicate(listening: &[Listening]) -> io::Result<Vec<Listening>> {
     let copy = |listening: &Listening| {
         let sockets = listening.sockets.iter().map(OwnedSocket::try_clone);
         let sockets = sockets.collect::<io::Result<_>>()?;
@@ -131,7 +135,7 @@ pub fn duplicate(listening: &[Listening]) -> io::Result<Vec<Listening>> {
 }
 
 /// Removes the files of Unix sockets in `of` that are not in `kept`.
-pub fn remove_socket_files(of: &[Listening], kept: &[Listening]) {
+pub(crate) fn remove_socket_files(of: &[Listening], kept: &[Listening]) {
     let kept: HashSet<&Place> = kept.iter().map(|kept| &kept.place).collect();
     for listening in of {
         let is_kept = kept.contains(&listening.place);
@@ -142,7 +146,7 @@ pub fn remove_socket_files(of: &[Listening], kept: &[Listening]) {
 }
 
 /// The file of a Unix socket, to be removed with it.
-pub fn socket_file(address: &Address) -> Option<PathBuf> {
+pub(crate) fn socket_file(address: &Address) -> Option<PathBuf> {
     match address {
         Address::Unix(path) => Some(Path::new(path).to_owned()),
         Address::Inet(_) => None,
@@ -150,7 +154,7 @@ pub fn socket_file(address: &Address) -> Option<PathBuf> {
 }
 
 /// Where a socket listens that was inherited.
-pub fn place_of(socket: &OwnedSocket) -> io::Result<Place> {
+pub(crate) fn place_of(socket: &OwnedSocket) -> io::Result<Place> {
     let address = match tidegate_os::socket::local_addr(socket)? {
         ListenAddr::Inet(address) => Address::Inet(address),
         ListenAddr::Unix(path) => Address::Unix(path.to_string_lossy().into_owned()),
@@ -186,7 +190,7 @@ fn holder_of(address: &Address, transport: Transport, error: &io::Error) -> Opti
 }
 
 /// nginx's queue length on Linux.
-pub const BACKLOG_DEFAULT: u32 = 511;
+pub(crate) const BACKLOG_DEFAULT: u32 = 511;
 
 fn listen_options(socket: &SocketOptions, datagram: bool) -> ListenOptions {
     let backlog = match socket.backlog {

@@ -9,6 +9,6 @@ static ALL: LazyLock<Vec<&'static dyn ErasedModule>> =
     LazyLock::new(|| [tidegate_modules::MODULES, tidegate_front::MODULES].concat());
 
 /// All of them, in the order in which they see a request.
-pub fn all() -> &'static [&'static dyn ErasedModule] {
+pub(crate) fn all() -> &'static [&'static dyn ErasedModule] {
     &ALL
 }

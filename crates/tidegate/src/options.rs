@@ -7,7 +7,7 @@ use lexopt::Arg;
 
 /// What a signal sent with `-s` asks the running master for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub(crate) enum Order {
     Stop,
     Quit,
     Reload,
@@ -16,7 +16,7 @@ pub enum Order {
 
 /// The command line, as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub(crate) struct Options {
     /// `-?` or `-h`.
     pub help: bool,
     /// `-v`.
@@ -47,7 +47,7 @@ pub struct Options {
 ///
 /// # Errors
 /// nginx's line without its `nginx: `.
-pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Options, String> {
+pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Options, String> {
     let mut options = Options::default();
     let mut parser = lexopt::Parser::from_args(arguments);
     loop {

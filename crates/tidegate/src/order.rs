@@ -31,7 +31,7 @@ impl Resources for Reading {
 }
 
 /// Sends the signal.
-pub fn run(origin: &Origin, order: Order, report: &Report) -> ExitCode {
+pub(crate) fn run(origin: &Origin, order: Order, report: &Report) -> ExitCode {
     let mut parsed = configuration::parse(origin, &FsLoader);
     let survivors = Survivors::default();
     let making =

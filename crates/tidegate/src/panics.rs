@@ -8,7 +8,7 @@ static LOG: Mutex<Option<ErrorLog>> = Mutex::new(None);
 static HOOK: Once = Once::new();
 
 /// From now on panics are logged there.
-pub fn log_to(log: ErrorLog) {
+pub(crate) fn log_to(log: ErrorLog) {
     *LOG.lock().unwrap_or_else(PoisonError::into_inner) = Some(log);
     HOOK.call_once(|| std::panic::set_hook(Box::new(report)));
 }

@@ -11,7 +11,7 @@ use crate::report::open_failed;
 const OLD: &str = ".oldbin";
 
 /// The file of this process; it stays when this is dropped.
-pub struct PidFile {
+pub(crate) struct PidFile {
     path: PathBuf,
     /// Named `….oldbin`, since a new binary runs.
     is_old: bool,
@@ -22,7 +22,7 @@ impl PidFile {
     ///
     /// # Errors
     /// nginx's line.
-    pub fn create(path: &Path) -> Result<PidFile, String> {
+    pub(crate) fn create(path: &Path) -> Result<PidFile, String> {
         write(path).map_err(|error| open_failed(path, &error))?;
         Ok(PidFile { path: path.to_owned(), is_old: false })
     }
@@ -31,7 +31,7 @@ impl PidFile {
     ///
     /// # Errors
     /// nginx's line; the old file stays then.
-    pub fn move_to(&mut self, path: &Path) -> Result<(), String> {
+    pub(crate) fn move_to(&mut self, path: &Path) -> Result<(), String> {
         if path == self.path || self.is_old {
             return Ok(());
         }
@@ -45,7 +45,7 @@ impl PidFile {
     ///
     /// # Errors
     /// nginx's line.
-    pub fn set_aside(&mut self) -> Result<(), String> {
+    pub(crate) fn set_aside(&mut self) -> Result<(), String> {
         let old = old_name(&self.path);
         std::fs::rename(&self.path, &old).map_err(|error| {
             let (from, to) = (self.path.display(), old.display());
@@ -56,14 +56,14 @@ impl PidFile {
     }
 
     /// Takes the name back from a binary that ended.
-    pub fn restore(&mut self) {
+    pub(crate) fn restore(&mut self) {
         if self.is_old {
             let _ = std::fs::rename(old_name(&self.path), &self.path);
             self.is_old = false;
         }
     }
 
-    pub fn remove(&self) {
+    pub(crate) fn remove(&self) {
         let _ = match self.is_old {
             true => std::fs::remove_file(old_name(&self.path)),
             false => std::fs::remove_file(&self.path),
@@ -75,7 +75,7 @@ impl PidFile {
 ///
 /// # Errors
 /// nginx's line.
-pub fn check(path: &Path) -> Result<(), String> {
+pub(crate) fn check(path: &Path) -> Result<(), String> {
     let opened = std::fs::File::options().append(true).create(true).open(path);
     opened.map(drop).map_err(|error| open_failed(path, &error))
 }
@@ -84,7 +84,7 @@ pub fn check(path: &Path) -> Result<(), String> {
 ///
 /// # Errors
 /// nginx's line.
-pub fn read(path: &Path) -> Result<u32, String> {
+pub(crate) fn read(path: &Path) -> Result<u32, String> {
     let text = std::fs::read_to_string(path).map_err(|error| open_failed(path, &error))?;
     let text = text.trim();
     text.parse()

@@ -13,7 +13,7 @@ use tidegate_core::settings::full_path;
 use crate::configuration::Origin;
 
 /// Where messages of the start go.
-pub struct Report {
+pub(crate) struct Report {
     log: ErrorLog,
     /// `-q`: nothing but errors on standard error.
     quiet: bool,
@@ -21,7 +21,7 @@ pub struct Report {
 
 impl Report {
     /// Opens the log of `-e`. That it cannot be opened is told and then lived with, as by nginx.
-    pub fn open(origin: &Origin, quiet: bool) -> Report {
+    pub(crate) fn open(origin: &Origin, quiet: bool) -> Report {
         let mut report = Report { log: ErrorLog::default(), quiet };
         if origin.error_log == "stderr" || origin.error_log.starts_with("syslog:") {
             return report;
@@ -41,7 +41,7 @@ impl Report {
     }
 
     /// A message of the program itself.
-    pub fn say(&self, level: Level, message: &str) {
+    pub(crate) fn say(&self, level: Level, message: &str) {
         if !self.quiet || level <= Level::Error {
             print(&format!("nginx: [{}] {message}", level.name()));
         }
@@ -49,19 +49,19 @@ impl Report {
     }
 
     /// A line for standard error only.
-    pub fn line(&self, message: &str) {
+    pub(crate) fn line(&self, message: &str) {
         if !self.quiet {
             print(&format!("nginx: {message}"));
         }
     }
 
     /// A line that says that something failed: not even `-q` hides it.
-    pub fn failure(&self, message: &str) {
+    pub(crate) fn failure(&self, message: &str) {
         print(&format!("nginx: {message}"));
     }
 
     /// All diagnostics with their pictures; their first lines go to the log as well.
-    pub fn diagnostics(&self, diagnostics: &[Diagnostic], sources: &SourceMap) {
+    pub(crate) fn diagnostics(&self, diagnostics: &[Diagnostic], sources: &SourceMap) {
         let color = std::io::stderr().is_terminal();
         for diagnostic in diagnostics {
             if !self.quiet || diagnostic.severity <= Severity::Error {
@@ -73,7 +73,7 @@ impl Report {
 }
 
 /// A diagnostic's first line in an error log.
-pub fn log_diagnostic(log: &ErrorLog, diagnostic: &Diagnostic, sources: &SourceMap) {
+pub(crate) fn log_diagnostic(log: &ErrorLog, diagnostic: &Diagnostic, sources: &SourceMap) {
     let level = match diagnostic.severity {
         Severity::Emerg => Level::Emerg,
         Severity::Crit => Level::Crit,
@@ -85,7 +85,7 @@ pub fn log_diagnostic(log: &ErrorLog, diagnostic: &Diagnostic, sources: &SourceM
 }
 
 /// `open() "FILE" failed (2: No such file or directory)`.
-pub fn open_failed(path: &Path, error: &std::io::Error) -> String {
+pub(crate) fn open_failed(path: &Path, error: &std::io::Error) -> String {
     format!("open() \"{}\" failed ({})", path.display(), os_error(error))
 }
 

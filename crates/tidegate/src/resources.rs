@@ -13,14 +13,14 @@ use tidegate_core::builder::{Machine, Resources, SystemNames};
 use tidegate_core::log_file::{LogFile, LogFiles, open_append};
 
 /// Contents of files by their paths.
-pub type Contents = Vec<(PathBuf, Vec<u8>)>;
+pub(crate) type Contents = Vec<(PathBuf, Vec<u8>)>;
 
 /// Addresses of host names; none for one that is not known.
-pub type Names = Vec<(String, Vec<IpAddr>)>;
+pub(crate) type Names = Vec<(String, Vec<IpAddr>)>;
 
 /// What was found out while a plan was built, for whoever builds the same one again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Findings {
+pub(crate) struct Findings {
     pub machine: Machine,
     pub names: Names,
     /// Other files that the configuration names: certificates, keys, passwords.
@@ -29,7 +29,7 @@ pub struct Findings {
 
 /// Directories that the worker needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Folders {
+pub(crate) struct Folders {
     /// Requests write into them.
     pub written: Vec<PathBuf>,
     /// One server alone may use them.
@@ -37,7 +37,7 @@ pub struct Folders {
 }
 
 /// The file system, with a memory of what was read from it.
-pub struct Opened<'a> {
+pub(crate) struct Opened<'a> {
     logs: &'a LogFiles,
     /// Logs are kept open as long as this lives, so that each is opened once.
     held: RefCell<HashMap<PathBuf, Arc<LogFile>>>,
@@ -54,7 +54,7 @@ pub struct Opened<'a> {
 }
 
 impl<'a> Opened<'a> {
-    pub fn new(logs: &'a LogFiles) -> Self {
+    pub(crate) fn new(logs: &'a LogFiles) -> Self {
         Opened {
             logs,
             held: RefCell::default(),
@@ -69,12 +69,12 @@ impl<'a> Opened<'a> {
     }
 
     /// Whether the worker needs the right to send from addresses that are not the machine's own.
-    pub fn sends_from_anywhere(&self) -> bool {
+    pub(crate) fn sends_from_anywhere(&self) -> bool {
         self.sends_from_anywhere.get()
     }
 
     /// The logs that were opened, what was found out, the folders that are written into.
-    pub fn into_parts(self) -> (Vec<Arc<LogFile>>, Findings, Folders) {
+    pub(crate) fn into_parts(self) -> (Vec<Arc<LogFile>>, Findings, Folders) {
         let findings = Findings {
             machine: self.machine,
             names: self.names.into_inner().into_iter().collect(),
@@ -155,7 +155,7 @@ fn as_found(known: &[IpAddr]) -> io::Result<Vec<IpAddr>> {
 
 /// What the master handed over. Only what it could not know is tried with the worker's own rights: files and
 /// names that what changes while the server runs (`state`) has brought since.
-pub struct Received<'a> {
+pub(crate) struct Received<'a> {
     logs: &'a LogFiles,
     machine: Machine,
     names: HashMap<String, Vec<IpAddr>>,
@@ -164,7 +164,7 @@ pub struct Received<'a> {
 }
 
 impl<'a> Received<'a> {
-    pub fn new(logs: &'a LogFiles, findings: Findings, files: Vec<(PathBuf, File)>) -> Self {
+    pub(crate) fn new(logs: &'a LogFiles, findings: Findings, files: Vec<(PathBuf, File)>) -> Self {
         Received {
             logs,
             machine: findings.machine,
@@ -175,7 +175,7 @@ impl<'a> Received<'a> {
     }
 
     /// Open files that nothing has taken: those of logs that were open before.
-    pub fn into_unused(self) -> Vec<(PathBuf, File)> {
+    pub(crate) fn into_unused(self) -> Vec<(PathBuf, File)> {
         self.files.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect()
     }
 }

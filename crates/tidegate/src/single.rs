@@ -51,7 +51,7 @@ struct Single {
 ///
 /// # Errors
 /// What could not be had at the start.
-pub fn run(origin: Origin, first: Generation) -> Result<ExitCode, String> {
+pub(crate) fn run(origin: Origin, first: Generation) -> Result<ExitCode, String> {
     let log = first.log().clone();
     let (sender, events) = events::queue();
     events::watch_signals(sender.clone()).map_err(|error| error.to_string())?;

@@ -3,9 +3,9 @@
 use tidegate_os::layout::CHOSEN;
 
 /// The version of nginx whose directives and defaults are followed.
-pub const NGINX: &str = "1.31.5";
+pub(crate) const NGINX: &str = "1.31.5";
 /// Our own.
-pub const TIDEGATE: &str = env!("CARGO_PKG_VERSION");
+pub(crate) const TIDEGATE: &str = env!("CARGO_PKG_VERSION");
 
 /// Modules of ours and the argument of nginx's `configure` that stands for them. Those that nginx
 /// builds without being asked have none.
@@ -36,12 +36,12 @@ const WITH: &[(&str, &str)] = &[
 ];
 
 /// `nginx version: …`, as `-v` prints it.
-pub fn line() -> String {
+pub(crate) fn line() -> String {
     format!("nginx version: nginx/{NGINX} (tidegate {TIDEGATE})")
 }
 
 /// What `-V` prints, given the names of the modules.
-pub fn configure(modules: &[&str]) -> String {
+pub(crate) fn configure(modules: &[&str]) -> String {
     let has = |name: &str| {
         modules.iter().any(|module| {
             let module = module.strip_prefix("http_").unwrap_or(module);
@@ -65,7 +65,7 @@ pub fn configure(modules: &[&str]) -> String {
 }
 
 /// What `-h` prints below the version.
-pub fn help() -> String {
+pub(crate) fn help() -> String {
     let prefix = String::from_utf8_lossy(&CHOSEN.prefix()).into_owned();
     format!(
         "\

@@ -15,7 +15,7 @@ thread_local! {
 }
 
 /// `?above=N`: the ten smallest towns with more inhabitants than that.
-pub fn answer(request: Request) -> Result {
+pub(crate) fn answer(request: Request) -> Result {
     let file = str::from_utf8(request.variable("example_database").unwrap_or_default())?;
     let above = match request.query_parameter("above") {
         Some(text) => match str::from_utf8(text).unwrap_or_default().parse() {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tidegate::{Request, Response, Result};
 
 /// Length of the page.
-pub const PAGE_BYTES: usize = 10_240;
+pub(crate) const PAGE_BYTES: usize = 10_240;
 /// What each row says besides its numbers.
 const TEXT: &str = "What a page says is mostly the same for everybody, and some of it is new each time: \
                     a name, a price, how many are left. This row stands for one that a template makes: \
@@ -17,7 +17,7 @@ const TEXT: &str = "What a page says is mostly the same for everybody, and some 
 static VISITS: AtomicU64 = AtomicU64::new(0);
 
 /// Answers with the page.
-pub fn answer(request: Request) -> Result {
+pub(crate) fn answer(request: Request) -> Result {
     let visit = VISITS.fetch_add(1, Ordering::Relaxed) + 1;
     let mut page = Vec::with_capacity(PAGE_BYTES + 128);
     write!(page, "<!DOCTYPE html><title>Visit {visit}</title>")?;

@@ -4,13 +4,13 @@ use std::path::Path;
 
 /// One kept input.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seed {
+pub(super) struct Seed {
     pub name: String,
     pub bytes: Vec<u8>,
 }
 
 /// The seeds of a folder in order of their names, so that a run repeats on any file system.
-pub fn read_seeds(folder: &Path) -> Result<Vec<Seed>, String> {
+pub(super) fn read_seeds(folder: &Path) -> Result<Vec<Seed>, String> {
     let entries =
         std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut seeds = Vec::new();
@@ -29,7 +29,7 @@ pub fn read_seeds(folder: &Path) -> Result<Vec<Seed>, String> {
 
 /// Words in libFuzzer's dictionary form: one `"word"` a line, with `\xNN`, `\\` and `\"`.
 /// A missing file is an empty dictionary.
-pub fn read_dictionary(file: &Path) -> Result<Vec<Vec<u8>>, String> {
+pub(super) fn read_dictionary(file: &Path) -> Result<Vec<Vec<u8>>, String> {
     match std::fs::read_to_string(file) {
         Ok(text) => parse_dictionary(&text)
             .map_err(|line| format!("{}:{line}: a word is written as \"word\"", file.display())),
@@ -39,7 +39,7 @@ pub fn read_dictionary(file: &Path) -> Result<Vec<Vec<u8>>, String> {
 }
 
 /// `Err` is the number of the line that cannot be read.
-pub fn parse_dictionary(text: &str) -> Result<Vec<Vec<u8>>, usize> {
+pub(super) fn parse_dictionary(text: &str) -> Result<Vec<Vec<u8>>, usize> {
     let mut words = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();

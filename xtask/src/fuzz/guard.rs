@@ -15,7 +15,7 @@ const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 /// The input that runs now and when it began.
 type Running = Arc<Mutex<Option<(Instant, String, Vec<u8>)>>>;
 
-pub struct Guard {
+pub(super) struct Guard {
     failures: PathBuf,
     careful: bool,
     running: Running,
@@ -25,7 +25,7 @@ pub struct Guard {
 
 impl Guard {
     /// `failures` is the folder for inputs that broke something; made when the first one appears.
-    pub fn new(failures: PathBuf, careful: bool) -> Guard {
+    pub(super) fn new(failures: PathBuf, careful: bool) -> Guard {
         let running = Running::default();
         let (alive, ended) = mpsc::channel();
         let (watched, folder) = (running.clone(), failures.clone());
@@ -34,7 +34,7 @@ impl Guard {
     }
 
     /// `Err` tells where the input that panicked was kept.
-    pub fn run(&self, target: &str, run: fn(&[u8]), input: &[u8]) -> Result<(), String> {
+    pub(super) fn run(&self, target: &str, run: fn(&[u8]), input: &[u8]) -> Result<(), String> {
         if self.careful {
             keep(&self.failures, &format!("{target}-last"), input)?;
         }
@@ -78,7 +78,7 @@ fn name_of(target: &str, input: &[u8]) -> String {
     format!("{target}-{:016x}", fingerprint(input))
 }
 
-pub fn fingerprint(bytes: &[u8]) -> u64 {
+pub(super) fn fingerprint(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })

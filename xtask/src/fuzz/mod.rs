@@ -26,7 +26,7 @@ use std::time::Duration;
 
 /// What the command line asked for.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Options {
+pub(crate) struct Options {
     /// Mutated inputs per target.
     pub iterations: u64,
     /// For all targets together; replaying the seeds is not cut short.
@@ -52,7 +52,7 @@ impl Default for Options {
 }
 
 impl Options {
-    pub fn parse(arguments: &[String]) -> Result<Options, String> {
+    pub(crate) fn parse(arguments: &[String]) -> Result<Options, String> {
         let mut options = Options::default();
         let mut rest = arguments.iter();
         while let Some(option) = rest.next() {
@@ -75,7 +75,7 @@ impl Options {
 }
 
 /// The command line's entry. `Ok(false)` when an input broke a target.
-pub fn run(root: &Path, arguments: &[String]) -> Result<bool, String> {
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<bool, String> {
     let options = Options::parse(arguments)?;
     run_targets(root, arguments, &options)
 }

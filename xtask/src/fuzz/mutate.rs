@@ -1,7 +1,7 @@
 //! Small changes to an input, drawn from a seeded sequence: the same seed, the same inputs.
 
 /// Inputs longer than this are cut: what a parser does wrong it does on short ones.
-pub const INPUT_BYTES_MAX: usize = 16 * 1024;
+pub(super) const INPUT_BYTES_MAX: usize = 16 * 1024;
 
 /// How many changes are made to one input at most.
 const CHANGES_MAX: usize = 6;
@@ -30,14 +30,14 @@ const TELLING_NUMBERS: &[&str] = &[
 ];
 
 /// SplitMix64: well mixed from any seed, and six lines long.
-pub struct Random(u64);
+pub(super) struct Random(u64);
 
 impl Random {
-    pub fn new(seed: u64) -> Random {
+    pub(super) fn new(seed: u64) -> Random {
         Random(seed)
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -46,7 +46,7 @@ impl Random {
     }
 
     /// A number below `limit`; 0 when `limit` is 0.
-    pub fn below(&mut self, limit: usize) -> usize {
+    pub(super) fn below(&mut self, limit: usize) -> usize {
         let limit = limit as u64;
         if limit == 0 { 0 } else { (self.next() % limit) as usize }
     }
@@ -57,7 +57,12 @@ impl Random {
 }
 
 /// Changes `input` in one to six places. `other` is a second seed to splice from.
-pub fn mutate(input: &mut Vec<u8>, other: &[u8], dictionary: &[Vec<u8>], random: &mut Random) {
+pub(super) fn mutate(
+    input: &mut Vec<u8>,
+    other: &[u8],
+    dictionary: &[Vec<u8>],
+    random: &mut Random,
+) {
     for _ in 0..=random.below(CHANGES_MAX) {
         change(input, other, dictionary, random);
     }

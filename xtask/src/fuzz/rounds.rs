@@ -10,13 +10,13 @@ use super::guard::{Guard, fingerprint};
 use super::mutate::{Random, mutate};
 
 /// A function that must neither panic nor hang, whatever the input.
-pub struct Target {
+pub(super) struct Target {
     pub name: &'static str,
     pub run: fn(&[u8]),
 }
 
 /// `Ok(false)` when an input broke a target; the others are run all the same.
-pub fn run(root: &Path, targets: &[Target], options: &Options) -> Result<bool, String> {
+pub(super) fn run(root: &Path, targets: &[Target], options: &Options) -> Result<bool, String> {
     let chosen: Vec<&Target> = targets
         .iter()
         .filter(|target| options.target.as_deref().is_none_or(|name| name == target.name))
@@ -80,7 +80,7 @@ fn run_target(
     Ok(Ok(count))
 }
 
-pub fn next_input(seeds: &[Seed], dictionary: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
+pub(super) fn next_input(seeds: &[Seed], dictionary: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
     let pick = |random: &mut Random| {
         seeds.get(random.below(seeds.len())).map_or(&[][..], |seed| seed.bytes.as_slice())
     };

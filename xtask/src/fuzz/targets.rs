@@ -3,7 +3,7 @@
 
 use super::rounds::Target;
 
-pub const TARGETS: &[Target] = &[
+pub(super) const TARGETS: &[Target] = &[
     Target { name: "config", run: tidegate_conf::fuzz_config },
     Target { name: "request", run: tidegate_http::fuzzing::fuzz_request },
     Target { name: "chunked", run: tidegate_http::fuzzing::fuzz_chunked },

@@ -80,7 +80,7 @@ const REQUEST_PATH: &[&str] = &[
 /// The comment that lets an `unwrap()` stand, on its line or the one above.
 const CANNOT_FAIL: &str = "// cannot fail: ";
 
-pub fn check(source: &Source) -> Vec<Violation> {
+pub(super) fn check(source: &Source) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut above = "";
     for (line, masked, raw) in source.lines() {

@@ -9,7 +9,7 @@ const IGNORED: &str =
     "an ignored test is a forgotten one: mend it, or list the gap with its reason";
 
 /// Rust tests.
-pub fn check_rust(source: &Source) -> Vec<Violation> {
+pub(super) fn check_rust(source: &Source) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (line, masked, raw) in source.lines() {
         let mut refuse =
@@ -29,7 +29,7 @@ pub fn check_rust(source: &Source) -> Vec<Violation> {
 }
 
 /// End-to-end cases in Markdown: `nginx` blocks listen on placeholders, scripts wait for events.
-pub fn check_markdown(path: &str, text: &str) -> Vec<Violation> {
+pub(super) fn check_markdown(path: &str, text: &str) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut block = None;
     for (index, line) in text.lines().enumerate() {

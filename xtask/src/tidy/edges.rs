@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::Violation;
 
 /// One row: a crate and the crates of this workspace that it may name.
-pub struct Row {
+pub(super) struct Row {
     pub name: &'static str,
     pub may_depend_on: &'static [&'static str],
     /// Libraries from outside that it must not name, by their name or its first word.
@@ -20,7 +20,7 @@ const NO_RUNTIME: &[&str] = &["tokio", "mio", "async", "futures", "smol", "hyper
 const TLS_LIBRARY: &[&str] = &["tokio-rustls", "rustls", "aws"];
 
 /// From the top of the house down: a row names only rows below it.
-pub const TABLE: &[Row] = &[
+pub(super) const TABLE: &[Row] = &[
     // What applications are made of: nothing but the server.
     Row { name: "tidegate-faults", may_depend_on: &["tidegate"], never: &["tokio"] },
     Row { name: "tidegate-example", may_depend_on: &["tidegate"], never: &["tokio"] },
@@ -147,7 +147,7 @@ pub const TABLE: &[Row] = &[
 const TEST_ONLY: &str = "tidegate-testkit";
 
 /// `metadata` is the output of `cargo metadata --no-deps --format-version 1`.
-pub fn check(metadata: &str, table: &[Row]) -> Result<Vec<Violation>, String> {
+pub(super) fn check(metadata: &str, table: &[Row]) -> Result<Vec<Violation>, String> {
     let metadata: Value =
         serde_json::from_str(metadata).map_err(|error| format!("cargo metadata: {error}"))?;
     let root = metadata["workspace_root"].as_str().unwrap_or_default();

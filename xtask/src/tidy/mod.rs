@@ -22,7 +22,7 @@ use source::Source;
 
 /// One broken rule. Printed as `path:line: reason`.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Violation {
+pub(crate) struct Violation {
     /// From the repository's root.
     pub path: String,
     /// From 1; 0 when the whole file is meant.
@@ -43,7 +43,7 @@ impl std::fmt::Display for Violation {
 }
 
 /// The command line's entry. `Ok(false)` when a rule is broken.
-pub fn run(root: &Path, arguments: &[String]) -> Result<bool, String> {
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<bool, String> {
     let asks = |option: &str| arguments.iter().any(|argument| argument == option);
     if let Some(unknown) = arguments
         .iter()
@@ -67,7 +67,7 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<bool, String> {
 }
 
 /// The shape of the product as a table, and every rule over the whole repository, in order of path and line.
-pub fn check(root: &Path) -> Result<(String, Vec<Violation>), String> {
+pub(crate) fn check(root: &Path) -> Result<(String, Vec<Violation>), String> {
     let files = read_texts(root)?;
     let sources: Vec<Source> = rust_sources(&files);
     let checkout = root.to_string_lossy();

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::Violation;
 
 /// Where the list lives, from the repository's root.
-pub const PATH: &str = "xtask/ratchet.toml";
+pub(super) const PATH: &str = "xtask/ratchet.toml";
 
 const HEADER: &str = "\
 # Files and functions over the limit, with their present number of lines.
@@ -17,17 +17,17 @@ const HEADER: &str = "\
 ";
 
 /// What is measured, and by which key it is listed: a file's path, or `path::function`.
-pub type Sizes = BTreeMap<String, usize>;
+pub(super) type Sizes = BTreeMap<String, usize>;
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Ratchet {
+pub(super) struct Ratchet {
     pub files: Sizes,
     pub functions: Sizes,
 }
 
 impl Ratchet {
     /// Reads the small part of TOML that `render` writes.
-    pub fn parse(text: &str) -> Result<Ratchet, String> {
+    pub(super) fn parse(text: &str) -> Result<Ratchet, String> {
         let mut ratchet = Ratchet::default();
         let mut section = None;
         for (index, line) in text.lines().enumerate() {
@@ -49,7 +49,7 @@ impl Ratchet {
         Ok(ratchet)
     }
 
-    pub fn render(&self) -> String {
+    pub(super) fn render(&self) -> String {
         let mut text = HEADER.to_owned();
         for (section, sizes) in [("files", &self.files), ("functions", &self.functions)] {
             text.push_str(&format!("\n[{section}]\n"));
@@ -61,7 +61,7 @@ impl Ratchet {
     }
 
     /// The list as it should be now. Without `add`, entries are only lowered or removed.
-    pub fn updated(&self, now: &Ratchet, add: bool) -> Ratchet {
+    pub(super) fn updated(&self, now: &Ratchet, add: bool) -> Ratchet {
         Ratchet {
             files: updated(&self.files, &now.files, add),
             functions: updated(&self.functions, &now.functions, add),
@@ -70,7 +70,7 @@ impl Ratchet {
 }
 
 /// Compares what is over the limit now with what is listed.
-pub fn compare(
+pub(super) fn compare(
     what: &str,
     limit: impl Fn(&str) -> usize,
     listed: &Sizes,

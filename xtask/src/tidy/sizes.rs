@@ -4,12 +4,12 @@ use super::Violation;
 use super::ratchet::{self, Ratchet};
 use super::source::{Kind, Source, functions};
 
-pub const PRODUCT_FILE_LINES_MAX: usize = 500;
-pub const TEST_FILE_LINES_MAX: usize = 800;
-pub const FUNCTION_LINES_MAX: usize = 70;
+pub(super) const PRODUCT_FILE_LINES_MAX: usize = 500;
+pub(super) const TEST_FILE_LINES_MAX: usize = 800;
+pub(super) const FUNCTION_LINES_MAX: usize = 70;
 
 /// Everything that is over its limit now, in the shape of the ratchet file.
-pub fn oversized(sources: &[Source]) -> Ratchet {
+pub(super) fn oversized(sources: &[Source]) -> Ratchet {
     let mut now = Ratchet::default();
     for source in sources {
         let lines = source.text.lines().count();
@@ -27,7 +27,7 @@ pub fn oversized(sources: &[Source]) -> Ratchet {
     now
 }
 
-pub fn check(sources: &[Source], listed: &Ratchet) -> Vec<Violation> {
+pub(super) fn check(sources: &[Source], listed: &Ratchet) -> Vec<Violation> {
     let now = oversized(sources);
     let limit_of_file = |path: &str| {
         let source = sources.iter().find(|source| source.path == path);

@@ -5,13 +5,13 @@
 
 /// What a file is for; the rules differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(super) enum Kind {
     Product,
     Test,
 }
 
 /// One Rust file, read once and handed to every rule.
-pub struct Source {
+pub(super) struct Source {
     /// Path from the repository's root, with `/` on every system.
     pub path: String,
     pub text: String,
@@ -24,7 +24,7 @@ pub struct Source {
 }
 
 impl Source {
-    pub fn new(path: &str, text: &str) -> Source {
+    pub(super) fn new(path: &str, text: &str) -> Source {
         let masked = mask(text);
         let kind = kind_of(path);
         let test_lines = match kind {
@@ -35,7 +35,7 @@ impl Source {
     }
 
     /// The workspace member that the file belongs to: `tidegate-http`, `xtask`, `fuzz`.
-    pub fn member(&self) -> &str {
+    pub(super) fn member(&self) -> &str {
         let mut parts = self.path.split('/');
         match parts.next() {
             Some("crates") => parts.next().unwrap_or(""),
@@ -45,12 +45,12 @@ impl Source {
     }
 
     /// `line` counts from 1.
-    pub fn is_test_line(&self, line: usize) -> bool {
+    pub(super) fn is_test_line(&self, line: usize) -> bool {
         line.checked_sub(1).and_then(|index| self.test_lines.get(index)).copied().unwrap_or(false)
     }
 
     /// (line from 1, masked line, raw line)
-    pub fn lines(&self) -> impl Iterator<Item = (usize, &str, &str)> {
+    pub(super) fn lines(&self) -> impl Iterator<Item = (usize, &str, &str)> {
         self.masked
             .lines()
             .zip(self.text.lines())
@@ -61,7 +61,7 @@ impl Source {
 
 /// A function with its place and length.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Function {
+pub(super) struct Function {
     pub name: String,
     /// Line of the word `fn`, from 1.
     pub line: usize,
@@ -70,7 +70,7 @@ pub struct Function {
 }
 
 /// Every function with a body, in order of its beginning; nested ones are listed too.
-pub fn functions(masked: &str) -> Vec<Function> {
+pub(super) fn functions(masked: &str) -> Vec<Function> {
     let bytes = masked.as_bytes();
     let mut found = Vec::new();
     for start in word_positions(masked, "fn") {
@@ -93,7 +93,7 @@ pub fn functions(masked: &str) -> Vec<Function> {
 }
 
 /// Byte offsets at which `word` stands alone, not as a part of a longer name.
-pub fn word_positions<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
+pub(super) fn word_positions<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     let is_name = |byte: Option<&u8>| byte.is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_');
     text.match_indices(word).map(|(position, _)| position).filter(move |&position| {
         let bytes = text.as_bytes();
@@ -107,7 +107,7 @@ pub fn word_positions<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = 
 }
 
 /// The line (from 1) of a byte offset.
-pub fn line_of(text: &str, offset: usize) -> usize {
+pub(super) fn line_of(text: &str, offset: usize) -> usize {
     text[..offset].matches('\n').count() + 1
 }
 
@@ -169,7 +169,7 @@ fn test_lines(masked: &str) -> Vec<bool> {
 }
 
 /// Replaces the inside of comments and literals by spaces; newlines and delimiters stay.
-pub fn mask(text: &str) -> String {
+pub(super) fn mask(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut masked = bytes.to_vec();
     let mut at = 0;

@@ -32,7 +32,7 @@ const NO_PRODUCT: [&str; 4] =
 
 /// What is measured of one crate.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Crate {
+pub(super) struct Crate {
     /// Lines of product code, and of tests.
     pub lines: usize,
     pub test_lines: usize,
@@ -44,7 +44,7 @@ pub struct Crate {
 }
 
 /// Measures the crates of the product.
-pub fn measure(sources: &[Source]) -> BTreeMap<String, Crate> {
+pub(super) fn measure(sources: &[Source]) -> BTreeMap<String, Crate> {
     let mut crates: BTreeMap<String, Crate> = BTreeMap::new();
     for source in sources.iter().filter(|source| is_product(source)) {
         let found = crates.entry(source.member().to_owned()).or_default();
@@ -75,7 +75,7 @@ fn is_product(source: &Source) -> bool {
 }
 
 /// Booleans in the fields of an exchange's parts.
-pub fn exchange_booleans(sources: &[Source]) -> usize {
+pub(super) fn exchange_booleans(sources: &[Source]) -> usize {
     let parts = sources.iter().filter(|source| source.path.starts_with(EXCHANGE));
     let fields = parts.flat_map(|source| {
         source.lines().filter(|(line, masked, _)| {
@@ -86,7 +86,7 @@ pub fn exchange_booleans(sources: &[Source]) -> usize {
 }
 
 /// The rules over what was measured.
-pub fn check(crates: &BTreeMap<String, Crate>, booleans: usize) -> Vec<Violation> {
+pub(super) fn check(crates: &BTreeMap<String, Crate>, booleans: usize) -> Vec<Violation> {
     let mut violations = Vec::new();
     let all: usize = crates.values().map(|found| found.lines).sum();
     for (name, found) in crates {
@@ -116,7 +116,7 @@ pub fn check(crates: &BTreeMap<String, Crate>, booleans: usize) -> Vec<Violation
 }
 
 /// The figures as a table.
-pub fn table(crates: &BTreeMap<String, Crate>, booleans: usize) -> String {
+pub(super) fn table(crates: &BTreeMap<String, Crate>, booleans: usize) -> String {
     let all = crates.values().map(|found| found.lines).sum::<usize>().max(1);
     let mut rows = vec![format!(
         "{:20} {:>6} {:>5} {:>6} {:>5} {:>5} {:>6}",

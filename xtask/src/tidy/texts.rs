@@ -5,7 +5,7 @@ use super::Violation;
 use super::source::Source;
 
 /// The first line of a Rust file tells what the file is for.
-pub fn check_header(source: &Source) -> Option<Violation> {
+pub(super) fn check_header(source: &Source) -> Option<Violation> {
     let first = source.text.lines().find(|line| !line.trim().is_empty()).unwrap_or("");
     let says = first.strip_prefix("//!").is_some_and(|words| !words.trim().is_empty());
     let reason = "the file does not begin with a `//!` comment that says what it is for";
@@ -13,7 +13,7 @@ pub fn check_header(source: &Source) -> Option<Violation> {
 }
 
 /// Absolute paths of a developer's machine: the checkout's own folder, or somebody's home.
-pub fn check_machine_paths(path: &str, text: &str, checkout: &str) -> Vec<Violation> {
+pub(super) fn check_machine_paths(path: &str, text: &str, checkout: &str) -> Vec<Violation> {
     // A checkout directly under the root (`/src`) is too common a word to look for.
     let checkout = (checkout.matches('/').count() >= 2).then_some(checkout);
     let mut violations = Vec::new();
@@ -28,7 +28,7 @@ pub fn check_machine_paths(path: &str, text: &str, checkout: &str) -> Vec<Violat
 
 /// `CHANGELOG.md`: `# Changelog`, `## Unreleased`, then `## 1.2.3 - 2026-01-31` newest first;
 /// below each the kinds of change, below each kind whole sentences.
-pub fn check_changelog(path: &str, text: &str) -> Vec<Violation> {
+pub(super) fn check_changelog(path: &str, text: &str) -> Vec<Violation> {
     const KINDS: &[&str] = &["Added", "Changed", "Fixed", "Removed", "Security"];
     let mut violations = Vec::new();
     let mut releases: Vec<[u64; 3]> = Vec::new();

@@ -11,10 +11,10 @@ use super::{SMALL_FILE, Setup, temporary, user};
 
 /// A port of the loopback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Port(pub u16);
+pub(crate) struct Port(pub u16);
 
 impl Port {
-    pub fn address(self) -> SocketAddr {
+    pub(crate) fn address(self) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.0))
     }
 }
@@ -27,7 +27,7 @@ impl fmt::Display for Port {
 
 /// Addresses beside the server's own; none is in use yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Places {
+pub(crate) struct Places {
     pub tls: Port,
     /// TCP and UDP of `stream`, to the partner.
     pub stream: Port,
@@ -44,21 +44,21 @@ pub struct Places {
 /// Where distributions put nginx's libraries.
 const LIBRARIES: &str = "/usr/lib/nginx/modules";
 /// A file for downloads: name and size.
-pub const DOWNLOAD: (&str, u64) = ("download.bin", 16 << 20);
+pub(crate) const DOWNLOAD: (&str, u64) = ("download.bin", 16 << 20);
 /// A file that can be compressed: name and size.
-pub const TEXT: (&str, u64) = ("text.txt", 8 << 20);
+pub(crate) const TEXT: (&str, u64) = ("text.txt", 8 << 20);
 /// A page of so many parts, each of which is the small file.
-pub const PAGE: (&str, u64) = ("page.shtml", 500);
+pub(crate) const PAGE: (&str, u64) = ("page.shtml", 500);
 /// Length of that page as it is served.
-pub const PAGE_BYTES: u64 = PAGE.1 * (SMALL_FILE.1 + 1);
+pub(crate) const PAGE_BYTES: u64 = PAGE.1 * (SMALL_FILE.1 + 1);
 /// Certificate and key, made anew for each server.
-pub const CERTIFICATE: &str = "certificate.pem";
-pub const KEY: &str = "key.pem";
+pub(crate) const CERTIFICATE: &str = "certificate.pem";
+pub(crate) const KEY: &str = "key.pem";
 /// Whom it is for.
-pub const NAME: Ipv4Addr = Ipv4Addr::LOCALHOST;
+pub(crate) const NAME: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
 /// The text of nginx.conf.
-pub fn generate(setup: &Setup<'_>, places: Places) -> String {
+pub(crate) fn generate(setup: &Setup<'_>, places: Places) -> String {
     let Places { tls, stream, datagrams, sessions, partner, echo, loads_stream } = places;
     let directory = setup.directory.display();
     let (listen, origin, user) = (setup.listen, setup.origin, user(setup));
@@ -111,7 +111,7 @@ pub fn generate(setup: &Setup<'_>, places: Places) -> String {
 ///
 /// # Errors
 /// Those of the disk.
-pub fn prepare(directory: &Path, places: Places) -> io::Result<()> {
+pub(crate) fn prepare(directory: &Path, places: Places) -> io::Result<()> {
     let root = directory.join("html");
     fs::write(root.join(DOWNLOAD.0), vec![b'd'; DOWNLOAD.1 as usize])?;
     let part = format!("<!--#include virtual=\"/{}\" -->\n", SMALL_FILE.0);

@@ -8,7 +8,7 @@ use super::{FIXED_BODY, PROXY_KEEPALIVE, Setup, block, temporary, user};
 
 /// What is written; everything else is the server's default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Knobs {
+pub(crate) struct Knobs {
     /// `return 200` in place of `proxy_pass`.
     pub fixed: bool,
     /// `worker_processes`
@@ -35,7 +35,7 @@ pub struct Knobs {
 
 impl Knobs {
     /// Nothing is written.
-    pub const NONE: Knobs = Knobs {
+    pub(crate) const NONE: Knobs = Knobs {
         fixed: false,
         workers: None,
         affinity: false,

@@ -6,7 +6,7 @@ use crate::histogram::Histogram;
 
 /// Counts of one run.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// Right answers.
     pub requests: u64,
     /// Wrong, broken or missing answers.
@@ -30,7 +30,7 @@ pub struct Outcome {
 
 /// How an answer was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loss {
+pub(crate) enum Loss {
     /// No connection could be opened.
     Refused,
     /// The connection, opened then, ended before the answer's end, or made no sense any more.
@@ -43,13 +43,13 @@ pub enum Loss {
 
 impl Outcome {
     /// Right answers in a second.
-    pub fn requests_per_second(&self) -> f64 {
+    pub(crate) fn requests_per_second(&self) -> f64 {
         self.requests as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 
     /// Errors beside those that the end of a process explains, which lasted from `begin` to `end`:
     /// connections open at that time may break. Errors that were not kept count.
-    pub fn unexplained(&self, begin: Instant, end: Instant) -> u64 {
+    pub(crate) fn unexplained(&self, begin: Instant, end: Instant) -> u64 {
         let explained = self.losses.iter().filter(|(at, loss)| {
             matches!(loss, Loss::Broken { opened_at } if *opened_at <= end && *at >= begin)
         });

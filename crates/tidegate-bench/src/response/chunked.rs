@@ -4,7 +4,7 @@ use super::{Fault, HEAD_BYTES_MAX};
 
 /// Incremental decoder of one body.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Chunked {
+pub(super) struct Chunked {
     state: State,
     /// Of the chunk in progress: its size as read so far, then what is left of it.
     left: u64,
@@ -34,7 +34,11 @@ impl Chunked {
     ///
     /// # Errors
     /// What is not the coding, and bytes past its end.
-    pub fn feed(&mut self, mut bytes: &[u8], data: &mut impl FnMut(&[u8])) -> Result<(), Fault> {
+    pub(super) fn feed(
+        &mut self,
+        mut bytes: &[u8],
+        data: &mut impl FnMut(&[u8]),
+    ) -> Result<(), Fault> {
         while let Some(&byte) = bytes.first() {
             if self.state == State::Data {
                 let count = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len());
@@ -53,7 +57,7 @@ impl Chunked {
     }
 
     /// Whether the last chunk and the trailers were read to their end.
-    pub fn is_done(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         self.state == State::Done
     }
 

@@ -7,13 +7,13 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-pub const CONFIG_FILE: &str = "apache.conf";
+pub(super) const CONFIG_FILE: &str = "apache.conf";
 
 /// Writes the configuration.
 ///
 /// # Errors
 /// `NotFound` without mod_php or the module prefork.
-pub fn write_config(directory: &Path, listen: SocketAddr) -> io::Result<()> {
+pub(super) fn write_config(directory: &Path, listen: SocketAddr) -> io::Result<()> {
     let modules = MODULE_FOLDERS.iter().map(Path::new).find(|folder| folder.is_dir());
     let missing = |what: &str| io::Error::new(io::ErrorKind::NotFound, format!("no {what}"));
     let modules = modules.ok_or_else(|| missing("modules of Apache"))?;

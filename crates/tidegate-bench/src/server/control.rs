@@ -12,7 +12,7 @@ use crate::procfs;
 
 /// The end of a worker process.
 #[derive(Clone, Copy, Debug)]
-pub struct Death {
+pub(crate) struct Death {
     pub worker: i32,
     /// Just before the signal was sent.
     pub begin: Instant,
@@ -22,12 +22,12 @@ pub struct Death {
 
 impl Server {
     /// The process that was started.
-    pub fn master(&self) -> i32 {
+    pub(crate) fn master(&self) -> i32 {
         self.child.id() as i32
     }
 
     /// The process that the pid file names; `None` when it does not run.
-    pub fn master_by_pid_file(&self) -> Option<i32> {
+    pub(crate) fn master_by_pid_file(&self) -> Option<i32> {
         let text = fs::read_to_string(self.directory.path().join("server.pid")).ok()?;
         text.trim().parse().ok().filter(|id| procfs::is_running(*id))
     }
@@ -36,7 +36,7 @@ impl Server {
     ///
     /// # Errors
     /// When /proc cannot be read.
-    pub fn workers(&self) -> io::Result<Vec<i32>> {
+    pub(crate) fn workers(&self) -> io::Result<Vec<i32>> {
         let children = procfs::children(self.master())?;
         let mut workers: Vec<i32> =
             children.iter().filter(|(_, title)| serves(title)).map(|(id, _)| *id).collect();
@@ -48,7 +48,7 @@ impl Server {
     ///
     /// # Errors
     /// When there is none or several for [`SETTLE_TIMEOUT`].
-    pub fn only_worker(&self) -> Result<i32, String> {
+    pub(crate) fn only_worker(&self) -> Result<i32, String> {
         let end = Instant::now() + SETTLE_TIMEOUT;
         loop {
             let workers = self.workers().map_err(|error| format!("workers: {error}"))?;
@@ -64,7 +64,7 @@ impl Server {
     ///
     /// # Errors
     /// When it cannot be read, although none was about to leave.
-    pub fn worker_memory(&self) -> io::Result<u64> {
+    pub(crate) fn worker_memory(&self) -> io::Result<u64> {
         let mut result = procfs::proportional_memory(&self.workers()?);
         // One may end between the listing and the reading.
         for _ in 0..MEMORY_RETRIES {
@@ -80,7 +80,7 @@ impl Server {
     ///
     /// # Errors
     /// When the file cannot be written or the master is gone.
-    pub fn reload(&self, generation: u32) -> io::Result<()> {
+    pub(crate) fn reload(&self, generation: u32) -> io::Result<()> {
         write_config(self.directory.path(), self.job, self.address, generation)?;
         Ok(kill_process(Pid::from_child(&self.child), Signal::HUP)?)
     }
@@ -89,7 +89,7 @@ impl Server {
     ///
     /// # Errors
     /// When there is not exactly one child that is a worker, or it does not end.
-    pub fn kill_worker(&self) -> Result<Death, String> {
+    pub(crate) fn kill_worker(&self) -> Result<Death, String> {
         let worker = self.only_worker()?;
         let pid = Pid::from_raw(worker).ok_or("no process id")?;
         // Through a descriptor: the id cannot be given to another process in between.

@@ -7,10 +7,10 @@ use std::path::Path;
 
 use crate::config::{PHP_SOCKET, Scenario};
 
-pub const CONFIG_FILE: &str = "haproxy.cfg";
+pub(super) const CONFIG_FILE: &str = "haproxy.cfg";
 
 /// Writes the configuration.
-pub fn write_config(
+pub(super) fn write_config(
     directory: &Path,
     listen: SocketAddr,
     origin: SocketAddr,

@@ -14,7 +14,7 @@ use crate::raw::{self, Work};
 
 /// What a program is, and so how it is configured and stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// nginx, or something that reads its configuration.
     Nginx,
     Varnish,
@@ -28,7 +28,7 @@ pub enum Kind {
 
 impl Kind {
     /// The option that prints the version.
-    pub fn version_option(self) -> &'static str {
+    pub(crate) fn version_option(self) -> &'static str {
         match self {
             Kind::Nginx | Kind::Apache | Kind::HaProxy => "-v",
             Kind::Varnish | Kind::TrafficServer | Kind::Raw(_) => "-V",
@@ -36,7 +36,7 @@ impl Kind {
     }
 
     /// Where distributions put the program, then its name for PATH.
-    pub fn places(self) -> &'static [&'static str] {
+    pub(crate) fn places(self) -> &'static [&'static str] {
         match self {
             Kind::Nginx => &["/usr/sbin/nginx", "/usr/local/sbin/nginx", "nginx"],
             Kind::Varnish => &["/usr/sbin/varnishd", "varnishd"],
@@ -49,7 +49,7 @@ impl Kind {
 }
 
 /// Writes the configuration: of a cache, one that streams and asks the origin once. Nothing for nginx.
-pub fn write_config(
+pub(crate) fn write_config(
     kind: Kind,
     directory: &Path,
     listen: SocketAddr,
@@ -75,7 +75,7 @@ pub fn write_config(
 }
 
 /// Adds the arguments that make the program use that configuration and stay in the foreground.
-pub fn add_arguments(
+pub(super) fn add_arguments(
     kind: Kind,
     command: &mut Command,
     directory: &Path,

@@ -11,7 +11,7 @@ static LONG_TURNS: AtomicU64 = AtomicU64::new(0);
 static LONGEST_MILLIS: AtomicU64 = AtomicU64::new(0);
 
 /// Reads the error log of a server that was watched and has ended.
-pub fn collect(log: &Path) {
+pub(crate) fn collect(log: &Path) {
     let text = fs::read(log).unwrap_or_default();
     let lengths = long_turns(&String::from_utf8_lossy(&text));
     SERVERS.fetch_add(1, Ordering::Relaxed);
@@ -20,7 +20,7 @@ pub fn collect(log: &Path) {
 }
 
 /// A line for the report, unless no server was watched.
-pub fn summary() -> Option<String> {
+pub(crate) fn summary() -> Option<String> {
     let load = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
     let (servers, turns, longest) = (load(&SERVERS), load(&LONG_TURNS), load(&LONGEST_MILLIS));
     let longest = if turns > 0 { format!(", the longest of {longest} ms") } else { String::new() };

@@ -8,11 +8,11 @@ use super::figures::Run;
 use crate::chart::{Axis, axes};
 
 /// Points of one line: (seconds since the begin, bytes in all by then).
-pub type Line = Vec<(f64, f64)>;
+pub(crate) type Line = Vec<(f64, f64)>;
 
 /// What of a run is drawn.
 #[derive(Clone, Debug, Default)]
-pub struct Picture {
+pub(crate) struct Picture {
     pub clients: Vec<Line>,
     /// The origin's first response for each file, one after another.
     pub origin: Line,
@@ -20,13 +20,13 @@ pub struct Picture {
 
 /// The ends of both axes.
 #[derive(Clone, Copy, Debug)]
-pub struct Extent {
+pub(crate) struct Extent {
     pub seconds: f64,
     pub bytes: f64,
 }
 
 impl Picture {
-    pub fn of(run: &Run) -> Picture {
+    pub(crate) fn of(run: &Run) -> Picture {
         let line = |pieces: &mut dyn Iterator<Item = &[(Instant, u64)]>| {
             let (mut line, mut before) = (vec![(0.0, 0.0)], 0);
             for piece in pieces {
@@ -45,7 +45,7 @@ impl Picture {
     }
 
     /// The end of both axes for these pictures together.
-    pub fn extent<'a>(pictures: impl Iterator<Item = &'a Picture>) -> Extent {
+    pub(crate) fn extent<'a>(pictures: impl Iterator<Item = &'a Picture>) -> Extent {
         let mut extent = Extent { seconds: 0.1, bytes: 1.0 };
         for (seconds, bytes) in pictures.flat_map(|p| p.clients.iter().flatten()) {
             extent.seconds = extent.seconds.max(*seconds);
@@ -55,7 +55,7 @@ impl Picture {
     }
 
     /// The drawing. Clients whose lines are the same to the eye are drawn once.
-    pub fn svg(&self, extent: Extent, title: &str) -> String {
+    pub(crate) fn svg(&self, extent: Extent, title: &str) -> String {
         let paths: BTreeSet<String> = self.clients.iter().map(|line| path(line, extent)).collect();
         let mebibytes = extent.bytes / 1024.0 / 1024.0;
         let x = Axis { end: extent.seconds, unit: "seconds", decimals: 1 };

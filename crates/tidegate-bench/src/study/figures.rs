@@ -8,7 +8,7 @@ use crate::statistics::Spread;
 use crate::walk::Visit;
 
 /// Everything that one run brought.
-pub struct Run {
+pub(crate) struct Run {
     /// Of each client.
     pub visits: Vec<Vec<Visit>>,
     /// Of each request to the origin.
@@ -25,12 +25,12 @@ pub struct Run {
 
 impl Run {
     /// The first wrong answer in words.
-    pub fn first_fault(&self) -> Option<&str> {
+    pub(crate) fn first_fault(&self) -> Option<&str> {
         self.visits.iter().flatten().find_map(|visit| visit.fault.as_deref())
     }
 
     /// The first response of the origin for each file that it was asked for, in their order.
-    pub fn fills(&self) -> Vec<&Trace> {
+    pub(crate) fn fills(&self) -> Vec<&Trace> {
         let mut fills: Vec<&Trace> = Vec::new();
         for trace in &self.traces {
             if !fills.iter().any(|fill| fill.target == trace.target) {
@@ -43,7 +43,7 @@ impl Run {
 
 /// The figures; NaN where there is nothing to tell.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Figures {
+pub(crate) struct Figures {
     pub origin_requests: f64,
     pub origin_bytes: f64,
     pub origin_megabits_per_second: f64,
@@ -73,7 +73,7 @@ pub struct Figures {
 }
 
 /// How a figure is told.
-pub struct Column {
+pub(crate) struct Column {
     /// In JSON.
     pub key: &'static str,
     /// In tables, with the unit.
@@ -92,7 +92,7 @@ const fn column(
 }
 
 /// The study's own columns, in its order and units.
-pub const PUBLISHED_COLUMNS: [Column; 9] = [
+pub(crate) const PUBLISHED_COLUMNS: [Column; 9] = [
     column("origin_requests", "origin requests", 0, |f| f.origin_requests),
     column("origin_bytes", "bytes", 0, |f| f.origin_bytes),
     column("origin_megabits_per_second", "Mbps", 2, |f| f.origin_megabits_per_second),
@@ -105,7 +105,7 @@ pub const PUBLISHED_COLUMNS: [Column; 9] = [
 ];
 
 /// What the study does not tell.
-pub const OWN_COLUMNS: [Column; 13] = [
+pub(crate) const OWN_COLUMNS: [Column; 13] = [
     column("origin_byte_wait_seconds", "origin's byte wait, s", 3, |f| f.origin_byte_wait_seconds),
     column("first_byte_p50_ms", "first byte p50, ms", 1, |f| f.first_byte[0] * 1e3),
     column("first_byte_p99_ms", "p99", 1, |f| f.first_byte[1] * 1e3),
@@ -124,7 +124,7 @@ pub const OWN_COLUMNS: [Column; 13] = [
 ];
 
 impl Figures {
-    pub fn of(run: &Run) -> Figures {
+    pub(crate) fn of(run: &Run) -> Figures {
         let visits: Vec<&Visit> = run.visits.iter().flatten().collect();
         let elapsed = run.elapsed.as_secs_f64().max(1e-9);
         let received = |visit: &&Visit| last_bytes(&visit.arrived);
@@ -160,7 +160,7 @@ impl Figures {
 }
 
 /// The middle of a column over all rounds; NaN without any.
-pub fn median(runs: &[Figures], column: &Column) -> f64 {
+pub(crate) fn median(runs: &[Figures], column: &Column) -> f64 {
     let values: Vec<f64> = runs.iter().map(column.of).collect();
     Spread::of(&values).map_or(f64::NAN, |spread| spread.median)
 }

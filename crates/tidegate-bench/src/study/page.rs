@@ -11,7 +11,7 @@ use crate::page::{END, begin, write_figure, write_table};
 
 impl Study {
     /// The page.
-    pub fn html(&self) -> String {
+    pub(crate) fn html(&self) -> String {
         let mut page = begin("Streaming: many clients, one fill", &self.environment);
         page.push_str(LEGEND);
         for section in &self.sections {

@@ -4,7 +4,7 @@
 
 /// One row.
 #[derive(Clone, Copy, Debug)]
-pub struct Published {
+pub(crate) struct Published {
     /// How long the origin takes for a file.
     pub seconds: f64,
     pub mode: &'static str,
@@ -13,14 +13,14 @@ pub struct Published {
 }
 
 /// Who the rows are about.
-pub const SERVER: &str = "published: nginx";
+pub(crate) const SERVER: &str = "published: nginx";
 /// Told below each table that has such rows.
-pub const NOTE: &str = "published: nginx-tempfiles-benchmark by Setnička and Prachař, 2022: 30 MiB files, \
+pub(crate) const NOTE: &str = "published: nginx-tempfiles-benchmark by Setnička and Prachař, 2022: 30 MiB files, \
                         100 clients for 30 s, four workers, another machine";
 
 /// All rows that fit.
 #[rustfmt::skip]
-pub const ROWS: [Published; 9] = [
+pub(crate) const ROWS: [Published; 9] = [
     row(0.0, "plain", [172.0, 5_410_652_160.0, 1426.52, 5707.0, 179_526_696_960.0, 47329.51, 0.309, 0.089, 96.99]),
     row(0.0, "lock", [55.0, 1_730_150_400.0, 455.70, 5181.0, 162_980_167_680.0, 42925.05, 0.341, 0.101, 98.94]),
     row(0.0, "tempfile patch", [60.0, 1_887_436_800.0, 499.12, 5198.0, 163_510_173_227.0, 43237.53, 0.333, 0.093, 98.85]),

@@ -10,11 +10,11 @@ use crate::report::{align, heading};
 use crate::suites::quick::OTHERS_PERCENT_MAX;
 
 /// A table: the heading's cells, then those of each row.
-pub type Cells = Vec<Vec<String>>;
+pub(crate) type Cells = Vec<Vec<String>>;
 
 impl Study {
     /// Everything for the terminal.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         for (name, value) in heading(&self.environment) {
             // Writing to a String cannot fail.
@@ -32,7 +32,7 @@ impl Study {
     }
 
     /// Everything, with each round's figures.
-    pub fn json(&self) -> Json {
+    pub(crate) fn json(&self) -> Json {
         let environment = heading(&self.environment).map(|(name, value)| (name, Json::text(value)));
         let sections = self.sections.iter().map(|section| {
             Json::Object(vec![
@@ -53,7 +53,7 @@ impl Study {
 }
 
 /// The table with the study's columns, and its own rows below ours.
-pub fn published_cells(section: &Section) -> Cells {
+pub(crate) fn published_cells(section: &Section) -> Cells {
     let mut lines = cells(section, &PUBLISHED_COLUMNS);
     lines.extend(published_rows(section).map(|row| {
         let figures = row.figures.iter().zip(&PUBLISHED_COLUMNS);
@@ -64,12 +64,12 @@ pub fn published_cells(section: &Section) -> Cells {
 }
 
 /// The table with what the study does not tell.
-pub fn own_cells(section: &Section) -> Cells {
+pub(crate) fn own_cells(section: &Section) -> Cells {
     cells(section, &OWN_COLUMNS)
 }
 
 /// What readers of a section's tables should know.
-pub fn notes(section: &Section) -> Vec<String> {
+pub(crate) fn notes(section: &Section) -> Vec<String> {
     let mut notes = Vec::new();
     for row in &section.rows {
         notes.extend(row.notes.iter().map(|note| format!("{}: {note}", row.entry.name)));

@@ -6,16 +6,16 @@ use crate::server::{Binary, Kind};
 use crate::statistics::Spread;
 
 /// One such program, by what it is as the subject of a sentence.
-pub struct Beside(Side);
+pub(crate) struct Beside(Side);
 
 impl Beside {
     /// A bare loop that makes the same system calls.
-    pub fn floor(binary: Binary) -> Beside {
+    pub(crate) fn floor(binary: Binary) -> Beside {
         Beside(Side::new("a bare loop of such calls, the floor,", Some(binary)))
     }
 
     /// HAProxy, if it is installed.
-    pub fn haproxy(context: &Context) -> Option<Beside> {
+    pub(crate) fn haproxy(context: &Context) -> Option<Beside> {
         let binary = context.others.iter().find(|binary| binary.kind == Kind::HaProxy)?;
         // HAProxy version 2.6.12-1 2026/10/17 - …
         let version = binary.version.split_whitespace().nth(2).unwrap_or_default();
@@ -23,12 +23,15 @@ impl Beside {
     }
 
     /// One run; returns what a reader should know of it.
-    pub fn round(&mut self, run: impl FnOnce(&Binary) -> Result<Sample, String>) -> Option<String> {
+    pub(crate) fn round(
+        &mut self,
+        run: impl FnOnce(&Binary) -> Result<Sample, String>,
+    ) -> Option<String> {
         self.0.run(run)
     }
 
     /// Its processor time in a sentence.
-    pub fn note(&self, report: &CaseReport) -> Option<String> {
+    pub(crate) fn note(&self, report: &CaseReport) -> Option<String> {
         let cost = report.rows.iter().position(|row| row.measure.name.starts_with("CPU"))?;
         let row = &report.rows[cost];
         let costs = self.0.values(cost);

@@ -24,7 +24,7 @@ use php::Php;
 
 /// One case of the suite.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub(crate) struct Case {
     pub name: &'static str,
     pub about: &'static str,
     what: What,
@@ -42,7 +42,7 @@ enum What {
 }
 
 /// The suite's table.
-pub const CASES: [Case; 7] = [
+pub(crate) const CASES: [Case; 7] = [
     Case {
         name: "document",
         about: "a page of 10 kB made for each request: a Rust handler, beside nginx with php-fpm",
@@ -101,7 +101,7 @@ const LATENCIES: [Measure; 5] = [
 
 impl Case {
     /// Measures both sides.
-    pub fn measure(&self, context: &Context) -> CaseReport {
+    pub(crate) fn measure(&self, context: &Context) -> CaseReport {
         let report = match self.what {
             What::Document => {
                 let cost = Measure::new("CPU per request, application too", "µs", 2);

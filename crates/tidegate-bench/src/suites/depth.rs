@@ -17,7 +17,7 @@ use crate::statistics::{Limit, Spread};
 
 /// One case of the suite.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub(crate) struct Case {
     pub name: &'static str,
     pub about: &'static str,
     lookup: Lookup,
@@ -27,10 +27,10 @@ pub struct Case {
 }
 
 /// Folders on the way to the file.
-pub const DEPTHS: [usize; 4] = [1, 12, 55, 120];
+pub(crate) const DEPTHS: [usize; 4] = [1, 12, 55, 120];
 
 /// The suite's table.
-pub const CASES: [Case; 6] = [
+pub(crate) const CASES: [Case; 6] = [
     Case {
         name: "plain",
         about: "a file of 452 bytes, 1, 12, 55 and 120 folders deep",
@@ -77,7 +77,7 @@ pub const CASES: [Case; 6] = [
 
 impl Case {
     /// Measures both sides.
-    pub fn measure(&self, context: &Context) -> CaseReport {
+    pub(crate) fn measure(&self, context: &Context) -> CaseReport {
         let measures = self.measures();
         let mut report =
             alternate(context, self.name, &measures, |binary, _| self.run(context, binary));
@@ -202,7 +202,7 @@ impl Flat {
 }
 
 /// The suite as a page: requests per second against depth, and all figures.
-pub fn html(environment: &Environment, reports: &[CaseReport]) -> String {
+pub(crate) fn html(environment: &Environment, reports: &[CaseReport]) -> String {
     let mut page = page::begin("Files at any depth", environment);
     page.push_str(LEGEND);
     page.push_str("<div class=\"charts\">");

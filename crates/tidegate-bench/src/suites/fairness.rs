@@ -25,7 +25,7 @@ use partner::Partner;
 
 /// One case of the suite.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub(crate) struct Case {
     pub name: &'static str,
     pub about: &'static str,
     work: Option<Work>,
@@ -36,7 +36,7 @@ const fn case(name: &'static str, about: &'static str, work: Work) -> Case {
 }
 
 /// The suite's table.
-pub const CASES: [Case; 16] = [
+pub(crate) const CASES: [Case; 16] = [
     Case { name: "alone", about: "a quiet client alone", work: None },
     case(
         "pipeline",
@@ -83,7 +83,7 @@ const MEASURES: [Measure; 4] = [
 
 impl Case {
     /// Measures both sides.
-    pub fn measure(&self, context: &Context) -> CaseReport {
+    pub(crate) fn measure(&self, context: &Context) -> CaseReport {
         let mut report = alternate(context, self.name, &MEASURES, |binary, ours| {
             self.run(context, binary, ours)
         });

@@ -15,28 +15,28 @@ use crate::response::{Progress, ResponseReader};
 use crate::server::{Binary, Server};
 
 /// What the case reports.
-pub const MEASURES: [Measure; 3] = [
+pub(super) const MEASURES: [Measure; 3] = [
     Measure::new("memory per connection", "B", 0),
     Measure::new("memory before", "KiB", 0),
     Measure::new("memory after", "KiB", 0),
 ];
 
 /// What a connection asks for before it is idle.
-pub struct Visit {
+pub(super) struct Visit {
     scenario: Scenario,
     target: &'static str,
     body_bytes: u64,
 }
 
 /// A fixed answer.
-pub const FIXED: Visit =
+pub(super) const FIXED: Visit =
     Visit { scenario: Scenario::Fixed, target: "/", body_bytes: FIXED_BODY.len() as u64 };
 /// An answer from the origin, over kept connections.
-pub const PROXIED: Visit =
+pub(super) const PROXIED: Visit =
     Visit { scenario: Scenario::ProxyTuned, target: "/bytes?n=1024", body_bytes: 1024 };
 
 /// One run: a fresh server, all connections, both sizes.
-pub fn run(context: &Context, binary: &Binary, visit: &Visit) -> Result<Sample, String> {
+pub(super) fn run(context: &Context, binary: &Binary, visit: &Visit) -> Result<Sample, String> {
     let wanted = context.options.idle_connections;
     let descriptors = crate::machine::raise_descriptor_limit(wanted as u64 + DESCRIPTORS_SPARE);
     if descriptors < wanted as u64 + DESCRIPTORS_SPARE {

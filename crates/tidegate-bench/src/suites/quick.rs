@@ -15,7 +15,7 @@ use crate::statistics::Spread;
 
 /// One case of the suite.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub(crate) struct Case {
     pub name: &'static str,
     pub about: &'static str,
     /// Largest ratio Tidegate/nginx of the first measure that is meant to hold.
@@ -39,7 +39,7 @@ struct LoadCase {
 }
 
 /// The suite's table.
-pub const CASES: [Case; 11] = [
+pub(crate) const CASES: [Case; 11] = [
     Case {
         name: "fixed",
         about: "return 200 with a short text",
@@ -117,7 +117,7 @@ const fn keepalive(scenario: Scenario, target: &'static str, body_bytes: u64) ->
 
 impl Case {
     /// Measures both sides.
-    pub fn measure(&self, context: &Context) -> CaseReport {
+    pub(crate) fn measure(&self, context: &Context) -> CaseReport {
         match self.kind {
             Kind::Load(load) => self.measure_load(context, load),
             Kind::Idle => {
@@ -283,7 +283,7 @@ pub(super) fn run_checked(load: &mut Load, bound: Bound) -> Result<(), String> {
 
 pub(crate) const OTHERS: &str = "CPU taken by others";
 /// Above it, costs and rates are those of a disturbed machine.
-pub const OTHERS_PERCENT_MAX: f64 = 5.0;
+pub(crate) const OTHERS_PERCENT_MAX: f64 = 5.0;
 /// Enough for the largest `--connections`, upstream connections included.
 const WORKER_CONNECTIONS: u64 = 12_000;
 const WARM_UP: Duration = Duration::from_secs(2);

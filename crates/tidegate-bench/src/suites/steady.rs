@@ -14,7 +14,7 @@ pub(crate) mod reload;
 
 /// One case of the suite.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub(crate) struct Case {
     pub name: &'static str,
     pub about: &'static str,
     kind: Kind,
@@ -27,7 +27,7 @@ enum Kind {
 }
 
 /// The suite's table.
-pub const CASES: [Case; 2] = [
+pub(crate) const CASES: [Case; 2] = [
     Case {
         name: "reload",
         about: "a file and a proxied answer under load while the server is reloaded every second",
@@ -42,7 +42,7 @@ pub const CASES: [Case; 2] = [
 
 impl Case {
     /// Runs both sides.
-    pub fn measure(&self, context: &Context) -> CaseReport {
+    pub(crate) fn measure(&self, context: &Context) -> CaseReport {
         match self.kind {
             Kind::Reload => alternate(context, self.name, &reload::MEASURES, |binary, _| {
                 reload::run(context, binary)

@@ -11,7 +11,7 @@ use crate::statistics::{Spread, average_byte_wait};
 use crate::walk::{Visit, walk};
 
 /// What the case reports. The leader is the client whose bytes waited least.
-pub const MEASURES: [Measure; 6] = [
+pub(crate) const MEASURES: [Measure; 6] = [
     Measure::new("origin requests", "", 0),
     Measure::new("first byte p50", "ms", 1),
     Measure::new("first byte p100", "ms", 1),
@@ -21,7 +21,7 @@ pub const MEASURES: [Measure; 6] = [
 ];
 
 /// One run; `number` keeps the objects of different runs apart.
-pub fn run(
+pub(crate) fn run(
     context: &Context,
     binary: &Binary,
     is_tidegate: bool,

@@ -18,23 +18,23 @@ use crate::origin::Origin;
 use crate::procfs::{self, CpuTime};
 use crate::server::{Binary, Job, Server};
 
-pub mod advice;
-pub mod figures;
+pub(crate) mod advice;
+pub(crate) mod figures;
 mod goals;
 mod page;
 mod rows;
 mod skew;
-pub mod table;
+pub(crate) mod table;
 
-pub use goals::GOALS;
-pub use page::html;
-pub use rows::CASES;
+pub(crate) use goals::GOALS;
+pub(crate) use page::html;
+pub(crate) use rows::CASES;
 #[cfg(test)]
 pub(crate) use skew::{percent, shares};
 
 /// One row.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub(crate) struct Case {
     pub name: &'static str,
     pub about: &'static str,
     pub section: Section,
@@ -47,7 +47,7 @@ pub struct Case {
 
 /// Rows that stand together; gains are against the section's default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Section {
+pub(crate) enum Section {
     /// A reverse proxy, all programs on all processors.
     Proxy,
     /// `return 200` alone, likewise.
@@ -92,10 +92,10 @@ enum Places {
 }
 
 impl Section {
-    pub const ALL: [Section; 4] =
+    pub(crate) const ALL: [Section; 4] =
         [Section::Proxy, Section::Fixed, Section::Places, Section::Targets];
 
-    pub fn title(self) -> &'static str {
+    pub(crate) fn title(self) -> &'static str {
         match self {
             Section::Proxy => {
                 "a proxied answer of 1 KiB; load, proxy and backend on all processors"
@@ -125,7 +125,7 @@ impl Places {
 }
 
 /// What a loaded row reports.
-pub const MEASURES: [Measure; 8] = [
+pub(crate) const MEASURES: [Measure; 8] = [
     Measure::new(RATE, "", 0).better(Better::Higher),
     Measure::new("requests", "", 0).better(Better::Neither),
     Measure::new(COST, "µs", 2),
@@ -136,15 +136,15 @@ pub const MEASURES: [Measure; 8] = [
     Measure::new(super::quick::OTHERS, "%", 0).better(Better::Neither),
 ];
 /// Names of measures that tables, gains and targets are made of.
-pub const RATE: &str = "requests/s";
-pub const COST: &str = "CPU per request";
-pub const MEDIAN: &str = "p50";
-pub const TAIL: &str = "p99";
-pub const SKEW: &str = "busiest thread above the mean";
-pub const MEMORY: &str = idle::MEASURES[0].name;
+pub(crate) const RATE: &str = "requests/s";
+pub(crate) const COST: &str = "CPU per request";
+pub(crate) const MEDIAN: &str = "p50";
+pub(crate) const TAIL: &str = "p99";
+pub(crate) const SKEW: &str = "busiest thread above the mean";
+pub(crate) const MEMORY: &str = idle::MEASURES[0].name;
 
 /// The rows chosen and those that they are compared with, in the suite's order.
-pub fn with_bases(chosen: &[Case]) -> Vec<Case> {
+pub(crate) fn with_bases(chosen: &[Case]) -> Vec<Case> {
     let mut names: BTreeSet<&str> = chosen.iter().map(|case| case.name).collect();
     let within = |names: &BTreeSet<&str>| -> Vec<Case> {
         CASES.into_iter().filter(|case| names.contains(&case.name)).collect()
@@ -161,7 +161,7 @@ pub fn with_bases(chosen: &[Case]) -> Vec<Case> {
 }
 
 /// Measures the rows, round by round; gains and targets are rows behind the others.
-pub fn measure(context: &Context, cases: &[Case]) -> Vec<CaseReport> {
+pub(crate) fn measure(context: &Context, cases: &[Case]) -> Vec<CaseReport> {
     let mut capacity = None;
     let mut running: Vec<(Case, Alternation)> = Vec::new();
     let mut left_out = Vec::new();
@@ -201,7 +201,7 @@ pub fn measure(context: &Context, cases: &[Case]) -> Vec<CaseReport> {
 
 impl Case {
     /// The row that gains are against.
-    pub fn default_row(&self) -> Option<&'static str> {
+    pub(crate) fn default_row(&self) -> Option<&'static str> {
         match self.section {
             Section::Proxy | Section::Places => Some("default"),
             Section::Fixed => Some("return"),

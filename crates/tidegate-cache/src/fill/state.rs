@@ -79,7 +79,7 @@ pub(crate) enum End {
 }
 
 impl State {
-    pub fn new(storing: bool) -> State {
+    pub(crate) fn new(storing: bool) -> State {
         State {
             head: HeadState::Waiting,
             end: End::Open,
@@ -102,41 +102,41 @@ impl State {
         }
     }
 
-    pub fn watermark(&self) -> u64 {
+    pub(crate) fn watermark(&self) -> u64 {
         self.watermark
     }
 
     /// Where the part that is in memory begins.
-    pub fn tail_start(&self) -> u64 {
+    pub(crate) fn tail_start(&self) -> u64 {
         self.tail_start
     }
 
-    pub fn flushed(&self) -> u64 {
+    pub(crate) fn flushed(&self) -> u64 {
         self.flushed
     }
 
     /// Bytes that have arrived and that readers do not see yet.
-    pub fn held(&self) -> u64 {
+    pub(crate) fn held(&self) -> u64 {
         self.watermark - self.shown
     }
 
-    pub fn end(&self) -> &End {
+    pub(crate) fn end(&self) -> &End {
         &self.end
     }
 
-    pub fn head(&self) -> Option<&Arc<FillHead>> {
+    pub(crate) fn head(&self) -> Option<&Arc<FillHead>> {
         match &self.head {
             HeadState::Ready(head) => Some(head),
             HeadState::Waiting | HeadState::Uncacheable => None,
         }
     }
 
-    pub fn is_uncacheable(&self) -> bool {
+    pub(crate) fn is_uncacheable(&self) -> bool {
         matches!(self.head, HeadState::Uncacheable)
     }
 
     /// Sets the head, once; false when there is one.
-    pub fn publish(&mut self, head: FillHead) -> bool {
+    pub(crate) fn publish(&mut self, head: FillHead) -> bool {
         let waiting = matches!(self.head, HeadState::Waiting);
         if waiting {
             self.head = HeadState::Ready(Arc::new(head));
@@ -144,7 +144,7 @@ impl State {
         waiting
     }
 
-    pub fn append(&mut self, bytes: Bytes) {
+    pub(crate) fn append(&mut self, bytes: Bytes) {
         if bytes.is_empty() {
             return;
         }
@@ -154,17 +154,17 @@ impl State {
     }
 
     /// Lets readers see all that is there.
-    pub fn show(&mut self) {
+    pub(crate) fn show(&mut self) {
         self.shown = self.watermark;
     }
 
     /// Lets readers see what is in the file.
-    pub fn show_flushed(&mut self) {
+    pub(crate) fn show_flushed(&mut self) {
         self.shown = self.shown.max(self.flushed);
     }
 
     /// Ends the body, or breaks it; nothing happens to what has ended.
-    pub fn finish(&mut self, end: End) {
+    pub(crate) fn finish(&mut self, end: End) {
         if matches!(self.end, End::Open) {
             self.end = end;
             self.show();
@@ -172,13 +172,13 @@ impl State {
     }
 
     /// Tells everybody that this response is not for sharing.
-    pub fn release(&mut self) {
+    pub(crate) fn release(&mut self) {
         self.head = HeadState::Uncacheable;
         self.finish(End::Broken(BreakReason::Uncacheable));
     }
 
     /// What a reader at this offset gets now; `None`: it has to wait.
-    pub fn piece(&self, offset: u64, max: usize) -> Option<Piece> {
+    pub(crate) fn piece(&self, offset: u64, max: usize) -> Option<Piece> {
         let max = max.max(1);
         if self.is_uncacheable() {
             return Some(Piece::Broken(BreakReason::Uncacheable));
@@ -196,7 +196,7 @@ impl State {
     }
 
     /// Where a reader that has all of this fill up to `offset` finds the rest.
-    pub fn moved_to(&self, offset: u64) -> Option<Arc<Fill>> {
+    pub(crate) fn moved_to(&self, offset: u64) -> Option<Arc<Fill>> {
         match &self.end {
             End::Moved(fill) if offset >= self.watermark => Some(fill.clone()),
             _ => None,
@@ -224,7 +224,7 @@ impl State {
     }
 
     /// Bytes that are not in the file yet, from the first on, at most about `max` of them.
-    pub fn unflushed(&self, max: usize) -> Vec<Chunk> {
+    pub(crate) fn unflushed(&self, max: usize) -> Vec<Chunk> {
         let first = self.tail.partition_point(|chunk| chunk.start < self.flushed);
         let mut room = max as u64;
         let mut chunks = Vec::new();
@@ -238,12 +238,12 @@ impl State {
         chunks
     }
 
-    pub fn flushed_to(&mut self, offset: u64) {
+    pub(crate) fn flushed_to(&mut self, offset: u64) {
         self.flushed = offset.clamp(self.flushed, self.watermark);
     }
 
     /// The whole body, when all of it is still in memory.
-    pub fn body_in_memory(&self) -> Option<Bytes> {
+    pub(crate) fn body_in_memory(&self) -> Option<Bytes> {
         if self.tail_start > 0 {
             return None;
         }
@@ -256,7 +256,7 @@ impl State {
     }
 
     /// Drops what nobody needs from memory: all that is in the file, but for a small body.
-    pub fn trim(&mut self, limits: FillLimits) {
+    pub(crate) fn trim(&mut self, limits: FillLimits) {
         let keep_whole = self.storing && self.watermark <= limits.kept_bytes_max;
         // With a file it does not matter where they are, and there may be many.
         let (lowest, slow) = if self.storing {
@@ -286,7 +286,7 @@ impl State {
     }
 
     /// Whether the writer should go on: see `FillWriter::backpressure`.
-    pub fn has_room(&self, limits: FillLimits) -> bool {
+    pub(crate) fn has_room(&self, limits: FillLimits) -> bool {
         if !matches!(self.end, End::Open) {
             return true;
         }
@@ -300,7 +300,7 @@ impl State {
     }
 
     /// Ends writing to disk; returns what there is to be removed and given back.
-    pub fn stop_storing(&mut self) -> Leftover {
+    pub(crate) fn stop_storing(&mut self) -> Leftover {
         self.storing = false;
         self.show();
         Leftover {
@@ -310,25 +310,25 @@ impl State {
         }
     }
 
-    pub fn writer_waits(&mut self, waker: &Waker) {
+    pub(crate) fn writer_waits(&mut self, waker: &Waker) {
         if !self.writer_waiting.iter().any(|known| known.will_wake(waker)) {
             self.writer_waiting.push(waker.clone());
         }
     }
 
-    pub fn take_writer(&mut self) -> Vec<Waker> {
+    pub(crate) fn take_writer(&mut self) -> Vec<Waker> {
         std::mem::take(&mut self.writer_waiting)
     }
 
     /// Everybody who waits, for when head or end became known.
-    pub fn take_everybody(&mut self) -> Vec<Waker> {
+    pub(crate) fn take_everybody(&mut self) -> Vec<Waker> {
         let mut wakers = self.take_writer();
         wakers.extend(self.readers.take_waiting(u64::MAX));
         wakers
     }
 
     /// The readers whose next byte is there.
-    pub fn take_readers(&mut self) -> Vec<Waker> {
+    pub(crate) fn take_readers(&mut self) -> Vec<Waker> {
         self.readers.take_waiting(self.shown)
     }
 }
@@ -347,11 +347,11 @@ struct ReaderSlot {
 }
 
 impl Readers {
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    pub fn add(&mut self, offset: u64) -> usize {
+    pub(crate) fn add(&mut self, offset: u64) -> usize {
         let slot = Some(ReaderSlot { offset, waker: None });
         match self.free.pop() {
             Some(at) => {
@@ -365,7 +365,7 @@ impl Readers {
         }
     }
 
-    pub fn remove(&mut self, at: usize) {
+    pub(crate) fn remove(&mut self, at: usize) {
         if let Some(slot) = self.slots.get_mut(at).and_then(Option::take) {
             self.waiting -= usize::from(slot.waker.is_some());
             self.free.push(at);
@@ -373,14 +373,14 @@ impl Readers {
     }
 
     /// Notes a reader's progress; it no longer waits.
-    pub fn moved(&mut self, at: usize, offset: u64) {
+    pub(crate) fn moved(&mut self, at: usize, offset: u64) {
         if let Some(Some(slot)) = self.slots.get_mut(at) {
             slot.offset = offset;
             self.waiting -= usize::from(slot.waker.take().is_some());
         }
     }
 
-    pub fn waits(&mut self, at: usize, waker: &Waker) {
+    pub(crate) fn waits(&mut self, at: usize, waker: &Waker) {
         if let Some(Some(slot)) = self.slots.get_mut(at) {
             match &mut slot.waker {
                 Some(known) => known.clone_from(waker),

@@ -19,7 +19,7 @@ pub(crate) enum Begun {
 
 impl Index {
     /// Registers a fill, unless one runs. With `replace` a running one goes on beside it.
-    pub fn begin(
+    pub(crate) fn begin(
         &self,
         key: &Key,
         fill: &Arc<Fill>,
@@ -49,7 +49,7 @@ impl Index {
     }
 
     /// Forgets a fill, if it is still the key's.
-    pub fn fill_ended(&self, hash: &KeyHash, fill: &Arc<Fill>) {
+    pub(crate) fn fill_ended(&self, hash: &KeyHash, fill: &Arc<Fill>) {
         let (mut shard, place) = self.nodes.lock(hash);
         if let Some(slot) = shard.find(place) {
             end_fill(&mut shard, slot, fill);
@@ -58,7 +58,7 @@ impl Index {
 
     /// Makes a fill known that is whole, though nobody shared it, unless a shared one runs: it becomes the
     /// key's file in a moment. The last one counts.
-    pub fn offer(&self, hash: &KeyHash, fill: &Arc<Fill>) {
+    pub(crate) fn offer(&self, hash: &KeyHash, fill: &Arc<Fill>) {
         let (mut shard, place) = self.nodes.lock(hash);
         if let Some(slot) = shard.find(place)
             && fill.removals == self.removals()
@@ -72,13 +72,13 @@ impl Index {
     }
 
     /// Whether this fill is the one that is found by its key.
-    pub fn is_known(&self, fill: &Arc<Fill>) -> bool {
+    pub(crate) fn is_known(&self, fill: &Arc<Fill>) -> bool {
         let (shard, place) = self.nodes.lock(fill.key().hash());
         shard.find(place).is_some_and(|slot| is_same(shard.live(slot), fill))
     }
 
     /// Whether what this fill made may become the key's file.
-    pub fn may_fill(&self, hash: &KeyHash, fill: &Arc<Fill>) -> bool {
+    pub(crate) fn may_fill(&self, hash: &KeyHash, fill: &Arc<Fill>) -> bool {
         let (shard, place) = self.nodes.lock(hash);
         shard.find(place).is_some_and(|slot| self.may_fill_node(&shard, slot, fill))
     }
@@ -95,7 +95,7 @@ impl Index {
 
     /// Ends a fill with a file, for which `reserved` bytes were charged; false (and nothing done)
     /// when [`Index::may_fill`] no longer holds.
-    pub fn filled(
+    pub(crate) fn filled(
         &self,
         hash: &KeyHash,
         fill: &Arc<Fill>,

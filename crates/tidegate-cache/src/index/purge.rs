@@ -10,7 +10,7 @@ use crate::key::KeyHash;
 impl Index {
     /// Takes the file of this generation from a key, which stays known. Its bytes, which stay charged
     /// until it has been removed; `None`: the key has another file, or none.
-    pub fn take_file(&self, hash: &KeyHash, generation: u64) -> Option<u64> {
+    pub(crate) fn take_file(&self, hash: &KeyHash, generation: u64) -> Option<u64> {
         let (mut shard, place) = self.nodes.lock(hash);
         let slot = shard.find(place)?;
         let node = shard.node(slot);
@@ -25,14 +25,14 @@ impl Index {
     }
 
     /// The fill of a key. Others, which nobody shares, make nothing any more that is stored.
-    pub fn only_fill(&self, hash: &KeyHash) -> Option<Arc<Fill>> {
+    pub(crate) fn only_fill(&self, hash: &KeyHash) -> Option<Arc<Fill>> {
         let (shard, place) = self.nodes.lock(hash);
         self.removals.fetch_add(1, Ordering::AcqRel);
         shard.live(shard.find(place)?)?.fill.clone()
     }
 
     /// The keys of a shard that have files; `None` behind the last shard.
-    pub fn files(&self, shard: usize) -> Option<Vec<KeyHash>> {
+    pub(crate) fn files(&self, shard: usize) -> Option<Vec<KeyHash>> {
         self.nodes.shards().get(shard).map(|shard| shard.lock().files())
     }
 }

@@ -27,12 +27,12 @@ pub(crate) enum Seen {
 
 impl Index {
     /// Tickets of all files, in the order of the queues, for [`Index::remembered`].
-    pub fn tickets(&self) -> Vec<Ticket> {
+    pub(crate) fn tickets(&self) -> Vec<Ticket> {
         self.queues.lock().tickets()
     }
 
     /// What a snapshot has to know of a ticket's file, if it is still there.
-    pub fn remembered(&self, ticket: Ticket) -> Option<Remembered> {
+    pub(crate) fn remembered(&self, ticket: Ticket) -> Option<Remembered> {
         let shard = self.nodes.shards()[shard::shard_of(ticket)].lock();
         shard.node_near(ticket).map(|node| Remembered {
             hash: node.hash,
@@ -46,7 +46,7 @@ impl Index {
 
     /// Takes up what a snapshot or journal remembers, unless something newer is known of the key, or
     /// there is no room for another one. [`Index::restored`] is to be called at the end.
-    pub fn restore(&self, known: &Remembered) {
+    pub(crate) fn restore(&self, known: &Remembered) {
         if known.blocks == 0 || self.keys() >= self.keys_max() {
             return;
         }
@@ -83,7 +83,7 @@ impl Index {
     }
 
     /// Forgets what was taken up, since a journal tells that it was removed.
-    pub fn unrestore(&self, hash: &KeyHash) {
+    pub(crate) fn unrestore(&self, hash: &KeyHash) {
         let (mut shard, place) = self.nodes.lock(hash);
         let Some(slot) = shard.find(place) else { return };
         if shard.node(slot).is_unseen && !shard.is_filling(slot) {
@@ -93,12 +93,12 @@ impl Index {
     }
 
     /// All that was remembered has been taken up: mends the order of use.
-    pub fn restored(&self) {
+    pub(crate) fn restored(&self) {
         self.nodes.shards().iter().for_each(|shard| shard.lock().sort_by_access());
     }
 
     /// A file has been seen on disk: whether it is known, and as large as it is.
-    pub fn seen(&self, hash: &KeyHash, file_bytes: u64) -> Seen {
+    pub(crate) fn seen(&self, hash: &KeyHash, file_bytes: u64) -> Seen {
         let (mut shard, place) = self.nodes.lock(hash);
         let Some(slot) = shard.find(place) else { return Seen::Unknown };
         let node = shard.node(slot);
@@ -115,12 +115,12 @@ impl Index {
 
     /// Keys of files that a snapshot told of and nobody has seen since, of one shard; `None`: there
     /// is no such shard.
-    pub fn unseen(&self, shard: usize) -> Option<Vec<KeyHash>> {
+    pub(crate) fn unseen(&self, shard: usize) -> Option<Vec<KeyHash>> {
         self.nodes.shards().get(shard).map(|shard| shard.lock().unseen())
     }
 
     /// Keys that have files, of one shard; `None`: there is no such shard.
-    pub fn with_files(&self, shard: usize) -> Option<Vec<KeyHash>> {
+    pub(crate) fn with_files(&self, shard: usize) -> Option<Vec<KeyHash>> {
         self.nodes.shards().get(shard).map(|shard| shard.lock().with_files())
     }
 }

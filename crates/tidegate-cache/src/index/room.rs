@@ -20,7 +20,7 @@ pub(crate) struct Victim {
 impl Index {
     /// Removes a victim, unless it came into use since it was found. The bytes of its file stay
     /// charged until that has been removed: they are returned.
-    pub fn evict(&self, victim: &Victim) -> Option<u64> {
+    pub(crate) fn evict(&self, victim: &Victim) -> Option<u64> {
         let bytes = self.evict_node(victim);
         let trace = trace_of(&victim.hash);
         match (bytes, victim.chosen) {
@@ -46,14 +46,14 @@ impl Index {
     }
 
     /// The node that was not used for the longest time, of those without a fill.
-    pub fn oldest(&self) -> Option<Victim> {
+    pub(crate) fn oldest(&self) -> Option<Victim> {
         (0..SHARDS)
             .filter_map(|shard| self.oldest_in(shard))
             .min_by_key(|victim| victim.last_access)
     }
 
     /// Who goes next for want of room. Must be given to [`Index::evict`].
-    pub fn chosen(&self, need: Need) -> Option<Victim> {
+    pub(crate) fn chosen(&self, need: Need) -> Option<Victim> {
         loop {
             let chosen = self.queues.lock().victim(need, self)?;
             let mut shard = self.nodes.shards()[shard::shard_of(chosen.0)].lock();
@@ -93,7 +93,7 @@ impl Index {
         None
     }
     /// Clears the queues of what is gone, a queue at a time.
-    pub fn sweep_queues(&self) {
+    pub(crate) fn sweep_queues(&self) {
         let taken = self.queues.lock().take_for_sweep(self);
         let Some((queue, mut tickets)) = taken else { return };
         tickets.retain(|ticket| self.look(*ticket).is_some());

@@ -70,7 +70,7 @@ impl Node {
         }
     }
 
-    pub fn present(&self) -> Option<Present> {
+    pub(super) fn present(&self) -> Option<Present> {
         (self.generation > 0).then(|| Present {
             body_bytes: self.body_bytes,
             disk_bytes: u64::from(self.blocks) * BLOCK_BYTES,
@@ -78,11 +78,11 @@ impl Node {
         })
     }
 
-    pub fn disk_bytes(&self) -> u64 {
+    pub(super) fn disk_bytes(&self) -> u64 {
         u64::from(self.blocks) * BLOCK_BYTES
     }
 
-    pub fn set_present(&mut self, present: Option<Present>) {
+    pub(super) fn set_present(&mut self, present: Option<Present>) {
         let none = Present { body_bytes: 0, disk_bytes: 0, generation: 0 };
         let Present { body_bytes, disk_bytes, generation } = present.unwrap_or(none);
         self.body_bytes = body_bytes;
@@ -93,7 +93,7 @@ impl Node {
 }
 
 impl Shard {
-    pub fn new(number: usize, spreader: &RandomState) -> Shard {
+    pub(super) fn new(number: usize, spreader: &RandomState) -> Shard {
         Shard {
             number: number as u64,
             spreader: spreader.clone(),
@@ -105,23 +105,23 @@ impl Shard {
         }
     }
 
-    pub fn find(&self, place: Place<'_>) -> Option<u32> {
+    pub(super) fn find(&self, place: Place<'_>) -> Option<u32> {
         let is_it = |slot: &u32| self.slots[*slot as usize].hash == *place.hash;
         self.table.find(place.spread, is_it).copied()
     }
 
-    pub fn node(&mut self, slot: u32) -> &mut Node {
+    pub(super) fn node(&mut self, slot: u32) -> &mut Node {
         &mut self.slots[slot as usize]
     }
 
     /// Counts as used most recently.
-    pub fn touch(&mut self, slot: u32, now: u64) {
+    pub(super) fn touch(&mut self, slot: u32, now: u64) {
         self.order.touched(slot);
         self.slots[slot as usize].last_access = now;
     }
 
     /// Adds a key that is not there yet.
-    pub fn insert(&mut self, place: Place<'_>, now: u64) -> u32 {
+    pub(super) fn insert(&mut self, place: Place<'_>, now: u64) -> u32 {
         let node = Node::new(*place.hash, now);
         let slot = match self.free.pop() {
             Some(slot) => {
@@ -142,7 +142,7 @@ impl Shard {
         slot
     }
 
-    pub fn remove(&mut self, place: Place<'_>) {
+    pub(super) fn remove(&mut self, place: Place<'_>) {
         let slots = &self.slots;
         let is_it = |slot: &u32| slots[*slot as usize].hash == *place.hash;
         let Ok(entry) = self.table.find_entry(place.spread, is_it) else { return };
@@ -155,7 +155,7 @@ impl Shard {
     }
 
     /// The key's ticket from now on; the old one is void.
-    pub fn new_ticket(&mut self, slot: u32) -> Ticket {
+    pub(super) fn new_ticket(&mut self, slot: u32) -> Ticket {
         let node = &mut self.slots[slot as usize];
         node.version = node.version.wrapping_add(1) & VERSION_MASK;
         let version = u64::from(node.version);
@@ -163,29 +163,29 @@ impl Shard {
     }
 
     /// The slot that a ticket is for, if it is still valid.
-    pub fn slot_of(&self, ticket: Ticket) -> Option<u32> {
+    pub(super) fn slot_of(&self, ticket: Ticket) -> Option<u32> {
         let slot = ticket.0 as u32;
         let version = (ticket.0 >> 32) as u32 & VERSION_MASK;
         (self.slots.get(slot as usize)?.version == version).then_some(slot)
     }
 
     /// The file that lies in a ticket's slot now, whether the ticket is valid or not.
-    pub fn node_near(&self, ticket: Ticket) -> Option<&Node> {
+    pub(super) fn node_near(&self, ticket: Ticket) -> Option<&Node> {
         self.slots.get(ticket.0 as u32 as usize).filter(|node| node.generation > 0)
     }
 
-    pub fn resident(&self, slot: u32) -> Resident {
+    pub(super) fn resident(&self, slot: u32) -> Resident {
         let node = &self.slots[slot as usize];
         Resident { heat: node.heat, bytes: node.disk_bytes(), busy: self.is_filling(slot) }
     }
 
-    pub fn live(&self, slot: u32) -> Option<&Live> {
+    pub(super) fn live(&self, slot: u32) -> Option<&Live> {
         let node = &self.slots[slot as usize];
         if node.is_live { self.live.get(&node.hash) } else { None }
     }
 
     /// Changes what only few keys have.
-    pub fn change_live<T>(&mut self, slot: u32, change: impl FnOnce(&mut Live) -> T) -> T {
+    pub(super) fn change_live<T>(&mut self, slot: u32, change: impl FnOnce(&mut Live) -> T) -> T {
         let node = &mut self.slots[slot as usize];
         let live = self.live.entry(node.hash).or_default();
         let result = change(live);
@@ -196,16 +196,16 @@ impl Shard {
         result
     }
 
-    pub fn is_filling(&self, slot: u32) -> bool {
+    pub(super) fn is_filling(&self, slot: u32) -> bool {
         self.live(slot).is_some_and(|live| live.fill.is_some())
     }
 
-    pub fn oldest(&self) -> Option<u32> {
+    pub(super) fn oldest(&self) -> Option<u32> {
         self.order.oldest()
     }
 
     /// Orders all nodes by their last access, after many came in another order.
-    pub fn sort_by_access(&mut self) {
+    pub(super) fn sort_by_access(&mut self) {
         let mut slots: Vec<u32> = self.table.iter().copied().collect();
         slots.sort_by_key(|slot| self.slots[*slot as usize].last_access);
         self.order = LeastRecent::default();
@@ -213,19 +213,19 @@ impl Shard {
     }
 
     /// Keys that have files.
-    pub fn files(&self) -> Vec<KeyHash> {
+    pub(super) fn files(&self) -> Vec<KeyHash> {
         let nodes = self.table.iter().map(|slot| &self.slots[*slot as usize]);
         nodes.filter(|node| node.generation > 0).map(|node| node.hash).collect()
     }
 
     /// Keys that a snapshot told of and nobody has seen since.
-    pub fn unseen(&self) -> Vec<KeyHash> {
+    pub(super) fn unseen(&self) -> Vec<KeyHash> {
         let nodes = self.table.iter().map(|slot| &self.slots[*slot as usize]);
         nodes.filter(|node| node.is_unseen).map(|node| node.hash).collect()
     }
 
     /// Keys that have files.
-    pub fn with_files(&self) -> Vec<KeyHash> {
+    pub(super) fn with_files(&self) -> Vec<KeyHash> {
         let nodes = self.table.iter().map(|slot| &self.slots[*slot as usize]);
         nodes.filter(|node| node.generation > 0).map(|node| node.hash).collect()
     }

@@ -34,7 +34,7 @@ pub(crate) struct SnapshotReader {
 
 impl SnapshotReader {
     /// Opens a snapshot; `None` when there is none that could be used.
-    pub fn open(disk: &dyn Disk, root: &Path, levels: Levels) -> Option<SnapshotReader> {
+    pub(crate) fn open(disk: &dyn Disk, root: &Path, levels: Levels) -> Option<SnapshotReader> {
         let file = disk.open(&path(root)).ok()?;
         let mut head = [0; HEAD_BYTES];
         if read_full_at(&*file, &mut head, 0).ok()? < head.len() {
@@ -58,7 +58,7 @@ impl SnapshotReader {
     }
 
     /// The next block of records; empty at the end, or where the file is damaged.
-    pub fn next(&mut self) -> Vec<Remembered> {
+    pub(crate) fn next(&mut self) -> Vec<Remembered> {
         let count = self.left.min(BLOCK_RECORDS as u64) as usize;
         let mut bytes = vec![0; count * RECORD_BYTES + 8];
         let read = read_full_at(&*self.file, &mut bytes, self.offset).unwrap_or(0);
@@ -94,7 +94,11 @@ pub(crate) struct SnapshotWriter {
 }
 
 impl SnapshotWriter {
-    pub fn create(disk: &dyn Disk, root: &Path, sequence: u64) -> io::Result<SnapshotWriter> {
+    pub(crate) fn create(
+        disk: &dyn Disk,
+        root: &Path,
+        sequence: u64,
+    ) -> io::Result<SnapshotWriter> {
         let path = root.join(NEW_NAME);
         // A leftover of an attempt that failed.
         let _ = disk.remove(&path);
@@ -103,7 +107,7 @@ impl SnapshotWriter {
         Ok(SnapshotWriter { file, sequence, records: 0, block: 0, offset, waiting: Vec::new() })
     }
 
-    pub fn add(&mut self, known: Remembered) -> io::Result<()> {
+    pub(crate) fn add(&mut self, known: Remembered) -> io::Result<()> {
         if known.body_bytes >> 48 != 0 {
             return Ok(());
         }
@@ -129,7 +133,7 @@ impl SnapshotWriter {
     }
 
     /// Puts it in place of the old one.
-    pub fn finish(
+    pub(crate) fn finish(
         mut self,
         disk: &dyn Disk,
         root: &Path,

@@ -276,7 +276,7 @@ impl StoreInner {
     /// Gives a whole temporary file its name and makes it known; false when the key was
     /// removed meanwhile. The temporary name is gone afterwards, one way or the other, and the
     /// `reserved` bytes are those of the file or given back.
-    pub fn place(
+    pub(crate) fn place(
         &self,
         fill: &Arc<Fill>,
         temporary: PathBuf,
@@ -396,7 +396,7 @@ impl StoreInner {
     }
 
     /// Creates a temporary file for a fill.
-    pub fn create_temporary(&self, hash: &KeyHash) -> io::Result<(PathBuf, FileHandle)> {
+    pub(crate) fn create_temporary(&self, hash: &KeyHash) -> io::Result<(PathBuf, FileHandle)> {
         match &self.options().temporary_folder {
             Some(folder) => self.create_in(folder, hash),
             None => self.create_near(hash),

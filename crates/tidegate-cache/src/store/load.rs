@@ -60,7 +60,7 @@ enum Place {
 }
 
 impl Loader {
-    pub fn new(options: &Options, is_owner: bool) -> Loader {
+    pub(super) fn new(options: &Options, is_owner: bool) -> Loader {
         let mut folders = Vec::new();
         folders.extend(
             options

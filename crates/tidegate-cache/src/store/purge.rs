@@ -141,7 +141,7 @@ impl Store {
 impl Purges {
     /// The rules of the cache folder. A file that cannot be read purges everything that is older than
     /// this process, since nobody knows what it forbade.
-    pub fn load(folder: &Path, disk: &dyn Disk, now: u64) -> Purges {
+    pub(crate) fn load(folder: &Path, disk: &dyn Disk, now: u64) -> Purges {
         let rules = match read_rules(folder, disk) {
             Ok(None) => Rules::default(),
             Ok(Some(bytes)) => Rules::decode(&bytes).unwrap_or_else(|| everything(now)),
@@ -160,12 +160,12 @@ impl Purges {
     }
 
     /// What a fill that begins now has to hold as long as it runs.
-    pub fn present(&self) -> Arc<()> {
+    pub(crate) fn present(&self) -> Arc<()> {
         self.present.lock().clone()
     }
 
     /// A moment that is later than every purge.
-    pub fn after_all(&self, now: u64) -> u64 {
+    pub(crate) fn after_all(&self, now: u64) -> u64 {
         let moment = match self.serial.load(Ordering::Acquire) {
             0 => now,
             _ => now.max(self.latest.load(Ordering::Acquire) + 1),

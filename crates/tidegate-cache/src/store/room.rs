@@ -26,7 +26,7 @@ pub(crate) enum Room {
 impl StoreInner {
     /// Whether an object of so many bytes on disk can ever be stored. One that still grows may
     /// take half the room: an endless one must not drive everything out before it is given up.
-    pub fn can_hold(&self, bytes: u64, grows: bool) -> bool {
+    pub(crate) fn can_hold(&self, bytes: u64, grows: bool) -> bool {
         let max = write_limit(&self.options());
         max.is_none_or(|max| bytes <= if grows { max / 2 } else { max })
     }
@@ -34,7 +34,7 @@ impl StoreInner {
     /// Claims room for a running fill, so that not more is promised than there is once everything else
     /// has been removed: who follows a fill relies on its file. False: other fills have claimed it. Never
     /// blocks.
-    pub fn claim(&self, bytes: u64) -> bool {
+    pub(crate) fn claim(&self, bytes: u64) -> bool {
         let max = write_limit(&self.options());
         let more = |claimed: u64| {
             let sum = claimed.checked_add(bytes)?;
@@ -44,13 +44,13 @@ impl StoreInner {
     }
 
     /// Gives a claim back.
-    pub fn unclaim(&self, bytes: u64) {
+    pub(crate) fn unclaim(&self, bytes: u64) {
         self.claimed.fetch_sub(bytes, Ordering::AcqRel);
     }
 
     /// Charges bytes for a fill, of which `unwritten` are about to be written, and makes room for
     /// them: by removing what waits for removal, then what goes next.
-    pub fn keep_room(&self, bytes: u64, unwritten: u64) -> Room {
+    pub(crate) fn keep_room(&self, bytes: u64, unwritten: u64) -> Room {
         let options = self.options();
         for _ in 0..EVICTED_MAX {
             if self.has_free(&options, unwritten) && self.index.charge(bytes, write_limit(&options))

@@ -11,13 +11,13 @@ use crate::{
     Committed, FillReader, FillWriter, Key, Levels, OpenEntry, Options, Piece, Store, Times,
 };
 
-pub const ROOT: &str = "/cache";
+pub(super) const ROOT: &str = "/cache";
 
-pub fn key(text: &str) -> Key {
+pub(super) fn key(text: &str) -> Key {
     Key::new(text.as_bytes())
 }
 
-pub fn options() -> Options {
+pub(super) fn options() -> Options {
     let mut options = Options::new(ROOT);
     options.levels = Levels::parse("1:2").expect("levels");
     options.memory_body_bytes_max = 100;
@@ -25,22 +25,22 @@ pub fn options() -> Options {
     options
 }
 
-pub fn open(disk: &MemoryDisk) -> Store {
+pub(super) fn open(disk: &MemoryDisk) -> Store {
     open_with(disk, options())
 }
 
-pub fn open_with(disk: &MemoryDisk, options: Options) -> Store {
+pub(super) fn open_with(disk: &MemoryDisk, options: Options) -> Store {
     Store::open(options, Arc::new(disk.clone())).expect("open")
 }
 
 /// A store whose loader is done.
-pub fn loaded(disk: &MemoryDisk, options: Options) -> Store {
+pub(super) fn loaded(disk: &MemoryDisk, options: Options) -> Store {
     let store = open_with(disk, options);
     load(&store);
     store
 }
 
-pub fn load(store: &Store) -> usize {
+pub(super) fn load(store: &Store) -> usize {
     let mut added = 0;
     loop {
         let report = store.load_step(0, 3);
@@ -51,16 +51,16 @@ pub fn load(store: &Store) -> usize {
     }
 }
 
-pub fn times(now: u64) -> Times {
+pub(super) fn times(now: u64) -> Times {
     Times { created: now, valid_until: now + 10, updating_until: now + 20, error_until: now + 30 }
 }
 
-pub fn begin(store: &Store, key: &Key, now: u64) -> FillWriter {
+pub(super) fn begin(store: &Store, key: &Key, now: u64) -> FillWriter {
     store.begin_fill(key, now).unwrap_or_else(|_| panic!("{key:?} is being filled"))
 }
 
 /// Fills a key in pieces of 50 bytes, flushing as it goes.
-pub fn fill(store: &Store, key: &Key, metadata: &str, body: &[u8], now: u64) -> Committed {
+pub(super) fn fill(store: &Store, key: &Key, metadata: &str, body: &[u8], now: u64) -> Committed {
     let writer = begin(store, key, now);
     let length = Some(body.len() as u64);
     writer.publish_head(Bytes::copy_from_slice(metadata.as_bytes()), times(now), length, now);
@@ -73,17 +73,22 @@ pub fn fill(store: &Store, key: &Key, metadata: &str, body: &[u8], now: u64) -> 
 }
 
 /// Renews what the store has under a key, whatever that is.
-pub fn renew(store: &Store, key: &Key, metadata: Bytes, times: Times) -> std::io::Result<bool> {
+pub(super) fn renew(
+    store: &Store,
+    key: &Key,
+    metadata: Bytes,
+    times: Times,
+) -> std::io::Result<bool> {
     let generation = store.peek(key).entry.map_or(0, |entry| entry.generation);
     store.update_metadata(key, generation, metadata, times)
 }
 
 /// The metadata and the body that the store serves for a key.
-pub fn served(store: &Store, key: &Key) -> Option<(Vec<u8>, Vec<u8>)> {
+pub(super) fn served(store: &Store, key: &Key) -> Option<(Vec<u8>, Vec<u8>)> {
     store.open_entry(key, 0).expect("disk").map(|entry| contents(&entry))
 }
 
-pub fn contents(entry: &OpenEntry) -> (Vec<u8>, Vec<u8>) {
+pub(super) fn contents(entry: &OpenEntry) -> (Vec<u8>, Vec<u8>) {
     let body = match (entry.body_in_memory(), entry.file()) {
         (Some(body), _) => body.to_vec(),
         (None, Some(file)) => {
@@ -98,7 +103,10 @@ pub fn contents(entry: &OpenEntry) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// Reads to the end; the bytes, and how it ended.
-pub fn drain(reader: &mut FillReader, max: usize) -> (Vec<u8>, Result<(), crate::BreakReason>) {
+pub(super) fn drain(
+    reader: &mut FillReader,
+    max: usize,
+) -> (Vec<u8>, Result<(), crate::BreakReason>) {
     let mut body = Vec::new();
     loop {
         match block_on(reader.next(max)) {
@@ -116,6 +124,6 @@ pub fn drain(reader: &mut FillReader, max: usize) -> (Vec<u8>, Result<(), crate:
 }
 
 /// A body whose bytes tell their place.
-pub fn body(length: usize, seed: u8) -> Vec<u8> {
+pub(super) fn body(length: usize, seed: u8) -> Vec<u8> {
     (0..length).map(|at| (at as u8).wrapping_mul(13) ^ (at >> 8) as u8 ^ seed).collect()
 }

@@ -34,7 +34,7 @@ pub(super) struct Layout {
 
 impl Layout {
     /// Notes a block that was closed.
-    pub fn note(&mut self, text: &[u8], block: Braces) {
+    pub(super) fn note(&mut self, text: &[u8], block: Braces) {
         self.last = Some(block);
         let first_line = line_start(text, block.name.start);
         let last_line = line_start(text, block.close.start);
@@ -53,7 +53,7 @@ impl Layout {
     }
 
     /// The error for the end of a text in the block that `open` began.
-    pub fn unclosed(&self, text: &[u8], open: Span, name: Option<Span>) -> Diagnostic {
+    pub(super) fn unclosed(&self, text: &[u8], open: Span, name: Option<Span>) -> Diagnostic {
         let block = self.shallow.map(|block| (block.name, block.open));
         let suspect = block.or(name.map(|name| (name, open)));
         if let Some((name, open)) = suspect.filter(|(name, _)| takes_no_block(bytes(text, *name))) {
@@ -79,7 +79,7 @@ impl Layout {
     }
 
     /// Says which `}` is probably the one that is too many.
-    pub fn superfluous(&self, text: &[u8], error: Diagnostic) -> Diagnostic {
+    pub(super) fn superfluous(&self, text: &[u8], error: Diagnostic) -> Diagnostic {
         let error = error.label("no block is open here");
         if let Some(block) = self.deep {
             return error.help(format!(

@@ -30,7 +30,7 @@ impl Outline {
 }
 
 /// Reads statements with a list of modules.
-pub struct Outliner<'a> {
+pub(super) struct Outliner<'a> {
     pub modules: &'a [&'static dyn ErasedModule],
     pub registry: Registry,
     names: &'a dyn HostNames,
@@ -40,7 +40,10 @@ pub struct Outliner<'a> {
 }
 
 impl<'a> Outliner<'a> {
-    pub fn new(modules: &'a [&'static dyn ErasedModule], names: &'a dyn HostNames) -> Outliner<'a> {
+    pub(super) fn new(
+        modules: &'a [&'static dyn ErasedModule],
+        names: &'a dyn HostNames,
+    ) -> Outliner<'a> {
         let mut registry = Registry::new();
         for (owner, module) in modules.iter().enumerate() {
             registry.add(owner, module.rows());
@@ -49,7 +52,7 @@ impl<'a> Outliner<'a> {
     }
 
     /// The whole configuration with everything inherited.
-    pub fn outline(&mut self, statements: &[Statement], span: Span) -> Outline {
+    pub(super) fn outline(&mut self, statements: &[Statement], span: Span) -> Outline {
         let mut root = self.empty("", Contexts::MAIN, Vec::new(), span);
         self.fill(&mut root, statements);
         self.inherit(&mut root);

@@ -39,14 +39,14 @@ const OTHERS: &[&str] =
     &["auth_basic", "auth_basic_user_file", "early_hints", "secure_link", "secure_link_md5"];
 
 /// A value as written.
-pub struct Value {
+pub(super) struct Value {
     word: Word,
     may_be_regex: bool,
     stream: bool,
 }
 
 /// The values of a directive that stands in `context`.
-pub fn of(statement: &Statement, context: Contexts) -> impl Iterator<Item = Value> {
+pub(super) fn of(statement: &Statement, context: Contexts) -> impl Iterator<Item = Value> {
     let stream = Contexts::STREAM_AND_SERVER.intersects(context);
     let (first, pattern) = place(&statement.name.display()).unwrap_or((usize::MAX, false));
     let words = statement.args.iter().enumerate().skip(first);

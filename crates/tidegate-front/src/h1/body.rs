@@ -27,7 +27,7 @@ enum Framing {
 }
 
 /// Reads a body from a connection.
-pub struct H1Body {
+pub(super) struct H1Body {
     link: Rc<Link>,
     /// Counts the bytes.
     client: Rc<ClientStream>,
@@ -40,7 +40,7 @@ pub struct H1Body {
 }
 
 impl H1Body {
-    pub fn with_length(
+    pub(super) fn with_length(
         link: Rc<Link>,
         client: Rc<ClientStream>,
         length: u64,
@@ -50,7 +50,7 @@ impl H1Body {
         H1Body::new(link, client, Framing::Length(length), expect, timeout)
     }
 
-    pub fn chunked(
+    pub(super) fn chunked(
         link: Rc<Link>,
         client: Rc<ClientStream>,
         expect: bool,
@@ -163,7 +163,7 @@ impl BodySource for H1Body {
 
 /// Reads the rest of a body and drops it; `false` when it does not end in time. However large it is: the client has
 /// been told that the connection stays.
-pub async fn discard(body: &mut RequestBody, limits: Linger) -> bool {
+pub(super) async fn discard(body: &mut RequestBody, limits: Linger) -> bool {
     body.set_limit(None);
     let drain = async {
         loop {
@@ -189,6 +189,6 @@ fn take_front(input: &mut Vec<u8>, count: usize) -> Bytes {
 }
 
 /// The head of a chunk: its length in hexadecimal digits.
-pub fn write_chunk_size(length: u64, out: &mut Vec<u8>) {
+pub(super) fn write_chunk_size(length: u64, out: &mut Vec<u8>) {
     let _ = write!(out, "{length:x}\r\n");
 }

@@ -12,7 +12,7 @@ use tidegate_http::response::{write_status_line, write_status_line_with};
 
 /// How a body ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Framing {
+pub(super) enum Framing {
     /// There is none: HEAD, 204, 304, HTTP/0.9 aside.
     None,
     Length(u64),
@@ -22,7 +22,7 @@ pub enum Framing {
 }
 
 /// Decides how the body ends (RFC 9112 section 6).
-pub fn decide(x: &mut Exchange, body: &Body) -> (Framing, Option<u64>) {
+pub(super) fn decide(x: &mut Exchange, body: &Body) -> (Framing, Option<u64>) {
     let status = x.disposition.status();
     let version = x.request.version();
     if status == 101 || status == 204 || status == 304 {
@@ -52,7 +52,12 @@ pub fn decide(x: &mut Exchange, body: &Body) -> (Framing, Option<u64>) {
 }
 
 /// Writes the head in nginx's order: server, date, type, length, connection, then the others.
-pub fn write_head(x: &mut Exchange, framing: Framing, length: Option<u64>, out: &mut Vec<u8>) {
+pub(super) fn write_head(
+    x: &mut Exchange,
+    framing: Framing,
+    length: Option<u64>,
+    out: &mut Vec<u8>,
+) {
     match &x.response.reason {
         Some(reason) => write_status_line_with(x.disposition.status(), reason, out),
         None => write_status_line(x.disposition.status(), out),

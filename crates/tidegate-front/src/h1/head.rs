@@ -25,7 +25,7 @@ use crate::serve::begin::{self, BodyFraming, Refusal};
 use crate::serve::scratch::READ_BYTES;
 
 /// What came.
-pub enum Received {
+pub(super) enum Received {
     /// A false alarm: nothing to read after all.
     Nothing,
     /// The client closed before it asked for anything.
@@ -44,7 +44,7 @@ pub enum Received {
 /// has begun, it leaves what has arrived there; the connection ends. Of a head that has not begun it waits for
 /// nothing: [`Received::Nothing`]. `client_header_timeout` is for the whole head (RFC 9112 section 2.2 for empty
 /// lines before it).
-pub async fn receive(
+pub(super) async fn receive(
     front: &Front,
     link: &Rc<Link>,
     x: &mut Exchange,
@@ -227,7 +227,7 @@ fn prepare(
 }
 
 /// `keepalive_disable`: old Internet Explorers after POST, and Safari.
-pub fn keepalive_disabled(x: &Exchange) -> bool {
+pub(super) fn keepalive_disabled(x: &Exchange) -> bool {
     let disable = x.settings().keepalive_disable;
     if disable == 0 {
         return false;

@@ -29,7 +29,7 @@ use framing::Framing;
 use send::Sender;
 
 /// Reads what a parked connection has been sent, without serving it yet.
-pub fn read_ahead(front: &Front, link: &Link) {
+pub(crate) fn read_ahead(front: &Front, link: &Link) {
     let Some(stream) = link.io.plain() else { return };
     let mut input = link.received.borrow_mut();
     if input.capacity() == 0 {
@@ -45,7 +45,7 @@ pub fn read_ahead(front: &Front, link: &Link) {
 ///
 /// Invariant: one exchange's memory serves all of them, reset in between; it goes back to the thread when the last one
 /// has been answered. Dropped at an await, that memory is dropped and the connection stays `Serving`: it closes.
-pub async fn serve(front: Rc<Front>, link: Rc<Link>) -> ConnectionAction {
+pub(crate) async fn serve(front: Rc<Front>, link: Rc<Link>) -> ConnectionAction {
     let (front, link) = (&front, &link);
     link.set_serving();
     let mut scratch = front.scratch();

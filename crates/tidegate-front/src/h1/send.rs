@@ -32,7 +32,7 @@ const COLLECT_BYTES: usize = 32 * 1024;
 /// Invariant: bytes leave in order. Of a file nothing is sent before the whole head has left, and nothing that is not in
 /// memory: a disk stalls nobody. It waits for nothing; an error of the socket is met again by who sends the rest.
 /// Sources: `sendfile`, `sendfile_max_chunk`, `tcp_nopush`.
-pub fn at_once(
+pub(super) fn at_once(
     context: &mut Context<'_>,
     link: &Link,
     out: &mut Vec<u8>,
@@ -85,7 +85,7 @@ fn send_ahead(stream: &Stream, head: &mut Vec<u8>) -> usize {
 }
 
 /// Most bytes of one call to `sendfile`; 0 where it is not to be used.
-pub fn sendfile_max(settings: &Settings) -> u64 {
+pub(super) fn sendfile_max(settings: &Settings) -> u64 {
     match (settings.sendfile, settings.sendfile_max_chunk) {
         (false, _) => 0,
         (true, 0) => SENDFILE_CHUNK,
@@ -107,7 +107,7 @@ fn taken(write: Poll<io::Result<usize>>) -> usize {
 }
 
 /// One answer on its way.
-pub struct Sender<'a> {
+pub(super) struct Sender<'a> {
     link: &'a Link,
     client: Rc<dyn Client>,
     /// Head and small pieces that are not yet sent.
@@ -124,7 +124,7 @@ pub struct Sender<'a> {
 }
 
 impl<'a> Sender<'a> {
-    pub fn new(
+    pub(super) fn new(
         link: &'a Link,
         out: &'a mut Vec<u8>,
         framing: Framing,
@@ -148,7 +148,7 @@ impl<'a> Sender<'a> {
     }
 
     /// Sends head and body; what ends the answer is left to [`Sender::finish`].
-    pub async fn run(&mut self, body: &mut Body) -> Result<(), SendError> {
+    pub(super) async fn run(&mut self, body: &mut Body) -> Result<(), SendError> {
         if self.framing == Framing::None {
             return self.flush().await;
         }
@@ -299,7 +299,7 @@ impl<'a> Sender<'a> {
     }
 
     /// Sends what was collected, and what TLS keeps of pieces that it took before.
-    pub async fn flush(&mut self) -> Result<(), SendError> {
+    pub(super) async fn flush(&mut self) -> Result<(), SendError> {
         if !self.out.is_empty() {
             let bytes = std::mem::take(self.out);
             let result = self.write(&bytes).await;
@@ -358,7 +358,7 @@ impl<'a> Sender<'a> {
     }
 
     /// Sends the end; `Ok` means the answer is whole on the wire.
-    pub async fn finish(&mut self, trailers: Option<&Headers>) -> Result<(), SendError> {
+    pub(super) async fn finish(&mut self, trailers: Option<&Headers>) -> Result<(), SendError> {
         if self.framing == Framing::Chunked {
             match trailers {
                 Some(trailers) => tidegate_http::chunked::write_last_chunk(trailers, self.out),

@@ -22,22 +22,22 @@ use tidegate_core::plan::Plan;
 
 use crate::io::Io;
 use crate::listener::{AcceptInfo, Binding};
-pub use state::{ConnectionState, IdleLimits, Order, ParkState};
-pub use waits::Waits;
+pub(crate) use state::{ConnectionState, IdleLimits, Order, ParkState};
+pub(crate) use waits::Waits;
 
 /// Idle times below this are kept by a timer, for which a connection needs a task.
-pub const TIMED_BELOW: Duration = Duration::from_secs(3);
+pub(crate) const TIMED_BELOW: Duration = Duration::from_secs(3);
 
 /// What is spoken on a connection, with the state that its driver keeps between requests. Its rows in
 /// [`crate::protocol`] tell who serves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
+pub(crate) enum Protocol {
     /// Requests one after the other: nothing is kept between them.
     Http1,
 }
 
 /// One client connection.
-pub struct Link {
+pub(crate) struct Link {
     pub io: Io,
     pub info: Rc<Connection>,
     pub protocol: Protocol,
@@ -60,7 +60,7 @@ pub struct Link {
 
 impl Link {
     /// A connection ready to be served, of which `received` has come already.
-    pub fn new(
+    pub(crate) fn new(
         io: Io,
         info: Connection,
         protocol: Protocol,
@@ -88,27 +88,27 @@ impl Link {
 
     /// The servers a request can mean under `plan`, which may be newer than the connection. `None` when
     /// the plan no longer has the listener.
-    pub fn servers<'p>(&self, plan: &'p Plan) -> Option<&'p VirtualServers> {
+    pub(crate) fn servers<'p>(&self, plan: &'p Plan) -> Option<&'p VirtualServers> {
         self.binding.servers(plan, &self.info.local)
     }
 
     /// The generation of its last request, or that it was accepted in.
-    pub fn generation(&self) -> u64 {
+    pub(crate) fn generation(&self) -> u64 {
         self.binding.generation()
     }
 
     /// The client speaks plain HTTP where TLS is expected: its request is answered with 497.
-    pub fn lacks_tls(&self, plan: &Plan) -> bool {
+    pub(crate) fn lacks_tls(&self, plan: &Plan) -> bool {
         self.info.tls.is_none() && self.binding.expects_tls(plan)
     }
 
     /// Whether TCP_NODELAY is set.
-    pub fn has_nodelay(&self) -> bool {
+    pub(crate) fn has_nodelay(&self) -> bool {
         self.nodelay.get()
     }
 
     /// Sets TCP_NODELAY, once.
-    pub fn set_nodelay(&self) {
+    pub(crate) fn set_nodelay(&self) {
         if !self.nodelay.replace(true) {
             let _ = self.io.stream().set_nodelay(true);
         }
@@ -118,7 +118,7 @@ impl Link {
     ///
     /// # Errors
     /// The client is gone.
-    pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+    pub(crate) async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let written = poll_fn(|context| self.io.poll_write(context, bytes)).await?;
             bytes = bytes.get(written..).unwrap_or_default();
@@ -129,52 +129,52 @@ impl Link {
 
 /// What it is doing.
 impl Link {
-    pub fn state(&self) -> ConnectionState {
+    pub(crate) fn state(&self) -> ConnectionState {
         self.state.get()
     }
 
     /// A request begins.
-    pub fn set_serving(&self) {
+    pub(crate) fn set_serving(&self) {
         self.state.set(ConnectionState::Serving);
     }
 
     /// No request is in progress since then.
-    pub fn set_idle(&self, since: Instant) {
+    pub(crate) fn set_idle(&self, since: Instant) {
         self.state.set(ConnectionState::Idle { since });
     }
 
     /// Gives up the request in progress, and the connection with it.
-    pub fn cancel(&self, code: CancelCode) {
+    pub(crate) fn cancel(&self, code: CancelCode) {
         self.state.update(|state| state.cancelled(code));
     }
 
     /// When it began to be idle; now, if it has not.
-    pub fn idle_since_or_now(&self) -> Instant {
+    pub(crate) fn idle_since_or_now(&self) -> Instant {
         self.state.get().idle_since().unwrap_or_else(tidegate_rt::clock::now)
     }
 
-    pub fn limits(&self) -> IdleLimits {
+    pub(crate) fn limits(&self) -> IdleLimits {
         self.limits.get()
     }
 
-    pub fn set_limits(&self, limits: IdleLimits) {
+    pub(crate) fn set_limits(&self, limits: IdleLimits) {
         self.limits.set(limits);
     }
 
     /// Whether it may be closed while idle, to make room or to end.
-    pub fn is_free(&self, now: Instant) -> bool {
+    pub(crate) fn is_free(&self, now: Instant) -> bool {
         self.limits.get().kept_until <= now
     }
 }
 
 /// What others want of it.
 impl Link {
-    pub fn order(&self) -> Order {
+    pub(crate) fn order(&self) -> Order {
         self.order.get()
     }
 
     /// Tells its task, unless that has been told more.
-    pub fn give(&self, order: Order) {
+    pub(crate) fn give(&self, order: Order) {
         self.order.update(|given| given.max(order));
         if let Some(waits) = &*self.waits.borrow() {
             waits.wake();
@@ -182,7 +182,7 @@ impl Link {
     }
 
     /// Whether it was asked to park; it is asked once.
-    pub fn takes_park_order(&self) -> bool {
+    pub(crate) fn takes_park_order(&self) -> bool {
         let asked = self.order.get() == Order::Park;
         if asked {
             self.order.set(Order::None);
@@ -191,24 +191,24 @@ impl Link {
     }
 
     /// Whether it closes before its next request.
-    pub fn is_closing(&self) -> bool {
+    pub(crate) fn is_closing(&self) -> bool {
         self.order.get() >= Order::CloseWhenIdle
     }
 }
 
 /// Waiting and parking.
 impl Link {
-    pub fn park_state(&self) -> ParkState {
+    pub(crate) fn park_state(&self) -> ParkState {
         self.park_state.get()
     }
 
     /// For [`crate::parking`], which keeps the poller's set in step; answers what it was.
-    pub fn set_park_state(&self, state: ParkState) -> ParkState {
+    pub(crate) fn set_park_state(&self, state: ParkState) -> ParkState {
         self.park_state.replace(state)
     }
 
     /// Whether nothing but the sweep has to end its waiting: for its protocol, its bytes and its limits.
-    pub fn may_park(&self, now: Instant) -> bool {
+    pub(crate) fn may_park(&self, now: Instant) -> bool {
         let protocol_may = match self.protocol {
             // Between requests; what has arrived of the next one is served first.
             Protocol::Http1 => self.received.borrow().is_empty(),
@@ -219,25 +219,25 @@ impl Link {
     }
 
     /// What it needs while it waits, from now on until it forgets.
-    pub fn waits(&self) -> Rc<Waits> {
+    pub(crate) fn waits(&self) -> Rc<Waits> {
         self.waits.borrow_mut().get_or_insert_default().clone()
     }
 
     /// Ends all watches that requests have made: timer, the loop's, for the client's leaving.
-    pub fn forget_waits(&self) {
+    pub(crate) fn forget_waits(&self) {
         self.waits.take();
         self.io.stream().unwatch();
     }
 
     /// Has whoever watches for the client's leaving look.
-    pub fn wake_close_watcher(&self) {
+    pub(crate) fn wake_close_watcher(&self) {
         if let Some(waits) = &*self.waits.borrow() {
             waits.wake_watcher();
         }
     }
 
     /// Ready once the client has closed.
-    pub fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
         match self.park_state.get() {
             ParkState::Owned => self.waits().poll_gone(context, self.io.stream()),
             // Who serves it on the spot asks again from a task.

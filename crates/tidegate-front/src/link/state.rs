@@ -17,7 +17,7 @@ use tidegate_core::client::CancelCode;
 /// Invariant: `Cancelled` is final, the connection ends behind the request. Who drops the future of a request leaves
 /// `Serving` behind; the connection is dropped with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConnectionState {
+pub(crate) enum ConnectionState {
     /// No request has begun to arrive since then.
     Idle { since: Instant },
     /// A request is in progress, or several where the protocol has streams.
@@ -28,7 +28,7 @@ pub enum ConnectionState {
 
 impl ConnectionState {
     /// Since when it is idle; `None` while requests are in progress.
-    pub fn idle_since(self) -> Option<Instant> {
+    pub(crate) fn idle_since(self) -> Option<Instant> {
         match self {
             ConnectionState::Idle { since } => Some(since),
             ConnectionState::Serving | ConnectionState::Cancelled { .. } => None,
@@ -37,7 +37,7 @@ impl ConnectionState {
 
     /// The state once its request is given up. Of several codes the first one counts; without a request nothing
     /// changes.
-    pub fn cancelled(self, code: CancelCode) -> ConnectionState {
+    pub(crate) fn cancelled(self, code: CancelCode) -> ConnectionState {
         match self {
             ConnectionState::Serving => ConnectionState::Cancelled { code },
             ConnectionState::Idle { .. } | ConnectionState::Cancelled { .. } => self,
@@ -47,7 +47,7 @@ impl ConnectionState {
 
 /// How long a connection may stay, and must.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IdleLimits {
+pub(crate) struct IdleLimits {
     /// When it has been idle too long (`keepalive_timeout`, `client_header_timeout`); looked at by the sweep of
     /// [`crate::parked_loop`], so that an idle connection needs no timer.
     pub until: Instant,
@@ -57,12 +57,17 @@ pub struct IdleLimits {
 
 impl IdleLimits {
     /// Those of a connection that was `accepted` and has `patience` for its first request.
-    pub fn new(accepted: Instant, patience: Duration) -> IdleLimits {
+    pub(crate) fn new(accepted: Instant, patience: Duration) -> IdleLimits {
         IdleLimits { until: accepted + patience, kept_until: accepted }
     }
 
     /// The limits behind a response. A `keepalive_min_timeout` of zero leaves that of the request before.
-    pub fn renewed(self, now: Instant, timeout: Duration, min_timeout: Duration) -> IdleLimits {
+    pub(crate) fn renewed(
+        self,
+        now: Instant,
+        timeout: Duration,
+        min_timeout: Duration,
+    ) -> IdleLimits {
         let kept_until = if min_timeout.is_zero() { self.kept_until } else { now + min_timeout };
         IdleLimits { until: now + timeout, kept_until }
     }
@@ -83,7 +88,7 @@ impl IdleLimits {
 /// Invariant: the poller's set and its table of members have exactly those that are not `Owned`, under `key`. A task
 /// serves those that are not `Parked`, but for the moment in which a parked one is served on the spot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ParkState {
+pub(crate) enum ParkState {
     /// A task has it, and watches its socket.
     Owned,
     /// The poller watches its socket; there is no task.
@@ -95,7 +100,7 @@ pub enum ParkState {
 /// What somebody else wants of a connection that has a task, which sees it when it is polled next. A later one in this
 /// list outweighs those before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Order {
+pub(crate) enum Order {
     #[default]
     None,
     /// Give up the task and wait in the idle poller, once it is idle.

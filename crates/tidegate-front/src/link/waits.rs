@@ -11,7 +11,7 @@ use tidegate_rt::timer::Deadline;
 
 /// Timer and wakers of a connection that has a task.
 #[derive(Default)]
-pub struct Waits {
+pub(crate) struct Waits {
     /// `client_header_timeout`, or a short `keepalive_timeout`.
     pub deadline: Deadline,
     /// Its task's.
@@ -24,31 +24,31 @@ pub struct Waits {
 
 impl Waits {
     /// Remembers the task to wake.
-    pub fn remember(&self, context: &Context<'_>) {
+    pub(crate) fn remember(&self, context: &Context<'_>) {
         remember(&self.waker, context);
     }
 
     /// Wakes the connection's task.
-    pub fn wake(&self) {
+    pub(crate) fn wake(&self) {
         if let Some(waker) = &*self.waker.borrow() {
             waker.wake_by_ref();
         }
     }
 
     /// Remembers who waits for the client's leaving where the idle poller will tell.
-    pub fn watch(&self, context: &Context<'_>) {
+    pub(crate) fn watch(&self, context: &Context<'_>) {
         remember(&self.watcher, context);
     }
 
     /// Wakes who waits for the client's leaving.
-    pub fn wake_watcher(&self) {
+    pub(crate) fn wake_watcher(&self) {
         if let Some(watcher) = self.watcher.take() {
             watcher.wake();
         }
     }
 
     /// Ready once the peer of `stream` has closed. What it watches stays between calls, whoever makes them.
-    pub fn poll_gone(&self, context: &mut Context<'_>, stream: &Rc<Stream>) -> Poll<()> {
+    pub(crate) fn poll_gone(&self, context: &mut Context<'_>, stream: &Rc<Stream>) -> Poll<()> {
         let mut gone = self.gone.borrow_mut();
         // As long as nothing has come since the request there is nothing to look at, and no watch of its
         // own is needed: what comes wakes this task.

@@ -14,7 +14,7 @@ use crate::link::Link;
 
 /// The exchange belongs to the connection's own server until a name is known. `None` when the plan no longer has the
 /// listener.
-pub fn at_base_server<'p>(
+pub(crate) fn at_base_server<'p>(
     link: &Link,
     plan: &'p Plan,
     routing: &mut Routing,
@@ -27,7 +27,7 @@ pub fn at_base_server<'p>(
 
 /// The server of requests whose host no server claims: the one that TLS chose by name, else the default.
 #[inline]
-pub fn base_server(link: &Link, servers: &VirtualServers) -> ServerId {
+pub(crate) fn base_server(link: &Link, servers: &VirtualServers) -> ServerId {
     match servers.is_single() {
         true => servers.default,
         false => server_of_handshake(link, servers),
@@ -43,7 +43,7 @@ fn server_of_handshake(link: &Link, servers: &VirtualServers) -> ServerId {
 }
 
 /// The first byte of a request is there: it is counted, and its time begins.
-pub fn first_byte(front: &Front, x: &mut Exchange) {
+pub(crate) fn first_byte(front: &Front, x: &mut Exchange) {
     front.counters.request();
     // Exact, as most requests take less than a tick of the cheap clock.
     x.progress.started = tidegate_rt::clock::batch_now();
@@ -52,7 +52,7 @@ pub fn first_byte(front: &Front, x: &mut Exchange) {
 }
 
 /// What the head says of the body.
-pub struct BodyFraming {
+pub(crate) struct BodyFraming {
     /// `Content-Length`, bytes.
     pub length: Option<u64>,
     /// HTTP/1: the body comes in chunks, so that its length is not known.
@@ -62,7 +62,7 @@ pub struct BodyFraming {
 }
 
 /// Why a request is not let in.
-pub enum Refusal {
+pub(crate) enum Refusal {
     /// Its fields contradict each other or the protocol: not logged yet.
     Head(RequestError),
     /// The reason has been logged.
@@ -74,7 +74,7 @@ pub enum Refusal {
 ///
 /// # Errors
 /// Why the request is refused.
-pub fn request(
+pub(crate) fn request(
     link: &Link,
     servers: &VirtualServers,
     x: &mut Exchange,
@@ -106,7 +106,7 @@ pub fn request(
 }
 
 /// Why the connection may not ask for this, if it may not: a status for [`refuse`]. Else the phases are run.
-pub fn refusal(link: &Link, x: &mut Exchange) -> Option<u16> {
+pub(crate) fn refusal(link: &Link, x: &mut Exchange) -> Option<u16> {
     if link.lacks_tls(&x.plan) {
         x.log(Level::Info, format_args!("client sent plain HTTP request to HTTPS port"));
         return Some(497);
@@ -115,7 +115,7 @@ pub fn refusal(link: &Link, x: &mut Exchange) -> Option<u16> {
 }
 
 /// The response to a request that is not let in; none follows it.
-pub fn refuse(x: &mut Exchange, status: u16) -> LocalFuture<'_, Answer> {
+pub(crate) fn refuse(x: &mut Exchange, status: u16) -> LocalFuture<'_, Answer> {
     x.disposition.close_connection();
     // Nothing is read any more: log lines of an error page do not say so.
     x.progress.action = "";
@@ -125,7 +125,7 @@ pub fn refuse(x: &mut Exchange, status: u16) -> LocalFuture<'_, Answer> {
 /// Finds out what is known of a request whose head is not right: where the request line is, the server that it means
 /// answers, and logs what was asked for.
 #[cold]
-pub fn identify(link: &Link, x: &mut Exchange) {
+pub(crate) fn identify(link: &Link, x: &mut Exchange) {
     if x.request.head.target().is_empty() {
         return;
     }
@@ -143,7 +143,7 @@ pub fn identify(link: &Link, x: &mut Exchange) {
 
 /// The request line is wrong: the address's own server answers, and knows of that line alone.
 #[cold]
-pub fn forget_fields(link: &Link, x: &mut Exchange) {
+pub(crate) fn forget_fields(link: &Link, x: &mut Exchange) {
     x.request.head.forget_fields();
     x.request.host.clear();
     at_base_server(link, &x.plan, &mut x.routing);

@@ -24,7 +24,7 @@ const GATHERING_MAX: Duration = Duration::from_millis(1);
 
 /// Why a response did not arrive whole.
 #[derive(Debug)]
-pub enum SendError {
+pub(crate) enum SendError {
     /// The client is gone or does not read: nothing more can be said.
     Client(io::Error),
     /// The client was seen to leave while there was nothing to send.
@@ -39,7 +39,7 @@ pub enum SendError {
 ///
 /// Invariant: no more bytes come out of it than were announced, and with fewer it ends in an error. Every wait may be
 /// cancelled: nothing is taken from the body before it is returned.
-pub struct Pull {
+pub(crate) struct Pull {
     /// `send_timeout`, and how long pieces wait for more; one at a time.
     pub deadline: Deadline,
     watch_client: bool,
@@ -56,7 +56,7 @@ type Next = Option<Result<Chunk, BodyError>>;
 
 impl Pull {
     /// For the exchange's response, whose body has `length` bytes where that is known.
-    pub fn new(x: &Exchange, length: Option<u64>) -> Pull {
+    pub(crate) fn new(x: &Exchange, length: Option<u64>) -> Pull {
         Pull {
             deadline: Deadline::new(),
             watch_client: x.delivery.client_abort == ClientAbort::Ends,
@@ -67,7 +67,7 @@ impl Pull {
     }
 
     /// The next piece if it is there at once, or soon where what was `collected` may wait for more.
-    pub async fn soon(&self, body: &mut Body, collected: bool) -> Option<Next> {
+    pub(crate) async fn soon(&self, body: &mut Body, collected: bool) -> Option<Next> {
         if !(self.gathers && collected) {
             return self.now(body).await;
         }
@@ -85,12 +85,12 @@ impl Pull {
     }
 
     /// Whether what was collected leaves before the next piece is waited for: the head, too.
-    pub fn may_flush(&self) -> bool {
+    pub(crate) fn may_flush(&self) -> bool {
         !self.waits_for_body
     }
 
     /// The piece cut to what was announced, and its bytes; `None` when it has none.
-    pub fn clip(&mut self, chunk: Chunk) -> Option<(Chunk, u64)> {
+    pub(crate) fn clip(&mut self, chunk: Chunk) -> Option<(Chunk, u64)> {
         let mut length = chunk.length();
         let chunk = match (self.left, chunk) {
             (Some(left), Chunk::Bytes(bytes)) if length > left => {
@@ -110,7 +110,7 @@ impl Pull {
     }
 
     /// Whether all that was announced is there. A source that takes its time to end is not waited for then.
-    pub async fn is_whole(&self, body: &mut Body) -> bool {
+    pub(crate) async fn is_whole(&self, body: &mut Body) -> bool {
         if self.left != Some(0) {
             return false;
         }
@@ -119,12 +119,12 @@ impl Pull {
     }
 
     /// Whether bytes are missing that were announced.
-    pub fn lacks(&self) -> bool {
+    pub(crate) fn lacks(&self) -> bool {
         self.left.is_some_and(|left| left > 0)
     }
 
     /// Waits for something that is not the client, and gives up when the client leaves meanwhile.
-    pub async fn unless_left<T>(
+    pub(crate) async fn unless_left<T>(
         &self,
         client: &dyn Client,
         wait: impl Future<Output = T>,
@@ -144,7 +144,7 @@ impl Pull {
 }
 
 /// Runs one write under `send_timeout`, without touching a timer when it need not wait.
-pub async fn limited(
+pub(crate) async fn limited(
     deadline: &Deadline,
     timeout: Duration,
     write: impl Future<Output = io::Result<usize>>,
@@ -182,18 +182,22 @@ async fn until<T>(
 }
 
 /// The trailer fields of a body that has ended; `None` when they were not promised, or cannot be `carried`.
-pub fn trailers<'x>(x: &'x mut Exchange, body: &mut Body, carried: bool) -> Option<&'x Headers> {
+pub(crate) fn trailers<'x>(
+    x: &'x mut Exchange,
+    body: &mut Body,
+    carried: bool,
+) -> Option<&'x Headers> {
     (carried && x.delivery.expects_trailers).then(|| phases::trailers(x, body))
 }
 
 /// Remembers for the log what was sent: all bytes, those of the head among them.
-pub fn count(x: &mut Exchange, bytes: u64, head_bytes: u64) {
+pub(crate) fn count(x: &mut Exchange, bytes: u64, head_bytes: u64) {
     x.outcome.bytes_sent = bytes;
     x.outcome.body_bytes_sent = bytes.saturating_sub(head_bytes);
 }
 
 /// Gives the client's bytes to a tunnel (101, CONNECT) until that ends; `sent` is what `io` counts.
-pub async fn tunnel(x: &mut Exchange, tunnel: Tunnel, io: ClientIo, sent: Rc<Cell<u64>>) {
+pub(crate) async fn tunnel(x: &mut Exchange, tunnel: Tunnel, io: ClientIo, sent: Rc<Cell<u64>>) {
     tunnel(io).await;
     x.outcome.bytes_sent += sent.get();
     x.outcome.body_bytes_sent = sent.get();

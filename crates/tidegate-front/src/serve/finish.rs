@@ -13,7 +13,7 @@ use super::deliver::SendError;
 const LOGGING_MAX: Duration = Duration::from_secs(1);
 
 /// Does what follows a response, whether it arrived or not; `closes` when the client sees an end behind it.
-pub async fn request(x: &mut Exchange, closes: bool) {
+pub(crate) async fn request(x: &mut Exchange, closes: bool) {
     if x.settings().post_action.is_some() {
         Box::pin(phases::post_action(x)).await;
     }
@@ -27,13 +27,13 @@ pub async fn request(x: &mut Exchange, closes: bool) {
 }
 
 /// Runs the location's loggers.
-pub fn log(x: &mut Exchange) {
+pub(crate) fn log(x: &mut Exchange) {
     x.disposition.settle();
     phases::log(x);
 }
 
 /// Gives up a request that gets no response (444, 408, a client that has left).
-pub fn without_response(x: &Exchange) {
+pub(crate) fn without_response(x: &Exchange) {
     cancel(x, matches!(x.disposition.unanswered(), Some(408 | 444)));
 }
 
@@ -44,7 +44,7 @@ fn cancel(x: &Exchange, timed_out: bool) {
 }
 
 /// The response did not arrive whole: logs why, and gives it up.
-pub fn broken(x: &mut Exchange, error: &SendError) {
+pub(crate) fn broken(x: &mut Exchange, error: &SendError) {
     x.progress.action = "sending response to client";
     match error {
         SendError::Client(error) => {

@@ -21,8 +21,8 @@
 //! finish::request(x, closes).await;
 //! ```
 
-pub mod begin;
-pub mod deliver;
-pub mod finish;
-pub mod pace;
-pub mod scratch;
+pub(crate) mod begin;
+pub(crate) mod deliver;
+pub(crate) mod finish;
+pub(crate) mod pace;
+pub(crate) mod scratch;

@@ -6,7 +6,7 @@ use tidegate_core::Exchange;
 use tidegate_core::pace::{Rate, Steps};
 
 /// The limit of one response.
-pub struct Pace {
+pub(crate) struct Pace {
     rate: Rate,
     /// So many bytes leave without a limit.
     after: u64,
@@ -16,7 +16,7 @@ impl Pace {
     /// What the variable, the origin's `X-Accel-Limit-Rate` or the location says; `None` without a limit. Boxed: few
     /// responses have one, and the future of each response would have its size.
     #[inline]
-    pub fn of(x: &mut Exchange) -> Option<Box<Pace>> {
+    pub(crate) fn of(x: &mut Exchange) -> Option<Box<Pace>> {
         match x.limit_rate.is_none() && x.settings().limit_rate.is_none() {
             true => None,
             false => Pace::limited(x),
@@ -36,7 +36,12 @@ impl Pace {
     }
 
     /// How many of `want` bytes may leave behind the `sent` that have; ready once that is one at least.
-    pub fn poll_allowance(&self, context: &mut Context<'_>, sent: u64, want: u64) -> Poll<u64> {
+    pub(crate) fn poll_allowance(
+        &self,
+        context: &mut Context<'_>,
+        sent: u64,
+        want: u64,
+    ) -> Poll<u64> {
         let free = self.after.saturating_sub(sent);
         if want <= free {
             return Poll::Ready(want);

@@ -11,16 +11,16 @@ use crate::client::ClientStream;
 use crate::link::Link;
 
 /// Spare request memory kept by a thread: enough for bursts, little when idle.
-pub const SPARES_MAX: usize = 64;
+pub(crate) const SPARES_MAX: usize = 64;
 /// Spare buffers that grew larger than this are given back to the allocator.
 const SPARE_BYTES_MAX: usize = 64 * 1024;
 /// Who has the client of a request that is over: the memory itself, and the exchange in it.
 const IN_SCRATCH: usize = 2;
 /// Bytes asked from a socket for a request head at once.
-pub const READ_BYTES: usize = 4096;
+pub(crate) const READ_BYTES: usize = 4096;
 
 /// Memory for one request in progress.
-pub struct Scratch {
+pub(crate) struct Scratch {
     pub exchange: Exchange,
     /// The response's head, and what small pieces of its body are collected behind it.
     pub output: Vec<u8>,
@@ -31,14 +31,14 @@ pub struct Scratch {
 impl Scratch {
     /// Makes its requests those of a connection that serves one at a time.
     #[inline]
-    pub fn attach(&mut self, link: &Rc<Link>) {
+    pub(crate) fn attach(&mut self, link: &Rc<Link>) {
         self.client.attach(link.clone());
         self.exchange.connection = link.info.clone();
     }
 }
 
 /// The spare memory of a thread.
-pub struct Spares {
+pub(crate) struct Spares {
     // Boxed: they go in and out with every request and are large.
     #[allow(clippy::vec_box)]
     requests: RefCell<Vec<Box<Scratch>>>,
@@ -47,7 +47,7 @@ pub struct Spares {
 }
 
 impl Spares {
-    pub fn new() -> Spares {
+    pub(crate) fn new() -> Spares {
         Spares {
             requests: RefCell::default(),
             inputs: RefCell::default(),
@@ -57,7 +57,7 @@ impl Spares {
 
     /// Memory for requests under `plan`: the present one, for which spare memory has been reset. It has no client yet.
     #[inline]
-    pub fn take(&self, plan: impl FnOnce() -> PlanRef) -> Box<Scratch> {
+    pub(crate) fn take(&self, plan: impl FnOnce() -> PlanRef) -> Box<Scratch> {
         let spare = self.requests.borrow_mut().pop();
         spare.unwrap_or_else(|| {
             let client = Rc::<ClientStream>::default();
@@ -70,7 +70,7 @@ impl Spares {
     }
 
     /// Takes memory back, for the next request under the present plan.
-    pub fn give_back(&self, mut scratch: Box<Scratch>, plan: impl FnOnce() -> PlanRef) {
+    pub(crate) fn give_back(&self, mut scratch: Box<Scratch>, plan: impl FnOnce() -> PlanRef) {
         let mut requests = self.requests.borrow_mut();
         if requests.len() >= SPARES_MAX || scratch.output.capacity() > SPARE_BYTES_MAX {
             return;
@@ -90,18 +90,18 @@ impl Spares {
     }
 
     /// Drops the memory of requests: the plan has changed.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.requests.borrow_mut().clear();
     }
 
     /// A buffer for what a client sends.
-    pub fn input(&self) -> Vec<u8> {
+    pub(crate) fn input(&self) -> Vec<u8> {
         let spare = self.inputs.borrow_mut().pop();
         spare.unwrap_or_else(|| Vec::with_capacity(READ_BYTES))
     }
 
     /// Takes a buffer back.
-    pub fn give_back_input(&self, mut input: Vec<u8>) {
+    pub(crate) fn give_back_input(&self, mut input: Vec<u8>) {
         let mut inputs = self.inputs.borrow_mut();
         if inputs.len() < SPARES_MAX && (1..=SPARE_BYTES_MAX).contains(&input.capacity()) {
             input.clear();
@@ -111,7 +111,7 @@ impl Spares {
 }
 
 /// The connection of exchanges that have none.
-pub fn nobody() -> Connection {
+pub(crate) fn nobody() -> Connection {
     Connection {
         number: 0,
         peer: Address::Unix(String::new()),

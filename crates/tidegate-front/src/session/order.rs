@@ -39,7 +39,7 @@ impl<T> Default for Order<T> {
 }
 
 impl<T: Member> Order<T> {
-    pub fn enter(&mut self, member: T) {
+    pub(super) fn enter(&mut self, member: T) {
         self.running += 1;
         self.young.push_back(member);
         for queue in [&mut self.young, &mut self.known] {
@@ -50,13 +50,13 @@ impl<T: Member> Order<T> {
     }
 
     /// A session is over; it may have `made_room` for another one.
-    pub fn leave(&mut self, made_room: bool) {
+    pub(super) fn leave(&mut self, made_room: bool) {
         self.running = self.running.saturating_sub(1);
         self.ending = self.ending.saturating_sub(usize::from(made_room));
     }
 
     /// Takes out the one that is missed least.
-    pub fn take_least(&mut self) -> Option<T> {
+    pub(super) fn take_least(&mut self) -> Option<T> {
         while let Some(member) = self.young.pop_front() {
             match (member.is_over(), member.has_news()) {
                 (true, _) => {}

@@ -21,7 +21,7 @@ const TELL_EVERY: Duration = Duration::from_secs(1);
 
 /// All sessions of a thread.
 #[derive(Default)]
-pub struct Sessions {
+pub(crate) struct Sessions {
     all: Rc<RefCell<slab::Slab<Rc<Handle>>>>,
     /// Those of UDP.
     datagrams: Rc<RefCell<Order<Rc<Handle>>>>,
@@ -64,12 +64,12 @@ pub(super) struct Running {
 
 impl Sessions {
     /// How many run.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.all.borrow().len()
     }
 
     /// How many of them are of UDP, those included that are about to end.
-    pub fn datagrams(&self) -> usize {
+    pub(crate) fn datagrams(&self) -> usize {
         self.datagrams.borrow().running
     }
 
@@ -114,12 +114,12 @@ impl Sessions {
     }
 
     /// Ends those of generations before `generation` at once.
-    pub fn abort_older(&self, generation: u64) {
+    pub(crate) fn abort_older(&self, generation: u64) {
         self.abort(|handle| handle.generation < generation);
     }
 
     /// Ends those of UDP: their socket is closed, and nothing can come any more.
-    pub fn end_datagrams(&self) {
+    pub(crate) fn end_datagrams(&self) {
         self.abort(|handle| handle.datagram);
     }
 

@@ -23,7 +23,10 @@ const DEPTH_DEFAULT: u64 = 1;
 ///
 /// # Errors
 /// The first mistake, in nginx's words.
-pub fn compile(conf: &Conf, plan: &PlanBuilder<'_>) -> Result<Option<ClientTrust>, Diagnostic> {
+pub(super) fn compile(
+    conf: &Conf,
+    plan: &PlanBuilder<'_>,
+) -> Result<Option<ClientTrust>, Diagnostic> {
     let verify = conf.verify_client.unwrap_or_default();
     let given = |word: &Option<Word>| word.clone().filter(|word| !word.bytes.is_empty());
     let (own, further) = (given(&conf.client_certificate), given(&conf.trusted_certificate));
@@ -52,7 +55,7 @@ pub fn compile(conf: &Conf, plan: &PlanBuilder<'_>) -> Result<Option<ClientTrust
 }
 
 /// What a client has shown in a handshake with these settings, as the request's connection has it.
-pub fn shown(
+pub(super) fn shown(
     certificate: ShownCertificate,
     settings: &ServerSettings,
 ) -> Option<Box<ClientCertificate>> {

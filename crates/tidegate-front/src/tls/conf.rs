@@ -75,7 +75,7 @@ pub struct Conf {
 }
 
 /// Fills what the inner block leaves open.
-pub fn inherit(child: &mut Conf, parent: &Conf) {
+pub(super) fn inherit(child: &mut Conf, parent: &Conf) {
     if child.certificates.is_empty() {
         child.certificates.clone_from(&parent.certificates);
     }

@@ -15,7 +15,7 @@ struct Loaded(HashMap<(Vec<u8>, Vec<u8>), KeyPair>);
 ///
 /// # Errors
 /// In nginx's words, at the directive.
-pub fn load(
+pub(super) fn load(
     plan: &mut PlanBuilder<'_>,
     certificate: &Word,
     key: &Word,

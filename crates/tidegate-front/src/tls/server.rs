@@ -25,7 +25,7 @@ pub(crate) fn session_handshake_timeout(plan: &Plan, server: ServerId) -> Durati
 }
 
 /// What a server brings to handshakes.
-pub struct TlsServer {
+pub(super) struct TlsServer {
     /// In `stream` only.
     handshake_timeout: Duration,
     /// `None` without certificates: the address's default server then lends its own.
@@ -49,7 +49,7 @@ const RECORD_BYTES_DEFAULT: u64 = 16 * 1024;
 ///
 /// # Errors
 /// The first mistake, in nginx's words.
-pub fn compile(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<TlsServer, Diagnostic> {
+pub(super) fn compile(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<TlsServer, Diagnostic> {
     let reject = conf.reject_handshake.unwrap_or(false);
     let handshake_timeout = conf.handshake_timeout.unwrap_or(HANDSHAKE_TIMEOUT_DEFAULT);
     let verify_client = conf.verify_client.unwrap_or_default();
@@ -205,7 +205,7 @@ fn ticket_keys(
 
 /// Each address with `ssl` needs a certificate: of its default server, or, when that one rejects
 /// handshakes, of each server. Costs as much as there are `listen` directives.
-pub fn check_listeners(plan: &mut PlanBuilder<'_>) {
+pub(super) fn check_listeners(plan: &mut PlanBuilder<'_>) {
     let Some(http) = plan.http_block() else { return };
     let mut places: HashMap<&Address, SharedPlace> = HashMap::new();
     for server in http.blocks("server") {

@@ -33,7 +33,7 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 ///
 /// # Errors
 /// A file that cannot be read, or a responder that is no URL.
-pub fn begin(
+pub(super) fn begin(
     conf: &Conf,
     certificates: &[Arc<Stapled>],
     plan: &mut PlanBuilder<'_>,

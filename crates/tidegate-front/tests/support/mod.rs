@@ -1,7 +1,7 @@
 //! Servers and configuration checks for tests of this crate.
 
 mod plan;
-pub mod tls;
+pub(crate) mod tls;
 
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
@@ -83,7 +83,7 @@ fn config(address: SocketAddr, servers: &[&str]) -> String {
 }
 
 /// A running server.
-pub struct Server {
+pub(crate) struct Server {
     pub address: SocketAddr,
     survivors: Arc<Survivors>,
     _worker: Worker,
@@ -91,12 +91,12 @@ pub struct Server {
 
 impl Server {
     /// `servers` are the insides of `server` blocks, without `listen`.
-    pub fn tls(folder: &Folder, servers: &[&str]) -> Server {
+    pub(crate) fn tls(folder: &Folder, servers: &[&str]) -> Server {
         Server::start(folder, servers, Arc::default())
     }
 
     /// A later generation with the same survivors, on a port of its own.
-    pub fn next(&self, folder: &Folder, servers: &[&str]) -> Server {
+    pub(crate) fn next(&self, folder: &Folder, servers: &[&str]) -> Server {
         Server::start(folder, servers, self.survivors.clone())
     }
 
@@ -116,7 +116,7 @@ impl Server {
 
 /// What a check of one server block says first: an error's start, `warn: ` and a warning's, or `ok`.
 #[track_caller]
-pub fn check_config(folder: &Folder, server: &str, expected: &str) {
+pub(crate) fn check_config(folder: &Folder, server: &str, expected: &str) {
     let address = SocketAddr::from(([127, 0, 0, 1], 1));
     let (built, _) = compile(folder, config(address, &[server]), &Survivors::default());
     let found = match built {

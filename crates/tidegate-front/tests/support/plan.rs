@@ -22,10 +22,10 @@ impl Resources for Files {
     }
 }
 
-pub type Built = Result<(Plan, Vec<Diagnostic>), Vec<Diagnostic>>;
+pub(super) type Built = Result<(Plan, Vec<Diagnostic>), Vec<Diagnostic>>;
 
 /// What a text comes to, with relative names below `prefix`, which ends with a slash.
-pub fn compile(
+pub(super) fn compile(
     text: String,
     modules: &[&'static dyn ErasedModule],
     prefix: &str,
@@ -53,7 +53,7 @@ pub fn compile(
 }
 
 /// The plan of a text without mistakes.
-pub fn whole((built, sources): (Built, SourceMap)) -> Arc<Plan> {
+pub(super) fn whole((built, sources): (Built, SourceMap)) -> Arc<Plan> {
     match built {
         Ok((plan, _)) => Arc::new(plan),
         Err(diagnostics) => panic!("{}", diagnostics[0].render(&sources, false)),

@@ -20,16 +20,16 @@ use tokio_rustls::rustls::{
 
 use super::Server;
 
-pub type Versions = &'static [&'static SupportedProtocolVersion];
-pub const V12: Versions = &[&version::TLS12];
+pub(crate) type Versions = &'static [&'static SupportedProtocolVersion];
+pub(crate) const V12: Versions = &[&version::TLS12];
 const BOTH: Versions = &[&version::TLS12, &version::TLS13];
-pub const V13: Versions = &[&version::TLS13];
+pub(crate) const V13: Versions = &[&version::TLS13];
 
 /// A folder with certificates `NAME.crt` and keys `NAME.key`, removed in the end.
-pub struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    pub fn new(names: &[&str]) -> Folder {
+    pub(crate) fn new(names: &[&str]) -> Folder {
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let name = format!("tidegate-tls-{}-{number}", std::process::id());
@@ -41,12 +41,12 @@ impl Folder {
         folder
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
     /// A certificate with an RSA key.
-    pub fn rsa(&self, name: &str) {
+    pub(crate) fn rsa(&self, name: &str) {
         self.add(name, KeyPair::generate_for(&rcgen::PKCS_RSA_SHA256).expect("a key"));
     }
 
@@ -59,12 +59,12 @@ impl Folder {
     }
 
     /// Directives for a pair.
-    pub fn pair(&self, name: &str) -> String {
+    pub(crate) fn pair(&self, name: &str) -> String {
         format!("ssl_certificate {name}.crt; ssl_certificate_key {name}.key;")
     }
 
     /// Encrypts a key in place; `false` where there is no `openssl`.
-    pub fn encrypt(&self, name: &str, password: &str) -> bool {
+    pub(crate) fn encrypt(&self, name: &str, password: &str) -> bool {
         let key = self.path(&format!("{name}.key"));
         let out = self.path("encrypted");
         let openssl = std::process::Command::new("openssl")
@@ -97,7 +97,7 @@ impl Drop for Folder {
 }
 
 /// What came.
-pub struct Answer {
+pub(crate) struct Answer {
     /// Name of the certificate's files; empty in resumed sessions of which it is not known.
     pub certificate: String,
     pub bytes: Vec<u8>,
@@ -107,7 +107,7 @@ pub struct Answer {
 }
 
 /// A client that keeps sessions and trusts everybody.
-pub struct Client {
+pub(crate) struct Client {
     config: ClientConfig,
     certificates: Vec<(String, Vec<u8>)>,
     stapled: Stapled,
@@ -117,26 +117,30 @@ pub struct Client {
 type Stapled = Arc<Mutex<Vec<u8>>>;
 
 impl Client {
-    pub fn new(folder: &Folder) -> Client {
+    pub(crate) fn new(folder: &Folder) -> Client {
         let stapled = Stapled::default();
         let config = config(classical(), BOTH, &stapled);
         Client { config, certificates: folder.certificates(), stapled }
     }
 
-    pub fn versions(mut self, versions: Versions) -> Client {
+    pub(crate) fn versions(mut self, versions: Versions) -> Client {
         self.config = config(classical(), versions, &self.stapled);
         self
     }
 
     /// Offers suites with RSA only.
-    pub fn only_rsa(mut self) -> Client {
+    pub(crate) fn only_rsa(mut self) -> Client {
         let mut provider = classical();
         provider.cipher_suites.retain(|suite| format!("{suite:?}").contains("ECDHE_RSA"));
         self.config = config(provider, V12, &self.stapled);
         self
     }
 
-    pub fn connect(&self, server: &Server, name: &str) -> StreamOwned<ClientConnection, TcpStream> {
+    pub(crate) fn connect(
+        &self,
+        server: &Server,
+        name: &str,
+    ) -> StreamOwned<ClientConnection, TcpStream> {
         let socket = TcpStream::connect(server.address).expect("a connection");
         socket.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
         let name = ServerName::try_from(name.to_owned()).expect("a name");
@@ -144,7 +148,7 @@ impl Client {
         StreamOwned::new(connection.expect("a connection"), socket)
     }
 
-    pub fn talk(&self, server: &Server, name: &str, request: &[u8]) -> Answer {
+    pub(crate) fn talk(&self, server: &Server, name: &str, request: &[u8]) -> Answer {
         let mut session = self.connect(server, name);
         session.write_all(request).expect("written");
         let mut bytes = Vec::new();
@@ -158,23 +162,23 @@ impl Client {
         Answer { certificate: certificate.unwrap_or_default(), body, bytes, closed_properly }
     }
 
-    pub fn get(&self, server: &Server, name: &str, host: &str) -> Answer {
+    pub(crate) fn get(&self, server: &Server, name: &str, host: &str) -> Answer {
         let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         self.talk(server, name, request.as_bytes())
     }
 
     /// What came along with the certificate of a new handshake.
-    pub fn stapled(&self, server: &Server, name: &str) -> Vec<u8> {
+    pub(crate) fn stapled(&self, server: &Server, name: &str) -> Vec<u8> {
         self.get(server, name, name);
         self.stapled.lock().expect("unbroken").clone()
     }
 
-    pub fn body(&self, server: &Server, name: &str) -> String {
+    pub(crate) fn body(&self, server: &Server, name: &str) -> String {
         self.get(server, name, name).body
     }
 
     /// Why there is no handshake.
-    pub fn failure(&self, server: &Server, name: &str) -> String {
+    pub(crate) fn failure(&self, server: &Server, name: &str) -> String {
         let mut session = self.connect(server, name);
         let written = session.write_all(b"x").and_then(|()| session.read(&mut [0; 16]));
         written.expect_err("a failing handshake").to_string()

@@ -18,7 +18,7 @@ struct Wanted {
 }
 
 /// Adds a server: its number and what it is.
-pub fn add(group: &Group, body: &[u8]) -> Result<(u32, Value), ApiError> {
+pub(super) fn add(group: &Group, body: &[u8]) -> Result<(u32, Value), ApiError> {
     let wanted = parse(body)?;
     let Some(server) = &wanted.server else {
         return Err(ApiError::new(400, "UpstreamConfFormatError", "missing \"server\" argument"));
@@ -41,7 +41,7 @@ pub fn add(group: &Group, body: &[u8]) -> Result<(u32, Value), ApiError> {
 }
 
 /// Changes parameters of a server.
-pub fn patch(group: &Group, number: u32, body: &[u8]) -> Result<(), ApiError> {
+pub(super) fn patch(group: &Group, number: u32, body: &[u8]) -> Result<(), ApiError> {
     let wanted = parse(body)?;
     if wanted.server.is_some() || wanted.service.is_some() {
         let text = "server address and service cannot be changed";
@@ -59,7 +59,7 @@ pub fn patch(group: &Group, number: u32, body: &[u8]) -> Result<(), ApiError> {
     if changed { Ok(()) } else { Err(ApiError::no_server()) }
 }
 
-pub fn remove(group: &Group, number: u32) -> Result<(), ApiError> {
+pub(super) fn remove(group: &Group, number: u32) -> Result<(), ApiError> {
     if group.remove(number) { Ok(()) } else { Err(ApiError::no_server()) }
 }
 

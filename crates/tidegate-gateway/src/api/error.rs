@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 /// An answer other than success.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ApiError {
+pub(super) struct ApiError {
     pub status: u16,
     /// For programs.
     code: &'static str,
@@ -16,15 +16,15 @@ pub struct ApiError {
 const MANUAL: &str = "https://nginx.org/en/docs/http/ngx_http_api_module.html";
 
 impl ApiError {
-    pub fn new(status: u16, code: &'static str, text: impl Into<String>) -> ApiError {
+    pub(super) fn new(status: u16, code: &'static str, text: impl Into<String>) -> ApiError {
         ApiError { status, code, text: text.into() }
     }
 
-    pub fn no_server() -> ApiError {
+    pub(super) fn no_server() -> ApiError {
         ApiError::new(404, "UpstreamServerNotFound", "upstream server not found")
     }
 
-    pub fn value(&self, request_id: &str) -> Value {
+    pub(super) fn value(&self, request_id: &str) -> Value {
         let ApiError { status, code, text } = self;
         json!({
             "error": { "status": status, "text": text, "code": code },

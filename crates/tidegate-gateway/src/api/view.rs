@@ -14,7 +14,7 @@ use tidegate_upstream::{Group, ServerOptions, pool};
 use crate::upstream::Groups;
 
 /// The process.
-pub fn process(x: &Exchange) -> Value {
+pub(super) fn process(x: &Exchange) -> Value {
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "build": "tidegate",
@@ -24,7 +24,7 @@ pub fn process(x: &Exchange) -> Value {
     })
 }
 
-pub fn connections() -> Value {
+pub(super) fn connections() -> Value {
     let figures = counters::figures();
     json!({
         "accepted": figures.accepted,
@@ -34,13 +34,13 @@ pub fn connections() -> Value {
     })
 }
 
-pub fn requests() -> Value {
+pub(super) fn requests() -> Value {
     let figures = counters::figures();
     json!({ "total": figures.requests, "current": figures.writing })
 }
 
 /// All groups by name.
-pub fn upstreams(groups: &Groups) -> Value {
+pub(super) fn upstreams(groups: &Groups) -> Value {
     let groups = groups.changing();
     let value =
         |(name, (group, zone)): (String, (Arc<Group>, String))| (name, upstream(&group, &zone));
@@ -48,7 +48,7 @@ pub fn upstreams(groups: &Groups) -> Value {
 }
 
 /// A group with its servers.
-pub fn upstream(group: &Group, zone: &str) -> Value {
+pub(super) fn upstream(group: &Group, zone: &str) -> Value {
     let peers: Vec<Value> = group.view().iter().map(peer).collect();
     let mut value = json!({
         "peers": peers,
@@ -63,13 +63,13 @@ pub fn upstream(group: &Group, zone: &str) -> Value {
 }
 
 /// The servers with their parameters.
-pub fn servers(group: &Group) -> Value {
+pub(super) fn servers(group: &Group) -> Value {
     let members = group.members();
     group.view().iter().map(|slot| configured(slot, &members)).collect()
 }
 
 /// One server with its parameters.
-pub fn server(group: &Group, number: u32) -> Option<Value> {
+pub(super) fn server(group: &Group, number: u32) -> Option<Value> {
     let members = group.members();
     let named = members.iter().find(|member| member.number == Some(number));
     if let Some(member) = named {
@@ -81,7 +81,7 @@ pub fn server(group: &Group, number: u32) -> Option<Value> {
 }
 
 /// A server with a name whose addresses have numbers of their own.
-pub fn parent(member: &Member, number: u32) -> Value {
+pub(super) fn parent(member: &Member, number: u32) -> Value {
     let mut value = parameters(number, &member.server, &member.options);
     if let Some(service) = member.name.as_ref().and_then(|name| name.service.as_deref()) {
         value.insert("service".to_owned(), service.into());

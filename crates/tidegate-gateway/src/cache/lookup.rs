@@ -22,7 +22,7 @@ use crate::cache::decide::policy;
 use crate::cache::meta::{Meta, decoded};
 
 /// What there is for a request: the object, the variant and the running fill found for a key.
-pub struct CacheLookup {
+pub(super) struct CacheLookup {
     pub key: Key,
     /// The fields by which `key` was chosen; empty for the main key.
     pub names: Vec<Vec<u8>>,
@@ -50,14 +50,19 @@ enum Found {
 }
 
 /// What an object under the main key says of its variants.
-pub struct Variants {
+pub(super) struct Variants {
     /// The request fields that tell them apart.
     pub names: Vec<Vec<u8>>,
     pub variant_set: u64,
 }
 
 /// Looks without waiting; `None` when a file has to be opened first. Counts a use.
-pub fn look_now(store: &Store, main: &Key, request: &Headers, now: u64) -> Option<CacheLookup> {
+pub(super) fn look_now(
+    store: &Store,
+    main: &Key,
+    request: &Headers,
+    now: u64,
+) -> Option<CacheLookup> {
     let lookup = newest(store.lookup(main, now), request);
     match found(&lookup, request) {
         Found::This => Some(at_main_key(main, lookup)),
@@ -74,7 +79,7 @@ pub fn look_now(store: &Store, main: &Key, request: &Headers, now: u64) -> Optio
 }
 
 /// Looks, opening files as needed. Counts no use: `look_now` was there before.
-pub async fn look(store: &Store, main: &Key, request: &Headers) -> CacheLookup {
+pub(super) async fn look(store: &Store, main: &Key, request: &Headers) -> CacheLookup {
     let lookup = newest(opened(store, main).await, request);
     let variants = match found(&lookup, request) {
         Found::This | Found::Unopened => return at_main_key(main, lookup),
@@ -96,14 +101,14 @@ fn meta_of(entry: &OpenEntry) -> Option<&Meta> {
 
 impl CacheLookup {
     /// Whether a fill of this variant belongs to a variant set that has ended.
-    pub fn is_foreign(&self, fill: &Fill) -> bool {
+    pub(super) fn is_foreign(&self, fill: &Fill) -> bool {
         let meta = fill.head_now().and_then(|head| Meta::decode(&head.metadata));
         !self.names.is_empty() && meta.is_some_and(|meta| meta.variant_set != self.variant_set)
     }
 
     /// The input for the decision about a request that says `terms`; `None`: what it says does not
     /// matter.
-    pub fn input(&self, x: &Exchange, terms: Option<&RequestTerms>, now: u64) -> Input {
+    pub(super) fn input(&self, x: &Exchange, terms: Option<&RequestTerms>, now: u64) -> Input {
         let doubtful = now < self.uncacheable_until;
         let mut filling = self
             .fill
@@ -132,12 +137,12 @@ impl CacheLookup {
 }
 
 /// Whether an object answers a request that says `terms`, as it is now.
-pub fn is_fresh(entry: &OpenEntry, terms: Option<&RequestTerms>, now: u64) -> bool {
+pub(super) fn is_fresh(entry: &OpenEntry, terms: Option<&RequestTerms>, now: u64) -> bool {
     policy::standing(entry.times(), false, terms, now).fresh
 }
 
 /// A fill as the decision about this request sees it, which says `terms`.
-pub fn filling_of(
+pub(super) fn filling_of(
     x: &Exchange,
     fill: &Arc<Fill>,
     terms: Option<&RequestTerms>,
@@ -163,7 +168,7 @@ pub fn filling_of(
 }
 
 /// What a fill's response says of its variants, when this request asks for another one.
-pub fn other_variant(fill: &Fill, request: &Headers) -> Option<Variants> {
+pub(super) fn other_variant(fill: &Fill, request: &Headers) -> Option<Variants> {
     let meta = Meta::decode(&fill.head_now()?.metadata)?;
     let variant_set = meta.variant_set;
     (!meta.serves(request, &mut Vec::new())).then_some(Variants { names: meta.vary, variant_set })

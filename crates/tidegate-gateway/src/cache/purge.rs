@@ -61,7 +61,7 @@ impl StoredAt {
 }
 
 /// Purges what the request with this key says, and answers it.
-pub async fn answer(
+pub(super) async fn answer(
     x: &mut Exchange,
     store: Store,
     settings: &CacheSettings,
@@ -141,7 +141,7 @@ async fn carry_out(x: &Exchange, store: Store, what: PurgeTarget, soft: bool) ->
 ///
 /// # Errors
 /// A zone that nobody defines, a bad key, a location that is no location or caches as well.
-pub fn install(
+pub(super) fn install(
     prefix: &'static str,
     conf: &CacheConf,
     location: &mut LocationBuilder<'_, '_>,

@@ -42,7 +42,7 @@ use crate::cache::serve::{entry, fill_body, rfc9111, wait};
 use crate::cache::status::{CacheStatus, note};
 
 /// A request whose answer takes more than a look into memory.
-pub struct CacheSession {
+pub(super) struct CacheSession {
     pub cache: Arc<CacheSettings>,
     pub gateway: Arc<dyn Gateway>,
     pub store: Store,
@@ -71,7 +71,11 @@ enum Next {
 
 impl CacheSession {
     /// Goes on until there is an answer. `first` is the look that needed no wait, if there was one.
-    pub async fn run(mut self, x: &mut Exchange, first: Option<CacheLookup>) -> Step<'static> {
+    pub(super) async fn run(
+        mut self,
+        x: &mut Exchange,
+        first: Option<CacheLookup>,
+    ) -> Step<'static> {
         let mut lookup = match first {
             Some(lookup) => self.settled(x, lookup).await,
             None => self.look(x).await,

@@ -17,7 +17,7 @@ const HEAD_BYTES: usize = 2048;
 const SMALL_BODY_BYTES: u64 = 16 * 1024;
 
 /// Makes the request. The body is taken out of the exchange where it is to be streamed.
-pub fn create(
+pub(super) fn create(
     x: &mut Exchange,
     settings: &Settings,
     target: &TargetRef<'_>,

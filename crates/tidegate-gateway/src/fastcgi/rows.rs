@@ -9,15 +9,15 @@ use crate::common::store::gateway_store_rows;
 
 const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
 
-pub const CONNECTION: &[Directive<Conf>] = gateway_rows!(connection "fastcgi_", Conf);
+pub(super) const CONNECTION: &[Directive<Conf>] = gateway_rows!(connection "fastcgi_", Conf);
 
-pub const SHARED: &[Directive<Conf>] = gateway_rows!("fastcgi_", Conf);
+pub(super) const SHARED: &[Directive<Conf>] = gateway_rows!("fastcgi_", Conf);
 
-pub const STORE: &[Directive<Conf>] = gateway_store_rows!("fastcgi_", Conf);
+pub(super) const STORE: &[Directive<Conf>] = gateway_store_rows!("fastcgi_", Conf);
 
-pub const CGI: &[Directive<Conf>] = cgi_rows!("fastcgi_", Conf);
+pub(super) const CGI: &[Directive<Conf>] = cgi_rows!("fastcgi_", Conf);
 
-pub const OWN: &[Directive<Conf>] = &[
+pub(super) const OWN: &[Directive<Conf>] = &[
     row(
         "fastcgi_index",
         ALL,

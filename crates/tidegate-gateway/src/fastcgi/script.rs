@@ -10,7 +10,7 @@ use tidegate_core::exchange::Captures;
 use tidegate_core::regex::Regex;
 use tidegate_core::variables::Variable;
 
-pub const VARIABLES: &[Variable] = &[
+pub(super) const VARIABLES: &[Variable] = &[
     Variable::fixed("fastcgi_script_name", |x, out| {
         let (script, _) = split(x);
         let path = x.request.path.get(script).unwrap_or_default();
@@ -34,7 +34,7 @@ struct Rule {
 }
 
 /// Compiles a block's rule, in all blocks: parameters are not the only place of the variables.
-pub fn prepare(
+pub(super) fn prepare(
     index: Option<&Word>,
     split: Option<&Word>,
     location: &mut LocationBuilder<'_, '_>,

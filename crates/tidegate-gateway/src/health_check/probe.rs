@@ -25,7 +25,7 @@ use crate::proxy::conf::Version;
 use crate::proxy::settings::{FieldValue, ProxySettings};
 
 /// Asks by HTTP.
-pub struct HttpProbe {
+pub(super) struct HttpProbe {
     settings: Arc<ProxySettings>,
     uri: String,
     rules: Option<Arc<Rules>>,
@@ -58,7 +58,7 @@ impl Probe for HttpProbe {
 }
 
 impl HttpProbe {
-    pub fn new(
+    pub(super) fn new(
         settings: Arc<ProxySettings>,
         uri: &str,
         rules: Option<Arc<Rules>>,

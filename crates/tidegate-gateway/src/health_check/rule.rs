@@ -9,7 +9,7 @@ use tidegate_http::response::ResponseHead;
 
 /// All conditions of a block; each has to hold.
 #[derive(Default)]
-pub struct Rules {
+pub(super) struct Rules {
     conditions: Vec<Condition>,
 }
 
@@ -45,18 +45,21 @@ impl Rules {
     ///
     /// # Errors
     /// What is no condition.
-    pub fn compile(entries: &[Statement], plan: &mut PlanBuilder<'_>) -> Result<Rules, Diagnostic> {
+    pub(super) fn compile(
+        entries: &[Statement],
+        plan: &mut PlanBuilder<'_>,
+    ) -> Result<Rules, Diagnostic> {
         let conditions = entries.iter().map(|entry| condition(entry, plan));
         Ok(Rules { conditions: conditions.collect::<Result<_, _>>()? })
     }
 
     /// Whether the body has to be read.
-    pub fn needs_body(&self) -> bool {
+    pub(super) fn needs_body(&self) -> bool {
         self.conditions.iter().any(|condition| matches!(condition, Condition::Body { .. }))
     }
 
     /// What is wrong with an answer.
-    pub fn judge(&self, head: &ResponseHead, body: &[u8]) -> Result<(), &'static str> {
+    pub(super) fn judge(&self, head: &ResponseHead, body: &[u8]) -> Result<(), &'static str> {
         self.conditions.iter().try_for_each(|condition| match condition.holds(head, body) {
             true => Ok(()),
             false => Err(condition.name()),

@@ -130,7 +130,7 @@ impl Flag {
 }
 
 /// Rewrites the answer's cookies.
-pub fn apply(x: &mut Exchange, rules: &CookieRules) {
+pub(super) fn apply(x: &mut Exchange, rules: &CookieRules) {
     if rules.is_empty() || !x.response.headers.contains(Known::SetCookie) {
         return;
     }

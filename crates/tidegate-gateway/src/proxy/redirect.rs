@@ -26,7 +26,7 @@ enum Pattern {
 }
 
 /// Compiles the rules of a location with `proxy_pass` `pass`.
-pub fn compile(
+pub(super) fn compile(
     conf: &Conf,
     pass: &Word,
     plan: &mut PlanBuilder<'_>,
@@ -79,7 +79,7 @@ fn pair(from: &Word, to: &Word, plan: &mut PlanBuilder<'_>) -> Result<Rule, Diag
 }
 
 /// Rewrites the answer's fields.
-pub fn apply(x: &mut Exchange, redirects: &Redirects) {
+pub(super) fn apply(x: &mut Exchange, redirects: &Redirects) {
     if redirects.0.is_empty() {
         return;
     }

@@ -9,15 +9,15 @@ use crate::common::tls::gateway_tls_rows;
 
 const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
 
-pub const CONNECTION: &[Directive<Conf>] = gateway_rows!(connection "proxy_", Conf);
+pub(super) const CONNECTION: &[Directive<Conf>] = gateway_rows!(connection "proxy_", Conf);
 
-pub const SHARED: &[Directive<Conf>] = gateway_rows!("proxy_", Conf);
+pub(super) const SHARED: &[Directive<Conf>] = gateway_rows!("proxy_", Conf);
 
-pub const STORE: &[Directive<Conf>] = gateway_store_rows!("proxy_", Conf);
+pub(super) const STORE: &[Directive<Conf>] = gateway_store_rows!("proxy_", Conf);
 
-pub const TLS: &[Directive<Conf>] = gateway_tls_rows!("proxy_", Conf);
+pub(super) const TLS: &[Directive<Conf>] = gateway_tls_rows!("proxy_", Conf);
 
-pub const OWN: &[Directive<Conf>] = &[
+pub(super) const OWN: &[Directive<Conf>] = &[
     row(
         "proxy_pass",
         Contexts::LOCATION.union(Contexts::LOCATION_IF).union(Contexts::LIMIT_EXCEPT),

@@ -6,7 +6,7 @@ use tidegate_http::Known;
 
 use crate::common::state::GatewayState;
 
-pub const VARIABLES: &[Variable] = &[
+pub(super) const VARIABLES: &[Variable] = &[
     Variable::replaceable("proxy_host", |x, out| text(x, out, |state| &state.host)),
     Variable::replaceable("proxy_port", |x, out| text(x, out, |state| &state.port)),
     Variable::fixed("proxy_add_x_forwarded_for", add_x_forwarded_for),

@@ -14,7 +14,7 @@ use crate::cache::status::is_hit;
 use tidegate_core::body::cut;
 
 /// The whole, or the part of it that [`BodyStream::narrow`] is called with.
-pub struct Sliced {
+pub(super) struct Sliced {
     wanted: ByteRange,
     parts: Option<Parts>,
     /// Present once somebody reads.
@@ -37,7 +37,7 @@ struct Parts {
 impl Sliced {
     /// `first` is the answer whose body is at hand, `template` a fork of its request unless that is the
     /// whole. Fewer bytes than `held_bytes_max` are kept until more are there.
-    pub fn new(
+    pub(super) fn new(
         body: Body,
         (part, first, stored): (Part, Told, Option<StoredAt>),
         template: Option<Exchange>,

@@ -10,7 +10,7 @@ use tidegate_http::range::{ByteRange, ContentRange};
 
 /// The part that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub(super) struct Part {
     /// Where it was chosen.
     pub location: LocationId,
     pub start: u64,
@@ -20,25 +20,25 @@ pub struct Part {
 
 impl Part {
     /// The part that a byte lies in.
-    pub fn of(location: LocationId, byte: u64, size: u64) -> Part {
+    pub(super) fn of(location: LocationId, byte: u64, size: u64) -> Part {
         let size = size.max(1);
         Part { location, start: byte - byte % size, size }
     }
 
     /// The part of the same sizes that another byte lies in.
-    pub fn at(&self, byte: u64) -> Part {
+    pub(super) fn at(&self, byte: u64) -> Part {
         Part::of(self.location, byte, self.size)
     }
 
     /// Its last byte.
-    pub fn last(&self) -> u64 {
+    pub(super) fn last(&self) -> u64 {
         self.start.saturating_add(self.size - 1)
     }
 }
 
 /// What an answer with the right part tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub(super) struct Told {
     pub range: ByteRange,
     /// Size of the whole.
     pub size: u64,
@@ -47,7 +47,7 @@ pub struct Told {
 
 /// Why an answer is not the part that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Problem {
+pub(super) enum Problem {
     Status(u16),
     Etag,
     ContentRange,
@@ -73,7 +73,7 @@ impl fmt::Display for Problem {
 
 /// The byte that a `Range` field begins at, as far as it decides about the first part: 0 for several
 /// ranges, which are answered with the whole, and for a suffix, whose place is not known.
-pub fn first_byte(range: &[u8]) -> u64 {
+pub(super) fn first_byte(range: &[u8]) -> u64 {
     let Some((unit, rest)) = range.split_at_checked(6) else { return 0 };
     if !unit.eq_ignore_ascii_case(b"bytes=") || rest.contains(&b',') {
         return 0;
@@ -90,7 +90,7 @@ pub fn first_byte(range: &[u8]) -> u64 {
 }
 
 /// Whether an answer is this part, and what it tells.
-pub fn judge(status: u16, response: &Response, part: &Part) -> Result<Told, Problem> {
+pub(super) fn judge(status: u16, response: &Response, part: &Part) -> Result<Told, Problem> {
     if status != 206 {
         return Err(Problem::Status(status));
     }
@@ -107,7 +107,7 @@ pub fn judge(status: u16, response: &Response, part: &Part) -> Result<Told, Prob
 
 /// The same for a part behind the first, which must be of the same whole. nginx compares entity tags and
 /// nothing else; a size that has changed is another whole, too.
-pub fn judge_next(
+pub(super) fn judge_next(
     status: u16,
     response: &Response,
     part: &Part,

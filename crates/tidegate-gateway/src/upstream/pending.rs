@@ -37,7 +37,7 @@ struct Wanted {
 }
 
 /// Asks the system, which may take its time, on the thread of housekeeping.
-pub struct Asking {
+pub(super) struct Asking {
     pub pending: Pending,
     pub log: ErrorLog,
 }

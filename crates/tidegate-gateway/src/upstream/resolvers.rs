@@ -8,7 +8,7 @@ use tidegate_core::http_core::HttpCore;
 use tidegate_upstream::resolve::Resolver;
 
 /// Reports what is wrong with the `resolver`s of a block and of those within it.
-pub fn check(block: &Outline, plan: &mut PlanBuilder<'_>) {
+pub(super) fn check(block: &Outline, plan: &mut PlanBuilder<'_>) {
     let mut read = Vec::new();
     within(block, plan, &mut read);
 }

@@ -12,7 +12,7 @@ use super::{Conf, ZoneSize, sticky};
 const HERE: Contexts = Contexts::UPSTREAM;
 const BOTH: Contexts = Contexts::UPSTREAM.union(Contexts::STREAM_UPSTREAM);
 
-pub const ROWS: &[Directive<Conf>] = &[
+pub(super) const ROWS: &[Directive<Conf>] = &[
     Directive {
         name: "upstream",
         contexts: Contexts::HTTP_STREAM,

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// One zone.
-pub struct Sessions(Mutex<Kept>);
+pub(super) struct Sessions(Mutex<Kept>);
 
 #[derive(Default)]
 struct Kept {
@@ -29,25 +29,25 @@ const SESSION_BYTES: u64 = 256;
 
 impl Sessions {
     /// A zone of so many bytes.
-    pub fn new(bytes: u64) -> Sessions {
+    pub(super) fn new(bytes: u64) -> Sessions {
         let sessions = Sessions(Mutex::default());
         sessions.resize(bytes);
         sessions
     }
 
-    pub fn resize(&self, bytes: u64) {
+    pub(super) fn resize(&self, bytes: u64) {
         self.lock().count_max = usize::try_from(bytes / SESSION_BYTES).unwrap_or(usize::MAX);
     }
 
     /// The route of a session that has not expired.
-    pub fn find(&self, session: &[u8], now: Instant) -> Option<Vec<u8>> {
+    pub(super) fn find(&self, session: &[u8], now: Instant) -> Option<Vec<u8>> {
         let kept = self.lock();
         let found = kept.sessions.get(session).filter(|session| session.place.0 > now)?;
         Some(found.route.to_vec())
     }
 
     /// Remembers a session for a time; in a full zone the one that expires next makes room.
-    pub fn put(&self, session: &[u8], route: &[u8], time: Duration, now: Instant) {
+    pub(super) fn put(&self, session: &[u8], route: &[u8], time: Duration, now: Instant) {
         let Some(until) = now.checked_add(time) else { return };
         let mut kept = self.lock();
         kept.expire(now);
@@ -64,7 +64,7 @@ impl Sessions {
     }
 
     /// Lets a session that is in use last longer.
-    pub fn touch(&self, session: &[u8], time: Duration, now: Instant) {
+    pub(super) fn touch(&self, session: &[u8], time: Duration, now: Instant) {
         if let Some(route) = self.find(session, now) {
             self.put(session, &route, time, now);
         }

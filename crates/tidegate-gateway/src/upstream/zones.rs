@@ -8,7 +8,7 @@ use tidegate_core::builder::{Outline, PlanBuilder};
 use super::{Upstream, ZoneSize};
 
 /// Reports zones of a block (`http`, `stream`) whose size nobody tells, or that have two.
-pub fn check(block: &Outline, plan: &mut PlanBuilder<'_>) {
+pub(super) fn check(block: &Outline, plan: &mut PlanBuilder<'_>) {
     let mut zones: BTreeMap<&str, ZoneSize> = BTreeMap::new();
     for conf in block.blocks("upstream").filter_map(Outline::conf::<Upstream>) {
         let (Some(name), Some(size)) = (&conf.zone, conf.zone_size) else { continue };

@@ -8,7 +8,7 @@ use crate::torture::object;
 
 /// What is at a subject's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub(super) enum State {
     /// Nothing that could be served.
     Absent,
     Folder,
@@ -21,7 +21,7 @@ pub enum State {
 
 /// All states of a subject, in their order.
 #[derive(Debug, Default)]
-pub struct History {
+pub(super) struct History {
     states: Mutex<Vec<State>>,
     /// Index of the last state that may have come about.
     begun: AtomicUsize,
@@ -31,7 +31,7 @@ pub struct History {
 
 /// A response.
 #[derive(Debug, Clone)]
-pub struct Response {
+pub(super) struct Response {
     /// 0 when the connection ended without any.
     pub status: u16,
     /// `Content-Length`
@@ -42,7 +42,7 @@ pub struct Response {
 
 /// What a response was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub(super) enum Verdict {
     Whole,
     Absent,
     /// Ended before its length, as the file did.
@@ -51,16 +51,20 @@ pub enum Verdict {
 
 impl History {
     /// Begins with a state.
-    pub fn new(state: State) -> History {
+    pub(super) fn new(state: State) -> History {
         History { states: Mutex::new(vec![state]), ..History::default() }
     }
 
-    pub fn last(&self) -> State {
+    pub(super) fn last(&self) -> State {
         locked(&self.states).last().copied().unwrap_or(State::Absent)
     }
 
     /// Makes one change, by one system call.
-    pub fn change<E>(&self, state: State, change: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+    pub(super) fn change<E>(
+        &self,
+        state: State,
+        change: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
         let index = {
             let mut states = locked(&self.states);
             states.push(state);
@@ -73,7 +77,7 @@ impl History {
     }
 
     /// What no response may be older than that is asked for from now on.
-    pub fn done(&self) -> usize {
+    pub(super) fn done(&self) -> usize {
         self.done.load(Ordering::SeqCst)
     }
 
@@ -81,7 +85,7 @@ impl History {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn judge(&self, oldest: usize, response: &Response) -> Result<Verdict, String> {
+    pub(super) fn judge(&self, oldest: usize, response: &Response) -> Result<Verdict, String> {
         let newest = self.begun.load(Ordering::SeqCst);
         let states = locked(&self.states);
         let allowed = states.get(oldest..=newest).unwrap_or_default();

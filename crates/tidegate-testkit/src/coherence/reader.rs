@@ -13,7 +13,7 @@ use crate::torture::object::Random;
 const SILENCE_MAX: Duration = Duration::from_secs(20);
 
 /// A client that keeps its connection.
-pub struct Reader {
+pub(super) struct Reader {
     pub report: CoherenceReport,
     front: SocketAddr,
     random: Random,
@@ -21,12 +21,12 @@ pub struct Reader {
 }
 
 impl Reader {
-    pub fn new(front: SocketAddr, random: Random) -> Reader {
+    pub(super) fn new(front: SocketAddr, random: Random) -> Reader {
         Reader { report: CoherenceReport::default(), front, random, stream: None }
     }
 
     /// Asks for a subject by one of its names.
-    pub fn visit(&mut self, subjects: &[Subject]) {
+    pub(super) fn visit(&mut self, subjects: &[Subject]) {
         let which = self.random.below(subjects.len() as u64) as usize;
         let prefix = match self.random.below(4) {
             0 => OWNER,
@@ -39,7 +39,7 @@ impl Reader {
     }
 
     /// One request, judged.
-    pub fn ask(&mut self, subject: &Subject, prefix: &str) {
+    pub(super) fn ask(&mut self, subject: &Subject, prefix: &str) {
         let target = format!("{prefix}{}", subject.target);
         let oldest = subject.history.done();
         let answer = self.exchange(&target);

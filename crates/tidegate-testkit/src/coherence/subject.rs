@@ -12,7 +12,7 @@ use super::judge::{History, State};
 use crate::torture::object::{self, Random};
 
 /// A name that readers ask for.
-pub struct Subject {
+pub(super) struct Subject {
     /// Path of the target.
     pub target: String,
     pub history: History,
@@ -37,7 +37,7 @@ enum Kind {
 }
 
 /// All subjects, below a folder that is made.
-pub fn all(root: &Path) -> io::Result<Vec<Subject>> {
+pub(super) fn all(root: &Path) -> io::Result<Vec<Subject>> {
     let table = [
         (Kind::Name, "small", (1, 2000)),
         (Kind::Name, "a/b/c/deep", (1, 2000)),
@@ -101,7 +101,7 @@ impl Subject {
     }
 
     /// One or several changes, each of which is noted before and after.
-    pub fn change(&self, random: &mut Random) -> io::Result<()> {
+    pub(super) fn change(&self, random: &mut Random) -> io::Result<()> {
         match self.kind {
             Kind::Name => self.change_name(random),
             Kind::Length => self.change_length(random),

@@ -51,7 +51,7 @@ const READ_TIMEOUTS: [&str; 4] =
 
 /// The text of one configuration and how its includes are found.
 #[derive(Debug)]
-pub struct Source<'a> {
+pub(super) struct Source<'a> {
     pub mirror: &'a Mirror,
     pub path: &'a str,
     pub text: &'a [u8],
@@ -64,7 +64,7 @@ pub struct Source<'a> {
 
 impl Source<'_> {
     /// The statements within the frame that the context needs; the error is the parser's first.
-    pub fn parse(&self) -> Result<Vec<Statement>, Failure> {
+    pub(super) fn parse(&self) -> Result<Vec<Statement>, Failure> {
         let mut parser = Parser::new(self, HOME);
         let statements = parser.parse_file(Path::new("/frame"));
         match parser.diagnostics().first() {
@@ -112,7 +112,7 @@ impl Loader for Source<'_> {
 
 /// What is said besides the configuration itself.
 #[derive(Debug, Default)]
-pub struct Additions {
+pub(super) struct Additions {
     /// The user of workers; none where the harness is not root.
     pub user: Option<String>,
     /// Statements for `http` that others of its files would have had.
@@ -122,7 +122,7 @@ pub struct Additions {
 }
 
 /// The statements as they are run.
-pub fn adapt(
+pub(super) fn adapt(
     statements: &[Statement],
     places: &mut Places,
     additions: &Additions,

@@ -47,7 +47,7 @@ impl Response {
 }
 
 /// Sends a request and reads the response to the end of the connection.
-pub fn exchange(request: &Request) -> Response {
+pub(super) fn exchange(request: &Request) -> Response {
     let Listen { address, tls, proxied, .. } = request.listen;
     let Ok(mut stream) = TcpStream::connect_timeout(&address, SILENCE_MAX) else {
         return Response::failed("no connection");
@@ -126,7 +126,7 @@ fn whole(bytes: &[u8]) -> bool {
 }
 
 /// A response from all bytes of its connection; interim ones count as fields of it.
-pub fn parse(bytes: &[u8]) -> Response {
+pub(super) fn parse(bytes: &[u8]) -> Response {
     let end = bytes.windows(4).position(|window| window == b"\r\n\r\n");
     if let Some(end) =
         end.filter(|_| bytes.starts_with(b"HTTP/1.1 10") && !bytes.starts_with(b"HTTP/1.1 101"))

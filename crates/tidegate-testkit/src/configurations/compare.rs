@@ -172,7 +172,7 @@ fn unframed(response: &Response) -> bool {
 }
 
 /// What differs between two responses, and the reason for each that is meant.
-pub fn compare(
+pub(super) fn compare(
     request: &Request,
     nginx: &Response,
     tidegate: &Response,
@@ -247,7 +247,7 @@ fn is_packed(response: &Response) -> bool {
 
 /// A text without what must differ: the server's name and version, the client's port, numbers drawn at random, and
 /// times.
-pub fn common_text(response: &Response, bytes: &[u8]) -> String {
+pub(super) fn common_text(response: &Response, bytes: &[u8]) -> String {
     let text = common_words(&String::from_utf8_lossy(bytes));
     match response.port {
         0 => text,
@@ -256,7 +256,7 @@ pub fn common_text(response: &Response, bytes: &[u8]) -> String {
 }
 
 /// The same for a text of any origin, but for ports.
-pub fn common_words(text: &str) -> String {
+pub(super) fn common_words(text: &str) -> String {
     let mut text = text.to_owned();
     let rules: [(&str, &str); 10] = [
         // In cookies.
@@ -281,13 +281,13 @@ pub fn common_words(text: &str) -> String {
 }
 
 /// Whether an expression finds something in a text.
-pub fn found(text: &str, pattern: &str) -> bool {
+pub(super) fn found(text: &str, pattern: &str) -> bool {
     let regex = pcre2::bytes::RegexBuilder::new().build(pattern);
     regex.is_ok_and(|regex| regex.is_match(text.as_bytes()).unwrap_or(false))
 }
 
 /// A text with each find of an expression replaced.
-pub fn replaced(text: &str, pattern: &str, with: &str) -> String {
+pub(super) fn replaced(text: &str, pattern: &str, with: &str) -> String {
     let Ok(regex) = pcre2::bytes::RegexBuilder::new().build(pattern) else {
         return text.to_owned();
     };

@@ -28,7 +28,7 @@ const BEHAVIOURS: [&str; 16] = [
 ];
 
 /// Each path, in each form.
-pub fn forms(base: &Request, paths: &[String]) -> Vec<Request> {
+pub(super) fn forms(base: &Request, paths: &[String]) -> Vec<Request> {
     let mut found = names(base);
     let root = "/".to_owned();
     for path in paths.iter().filter(|path| !path.contains('?')).take(PATHS_MAX).chain([&root]) {
@@ -105,20 +105,20 @@ fn of_path(base: &Request, path: &str) -> Vec<Request> {
 
 /// Whether an nginx before 1.29 takes a request in another way than newer ones: interim responses of origins were
 /// passed on as if they were the response, and `Cookie` fields apart.
-pub fn has_changed(request: &Request) -> bool {
+pub(super) fn has_changed(request: &Request) -> bool {
     let cookies = request.fields.iter().filter(|(name, _)| name == "Cookie").count();
     request.target.contains("o=early") || cookies > 1
 }
 
 /// Whether anything is passed to an origin.
-pub fn passes(statements: &[Statement]) -> bool {
+pub(super) fn passes(statements: &[Statement]) -> bool {
     statements
         .iter()
         .any(|statement| statement.name.bytes.ends_with(b"_pass") || passes(statement.children()))
 }
 
 /// What an origin does, for the paths that may lead to one. What makes servers count a failure comes last.
-pub fn of_origins(base: &Request, paths: &[String], server: &[Statement]) -> Vec<Request> {
+pub(super) fn of_origins(base: &Request, paths: &[String], server: &[Statement]) -> Vec<Request> {
     let root = "/".to_owned();
     let paths: Vec<&String> =
         [&root].into_iter().chain(paths.iter().filter(|path| !path.contains('?'))).collect();

@@ -13,7 +13,7 @@ const FILE_BYTES_MAX: usize = 1 << 20;
 
 /// Where a configuration belongs, and so what has to be written around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Context {
+pub(super) enum Context {
     Main,
     Http,
     Server,
@@ -23,7 +23,7 @@ pub enum Context {
 
 /// One configuration to try.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
+pub(super) struct Row {
     pub repository: String,
     pub path: String,
     /// The contexts that it may belong to, the likeliest first.
@@ -37,7 +37,7 @@ impl std::fmt::Display for Row {
 }
 
 /// The rows of a list. Blocks of a document (`README.md.0003.conf`) become one row for the document.
-pub fn parse(text: &str) -> Result<Vec<Row>, Failure> {
+pub(super) fn parse(text: &str) -> Result<Vec<Row>, Failure> {
     let mut rows: Vec<Row> = Vec::new();
     for (index, line) in text.lines().enumerate().skip(1) {
         let wrong = |what| Failure::new(format!("line {} of the list: {what}", index + 1));
@@ -76,7 +76,7 @@ fn document(path: &str) -> Option<&str> {
 }
 
 /// The fenced blocks of a document that are configurations by what the fence says.
-pub fn fenced(text: &str) -> Vec<String> {
+pub(super) fn fenced(text: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut block: Option<(bool, String)> = None;
     for line in text.lines() {
@@ -97,7 +97,7 @@ pub fn fenced(text: &str) -> Vec<String> {
 
 /// A repository's files at its newest commit.
 #[derive(Debug)]
-pub struct Mirror {
+pub(super) struct Mirror {
     place: Place,
     paths: BTreeSet<String>,
 }
@@ -110,7 +110,7 @@ enum Place {
 
 impl Mirror {
     /// Opens the repository's copy below `mirrors`.
-    pub fn open(mirrors: &Path, repository: &str) -> Result<Self, Failure> {
+    pub(super) fn open(mirrors: &Path, repository: &str) -> Result<Self, Failure> {
         let home = mirrors.join(repository.replace('/', "+"));
         let git = ["repo/.git", "repo"].map(|name| home.join(name));
         match git.into_iter().find(|path| path.join("HEAD").is_file()) {
@@ -130,7 +130,7 @@ impl Mirror {
     }
 
     /// A file's bytes.
-    pub fn read(&self, path: &str) -> Result<Vec<u8>, Failure> {
+    pub(super) fn read(&self, path: &str) -> Result<Vec<u8>, Failure> {
         let mut bytes = match &self.place {
             Place::Git(git) => run_git(git, &["show", &format!("HEAD:{path}")])?,
             Place::Folder(home) => std::fs::read(home.join(path))
@@ -142,7 +142,7 @@ impl Mirror {
 
     /// The file that an `include` of the file `from` means: the one beside it, or the one whose path has most in
     /// common with the wanted path at its end, and among those the one nearest to `from`.
-    pub fn included(&self, from: &str, include: &str) -> Option<&str> {
+    pub(super) fn included(&self, from: &str, include: &str) -> Option<&str> {
         let wanted: Vec<&str> = include.split('/').filter(|part| !part.is_empty()).collect();
         let folder = from.rsplit_once('/').map_or("", |(folder, _)| folder);
         let beside = format!("{folder}/{}", wanted.join("/"));

@@ -24,11 +24,11 @@ const LINE_SHOWN_MAX: usize = 600;
 
 /// The lines of each log, by the name of its file.
 #[derive(Debug, Default)]
-pub struct Logs(BTreeMap<String, Vec<String>>);
+pub(super) struct Logs(BTreeMap<String, Vec<String>>);
 
 impl Logs {
     /// Reads all logs in a directory; `ports` are those that the clients had.
-    pub fn read(folder: &Path, ports: &BTreeSet<u16>) -> Self {
+    pub(super) fn read(folder: &Path, ports: &BTreeSet<u16>) -> Self {
         let mut logs = BTreeMap::new();
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             let text = std::fs::read(entry.path()).unwrap_or_default();
@@ -115,7 +115,7 @@ impl Logs {
 }
 
 /// What differs, in words, but for what was written about requests whose responses differ as `meant`.
-pub fn differences(nginx: Logs, tidegate: Logs, meant: &BTreeSet<String>) -> Vec<String> {
+pub(super) fn differences(nginx: Logs, tidegate: Logs, meant: &BTreeSet<String>) -> Vec<String> {
     let (nginx, tidegate) = (nginx.without(meant), tidegate.without(meant));
     let names: BTreeSet<&String> = nginx.0.keys().chain(tidegate.0.keys()).collect();
     let none = Vec::new();

@@ -20,7 +20,7 @@ pub struct Listen {
 
 /// What is mapped to what.
 #[derive(Debug)]
-pub struct Places {
+pub(super) struct Places {
     pub scratch: PathBuf,
     pub stubs: Stubs,
     /// By the address as it was written.
@@ -37,7 +37,7 @@ pub struct Places {
 
 impl Places {
     /// Nothing mapped yet.
-    pub fn new(scratch: &Path, stubs: Stubs) -> Self {
+    pub(super) fn new(scratch: &Path, stubs: Stubs) -> Self {
         Self {
             scratch: scratch.to_owned(),
             stubs,
@@ -50,7 +50,7 @@ impl Places {
     }
 
     /// The address for what `listen` says; the same text always has the same.
-    pub fn listen(
+    pub(super) fn listen(
         &mut self,
         written: &str,
         words: &[String],
@@ -76,7 +76,7 @@ impl Places {
     }
 
     /// A directory for documents, whose static part gets the sample files.
-    pub fn root(&mut self, written: &str) -> String {
+    pub(super) fn root(&mut self, written: &str) -> String {
         let mapped = format!("{}/root/{}", self.scratch.display(), written.trim_start_matches('/'));
         let fixed = mapped.split_once('$').map_or(mapped.as_str(), |(fixed, _)| {
             fixed.rsplit_once('/').map_or(fixed, |(folder, _)| folder)
@@ -90,7 +90,7 @@ impl Places {
     }
 
     /// A place for `alias`, which may be one file.
-    pub fn alias(&mut self, written: &str) -> String {
+    pub(super) fn alias(&mut self, written: &str) -> String {
         let last = written.rsplit('/').next().unwrap_or_default();
         let (stem, extension) = last.rsplit_once('.').unwrap_or((last, ""));
         if written.contains('$') || stem.is_empty() || extension.is_empty() {
@@ -102,13 +102,13 @@ impl Places {
     }
 
     /// A path below one of the directories for logs and caches.
-    pub fn flat(&self, folder: &str, written: &str) -> String {
+    pub(super) fn flat(&self, folder: &str, written: &str) -> String {
         let name = written.trim_start_matches('/').replace('/', "_");
         format!("{}/{folder}/{name}", self.scratch.display())
     }
 
     /// The address of what requests are passed to, without a scheme: groups keep their names.
-    pub fn peer(&self, written: &str) -> String {
+    pub(super) fn peer(&self, written: &str) -> String {
         let origin = self.stubs.origin;
         if self.upstreams.contains(&written.to_ascii_lowercase()) {
             return written.to_owned();
@@ -125,7 +125,7 @@ impl Places {
     }
 
     /// The same for `proxy_pass`, with its path kept, and without TLS: the origin speaks plain HTTP.
-    pub fn url(&self, written: &str) -> String {
+    pub(super) fn url(&self, written: &str) -> String {
         let Some((scheme, rest)) = written.split_once("://") else { return written.to_owned() };
         let scheme = if scheme.contains('$') { scheme } else { "http" };
         let (host, path) = match rest.strip_prefix("unix:") {

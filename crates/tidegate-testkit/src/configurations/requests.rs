@@ -176,7 +176,7 @@ impl std::fmt::Display for Request {
 }
 
 /// The requests for the statements of a whole configuration, in the order of its servers.
-pub fn requests(statements: &[Statement], places: &Places) -> Vec<Request> {
+pub(super) fn requests(statements: &[Statement], places: &Places) -> Vec<Request> {
     let mut all = Vec::new();
     for statement in statements {
         if statement.name.bytes == b"http" {

@@ -11,7 +11,7 @@ const VARIANTS: usize = 4;
 const REPEAT_MAX: usize = 64;
 
 /// Texts that `pattern` matches, without regard to case where `any_case`; none where it is too unusual.
-pub fn samples(pattern: &str, any_case: bool) -> Vec<String> {
+pub(super) fn samples(pattern: &str, any_case: bool) -> Vec<String> {
     let Some(regex) = compiled(pattern, any_case) else { return Vec::new() };
     let mut found: Vec<String> = Vec::new();
     for variant in 0..VARIANTS {
@@ -25,7 +25,7 @@ pub fn samples(pattern: &str, any_case: bool) -> Vec<String> {
 }
 
 /// Paths that `pattern` matches: a sample, with something before it where it does not begin with a slash.
-pub fn paths(pattern: &str, any_case: bool) -> Vec<String> {
+pub(super) fn paths(pattern: &str, any_case: bool) -> Vec<String> {
     let Some(regex) = compiled(pattern, any_case) else { return Vec::new() };
     let matches = |path: &String| regex.is_match(path.as_bytes()).unwrap_or(false);
     let complete = |text: String| {

@@ -53,7 +53,7 @@ const FILES: [(&str, &str); 20] = [
 ];
 
 /// Writes the files that the adapted configurations name.
-pub fn prepare(places: &Places) -> Result<(), Failure> {
+pub(super) fn prepare(places: &Places) -> Result<(), Failure> {
     let scratch = &places.scratch;
     let failed = |error: String| Failure::new(format!("{}: {error}", scratch.display()));
     let names = vec!["localhost".to_owned()];
@@ -74,7 +74,7 @@ pub fn prepare(places: &Places) -> Result<(), Failure> {
 }
 
 /// Documents, logs and caches as they are before each start: both servers find the same.
-pub fn refill(places: &Places) -> Result<(), Failure> {
+pub(super) fn refill(places: &Places) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::new(format!("sample files: {error}"));
     for folder in ["root", "html", "logs", "cache"] {
         let _ = std::fs::remove_dir_all(places.scratch.join(folder));
@@ -125,13 +125,13 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 /// Whether the program takes `nginx.conf` in the scratch directory, and what it says.
-pub fn check(program: &Program, scratch: &Path) -> Result<(bool, String), Failure> {
+pub(super) fn check(program: &Program, scratch: &Path) -> Result<(bool, String), Failure> {
     let (exit, output) = program.run(scratch, &["-t".to_owned()], Deadline::after(SERVER_TIME))?;
     Ok((exit == 0, String::from_utf8_lossy(&output).into_owned()))
 }
 
 /// Whether the program says that it is nginx 1.29 or newer, which `docs/differences.md` compares with.
-pub fn is_recent(program: &Program, scratch: &Path) -> Result<bool, Failure> {
+pub(super) fn is_recent(program: &Program, scratch: &Path) -> Result<bool, Failure> {
     let (_, output) = program.run(scratch, &["-v".to_owned()], Deadline::after(SERVER_TIME))?;
     let text = String::from_utf8_lossy(&output).into_owned();
     let minor = text.split("nginx/1.").nth(1).and_then(|rest| rest.split('.').next());
@@ -140,7 +140,7 @@ pub fn is_recent(program: &Program, scratch: &Path) -> Result<bool, Failure> {
 
 /// What one server said.
 #[derive(Debug)]
-pub struct Said {
+pub(super) struct Said {
     pub responses: Vec<Response>,
     /// Lines that it logged of itself and that no server should.
     pub complaints: Vec<String>,
@@ -148,7 +148,11 @@ pub struct Said {
 }
 
 /// Starts the program, asks it everything and ends it.
-pub fn serve(program: &Program, places: &Places, requests: &[Request]) -> Result<Said, Failure> {
+pub(super) fn serve(
+    program: &Program,
+    places: &Places,
+    requests: &[Request],
+) -> Result<Said, Failure> {
     refill(places)?;
     let deadline = Deadline::after(SERVER_TIME);
     let shared = Arc::new(Shared {

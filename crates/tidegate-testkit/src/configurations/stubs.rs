@@ -20,14 +20,14 @@ const LARGE_BYTES: usize = 150_000;
 
 /// The addresses of both.
 #[derive(Debug, Clone, Copy)]
-pub struct Stubs {
+pub(super) struct Stubs {
     pub origin: SocketAddr,
     pub names: SocketAddr,
 }
 
 impl Stubs {
     /// Starts both. They end with the program.
-    pub fn start() -> Result<Self, Failure> {
+    pub(super) fn start() -> Result<Self, Failure> {
         let failed = |error: std::io::Error| Failure::new(format!("no stubs: {error}"));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
         let names = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;

@@ -17,7 +17,7 @@ const READ_BYTES: usize = 64 * 1024;
 
 /// What became of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub(super) enum Verdict {
     /// Ended as it says, and all of it is the object's.
     Right,
     /// The client sees that it has no response, or not all of one.
@@ -28,7 +28,7 @@ pub enum Verdict {
 
 /// A request, and how the client takes its response.
 #[derive(Debug)]
-pub struct Ask {
+pub(super) struct Ask {
     pub number: u64,
     /// First part of the path: what the configuration does with the object.
     pub way: &'static str,
@@ -42,7 +42,7 @@ pub struct Ask {
 }
 
 impl Ask {
-    pub fn any(number: u64, ways: &[&'static str], random: &mut Random) -> Ask {
+    pub(super) fn any(number: u64, ways: &[&'static str], random: &mut Random) -> Ask {
         let way = ways.get(random.below(ways.len() as u64) as usize).copied().unwrap_or("");
         let length = object::length(number);
         let mut ask = Ask { way, is_slow: random.below(8) == 0, ..Ask::whole(number) };
@@ -63,13 +63,13 @@ impl Ask {
     }
 
     /// The whole object, as simply as it can be asked for.
-    pub fn whole(number: u64) -> Ask {
+    pub(super) fn whole(number: u64) -> Ask {
         let field = String::new();
         Ask { number, way: "", method: "GET", field, part: None, is_slow: false }
     }
 
     /// Sends the request and reads what comes until the end of the connection.
-    pub fn send(&self, front: SocketAddr) -> std::io::Result<Vec<u8>> {
+    pub(super) fn send(&self, front: SocketAddr) -> std::io::Result<Vec<u8>> {
         let mut stream = TcpStream::connect(front)?;
         stream.set_read_timeout(Some(SILENCE_MAX))?;
         let Ask { number, way, method, field, .. } = self;
@@ -90,14 +90,14 @@ impl Ask {
     }
 
     /// Whether a response was fetched for this request, or with it: it is read from what is being written.
-    pub fn is_fetched(response: &[u8]) -> bool {
+    pub(super) fn is_fetched(response: &[u8]) -> bool {
         let status =
             split(response).and_then(|(head, _)| field(&head, "x-cache").map(str::to_owned));
         status.is_none_or(|status| matches!(&*status, "MISS" | "EXPIRED" | "BYPASS"))
     }
 
     /// Whether a client may believe these bytes; `object` are those of the object.
-    pub fn judge(&self, response: &[u8], object: &[u8]) -> Verdict {
+    pub(super) fn judge(&self, response: &[u8], object: &[u8]) -> Verdict {
         let Some((head, body)) = split(response) else { return Verdict::Refused };
         let status = head.split(' ').nth(1).unwrap_or("");
         let length = field(&head, "content-length").and_then(|text| text.parse::<usize>().ok());

@@ -12,7 +12,7 @@ use super::object::Random;
 const TAIL_BYTES: u64 = 64;
 
 /// Changes one file below the directory in some way. A file that the server removes meanwhile is no error.
-pub fn meddle(directory: &Path, random: &mut Random) {
+pub(super) fn meddle(directory: &Path, random: &mut Random) {
     let mut sizes = std::collections::BTreeMap::new();
     collect(directory, &mut sizes);
     // Files that are being written have an ending.

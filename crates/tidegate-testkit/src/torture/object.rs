@@ -4,32 +4,32 @@
 const POPULAR: u64 = 300;
 
 /// Numbers that are the same for the same seed.
-pub struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub fn new(seed: u64) -> Random {
+    pub(crate) fn new(seed: u64) -> Random {
         Random(seed)
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         mixed(self.0)
     }
 
     /// A number below this one, which is not 0.
-    pub fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit.max(1)
     }
 }
 
 /// An object that is asked for often; small numbers more than others.
-pub fn popular(random: &mut Random) -> u64 {
+pub(crate) fn popular(random: &mut Random) -> u64 {
     let first = random.below(POPULAR);
     random.below(first + 1)
 }
 
 /// Mostly a popular object, else one that nobody has asked for.
-pub fn any(random: &mut Random) -> u64 {
+pub(crate) fn any(random: &mut Random) -> u64 {
     match random.below(5) {
         0 => POPULAR + random.below(1 << 40),
         _ => popular(random),
@@ -37,7 +37,7 @@ pub fn any(random: &mut Random) -> u64 {
 }
 
 /// Length of an object: many are small, some go beyond what is kept in memory, few are large.
-pub fn length(number: u64) -> u64 {
+pub(crate) fn length(number: u64) -> u64 {
     let chance = mixed(number ^ 0xA5A5);
     match chance % 20 {
         0 => 1_000_000 + (chance >> 8) % 3_000_000,
@@ -48,7 +48,7 @@ pub fn length(number: u64) -> u64 {
 }
 
 /// The bytes of an object from `offset` on.
-pub fn bytes(number: u64, offset: u64, length: usize) -> Vec<u8> {
+pub(crate) fn bytes(number: u64, offset: u64, length: usize) -> Vec<u8> {
     let first = offset / 8;
     let skipped = (offset % 8) as usize;
     let words = (skipped + length).div_ceil(8) as u64;
@@ -57,17 +57,17 @@ pub fn bytes(number: u64, offset: u64, length: usize) -> Vec<u8> {
 }
 
 /// Sent in chunks, without a length.
-pub fn is_chunked(number: u64) -> bool {
+pub(crate) fn is_chunked(number: u64) -> bool {
     number % 5 == 1
 }
 
 /// Sent slowly, so that it is on its way when the server is killed.
-pub fn is_slow(number: u64) -> bool {
+pub(crate) fn is_slow(number: u64) -> bool {
     number % 7 == 3
 }
 
 /// Good for a second only, and then asked for by its tag.
-pub fn is_short_lived(number: u64) -> bool {
+pub(crate) fn is_short_lived(number: u64) -> bool {
     number % 6 == 2
 }
 

@@ -10,7 +10,7 @@ use super::{object, pause};
 const PIECE_BYTES: u64 = 16 * 1024;
 
 /// Starts the origin; it ends with the process.
-pub fn start() -> std::io::Result<SocketAddr> {
+pub(super) fn start() -> std::io::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
     std::thread::spawn(move || {

@@ -16,7 +16,7 @@ use crate::guard;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running server.
-pub struct Server {
+pub(crate) struct Server {
     child: Child,
     front: SocketAddr,
 }
@@ -26,7 +26,7 @@ impl Server {
     ///
     /// # Errors
     /// What it printed instead.
-    pub fn start(
+    pub(crate) fn start(
         binary: &Path,
         folder: &Path,
         front: SocketAddr,
@@ -57,7 +57,7 @@ impl Server {
 
     /// Kills all of it and waits for its end: of the worker, too, which is nobody's child then, and
     /// whose socket takes connections until it is quite gone.
-    pub fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         let _ = process::kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         let _ = self.child.wait();
         let _ = guard::forget(self.child.id());
@@ -71,7 +71,7 @@ impl Server {
     ///
     /// # Errors
     /// What was wrong with that, in words.
-    pub fn quit(mut self) -> Result<(), String> {
+    pub(crate) fn quit(mut self) -> Result<(), String> {
         let _ = process::kill_process(Pid::from_child(&self.child), Signal::QUIT);
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
@@ -90,7 +90,7 @@ impl Server {
 }
 
 /// Lets time pass; the moment of a kill is chosen by time, not by an event.
-pub fn pause(time: Duration) {
+pub(crate) fn pause(time: Duration) {
     let (sender, receiver) = mpsc::channel::<()>();
     let _ = receiver.recv_timeout(time);
     drop(sender);

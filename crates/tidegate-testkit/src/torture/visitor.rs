@@ -13,7 +13,7 @@ const READ_BYTES: usize = 32 * 1024;
 
 /// What became of a request.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub(super) struct Outcome {
     pub name: String,
     pub has_head: bool,
     /// The response ended as its framing says.
@@ -35,7 +35,7 @@ struct Head {
 }
 
 /// Asks for an object. Some requests want a part; with `leaves` some clients go before the end.
-pub fn visit(front: SocketAddr, number: u64, random: &mut Random, leaves: bool) -> Outcome {
+pub(super) fn visit(front: SocketAddr, number: u64, random: &mut Random, leaves: bool) -> Outcome {
     let length = object::length(number);
     let wanted = (random.below(6) == 0 && length > 0).then(|| {
         let first = random.below(length);

@@ -39,7 +39,7 @@ pub(super) struct Received {
 }
 
 impl Parts {
-    pub fn body(
+    pub(super) fn body(
         self,
         mut connection: Box<OriginConnection>,
         head: &ResponseHead,

@@ -20,7 +20,7 @@ impl Sending {
     /// # Errors
     /// Nothing could be sent on a connection that has served other requests: what may have come on it belongs to
     /// none of them, so it is not looked at.
-    pub fn begun(
+    pub(super) fn begun(
         begun: Result<Option<Upload>, SendError>,
         reused: bool,
     ) -> Result<Sending, SendError> {
@@ -34,7 +34,7 @@ impl Sending {
     }
 
     /// Sends on. Ready once, when all is sent or nothing more can be.
-    pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<UploadEnd> {
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<UploadEnd> {
         let Some(upload) = &mut self.upload else { return Poll::Pending };
         let mut end = ready!(upload.as_mut().poll(context));
         self.upload = None;
@@ -51,17 +51,17 @@ impl Sending {
     }
 
     /// Bytes are left to be sent.
-    pub fn is_under_way(&self) -> bool {
+    pub(super) fn is_under_way(&self) -> bool {
         self.upload.is_some()
     }
 
     /// Why the origin has not got all of the request, if it has stopped to take it.
-    pub fn failure(&self) -> Option<&io::Error> {
+    pub(super) fn failure(&self) -> Option<&io::Error> {
         self.failure.as_ref()
     }
 
     /// What is left to be sent beside the answer's body.
-    pub fn into_upload(self) -> Option<Upload> {
+    pub(super) fn into_upload(self) -> Option<Upload> {
         self.upload
     }
 }

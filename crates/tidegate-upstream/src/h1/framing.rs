@@ -34,7 +34,7 @@ pub(crate) enum Piece {
 
 impl Framing {
     /// Takes a piece out of what was received.
-    pub fn take(&mut self, input: &mut Bytes, trailers: &mut Option<Headers>) -> Piece {
+    pub(crate) fn take(&mut self, input: &mut Bytes, trailers: &mut Option<Headers>) -> Piece {
         match self {
             Framing::Length(0) => Piece::End(input.is_empty()),
             Framing::Length(_) | Framing::UntilClose if input.is_empty() => Piece::More,
@@ -47,7 +47,7 @@ impl Framing {
     }
 
     /// What is missing, where that is known.
-    pub fn length_left(&self) -> Option<u64> {
+    pub(crate) fn length_left(&self) -> Option<u64> {
         match self {
             Framing::Length(left) | Framing::Value(Value { left, .. }) => Some(*left),
             Framing::Records(records) => records.left,
@@ -56,7 +56,7 @@ impl Framing {
     }
 
     /// The body is whole once this piece is given away, so its connection is free already.
-    pub fn is_over(&self, input: &Bytes) -> bool {
+    pub(crate) fn is_over(&self, input: &Bytes) -> bool {
         match self {
             Framing::Length(left) => *left == 0,
             Framing::Records(records) => records.is_over() && input.is_empty(),
@@ -65,7 +65,7 @@ impl Framing {
     }
 
     /// The connection was closed: the body is whole, or broken for this reason.
-    pub fn closed(&self) -> Result<(), &'static str> {
+    pub(crate) fn closed(&self) -> Result<(), &'static str> {
         match self {
             Framing::UntilClose => Ok(()),
             Framing::Records(records) if records.needs_nothing() => Ok(()),
@@ -138,7 +138,7 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    pub fn new(decoder: Box<Decoder>, framing: ResponseFraming) -> Records {
+    pub(crate) fn new(decoder: Box<Decoder>, framing: ResponseFraming) -> Records {
         let left = match framing {
             ResponseFraming::None => Some(0),
             ResponseFraming::Length(length) => Some(length),
@@ -148,7 +148,7 @@ impl Records {
     }
 
     /// Takes the records in `buffer` apart, in place; says where the output begins.
-    pub fn decode(&mut self, buffer: &mut Vec<u8>) -> Result<usize, RecordError> {
+    pub(crate) fn decode(&mut self, buffer: &mut Vec<u8>) -> Result<usize, RecordError> {
         self.decoder.decode(buffer, 0)
     }
 
@@ -188,7 +188,7 @@ pub(crate) struct Value {
 }
 
 impl Value {
-    pub fn new(length: u64) -> Value {
+    pub(crate) fn new(length: u64) -> Value {
         Value { left: length, trailer: 0 }
     }
 

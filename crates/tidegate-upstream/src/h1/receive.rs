@@ -11,7 +11,7 @@ use crate::wire::Codec;
 
 /// Why there is no head.
 #[derive(Debug)]
-pub enum ReceiveError {
+pub(crate) enum ReceiveError {
     Io(io::Error),
     /// The origin closed.
     Closed,
@@ -37,7 +37,7 @@ pub(crate) struct HeadReader {
 }
 
 impl HeadReader {
-    pub fn new(head_bytes_max: usize, limited: bool, codec: Codec) -> HeadReader {
+    pub(crate) fn new(head_bytes_max: usize, limited: bool, codec: Codec) -> HeadReader {
         let read_bytes = if limited { head_bytes_max } else { scratch::READ_BYTES };
         HeadReader {
             buffer: None,
@@ -52,7 +52,7 @@ impl HeadReader {
     }
 
     /// Reads until a head is whole.
-    pub fn poll_head(
+    pub(crate) fn poll_head(
         &mut self,
         connection: &OriginConnection,
         context: &mut Context<'_>,
@@ -110,12 +110,12 @@ impl HeadReader {
     }
 
     /// The parsed head and what came behind it.
-    pub fn head(&self) -> &ResponseHead {
+    pub(crate) fn head(&self) -> &ResponseHead {
         &self.head
     }
 
     /// Goes on to the next head behind an interim one.
-    pub fn skip(&mut self) -> Result<(), ReceiveError> {
+    pub(crate) fn skip(&mut self) -> Result<(), ReceiveError> {
         self.head.clear();
         let start = std::mem::take(&mut self.start);
         if let Some(buffer) = &mut self.buffer {
@@ -132,12 +132,12 @@ impl HeadReader {
     }
 
     /// What reads the answer.
-    pub fn codec(&mut self) -> &mut Codec {
+    pub(crate) fn codec(&mut self) -> &mut Codec {
         &mut self.codec
     }
 
     /// Head, what came behind it, and what reads on.
-    pub fn finish(self) -> (ResponseHead, Behind, Codec) {
+    pub(crate) fn finish(self) -> (ResponseHead, Behind, Codec) {
         let behind = Behind { buffer: self.buffer.unwrap_or_default(), start: self.start };
         (self.head, behind, self.codec)
     }

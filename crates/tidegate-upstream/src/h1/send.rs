@@ -28,10 +28,10 @@ const COLLECT_BYTES: usize = 64 * 1024;
 const SENDFILE_BYTES: u64 = 1 << 20;
 
 /// A request body on its way.
-pub type Upload = LocalFuture<'static, UploadEnd>;
+pub(crate) type Upload = LocalFuture<'static, UploadEnd>;
 
 /// How sending ended.
-pub struct UploadEnd {
+pub(crate) struct UploadEnd {
     pub result: Result<(), SendError>,
     /// The client's body, to be given back.
     pub body: Option<Box<RequestBody>>,
@@ -41,7 +41,7 @@ pub struct UploadEnd {
 
 /// Why a request could not be sent.
 #[derive(Debug)]
-pub enum SendError {
+pub(crate) enum SendError {
     Origin(io::Error),
     TimedOut,
     /// The client's body could not be read.
@@ -49,7 +49,7 @@ pub enum SendError {
 }
 
 /// Begins to send. `Ok(None)`: all is sent.
-pub fn begin(
+pub(crate) fn begin(
     io: &Io,
     (head, payload): (&[u8], &mut RequestPayload),
     wire: &Wire,

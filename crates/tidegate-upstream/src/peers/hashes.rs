@@ -4,10 +4,10 @@
 const POINTS_PER_WEIGHT: u32 = 160;
 
 /// The running value of a hash over a key; `u32` is the number of the attempt.
-pub type KeyHash = fn(&[u8], &mut u32, u32) -> u32;
+pub(super) type KeyHash = fn(&[u8], &mut u32, u32) -> u32;
 
 /// `ip_hash`: a polynomial over the address's bytes, further for each attempt.
-pub fn ip_hash(key: &[u8], running: &mut u32, _attempt: u32) -> u32 {
+pub(super) fn ip_hash(key: &[u8], running: &mut u32, _attempt: u32) -> u32 {
     if *running == 0 {
         *running = 89;
     }
@@ -18,7 +18,7 @@ pub fn ip_hash(key: &[u8], running: &mut u32, _attempt: u32) -> u32 {
 }
 
 /// `hash`: 15 bits out of CRC-32 as Cache::Memcached takes them, summed over the attempts.
-pub fn key_hash(key: &[u8], running: &mut u32, attempt: u32) -> u32 {
+pub(super) fn key_hash(key: &[u8], running: &mut u32, attempt: u32) -> u32 {
     let mut text = Vec::with_capacity(key.len() + 4);
     if attempt > 0 {
         text.extend_from_slice(attempt.to_string().as_bytes());
@@ -29,7 +29,7 @@ pub fn key_hash(key: &[u8], running: &mut u32, attempt: u32) -> u32 {
 }
 
 /// The points of servers: their names hashed in a chain, 160 for each unit of weight.
-pub fn ring<'a>(servers: impl Iterator<Item = (usize, &'a str, u32)>) -> Box<[(u32, u32)]> {
+pub(super) fn ring<'a>(servers: impl Iterator<Item = (usize, &'a str, u32)>) -> Box<[(u32, u32)]> {
     let mut points = Vec::new();
     for (index, name, weight) in servers {
         let (host, port) = match name.strip_prefix("unix:") {
@@ -52,7 +52,7 @@ pub fn ring<'a>(servers: impl Iterator<Item = (usize, &'a str, u32)>) -> Box<[(u
 }
 
 /// CRC-32 (IEEE 802.3).
-pub fn crc32(bytes: &[u8]) -> u32 {
+pub(super) fn crc32(bytes: &[u8]) -> u32 {
     !crc32_of(u32::MAX, bytes)
 }
 

@@ -44,7 +44,7 @@ impl Default for ServerOptions {
 
 /// One address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PeerSpec {
+pub(super) struct PeerSpec {
     /// The server as written, of which this is one address.
     pub server: Box<str>,
     pub address: Addr,

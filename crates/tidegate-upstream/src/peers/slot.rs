@@ -10,11 +10,11 @@ use super::options::{CheckRule, Method, Outcome, ServerOptions};
 use super::peer::{Health, Peer};
 
 /// Turns are counted in parts of a weight, so that a server of weight 1 can start slowly.
-pub const TURN: i64 = 1000;
+pub(super) const TURN: i64 = 1000;
 
 /// A server of the group and what changes as requests go by.
 #[derive(Debug)]
-pub struct Slot {
+pub(super) struct Slot {
     pub peer: Arc<Peer>,
     pub options: ServerOptions,
     /// Its number for status and commands.
@@ -40,7 +40,12 @@ pub struct Slot {
 }
 
 impl Slot {
-    pub fn new(peer: Arc<Peer>, options: ServerOptions, parent: Option<u32>, number: u32) -> Slot {
+    pub(super) fn new(
+        peer: Arc<Peer>,
+        options: ServerOptions,
+        parent: Option<u32>,
+        number: u32,
+    ) -> Slot {
         let effective = i64::from(options.weight);
         Slot {
             peer,
@@ -60,7 +65,7 @@ impl Slot {
     }
 
     /// Takes over what was known of the server; `checks` are the group's that knew it.
-    pub fn inherit(&mut self, before: &Slot, checks: &[CheckRule]) {
+    pub(super) fn inherit(&mut self, before: &Slot, checks: &[CheckRule]) {
         let names = checks.iter().map(|check| check.name.clone());
         self.former = names.zip(before.verdicts.iter().copied()).collect();
         self.peer = before.peer.clone();
@@ -75,7 +80,7 @@ impl Slot {
     }
 
     /// Another check is to be passed; what is known of it from before holds, where it may.
-    pub fn add_check(&mut self, check: &CheckRule) {
+    pub(super) fn add_check(&mut self, check: &CheckRule) {
         let known = self.former.iter().find(|(name, _)| *name == check.name);
         let known = known.filter(|_| check.persistent || !check.mandatory);
         self.verdicts.push(known.map_or(check.first_verdict(), |(_, health)| *health));
@@ -83,7 +88,7 @@ impl Slot {
     }
 
     /// Takes what a check says. `true`: the server can be used again.
-    pub fn judge(&mut self, check: usize, health: Health, now: Instant) -> bool {
+    pub(super) fn judge(&mut self, check: usize, health: Health, now: Instant) -> bool {
         let before = self.health;
         if let Some(verdict) = self.verdicts.get_mut(check) {
             *verdict = health;
@@ -97,13 +102,13 @@ impl Slot {
     }
 
     /// The worst that checks say.
-    pub fn health(&self) -> Health {
+    pub(super) fn health(&self) -> Health {
         self.health
     }
 
     /// Whether failures keep it from being tried. A lone server is tried in any case (directive
     /// `server`, max_fails).
-    pub fn is_resting(&self, lone: bool, now: Instant) -> bool {
+    pub(super) fn is_resting(&self, lone: bool, now: Instant) -> bool {
         let most = self.options.max_fails;
         let failing = !lone && most > 0 && self.fails >= most;
         failing && self.rested_since(now).is_none()
@@ -117,12 +122,12 @@ impl Slot {
         }
     }
 
-    pub fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.options.max_conns > 0 && self.peer.active() >= self.options.max_conns
     }
 
     /// Whether requests that are bound to it may go to it.
-    pub fn is_usable(&self, lone: bool, now: Instant) -> bool {
+    pub(super) fn is_usable(&self, lone: bool, now: Instant) -> bool {
         !self.options.down
             && self.health == Health::Fine
             && !self.is_full()
@@ -130,12 +135,12 @@ impl Slot {
     }
 
     /// Whether any request may go to it.
-    pub fn is_ready(&self, lone: bool, now: Instant) -> bool {
+    pub(super) fn is_ready(&self, lone: bool, now: Instant) -> bool {
         !self.options.drain && self.is_usable(lone, now)
     }
 
     /// Its part of its weight, in thousandths.
-    pub fn grown(&self, now: Instant) -> i64 {
+    pub(super) fn grown(&self, now: Instant) -> i64 {
         let span = self.options.slow_start;
         let Some(since) = self.started_at.filter(|_| !span.is_zero()) else { return TURN };
         let passed = now.saturating_duration_since(since);
@@ -146,7 +151,7 @@ impl Slot {
     }
 
     /// It has come back: it grows from nothing to its weight.
-    pub fn start_slowly(&mut self, now: Instant) {
+    pub(super) fn start_slowly(&mut self, now: Instant) {
         if !self.options.slow_start.is_zero() {
             self.started_at = Some(now);
             self.current = 0;
@@ -154,14 +159,14 @@ impl Slot {
     }
 
     /// Notes that it is used: after a rest this request is the probe.
-    pub fn used(&mut self, now: Instant) {
+    pub(super) fn used(&mut self, now: Instant) {
         if self.rested_since(now).is_some() {
             self.checked_at = Some(now);
         }
     }
 
     /// Takes an attempt's outcome into account. `true`: it is unavailable from now on.
-    pub fn report(&mut self, outcome: Outcome, now: Instant) -> bool {
+    pub(super) fn report(&mut self, outcome: Outcome, now: Instant) -> bool {
         match outcome {
             Outcome::Failure => {
                 self.fails += 1;
@@ -191,7 +196,7 @@ impl Slot {
 
     /// The name by which requests are bound to it (directive `sticky`): its route, or the MD5 of its
     /// address in hexadecimal.
-    pub fn route(&self) -> Vec<u8> {
+    pub(super) fn route(&self) -> Vec<u8> {
         match &self.options.route {
             Some(route) => route.as_bytes().to_vec(),
             None => {
@@ -202,7 +207,7 @@ impl Slot {
     }
 
     /// What the method compares, as a fraction: requests or time by weight.
-    pub fn load(&self, method: Method) -> (u64, u64) {
+    pub(super) fn load(&self, method: Method) -> (u64, u64) {
         let weight = u64::from(self.options.weight.max(1));
         let active = u64::from(self.peer.active());
         let Some(kind) = method.time() else {
@@ -215,7 +220,7 @@ impl Slot {
         (time.saturating_mul(active + 1), weight)
     }
 
-    pub fn load_scaled(&self, method: Method) -> u64 {
+    pub(super) fn load_scaled(&self, method: Method) -> u64 {
         let (load, weight) = self.load(method);
         (u128::from(load) * (1 << 16) / u128::from(weight)).min(u128::from(u64::MAX)) as u64
     }

@@ -13,7 +13,7 @@ use super::tier::Tier;
 
 /// What the group's lock guards.
 #[derive(Debug)]
-pub struct State {
+pub(super) struct State {
     method: Method,
     sticky: Stickiness,
     /// Primary servers, then backups.
@@ -43,7 +43,7 @@ pub struct SlotView {
 }
 
 impl State {
-    pub fn new(method: Method, sticky: Stickiness) -> State {
+    pub(super) fn new(method: Method, sticky: Stickiness) -> State {
         State {
             method,
             sticky,
@@ -57,14 +57,14 @@ impl State {
     }
 
     /// A number that no server has or had.
-    pub fn reserve_number(&mut self) -> u32 {
+    pub(super) fn reserve_number(&mut self) -> u32 {
         self.next_number += 1;
         self.next_number - 1
     }
 
     /// The group's servers from now on. Those that it had keep their state. New servers among ones that
     /// were there before start slowly, where that is asked for.
-    pub fn replace(&mut self, specs: Vec<PeerSpec>, now: Instant) {
+    pub(super) fn replace(&mut self, specs: Vec<PeerSpec>, now: Instant) {
         let mut before: HashMap<(Box<str>, Box<str>), Vec<Slot>> = HashMap::new();
         let grown = self.tiers.iter().any(|tier| !tier.slots.is_empty());
         for slot in self.tiers.iter_mut().flat_map(|tier| tier.slots.drain(..)) {
@@ -111,7 +111,7 @@ impl State {
     }
 
     /// Takes over what another group of the same name knew.
-    pub fn inherit(&mut self, before: &State, now: Instant) {
+    pub(super) fn inherit(&mut self, before: &State, now: Instant) {
         let mut known: HashMap<_, &Slot> = HashMap::new();
         for slot in before.slots() {
             known.insert((slot.peer.server.clone(), slot.peer.text.clone()), slot);
@@ -150,11 +150,11 @@ impl State {
         self.refresh_all(now);
     }
 
-    pub fn slots(&self) -> impl Iterator<Item = &Slot> {
+    pub(super) fn slots(&self) -> impl Iterator<Item = &Slot> {
         self.tiers.iter().flat_map(|tier| &tier.slots)
     }
 
-    pub fn view(&self, now: Instant) -> Vec<SlotView> {
+    pub(super) fn view(&self, now: Instant) -> Vec<SlotView> {
         let view = |slot: &Slot| SlotView {
             number: slot.number,
             parent: slot.parent,
@@ -168,16 +168,16 @@ impl State {
     }
 
     /// Whether the tree of a large group must be told of changes in requests in progress.
-    pub fn is_large(&self) -> bool {
+    pub(super) fn is_large(&self) -> bool {
         self.tiers.iter().any(Tier::is_large)
     }
 
-    pub fn is_lone(&self) -> bool {
+    pub(super) fn is_lone(&self) -> bool {
         self.lone
     }
 
     /// Chooses a server that was not tried yet; `None` when none is available.
-    pub fn choose(&mut self, choice: &mut Choice, now: Instant) -> Option<Arc<Peer>> {
+    pub(super) fn choose(&mut self, choice: &mut Choice, now: Instant) -> Option<Arc<Peer>> {
         let (rank, at) = self.find(choice, now)?;
         choice.in_backup = rank == 1;
         let slot = self.tiers[rank].slots.get_mut(at)?;
@@ -243,7 +243,7 @@ impl State {
     }
 
     /// Takes an attempt's outcome into account.
-    pub fn report(&mut self, peer: &Peer, outcome: Outcome, now: Instant) {
+    pub(super) fn report(&mut self, peer: &Peer, outcome: Outcome, now: Instant) {
         let Some((rank, at)) = self.places.get(&peer.id).copied() else { return };
         let Some(slot) = self.tiers[rank].slots.get_mut(at) else { return };
         let unavailable = slot.report(outcome, now) && !self.lone;
@@ -256,14 +256,14 @@ impl State {
     }
 
     /// A server's requests in progress have changed, or its health.
-    pub fn refresh(&mut self, peer: &Peer, now: Instant) {
+    pub(super) fn refresh(&mut self, peer: &Peer, now: Instant) {
         if let Some((rank, at)) = self.places.get(&peer.id).copied() {
             self.tiers[rank].refresh(at, self.method, now);
         }
     }
 
     /// Another check that servers have to pass; its number.
-    pub fn add_check(&mut self, check: CheckRule, now: Instant) -> usize {
+    pub(super) fn add_check(&mut self, check: CheckRule, now: Instant) -> usize {
         let slots = self.tiers.iter_mut().flat_map(|tier| &mut tier.slots);
         slots.for_each(|slot| slot.add_check(&check));
         self.checks.push(check);
@@ -272,7 +272,7 @@ impl State {
     }
 
     /// What a check says of a server from now on.
-    pub fn judge(&mut self, peer: &Peer, check: usize, health: Health, now: Instant) {
+    pub(super) fn judge(&mut self, peer: &Peer, check: usize, health: Health, now: Instant) {
         let Some((rank, at)) = self.places.get(&peer.id).copied() else { return };
         let slot = &mut self.tiers[rank].slots[at];
         let before = slot.health();
@@ -295,7 +295,7 @@ impl State {
     }
 
     /// The route by which requests are bound to a server.
-    pub fn route(&self, peer: &Peer) -> Option<Vec<u8>> {
+    pub(super) fn route(&self, peer: &Peer) -> Option<Vec<u8>> {
         let (rank, at) = self.places.get(&peer.id)?;
         Some(self.tiers[*rank].slots.get(*at)?.route())
     }

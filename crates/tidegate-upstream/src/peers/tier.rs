@@ -12,7 +12,7 @@ use super::slot::{Slot, TURN};
 use super::tree::Tree;
 
 /// Up to so many servers are looked at one by one, in the order in which nginx would take them.
-pub const LINEAR_MAX: usize = 64;
+pub(super) const LINEAR_MAX: usize = 64;
 /// Keys that meet an unavailable server are hashed again so often; then round robin decides
 /// (directive `ip_hash`: "the next server").
 const REHASH_MAX: u32 = 20;
@@ -23,7 +23,7 @@ const REDRAW_MAX: u32 = 8;
 
 /// The servers of one rank.
 #[derive(Debug, Default)]
-pub struct Tier {
+pub(super) struct Tier {
     pub slots: Vec<Slot>,
     /// Sums of the weights up to each server: where the hash of a key falls.
     sums: Vec<u64>,
@@ -44,7 +44,7 @@ struct Large {
 }
 
 impl Tier {
-    pub fn new(slots: Vec<Slot>, method: Method) -> Tier {
+    pub(super) fn new(slots: Vec<Slot>, method: Method) -> Tier {
         let mut sum = 0;
         let sums = slots.iter().map(|slot| {
             sum += u64::from(slot.options.weight);
@@ -71,19 +71,19 @@ impl Tier {
     }
 
     /// Whether leaves must be told of every change.
-    pub fn is_large(&self) -> bool {
+    pub(super) fn is_large(&self) -> bool {
         self.large.is_some()
     }
 
     /// Looks at every server anew.
-    pub fn refresh_all(&mut self, method: Method, now: Instant) {
+    pub(super) fn refresh_all(&mut self, method: Method, now: Instant) {
         if self.is_large() {
             (0..self.slots.len()).for_each(|at| self.refresh(at, method, now));
         }
     }
 
     /// Takes what has changed of a server into the tree.
-    pub fn refresh(&mut self, at: usize, method: Method, now: Instant) {
+    pub(super) fn refresh(&mut self, at: usize, method: Method, now: Instant) {
         let (Some(large), Some(slot)) = (&mut self.large, self.slots.get(at)) else { return };
         let ready = slot.is_ready(false, now);
         let value = ready.then(|| (slot.load_scaled(method), slot.options.weight));
@@ -115,7 +115,7 @@ impl Tier {
     }
 
     /// Round robin, or the least loaded one in turn.
-    pub fn in_turn(
+    pub(super) fn in_turn(
         &mut self,
         method: Method,
         choice: &Choice,
@@ -205,7 +205,7 @@ impl Tier {
     }
 
     /// The server that a key belongs to, or one that stands in for it.
-    pub fn by_hash(
+    pub(super) fn by_hash(
         &self,
         choice: &mut Choice,
         lone: bool,
@@ -231,7 +231,7 @@ impl Tier {
     }
 
     /// The next server on the ring behind a key.
-    pub fn by_ring(&mut self, choice: &Choice, lone: bool, now: Instant) -> Option<usize> {
+    pub(super) fn by_ring(&mut self, choice: &Choice, lone: bool, now: Instant) -> Option<usize> {
         if choice.key.is_empty() || self.ring.is_empty() {
             return None;
         }
@@ -264,7 +264,7 @@ impl Tier {
     }
 
     /// One at random by weight; of two different ones (`draws`) the less loaded.
-    pub fn at_random(
+    pub(super) fn at_random(
         &mut self,
         method: Method,
         draws: u32,

@@ -3,7 +3,7 @@
 
 /// Complete binary tree; the leaves are the servers in order.
 #[derive(Debug)]
-pub struct Tree {
+pub(super) struct Tree {
     /// Leaves, a power of two; the leaf of server `i` is node `leaves + i`.
     leaves: usize,
     nodes: Vec<Node>,
@@ -27,7 +27,7 @@ struct Node {
 const NONE: Node = Node { load: u64::MAX, weight: 0 };
 
 impl Tree {
-    pub fn new(servers: usize) -> Tree {
+    pub(super) fn new(servers: usize) -> Tree {
         let leaves = servers.next_power_of_two().max(1);
         Tree {
             leaves,
@@ -46,7 +46,7 @@ impl Tree {
     }
 
     /// Sets a server's load and weight; `None` while it cannot be chosen.
-    pub fn set(&mut self, index: usize, value: Option<(u64, u32)>) {
+    pub(super) fn set(&mut self, index: usize, value: Option<(u64, u32)>) {
         if index >= self.leaves {
             return;
         }
@@ -80,12 +80,12 @@ impl Tree {
     }
 
     /// Sum of weights of the least loaded servers; 0 when none can be chosen.
-    pub fn weight(&self) -> u64 {
+    pub(super) fn weight(&self) -> u64 {
         self.nodes[1].weight
     }
 
     /// The server at a place (below [`Tree::weight`]) among the weights of the least loaded ones.
-    pub fn at(&self, mut place: u64) -> Option<usize> {
+    pub(super) fn at(&self, mut place: u64) -> Option<usize> {
         let Node { load, weight } = self.nodes[1];
         if place >= weight {
             return None;
@@ -108,7 +108,7 @@ impl Tree {
     /// The next server in turn among the least loaded ones. As long as nothing changes, every server
     /// comes exactly as often as its weight says in as many turns as the weights' sum, and its turns
     /// are spread.
-    pub fn next(&mut self) -> Option<usize> {
+    pub(super) fn next(&mut self) -> Option<usize> {
         let total = self.weight();
         if total == 0 {
             return None;

@@ -23,13 +23,13 @@ pub struct Idle<T> {
 
 /// A thread that has not needed a connection for so long has it to spare. One that needs all of its connections
 /// again and again must not give them away between two requests: it would ask for them in its turn.
-pub const SPARE_AFTER: Duration = Duration::from_millis(100);
+pub(super) const SPARE_AFTER: Duration = Duration::from_millis(100);
 
 /// Idle connections above the number that a group keeps are closed when they have been idle for so long. A busy
 /// thread finishes many requests in one turn, and needs their connections in the next one.
-pub const EXCESS_IDLE: Duration = Duration::from_millis(10);
+pub(super) const EXCESS_IDLE: Duration = Duration::from_millis(10);
 /// So many at most; a request more closes one at once.
-pub const EXCESS_MAX: usize = 512;
+pub(super) const EXCESS_MAX: usize = 512;
 
 impl<T> Shelf<T> {
     pub const fn new() -> Shelf<T> {
@@ -126,6 +126,6 @@ impl<T> Default for Shelf<T> {
 }
 
 /// A server's bit of 64.
-pub fn server_bit(server: u64) -> u64 {
+pub(super) fn server_bit(server: u64) -> u64 {
     1 << (server % 64)
 }

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(super) enum Kind {
     A,
     Aaaa,
     /// Where a service is (RFC 2782).
@@ -26,7 +26,7 @@ impl Kind {
 
 /// Addresses of a name, or the name to ask for instead.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub(super) struct Answer {
     pub addresses: Vec<IpAddr>,
     pub services: Vec<ServiceRecord>,
     /// The last alias, when nothing else came with it.
@@ -48,7 +48,7 @@ pub struct ServiceRecord {
 
 /// Why an answer is of no use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DnsError {
+pub(super) enum DnsError {
     /// Not the answer to this question: wait for another one.
     Foreign,
     Malformed,
@@ -68,7 +68,7 @@ const NAME_LETTERS_MAX: usize = 255;
 const POINTERS_MAX: usize = 32;
 
 /// A question for one name; `None` when the name cannot be one.
-pub fn question(id: u16, name: &str, kind: Kind) -> Option<Vec<u8>> {
+pub(super) fn question(id: u16, name: &str, kind: Kind) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(name.len() + 18);
     out.extend_from_slice(&id.to_be_bytes());
     // Recursion desired; one question.
@@ -91,7 +91,7 @@ pub fn question(id: u16, name: &str, kind: Kind) -> Option<Vec<u8>> {
 }
 
 /// Reads the answer to a question.
-pub fn answer(bytes: &[u8], id: u16, name: &str, kind: Kind) -> Result<Answer, DnsError> {
+pub(super) fn answer(bytes: &[u8], id: u16, name: &str, kind: Kind) -> Result<Answer, DnsError> {
     let mut at = 0;
     let (got, flags) = (number(bytes, &mut at)?, number(bytes, &mut at)?);
     let (questions, answers) = (number(bytes, &mut at)?, number(bytes, &mut at)?);

@@ -23,7 +23,7 @@ const PORT_DEFAULT: u16 = 8080;
 const FOLDERS_MAX: u32 = 100;
 
 /// Runs the demonstration until it is interrupted.
-pub fn run(arguments: &[OsString]) -> ExitCode {
+pub(crate) fn run(arguments: &[OsString]) -> ExitCode {
     let port = match port(arguments) {
         Ok(Some(port)) => port,
         Ok(None) => {

@@ -23,7 +23,7 @@ const CONNECTIONS_MAX: u32 = 256;
 ///
 /// # Errors
 /// No thread or socket can be had.
-pub fn start() -> io::Result<u16> {
+pub(super) fn start() -> io::Result<u16> {
     let (sender, receiver) = sync_channel(1);
     // The thread lives as long as the process.
     let _worker = Worker::run("origin", None, move |_| async move {

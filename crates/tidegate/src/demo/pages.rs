@@ -35,7 +35,7 @@ const LINES: &[(&str, &str)] = &[
 ];
 
 /// The configuration that is served.
-pub fn configuration(folder: &Path, port: u16, origin: u16) -> String {
+pub(super) fn configuration(folder: &Path, port: u16, origin: u16) -> String {
     let mut text = String::new();
     let rows: Vec<_> = crate::modules::all().iter().flat_map(|module| module.rows()).collect();
     for (directive, line) in LINES {
@@ -50,7 +50,7 @@ pub fn configuration(folder: &Path, port: u16, origin: u16) -> String {
 }
 
 /// What is printed when it runs.
-pub fn instructions(folder: &Path, port: u16) -> String {
+pub(super) fn instructions(folder: &Path, port: u16) -> String {
     format!(
         "\
 Tidegate serves http://127.0.0.1:{port}/ until you press Ctrl+C.
@@ -77,7 +77,7 @@ Configuration, logs and cache: {}
 }
 
 /// The page at `/`.
-pub fn welcome(port: u16) -> String {
+pub(super) fn welcome(port: u16) -> String {
     format!(
         "\
 <!DOCTYPE html>

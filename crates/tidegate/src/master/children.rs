@@ -45,7 +45,7 @@ struct Child {
 
 /// What a worker process is to its master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub(super) enum Role {
     /// Is to be replaced when it ends.
     Serving,
     /// Shall serve instead of the other one, once it can: a reload asked for another process.
@@ -55,7 +55,7 @@ pub enum Role {
 }
 
 /// The worker processes of a master: one that serves, perhaps its successor, and some that come to their end.
-pub struct Children {
+pub(super) struct Children {
     events: EventSender,
     running: Vec<Child>,
     respawn_at: Option<Instant>,
@@ -66,7 +66,7 @@ pub struct Children {
 }
 
 impl Children {
-    pub fn new(events: EventSender) -> Children {
+    pub(super) fn new(events: EventSender) -> Children {
         Children {
             events,
             running: Vec::new(),
@@ -81,7 +81,7 @@ impl Children {
     ///
     /// # Errors
     /// No process or descriptor can be had; another attempt is due later.
-    pub fn start(&mut self, handover: Handover, main: &MainSettings) -> io::Result<u32> {
+    pub(super) fn start(&mut self, handover: Handover, main: &MainSettings) -> io::Result<u32> {
         self.respawn_at = None;
         let started = self.try_start(handover, main, Role::Serving);
         if started.is_err() {
@@ -94,19 +94,23 @@ impl Children {
     ///
     /// # Errors
     /// No process or descriptor can be had.
-    pub fn start_successor(&mut self, handover: Handover, main: &MainSettings) -> io::Result<u32> {
+    pub(super) fn start_successor(
+        &mut self,
+        handover: Handover,
+        main: &MainSettings,
+    ) -> io::Result<u32> {
         let pid = self.try_start(handover, main, Role::Successor)?;
         self.last_successor = Some(pid);
         Ok(pid)
     }
 
     /// Whether a worker was started as a successor. It may have ended before its last message is read.
-    pub fn was_successor(&self, pid: u32) -> bool {
+    pub(super) fn was_successor(&self, pid: u32) -> bool {
         self.last_successor == Some(pid)
     }
 
     /// The successor serves: the worker before it ends gracefully. Nothing happens when `pid` is no successor.
-    pub fn succeed(&mut self, pid: u32) {
+    pub(super) fn succeed(&mut self, pid: u32) {
         if !self.running.iter().any(|child| child.pid == pid && child.role == Role::Successor) {
             return;
         }
@@ -122,7 +126,7 @@ impl Children {
     }
 
     /// Ends a successor that shall not take over after all.
-    pub fn dismiss_successor(&mut self) {
+    pub(super) fn dismiss_successor(&mut self) {
         for child in self.running.iter_mut().filter(|child| child.role == Role::Successor) {
             child.role = Role::Leaving;
             let _ = child.messages.send(ToWorker::Terminate);
@@ -170,14 +174,14 @@ impl Children {
 
     /// Sends to the worker that serves, if there is one. Whether it arrives is known by its answer
     /// or by its end.
-    pub fn send(&self, message: ToWorker) {
+    pub(super) fn send(&self, message: ToWorker) {
         if let Some(child) = self.running.iter().find(|child| child.role == Role::Serving) {
             let _ = child.messages.send(message);
         }
     }
 
     /// Has every worker write on in these files, those that are coming to their end as well.
-    pub fn reopen(&self, files: &[(PathBuf, File)]) -> io::Result<()> {
+    pub(super) fn reopen(&self, files: &[(PathBuf, File)]) -> io::Result<()> {
         for child in &self.running {
             let copy = |(path, file): &(PathBuf, File)| Ok((path.clone(), file.try_clone()?));
             let files = files.iter().map(copy).collect::<io::Result<_>>()?;
@@ -187,49 +191,49 @@ impl Children {
     }
 
     /// Has every worker end gracefully.
-    pub fn quit_all(&self) {
+    pub(super) fn quit_all(&self) {
         for child in self.running.iter().filter(|child| child.role != Role::Leaving) {
             let _ = child.messages.send(ToWorker::Quit);
         }
     }
 
     /// A worker has told that it serves.
-    pub fn note_ready(&mut self) {
+    pub(super) fn note_ready(&mut self) {
         self.ready_once = true;
     }
 
-    pub fn was_ready(&self) -> bool {
+    pub(super) fn was_ready(&self) -> bool {
         self.ready_once
     }
 
-    pub fn has_workers(&self) -> bool {
+    pub(super) fn has_workers(&self) -> bool {
         !self.running.is_empty()
     }
 
-    pub fn has_serving_worker(&self) -> bool {
+    pub(super) fn has_serving_worker(&self) -> bool {
         self.running.iter().any(|child| child.role == Role::Serving)
     }
 
     /// All workers were told to end and are not to be replaced.
-    pub fn forget_serving(&mut self) {
+    pub(super) fn forget_serving(&mut self) {
         self.running.iter_mut().for_each(|child| child.role = Role::Leaving);
         self.respawn_at = None;
     }
 
-    pub fn terminate_all(&self) {
+    pub(super) fn terminate_all(&self) {
         for child in &self.running {
             let _ = process::kill(child.pid, Signal::Terminate);
         }
     }
 
-    pub fn kill_all(&self) {
+    pub(super) fn kill_all(&self) {
         for child in &self.running {
             let _ = process::kill(child.pid, Signal::Kill);
         }
     }
 
     /// Takes note of an end. Returns what the worker was; `None` when it was no worker.
-    pub fn ended(&mut self, pid: u32) -> Option<Role> {
+    pub(super) fn ended(&mut self, pid: u32) -> Option<Role> {
         let place = self.running.iter().position(|child| child.pid == pid)?;
         let child = self.running.swap_remove(place);
         if child.role == Role::Serving {
@@ -242,11 +246,11 @@ impl Children {
     }
 
     /// Has the worker replaced: at once, unless the last ones ended right after their start.
-    pub fn respawn_soon(&mut self) {
+    pub(super) fn respawn_soon(&mut self) {
         self.respawn_at = Some(exact_now() + self.respawn_pause);
     }
 
-    pub fn respawn_at(&self) -> Option<Instant> {
+    pub(super) fn respawn_at(&self) -> Option<Instant> {
         self.respawn_at
     }
 }
@@ -268,7 +272,7 @@ const SIGTERM: i32 = 15;
 
 /// What the log says of an ended worker. One that was told to end may not have been there yet to take it
 /// as more than a signal.
-pub fn epitaph(pid: u32, status: ExitStatus, told_to_end: bool) -> (Level, String) {
+pub(super) fn epitaph(pid: u32, status: ExitStatus, told_to_end: bool) -> (Level, String) {
     match (status.signal(), status.code()) {
         (Some(signal), _) => {
             let core = if status.core_dumped() { " (core dumped)" } else { "" };

@@ -8,7 +8,7 @@ use tidegate_core::family;
 const KEPT: &str = "TZ";
 
 /// What a worker gets: `TZ`, what the directive names or sets, and the name of the family.
-pub fn of_worker(directives: &[String]) -> Vec<(OsString, OsString)> {
+pub(super) fn of_worker(directives: &[String]) -> Vec<(OsString, OsString)> {
     let mut variables: Vec<(OsString, OsString)> = Vec::new();
     let mut set = |name: &str, value: Option<OsString>| {
         if let Some(value) = value {
@@ -28,7 +28,7 @@ pub fn of_worker(directives: &[String]) -> Vec<(OsString, OsString)> {
 }
 
 /// What a new binary gets: everything, and the name of the family.
-pub fn inherited() -> Vec<(OsString, OsString)> {
+pub(super) fn inherited() -> Vec<(OsString, OsString)> {
     let own = (OsString::from(family::VARIABLE), family::name().into());
     std::env::vars_os().filter(|(name, _)| *name != own.0).chain([own.clone()]).collect()
 }

@@ -4,7 +4,7 @@
 mod children;
 mod environment;
 mod signals;
-pub mod upgrade;
+pub(crate) mod upgrade;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -27,7 +27,7 @@ use children::Children;
 use upgrade::Upgrade;
 
 /// What happens to a master.
-pub enum Event {
+pub(crate) enum Event {
     Signal(ProcessSignal),
     /// A worker, by its process id, tells something.
     Told(u32, ToMaster),
@@ -49,7 +49,7 @@ enum Ending {
 }
 
 /// A running master process.
-pub struct Master {
+pub(crate) struct Master {
     origin: Origin,
     current: Generation,
     /// Sent to the worker, which has not answered yet.
@@ -67,7 +67,7 @@ pub struct Master {
 }
 
 /// Runs a master with its first generation until it ends.
-pub fn run(
+pub(crate) fn run(
     origin: Origin,
     first: Generation,
     arguments: Vec<OsString>,
@@ -244,4 +244,4 @@ impl Master {
 }
 
 /// A queue end for threads that listen to workers.
-pub type EventSender = Sender<Event>;
+pub(crate) type EventSender = Sender<Event>;

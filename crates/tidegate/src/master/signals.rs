@@ -18,7 +18,7 @@ use crate::report::{log_diagnostic, open_failed};
 use crate::{claims, configuration, listening};
 
 /// A worker told to end at once gets so long.
-pub const KILL_AFTER: Duration = Duration::from_secs(2);
+pub(super) const KILL_AFTER: Duration = Duration::from_secs(2);
 
 impl Master {
     pub(super) fn signal(&mut self, signal: ProcessSignal) {

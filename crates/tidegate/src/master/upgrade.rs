@@ -10,13 +10,13 @@ use crate::listening::{Listening, place_of};
 use crate::pidfile::PidFile;
 
 /// The variable in which nginx lists inherited sockets, and so do we: each can follow the other.
-pub const VARIABLE: &str = "NGINX";
+pub(crate) const VARIABLE: &str = "NGINX";
 
 /// First number of an inherited socket.
 const FIRST: i32 = 3;
 
 /// The master's older and newer relatives.
-pub struct Upgrade {
+pub(crate) struct Upgrade {
     arguments: Vec<OsString>,
     /// The master whose sockets this one inherited, while it lives.
     older: Option<u32>,
@@ -27,7 +27,7 @@ pub struct Upgrade {
 ///
 /// # Errors
 /// What the environment lists is not what it says.
-pub fn inherited() -> std::io::Result<Vec<Listening>> {
+pub(crate) fn inherited() -> std::io::Result<Vec<Listening>> {
     let mut listening: Vec<Listening> = Vec::new();
     for socket in inherit::env_inherited_listeners(VARIABLE)? {
         let place = place_of(&socket)?;
@@ -40,7 +40,7 @@ pub fn inherited() -> std::io::Result<Vec<Listening>> {
 }
 
 impl Upgrade {
-    pub fn new(arguments: Vec<OsString>, inherited: bool) -> Upgrade {
+    pub(crate) fn new(arguments: Vec<OsString>, inherited: bool) -> Upgrade {
         Upgrade { arguments, older: inherited.then(parent_id), newer: None }
     }
 
@@ -48,7 +48,7 @@ impl Upgrade {
     ///
     /// # Errors
     /// A new binary runs already, or cannot be started.
-    pub fn start(
+    pub(crate) fn start(
         &mut self,
         listening: &[Listening],
         mut environment: Vec<(OsString, OsString)>,
@@ -81,7 +81,7 @@ impl Upgrade {
     }
 
     /// Takes note of the end of a child; answers whether it was the new binary.
-    pub fn has_ended(&mut self, pid: u32, pid_file: &mut PidFile) -> bool {
+    pub(crate) fn has_ended(&mut self, pid: u32, pid_file: &mut PidFile) -> bool {
         if self.newer != Some(pid) {
             return false;
         }
@@ -91,7 +91,7 @@ impl Upgrade {
     }
 
     /// Whether another master uses the same Unix sockets, so that their files must stay.
-    pub fn sockets_are_used(&self) -> bool {
+    pub(crate) fn sockets_are_used(&self) -> bool {
         self.newer.is_some() || self.older.is_some_and(|older| older == parent_id())
     }
 }

@@ -10,13 +10,13 @@ use std::path::PathBuf;
 use tidegate_os::Credentials;
 
 #[cfg(unix)]
-pub use unix::{make_folders, of};
+pub(crate) use unix::{make_folders, of};
 #[cfg(windows)]
 pub use windows::{make_folders, of};
 
 /// What a worker may and shall be; looked at once, when it starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rights {
+pub(crate) struct Rights {
     /// The user to become; none when the master is no superuser.
     pub credentials: Option<Credentials>,
     /// All groups of that user, sorted: as the master found them; a worker finds them itself.

@@ -18,7 +18,7 @@ use crate::resources::Folders;
 ///
 /// # Errors
 /// The user or group is unknown.
-pub fn of(
+pub(crate) fn of(
     main: &MainSettings,
     sends_from_anywhere: bool,
 ) -> Result<(Rights, Option<Diagnostic>), Diagnostic> {
@@ -82,7 +82,10 @@ const FOLDER_MODE: u32 = 0o700;
 ///
 /// # Errors
 /// One cannot be made.
-pub fn make_folders(folders: &Folders, owner: Option<&Credentials>) -> Result<(), Diagnostic> {
+pub(crate) fn make_folders(
+    folders: &Folders,
+    owner: Option<&Credentials>,
+) -> Result<(), Diagnostic> {
     let Some(owner) = owner else { return Ok(()) };
     for folder in &folders.written {
         let failed = |call: &str, error: &std::io::Error| {

@@ -9,6 +9,6 @@ mod unix;
 mod windows;
 
 #[cfg(unix)]
-pub use unix::{WORKER_ARGUMENT, other_way, start};
+pub(crate) use unix::{WORKER_ARGUMENT, other_way, start};
 #[cfg(windows)]
 pub use windows::{other_way, start};

@@ -14,10 +14,10 @@ use crate::worker::process;
 use crate::{claims, pidfile, single};
 
 /// The first argument of a worker process, which only a master gives.
-pub const WORKER_ARGUMENT: &str = "worker-process-of-a-master";
+pub(crate) const WORKER_ARGUMENT: &str = "worker-process-of-a-master";
 
 /// Runs as a worker, if the first argument says so.
-pub fn other_way(arguments: &[OsString]) -> Option<ExitCode> {
+pub(crate) fn other_way(arguments: &[OsString]) -> Option<ExitCode> {
     let name = arguments.first()?.to_string_lossy();
     arguments
         .get(1)
@@ -29,7 +29,7 @@ pub fn other_way(arguments: &[OsString]) -> Option<ExitCode> {
 ///
 /// # Errors
 /// What could not be had.
-pub fn start(
+pub(crate) fn start(
     origin: Origin,
     built: Built,
     arguments: Vec<OsString>,

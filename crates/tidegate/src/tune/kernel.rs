@@ -3,7 +3,7 @@
 use super::logic::Kernel;
 
 /// What can be read; what cannot is `None`.
-pub fn read() -> Kernel {
+pub(super) fn read() -> Kernel {
     let number = |name: &str| file(name)?.trim().parse().ok();
     Kernel {
         somaxconn: number("net/core/somaxconn"),

@@ -2,7 +2,7 @@
 
 /// A listening socket as the configuration wants it.
 #[derive(Clone, Debug, Default)]
-pub struct Listener {
+pub(super) struct Listener {
     pub text: String,
     pub port: Option<u16>,
     pub datagram: bool,
@@ -15,7 +15,7 @@ pub struct Listener {
 
 /// What a configuration wants.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub(super) struct Wanted {
     pub threads: u64,
     /// `worker_connections`: of each thread.
     pub connections: u64,
@@ -28,7 +28,7 @@ pub struct Wanted {
 
 /// The kernel's settings.
 #[derive(Clone, Debug, Default)]
-pub struct Kernel {
+pub(super) struct Kernel {
     pub somaxconn: Option<u64>,
     pub syn_backlog: Option<u64>,
     pub syncookies: Option<u64>,
@@ -48,7 +48,7 @@ pub struct Kernel {
 
 /// What is said of one setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Advice {
+pub(super) struct Advice {
     pub subject: &'static str,
     pub text: String,
     /// What changes it; empty where nothing is to be changed.
@@ -56,7 +56,7 @@ pub struct Advice {
 }
 
 impl Advice {
-    pub fn matters(&self) -> bool {
+    pub(super) fn matters(&self) -> bool {
         !self.commands.is_empty()
     }
 }
@@ -67,7 +67,7 @@ const FILES_BESIDE: u64 = 128;
 const FASTOPEN_SERVER: u64 = 2;
 
 /// Looks at each setting in turn.
-pub fn advise(wanted: &Wanted, kernel: &Kernel) -> Vec<Advice> {
+pub(super) fn advise(wanted: &Wanted, kernel: &Kernel) -> Vec<Advice> {
     let all = [
         accept_queue(wanted, kernel),
         syn_queue(wanted, kernel),

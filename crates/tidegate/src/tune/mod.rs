@@ -25,10 +25,10 @@ use crate::worker::threads;
 use logic::{Advice, Listener, Wanted};
 
 /// The word on the command line.
-pub const ARGUMENT: &str = "tune";
+pub(crate) const ARGUMENT: &str = "tune";
 
 /// Reads the configuration and the kernel's settings, and prints what follows.
-pub fn run(origin: &Origin) -> ExitCode {
+pub(crate) fn run(origin: &Origin) -> ExitCode {
     if !places::HAS_KERNEL_SETTINGS {
         eprintln!(
             "nginx: \"{ARGUMENT}\" is about the settings of Linux' kernel, and there are none here"

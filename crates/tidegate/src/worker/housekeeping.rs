@@ -17,7 +17,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 
 /// The running thread; it ends when this is dropped, after the step it is in.
-pub struct Housekeeping {
+pub(super) struct Housekeeping {
     plans: Option<Sender<Arc<Plan>>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -27,7 +27,7 @@ impl Housekeeping {
     ///
     /// # Errors
     /// No thread can be had.
-    pub fn start() -> io::Result<Housekeeping> {
+    pub(super) fn start() -> io::Result<Housekeeping> {
         let (sender, plans) = channel();
         let thread = std::thread::Builder::new()
             .name("housekeeping".to_owned())
@@ -36,14 +36,14 @@ impl Housekeeping {
     }
 
     /// Goes over to the services of a plan.
-    pub fn set_plan(&self, plan: Arc<Plan>) {
+    pub(super) fn set_plan(&self, plan: Arc<Plan>) {
         if let Some(plans) = &self.plans {
             let _ = plans.send(plan);
         }
     }
 
     /// Ends the thread and waits for it, at most the step that it is in.
-    pub fn finish(&mut self) {
+    pub(super) fn finish(&mut self) {
         self.plans = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -27,7 +27,7 @@ use super::threads::Sockets;
 const ABORT_GRACE: Duration = Duration::from_millis(200);
 
 /// A worker thread's possessions.
-pub struct Local {
+pub(super) struct Local {
     front: Rc<Front>,
     acceptors: RefCell<Vec<Acceptor>>,
     /// Takes turns with other threads (`accept_mutex`).
@@ -58,7 +58,7 @@ thread_local! {
 }
 
 /// Runs on the loop of this thread, if it is a worker's.
-pub fn with(errand: impl FnOnce(&Rc<Local>)) {
+pub(super) fn with(errand: impl FnOnce(&Rc<Local>)) {
     let local = LOCAL.with(|local| local.borrow().clone());
     if let Some(local) = local {
         errand(&local);
@@ -66,7 +66,7 @@ pub fn with(errand: impl FnOnce(&Rc<Local>)) {
 }
 
 /// A worker thread's whole life.
-pub async fn run(
+pub(super) async fn run(
     plan: Arc<Plan>,
     shared: Arc<Shared>,
     sockets: Sockets,
@@ -87,7 +87,7 @@ pub async fn run(
 
 impl Local {
     /// Goes over to a plan and its sockets.
-    pub fn apply(&self, plan: Arc<Plan>, sockets: Sockets, baton: Option<Arc<Semaphore>>) {
+    pub(super) fn apply(&self, plan: Arc<Plan>, sockets: Sockets, baton: Option<Arc<Semaphore>>) {
         let baton = baton.filter(|_| plan.main.accept_mutex);
         let delay = plan.main.accept_mutex_delay;
         watch_turns(&plan);
@@ -106,7 +106,7 @@ impl Local {
     }
 
     /// Lets the connections finish, within `limit` if there is one, then ends the thread.
-    pub fn finish(self: &Rc<Self>, limit: Option<Duration>) {
+    pub(super) fn finish(self: &Rc<Self>, limit: Option<Duration>) {
         self.close_listeners();
         self.front.drain();
         let local = self.clone();
@@ -126,14 +126,14 @@ impl Local {
     }
 
     /// Ends the thread and its connections now.
-    pub fn stop(&self) {
+    pub(super) fn stop(&self) {
         self.close_listeners();
         self.front.abort_all();
         self.end.notify_one();
     }
 
     /// Ends connections whose request belongs to an older generation.
-    pub fn abort_older(&self, generation: u64) {
+    pub(super) fn abort_older(&self, generation: u64) {
         self.front.abort_older(generation);
     }
 

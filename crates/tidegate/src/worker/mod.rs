@@ -3,8 +3,8 @@
 mod housekeeping;
 mod local;
 #[cfg(unix)]
-pub mod process;
-pub mod threads;
+pub(crate) mod process;
+pub(crate) mod threads;
 
 use std::io;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use tidegate_rt::clock::exact_now;
 
 use crate::listening::Listening;
 use housekeeping::Housekeeping;
-pub use threads::{Ended, Threads};
+pub(crate) use threads::{Ended, Threads};
 
 /// What serves requests in this process.
-pub struct Server {
+pub(crate) struct Server {
     threads: Threads,
     housekeeping: Housekeeping,
     plan: Arc<Plan>,
@@ -44,7 +44,11 @@ impl Server {
     ///
     /// # Errors
     /// No thread or descriptor can be had.
-    pub fn start(plan: Arc<Plan>, listening: &[Listening], ended: Ended) -> io::Result<Server> {
+    pub(crate) fn start(
+        plan: Arc<Plan>,
+        listening: &[Listening],
+        ended: Ended,
+    ) -> io::Result<Server> {
         apply_pools(&plan)?;
         let housekeeping = Housekeeping::start()?;
         let mut threads = Threads::new(ended);
@@ -57,7 +61,7 @@ impl Server {
     ///
     /// # Errors
     /// No thread or descriptor can be had: some threads may have gone over already.
-    pub fn reload(&mut self, plan: Arc<Plan>, listening: &[Listening]) -> io::Result<()> {
+    pub(crate) fn reload(&mut self, plan: Arc<Plan>, listening: &[Listening]) -> io::Result<()> {
         apply_pools(&plan)?;
         self.threads.apply(&plan, listening)?;
         self.housekeeping.set_plan(plan.clone());
@@ -65,12 +69,12 @@ impl Server {
         Ok(())
     }
 
-    pub fn plan(&self) -> &Arc<Plan> {
+    pub(crate) fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }
 
     /// Graceful end; `worker_shutdown_timeout` bounds it.
-    pub fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         let limit = self.plan.main.worker_shutdown_timeout;
         self.jobs_until = match limit {
             Some(limit) => JobsUntil::Limit(exact_now() + limit),
@@ -80,19 +84,19 @@ impl Server {
     }
 
     /// Fast end.
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.jobs_until = JobsUntil::Now;
         self.threads.stop();
     }
 
     /// Ends what still serves requests of generations before the current one.
-    pub fn abort_older(&self) {
+    pub(crate) fn abort_older(&self) {
         self.threads.abort_older(self.plan.generation);
     }
 
     /// Takes note of an ended thread; answers whether all have ended. One that ended unasked is
     /// logged and replaced.
-    pub fn thread_ended(&mut self, number: usize, listening: &[Listening]) -> bool {
+    pub(crate) fn thread_ended(&mut self, number: usize, listening: &[Listening]) -> bool {
         let (asked, result) = self.threads.collect(number);
         let log = &self.plan.main.error_log;
         if let Err(panic) = &result {
@@ -108,7 +112,7 @@ impl Server {
     }
 
     /// Last work before the process ends.
-    pub fn close(mut self) {
+    pub(crate) fn close(mut self) {
         self.housekeeping.finish();
         let done = match self.jobs_until {
             JobsUntil::Now => true,

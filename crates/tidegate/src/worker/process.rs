@@ -29,7 +29,7 @@ use crate::resources::Received;
 use crate::rights::Rights;
 
 /// The descriptor under which a worker finds its socket to the master.
-pub const SOCKET: i32 = 3;
+pub(crate) const SOCKET: i32 = 3;
 
 /// How often to look whether requests of older generations have ended, while there are any.
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
@@ -48,7 +48,7 @@ impl From<ProcessSignal> for Event {
 }
 
 /// Runs a worker process to its end, under the short name of its master.
-pub fn run(name: &str) -> ExitCode {
+pub(crate) fn run(name: &str) -> ExitCode {
     let socket = match inherit::adopt_socket(SOCKET) {
         Ok(socket) => Arc::new(socket),
         Err(_) => {

@@ -18,16 +18,16 @@ use super::local::{self, Local};
 use crate::listening::Listening;
 
 /// Called on a worker thread when it ends, with its number.
-pub type Ended = Arc<dyn Fn(usize) + Send + Sync>;
+pub(crate) type Ended = Arc<dyn Fn(usize) + Send + Sync>;
 
 /// One socket for each address, for one thread.
-pub type Sockets = Vec<(Place, OwnedSocket)>;
+pub(crate) type Sockets = Vec<(Place, OwnedSocket)>;
 
 /// Longest wait for threads to take over a plan.
 const APPLY_TIME: Duration = Duration::from_secs(1);
 
 /// The worker threads of this process.
-pub struct Threads {
+pub(crate) struct Threads {
     shared: Arc<Shared>,
     /// Whose turn it is to accept, with `accept_mutex`.
     baton: Arc<Semaphore>,
@@ -46,7 +46,7 @@ struct Thread {
 }
 
 /// How many threads a plan wants.
-pub fn count(main: &MainSettings) -> usize {
+pub(crate) fn count(main: &MainSettings) -> usize {
     match main.worker_processes {
         Count::Auto => cpu_count_online(),
         Count::Number(count) => count.max(1),
@@ -54,7 +54,7 @@ pub fn count(main: &MainSettings) -> usize {
 }
 
 impl Threads {
-    pub fn new(ended: Ended) -> Threads {
+    pub(crate) fn new(ended: Ended) -> Threads {
         Threads {
             shared: Arc::default(),
             baton: Arc::new(Semaphore::new(1)),
@@ -71,7 +71,7 @@ impl Threads {
     ///
     /// # Errors
     /// No thread or descriptor could be had; what runs then still runs.
-    pub fn apply(&mut self, plan: &Arc<Plan>, listening: &[Listening]) -> io::Result<()> {
+    pub(crate) fn apply(&mut self, plan: &Arc<Plan>, listening: &[Listening]) -> io::Result<()> {
         let wanted = count(&plan.main);
         self.shared.set_threads(wanted);
         let limit = plan.main.worker_shutdown_timeout;
@@ -109,7 +109,7 @@ impl Threads {
     }
 
     /// Lets all threads finish their connections, within `limit` if there is one.
-    pub fn finish(&mut self, limit: Option<Duration>) {
+    pub(crate) fn finish(&mut self, limit: Option<Duration>) {
         for thread in &mut self.running {
             thread.ending = true;
             let _ = thread.run(move |local| local.finish(limit));
@@ -117,7 +117,7 @@ impl Threads {
     }
 
     /// Ends all threads with their connections now.
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         for thread in &mut self.running {
             thread.ending = true;
             let _ = thread.run(|local| local.stop());
@@ -125,14 +125,14 @@ impl Threads {
     }
 
     /// Ends connections that still serve a request of a generation before `generation`.
-    pub fn abort_older(&self, generation: u64) {
+    pub(crate) fn abort_older(&self, generation: u64) {
         for thread in &self.running {
             let _ = thread.run(move |local| local.abort_older(generation));
         }
     }
 
     /// Takes note that a thread has ended. Answers whether that was asked for, and what went wrong in it.
-    pub fn collect(&mut self, number: usize) -> (bool, Result<(), String>) {
+    pub(crate) fn collect(&mut self, number: usize) -> (bool, Result<(), String>) {
         let Some(place) = self.running.iter().position(|thread| thread.number == number) else {
             return (true, Ok(()));
         };
@@ -140,7 +140,7 @@ impl Threads {
         (thread.ending, thread.worker.join())
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.running.is_empty()
     }
 

@@ -13,19 +13,19 @@ use tempfile::TempDir;
 use tidegate_os::process::{Signal, kill};
 
 /// Far more than anything takes; reached only when something is broken.
-pub const DEADLINE: Duration = Duration::from_secs(30);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
-pub const BINARY: &str = env!("CARGO_BIN_EXE_tidegate");
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_tidegate");
 
 /// A folder with a configuration.
-pub struct Place {
+pub(crate) struct Place {
     folder: TempDir,
     pub port: u16,
     pub second_port: u16,
 }
 
 impl Place {
-    pub fn new() -> Place {
+    pub(crate) fn new() -> Place {
         let ports: Vec<TcpListener> =
             (0..2).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let port = |index: usize| ports[index].local_addr().unwrap().port();
@@ -36,13 +36,13 @@ impl Place {
         }
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// Writes the configuration; `http` is what stands in that block, and `{port}`, `{second}` and
     /// `{dir}` are replaced.
-    pub fn configure(&self, main: &str, http: &str) {
+    pub(crate) fn configure(&self, main: &str, http: &str) {
         let text = format!(
             "daemon off;\nerror_log stderr notice;\npid {{dir}}/nginx.pid;\n{main}\nevents {{ }}\n\
              http {{\naccess_log off;\n{}\n{http}\n}}\n",
@@ -52,7 +52,7 @@ impl Place {
     }
 
     /// Writes the whole configuration file.
-    pub fn write(&self, text: &str) {
+    pub(crate) fn write(&self, text: &str) {
         let text = text
             .replace("{dir}", &self.folder.path().to_string_lossy())
             .replace("{port}", &self.port.to_string())
@@ -67,12 +67,12 @@ impl Place {
     }
 
     /// Runs the binary with more arguments to its end.
-    pub fn run(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.command().args(arguments).output().unwrap()
     }
 
     /// Starts the server and waits until its worker has been started.
-    pub fn start(&self) -> Server {
+    pub(crate) fn start(&self) -> Server {
         let mut child = self.command().stderr(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = channel();
         let stderr = BufReader::new(child.stderr.take().unwrap());
@@ -82,12 +82,12 @@ impl Place {
         Server { child, lines, more: Vec::new() }
     }
 
-    pub fn connect(&self) -> Connection {
+    pub(crate) fn connect(&self) -> Connection {
         connect(self.port).unwrap()
     }
 
     /// A whole request on a connection of its own; the response's body.
-    pub fn get(&self, port: u16) -> String {
+    pub(crate) fn get(&self, port: u16) -> String {
         connect(port).unwrap().get("/")
     }
 }
@@ -101,7 +101,7 @@ fn temporary(http: &str) -> String {
 }
 
 /// A running server.
-pub struct Server {
+pub(crate) struct Server {
     child: Child,
     lines: Receiver<String>,
     /// Other masters to end, whatever happens.
@@ -109,13 +109,13 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// Waits for a line of the log that contains a text.
     #[track_caller]
-    pub fn wait_log(&self, text: &str) -> String {
+    pub(crate) fn wait_log(&self, text: &str) -> String {
         let mut seen = Vec::new();
         while let Ok(line) = self.lines.recv_timeout(DEADLINE) {
             if line.contains(text) {
@@ -128,25 +128,25 @@ impl Server {
 
     /// Waits for a line that ends with a number: `start worker process 123`.
     #[track_caller]
-    pub fn wait_number(&self, text: &str) -> u32 {
+    pub(crate) fn wait_number(&self, text: &str) -> u32 {
         let line = self.wait_log(text);
         line.rsplit(' ').next().and_then(|word| word.parse().ok()).unwrap()
     }
 
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill(self.pid(), signal).unwrap();
     }
 
-    pub fn also_end(&mut self, pid: u32) {
+    pub(crate) fn also_end(&mut self, pid: u32) {
         self.more.push(pid);
     }
 
     /// Waits for the end.
-    pub fn wait(&mut self) -> ExitStatus {
+    pub(crate) fn wait(&mut self) -> ExitStatus {
         self.child.wait().unwrap()
     }
 
-    pub fn quit(mut self) {
+    pub(crate) fn quit(mut self) {
         self.signal(Signal::Quit);
         assert!(self.wait().success());
     }
@@ -164,22 +164,22 @@ impl Drop for Server {
 }
 
 /// A client's connection.
-pub struct Connection(BufReader<TcpStream>);
+pub(crate) struct Connection(BufReader<TcpStream>);
 
-pub fn connect(port: u16) -> std::io::Result<Connection> {
+pub(crate) fn connect(port: u16) -> std::io::Result<Connection> {
     let stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(DEADLINE))?;
     Ok(Connection(BufReader::new(stream)))
 }
 
 impl Connection {
-    pub fn send(&mut self, text: &str) {
+    pub(crate) fn send(&mut self, text: &str) {
         self.0.get_mut().write_all(text.as_bytes()).unwrap();
     }
 
     /// Reads one response with a length; its body.
     #[track_caller]
-    pub fn body(&mut self) -> String {
+    pub(crate) fn body(&mut self) -> String {
         let mut length = 0;
         loop {
             let mut line = String::new();
@@ -198,13 +198,13 @@ impl Connection {
     }
 
     #[track_caller]
-    pub fn get(&mut self, path: &str) -> String {
+    pub(crate) fn get(&mut self, path: &str) -> String {
         self.send(&format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
         self.body()
     }
 
     /// Whether the server closes.
-    pub fn is_closed(&mut self) -> bool {
+    pub(crate) fn is_closed(&mut self) -> bool {
         matches!(self.0.read(&mut [0; 1]), Ok(0) | Err(_))
     }
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 /// Which file names which others.
-pub type Graph = BTreeMap<String, Vec<String>>;
+pub(super) type Graph = BTreeMap<String, Vec<String>>;
 
 /// The members of the largest circle, sorted; none where no two files reach each other.
-pub fn largest(graph: &Graph) -> Vec<String> {
+pub(super) fn largest(graph: &Graph) -> Vec<String> {
     let mut walk = Walk {
         graph,
         order: BTreeMap::new(),

@@ -6,7 +6,7 @@ use super::super::source::Source;
 use super::circles::Graph;
 
 /// The files of one crate as modules (`a/b` for `src/a/b.rs` and `src/a/b/mod.rs`), with those that they name.
-pub fn of<'a>(sources: impl Iterator<Item = &'a Source>) -> Graph {
+pub(super) fn of<'a>(sources: impl Iterator<Item = &'a Source>) -> Graph {
     let files: Vec<(String, &Source)> =
         sources.filter_map(|source| Some((module(&source.path)?, source))).collect();
     let mut graph: Graph = files.iter().map(|(name, _)| (name.clone(), Vec::new())).collect();
@@ -57,7 +57,7 @@ fn target(graph: &Graph, from: &str, path: &[String]) -> Option<String> {
 }
 
 /// All paths of a masked text: those of `use`, its braces spelt out, and those in the code.
-pub fn paths(masked: &str) -> Vec<Vec<String>> {
+pub(super) fn paths(masked: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     let mut code = String::new();
     let mut rest = masked;

@@ -11,7 +11,7 @@ use crate::statistics::Limit;
 use crate::suites::quick::{new_load, run_checked};
 use crate::suites::{Better, Context};
 
-pub const MEASURES: [Measure; 4] = [
+pub(super) const MEASURES: [Measure; 4] = [
     Measure::new("requests", "", 0).better(Better::Fact),
     Measure::new("threads started meanwhile", "", 0).required(Limit::Exactly(0.0)),
     Measure::new("memory after the first 100000", "KiB", 0),
@@ -25,7 +25,7 @@ const REQUESTS: u64 = 1_000_000;
 const PART: u64 = 100_000;
 
 /// One run.
-pub fn run(context: &Context, binary: &Binary) -> Result<Sample, String> {
+pub(super) fn run(context: &Context, binary: &Binary) -> Result<Sample, String> {
     let side = Side::start(context, binary, Application::Handlers)?;
     let plan = side.plan(side.target("document"), DOCUMENT_BYTES, context.options.connections);
     let mut load = new_load(plan)?;

@@ -12,13 +12,13 @@ use crate::machine::Place;
 use crate::procfs::{self, CpuTime};
 
 /// php-fpm with the scripts of this suite; dropping it stops it.
-pub struct Php {
+pub(super) struct Php {
     child: Child,
 }
 
 impl Php {
     /// Starts it in a server's folder and waits for its socket.
-    pub fn start(directory: &Path, cpu: usize) -> Result<Php, String> {
+    pub(super) fn start(directory: &Path, cpu: usize) -> Result<Php, String> {
         let written = write_scripts(directory).and_then(|()| write_config(directory));
         written.map_err(|error| format!("php: {error}"))?;
         let mut failure = "php-fpm is not installed".to_owned();
@@ -62,7 +62,7 @@ impl Php {
         Err("php-fpm is not ready".to_owned())
     }
 
-    pub fn cpu_time(&self) -> CpuTime {
+    pub(super) fn cpu_time(&self) -> CpuTime {
         let root = self.child.id() as i32;
         procfs::cpu_time(&procfs::family(root).unwrap_or_else(|_| vec![root]))
     }
@@ -77,7 +77,7 @@ impl Drop for Php {
 }
 
 /// The same pages as those of the example's handlers.
-pub fn write_scripts(directory: &Path) -> io::Result<()> {
+pub(super) fn write_scripts(directory: &Path) -> io::Result<()> {
     std::fs::write(directory.join("html/document.php"), DOCUMENT_PHP)?;
     std::fs::write(directory.join("html/slow.php"), SLOW_PHP)
 }

@@ -18,7 +18,7 @@ use crate::server::Server;
 
 /// What they do.
 #[derive(Clone, Copy, Debug)]
-pub enum Work {
+pub(super) enum Work {
     /// A method and a target, again and again without waiting for answers.
     Pipeline(&'static str, &'static str),
     Uploads,
@@ -36,7 +36,7 @@ pub enum Work {
 }
 
 /// Busy clients of a server.
-pub struct Busy<'s> {
+pub(super) struct Busy<'s> {
     pub server: &'s Server,
     pub places: Places,
     /// Bytes, in both directions.
@@ -45,7 +45,7 @@ pub struct Busy<'s> {
 }
 
 /// Gives the calling thread, and those that it starts, a lower priority than that of the process.
-pub fn step_back() {
+pub(super) fn step_back() {
     let _ = rustix::process::nice(19);
 }
 
@@ -54,7 +54,7 @@ impl Busy<'_> {
     ///
     /// # Errors
     /// The server ends a connection, or answers something else.
-    pub fn run(&self, work: Work) -> Result<(), String> {
+    pub(super) fn run(&self, work: Work) -> Result<(), String> {
         step_back();
         let address = self.server.address();
         let done = match work {
@@ -103,7 +103,7 @@ impl Busy<'_> {
     ///
     /// # Errors
     /// Nothing moves.
-    pub fn wait_begun(&self, is_busy: bool) -> Result<(), String> {
+    pub(super) fn wait_begun(&self, is_busy: bool) -> Result<(), String> {
         let end = Instant::now() + BEGIN_MAX;
         while is_busy && self.moved.load(Ordering::Relaxed) == 0 {
             if Instant::now() > end {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::busy::step_back;
 
 /// Threads that serve until it is dropped.
-pub struct Partner {
+pub(super) struct Partner {
     pub address: SocketAddr,
     /// Where datagrams are sent back.
     pub echo: SocketAddr,
@@ -23,7 +23,7 @@ impl Partner {
     ///
     /// # Errors
     /// No port can be had.
-    pub fn start() -> io::Result<Partner> {
+    pub(super) fn start() -> io::Result<Partner> {
         let any = (Ipv4Addr::LOCALHOST, 0);
         let (listener, socket) = (TcpListener::bind(any)?, UdpSocket::bind(any)?);
         let (address, echo) = (listener.local_addr()?, socket.local_addr()?);

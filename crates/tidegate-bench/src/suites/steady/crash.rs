@@ -16,7 +16,7 @@ use crate::statistics::Limit;
 
 /// What the case reports. Connections that were open when the worker died are expected to break;
 /// "unexplained" are failures of any others.
-pub const MEASURES: [Measure; 11] = [
+pub(super) const MEASURES: [Measure; 11] = [
     Measure::new("first good answer", "ms", 1),
     Measure::new("failed requests", "", 0),
     Measure::new("of them unexplained", "", 0).required(Limit::Exactly(0.0)),
@@ -31,7 +31,7 @@ pub const MEASURES: [Measure; 11] = [
 ];
 
 /// One run: fresh server, filled cache, load, the kill in its middle, and a look at each object.
-pub fn run(context: &Context, binary: &Binary) -> Result<Sample, String> {
+pub(super) fn run(context: &Context, binary: &Binary) -> Result<Sample, String> {
     let job = context.job(Scenario::Crash, WORKER_CONNECTIONS);
     let server = Server::start(binary, job)?;
     let asks: Vec<Ask> = objects();

@@ -18,7 +18,7 @@ use crate::server::{Binary, Job, Server};
 use crate::statistics::{Limit, Spread};
 
 /// What the case reports. Memory is that of the worker processes.
-pub const MEASURES: [Measure; 14] = [
+pub(crate) const MEASURES: [Measure; 14] = [
     Measure::new("failed requests", "", 0).required(Limit::Exactly(0.0)),
     Measure::new("reconnects", "", 0).required(Limit::Exactly(0.0)),
     Measure::new("reloads", "", 0).better(Better::Fact),
@@ -38,7 +38,7 @@ pub const MEASURES: [Measure; 14] = [
 ];
 
 /// One run: fresh server, warm-up, reloads under load.
-pub fn run(context: &Context, binary: &Binary) -> Result<Sample, String> {
+pub(crate) fn run(context: &Context, binary: &Binary) -> Result<Sample, String> {
     let job = Job { private_copy: true, ..context.job(Scenario::Reload, WORKER_CONNECTIONS) };
     let server = Server::start(binary, job)?;
     let plan = Plan {

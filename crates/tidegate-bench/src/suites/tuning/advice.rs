@@ -33,7 +33,7 @@ const KNOBS: [Knob; 11] = [
 ];
 
 /// The advice, a line each.
-pub fn advice(reports: &[CaseReport]) -> Vec<String> {
+pub(crate) fn advice(reports: &[CaseReport]) -> Vec<String> {
     let noise = noise(reports);
     let mut lines = Vec::new();
     lines.extend(defaults(reports));

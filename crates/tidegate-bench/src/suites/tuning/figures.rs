@@ -6,18 +6,18 @@ use super::{Case, RATE};
 use crate::statistics::Spread;
 
 /// A case's row of a measure.
-pub fn find<'a>(reports: &'a [CaseReport], case: &str, measure: &str) -> Option<&'a Row> {
+pub(crate) fn find<'a>(reports: &'a [CaseReport], case: &str, measure: &str) -> Option<&'a Row> {
     let mut rows = reports.iter().flat_map(|report| &report.rows);
     rows.find(|row| row.case == case && row.measure.name == measure)
 }
 
 /// How much more one side does than in another row, round by round, in percent.
-pub fn gains(values: &[f64], base: &[f64]) -> Vec<f64> {
+pub(crate) fn gains(values: &[f64], base: &[f64]) -> Vec<f64> {
     values.iter().zip(base).map(|(value, base)| (value - base) / base * 100.0).collect()
 }
 
 /// The row of a case's gains in requests a second against its section's default.
-pub fn gain(case: &Case, reports: &[CaseReport]) -> Option<Row> {
+pub(crate) fn gain(case: &Case, reports: &[CaseReport]) -> Option<Row> {
     let base = find(reports, case.default_row()?, RATE)?;
     let row = find(reports, case.name, RATE)?;
     Some(Row {
@@ -29,12 +29,12 @@ pub fn gain(case: &Case, reports: &[CaseReport]) -> Option<Row> {
 }
 
 /// The median of a side's figures; NaN where there is none.
-pub fn median(values: &[f64]) -> f64 {
+pub(crate) fn median(values: &[f64]) -> f64 {
     Spread::of(values).map_or(f64::NAN, |spread| spread.median)
 }
 
 /// A warning when the figures are those of a busy machine.
-pub fn disturbance(reports: &[CaseReport]) -> Option<String> {
+pub(crate) fn disturbance(reports: &[CaseReport]) -> Option<String> {
     let rows = reports.iter().flat_map(|report| &report.rows);
     let others = rows.filter(|row| row.measure.name == OTHERS);
     let all: Vec<f64> =
@@ -48,4 +48,4 @@ pub fn disturbance(reports: &[CaseReport]) -> Option<String> {
 }
 
 /// Gains of a row.
-pub const GAIN: Measure = Measure::new("gain", "%", 0).better(Better::Fact);
+pub(crate) const GAIN: Measure = Measure::new("gain", "%", 0).better(Better::Fact);

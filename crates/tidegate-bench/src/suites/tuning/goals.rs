@@ -7,7 +7,7 @@ use crate::statistics::Limit;
 
 /// A target, made of measured rows.
 #[derive(Clone, Copy, Debug)]
-pub struct Goal {
+pub(crate) struct Goal {
     pub about: &'static str,
     limit: Limit,
     /// It needs [`PROCESSORS_FOR_TWO`].
@@ -25,7 +25,7 @@ struct Figure {
 }
 
 /// Two threads, load and backend, each with its own.
-pub const PROCESSORS_FOR_TWO: usize = 4;
+pub(super) const PROCESSORS_FOR_TWO: usize = 4;
 
 const fn ours(case: &'static str, measure: &'static str) -> Figure {
     Figure { case, measure, nginx: false }
@@ -46,7 +46,7 @@ const fn skew(about: &'static str, case: &'static str) -> Goal {
 
 /// All targets.
 #[rustfmt::skip]
-pub const GOALS: [Goal; 13] = [
+pub(crate) const GOALS: [Goal; 13] = [
     ratio("CPU, 1 KiB, both with upstream keepalive", Limit::MedianAtMost(0.86), ours("own-tuned", COST), theirs("own-tuned", COST)),
     ratio("CPU, 100 KiB, both with upstream keepalive", Limit::MedianAtMost(0.95), ours("own-tuned-large", COST), theirs("own-tuned-large", COST)),
     ratio("CPU, 1 KiB, both by default", Limit::MedianAtMost(0.20), ours("own-default", COST), theirs("own-default", COST)),
@@ -71,7 +71,7 @@ impl Figure {
 
 impl Goal {
     /// The target as a row, where its figures were measured. `many`: there are processors enough.
-    pub fn row(&self, reports: &[CaseReport], many: bool) -> Option<Row> {
+    pub(crate) fn row(&self, reports: &[CaseReport], many: bool) -> Option<Row> {
         let top = self.top.values(reports)?;
         let tidegate: Vec<f64> = match self.bottom {
             None => top.to_vec(),

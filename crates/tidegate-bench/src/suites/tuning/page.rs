@@ -12,7 +12,7 @@ use crate::page::{END, begin, write_figure, write_table};
 use crate::report::Environment;
 
 /// The page.
-pub fn html(environment: &Environment, reports: &[CaseReport]) -> String {
+pub(crate) fn html(environment: &Environment, reports: &[CaseReport]) -> String {
     let mut page = begin("Tuning: what each knob is worth", environment);
     page.push_str(LEGEND);
     for section in Section::ALL {

@@ -4,7 +4,7 @@ use super::{Case, Kind, LoadCase, Places, Section};
 use crate::config::tuning::Knobs;
 
 /// The small answer's body, in bytes.
-pub const SMALL: u64 = 1024;
+pub(super) const SMALL: u64 = 1024;
 const LARGE: u64 = 100 * 1024;
 
 const NONE: Knobs = Knobs::NONE;
@@ -66,7 +66,7 @@ const fn target(name: &'static str, about: &'static str, kind: Kind) -> Case {
 
 /// The suite's table. Gains of the study are given where a row of it is one of ours.
 #[rustfmt::skip]
-pub const CASES: [Case; 36] = [
+pub(crate) const CASES: [Case; 36] = [
     Case { published: Some(673.0), ..case("direct", "no proxy: straight to the backend", Section::Proxy, Kind::Direct) },
     case("default", "nothing but proxy_pass", Section::Proxy, load(NONE, Places::Free)),
     knob("workers-2", "worker_processes 2", "default", Some(92.0), TWO),

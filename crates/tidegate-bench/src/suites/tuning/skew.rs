@@ -16,7 +16,7 @@ use crate::procfs;
 use crate::server::{Binary, Job, Server};
 
 /// One run: a fresh server, all connections with a few requests each, and a look at who has them.
-pub fn run(context: &Context, binary: &Binary, knobs: Knobs) -> Result<Sample, String> {
+pub(super) fn run(context: &Context, binary: &Binary, knobs: Knobs) -> Result<Sample, String> {
     let allowed = raise_descriptor_limit(DESCRIPTORS);
     if allowed < DESCRIPTORS {
         return Err(format!("only {allowed} descriptors allowed"));

@@ -10,10 +10,10 @@ use crate::json::Json;
 use crate::report::{self, Environment, align, heading};
 
 /// A table: the heading's cells, then those of each row.
-pub type Cells = Vec<Vec<String>>;
+pub(crate) type Cells = Vec<Vec<String>>;
 
 /// Everything for the terminal.
-pub fn text(environment: &Environment, reports: &[CaseReport]) -> String {
+pub(crate) fn text(environment: &Environment, reports: &[CaseReport]) -> String {
     let mut text = String::new();
     for (name, value) in heading(environment) {
         // Writing to a String cannot fail.
@@ -45,7 +45,7 @@ pub fn text(environment: &Environment, reports: &[CaseReport]) -> String {
 }
 
 /// Everything, with each run's figures.
-pub fn json(environment: &Environment, reports: &[CaseReport]) -> Json {
+pub(crate) fn json(environment: &Environment, reports: &[CaseReport]) -> Json {
     let mut json = report::json(environment, reports);
     if let Json::Object(members) = &mut json {
         let advice = advice(reports).into_iter().map(Json::Text).collect();
@@ -55,12 +55,12 @@ pub fn json(environment: &Environment, reports: &[CaseReport]) -> Json {
 }
 
 /// What readers of the figures should know.
-pub fn notes(reports: &[CaseReport]) -> impl Iterator<Item = &String> {
+pub(crate) fn notes(reports: &[CaseReport]) -> impl Iterator<Item = &String> {
     reports.iter().flat_map(|report| &report.notes)
 }
 
 /// The loaded rows of a section.
-pub fn cells(section: Section, reports: &[CaseReport]) -> Cells {
+pub(crate) fn cells(section: Section, reports: &[CaseReport]) -> Cells {
     let mut lines: Cells = vec![HEADING.map(str::to_owned).to_vec()];
     for case in CASES.iter().filter(|case| case.section == section) {
         if let Some(rate) = find(reports, case.name, RATE) {
@@ -92,7 +92,7 @@ fn line(case: &Case, rate: &Row, reports: &[CaseReport]) -> Vec<String> {
 }
 
 /// Rows that are not about requests in a second.
-pub fn others(reports: &[CaseReport]) -> Cells {
+pub(crate) fn others(reports: &[CaseReport]) -> Cells {
     let mut lines: Cells = vec![OTHERS_HEADING.map(str::to_owned).to_vec()];
     for case in &CASES {
         let report = reports
@@ -119,7 +119,7 @@ pub fn others(reports: &[CaseReport]) -> Cells {
 }
 
 /// The targets that could be judged.
-pub fn targets(reports: &[CaseReport]) -> Cells {
+pub(crate) fn targets(reports: &[CaseReport]) -> Cells {
     let mut lines: Cells = vec![TARGETS_HEADING.map(str::to_owned).to_vec()];
     for row in reports.iter().flat_map(|report| &report.rows).filter(|row| row.case == "targets") {
         let limit = row.measure.required.map_or("-".to_owned(), |limit| limit.to_string());

@@ -17,7 +17,7 @@ const SECOND_BYTES_MAX: u64 = 4 << 20;
 const REST_MAX: Duration = Duration::from_secs(3600);
 
 /// The scrubber of one cache.
-pub struct Scrubbing {
+pub(super) struct Scrubbing {
     name: String,
     store: Store,
     log: ErrorLog,
@@ -26,7 +26,7 @@ pub struct Scrubbing {
 }
 
 impl Scrubbing {
-    pub fn new(name: &str, store: Store, log: ErrorLog, round: Duration) -> Scrubbing {
+    pub(super) fn new(name: &str, store: Store, log: ErrorLog, round: Duration) -> Scrubbing {
         Scrubbing { name: name.to_owned(), store, log, round }
     }
 }

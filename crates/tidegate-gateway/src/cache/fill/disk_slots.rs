@@ -19,10 +19,10 @@ static CACHES: OnceLock<Mutex<HashMap<PathBuf, Arc<Semaphore>>>> = OnceLock::new
 /// is mostly copying, beside the loops: many fills that end together shall not hold up those who are served.
 /// Each cache has its own, so that one slow disk does not slow down the rest.
 #[derive(Clone)]
-pub struct DiskSlots(Arc<Semaphore>);
+pub(crate) struct DiskSlots(Arc<Semaphore>);
 
 impl DiskSlots {
-    pub fn of(store: &Store) -> DiskSlots {
+    pub(crate) fn of(store: &Store) -> DiskSlots {
         let options = store.options();
         let caches = CACHES.get_or_init(Mutex::default);
         let mut caches = caches.lock().unwrap_or_else(PoisonError::into_inner);
@@ -37,7 +37,7 @@ impl DiskSlots {
     }
 
     /// Does a fill's work on its file, on a pool thread. A full queue is an error at once.
-    pub async fn run<T: Send + 'static>(
+    pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {

@@ -24,24 +24,24 @@ const WRITTEN_FOR_MANY_FROM_BYTES: u64 = 16 * 1024;
 const WRITTEN_MAX: Duration = Duration::from_millis(20);
 
 /// How many bytes are worth to be written for so many readers.
-pub fn written_from(readers: usize) -> u64 {
+pub(crate) fn written_from(readers: usize) -> u64 {
     if readers < MANY_READERS { WRITTEN_FROM_BYTES } else { WRITTEN_FOR_MANY_FROM_BYTES }
 }
 
 /// Flushing in the background, one job at a time.
-pub struct Flush {
+pub(crate) struct Flush {
     pub slots: DiskSlots,
     pub wakeups: Rc<WakeupBatcher>,
     running: Option<Task<()>>,
 }
 
 impl Flush {
-    pub fn of(store: &Store) -> Flush {
+    pub(crate) fn of(store: &Store) -> Flush {
         Flush { slots: DiskSlots::of(store), wakeups: Rc::default(), running: None }
     }
 
     /// Begins a job, unless one is running.
-    pub fn begin(&mut self, writer: &FillWriter) {
+    pub(crate) fn begin(&mut self, writer: &FillWriter) {
         if !self.is_running() {
             let (slots, wakeups) = (self.slots.clone(), self.wakeups.clone());
             let flush = flush(slots, writer.flusher(), wakeups, WRITTEN_FROM_BYTES);
@@ -54,7 +54,7 @@ impl Flush {
     }
 
     /// Ready when nothing is being written.
-    pub fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if let Some(running) = &mut self.running {
             let _ = ready!(Pin::new(running).poll(context));
             self.running = None;
@@ -63,7 +63,7 @@ impl Flush {
     }
 
     /// Writes all that is there.
-    pub async fn finish(&mut self, writer: &FillWriter) {
+    pub(crate) async fn finish(&mut self, writer: &FillWriter) {
         if let Some(running) = self.running.take() {
             let _ = running.await;
         }

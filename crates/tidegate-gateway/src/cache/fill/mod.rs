@@ -11,11 +11,11 @@
 //! | `wakeups` | how often the readers of a fill are woken |
 //! | `disk_slots` | who may work on a cache's files at a time |
 
-pub mod disk_slots;
-pub mod flush;
-pub mod origin;
-pub mod pump;
-pub mod resume;
-pub mod successor;
-pub mod task;
-pub mod wakeups;
+pub(super) mod disk_slots;
+pub(super) mod flush;
+pub(super) mod origin;
+pub(super) mod pump;
+pub(super) mod resume;
+pub(super) mod successor;
+pub(super) mod task;
+pub(super) mod wakeups;

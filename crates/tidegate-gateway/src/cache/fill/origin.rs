@@ -11,7 +11,7 @@ use tidegate_upstream::{
 use crate::cache::decide::identity::Identity;
 
 /// What is asked of the origin; owns all that it needs.
-pub struct OriginFetch {
+pub(crate) struct OriginFetch {
     pub request: OriginRequest,
     pub settings: Arc<FetchSettings>,
     pub report: SharedReport,
@@ -20,7 +20,7 @@ pub struct OriginFetch {
 
 /// What it takes to ask the origin once more.
 #[derive(Clone)]
-pub struct Origin {
+pub(crate) struct Origin {
     pub request: PartRequest,
     pub settings: Arc<FetchSettings>,
     pub report: SharedReport,
@@ -29,7 +29,7 @@ pub struct Origin {
 
 impl Origin {
     /// `None` where the request cannot be made again, or `proxy_next_upstream` forbids it.
-    pub fn of(origin_fetch: &OriginFetch) -> Option<Origin> {
+    pub(crate) fn of(origin_fetch: &OriginFetch) -> Option<Origin> {
         let next = origin_fetch.settings.next_upstream;
         if !next.has(NextUpstream::ERROR) && !next.has(NextUpstream::TIMEOUT) {
             return None;
@@ -51,20 +51,20 @@ struct AskedOfOrigin {
 
 impl Origin {
     /// Lets the readers of a fill ask as it does itself.
-    pub fn attach(&self, fill: &Fill) {
+    pub(crate) fn attach(&self, fill: &Fill) {
         let (request, settings) = (self.request.clone(), self.settings.clone());
         fill.attach(AskedOfOrigin { request, settings });
     }
 
     /// For a reader of a fill, whose attempts are listed for nobody. `None` where nothing was attached.
-    pub fn of_fill(fill: &Fill, log: LogContext) -> Option<Origin> {
+    pub(crate) fn of_fill(fill: &Fill, log: LogContext) -> Option<Origin> {
         let AskedOfOrigin { request, settings } = fill.attached()?;
         let (request, settings) = (request.clone(), settings.clone());
         Some(Origin { request, settings, report: Report::shared(), log })
     }
 
     /// Asks for the bytes from `at` to `last`.
-    pub async fn ask(
+    pub(crate) async fn ask(
         &self,
         at: u64,
         last: Option<u64>,
@@ -78,12 +78,12 @@ impl Origin {
 }
 
 /// Whether a fill of this length may go on without its readers, for want of a file: less than that stays in memory.
-pub fn may_leave_readers_behind(body_bytes: Option<u64>) -> bool {
+pub(crate) fn may_leave_readers_behind(body_bytes: Option<u64>) -> bool {
     body_bytes.is_none_or(|bytes| bytes > TAIL_BYTES_MAX_DEFAULT as u64)
 }
 
 /// The length of an answer's body, where it was announced.
-pub fn length_of(response: &OriginResponse) -> Option<u64> {
+pub(crate) fn length_of(response: &OriginResponse) -> Option<u64> {
     match &response.body {
         OriginBody::Whole(bytes) => Some(bytes.len() as u64),
         OriginBody::Stream(reader) => reader.length_left(),

@@ -56,7 +56,7 @@ enum Ended {
 ///
 /// Cancelling: it runs in a task that belongs to no client. Only the end of the thread drops it, at whatever await:
 /// then the writer is dropped, and the fill breaks off.
-pub async fn pump(writer: FillWriter, body: Body, resume: Option<Resume>, store: Store) {
+pub(crate) async fn pump(writer: FillWriter, body: Body, resume: Option<Resume>, store: Store) {
     let mut pump = Pump {
         writer,
         resume,

@@ -21,7 +21,7 @@ const RESUMES_MAX: u32 = 5;
 const READING: &str = "reading upstream";
 
 /// A response that can be completed by parts.
-pub struct Resume {
+pub(crate) struct Resume {
     origin: Origin,
     identity: Identity,
     left: u32,
@@ -31,7 +31,7 @@ pub struct Resume {
 }
 
 /// The rest of a body.
-pub struct Rest {
+pub(crate) struct Rest {
     pub body: Body,
     /// So many bytes at its start have arrived already.
     pub skip: u64,
@@ -41,7 +41,7 @@ pub struct Rest {
 
 /// How far a body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub(crate) enum Progress {
     /// Its length is not known.
     Open,
     Whole,
@@ -52,7 +52,7 @@ pub enum Progress {
 
 impl Resume {
     /// `None` when nothing would tell that a part belongs to this response.
-    pub fn of(origin: Origin, head: &ResponseHead, length: Option<u64>) -> Option<Resume> {
+    pub(crate) fn of(origin: Origin, head: &ResponseHead, length: Option<u64>) -> Option<Resume> {
         let identity = Identity::of(head.status, &head.headers, length)?;
         let left = match origin.settings.next_upstream_tries {
             0 => RESUMES_MAX,
@@ -63,7 +63,7 @@ impl Resume {
     }
 
     /// Whether this fill's head is one of the same representation.
-    pub fn is_same(&self, head: &FillHead) -> bool {
+    pub(crate) fn is_same(&self, head: &FillHead) -> bool {
         let size = self.identity.size();
         let Some(meta) = Meta::decode(&head.metadata) else { return false };
         let other = Identity::of(meta.status, &meta.headers, head.body_bytes);
@@ -71,7 +71,7 @@ impl Resume {
     }
 
     /// How far a body of `at` bytes is.
-    pub fn progress(&self, at: u64) -> Progress {
+    pub(crate) fn progress(&self, at: u64) -> Progress {
         match self.identity.size().map(|size| at.cmp(&size)) {
             None => Progress::Open,
             Some(Ordering::Equal) => Progress::Whole,
@@ -81,27 +81,27 @@ impl Resume {
     }
 
     /// One of which nothing but parts will be asked for.
-    pub fn in_parts(origin: Origin, identity: Identity) -> Resume {
+    pub(crate) fn in_parts(origin: Origin, identity: Identity) -> Resume {
         Resume { origin, identity, left: RESUMES_MAX, refusals: 0, changed: false }
     }
 
     /// Whether an origin had another representation when it was asked.
-    pub fn has_changed(&self) -> bool {
+    pub(crate) fn has_changed(&self) -> bool {
         self.changed
     }
 
     /// Where the rest is asked for.
-    pub fn origin(&self) -> &Origin {
+    pub(crate) fn origin(&self) -> &Origin {
         &self.origin
     }
 
     /// What the parts have in common.
-    pub fn identity(&self) -> &Identity {
+    pub(crate) fn identity(&self) -> &Identity {
         &self.identity
     }
 
     /// Asks for what is missing behind `at` bytes, since an origin broke off; `None` when nobody has it.
-    pub async fn rest(&mut self, at: u64) -> Option<Rest> {
+    pub(crate) async fn rest(&mut self, at: u64) -> Option<Rest> {
         if self.left > 0 {
             let text = format!("upstream broke off after {at} bytes, asking for the rest");
             self.log(Level::Warn, &text);
@@ -110,13 +110,13 @@ impl Resume {
     }
 
     /// Asks for what is behind `at` bytes, since those before it came from elsewhere.
-    pub async fn behind(&mut self, at: u64) -> Option<Rest> {
+    pub(crate) async fn behind(&mut self, at: u64) -> Option<Rest> {
         self.left += 1;
         self.ask(at, None, true).await
     }
 
     /// Asks for what is behind `at` bytes, since those who had it have it no longer.
-    pub async fn instead(&mut self, at: u64) -> Option<Rest> {
+    pub(crate) async fn instead(&mut self, at: u64) -> Option<Rest> {
         if self.left > 0 {
             let text = format!(
                 "cache fill has no file and is ahead, asking for the rest after {at} bytes"
@@ -127,7 +127,7 @@ impl Resume {
     }
 
     /// Asks for a part, which no whole answer will do for.
-    pub async fn part(&mut self, start: u64, end: u64) -> Option<Rest> {
+    pub(crate) async fn part(&mut self, start: u64, end: u64) -> Option<Rest> {
         self.ask(start, Some(end.checked_sub(1)?), false).await
     }
 

@@ -8,7 +8,7 @@ use tidegate_cache::{Fill, FillReader, FillWriter, Head};
 use crate::cache::fill::resume::Resume;
 
 /// What is known of a fill's successor.
-pub enum Successor {
+pub(crate) enum Successor {
     Unknown,
     /// Its head has not come yet.
     Pending(FillReader),
@@ -18,7 +18,7 @@ pub enum Successor {
 
 impl Successor {
     /// Ready with a fill that brings what is missing in this one.
-    pub fn poll(
+    pub(crate) fn poll(
         &mut self,
         context: &mut Context<'_>,
         writer: &FillWriter,
@@ -39,7 +39,7 @@ impl Successor {
     }
 
     /// The successor that brings the same, as soon as its head tells. One that nobody has noticed yet is not waited for.
-    pub async fn with_the_same(&mut self, resume: &Resume) -> Option<Arc<Fill>> {
+    pub(crate) async fn with_the_same(&mut self, resume: &Resume) -> Option<Arc<Fill>> {
         let Successor::Pending(reader) = self else { return None };
         let Head::Ready(head) = reader.head().await else { return None };
         resume.is_same(&head).then(|| reader.fill().clone())

@@ -45,7 +45,7 @@ const UNCACHEABLE_FOR_MILLIS: u64 = 10_000;
 const UNCACHEABLE_ERROR_FOR_MILLIS: u64 = 1_000;
 
 /// What a fill knows of the request that began it; nothing of it is an exchange's.
-pub struct FillTask {
+pub(crate) struct FillTask {
     pub store: Store,
     pub main: Key,
     /// The fields by which the fill's key was chosen; empty when it is the main key.
@@ -71,7 +71,7 @@ pub struct FillTask {
 }
 
 /// What a fill tells whoever began it.
-pub enum FillEvent {
+pub(crate) enum FillEvent {
     /// The origin's head is there, and `proxy_no_cache` has conditions that only the request can evaluate: may the
     /// response be stored? The task goes on when it knows; a request that has gone stores nothing.
     Head(ResponseHead, oneshot::Sender<bool>),
@@ -85,10 +85,10 @@ pub enum FillEvent {
 }
 
 /// The way back to whoever began a fill.
-pub type FillEvents = mpsc::Sender<FillEvent>;
+pub(crate) type FillEvents = mpsc::Sender<FillEvent>;
 
 /// Starts a fill on this thread. `to` is `None` when nobody waits for it.
-pub fn start(
+pub(crate) fn start(
     origin_fetch: OriginFetch,
     task: FillTask,
     writer: FillWriter,
@@ -353,7 +353,7 @@ impl FillTask {
 
 /// Begins to fill a key whose object another request may be about to bring: one that has come whole is in its
 /// place in a moment, and then the next request finds this fill. Beside one that still arrives nobody does.
-pub async fn begin_behind(store: &Store, key: &Key, now: u64) -> FillWriter {
+pub(crate) async fn begin_behind(store: &Store, key: &Key, now: u64) -> FillWriter {
     let mut begun = store.begin_fill(key, now);
     if let Some(placing) = begun.as_ref().err().filter(|fill| fill.has_all()) {
         let _ = timer::timeout(PLACING_MAX, placing.placed()).await;

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 /// From so many readers on they are woken in rounds.
-pub const MANY_READERS: usize = 16;
+pub(crate) const MANY_READERS: usize = 16;
 
 /// What there is of time between two rounds for each reader: about twice of what serving it takes.
 const TIME_FOR_EACH: Duration = Duration::from_micros(40);
@@ -16,13 +16,13 @@ const BETWEEN_MAX: Duration = Duration::from_millis(20);
 
 /// When readers were woken last.
 #[derive(Default)]
-pub struct WakeupBatcher {
+pub(crate) struct WakeupBatcher {
     last: Cell<Option<Instant>>,
 }
 
 impl WakeupBatcher {
     /// How long the next round has to wait; zero: it may begin.
-    pub fn wait(&self, readers: usize, now: Instant) -> Duration {
+    pub(crate) fn wait(&self, readers: usize, now: Instant) -> Duration {
         let Some(last) = self.last.get().filter(|_| readers >= MANY_READERS) else {
             return Duration::ZERO;
         };
@@ -32,12 +32,12 @@ impl WakeupBatcher {
     }
 
     /// A round begins.
-    pub fn begin(&self, now: Instant) {
+    pub(crate) fn begin(&self, now: Instant) {
         self.last.set(Some(now));
     }
 
     /// The next round need not wait.
-    pub fn reset(&self) {
+    pub(crate) fn reset(&self) {
         self.last.set(None);
     }
 }

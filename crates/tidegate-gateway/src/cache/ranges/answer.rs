@@ -12,7 +12,7 @@ use crate::cache::ranges::plan::{FAR_BYTES, RequestedRange};
 use crate::cache::status::{CacheStatus, note};
 
 /// Whether a request's range begins so far ahead of what has arrived that it is not to be waited for.
-pub fn is_far(x: &Exchange, fill: &Fill) -> bool {
+pub(crate) fn is_far(x: &Exchange, fill: &Fill) -> bool {
     let wanted = x.request.header(Known::Range).and_then(RequestedRange::parse);
     let near = fill.watermark().saturating_add(FAR_BYTES);
     wanted.is_some_and(|wanted| wanted.start >= near) && !fill.is_whole()
@@ -20,7 +20,7 @@ pub fn is_far(x: &Exchange, fill: &Fill) -> bool {
 
 /// Answers with an object in parts, once the range's first byte is there; `None` when it does not come.
 /// What is cut out is the range filter's affair.
-pub async fn answer(
+pub(crate) async fn answer(
     x: &mut Exchange,
     gateway: &dyn Gateway,
     wanted: RequestedRange,

@@ -26,7 +26,7 @@ use crate::cache::serve::fill_body::{PIECE_BYTES_MAX, chunk_of};
 const TRIES_MAX: u32 = 3;
 
 /// The whole, or the part of it that [`BodyStream::narrow`] is called with.
-pub struct AssembledBody {
+pub(crate) struct AssembledBody {
     wanted: ByteRange,
     /// Gone once somebody reads.
     assembler: Option<RangeAssembler>,
@@ -34,7 +34,7 @@ pub struct AssembledBody {
 }
 
 /// Where the bytes of an object are gathered.
-pub struct RangeAssembler {
+pub(crate) struct RangeAssembler {
     pub object: PartialObject,
     store: Store,
     origin: Origin,
@@ -52,7 +52,7 @@ enum Source {
 }
 
 impl AssembledBody {
-    pub fn new(assembler: RangeAssembler) -> AssembledBody {
+    pub(crate) fn new(assembler: RangeAssembler) -> AssembledBody {
         let wanted = ByteRange { start: 0, end: assembler.object.size };
         AssembledBody { wanted, assembler: Some(assembler), body: Body::Empty }
     }
@@ -76,7 +76,7 @@ impl BodyStream for AssembledBody {
 }
 
 impl RangeAssembler {
-    pub fn new(
+    pub(crate) fn new(
         object: PartialObject,
         store: Store,
         origin: Origin,
@@ -86,13 +86,13 @@ impl RangeAssembler {
     }
 
     /// Whether the part with this byte is stored.
-    pub fn has(&self, byte: u64) -> bool {
+    pub(crate) fn has(&self, byte: u64) -> bool {
         let part = plan::block_of(byte, self.object.size);
         self.store.peek(&self.object.part_key(part.start)).entry.is_some()
     }
 
     /// Waits until the first byte of a range is there; false when it does not come.
-    pub async fn prepare(&self, wanted: ByteRange) -> bool {
+    pub(crate) async fn prepare(&self, wanted: ByteRange) -> bool {
         let part = plan::block_of(wanted.start, self.object.size);
         match self.source(part, wanted.end).await {
             None => false,

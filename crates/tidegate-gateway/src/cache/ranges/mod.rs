@@ -16,10 +16,10 @@
 //! | `part_fetch` | from the origin into parts |
 //! | `assemble` | out of parts, the running fill and the origin, to a client |
 
-pub mod answer;
-pub mod assemble;
-pub mod object;
-pub mod part_fetch;
-pub mod part_reader;
-pub mod plan;
-pub mod probe;
+pub(super) mod answer;
+pub(super) mod assemble;
+pub(super) mod object;
+pub(super) mod part_fetch;
+pub(super) mod part_reader;
+pub(super) mod plan;
+pub(super) mod probe;

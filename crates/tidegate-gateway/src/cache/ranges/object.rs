@@ -14,7 +14,7 @@ use crate::cache::ranges::plan::{self, RequestedRange};
 
 /// An object of which parts can be had.
 #[derive(Clone)]
-pub struct PartialObject {
+pub(crate) struct PartialObject {
     pub key: Key,
     pub id: u64,
     pub size: u64,
@@ -25,18 +25,18 @@ pub struct PartialObject {
 
 impl PartialObject {
     /// Of a stored head; `None` when it is no head of parts.
-    pub fn stored(key: &Key, entry: &OpenEntry) -> Option<PartialObject> {
+    pub(crate) fn stored(key: &Key, entry: &OpenEntry) -> Option<PartialObject> {
         let meta = Meta::decode(entry.metadata())?;
         PartialObject::of(key, meta, entry.times())
     }
 
     /// Of a head that has just come for a first part.
-    pub fn published(key: &Key, head: &FillHead) -> Option<PartialObject> {
+    pub(crate) fn published(key: &Key, head: &FillHead) -> Option<PartialObject> {
         PartialObject::of(key, Meta::decode(&head.metadata)?, head.times)
     }
 
     /// Of the whole, while it is being fetched. `None` without a length and a strong validator.
-    pub fn filling(key: &Key, fill: &Fill) -> Option<PartialObject> {
+    pub(crate) fn filling(key: &Key, fill: &Fill) -> Option<PartialObject> {
         let head = fill.head_now()?;
         let mut meta = Meta::decode(&head.metadata)?;
         let size = head.body_bytes?;
@@ -54,7 +54,7 @@ impl PartialObject {
 
     /// Whether this object has what a request wants: the range's first byte, of the version that
     /// `If-Range` names, in the variant that the request's fields ask for.
-    pub fn has(&self, x: &Exchange, wanted: RequestedRange) -> bool {
+    pub(crate) fn has(&self, x: &Exchange, wanted: RequestedRange) -> bool {
         let fields = &x.request.head.headers;
         let modified = self.meta.last_modified().and_then(date::parse_http);
         let condition = fields.first(Known::IfRange);
@@ -64,7 +64,7 @@ impl PartialObject {
     }
 
     /// Removes the stored head, and so all parts, if it is still this object's.
-    pub async fn forget(&self, store: &Store) {
+    pub(crate) async fn forget(&self, store: &Store) {
         let (Some(entry), _) = open(store, &self.key).await else { return };
         if PartialObject::stored(&self.key, &entry).is_some_and(|stored| stored.id == self.id) {
             let (store, key) = (store.clone(), self.key.clone());
@@ -73,13 +73,13 @@ impl PartialObject {
     }
 
     /// The key of the part that begins at `start`.
-    pub fn part_key(&self, start: u64) -> Key {
+    pub(crate) fn part_key(&self, start: u64) -> Key {
         plan::key(&self.key, self.id, start)
     }
 }
 
 /// A number that nobody can guess.
-pub fn random_id() -> u64 {
+pub(crate) fn random_id() -> u64 {
     let mut bytes = [0; 8];
     tidegate_rt::random::unpredictable(&mut bytes);
     u64::from_ne_bytes(bytes).max(1)

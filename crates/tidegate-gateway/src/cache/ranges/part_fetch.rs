@@ -15,7 +15,7 @@ use crate::cache::ranges::object::PartialObject;
 use crate::cache::ranges::plan;
 
 /// One request to the origin, which may fill several parts.
-pub struct PartFetch {
+pub(crate) struct PartFetch {
     store: Store,
     object: PartialObject,
     resume: Resume,
@@ -25,7 +25,7 @@ pub struct PartFetch {
 }
 
 /// Begins to fill the part at `start`; `None` when it is there or somebody else fills it.
-pub fn begin_part(
+pub(crate) fn begin_part(
     store: &Store,
     object: &PartialObject,
     start: u64,
@@ -43,7 +43,7 @@ pub fn begin_part(
 
 impl PartFetch {
     /// Of the parts from `start` to `end`.
-    pub fn new(
+    pub(crate) fn new(
         store: Store,
         origin: Origin,
         object: PartialObject,
@@ -55,7 +55,12 @@ impl PartFetch {
 
     /// Fills part after part, beginning with `part`; `rest` is the answer where it is at hand. It stops at
     /// the end, at a part that is there, and at the end of a part when whom it is for has gone.
-    pub async fn go(mut self, part: FillWriter, rest: Option<Rest>, wanted: Option<Weak<()>>) {
+    pub(crate) async fn go(
+        mut self,
+        part: FillWriter,
+        rest: Option<Rest>,
+        wanted: Option<Weak<()>>,
+    ) {
         let mut part = Some(part);
         let mut rest = rest;
         while let Some(writer) = part.take() {

@@ -11,7 +11,7 @@ use tidegate_rt::clock;
 const READ_BYTES: u64 = 256 * 1024;
 
 /// Reads a part that is stored or on its way.
-pub struct PartReader {
+pub(crate) struct PartReader {
     source: Source,
     /// Bytes that are still to come.
     left: u64,
@@ -25,7 +25,7 @@ enum Source {
 
 impl PartReader {
     /// `None` when there is no such part of this length.
-    pub async fn open(store: &Store, key: &Key, length: u64) -> Option<PartReader> {
+    pub(crate) async fn open(store: &Store, key: &Key, length: u64) -> Option<PartReader> {
         let (entry, fill) = open(store, key).await;
         let source = match entry {
             Some(entry) if entry.body_bytes() != length => return None,
@@ -43,7 +43,7 @@ impl PartReader {
     }
 
     /// The next bytes; `None` when there are no more, for whatever reason.
-    pub async fn next(&mut self) -> Option<Bytes> {
+    pub(crate) async fn next(&mut self) -> Option<Bytes> {
         if self.left == 0 {
             return None;
         }
@@ -78,7 +78,7 @@ async fn read(handle: FileHandle, offset: u64, length: u64) -> Option<Bytes> {
 
 /// Opens what is stored under a key, and tells what is on its way there. By one look: between two of them
 /// the fill may become the file.
-pub async fn open(store: &Store, key: &Key) -> (Option<OpenEntry>, Option<Arc<Fill>>) {
+pub(crate) async fn open(store: &Store, key: &Key) -> (Option<OpenEntry>, Option<Arc<Fill>>) {
     let lookup = store.peek(key);
     if lookup.open.is_some() || lookup.entry.is_none() && !lookup.cold {
         return (lookup.open, lookup.fill);
@@ -89,7 +89,7 @@ pub async fn open(store: &Store, key: &Key) -> (Option<OpenEntry>, Option<Arc<Fi
 }
 
 /// Whether a part of a stored body is as it was written; else its file has gone.
-pub async fn is_sound(entry: &OpenEntry, start: u64, length: u64) -> bool {
+pub(crate) async fn is_sound(entry: &OpenEntry, start: u64, length: u64) -> bool {
     if entry.verified_to(start) >= start.saturating_add(length) {
         return true;
     }

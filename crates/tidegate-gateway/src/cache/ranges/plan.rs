@@ -5,15 +5,15 @@ use tidegate_http::range::ByteRange;
 
 /// Parts begin at multiples of this. Large enough that a part is worth a file of its own, small enough
 /// that a player that jumps about does not fetch much in vain.
-pub const BLOCK_BYTES: u64 = 1 << 20;
+pub(crate) const BLOCK_BYTES: u64 = 1 << 20;
 
 /// A fill that is so many bytes short of a range is waited for rather than the origin asked once more:
 /// less than that comes in the time of a request.
-pub const FAR_BYTES: u64 = BLOCK_BYTES;
+pub(crate) const FAR_BYTES: u64 = BLOCK_BYTES;
 
 /// A range as it is asked for, before the size is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RequestedRange {
+pub(crate) struct RequestedRange {
     pub start: u64,
     /// The first byte that is not wanted; `None`: all to the end.
     pub end: Option<u64>,
@@ -21,7 +21,7 @@ pub struct RequestedRange {
 
 impl RequestedRange {
     /// `None` for several ranges, those that count from the end, and what cannot be read.
-    pub fn parse(field: &[u8]) -> Option<RequestedRange> {
+    pub(crate) fn parse(field: &[u8]) -> Option<RequestedRange> {
         let unit = field.get(..6)?;
         if !unit.eq_ignore_ascii_case(b"bytes=") {
             return None;
@@ -36,7 +36,7 @@ impl RequestedRange {
     }
 
     /// The same, widened to whole parts.
-    pub fn widened(self) -> RequestedRange {
+    pub(crate) fn widened(self) -> RequestedRange {
         let start = self.start - self.start % BLOCK_BYTES;
         let end = self.end.and_then(|end| end.checked_next_multiple_of(BLOCK_BYTES));
         RequestedRange { start, end }
@@ -44,14 +44,14 @@ impl RequestedRange {
 }
 
 /// The part that a byte lies in.
-pub fn block_of(byte: u64, size: u64) -> ByteRange {
+pub(crate) fn block_of(byte: u64, size: u64) -> ByteRange {
     let start = byte - byte % BLOCK_BYTES;
     ByteRange { start, end: start.saturating_add(BLOCK_BYTES).min(size) }
 }
 
 /// The key of the part that begins at `start`. The number is unguessable, so that no request can make a
 /// key of its own that is a part's.
-pub fn key(object: &Key, id: u64, start: u64) -> Key {
+pub(crate) fn key(object: &Key, id: u64, start: u64) -> Key {
     let mut text = Vec::with_capacity(object.text().len() + 40);
     text.extend_from_slice(object.text());
     text.extend_from_slice(b"\0\0part ");
@@ -60,7 +60,7 @@ pub fn key(object: &Key, id: u64, start: u64) -> Key {
 }
 
 /// The key under which those meet who want a part of an object of which nothing is known.
-pub fn probe_key(object: &Key) -> Key {
+pub(crate) fn probe_key(object: &Key) -> Key {
     let mut text = Vec::with_capacity(object.text().len() + 10);
     text.extend_from_slice(object.text());
     text.extend_from_slice(b"\0\0parts");

@@ -30,7 +30,7 @@ const UNFIT_FOR_MILLIS: u64 = 10_000;
 const FIRST_BYTES_MAX: u64 = 8 * plan::BLOCK_BYTES;
 
 /// What asking for a first part takes.
-pub struct RangeProbe {
+pub(crate) struct RangeProbe {
     pub store: Store,
     pub cache: Arc<CacheSettings>,
     /// The object's.
@@ -50,7 +50,7 @@ pub struct RangeProbe {
 /// Joins those who want a part of this object, or begins; the reader learns of the object's head, or that
 /// there are no parts to be had. `None`: that was tried a short time ago. The origin is given back to who
 /// has not begun.
-pub fn join_or_start_probe(probe: RangeProbe, origin: Origin) -> Option<FillReader> {
+pub(crate) fn join_or_start_probe(probe: RangeProbe, origin: Origin) -> Option<FillReader> {
     let now = clock::unix_millis();
     let key = plan::probe_key(&probe.key);
     if now < probe.store.lookup(&key, now).uncacheable_until {

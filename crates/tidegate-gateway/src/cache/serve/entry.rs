@@ -10,7 +10,7 @@ use crate::cache::serve::verified;
 use crate::cache::status::{CacheStatus, note};
 
 /// Answers with a stored object; `None` when its head cannot be read.
-pub fn answer(
+pub(crate) fn answer(
     x: &mut Exchange,
     gateway: &dyn Gateway,
     entry: &OpenEntry,

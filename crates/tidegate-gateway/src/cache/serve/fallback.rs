@@ -18,14 +18,14 @@ use crate::cache::fill::resume::{Progress, Rest, Resume};
 use crate::cache::meta::Meta;
 
 /// What a reader does without the fill.
-pub struct FallbackFetch {
+pub(crate) struct FallbackFetch {
     head: Arc<FillHead>,
     log: LogContext,
 }
 
 impl FallbackFetch {
     /// For a reader of a fill; `None` where it needs none.
-    pub fn of(x: &Exchange, fill: &Fill, head: &Arc<FillHead>) -> Option<FallbackFetch> {
+    pub(crate) fn of(x: &Exchange, fill: &Fill, head: &Arc<FillHead>) -> Option<FallbackFetch> {
         let is_stored = fill.is_whole() && fill.has_file();
         let may_be_needed = may_leave_readers_behind(head.body_bytes) && !is_stored;
         (may_be_needed && x.request.method == Method::Get)
@@ -33,7 +33,7 @@ impl FallbackFetch {
     }
 
     /// The body of the fill behind `at` bytes; `None`: there is none.
-    pub fn body(self, fill: &Fill, at: u64) -> Option<Body> {
+    pub(crate) fn body(self, fill: &Fill, at: u64) -> Option<Body> {
         let FallbackFetch { head, log } = self;
         let meta = Meta::decode(&head.metadata)?;
         let Some(identity) = Identity::of(meta.status, &meta.headers, head.body_bytes) else {

@@ -16,7 +16,7 @@ use crate::cache::status::{CacheStatus, note};
 
 /// Most bytes handed out in one piece: as many as go into one `sendfile`, small enough that a client that
 /// leaves is noticed.
-pub const PIECE_BYTES_MAX: usize = 2 << 20;
+pub(crate) const PIECE_BYTES_MAX: usize = 2 << 20;
 
 /// The same for the first piece of a fill: those who wait for it are woken at once, and the last of them shall
 /// not wait for a megabyte to each of the others.
@@ -27,7 +27,7 @@ const FIRST_OF_MANY_BYTES_MAX: usize = 16 << 10;
 
 /// Answers with somebody else's fill. One that will not be stored leads nobody: it goes on at the pace of
 /// who began it, and would leave behind who is slower.
-pub async fn follow(
+pub(crate) async fn follow(
     x: &mut Exchange,
     gateway: &dyn Gateway,
     mut reader: FillReader,
@@ -43,7 +43,7 @@ pub async fn follow(
 }
 
 /// Answers with a fill as it grows. The error gives the reason why it has no head.
-pub async fn answer(
+pub(crate) async fn answer(
     x: &mut Exchange,
     gateway: &dyn Gateway,
     mut reader: FillReader,
@@ -80,7 +80,7 @@ pub async fn answer(
 }
 
 /// A piece with bytes as a chunk; `None` for one without, or a file that is none of the system's.
-pub fn chunk_of(piece: Piece) -> Option<Chunk> {
+pub(crate) fn chunk_of(piece: Piece) -> Option<Chunk> {
     match piece {
         Piece::Bytes(bytes) => Some(Chunk::Bytes(bytes)),
         Piece::File { handle, offset, length, is_fresh } => {
@@ -92,7 +92,7 @@ pub fn chunk_of(piece: Piece) -> Option<Chunk> {
 }
 
 /// The body of a fill: bytes from memory while they are new, else ranges of its file.
-pub struct FillBody {
+pub(crate) struct FillBody {
     source: Source,
     /// The end of the body is the end of the answer: it is told when the object is stored, so that
     /// the client's next request finds it. With a length of the origin's the client knows by itself.
@@ -112,7 +112,11 @@ enum Source {
 }
 
 impl FillBody {
-    pub fn new(reader: FillReader, waits: bool, fallback: Option<FallbackFetch>) -> FillBody {
+    pub(crate) fn new(
+        reader: FillReader,
+        waits: bool,
+        fallback: Option<FallbackFetch>,
+    ) -> FillBody {
         FillBody { source: Source::Fill(reader), waits, begun: false, others: None, fallback }
     }
 }

@@ -9,9 +9,9 @@
 //! | `wait` | waits with an eye on the client |
 //! | `rfc9111` | `Age`, unsafe methods and HEAD as RFC 9111 has them |
 
-pub mod entry;
-pub mod fallback;
-pub mod fill_body;
-pub mod rfc9111;
-pub mod verified;
-pub mod wait;
+pub(super) mod entry;
+pub(super) mod fallback;
+pub(super) mod fill_body;
+pub(super) mod rfc9111;
+pub(super) mod verified;
+pub(super) mod wait;

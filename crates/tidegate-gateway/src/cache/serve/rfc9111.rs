@@ -21,7 +21,7 @@ use crate::common::state::GatewayState;
 
 /// Gives an answer out of the cache its `Age` (RFC 9111 section 5.1), and every answer the `Date`
 /// that its origin should have given it.
-pub fn finish(x: &mut Exchange, step: &Step<'_>, now: u64) {
+pub(crate) fn finish(x: &mut Exchange, step: &Step<'_>, now: u64) {
     if !matches!(step, Step::Respond(_)) {
         return;
     }
@@ -36,7 +36,7 @@ pub fn finish(x: &mut Exchange, step: &Step<'_>, now: u64) {
 
 /// Answers a request of an unsafe method by the origin; when it succeeds, what is stored of its URI
 /// and of the URIs that its response names is removed (section 4.4).
-pub async fn write_through(
+pub(crate) async fn write_through(
     x: &mut Exchange,
     gateway: Arc<dyn Gateway>,
     store: Store,
@@ -62,7 +62,7 @@ pub async fn write_through(
 
 /// Asks the origin by HEAD. Its answer renews the stored response to GET, or ends it when the two
 /// tell of different representations (section 4.3.5).
-pub async fn pass_head(
+pub(crate) async fn pass_head(
     x: &mut Exchange,
     gateway: &dyn Gateway,
     cache: &CacheSettings,

@@ -21,7 +21,7 @@ const PART_BYTES: u64 = 1 << 20;
 const TAIL_BYTES: u64 = 16 << 10;
 
 /// The body of an entry that is not in memory.
-pub fn body(x: &Exchange, entry: &OpenEntry) -> Body {
+pub(crate) fn body(x: &Exchange, entry: &OpenEntry) -> Body {
     let Some(file) = entry.file().and_then(|file| file.system_file()) else { return Body::Empty };
     let length = entry.body_bytes();
     if length == 0 {

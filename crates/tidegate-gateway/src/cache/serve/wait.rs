@@ -18,7 +18,10 @@ use crate::cache::fill::task::FillEvent;
 use crate::cache::lookup::filling_of;
 
 /// What the task of a fill tells next; `None` when the client has left.
-pub async fn next_event(x: &Exchange, events: &mut mpsc::Receiver<FillEvent>) -> Option<FillEvent> {
+pub(crate) async fn next_event(
+    x: &Exchange,
+    events: &mut mpsc::Receiver<FillEvent>,
+) -> Option<FillEvent> {
     let client = &x.client;
     let watch = !x.is_subrequest();
     poll_fn(|context| {
@@ -34,7 +37,10 @@ pub async fn next_event(x: &Exchange, events: &mut mpsc::Receiver<FillEvent>) ->
 }
 
 /// The head of a fill, if it gets one; `None` when the client has left.
-pub async fn head_of(x: &Exchange, reader: &mut FillReader) -> Option<Option<Arc<FillHead>>> {
+pub(crate) async fn head_of(
+    x: &Exchange,
+    reader: &mut FillReader,
+) -> Option<Option<Arc<FillHead>>> {
     poll_fn(|context| {
         if let Poll::Ready(head) = reader.poll_head(context) {
             return Poll::Ready(Some(match head {
@@ -52,7 +58,7 @@ pub async fn head_of(x: &Exchange, reader: &mut FillReader) -> Option<Option<Arc
 ///
 /// What is ready first counts, in this order: progress, the time, the client's leaving. It is one await, and dropping it
 /// drops the reader by which it is woken, and nothing else. A subrequest has no client of its own.
-pub async fn for_progress(
+pub(crate) async fn for_progress(
     x: &Exchange,
     fill: &Arc<Fill>,
     until: u64,

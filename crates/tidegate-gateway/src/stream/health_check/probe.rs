@@ -19,7 +19,7 @@ use super::rule::{Rules, Verdict};
 use crate::stream::proxy::settings::Settings;
 
 /// Connects, sends and looks at what comes.
-pub struct SessionProbe {
+pub(super) struct SessionProbe {
     pub settings: Arc<Settings>,
     /// The group's name, for TLS.
     pub host: Box<[u8]>,

@@ -8,13 +8,13 @@ use tidegate_core::regex::Regex;
 
 /// A block. Without `send` nothing is sent, without `expect` nothing is waited for.
 #[derive(Default)]
-pub struct Rules {
+pub(super) struct Rules {
     pub send: Option<Vec<u8>>,
     pub expect: Option<Expect>,
 }
 
 /// What the received bytes have to be like.
-pub enum Expect {
+pub(super) enum Expect {
     /// They begin so.
     Text(Vec<u8>),
     Regex(Arc<Regex>),
@@ -22,7 +22,7 @@ pub enum Expect {
 
 /// What is known after some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(super) enum Verdict {
     Passed,
     /// More bytes may change that.
     Open,
@@ -34,7 +34,10 @@ impl Rules {
     ///
     /// # Errors
     /// What is neither `send` nor `expect`, or stands twice.
-    pub fn compile(entries: &[Statement], plan: &mut PlanBuilder<'_>) -> Result<Rules, Diagnostic> {
+    pub(super) fn compile(
+        entries: &[Statement],
+        plan: &mut PlanBuilder<'_>,
+    ) -> Result<Rules, Diagnostic> {
         let mut rules = Rules::default();
         for entry in entries {
             let name = &entry.name;
@@ -64,7 +67,7 @@ impl Rules {
 
 impl Expect {
     /// Looks at all bytes received so far.
-    pub fn judge(&self, received: &[u8]) -> Verdict {
+    pub(super) fn judge(&self, received: &[u8]) -> Verdict {
         match self {
             Expect::Text(text) if received.starts_with(text) => Verdict::Passed,
             Expect::Text(text) if text.starts_with(received) => Verdict::Open,
@@ -77,7 +80,7 @@ impl Expect {
 }
 
 /// A text in which `\x80` stands for a byte.
-pub fn unescaped(text: &[u8]) -> Vec<u8> {
+pub(super) fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((first, behind)) = rest.split_first() {

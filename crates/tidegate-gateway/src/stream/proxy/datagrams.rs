@@ -31,7 +31,7 @@ enum End {
 }
 
 /// Opens a socket to a server and passes datagrams.
-pub async fn attempt(
+pub(super) async fn attempt(
     x: &mut Exchange,
     settings: &Settings,
     tries: &Tries<'_>,

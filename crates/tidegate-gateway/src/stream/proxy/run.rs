@@ -29,7 +29,7 @@ const CONNECTING: &str = "connecting to upstream";
 const PROXYING: &str = "proxying connection";
 
 /// Serves a session.
-pub async fn serve(x: &mut Exchange, settings: Arc<Settings>) -> Step<'static> {
+pub(super) async fn serve(x: &mut Exchange, settings: Arc<Settings>) -> Step<'static> {
     x.progress.action = CONNECTING;
     let target = match settings.pass.target(x, settings.resolver.as_ref()).await {
         Ok(target) => target,
@@ -52,7 +52,7 @@ pub async fn serve(x: &mut Exchange, settings: Arc<Settings>) -> Step<'static> {
 }
 
 /// What became of an attempt at one server.
-pub enum Ended {
+pub(super) enum Ended {
     /// The session is over.
     Status(u16),
     /// Nothing reached the server: another one may be tried.
@@ -60,7 +60,7 @@ pub enum Ended {
 }
 
 /// The servers that are tried.
-pub struct Tries<'s> {
+pub(super) struct Tries<'s> {
     settings: &'s Settings,
     pub target: Target,
     choice: Choice,
@@ -110,7 +110,7 @@ impl<'s> Tries<'s> {
     }
 
     /// Tells the group how an attempt went.
-    pub fn report(&self, peer: &Peer, outcome: Outcome) {
+    pub(super) fn report(&self, peer: &Peer, outcome: Outcome) {
         self.target.group.report(peer, outcome, clock::now());
     }
 }
@@ -234,7 +234,12 @@ fn connected(x: &Exchange, stream: &Stream) {
 }
 
 /// Logs a connection that could not be had, and blames the server.
-pub fn failed(x: &mut Exchange, tries: &Tries<'_>, peer: &Peer, error: &ConnectError) -> Ended {
+pub(super) fn failed(
+    x: &mut Exchange,
+    tries: &Tries<'_>,
+    peer: &Peer,
+    error: &ConnectError,
+) -> Ended {
     let (message, action) = error.describe();
     x.progress.action = action;
     x.log(Level::Error, format_args!("{message}"));
@@ -268,7 +273,7 @@ fn tell(x: &mut Exchange, end: &RelayEnd) {
 }
 
 /// The header that tells the client's address, and the address that the client asked.
-pub fn header(x: &Exchange, version: Header, datagrams: bool) -> Vec<u8> {
+pub(super) fn header(x: &Exchange, version: Header, datagrams: bool) -> Vec<u8> {
     let addresses = match (x.client_address(), &x.connection.local) {
         (Address::Inet(client), Address::Inet(local)) => Some((*client, *local)),
         _ => None,

@@ -8,7 +8,7 @@ const FIELD: &[u8] = b"CDN-Cache-Control";
 
 /// What the field says; `None` when there is none, or it is empty or malformed, which is the same
 /// (RFC 9213 section 2.1).
-pub fn of(response: &Headers) -> Option<CacheControl> {
+pub(super) fn of(response: &Headers) -> Option<CacheControl> {
     let mut lines = response.all_named(FIELD);
     let mut text = lines.next()?.to_vec();
     for line in lines {

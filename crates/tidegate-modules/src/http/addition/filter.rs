@@ -12,14 +12,14 @@ use crate::http::gzip::weaken_etag;
 use crate::http::media_types::MediaTypes;
 
 /// A location's additions.
-pub struct AdditionFilter {
+pub(super) struct AdditionFilter {
     pub before: Option<Vec<u8>>,
     pub after: Option<Vec<u8>>,
     pub types: MediaTypes,
 }
 
 impl AdditionFilter {
-    pub fn apply(&self, x: &mut Exchange, body: Body) -> Body {
+    pub(super) fn apply(&self, x: &mut Exchange, body: Body) -> Body {
         if x.disposition.status() != 200
             || x.is_subrequest()
             || matches!(body, Body::Tunnel(_))

@@ -8,7 +8,7 @@ use super::md5_crypt;
 
 /// What looking at a hash costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cost {
+pub(super) enum Cost {
     /// Microseconds.
     Little,
     /// It is made to take long.
@@ -16,7 +16,7 @@ pub enum Cost {
 }
 
 /// What [`is_right`] will cost.
-pub fn cost(hash: &[u8]) -> Cost {
+pub(super) fn cost(hash: &[u8]) -> Cost {
     match hash {
         [b'{', ..] => Cost::Little,
         _ => Cost::Much,
@@ -24,7 +24,7 @@ pub fn cost(hash: &[u8]) -> Cost {
 }
 
 /// Whether `password` fits. A hash that is broken or of an unknown kind fits none.
-pub fn is_right(hash: &[u8], password: &[u8]) -> bool {
+pub(super) fn is_right(hash: &[u8], password: &[u8]) -> bool {
     if let Some(plain) = hash.strip_prefix(b"{PLAIN}") {
         return same(plain, password);
     }

@@ -8,7 +8,7 @@ const ROUNDS: usize = 1000;
 const ALPHABET: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /// Hashes a password with the kind and salt of `like`; `None` if that is of another kind.
-pub fn hash(password: &[u8], like: &str) -> Option<String> {
+pub(super) fn hash(password: &[u8], like: &str) -> Option<String> {
     let magic = ["$1$", "$apr1$"].into_iter().find(|magic| like.starts_with(magic))?;
     let salt = like[magic.len()..].split('$').next().unwrap_or_default();
     let salt = &salt.as_bytes()[..salt.len().min(SALT_BYTES_MAX)];

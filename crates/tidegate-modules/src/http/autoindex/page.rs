@@ -9,7 +9,7 @@ use super::read::{Entry, Kind};
 
 /// How a list is written.
 #[derive(Clone, Debug)]
-pub enum Form {
+pub(super) enum Form {
     Html {
         /// Decoded path of the folder, for the title.
         path: Vec<u8>,
@@ -27,7 +27,7 @@ pub enum Form {
 
 impl Form {
     /// The list's media type.
-    pub fn content_type(&self) -> &'static [u8] {
+    pub(super) fn content_type(&self) -> &'static [u8] {
         match self {
             Form::Html { .. } => b"text/html",
             Form::Xml => b"text/xml; charset=utf-8",
@@ -45,7 +45,7 @@ const NAME_KEPT: usize = NAME_WIDTH - 3;
 const LINE_BYTES: usize = 128;
 
 /// Writes a list.
-pub fn write(entries: &[Entry], form: &Form) -> Vec<u8> {
+pub(super) fn write(entries: &[Entry], form: &Form) -> Vec<u8> {
     let names: usize = entries.iter().map(|entry| LINE_BYTES + 2 * entry.name.len()).sum();
     let mut out = Vec::with_capacity(names + 4 * LINE_BYTES);
     match form {

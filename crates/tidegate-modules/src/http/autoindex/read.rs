@@ -6,7 +6,7 @@ use std::time::UNIX_EPOCH;
 
 /// Kinds of entries, in the order of lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(super) enum Kind {
     Directory,
     File,
     /// A pipe, socket or device, or a link that leads nowhere.
@@ -15,7 +15,7 @@ pub enum Kind {
 
 /// One line of a list. A link is what it leads to.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub(super) struct Entry {
     pub name: Vec<u8>,
     pub kind: Kind,
     /// Seconds since 1970.
@@ -27,7 +27,7 @@ pub struct Entry {
 ///
 /// # Errors
 /// The folder cannot be read on.
-pub fn entries(folder: ReadDir) -> io::Result<Vec<Entry>> {
+pub(super) fn entries(folder: ReadDir) -> io::Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for entry in folder {
         let entry = entry?;
@@ -49,7 +49,7 @@ pub fn entries(folder: ReadDir) -> io::Result<Vec<Entry>> {
 }
 
 /// The order of lists.
-pub fn sort(entries: &mut [Entry]) {
+pub(super) fn sort(entries: &mut [Entry]) {
     entries.sort_by(|one, other| {
         let key = |entry: &Entry| entry.kind != Kind::Directory;
         (key(one), &one.name).cmp(&(key(other), &other.name))

@@ -2,14 +2,14 @@
 
 /// How old a browser is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Age {
+pub(super) enum Age {
     Modern,
     Ancient,
 }
 
 /// Browsers that have versions, in the order in which they are looked for: Opera claims to be others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub(super) enum Kind {
     Opera,
     Msie,
     Gecko,
@@ -18,11 +18,11 @@ pub enum Kind {
 }
 
 /// A version as one number: four parts, the last three of two digits each.
-pub type Version = u64;
+pub(super) type Version = u64;
 
 /// A location's directives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rules {
+pub(super) struct Rules {
     pub modern: Vec<(Kind, Version)>,
     pub ancient: Vec<Vec<u8>>,
     pub unlisted_is_modern: bool,
@@ -30,7 +30,7 @@ pub struct Rules {
 
 impl Kind {
     /// By its name in `modern_browser`.
-    pub fn of(name: &[u8]) -> Option<Kind> {
+    pub(super) fn of(name: &[u8]) -> Option<Kind> {
         Some(match name {
             b"opera" => Kind::Opera,
             b"msie" => Kind::Msie,
@@ -68,7 +68,7 @@ impl Kind {
 
 impl Rules {
     /// Takes over what is left open: browsers with `unlisted` together, and the ancient ones.
-    pub fn inherit(&mut self, parent: &Rules) {
+    pub(super) fn inherit(&mut self, parent: &Rules) {
         if self.modern.is_empty() && !self.unlisted_is_modern {
             self.modern.clone_from(&parent.modern);
             self.unlisted_is_modern = parent.unlisted_is_modern;
@@ -79,7 +79,7 @@ impl Rules {
     }
 
     /// How old the browser is.
-    pub fn age(&self, agent: &[u8]) -> Age {
+    pub(super) fn age(&self, agent: &[u8]) -> Age {
         if let Some(age) = self.age_of_listed(agent) {
             return age;
         }
@@ -115,13 +115,13 @@ impl Rules {
 }
 
 /// Whether an agent is an Internet Explorer of any version.
-pub fn is_msie(agent: &[u8]) -> bool {
+pub(super) fn is_msie(agent: &[u8]) -> bool {
     let version = find(agent, b"MSIE ").and_then(|at| agent.get(at + 5));
     version.is_some_and(u8::is_ascii_digit) && find(agent, b"Opera").is_none()
 }
 
 /// Reads a version of digits and dots, of which four parts count.
-pub fn parse_version(text: &[u8]) -> Option<Version> {
+pub(super) fn parse_version(text: &[u8]) -> Option<Version> {
     let valid = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
     text.iter().all(valid).then(|| leading(text))
 }

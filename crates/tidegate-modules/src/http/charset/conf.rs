@@ -31,7 +31,7 @@ pub struct MapConf {
 }
 
 /// Reads a charset's name.
-pub fn name(args: &Args<'_>, may_be_off: bool) -> Result<Name, Diagnostic> {
+pub(super) fn name(args: &Args<'_>, may_be_off: bool) -> Result<Name, Diagnostic> {
     let word = args.word(0);
     if may_be_off && word.bytes == b"off" {
         return Ok(Name::Off);
@@ -43,7 +43,7 @@ pub fn name(args: &Args<'_>, may_be_off: bool) -> Result<Name, Diagnostic> {
 }
 
 /// Reads a `charset_map`.
-pub fn map(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+pub(super) fn map(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let (from, to) = (args.word(0).clone(), args.word(1).clone());
     if from.bytes.eq_ignore_ascii_case(&to.bytes) {
         let name = from.display();

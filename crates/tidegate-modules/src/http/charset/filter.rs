@@ -28,7 +28,7 @@ const TYPES: &[&str] = &[
 ];
 
 /// A location's charset directives.
-pub struct CharsetFilter {
+pub(super) struct CharsetFilter {
     charset: Option<Template>,
     source: Option<Template>,
     overrides: bool,
@@ -37,7 +37,7 @@ pub struct CharsetFilter {
 }
 
 impl CharsetFilter {
-    pub fn compile(
+    pub(super) fn compile(
         conf: &Conf,
         maps: Arc<MapTable>,
         plan: &mut PlanBuilder<'_>,
@@ -56,7 +56,7 @@ impl CharsetFilter {
         })
     }
 
-    pub fn apply(&self, x: &mut Exchange, body: Body) -> Body {
+    pub(super) fn apply(&self, x: &mut Exchange, body: Body) -> Body {
         let asked = x.response.charset.take();
         if self.charset.is_none() && asked.is_none() && !x.is_subrequest() {
             return body;
@@ -98,7 +98,7 @@ impl CharsetFilter {
     }
 
     /// The charset that the answer will name, if it names one.
-    pub fn of_answer(&self, x: &mut Exchange) -> Option<Vec<u8>> {
+    pub(super) fn of_answer(&self, x: &mut Exchange) -> Option<Vec<u8>> {
         let own = split(x.response.headers.first(Known::ContentType)?).1.map(<[u8]>::to_vec);
         let asked = x.response.charset.clone();
         self.wanted(x, asked, own.is_some()).or(own)

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tidegate_conf::{Diagnostic, Statement};
 
 /// One direction of a `charset_map`.
-pub enum Recoder {
+pub(super) enum Recoder {
     /// Byte for byte; the length stays.
     Bytes(Box<[u8; 256]>),
     /// The UTF-8 text of each byte.
@@ -19,17 +19,20 @@ const UTF8_BYTES_MAX: usize = 4;
 
 impl Recoder {
     /// Both directions of a map, first that from the first charset to the second.
-    pub fn pair(entries: &[Statement], to_utf8: bool) -> Result<(Recoder, Recoder), Diagnostic> {
+    pub(super) fn pair(
+        entries: &[Statement],
+        to_utf8: bool,
+    ) -> Result<(Recoder, Recoder), Diagnostic> {
         if to_utf8 { utf8_pair(entries) } else { byte_pair(entries) }
     }
 
     /// Whether a body's length stays what it is.
-    pub fn keeps_length(&self) -> bool {
+    pub(super) fn keeps_length(&self) -> bool {
         matches!(self, Recoder::Bytes(_))
     }
 
     /// Appends `text` recoded. `left` holds the beginning of a character whose end has not come yet.
-    pub fn recode(&self, text: &[u8], left: &mut Vec<u8>, out: &mut Vec<u8>) {
+    pub(super) fn recode(&self, text: &[u8], left: &mut Vec<u8>, out: &mut Vec<u8>) {
         match self {
             Recoder::Bytes(table) => out.extend(text.iter().map(|byte| table[usize::from(*byte)])),
             Recoder::ToUtf8(table) => {
@@ -51,7 +54,7 @@ impl Recoder {
     }
 
     /// What a character is replaced with that the body's end cut off.
-    pub fn finish(&self, left: &mut Vec<u8>, out: &mut Vec<u8>) {
+    pub(super) fn finish(&self, left: &mut Vec<u8>, out: &mut Vec<u8>) {
         if !std::mem::take(left).is_empty() {
             out.push(b'?');
         }

@@ -5,14 +5,14 @@ use tidegate_http::{Known, uri};
 
 /// How far a request reaches into a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Depth {
+pub(super) enum Depth {
     Zero,
     One,
     Infinity,
 }
 
 /// `Depth`: infinity if there is none; `None` for what is no depth.
-pub fn depth(field: Option<&[u8]>) -> Option<Depth> {
+pub(super) fn depth(field: Option<&[u8]>) -> Option<Depth> {
     match field {
         None => Some(Depth::Infinity),
         Some(b"0") => Some(Depth::Zero),
@@ -22,7 +22,7 @@ pub fn depth(field: Option<&[u8]>) -> Option<Depth> {
 }
 
 /// `Overwrite`: true if there is none; `None` for what is neither T nor F.
-pub fn overwrite(field: Option<&[u8]>) -> Option<bool> {
+pub(super) fn overwrite(field: Option<&[u8]>) -> Option<bool> {
     match field {
         None | Some(b"T" | b"t") => Some(true),
         Some(b"F" | b"f") => Some(false),
@@ -32,7 +32,7 @@ pub fn overwrite(field: Option<&[u8]>) -> Option<bool> {
 
 /// What `Destination` says.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Destination {
+pub(super) enum Destination {
     /// A decoded path of this server.
     Path(Vec<u8>),
     Missing,
@@ -40,7 +40,7 @@ pub enum Destination {
 }
 
 /// The request's `Destination`.
-pub fn destination(x: &Exchange) -> Destination {
+pub(super) fn destination(x: &Exchange) -> Destination {
     match x.request.header(Known::Destination) {
         None => Destination::Missing,
         Some(field) => match destination_path(field, x.host()) {
@@ -52,7 +52,7 @@ pub fn destination(x: &Exchange) -> Destination {
 
 /// The decoded path of a `Destination` on `host`. Ports are not compared, and either scheme will do: a
 /// server behind another one knows neither.
-pub fn destination_path(field: &[u8], host: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn destination_path(field: &[u8], host: &[u8]) -> Option<Vec<u8>> {
     let target = match field.first()? {
         b'/' => field,
         _ => {

@@ -19,13 +19,13 @@ const BATCH_BYTES: usize = 256 << 10;
 const READ_BYTES: usize = 64 << 10;
 
 /// Refuses what would be a folder.
-pub fn refuse_folder(x: &Exchange) -> Step<'static> {
+pub(super) fn refuse_folder(x: &Exchange) -> Step<'static> {
     x.log(Level::Error, format_args!("cannot PUT to a collection"));
     Step::Status(409)
 }
 
 /// Answers a PUT.
-pub async fn put(
+pub(super) async fn put(
     x: &mut Exchange,
     place: Place,
     rule: LinkRule,

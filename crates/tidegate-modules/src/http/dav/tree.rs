@@ -17,7 +17,7 @@ const DEPTH_MAX: usize = 256;
 
 /// Why something was not done.
 #[derive(Debug)]
-pub struct Failure {
+pub(super) struct Failure {
     pub status: u16,
     /// The call that failed, or what is wrong with the path.
     pub call: &'static str,
@@ -27,7 +27,7 @@ pub struct Failure {
 
 impl Failure {
     /// A call that failed.
-    pub fn of(call: &'static str, path: &Path, error: io::Error) -> Failure {
+    pub(super) fn of(call: &'static str, path: &Path, error: io::Error) -> Failure {
         let status = match error.kind() {
             io::ErrorKind::NotFound => 404,
             io::ErrorKind::NotADirectory
@@ -44,12 +44,12 @@ impl Failure {
     }
 
     /// A rule that the path breaks.
-    pub fn rule(status: u16, what: &'static str, path: &Path) -> Failure {
+    pub(super) fn rule(status: u16, what: &'static str, path: &Path) -> Failure {
         Failure { status, call: what, path: path.to_path_buf(), error: None }
     }
 
     /// The trouble is not with the request's path: 403 and its kin would mislead.
-    pub fn of_server(mut self) -> Failure {
+    pub(super) fn of_server(mut self) -> Failure {
         if self.status != 507 {
             self.status = 500;
         }
@@ -67,7 +67,7 @@ impl Failure {
 
 /// A mapped path, split into name and kind.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub(super) struct Place {
     /// Without slashes at its end.
     pub path: PathBuf,
     /// The URI's path ends in a slash: a folder is meant. What the path is mapped to says nothing of it, as `alias`
@@ -76,7 +76,7 @@ pub struct Place {
 }
 
 impl Place {
-    pub fn of(path: &[u8], uri: &[u8]) -> Place {
+    pub(super) fn of(path: &[u8], uri: &[u8]) -> Place {
         let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
         let bare = if end == 0 { path } else { path.get(..end).unwrap_or(path) };
         Place { path: super::path_of(bare), is_folder: uri.ends_with(b"/") }
@@ -84,7 +84,7 @@ impl Place {
 }
 
 /// Removes a file, a link, or a folder with all that is in it. Links are removed, not followed.
-pub fn delete(place: &Place, depth: Depth) -> Result<(), Failure> {
+pub(super) fn delete(place: &Place, depth: Depth) -> Result<(), Failure> {
     let path = &*place.path;
     let stat = "lstat()";
     let metadata = fs::symlink_metadata(path).map_err(|error| Failure::of(stat, path, error))?;
@@ -111,7 +111,7 @@ fn leads_to_folder(path: &Path, metadata: &Metadata) -> bool {
 }
 
 /// Makes one folder.
-pub fn make_folder(path: &Path, mode: u32) -> Result<(), Failure> {
+pub(super) fn make_folder(path: &Path, mode: u32) -> Result<(), Failure> {
     create_folder(path, mode).map_err(|error| {
         let exists = error.kind() == io::ErrorKind::AlreadyExists;
         let mut failure = Failure::of("mkdir()", path, error).or_conflict();
@@ -123,7 +123,7 @@ pub fn make_folder(path: &Path, mode: u32) -> Result<(), Failure> {
 }
 
 /// Makes a folder and those above that are missing.
-pub fn make_folders(path: &Path, mode: u32) -> io::Result<()> {
+pub(super) fn make_folders(path: &Path, mode: u32) -> io::Result<()> {
     match create_folder(path, mode) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -150,7 +150,7 @@ fn create_folder(path: &Path, mode: u32) -> io::Result<()> {
 }
 
 /// A COPY or MOVE.
-pub struct Transfer {
+pub(super) struct Transfer {
     pub from: Place,
     pub to: Place,
     pub is_move: bool,
@@ -164,7 +164,7 @@ pub struct Transfer {
 
 impl Transfer {
     /// Does it; the status of success: 201 for folders, 204 for files.
-    pub fn run(&self) -> Result<u16, Failure> {
+    pub(super) fn run(&self) -> Result<u16, Failure> {
         let (from, to) = (&*self.from.path, &*self.to.path);
         let found = fs::metadata(from).map_err(|error| Failure::of("stat()", from, error))?;
         match (found.is_dir(), self.from.is_folder) {
@@ -310,7 +310,7 @@ fn beside(path: &Path) -> PathBuf {
 }
 
 /// Copies a file with its mode and time to where it takes its place at once.
-pub fn replace_by_copy(from: &Path, to: &Path) -> io::Result<()> {
+pub(super) fn replace_by_copy(from: &Path, to: &Path) -> io::Result<()> {
     let made = beside(to);
     let copied = copy_file(from, &made).and_then(|()| fs::rename(&made, to));
     if copied.is_err() {

@@ -9,7 +9,7 @@ use crate::http::realip::Trusted;
 use tidegate_conf::network::Network;
 
 /// What a block says.
-pub struct Built {
+pub(super) struct Built {
     pub table: Table,
     pub proxies: Vec<Trusted>,
     pub proxy_recursive: bool,
@@ -17,7 +17,7 @@ pub struct Built {
 }
 
 /// Reads the entries; what is wrong with them goes to `diagnostics`.
-pub fn build(entries: &[Statement], diagnostics: &mut Vec<Diagnostic>) -> Built {
+pub(super) fn build(entries: &[Statement], diagnostics: &mut Vec<Diagnostic>) -> Built {
     let mut builder = Builder::new(diagnostics);
     for entry in entries {
         if let Err(diagnostic) = builder.add(entry) {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
 /// Addresses of one family as numbers.
-pub trait Number: Copy + Ord {
+pub(super) trait Number: Copy + Ord {
     /// The number behind it; `None` behind the last one.
     fn next(self) -> Option<Self>;
 }
@@ -22,18 +22,18 @@ impl Number for u128 {
 }
 
 /// A value's number in [`Values`].
-pub type ValueId = u32;
+pub(super) type ValueId = u32;
 
 /// The distinct values of a table, each kept once: tables of countries have few values and many networks.
 #[derive(Default)]
-pub struct Values {
+pub(super) struct Values {
     texts: Vec<Box<[u8]>>,
     ids: HashMap<Box<[u8]>, ValueId>,
 }
 
 impl Values {
     /// The number of a value, a new one if it was not there.
-    pub fn id(&mut self, text: &[u8]) -> ValueId {
+    pub(super) fn id(&mut self, text: &[u8]) -> ValueId {
         if let Some(id) = self.ids.get(text) {
             return *id;
         }
@@ -44,7 +44,7 @@ impl Values {
     }
 
     /// The value of a number that [`Values::id`] gave.
-    pub fn text(&self, id: ValueId) -> &[u8] {
+    pub(super) fn text(&self, id: ValueId) -> &[u8] {
         self.texts.get(id as usize).map_or(b"", |text| text)
     }
 }
@@ -96,7 +96,7 @@ fn mark<A: Number>(starts: &mut Vec<(A, Option<ValueId>)>, at: A, value: Option<
 }
 
 /// A table of addresses of both families.
-pub struct Table {
+pub(super) struct Table {
     v4: Spans<u32>,
     v6: Spans<u128>,
     values: Values,
@@ -105,14 +105,14 @@ pub struct Table {
 
 /// Networks by their first address and number of bits.
 #[derive(Default)]
-pub struct Networks {
+pub(super) struct Networks {
     pub v4: BTreeMap<(u32, u8), ValueId>,
     pub v6: BTreeMap<(u128, u8), ValueId>,
 }
 
 /// IPv4 ranges: first to last and value. Bases come sorted: as long as they do they are a list.
 #[derive(Default)]
-pub struct Ranges {
+pub(super) struct Ranges {
     sorted: Vec<(u32, u32, ValueId)>,
     /// All of them, once one came out of order.
     tree: BTreeMap<u32, (u32, ValueId)>,
@@ -120,7 +120,7 @@ pub struct Ranges {
 
 impl Ranges {
     /// Adds a range behind all others; `false` if it does not lie there.
-    pub fn append(&mut self, first: u32, last: u32, value: ValueId) -> bool {
+    pub(super) fn append(&mut self, first: u32, last: u32, value: ValueId) -> bool {
         let is_behind = self.sorted.last().is_none_or(|(_, end, _)| *end < first);
         let may = is_behind && self.tree.is_empty();
         if may {
@@ -130,7 +130,7 @@ impl Ranges {
     }
 
     /// All of them by their first address.
-    pub fn tree(&mut self) -> &mut BTreeMap<u32, (u32, ValueId)> {
+    pub(super) fn tree(&mut self) -> &mut BTreeMap<u32, (u32, ValueId)> {
         let sorted = std::mem::take(&mut self.sorted);
         self.tree.extend(sorted.into_iter().map(|(first, last, value)| (first, (last, value))));
         &mut self.tree
@@ -139,7 +139,7 @@ impl Ranges {
 
 impl Table {
     /// Of networks.
-    pub fn of_networks(networks: Networks, values: Values) -> Table {
+    pub(super) fn of_networks(networks: Networks, values: Values) -> Table {
         let v4 = networks.v4.into_iter().map(|((first, bits), value)| {
             (first, first | u32::MAX.checked_shr(bits.into()).unwrap_or(0), value)
         });
@@ -150,14 +150,14 @@ impl Table {
     }
 
     /// Of IPv4 ranges that do not overlap, with a value for all other addresses.
-    pub fn of_ranges(ranges: Ranges, default: Option<ValueId>, values: Values) -> Table {
+    pub(super) fn of_ranges(ranges: Ranges, default: Option<ValueId>, values: Values) -> Table {
         let of_tree = ranges.tree.into_iter().map(|(first, (last, value))| (first, last, value));
         let v4 = Spans::new(ranges.sorted.into_iter().chain(of_tree));
         Table { v4, v6: Spans::new(std::iter::empty()), values, default }
     }
 
     /// The value of an address; empty for one that has none.
-    pub fn find(&self, address: IpAddr) -> &[u8] {
+    pub(super) fn find(&self, address: IpAddr) -> &[u8] {
         let found = match address.to_canonical() {
             IpAddr::V4(address) => self.v4.find(address.to_bits()),
             IpAddr::V6(address) => self.v6.find(address.to_bits()),

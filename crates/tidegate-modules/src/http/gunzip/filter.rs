@@ -20,7 +20,7 @@ const OUTPUT_BYTES_MIN: usize = 4 << 10;
 const USUAL_RATIO: usize = 4;
 
 /// The unpacked body, made in pieces of at most `output_bytes_max`.
-pub fn unpacked(body: Body, output_bytes_max: usize) -> Body {
+pub(super) fn unpacked(body: Body, output_bytes_max: usize) -> Body {
     Body::Stream(Box::new(Unpacked {
         source: Some(ByteBody::new(body)),
         input: Bytes::new(),

@@ -19,7 +19,7 @@ const ZSTD_LARGE_LEVEL: u32 = 20;
 
 /// A content coding, the one that is taken first at equal weights first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Coding {
+pub(super) enum Coding {
     Brotli,
     Zstd,
     Gzip,
@@ -27,7 +27,7 @@ pub enum Coding {
 
 impl Coding {
     /// Its name in header fields.
-    pub fn name(self) -> &'static [u8] {
+    pub(super) fn name(self) -> &'static [u8] {
         match self {
             Coding::Brotli => b"br",
             Coding::Zstd => b"zstd",
@@ -38,7 +38,7 @@ impl Coding {
 
 /// What makes one encoder differ from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub(super) struct Shape {
     pub coding: Coding,
     pub level: u32,
     /// Of zstd the level decides.
@@ -48,7 +48,7 @@ pub struct Shape {
 impl Shape {
     /// Input that is compressed at once, between two looks at whether others are due: a millisecond of work, at the
     /// highest levels a few.
-    pub fn piece_bytes(self) -> usize {
+    pub(super) fn piece_bytes(self) -> usize {
         match (self.coding, self.level) {
             (Coding::Gzip, 0..=4) | (Coding::Brotli, 0..=4) | (Coding::Zstd, 0..=6) => 64 << 10,
             (Coding::Gzip, _) | (Coding::Brotli, 5..=9) | (Coding::Zstd, 7..=12) => 16 << 10,
@@ -176,7 +176,7 @@ thread_local! {
 }
 
 /// An encoder that goes back to its thread's store.
-pub struct Compressor {
+pub(super) struct Compressor {
     shape: Shape,
     /// Gone once it has been given back.
     encoder: Option<Box<dyn Encoder>>,
@@ -186,7 +186,7 @@ pub struct Compressor {
 
 impl Compressor {
     /// One at rest, or a new one.
-    pub fn take(shape: Shape) -> io::Result<Compressor> {
+    pub(super) fn take(shape: Shape) -> io::Result<Compressor> {
         let idle = IDLE.with_borrow_mut(|idle| {
             let place = idle.iter().rposition(|(other, _)| *other == shape)?;
             Some(idle.swap_remove(place).1)
@@ -198,12 +198,12 @@ impl Compressor {
         Ok(Compressor { shape, encoder: Some(encoder), taken: 0, made: 0 })
     }
 
-    pub fn shape(&self) -> Shape {
+    pub(super) fn shape(&self) -> Shape {
         self.shape
     }
 
     /// Gives the encoder back; nothing can be compressed any more.
-    pub fn give_back(&mut self) {
+    pub(super) fn give_back(&mut self) {
         let Some(mut encoder) = self.encoder.take() else { return };
         if !encoder.reset() {
             return;
@@ -218,22 +218,22 @@ impl Compressor {
     }
 
     /// Compresses into the room that `out` has; answers how much of `input` was taken.
-    pub fn feed(&mut self, input: &[u8], out: &mut Vec<u8>) -> io::Result<usize> {
+    pub(super) fn feed(&mut self, input: &[u8], out: &mut Vec<u8>) -> io::Result<usize> {
         self.step(input, Goal::More, out).map(|progress| progress.taken)
     }
 
     /// Brings out all that it holds.
-    pub fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+    pub(super) fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         self.drain(Goal::Flush, out)
     }
 
     /// The end of the stream.
-    pub fn finish(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+    pub(super) fn finish(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         self.drain(Goal::End, out)
     }
 
     /// Bytes taken and made.
-    pub fn totals(&self) -> (u64, u64) {
+    pub(super) fn totals(&self) -> (u64, u64) {
         (self.taken, self.made)
     }
 

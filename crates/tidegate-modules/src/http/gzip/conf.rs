@@ -60,7 +60,11 @@ impl CodingConf {
 }
 
 /// Reads a size that is a power of two, as its logarithm.
-pub fn power(args: &Args<'_>, bits: RangeInclusive<u8>, rule: &str) -> Result<u8, Diagnostic> {
+pub(super) fn power(
+    args: &Args<'_>,
+    bits: RangeInclusive<u8>,
+    rule: &str,
+) -> Result<u8, Diagnostic> {
     let size = args.size(0)?;
     let exponent = size.trailing_zeros() as u8;
     if size.is_power_of_two() && bits.contains(&exponent) {
@@ -70,7 +74,7 @@ pub fn power(args: &Args<'_>, bits: RangeInclusive<u8>, rule: &str) -> Result<u8
 }
 
 /// `gzip_buffers number size` and its kin.
-pub fn buffers(conf: &mut CodingConf, args: &Args<'_>) -> Result<(), Diagnostic> {
+pub(super) fn buffers(conf: &mut CodingConf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let (count, size) = (args.number(0, 0..=u64::MAX)?, args.size(1)?);
     if count == 0 || size == 0 {
         return Err(args.invalid(if count == 0 { 0 } else { 1 }));
@@ -78,12 +82,12 @@ pub fn buffers(conf: &mut CodingConf, args: &Args<'_>) -> Result<(), Diagnostic>
     once(&mut conf.buffers, (), args)
 }
 
-pub fn http_version(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+pub(super) fn http_version(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let version = args.choice(0, &[("1.0", Version::H10), ("1.1", Version::H11)])?;
     once(&mut conf.http_version, version, args)
 }
 
-pub fn proxied(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+pub(super) fn proxied(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let names = [
         ("off", Proxied::OFF),
         ("expired", Proxied::EXPIRED),
@@ -103,7 +107,7 @@ pub fn proxied(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-pub fn disable(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+pub(super) fn disable(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     conf.disable.get_or_insert_default().extend_from_slice(args.words());
     Ok(())
 }

@@ -23,7 +23,7 @@ use crate::http::media_types::MediaTypes;
 const OUTPUT_BYTES: usize = 16 << 10;
 
 /// A location's compression.
-pub struct CompressionFilter {
+pub(super) struct CompressionFilter {
     rules: Arc<Rules>,
     /// The codings that are on, in the order of preference.
     codings: Vec<CodingRules>,
@@ -65,7 +65,7 @@ impl CodingRules {
 
 impl CompressionFilter {
     /// The filter of a location; `None` if nothing is compressed there.
-    pub fn new(conf: &Conf, rules: Arc<Rules>) -> Option<CompressionFilter> {
+    pub(super) fn new(conf: &Conf, rules: Arc<Rules>) -> Option<CompressionFilter> {
         let confs = [
             (Coding::Brotli, &conf.brotli),
             (Coding::Zstd, &conf.zstd),
@@ -76,7 +76,7 @@ impl CompressionFilter {
         (!codings.is_empty()).then_some(CompressionFilter { rules, codings })
     }
 
-    pub fn apply(&self, x: &mut Exchange, body: Body) -> Body {
+    pub(super) fn apply(&self, x: &mut Exchange, body: Body) -> Body {
         if x.is_subrequest()
             || matches!(body, Body::Tunnel(_))
             || !matches!(x.disposition.status(), 200 | 403 | 404)
@@ -128,7 +128,7 @@ fn compressed(body: Body, compressor: Compressor, sizes: Sizes) -> Body {
 }
 
 #[cfg(test)]
-pub fn compressed_for_tests(body: Body, shape: Shape) -> Body {
+pub(super) fn compressed_for_tests(body: Body, shape: Shape) -> Body {
     let sizes = Sizes { coding: shape.coding, totals: Rc::default() };
     compressed(body, Compressor::take(shape).unwrap(), sizes)
 }
@@ -158,14 +158,14 @@ pub fn weaken_etag(headers: &mut Headers) {
 
 /// Bytes before and behind the compressor, for `$gzip_ratio` and its kin.
 #[derive(Clone)]
-pub struct Sizes {
+pub(super) struct Sizes {
     pub coding: Coding,
     totals: Rc<Cell<(u64, u64)>>,
 }
 
 impl Sizes {
     /// The ratio in hundredths, rounded; `None` before the end.
-    pub fn ratio_hundredths(&self) -> Option<u64> {
+    pub(super) fn ratio_hundredths(&self) -> Option<u64> {
         let (before, after) = self.totals.get();
         (after > 0).then(|| (before * 1000 / after + 5) / 10)
     }

@@ -55,16 +55,16 @@ macro_rules! coding_rows {
     };
 }
 
-pub const GZIP: &[Directive<Conf>] =
+pub(super) const GZIP: &[Directive<Conf>] =
     coding_rows!("gzip", gzip, 1..=9, "1", "Effort from 1, fast, to 9, small.");
 
-pub const BROTLI: &[Directive<Conf>] =
+pub(super) const BROTLI: &[Directive<Conf>] =
     coding_rows!("brotli", brotli, 0..=11, "6", "Effort from 0, fast, to 11, small and very slow.");
 
-pub const ZSTD: &[Directive<Conf>] =
+pub(super) const ZSTD: &[Directive<Conf>] =
     coding_rows!("zstd", zstd, 1..=22, "1", "Effort from 1, fast, to 22, small and very slow.");
 
-pub const BROTLI_ONLY: &[Directive<Conf>] = &[row(
+pub(super) const BROTLI_ONLY: &[Directive<Conf>] = &[row(
     "brotli_window",
     CONTEXTS,
     Arity::ONE,
@@ -76,7 +76,7 @@ pub const BROTLI_ONLY: &[Directive<Conf>] = &[row(
     },
 )];
 
-pub const GZIP_ONLY: &[Directive<Conf>] = &[
+pub(super) const GZIP_ONLY: &[Directive<Conf>] = &[
     row(
         "gzip_window",
         CONTEXTS,
@@ -119,7 +119,7 @@ pub const GZIP_ONLY: &[Directive<Conf>] = &[
 ];
 
 /// Directives of nginx's core that `gzip_static` and `gunzip` go by as well.
-pub const SHARED: &[Directive<Conf>] = &[
+pub(super) const SHARED: &[Directive<Conf>] = &[
     row(
         "gzip_http_version",
         CONTEXTS,

@@ -64,7 +64,7 @@ enum Outcome {
 }
 
 /// Tells the handler when nobody waits any more.
-pub struct Waiting(Arc<Abandonment>);
+pub(super) struct Waiting(Arc<Abandonment>);
 
 impl Drop for Waiting {
     fn drop(&mut self) {
@@ -73,7 +73,7 @@ impl Drop for Waiting {
 }
 
 /// Has the handler answer.
-pub async fn serve(x: &mut Exchange, target: Arc<Target>) -> Step<'static> {
+pub(super) async fn serve(x: &mut Exchange, target: Arc<Target>) -> Step<'static> {
     if let Some(max) = target.body_bytes_max {
         if x.request.body.length.is_some_and(|length| length > max) {
             return Step::Status(413);

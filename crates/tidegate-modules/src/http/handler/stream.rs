@@ -19,9 +19,9 @@ use super::serve::{Target, Waiting};
 const PIECES_MAX: usize = 4;
 
 /// The loop's end.
-pub type Pieces = Mailbox<Piece>;
+pub(super) type Pieces = Mailbox<Piece>;
 
-pub enum Piece {
+pub(super) enum Piece {
     Chunk(Chunk),
     End,
     /// The handler's function failed; its error.
@@ -29,9 +29,9 @@ pub enum Piece {
 }
 
 /// The handler's end.
-pub struct PieceSink(MailSender<Piece>);
+pub(super) struct PieceSink(MailSender<Piece>);
 
-pub fn pipe() -> (PieceSink, Pieces) {
+pub(super) fn pipe() -> (PieceSink, Pieces) {
     let (sender, pieces) = mailbox(PIECES_MAX);
     (PieceSink(sender), pieces)
 }
@@ -40,7 +40,7 @@ type Write = Box<dyn FnOnce(&mut tidegate_handler::Writer<'_>) -> io::Result<()>
 
 impl PieceSink {
     /// Runs the function that writes the body.
-    pub fn run(mut self, write: Write) {
+    pub(super) fn run(mut self, write: Write) {
         let last = match server::run(write, &mut self) {
             Ok(()) => Piece::End,
             Err(error) => Piece::Failed(error.to_string()),
@@ -66,7 +66,7 @@ impl Sink for PieceSink {
 }
 
 /// The body for the client.
-pub struct Streamed {
+pub(super) struct Streamed {
     pieces: Pieces,
     title: String,
     log: LogContext,
@@ -77,7 +77,7 @@ pub struct Streamed {
 }
 
 impl Streamed {
-    pub fn new(x: &Exchange, target: &Target, pieces: Pieces, waiting: Waiting) -> Streamed {
+    pub(super) fn new(x: &Exchange, target: &Target, pieces: Pieces, waiting: Waiting) -> Streamed {
         Streamed {
             pieces,
             title: target.title.clone(),

@@ -7,20 +7,20 @@ use tidegate_http::{Known, date};
 
 /// As written: a fixed rule, or one with variables.
 #[derive(Clone)]
-pub enum ExpiresConf {
+pub(super) enum ExpiresConf {
     Fixed(Rule),
     Variable { modified: bool, value: Word },
 }
 
 /// As it runs.
-pub enum Expires {
+pub(super) enum Expires {
     Fixed(Rule),
     Variable { modified: bool, value: Template },
 }
 
 /// One form. Times are in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
+pub(super) enum Rule {
     Off,
     Epoch,
     Max,
@@ -37,7 +37,7 @@ const EPOCH_TEXT: &[u8] = b"Thu, 01 Jan 1970 00:00:01 GMT";
 const MAX_TEXT: &[u8] = b"Thu, 31 Dec 2037 23:55:55 GMT";
 
 /// Reads the directive.
-pub fn read(args: &Args<'_>) -> Result<ExpiresConf, Diagnostic> {
+pub(super) fn read(args: &Args<'_>) -> Result<ExpiresConf, Diagnostic> {
     let modified = args.len() == 2;
     if modified && args.bytes(0) != b"modified" {
         return Err(args.invalid(0));
@@ -53,7 +53,7 @@ pub fn read(args: &Args<'_>) -> Result<ExpiresConf, Diagnostic> {
 }
 
 /// Reads a value; `modified` stands before it.
-pub fn parse(text: &[u8], modified: bool) -> Result<Rule, &'static str> {
+pub(super) fn parse(text: &[u8], modified: bool) -> Result<Rule, &'static str> {
     if !modified {
         match text {
             b"epoch" => return Ok(Rule::Epoch),
@@ -85,7 +85,7 @@ fn seconds(text: &[u8]) -> Option<i64> {
 
 impl ExpiresConf {
     /// Compiles the variables.
-    pub fn compile(&self, plan: &mut PlanBuilder<'_>) -> Result<Expires, Diagnostic> {
+    pub(super) fn compile(&self, plan: &mut PlanBuilder<'_>) -> Result<Expires, Diagnostic> {
         Ok(match self {
             ExpiresConf::Fixed(rule) => Expires::Fixed(*rule),
             ExpiresConf::Variable { modified, value } => {
@@ -97,7 +97,7 @@ impl ExpiresConf {
 
 impl Expires {
     /// Sets both fields.
-    pub fn apply(&self, x: &mut Exchange) {
+    pub(super) fn apply(&self, x: &mut Exchange) {
         let rule = match self {
             Expires::Fixed(rule) => *rule,
             // A value that is none counts as `off`.
@@ -118,7 +118,7 @@ impl Expires {
 }
 
 /// The values of `Expires` and `Cache-Control`; `offset` is seconds east of Greenwich.
-pub fn fields(
+pub(super) fn fields(
     rule: Rule,
     now: i64,
     modified: Option<i64>,

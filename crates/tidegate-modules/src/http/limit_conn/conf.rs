@@ -25,7 +25,7 @@ pub struct RuleText {
 
 const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION.union(Contexts::STREAM_AND_SERVER);
 
-pub const ROWS: &[Directive<Conf>] = &[
+pub(super) const ROWS: &[Directive<Conf>] = &[
     row(
         "limit_conn_zone",
         Contexts::HTTP_STREAM,
@@ -45,7 +45,7 @@ pub const ROWS: &[Directive<Conf>] = &[
 ];
 
 /// What becomes of refused requests.
-pub const REFUSAL_ROWS: &[Directive<Conf>] =
+pub(super) const REFUSAL_ROWS: &[Directive<Conf>] =
     limits::refusal_rows!("limit_conn", Conf, "Level of log lines about refused requests.", ALL);
 
 fn zone(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {

@@ -6,7 +6,7 @@ use foldhash::quality::RandomState;
 
 /// A zone's counts.
 #[derive(Default)]
-pub struct Counts {
+pub(super) struct Counts {
     by_key: HashMap<Box<[u8]>, u32, RandomState>,
     bytes: usize,
 }
@@ -14,7 +14,7 @@ pub struct Counts {
 impl Counts {
     /// Counts a request of this key; `false`, and nothing is counted, if there are `most` already or the
     /// key would not fit into `bytes_max`.
-    pub fn enter(&mut self, key: &[u8], most: u32, bytes_max: usize) -> bool {
+    pub(super) fn enter(&mut self, key: &[u8], most: u32, bytes_max: usize) -> bool {
         if let Some(count) = self.by_key.get_mut(key) {
             let free = *count < most;
             *count += u32::from(free);
@@ -29,7 +29,7 @@ impl Counts {
     }
 
     /// A request of this key is over.
-    pub fn leave(&mut self, key: &[u8]) {
+    pub(super) fn leave(&mut self, key: &[u8]) {
         let Some(count) = self.by_key.get_mut(key) else { return };
         *count -= 1;
         if *count == 0 {
@@ -40,7 +40,7 @@ impl Counts {
 
     /// Number of keys.
     #[cfg(test)]
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.by_key.len()
     }
 }

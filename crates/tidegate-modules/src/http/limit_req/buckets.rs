@@ -16,7 +16,7 @@ const STALE_STEPS: usize = 2;
 const NONE: u32 = u32::MAX;
 
 /// A zone's buckets.
-pub struct Buckets {
+pub(super) struct Buckets {
     places: HashMap<Arc<[u8]>, u32, RandomState>,
     slots: Vec<Slot>,
     free: Vec<u32>,
@@ -34,7 +34,7 @@ struct Slot {
 
 /// The zone is too small for this key even when it is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoRoom;
+pub(super) struct NoRoom;
 
 impl Default for Buckets {
     fn default() -> Buckets {
@@ -51,13 +51,13 @@ impl Default for Buckets {
 
 impl Buckets {
     /// The excess that one more request of this key makes.
-    pub fn excess(&self, key: &[u8], rate: u64, now: Instant) -> u64 {
+    pub(super) fn excess(&self, key: &[u8], rate: u64, now: Instant) -> u64 {
         let slot = self.places.get(key).and_then(|place| self.slots.get(*place as usize));
         slot.map_or(0, |slot| slot.bucket.excess(rate, now))
     }
 
     /// Counts a request of this key; the least recently used buckets make room within `bytes_max`.
-    pub fn fill(
+    pub(super) fn fill(
         &mut self,
         key: &[u8],
         rate: u64,
@@ -89,7 +89,7 @@ impl Buckets {
 
     /// Number of keys.
     #[cfg(test)]
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.places.len()
     }
 

@@ -28,7 +28,7 @@ pub struct RuleText {
     pub span: Span,
 }
 
-pub const ROWS: &[Directive<Conf>] = &[
+pub(super) const ROWS: &[Directive<Conf>] = &[
     row(
         "limit_req_zone",
         Contexts::HTTP,
@@ -50,7 +50,7 @@ pub const ROWS: &[Directive<Conf>] = &[
 ];
 
 /// What becomes of refused requests.
-pub const REFUSAL_ROWS: &[Directive<Conf>] = limits::refusal_rows!(
+pub(super) const REFUSAL_ROWS: &[Directive<Conf>] = limits::refusal_rows!(
     "limit_req",
     Conf,
     "Level of log lines about refused requests; those about delayed ones have one less."

@@ -6,34 +6,34 @@
 use std::time::{Duration, Instant};
 
 /// One request, in the unit that excesses are counted in.
-pub const REQUEST: u64 = 1000;
+pub(super) const REQUEST: u64 = 1000;
 
 /// What remains of a key's requests.
 #[derive(Clone, Copy, Debug)]
-pub struct Bucket {
+pub(super) struct Bucket {
     excess: u64,
     last: Instant,
 }
 
 impl Bucket {
     /// The bucket of a key's first request.
-    pub fn new(now: Instant) -> Bucket {
+    pub(super) fn new(now: Instant) -> Bucket {
         Bucket { excess: 0, last: now }
     }
 
     /// The excess that one more request makes; `rate` in thousandths of a request a second.
-    pub fn excess(&self, rate: u64, now: Instant) -> u64 {
+    pub(super) fn excess(&self, rate: u64, now: Instant) -> u64 {
         (self.excess + REQUEST).saturating_sub(self.leaked(rate, now))
     }
 
     /// Counts a request.
-    pub fn fill(&mut self, rate: u64, now: Instant) {
+    pub(super) fn fill(&mut self, rate: u64, now: Instant) {
         let excess = self.excess(rate, now);
         *self = Bucket { excess, last: self.last.max(now) };
     }
 
     /// It has been empty for `time`: a new bucket would be the same.
-    pub fn is_stale(&self, rate: u64, now: Instant, time: Duration) -> bool {
+    pub(super) fn is_stale(&self, rate: u64, now: Instant, time: Duration) -> bool {
         now.saturating_duration_since(self.last) >= time && self.leaked(rate, now) >= self.excess
     }
 
@@ -45,12 +45,12 @@ impl Bucket {
 
 /// How long a request with `excess` waits, so that what goes on does so at the rate; excess up to `free`
 /// goes on at once.
-pub fn delay(excess: u64, free: u64, rate: u64) -> Duration {
+pub(super) fn delay(excess: u64, free: u64, rate: u64) -> Duration {
     Duration::from_millis(excess.saturating_sub(free).saturating_mul(1000) / rate.max(1))
 }
 
 /// Reads `10r/s` or `30r/m` as thousandths of a request a second.
-pub fn parse_rate(text: &str) -> Option<u64> {
+pub(super) fn parse_rate(text: &str) -> Option<u64> {
     // A number alone is so many a second, as in nginx.
     let (count, seconds) = match text.strip_suffix("r/m") {
         Some(count) => (count, 60),

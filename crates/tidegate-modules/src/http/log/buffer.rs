@@ -12,7 +12,7 @@ use tidegate_rt::clock;
 use super::conf::BufferConf;
 
 /// A log file behind buffers.
-pub struct Buffer {
+pub(super) struct Buffer {
     file: Arc<LogFile>,
     conf: BufferConf,
     /// One for each thread; with more threads than shards some share one.
@@ -42,7 +42,7 @@ pub fn flush_all() {
 }
 
 impl Buffer {
-    pub fn new(file: Arc<LogFile>, conf: BufferConf) -> Arc<Buffer> {
+    pub(super) fn new(file: Arc<LogFile>, conf: BufferConf) -> Arc<Buffer> {
         let shards = [const { Mutex::new(Shard { lines: Vec::new(), since: None }) }; SHARD_COUNT];
         let buffer = Arc::new(Buffer { file, conf, shards });
         let mut buffers = lock(&BUFFERS);
@@ -51,12 +51,12 @@ impl Buffer {
         buffer
     }
 
-    pub fn conf(&self) -> &BufferConf {
+    pub(super) fn conf(&self) -> &BufferConf {
         &self.conf
     }
 
     /// Adds a line with its end; writes the buffer out first when the line does not fit.
-    pub fn write(&self, line: &[u8]) {
+    pub(super) fn write(&self, line: &[u8]) {
         let mut shard = lock(&self.shards[thread_number() % SHARD_COUNT]);
         if shard.lines.len() + line.len() > self.conf.bytes {
             self.flush_shard(&mut shard);
@@ -108,12 +108,12 @@ impl Drop for Buffer {
 
 /// Writes out buffers whose `flush` time has passed.
 #[derive(Default)]
-pub struct FlushService {
+pub(super) struct FlushService {
     buffers: Mutex<Vec<Arc<Buffer>>>,
 }
 
 impl FlushService {
-    pub fn add(&self, buffer: Arc<Buffer>) {
+    pub(super) fn add(&self, buffer: Arc<Buffer>) {
         lock(&self.buffers).push(buffer);
     }
 }

@@ -17,7 +17,7 @@ pub enum Escape {
 }
 
 /// A compiled `log_format`.
-pub struct Format {
+pub(super) struct Format {
     template: Template,
     escape: Escape,
 }
@@ -27,18 +27,21 @@ const COMBINED: &[u8] = b"$remote_addr - $remote_user [$time_local] \"$request\"
 
 impl Format {
     /// The predefined format.
-    pub fn combined(plan: &mut PlanBuilder<'_>) -> Result<Format, Diagnostic> {
+    pub(super) fn combined(plan: &mut PlanBuilder<'_>) -> Result<Format, Diagnostic> {
         let template = plan.template_text(COMBINED, Span::NONE)?;
         Ok(Format { template, escape: Escape::Default })
     }
 
-    pub fn compile(conf: &FormatConf, plan: &mut PlanBuilder<'_>) -> Result<Format, Diagnostic> {
+    pub(super) fn compile(
+        conf: &FormatConf,
+        plan: &mut PlanBuilder<'_>,
+    ) -> Result<Format, Diagnostic> {
         let template = plan.template_text(&conf.text, conf.span)?;
         Ok(Format { template, escape: conf.escape })
     }
 
     /// Appends the line without its end.
-    pub fn write(&self, x: &mut Exchange, out: &mut Vec<u8>) {
+    pub(super) fn write(&self, x: &mut Exchange, out: &mut Vec<u8>) {
         match self.escape {
             Escape::Default => self.template.write_escaped(x, out, escape_default),
             Escape::Json => self.template.write_escaped(x, out, escape_json),
@@ -50,7 +53,7 @@ impl Format {
 const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
 
 /// Escapes all from `start`, or writes `-` where there is no value.
-pub fn escape_default(out: &mut Vec<u8>, start: usize, found: bool) {
+pub(super) fn escape_default(out: &mut Vec<u8>, start: usize, found: bool) {
     if !found {
         out.truncate(start);
         out.push(b'-');
@@ -64,7 +67,7 @@ pub fn escape_default(out: &mut Vec<u8>, start: usize, found: bool) {
 }
 
 /// Escapes all from `start` for a JSON string; bytes above 127 stay.
-pub fn escape_json(out: &mut Vec<u8>, start: usize, _found: bool) {
+pub(super) fn escape_json(out: &mut Vec<u8>, start: usize, _found: bool) {
     let harmful = |byte: u8| byte < b' ' || byte == b'"' || byte == b'\\';
     rewrite(out, start, harmful, |byte, out| {
         let letter = match byte {

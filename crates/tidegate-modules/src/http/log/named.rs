@@ -21,7 +21,7 @@ use super::open_files::OpenFiles;
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
 /// One `access_log` with variables in its name.
-pub struct Named {
+pub(super) struct Named {
     path: Template,
     prefix: String,
     files: Arc<Files>,
@@ -57,12 +57,12 @@ struct Line {
 }
 
 impl Named {
-    pub fn new(path: Template, prefix: String, kept: Option<OpenFiles>) -> Named {
+    pub(super) fn new(path: Template, prefix: String, kept: Option<OpenFiles>) -> Named {
         let (waiting, complained) = (Mutex::default(), AtomicI64::new(0));
         Named { path, prefix, files: Arc::new(Files { kept, waiting, complained }) }
     }
 
-    pub fn write(&self, x: &mut Exchange, text: &[u8]) {
+    pub(super) fn write(&self, x: &mut Exchange, text: &[u8]) {
         let name = self.path.value(x);
         let path = Path::new(&self.prefix).join(path::of(&name));
         let root = x.session().is_none().then(|| {

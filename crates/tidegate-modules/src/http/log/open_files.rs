@@ -13,7 +13,7 @@ use tidegate_os::file;
 use super::conf::OpenFilesConf;
 
 /// Files that are kept open.
-pub struct OpenFiles {
+pub(super) struct OpenFiles {
     conf: OpenFilesConf,
     entries: Mutex<Entries>,
 }
@@ -36,17 +36,17 @@ struct Entry {
 }
 
 impl OpenFiles {
-    pub fn new(conf: OpenFilesConf) -> OpenFiles {
+    pub(super) fn new(conf: OpenFilesConf) -> OpenFiles {
         OpenFiles { conf, entries: Mutex::default() }
     }
 
     /// The open file of this name, if it is kept and needs no look at the disk. Never waits.
-    pub fn known(&self, path: &Path, now: Instant) -> Option<Arc<File>> {
+    pub(super) fn known(&self, path: &Path, now: Instant) -> Option<Arc<File>> {
         self.entries.try_lock().ok()?.fresh(path, now, &self.conf)
     }
 
     /// The open file of this name, opened if it is not or leads elsewhere by now. Blocks.
-    pub fn open(&self, path: &Path, now: Instant) -> io::Result<Arc<File>> {
+    pub(super) fn open(&self, path: &Path, now: Instant) -> io::Result<Arc<File>> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = entries.fresh(path, now, &self.conf) {
             return Ok(file);

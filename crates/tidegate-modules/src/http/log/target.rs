@@ -17,7 +17,7 @@ use super::named::Named;
 use super::open_files::OpenFiles;
 
 /// One `access_log`, ready.
-pub struct Target {
+pub(super) struct Target {
     place: Place,
     format: Arc<Format>,
     condition: Option<Template>,
@@ -32,7 +32,7 @@ enum Place {
 
 impl Target {
     /// The log that is written when no `access_log` says otherwise.
-    pub fn default_log(plan: &mut PlanBuilder<'_>) -> Result<Target, Diagnostic> {
+    pub(super) fn default_log(plan: &mut PlanBuilder<'_>) -> Result<Target, Diagnostic> {
         let file = plan.log_file(&plan.path(plan.environment.layout.access_log), Span::NONE)?;
         let format = match plan.shared::<Shared>().formats.get(&b"combined"[..]) {
             Some(format) => format.clone(),
@@ -42,7 +42,7 @@ impl Target {
     }
 
     /// Opens what an `access_log` names.
-    pub fn open(
+    pub(super) fn open(
         log: &LogConf,
         conf: &Conf,
         plan: &mut PlanBuilder<'_>,
@@ -58,7 +58,7 @@ impl Target {
     }
 
     /// Makes the line and writes it, unless the condition says no.
-    pub fn write(&self, x: &mut Exchange, line: &mut Vec<u8>) {
+    pub(super) fn write(&self, x: &mut Exchange, line: &mut Vec<u8>) {
         if let Some(condition) = &self.condition {
             condition.write(x, line);
             if line.is_empty() || line == b"0" {

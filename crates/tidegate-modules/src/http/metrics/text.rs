@@ -24,7 +24,7 @@ const POOL_ROWS: [PoolRow; 10] = [
 ];
 
 /// The whole text.
-pub fn write(
+pub(super) fn write(
     connections: &counters::Figures,
     pools: &[(String, blocking::Figures)],
     loops: &[turn::Figures],

@@ -1,11 +1,11 @@
 //! ISO base media files, as bytes: boxes, their headers, and the tables of a track (ISO/IEC 14496-12).
 
 /// Four letters that say what a box holds.
-pub type Kind = [u8; 4];
+pub(super) type Kind = [u8; 4];
 
 /// Why a file cannot be cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(super) enum Fault {
     /// A box that is smaller than its header, or ends behind the one that holds it: its bytes.
     AtomSmall(u64),
     AtomLarge(u64),
@@ -32,7 +32,7 @@ pub enum Fault {
 
 impl Fault {
     /// The line for the log.
-    pub fn about(&self, path: &str) -> String {
+    pub(super) fn about(&self, path: &str) -> String {
         let name = |kind: &Kind| String::from_utf8_lossy(kind).into_owned();
         match self {
             Fault::AtomSmall(size) => format!("\"{path}\" mp4 atom is too small:{size}"),
@@ -63,7 +63,7 @@ impl Fault {
 
 /// The header of a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub(super) struct Header {
     pub kind: Kind,
     /// Bytes of the header itself: 8, or 16 with a long length.
     pub length: u64,
@@ -77,7 +77,7 @@ impl Header {
     ///
     /// # Errors
     /// A box that is smaller than its header or larger than `room`.
-    pub fn parse(bytes: &[u8], room: u64) -> Result<Header, Fault> {
+    pub(super) fn parse(bytes: &[u8], room: u64) -> Result<Header, Fault> {
         let kind = bytes.get(4..8).and_then(|kind| kind.try_into().ok()).unwrap_or(*b"????");
         let (length, size) = match be32(bytes, 0).ok_or(Fault::TooSmall(kind))? {
             0 => (8, room),
@@ -96,7 +96,7 @@ impl Header {
 
 /// A box inside another.
 #[derive(Clone, Copy, Debug)]
-pub struct Child<'a> {
+pub(super) struct Child<'a> {
     pub kind: Kind,
     /// With its header.
     pub whole: &'a [u8],
@@ -104,7 +104,7 @@ pub struct Child<'a> {
 }
 
 /// The boxes in a box's content.
-pub struct Children<'a>(pub &'a [u8]);
+pub(super) struct Children<'a>(pub &'a [u8]);
 
 impl<'a> Iterator for Children<'a> {
     type Item = Result<Child<'a>, Fault>;
@@ -134,7 +134,7 @@ impl<'a> Iterator for Children<'a> {
 ///
 /// # Errors
 /// Two of them, or a box around it that cannot be read.
-pub fn find(content: &[u8], kind: Kind) -> Result<Option<&[u8]>, Fault> {
+pub(super) fn find(content: &[u8], kind: Kind) -> Result<Option<&[u8]>, Fault> {
     let mut found = None;
     for child in Children(content) {
         let child = child?;
@@ -149,13 +149,13 @@ pub fn find(content: &[u8], kind: Kind) -> Result<Option<&[u8]>, Fault> {
 ///
 /// # Errors
 /// As [`find`], and when there is none.
-pub fn need(content: &[u8], kind: Kind) -> Result<&[u8], Fault> {
+pub(super) fn need(content: &[u8], kind: Kind) -> Result<&[u8], Fault> {
     find(content, kind)?.ok_or(Fault::Missing(kind))
 }
 
 /// A table: rows of numbers of 32 bits (or of one number of 64 bits).
 #[derive(Clone, Copy, Debug)]
-pub struct Table<'a> {
+pub(super) struct Table<'a> {
     bytes: &'a [u8],
     width: usize,
 }
@@ -166,7 +166,7 @@ impl<'a> Table<'a> {
     ///
     /// # Errors
     /// [`Fault::TooSmall`] when there are fewer.
-    pub fn parse(
+    pub(super) fn parse(
         content: &'a [u8],
         kind: Kind,
         count_at: usize,
@@ -180,60 +180,60 @@ impl<'a> Table<'a> {
         Ok(Table { bytes, width })
     }
 
-    pub fn len(&self) -> u64 {
+    pub(super) fn len(&self) -> u64 {
         (self.bytes.len() / self.width) as u64
     }
 
     /// The rows in order.
-    pub fn rows(&self) -> impl Iterator<Item = Row<'a>> + use<'a> {
+    pub(super) fn rows(&self) -> impl Iterator<Item = Row<'a>> + use<'a> {
         self.bytes.chunks_exact(self.width).map(Row)
     }
 
     /// The rows from `first` on, up to but without `last`; fewer where the table ends.
-    pub fn part(&self, first: u64, last: u64) -> Table<'a> {
+    pub(super) fn part(&self, first: u64, last: u64) -> Table<'a> {
         let at =
             |row: u64| usize::try_from(row.min(self.len())).unwrap_or(0).saturating_mul(self.width);
         Table { bytes: self.bytes.get(at(first)..at(last)).unwrap_or_default(), width: self.width }
     }
 
-    pub fn row(&self, index: u64) -> Option<Row<'a>> {
+    pub(super) fn row(&self, index: u64) -> Option<Row<'a>> {
         self.part(index, index.saturating_add(1)).rows().next()
     }
 
     /// Bytes of a row.
-    pub fn width(&self) -> usize {
+    pub(super) fn width(&self) -> usize {
         self.width
     }
 
-    pub fn bytes(&self) -> &'a [u8] {
+    pub(super) fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 }
 
 /// A row of a table. Columns that it does not have are zero.
 #[derive(Clone, Copy, Debug)]
-pub struct Row<'a>(&'a [u8]);
+pub(super) struct Row<'a>(&'a [u8]);
 
 impl Row<'_> {
     /// A number of 32 bits, by its place among such.
-    pub fn number(&self, column: usize) -> u32 {
+    pub(super) fn number(&self, column: usize) -> u32 {
         be32(self.0, column.saturating_mul(4)).unwrap_or(0)
     }
 
     /// The row as one number of 32 or 64 bits.
-    pub fn wide(&self) -> u64 {
+    pub(super) fn wide(&self) -> u64 {
         be64(self.0, 0).unwrap_or_else(|| u64::from(self.number(0)))
     }
 }
 
 /// The number of 32 bits at a place.
-pub fn be32(bytes: &[u8], at: usize) -> Option<u32> {
+pub(super) fn be32(bytes: &[u8], at: usize) -> Option<u32> {
     let word = bytes.get(at..at.checked_add(4)?)?;
     Some(u32::from_be_bytes(word.try_into().ok()?))
 }
 
 /// The number of 64 bits at a place.
-pub fn be64(bytes: &[u8], at: usize) -> Option<u64> {
+pub(super) fn be64(bytes: &[u8], at: usize) -> Option<u64> {
     let word = bytes.get(at..at.checked_add(8)?)?;
     Some(u64::from_be_bytes(word.try_into().ok()?))
 }

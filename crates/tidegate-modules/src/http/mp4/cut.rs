@@ -5,7 +5,7 @@ use super::track::{Track, Window};
 
 /// What is wanted, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cut {
+pub(super) struct Cut {
     pub start: u64,
     /// From `start` on; to the end if there is none.
     pub length: Option<u64>,
@@ -14,13 +14,13 @@ pub struct Cut {
 }
 
 /// The same in ticks of a clock.
-pub struct Duration {
+pub(super) struct Duration {
     pub start: u64,
     pub length: Option<u64>,
 }
 
 /// The boxes of a file.
-pub struct Film<'a> {
+pub(super) struct Film<'a> {
     /// The whole `ftyp` box, or nothing.
     pub ftyp: &'a [u8],
     /// The content of the `moov` box.
@@ -31,7 +31,7 @@ pub struct Film<'a> {
 
 /// A new beginning, and the part of the file that follows it.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Piece {
+pub(super) struct Piece {
     pub head: Vec<u8>,
     pub start: u64,
     pub length: u64,
@@ -39,7 +39,7 @@ pub struct Piece {
 
 impl Cut {
     /// By a clock of so many ticks a second.
-    pub fn in_ticks(&self, timescale: u32) -> Duration {
+    pub(super) fn in_ticks(&self, timescale: u32) -> Duration {
         let ticks = |time: u64| {
             let ticks = u128::from(time) * u128::from(timescale) / 1000;
             u64::try_from(ticks).unwrap_or(u64::MAX)
@@ -57,7 +57,7 @@ impl Cut {
 ///
 /// # Errors
 /// An index that is malformed, or in which no track has anything at that time.
-pub fn cut(film: &Film<'_>, cut: &Cut) -> Result<Piece, Fault> {
+pub(super) fn cut(film: &Film<'_>, cut: &Cut) -> Result<Piece, Fault> {
     let header = need(film.moov, *b"mvhd")?;
     let movie = Clock::parse(header, *b"mvhd")?;
     let (at, long) = MOVIE.place(header);

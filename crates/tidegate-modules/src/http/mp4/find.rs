@@ -10,14 +10,14 @@ use crate::http::static_files::Content;
 
 /// Why there is no part to send.
 #[derive(Debug)]
-pub enum Problem {
+pub(super) enum Problem {
     Film(Fault),
     Read(io::Error),
 }
 
 /// The boxes, read.
 #[derive(Default)]
-pub struct Found {
+pub(super) struct Found {
     ftyp: Vec<u8>,
     moov: Vec<u8>,
     mdat: (u64, u64),
@@ -26,7 +26,7 @@ pub struct Found {
 }
 
 impl Found {
-    pub fn film(&self) -> Film<'_> {
+    pub(super) fn film(&self) -> Film<'_> {
         Film { ftyp: &self.ftyp, moov: &self.moov, mdat: self.mdat }
     }
 }
@@ -35,7 +35,7 @@ impl Found {
 ///
 /// # Errors
 /// Files that cannot be read, do not have them, or are not made of boxes.
-pub fn find(content: &Content, size: u64, index_max: u64) -> Result<Found, Problem> {
+pub(super) fn find(content: &Content, size: u64, index_max: u64) -> Result<Found, Problem> {
     let mut found = Found::default();
     let (mut moov, mut mdat) = (false, false);
     let mut at = 0_u64;

@@ -4,7 +4,7 @@ use super::boxes::{Fault, Row, Table, be32, find, need};
 use super::cut::{Cut, Duration};
 
 /// Tables of a track, checked to be as long as they say.
-pub struct Track<'a> {
+pub(super) struct Track<'a> {
     /// Samples, ticks of each.
     pub times: Table<'a>,
     /// Numbers of key samples, counted from one; without it all are.
@@ -21,7 +21,7 @@ pub struct Track<'a> {
 
 /// The part of a track that is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
+pub(super) struct Window {
     /// First sample, counted from zero.
     pub first: u64,
     /// First sample that does not belong to it; the greatest number for "to the end".
@@ -45,7 +45,7 @@ impl<'a> Track<'a> {
     ///
     /// # Errors
     /// Tables that are missing, there twice, or longer than their boxes.
-    pub fn parse(stbl: &'a [u8]) -> Result<Track<'a>, Fault> {
+    pub(super) fn parse(stbl: &'a [u8]) -> Result<Track<'a>, Fault> {
         let optional = |kind, width| {
             find(stbl, kind)?.map(|content| Table::parse(content, kind, 4, width)).transpose()
         };
@@ -73,7 +73,7 @@ impl<'a> Track<'a> {
     ///
     /// # Errors
     /// Tables that contradict each other.
-    pub fn window(&self, cut: &Cut, timescale: u32) -> Result<Option<Window>, Fault> {
+    pub(super) fn window(&self, cut: &Cut, timescale: u32) -> Result<Option<Window>, Fault> {
         let Duration { start, length } = cut.in_ticks(timescale);
         let Some(sample) = self.sample_at(start) else { return Ok(None) };
         let first = if cut.key_frame { self.key_before(sample) } else { sample };
@@ -115,7 +115,7 @@ impl<'a> Track<'a> {
     ///
     /// # Errors
     /// Runs that are not in order.
-    pub fn runs_of(&self, window: &Window) -> Result<Vec<(u64, u32, u32)>, Fault> {
+    pub(super) fn runs_of(&self, window: &Window) -> Result<Vec<(u64, u32, u32)>, Fault> {
         let mut out: Vec<(u64, u32, u32)> = Vec::new();
         let mut push = |chunks: u64, samples: u64, description: u32| {
             let samples = u32::try_from(samples).unwrap_or(u32::MAX);
@@ -150,7 +150,7 @@ impl<'a> Track<'a> {
     }
 
     /// How many there are.
-    pub fn samples(&self) -> u64 {
+    pub(super) fn samples(&self) -> u64 {
         self.times.rows().map(|row| u64::from(row.number(0))).fold(0, u64::saturating_add)
     }
 

@@ -45,7 +45,7 @@ pub fn client<'v>(
 
 /// Reads an address as RFC 3986 writes it, `192.0.2.1`, `192.0.2.1:80`, `[2001:db8::1]`, `[2001:db8::1]:80`, or an IPv6
 /// address without brackets. Without a port it has port 0. Brackets around an IPv4 address are taken, as nginx does.
-pub fn parse_address(text: &[u8]) -> Option<SocketAddr> {
+pub(super) fn parse_address(text: &[u8]) -> Option<SocketAddr> {
     let text = std::str::from_utf8(text).ok()?;
     if let Ok(address) = text.parse::<IpAddr>() {
         return Some(SocketAddr::new(address, 0));

@@ -12,7 +12,7 @@ const ADDRESS_BYTES_MIN: usize = 11;
 
 /// A location's `valid_referers`.
 #[derive(Default)]
-pub struct Rules {
+pub(super) struct Rules {
     /// No field is valid.
     pub none: bool,
     /// A field without an address is valid: a proxy has removed it.
@@ -27,7 +27,7 @@ pub struct Rules {
 
 impl Rules {
     /// Adds a host or wildcard, and the beginning of the path if it matters.
-    pub fn add_host(
+    pub(super) fn add_host(
         &mut self,
         host: &[u8],
         path: Option<&[u8]>,
@@ -36,7 +36,7 @@ impl Rules {
     }
 
     /// Whether a request with this field may come.
-    pub fn allow(&self, referer: Option<&[u8]>) -> bool {
+    pub(super) fn allow(&self, referer: Option<&[u8]>) -> bool {
         let Some(referer) = referer else { return self.none };
         let scheme = [&b"http://"[..], b"https://"].into_iter().find(|scheme| {
             referer.get(..scheme.len()).is_some_and(|text| text.eq_ignore_ascii_case(scheme))

@@ -14,7 +14,7 @@ use super::condition::{ConditionConf, FileTest};
 use super::conf::{Conf, Flag, ReturnConf, RewriteConf, Statement};
 
 /// What runs.
-pub enum Op {
+pub(super) enum Op {
     Rewrite(Box<RewriteOp>),
     Return { status: u16, text: Option<Template> },
     Set(Assignment),
@@ -23,7 +23,7 @@ pub enum Op {
 }
 
 /// A `rewrite`.
-pub struct RewriteOp {
+pub(super) struct RewriteOp {
     pub regex: Arc<Regex>,
     /// Path, or address without arguments.
     pub path: Template,
@@ -37,7 +37,7 @@ pub struct RewriteOp {
 }
 
 /// A condition that can be evaluated.
-pub enum Condition {
+pub(super) enum Condition {
     True(Template),
     Equal { name: Template, text: Template, negated: bool },
     Match { name: Template, regex: Arc<Regex>, negated: bool },
@@ -45,7 +45,7 @@ pub enum Condition {
 }
 
 /// Compiles the block's statements, those of its `if` blocks included.
-pub fn program(
+pub(super) fn program(
     conf: &Conf,
     location: &mut LocationBuilder<'_, '_>,
 ) -> Result<Box<[Op]>, Diagnostic> {

@@ -25,7 +25,7 @@ pub enum FileTest {
 }
 
 /// Reads the words of an `if`.
-pub fn read(args: &Args<'_>) -> Result<ConditionConf, Diagnostic> {
+pub(super) fn read(args: &Args<'_>) -> Result<ConditionConf, Diagnostic> {
     let words = without_parentheses(args)?;
     let invalid = |word: &Word| {
         let error = Diagnostic::emerg(format!("invalid condition \"{}\"", word.display()));

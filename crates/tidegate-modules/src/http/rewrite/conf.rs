@@ -56,7 +56,7 @@ fn is_address(text: &[u8]) -> bool {
 }
 
 /// Reads a `rewrite`.
-pub fn rewrite(args: &Args<'_>) -> Result<Statement, Diagnostic> {
+pub(super) fn rewrite(args: &Args<'_>) -> Result<Statement, Diagnostic> {
     let replacement = args.word(1).clone();
     if replacement.bytes.is_empty() {
         return Err(args.error(1, "empty replacement"));
@@ -82,7 +82,7 @@ pub fn rewrite(args: &Args<'_>) -> Result<Statement, Diagnostic> {
 }
 
 /// Reads a `return`.
-pub fn answer(args: &Args<'_>) -> Result<Statement, Diagnostic> {
+pub(super) fn answer(args: &Args<'_>) -> Result<Statement, Diagnostic> {
     let first = args.bytes(0);
     if args.len() == 1 && is_address(first) {
         let text = Some(args.word(0).clone());

@@ -24,7 +24,11 @@ enum Flow {
 }
 
 /// Runs a block's program.
-pub fn run(program: &[Op], x: &mut Exchange, looks: &mut Looks) -> Result<Step<'static>, Cold> {
+pub(super) fn run(
+    program: &[Op],
+    x: &mut Exchange,
+    looks: &mut Looks,
+) -> Result<Step<'static>, Cold> {
     for (index, op) in program.iter().enumerate().skip(looks.from()) {
         looks.reach(index);
         match run_op(op, x, looks) {

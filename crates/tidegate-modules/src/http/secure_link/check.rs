@@ -5,7 +5,7 @@ use tidegate_core::credentials::decode_base64;
 
 /// What a signed link is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(super) enum Verdict {
     Wrong,
     Expired,
     Good,
@@ -17,7 +17,7 @@ const SUM_BYTES: usize = 16;
 const DIGITS_MAX: usize = 24;
 
 /// The link of a path `/prefix/hash/link`, if the hash is that of link and secret.
-pub fn by_secret<'p>(path: &'p [u8], secret: &[u8]) -> Option<&'p [u8]> {
+pub(super) fn by_secret<'p>(path: &'p [u8], secret: &[u8]) -> Option<&'p [u8]> {
     let behind_prefix = path.strip_prefix(b"/")?;
     let slash = behind_prefix.iter().position(|byte| *byte == b'/')?;
     let rest = &behind_prefix[slash + 1..];
@@ -33,7 +33,7 @@ pub fn by_secret<'p>(path: &'p [u8], secret: &[u8]) -> Option<&'p [u8]> {
 }
 
 /// The checksum, and what stands behind the first comma.
-pub fn split(link: &[u8]) -> (&[u8], Option<&[u8]>) {
+pub(super) fn split(link: &[u8]) -> (&[u8], Option<&[u8]>) {
     match link.iter().position(|byte| *byte == b',') {
         Some(comma) => (&link[..comma], Some(&link[comma + 1..])),
         None => (link, None),
@@ -41,12 +41,12 @@ pub fn split(link: &[u8]) -> (&[u8], Option<&[u8]>) {
 }
 
 /// Unix seconds of a link's end; `None` for what is no time after 1970 began.
-pub fn ends(text: &[u8]) -> Option<u64> {
+pub(super) fn ends(text: &[u8]) -> Option<u64> {
     tidegate_conf::parse_number(text).filter(|seconds| *seconds > 0)
 }
 
 /// The sum that base64url, with or without padding, stands for.
-pub fn decode_checksum(text: &[u8]) -> Option<[u8; SUM_BYTES]> {
+pub(super) fn decode_checksum(text: &[u8]) -> Option<[u8; SUM_BYTES]> {
     if text.len() > DIGITS_MAX {
         return None;
     }
@@ -64,7 +64,12 @@ pub fn decode_checksum(text: &[u8]) -> Option<[u8; SUM_BYTES]> {
 }
 
 /// Compares a checksum with the sum of the signed text, and the end with the time.
-pub fn verdict(checksum: &[u8; SUM_BYTES], signed: &[u8], ends: Option<u64>, now: u64) -> Verdict {
+pub(super) fn verdict(
+    checksum: &[u8; SUM_BYTES],
+    signed: &[u8],
+    ends: Option<u64>,
+    now: u64,
+) -> Verdict {
     let sum = Md5::digest(signed);
     match () {
         () if !same(checksum, &sum) => Verdict::Wrong,

@@ -4,7 +4,7 @@
 const MULTIPLIER: u32 = 0x5bd1_e995;
 
 /// The hash of a text.
-pub fn hash(text: &[u8]) -> u32 {
+pub(super) fn hash(text: &[u8]) -> u32 {
     // Longer texts than 4 GB do not come: the length counts modulo 2^32.
     let mut hash = text.len() as u32;
     let (words, rest) = text.as_chunks::<4>();

@@ -75,7 +75,7 @@ fn check(command: &Command) -> Result<(), String> {
 
 impl Renderer {
     /// Runs a command. True when an include has to end before the text goes on.
-    pub fn command(&mut self, source: &mut Source, command: &Command) -> bool {
+    pub(super) fn command(&mut self, source: &mut Source, command: &Command) -> bool {
         let decides = matches!(&command.name[..], b"if" | b"elif" | b"else" | b"endif");
         if !decides && !source.is_active() {
             return false;

@@ -5,7 +5,7 @@ use std::io::Write;
 use tidegate_http::date::Civil;
 
 /// The form of `$date_local` and `$date_gmt` unless a page chooses another.
-pub const DEFAULT_FORMAT: &[u8] = b"%A, %d-%b-%Y %H:%M:%S %Z";
+pub(super) const DEFAULT_FORMAT: &[u8] = b"%A, %d-%b-%Y %H:%M:%S %Z";
 
 const WEEKDAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
@@ -25,7 +25,7 @@ const MONTHS: [&str; 12] = [
 ];
 
 /// A moment and the zone it is shown in.
-pub struct Moment<'a> {
+pub(super) struct Moment<'a> {
     pub unix_seconds: i64,
     /// Seconds east of Greenwich.
     pub offset: i32,
@@ -33,7 +33,7 @@ pub struct Moment<'a> {
 }
 
 /// Appends the moment in `format`; what is no conversion is copied.
-pub fn format(moment: &Moment<'_>, format: &[u8], out: &mut Vec<u8>) {
+pub(super) fn format(moment: &Moment<'_>, format: &[u8], out: &mut Vec<u8>) {
     let civil = Civil::from_unix(moment.unix_seconds.saturating_add(i64::from(moment.offset)));
     let mut rest = format;
     while let Some(percent) = rest.iter().position(|byte| *byte == b'%') {

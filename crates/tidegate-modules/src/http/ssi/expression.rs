@@ -4,7 +4,7 @@ use tidegate_core::template::is_name_byte;
 
 /// A condition as written.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Condition<'a> {
+pub(super) enum Condition<'a> {
     /// The text has a value.
     Present(&'a [u8]),
     Equal {
@@ -21,7 +21,7 @@ pub enum Condition<'a> {
 }
 
 /// Reads a condition; `None` for a wrong one.
-pub fn condition(text: &[u8]) -> Option<Condition<'_>> {
+pub(super) fn condition(text: &[u8]) -> Option<Condition<'_>> {
     let end = text.iter().position(|byte| matches!(byte, b' ' | b'=' | b'!')).unwrap_or(text.len());
     let (left, rest) = text.split_at(end);
     let rest = rest.trim_ascii_start();
@@ -48,7 +48,7 @@ pub fn condition(text: &[u8]) -> Option<Condition<'_>> {
 ///
 /// # Errors
 /// When a dollar sign has no name.
-pub fn expand(
+pub(super) fn expand(
     text: &[u8],
     lenient: bool,
     out: &mut Vec<u8>,

@@ -28,18 +28,18 @@ const WAITING_BYTES_MAX: usize = 256 << 10;
 const BLOCK_BYTES_MAX: usize = 1 << 20;
 
 /// Conditions within conditions: an unclosed `if` costs memory until the page ends.
-pub const BRANCHES_MAX: usize = 64;
+pub(super) const BRANCHES_MAX: usize = 64;
 /// Variables and blocks of a request, names included: a page that sets a variable to twice itself again and again
 /// would else take all memory there is.
 const KEPT_BYTES_MAX: usize = 4 << 20;
 /// What a kept value costs beside its bytes.
 const KEPT_ENTRY_BYTES: usize = 64;
 /// A parameter with its variables replaced.
-pub const EXPANDED_BYTES_MAX: usize = 1 << 20;
+pub(super) const EXPANDED_BYTES_MAX: usize = 1 << 20;
 
 /// What a page shares with the pages that it includes.
 #[derive(Default)]
-pub struct Page {
+pub(super) struct Page {
     /// Made by `set`, by includes with `set` and by named groups.
     pub variables: RefCell<HashMap<Vec<u8>, Bytes>>,
     pub blocks: RefCell<HashMap<Vec<u8>, Bytes>>,
@@ -52,12 +52,12 @@ impl Page {
     ///
     /// # Errors
     /// There is no room for it; the text is for the log.
-    pub fn set(&self, name: Vec<u8>, value: Bytes) -> Result<(), String> {
+    pub(super) fn set(&self, name: Vec<u8>, value: Bytes) -> Result<(), String> {
         self.keep(&self.variables, name, value)
     }
 
     /// Keeps a block; errors as of [`Page::set`].
-    pub fn set_block(&self, name: Vec<u8>, text: Bytes) -> Result<(), String> {
+    pub(super) fn set_block(&self, name: Vec<u8>, text: Bytes) -> Result<(), String> {
         self.keep(&self.blocks, name, text)
     }
 
@@ -83,7 +83,7 @@ impl Page {
 }
 
 /// A text with commands: the page, or a block in the place of an empty include.
-pub struct Source {
+pub(super) struct Source {
     tokenizer: Tokenizer,
     pub branches: Vec<Branch>,
     /// Conditions deeper than [`BRANCHES_MAX`], all of them left out.
@@ -92,7 +92,7 @@ pub struct Source {
 }
 
 /// An `if` whose `endif` has not come.
-pub struct Branch {
+pub(super) struct Branch {
     /// What stands here counts.
     pub active: bool,
     /// One of its parts was the right one.
@@ -101,7 +101,7 @@ pub struct Branch {
 }
 
 /// A `block` whose `endblock` has not come.
-pub struct Block {
+pub(super) struct Block {
     pub name: Vec<u8>,
     pub text: BytesMut,
     /// There was more, which was not kept.
@@ -115,7 +115,7 @@ impl Source {
     }
 
     /// No condition around is false.
-    pub fn is_active(&self) -> bool {
+    pub(super) fn is_active(&self) -> bool {
         self.too_deep == 0 && self.branches.iter().all(|branch| branch.active)
     }
 
@@ -172,7 +172,7 @@ impl Include {
 }
 
 /// A page in the making.
-pub struct Renderer {
+pub(super) struct Renderer {
     pub x: Exchange,
     pub page: Rc<Page>,
     pub(super) settings: Arc<Settings>,
@@ -185,7 +185,7 @@ pub struct Renderer {
 }
 
 impl Renderer {
-    pub fn new(x: Exchange, page: Rc<Page>, settings: Arc<Settings>) -> Renderer {
+    pub(super) fn new(x: Exchange, page: Rc<Page>, settings: Arc<Settings>) -> Renderer {
         let error_text = Bytes::from_static(b"[an error occurred while processing the directive]");
         let captures = Captures::default();
         Renderer {
@@ -200,7 +200,7 @@ impl Renderer {
     }
 
     /// Reads the page to its end and gives what it becomes.
-    pub async fn run(mut self, mut body: ByteBody, out: Yielder) -> Result<(), BodyError> {
+    pub(super) async fn run(mut self, mut body: ByteBody, out: Yielder) -> Result<(), BodyError> {
         let mut source = Source::new(&self.settings);
         loop {
             if self.render(&mut source) {
@@ -232,14 +232,14 @@ impl Renderer {
     }
 
     /// Appends a text.
-    pub fn push(&mut self, text: Bytes) {
+    pub(super) fn push(&mut self, text: Bytes) {
         if !text.is_empty() {
             self.push_chunk(Chunk::Bytes(text));
         }
     }
 
     /// Begins an include.
-    pub fn push_include(
+    pub(super) fn push_include(
         &mut self,
         subrequest: Subrequest,
         stub: Option<Bytes>,
@@ -250,12 +250,12 @@ impl Renderer {
     }
 
     /// A command that cannot be run: its place is taken by the error text.
-    pub fn fail(&mut self, message: &str) {
+    pub(super) fn fail(&mut self, message: &str) {
         self.x.log(Level::Error, format_args!("{message}"));
         self.push_error_text();
     }
 
-    pub fn push_error_text(&mut self) {
+    pub(super) fn push_error_text(&mut self) {
         if !self.settings.silent_errors {
             self.push(self.error_text.clone());
         }

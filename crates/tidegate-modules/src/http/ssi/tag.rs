@@ -12,7 +12,7 @@ const CLOSE: &[u8] = b"-->";
 
 /// One piece of a page.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Token {
+pub(super) enum Token {
     Text(Bytes),
     Command(Command),
     /// A command that cannot be read, and why.
@@ -21,7 +21,7 @@ pub enum Token {
 
 /// A command as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Command {
+pub(super) struct Command {
     pub name: Vec<u8>,
     pub parameters: Vec<(Vec<u8>, Vec<u8>)>,
     /// All its bytes, for blocks.
@@ -29,7 +29,7 @@ pub struct Command {
 }
 
 /// The part of a page that has been received and not yet been read.
-pub struct Tokenizer {
+pub(super) struct Tokenizer {
     pending: Bytes,
     value_bytes_max: usize,
     /// Behind a broken command: its end has not come yet.
@@ -38,12 +38,12 @@ pub struct Tokenizer {
 
 impl Tokenizer {
     /// `value_bytes_max`: `ssi_value_length`.
-    pub fn new(value_bytes_max: usize) -> Tokenizer {
+    pub(super) fn new(value_bytes_max: usize) -> Tokenizer {
         Tokenizer { pending: Bytes::new(), value_bytes_max, skipping: false }
     }
 
     /// Takes the next bytes of the page.
-    pub fn push(&mut self, bytes: Bytes) {
+    pub(super) fn push(&mut self, bytes: Bytes) {
         if self.pending.is_empty() {
             self.pending = bytes;
             return;
@@ -55,7 +55,7 @@ impl Tokenizer {
     }
 
     /// The next piece; `None` when it takes more bytes to know.
-    pub fn next(&mut self) -> Option<Token> {
+    pub(super) fn next(&mut self) -> Option<Token> {
         if self.skipping {
             let Some(end) = memmem::find(&self.pending, CLOSE) else {
                 let kept = self.pending.len().min(CLOSE.len() - 1);
@@ -76,7 +76,7 @@ impl Tokenizer {
     }
 
     /// What is left at the page's end; a command without an end is dropped, as nginx does.
-    pub fn finish(&mut self) -> Option<Bytes> {
+    pub(super) fn finish(&mut self) -> Option<Bytes> {
         let left = std::mem::take(&mut self.pending);
         (!self.skipping && !left.is_empty() && !left.starts_with(OPEN)).then_some(left)
     }

@@ -81,26 +81,30 @@ const FRONT_MAX: usize = 8 * 1024;
 const SEEN_SLOTS: usize = 4096;
 
 /// As [`find`], but nothing where the disk might have to be waited for.
-pub fn find_at_once(path: &[u8], rule: LinkRule, policy: &Policy) -> Option<Arc<Entry>> {
+pub(super) fn find_at_once(path: &[u8], rule: LinkRule, policy: &Policy) -> Option<Arc<Entry>> {
     let ask = Ask { path, rule, policy, at_once: true };
     THREAD.with(|front| front.try_borrow_mut().ok()?.find(&ask))
 }
 
 /// What is at `path`, up to date as the policy has it.
-pub fn find(path: &[u8], rule: LinkRule, policy: &Policy) -> Arc<Entry> {
+pub(super) fn find(path: &[u8], rule: LinkRule, policy: &Policy) -> Arc<Entry> {
     let ask = Ask { path, rule, policy, at_once: false };
     let found = THREAD.with(|front| front.try_borrow_mut().ok()?.find(&ask));
     found.unwrap_or_else(|| Arc::new(Entry::load(path, rule, 0)))
 }
 
 /// As [`test`], but nothing where the disk might have to be waited for.
-pub fn test_at_once(path: &[u8], rule: LinkRule, policy: &Policy) -> Option<io::Result<Tested>> {
+pub(super) fn test_at_once(
+    path: &[u8],
+    rule: LinkRule,
+    policy: &Policy,
+) -> Option<io::Result<Tested>> {
     let ask = Ask { path, rule, policy, at_once: true };
     THREAD.with(|front| front.try_borrow_mut().ok()?.test(&ask))
 }
 
 /// As [`find`] for whoever does not want a file's content: a file that is not known is not opened.
-pub fn test(path: &[u8], rule: LinkRule, policy: &Policy) -> io::Result<Tested> {
+pub(super) fn test(path: &[u8], rule: LinkRule, policy: &Policy) -> io::Result<Tested> {
     let ask = Ask { path, rule, policy, at_once: false };
     let tested = THREAD.with(|front| front.try_borrow_mut().ok()?.test(&ask));
     tested.unwrap_or_else(|| look(path, rule).map(|stat| Tested::seen(&stat)))

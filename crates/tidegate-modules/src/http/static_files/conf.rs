@@ -41,7 +41,7 @@ enum Aio {
     Threads(Option<Word>),
 }
 
-pub const ROWS: &[Directive<Conf>] = &[
+pub(super) const ROWS: &[Directive<Conf>] = &[
     row(
         "disable_symlinks",
         ALL,

@@ -21,13 +21,13 @@ use super::entry::range_of;
 use super::{Content, Entry, LinkRule, OpenFile, link_rule, serve};
 
 /// What all file systems and disks are content with; `directio_alignment` may ask for more.
-pub const ALIGNMENT_MIN: u64 = 4096;
+pub(super) const ALIGNMENT_MIN: u64 = 4096;
 /// Largest alignment that is kept to: no page is larger.
 const ALIGNMENT_MAX: usize = 2 << 20;
 
 /// How a location reads files.
 #[derive(Clone, Copy, Debug)]
-pub struct Reading {
+pub(super) struct Reading {
     /// `directio`.
     pub direct_from: Option<u64>,
     /// A power of two, unless the configuration says otherwise.
@@ -37,7 +37,7 @@ pub struct Reading {
 }
 
 /// The handler of the content phase where files are read in another way than the usual one.
-pub fn handle(x: &mut Exchange) -> Step<'_> {
+pub(super) fn handle(x: &mut Exchange) -> Step<'_> {
     serve(x, |x, file| whole(x, "", file))
 }
 

@@ -183,7 +183,7 @@ pub fn look(path: &[u8], rule: LinkRule) -> io::Result<Stat> {
 }
 
 /// As [`look`], but nothing where the disk might have to be waited for.
-pub fn look_at_once(path: &[u8], rule: LinkRule) -> Option<io::Result<Stat>> {
+pub(super) fn look_at_once(path: &[u8], rule: LinkRule) -> Option<io::Result<Stat>> {
     let name = tidegate_os::path::of(path);
     match rule.links {
         Links::Follow => open::stat_at_once(name, rule.from),

@@ -14,18 +14,18 @@ use tidegate_os::{FileKind, Stat, file};
 
 /// What a place was when its watch began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(super) enum Kind {
     File,
     Directory,
     Missing,
 }
 
 /// A place's number; never used again for another.
-pub type PlaceId = u64;
+pub(super) type PlaceId = u64;
 
 /// The path cannot be watched: ask the file system each time.
 #[derive(Debug)]
-pub struct Unwatchable;
+pub(super) struct Unwatchable;
 
 struct Place {
     path: Box<[u8]>,
@@ -57,7 +57,7 @@ impl Place {
 
 /// All watched places of the process.
 #[derive(Default)]
-pub struct Places {
+pub(super) struct Places {
     places: HashMap<PlaceId, Place>,
     by_path: HashMap<Box<[u8]>, PlaceId>,
     by_watch: HashMap<i32, Vec<PlaceId>>,
@@ -68,12 +68,12 @@ pub struct Places {
 
 impl Places {
     /// Number of places.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.places.len()
     }
 
     /// The watched place of an absolute path, made if need be.
-    pub fn ensure(
+    pub(super) fn ensure(
         &mut self,
         watcher: &Watcher,
         path: &[u8],
@@ -88,7 +88,7 @@ impl Places {
     }
 
     /// Notes that the answer of `key` stands on a place; false when the place has changed meanwhile.
-    pub fn attach(&mut self, id: PlaceId, key: &[u8]) -> bool {
+    pub(super) fn attach(&mut self, id: PlaceId, key: &[u8]) -> bool {
         let Some(place) = self.places.get_mut(&id) else { return false };
         if !place.keys.iter().any(|known| **known == *key) {
             place.keys.push(key.into());
@@ -97,7 +97,7 @@ impl Places {
     }
 
     /// The answer of `key` is not kept any more; its watch goes with it.
-    pub fn detach(&mut self, watcher: &Watcher, id: PlaceId, key: &[u8]) {
+    pub(super) fn detach(&mut self, watcher: &Watcher, id: PlaceId, key: &[u8]) {
         let Some(place) = self.places.get_mut(&id) else { return };
         place.keys.retain(|known| **known != *key);
         if place.keys.is_empty() && place.dependents.is_empty() {
@@ -107,7 +107,12 @@ impl Places {
 
     /// Applies an event; keys whose answers no longer stand go to `gone`. False when events were lost and
     /// everything has to be forgotten.
-    pub fn apply(&mut self, watcher: &Watcher, event: &Event, gone: &mut Vec<Box<[u8]>>) -> bool {
+    pub(super) fn apply(
+        &mut self,
+        watcher: &Watcher,
+        event: &Event,
+        gone: &mut Vec<Box<[u8]>>,
+    ) -> bool {
         if event.what.contains(ReadFlags::QUEUE_OVERFLOW) {
             return false;
         }
@@ -125,7 +130,7 @@ impl Places {
     }
 
     /// Forgets all places and ends all watches.
-    pub fn clear(&mut self, watcher: &Watcher) {
+    pub(super) fn clear(&mut self, watcher: &Watcher) {
         for watch in self.by_watch.keys() {
             let _ = watcher.remove(*watch);
         }
@@ -430,7 +435,7 @@ impl Places {
     }
 
     /// Ends a watch unless a place stands on it.
-    pub fn unused(&self, watcher: &Watcher, watch: i32) {
+    pub(super) fn unused(&self, watcher: &Watcher, watch: i32) {
         if !self.by_watch.contains_key(&watch) {
             let _ = watcher.remove(watch);
         }
@@ -438,7 +443,7 @@ impl Places {
 }
 
 /// What has to be known of a thing itself.
-pub fn flags_of(kind: FileKind) -> WatchFlags {
+pub(super) fn flags_of(kind: FileKind) -> WatchFlags {
     let mut flags = WatchFlags::ATTRIB
         | WatchFlags::MOVE_SELF
         | WatchFlags::DELETE_SELF

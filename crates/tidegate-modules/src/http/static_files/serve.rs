@@ -16,12 +16,12 @@ use super::{
 };
 
 /// The handler of the content phase.
-pub fn handle<'a>(x: &'a mut Exchange) -> Step<'a> {
+pub(super) fn handle<'a>(x: &'a mut Exchange) -> Step<'a> {
     serve(x, |_, file| file.body())
 }
 
 /// Makes a body of a file.
-pub type MakeBody = fn(&mut Exchange, &OpenFile) -> Body;
+pub(super) type MakeBody = fn(&mut Exchange, &OpenFile) -> Body;
 
 /// Serves the file that the request names, with the body that `body` makes of it.
 pub fn serve(x: &mut Exchange, body: MakeBody) -> Step<'_> {

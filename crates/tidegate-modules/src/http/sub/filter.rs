@@ -15,7 +15,7 @@ use crate::http::gzip::weaken_etag;
 use crate::http::media_types::MediaTypes;
 
 /// A location's replacements.
-pub struct SubFilter {
+pub(super) struct SubFilter {
     pub pairs: Vec<(Template, Template)>,
     pub types: MediaTypes,
     pub once: bool,
@@ -23,7 +23,7 @@ pub struct SubFilter {
 }
 
 impl SubFilter {
-    pub fn apply(&self, x: &mut Exchange, body: Body) -> Body {
+    pub(super) fn apply(&self, x: &mut Exchange, body: Body) -> Body {
         if matches!(body, Body::Tunnel(_))
             || x.disposition.status() == 304
             || body.is_empty() && x.request.head.method != Method::Head

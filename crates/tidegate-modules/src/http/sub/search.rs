@@ -1,14 +1,14 @@
 //! Finding and replacing several strings in a text that comes in pieces.
 
 /// One string and what comes in its place.
-pub struct Pair {
+pub(super) struct Pair {
     /// In lower case, never empty.
     pub pattern: Vec<u8>,
     pub replacement: Vec<u8>,
 }
 
 /// The state of one text's replacements.
-pub struct Replacer {
+pub(super) struct Replacer {
     /// Those that are still looked for, in the order of their rank.
     pairs: Vec<Pair>,
     once: bool,
@@ -29,7 +29,7 @@ enum Found {
 
 impl Replacer {
     /// Pairs whose pattern is empty are never found.
-    pub fn new(mut pairs: Vec<Pair>, once: bool) -> Replacer {
+    pub(super) fn new(mut pairs: Vec<Pair>, once: bool) -> Replacer {
         pairs.retain_mut(|pair| {
             pair.pattern.make_ascii_lowercase();
             !pair.pattern.is_empty()
@@ -41,12 +41,12 @@ impl Replacer {
     }
 
     /// True if nothing is looked for any more.
-    pub fn is_done(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         self.pairs.is_empty() && self.held.is_empty()
     }
 
     /// Appends `text` with its replacements; the end is held back where it may begin a match.
-    pub fn push(&mut self, text: &[u8], out: &mut Vec<u8>) {
+    pub(super) fn push(&mut self, text: &[u8], out: &mut Vec<u8>) {
         if self.held.is_empty() {
             self.scan(text, false, out);
         } else {
@@ -57,7 +57,7 @@ impl Replacer {
     }
 
     /// Appends what was held back: the text has ended.
-    pub fn finish(&mut self, out: &mut Vec<u8>) {
+    pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
         let held = std::mem::take(&mut self.held);
         self.scan(&held, true, out);
     }

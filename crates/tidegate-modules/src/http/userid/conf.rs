@@ -19,7 +19,7 @@ pub enum Mode {
 
 /// How long clients keep it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expires {
+pub(super) enum Expires {
     /// Until the browser ends.
     Off,
     Max,
@@ -28,7 +28,7 @@ pub enum Expires {
 
 /// Attributes by `userid_flags`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flags {
+pub(super) struct Flags {
     secure: bool,
     http_only: bool,
     same_site: Option<&'static str>,
@@ -125,7 +125,7 @@ impl Settings {
 
 const CONTEXTS: Contexts = Contexts::HTTP_SERVER_LOCATION;
 
-pub const ROWS: &[Directive<Conf>] = &[
+pub(super) const ROWS: &[Directive<Conf>] = &[
     row(
         "userid",
         CONTEXTS,

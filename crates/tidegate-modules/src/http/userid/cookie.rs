@@ -20,7 +20,7 @@ pub enum Version {
 
 /// An identifier and the mark behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Id {
+pub(super) struct Id {
     bytes: [u8; 16],
     /// The first character behind the identifier: padding, or what `userid_mark` says.
     pub mark: u8,
@@ -28,14 +28,14 @@ pub struct Id {
 
 /// Why a cookie is no identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BadCookie {
+pub(super) enum BadCookie {
     TooShort,
     Invalid,
 }
 
 impl Id {
     /// A new identifier: who gave it out, when, what tells this process from others, and a counter.
-    pub fn new(version: Version, service: u32, seconds: u32) -> Id {
+    pub(super) fn new(version: Version, service: u32, seconds: u32) -> Id {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
         let count = COUNTER.fetch_add(1, Ordering::Relaxed);
         let sequence = match version {
@@ -54,7 +54,7 @@ impl Id {
     }
 
     /// Reads a cookie's value; what follows the identifier and its mark does not count.
-    pub fn parse(value: &[u8]) -> Result<Id, BadCookie> {
+    pub(super) fn parse(value: &[u8]) -> Result<Id, BadCookie> {
         let encoded = value.get(..ENCODED_BYTES).ok_or(BadCookie::TooShort)?;
         let decoded = decode_base64(encoded).ok_or(BadCookie::Invalid)?;
         let bytes = decoded[..].try_into().map_err(|_| BadCookie::Invalid)?;
@@ -62,13 +62,13 @@ impl Id {
     }
 
     /// The cookie's value, marked by `mark` if there is one.
-    pub fn write(&self, mark: Option<u8>, out: &mut Vec<u8>) {
+    pub(super) fn write(&self, mark: Option<u8>, out: &mut Vec<u8>) {
         encode_base64(&self.bytes, out);
         out.extend_from_slice(&[mark.unwrap_or(b'='), b'=']);
     }
 
     /// The identifier as the variables show it: `=` and four numbers in hexadecimal digits.
-    pub fn shown(&self) -> String {
+    pub(super) fn shown(&self) -> String {
         let mut out = String::from("=");
         for number in self.bytes.as_chunks::<4>().0 {
             // Writing to a string does not fail.

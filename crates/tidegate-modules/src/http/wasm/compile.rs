@@ -18,7 +18,7 @@ static PROGRAMS: LazyLock<Programs> = LazyLock::new(Programs::default);
 ///
 /// # Errors
 /// There is no such file or folder, or the file is not a component that can run here.
-pub fn application(
+pub(super) fn application(
     written: &Written,
     conf: &Conf,
     plan: &PlanBuilder<'_>,

@@ -8,18 +8,18 @@ use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
 /// A descriptor with its watch.
-pub type Watched = AsyncFd<OwnedSocket>;
+pub(crate) type Watched = AsyncFd<OwnedSocket>;
 /// The watch of a socket that somebody else owns, and closes after the watch.
-pub type Watch = AsyncFd<Number>;
+pub(crate) type Watch = AsyncFd<Number>;
 /// Readiness that a watch told of.
-pub type WatchGuard<'a> = AsyncFdReadyGuard<'a, Number>;
+pub(crate) type WatchGuard<'a> = AsyncFdReadyGuard<'a, Number>;
 
 /// Has this thread's loop watch a descriptor.
 ///
 /// # Errors
 /// The limit of watched descriptors is reached (`fs.epoll.max_user_watches`), or the descriptor is
 /// a regular file.
-pub fn watched<T: AsRawFd>(fd: T, interest: Interest) -> io::Result<AsyncFd<T>> {
+pub(crate) fn watched<T: AsRawFd>(fd: T, interest: Interest) -> io::Result<AsyncFd<T>> {
     // Tokio deprecated the safe constructor since a type of ours could return a descriptor that it
     // does not own or that changes. `OwnedFd` can do neither; a `Number` is that of a descriptor which
     // its owner keeps open as long as the watch. So the conditions of the unsafe replacement hold, and
@@ -32,12 +32,12 @@ pub fn watched<T: AsRawFd>(fd: T, interest: Interest) -> io::Result<AsyncFd<T>> 
 ///
 /// # Errors
 /// As [`watched`].
-pub fn watch(socket: &OwnedSocket) -> io::Result<Watch> {
+pub(crate) fn watch(socket: &OwnedSocket) -> io::Result<Watch> {
     watched(Number(socket.as_raw_fd()), Interest::READABLE | Interest::WRITABLE)
 }
 
 /// Waits until the peer closes its sending side or the connection breaks.
-pub async fn closed(watch: &Watch) {
+pub(crate) async fn closed(watch: &Watch) {
     // Readiness "priority" includes "read side closed" and nothing else here, since urgent data
     // is not watched. An error of the loop itself means that it is ending.
     let _ = watch.ready(Interest::PRIORITY | Interest::ERROR).await;
@@ -45,7 +45,7 @@ pub async fn closed(watch: &Watch) {
 
 /// The number of a descriptor that the owner of the watch owns, and closes after the watch.
 #[derive(Debug)]
-pub struct Number(RawFd);
+pub(crate) struct Number(RawFd);
 
 impl AsRawFd for Number {
     fn as_raw_fd(&self) -> RawFd {

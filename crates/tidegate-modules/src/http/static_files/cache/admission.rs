@@ -22,7 +22,7 @@ use crate::http::static_files::places::{Kind, flags_of};
 const WISHES_MAX: usize = 1024;
 
 /// Something that was asked for often enough.
-pub struct Wish {
+pub(super) struct Wish {
     key: Box<[u8]>,
     path: Box<[u8]>,
     rule: LinkRule,
@@ -30,7 +30,7 @@ pub struct Wish {
 }
 
 /// What the thread is told.
-pub enum Order {
+pub(super) enum Order {
     Admit(Wish),
     /// Everything before is done.
     #[cfg(test)]
@@ -38,18 +38,18 @@ pub enum Order {
 }
 
 impl Wish {
-    pub fn new(key: &[u8], path: &[u8], rule: LinkRule, memory: Memory) -> Wish {
+    pub(super) fn new(key: &[u8], path: &[u8], rule: LinkRule, memory: Memory) -> Wish {
         Wish { key: key.into(), path: path.into(), rule, memory }
     }
 }
 
 /// The queue of orders.
-pub fn queue() -> (SyncSender<Order>, Receiver<Order>) {
+pub(super) fn queue() -> (SyncSender<Order>, Receiver<Order>) {
     sync_channel(WISHES_MAX)
 }
 
 /// The thread's work, as long as the process lives.
-pub fn serve(shared: &Shared, orders: &Receiver<Order>) {
+pub(super) fn serve(shared: &Shared, orders: &Receiver<Order>) {
     // Where it is forbidden the thread is one like others.
     let _ = tidegate_os::affinity::stand_back();
     while let Ok(order) = orders.recv() {
@@ -63,7 +63,7 @@ pub fn serve(shared: &Shared, orders: &Receiver<Order>) {
 
 /// Waits until everything that was asked for so far is in the cache.
 #[cfg(test)]
-pub fn admitted() {
+pub(crate) fn admitted() {
     let (done, told) = sync_channel(1);
     super::shared().order(Order::Tell(done));
     told.recv().unwrap();

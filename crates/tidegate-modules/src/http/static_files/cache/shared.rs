@@ -22,7 +22,7 @@ const OPEN_MAX: usize = 4096;
 const OPEN_PART: u64 = 4;
 
 /// What all threads share.
-pub struct Shared {
+pub(super) struct Shared {
     pub watcher: Option<Watcher>,
     inner: Mutex<Inner>,
     /// Threads that have read events and not applied them yet.
@@ -48,7 +48,7 @@ struct Kept {
 }
 
 /// The process's cache, and the threads that work for it.
-pub fn shared() -> &'static Shared {
+pub(super) fn shared() -> &'static Shared {
     static SHARED: OnceLock<Shared> = OnceLock::new();
     static STARTED: OnceLock<()> = OnceLock::new();
     let mut fresh = None;
@@ -95,12 +95,12 @@ impl Shared {
 
     /// One that no thread works for.
     #[cfg(test)]
-    pub fn alone(has_watches: bool) -> Shared {
+    pub(super) fn alone(has_watches: bool) -> Shared {
         Shared::new(has_watches.then(|| Watcher::new().unwrap()), admission::queue().0)
     }
 
     #[cfg(test)]
-    pub fn held(&self) -> Held {
+    pub(super) fn held(&self) -> Held {
         let inner = self.lock();
         Held {
             entries: inner.entries.len(),
@@ -115,23 +115,28 @@ impl Shared {
     }
 
     /// The answer under a key.
-    pub fn get(&self, key: &[u8]) -> Option<Arc<Entry>> {
+    pub(super) fn get(&self, key: &[u8]) -> Option<Arc<Entry>> {
         self.lock().entries.get(key).map(|kept| kept.entry.clone())
     }
 
     /// Asks for an answer to be loaded and kept. With too many waiting it is asked for again some time.
-    pub fn admit(&self, wish: Wish) {
+    pub(super) fn admit(&self, wish: Wish) {
         let _ = self.orders.try_send(Order::Admit(wish));
     }
 
     /// The same for tests: calls back when all orders before are done.
     #[cfg(test)]
-    pub fn order(&self, order: Order) {
+    pub(super) fn order(&self, order: Order) {
         let _ = self.orders.send(order);
     }
 
     /// Watches a path.
-    pub fn ensure(&self, watcher: &Watcher, path: &[u8], ahead: &[i32]) -> Option<(PlaceId, Kind)> {
+    pub(super) fn ensure(
+        &self,
+        watcher: &Watcher,
+        path: &[u8],
+        ahead: &[i32],
+    ) -> Option<(PlaceId, Kind)> {
         let mut inner = self.lock();
         if inner.places.len() >= PLACES_MAX {
             inner.clear(watcher);
@@ -142,7 +147,13 @@ impl Shared {
     }
 
     /// Keeps an answer, unless the place that it stands on has changed meanwhile.
-    pub fn keep(&self, key: &[u8], entry: &Arc<Entry>, place: Option<PlaceId>, memory: Memory) {
+    pub(super) fn keep(
+        &self,
+        key: &[u8],
+        entry: &Arc<Entry>,
+        place: Option<PlaceId>,
+        memory: Memory,
+    ) {
         let mut inner = self.lock();
         if let Some(id) = place
             && !inner.places.attach(id, key)
@@ -169,7 +180,7 @@ impl Shared {
     }
 
     /// Forgets an answer that a check found outdated.
-    pub fn remove(&self, key: &[u8], entry: &Arc<Entry>) {
+    pub(super) fn remove(&self, key: &[u8], entry: &Arc<Entry>) {
         let mut inner = self.lock();
         if inner.entries.get(key).is_some_and(|kept| Arc::ptr_eq(&kept.entry, entry)) {
             inner.drop_entry(self.watcher.as_ref(), key);
@@ -178,7 +189,7 @@ impl Shared {
 
     /// Reads and applies all events. They are read under the lock; whoever finds none waiting asks
     /// `await_drain` whether somebody has them in hand.
-    pub fn drain(&self) {
+    pub(super) fn drain(&self) {
         let Some(watcher) = &self.watcher else { return };
         self.draining.fetch_add(1, Ordering::SeqCst);
         {
@@ -205,7 +216,7 @@ impl Shared {
     }
 
     /// Forgets everything: file systems were mounted, or events were lost.
-    pub fn flush(&self) {
+    pub(super) fn flush(&self) {
         if let Some(watcher) = &self.watcher {
             self.lock().clear(watcher);
         }
@@ -213,7 +224,7 @@ impl Shared {
     }
 
     /// Waits while another thread applies events that it has read.
-    pub fn await_drain(&self) {
+    pub(super) fn await_drain(&self) {
         fence(Ordering::SeqCst);
         if self.draining.load(Ordering::SeqCst) != 0 {
             drop(self.lock());
@@ -283,7 +294,7 @@ const CLOCK_SLACK: usize = 1024;
 /// What the cache holds.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug)]
-pub struct Held {
+pub(super) struct Held {
     pub entries: usize,
     pub places: usize,
     pub memory: usize,
