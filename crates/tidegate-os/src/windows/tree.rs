@@ -26,7 +26,7 @@ const TREES_MAX: usize = 64;
 
 /// A watched tree.
 #[derive(Debug)]
-pub struct Tree {
+pub(crate) struct Tree {
     renames: AtomicU64,
     watched: AtomicBool,
     /// Volume and number of its folder: another one may have got its name.
@@ -36,12 +36,12 @@ pub struct Tree {
 
 impl Tree {
     /// Counts news of folders that were renamed, moved, made or removed.
-    pub fn renames(&self) -> u64 {
+    pub(crate) fn renames(&self) -> u64 {
         self.renames.load(Ordering::Acquire)
     }
 
     /// Whether news come.
-    pub fn is_watched(&self) -> bool {
+    pub(crate) fn is_watched(&self) -> bool {
         self.watched.load(Ordering::Acquire)
     }
 
@@ -54,7 +54,7 @@ impl Tree {
 
 /// The tree below a folder, watched from now on at the latest. `None` where there are too many, and where it
 /// cannot be watched.
-pub fn of(folder: &Path) -> Option<Arc<Tree>> {
+pub(crate) fn of(folder: &Path) -> Option<Arc<Tree>> {
     static TREES: Mutex<Option<HashMap<PathBuf, Arc<Tree>>>> = Mutex::new(None);
     let identity = identity(folder)?;
     let mut trees = TREES.lock().unwrap_or_else(PoisonError::into_inner);

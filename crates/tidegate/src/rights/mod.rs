@@ -12,7 +12,7 @@ use tidegate_os::Credentials;
 #[cfg(unix)]
 pub(crate) use unix::{make_folders, of};
 #[cfg(windows)]
-pub use windows::{make_folders, of};
+pub(crate) use windows::{make_folders, of};
 
 /// What a worker may and shall be; looked at once, when it starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

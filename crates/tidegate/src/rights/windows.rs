@@ -11,7 +11,7 @@ use crate::resources::Folders;
 ///
 /// # Errors
 /// None.
-pub fn of(
+pub(crate) fn of(
     main: &MainSettings,
     _sends_from_anywhere: bool,
 ) -> Result<(Rights, Option<Diagnostic>), Diagnostic> {
@@ -26,6 +26,9 @@ pub fn of(
 ///
 /// # Errors
 /// None.
-pub fn make_folders(_folders: &Folders, _owner: Option<&Credentials>) -> Result<(), Diagnostic> {
+pub(crate) fn make_folders(
+    _folders: &Folders,
+    _owner: Option<&Credentials>,
+) -> Result<(), Diagnostic> {
     Ok(())
 }

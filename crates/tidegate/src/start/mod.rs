@@ -11,4 +11,4 @@ mod windows;
 #[cfg(unix)]
 pub(crate) use unix::{WORKER_ARGUMENT, other_way, start};
 #[cfg(windows)]
-pub use windows::{other_way, start};
+pub(crate) use windows::{other_way, start};

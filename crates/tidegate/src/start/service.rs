@@ -18,7 +18,7 @@ use crate::configuration::Origin;
 use crate::options;
 
 /// The first argument.
-pub const ARGUMENT: &str = "service";
+pub(crate) const ARGUMENT: &str = "service";
 /// The service's name.
 const NAME: &str = "tidegate";
 const SHOWN: &str = "Tidegate web server";
@@ -26,7 +26,7 @@ const USAGE: &str =
     "Usage: tidegate service install|remove|run [-p prefix] [-c file] [-e file] [-g directives]";
 
 /// Does what the second argument says; the others are the server's options.
-pub fn run(arguments: &[OsString]) -> ExitCode {
+pub(crate) fn run(arguments: &[OsString]) -> ExitCode {
     let what = arguments.get(2).and_then(|argument| argument.to_str()).unwrap_or_default();
     let rest = arguments.get(3..).unwrap_or_default();
     let done = match what {

@@ -13,7 +13,7 @@ use crate::report::Report;
 use crate::{pidfile, single};
 
 /// Runs as a service or changes one, if the first argument says so.
-pub fn other_way(arguments: &[OsString]) -> Option<ExitCode> {
+pub(crate) fn other_way(arguments: &[OsString]) -> Option<ExitCode> {
     let asked = arguments.get(1).is_some_and(|argument| argument == service::ARGUMENT);
     asked.then(|| service::run(arguments))
 }
@@ -22,7 +22,7 @@ pub fn other_way(arguments: &[OsString]) -> Option<ExitCode> {
 ///
 /// # Errors
 /// What could not be had.
-pub fn start(
+pub(crate) fn start(
     origin: Origin,
     built: Built,
     _arguments: Vec<OsString>,

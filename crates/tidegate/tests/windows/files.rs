@@ -18,7 +18,7 @@ http {
 ";
 
 /// What has changed so recently is not kept: a further change might not show in its times.
-pub const SETTLED: Duration = Duration::from_millis(3500);
+pub(crate) const SETTLED: Duration = Duration::from_millis(3500);
 /// For what is told with a delay.
 const LIMIT: Duration = Duration::from_secs(60);
 

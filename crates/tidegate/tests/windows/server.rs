@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// Everything ends after this; a server starts in a second.
 const LIMIT: Duration = Duration::from_secs(60);
 
-pub struct Server {
+pub(crate) struct Server {
     pub folder: tempfile::TempDir,
     pub address: SocketAddr,
     child: Child,
@@ -17,7 +17,7 @@ pub struct Server {
 
 impl Server {
     /// Starts the server; `{port}` of the configuration is a free one. `prepare` makes its files.
-    pub fn start(configuration: &str, prepare: impl FnOnce(&Path)) -> Server {
+    pub(crate) fn start(configuration: &str, prepare: impl FnOnce(&Path)) -> Server {
         let folder = tempfile::tempdir().unwrap();
         for name in ["conf", "logs", "html", "temp"] {
             std::fs::create_dir(folder.path().join(name)).unwrap();
@@ -37,20 +37,20 @@ impl Server {
     }
 
     /// Sends an order as the command line does.
-    pub fn order(&self, order: &str) {
+    pub(crate) fn order(&self, order: &str) {
         let mut command = Command::new(binary());
         let sent = command.args(arguments(self.folder.path())).args(["-s", order]).status();
         assert!(sent.unwrap().success(), "-s {order} failed");
     }
 
     /// Ends it by `-s quit`.
-    pub fn quit(mut self) {
+    pub(crate) fn quit(mut self) {
         self.order("quit");
         assert!(self.child.wait().unwrap().success());
     }
 
     /// One request on a connection of its own: status and all bytes of the answer. 0 when there is none.
-    pub fn request(&self, request: &[u8]) -> (u16, Vec<u8>) {
+    pub(crate) fn request(&self, request: &[u8]) -> (u16, Vec<u8>) {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         stream.write_all(request).unwrap();
@@ -73,7 +73,7 @@ fn arguments(folder: &Path) -> [PathBuf; 4] {
 }
 
 /// Beside the folder of this test.
-pub fn binary() -> PathBuf {
+pub(crate) fn binary() -> PathBuf {
     let here = std::env::current_exe().unwrap();
     here.parent().unwrap().parent().unwrap().join("tidegate.exe")
 }

@@ -10,20 +10,20 @@ use tokio::net::TcpStream;
 
 /// A socket with its watch.
 #[derive(Debug)]
-pub struct Watched {
+pub(crate) struct Watched {
     watch: Watch,
     socket: OwnedSocket,
 }
 
 /// The watch of a socket that somebody else owns.
 #[derive(Debug)]
-pub struct Watch {
+pub(crate) struct Watch {
     /// A duplicate, which is never read from or written to.
     inner: TcpStream,
 }
 
 /// Readiness that a watch told of.
-pub struct WatchGuard<'a> {
+pub(crate) struct WatchGuard<'a> {
     watch: &'a Watch,
     interest: Interest,
 }
@@ -32,7 +32,7 @@ pub struct WatchGuard<'a> {
 ///
 /// # Errors
 /// No sockets left.
-pub fn watched(socket: OwnedSocket, _interest: Interest) -> io::Result<Watched> {
+pub(crate) fn watched(socket: OwnedSocket, _interest: Interest) -> io::Result<Watched> {
     Ok(Watched { watch: watch(&socket)?, socket })
 }
 
@@ -40,13 +40,13 @@ pub fn watched(socket: OwnedSocket, _interest: Interest) -> io::Result<Watched> 
 ///
 /// # Errors
 /// As [`watched`].
-pub fn watch(socket: &OwnedSocket) -> io::Result<Watch> {
+pub(crate) fn watch(socket: &OwnedSocket) -> io::Result<Watch> {
     Ok(Watch { inner: TcpStream::from_std(socket.try_clone()?.into())? })
 }
 
 /// Waits until the peer closes its sending side or the connection breaks; where bytes wait before the end,
 /// it is not seen.
-pub async fn closed(watch: &Watch) {
+pub(crate) async fn closed(watch: &Watch) {
     loop {
         if watch.inner.readable().await.is_err() {
             return;
@@ -61,13 +61,19 @@ pub async fn closed(watch: &Watch) {
 
 impl Watch {
     /// Ready when a read may not have to wait.
-    pub fn poll_read_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<WatchGuard<'_>>> {
+    pub(crate) fn poll_read_ready(
+        &self,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<WatchGuard<'_>>> {
         ready!(self.inner.poll_read_ready(context))?;
         Poll::Ready(Ok(WatchGuard { watch: self, interest: Interest::READABLE }))
     }
 
     /// Ready when a write may not have to wait.
-    pub fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<WatchGuard<'_>>> {
+    pub(crate) fn poll_write_ready(
+        &self,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<WatchGuard<'_>>> {
         ready!(self.inner.poll_write_ready(context))?;
         Poll::Ready(Ok(WatchGuard { watch: self, interest: Interest::WRITABLE }))
     }
@@ -76,7 +82,7 @@ impl Watch {
     ///
     /// # Errors
     /// The loop is ending.
-    pub async fn readable(&self) -> io::Result<WatchGuard<'_>> {
+    pub(crate) async fn readable(&self) -> io::Result<WatchGuard<'_>> {
         self.inner.readable().await?;
         Ok(WatchGuard { watch: self, interest: Interest::READABLE })
     }
@@ -85,7 +91,7 @@ impl Watch {
     ///
     /// # Errors
     /// The loop is ending.
-    pub async fn writable(&self) -> io::Result<WatchGuard<'_>> {
+    pub(crate) async fn writable(&self) -> io::Result<WatchGuard<'_>> {
         self.inner.writable().await?;
         Ok(WatchGuard { watch: self, interest: Interest::WRITABLE })
     }
@@ -94,7 +100,7 @@ impl Watch {
     ///
     /// # Errors
     /// The loop is ending.
-    pub async fn ready(&self, interest: Interest) -> io::Result<WatchGuard<'_>> {
+    pub(crate) async fn ready(&self, interest: Interest) -> io::Result<WatchGuard<'_>> {
         self.inner.ready(interest).await?;
         Ok(WatchGuard { watch: self, interest })
     }
@@ -103,7 +109,7 @@ impl Watch {
     ///
     /// # Errors
     /// `WouldBlock` when none is known, else the call's.
-    pub fn try_io<T>(
+    pub(crate) fn try_io<T>(
         &self,
         interest: Interest,
         call: impl FnOnce(&Watch) -> io::Result<T>,
@@ -129,24 +135,30 @@ impl Watch {
 
 impl WatchGuard<'_> {
     /// The system has no more, or takes no more.
-    pub fn clear_ready(&mut self) {
+    pub(crate) fn clear_ready(&mut self) {
         self.watch.clear(self.interest);
     }
 }
 
 impl Watched {
     /// The socket.
-    pub fn get_ref(&self) -> &OwnedSocket {
+    pub(crate) fn get_ref(&self) -> &OwnedSocket {
         &self.socket
     }
 
     /// See [`Watch::poll_read_ready`].
-    pub fn poll_read_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<WatchGuard<'_>>> {
+    pub(crate) fn poll_read_ready(
+        &self,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<WatchGuard<'_>>> {
         self.watch.poll_read_ready(context)
     }
 
     /// See [`Watch::poll_write_ready`].
-    pub fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<WatchGuard<'_>>> {
+    pub(crate) fn poll_write_ready(
+        &self,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<WatchGuard<'_>>> {
         self.watch.poll_write_ready(context)
     }
 
@@ -154,7 +166,7 @@ impl Watched {
     ///
     /// # Errors
     /// The loop is ending.
-    pub async fn readable(&self) -> io::Result<WatchGuard<'_>> {
+    pub(crate) async fn readable(&self) -> io::Result<WatchGuard<'_>> {
         self.watch.readable().await
     }
 
@@ -162,7 +174,7 @@ impl Watched {
     ///
     /// # Errors
     /// The loop is ending.
-    pub async fn ready(&self, interest: Interest) -> io::Result<WatchGuard<'_>> {
+    pub(crate) async fn ready(&self, interest: Interest) -> io::Result<WatchGuard<'_>> {
         self.watch.ready(interest).await
     }
 }
