@@ -26,4 +26,4 @@ pub mod tls;
 
 pub use front::{Front, Shared};
 pub use parked_loop::open;
-pub use tls::MODULES;
+pub use tls::Ssl;

@@ -58,6 +58,7 @@ use stream::pass::Pass;
 use stream::reply::SessionReply;
 use stream::set::SessionSet;
 use stream::ssl_preread::SslPreread;
+use tidegate_front::Ssl;
 use tidegate_gateway::api::Api;
 use tidegate_gateway::fastcgi::{FastCgi, FastCgiCache};
 use tidegate_gateway::health_check::HealthCheck;
@@ -154,4 +155,6 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<Ranges>::NEW,
     // After the answer.
     &Entry::<AccessLog>::NEW,
+    // Connections rather than requests: it has no handler in a phase, and no filter.
+    &Entry::<Ssl>::NEW,
 ];

@@ -71,7 +71,7 @@ pub(crate) fn run_with(arguments: Vec<OsString>) -> ExitCode {
 
 fn tell_version(options: &Options) {
     if options.configure {
-        let names: Vec<_> = crate::modules::all().iter().map(|module| module.name()).collect();
+        let names: Vec<_> = tidegate_modules::MODULES.iter().map(|module| module.name()).collect();
         print(&version::configure(&names));
     } else {
         print(&version::line());

@@ -96,7 +96,7 @@ impl Parsed {
         // What does not even parse would only give consequences of the first mistakes.
         if !self.diagnostics.iter().any(|diagnostic| diagnostic.severity.is_fatal()) {
             let environment = Environment {
-                modules: crate::modules::all(),
+                modules: tidegate_modules::MODULES,
                 prefix: &origin.prefix,
                 conf_folder: origin.file.parent().unwrap_or(Path::new("/")),
                 error_log: &origin.error_log,

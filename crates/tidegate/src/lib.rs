@@ -31,7 +31,6 @@ mod handover;
 mod listening;
 #[cfg(unix)]
 mod master;
-mod modules;
 mod options;
 mod order;
 mod panics;

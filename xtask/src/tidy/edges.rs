@@ -62,6 +62,8 @@ pub(super) const TABLE: &[Row] = &[
         name: "tidegate-modules",
         may_depend_on: &[
             "tidegate-gateway",
+            // For its module of TLS, which stands in the list with all others.
+            "tidegate-front",
             "tidegate-core",
             "tidegate-upstream",
             "tidegate-tls",

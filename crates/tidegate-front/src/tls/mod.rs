@@ -23,19 +23,17 @@ mod stapling;
 mod trust_rows;
 mod variables;
 
+use tidegate_core::Module;
 use tidegate_core::builder::{PlanBuilder, ServerBuilder};
 use tidegate_core::module::{BlockInfo, Contexts, Diagnostic, Directive};
 use tidegate_core::variables::Variable;
-use tidegate_core::{Entry, ErasedModule, Module};
 
 pub(crate) use client::{refusal, session_refusal};
 pub use handshake::accept;
 pub(crate) use server::session_handshake_timeout;
 
-/// Modules that belong to the front side, to be joined with all others.
-pub const MODULES: &[&dyn ErasedModule] = &[&Entry::<Ssl>::NEW];
-
-/// `ngx_http_ssl_module`.
+/// `ngx_http_ssl_module` and `ngx_stream_ssl_module`: the `ssl_*` directives and variables, and what each server's
+/// handshakes need of them.
 pub struct Ssl;
 
 impl Module for Ssl {

@@ -69,11 +69,14 @@ impl Module for Show {
 }
 
 fn compile(folder: &Folder, text: String, survivors: &Survivors) -> (Built, SourceMap) {
-    let mut modules: Vec<&'static dyn ErasedModule> =
-        vec![&Entry::<MainCore>::NEW, &Entry::<HttpCore>::NEW, &Entry::<Show>::NEW];
-    modules.extend(tidegate_front::MODULES);
+    let modules: &[&'static dyn ErasedModule] = &[
+        &Entry::<MainCore>::NEW,
+        &Entry::<HttpCore>::NEW,
+        &Entry::<Show>::NEW,
+        &Entry::<tidegate_front::Ssl>::NEW,
+    ];
     let prefix = format!("{}/", folder.path("").display().to_string().trim_end_matches('/'));
-    plan::compile(text, &modules, &prefix, survivors)
+    plan::compile(text, modules, &prefix, survivors)
 }
 
 fn config(address: SocketAddr, servers: &[&str]) -> String {

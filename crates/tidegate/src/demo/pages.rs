@@ -37,7 +37,7 @@ const LINES: &[(&str, &str)] = &[
 /// The configuration that is served.
 pub(super) fn configuration(folder: &Path, port: u16, origin: u16) -> String {
     let mut text = String::new();
-    let rows: Vec<_> = crate::modules::all().iter().flat_map(|module| module.rows()).collect();
+    let rows: Vec<_> = tidegate_modules::MODULES.iter().flat_map(|module| module.rows()).collect();
     for (directive, line) in LINES {
         if rows.iter().any(|row| row.name == *directive) {
             text.push_str(line);
