@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::{error, fmt};
+
 use tokio_rustls::rustls::crypto::SupportedKxGroup;
 use tokio_rustls::rustls::crypto::aws_lc_rs::kx_group;
 
@@ -14,6 +16,19 @@ pub struct Groups {
     /// Names that OpenSSL has and this server has not.
     pub unavailable: Vec<String>,
 }
+
+/// A name in a list of groups that neither OpenSSL nor this server has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownGroup(String);
+
+impl fmt::Display for UnknownGroup {
+    /// In OpenSSL's words.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "group '{}' cannot be set", self.0)
+    }
+}
+
+impl error::Error for UnknownGroup {}
 
 impl Groups {
     /// Whether the list leaves no group.
@@ -38,8 +53,8 @@ impl Default for Groups {
 /// Reads `ssl_ecdh_curve`: names separated by `:`, or `auto`.
 ///
 /// # Errors
-/// The first name that nobody knows.
-pub fn parse(list: &str) -> Result<Groups, String> {
+/// The first name that is unknown.
+pub fn parse(list: &str) -> Result<Groups, UnknownGroup> {
     if list == "auto" {
         return Ok(Groups::default());
     }
@@ -58,7 +73,7 @@ pub fn parse(list: &str) -> Result<Groups, String> {
                 found.unavailable.push(name.to_owned());
                 continue;
             }
-            _ => return Err(name.to_owned()),
+            _ => return Err(UnknownGroup(name.to_owned())),
         };
         if !found.groups.iter().any(|known| known.name() == group.name()) {
             found.groups.push(group);

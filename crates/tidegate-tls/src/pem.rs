@@ -76,9 +76,9 @@ pub fn private_key(bytes: &[u8], passwords: &[Vec<u8>]) -> Result<PrivateKey, Fa
     let failed =
         |reason: &str| Fault::new(format!("PEM_read_bio_PrivateKey() failed (SSL: {reason})"));
     if contains(bytes, b"BEGIN ENCRYPTED PRIVATE KEY") {
-        return decrypt(bytes, passwords).map(PrivateKey).map_err(|reason| {
+        return decrypt(bytes, passwords).map(PrivateKey).map_err(|error| {
             let help = Some("`ssl_password_file` names the file with pass phrases");
-            Fault { help, ..failed(&reason) }
+            Fault { help, ..failed(&error.to_string()) }
         });
     }
     if contains(bytes, b"Proc-Type: 4,ENCRYPTED") {
@@ -94,22 +94,47 @@ pub fn private_key(bytes: &[u8], passwords: &[Vec<u8>]) -> Result<PrivateKey, Fa
 }
 
 /// Decrypts a PKCS#8 key (RFC 5958 section 3).
-fn decrypt(bytes: &[u8], passwords: &[Vec<u8>]) -> Result<PrivateKeyDer<'static>, String> {
+fn decrypt(bytes: &[u8], passwords: &[Vec<u8>]) -> Result<PrivateKeyDer<'static>, DecryptError> {
     // The PEM reader knows the plain label only.
     let text = String::from_utf8_lossy(bytes).replace("ENCRYPTED PRIVATE KEY", "PRIVATE KEY");
     let section = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes());
-    let section = section.map_err(|error| error.to_string())?;
+    let section = section.map_err(DecryptError::Pem)?;
     let encrypted = EncryptedPrivateKeyInfoRef::try_from(section.secret_pkcs8_der());
-    let encrypted = encrypted.map_err(|error| error.to_string())?;
-    let mut reason = "no pass phrase".to_owned();
+    let encrypted = encrypted.map_err(DecryptError::Der)?;
+    let mut error = DecryptError::NoPassPhrase;
     for password in passwords {
         match encrypted.decrypt(password) {
             Ok(key) => return Ok(PrivatePkcs8KeyDer::from(key.as_bytes().to_vec()).into()),
-            Err(_) => reason = "bad decrypt".to_owned(),
+            Err(_) => error = DecryptError::WrongPassPhrase,
         }
     }
-    Err(reason)
+    Err(error)
 }
+
+/// Why an encrypted private key cannot be decrypted.
+#[derive(Debug)]
+enum DecryptError {
+    /// It is no PEM section; the library's words.
+    Pem(rustls_pki_types::pem::Error),
+    /// It is no `EncryptedPrivateKeyInfo`; the library's words.
+    Der(pkcs8::Error),
+    NoPassPhrase,
+    /// None of the pass phrases fits.
+    WrongPassPhrase,
+}
+
+impl fmt::Display for DecryptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DecryptError::Pem(error) => write!(f, "{error}"),
+            DecryptError::Der(error) => write!(f, "{error}"),
+            DecryptError::NoPassPhrase => f.write_str("no pass phrase"),
+            DecryptError::WrongPassPhrase => f.write_str("bad decrypt"),
+        }
+    }
+}
+
+impl error::Error for DecryptError {}
 
 impl Fault {
     fn new(reason: String) -> Fault {

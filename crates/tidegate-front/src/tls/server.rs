@@ -144,7 +144,7 @@ fn curves(word: &Word, plan: &mut PlanBuilder<'_>) -> Result<Groups, Diagnostic>
         Diagnostic::emerg(message).at(word.span)
     };
     let groups = groups::parse(&list);
-    let groups = groups.map_err(|name| failed(format!("group '{name}' cannot be set")))?;
+    let groups = groups.map_err(|unknown| failed(unknown.to_string()))?;
     if groups.is_empty() {
         return Err(failed("none is available".to_owned()));
     }
