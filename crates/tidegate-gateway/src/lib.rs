@@ -18,6 +18,7 @@ pub mod fastcgi;
 pub mod health_check;
 pub mod memcached;
 pub mod proxy;
+mod refused;
 pub mod scgi;
 pub mod slice;
 pub mod stream;
@@ -25,3 +26,5 @@ pub mod stream;
 mod testing;
 pub mod upstream;
 pub mod uwsgi;
+
+pub use refused::Refused;

@@ -28,6 +28,7 @@ use tidegate_http::Known;
 use tidegate_http::uri::escape_html;
 use tidegate_rt::clock;
 
+use crate::Refused;
 use crate::cache::config::conf::CacheConf;
 use crate::cache::config::purge::{PurgeConf, PurgeTrigger};
 use crate::cache::config::settings::{CacheSettings, unknown_zone};
@@ -97,7 +98,7 @@ pub(super) async fn answer(
             x.disposition.set_status(204);
             Step::Respond(Body::Empty)
         }
-        Err(status) => Step::Status(status),
+        Err(refused) => refused.into(),
     }
 }
 
@@ -108,8 +109,8 @@ async fn answer_with_page(
     what: PurgeTarget,
     key: &[u8],
 ) -> Step<'static> {
-    if let Err(status) = carry_out(x, store, what, false).await {
-        return Step::Status(status);
+    if let Err(refused) = carry_out(x, store, what, false).await {
+        return refused.into();
     }
     let mut page = b"<html>\r\n<head><title>Successful purge</title></head>\r\n<body>\r\n\
         <h1>Successful purge</h1>\r\n<p>Key : "
@@ -124,15 +125,23 @@ async fn answer_with_page(
 /// Purges.
 ///
 /// # Errors
-/// The status to answer: 404 when there was nothing under a key.
-async fn carry_out(x: &Exchange, store: Store, what: PurgeTarget, soft: bool) -> Result<(), u16> {
+/// 404 when there was nothing under a key, 503 with too many purges at a time, 500 when the disk fails.
+async fn carry_out(
+    x: &Exchange,
+    store: Store,
+    what: PurgeTarget,
+    soft: bool,
+) -> Result<(), Refused> {
     let purged = blocking::run(move || Ok(purge(&store, what, soft))).await;
     match purged.unwrap_or_else(|error| Err(PurgeError::Disk(error))) {
         Ok(true) => Ok(()),
-        Ok(false) => Err(404),
+        Ok(false) => Err(Refused::NOT_FOUND),
         Err(error) => {
             x.log(Level::Error, format_args!("cache purge failed: {error}"));
-            Err(if matches!(error, PurgeError::Refused) { 503 } else { 500 })
+            Err(match error {
+                PurgeError::Refused => Refused::UNAVAILABLE,
+                _ => Refused::INTERNAL,
+            })
         }
     }
 }

@@ -8,11 +8,14 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{error, fmt, io};
 
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::builder::{PlanBuilder, os_error};
 use tidegate_core::{Exchange, Level, Template, blocking};
-use tidegate_tls::{TlsOptions, TlsSettings, pem};
+use tidegate_tls::{SettingsError, TlsOptions, TlsSettings, pem};
+
+use crate::Refused;
 
 /// Certificates of a location that are in use at the same time; with more they begin anew.
 const CERTIFICATES_MAX: usize = 256;
@@ -61,7 +64,7 @@ impl ChosenCertificate {
     ///
     /// # Errors
     /// 500 where it cannot be used; the reason was logged.
-    pub async fn choose(self: &Arc<Self>, x: &mut Exchange) -> Result<(), u16> {
+    pub async fn choose(self: &Arc<Self>, x: &mut Exchange) -> Result<(), Refused> {
         x.modules.extensions.remove::<Choice>();
         let (certificate, key) = (self.certificate.value(x), self.key.value(x));
         if certificate.is_empty() {
@@ -69,17 +72,17 @@ impl ChosenCertificate {
         }
         let chosen = self.clone();
         let done = blocking::run(move || Ok(chosen.load(&certificate, &key))).await;
-        let reason = match done {
+        let error = match done {
             Ok(Ok(settings)) => {
                 x.modules.extensions.insert(Choice(settings));
                 return Ok(());
             }
-            Ok(Err(reason)) => reason,
-            Err(error) => format!("cannot load certificate ({})", os_error(&error)),
+            Ok(Err(error)) => error,
+            Err(error) => LoadError::Pool(error),
         };
         x.progress.action = "connecting to upstream";
-        x.log(Level::Error, format_args!("{reason}"));
-        Err(500)
+        x.log(Level::Error, format_args!("{error}"));
+        Err(Refused::INTERNAL)
     }
 
     /// What was chosen for the request.
@@ -87,23 +90,24 @@ impl ChosenCertificate {
         x.modules.extensions.of::<Choice>().map(|choice| choice.0.clone())
     }
 
-    fn load(&self, certificate: &[u8], key: &[u8]) -> Result<Arc<TlsSettings>, String> {
-        let (certificate_name, certificate) = self.read("certificate", certificate)?;
-        let (key_name, key) = self.read("certificate key", key)?;
+    fn load(&self, certificate: &[u8], key: &[u8]) -> Result<Arc<TlsSettings>, LoadError> {
+        let (certificate_name, certificate) = self.read(What::Certificate, certificate)?;
+        let (key_name, key) = self.read(What::Key, key)?;
         let place = (certificate, key);
         let mut options = self.options.clone();
         if let Some(known) = self.made().get(&place) {
             return Ok(known.clone());
         }
         options.certificate = pem::certificates(&place.0)
-            .map_err(|fault| fault.told("certificate", &certificate_name))?;
-        let private = pem::private_key(&place.1, &self.passwords)
-            .map_err(|fault| fault.told("certificate key", &key_name))?;
-        options.key = private.der().to_vec();
-        let settings = TlsSettings::new(&options).map_err(|reason| {
-            format!("SSL_use_PrivateKey(\"{key_name}\") failed (SSL: {reason})")
-        })?;
-        let settings = Arc::new(settings);
+            .map_err(|fault| LoadError::File(What::Certificate, certificate_name, fault))?;
+        match pem::private_key(&place.1, &self.passwords) {
+            Ok(private) => options.key = private.der().to_vec(),
+            Err(fault) => return Err(LoadError::File(What::Key, key_name, fault)),
+        }
+        let settings = match TlsSettings::new(&options) {
+            Ok(settings) => Arc::new(settings),
+            Err(error) => return Err(LoadError::Pair(key_name, error)),
+        };
         let mut made = self.made();
         if made.len() >= CERTIFICATES_MAX {
             made.clear();
@@ -112,14 +116,14 @@ impl ChosenCertificate {
     }
 
     /// How messages call a file, and its bytes.
-    fn read(&self, what: &str, name: &[u8]) -> Result<(String, Vec<u8>), String> {
+    fn read(&self, what: What, name: &[u8]) -> Result<(String, Vec<u8>), LoadError> {
         let path = self.folder.join(&*String::from_utf8_lossy(name));
         let name = path.display().to_string();
         let mut bytes = Vec::new();
         let file = File::open(&path);
         match file.and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)) {
             Ok(_) => Ok((name, bytes)),
-            Err(error) => Err(pem::Fault::unopened(&error).told(what, &name)),
+            Err(error) => Err(LoadError::File(what, name, pem::Fault::unopened(&error))),
         }
     }
 
@@ -127,3 +131,40 @@ impl ChosenCertificate {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// What a file holds.
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Certificate,
+    Key,
+}
+
+/// Why the certificate of a request cannot be used; in nginx's words.
+#[derive(Debug)]
+enum LoadError {
+    /// The thread pool takes no more, or has ended.
+    Pool(io::Error),
+    /// A file, by the name that messages have for it.
+    File(What, String, pem::Fault),
+    /// Certificate and key are no pair, or of no use; with the name of the key's file.
+    Pair(String, SettingsError),
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LoadError::Pool(error) => write!(f, "cannot load certificate ({})", os_error(error)),
+            LoadError::File(What::Certificate, name, fault) => {
+                f.write_str(&fault.told("certificate", name))
+            }
+            LoadError::File(What::Key, name, fault) => {
+                f.write_str(&fault.told("certificate key", name))
+            }
+            LoadError::Pair(key, error) => {
+                write!(f, "SSL_use_PrivateKey(\"{key}\") failed (SSL: {error})")
+            }
+        }
+    }
+}
+
+impl error::Error for LoadError {}

@@ -21,6 +21,7 @@ use super::run;
 use super::settings::GatewaySettings;
 use super::state::GatewayState;
 use super::tls::GatewayTls;
+use crate::Refused;
 use crate::cache::config::settings::Ignored;
 use crate::cache::gateway::{FillRequestOptions, StoredResponse};
 use crate::cache::{self, Cache, CacheCaller, CacheSettings, Gateway};
@@ -43,13 +44,13 @@ pub trait Protocol: Rewriter + Send + Sync + 'static {
     /// Makes the request. The body is taken out of the exchange where it is to be streamed.
     ///
     /// # Errors
-    /// The status to answer; the reason was logged.
+    /// It cannot be made; the reason was logged.
     fn create(
         &self,
         x: &mut Exchange,
         target: &TargetRef<'_>,
         shape: Shape,
-    ) -> Result<OriginRequest, u16>;
+    ) -> Result<OriginRequest, Refused>;
 
     /// Writes the cache's key where none is written: what is asked, and of whom. Where there is no usual
     /// key, `*_cache_key` has to be written.
@@ -130,11 +131,11 @@ async fn serve<P: Protocol>(x: &mut Exchange, protocol: Arc<P>) -> Step<'static>
     }
     let target = match target(x, &*protocol).await {
         Ok(target) => target,
-        Err(status) => return Step::Status(status),
+        Err(refused) => return refused.into(),
     };
     let request = match protocol.create(x, &target, Shape::default()) {
         Ok(request) => request,
-        Err(status) => return Step::Status(status),
+        Err(refused) => return refused.into(),
     };
     match run::fetch(x, request, protocol.gateway()).await {
         Ok(response) => respond(x, response, protocol.gateway(), &*protocol),
@@ -143,7 +144,10 @@ async fn serve<P: Protocol>(x: &mut Exchange, protocol: Arc<P>) -> Step<'static>
 }
 
 /// Whom a request goes to, with all that is needed to create it.
-async fn target<'p, P: Protocol>(x: &mut Exchange, protocol: &'p P) -> Result<TargetRef<'p>, u16> {
+async fn target<'p, P: Protocol>(
+    x: &mut Exchange,
+    protocol: &'p P,
+) -> Result<TargetRef<'p>, Refused> {
     let target = protocol.pass().target(x).await?;
     if let Some(tls) = protocol.tls().filter(|_| target.target().tls) {
         tls.choose_certificate(x).await?;
@@ -229,9 +233,9 @@ impl<P: Protocol> Gateway for Cached<P> {
         Box::pin(async move {
             // A fill outlives the client, so it cannot read from him.
             read_body(x).await?;
-            let target = target(x, &*self.0).await.map_err(Step::Status)?;
+            let target = target(x, &*self.0).await?;
             let shape = Shape { for_cache: true, get_for_head: options.convert_head };
-            let mut request = self.0.create(x, &target, shape).map_err(Step::Status)?;
+            let mut request = self.0.create(x, &target, shape)?;
             request.upgrade = false;
             if !options.client_waits {
                 request.interim = None;

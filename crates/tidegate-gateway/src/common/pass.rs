@@ -6,6 +6,7 @@ use tidegate_core::{Exchange, Level, Template};
 use tidegate_upstream::resolve::{ResolveError, Resolver};
 
 use super::target::{self, FindError, Scheme, Target, Url, UrlError};
+use crate::Refused;
 use crate::upstream::{GroupKey, Groups};
 
 /// Where a location's requests go.
@@ -73,7 +74,7 @@ impl Pass {
     ///
     /// # Errors
     /// 500 for a URL that is none, 502 for a name that cannot be resolved.
-    pub async fn target<'s>(&'s self, x: &mut Exchange) -> Result<TargetRef<'s>, u16> {
+    pub async fn target<'s>(&'s self, x: &mut Exchange) -> Result<TargetRef<'s>, Refused> {
         let (template, groups) = match &self.to {
             To::Fixed(target, key) => return Ok(TargetRef::Fixed(target, key.as_ref())),
             To::Variable(template, groups) => (template, groups),
@@ -86,7 +87,7 @@ impl Pass {
             |url: &Url| url.scheme.prefix.is_empty() || text.len() > url.scheme.prefix.len();
         let Some(url) = url.filter(whole) else {
             x.log(Level::Error, format_args!("invalid URL prefix in \"{shown}\""));
-            return Err(500);
+            return Err(Refused::INTERNAL);
         };
         let key = groups.key(&url.authority);
         let name = match url.clone().find(groups) {
@@ -95,22 +96,22 @@ impl Pass {
             Err(FindError::Invalid(what)) => {
                 let address = shown.get(url.scheme.prefix.len()..).unwrap_or(&shown);
                 x.log(Level::Error, format_args!("{what} in upstream \"{address}\""));
-                return Err(500);
+                return Err(Refused::INTERNAL);
             }
         };
         let Some(resolver) = &self.resolver else {
             x.log(Level::Error, format_args!("no resolver defined to resolve {name}"));
-            return Err(502);
+            return Err(Refused::BAD_GATEWAY);
         };
         // Boxed: the state of a query is large, and most targets need none.
         match Box::pin(resolver.resolve(&name)).await {
             Ok(addresses) => {
-                let target = url.with_addresses(addresses).map_err(|_| 500_u16)?;
+                let target = url.with_addresses(addresses).map_err(|_| Refused::INTERNAL)?;
                 Ok(TargetRef::Made(Box::new(target), None))
             }
             Err(ResolveError(code, text)) => {
                 x.log(Level::Error, format_args!("{name} could not be resolved ({code}: {text})"));
-                Err(502)
+                Err(Refused::BAD_GATEWAY)
             }
         }
     }

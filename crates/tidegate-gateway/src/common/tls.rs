@@ -10,6 +10,7 @@ use tidegate_tls::{Protocols, TlsOptions, TlsSettings, TlsTarget, cipher_suites,
 
 use super::chosen_certificate::ChosenCertificate;
 use super::options::HasGateway;
+use crate::Refused;
 
 /// The directives of one block as written.
 #[derive(Clone, Default)]
@@ -322,8 +323,8 @@ impl GatewayTls {
     /// Reads our own certificate where variables name it; to be awaited before [`GatewayTls::target`].
     ///
     /// # Errors
-    /// The status to answer; the reason was logged.
-    pub async fn choose_certificate(&self, x: &mut Exchange) -> Result<(), u16> {
+    /// The certificate cannot be used; the reason was logged.
+    pub async fn choose_certificate(&self, x: &mut Exchange) -> Result<(), Refused> {
         match &self.chosen {
             // Boxed: the common request has no room for it.
             Some(chosen) => Box::pin(chosen.choose(x)).await,

@@ -41,6 +41,7 @@ use super::common::pass::{Pass, TargetRef};
 use super::common::respond::Rewriter;
 use super::common::settings::GatewaySettings;
 use super::common::target;
+use crate::Refused;
 
 /// `ngx_http_fastcgi_module`.
 pub struct FastCgi;
@@ -145,7 +146,7 @@ impl Protocol for Settings {
         x: &mut Exchange,
         target: &TargetRef<'_>,
         shape: Shape,
-    ) -> Result<OriginRequest, u16> {
+    ) -> Result<OriginRequest, Refused> {
         Ok(request::create(x, self, target, shape))
     }
 }

@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use std::{error, fmt};
 
 use tidegate_core::body::{BodyStream, Chunk};
 use tidegate_core::error_log::ErrorLog;
@@ -49,10 +50,8 @@ impl Probe for HttpProbe {
             let fetch = &self.settings.gateway.fetch;
             // Each step has its own limit; a body that trickles has none but this.
             let limit = fetch.connect_timeout * 2 + fetch.send_timeout + fetch.read_timeout;
-            match timer::timeout(limit, self.ask(&peer)).await {
-                Ok(result) => result,
-                Err(_) => Err("it takes too long".to_owned()),
-            }
+            let asked = timer::timeout(limit, self.ask(&peer)).await;
+            asked.unwrap_or(Err(ProbeError::TooSlow)).map_err(|error| error.to_string())
         })
     }
 }
@@ -70,26 +69,26 @@ impl HttpProbe {
         HttpProbe { settings, uri, rules, port, keepalive_time, log, targets }
     }
 
-    async fn ask(&self, peer: &Peer) -> Result<(), String> {
+    async fn ask(&self, peer: &Peer) -> Result<(), ProbeError> {
         let request = self.request(peer);
         let fetch = self.settings.gateway.fetch.clone();
         let log = LogContext::detached(self.log.clone());
         let answer = tidegate_upstream::fetch(request, fetch, Report::shared(), log).await;
         let OriginResponse { head, body, .. } = match answer {
             Ok(response) => response,
-            Err(error) if error.invalid_header => return Err("no valid answer".to_owned()),
-            Err(error) if error.status == 504 => return Err("no answer in time".to_owned()),
-            Err(_) => return Err("no answer".to_owned()),
+            Err(error) if error.invalid_header => return Err(ProbeError::Invalid),
+            Err(error) if error.status == 504 => return Err(ProbeError::TimedOut),
+            Err(_) => return Err(ProbeError::NoAnswer),
         };
         match &self.rules {
             None if (200..400).contains(&head.status) => Ok(()),
-            None => Err(format!("status {}", head.status)),
+            None => Err(ProbeError::Status(head.status)),
             Some(rules) => {
                 let body = match rules.needs_body() {
                     true => read(body).await?,
                     false => Vec::new(),
                 };
-                rules.judge(&head, &body).map_err(str::to_owned)
+                rules.judge(&head, &body).map_err(ProbeError::Mismatch)
             }
         }
     }
@@ -176,11 +175,11 @@ impl HttpProbe {
     }
 }
 
-async fn read(body: OriginBody) -> Result<Vec<u8>, String> {
+async fn read(body: OriginBody) -> Result<Vec<u8>, ProbeError> {
     let mut stream = match body {
         OriginBody::Whole(bytes) => return Ok(bytes.to_vec()),
         OriginBody::Stream(stream) => stream,
-        OriginBody::Upgraded(_) => return Err("it switches protocols".to_owned()),
+        OriginBody::Upgraded(_) => return Err(ProbeError::Upgraded),
     };
     let mut text = Vec::new();
     while text.len() < BODY_BYTES_MAX {
@@ -188,9 +187,43 @@ async fn read(body: OriginBody) -> Result<Vec<u8>, String> {
             None => break,
             Some(Ok(Chunk::Bytes(bytes))) => text.extend_from_slice(&bytes),
             Some(Ok(_)) => {}
-            Some(Err(_)) => return Err("the answer breaks off".to_owned()),
+            Some(Err(_)) => return Err(ProbeError::Incomplete),
         }
     }
     text.truncate(BODY_BYTES_MAX);
     Ok(text)
 }
+
+/// Why a server has failed its check, in words for the log.
+#[derive(Debug)]
+enum ProbeError {
+    /// The limits of all steps together are over.
+    TooSlow,
+    NoAnswer,
+    TimedOut,
+    /// What came is no HTTP.
+    Invalid,
+    /// The status is none of those that pass without a `match`.
+    Status(u16),
+    /// The first condition of the `match` that does not hold.
+    Mismatch(&'static str),
+    Upgraded,
+    Incomplete,
+}
+
+impl fmt::Display for ProbeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ProbeError::TooSlow => "it takes too long",
+            ProbeError::NoAnswer => "no answer",
+            ProbeError::TimedOut => "no answer in time",
+            ProbeError::Invalid => "no valid answer",
+            ProbeError::Status(status) => return write!(f, "status {status}"),
+            ProbeError::Mismatch(condition) => condition,
+            ProbeError::Upgraded => "it switches protocols",
+            ProbeError::Incomplete => "the answer breaks off",
+        })
+    }
+}
+
+impl error::Error for ProbeError {}

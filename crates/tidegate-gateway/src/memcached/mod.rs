@@ -30,6 +30,7 @@ use super::common::pass_conf::PassConf;
 use super::common::respond::Rewriter;
 use super::common::settings::{self, GatewaySettings};
 use super::common::target;
+use crate::Refused;
 
 /// `ngx_http_memcached_module`.
 pub struct Memcached;
@@ -147,16 +148,16 @@ impl Protocol for Settings {
         x: &mut Exchange,
         target: &TargetRef<'_>,
         _shape: Shape,
-    ) -> Result<OriginRequest, u16> {
+    ) -> Result<OriginRequest, Refused> {
         if !matches!(x.request.method, Method::Get | Method::Head) {
-            return Err(405);
+            return Err(Refused::METHOD_NOT_ALLOWED);
         }
         let mut key = Vec::new();
         // Spaces and line ends would be read as commands: they are encoded, as nginx does it.
         escape(&self.key.value(x), Escape::Memcached, &mut key);
         if key.is_empty() {
             x.log(Level::Error, format_args!("the \"$memcached_key\" variable is not set"));
-            return Err(500);
+            return Err(Refused::INTERNAL);
         }
         let head = [b"get ", &key[..], b"\r\n"].concat();
         let ask = Ask { key, gzip_flag: self.gzip_flag };

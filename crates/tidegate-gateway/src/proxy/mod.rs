@@ -41,6 +41,7 @@ use super::common::pass::{Pass, TargetRef};
 use super::common::respond::Rewriter;
 use super::common::settings::GatewaySettings;
 use super::common::tls::GatewayTls;
+use crate::Refused;
 pub use conf::Conf;
 use settings::ProxySettings;
 
@@ -112,7 +113,7 @@ impl Protocol for ProxySettings {
         x: &mut Exchange,
         target: &TargetRef<'_>,
         shape: Shape,
-    ) -> Result<OriginRequest, u16> {
+    ) -> Result<OriginRequest, Refused> {
         Ok(request::create(x, self, target, shape))
     }
 

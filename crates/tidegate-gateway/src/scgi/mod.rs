@@ -32,6 +32,7 @@ use super::common::respond::Rewriter;
 use super::common::settings::GatewaySettings;
 use super::common::store::gateway_store_rows;
 use super::common::target;
+use crate::Refused;
 
 /// `ngx_http_scgi_module`.
 pub struct Scgi;
@@ -119,7 +120,7 @@ impl Protocol for Settings {
         x: &mut Exchange,
         target: &TargetRef<'_>,
         shape: Shape,
-    ) -> Result<OriginRequest, u16> {
+    ) -> Result<OriginRequest, Refused> {
         let payload = content::payload(x, &self.0.gateway, false);
         let length = match &payload {
             RequestPayload::None => 0,

@@ -11,6 +11,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::{error, fmt};
 
 use tidegate_conf::{Args, Contexts, Diagnostic, FsLoader, Parser, Span};
 use tidegate_core::blocking;
@@ -40,7 +41,7 @@ impl Saved {
         let fail = |what: String| Diagnostic::emerg(what).at(span);
         match fs::read(&self.path) {
             Ok(text) => {
-                parse(&text).map_err(|what| fail(format!("{what} in state file \"{shown}\"")))
+                parse(&text).map_err(|error| fail(format!("{error} in state file \"{shown}\"")))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => {
@@ -107,21 +108,35 @@ fn quoted(word: &str) -> String {
     format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-fn parse(text: &[u8]) -> Result<Vec<ServerConf>, String> {
+/// What is wrong with a state file, in the words of the configuration's own mistakes.
+#[derive(Debug, PartialEq, Eq)]
+struct StateError(String);
+
+impl fmt::Display for StateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl error::Error for StateError {}
+
+fn parse(text: &[u8]) -> Result<Vec<ServerConf>, StateError> {
     let loader = FsLoader;
     let mut parser = Parser::new(&loader, std::path::Path::new("/"));
     let statements = parser.parse_fragment("state", text);
     let (_, diagnostics) = parser.finish();
     if let Some(first) = diagnostics.first() {
-        return Err(first.message.replace(" in -g option", ""));
+        return Err(StateError(first.message.replace(" in -g option", "")));
     }
     let mut conf = Conf::default();
     for statement in &statements {
         let args = Args::new(statement, Contexts::UPSTREAM);
         if statement.name.bytes != b"server" || args.len() == 0 || statement.block.is_some() {
-            return Err(format!("unknown directive \"{}\"", statement.name.display()));
+            let name = statement.name.display();
+            return Err(StateError(format!("unknown directive \"{name}\"")));
         }
-        set_server(&mut conf, &args).map_err(|diagnostic| diagnostic.message.clone())?;
+        set_server(&mut conf, &args)
+            .map_err(|diagnostic| StateError(diagnostic.message.clone()))?;
     }
     // Their places are in another file than the configuration.
     conf.servers.iter_mut().for_each(|server| server.span = Span::NONE);

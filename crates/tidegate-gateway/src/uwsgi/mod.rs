@@ -36,6 +36,7 @@ use super::common::settings::GatewaySettings;
 use super::common::store::gateway_store_rows;
 use super::common::target::Scheme;
 use super::common::tls::{GatewayTls, gateway_tls_rows};
+use crate::Refused;
 
 /// `ngx_http_uwsgi_module`.
 pub struct Uwsgi;
@@ -171,7 +172,7 @@ impl Protocol for Settings {
         x: &mut Exchange,
         target: &TargetRef<'_>,
         shape: Shape,
-    ) -> Result<OriginRequest, u16> {
+    ) -> Result<OriginRequest, Refused> {
         let payload = content::payload(x, &self.cgi.gateway, false);
         let mut head = Vec::with_capacity(HEAD_BYTES);
         let start = uwsgi_open(&mut head);
@@ -180,7 +181,7 @@ impl Protocol for Settings {
         if let Err(length) = uwsgi_close(&mut head, start, self.modifiers) {
             let text = "is larger than the 65535 bytes of the protocol";
             x.log(Level::Error, format_args!("uwsgi request of {length} bytes {text}"));
-            return Err(500);
+            return Err(Refused::INTERNAL);
         }
         let scheme = if target.target().tls { "suwsgi" } else { "uwsgi" };
         Ok(self.cgi.request(x, target, shape, (head, payload), Wire::Cgi(scheme)))

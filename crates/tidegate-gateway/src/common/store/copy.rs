@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, SystemTime};
+use std::{error, fmt};
 
 use bytes::Bytes;
 use tidegate_core::body::{BodyError, BodyStream};
@@ -58,7 +59,7 @@ struct Work {
 }
 
 /// What a job leaves: a file to go on with, or why there is none.
-type Written = Result<Option<Temporary>, String>;
+type Written = Result<Option<Temporary>, CopyError>;
 
 /// A file that goes unless it is placed.
 struct Temporary {
@@ -208,15 +209,15 @@ impl Work {
     }
 
     fn take(&mut self, written: io::Result<Written>) {
-        let problem = match written {
+        let error = match written {
             Ok(Ok(file)) => {
                 self.file = file;
                 return;
             }
-            Ok(Err(problem)) => problem,
-            Err(error) => format!("storing \"{}\" failed ({error})", self.copy.target.display()),
+            Ok(Err(error)) => error,
+            Err(error) => CopyError::Pool(self.copy.target.clone(), error),
         };
-        self.copy.log.write(Level::Crit, &problem, "reading upstream", "");
+        self.copy.log.write(Level::Crit, &error.to_string(), "reading upstream", "");
         self.give_up();
     }
 
@@ -231,19 +232,18 @@ fn write(
     file: Option<Temporary>,
     bytes: &[u8],
     spool: &SpoolSettings,
-) -> Result<Option<Temporary>, String> {
+) -> Result<Option<Temporary>, CopyError> {
     let mut file = match file {
         Some(file) => file,
         None => {
-            let (file, path) = temp_file::create(&spool.path, &spool.levels).map_err(|error| {
-                let folder = spool.path.display();
-                format!("open() of a file in \"{folder}\" failed ({})", os_error(&error))
-            })?;
+            let made = temp_file::create(&spool.path, &spool.levels);
+            let (file, path) =
+                made.map_err(|error| CopyError::Temporary(spool.path.clone(), error))?;
             Temporary { file, path, bytes: 0, placed: false }
         }
     };
     let written = tidegate_os::file::pwrite_all(&file.file, bytes, file.bytes);
-    written.map_err(|error| failed("pwrite()", &file.path, &error))?;
+    written.map_err(|error| failed("pwrite()", &file.path, error))?;
     file.bytes += bytes.len() as u64;
     Ok(Some(file))
 }
@@ -254,13 +254,13 @@ fn place(
     target: &Path,
     mode: u32,
     modified: Option<i64>,
-) -> Result<(), String> {
-    dress(&file.file, mode, modified).map_err(|error| failed("chmod()", &file.path, &error))?;
+) -> Result<(), CopyError> {
+    dress(&file.file, mode, modified).map_err(|error| failed("chmod()", &file.path, error))?;
     let mut result = fs::rename(&file.path, target);
     if result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
         let folder = target.parent().unwrap_or(target);
         let made = tidegate_os::file::create_folder(folder, of_directory(mode), true);
-        made.map_err(|error| failed("mkdir()", folder, &error))?;
+        made.map_err(|error| failed("mkdir()", folder, error))?;
         result = fs::rename(&file.path, target);
     }
     match result {
@@ -272,9 +272,7 @@ fn place(
             copy_over(&file, target, mode, modified)
         }
         Err(error) => {
-            let error = os_error(&error);
-            let (from, to) = (file.path.display(), target.display());
-            Err(format!("rename() \"{from}\" to \"{to}\" failed ({error})"))
+            Err(CopyError::Rename { from: file.path.clone(), to: target.to_owned(), error })
         }
     }
 }
@@ -285,7 +283,7 @@ fn copy_over(
     target: &Path,
     mode: u32,
     modified: Option<i64>,
-) -> Result<(), String> {
+) -> Result<(), CopyError> {
     let name = file.path.file_name().unwrap_or_default();
     let mut near = target.as_os_str().to_owned();
     near.push(".");
@@ -297,7 +295,7 @@ fn copy_over(
         .and_then(|()| fs::rename(&near, target));
     copied.map_err(|error| {
         let _ = fs::remove_file(&near);
-        failed("copying to", target, &error)
+        failed("copying to", target, error)
     })
 }
 
@@ -309,6 +307,45 @@ fn dress(file: &File, mode: u32, modified: Option<i64>) -> io::Result<()> {
     time.map_or(Ok(()), |time| file.set_times(FileTimes::new().set_modified(time)))
 }
 
-fn failed(call: &str, path: &Path, error: &io::Error) -> String {
-    format!("{call} \"{}\" failed ({})", path.display(), os_error(error))
+fn failed(call: &'static str, path: &Path, error: io::Error) -> CopyError {
+    CopyError::Call(call, path.to_owned(), error)
 }
+
+/// Why a body is not stored as a file; in nginx's words.
+#[derive(Debug)]
+enum CopyError {
+    /// The thread pool takes no more, or has ended; with the file that was to be made.
+    Pool(PathBuf, io::Error),
+    /// No temporary file can be made in a directory.
+    Temporary(PathBuf, io::Error),
+    /// A system call on a file or directory failed.
+    Call(&'static str, PathBuf, io::Error),
+    Rename {
+        from: PathBuf,
+        to: PathBuf,
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for CopyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CopyError::Pool(target, error) => {
+                write!(f, "storing \"{}\" failed ({error})", target.display())
+            }
+            CopyError::Temporary(directory, error) => {
+                let (directory, error) = (directory.display(), os_error(error));
+                write!(f, "open() of a file in \"{directory}\" failed ({error})")
+            }
+            CopyError::Call(call, path, error) => {
+                write!(f, "{call} \"{}\" failed ({})", path.display(), os_error(error))
+            }
+            CopyError::Rename { from, to, error } => {
+                let (from, to, error) = (from.display(), to.display(), os_error(error));
+                write!(f, "rename() \"{from}\" to \"{to}\" failed ({error})")
+            }
+        }
+    }
+}
+
+impl error::Error for CopyError {}

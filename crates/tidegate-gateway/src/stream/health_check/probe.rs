@@ -7,11 +7,12 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
+use std::{error, fmt};
 
 use tidegate_rt::net::{Addr, ConnectOptions, Datagram};
 use tidegate_rt::timer;
 use tidegate_upstream::care::checks::Probe;
-use tidegate_upstream::connection::{connect_options, dial, secure};
+use tidegate_upstream::connection::{ConnectError, connect_options, dial, secure};
 use tidegate_upstream::log::os_error;
 use tidegate_upstream::{Io, Peer};
 
@@ -34,8 +35,6 @@ pub(super) struct SessionProbe {
 const GREETING: &[u8] = b"nginx health check";
 /// So much of an answer is looked at.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
-const NO_MATCH: &str = "the data does not match";
-const LATE: &str = "no answer in time";
 
 impl Probe for SessionProbe {
     fn check(
@@ -47,12 +46,13 @@ impl Probe for SessionProbe {
             if let (Addr::Inet(address), Some(port)) = (&mut address, self.port) {
                 address.set_port(port);
             }
-            match self.udp {
+            let asked = match self.udp {
                 true => self.ask_by_datagram(&address).await,
                 false => timer::timeout(self.timeout, self.ask(&address))
                     .await
-                    .unwrap_or_else(|_| Err(LATE.to_owned())),
-            }
+                    .unwrap_or(Err(ProbeError::TimedOut)),
+            };
+            asked.map_err(|error| error.to_string())
         })
     }
 }
@@ -77,83 +77,111 @@ impl SessionProbe {
         }
     }
 
-    async fn ask(&self, address: &Addr) -> Result<(), String> {
+    async fn ask(&self, address: &Addr) -> Result<(), ProbeError> {
         let settings = &self.settings;
         let stream = dial(address, &self.options(), settings.connect_timeout).await;
-        let stream = stream.map_err(|error| error.describe().0)?;
+        let stream = stream.map_err(ProbeError::Connect)?;
         // Nobody's address: the connection is our own.
         let mut pending = settings.protocol.bytes(None, false);
         let io = match &settings.tls {
             None => Io::Plain(stream),
             Some(tls) => {
                 let tls = tls.fixed_target(&self.host);
-                stream.write_all(&std::mem::take(&mut pending)).await.map_err(failed)?;
+                stream
+                    .write_all(&std::mem::take(&mut pending))
+                    .await
+                    .map_err(ProbeError::Socket)?;
                 let secured = secure(stream, address, &tls, settings.connect_timeout).await;
-                secured.map_err(|error| error.describe().0)?
+                secured.map_err(ProbeError::Connect)?
             }
         };
         pending.extend_from_slice(self.send().unwrap_or_default());
         let mut left = &pending[..];
         while !left.is_empty() {
-            let written = poll_fn(|context| io.poll_write(context, left)).await.map_err(failed)?;
+            let written = poll_fn(|context| io.poll_write(context, left))
+                .await
+                .map_err(ProbeError::Socket)?;
             left = &left[written..];
         }
-        poll_fn(|context| io.poll_flush(context)).await.map_err(failed)?;
+        poll_fn(|context| io.poll_flush(context)).await.map_err(ProbeError::Socket)?;
         self.read(&io).await
     }
 
-    async fn read(&self, io: &Io) -> Result<(), String> {
+    async fn read(&self, io: &Io) -> Result<(), ProbeError> {
         let mut received = Vec::new();
         loop {
             match self.judge(&received) {
                 Verdict::Passed => return Ok(()),
-                Verdict::Failed => return Err(NO_MATCH.to_owned()),
+                Verdict::Failed => return Err(ProbeError::Mismatch),
                 Verdict::Open if received.len() >= ANSWER_BYTES_MAX => {
-                    return Err(NO_MATCH.to_owned());
+                    return Err(ProbeError::Mismatch);
                 }
                 Verdict::Open => received.reserve(4096),
             }
             let read = poll_fn(|context| io.poll_read_append(context, &mut received)).await;
-            if read.map_err(failed)? == 0 {
-                return Err(NO_MATCH.to_owned());
+            if read.map_err(ProbeError::Socket)? == 0 {
+                return Err(ProbeError::Mismatch);
             }
         }
     }
 
     /// Sends a datagram. Where nothing is expected, silence for the whole time is good: what is bad is to be
     /// told that nobody is there.
-    async fn ask_by_datagram(&self, address: &Addr) -> Result<(), String> {
-        let origin = Datagram::connect(address, &self.options()).map_err(failed)?;
+    async fn ask_by_datagram(&self, address: &Addr) -> Result<(), ProbeError> {
+        let origin = Datagram::connect(address, &self.options()).map_err(ProbeError::Socket)?;
         let header = self.settings.protocol.bytes(None, true);
         let send = self.send().or(self.rules.is_none().then_some(GREETING)).unwrap_or_default();
         let told = [&header[..], send].concat();
         let exchange = async {
-            origin.send(&told, None).await.map_err(failed)?;
+            origin.send(&told, None).await.map_err(ProbeError::Socket)?;
             self.receive(&origin).await
         };
         match timer::timeout(self.timeout, exchange).await {
             Ok(result) => result,
             Err(_) if self.judge(&[]) == Verdict::Passed => Ok(()),
-            Err(_) => Err(LATE.to_owned()),
+            Err(_) => Err(ProbeError::TimedOut),
         }
     }
 
     /// Waits for one datagram, which is looked at whole.
-    async fn receive(&self, origin: &Datagram) -> Result<(), String> {
+    async fn receive(&self, origin: &Datagram) -> Result<(), ProbeError> {
         let mut buffer = vec![0; ANSWER_BYTES_MAX];
         let mut broken = pin!(origin.failed());
         let length = poll_fn(|context| match broken.as_mut().poll(context) {
             Poll::Ready(error) => Poll::Ready(Err(error)),
             Poll::Pending => origin.poll_receive(context, &mut buffer),
         });
-        let length = length.await.map_err(failed)?;
+        let length = length.await.map_err(ProbeError::Socket)?;
         match self.judge(&buffer[..length]) {
             Verdict::Passed => Ok(()),
-            _ => Err(NO_MATCH.to_owned()),
+            _ => Err(ProbeError::Mismatch),
         }
     }
 }
 
-fn failed(error: io::Error) -> String {
-    format!("communication failed ({})", os_error(&error))
+/// Why a server has failed its check, in words for the log.
+#[derive(Debug)]
+enum ProbeError {
+    /// There is no connection, or no TLS on it.
+    Connect(ConnectError),
+    Socket(io::Error),
+    /// What came does not match `expect`, or it ended before it did.
+    Mismatch,
+    /// `health_check_timeout` is over.
+    TimedOut,
 }
+
+impl fmt::Display for ProbeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProbeError::Connect(error) => f.write_str(&error.describe().0),
+            ProbeError::Socket(error) => {
+                write!(f, "communication failed ({})", os_error(error))
+            }
+            ProbeError::Mismatch => f.write_str("the data does not match"),
+            ProbeError::TimedOut => f.write_str("no answer in time"),
+        }
+    }
+}
+
+impl error::Error for ProbeError {}

@@ -19,6 +19,7 @@ use super::conf::Header;
 use super::datagrams;
 use super::settings::Settings;
 use super::target::Target;
+use crate::Refused;
 use crate::common::settings::local_address;
 use crate::common::state::GatewayState;
 use crate::common::tls::GatewayTls;
@@ -33,7 +34,7 @@ pub(super) async fn serve(x: &mut Exchange, settings: Arc<Settings>) -> Step<'st
     x.progress.action = CONNECTING;
     let target = match settings.pass.target(x, settings.resolver.as_ref()).await {
         Ok(target) => target,
-        Err(status) => return Step::Status(status),
+        Err(refused) => return refused.into(),
     };
     let report = GatewayState::of(x).report.clone();
     let mut tries = Tries::new(x, &settings, &target);
@@ -160,7 +161,7 @@ async fn connect_and_relay(
         Some(tls) => {
             let tls = match tls_target(x, tls, tries).await {
                 Ok(tls) => tls,
-                Err(status) => return Ended::Status(status),
+                Err(refused) => return Ended::Status(refused.status()),
             };
             // The header stands before the handshake.
             if !pending.is_empty() && stream.write_all(&pending).await.is_err() {
@@ -214,7 +215,7 @@ async fn tls_target(
     x: &mut Exchange,
     tls: &GatewayTls,
     tries: &Tries<'_>,
-) -> Result<TlsTarget, u16> {
+) -> Result<TlsTarget, Refused> {
     tls.choose_certificate(x).await?;
     let host = tries.target.group.name.as_bytes().to_vec();
     Ok(tls.target(x, &host))

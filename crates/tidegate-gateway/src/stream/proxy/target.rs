@@ -10,6 +10,7 @@ use tidegate_upstream::peers::address_text;
 use tidegate_upstream::resolve::{self, HostPort, ResolveError, Resolver};
 use tidegate_upstream::{Group, Keepalive, Method, ServerOptions};
 
+use crate::Refused;
 use crate::upstream::{GroupKey, Groups};
 
 /// Where `proxy_pass` leads.
@@ -24,8 +25,6 @@ pub struct Target {
     pub group: Arc<Group>,
     pub key: Option<GroupKey>,
 }
-
-const INTERNAL_ERROR: u16 = 500;
 
 /// Compiles a `proxy_pass`; names are looked up now.
 pub fn compile(word: &Word, plan: &mut PlanBuilder<'_>) -> Result<Pass, Diagnostic> {
@@ -71,12 +70,12 @@ impl Pass {
     /// This session's target.
     ///
     /// # Errors
-    /// The status for the log, which tells the reason.
+    /// There is none; the log tells the reason.
     pub async fn target(
         &self,
         x: &mut Exchange,
         resolver: Option<&Resolver>,
-    ) -> Result<Target, u16> {
+    ) -> Result<Target, Refused> {
         let (template, groups) = match self {
             Pass::Fixed(target) => return Ok(target.clone()),
             Pass::Variable(template, groups) => (template, groups),
@@ -88,7 +87,7 @@ impl Pass {
         }
         let failed = |x: &mut Exchange, what: &str| {
             x.log(Level::Error, format_args!("{what} in upstream \"{text}\""));
-            INTERNAL_ERROR
+            Refused::INTERNAL
         };
         let addresses = match address(&text).map_err(|what| failed(x, what))? {
             HostPort::Unix(path) => vec![Addr::Unix(path.into())],
@@ -106,10 +105,10 @@ async fn resolved(
     resolver: Option<&Resolver>,
     name: &str,
     port: u16,
-) -> Result<Vec<Addr>, u16> {
+) -> Result<Vec<Addr>, Refused> {
     let Some(resolver) = resolver else {
         x.log(Level::Error, format_args!("no resolver defined to resolve {name}"));
-        return Err(INTERNAL_ERROR);
+        return Err(Refused::INTERNAL);
     };
     match Box::pin(resolver.resolve(name)).await {
         Ok(addresses) => {
@@ -118,7 +117,7 @@ async fn resolved(
         }
         Err(ResolveError(code, text)) => {
             x.log(Level::Error, format_args!("{name} could not be resolved ({code}: {text})"));
-            Err(INTERNAL_ERROR)
+            Err(Refused::INTERNAL)
         }
     }
 }

@@ -66,7 +66,7 @@ fn what_is_no_state_is_refused() {
         ("server 127.0.0.1:1 speed=3;", "invalid parameter \"speed=3\""),
         ("server 127.0.0.1:1", "unexpected end of parameter"),
     ] {
-        let found = parse(text.as_bytes()).expect_err(text);
+        let found = parse(text.as_bytes()).expect_err(text).to_string();
         assert!(found.contains(error), "{text}: {found}");
     }
 }
