@@ -11,10 +11,10 @@ use tidegate_rt::net::{Addr, ConnectOptions, Stream};
 use tidegate_rt::timer::{Deadline, timeout};
 
 use crate::Io;
+use crate::address::address_text;
 use crate::log::os_error;
-use crate::peers::address_text;
-use crate::pool::line::Place;
-use crate::request::{FetchSettings, LocalAddress};
+use crate::peers::line::Place;
+use crate::settings::{FetchSettings, LocalAddress};
 use tidegate_tls::{HandshakeError, TlsTarget, connect};
 
 const CONNECTING: &str = "connecting to upstream";

@@ -25,15 +25,15 @@ use crate::h1::receive::{HeadReader, ReceiveError};
 use crate::h1::scratch::Behind;
 use crate::h1::send::{self, SendError, UploadEnd};
 use crate::log::{LogContext, os_error};
+use crate::peers::line::Waiting;
 use crate::peers::{Lease, Outcome, Peer};
-use crate::pool::line::Waiting;
 use crate::pool::{self, handover};
 use crate::report::SharedReport;
-use crate::request::{
-    FetchError, FetchSettings, Keeping, OriginRequest, OriginResponse, RequestPayload,
-};
+use crate::request::{Keeping, OriginRequest, RequestPayload};
+use crate::response::{FetchError, OriginResponse};
 use crate::retry::{Blame, Decision, Event, Retry};
-use crate::wire::{self, Codec, Wire};
+use crate::settings::FetchSettings;
+use crate::wire::{self, Codec, HeadError, Wire};
 
 /// Asks the group's servers until one answers. Owns all it needs: it can run in a detached task of the
 /// thread. Dropping it gives the attempt up.
@@ -409,8 +409,12 @@ impl Fetch {
             Some(Some(Err(ReceiveError::Io(error)))) => {
                 (lost, format!("recv() failed ({})", os_error(&error)))
             }
-            Some(Some(Err(ReceiveError::Invalid(message)))) => (Event::Invalid, message),
-            Some(Some(Err(ReceiveError::Refused(message)))) => (Event::Lost, message),
+            Some(Some(Err(ReceiveError::Head(HeadError::Invalid(message))))) => {
+                (Event::Invalid, message)
+            }
+            Some(Some(Err(ReceiveError::Head(HeadError::Refused(message))))) => {
+                (Event::Lost, message)
+            }
             Some(None) | None => {
                 (Event::TimedOut, "upstream timed out (110: Connection timed out)".to_owned())
             }
@@ -427,7 +431,7 @@ impl Fetch {
         }
         match reader.skip() {
             Ok(()) => Ok(()),
-            Err(ReceiveError::Invalid(message)) => Err(Trouble {
+            Err(ReceiveError::Head(HeadError::Invalid(message))) => Err(Trouble {
                 event: Event::Invalid,
                 message,
                 action: READING_HEAD,

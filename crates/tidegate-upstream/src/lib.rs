@@ -13,6 +13,7 @@
 //! Nothing here knows a directive: the modules build groups and settings from theirs.
 #![forbid(unsafe_code)]
 
+mod address;
 pub mod care;
 pub mod connection;
 mod fetch;
@@ -25,7 +26,9 @@ pub mod relay;
 pub mod report;
 pub mod request;
 pub mod resolve;
+mod response;
 pub mod retry;
+mod settings;
 pub mod tunnel;
 mod wire;
 
@@ -33,13 +36,12 @@ pub use fetch::{READING_HEAD, fetch};
 pub use h1::body::OriginBody;
 pub use log::LogContext;
 pub use part::PartRequest;
-pub use peers::{Group, GroupOptions, Member, Method, Peer, ServerOptions};
-pub use pool::Keepalive;
+pub use peers::{Group, GroupOptions, Keepalive, Member, Method, Peer, ServerOptions};
 pub use report::{Report, SharedReport};
-pub use request::{
-    FetchError, FetchSettings, Keeping, LocalAddress, OriginRequest, OriginResponse, RequestPayload,
-};
+pub use request::{Keeping, OriginRequest, RequestPayload};
+pub use response::{FetchError, OriginResponse};
 pub use retry::NextUpstream;
+pub use settings::{FetchSettings, LocalAddress};
 pub use wire::{FastCgi, Memcached, Wire};
 
 /// An origin's byte stream, plain or TLS.

@@ -13,7 +13,8 @@ use tidegate_core::request_body::StoredBody;
 use tidegate_http::request::Method;
 
 use crate::peers::{Choice, Group, Peer};
-use crate::request::{Keeping, LocalAddress, OriginRequest, RequestPayload, url};
+use crate::request::{Keeping, OriginRequest, RequestPayload, url};
+use crate::settings::LocalAddress;
 use crate::wire::Wire;
 use tidegate_tls::TlsTarget;
 

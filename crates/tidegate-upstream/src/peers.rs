@@ -5,9 +5,11 @@
 //! one fixed server take no lock. Choices among up to [`tier::LINEAR_MAX`] servers look at each of
 //! them, in nginx's order; among more they go down a tree, in O(log n).
 
+mod check;
 mod choice;
 mod group;
 mod hashes;
+pub(crate) mod line;
 mod member;
 mod options;
 mod peer;
@@ -19,9 +21,12 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
+pub use check::{CheckRule, Health};
 pub use choice::Choice;
 pub use group::{Group, GroupOptions, Lease};
 pub use member::{Member, Place, ServerName};
-pub use options::{CheckRule, Kept, Method, Outcome, ServerOptions, Stickiness, TimeKind};
-pub use peer::{Figures, Health, InFlight, Peer, address_text};
+pub use options::{Keepalive, Kept, Method, Outcome, ServerOptions, Stickiness, TimeKind};
+pub use peer::{Figures, InFlight, Peer};
 pub use state::SlotView;
+
+pub use crate::address::address_text;

@@ -1,69 +1,25 @@
 //! Idle connections to origins, kept per thread: taking and giving one back needs no lock. Where a thread has
 //! none, it may get one from another ([`handover`]).
 
+pub(crate) mod fit;
 pub mod handover;
 pub mod learn;
-pub mod line;
 mod shelf;
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_rt::clock;
+use tidegate_rt::mail::{MailSender, Mailbox, mailbox};
+use tidegate_rt::{clock, spawn_local};
 
 use crate::connection::OriginConnection;
-use crate::peers::Group;
-use crate::request::LocalAddress;
-use handover::Share;
+use crate::peers::{Group, Keepalive};
+use fit::Fit;
 pub use handover::idle_of;
+use handover::{Parcel, Share, Wish};
 use learn::Learned;
 use shelf::{EXCESS_IDLE, Idle, Shelf};
-use tidegate_tls::TlsTarget;
-
-/// `keepalive` and its companions of an `upstream` block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keepalive {
-    /// Idle connections kept per thread; 0 keeps none. More are kept for a moment only.
-    pub idle_max: usize,
-    /// `keepalive … local`: only the location that opened a connection uses it again.
-    pub local: bool,
-    /// `keepalive_requests`.
-    pub requests_max: u64,
-    /// `keepalive_time`: age after which a connection is closed behind its request.
-    pub age_max: Duration,
-    /// `keepalive_timeout`: idle time after which it is closed.
-    pub idle_time_max: Duration,
-}
-
-impl Keepalive {
-    /// No connection is kept.
-    pub const OFF: Keepalive = Keepalive { idle_max: 0, ..Keepalive::DEFAULT };
-    /// nginx's defaults since 1.29.7, but for the number: 32 idle connections are fewer than the requests
-    /// that a busy thread has in flight, and each one too many is a handshake with every request.
-    pub const DEFAULT: Keepalive = Keepalive {
-        idle_max: 512,
-        local: true,
-        requests_max: 1000,
-        age_max: Duration::from_secs(3600),
-        idle_time_max: Duration::from_secs(60),
-    };
-}
-
-/// What a connection must fit to serve a request again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fit {
-    /// Id of the server.
-    pub peer: u64,
-    /// Location, where connections are not shared between locations; else 0.
-    pub tag: u64,
-    /// The language spoken, as a number.
-    pub wire: u8,
-    /// Kept for a moment only.
-    pub brief: bool,
-    pub local: Option<LocalAddress>,
-    pub tls: Option<TlsTarget>,
-}
 
 #[derive(Default)]
 struct Pool {
@@ -90,6 +46,12 @@ impl Pool {
 }
 
 thread_local! {
+    /// Where this thread is asked.
+    static BOX: MailSender<Wish> = {
+        let (sender, wishes) = mailbox(WISHES_MAX);
+        spawn_local(serve(wishes));
+        sender
+    };
     /// When origins close idle connections.
     static LEARNED: RefCell<Learned> = RefCell::default();
     /// By the group's number.
@@ -98,6 +60,8 @@ thread_local! {
     static SWEEPING: [Cell<bool>; 2] = const { [Cell::new(false), Cell::new(false)] };
 }
 
+/// Threads that may wait for one thread's answer; others open a connection.
+const WISHES_MAX: usize = 256;
 /// How often closed and expired idle connections are looked for.
 const SWEEP: Duration = Duration::from_secs(1);
 /// The idle time of connections that are kept for a moment: a busy thread asks again within it. Another
@@ -159,6 +123,21 @@ fn take_back(group: u64, idle: Idle<Box<OriginConnection>>) {
     });
 }
 
+/// Answers the wishes of other threads.
+async fn serve(mut wishes: Mailbox<Wish>) {
+    while let Some(wish) = wishes.receive().await {
+        // Who asked may have gone on without.
+        if wish.reply.is_closed() {
+            continue;
+        }
+        let Wish { group, fit, reply } = wish;
+        let parcel = spare(group, &fit, clock::now()).and_then(Parcel::pack);
+        if let Err(Some(parcel)) = reply.send(parcel) {
+            take_back(group, parcel.unpack(fit));
+        }
+    }
+}
+
 /// Closes the idle connections that fit: somebody waits for what is behind them.
 pub fn close_idle(group: &Group, fit: &Fit) {
     let closed: Vec<_> = POOLS
@@ -201,7 +180,7 @@ pub fn give(group: &Group, fit: Fit, mut connection: Box<OriginConnection>) {
             idle_time = idle_time.min(shorter);
         }
         let until = now.checked_add(idle_time).unwrap_or(far);
-        let share = pool.share.get_or_insert_with(|| Share::new(group.id));
+        let share = pool.share.get_or_insert_with(|| Share::new(group.id, BOX.with(Clone::clone)));
         share.tell_server(fit.peer);
         pool.most = limits.idle_max;
         let idle = Idle { connection, fit, since: now, until };
@@ -217,7 +196,7 @@ pub fn give(group: &Group, fit: Fit, mut connection: Box<OriginConnection>) {
 
 fn sweep_from_now(brief: bool) {
     if !SWEEPING.with(|sweeping| sweeping[usize::from(brief)].replace(true)) {
-        tidegate_rt::spawn_local(sweep(brief));
+        spawn_local(sweep(brief));
     }
 }
 

@@ -1,30 +1,19 @@
-//! What a fetch takes and gives.
+//! What a fetch takes.
 
-use std::net::SocketAddr;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_core::client::Client;
 use tidegate_core::request_body::{RequestBody, StoredBody};
 use tidegate_http::request::Method;
-use tidegate_http::response::ResponseHead;
 
-use crate::h1::body::OriginBody;
 use crate::peers::{Choice, Group, Peer};
-use crate::pool::Fit;
-use crate::retry::NextUpstream;
+use crate::pool::fit::Fit;
+use crate::settings::LocalAddress;
 use crate::wire::Wire;
 use tidegate_tls::TlsTarget;
-
-/// `proxy_bind`: the local side of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LocalAddress {
-    pub address: SocketAddr,
-    pub transparent: bool,
-}
 
 /// What is sent behind the head.
 #[derive(Default)]
@@ -43,31 +32,6 @@ pub enum RequestPayload {
         /// Bytes kept for `$request_body` (`client_body_buffer_size`).
         keep_max: usize,
     },
-}
-
-/// Settings of a fetch that do not depend on the request.
-#[derive(Clone, Debug)]
-pub struct FetchSettings {
-    pub connect_timeout: Duration,
-    /// Between two writes.
-    pub send_timeout: Duration,
-    /// Between two reads.
-    pub read_timeout: Duration,
-    /// `proxy_buffer_size`: the largest response head.
-    pub head_bytes_max: usize,
-    /// `proxy_buffers` as bytes: how much is read at once.
-    pub read_bytes: usize,
-    pub next_upstream: NextUpstream,
-    /// 0 for no limit.
-    pub next_upstream_tries: u32,
-    /// Zero for no limit.
-    pub next_upstream_timeout: Duration,
-    pub socket_keepalive: bool,
-    /// `*_socket_rcvbuf` and `*_socket_sndbuf` in bytes; the system's where there are none.
-    pub receive_buffer: Option<usize>,
-    pub send_buffer: Option<usize>,
-    /// `proxy_pass_trailers`.
-    pub pass_trailers: bool,
 }
 
 /// What becomes of a connection behind an answer that leaves it usable.
@@ -115,24 +79,6 @@ pub(crate) fn url(scheme: &str, peer: &str, target: Option<&[u8]>) -> String {
     let target = String::from_utf8_lossy(target.unwrap_or_default());
     let colon = if peer.starts_with("unix:") { ":" } else { "" };
     format!("{scheme}://{peer}{colon}{target}")
-}
-
-/// An origin's answer. Dropping the body gives the connection up.
-pub struct OriginResponse {
-    pub head: ResponseHead,
-    pub body: OriginBody,
-    /// The client's body that was being streamed, to be given back to the exchange. `None` when there
-    /// was none, or when it is still being sent: then the client's connection cannot be kept.
-    pub request_body: Option<Box<RequestBody>>,
-}
-
-/// There is no answer.
-pub struct FetchError {
-    /// 502, 504; 400, 408, 413 for a client's body that could not be read; 500.
-    pub status: u16,
-    /// What the last server sent is no HTTP head.
-    pub invalid_header: bool,
-    pub request_body: Option<Box<RequestBody>>,
 }
 
 impl OriginRequest {

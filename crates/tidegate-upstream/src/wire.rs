@@ -12,7 +12,6 @@ use tidegate_http::response::{
     ResponseError, ResponseFraming, ResponseHead, parse_cgi_response, parse_response,
 };
 
-use crate::h1::receive::ReceiveError;
 use crate::log::LogContext;
 
 /// The language of a request to an origin.
@@ -104,6 +103,15 @@ impl Wire {
     }
 }
 
+/// Why what came is no head. The texts are for the error log.
+#[derive(Debug)]
+pub(crate) enum HeadError {
+    /// It is not written as the language wants it.
+    Invalid(String),
+    /// The origin does not do the request.
+    Refused(String),
+}
+
 /// Reads one answer's head out of a buffer.
 pub(crate) enum Codec {
     Http,
@@ -122,7 +130,7 @@ impl Codec {
         new: usize,
         head_bytes_max: usize,
         head: &mut ResponseHead,
-    ) -> Result<Option<usize>, ReceiveError> {
+    ) -> Result<Option<usize>, HeadError> {
         let mut begin = 0;
         let outcome = match self {
             Codec::Http => parse_response(buffer, head_bytes_max, head),
@@ -130,13 +138,13 @@ impl Codec {
             Codec::FastCgi(decoder, rules) => {
                 begin = decoder.decode(buffer, new).map_err(refused)?;
                 if rules.catches(decoder.stderr()) {
-                    return Err(ReceiveError::Invalid(String::new()));
+                    return Err(HeadError::Invalid(String::new()));
                 }
                 let output = buffer.get(begin..).unwrap_or_default();
                 let outcome = parse_cgi_response(output, head_bytes_max, head);
                 if outcome == Ok(Parse::Partial) && decoder.is_output_closed() {
                     let message = "upstream prematurely closed FastCGI stdout";
-                    return Err(ReceiveError::Invalid(message.to_owned()));
+                    return Err(HeadError::Invalid(message.to_owned()));
                 }
                 outcome
             }
@@ -151,12 +159,12 @@ impl Codec {
                 self.check(head)?;
                 Ok(Some(begin + length))
             }
-            Err(error) => Err(ReceiveError::Invalid(error.message(head.headers.text()))),
+            Err(error) => Err(HeadError::Invalid(error.message(head.headers.text()))),
         }
     }
 
     /// Interim heads, and a switch of protocols inside of records, are HTTP's alone.
-    fn check(&self, head: &ResponseHead) -> Result<(), ReceiveError> {
+    fn check(&self, head: &ResponseHead) -> Result<(), HeadError> {
         let final_from = match self {
             Codec::Http => return Ok(()),
             Codec::Cgi => 101,
@@ -165,7 +173,7 @@ impl Codec {
         match head.status {
             status if status < final_from => {
                 let message = format!("upstream sent invalid status: \"{status}\"");
-                Err(ReceiveError::Invalid(message))
+                Err(HeadError::Invalid(message))
             }
             _ => Ok(()),
         }
@@ -185,10 +193,10 @@ impl Codec {
 }
 
 /// A stream of records that cannot be read on.
-fn refused(error: RecordError) -> ReceiveError {
+fn refused(error: RecordError) -> HeadError {
     match error {
-        RecordError::Refused(_) => ReceiveError::Refused(error.message()),
-        _ => ReceiveError::Invalid(error.message()),
+        RecordError::Refused(_) => HeadError::Refused(error.message()),
+        _ => HeadError::Invalid(error.message()),
     }
 }
 
@@ -198,9 +206,9 @@ fn value_head(
     buffer: &[u8],
     line_bytes_max: usize,
     head: &mut ResponseHead,
-) -> Result<Option<usize>, ReceiveError> {
+) -> Result<Option<usize>, HeadError> {
     let reply = memcached::parse_reply(buffer, &ask.key, line_bytes_max);
-    let reply = reply.map_err(|error| ReceiveError::Invalid(error.message(&ask.key)))?;
+    let reply = reply.map_err(|error| HeadError::Invalid(error.message(&ask.key)))?;
     let (text, consumed) = match reply {
         Reply::Partial => return Ok(None),
         Reply::Absent { consumed } => {

@@ -13,7 +13,7 @@
 //! Where `fastcgi_keep_conn` is not written, a connection is kept for the next request of a busy moment:
 //! for 10 ms without one, and at most for 32 requests and a second, since each holds a process of the
 //! application that others may wait for. Only requests that may be sent twice use such a connection, and none does
-//! while others are left behind (`pool/line`).
+//! while others are left behind (`upstream/peers/line`).
 
 mod request;
 mod rows;

@@ -15,9 +15,10 @@ use crate::h1::framing::{Framing, Records, Value};
 use crate::h1::scratch::{self, Behind};
 use crate::log::LogContext;
 use crate::peers::Lease;
-use crate::pool::{self, Fit};
+use crate::pool::{self, fit::Fit};
 use crate::report::SharedReport;
-use crate::request::{FetchSettings, Keeping, OriginRequest};
+use crate::request::{Keeping, OriginRequest};
+use crate::settings::FetchSettings;
 use crate::wire::Codec;
 
 use super::sending::Sending;

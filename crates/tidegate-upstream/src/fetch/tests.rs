@@ -13,8 +13,7 @@ use tidegate_rt::net::{Addr, ListenOptions, Listener, Stream};
 
 use super::*;
 use crate::OriginBody;
-use crate::peers::{Choice, Group, Method, ServerOptions};
-use crate::pool::Keepalive;
+use crate::peers::{Choice, Group, Keepalive, Method, ServerOptions};
 use crate::report::Report;
 use crate::retry::NextUpstream;
 

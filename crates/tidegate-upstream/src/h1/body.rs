@@ -18,9 +18,9 @@ use super::send::Upload;
 use crate::connection::OriginConnection;
 use crate::log::{LogContext, os_error};
 use crate::peers::{Group, Lease};
-use crate::pool::{self, Fit};
+use crate::pool::{self, fit::Fit};
 use crate::report::SharedReport;
-use crate::request::FetchSettings;
+use crate::settings::FetchSettings;
 use crate::wire;
 
 /// Most bytes of trailer fields.

@@ -7,7 +7,7 @@ use tidegate_http::response::ResponseHead;
 
 use super::scratch::{self, Behind};
 use crate::connection::OriginConnection;
-use crate::wire::Codec;
+use crate::wire::{Codec, HeadError};
 
 /// Why there is no head.
 #[derive(Debug)]
@@ -15,9 +15,14 @@ pub(crate) enum ReceiveError {
     Io(io::Error),
     /// The origin closed.
     Closed,
-    Invalid(String),
-    /// The origin does not do the request.
-    Refused(String),
+    /// What came is no head.
+    Head(HeadError),
+}
+
+impl From<HeadError> for ReceiveError {
+    fn from(error: HeadError) -> ReceiveError {
+        ReceiveError::Head(error)
+    }
 }
 
 /// A head in the course of arriving. Holds a buffer only once bytes have come.

@@ -8,12 +8,13 @@ use tidegate_rt::clock;
 use tidegate_rt::net::Addr;
 use tidegate_rt::sync::Notify;
 
+use super::check::{CheckRule, Health};
 use super::choice::Choice;
 use super::member::{Member, Place};
-use super::options::{CheckRule, Kept, Method, Outcome, ServerOptions, Stickiness};
-use super::peer::{Health, Peer, address_text};
+use super::options::{Keepalive, Kept, Method, Outcome, ServerOptions, Stickiness};
+use super::peer::Peer;
 use super::state::{SlotView, State};
-use crate::pool::Keepalive;
+use crate::address::address_text;
 
 /// Servers among which requests are spread.
 pub struct Group {

@@ -3,7 +3,7 @@
 use tidegate_rt::net::Addr;
 
 use super::options::{PeerSpec, ServerOptions};
-use super::peer::address_text;
+use crate::address::address_text;
 
 /// One `server`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use tidegate_rt::net::Addr;
 
-use super::peer::Health;
-
 /// Parameters of `server` in an `upstream` block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerOptions {
@@ -142,20 +140,31 @@ pub enum Kept {
     Changing,
 }
 
-/// A check that a group's servers have to pass (`health_check`).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CheckRule {
-    /// Tells it from the group's other checks, in this configuration and the next.
-    pub name: Box<str>,
-    /// No request goes to a server that has not passed it yet.
-    pub mandatory: bool,
-    /// What was known before a reload holds for a mandatory check as well.
-    pub persistent: bool,
+/// `keepalive` and its companions of an `upstream` block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keepalive {
+    /// Idle connections kept per thread; 0 keeps none. More are kept for a moment only.
+    pub idle_max: usize,
+    /// `keepalive … local`: only the location that opened a connection uses it again.
+    pub local: bool,
+    /// `keepalive_requests`.
+    pub requests_max: u64,
+    /// `keepalive_time`: age after which a connection is closed behind its request.
+    pub age_max: Duration,
+    /// `keepalive_timeout`: idle time after which it is closed.
+    pub idle_time_max: Duration,
 }
 
-impl CheckRule {
-    /// What is known of a server in the beginning.
-    pub(super) fn first_verdict(&self) -> Health {
-        if self.mandatory { Health::Checking } else { Health::Fine }
-    }
+impl Keepalive {
+    /// No connection is kept.
+    pub const OFF: Keepalive = Keepalive { idle_max: 0, ..Keepalive::DEFAULT };
+    /// nginx's defaults since 1.29.7, but for the number: 32 idle connections are fewer than the requests
+    /// that a busy thread has in flight, and each one too many is a handshake with every request.
+    pub const DEFAULT: Keepalive = Keepalive {
+        idle_max: 512,
+        local: true,
+        requests_max: 1000,
+        age_max: Duration::from_secs(3600),
+        idle_time_max: Duration::from_secs(60),
+    };
 }

@@ -8,8 +8,9 @@ use std::time::Duration;
 use tidegate_rt::clock::unix_millis;
 use tidegate_rt::net::Addr;
 
+use super::line::Line;
 use super::options::TimeKind;
-use crate::pool::line::Line;
+use crate::address::address_text;
 
 /// One address that requests can go to.
 #[derive(Debug)]
@@ -52,17 +53,6 @@ pub struct Figures {
     pub down_since: AtomicU64,
     /// Milliseconds of former unavailability.
     pub down_time: AtomicU64,
-}
-
-/// What checks say of a server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Health {
-    /// Nobody checks it, or the last checks passed.
-    #[default]
-    Fine,
-    /// The first check is still to come, and it has to pass (`mandatory`).
-    Checking,
-    Unhealthy,
 }
 
 /// Times of answers, for `least_time`.
@@ -309,14 +299,6 @@ impl Peer {
     /// Average time to the last byte, in microseconds.
     pub fn last_byte_time(&self) -> u64 {
         self.times.last_byte.value.load(Ordering::Relaxed)
-    }
-}
-
-/// An address as logs and variables show it.
-pub fn address_text(address: &Addr) -> String {
-    match address {
-        Addr::Inet(address) => address.to_string(),
-        Addr::Unix(path) => format!("unix:{}", path.display()),
     }
 }
 

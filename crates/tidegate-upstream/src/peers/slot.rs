@@ -6,8 +6,9 @@ use std::time::Instant;
 
 use md5::{Digest, Md5};
 
-use super::options::{CheckRule, Method, Outcome, ServerOptions};
-use super::peer::{Health, Peer};
+use super::check::{CheckRule, Health};
+use super::options::{Method, Outcome, ServerOptions};
+use super::peer::Peer;
 
 /// Turns are counted in parts of a weight, so that a server of weight 1 can start slowly.
 pub(super) const TURN: i64 = 1000;

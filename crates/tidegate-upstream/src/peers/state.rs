@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::check::{CheckRule, Health};
 use super::choice::Choice;
 use super::hashes;
-use super::options::{CheckRule, Method, Outcome, PeerSpec, ServerOptions, Stickiness};
-use super::peer::{Health, Peer};
+use super::options::{Method, Outcome, PeerSpec, ServerOptions, Stickiness};
+use super::peer::Peer;
 use super::slot::Slot;
 use super::tier::Tier;
+use crate::address::address_text;
 
 /// What the group's lock guards.
 #[derive(Debug)]
@@ -74,7 +76,7 @@ impl State {
         let mut ranks: [Vec<Slot>; 2] = Default::default();
         for spec in specs {
             let rank = usize::from(spec.options.backup);
-            let text: Box<str> = super::address_text(&spec.address).into();
+            let text: Box<str> = address_text(&spec.address).into();
             let known = before
                 .get_mut(&(spec.server.clone(), text))
                 .and_then(|slots| (!slots.is_empty()).then(|| slots.remove(0)));

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use tidegate_rt::net::Addr;
 
 use super::*;
-use crate::pool::Keepalive;
 
 mod large;
 

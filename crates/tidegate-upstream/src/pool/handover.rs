@@ -13,13 +13,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use tidegate_rt::mail::{MailSender, Mailbox, mailbox};
+use tidegate_rt::clock;
+use tidegate_rt::mail::MailSender;
 use tidegate_rt::net::Stream;
 use tidegate_rt::sync::oneshot;
 use tidegate_rt::timer::{Deadline, timeout};
-use tidegate_rt::{clock, spawn_local};
 
-use super::Fit;
+use super::fit::Fit;
 use super::shelf::{Idle, SPARE_AFTER, Shelf, server_bit};
 use crate::Io;
 use crate::connection::OriginConnection;
@@ -39,7 +39,7 @@ pub struct Share {
 pub struct Wish {
     pub group: u64,
     pub fit: Fit,
-    reply: oneshot::Sender<Option<Parcel>>,
+    pub(super) reply: oneshot::Sender<Option<Parcel>>,
 }
 
 /// A connection without its loop.
@@ -55,17 +55,6 @@ pub struct Parcel {
 /// By the group's number: what each thread tells of its pool.
 static SHARES: Mutex<BTreeMap<u64, Vec<Weak<Share>>>> = Mutex::new(BTreeMap::new());
 
-thread_local! {
-    /// Where this thread is asked.
-    static BOX: MailSender<Wish> = {
-        let (sender, wishes) = mailbox(WISHES_MAX);
-        spawn_local(serve(wishes));
-        sender
-    };
-}
-
-/// Threads that may wait for one thread's answer; others open a connection.
-const WISHES_MAX: usize = 256;
 /// How long an answer is waited for: a loop in the middle of a long turn is not worth it, as a connection can
 /// be opened in the meantime.
 const ANSWER_WAIT: Duration = match cfg!(test) {
@@ -76,13 +65,13 @@ const ANSWER_WAIT: Duration = match cfg!(test) {
 const NEVER: u64 = u64::MAX;
 
 impl Share {
-    /// A new one, which the other threads see as long as it lives.
-    pub fn new(group: u64) -> Arc<Share> {
+    /// A new one, which the other threads see as long as it lives. They send their `wishes` there.
+    pub fn new(group: u64, wishes: MailSender<Wish>) -> Arc<Share> {
         let share = Arc::new(Share {
             idle: AtomicUsize::new(0),
             oldest: AtomicU64::new(NEVER),
             servers: AtomicU64::new(0),
-            wishes: BOX.with(Clone::clone),
+            wishes,
         });
         let mut shares = SHARES.lock().unwrap_or_else(PoisonError::into_inner);
         let known = shares.entry(group).or_default();
@@ -146,31 +135,21 @@ pub async fn ask(owner: Arc<Share>, group: u64, fit: Fit) -> Option<Box<OriginCo
     Some(parcel.open())
 }
 
-/// Answers the wishes of other threads.
-async fn serve(mut wishes: Mailbox<Wish>) {
-    while let Some(wish) = wishes.receive().await {
-        // Who asked may have gone on without.
-        if wish.reply.is_closed() {
-            continue;
-        }
-        let Wish { group, fit, reply } = wish;
-        let parcel = super::spare(group, &fit, clock::now()).and_then(Parcel::pack);
-        if let Err(Some(parcel)) = reply.send(parcel) {
-            let (since, until) = (parcel.since, parcel.until);
-            super::take_back(group, Idle { connection: parcel.open(), fit, since, until });
-        }
-    }
-}
-
 impl Parcel {
     /// Ends the loop's watch. `None`: somebody still uses the socket, and it is closed behind that.
-    fn pack(idle: Idle<Box<OriginConnection>>) -> Option<Parcel> {
+    pub(super) fn pack(idle: Idle<Box<OriginConnection>>) -> Option<Parcel> {
         let Idle { connection, since, until, .. } = idle;
         let OriginConnection { io, opened, requests, idle_told, .. } = *connection;
         let Io::Plain(stream) = io else { return None };
         let stream = Rc::try_unwrap(stream).ok()?;
         stream.unwatch();
         Some(Parcel { stream, opened, requests, idle_told, since, until })
+    }
+
+    /// The idle connection that was packed, as nobody wanted it.
+    pub(super) fn unpack(self, fit: Fit) -> Idle<Box<OriginConnection>> {
+        let (since, until) = (self.since, self.until);
+        Idle { connection: self.open(), fit, since, until }
     }
 
     /// The connection, for this thread's loop.

@@ -5,7 +5,7 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
-use super::Fit;
+use super::fit::Fit;
 
 /// A thread's idle connections of a group, in the order in which they became so.
 pub struct Shelf<T> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tidegate_rt::sync::watch;
 
-use super::stub::ResolveError;
+use super::error::ResolveError;
 
 /// What was found (addresses, or places of a service), and for how many seconds it holds.
 pub(super) type Answer<T> = Result<(Vec<T>, u32), ResolveError>;

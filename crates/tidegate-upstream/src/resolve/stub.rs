@@ -15,6 +15,8 @@ use tidegate_rt::net::{Addr, ConnectOptions, Datagram, Stream};
 use tidegate_rt::{clock, random, timer};
 
 use super::dns::{self, DnsError, Kind, ServiceRecord};
+use super::error::{NOT_FOUND, ResolveError, TIMED_OUT};
+use super::host_port;
 use super::shared::Questions;
 
 /// A `resolver` directive.
@@ -31,24 +33,6 @@ pub struct Resolver {
     turn: Arc<AtomicUsize>,
 }
 
-/// Why a name has no address: the code and text of nginx's log lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ResolveError(pub u16, pub &'static str);
-
-impl ResolveError {
-    /// There is an answer, and it says that there is no such name.
-    pub fn is_not_found(self) -> bool {
-        self.0 == NOT_FOUND.0
-    }
-
-    /// No answer came in time.
-    pub fn is_timeout(self) -> bool {
-        self.0 == TIMED_OUT.0
-    }
-}
-
-const NOT_FOUND: ResolveError = ResolveError(3, "Host not found");
-const TIMED_OUT: ResolveError = ResolveError(110, "Operation timed out");
 const REFUSED: [&str; 6] =
     ["", "Format error", "Server failure", "Host not found", "Unimplemented", "Operation refused"];
 
@@ -123,8 +107,8 @@ impl Resolver {
                 Some(("status_zone", _)) => {}
                 _ => {
                     let in_resolver = |what: &str| format!("{what} in resolver \"{word}\"");
-                    let host = super::parse(word, 53).map_err(in_resolver)?;
-                    let found = super::addresses(&host, 53, &look_up);
+                    let host = host_port::parse(word, 53).map_err(in_resolver)?;
+                    let found = host_port::addresses(&host, 53, &look_up);
                     for address in found.map_err(in_resolver)? {
                         if let Addr::Inet(address) = address {
                             resolver.servers.push(address);

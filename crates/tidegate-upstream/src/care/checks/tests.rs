@@ -6,8 +6,7 @@ use tidegate_rt::net::Addr;
 use tidegate_rt::spawn_local;
 
 use super::*;
-use crate::peers::{CheckRule, GroupOptions, Kept, Member, Method, ServerOptions};
-use crate::pool::Keepalive;
+use crate::peers::{CheckRule, GroupOptions, Keepalive, Kept, Member, Method, ServerOptions};
 
 #[test]
 fn so_many_in_a_row() {

@@ -10,7 +10,6 @@ use tidegate_rt::net::Addr;
 
 use super::super::tree::Tree;
 use super::super::*;
-use crate::pool::Keepalive;
 
 fn large(method: Method, weights: &[u32]) -> Arc<Group> {
     let server = |(at, weight): (usize, &u32)| {

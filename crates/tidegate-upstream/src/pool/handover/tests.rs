@@ -9,8 +9,8 @@ use tidegate_rt::net::Addr;
 
 use super::*;
 use crate::connection::dial;
-use crate::peers::{Method, ServerOptions};
-use crate::pool::{self, Keepalive};
+use crate::peers::{Keepalive, Method, ServerOptions};
+use crate::pool;
 
 fn group_of(address: SocketAddr) -> Arc<Group> {
     let server = ("origin".to_owned(), Addr::Inet(address), ServerOptions::default());
