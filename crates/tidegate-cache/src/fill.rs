@@ -23,10 +23,10 @@ use std::task::Waker;
 
 use bytes::Bytes;
 
-use crate::format::Times;
 use crate::key::Key;
+use crate::sums::BodySums;
 use crate::sync::Mutex;
-use crate::verify::BodySums;
+use crate::times::Times;
 pub use flusher::{FillFlusher, FlushReport};
 pub use reader::{FillReader, Head, Piece};
 use state::State;

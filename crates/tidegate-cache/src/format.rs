@@ -28,7 +28,8 @@ use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::key::{KEY_BYTES_MAX, Key, KeyHash};
-use crate::verify::sums_bytes;
+use crate::sums::sums_bytes;
+use crate::times::Times;
 
 /// Longest metadata that are stored (the response head as the caller encodes it).
 pub const METADATA_BYTES_MAX: usize = 1 << 20;
@@ -43,19 +44,6 @@ const VERSION: u16 = 2;
 /// Room that a slot has beyond its first metadata: a renewed head differs in a date or two.
 const SLOT_SPARE_BYTES: usize = 128;
 const SLOT_CAPACITY_MAX: usize = METADATA_BYTES_MAX + 2 * SLOT_SPARE_BYTES;
-
-/// When an object was made and how long it may be used, in unix milliseconds. The store keeps
-/// these for its callers and decides nothing by them.
-#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-pub struct Times {
-    pub created: u64,
-    /// Fresh before this moment.
-    pub valid_until: u64,
-    /// May be served stale while it is updated (`stale-while-revalidate`), before this moment.
-    pub updating_until: u64,
-    /// May be served stale on errors (`stale-if-error`), before this moment.
-    pub error_until: u64,
-}
 
 /// Why bytes are no cache file's beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,11 +14,11 @@ use bytes::Bytes;
 use crate::disk::{Disk, read_full_at};
 use crate::fake::{Faults, MemoryDisk};
 use crate::fill::{BreakReason, Committed, Fill, FillReader, FillWriter, Head, Piece};
-use crate::format::Times;
 use crate::index::Remembered;
 use crate::journal::SnapshotWriter;
 use crate::key::{Key, Levels};
 use crate::store::{Options, Store};
+use crate::times::Times;
 
 /// Readers that exist at one time.
 const READERS_MAX: usize = 6;

@@ -9,9 +9,9 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use crate::disk::{FileHandle, Stamp};
-use crate::format::Times;
 use crate::key::{Key, KeyHash};
 use crate::lru::{LruMap, Place, Sharded};
+use crate::times::Times;
 use crate::verify::{VERIFIED_AT_OPEN, Verification};
 
 const SHARDS: usize = 8;

@@ -24,9 +24,11 @@ mod key;
 mod lru;
 mod purge;
 mod store;
+mod sums;
 mod sync;
 #[cfg(test)]
 mod tests;
+mod times;
 mod verify;
 
 pub use disk::{Disk, DiskFile, FileHandle, FolderItem, RealDisk, read_full_at};
@@ -34,7 +36,7 @@ pub use fill::{
     Appended, BreakReason, Committed, Fill, FillFlusher, FillHead, FillReader, FillWriter,
     FlushReport, Head, Pending, Piece, TAIL_BYTES_MAX_DEFAULT,
 };
-pub use format::{FormatError, Header, METADATA_BYTES_MAX, Times, fuzz_header};
+pub use format::{FormatError, Header, METADATA_BYTES_MAX, fuzz_header};
 pub use hot::{BodySource, OpenEntry};
 pub use journal::fuzz_journal;
 pub use key::{KEY_BYTES_MAX, Key, KeyHash, Levels};
@@ -45,3 +47,4 @@ pub use store::{
     DiskFailures, EntryInfo, LoadReport, Lookup, ManageReport, Options, Purge, PurgeError,
     PurgeReport, ReconfigureError, ScrubReport, Stats, Store, Sync,
 };
+pub use times::Times;

@@ -12,7 +12,7 @@ use super::{Fill, FillHead};
 use crate::disk::{FileHandle, write_all_at, write_full_at};
 use crate::format::{Layout, encode};
 use crate::store::{Room, StoreInner, disk_bytes_of};
-use crate::verify::BodySums;
+use crate::sums::BodySums;
 
 /// How much one flush step takes up at most.
 const FLUSH_STEP_BYTES: usize = 1 << 20;

@@ -11,8 +11,9 @@ use bytes::Bytes;
 use super::flusher::{FillFlusher, FlushReport, unflushed_of};
 use super::state::End;
 use super::{BreakReason, Fill, FillHead};
-use crate::format::{Layout, Times};
+use crate::format::Layout;
 use crate::store::{StoreInner, disk_bytes_of};
+use crate::times::Times;
 
 /// A flush is due when this part of the tail's limit is unflushed: early enough to be done before
 /// the tail is full.

@@ -8,15 +8,16 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use super::purge::staled;
 use super::room::present;
 use super::{StoreInner, Sync, disk_bytes};
 use crate::disk::{DiskFile, FileHandle, read_full_at, write_full_at};
 use crate::fill::{Fill, FillHead};
-use crate::format::{FormatError, Header, Layout, Times, encode};
+use crate::format::{FormatError, Header, Layout, encode};
 use crate::hot::{BodySource, OpenEntry, OpenInner};
 use crate::key::{Key, KeyHash, temporary_name};
-use crate::verify::{Verification, is_sound};
+use crate::sums::is_sound;
+use crate::times::Times;
+use crate::verify::{DamageHandler, Verification};
 
 /// First read of a file: most headers fit.
 const FIRST_READ_BYTES: usize = 4096;
@@ -45,7 +46,7 @@ impl Placed<'_> {
     /// Those of its head, unless it was made stale meanwhile.
     fn times(&self, fill: &Fill) -> Times {
         let times = self.head.times;
-        fill.stale_since().map_or(times, |at| staled(times, at))
+        fill.stale_since().map_or(times, |at| times.stale_since(at))
     }
 
     fn write_header(&self, key: &Key, times: Times) -> io::Result<()> {
@@ -240,16 +241,6 @@ impl StoreInner {
         });
         let sound = entry.is_sound_at_start().map_err(|error| self.counted(READING, error))?;
         Ok(sound.then_some(entry))
-    }
-
-    /// A body proved to be damaged after its file was opened.
-    pub(crate) fn remove_damaged(&self, hash: &KeyHash, generation: u64) {
-        let _path_lock = self.lock_path(hash);
-        let known = self.index.peek(hash).present;
-        // Else it has been replaced or removed meanwhile, or the caller removes it himself.
-        if known.is_some_and(|known| known.generation == generation) {
-            self.forget_damaged(hash, generation);
-        }
     }
 
     /// Removes the file of this generation. The caller holds the path lock.
@@ -452,6 +443,21 @@ impl StoreInner {
                 self.disk_failed(REMOVING, &error);
                 false
             }
+        }
+    }
+}
+
+impl DamageHandler for StoreInner {
+    fn read_failed(&self, error: &io::Error) {
+        self.disk_failed(READING, error);
+    }
+
+    fn remove_damaged(&self, hash: &KeyHash, generation: u64) {
+        let _path_lock = self.lock_path(hash);
+        let known = self.index.peek(hash).present;
+        // Else it has been replaced or removed meanwhile, or the caller removes it himself.
+        if known.is_some_and(|known| known.generation == generation) {
+            self.forget_damaged(hash, generation);
         }
     }
 }

@@ -13,7 +13,6 @@ use super::renew::Change;
 use super::{GARBAGE_MAX, Store, StoreInner};
 use crate::disk::{Disk, read_full_at, write_full_at};
 use crate::fill::{Fill, FillHead};
-use crate::format::Times;
 use crate::hot::OpenEntry;
 use crate::index::NodeView;
 use crate::key::{Key, KeyHash};
@@ -230,7 +229,7 @@ impl StoreInner {
                 Some(open)
             }
             Verdict::Stale(at) => {
-                let stale = open.renewed(open.metadata().clone(), staled(open.times(), at));
+                let stale = open.renewed(open.metadata().clone(), open.times().stale_since(at));
                 stale.check_through(serial);
                 self.hot.keep(key.hash(), present.generation, stale.clone());
                 Some(stale)
@@ -265,7 +264,7 @@ impl StoreInner {
                 match verdict {
                     Verdict::Kept => Some(entry),
                     Verdict::Stale(at) => {
-                        Some(entry.renewed(entry.metadata().clone(), staled(entry.times(), at)))
+                        Some(entry.renewed(entry.metadata().clone(), entry.times().stale_since(at)))
                     }
                     Verdict::Gone => None,
                 }
@@ -408,7 +407,7 @@ impl StoreInner {
             }
             Verdict::Stale(at) if header.times.valid_until > at => {
                 let key = Key::new(&header.key_text[..]);
-                let (generation, times) = (present.generation, staled(header.times, at));
+                let (generation, times) = (present.generation, header.times.stale_since(at));
                 let change = Change::Renewal { generation, metadata: header.metadata, times };
                 report.staled += 1;
                 self.update_metadata(&key, &change).is_ok()
@@ -429,18 +428,6 @@ impl StoreInner {
         let file = self.disk.create(&new)?;
         write_full_at(&*file, &bytes, 0)?;
         self.disk.rename(&new, &path)
-    }
-}
-
-/// Stale since a moment; the times behind move along.
-pub(super) fn staled(times: Times, at: u64) -> Times {
-    let valid_until = times.valid_until.min(at);
-    let earlier = times.valid_until - valid_until;
-    Times {
-        created: times.created,
-        valid_until,
-        updating_until: times.updating_until.saturating_sub(earlier),
-        error_until: times.error_until.saturating_sub(earlier),
     }
 }
 

@@ -5,11 +5,11 @@ use std::io;
 use bytes::Bytes;
 
 use super::files::{Found, copy_bytes, disk_bytes_of};
-use super::purge::staled;
 use super::{Room, Store, StoreInner};
 use crate::disk::{FileHandle, write_full_at};
-use crate::format::{Header, Layout, Times, encode};
+use crate::format::{Header, Layout, encode};
 use crate::key::Key;
+use crate::times::Times;
 
 /// What becomes of a file's metadata.
 pub(super) enum Change {
@@ -84,7 +84,7 @@ impl StoreInner {
         }
         let (metadata, times) = match change {
             Change::Renewal { metadata, times, .. } => (metadata.clone(), *times),
-            Change::Stale(at) => (header.metadata.clone(), staled(header.times, *at)),
+            Change::Stale(at) => (header.metadata.clone(), header.times.stale_since(*at)),
         };
         let mut renewed = known;
         renewed.generation = self.index.next_generation();

@@ -2,12 +2,14 @@
 //! before somebody needs what it has taken. Blocks; the caller sets the pace.
 
 use std::path::PathBuf;
+use std::sync::Weak;
 
 use super::files::Found;
 use super::{Store, StoreInner};
 use crate::disk::FileHandle;
 use crate::key::KeyHash;
-use crate::verify::{BLOCK_BYTES, Subject, Verification};
+use crate::sums::BLOCK_BYTES;
+use crate::verify::{DamageHandler, Subject, Verification};
 
 /// What looking at one key costs of a step's bytes at least, so that steps end where files are small.
 const KEY_BYTES: u64 = 4096;
@@ -60,7 +62,7 @@ impl StoreInner {
         body_start: u64,
         body_bytes: u64,
     ) -> Subject {
-        let (store, alarm) = (self.this.clone(), self.alarm.clone());
+        let (store, alarm) = (self.this.clone() as Weak<dyn DamageHandler>, self.alarm.clone());
         Subject { hash: *hash, generation, store, alarm, body_start, body_bytes }
     }
 

@@ -72,7 +72,7 @@ proptest! {
         prop_assert_eq!(&header.metadata[..], &metadata[..]);
         prop_assert_eq!(header.times, times(5));
         prop_assert_eq!(&bytes[header.body_start as usize..], &body[..]);
-        let sums = crate::verify::sums_bytes(body.len() as u64);
+        let sums = crate::sums::sums_bytes(body.len() as u64);
         prop_assert_eq!(header.file_bytes(), Some(bytes.len() as u64 + sums));
         fuzz_header(&bytes);
     }

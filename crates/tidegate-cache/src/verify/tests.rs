@@ -1,21 +1,29 @@
 //! How far a file may be served by what was compared of it.
 
+use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{BLOCK_BYTES, Subject, Verification};
+use super::{BLOCK_BYTES, DamageHandler, Subject, Verification};
 use crate::disk::Stamp;
 use crate::key::KeyHash;
+
+struct NoStore;
+
+impl DamageHandler for NoStore {
+    fn read_failed(&self, _: &io::Error) {}
+    fn remove_damaged(&self, _: &KeyHash, _: u64) {}
+}
 
 /// A body of which these blocks were compared.
 fn compared(body_bytes: u64, blocks: &[bool]) -> Verification {
     let subject = Subject {
         hash: KeyHash([0; 16]),
         generation: 1,
-        store: Weak::new(),
+        store: Weak::<NoStore>::new(),
         alarm: Arc::default(),
         body_start: 0,
         body_bytes,
