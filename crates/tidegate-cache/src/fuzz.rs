@@ -13,12 +13,13 @@ use bytes::Bytes;
 
 use crate::disk::{Disk, read_full_at};
 use crate::fake::{Faults, MemoryDisk};
-use crate::fill::{BreakReason, Committed, Fill, FillReader, FillWriter, Head, Piece};
+use crate::fill::{BreakReason, Fill, FillReader, Head, Piece};
 use crate::index::Remembered;
 use crate::journal::SnapshotWriter;
 use crate::key::{Key, Levels};
 use crate::store::{Options, Store};
 use crate::times::Times;
+use crate::writer::{Committed, FillWriter};
 
 /// Readers that exist at one time.
 const READERS_MAX: usize = 6;

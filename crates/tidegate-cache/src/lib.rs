@@ -30,12 +30,10 @@ mod sync;
 mod tests;
 mod times;
 mod verify;
+mod writer;
 
 pub use disk::{Disk, DiskFile, FileHandle, FolderItem, RealDisk, read_full_at};
-pub use fill::{
-    Appended, BreakReason, Committed, Fill, FillFlusher, FillHead, FillReader, FillWriter,
-    FlushReport, Head, Pending, Piece, TAIL_BYTES_MAX_DEFAULT,
-};
+pub use fill::{BreakReason, Fill, FillHead, FillReader, Head, Piece, TAIL_BYTES_MAX_DEFAULT};
 pub use format::{FormatError, Header, METADATA_BYTES_MAX, fuzz_header};
 pub use hot::{BodySource, OpenEntry};
 pub use journal::fuzz_journal;
@@ -48,3 +46,4 @@ pub use store::{
     PurgeReport, ReconfigureError, ScrubReport, Stats, Store, Sync,
 };
 pub use times::Times;
+pub use writer::{Appended, Committed, FillFlusher, FillWriter, FlushReport, Pending};

@@ -24,12 +24,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, Weak};
 
 use crate::disk::Disk;
-use crate::fill::{Fill, FillLimits, FillWriter, TAIL_BYTES_MAX_DEFAULT};
+use crate::fill::{Fill, FillLimits, TAIL_BYTES_MAX_DEFAULT};
 use crate::hot::{HotEntries, OpenEntry};
 use crate::index::{BLOCK_BYTES, Begun, Index, NodeView};
 use crate::key::{Key, KeyHash, Levels};
 use crate::sync::{Mutex, RwLock};
 use crate::verify::Alarm;
+use crate::writer::FillWriter;
 use bytes::Bytes;
 pub use failures::DiskFailures;
 pub(crate) use files::{Placed, disk_bytes_of};

@@ -5,50 +5,10 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
-
+use super::head::{BreakReason, Head};
+use super::piece::Piece;
+use super::shared::Fill;
 use super::state::End;
-use super::{BreakReason, Fill, FillHead};
-use crate::disk::FileHandle;
-
-/// What a reader learns of the head.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Head {
-    Ready(Arc<FillHead>),
-    /// The response may not be cached: go your own way.
-    Uncacheable,
-    /// The fill ended without a head.
-    Failed(BreakReason),
-}
-
-/// The next part of a body.
-#[derive(Clone)]
-pub enum Piece {
-    Bytes(Bytes),
-    /// A range of the file, already written; `offset` is the file's, not the body's.
-    File {
-        handle: FileHandle,
-        offset: u64,
-        length: u64,
-        /// Written lately.
-        is_fresh: bool,
-    },
-    /// The body is whole and was read to its end.
-    End,
-    /// The body ends here, unfinished. The same is answered from now on.
-    Broken(BreakReason),
-}
-
-impl Piece {
-    /// Its bytes of the body.
-    pub fn length(&self) -> u64 {
-        match self {
-            Piece::Bytes(bytes) => bytes.len() as u64,
-            Piece::File { length, .. } => *length,
-            Piece::End | Piece::Broken(_) => 0,
-        }
-    }
-}
 
 /// One reader's place in a fill. `Send`; dropping it tells the writer.
 pub struct FillReader {
@@ -57,8 +17,21 @@ pub struct FillReader {
     offset: u64,
 }
 
+impl Fill {
+    /// Starts reading at an offset of the body, which may lie ahead of what has arrived.
+    pub fn reader(self: &Arc<Fill>, offset: u64) -> FillReader {
+        FillReader::new(self.clone(), offset)
+    }
+
+    /// Waits until it is decided whether the response became a cache file.
+    pub async fn placed(self: &Arc<Fill>) -> bool {
+        let mut reader = self.reader(self.watermark());
+        poll_fn(|context| reader.poll_stored(context)).await
+    }
+}
+
 impl FillReader {
-    pub(super) fn new(fill: Arc<Fill>, offset: u64) -> FillReader {
+    fn new(fill: Arc<Fill>, offset: u64) -> FillReader {
         let slot = fill.state.lock().readers.add(offset);
         FillReader { fill, slot, offset }
     }

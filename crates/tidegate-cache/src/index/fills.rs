@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::entry::Present;
 use super::shard::{Live, Shard};
-use super::{Index, Present};
+use super::table::Index;
 use crate::fill::Fill;
 use crate::key::{Key, KeyHash};
 

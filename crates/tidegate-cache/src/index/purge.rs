@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::Index;
+use super::table::Index;
 use crate::fill::Fill;
 use crate::key::KeyHash;
 

@@ -1,20 +1,10 @@
 //! The index before and after a restart: what a snapshot has to know, and taking it up again.
 
-use super::{BLOCK_BYTES, Entered, Index, Present, Queue, shard};
-use crate::evict::{Eviction, HEAT_MAX, Ticket};
+use super::entry::{BLOCK_BYTES, Present, Remembered};
+use super::shard;
+use super::table::{Entered, Index};
+use crate::evict::{Eviction, HEAT_MAX, Queue, Ticket};
 use crate::key::KeyHash;
-
-/// A file as a snapshot remembers it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Remembered {
-    pub hash: KeyHash,
-    pub body_bytes: u64,
-    pub blocks: u32,
-    /// Unix milliseconds.
-    pub last_access: u64,
-    pub heat: u8,
-    pub is_main: bool,
-}
 
 /// What [`Index::seen`] says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::shard::{self, Node};
-use super::{FILLING_SKIPPED_MAX, Index, SHARDS, trace_of};
+use super::table::{FILLING_SKIPPED_MAX, Index, SHARDS, trace_of};
 use crate::evict::{Eviction, Need, Queue, Resident, Residents, Ticket, Total};
 use crate::key::KeyHash;
 

@@ -11,7 +11,7 @@ use crate::fill::Fill;
 use crate::key::KeyHash;
 use crate::lru::{LeastRecent, Place};
 
-use super::{BLOCK_BYTES, Present};
+use super::entry::{BLOCK_BYTES, Present};
 
 /// Bits of a slot's version that a ticket carries.
 const VERSION_MASK: u32 = 0xFF_FFFF;

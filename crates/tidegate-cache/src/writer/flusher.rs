@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::state::{Chunk, End, Leftover, State};
-use super::{Fill, FillHead};
 use crate::disk::{FileHandle, write_all_at, write_full_at};
+use crate::fill::state::{Chunk, End, Leftover, State};
+use crate::fill::{Fill, FillHead};
 use crate::format::{Layout, encode};
 use crate::store::{Room, StoreInner, disk_bytes_of};
 use crate::sums::BodySums;

@@ -1,6 +1,8 @@
 //! Writing a fill. Only [`FillWriter::flush_step`] and [`FillWriter::commit`] block, and belong on a
 //! thread that may.
 
+mod flusher;
+
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
@@ -8,12 +10,13 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 
-use super::flusher::{FillFlusher, FlushReport, unflushed_of};
-use super::state::End;
-use super::{BreakReason, Fill, FillHead};
+use crate::fill::state::End;
+use crate::fill::{BreakReason, Fill, FillHead};
 use crate::format::Layout;
 use crate::store::{StoreInner, disk_bytes_of};
 use crate::times::Times;
+use flusher::unflushed_of;
+pub use flusher::{FillFlusher, FlushReport};
 
 /// A flush is due when this part of the tail's limit is unflushed: early enough to be done before
 /// the tail is full.

@@ -1,0 +1,60 @@
+//! What comes before a body, and why one may end before its end.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::times::Times;
+
+/// What the writer published before the body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FillHead {
+    pub metadata: Bytes,
+    pub times: Times,
+    /// The promised length of the body, where the origin gave one.
+    pub body_bytes: Option<u64>,
+}
+
+/// Why a fill ended before its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BreakReason {
+    /// The writer gave up, with its own words.
+    Aborted(Arc<str>),
+    /// The writer was dropped.
+    WriterGone,
+    /// The body is not as long as was promised.
+    LengthMismatch { promised: u64, received: u64 },
+    /// The response may not be cached: readers must go their own way.
+    Uncacheable,
+    /// This reader fell behind a fill that could not be written to disk.
+    ReaderTooSlow,
+}
+
+impl fmt::Display for BreakReason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BreakReason::Aborted(words) => formatter.write_str(words),
+            BreakReason::WriterGone => formatter.write_str("cache fill was dropped"),
+            BreakReason::LengthMismatch { promised, received } => {
+                write!(formatter, "response has {received} bytes of promised {promised}")
+            }
+            BreakReason::Uncacheable => formatter.write_str("response is not cacheable"),
+            BreakReason::ReaderTooSlow => {
+                formatter.write_str("reader is too slow for a cache fill without a file")
+            }
+        }
+    }
+}
+
+impl std::error::Error for BreakReason {}
+
+/// What a reader learns of the head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Head {
+    Ready(Arc<FillHead>),
+    /// The response may not be cached: go your own way.
+    Uncacheable,
+    /// The fill ended without a head.
+    Failed(BreakReason),
+}
