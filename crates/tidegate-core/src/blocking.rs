@@ -7,17 +7,11 @@
 mod tests;
 
 use std::io;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
-use tidegate_conf::{Diagnostic, Word};
 use tidegate_rt::blocking::{Figures, JobError, ThreadPool, submit};
-
-use crate::builder::PlanBuilder;
-use crate::error_log::Level;
-use crate::exchange::Exchange;
-use crate::template::Template;
 
 /// The pool of everything that names no other one.
 pub const DEFAULT: &str = "default";
@@ -98,14 +92,6 @@ pub fn pool(name: &str) -> Option<Arc<ThreadPool>> {
     Some(pool)
 }
 
-/// The pool of the present location (`aio threads=`); `None`, which has been logged, when there is none of that name.
-pub fn pool_of(x: &mut Exchange) -> Option<Arc<ThreadPool>> {
-    match x.hold_location().extensions.of::<PoolChoice>() {
-        Some(choice) => choice.pick(x),
-        None => default_pool(),
-    }
-}
-
 /// Names and figures of the pools in use.
 pub fn figures() -> Vec<(String, Figures)> {
     pools().iter().map(|pool| (pool.name().to_owned(), pool.figures())).collect()
@@ -129,7 +115,8 @@ pub fn drain(until: Option<Instant>) -> bool {
     all_done
 }
 
-fn default_pool() -> Option<Arc<ThreadPool>> {
+/// The default pool; `None` where the system has no threads for it.
+pub fn default_pool() -> Option<Arc<ThreadPool>> {
     if let Some(pool) = DEFAULT_POOL.load_full() {
         return Some(pool);
     }
@@ -180,66 +167,5 @@ pub fn detach<W: FnOnce() + Send + 'static>(work: W) {
     match default_pool().and_then(|pool| submit(&*pool, move || run(&given)).ok()) {
         Some(job) => job.detach(),
         None => run(&work),
-    }
-}
-
-/// A pool that a location names (`aio threads=NAME`, `handler … pool=NAME`).
-#[derive(Debug)]
-pub struct PoolChoice(Choice);
-
-#[derive(Debug)]
-enum Choice {
-    /// The pool is looked up once for each generation.
-    Fixed(String, OnceLock<Arc<ThreadPool>>),
-    Computed(Template),
-}
-
-impl PoolChoice {
-    /// The pool of handlers.
-    pub fn handlers() -> PoolChoice {
-        PoolChoice(Choice::Fixed(HANDLERS.to_owned(), OnceLock::new()))
-    }
-
-    /// Compiles a name, which may hold variables.
-    ///
-    /// # Errors
-    /// There is no such pool.
-    pub fn compile(name: &Word, plan: &mut PlanBuilder<'_>) -> Result<PoolChoice, Diagnostic> {
-        let template = plan.template(name)?;
-        let Some(fixed) = template.literal() else {
-            return Ok(PoolChoice(Choice::Computed(template)));
-        };
-        let fixed = String::from_utf8_lossy(fixed).into_owned();
-        let needs_directive = fixed != DEFAULT && fixed != HANDLERS;
-        if needs_directive && !plan.main.thread_pools.iter().any(|pool| pool.name == fixed) {
-            let message = format!("unknown thread pool \"{fixed}\"");
-            let help = "pools are made by `thread_pool NAME threads=N;` at the file's top level";
-            return Err(Diagnostic::emerg(message).at(name.span).help(help));
-        }
-        Ok(PoolChoice(Choice::Fixed(fixed, OnceLock::new())))
-    }
-
-    /// The pool for a request; `None`, which has been logged, when there is none of that name.
-    pub fn pick(&self, x: &mut Exchange) -> Option<Arc<ThreadPool>> {
-        let (name, found) = match &self.0 {
-            Choice::Fixed(name, known) => {
-                if let Some(known) = known.get() {
-                    return Some(known.clone());
-                }
-                let found = pool(name);
-                // Another thread may have looked it up meanwhile, to the same end.
-                found.iter().for_each(|pool| drop(known.set(pool.clone())));
-                (name.clone(), found)
-            }
-            Choice::Computed(template) => {
-                let name = String::from_utf8_lossy(&template.value(x)).into_owned();
-                let found = pool(&name);
-                (name, found)
-            }
-        };
-        if found.is_none() {
-            x.log(Level::Error, format_args!("thread pool \"{name}\" not found"));
-        }
-        found
     }
 }

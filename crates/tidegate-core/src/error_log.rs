@@ -6,40 +6,9 @@ mod tests;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
-use crate::exchange::Exchange;
+pub use crate::level::{LEVELS, Level};
 use crate::log_file::LogFile;
 use crate::syslog::Syslog;
-
-/// Severity, the most severe first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    Emerg,
-    Alert,
-    Crit,
-    Error,
-    Warn,
-    Notice,
-    Info,
-    Debug,
-}
-
-/// Names as the directive and the lines spell them.
-pub const LEVELS: &[(&str, Level)] = &[
-    ("emerg", Level::Emerg),
-    ("alert", Level::Alert),
-    ("crit", Level::Crit),
-    ("error", Level::Error),
-    ("warn", Level::Warn),
-    ("notice", Level::Notice),
-    ("info", Level::Info),
-    ("debug", Level::Debug),
-];
-
-impl Level {
-    pub fn name(self) -> &'static str {
-        LEVELS[self as usize].0
-    }
-}
 
 /// Where lines go.
 #[derive(Clone)]
@@ -144,34 +113,4 @@ fn thread_number() -> u64 {
         static NUMBER: u64 = tidegate_os::identity::thread_id();
     }
     NUMBER.with(|number| *number)
-}
-
-/// Adds what nginx adds: what was being done, and the client, server, request, upstream, host, referrer.
-pub fn with_context(x: &Exchange, message: fmt::Arguments<'_>) -> String {
-    if let Some(session) = x.session() {
-        return crate::session::with_context(x, session, message);
-    }
-    let mut text = shortened(message.to_string());
-    if !x.progress.action.is_empty() {
-        let _ = write!(text, " while {}", x.progress.action);
-    }
-    let _ = write!(text, ", client: {}", x.client_text());
-    let _ = write!(text, ", server: {}", x.server().name);
-    let line = x.request.head.line();
-    if !line.is_empty() {
-        let _ = write!(text, ", request: \"{}\"", String::from_utf8_lossy(line));
-    }
-    if x.is_subrequest() {
-        let _ = write!(text, ", subrequest: \"{}\"", String::from_utf8_lossy(&x.request.path));
-    }
-    if !x.progress.upstream.is_empty() {
-        let _ = write!(text, ", upstream: \"{}\"", x.progress.upstream);
-    }
-    if let Some(host) = x.request.header(tidegate_http::Known::Host) {
-        let _ = write!(text, ", host: \"{}\"", String::from_utf8_lossy(host));
-    }
-    if let Some(referrer) = x.request.header(tidegate_http::Known::Referer) {
-        let _ = write!(text, ", referrer: \"{}\"", String::from_utf8_lossy(referrer));
-    }
-    text
 }

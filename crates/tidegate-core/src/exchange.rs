@@ -1,7 +1,8 @@
 //! One request and its answer, above every protocol: what handlers, filters and variables work on.
 
 mod disposition;
-mod modules;
+mod lineage;
+pub(crate) mod modules;
 mod progress;
 mod recycle;
 mod request;
@@ -17,16 +18,16 @@ use std::sync::Arc;
 use tidegate_http::Headers;
 
 use crate::client::{Address, Client, Connection};
-use crate::error_log::Level;
-use crate::plan::{Location, LocationId, Plan, Server};
-use crate::session::Session;
+use crate::ids::LocationId;
+use crate::plan::{Location, Plan, Server};
 use crate::settings::Settings;
-use crate::subrequest::Lineage;
 use crate::variables::VariableId;
 
 pub use disposition::Disposition;
+pub use lineage::{Inherited, Lineage};
 pub use modules::{Captures, Extensions, ModuleState};
 pub use progress::{Outcome, Progress};
+use recycle::Buffer;
 pub use request::{PathSource, Request};
 pub use response::{
     ClientAbort, Conditions, DeliveryHints, FieldOwner, HeadSending, PieceSending, RangeSupport,
@@ -103,9 +104,69 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// What it has of a session of `stream`, if it is one.
-    pub fn session(&self) -> Option<&Session> {
-        self.modules.extensions.of()
+    /// A fresh exchange on a connection.
+    pub fn new(plan: PlanRef, connection: Rc<Connection>, client: Rc<dyn Client>) -> Exchange {
+        let mut x = Exchange {
+            plan,
+            connection,
+            client,
+            ordinal: 0,
+            routing: Default::default(),
+            request: Default::default(),
+            response: Default::default(),
+            delivery: Default::default(),
+            disposition: Default::default(),
+            modules: Default::default(),
+            progress: Default::default(),
+            outcome: Default::default(),
+            preserved_headers: Default::default(),
+            limit_rate: Default::default(),
+            lineage: Default::default(),
+        };
+        x.modules.slots.resize(x.plan.slot_count, None);
+        x
+    }
+
+    /// Makes it a fresh exchange of the same connection; the memory of its buffers is kept.
+    pub fn reset(&mut self, fresh_plan: PlanRef) {
+        let Exchange {
+            plan,
+            connection: _,
+            client: _,
+            ordinal,
+            routing,
+            request,
+            response,
+            delivery,
+            disposition,
+            modules,
+            progress,
+            outcome,
+            preserved_headers,
+            limit_rate,
+            lineage,
+        } = self;
+        *plan = fresh_plan;
+        *ordinal = 0;
+        routing.empty();
+        request.empty();
+        response.empty();
+        delivery.empty();
+        disposition.empty();
+        modules.empty();
+        progress.empty();
+        outcome.empty();
+        preserved_headers.empty();
+        *limit_rate = None;
+        *lineage = Default::default();
+        modules.slots.resize(plan.slot_count, None);
+    }
+
+    /// Drops the response made so far, and makes room for another.
+    pub fn clear_response(&mut self) {
+        self.response.empty();
+        self.delivery.empty();
+        self.disposition.set_status(0);
     }
 
     pub fn server(&self) -> &Server {
@@ -184,18 +245,6 @@ impl Exchange {
 
     pub fn is_subrequest(&self) -> bool {
         self.routing.is_subrequest()
-    }
-
-    /// Writes an error log line with this request's context.
-    pub fn log(&self, level: Level, message: std::fmt::Arguments<'_>) {
-        let log = &self.settings().error_log;
-        if log.enabled(level) {
-            log.write(
-                level,
-                self.connection.number,
-                &crate::error_log::with_context(self, message),
-            );
-        }
     }
 
     /// `$host`: from the request, or the server's first name.

@@ -4,14 +4,38 @@
 mod tests;
 
 use std::net::IpAddr;
-
-pub use crate::http_core::listen::{SoKeepalive, SocketOptions};
+use std::time::Duration;
 
 use crate::client::Address;
-use crate::exchange::Captures;
+use crate::exchange::modules::Captures;
 use crate::host_names::{HostNames, NotTaken};
-use crate::plan::ServerId;
+use crate::ids::ServerId;
 use crate::regex::Regex;
+
+/// TCP keepalive as `so_keepalive` sets it; `None` fields keep the system's values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SoKeepalive {
+    pub on: bool,
+    pub idle: Option<Duration>,
+    pub interval: Option<Duration>,
+    pub count: Option<u32>,
+}
+
+/// Socket options of an address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SocketOptions {
+    pub backlog: Option<i32>,
+    pub rcvbuf: Option<usize>,
+    pub sndbuf: Option<usize>,
+    pub fastopen: Option<i32>,
+    pub deferred: bool,
+    pub reuseport: bool,
+    pub ipv6only: Option<bool>,
+    pub so_keepalive: Option<SoKeepalive>,
+    pub multipath: bool,
+    /// Any socket option (or `bind`) was written: nginx allows that once for each address.
+    pub written: bool,
+}
 
 /// What a listening socket is found again by over reloads.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

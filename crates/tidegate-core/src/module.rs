@@ -5,7 +5,9 @@ use std::marker::PhantomData;
 
 pub use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, Row, Word, once};
 
-use crate::builder::{LocationBuilder, PlanBuilder, ServerBuilder};
+use crate::builder::location_builder::LocationBuilder;
+use crate::builder::plan_builder::PlanBuilder;
+use crate::builder::server_builder::ServerBuilder;
 use crate::variables::Variable;
 
 /// A directive whose block holds directives (not values): where it stands and what it opens.

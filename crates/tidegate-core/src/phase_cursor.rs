@@ -5,9 +5,9 @@ use tidegate_http::Known;
 
 use crate::error_log::Level;
 use crate::exchange::{Exchange, PathState};
-use crate::phases::{Handler, Phase, count_redirect};
+use crate::handler::{Handler, Phase};
 use crate::plan::{Location, Plan};
-use crate::step::Step;
+use crate::step::{Jump, Step};
 
 /// A request's place on its way through the phases.
 pub(crate) struct PhaseCursor<'p> {
@@ -166,4 +166,22 @@ fn nobody_answered(x: &mut Exchange) -> Step<'static> {
     let folder = String::from_utf8_lossy(&folder);
     x.log(Level::Error, format_args!("directory index of \"{folder}\" is forbidden"));
     Step::Status(403)
+}
+
+/// Counts an internal redirect, `to` somewhere or by `rewrite`. One too many is logged as nginx does, and has the
+/// built-in page: an `error_page` would be one more.
+pub(crate) fn count_redirect(x: &mut Exchange, to: Option<&Jump>) -> Result<(), u16> {
+    if x.routing.count_redirect() {
+        return Ok(());
+    }
+    let (doing, target) = match to {
+        None => ("processing", &x.request.path),
+        Some(Jump::Path { path, .. }) => ("internally redirecting to", path),
+        Some(Jump::Named(name)) => ("redirect to named location", name),
+    };
+    let target = String::from_utf8_lossy(target);
+    let cycle = format_args!("rewrite or internal redirection cycle while {doing} \"{target}\"");
+    x.log(Level::Error, cycle);
+    x.disposition.give_up_error_pages();
+    Err(500)
 }

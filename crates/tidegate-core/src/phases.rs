@@ -24,39 +24,10 @@ use crate::body::Body;
 use crate::error_log::Level;
 use crate::error_page::{self, Resolved};
 use crate::exchange::Exchange;
-use crate::phase_cursor::{Next, PhaseCursor};
+pub use crate::handler::{Filter, Handler, Logger, PHASE_COUNT, Phase, Trailer};
+use crate::phase_cursor::{Next, PhaseCursor, count_redirect};
 use crate::plan::Plan;
 use crate::step::{Jump, Step};
-
-/// A step of the way; handlers can be registered in all but FindConfig, PostRewrite and PostAccess.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
-    PostRead,
-    ServerRewrite,
-    FindConfig,
-    Rewrite,
-    PostRewrite,
-    Preaccess,
-    Access,
-    PostAccess,
-    Precontent,
-    Content,
-}
-
-/// Number of phases, for tables indexed by phase.
-pub const PHASE_COUNT: usize = Phase::Content as usize + 1;
-
-/// A phase handler. It runs on the connection's thread and must not block.
-pub type Handler = Box<dyn for<'a> Fn(&'a mut Exchange) -> Step<'a> + Send + Sync>;
-
-/// A response filter: changes `x.response` and wraps or replaces the body.
-pub type Filter = Box<dyn Fn(&mut Exchange, Body) -> Body + Send + Sync>;
-
-/// Adds to `x.response.trailers` once the body has been sent.
-pub type Trailer = Box<dyn Fn(&mut Exchange) + Send + Sync>;
-
-/// Runs when the request is over, whatever became of it.
-pub type Logger = Box<dyn Fn(&mut Exchange) + Send + Sync>;
 
 /// What the driver has to send.
 pub enum Answer {
@@ -290,24 +261,6 @@ fn status_required_header(status: u16) -> Option<Known> {
         416 => Some(Known::ContentRange),
         _ => None,
     }
-}
-
-/// Counts an internal redirect, `to` somewhere or by `rewrite`. One too many is logged as nginx does, and has the
-/// built-in page: an `error_page` would be one more.
-pub(crate) fn count_redirect(x: &mut Exchange, to: Option<&Jump>) -> Result<(), u16> {
-    if x.routing.count_redirect() {
-        return Ok(());
-    }
-    let (doing, target) = match to {
-        None => ("processing", &x.request.path),
-        Some(Jump::Path { path, .. }) => ("internally redirecting to", path),
-        Some(Jump::Named(name)) => ("redirect to named location", name),
-    };
-    let target = String::from_utf8_lossy(target);
-    let cycle = format_args!("rewrite or internal redirection cycle while {doing} \"{target}\"");
-    x.log(Level::Error, cycle);
-    x.disposition.give_up_error_pages();
-    Err(500)
 }
 
 /// The part of the response's type that names its charset.

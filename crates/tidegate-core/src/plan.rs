@@ -3,20 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::handler::{Filter, Handler, Logger, PHASE_COUNT, Phase, Trailer};
+pub use crate::ids::{LocationId, ServerId};
 use crate::listen::ListenerPlan;
-use crate::location::LocationSet;
+use crate::location_set::LocationSet;
 use crate::main_settings::MainSettings;
-use crate::phases::{Filter, Handler, Logger, PHASE_COUNT, Phase, Trailer};
 use crate::settings::{ServerSettings, Settings};
 use crate::variables::VariableTable;
-
-/// A server block's number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct ServerId(pub u32);
-
-/// A location's number; a server block and an `if` block have one as well.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct LocationId(pub u32);
 
 /// One `server` block.
 pub struct Server {

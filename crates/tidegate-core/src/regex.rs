@@ -1,5 +1,6 @@
 //! Regular expressions with PCRE2's semantics, compiled once, with a bound on backtracking.
 
+mod of_requests;
 #[cfg(test)]
 mod tests;
 
@@ -7,9 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use pcre2::bytes::{CaptureLocations, Regex as Pcre, RegexBuilder};
 
-use crate::error_log::Level;
-use crate::exchange::{Captures, Exchange, ModuleState};
-use crate::variables::{Changeable, VariableTable};
+use crate::exchange::modules::{Captures, ModuleState};
 
 /// Backtracking steps after which a match counts as an error: about 20 ms of work. PCRE2's default is
 /// 10,000,000, long enough for one request to hold a loop.
@@ -32,11 +31,12 @@ pub struct Regex {
 pub struct MatchLimit;
 
 impl Regex {
-    /// Compiles `text`; named groups become variables. The error is worded as nginx's.
-    pub fn compile(
+    /// Compiles `text`; each named group goes to the slot that `slot_of` gives its name. The error is worded as
+    /// nginx's.
+    pub(crate) fn with_slots(
         text: &str,
         caseless: bool,
-        variables: &mut VariableTable,
+        mut slot_of: impl FnMut(&str) -> Result<usize, String>,
     ) -> Result<Regex, String> {
         let pcre = RegexBuilder::new()
             .caseless(caseless)
@@ -44,16 +44,13 @@ impl Regex {
             .max_jit_stack_size(Some(1 << 20))
             .build(&format!("{MATCH_LIMIT}{text}"))
             .map_err(|error| complaint(text, &error))?;
-        for name in pcre.capture_names().iter().flatten() {
-            if matches!(variables.changeable(name), Changeable::Never) {
-                return Err(format!("the duplicate \"{name}\" variable"));
+        let mut named = Vec::new();
+        for (group, name) in pcre.capture_names().iter().enumerate() {
+            if let Some(name) = name {
+                named.push((group, slot_of(name)?));
             }
         }
-        let named = pcre.capture_names().iter().enumerate();
-        let named = named
-            .filter_map(|(group, name)| Some((group, variables.define_slot(name.as_ref()?))))
-            .collect();
-        Ok(Regex { pcre, named, text: text.to_owned(), free: Mutex::default() })
+        Ok(Regex { pcre, named: named.into(), text: text.to_owned(), free: Mutex::default() })
     }
 
     /// Compiles a text that comes with an answer (SSI). Its named groups are no variables of the
@@ -79,23 +76,6 @@ impl Regex {
     /// Number of groups, the whole match not counted.
     pub fn group_count(&self) -> usize {
         self.pcre.captures_len().saturating_sub(1)
-    }
-
-    /// Whether `subject` matches; stores groups and named variables in the exchange if it does.
-    /// A match that hits the limit is logged and answered with an error (500).
-    pub fn capture(&self, x: &mut Exchange, subject: &[u8]) -> Result<bool, MatchLimit> {
-        match self.capture_into(&mut x.modules.captures, subject) {
-            Ok(true) => {
-                self.store_named(&mut x.modules);
-                Ok(true)
-            }
-            Ok(false) => Ok(false),
-            Err(MatchLimit) => {
-                let text = &self.text;
-                x.log(Level::Alert, format_args!("matching \"{text}\" hit the backtracking limit"));
-                Err(MatchLimit)
-            }
-        }
     }
 
     /// Copies the exchange's captures of this expression to the variables of its named groups.

@@ -16,8 +16,8 @@ use tidegate_rt::timer::Deadline;
 use crate::client::{Address, ByteStream};
 use crate::error_log::Level;
 use crate::exchange::Exchange;
+use crate::settings::SessionSettings;
 use crate::step::Step;
-use crate::stream_core::SessionSettings;
 
 /// Bytes that went one way and the other.
 #[derive(Debug, Default)]
@@ -74,6 +74,13 @@ impl Session {
 
     pub fn is_datagram(&self) -> bool {
         matches!(self.client, SessionClient::Datagrams(_))
+    }
+}
+
+impl Exchange {
+    /// What it has of a session of `stream`, if it is one.
+    pub fn session(&self) -> Option<&Session> {
+        self.modules.extensions.of()
     }
 }
 

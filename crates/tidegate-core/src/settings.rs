@@ -11,7 +11,6 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::error_log::ErrorLog;
-pub use crate::http_core::conf::{IfModifiedSince, Lingering};
 use crate::request_body::StoreOptions;
 use crate::template::Template;
 
@@ -23,6 +22,26 @@ pub struct ServerSettings {
     pub merge_slashes: bool,
 }
 
+/// A server's settings for sessions; it is found in the extensions of its location.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionSettings {
+    /// Most bytes that are looked at before the content handler has them.
+    pub preread_bytes_max: usize,
+    pub preread_timeout: Duration,
+    /// For the header of the PROXY protocol.
+    pub proxy_protocol_timeout: Duration,
+}
+
+impl Default for SessionSettings {
+    fn default() -> SessionSettings {
+        SessionSettings {
+            preread_bytes_max: 16 * 1024,
+            preread_timeout: Duration::from_secs(30),
+            proxy_protocol_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
 /// What the `Server` field and error pages say.
 #[derive(Clone)]
 pub enum Tokens {
@@ -30,6 +49,27 @@ pub enum Tokens {
     Fixed(Bytes),
     /// A text with variables: `off`, `on`, `build` or empty are looked at when it is made.
     Dynamic(Template),
+}
+
+/// `keepalive_disable` as bits.
+pub const KEEPALIVE_DISABLE_MSIE6: u8 = 1;
+/// `safari`.
+pub const KEEPALIVE_DISABLE_SAFARI: u8 = 2;
+
+/// `lingering_close`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lingering {
+    Off,
+    On,
+    Always,
+}
+
+/// `if_modified_since`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IfModifiedSince {
+    Off,
+    Exact,
+    Before,
 }
 
 /// One `error_page` of a location.

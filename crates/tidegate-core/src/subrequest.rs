@@ -13,8 +13,6 @@
 #[cfg(test)]
 mod tests;
 
-use std::any::{Any, TypeId};
-use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -30,6 +28,7 @@ use crate::byte_body::{ByteBody, Piece};
 use crate::client::{CancelCode, Client};
 use crate::error_log::Level;
 use crate::exchange::{DeliveryHints, Exchange, Kind, Outcome};
+pub use crate::exchange::{Inherited, Lineage};
 use crate::phases::{self, Answer};
 use crate::request_body::{RequestBody, StoredBody};
 
@@ -60,60 +59,13 @@ pub enum SubrequestBody {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooMany;
 
-/// Where an exchange stands among others of the same request.
-#[derive(Default)]
-pub struct Lineage {
-    /// What makers of subrequests leave for them and for their subrequests.
-    pub inherited: Inherited,
-    /// `Content-Type` of the client's answer, which this subrequest's becomes a part of.
-    pub page_type: Option<Rc<[u8]>>,
-    depth: u8,
-    /// Subrequests made so far for the whole request; there once there is one.
-    made: Option<Rc<Cell<u32>>>,
-}
-
-impl Lineage {
-    /// The same place, for another exchange of the same request.
-    fn fork(&self) -> Lineage {
-        Lineage {
-            inherited: self.inherited.clone(),
-            page_type: self.page_type.clone(),
-            depth: self.depth,
-            made: self.made.clone(),
-        }
-    }
-
-    /// Nothing was left here and no subrequest made.
-    #[cfg(test)]
-    pub(crate) fn is_fresh(&self) -> bool {
-        let Lineage { inherited, page_type, depth, made } = self;
-        inherited.0.is_empty() && page_type.is_none() && *depth == 0 && made.is_none()
-    }
-}
-
-/// Objects that an exchange shares with its subrequests, by type.
-#[derive(Clone, Default)]
-pub struct Inherited(Vec<(TypeId, Rc<dyn Any>)>);
-
-impl Inherited {
-    pub fn of<T: 'static>(&self) -> Option<Rc<T>> {
-        let (_, object) = self.0.iter().find(|(id, _)| *id == TypeId::of::<T>())?;
-        object.clone().downcast().ok()
-    }
-
-    pub fn insert<T: 'static>(&mut self, object: Rc<T>) {
-        self.0.retain(|(id, _)| *id != TypeId::of::<T>());
-        self.0.push((TypeId::of::<T>(), object));
-    }
-}
-
 impl Exchange {
     /// Another exchange of the same request as it is now: for bodies that need variables and
     /// subrequests after the head has left. It has none of the modules' state. Every field is named, so that a new
     /// one is decided upon.
     pub fn fork(&mut self) -> Exchange {
         // It is made when it is first asked for, and must be the same for all.
-        let _ = crate::http_core::made_request_id(self);
+        let _ = self.request.made_id();
         Exchange {
             plan: self.plan.clone(),
             connection: self.connection.clone(),

@@ -6,10 +6,10 @@ mod tests;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Mutex;
 
+use tidegate_conf::HostNames;
 use tidegate_os::{ConnectOptions, ListenAddr, OwnedSocket, Transport, connect, socket};
 
-use crate::builder::Resources;
-use crate::error_log::Level;
+use crate::level::Level;
 
 const FACILITIES: &[&str] = &[
     "kern", "user", "mail", "daemon", "auth", "intern", "lpr", "news", "uucp", "clock", "authpriv",
@@ -42,8 +42,9 @@ pub struct Syslog {
 }
 
 impl Syslog {
-    /// Reads the parameters behind `syslog:`. The error is the message for the diagnostic.
-    pub fn parse(text: &str, resources: &dyn Resources) -> Result<Syslog, String> {
+    /// Reads the parameters behind `syslog:`. `host_name` is that of the machine, and `names` knows the addresses of
+    /// others. The error is the message for the diagnostic.
+    pub fn parse(text: &str, host_name: String, names: &dyn HostNames) -> Result<Syslog, String> {
         let mut seen: Vec<&str> = Vec::new();
         let mut place = None;
         let mut syslog = Syslog {
@@ -51,7 +52,7 @@ impl Syslog {
             facility: 23,
             severity: 6,
             tag: TAG_DEFAULT.to_owned(),
-            hostname: Some(resources.machine().host_name),
+            hostname: Some(host_name),
             socket: Mutex::new(None),
         };
         for parameter in text.split(',') {
@@ -61,7 +62,7 @@ impl Syslog {
             }
             seen.push(name);
             match parameter.split_once('=') {
-                Some(("server", server)) => place = Some(parse_place(server, resources)?),
+                Some(("server", server)) => place = Some(parse_place(server, names)?),
                 Some(("facility", name)) => syslog.facility = index(FACILITIES, name, "facility")?,
                 Some(("severity", name)) => syslog.severity = index(SEVERITIES, name, "severity")?,
                 Some(("tag", tag)) => syslog.tag = checked_tag(tag)?,
@@ -143,7 +144,7 @@ fn checked_tag(tag: &str) -> Result<String, String> {
     Ok(tag.to_owned())
 }
 
-fn parse_place(server: &str, resources: &dyn Resources) -> Result<Place, String> {
+fn parse_place(server: &str, names: &dyn HostNames) -> Result<Place, String> {
     if let Some(path) = server.strip_prefix("unix:") {
         if path.is_empty() {
             return Err(format!("no path in the unix domain socket in syslog server \"{server}\""));
@@ -171,7 +172,7 @@ fn parse_place(server: &str, resources: &dyn Resources) -> Result<Place, String>
     if let Ok(ip) = host.parse::<IpAddr>() {
         return Ok(Place::Udp(SocketAddr::new(ip, port)));
     }
-    let addresses = resources.addresses(host).map_err(|_| unknown())?;
+    let addresses = names.addresses(host).map_err(|_| unknown())?;
     let first = addresses.first().ok_or_else(unknown)?;
     Ok(Place::Udp(SocketAddr::new(*first, port)))
 }

@@ -4,7 +4,7 @@
 pub(crate) mod probe;
 
 use crate::http_core::HttpCore;
-use crate::main_settings::MainCore;
+use crate::main_core::MainCore;
 use crate::module::{Entry, ErasedModule};
 use crate::stream_core::StreamCore;
 use crate::testing::ModuleList;

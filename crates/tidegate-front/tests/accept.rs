@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tidegate_core::builder::Survivors;
 use tidegate_core::client::Address;
 use tidegate_core::http_core::HttpCore;
-use tidegate_core::main_settings::MainCore;
+use tidegate_core::main_core::MainCore;
 use tidegate_core::module::{Entry, ErasedModule};
 use tidegate_front::Shared;
 use tidegate_rt::net::Listener;

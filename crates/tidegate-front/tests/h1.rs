@@ -16,7 +16,7 @@ use bytes::Bytes;
 use tidegate_core::builder::{LocationBuilder, Survivors};
 use tidegate_core::client::{Address, CancelCode, Client};
 use tidegate_core::exchange::PieceSending;
-use tidegate_core::main_settings::MainCore;
+use tidegate_core::main_core::MainCore;
 use tidegate_core::module::{Arity, Contexts, Diagnostic, Directive, Entry, ErasedModule, Kind};
 use tidegate_core::{Body, Chunk, Module, Step, http_core::HttpCore};
 use tidegate_front::{Front, Shared};

@@ -22,7 +22,7 @@ use tidegate_core::exchange::{
     ClientAbort, Conditions, FieldOwner, HeadSending, PieceSending, RangeSupport,
 };
 use tidegate_core::http_core::HttpCore;
-use tidegate_core::main_settings::MainCore;
+use tidegate_core::main_core::MainCore;
 use tidegate_core::module::{Arity, Contexts, Diagnostic, Directive, Entry, ErasedModule, Kind};
 use tidegate_core::{Body, Exchange, Jump, Module, Step};
 use tidegate_front::Shared;

@@ -1,7 +1,7 @@
 //! The bench of the engine with the modules of this crate.
 
 use tidegate_core::http_core::HttpCore;
-use tidegate_core::main_settings::MainCore;
+use tidegate_core::main_core::MainCore;
 use tidegate_core::stream_core::StreamCore;
 use tidegate_core::testing::ModuleList;
 use tidegate_core::{Entry, ErasedModule};

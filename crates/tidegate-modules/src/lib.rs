@@ -9,7 +9,7 @@ pub mod stream;
 mod testing;
 
 use tidegate_core::http_core::HttpCore;
-use tidegate_core::main_settings::MainCore;
+use tidegate_core::main_core::MainCore;
 use tidegate_core::stream_core::StreamCore;
 use tidegate_core::{Entry, ErasedModule};
 

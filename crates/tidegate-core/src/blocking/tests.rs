@@ -1,6 +1,9 @@
 //! Pools by name: kept over reloads while they stay the same, and found by what a location says.
 
 use super::*;
+use crate::exchange::Exchange;
+use crate::pool_choice::PoolChoice;
+use crate::template::Template;
 use crate::tests::{Bench, wait};
 
 fn settings(name: &str, threads: usize) -> PoolSettings {
@@ -30,12 +33,10 @@ fn pools_outlast_a_reload_while_their_directive_stays() {
         let mut variables = crate::variables::VariableTable::new([].into_iter());
         let span = tidegate_conf::Span::NONE;
         let template = Template::compile(template.as_bytes(), span, &mut variables).unwrap();
-        let choice = PoolChoice(match template.literal() {
-            Some(name) => {
-                Choice::Fixed(String::from_utf8_lossy(name).into_owned(), OnceLock::new())
-            }
-            None => Choice::Computed(template),
-        });
+        let choice = match template.literal() {
+            Some(name) => PoolChoice::named(String::from_utf8_lossy(name).into_owned()),
+            None => PoolChoice::computed(template),
+        };
         // The second look is the first one's.
         let picked = [choice.pick(x), choice.pick(x)];
         picked.map(|pool| pool.map(|pool| pool.name().to_owned()))[1].clone()

@@ -5,23 +5,19 @@ use std::net::{IpAddr, SocketAddr};
 
 use tidegate_conf::{Diagnostic, Word};
 
-use super::{Outline, PlanBuilder};
+use super::outline::Outline;
+use super::plan_builder::PlanBuilder;
+use super::server_builder::ServerBuilder;
 use crate::client::Address;
 use crate::host_names::NotTaken;
 use crate::http_core::listen::ListenConf;
 use crate::http_core::{self, HttpCore};
+use crate::ids::{LocationId, ServerId};
 use crate::listen::{ListenerPlan, LocalServers, Names, Place, VirtualServers};
-use crate::plan::{LocationId, Server, ServerId};
+use crate::plan::Server;
 
 /// A server of `stream` that nobody could reach.
 pub(super) const NO_LISTEN: &str = "no \"listen\" is defined for server";
-
-/// A server in the making; what modules see in `prepare_server`.
-pub struct ServerBuilder<'p, 'e> {
-    pub plan: &'p mut PlanBuilder<'e>,
-    pub outline: &'p Outline,
-    pub server: Server,
-}
 
 impl PlanBuilder<'_> {
     /// Builds one `server` block with all its locations.

@@ -1,6 +1,10 @@
 //! From a text to a plan: what is refused and how it is said, what is inherited, what outlasts a reload.
 
+use std::io;
+use std::sync::Arc;
+
 use super::*;
+use crate::plan::Location;
 use crate::tests::Bench;
 
 /// An `http` block that must be refused, with all that is wrong with it.

@@ -7,10 +7,13 @@ use std::sync::Arc;
 use tidegate_conf::{Diagnostic, NamedFiles, Span, Word};
 use tidegate_os::os_error;
 
-use super::PlanBuilder;
+use super::plan_builder::{Environment, PlanBuilder};
+use super::resources::NamesOf;
+use crate::blocking;
 use crate::error_log::{ErrorLog, Level, Sink};
 use crate::http_core::conf::ErrorLogConf;
 use crate::log_file::LogFile;
+use crate::pool_choice::PoolChoice;
 use crate::regex::Regex;
 use crate::settings::full_path;
 use crate::syslog::Syslog;
@@ -68,6 +71,23 @@ impl PlanBuilder<'_> {
             .map_err(|error| Diagnostic::emerg(error).at(span))
     }
 
+    /// The pool that a directive names, by a text which may hold variables.
+    ///
+    /// # Errors
+    /// There is no such pool.
+    pub fn pool_choice(&mut self, name: &Word) -> Result<PoolChoice, Diagnostic> {
+        let template = self.template(name)?;
+        let Some(fixed) = template.literal() else { return Ok(PoolChoice::computed(template)) };
+        let fixed = String::from_utf8_lossy(fixed).into_owned();
+        let needs_directive = fixed != blocking::DEFAULT && fixed != blocking::HANDLERS;
+        if needs_directive && !self.main.thread_pools.iter().any(|pool| pool.name == fixed) {
+            let message = format!("unknown thread pool \"{fixed}\"");
+            let help = "pools are made by `thread_pool NAME threads=N;` at the file's top level";
+            return Err(Diagnostic::emerg(message).at(name.span).help(help));
+        }
+        Ok(PoolChoice::named(fixed))
+    }
+
     /// A path below the prefix, unless it is absolute.
     pub fn path(&self, path: &str) -> PathBuf {
         full_path(self.environment.prefix, path)
@@ -96,6 +116,14 @@ impl PlanBuilder<'_> {
         open_log(self.environment, path, Some(span))
     }
 
+    /// A destination in syslog, by what stands behind `syslog:`; the error is the message for the diagnostic.
+    ///
+    /// # Errors
+    /// A parameter is unknown or wrong, or the server's name has no address.
+    pub fn syslog(&self, parameters: &str) -> Result<Syslog, String> {
+        syslog(self.environment, parameters)
+    }
+
     /// The error log of a block.
     pub fn error_log(&self, confs: &[ErrorLogConf]) -> Result<ErrorLog, Diagnostic> {
         error_log(self.environment, confs)
@@ -113,7 +141,7 @@ impl NamedFiles for PlanBuilder<'_> {
 }
 
 fn open_log(
-    environment: &super::Environment<'_>,
+    environment: &Environment<'_>,
     path: &Path,
     span: Option<Span>,
 ) -> Result<Arc<LogFile>, Diagnostic> {
@@ -129,7 +157,7 @@ fn open_log(
 
 /// Opens what `error_log` directives name; without any, the built-in default.
 pub(crate) fn error_log(
-    environment: &super::Environment<'_>,
+    environment: &Environment<'_>,
     confs: &[ErrorLogConf],
 ) -> Result<ErrorLog, Diagnostic> {
     if confs.is_empty() {
@@ -143,8 +171,14 @@ pub(crate) fn error_log(
     Ok(ErrorLog::new(sinks))
 }
 
+/// Compiles what stands behind `syslog:`; the error is the message for the diagnostic.
+fn syslog(environment: &Environment<'_>, parameters: &str) -> Result<Syslog, String> {
+    let resources = environment.resources;
+    Syslog::parse(parameters, resources.machine().host_name, &NamesOf(resources))
+}
+
 fn sink(
-    environment: &super::Environment<'_>,
+    environment: &Environment<'_>,
     target: &str,
     span: Option<Span>,
 ) -> Result<Sink, Diagnostic> {
@@ -153,7 +187,7 @@ fn sink(
         return Ok(Sink::Stderr);
     }
     if let Some(parameters) = target.strip_prefix("syslog:") {
-        let syslog = Syslog::parse(parameters, environment.resources).map_err(|message| {
+        let syslog = syslog(environment, parameters).map_err(|message| {
             let diagnostic = Diagnostic::emerg(message);
             match span {
                 Some(span) => diagnostic.at(span),

@@ -3,8 +3,6 @@
 
 use tidegate_conf::{Contexts, Statement, Word};
 
-use super::PlanBuilder;
-
 /// Gateways' directives begin with one of these.
 const GATEWAYS: &[&str] = &["proxy_", "fastcgi_", "scgi_", "uwsgi_", "memcached_"];
 
@@ -40,9 +38,9 @@ const OTHERS: &[&str] =
 
 /// A value as written.
 pub(super) struct Value {
-    word: Word,
-    may_be_regex: bool,
-    stream: bool,
+    pub word: Word,
+    pub may_be_regex: bool,
+    pub stream: bool,
 }
 
 /// The values of a directive that stands in `context`.
@@ -64,24 +62,4 @@ fn place(name: &str) -> Option<(usize, bool)> {
     let name = GATEWAYS.iter().find_map(|gateway| name.strip_prefix(gateway))?;
     let (_, first) = OF_GATEWAYS.iter().find(|(known, _)| *known == name)?;
     Some((*first, WITH_PATTERN.contains(&name)))
-}
-
-impl PlanBuilder<'_> {
-    /// Compiles values of the plan's block and forgets them. Mistakes that are known already come first: their
-    /// values would only be told of twice.
-    pub(super) fn check_values(&mut self, values: &[Value]) {
-        if self.diagnostics.iter().any(|found| found.severity.is_fatal()) {
-            return;
-        }
-        let stream = self.stream;
-        for value in values.iter().filter(|value| value.stream == stream) {
-            let word = &value.word;
-            let text = word.bytes.strip_prefix(b"~").filter(|_| value.may_be_regex);
-            let found = match text {
-                Some([b'*', regex @ ..] | regex) => self.regex(regex, true, word.span).map(drop),
-                None => self.template(word).map(drop),
-            };
-            self.diagnostics.extend(found.err());
-        }
-    }
 }

@@ -3,7 +3,7 @@
 use std::any::{Any, TypeId};
 use std::rc::Rc;
 
-use super::recycle::recycled;
+use super::recycle::{buffers, recycled};
 
 /// State of modules for one request.
 #[derive(Default)]
@@ -13,6 +13,8 @@ pub struct ModuleState {
     /// Values of `set` variables, named captures and cached computed variables.
     pub(crate) slots: Vec<Option<Rc<[u8]>>>,
 }
+
+buffers!(Captures, Extensions);
 
 recycled!(ModuleState:
     keeps { extensions, captures, slots }

@@ -70,6 +70,14 @@ impl Request {
         }
     }
 
+    /// `$request_id`, made now if nothing has asked for it.
+    pub fn made_id(&mut self) -> &str {
+        self.id.get_or_insert_with(|| {
+            let id = tidegate_rt::random::request_id();
+            String::from_utf8_lossy(&id).into_owned().into_boxed_str()
+        })
+    }
+
     /// Replaces path and, if given, args.
     pub(super) fn set_path(&mut self, path: Vec<u8>, args: Option<Vec<u8>>) {
         self.path = path;

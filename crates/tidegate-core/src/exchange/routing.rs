@@ -1,7 +1,7 @@
 //! Where a request is on its way: who serves it, and what became of its path there.
 
 use super::recycle::recycled;
-use crate::plan::{LocationId, ServerId};
+use crate::ids::{LocationId, ServerId};
 
 /// Server and location of a request, and how it came there.
 #[derive(Default)]

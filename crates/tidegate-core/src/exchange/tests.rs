@@ -14,7 +14,7 @@ use crate::builder::{Environment, Resources, Survivors, build};
 use crate::client::{ClientAddress, NoClient};
 use crate::http_core::HttpCore;
 use crate::log_file::LogFile;
-use crate::main_settings::MainCore;
+use crate::main_core::MainCore;
 use crate::module::Entry;
 use crate::plan::{LocationId, ServerId};
 use crate::request_body::{BodySource, RequestBody, RequestBodyError};

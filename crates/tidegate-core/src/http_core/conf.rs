@@ -5,6 +5,8 @@ use std::time::Duration;
 use tidegate_conf::{Span, Word};
 
 use super::listen::ListenConf;
+use crate::error_log::Level;
+use crate::settings::{IfModifiedSince, Lingering};
 
 /// A text whose variables are compiled when the whole configuration is read.
 pub type Text = Word;
@@ -26,27 +28,6 @@ pub struct RootConf {
     /// Of the location that `alias` stands in: bytes of its name, or a regular expression.
     pub alias_length: usize,
     pub alias_regex: bool,
-}
-
-/// `keepalive_disable` as bits.
-pub const KEEPALIVE_DISABLE_MSIE6: u8 = 1;
-/// `safari`.
-pub const KEEPALIVE_DISABLE_SAFARI: u8 = 2;
-
-/// `lingering_close`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lingering {
-    Off,
-    On,
-    Always,
-}
-
-/// `if_modified_since`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IfModifiedSince {
-    Off,
-    Exact,
-    Before,
 }
 
 /// `server_tokens`.
@@ -77,7 +58,7 @@ pub struct TempPath {
 #[derive(Clone, Debug)]
 pub struct ErrorLogConf {
     pub target: String,
-    pub level: crate::error_log::Level,
+    pub level: Level,
     pub span: Span,
 }
 

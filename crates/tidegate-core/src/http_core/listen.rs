@@ -2,39 +2,14 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
-use std::time::Duration;
 
 use tidegate_conf::{Args, Contexts, Diagnostic, HostNames, Span, parse_seconds, parse_size};
 
 use crate::client::Address;
+use crate::listen::{SoKeepalive, SocketOptions};
 
 #[cfg(test)]
 mod tests;
-
-/// TCP keepalive as `so_keepalive` sets it; `None` fields keep the system's values.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SoKeepalive {
-    pub on: bool,
-    pub idle: Option<Duration>,
-    pub interval: Option<Duration>,
-    pub count: Option<u32>,
-}
-
-/// Socket options of an address.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SocketOptions {
-    pub backlog: Option<i32>,
-    pub rcvbuf: Option<usize>,
-    pub sndbuf: Option<usize>,
-    pub fastopen: Option<i32>,
-    pub deferred: bool,
-    pub reuseport: bool,
-    pub ipv6only: Option<bool>,
-    pub so_keepalive: Option<SoKeepalive>,
-    pub multipath: bool,
-    /// Any socket option (or `bind`) was written: nginx allows that once for each address.
-    pub written: bool,
-}
 
 /// One `listen` directive.
 #[derive(Clone, Debug)]

@@ -18,7 +18,6 @@ use crate::variables::Variable;
 pub use conf::Conf;
 pub use location_rows::temp_path;
 pub use prepare::{server_settings, settings};
-pub(crate) use variables::made_request_id;
 
 /// `ngx_http_core_module`'s part that belongs to no other module.
 pub struct HttpCore;

@@ -6,13 +6,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidegate_conf::{Diagnostic, Word};
 
-use super::conf::{
-    BodyInFile, Conf, IfModifiedSince, KEEPALIVE_DISABLE_MSIE6, Lingering, ServerTokens,
-};
-use crate::builder::PlanBuilder;
+use super::conf::{BodyInFile, Conf, ServerTokens};
+use crate::builder::plan_builder::PlanBuilder;
 use crate::error_page::{PRODUCT, PRODUCT_WITH_VERSION};
 use crate::request_body::StoreOptions;
-use crate::settings::{ErrorPage, ServerSettings, Settings, Tokens, Types, full_path};
+use crate::settings::{
+    ErrorPage, IfModifiedSince, KEEPALIVE_DISABLE_MSIE6, Lingering, ServerSettings, Settings,
+    Tokens, Types, full_path,
+};
 use crate::template::Template;
 
 const KIB: u64 = 1024;

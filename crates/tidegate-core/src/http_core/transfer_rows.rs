@@ -2,8 +2,9 @@
 
 use tidegate_conf::{Arity, Contexts, Directive, once, row};
 
-use super::conf::{
-    Conf, IfModifiedSince, KEEPALIVE_DISABLE_MSIE6, KEEPALIVE_DISABLE_SAFARI, Lingering,
+use super::conf::Conf;
+use crate::settings::{
+    IfModifiedSince, KEEPALIVE_DISABLE_MSIE6, KEEPALIVE_DISABLE_SAFARI, Lingering,
 };
 
 const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;

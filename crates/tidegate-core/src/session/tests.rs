@@ -128,7 +128,7 @@ fn lines_of_sessions_say_what_went_both_ways() {
     {
         let (bench, mut x) = session(client);
         let context = format!(", {kind}client: 192.0.2.7, server: 0.0.0.0:5");
-        let shown = |x: &Exchange| crate::error_log::with_context(x, format_args!("text"));
+        let shown = |x: &Exchange| crate::log_context::with_context(x, format_args!("text"));
         assert_eq!(shown(&x), format!("text{context}"));
         let session = x.session().unwrap();
         assert_eq!(session.is_datagram(), !kind.is_empty());

@@ -20,8 +20,9 @@ use std::time::Duration;
 
 use tidegate_conf::{once, row};
 
-use crate::builder::LocationBuilder;
+use crate::builder::location_builder::LocationBuilder;
 use crate::module::{Arity, BlockInfo, BlockRow, Contexts, Diagnostic, Directive, Kind, Module};
+use crate::settings::SessionSettings;
 use crate::variables::Variable;
 
 /// `ngx_stream_core_module`'s part that `http` has not.
@@ -34,26 +35,6 @@ pub struct Conf {
     preread_buffer_size: Option<u64>,
     preread_timeout: Option<Duration>,
     proxy_protocol_timeout: Option<Duration>,
-}
-
-/// A server's settings for sessions; it is found in the extensions of its location.
-#[derive(Clone, Copy, Debug)]
-pub struct SessionSettings {
-    /// Most bytes that are looked at before the content handler has them.
-    pub preread_bytes_max: usize,
-    pub preread_timeout: Duration,
-    /// For the header of the PROXY protocol.
-    pub proxy_protocol_timeout: Duration,
-}
-
-impl Default for SessionSettings {
-    fn default() -> SessionSettings {
-        SessionSettings {
-            preread_bytes_max: 16 * 1024,
-            preread_timeout: Duration::from_secs(30),
-            proxy_protocol_timeout: Duration::from_secs(30),
-        }
-    }
 }
 
 impl Module for StreamCore {

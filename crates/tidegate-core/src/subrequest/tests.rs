@@ -1,6 +1,6 @@
 //! Subrequests: what they have of their parent, how many there may be, and when they end.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 
 use super::*;

@@ -1,25 +1,13 @@
 //! Parameters of syslog, and the messages that a collector gets.
 
 use std::io;
-use std::path::Path;
-use std::sync::Arc;
 
 use super::*;
-use crate::builder::Machine;
-use crate::log_file::LogFile;
 
-/// A machine called `box`, on which `collector` has an address.
+/// Names of a machine called `box`, where `collector` has an address.
 struct Named;
 
-impl Resources for Named {
-    fn read(&self, _path: &Path) -> io::Result<Vec<u8>> {
-        Err(io::ErrorKind::NotFound.into())
-    }
-
-    fn log_file(&self, _path: &Path) -> io::Result<Arc<LogFile>> {
-        Err(io::ErrorKind::NotFound.into())
-    }
-
+impl HostNames for Named {
     fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         match host {
             "collector" => Ok(vec![IpAddr::from([192, 0, 2, 5]), IpAddr::from([192, 0, 2, 6])]),
@@ -27,14 +15,14 @@ impl Resources for Named {
             _ => Err(io::ErrorKind::NotFound.into()),
         }
     }
+}
 
-    fn machine(&self) -> Machine {
-        Machine { privileged: false, host_name: "box".to_owned() }
-    }
+fn parse(text: &str) -> Result<Syslog, String> {
+    Syslog::parse(text, "box".to_owned(), &Named)
 }
 
 fn place(text: &str) -> Result<String, String> {
-    let syslog = Syslog::parse(text, &Named)?;
+    let syslog = parse(text)?;
     Ok(match syslog.place {
         Place::Udp(address) => address.to_string(),
         Place::Unix(path) => format!("unix:{path}"),
@@ -121,7 +109,7 @@ fn messages_are_those_of_rfc_3164() {
         ),
         (",tag=", "<187> box : text", "<190> box : text"),
     ] {
-        let syslog = Syslog::parse(&format!("server={address}{more}"), &Named).unwrap();
+        let syslog = parse(&format!("server={address}{more}")).unwrap();
         syslog.send(Level::Error, b"text");
         assert_eq!(received(&collector), error_line, "{more}");
         syslog.send_access(b"text");
@@ -149,7 +137,7 @@ fn a_socket_that_comes_back_is_written_to_again() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     let text = format!("server=unix:{},nohostname", path.display());
-    let syslog = Syslog::parse(&text, &Named).unwrap();
+    let syslog = parse(&text).unwrap();
     // There is no collector yet: the line is lost.
     syslog.send_access(b"lost");
     for round in ["first", "second"] {

@@ -7,10 +7,10 @@ use std::task::Poll;
 use tidegate_core::Exchange;
 use tidegate_core::error_log::Level;
 use tidegate_core::exchange::Captures;
-use tidegate_core::http_core::conf::{KEEPALIVE_DISABLE_MSIE6, KEEPALIVE_DISABLE_SAFARI};
 use tidegate_core::listen::VirtualServers;
 use tidegate_core::plan::Plan;
 use tidegate_core::request_body::RequestBody;
+use tidegate_core::settings::{KEEPALIVE_DISABLE_MSIE6, KEEPALIVE_DISABLE_SAFARI};
 use tidegate_http::Known;
 use tidegate_http::request::{
     Fault, Method, Parse, ParseOptions, RequestError, keep_partial, parse_authority, parse_request,

@@ -12,7 +12,7 @@ use tidegate_core::exchange::Exchange;
 use tidegate_core::phases;
 use tidegate_core::plan::Plan;
 use tidegate_core::session::{Session, SessionClient, Traffic};
-use tidegate_core::stream_core::SessionSettings;
+use tidegate_core::settings::SessionSettings;
 use tidegate_http::request::parse_host;
 use tidegate_rt::net::Stream;
 use tidegate_rt::timer::timeout;

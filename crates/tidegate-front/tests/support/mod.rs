@@ -11,7 +11,7 @@ use bytes::Bytes;
 use tidegate_conf::{SourceMap, Word};
 use tidegate_core::builder::{LocationBuilder, Survivors};
 use tidegate_core::client::Address;
-use tidegate_core::main_settings::MainCore;
+use tidegate_core::main_core::MainCore;
 use tidegate_core::module::{Arity, Contexts, Diagnostic, Directive, Entry, ErasedModule, Kind};
 use tidegate_core::{Body, Module, Step, http_core::HttpCore};
 use tidegate_front::Shared;

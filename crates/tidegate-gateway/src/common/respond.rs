@@ -17,7 +17,7 @@ use super::state::GatewayState;
 use super::store;
 use crate::cache::gateway::StoredResponse;
 use crate::upstream::sticky;
-use tidegate_core::blocking;
+use tidegate_core::pool_choice;
 
 /// What a protocol changes in the client's head: redirects, cookies.
 pub trait Rewriter {
@@ -154,7 +154,7 @@ fn spool(x: &mut Exchange, settings: &GatewaySettings) -> Spool {
         };
         log.write(level, &text, "reading upstream", "");
     });
-    Spool { settings: settings.spool.clone(), pool: blocking::pool_of(x), told }
+    Spool { settings: settings.spool.clone(), pool: pool_choice::pool_of(x), told }
 }
 
 /// Makes the answer of a stored head: internal redirect, intercepted error, or head and body.

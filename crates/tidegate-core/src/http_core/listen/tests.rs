@@ -1,5 +1,7 @@
 //! Addresses and parameters of `listen`.
 
+use std::time::Duration;
+
 use super::*;
 use crate::builder::SystemNames;
 use crate::tests::Bench;

@@ -8,7 +8,6 @@ mod tests;
 
 use crate::variables::Variable;
 pub(crate) use connection::SHARED;
-pub(crate) use request::made_request_id;
 
 /// All of them.
 pub(super) const VARIABLES: &[Variable] = &joined::<COUNT>(&[

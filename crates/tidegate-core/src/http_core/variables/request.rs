@@ -140,7 +140,7 @@ fn realpath_root(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
     match tidegate_os::path::real(path) {
         Ok(real) => put(Some(real.as_os_str().as_encoded_bytes()), out),
         Err(error) => {
-            let (path, error) = (path.display(), crate::builder::os_error(&error));
+            let (path, error) = (path.display(), tidegate_os::os_error(&error));
             x.log(crate::Level::Crit, format_args!("realpath() \"{path}\" failed ({error})"));
             false
         }
@@ -163,13 +163,5 @@ fn request_body_file(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
 }
 
 fn request_id(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
-    put(Some(made_request_id(x).as_bytes()), out)
-}
-
-/// `$request_id`, made now if nothing has asked for it.
-pub(crate) fn made_request_id(x: &mut Exchange) -> &str {
-    x.request.id.get_or_insert_with(|| {
-        let id = tidegate_rt::random::request_id();
-        String::from_utf8_lossy(&id).into_owned().into_boxed_str()
-    })
+    put(Some(x.request.made_id().as_bytes()), out)
 }

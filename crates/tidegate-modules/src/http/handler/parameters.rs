@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_conf::{Args, Diagnostic, Span, Word, parse_milliseconds, parse_size};
-use tidegate_core::blocking::PoolChoice;
 use tidegate_core::builder::LocationBuilder;
+use tidegate_core::pool_choice::PoolChoice;
 use tidegate_handler::Handler;
 
 use super::serve::Target;
@@ -65,7 +65,7 @@ impl Parameters {
             variables: variables.collect(),
             handler,
             pool: match &self.pool {
-                Some(pool) => PoolChoice::compile(pool, plan)?,
+                Some(pool) => plan.pool_choice(pool)?,
                 None => PoolChoice::handlers(),
             },
             timeout: self.timeout.unwrap_or(TIMEOUT_DEFAULT),

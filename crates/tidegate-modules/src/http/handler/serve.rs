@@ -7,9 +7,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_core::blocking::PoolChoice;
 use tidegate_core::body::FileRange;
 use tidegate_core::exchange::RangeSupport;
+use tidegate_core::pool_choice::PoolChoice;
 use tidegate_core::request_body::StoredBody;
 use tidegate_core::variables::VariableId;
 use tidegate_core::{Body, Exchange, Level, Step};

@@ -89,7 +89,8 @@ impl Target {
 fn place(log: &LogConf, conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Place, Diagnostic> {
     let text = log.path.display();
     if let Some(parameters) = text.strip_prefix("syslog:") {
-        let syslog = Syslog::parse(parameters, plan.environment.resources)
+        let syslog = plan
+            .syslog(parameters)
             .map_err(|message| Diagnostic::emerg(message).at(log.path.span))?;
         return Ok(Place::Syslog(syslog));
     }

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once, row};
 use tidegate_core::Template;
-use tidegate_core::blocking::{DEFAULT, PoolChoice};
+use tidegate_core::blocking::DEFAULT;
 use tidegate_core::builder::PlanBuilder;
 use tidegate_core::exchange::Exchange;
+use tidegate_core::pool_choice::PoolChoice;
 
 use super::cache::{Memory, Policy};
 use super::direct::{ALIGNMENT_MIN, Reading};
@@ -280,7 +281,7 @@ impl Conf {
     ) -> Result<Option<PoolChoice>, Diagnostic> {
         match &self.aio {
             Some(Aio::Threads(Some(name))) if name.bytes != DEFAULT.as_bytes() => {
-                PoolChoice::compile(name, plan).map(Some)
+                plan.pool_choice(name).map(Some)
             }
             _ => Ok(None),
         }

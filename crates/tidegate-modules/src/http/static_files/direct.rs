@@ -94,7 +94,7 @@ impl Reading {
         path.extend_from_slice(suffix.as_bytes());
         let rule = link_rule(x, &path);
         let block = x.settings().output_buffer_bytes;
-        let pool = tidegate_core::blocking::pool_of(x);
+        let pool = tidegate_core::pool_choice::pool_of(x);
         Some(direct_file(path, rule, (file.size, file.modified), (self.alignment, block), pool))
     }
 }

@@ -26,7 +26,7 @@ use tidegate_core::builder::LocationBuilder;
 use tidegate_core::exchange::Exchange;
 use tidegate_core::module::BlockInfo;
 use tidegate_core::phases::Handler;
-use tidegate_core::{Module, Phase, blocking, file_path};
+use tidegate_core::{Module, Phase, blocking, file_path, pool_choice};
 use tidegate_os::path::HAS_ALIASES;
 
 use cache::Policy;
@@ -87,7 +87,7 @@ pub fn open_at_once(x: &mut Exchange, path: &[u8]) -> Option<std::sync::Arc<Entr
 /// Has a pool thread look at a path, so that the kernel has its names in memory.
 pub async fn warm(x: &mut Exchange, path: &[u8]) {
     let rule = link_rule(x, path);
-    let pool = blocking::pool_of(x);
+    let pool = pool_choice::pool_of(x);
     let path = path.to_vec();
     // Without a pool, or with a full one, the loop has to wait after all.
     let _ = blocking::run_on(pool.as_deref(), move || look(&path, rule)).await;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tidegate_core::blocking::{self, PoolChoice};
 use tidegate_core::body::{BodyError, BodyStream};
 use tidegate_core::builder::LocationBuilder;
+use tidegate_core::pool_choice::{self, PoolChoice};
 use tidegate_core::{Body, Chunk};
 use tidegate_http::Headers;
 use tidegate_http::range::ByteRange;
@@ -19,7 +19,7 @@ pub(super) fn use_in(location: &mut LocationBuilder<'_, '_>, choice: PoolChoice)
         if matches!(body, Body::Empty | Body::Bytes(_) | Body::Tunnel(_)) {
             return body;
         }
-        match blocking::pool_of(x) {
+        match pool_choice::pool_of(x) {
             Some(pool) => marked(body, &pool),
             None => {
                 x.disposition.replace_response(500);

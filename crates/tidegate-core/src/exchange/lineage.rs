@@ -1,0 +1,52 @@
+//! What an exchange has in common with the others of the same request.
+
+use std::any::{Any, TypeId};
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// Where an exchange stands among others of the same request.
+#[derive(Default)]
+pub struct Lineage {
+    /// What makers of subrequests leave for them and for their subrequests.
+    pub inherited: Inherited,
+    /// `Content-Type` of the client's answer, which this subrequest's becomes a part of.
+    pub page_type: Option<Rc<[u8]>>,
+    pub(crate) depth: u8,
+    /// Subrequests made so far for the whole request; there once there is one.
+    pub(crate) made: Option<Rc<Cell<u32>>>,
+}
+
+impl Lineage {
+    /// The same place, for another exchange of the same request.
+    pub(crate) fn fork(&self) -> Lineage {
+        Lineage {
+            inherited: self.inherited.clone(),
+            page_type: self.page_type.clone(),
+            depth: self.depth,
+            made: self.made.clone(),
+        }
+    }
+
+    /// Nothing was left here and no subrequest made.
+    #[cfg(test)]
+    pub(crate) fn is_fresh(&self) -> bool {
+        let Lineage { inherited, page_type, depth, made } = self;
+        inherited.0.is_empty() && page_type.is_none() && *depth == 0 && made.is_none()
+    }
+}
+
+/// Objects that an exchange shares with its subrequests, by type.
+#[derive(Clone, Default)]
+pub struct Inherited(Vec<(TypeId, Rc<dyn Any>)>);
+
+impl Inherited {
+    pub fn of<T: 'static>(&self) -> Option<Rc<T>> {
+        let (_, object) = self.0.iter().find(|(id, _)| *id == TypeId::of::<T>())?;
+        object.clone().downcast().ok()
+    }
+
+    pub fn insert<T: 'static>(&mut self, object: Rc<T>) {
+        self.0.retain(|(id, _)| *id != TypeId::of::<T>());
+        self.0.push((TypeId::of::<T>(), object));
+    }
+}

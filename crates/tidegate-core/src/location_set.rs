@@ -1,0 +1,82 @@
+//! The locations of one level, in the shape that they are searched in.
+
+use std::collections::HashMap;
+
+use crate::ids::LocationId;
+use crate::regex::Regex;
+
+/// The locations of one level (a server or an outer location).
+#[derive(Default)]
+pub struct LocationSet {
+    pub(crate) exact: HashMap<Vec<u8>, LocationId>,
+    /// Sorted by name; each with the nearest shorter entry that is its prefix.
+    prefixes: Vec<Prefix>,
+    pub(crate) regexes: Vec<(Regex, LocationId)>,
+    /// Prefix locations of gateways by their names without the final slash, where no other location has that name.
+    redirects: HashMap<Vec<u8>, LocationId>,
+    /// Lengths of the names in `redirects`, one bit each, counted modulo 64: most paths have another.
+    redirect_lengths: u64,
+}
+
+struct Prefix {
+    name: Vec<u8>,
+    location: LocationId,
+    parent: Option<usize>,
+}
+
+impl LocationSet {
+    /// Builds the search structure. `redirects` has the names of locations to which clients are sent that leave out
+    /// the final slash; a prefix location of such a name, without the slash, comes before it.
+    pub fn new(
+        exact: HashMap<Vec<u8>, LocationId>,
+        mut prefixes: Vec<(Vec<u8>, LocationId)>,
+        regexes: Vec<(Regex, LocationId)>,
+        mut redirects: HashMap<Vec<u8>, LocationId>,
+    ) -> LocationSet {
+        for (name, _) in &prefixes {
+            redirects.remove(name);
+        }
+        prefixes.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut sorted: Vec<Prefix> = Vec::with_capacity(prefixes.len());
+        for (name, location) in prefixes {
+            let mut parent = sorted.len().checked_sub(1);
+            while let Some(index) = parent
+                && !name.starts_with(&sorted[index].name)
+            {
+                parent = sorted[index].parent;
+            }
+            sorted.push(Prefix { name, location, parent });
+        }
+        let lengths = redirects.keys().map(|name| length_bit(name));
+        let redirect_lengths = lengths.fold(0, |all, bit| all | bit);
+        LocationSet { exact, prefixes: sorted, regexes, redirects, redirect_lengths }
+    }
+
+    /// The longest prefix location of `path`.
+    pub(crate) fn longest_prefix(&self, path: &[u8]) -> Option<LocationId> {
+        let above = self.prefixes.partition_point(|prefix| prefix.name.as_slice() <= path);
+        let mut candidate = above.checked_sub(1);
+        while let Some(index) = candidate {
+            let prefix = &self.prefixes[index];
+            if path.starts_with(&prefix.name) {
+                return Some(prefix.location);
+            }
+            candidate = prefix.parent;
+        }
+        None
+    }
+
+    /// The location whose name is `path` and a slash, if the client is to be sent there.
+    pub(crate) fn redirect(&self, path: &[u8]) -> Option<LocationId> {
+        let may_be = self.redirect_lengths & length_bit(path) != 0;
+        may_be.then(|| self.redirects.get(path).copied()).flatten()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.exact.is_empty() && self.prefixes.is_empty() && self.regexes.is_empty()
+    }
+}
+
+fn length_bit(name: &[u8]) -> u64 {
+    1 << (name.len() % 64)
+}

@@ -1,0 +1,50 @@
+//! Error log lines of a request or session: the message, and what nginx adds to it.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt::{self, Write as _};
+
+use crate::error_log::{Level, shortened};
+use crate::exchange::Exchange;
+use crate::session;
+
+impl Exchange {
+    /// Writes an error log line with this request's context.
+    pub fn log(&self, level: Level, message: std::fmt::Arguments<'_>) {
+        let log = &self.settings().error_log;
+        if log.enabled(level) {
+            log.write(level, self.connection.number, &with_context(self, message));
+        }
+    }
+}
+
+/// Adds what nginx adds: what was being done, and the client, server, request, upstream, host, referrer.
+pub fn with_context(x: &Exchange, message: fmt::Arguments<'_>) -> String {
+    if let Some(session) = x.session() {
+        return session::with_context(x, session, message);
+    }
+    let mut text = shortened(message.to_string());
+    if !x.progress.action.is_empty() {
+        let _ = write!(text, " while {}", x.progress.action);
+    }
+    let _ = write!(text, ", client: {}", x.client_text());
+    let _ = write!(text, ", server: {}", x.server().name);
+    let line = x.request.head.line();
+    if !line.is_empty() {
+        let _ = write!(text, ", request: \"{}\"", String::from_utf8_lossy(line));
+    }
+    if x.is_subrequest() {
+        let _ = write!(text, ", subrequest: \"{}\"", String::from_utf8_lossy(&x.request.path));
+    }
+    if !x.progress.upstream.is_empty() {
+        let _ = write!(text, ", upstream: \"{}\"", x.progress.upstream);
+    }
+    if let Some(host) = x.request.header(tidegate_http::Known::Host) {
+        let _ = write!(text, ", host: \"{}\"", String::from_utf8_lossy(host));
+    }
+    if let Some(referrer) = x.request.header(tidegate_http::Known::Referer) {
+        let _ = write!(text, ", referrer: \"{}\"", String::from_utf8_lossy(referrer));
+    }
+    text
+}
