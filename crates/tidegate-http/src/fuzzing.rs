@@ -185,8 +185,11 @@ pub fn fuzz_fastcgi(data: &[u8]) {
 pub fn fuzz_memcached(data: &[u8]) {
     for (key, most) in [(&b"key"[..], 4096), (b"", 64)] {
         match memcached::parse_reply(data, key, most) {
-            Ok(Reply::Absent { consumed } | Reply::Value { consumed, .. }) => {
+            Ok(reply @ (Reply::Absent { consumed } | Reply::Value { consumed, .. })) => {
                 assert!(consumed <= data.len().min(most));
+                let mut head = ResponseHead::default();
+                reply.write_head(1, &mut head);
+                assert!(head.framing(Method::Get).is_ok());
                 let cut = memcached::parse_reply(&data[..consumed - 1], key, most);
                 assert_eq!(cut, Ok(Reply::Partial));
             }

@@ -13,6 +13,7 @@ pub mod conditional;
 pub mod connection;
 pub mod cookie;
 pub mod date;
+mod decimal;
 pub mod fastcgi;
 #[doc(hidden)]
 pub mod fuzzing;

@@ -98,7 +98,7 @@ impl Wire {
             Wire::Http => Codec::Http,
             Wire::Cgi(_) => Codec::Cgi,
             Wire::FastCgi(rules) => Codec::FastCgi(Box::default(), rules.clone()),
-            Wire::Memcached(ask) => Codec::Memcached(ask.clone()),
+            Wire::Memcached(ask) => Codec::Memcached(ask.clone(), 0),
         }
     }
 }
@@ -117,7 +117,8 @@ pub(crate) enum Codec {
     Http,
     Cgi,
     FastCgi(Box<fastcgi::Decoder>, FastCgi),
-    Memcached(Arc<Memcached>),
+    /// With the length of the value in bytes, once its line has come.
+    Memcached(Arc<Memcached>, u64),
 }
 
 impl Codec {
@@ -148,7 +149,19 @@ impl Codec {
                 }
                 outcome
             }
-            Codec::Memcached(ask) => return value_head(ask, buffer, head_bytes_max, head),
+            Codec::Memcached(ask, value) => {
+                let reply = memcached::parse_reply(buffer, &ask.key, head_bytes_max);
+                let reply = reply.map_err(|error| HeadError::Invalid(error.message(&ask.key)))?;
+                reply.write_head(ask.gzip_flag, head);
+                return Ok(match reply {
+                    Reply::Partial => None,
+                    Reply::Absent { consumed } => Some(consumed),
+                    Reply::Value { consumed, length, .. } => {
+                        *value = length;
+                        Some(consumed)
+                    }
+                });
+            }
         };
         match outcome {
             Ok(Parse::Partial) => {
@@ -187,6 +200,8 @@ impl Codec {
     ) -> Result<ResponseFraming, ResponseError> {
         match self {
             Codec::Http => head.framing(method),
+            Codec::Memcached(..) if method == Method::Head => Ok(ResponseFraming::None),
+            Codec::Memcached(_, length) => Ok(ResponseFraming::Length(*length)),
             _ => head.cgi_framing(method),
         }
     }
@@ -197,31 +212,5 @@ fn refused(error: RecordError) -> HeadError {
     match error {
         RecordError::Refused(_) => HeadError::Refused(error.message()),
         _ => HeadError::Invalid(error.message()),
-    }
-}
-
-/// Makes a head of the line in front of a value.
-fn value_head(
-    ask: &Memcached,
-    buffer: &[u8],
-    line_bytes_max: usize,
-    head: &mut ResponseHead,
-) -> Result<Option<usize>, HeadError> {
-    let reply = memcached::parse_reply(buffer, &ask.key, line_bytes_max);
-    let reply = reply.map_err(|error| HeadError::Invalid(error.message(&ask.key)))?;
-    let (text, consumed) = match reply {
-        Reply::Partial => return Ok(None),
-        Reply::Absent { consumed } => {
-            ("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_owned(), consumed)
-        }
-        Reply::Value { consumed, flags, length } => {
-            let gzip = flags & ask.gzip_flag != 0;
-            let coding = if gzip { "Content-Encoding: gzip\r\n" } else { "" };
-            (format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n{coding}\r\n"), consumed)
-        }
-    };
-    match parse_response(text.as_bytes(), usize::MAX, head) {
-        Ok(Parse::Complete(_)) => Ok(Some(consumed)),
-        _ => Ok(None),
     }
 }

@@ -9,6 +9,8 @@ mod tests;
 
 pub use known::Known;
 
+use crate::decimal;
+
 /// One field's place in the buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
@@ -162,6 +164,11 @@ impl Headers {
         if known != Known::Other {
             self.append(known, known.name().as_bytes(), value);
         }
+    }
+
+    /// Appends a well-known field whose value is a number in decimal; nothing for `Known::Other`.
+    pub fn push_number(&mut self, known: Known, number: u64) {
+        self.push_known(known, decimal::digits(number, &mut [0; decimal::DIGITS_MAX]));
     }
 
     /// Replaces all fields of this name by one, which takes the place of the first.

@@ -5,7 +5,9 @@ mod tests;
 
 use memchr::memchr;
 
+use crate::headers::Known;
 use crate::lines::loggable;
+use crate::response::ResponseHead;
 
 /// What stands behind a value.
 pub const TRAILER: &[u8] = b"\r\nEND\r\n";
@@ -19,6 +21,28 @@ pub enum Reply {
     Absent { consumed: usize },
     /// The value's bytes follow behind so many bytes, and `TRAILER` behind them.
     Value { consumed: usize, flags: u32, length: u64 },
+}
+
+impl Reply {
+    /// Makes the head of an HTTP response with the same meaning: 200 and the value's length, `Content-Encoding: gzip`
+    /// where the value's flags have a bit of `gzip_flag` (`memcached_gzip_flag`); 404 and no body where there is no
+    /// value. A part of a line leaves `head` as it is.
+    pub fn write_head(&self, gzip_flag: u32, head: &mut ResponseHead) {
+        match *self {
+            Reply::Partial => {}
+            Reply::Absent { .. } => {
+                head.begin(404);
+                head.headers.push_number(Known::ContentLength, 0);
+            }
+            Reply::Value { flags, length, .. } => {
+                head.begin(200);
+                head.headers.push_number(Known::ContentLength, length);
+                if flags & gzip_flag != 0 {
+                    head.headers.push_known(Known::ContentEncoding, b"gzip");
+                }
+            }
+        }
+    }
 }
 
 /// What an answer is refused for (502).

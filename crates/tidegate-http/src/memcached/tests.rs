@@ -39,3 +39,29 @@ fn all_else_is_refused() {
     let message = ReplyError::Key("VALUE other 0 5".into()).message(b"key");
     assert!(message.ends_with("response \"VALUE other 0 5\" for key \"key\""), "{message}");
 }
+
+#[test]
+fn replies_become_heads() {
+    let check = |input: &str, gzip_flag: u32, status: u16, reason: &str, fields: &str| {
+        // A head that was used before.
+        let mut head = ResponseHead::default();
+        head.headers.push(b"X-Old", b"1");
+        head.status = 599;
+        let reply = parse_reply(input.as_bytes(), b"key", 64).expect("a reply");
+        reply.write_head(gzip_flag, &mut head);
+        let mut out = Vec::new();
+        head.headers.write_to(&mut out);
+        assert_eq!((head.status, head.reason()), (status, reason.as_bytes()), "{input:?}");
+        assert_eq!(String::from_utf8_lossy(&out), fields, "{input:?}");
+        if status != 599 {
+            assert!(head.keep_alive(), "{input:?}");
+        }
+    };
+    check("VALUE key 0 5\r\n", 2, 200, "OK", "Content-Length: 5\r\n");
+    let gzip = "Content-Length: 0\r\nContent-Encoding: gzip\r\n";
+    check("VALUE key 3 0\r\n", 2, 200, "OK", gzip);
+    let most = "Content-Length: 18446744073709551615\r\n";
+    check("VALUE key 1 18446744073709551615\r\n", 2, 200, "OK", most);
+    check("END\r\n", 2, 404, "Not Found", "Content-Length: 0\r\n");
+    check("VALUE key", 2, 599, "", "X-Old: 1\r\n");
+}

@@ -5,6 +5,7 @@ mod tests;
 
 use crate::connection::trim;
 use crate::date::parse_http;
+use crate::decimal;
 
 /// Bytes `start` to `end`, the last not included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -244,16 +245,5 @@ pub fn multipart_len(
 
 /// Appends a number in decimal, without the formatting machinery.
 pub fn write_number(number: u64, out: &mut Vec<u8>) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    let mut left = number;
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (left % 10) as u8;
-        left /= 10;
-        if left == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
+    out.extend_from_slice(decimal::digits(number, &mut [0; decimal::DIGITS_MAX]));
 }

@@ -99,6 +99,17 @@ impl ResponseHead {
         *self = ResponseHead { headers, ..ResponseHead::default() };
     }
 
+    /// Makes this the head of a response that did not come as HTTP/1 text: HTTP/1.1, with nginx's reason phrase for
+    /// the status and no field yet. The buffers keep their capacity.
+    pub fn begin(&mut self, status: u16) {
+        self.clear();
+        let reason = reason(status).as_bytes();
+        // A reason phrase is a part of a head's text.
+        self.headers.set_text(reason);
+        self.reason_span = Span::new(0, reason.len());
+        (self.version, self.status) = (Version::H11, status);
+    }
+
     /// As sent; may be empty.
     pub fn reason(&self) -> &[u8] {
         self.reason_span.of(self.headers.text())

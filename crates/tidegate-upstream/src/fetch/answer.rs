@@ -70,7 +70,7 @@ impl Parts {
             && match &codec {
                 Codec::Http => head.keep_alive() && head.status != 101,
                 Codec::Cgi => false,
-                Codec::FastCgi(..) | Codec::Memcached(_) => true,
+                Codec::FastCgi(..) | Codec::Memcached(..) => true,
             };
         if let Some(field) = head.headers.first(Known::KeepAlive) {
             connection.idle_told = pool::learn::told(field);
@@ -130,9 +130,9 @@ impl Parts {
                 Some((length, decoder.is_clean()))
             }
             // There is no value, so there is no end behind it.
-            Codec::Memcached(_) if status == 404 => Some((0, exact)),
-            Codec::Memcached(_) if framing == ResponseFraming::None => Some((0, false)),
-            Codec::Memcached(_) => {
+            Codec::Memcached(..) if status == 404 => Some((0, exact)),
+            Codec::Memcached(..) if framing == ResponseFraming::None => Some((0, false)),
+            Codec::Memcached(..) => {
                 let trailer = input.get(length..).unwrap_or_default();
                 if trailer.len() < memcached::TRAILER.len() {
                     return None;
@@ -189,7 +189,7 @@ fn framing_of(codec: Codec, framing: ResponseFraming) -> Framing {
             Framing::Records(Box::new(Records::new(decoder, framing)))
         }
         (_, ResponseFraming::None) => Framing::Length(0),
-        (Codec::Memcached(_), ResponseFraming::Length(length)) => {
+        (Codec::Memcached(..), ResponseFraming::Length(length)) => {
             Framing::Value(Value::new(length))
         }
         (_, ResponseFraming::Length(length)) => Framing::Length(length),
