@@ -16,7 +16,7 @@ use crate::cache::decide::facts::Demands;
 use crate::cache::gateway::Gateway;
 use crate::cache::lookup::{self, CacheLookup};
 use crate::cache::purge;
-use crate::cache::serve::{entry, rfc9111};
+use crate::cache::serve::{entry, passed};
 use crate::cache::session::CacheSession;
 use crate::cache::status::{CacheNote, CacheStatus};
 use crate::slice;
@@ -62,7 +62,7 @@ pub fn handle<'a>(
         x.modules.extensions.insert(purge::StoredAt { store: store.clone(), key: main.clone() });
     }
     if !is_cached {
-        let passed = rfc9111::write_through(x, gateway.clone(), store.clone(), main);
+        let passed = passed::write_through(x, gateway.clone(), store.clone(), main);
         return Ok(Step::Wait(Box::pin(passed)));
     }
     let note = CacheNote::new(main.text().clone(), CacheStatus::Miss);
@@ -77,7 +77,7 @@ pub fn handle<'a>(
         && let Some(step) = entry::answer(x, &**gateway, stored, CacheStatus::Hit)
     {
         if cache.rfc9111 {
-            rfc9111::finish(x, &step, now);
+            passed::finish(x, &step, now);
         }
         return Ok(step);
     }

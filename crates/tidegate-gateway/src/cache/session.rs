@@ -38,7 +38,7 @@ use crate::cache::fill::task::{FillEvent, FillTask, start};
 use crate::cache::gateway::{FillRequestOptions, Gateway, switches};
 use crate::cache::lookup::{self, CacheLookup, filling_of};
 use crate::cache::meta::decoded;
-use crate::cache::serve::{entry, fill_body, rfc9111, wait};
+use crate::cache::serve::{entry, fill_body, passed, wait};
 use crate::cache::status::{CacheStatus, note};
 
 /// A request whose answer takes more than a look into memory.
@@ -100,7 +100,7 @@ impl CacheSession {
                 Next::Read(reader, status) => self.read(x, reader, status).await,
                 Next::Answer(step) => {
                     if self.cache.rfc9111 {
-                        rfc9111::finish(x, &step, clock::unix_millis());
+                        passed::finish(x, &step, clock::unix_millis());
                     }
                     return step;
                 }
@@ -219,8 +219,9 @@ impl CacheSession {
         }
         if self.passes_head(x) {
             note(x, |note| note.status = self.decision.status());
-            let passed = rfc9111::pass_head(x, &*self.gateway, &self.cache, &self.store, lookup);
-            return Next::Answer(passed.await);
+            let about = (lookup, clock::unix_millis());
+            let head = passed::pass_head(x, &*self.gateway, &self.cache, &self.store, about);
+            return Next::Answer(head.await);
         }
         Next::Ask { sharing, conditional }
     }

@@ -6,7 +6,9 @@ use tidegate_cache::OpenEntry;
 use tidegate_core::Exchange;
 use tidegate_core::variables::Variable;
 use tidegate_http::response::ResponseHead;
+use tidegate_rt::clock;
 
+use crate::cache::decide::rfc9111;
 use crate::cache::meta::decoded;
 
 /// The values of `$upstream_cache_status`.
@@ -97,10 +99,8 @@ pub const VARIABLES: &[Variable] = &[
     }),
     Variable::fixed("upstream_cache_age", |x, out| {
         with_note(x, out, |note, out| {
-            if note.stored_at == 0 {
-                return false;
-            }
-            let age = tidegate_rt::clock::unix_millis().saturating_sub(note.stored_at) / 1000;
+            let age = rfc9111::age(note.stored_at, clock::unix_millis());
+            let Some(age) = age else { return false };
             out.extend_from_slice(age.to_string().as_bytes());
             true
         })

@@ -8,5 +8,6 @@ mod policy;
 mod purge;
 mod ranges;
 mod resume;
+mod rfc9111;
 mod serve;
 mod wakeups;

@@ -7,6 +7,7 @@
 //! | `facts` | what the decisions go by: directives, demands, what is there |
 //! | `policy` | may this response be stored, until when, and as which variant |
 //! | `identity` | which bytes belong to one representation |
+//! | `rfc9111` | ages, responses to HEAD and unsafe methods as RFC 9111 has them |
 //! | `coverage` | how much of a fill a request needs |
 //! | `conditions` | how `If-Modified-Since` is compared |
 
@@ -17,3 +18,4 @@ pub mod facts;
 pub mod identity;
 pub mod origin;
 pub mod policy;
+pub(crate) mod rfc9111;

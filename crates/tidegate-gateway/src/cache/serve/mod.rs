@@ -7,11 +7,11 @@
 //! | `verified` | bodies that are compared with their checksums on the way |
 //! | `fallback` | the rest of a body whose fill went on without a reader |
 //! | `wait` | waits with an eye on the client |
-//! | `rfc9111` | `Age`, unsafe methods and HEAD as RFC 9111 has them |
+//! | `passed` | unsafe methods and HEAD, which change what is stored |
 
 pub(super) mod entry;
 pub(super) mod fallback;
 pub(super) mod fill_body;
-pub(super) mod rfc9111;
+pub(super) mod passed;
 pub(super) mod verified;
 pub(super) mod wait;

@@ -1,0 +1,112 @@
+//! Requests that pass the cache and change what is stored all the same (`proxy_cache_rfc9111`): unsafe methods, which
+//! make it invalid, and HEAD, which renews it. What they change is decided in `decide/rfc9111`.
+
+use std::sync::Arc;
+
+use tidegate_cache::{Key, Store};
+use tidegate_core::exchange::FieldOwner;
+use tidegate_core::{Exchange, Step, blocking};
+use tidegate_http::Known;
+use tidegate_http::caching::rfc9111::invalidation::{Place, succeeded};
+use tidegate_rt::clock;
+
+use crate::cache::config::settings::CacheSettings;
+use crate::cache::decide::policy::{self, Exchanged};
+use crate::cache::decide::rfc9111::{self, HeadVerdict, StoredGet};
+use crate::cache::gateway::Gateway;
+use crate::cache::lookup::CacheLookup;
+use crate::cache::meta::decoded;
+use crate::cache::status::CacheNote;
+use crate::common::state::GatewayState;
+
+/// Gives an answer out of the cache its `Age` (RFC 9111 section 5.1) at `now`, in Unix milliseconds, and every answer
+/// the `Date` that its origin should have given it.
+pub(crate) fn finish(x: &mut Exchange, step: &Step<'_>, now: u64) {
+    if !matches!(step, Step::Respond(_)) {
+        return;
+    }
+    x.delivery.date = FieldOwner::Server;
+    let generated_at = x.modules.extensions.of::<CacheNote>().map_or(0, |note| note.stored_at);
+    if let Some(age) = rfc9111::age(generated_at, now) {
+        x.response.headers.set_known(Known::Age, age.to_string().as_bytes());
+    }
+}
+
+/// Answers a request of an unsafe method by the origin; when it succeeds, what is stored of its URI
+/// and of the URIs that its response names is removed (section 4.4).
+///
+/// Cancelling: a client that leaves while the origin is asked leaves the cache as it is. Once the removal has begun it
+/// is done on its pool thread, whoever waits for it.
+pub(crate) async fn write_through(
+    x: &mut Exchange,
+    gateway: Arc<dyn Gateway>,
+    store: Store,
+    main: Key,
+) -> Step<'static> {
+    let step = pass(x, &*gateway).await;
+    let Some(head) = GatewayState::of(x).head.take() else { return step };
+    if succeeded(head.status) {
+        let place = Place {
+            scheme: if x.connection.tls.is_some() { b"https" } else { b"http" },
+            authority: x.request.head.host_text().unwrap_or_default(),
+            target: x.request.target(),
+        };
+        let mut keys = rfc9111::other_keys(place, &x.response.headers, &main);
+        keys.push(main);
+        let removed = blocking::run(move || {
+            for key in &keys {
+                store.remove(key)?;
+            }
+            Ok(())
+        });
+        // A disk that fails was counted by the store; the index knows the objects no longer.
+        let _ = removed.await;
+    }
+    GatewayState::of(x).head = Some(head);
+    step
+}
+
+/// Asks the origin by HEAD at `asked_at`, in Unix milliseconds. Its answer renews the stored response to GET, or ends
+/// it when the two tell of different representations (section 4.3.5).
+///
+/// Cancelling: as for [`write_through`].
+pub(crate) async fn pass_head(
+    x: &mut Exchange,
+    gateway: &dyn Gateway,
+    cache: &CacheSettings,
+    store: &Store,
+    (lookup, asked_at): (&CacheLookup, u64),
+) -> Step<'static> {
+    let step = pass(x, gateway).await;
+    let now = clock::unix_millis();
+    let entry = lookup.entry.as_ref().and_then(|entry| Some((entry, decoded(entry)?)));
+    let (Some((entry, stored)), Some(generation)) = (entry, lookup.generation) else { return step };
+    let Some(head) = GatewayState::of(x).head.take() else { return step };
+    let request = &x.request.head.headers;
+    let stored = StoredGet { meta: &stored.meta, body_bytes: entry.body_bytes() };
+    let CacheSettings { validity, ignored, tag_headers, .. } = cache;
+    let verdict =
+        rfc9111::after_head(stored, &head, tag_headers, (asked_at, now), |status, headers| {
+            let exchanged = Exchanged { request, asked_at, status, headers };
+            policy::decide_rfc9111(exchanged, validity, ignored.fields, now)
+        });
+    let (store, key) = (store.clone(), lookup.key.clone());
+    // What the disk refuses is as stale as before.
+    let _ = match verdict {
+        HeadVerdict::Keep => Ok(false),
+        HeadVerdict::Renew(meta, times) => {
+            blocking::run(move || store.update_metadata(&key, generation, meta, times)).await
+        }
+        HeadVerdict::Remove => blocking::run(move || store.remove(&key)).await,
+    };
+    GatewayState::of(x).head = Some(head);
+    step
+}
+
+/// The origin's answer; the request's state holds its head and no other one.
+async fn pass(x: &mut Exchange, gateway: &dyn Gateway) -> Step<'static> {
+    GatewayState::of(x).head = None;
+    let step = gateway.pass(x).await;
+    finish(x, &step, 0);
+    step
+}
