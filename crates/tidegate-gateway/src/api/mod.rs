@@ -22,6 +22,7 @@ use tidegate_core::module::Module;
 use tidegate_core::{Body, Exchange, Level, Step};
 use tidegate_http::Known;
 use tidegate_http::request::Method;
+use tidegate_rt::clock;
 
 use super::common::content::read_body;
 use super::upstream::Groups;
@@ -105,7 +106,7 @@ async fn handle(x: &mut Exchange, settings: &Settings) -> Step<'static> {
     };
     let path = String::from_utf8_lossy(x.request.path.get(settings.prefix..).unwrap_or_default());
     let path = path.into_owned();
-    let answer = route(x, settings, &path, &body);
+    let answer = route(x, settings, &path, &body, clock::unix_millis());
     if answer.is_ok() {
         save(x, settings, &path).await;
     }
@@ -160,7 +161,14 @@ fn request_id(x: &mut Exchange) -> String {
     String::from_utf8_lossy(&id).into_owned()
 }
 
-fn route(x: &Exchange, settings: &Settings, path: &str, body: &[u8]) -> Result<Reply, ApiError> {
+/// Carries a command out and makes the response. `now` is in Unix milliseconds.
+fn route(
+    x: &Exchange,
+    settings: &Settings,
+    path: &str,
+    body: &[u8],
+    now: u64,
+) -> Result<Reply, ApiError> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let [version, rest @ ..] = &parts[..] else {
         only_get(x)?;
@@ -171,16 +179,16 @@ fn route(x: &Exchange, settings: &Settings, path: &str, body: &[u8]) -> Result<R
         return Err(ApiError::new(404, "UnknownVersion", "unknown version"));
     }
     if let ["http", "upstreams", name, rest @ ..] = rest {
-        return upstream(x, settings, version, (name, rest), body);
+        return upstream(x, settings, version, (name, rest), (body, now));
     }
     only_get(x)?;
     let mut value = match rest {
         [] => json!(["nginx", "connections", "http"]),
-        ["nginx"] => view::process(x),
+        ["nginx"] => view::process(x, now),
         ["connections"] => view::connections(),
         ["http"] => json!(["requests", "upstreams"]),
         ["http", "requests"] => view::requests(),
-        ["http", "upstreams"] => view::upstreams(&settings.groups),
+        ["http", "upstreams"] => view::upstreams(&settings.groups, now),
         _ => return Err(ApiError::new(404, "PathNotFound", "path not found")),
     };
     match rest {
@@ -200,7 +208,7 @@ fn upstream(
     settings: &Settings,
     version: &str,
     (name, rest): (&str, &[&str]),
-    body: &[u8],
+    (body, now): (&[u8], u64),
 ) -> Result<Reply, ApiError> {
     let groups = settings.groups.changing();
     let Some((group, zone)) = groups.get(name) else {
@@ -219,7 +227,7 @@ fn upstream(
     };
     match (x.request.method, rest) {
         (Method::Get | Method::Head, []) => {
-            let mut value = view::upstream(group, zone);
+            let mut value = view::upstream(group, zone, now);
             choose_fields(x, &mut value);
             Ok(Reply::of(value))
         }

@@ -7,19 +7,18 @@ use serde_json::{Map, Value, json};
 use tidegate_core::Exchange;
 use tidegate_core::counters;
 use tidegate_http::date;
-use tidegate_rt::clock;
 use tidegate_upstream::peers::{Health, Member, SlotView};
 use tidegate_upstream::{Group, ServerOptions, pool};
 
 use crate::upstream::Groups;
 
-/// The process.
-pub(super) fn process(x: &Exchange) -> Value {
+/// The process at `now`, in Unix milliseconds.
+pub(super) fn process(x: &Exchange, now: u64) -> Value {
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "build": "tidegate",
         "generation": x.plan.generation,
-        "timestamp": time(clock::unix_millis()),
+        "timestamp": time(now),
         "pid": std::process::id(),
     })
 }
@@ -40,16 +39,17 @@ pub(super) fn requests() -> Value {
 }
 
 /// All groups by name.
-pub(super) fn upstreams(groups: &Groups) -> Value {
+pub(super) fn upstreams(groups: &Groups, now: u64) -> Value {
     let groups = groups.changing();
-    let value =
-        |(name, (group, zone)): (String, (Arc<Group>, String))| (name, upstream(&group, &zone));
+    let value = |(name, (group, zone)): (String, (Arc<Group>, String))| {
+        (name, upstream(&group, &zone, now))
+    };
     Value::Object(groups.into_iter().map(value).collect())
 }
 
 /// A group with its servers.
-pub(super) fn upstream(group: &Group, zone: &str) -> Value {
-    let peers: Vec<Value> = group.view().iter().map(peer).collect();
+pub(super) fn upstream(group: &Group, zone: &str, now: u64) -> Value {
+    let peers: Vec<Value> = group.view().iter().map(|slot| peer(slot, now)).collect();
     let mut value = json!({
         "peers": peers,
         "keepalive": pool::idle_of(group),
@@ -123,11 +123,11 @@ fn parameters(number: u32, server: &str, options: &ServerOptions) -> Map<String,
 }
 
 /// A server with what it has done.
-fn peer(slot: &SlotView) -> Value {
+fn peer(slot: &SlotView, now: u64) -> Value {
     let (peer, figures) = (&slot.peer, &slot.peer.figures);
     let responses: Vec<u64> = figures.responses.iter().map(|count| count.load(Relaxed)).collect();
     let since = figures.down_since.load(Relaxed);
-    let passed = if since > 0 { clock::unix_millis().saturating_sub(since) } else { 0 };
+    let passed = if since > 0 { now.saturating_sub(since) } else { 0 };
     let mut value = json!({
         "id": slot.number,
         "server": &*peer.text,

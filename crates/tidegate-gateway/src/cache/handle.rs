@@ -94,7 +94,7 @@ pub fn handle<'a>(
         terms,
         bypass,
     };
-    Ok(Step::Wait(Box::pin(session.run(x, lookup))))
+    Ok(Step::Wait(Box::pin(session.run(x, lookup, now))))
 }
 
 /// What the decision has to know of a request's terms.

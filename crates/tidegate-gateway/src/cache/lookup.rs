@@ -13,7 +13,6 @@ use tidegate_core::{Exchange, blocking};
 use tidegate_http::Headers;
 use tidegate_http::caching::rfc9111::reuse::RequestTerms;
 use tidegate_http::caching::write_variant;
-use tidegate_rt::clock;
 
 use crate::cache::decide::coverage;
 use crate::cache::decide::decision::Input;
@@ -79,17 +78,17 @@ pub(super) fn look_now(
 }
 
 /// Looks, opening files as needed. Counts no use: `look_now` was there before.
-pub(super) async fn look(store: &Store, main: &Key, request: &Headers) -> CacheLookup {
-    let lookup = newest(opened(store, main).await, request);
+pub(super) async fn look(store: &Store, main: &Key, request: &Headers, now: u64) -> CacheLookup {
+    let lookup = newest(opened(store, main, now).await, request);
     let variants = match found(&lookup, request) {
         Found::This | Found::Unopened => return at_main_key(main, lookup),
         Found::Variant(variants) => variants,
     };
     let key = variant_key(main, &variants.names, request);
-    let mut lookup = opened(store, &key).await;
+    let mut lookup = opened(store, &key, now).await;
     if lookup.uses == 0 {
         // `look_now` did not get so far.
-        lookup.uses = store.lookup(&key, clock::unix_millis()).uses;
+        lookup.uses = store.lookup(&key, now).uses;
     }
     let found = found(&lookup, request);
     at_variant_key(key, variants, found, lookup)
@@ -213,7 +212,7 @@ fn newest(lookup: Lookup, request: &Headers) -> Lookup {
     }
 }
 
-async fn opened(store: &Store, key: &Key) -> Lookup {
+async fn opened(store: &Store, key: &Key, now: u64) -> Lookup {
     let mut lookup = store.peek(key);
     if let Some(fill) = &lookup.placing {
         fill.placed().await;
@@ -224,14 +223,14 @@ async fn opened(store: &Store, key: &Key) -> Lookup {
         if lookup.open.is_some() || lookup.entry.is_none() && !lookup.cold {
             break;
         }
-        lookup = opened_once(store, key).await;
+        lookup = opened_once(store, key, now).await;
     }
     lookup
 }
 
-async fn opened_once(store: &Store, key: &Key) -> Lookup {
+async fn opened_once(store: &Store, key: &Key, now: u64) -> Lookup {
     let (opening, of) = (store.clone(), key.clone());
-    let opened = blocking::run(move || opening.open_entry(&of, clock::unix_millis())).await;
+    let opened = blocking::run(move || opening.open_entry(&of, now)).await;
     // A disk that fails makes the cache empty, not the server dead: the store counts the errors.
     let opened = opened.ok().flatten();
     // A fill may have begun, or even ended, while the disk was asked.

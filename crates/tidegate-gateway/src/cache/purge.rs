@@ -132,7 +132,9 @@ async fn carry_out(
     what: PurgeTarget,
     soft: bool,
 ) -> Result<(), Refused> {
-    let purged = blocking::run(move || Ok(purge(&store, what, soft))).await;
+    // What is asked of an origin from here on is newer than what is purged.
+    let now = clock::unix_millis();
+    let purged = blocking::run(move || Ok(purge(&store, what, soft, now))).await;
     match purged.unwrap_or_else(|error| Err(PurgeError::Disk(error))) {
         Ok(true) => Ok(()),
         Ok(false) => Err(Refused::NOT_FOUND),
@@ -202,8 +204,7 @@ pub(super) fn what(key: Vec<u8>, tags: &[u8]) -> Option<PurgeTarget> {
 }
 
 /// Purges; false when there was nothing under a key. Blocks.
-fn purge(store: &Store, what: PurgeTarget, soft: bool) -> Result<bool, PurgeError> {
-    let now = clock::unix_millis();
+fn purge(store: &Store, what: PurgeTarget, soft: bool, now: u64) -> Result<bool, PurgeError> {
     match what {
         PurgeTarget::All(scopes) => {
             for scope in scopes {

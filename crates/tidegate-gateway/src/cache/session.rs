@@ -18,6 +18,7 @@
 mod range;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_cache::{BreakReason, Fill, FillReader, FillWriter, Key, OpenEntry, Store};
 use tidegate_core::exchange::Conditions;
@@ -57,6 +58,10 @@ pub(super) struct CacheSession {
 
 /// What a session does next.
 enum Next {
+    /// Asks the decision about what there is.
+    Decide,
+    /// Tells the decision what has come of what it said.
+    Tell(Input),
     /// What the decision says.
     Do(Output),
     /// Reads a fill that somebody else has begun, and that suits this request.
@@ -70,37 +75,44 @@ enum Next {
 }
 
 impl CacheSession {
-    /// Goes on until there is an answer. `first` is the look that needed no wait, if there was one.
+    /// Goes on until there is an answer. `first` is the look at `now` that needed no wait, if there was one.
+    ///
+    /// Invariant: the decision is told the truth of one moment. Each round reads the clock once, and what a round waited
+    /// for is told in the next one. Times are Unix milliseconds.
     pub(super) async fn run(
         mut self,
         x: &mut Exchange,
         first: Option<CacheLookup>,
+        now: u64,
     ) -> Step<'static> {
         let mut lookup = match first {
-            Some(lookup) => self.settled(x, lookup).await,
-            None => self.look(x).await,
+            Some(lookup) => self.settled(x, lookup, now).await,
+            None => self.look(x, now).await,
         };
         let is_ranged = x.request.header(Known::Range).is_some();
         let mut next = match self.bypass {
             // Its answer is newer than what others are fetching.
             true => Next::Do(Output::Fetch(Sharing::TakeOver)),
-            false => self.decide(x, &lookup),
+            false => Next::Decide,
         };
         loop {
-            if is_ranged && let Some(instead) = self.range_by_itself(x, &lookup, &next).await {
+            let now = clock::unix_millis();
+            if is_ranged && let Some(instead) = self.range_by_itself(x, &lookup, &next, now).await {
                 next = instead;
                 continue;
             }
             next = match next {
-                Next::Do(output) => self.carry_out(x, &mut lookup, output).await,
+                Next::Decide => Next::Tell(lookup.input(x, self.terms.as_ref(), now)),
+                Next::Tell(input) => Next::Do(self.decision.step(&self.cache.rules, input, now)),
+                Next::Do(output) => self.carry_out(x, &mut lookup, output, now).await,
                 Next::Join(fill) => self.join(x, &fill).await,
                 Next::Ask { sharing, conditional } => {
-                    self.ask(x, &mut lookup, sharing, conditional).await
+                    self.ask(x, &mut lookup, (sharing, conditional), now).await
                 }
                 Next::Read(reader, status) => self.read(x, reader, status).await,
                 Next::Answer(step) => {
                     if self.cache.rfc9111 {
-                        passed::finish(x, &step, clock::unix_millis());
+                        passed::finish(x, &step, now);
                     }
                     return step;
                 }
@@ -113,19 +125,22 @@ impl CacheSession {
         x: &mut Exchange,
         lookup: &mut CacheLookup,
         output: Output,
+        now: u64,
     ) -> Next {
         match output {
             Output::Look => {
-                *lookup = self.look(x).await;
-                self.decide(x, lookup)
+                *lookup = self.look(x, now).await;
+                Next::Decide
             }
-            Output::Wait { until } => self.wait(x, lookup, until).await,
-            Output::Follow => self.suitable(x, lookup),
+            Output::Wait { until } => self.wait(x, lookup, until, now).await,
+            Output::Follow => self.suitable(x, lookup, now),
             Output::Serve(status) => self.serve(x, lookup.entry.as_ref(), status),
-            Output::Fetch(sharing) => self.before_asking(x, lookup, sharing, false).await,
-            Output::Revalidate(sharing) => self.before_asking(x, lookup, sharing, true).await,
+            Output::Fetch(sharing) => self.before_asking(x, lookup, (sharing, false), now).await,
+            Output::Revalidate(sharing) => {
+                self.before_asking(x, lookup, (sharing, true), now).await
+            }
             Output::ServeStaleAndRefresh { conditional } => {
-                self.refresh(x, lookup, conditional).await
+                self.refresh(x, lookup, conditional, now).await
             }
             Output::Pass => {
                 note(x, |note| note.status = self.decision.status());
@@ -137,16 +152,15 @@ impl CacheSession {
     }
 
     /// Looks, opening files as needed.
-    async fn look(&self, x: &Exchange) -> CacheLookup {
-        let lookup = lookup::look(&self.store, &self.main, &x.request.head.headers).await;
-        self.settled(x, lookup).await
+    async fn look(&self, x: &Exchange, now: u64) -> CacheLookup {
+        let lookup = lookup::look(&self.store, &self.main, &x.request.head.headers, now).await;
+        self.settled(x, lookup, clock::unix_millis()).await
     }
 
     /// A fill that is all there but may not answer this request as it is: its object, which will be
     /// there in a moment, may do so (`max-stale`), or knows its validators.
-    async fn settled(&self, x: &Exchange, lookup: CacheLookup) -> CacheLookup {
+    async fn settled(&self, x: &Exchange, lookup: CacheLookup, now: u64) -> CacheLookup {
         let Some(fill) = lookup.fill.as_ref() else { return lookup };
-        let now = clock::unix_millis();
         let filling = filling_of(x, fill, self.terms.as_ref(), now);
         // By nginx's rules a response that is stale when it comes is for those who were there by then.
         let is_stale = || fill.head_now().is_some_and(|head| head.times.valid_until <= now);
@@ -154,16 +168,8 @@ impl CacheSession {
             return lookup;
         }
         fill.placed().await;
-        lookup::look(&self.store, &self.main, &x.request.head.headers).await
-    }
-
-    /// What the decision says about what there is.
-    fn decide(&mut self, x: &Exchange, lookup: &CacheLookup) -> Next {
-        self.tell(lookup.input(x, self.terms.as_ref(), clock::unix_millis()))
-    }
-
-    fn tell(&mut self, input: Input) -> Next {
-        Next::Do(self.decision.step(&self.cache.rules, input, clock::unix_millis()))
+        let now = clock::unix_millis();
+        lookup::look(&self.store, &self.main, &x.request.head.headers, now).await
     }
 
     fn serve(&self, x: &mut Exchange, stored: Option<&OpenEntry>, status: CacheStatus) -> Next {
@@ -174,36 +180,36 @@ impl CacheSession {
     }
 
     /// Whether the fill that was found is one for this request, now that it has a head.
-    fn suitable(&mut self, x: &Exchange, lookup: &CacheLookup) -> Next {
-        let Some(fill) = &lookup.fill else { return self.tell(Input::FillEnded) };
-        let now = clock::unix_millis();
+    fn suitable(&self, x: &Exchange, lookup: &CacheLookup, now: u64) -> Next {
+        let Some(fill) = &lookup.fill else { return Next::Tell(Input::FillEnded) };
         if lookup::other_variant(fill, &x.request.head.headers).is_some()
             || !fill.is_readable_from_start()
             || lookup.is_foreign(fill)
             || !filling_of(x, fill, self.terms.as_ref(), now).joinable
         {
-            return self.tell(Input::FillEnded);
+            return Next::Tell(Input::FillEnded);
         }
         Next::Join(fill.clone())
     }
 
     /// Reads somebody else's fill.
-    async fn join(&mut self, x: &mut Exchange, fill: &Arc<Fill>) -> Next {
+    async fn join(&self, x: &mut Exchange, fill: &Arc<Fill>) -> Next {
         let status = self.decision.status();
         match fill_body::follow(x, &*self.gateway, fill.reader(0), status).await {
             Ok(step) => Next::Answer(step),
-            Err(BreakReason::Uncacheable) => self.tell(Input::Released),
-            Err(_) => self.tell(Input::FillEnded),
+            Err(BreakReason::Uncacheable) => Next::Tell(Input::Released),
+            Err(_) => Next::Tell(Input::FillEnded),
         }
     }
 
     /// Waits for a fill until a moment in Unix milliseconds.
-    async fn wait(&mut self, x: &mut Exchange, lookup: &CacheLookup, until: u64) -> Next {
-        let Some(fill) = &lookup.fill else { return self.tell(Input::FillEnded) };
-        let input = wait::for_progress(x, fill, until, self.terms.as_ref()).await;
+    async fn wait(&self, x: &Exchange, lookup: &CacheLookup, until: u64, now: u64) -> Next {
+        let Some(fill) = &lookup.fill else { return Next::Tell(Input::FillEnded) };
+        let time = Duration::from_millis(until.saturating_sub(now));
+        let input = wait::for_progress(x, fill, time, self.terms.as_ref()).await;
         let other = lookup::other_variant(fill, &x.request.head.headers).is_some();
         let input = if other && input != Input::ClientGone { Input::FillEnded } else { input };
-        self.tell(input)
+        Next::Tell(input)
     }
 
     /// What is no matter of a fill is passed on.
@@ -211,15 +217,15 @@ impl CacheSession {
         &self,
         x: &mut Exchange,
         lookup: &CacheLookup,
-        sharing: Sharing,
-        conditional: bool,
+        (sharing, conditional): (Sharing, bool),
+        now: u64,
     ) -> Next {
         if switches(x) {
             return Next::Do(Output::Pass);
         }
         if self.passes_head(x) {
             note(x, |note| note.status = self.decision.status());
-            let about = (lookup, clock::unix_millis());
+            let about = (lookup, now);
             let head = passed::pass_head(x, &*self.gateway, &self.cache, &self.store, about);
             return Next::Answer(head.await);
         }
@@ -231,13 +237,13 @@ impl CacheSession {
         &mut self,
         x: &mut Exchange,
         lookup: &mut CacheLookup,
-        sharing: Sharing,
-        conditional: bool,
+        (sharing, conditional): (Sharing, bool),
+        now: u64,
     ) -> Next {
         // What will not be stored must lead nobody, nor take the place of what will.
         let refused = any_holds(&self.cache.no_cache, x);
         let sharing = if refused { Sharing::Alone } else { sharing };
-        let writer = match self.begin_fill(x, lookup, sharing) {
+        let writer = match self.begin_fill(lookup, sharing, now) {
             Ok(writer) => writer,
             Err(next) => return next,
         };
@@ -245,7 +251,9 @@ impl CacheSession {
             Ok(origin_fetch) => origin_fetch,
             Err(step) => return Next::Answer(step),
         };
-        let task = FillTask { refused, ..self.fill_task(x, lookup, conditional) };
+        // Making the request may have taken as long as the client's body.
+        let asked_at = clock::unix_millis();
+        let task = FillTask { refused, ..self.fill_task(x, lookup, conditional, asked_at) };
         let (to, events) = mpsc::channel(1);
         start(origin_fetch, task, writer, Some(to));
         self.follow_task(x, events).await
@@ -253,12 +261,11 @@ impl CacheSession {
 
     /// The writer of a new fill; else what to do in its place, since somebody was faster.
     fn begin_fill(
-        &mut self,
-        x: &Exchange,
+        &self,
         lookup: &mut CacheLookup,
         sharing: Sharing,
+        now: u64,
     ) -> Result<FillWriter, Next> {
-        let now = clock::unix_millis();
         match sharing {
             Sharing::Alone => Ok(self.store.begin_fill_beside(&lookup.key, now)),
             Sharing::TakeOver => Ok(self.store.take_over_fill(&lookup.key, now)),
@@ -266,7 +273,7 @@ impl CacheSession {
                 // Somebody's fill may have ended since we looked.
                 Ok(writer) if self.is_outdated(lookup) => {
                     writer.abort("the object is there");
-                    Err(self.tell(Input::FillEnded))
+                    Err(Next::Tell(Input::FillEnded))
                 }
                 Ok(writer) => Ok(writer),
                 Err(running) if lookup.is_foreign(&running) => {
@@ -274,7 +281,7 @@ impl CacheSession {
                 }
                 Err(running) => {
                     lookup.fill = Some(running);
-                    Err(self.decide(x, lookup))
+                    Err(Next::Decide)
                 }
             },
         }
@@ -324,16 +331,23 @@ impl CacheSession {
     }
 
     /// Gives the stale object and has it renewed behind the answer (RFC 5861 section 3).
-    async fn refresh(&mut self, x: &mut Exchange, lookup: &CacheLookup, conditional: bool) -> Next {
+    async fn refresh(
+        &mut self,
+        x: &mut Exchange,
+        lookup: &CacheLookup,
+        conditional: bool,
+        now: u64,
+    ) -> Next {
         if self.passes_head(x) {
             return self.serve(x, lookup.entry.as_ref(), CacheStatus::Stale);
         }
-        let status = match self.store.begin_fill(&lookup.key, clock::unix_millis()) {
+        let status = match self.store.begin_fill(&lookup.key, now) {
             Err(_) => CacheStatus::Updating,
             Ok(writer) => {
                 match self.origin_fetch(x, lookup, conditional, false).await {
                     Ok(origin_fetch) => {
-                        let task = self.fill_task(x, lookup, conditional);
+                        let asked_at = clock::unix_millis();
+                        let task = self.fill_task(x, lookup, conditional, asked_at);
                         start(origin_fetch, task, writer, None);
                     }
                     Err(_) => writer.abort("the request could not be made"),
@@ -373,13 +387,19 @@ impl CacheSession {
     }
 
     /// What a fill has to know of this request. The decision about the origin's response goes with it.
-    fn fill_task(&mut self, x: &Exchange, lookup: &CacheLookup, conditional: bool) -> FillTask {
+    fn fill_task(
+        &mut self,
+        x: &Exchange,
+        lookup: &CacheLookup,
+        conditional: bool,
+        asked_at: u64,
+    ) -> FillTask {
         FillTask {
             store: self.store.clone(),
             main: self.main.clone(),
             names: lookup.names.clone(),
             variant_set: lookup.variant_set,
-            asked_at: clock::unix_millis(),
+            asked_at,
             cache: self.cache.clone(),
             decision: self.decision.begin_fetch(),
             client_fields: x.request.head.headers.clone(),

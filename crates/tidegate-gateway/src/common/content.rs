@@ -9,6 +9,7 @@ use tidegate_core::request_body::{RequestBodyError, StoreOptions};
 use tidegate_core::{Exchange, Level, LocalFuture, Step};
 use tidegate_http::caching::IgnoredFields;
 use tidegate_http::response::ResponseHead;
+use tidegate_rt::clock;
 use tidegate_upstream::peers::Choice;
 use tidegate_upstream::{
     FetchError, FetchSettings, OriginRequest, OriginResponse, RequestPayload, SharedReport,
@@ -216,7 +217,7 @@ pub fn take_stream(x: &mut Exchange, payload: RequestPayload) -> RequestPayload 
 /// What the choice of a server depends on.
 pub fn choice(x: &mut Exchange, target: &TargetRef<'_>) -> Choice {
     match target.key() {
-        Some(key) => key.choice(x, &target.target().group),
+        Some(key) => key.choice(x, &target.target().group, clock::now()),
         None => Choice::default(),
     }
 }

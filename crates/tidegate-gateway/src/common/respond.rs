@@ -8,6 +8,7 @@ use tidegate_core::{Body, Exchange, Level, Step, error_page};
 use tidegate_http::request::Method;
 use tidegate_http::response::{ResponseHead, reason};
 use tidegate_http::{Known, connection, date, uri};
+use tidegate_rt::clock;
 use tidegate_upstream::{LogContext, OriginBody, OriginResponse, READING_HEAD, tunnel};
 
 use super::buffered::{SpillLog, Spool};
@@ -83,7 +84,8 @@ pub fn respond(
     let buffering = settings.buffering.applies(&head.headers);
     remember(x, head);
     if GatewayState::of(x).bound.is_some() {
-        sticky::answered(x, matches!(body, OriginBody::Whole(_)));
+        let whole = matches!(body, OriginBody::Whole(_));
+        sticky::answered(x, whole, (clock::now(), clock::unix_seconds()));
     }
     let store = settings.store.as_ref();
     let copy = store.and_then(|store| store.copy(x, buffering, &settings.spool));
@@ -188,7 +190,7 @@ pub fn respond_stored(
     rewriter.rewrite(x);
     // Most stored answers have asked no server: they need no state.
     if x.modules.extensions.of::<GatewayState>().is_some_and(|state| state.bound.is_some()) {
-        sticky::answered(x, true);
+        sticky::answered(x, true, (clock::now(), clock::unix_seconds()));
     }
     // What a response to HEAD is stored with says nothing of the one to GET.
     if body.is_empty() && content_length.unwrap_or(0) == 0 && is_untold_head(x) {

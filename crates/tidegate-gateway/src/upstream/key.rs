@@ -1,6 +1,7 @@
 //! What the choice in a group depends on, taken from the request.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use tidegate_core::client::Address;
 use tidegate_core::{Exchange, Template};
@@ -26,14 +27,14 @@ pub enum HashKey {
 }
 
 impl GroupKey {
-    /// The beginning of a request's choice in the group.
-    pub fn choice(&self, x: &mut Exchange, group: &Arc<Group>) -> Choice {
+    /// The beginning of a request's choice in the group, at `now`.
+    pub fn choice(&self, x: &mut Exchange, group: &Arc<Group>, now: Instant) -> Choice {
         let mut choice = match &self.hash {
             Some(hash) => Choice::by_key(hash.value(x)),
             None => Choice::default(),
         };
         if let Some(sticky) = &self.sticky {
-            choice.bound = sticky::begin(x, sticky, group);
+            choice.bound = sticky::begin(x, sticky, group, now);
         }
         choice
     }

@@ -7,7 +7,7 @@
 //! ```
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidegate_conf::{Args, Diagnostic, Span};
 use tidegate_core::builder::PlanBuilder;
@@ -105,11 +105,10 @@ enum Lesson {
 }
 
 impl Bound {
-    fn learn(&mut self) {
+    fn learn(&mut self, now: Instant) {
         let (Some(lesson), Sticky::Learn(learn)) = (self.pending.take(), &*self.sticky) else {
             return;
         };
-        let now = clock::now();
         match lesson {
             Lesson::Begun { session, route } => {
                 learn.sessions.put(&session, &route, learn.timeout, now);
@@ -121,7 +120,10 @@ impl Bound {
 
 impl Drop for Bound {
     fn drop(&mut self) {
-        self.learn();
+        // The request ends, however that came.
+        if self.pending.is_some() {
+            self.learn(clock::now());
+        }
     }
 }
 
@@ -244,7 +246,12 @@ impl StickyConf {
 }
 
 /// The route that a request asks for; what answers it is remembered in the exchange.
-pub fn begin(x: &mut Exchange, sticky: &Arc<Sticky>, group: &Arc<Group>) -> Option<Box<[u8]>> {
+pub fn begin(
+    x: &mut Exchange,
+    sticky: &Arc<Sticky>,
+    group: &Arc<Group>,
+    now: Instant,
+) -> Option<Box<[u8]>> {
     let mut looked_up = Vec::new();
     let route = match &**sticky {
         Sticky::Cookie(rule) => {
@@ -253,7 +260,7 @@ pub fn begin(x: &mut Exchange, sticky: &Arc<Sticky>, group: &Arc<Group>) -> Opti
         Sticky::Route(templates) => first_value(x, templates),
         Sticky::Learn(learn) => {
             looked_up = first_value(x, &learn.lookup).unwrap_or_default();
-            learn.sessions.find(&looked_up, clock::now())
+            learn.sessions.find(&looked_up, now)
         }
     };
     let (sticky, group) = (sticky.clone(), group.clone());
@@ -266,18 +273,18 @@ fn first_value(x: &mut Exchange, templates: &[Template]) -> Option<Vec<u8>> {
 }
 
 /// A server has answered: the client is told, or the session remembered. `whole`: the answer is there
-/// with its body.
-pub fn answered(x: &mut Exchange, whole: bool) {
+/// with its body. The time is told by both clocks, monotonic and in Unix seconds.
+pub fn answered(x: &mut Exchange, whole: bool, (now, unix_now): (Instant, i64)) {
     let state = GatewayState::of(x);
     let peer = state.report.borrow().attempts().last().and_then(|attempt| attempt.peer().cloned());
     let (Some(bound), Some(peer)) = (state.bound.take(), peer) else { return };
     let bound = match &*bound.sticky.clone() {
         Sticky::Route(_) => bound,
         Sticky::Cookie(rule) => {
-            set_cookie(x, rule, &bound.group, &peer);
+            set_cookie(x, rule, &bound.group, &peer, unix_now);
             bound
         }
-        Sticky::Learn(learn) => learn_session(x, learn, bound, &peer, whole),
+        Sticky::Learn(learn) => learn_session(x, learn, bound, &peer, (whole, now)),
     };
     GatewayState::of(x).bound = Some(bound);
 }
@@ -287,7 +294,7 @@ fn learn_session(
     learn: &Learn,
     mut bound: Bound,
     peer: &Peer,
-    whole: bool,
+    (whole, now): (bool, Instant),
 ) -> Bound {
     let created = first_value(x, &learn.create);
     bound.pending = Some(match (created, bound.group.route(peer)) {
@@ -296,12 +303,12 @@ fn learn_session(
         _ => Lesson::GoesOn,
     });
     if whole || learn.header {
-        bound.learn();
+        bound.learn(now);
     }
     bound
 }
 
-fn set_cookie(x: &mut Exchange, rule: &CookieRule, group: &Group, peer: &Peer) {
+fn set_cookie(x: &mut Exchange, rule: &CookieRule, group: &Group, peer: &Peer, now: i64) {
     let Some(route) = group.route(peer) else { return };
     let mut value = rule.name.clone();
     value.push(b'=');
@@ -311,7 +318,7 @@ fn set_cookie(x: &mut Exchange, rule: &CookieRule, group: &Group, peer: &Peer) {
         Expires::In(time) => {
             let mut text = Vec::new();
             let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
-            date::write_cookie(clock::unix_seconds().saturating_add(seconds), &mut text);
+            date::write_cookie(now.saturating_add(seconds), &mut text);
             (text, time.as_secs())
         }
     });

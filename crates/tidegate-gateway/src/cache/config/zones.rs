@@ -193,14 +193,16 @@ impl Service for Tending {
 
     fn step(&self) -> Duration {
         let mut manage_at = self.manage_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = clock::unix_millis();
         let is_due = manage_at.is_none_or(|due| due <= clock::exact_now());
         // A large cache takes minutes to be walked: the manager does not wait for that.
-        let is_restoring = !self.store.stats().loaded && self.load_is_restoring();
+        let is_restoring = !self.store.stats().loaded && self.load_is_restoring(now);
         if is_due && !is_restoring {
-            *manage_at = Some(clock::exact_now() + self.manage());
+            *manage_at = Some(clock::exact_now() + self.manage(now));
         }
-        self.store.keep_index(clock::unix_millis());
+        self.store.keep_index(now);
         self.tell_failures();
+        // The goes have taken their time.
         let pause = manage_at.map_or(Duration::ZERO, |due| due - clock::exact_now().min(due));
         let pause = pause.min(INDEX_PAUSE);
         match self.store.stats().loaded {
@@ -227,9 +229,9 @@ impl Tending {
     }
 
     /// One go of the loader; whether it takes up the index of before, which is not to wait.
-    fn load_is_restoring(&self) -> bool {
+    fn load_is_restoring(&self, now: u64) -> bool {
         for budget in Go::new(self.loader) {
-            let report = self.store.load_step(clock::unix_millis(), budget);
+            let report = self.store.load_step(now, budget);
             if report.restoring || report.done {
                 return report.restoring;
             }
@@ -238,9 +240,9 @@ impl Tending {
     }
 
     /// One go of the manager; when the next one is due.
-    fn manage(&self) -> Duration {
+    fn manage(&self, now: u64) -> Duration {
         for budget in Go::new(self.manager) {
-            let report = self.store.manage_step(clock::unix_millis(), budget);
+            let report = self.store.manage_step(now, budget);
             if !report.more {
                 return Duration::from_millis(report.come_again_in.max(1));
             }
@@ -263,8 +265,9 @@ impl Service for Purging {
     }
 
     fn step(&self) -> Duration {
+        let now = clock::unix_millis();
         for budget in Go::new(self.pace) {
-            if !self.store.purge_step(clock::unix_millis(), budget, self.eager).more {
+            if !self.store.purge_step(now, budget, self.eager).more {
                 return if self.eager { PURGER_REST } else { PURGER_REST_UNWANTED };
             }
         }
@@ -272,7 +275,7 @@ impl Service for Purging {
     }
 }
 
-/// One go: budgets of a few files each, until there were enough or it took too long.
+/// One go: budgets of a few files each, until there were enough or it took too long. It measures its own time.
 struct Go {
     left: usize,
     until: Instant,

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
 use tidegate_cache::{Fill, FillWriter, Key, Pending, Store};
@@ -156,7 +156,7 @@ impl Pump {
             if let Some(part) = part {
                 bytes.truncate(usize::try_from(part - at).unwrap_or(usize::MAX));
             }
-            if !self.append(bytes).await {
+            if !self.append(bytes, clock::unix_millis()).await {
                 return Ended::Unwanted;
             }
             if part.is_some() {
@@ -165,10 +165,10 @@ impl Pump {
         }
     }
 
-    /// Appends, and waits for room; false when nobody wants more.
-    async fn append(&mut self, bytes: Bytes) -> bool {
+    /// Appends what came at `now`, in Unix milliseconds, and waits for room; false when nobody wants more.
+    async fn append(&mut self, bytes: Bytes, now: u64) -> bool {
         let writer = &self.writer;
-        let appended = writer.hold(bytes, clock::unix_millis());
+        let appended = writer.hold(bytes, now);
         if appended.flush_due {
             self.flush.begin(writer);
         }
@@ -206,13 +206,13 @@ impl Pump {
             }
             let key = plan::key(self.writer.fill().key(), id, at);
             let length = plan::block_of(at, size).len();
-            let part = PartReader::open(&self.store, &key, length).await;
+            let part = PartReader::open(&self.store, &key, length, clock::unix_millis()).await;
             let Some(mut part) = part else {
                 self.unreadable = Some(at);
                 return;
             };
             while let Some(bytes) = part.next().await {
-                if !self.append(bytes).await {
+                if !self.append(bytes, clock::unix_millis()).await {
                     return;
                 }
             }
@@ -232,7 +232,7 @@ impl Pump {
             if let Poll::Ready(piece) = piece {
                 return Poll::Ready(Next::Piece(piece));
             }
-            self.pause(context);
+            self.pause(context, clock::exact_now());
             let Some(resume) = &self.resume else { return Poll::Pending };
             self.successor.poll(context, &self.writer, resume).map(Next::Successor)
         })
@@ -241,10 +241,9 @@ impl Pump {
 
     /// The origin lets us wait: what has come goes to the file if it is worth it, and readers get the
     /// rest out of memory.
-    fn pause(&mut self, context: &mut Context<'_>) {
+    fn pause(&mut self, context: &mut Context<'_>, now: Instant) {
         let Pending { unflushed, held } = self.writer.pending();
         let readers = self.writer.fill().readers();
-        let now = clock::exact_now();
         let wait = self.flush.wakeups.wait(readers, now);
         let is_much = unflushed > written_from(readers);
         if is_much && wait.is_zero() {

@@ -109,7 +109,10 @@ async fn run(
     let OriginFetch { request, settings, report, log } = origin_fetch;
     match fetch(request, settings, report, log).await {
         Err(error) => task.failed(error, writer, to).await,
-        Ok(response) => task.answered(OriginReply { response, is_head, origin }, writer, to).await,
+        Ok(response) => {
+            let received = OriginReply { response, is_head, origin, at: clock::unix_millis() };
+            task.answered(received, writer, to).await;
+        }
     }
 }
 
@@ -120,6 +123,8 @@ struct OriginReply {
     is_head: bool,
     /// Where its rest can be asked for.
     origin: Option<Origin>,
+    /// When it came, Unix milliseconds.
+    at: u64,
 }
 
 /// Tells whoever began the fill, if he is still there.
@@ -165,9 +170,8 @@ impl FillTask {
         writer: FillWriter,
         to: Option<FillEvents>,
     ) {
-        let OriginReply { response, is_head, origin } = received;
+        let OriginReply { response, is_head, origin, at: now } = received;
         let status = response.head.status;
-        let now = clock::unix_millis();
         let mut stored = self.judge(&response, now);
         if stored.is_ok() && !self.cache.no_cache.is_empty() {
             match may_store(&response.head, to.as_ref()).await {
@@ -195,7 +199,8 @@ impl FillTask {
                 tell(to.as_ref(), FillEvent::Serve(stale, CacheStatus::Stale)).await;
             }
             (OriginVerdict::Store, Ok(stored), _) => {
-                self.store(OriginReply { response, is_head, origin }, stored, writer, to).await;
+                let received = OriginReply { response, is_head, origin, at: now };
+                self.store(received, stored, writer, to).await;
             }
             (_, stored, _) => {
                 if stored.is_err_and(|refusal| self.is_about_all(refusal)) {
@@ -294,8 +299,7 @@ impl FillTask {
         writer: FillWriter,
         to: Option<FillEvents>,
     ) {
-        let now = clock::unix_millis();
-        let OriginReply { response, is_head, origin } = received;
+        let OriginReply { response, is_head, origin, at: now } = received;
         let length = length_of(&response);
         let OriginResponse { head, body, .. } = response;
         let mut variant = Vec::new();

@@ -144,7 +144,8 @@ impl RangeAssembler {
     async fn source(&self, part: ByteRange, end: u64) -> Option<Source> {
         let key = self.object.part_key(part.start);
         for _ in 0..TRIES_MAX {
-            let (entry, fill) = open(&self.store, &key).await;
+            let now = clock::unix_millis();
+            let (entry, fill) = open(&self.store, &key, now).await;
             if let Some(entry) = entry {
                 if entry.body_bytes() == part.len() {
                     return Some(Source::Stored(entry, part.start));
@@ -156,9 +157,10 @@ impl RangeAssembler {
             if let Some(fill) = fill {
                 return Some(Source::Coming(fill.reader(0)));
             }
-            if let Some(whole) = self.whole().await {
+            if let Some(whole) = self.whole(now).await {
                 return Some(Source::Stored(whole, 0));
             }
+            // The disk may have taken its time.
             let now = clock::unix_millis();
             if let Some(writer) = begin_part(&self.store, &self.object, part.start, now) {
                 return Some(Source::Coming(self.ask(writer, part.start, end)));
@@ -182,8 +184,8 @@ impl RangeAssembler {
 
 impl RangeAssembler {
     /// The whole object, which may have been stored since: its parts are gone then.
-    async fn whole(&self) -> Option<OpenEntry> {
-        let entry = open(&self.store, &self.object.key).await.0?;
+    async fn whole(&self, now: u64) -> Option<OpenEntry> {
+        let entry = open(&self.store, &self.object.key, now).await.0?;
         let meta = Meta::decode(entry.metadata()).filter(|meta| meta.parts.is_none())?;
         let size = Some(entry.body_bytes());
         let identity = Identity::of(meta.status, &meta.headers, size)?;

@@ -64,8 +64,8 @@ impl PartialObject {
     }
 
     /// Removes the stored head, and so all parts, if it is still this object's.
-    pub(crate) async fn forget(&self, store: &Store) {
-        let (Some(entry), _) = open(store, &self.key).await else { return };
+    pub(crate) async fn forget(&self, store: &Store, now: u64) {
+        let (Some(entry), _) = open(store, &self.key, now).await else { return };
         if PartialObject::stored(&self.key, &entry).is_some_and(|stored| stored.id == self.id) {
             let (store, key) = (store.clone(), self.key.clone());
             let _ = blocking::run(move || store.remove(&key)).await;

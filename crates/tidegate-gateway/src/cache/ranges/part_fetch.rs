@@ -73,7 +73,7 @@ impl PartFetch {
                 None => {
                     // Whoever looks again then must not find it.
                     if self.resume.has_changed() {
-                        self.object.forget(&self.store).await;
+                        self.object.forget(&self.store, clock::unix_millis()).await;
                     }
                     writer.abort("the origin does not give this part");
                 }
@@ -103,16 +103,20 @@ impl PartFetch {
                     part.backpressure().await;
                 }
                 if self.at == end {
-                    part = self.next(part, wanted).await?;
+                    part = self.next(part, wanted, clock::unix_millis()).await?;
                 }
             }
         }
         Some(part)
     }
 
-    /// Ends a part and begins the next one.
-    async fn next(&mut self, part: FillWriter, wanted: Option<&Weak<()>>) -> Option<FillWriter> {
-        let now = clock::unix_millis();
+    /// Ends a part and begins the next one at `now`, in Unix milliseconds.
+    async fn next(
+        &mut self,
+        part: FillWriter,
+        wanted: Option<&Weak<()>>,
+        now: u64,
+    ) -> Option<FillWriter> {
         let _ = part.finish();
         // The next one is begun before this one is stored, so that its readers find it.
         let gone = wanted.is_some_and(|wanted| wanted.strong_count() == 0);

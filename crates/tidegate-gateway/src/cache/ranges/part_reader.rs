@@ -5,7 +5,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tidegate_cache::{FileHandle, Fill, FillReader, Key, OpenEntry, Piece, Store, read_full_at};
 use tidegate_core::blocking;
-use tidegate_rt::clock;
 
 /// Read from a file at once.
 const READ_BYTES: u64 = 256 * 1024;
@@ -24,9 +23,14 @@ enum Source {
 }
 
 impl PartReader {
-    /// `None` when there is no such part of this length.
-    pub(crate) async fn open(store: &Store, key: &Key, length: u64) -> Option<PartReader> {
-        let (entry, fill) = open(store, key).await;
+    /// `None` when there is no such part of this length. `now` is in Unix milliseconds.
+    pub(crate) async fn open(
+        store: &Store,
+        key: &Key,
+        length: u64,
+        now: u64,
+    ) -> Option<PartReader> {
+        let (entry, fill) = open(store, key, now).await;
         let source = match entry {
             Some(entry) if entry.body_bytes() != length => return None,
             Some(entry) if !is_sound(&entry, 0, length).await => return None,
@@ -77,14 +81,18 @@ async fn read(handle: FileHandle, offset: u64, length: u64) -> Option<Bytes> {
 }
 
 /// Opens what is stored under a key, and tells what is on its way there. By one look: between two of them
-/// the fill may become the file.
-pub(crate) async fn open(store: &Store, key: &Key) -> (Option<OpenEntry>, Option<Arc<Fill>>) {
+/// the fill may become the file. `now` is in Unix milliseconds.
+pub(crate) async fn open(
+    store: &Store,
+    key: &Key,
+    now: u64,
+) -> (Option<OpenEntry>, Option<Arc<Fill>>) {
     let lookup = store.peek(key);
     if lookup.open.is_some() || lookup.entry.is_none() && !lookup.cold {
         return (lookup.open, lookup.fill);
     }
     let (store, key) = (store.clone(), key.clone());
-    let opened = blocking::run(move || store.open_entry(&key, clock::unix_millis())).await;
+    let opened = blocking::run(move || store.open_entry(&key, now)).await;
     (opened.ok().flatten(), lookup.fill)
 }
 

@@ -50,8 +50,11 @@ pub(crate) struct RangeProbe {
 /// Joins those who want a part of this object, or begins; the reader learns of the object's head, or that
 /// there are no parts to be had. `None`: that was tried a short time ago. The origin is given back to who
 /// has not begun.
-pub(crate) fn join_or_start_probe(probe: RangeProbe, origin: Origin) -> Option<FillReader> {
-    let now = clock::unix_millis();
+pub(crate) fn join_or_start_probe(
+    probe: RangeProbe,
+    origin: Origin,
+    now: u64,
+) -> Option<FillReader> {
     let key = plan::probe_key(&probe.key);
     if now < probe.store.lookup(&key, now).uncacheable_until {
         return None;

@@ -53,24 +53,23 @@ pub(crate) async fn head_of(
     .await
 }
 
-/// Waits until a fill ends, has a head, what the request needs or more than a small body, or its time is
-/// over.
+/// Waits until a fill ends, has a head, what the request needs or more than a small body, or until `time` is over.
 ///
 /// What is ready first counts, in this order: progress, the time, the client's leaving. It is one await, and dropping it
 /// drops the reader by which it is woken, and nothing else. A subrequest has no client of its own.
 pub(crate) async fn for_progress(
     x: &Exchange,
     fill: &Arc<Fill>,
-    until: u64,
+    time: Duration,
     terms: Option<&RequestTerms>,
 ) -> Input {
+    // Each look is at what there is when something has happened.
     let filling_now = || filling_of(x, fill, terms, clock::unix_millis());
     let client = &x.client;
     let head = fill.head_now();
     let needed = head.as_ref().and_then(|head| coverage::needed(x, head)).unwrap_or(u64::MAX);
     // A reader is woken when the byte at its offset is there.
     let mut reader = fill.reader(needed.saturating_sub(1).min(FOLLOW_FROM_BYTES));
-    let time = Duration::from_millis(until.saturating_sub(clock::unix_millis()));
     let mut sleep = std::pin::pin!(timer::sleep(time));
     poll_fn(|context| {
         let ready = match head.is_some() {

@@ -31,10 +31,11 @@ impl CacheSession {
     /// | a fill is waited for | beyond the offset | passed |
     /// | the origin is asked for the whole | beyond the offset | passed |
     pub(super) async fn range_by_itself(
-        &mut self,
+        &self,
         x: &mut Exchange,
         lookup: &CacheLookup,
         next: &Next,
+        now: u64,
     ) -> Option<Next> {
         let (fill, is_beyond) = match next {
             Next::Join(fill) => (Some(fill), self.range_is_beyond(x, Some(fill))),
@@ -44,20 +45,20 @@ impl CacheSession {
                 (Some(fill), self.range_is_beyond(x, Some(fill)))
             }
             Next::Ask { .. } => (None, self.range_is_beyond(x, None)),
-            Next::Do(_) | Next::Answer(_) => return None,
+            Next::Decide | Next::Tell(_) | Next::Do(_) | Next::Answer(_) => return None,
         };
         let is_read = matches!(next, Next::Join(_) | Next::Read(..));
         let is_far = || is_read && fill.is_some_and(|fill| answer::is_far(x, fill));
         if !is_beyond && !is_far() {
             return None;
         }
-        if let Some(given) = self.part(x, lookup, fill).await {
+        if let Some(given) = self.part(x, lookup, fill, now).await {
             return Some(given);
         }
         match next {
             _ if !is_beyond => None,
             Next::Ask { .. } => Some(Next::Do(Output::Pass)),
-            _ => Some(self.tell(Input::RangeBeyond)),
+            _ => Some(Next::Tell(Input::RangeBeyond)),
         }
     }
 
@@ -79,16 +80,16 @@ impl CacheSession {
     /// for that contradicts `If-Range` (RFC 9110 section 13.1.5). A client that leaves ends neither a probe nor a part
     /// that has begun.
     async fn part(
-        &mut self,
+        &self,
         x: &mut Exchange,
         lookup: &CacheLookup,
         fill: Option<&Arc<Fill>>,
+        now: u64,
     ) -> Option<Next> {
         if !self.may_give_parts(x, lookup) {
             return None;
         }
         let wanted = RequestedRange::parse(x.request.header(Known::Range)?)?;
-        let now = clock::unix_millis();
         let stored = lookup.parts.as_ref().filter(|entry| now < entry.times().valid_until);
         let known = match fill.and_then(|fill| PartialObject::filling(fill.key(), fill)) {
             Some(object) => Some(object),
@@ -107,10 +108,10 @@ impl CacheSession {
         let object = match known {
             Some(object) => object,
             // Somebody's first part may have come since we looked.
-            None if self.is_outdated(lookup) => return Some(self.tell(Input::FillEnded)),
+            None if self.is_outdated(lookup) => return Some(Next::Tell(Input::FillEnded)),
             None => {
                 let probe = self.probe(x, lookup, wanted, now);
-                let mut reader = join_or_start_probe(probe, origin.clone())?;
+                let mut reader = join_or_start_probe(probe, origin.clone(), clock::unix_millis())?;
                 let Some(head) = wait::head_of(x, &mut reader).await else {
                     return Some(Next::Do(Output::Leave));
                 };

@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use tidegate_core::pace::{Rate, Steps};
 use tidegate_core::session::{Datagrams, tell_end};
@@ -41,7 +42,10 @@ pub(super) async fn attempt(
     let address = &peer.address;
     let origin = match Datagram::connect(address, &options) {
         Ok(origin) => Rc::new(origin),
-        Err(error) => return failed(x, tries, peer, &ConnectError::Failed(error)),
+        Err(error) => {
+            let error = ConnectError::Failed(error);
+            return failed(x, tries, (peer, clock::now()), &error);
+        }
     };
     if let Some(attempt) = report.borrow_mut().last() {
         attempt.connected();
@@ -85,38 +89,38 @@ pub(super) async fn attempt(
         session.origin_traffic.sent.set(exchange.sent);
         session.origin_traffic.received.set(exchange.received);
     }
-    settle(x, tries, peer, &exchange, end)
+    settle(x, tries, (peer, clock::now()), &exchange, end)
 }
 
 /// What an end means for the server and the session.
 fn settle(
     x: &mut Exchange,
     tries: &Tries<'_>,
-    peer: &Peer,
+    (peer, now): (&Peer, Instant),
     passing: &Passing<'_>,
     end: End,
 ) -> Ended {
     match end {
         End::Done => {
-            tries.report(peer, Outcome::Success);
+            tries.report(peer, Outcome::Success, now);
             tell_end(x, &packets(passing, "udp done"));
             Ended::Status(200)
         }
         End::TimedOut if passing.has_enough() || passing.settings.responses.is_none() => {
-            tries.report(peer, Outcome::Success);
+            tries.report(peer, Outcome::Success, now);
             tell_end(x, &packets(passing, "udp timed out"));
             Ended::Status(200)
         }
         End::TimedOut => {
             x.log(Level::Error, format_args!("upstream timed out (110: Connection timed out)"));
-            tries.report(peer, Outcome::Failure);
+            tries.report(peer, Outcome::Failure, now);
             Ended::Status(502)
         }
         End::Failed(error) => {
             let error = os_error(&error);
             x.progress.action = "proxying and reading from upstream";
             x.log(Level::Error, format_args!("recv() failed ({error})"));
-            tries.report(peer, Outcome::Failure);
+            tries.report(peer, Outcome::Failure, now);
             // What was sent may have arrived: no other server gets it.
             Ended::Status(502)
         }

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use tidegate_core::client::{Address, ByteStream};
 use tidegate_core::session::{Session, SessionClient, tell_end};
@@ -37,12 +38,15 @@ pub(super) async fn serve(x: &mut Exchange, settings: Arc<Settings>) -> Step<'st
         Err(refused) => return refused.into(),
     };
     let report = GatewayState::of(x).report.clone();
-    let mut tries = Tries::new(x, &settings, &target);
+    let mut now = clock::now();
+    let mut tries = Tries::new(x, &settings, &target, now);
     let status = loop {
-        let Some(lease) = tries.next(x, &report) else { break BAD_GATEWAY };
-        match attempt(x, &settings, &tries, lease.peer(), &report).await {
+        let Some(lease) = tries.next(x, &report, now) else { break BAD_GATEWAY };
+        let ended = attempt(x, &settings, &tries, lease.peer(), &report).await;
+        now = clock::now();
+        match ended {
             Ended::Status(status) => break status,
-            Ended::Failed if tries.may_go_on() => {}
+            Ended::Failed if tries.may_go_on(now) => {}
             Ended::Failed => break BAD_GATEWAY,
         }
     };
@@ -66,33 +70,33 @@ pub(super) struct Tries<'s> {
     pub target: Target,
     choice: Choice,
     left: u32,
-    until: Option<std::time::Instant>,
+    until: Option<Instant>,
 }
 
 impl<'s> Tries<'s> {
-    fn new(x: &mut Exchange, settings: &'s Settings, target: &Target) -> Tries<'s> {
+    fn new(x: &mut Exchange, settings: &'s Settings, target: &Target, now: Instant) -> Tries<'s> {
         let most = target.group.attempts_max().max(1);
         let time = Some(settings.tries_time).filter(|time| !time.is_zero());
         Tries {
             settings,
             target: target.clone(),
             choice: match &target.key {
-                Some(key) => key.choice(x, &target.group),
+                Some(key) => key.choice(x, &target.group, now),
                 None => Choice::default(),
             },
             left: if settings.tries == 0 { most } else { most.min(settings.tries) },
-            until: time.and_then(|time| clock::now().checked_add(time)),
+            until: time.and_then(|time| now.checked_add(time)),
         }
     }
 
     /// The next server; `None`, which is logged, when there is none.
-    fn next(&mut self, x: &mut Exchange, report: &SharedReport) -> Option<Lease> {
+    fn next(&mut self, x: &mut Exchange, report: &SharedReport, now: Instant) -> Option<Lease> {
         let group = &self.target.group;
         x.progress.action = CONNECTING;
         if let Some(before) = report.borrow_mut().last() {
             before.finished();
         }
-        let found = group.choose(&mut self.choice, clock::now());
+        let found = group.choose(&mut self.choice, now);
         report.borrow_mut().begin(group, found.as_ref().map(Lease::peer));
         self.left = self.left.saturating_sub(1);
         match &found {
@@ -105,14 +109,14 @@ impl<'s> Tries<'s> {
         found
     }
 
-    fn may_go_on(&self) -> bool {
-        let late = self.until.is_some_and(|until| clock::now() >= until);
+    fn may_go_on(&self, now: Instant) -> bool {
+        let late = self.until.is_some_and(|until| now >= until);
         self.settings.next_upstream && self.left > 0 && !late
     }
 
-    /// Tells the group how an attempt went.
-    pub(super) fn report(&self, peer: &Peer, outcome: Outcome) {
-        self.target.group.report(peer, outcome, clock::now());
+    /// Tells the group how an attempt went that came to its outcome at `now`.
+    pub(super) fn report(&self, peer: &Peer, outcome: Outcome, now: Instant) {
+        self.target.group.report(peer, outcome, now);
     }
 }
 
@@ -152,7 +156,7 @@ async fn connect_and_relay(
     let opened = dial(address, options, settings.connect_timeout).await;
     let stream = match opened {
         Ok(stream) => stream,
-        Err(error) => return failed(x, tries, peer, &error),
+        Err(error) => return failed(x, tries, (peer, clock::now()), &error),
     };
     let _ = stream.set_nodelay(x.settings().tcp_nodelay);
     let mut pending = header(x, settings.protocol, false);
@@ -170,11 +174,11 @@ async fn connect_and_relay(
             pending.clear();
             match secure(stream.clone(), address, &tls, settings.connect_timeout).await {
                 Ok(io) => io,
-                Err(error) => return failed(x, tries, peer, &error),
+                Err(error) => return failed(x, tries, (peer, clock::now()), &error),
             }
         }
     };
-    tries.report(peer, Outcome::Success);
+    tries.report(peer, Outcome::Success, clock::now());
     if let Some(attempt) = report.borrow_mut().last() {
         attempt.connected();
     }
@@ -238,13 +242,13 @@ fn connected(x: &Exchange, stream: &Stream) {
 pub(super) fn failed(
     x: &mut Exchange,
     tries: &Tries<'_>,
-    peer: &Peer,
+    (peer, now): (&Peer, Instant),
     error: &ConnectError,
 ) -> Ended {
     let (message, action) = error.describe();
     x.progress.action = action;
     x.log(Level::Error, format_args!("{message}"));
-    tries.report(peer, Outcome::Failure);
+    tries.report(peer, Outcome::Failure, now);
     Ended::Failed
 }
 
