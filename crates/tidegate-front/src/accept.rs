@@ -7,6 +7,7 @@ use std::time::Duration;
 use tidegate_core::client::{Address, Connection};
 use tidegate_core::error_log::Level;
 use tidegate_os::{ListenAddr, PeerAddr};
+use tidegate_rt::clock;
 use tidegate_rt::net::{Listener, Stream};
 
 use crate::front::Front;
@@ -38,7 +39,7 @@ pub async fn run(front: Rc<Front>, listener: Rc<Listener>, address: Address) {
         if let Err(error) = accepted {
             let log = front.plan().main.error_log.clone();
             log.say(Level::Alert, format_args!("accept4() failed ({error})"));
-            if !front.reuse_idle() {
+            if !front.reuse_idle(clock::now()) {
                 tidegate_rt::timer::sleep(EXHAUSTED_PAUSE).await;
             }
         }
@@ -64,7 +65,7 @@ async fn wait_for_room(front: &Rc<Front>) {
         if (front.connected() as u64) < count {
             return;
         }
-        if !front.reuse_idle() {
+        if !front.reuse_idle(clock::now()) {
             let log = front.plan().main.error_log.clone();
             log.say(Level::Alert, format_args!("{count} worker_connections are not enough"));
         }
@@ -92,10 +93,15 @@ fn take(front: &Rc<Front>, stream: Stream, peer: PeerAddr, address: &Rc<Address>
         proxy_protocol: None,
         tls: None,
         requests: Cell::new(0),
-        accepted_unix_millis: tidegate_rt::clock::unix_millis(),
+        accepted_unix_millis: clock::unix_millis(),
     };
-    let connection =
-        AcceptedConnection { io: Io::Plain(stream), info, input: Vec::new(), open: counted };
+    let connection = AcceptedConnection {
+        io: Io::Plain(stream),
+        info,
+        input: Vec::new(),
+        open: counted,
+        accepted: clock::now(),
+    };
     match listener_ref {
         Some(listener_ref) => start::enter(front, connection, address, listener_ref),
         None => session::tcp::enter(front, connection, address),

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
 
 use tidegate_core::counters::{self, Counters};
 use tidegate_core::exchange::PlanRef;
@@ -143,11 +144,10 @@ impl Front {
         self.room.notify_one();
     }
 
-    /// Stops keeping connections: idle ones close now, others after their request.
-    pub fn drain(&self) {
+    /// Stops keeping connections: idle ones close `now`, others after their request.
+    pub fn drain(&self, now: Instant) {
         self.draining.set(true);
         self.sessions.end_datagrams();
-        let now = tidegate_rt::clock::now();
         self.parking.close_idle(now);
         self.left();
         for link in self.all() {
@@ -190,13 +190,13 @@ impl Front {
         }
     }
 
-    /// Closes the connections that have been idle longest, to make room.
-    pub fn reuse_idle(&self) -> bool {
-        if self.parking.close_oldest() {
+    /// Closes the connections that have been idle longest, to make room; those that may not be closed `now` stay
+    /// (`keepalive_min_timeout`). `false` when there are none.
+    pub fn reuse_idle(&self, now: Instant) -> bool {
+        if self.parking.close_oldest(now) {
             self.left();
             return true;
         }
-        let now = tidegate_rt::clock::now();
         let mut idle = self.all();
         idle.retain(|link| link.state().idle_since().is_some() && link.is_free(now));
         idle.sort_by_key(|link| link.state().idle_since());

@@ -8,8 +8,10 @@ use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 use tidegate_core::plan::Plan;
+use tidegate_rt::clock;
 use tidegate_rt::net::News;
 
 use crate::action::ConnectionAction;
@@ -33,14 +35,14 @@ async fn run_parked_loop(front: Rc<Front>) {
     let sweep = async {
         loop {
             tidegate_rt::timer::sleep(SWEEP_EVERY).await;
-            sweep(&front);
+            sweep(&front, clock::now());
         }
     };
     let serve = async {
         let Some(poller) = front.parking.poller() else { return };
         let mut news = Vec::new();
         while let Ok(more) = poller.ready(&mut news).await {
-            tidegate_rt::clock::batch(|| serve_all(&front, &news));
+            clock::batch(|| serve_all(&front, &news, clock::now()));
             news.clear();
             if more {
                 tidegate_rt::yield_now().await;
@@ -52,8 +54,7 @@ async fn run_parked_loop(front: Rc<Front>) {
 }
 
 /// Closes what has been idle too long, and parks what has been idle since the last sweep.
-fn sweep(front: &Rc<Front>) {
-    let now = tidegate_rt::clock::now();
+fn sweep(front: &Rc<Front>, now: Instant) {
     let before = front.live();
     front.parking.close_expired(now);
     if front.is_draining() {
@@ -74,8 +75,9 @@ fn sweep(front: &Rc<Front>) {
 }
 
 /// Serves connections. Their requests are read first, as many as there is memory for: what has to be asked
-/// after a request was received, as whether files have changed, is asked once for all of them.
-fn serve_all(front: &Rc<Front>, news: &[News]) {
+/// after a request was received, as whether files have changed, is asked once for all of them. `now` is the time of
+/// the whole batch.
+fn serve_all(front: &Rc<Front>, news: &[News], now: Instant) {
     for some in news.chunks(SPARES_MAX) {
         if some.len() > 1 {
             let links = some.iter().filter_map(|news| front.parking.member(news.key as usize));
@@ -83,7 +85,7 @@ fn serve_all(front: &Rc<Front>, news: &[News]) {
             parked.for_each(|link| protocol::read_ahead(front, &link));
             tidegate_rt::freshness::received();
         }
-        some.iter().for_each(|news| serve_ready(front, *news));
+        some.iter().for_each(|news| serve_ready(front, *news, now));
     }
 }
 
@@ -100,13 +102,13 @@ fn serve_all(front: &Rc<Front>, news: &[News]) {
 /// Invariant: a future that is pending here has woken nobody yet, so it is polled again at once by the task that it is
 /// given ([`task::spawn`]). A connection that is checked out already has a task: that one goes on with what its client
 /// sends, and looks whether it has left.
-fn serve_ready(front: &Rc<Front>, news: News) {
+fn serve_ready(front: &Rc<Front>, news: News, now: Instant) {
     let Some(link) = front.parking.member(news.key as usize) else { return };
     if matches!(link.park_state(), ParkState::CheckedOut { .. }) {
         front.parking.leave(&link);
         return link.wake_close_watcher();
     }
-    let (answered, idle_since) = (link.info.requests.get() > 0, link.idle_since_or_now());
+    let (answered, idle_since) = (link.info.requests.get() > 0, link.state().idle_since());
     let mut serving = protocol::serve(front, &link);
     let mut context = Context::from_waker(Waker::noop());
     let poll = || tidegate_rt::share::apart(|| serving.as_mut().poll(&mut context));
@@ -114,7 +116,7 @@ fn serve_ready(front: &Rc<Front>, news: News) {
     let stays = matches!(polled, Ok(Poll::Ready(ConnectionAction::Idle)))
         && !news.ended
         && !link.unread.get()
-        && link.may_park(link.idle_since_or_now());
+        && link.may_park_since_idle();
     if stays {
         return link.forget_waits();
     }
@@ -128,8 +130,8 @@ fn serve_ready(front: &Rc<Front>, news: News) {
             Box::pin(std::future::ready(action))
         }
         Ok(Poll::Pending) => {
-            let now = tidegate_rt::clock::now();
-            let is_busy = answered && now.saturating_duration_since(idle_since) < SWEEP_EVERY;
+            let lately = |since| now.saturating_duration_since(since) < SWEEP_EVERY;
+            let is_busy = answered && idle_since.is_none_or(lately);
             front.parking.check_out(&link, is_busy || news.ended);
             serving
         }

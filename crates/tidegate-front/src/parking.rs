@@ -80,10 +80,9 @@ impl Parking {
 
     /// Closes a part of those idle longest, before them any that has been answered; `false` when there
     /// are none.
-    pub(crate) fn close_oldest(&self) -> bool {
+    pub(crate) fn close_oldest(&self, now: Instant) -> bool {
         let mut members = self.members.borrow_mut();
         let age = |link: &Link| (link.info.requests.get() == 0, link.limits().until);
-        let now = tidegate_rt::clock::now();
         let is_free = |link: &Link| {
             matches!(link.park_state(), ParkState::Parked { .. }) && link.is_free(now)
         };
@@ -102,7 +101,7 @@ impl Parking {
 
     /// Parks a connection that a task had, or brings one back that was checked out; `false` when it has to stay with
     /// a task.
-    pub(crate) fn park(&self, link: &Rc<Link>) -> bool {
+    pub(crate) fn park(&self, link: &Rc<Link>, now: Instant) -> bool {
         match link.park_state() {
             ParkState::Parked { .. } => true,
             ParkState::CheckedOut { key } => {
@@ -111,7 +110,7 @@ impl Parking {
                 link.forget_waits();
                 true
             }
-            ParkState::Owned => link.may_park(tidegate_rt::clock::now()) && self.add(link),
+            ParkState::Owned => link.may_park(now) && self.add(link),
         }
     }
 
@@ -138,7 +137,7 @@ impl Parking {
             return false;
         }
         let ends = link.is_closing() || draining;
-        let can = !ends && !link.unread.get() && link.may_park(link.idle_since_or_now());
+        let can = !ends && !link.unread.get() && link.may_park_since_idle();
         if !can {
             self.leave(link);
         }

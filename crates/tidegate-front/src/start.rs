@@ -1,7 +1,7 @@
 //! From an accepted connection of `http` to its first request: PROXY protocol, then TLS, then a place to wait.
 
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidegate_core::client::{Address, Connection, ProxyProtocol};
 use tidegate_core::counters::Open;
@@ -24,6 +24,7 @@ pub(crate) struct AcceptedConnection {
     /// Received already.
     pub input: Vec<u8>,
     pub open: Open,
+    pub accepted: Instant,
 }
 
 /// Begins to serve a connection at an address of `http`, whose listener is one of the present plan.
@@ -38,10 +39,10 @@ pub(crate) fn enter(
 ) {
     let plan = front.plan();
     let Some((tls, proxy_protocol)) = listener_ref.transport(&plan) else { return };
-    let AcceptedConnection { io, info, input, open } = connection;
+    let AcceptedConnection { io, info, input, open, accepted } = connection;
     let accept_info = AcceptInfo {
         binding: Binding::new(address.clone(), &plan, listener_ref),
-        accepted: tidegate_rt::clock::now(),
+        accepted,
         patience: header_timeout(&plan, listener_ref),
         open,
     };
@@ -53,7 +54,7 @@ pub(crate) fn enter(
             let protocol = protocol::of(&info);
             let link = Link::new(io, info, protocol, input, accept_info);
             return match is_silent {
-                true => task::park_or_spawn(front, link),
+                true => task::park_or_spawn(front, link, accepted),
                 false => task::spawn(front, link, None),
             };
         }

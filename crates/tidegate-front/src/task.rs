@@ -5,8 +5,10 @@ use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 use std::task::Poll;
+use std::time::Instant;
 
 use tidegate_core::error_log::{ErrorLog, Level};
+use tidegate_rt::clock;
 
 use crate::action::{ConnectionAction, ServeResult, Serving};
 use crate::front::Front;
@@ -14,8 +16,8 @@ use crate::link::{Link, Order, TIMED_BELOW};
 use crate::{linger, protocol};
 
 /// Has a connection wait for a request: parked if it can be, else in a task of its own.
-pub(crate) fn park_or_spawn(front: &Rc<Front>, link: Rc<Link>) {
-    if !front.parking.park(&link) {
+pub(crate) fn park_or_spawn(front: &Rc<Front>, link: Rc<Link>, now: Instant) {
+    if !front.parking.park(&link, now) {
         spawn(front, link, None);
     }
 }
@@ -34,7 +36,7 @@ pub(crate) async fn serve(front: Rc<Front>, link: Rc<Link>, begun: Option<Servin
     let end = guarded(&front, &link, begun).await;
     front.leave(key);
     match end {
-        Some(ServeResult::Parked) => park_or_spawn(&front, link),
+        Some(ServeResult::Parked) => park_or_spawn(&front, link, clock::now()),
         Some(ServeResult::Closed) | None => front.parking.forget(&link),
     }
 }
@@ -117,16 +119,16 @@ async fn idle(front: &Front, link: &Link) -> WaitOutcome {
     if !link.received.borrow().is_empty() {
         return WaitOutcome::Bytes;
     }
-    let now = link.idle_since_or_now();
-    link.set_idle(now);
-    let left = link.limits().until.saturating_duration_since(now);
+    let since = link.state().idle_since().unwrap_or_else(clock::now);
+    link.set_idle(since);
+    let left = link.limits().until.saturating_duration_since(since);
     // The sweep closes those that wait long; a timer of their own only have those that do not.
     let timed = left < TIMED_BELOW;
     if timed {
         link.waits().deadline.set_after(left);
     }
     poll_fn(|context| {
-        let ends = || !first && link.is_free(tidegate_rt::clock::now());
+        let ends = || !first && link.is_free(clock::now());
         if link.is_closing() || (front.is_draining() && ends()) {
             return Poll::Ready(WaitOutcome::End);
         }

@@ -63,7 +63,7 @@ pub(super) async fn receive(
             let mut input = link.received.borrow_mut();
             if !begun && !input.is_empty() {
                 begun = true;
-                begin::first_byte(front, x);
+                begin::first_byte(front, x, tidegate_rt::clock::batch_now());
                 client.body_bytes.set(0);
             }
             let parsed = match (input.is_empty(), differing) {

@@ -8,13 +8,16 @@ mod send;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
+use std::time::Instant;
 
 use bytes::Bytes;
 use tidegate_core::Exchange;
 use tidegate_core::body::{Body, Tunnel};
 use tidegate_core::client::{CancelCode, ClientIo};
 use tidegate_core::phases::{self, Answer};
+use tidegate_core::settings::Lingering;
 use tidegate_http::request::Version;
+use tidegate_rt::clock;
 
 use crate::action::{ConnectionAction, Linger};
 use crate::client::ClientStream;
@@ -70,7 +73,7 @@ pub(crate) async fn serve(front: Rc<Front>, link: Rc<Link>) -> ConnectionAction 
     front.give_back(scratch);
     if action == ConnectionAction::Idle && link.state().idle_since().is_none() {
         // There was no request after all.
-        link.set_idle(tidegate_rt::clock::now());
+        link.set_idle(clock::now());
     }
     action
 }
@@ -227,22 +230,34 @@ async fn discard_request(link: &Link, x: &mut Exchange, client: &ClientStream) -
 
 /// Keeps the connection or closes it; `unread` when the body was not asked for to its end.
 fn after_answer(link: &Link, x: &Exchange, unread: bool) -> ConnectionAction {
-    let settings = x.settings();
-    let more = !link.received.borrow().is_empty();
-    if !x.disposition.keeps_connection() {
-        // What was read last filled its room: more may wait in the socket, and closing now would reset the connection.
-        let more = more || link.unread.get();
-        let always = settings.lingering_close == tidegate_core::settings::Lingering::Always;
-        let on = settings.lingering_close != tidegate_core::settings::Lingering::Off;
-        return match always || (on && (unread || more)) {
-            true => ConnectionAction::Linger(Linger::of(settings)),
-            false => ConnectionAction::Close,
-        };
+    match x.disposition.keeps_connection() {
+        true => keep(link, x, clock::now()),
+        false => close(link, x, unread),
     }
-    let now = tidegate_rt::clock::now();
+}
+
+/// Closes the connection, at once or behind what the client still sends (`lingering_close`).
+fn close(link: &Link, x: &Exchange, unread: bool) -> ConnectionAction {
+    let settings = x.settings();
+    // What was read last filled its room: more may wait in the socket, and closing now would reset the connection.
+    let more = !link.received.borrow().is_empty() || link.unread.get();
+    let lingers = match settings.lingering_close {
+        Lingering::Off => false,
+        Lingering::On => unread || more,
+        Lingering::Always => true,
+    };
+    match lingers {
+        true => ConnectionAction::Linger(Linger::of(settings)),
+        false => ConnectionAction::Close,
+    }
+}
+
+/// Keeps the connection, whose response was sent `now`.
+fn keep(link: &Link, x: &Exchange, now: Instant) -> ConnectionAction {
+    let settings = x.settings();
     let (timeout, min_timeout) = (settings.keepalive_timeout, settings.keepalive_min_timeout);
     link.set_limits(link.limits().renewed(now, timeout, min_timeout));
-    if more {
+    if !link.received.borrow().is_empty() {
         return ConnectionAction::Next;
     }
     link.set_idle(now);

@@ -148,11 +148,6 @@ impl Link {
         self.state.update(|state| state.cancelled(code));
     }
 
-    /// When it began to be idle; now, if it has not.
-    pub(crate) fn idle_since_or_now(&self) -> Instant {
-        self.state.get().idle_since().unwrap_or_else(tidegate_rt::clock::now)
-    }
-
     pub(crate) fn limits(&self) -> IdleLimits {
         self.limits.get()
     }
@@ -216,6 +211,11 @@ impl Link {
         protocol_may
             && self.io.plain().is_some()
             && self.limits.get().until.saturating_duration_since(now) >= TIMED_BELOW
+    }
+
+    /// The same at the moment since which it is idle; `false` while a request is in progress.
+    pub(crate) fn may_park_since_idle(&self) -> bool {
+        self.state.get().idle_since().is_some_and(|since| self.may_park(since))
     }
 
     /// What it needs while it waits, from now on until it forgets.

@@ -1,5 +1,7 @@
 //! From a parsed head to a response: the server that is meant, the target, refusals, the phases.
 
+use std::time::Instant;
+
 use tidegate_core::error_log::Level;
 use tidegate_core::exchange::{Captures, PathSource, Routing};
 use tidegate_core::listen::VirtualServers;
@@ -42,11 +44,11 @@ fn server_of_handshake(link: &Link, servers: &VirtualServers) -> ServerId {
     found.map_or(servers.default, |(server, _)| server)
 }
 
-/// The first byte of a request is there: it is counted, and its time begins.
-pub(crate) fn first_byte(front: &Front, x: &mut Exchange) {
+/// The first byte of a request is there: it is counted, and its time begins. `now` is exact
+/// ([`tidegate_rt::clock::batch_now`]), as most requests take less than a tick of the cheap clock.
+pub(crate) fn first_byte(front: &Front, x: &mut Exchange, now: Instant) {
     front.counters.request();
-    // Exact, as most requests take less than a tick of the cheap clock.
-    x.progress.started = tidegate_rt::clock::batch_now();
+    x.progress.started = now;
     x.ordinal = x.connection.requests.get() + 1;
     x.connection.requests.set(x.ordinal);
 }

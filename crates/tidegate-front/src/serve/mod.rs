@@ -11,7 +11,7 @@
 //! | `post_action`, loggers, a response that broke off | [`finish`] |
 //!
 //! ```text
-//! begin::first_byte(front, x);               // when its first byte is there
+//! begin::first_byte(front, x, now);          // when its first byte is there
 //! begin::request(link, servers, x)?;        // the head is whole
 //! let answer = match begin::refusal(link, x) {
 //!     Some(status) => begin::refuse(x, status).await,

@@ -9,7 +9,6 @@ use tidegate_core::Exchange;
 use tidegate_core::error_log::Level;
 use tidegate_core::main_settings::MainSettings;
 use tidegate_core::session::Traffic;
-use tidegate_rt::clock;
 
 use super::order::{Member, Order};
 
@@ -73,16 +72,17 @@ impl Sessions {
         self.datagrams.borrow().running
     }
 
-    /// Whether a session of UDP can begin; another one ends for it where their limit is reached.
+    /// Whether a session of UDP can begin without another one that ends for it.
     pub(super) fn has_room(&self, main: &MainSettings) -> bool {
-        let limit = (main.worker_connections / CONNECTIONS_EACH).max(1);
-        let sessions = usize::try_from(limit).unwrap_or(usize::MAX);
-        if self.datagrams() < sessions {
-            return true;
-        }
-        let has_room = self.make_room(sessions);
+        self.datagrams() < limit(main)
+    }
+
+    /// Ends a session of UDP for one that is to begin; `false` where that cannot be. The log is told of it at most once
+    /// a second.
+    pub(super) fn make_room(&self, main: &MainSettings, now: Instant) -> bool {
+        let limit = limit(main);
+        let has_room = self.end_least(limit);
         self.untold.set(self.untold.get() + 1);
-        let now = clock::now();
         let is_told = self.told.get().is_some_and(|told| now < told + TELL_EVERY);
         if !is_told {
             self.told.set(Some(now));
@@ -96,7 +96,7 @@ impl Sessions {
 
     /// Ends the session of UDP that is missed least, unless so many are ending already that memory would not be
     /// bounded; `false` then.
-    fn make_room(&self, limit: usize) -> bool {
+    fn end_least(&self, limit: usize) -> bool {
         let mut datagrams = self.datagrams.borrow_mut();
         if datagrams.running >= limit.saturating_mul(2) {
             return false;
@@ -149,6 +149,12 @@ impl Sessions {
             handle.abort();
         }
     }
+}
+
+/// How many sessions of UDP there may be.
+fn limit(main: &MainSettings) -> usize {
+    let limit = (main.worker_connections / CONNECTIONS_EACH).max(1);
+    usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
 impl Handle {

@@ -27,7 +27,7 @@ use crate::tls::session_handshake_timeout;
 
 /// Begins a session at an address of `stream`; nothing where there is none.
 pub(crate) fn enter(front: &Rc<Front>, connection: AcceptedConnection, address: &Address) {
-    let AcceptedConnection { io, info, input, open } = connection;
+    let AcceptedConnection { io, info, input, open, .. } = connection;
     let Some(plan) = front.session_plan() else { return };
     let Some(listener_ref) = ListenerRef::find(&plan, address, &info.local) else { return };
     let Some((tls, proxy_protocol)) = listener_ref.transport(&plan) else { return };
@@ -181,8 +181,9 @@ impl Transport for Tcp {
         // Nobody else has it any more.
         let client = self.client.take().and_then(|client| Rc::try_unwrap(client).ok());
         let (Some(client), Some(open)) = (client, self.open.take()) else { return Err(missing()) };
-        let connection =
-            AcceptedConnection { io: client.io, info: (*x.connection).clone(), input, open };
+        // It is `http`'s from now on: that is when its `client_header_timeout` begins.
+        let (info, accepted) = ((*x.connection).clone(), tidegate_rt::clock::now());
+        let connection = AcceptedConnection { io: client.io, info, input, open, accepted };
         match (http, sessions) {
             (Some((address, listener_ref)), _) => {
                 start::enter(front, connection, &Rc::new(address), listener_ref);

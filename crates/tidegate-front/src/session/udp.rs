@@ -12,6 +12,7 @@ use tidegate_core::client::{Address, Connection};
 use tidegate_core::error_log::Level;
 use tidegate_core::exchange::Exchange;
 use tidegate_core::session::{Datagrams, Session, SessionClient, Traffic};
+use tidegate_rt::clock;
 use tidegate_rt::net::Datagram;
 
 use super::Transport;
@@ -79,7 +80,8 @@ impl Port {
         let from = ends.0;
         let front = self.front.clone();
         let Some(plan) = front.session_plan().filter(|_| !front.is_draining()) else { return };
-        if !front.sessions.has_room(&plan.main) {
+        let sessions = &front.sessions;
+        if !sessions.has_room(&plan.main) && !sessions.make_room(&plan.main, clock::now()) {
             return;
         }
         let local = match (&self.address, ends.1) {
@@ -98,7 +100,7 @@ impl Port {
             proxy_protocol: None,
             tls: None,
             requests: Cell::new(0),
-            accepted_unix_millis: tidegate_rt::clock::unix_millis(),
+            accepted_unix_millis: clock::unix_millis(),
         };
         let traffic = Rc::<Traffic>::default();
         traffic.received.set(first.len() as u64);

@@ -88,8 +88,7 @@ pub(super) const VARIABLES: &[Variable] = &[
     Variable::replaceable("ssl_client_v_remain", |x, out| {
         put_client(x, out, |der| {
             let (_, last) = Certificate::parse(der)?.validity()?;
-            let now = tidegate_rt::clock::unix_seconds();
-            Some((last.saturating_sub(now).max(0) / SECONDS_OF_DAY).to_string())
+            Some(days_left(last, tidegate_rt::clock::unix_seconds()).to_string())
         })
     }),
 ];
@@ -98,6 +97,11 @@ pub(super) const VARIABLES: &[Variable] = &[
 pub(super) const CIPHERS: &str = "ssl_ciphers";
 pub(super) const CURVES: &str = "ssl_curves";
 const SECONDS_OF_DAY: i64 = 86_400;
+
+/// Whole days until a certificate ends; zero for one that has ended. Both are seconds since 1970.
+fn days_left(last: i64, now: i64) -> i64 {
+    last.saturating_sub(now).max(0) / SECONDS_OF_DAY
+}
 
 fn nothing(_: &mut Exchange, _: &mut Vec<u8>) -> bool {
     false

@@ -108,7 +108,7 @@ impl Local {
     /// Lets the connections finish, within `limit` if there is one, then ends the thread.
     pub(super) fn finish(self: &Rc<Self>, limit: Option<Duration>) {
         self.close_listeners();
-        self.front.drain();
+        self.front.drain(tidegate_rt::clock::now());
         let local = self.clone();
         spawn_local(async move {
             let drained = local.front.drained();
