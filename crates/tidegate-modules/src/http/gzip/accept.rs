@@ -9,6 +9,7 @@ use tidegate_core::exchange::{Response, Routing};
 use tidegate_core::regex::Regex;
 use tidegate_http::request::Version;
 use tidegate_http::{Headers, Known, date};
+use tidegate_rt::clock;
 
 use super::conf::Conf;
 
@@ -78,7 +79,8 @@ impl Rules {
         let allowed = weight > 0
             && !x.is_subrequest()
             && x.request.version() >= self.version_min
-            && (!fields.contains(Known::Via) || self.allow_proxied(fields, &x.response.headers))
+            && (!fields.contains(Known::Via)
+                || self.allow_proxied(fields, &x.response.headers, clock::unix_seconds))
             && !self.disabled_for(fields.first(Known::UserAgent));
         if allowed { weight } else { 0 }
     }
@@ -108,8 +110,13 @@ impl Rules {
     }
 
     /// As nginx does: a proxy that must not keep the answer anyway gets it compressed; `Expires`, where it
-    /// is, decides alone.
-    fn allow_proxied(&self, request: &Headers, response: &Headers) -> bool {
+    /// is, decides alone, beside `Date` or else `now`, seconds since 1970: the clock is asked only where it counts.
+    fn allow_proxied(
+        &self,
+        request: &Headers,
+        response: &Headers,
+        now: impl FnOnce() -> i64,
+    ) -> bool {
         let chosen = self.proxied;
         if chosen.has(Proxied::OFF) {
             return false;
@@ -120,7 +127,7 @@ impl Rules {
             return true;
         }
         if let Some(expires) = response.first(Known::Expires) {
-            return chosen.has(Proxied::EXPIRED) && is_past(expires, response);
+            return chosen.has(Proxied::EXPIRED) && is_past(expires, response, now);
         }
         let control = |name: &[u8]| {
             let mut parts = response.all(Known::CacheControl).flat_map(|v| v.split(|b| *b == b','));
@@ -137,11 +144,11 @@ impl Rules {
     }
 }
 
-/// Whether `Expires` lies before `Date`; what is no date has expired.
-fn is_past(expires: &[u8], response: &Headers) -> bool {
+/// Whether `Expires` lies before `Date`, or else `now`; what is no date has expired.
+fn is_past(expires: &[u8], response: &Headers, now: impl FnOnce() -> i64) -> bool {
     let Some(expires) = date::parse_http(expires) else { return true };
     let date = response.first(Known::Date).and_then(date::parse_http);
-    expires < date.unwrap_or_else(tidegate_rt::clock::unix_seconds)
+    expires < date.unwrap_or_else(now)
 }
 
 /// The weight of a content coding in an `Accept-Encoding`, in thousandths (RFC 9110 section 12.5.3); zero if

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tidegate_core::body::FileRange;
@@ -87,7 +87,7 @@ pub(super) async fn serve(x: &mut Exchange, target: Arc<Target>) -> Step<'static
     let Some(pool) = target.pool.pick(x) else { return Step::Status(500) };
     let abandoned = Arc::new(Abandonment::default());
     let waiting = Waiting(abandoned.clone());
-    let parts = parts(x, &target, abandoned);
+    let parts = parts(x, &target, abandoned, clock::exact_now());
     let handler = target.handler.clone();
     let submitted = submit_replying(&*pool, move |reply| run(&*handler, parts.into(), reply));
     let Ok(job) = submitted else {
@@ -104,7 +104,7 @@ pub(super) async fn serve(x: &mut Exchange, target: Arc<Target>) -> Step<'static
     settle(x, &target, outcome, waiting)
 }
 
-fn parts(x: &mut Exchange, target: &Target, abandoned: Arc<Abandonment>) -> Parts {
+fn parts(x: &mut Exchange, target: &Target, abandoned: Arc<Abandonment>, now: Instant) -> Parts {
     let variables = target.variables.iter().map(|(name, id)| {
         let mut value = Vec::new();
         let found = x.variable(*id, &mut value);
@@ -125,7 +125,7 @@ fn parts(x: &mut Exchange, target: &Target, abandoned: Arc<Abandonment>) -> Part
         client_address: x.client_text().to_owned(),
         body_memory,
         body_file,
-        deadline: clock::exact_now().checked_add(target.timeout),
+        deadline: now.checked_add(target.timeout),
         abandoned,
     }
 }

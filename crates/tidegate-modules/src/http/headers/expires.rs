@@ -4,6 +4,7 @@ use tidegate_conf::{Args, Diagnostic, Word};
 use tidegate_core::builder::PlanBuilder;
 use tidegate_core::{Exchange, Template};
 use tidegate_http::{Known, date};
+use tidegate_rt::clock;
 
 /// As written: a fixed rule, or one with variables.
 #[derive(Clone)]
@@ -105,19 +106,26 @@ impl Expires {
                 parse(&value.value(x), *modified).unwrap_or(Rule::Off)
             }
         };
-        let now = tidegate_rt::clock::unix_seconds();
+        if rule == Rule::Off {
+            return;
+        }
         let modified = x
             .response
             .last_modified
             .or_else(|| x.response.headers.first(Known::LastModified).and_then(date::parse_http));
-        let offset = i64::from(tidegate_rt::clock::local_utc_offset());
+        let offset = match rule {
+            Rule::Daily(_) => i64::from(clock::local_utc_offset()),
+            _ => 0,
+        };
+        let now = clock::unix_seconds();
         let Some((expires, control)) = fields(rule, now, modified, offset) else { return };
         x.response.headers.set_known(Known::Expires, &expires);
         x.response.headers.set_known(Known::CacheControl, control.as_bytes());
     }
 }
 
-/// The values of `Expires` and `Cache-Control`; `offset` is seconds east of Greenwich.
+/// The values of `Expires` and `Cache-Control`; `now` is seconds since 1970, `offset` seconds east of Greenwich, which
+/// counts for [`Rule::Daily`] alone.
 pub(super) fn fields(
     rule: Rule,
     now: i64,

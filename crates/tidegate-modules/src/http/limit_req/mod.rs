@@ -136,7 +136,7 @@ impl Limits {
         if x.lineage.inherited.of::<Status>().is_some() {
             return Step::Decline;
         }
-        let verdict = self.decide(x);
+        let verdict = self.decide(x, tidegate_rt::clock::now());
         let dry = if self.refusal.dry_run { ", dry run" } else { "" };
         match verdict {
             Verdict::Unlimited => return Step::Decline,
@@ -174,8 +174,7 @@ impl Limits {
     }
 
     /// Asks all rules; the request is counted by each or, if one refuses, by none.
-    fn decide(&self, x: &mut Exchange) -> Verdict<'_> {
-        let now = tidegate_rt::clock::now();
+    fn decide(&self, x: &mut Exchange, now: Instant) -> Verdict<'_> {
         let mut text = Vec::new();
         let mut keys = Vec::with_capacity(self.rules.len());
         for rule in &self.rules {

@@ -56,7 +56,7 @@ impl Buffer {
     }
 
     /// Adds a line with its end; writes the buffer out first when the line does not fit.
-    pub(super) fn write(&self, line: &[u8]) {
+    pub(super) fn write(&self, line: &[u8], now: Instant) {
         let mut shard = lock(&self.shards[thread_number() % SHARD_COUNT]);
         if shard.lines.len() + line.len() > self.conf.bytes {
             self.flush_shard(&mut shard);
@@ -65,7 +65,7 @@ impl Buffer {
             self.write_out(line);
             return;
         }
-        shard.since.get_or_insert_with(clock::now);
+        shard.since.get_or_insert(now);
         shard.lines.extend_from_slice(line);
     }
 

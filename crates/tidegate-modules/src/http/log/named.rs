@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use tidegate_core::builder::os_error;
 use tidegate_core::error_log::ErrorLog;
@@ -63,7 +64,7 @@ impl Named {
         Named { path, prefix, files: Arc::new(Files { kept, waiting, complained }) }
     }
 
-    pub(super) fn write(&self, x: &mut Exchange, text: &[u8]) {
+    pub(super) fn write(&self, x: &mut Exchange, text: &[u8], now: Instant) {
         let name = self.path.value(x);
         let path = Path::new(&self.prefix).join(path::of(&name));
         let root = x.session().is_none().then(|| {
@@ -73,7 +74,7 @@ impl Named {
         });
         let own_from = if path.starts_with(&self.prefix) { self.prefix.len() } else { 0 };
         let place = path::check(&path, own_from).map_err(|error| opening(&path, &error));
-        match place.and_then(|()| self.files.at_once(root.as_deref(), &path)) {
+        match place.and_then(|()| self.files.at_once(root.as_deref(), &path, now)) {
             Ok(Some(file)) => append(&file, text),
             Ok(None) => {
                 let (written, logging) = oneshot::channel();
@@ -88,7 +89,7 @@ impl Named {
                     context: with_context(x, format_args!("")),
                 });
             }
-            Err(message) if self.files.may_complain() => {
+            Err(message) if self.files.may_complain(clock::unix_seconds()) => {
                 x.log(Level::Crit, format_args!("{message}"));
             }
             Err(_) => {}
@@ -98,7 +99,12 @@ impl Named {
 
 impl Files {
     /// The open file, where neither a disk has to be waited for nor lines that came before; else nothing.
-    fn at_once(&self, root: Option<&Path>, path: &Path) -> Result<Option<Arc<File>>, String> {
+    fn at_once(
+        &self,
+        root: Option<&Path>,
+        path: &Path,
+        now: Instant,
+    ) -> Result<Option<Arc<File>>, String> {
         if self.waiting().is_served {
             return Ok(None);
         }
@@ -109,7 +115,7 @@ impl Files {
             check_root(root, found)?;
         }
         Ok(match &self.kept {
-            Some(kept) => kept.known(path, clock::now()),
+            Some(kept) => kept.known(path, now),
             None => open::append_at_once(path).map(Arc::new),
         })
     }
@@ -118,7 +124,7 @@ impl Files {
         let mut waiting = self.waiting();
         if waiting.bytes + line.text.len() > WAITING_BYTES_MAX {
             drop(waiting);
-            return self.write_line(&line);
+            return self.write_line(&line, clock::exact_now());
         }
         waiting.bytes += line.text.len();
         waiting.lines.push(line);
@@ -130,7 +136,7 @@ impl Files {
         blocking::detach(move || files.serve());
     }
 
-    /// Writes what waits. Blocks.
+    /// Writes what waits, what is there at a time as of the same moment. Blocks.
     fn serve(&self) {
         loop {
             let mut waiting = self.waiting();
@@ -140,35 +146,35 @@ impl Files {
             if lines.is_empty() {
                 return;
             }
-            lines.into_iter().for_each(|line| self.write_line(&line));
+            let now = clock::exact_now();
+            lines.into_iter().for_each(|line| self.write_line(&line, now));
         }
     }
 
     /// Blocks.
-    fn write_line(&self, line: &Line) {
-        if let Err(mut message) = self.try_line(line)
-            && self.may_complain()
+    fn write_line(&self, line: &Line, now: Instant) {
+        if let Err(mut message) = self.try_line(line, now)
+            && self.may_complain(clock::unix_seconds())
         {
             message.push_str(&line.context);
             line.log.write(Level::Crit, line.number, &message);
         }
     }
 
-    fn try_line(&self, line: &Line) -> Result<(), String> {
+    fn try_line(&self, line: &Line, now: Instant) -> Result<(), String> {
         if let Some(root) = &line.root {
             check_root(root, file::stat(root, true))?;
         }
         let file = match &self.kept {
-            Some(kept) => kept.open(&line.path, clock::exact_now()),
+            Some(kept) => kept.open(&line.path, now),
             None => open_append(&line.path).map(Arc::new),
         };
         append(&*file.map_err(|error| opening(&line.path, &error))?, &line.text);
         Ok(())
     }
 
-    /// At most once a minute: requests must not fill the error log.
-    fn may_complain(&self) -> bool {
-        let now = clock::unix_seconds();
+    /// At most once a minute: requests must not fill the error log. `now` is seconds since 1970.
+    fn may_complain(&self, now: i64) -> bool {
         let before = self.complained.load(Ordering::Relaxed);
         let may = now - before >= 60;
         if may {

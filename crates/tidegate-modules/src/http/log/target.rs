@@ -8,6 +8,7 @@ use tidegate_core::builder::PlanBuilder;
 use tidegate_core::log_file::{LogFile, write_gathered};
 use tidegate_core::syslog::Syslog;
 use tidegate_core::{Exchange, Template};
+use tidegate_rt::clock;
 
 use super::Shared;
 use super::buffer::Buffer;
@@ -79,8 +80,8 @@ impl Target {
                     write_gathered();
                 }
             }
-            Place::Buffer(buffer) => buffer.write(line),
-            Place::Named(named) => named.write(x, line),
+            Place::Buffer(buffer) => buffer.write(line, clock::now()),
+            Place::Named(named) => named.write(x, line, clock::now()),
             Place::Syslog(_) => {}
         }
     }

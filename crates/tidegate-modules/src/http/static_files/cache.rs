@@ -251,7 +251,7 @@ impl Front {
             if self.pending.is_none() {
                 return Ok(None);
             }
-        } else if !checked(&entry, ask, window)? {
+        } else if !checked(&entry, ask, window, tidegate_rt::clock::unix_millis())? {
             shared().remove(key, &entry);
             return Ok(None);
         }
@@ -322,9 +322,9 @@ impl Front {
     }
 }
 
-/// Looks at the name of an answer of which nothing tells when it changes.
-fn checked(entry: &Entry, ask: &Ask<'_>, window: Option<Duration>) -> Result<bool, Cold> {
-    let now = tidegate_rt::clock::unix_millis();
+/// Looks at the name of an answer of which nothing tells when it changes, unless it was looked at within `window` of
+/// `now`, milliseconds since 1970.
+fn checked(entry: &Entry, ask: &Ask<'_>, window: Option<Duration>, now: u64) -> Result<bool, Cold> {
     if let Some(window) = window {
         let age = u128::from(now.saturating_sub(entry.checked.load(Ordering::Relaxed)));
         if age < window.as_millis() {

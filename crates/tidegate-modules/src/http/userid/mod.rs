@@ -24,6 +24,7 @@ use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::variables::Variable;
 use tidegate_core::{Exchange, Level};
 use tidegate_http::Known;
+use tidegate_rt::clock;
 
 use conf::{Conf, Mode, ROWS, Settings};
 use cookie::{BadCookie, Id, Version};
@@ -74,8 +75,7 @@ fn set_cookie(x: &mut Exchange) {
     let settings = location.extensions.of::<Arc<Settings>>();
     let Some(settings) = settings.filter(|_| !x.is_subrequest()) else { return };
     let Some(id) = ids(x, settings).set else { return };
-    let now = tidegate_rt::clock::unix_seconds();
-    let cookie = settings.cookie(&id, now);
+    let cookie = settings.cookie(&id, clock::unix_seconds());
     x.response.headers.push_known(Known::SetCookie, &cookie);
     if let Some(p3p) = &settings.p3p {
         x.response.headers.push(b"P3P", p3p);
@@ -100,7 +100,7 @@ fn ids(x: &mut Exchange, settings: &Settings) -> Ids {
     if let Mode::Set(version) = settings.mode {
         let kept = ids.got.filter(|id| !was_reset(x, settings, id));
         ids.set = match kept {
-            None => Some(new_id(x, settings, version)),
+            None => Some(new_id(x, settings, version, clock::unix_seconds())),
             // The same one with another mark, so that its other attributes come anew.
             Some(id) => settings.mark.filter(|mark| id.mark != *mark).map(|_| id),
         };
@@ -143,7 +143,8 @@ fn was_reset(x: &mut Exchange, settings: &Settings, id: &Id) -> bool {
     true
 }
 
-fn new_id(x: &Exchange, settings: &Settings, version: Version) -> Id {
+/// A new id, made `now`: seconds since 1970.
+fn new_id(x: &Exchange, settings: &Settings, version: Version, now: i64) -> Id {
     let service = settings.service.unwrap_or(match (version, &x.connection.local) {
         (Version::One, _) | (_, Address::Unix(_)) => 0,
         (Version::Two, Address::Inet(address)) => match address.ip().to_canonical() {
@@ -151,7 +152,7 @@ fn new_id(x: &Exchange, settings: &Settings, version: Version) -> Id {
             IpAddr::V6(address) => address.to_bits() as u32,
         },
     });
-    let mut id = Id::new(version, service, tidegate_rt::clock::unix_seconds() as u32);
+    let mut id = Id::new(version, service, now as u32);
     id.mark = settings.mark.unwrap_or(b'=');
     id
 }
