@@ -1,5 +1,6 @@
 //! From an accepted connection of `http` to its first request: PROXY protocol, then TLS, then a place to wait.
 
+use std::fmt;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -86,7 +87,7 @@ async fn start(
     if with_proxy_protocol {
         match timeout(limit, read_proxy_header(&stream, &mut input)).await {
             Ok(Ok(header)) => info.proxy_protocol = Some(Box::new(header)),
-            Ok(Err(())) => {
+            Ok(Err(BrokenHeader)) => {
                 let log = &plan.main.error_log;
                 let text = "broken header while reading PROXY protocol";
                 log.write(
@@ -113,14 +114,28 @@ fn header_timeout(plan: &Plan, listener_ref: ListenerRef) -> Duration {
     })
 }
 
+/// A connection does not begin with a header of the PROXY protocol, or ended within one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BrokenHeader;
+
+impl fmt::Display for BrokenHeader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("broken header of the PROXY protocol")
+    }
+}
+
+impl std::error::Error for BrokenHeader {}
+
+/// Reads a header of the PROXY protocol, either version; `input` keeps what came behind it. Bounded by the longest
+/// header there is; dropped at its await, it leaves in `input` what has come.
 pub(crate) async fn read_proxy_header(
     stream: &Stream,
     input: &mut Vec<u8>,
-) -> Result<ProxyProtocol, ()> {
+) -> Result<ProxyProtocol, BrokenHeader> {
     loop {
-        match proxy_protocol::parse(input).map_err(drop)? {
+        match proxy_protocol::parse(input).map_err(|_| BrokenHeader)? {
             ParsedProxy::Partial if input.len() >= proxy_protocol::HEADER_BYTES_MAX => {
-                return Err(());
+                return Err(BrokenHeader);
             }
             ParsedProxy::Partial => {}
             ParsedProxy::Complete(header, length) => {
@@ -132,7 +147,7 @@ pub(crate) async fn read_proxy_header(
         input.reserve(512);
         match stream.read_append(input).await {
             Ok(count) if count > 0 => {}
-            _ => return Err(()),
+            _ => return Err(BrokenHeader),
         }
     }
 }

@@ -206,7 +206,7 @@ fn prepare(
     let BodyFraming { length, chunked, keep_alive } = match begin::request(link, servers, x) {
         Ok(framing) => framing,
         Err(Refusal::Head(error)) => return refuse(link, x, &error),
-        Err(Refusal::Status(status)) => return Received::Broken(status),
+        Err(refusal) => return Received::Broken(refusal.status()),
     };
     let expect = x.request.expects_continue;
     let timeout = x.settings().client_body_timeout;

@@ -1,5 +1,6 @@
 //! From a parsed head to a response: the server that is meant, the target, refusals, the phases.
 
+use std::fmt;
 use std::time::Instant;
 
 use tidegate_core::error_log::Level;
@@ -64,12 +65,38 @@ pub(crate) struct BodyFraming {
 }
 
 /// Why a request is not let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// Its fields contradict each other or the protocol: not logged yet.
     Head(RequestError),
-    /// The reason has been logged.
-    Status(u16),
+    /// Its target is none; logged.
+    Target,
+    /// `CONNECT`, which no server takes (RFC 9110 section 9.3.6); logged.
+    Connect,
 }
+
+impl Refusal {
+    /// The status of the response.
+    pub(crate) fn status(&self) -> u16 {
+        match self {
+            Refusal::Head(error) => error.status(),
+            Refusal::Target => 400,
+            Refusal::Connect => 405,
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Refusal::Head(_) => "invalid request head",
+            Refusal::Target => "invalid request target",
+            Refusal::Connect => "CONNECT is not served",
+        })
+    }
+}
+
+impl std::error::Error for Refusal {}
 
 /// Makes a complete head into a request to one of `servers`, which are those of [`at_base_server`]: host, method,
 /// target, server. The body is the driver's.
@@ -94,15 +121,17 @@ pub(crate) fn request(
         keep_alive: meta.keep_alive,
     };
     // As in nginx, by the address's own server: the target is read before a name is known.
-    if let Err(status) = set_target(x) {
+    if decode_target(x).is_err() {
+        x.progress.action = "reading client request line";
+        x.log(Level::Info, format_args!("client sent invalid request"));
         forget_fields(link, x);
-        return Err(Refusal::Status(status));
+        return Err(Refusal::Target);
     }
     choose_server(link, servers, x);
     report_ignored(x);
     if x.request.head.method == Method::Connect {
         x.log(Level::Info, format_args!("client sent CONNECT method"));
-        return Err(Refusal::Status(405));
+        return Err(Refusal::Connect);
     }
     Ok(framing)
 }
@@ -178,16 +207,7 @@ fn report_ignored(x: &Exchange) {
     }
 }
 
-/// Makes the target the request's; the error is a status, and logged.
-fn set_target(x: &mut Exchange) -> Result<(), u16> {
-    decode_target(x).map_err(|_| {
-        x.progress.action = "reading client request line";
-        x.log(Level::Info, format_args!("client sent invalid request"));
-        400
-    })
-}
-
-/// Decodes path and arguments. The path is empty after an error.
+/// Makes the target the request's: decodes path and arguments. The path is empty after an error.
 fn decode_target(x: &mut Exchange) -> Result<(), UriError> {
     let merge = x.plan.server(x.routing.server).settings.merge_slashes;
     let request = &mut x.request;

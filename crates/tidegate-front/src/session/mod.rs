@@ -13,6 +13,7 @@
 //! A session is an [`Exchange`] without a request, with a [`Session`] in its extensions. Like a connection
 //! of `http` it stays with the generation that it began with.
 
+mod error;
 mod order;
 pub(crate) mod running;
 pub mod tcp;
@@ -30,26 +31,27 @@ use tidegate_core::{LocalFuture, Phase, Step, phases};
 
 use crate::front::Front;
 use crate::listener::ListenerRef;
+pub(crate) use error::{PassError, SessionError};
 use running::Running;
 
 /// What the log tells of a session that went its way to the end.
 pub(crate) const OK: u16 = 200;
 const BAD_REQUEST: u16 = 400;
-const INTERNAL_ERROR: u16 = 500;
+pub(super) const INTERNAL_ERROR: u16 = 500;
 
 /// What brings the client's bytes through the SSL phase.
 pub(crate) trait Transport {
     /// Does the handshake, if there is to be one.
     ///
     /// # Errors
-    /// The status for the log; the reason has been logged.
-    fn secure<'a>(&'a mut self, x: &'a mut Exchange) -> LocalFuture<'a, Result<(), u16>>;
+    /// The handshake did not succeed; the reason has been logged.
+    fn secure<'a>(&'a mut self, x: &'a mut Exchange) -> LocalFuture<'a, Result<(), SessionError>>;
 
     /// Passes the connection on to a listening address.
     ///
     /// # Errors
     /// Why that cannot be done.
-    fn pass(&mut self, front: &Rc<Front>, x: &mut Exchange, to: &Address) -> Result<(), String>;
+    fn pass(&mut self, front: &Rc<Front>, x: &mut Exchange, to: &Address) -> Result<(), PassError>;
 
     /// Ends the connection, when all that was written is on its way.
     fn close<'a>(&'a mut self, x: &'a mut Exchange) -> LocalFuture<'a, ()>;
@@ -124,8 +126,8 @@ async fn run_entered(
         match transport.pass(front, &mut x, &address) {
             // It goes on elsewhere, and is logged there.
             Ok(()) => return front.left(),
-            Err(message) => {
-                complain(&x, Level::Error, &message);
+            Err(error) => {
+                complain(&x, Level::Error, &error.to_string());
                 x.disposition.set_status(INTERNAL_ERROR);
             }
         }
@@ -147,17 +149,17 @@ async fn walk(x: &mut Exchange, listener_ref: ListenerRef, transport: &mut impl 
             return status;
         }
     }
-    if let Err(status) = transport.secure(x).await {
-        return status;
+    if let Err(error) = transport.secure(x).await {
+        return error.status();
     }
-    if let Err(status) = choose_server(x, listener_ref) {
-        return status;
+    if let Err(error) = choose_server(x, listener_ref) {
+        return error.status();
     }
     if let Some(status) = handlers(x, Phase::Precontent).await {
         return status;
     }
-    if let Err(status) = choose_server(x, listener_ref) {
-        return status;
+    if let Err(error) = choose_server(x, listener_ref) {
+        return error.status();
     }
     let location = x.hold_location();
     let Some(content) = &location.content else { return INTERNAL_ERROR };
@@ -204,9 +206,9 @@ fn end(step: Step<'static>) -> Option<u16> {
 }
 
 /// Goes over to the server of the name that TLS told, if one claims it.
-fn choose_server(x: &mut Exchange, listener_ref: ListenerRef) -> Result<(), u16> {
+fn choose_server(x: &mut Exchange, listener_ref: ListenerRef) -> Result<(), SessionError> {
     let Exchange { plan, routing, request, modules, .. } = x;
-    let Some(servers) = listener_ref.servers(plan) else { return Err(INTERNAL_ERROR) };
+    let Some(servers) = listener_ref.servers(plan) else { return Err(SessionError::NoListener) };
     if servers.is_single() || request.host.is_empty() {
         return Ok(());
     }

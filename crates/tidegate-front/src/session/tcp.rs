@@ -17,12 +17,12 @@ use tidegate_http::request::parse_host;
 use tidegate_rt::net::Stream;
 use tidegate_rt::timer::timeout;
 
-use super::{BROKEN_HEADER, INTERNAL_ERROR, Transport, complain};
+use super::{BROKEN_HEADER, PassError, SessionError, Transport, complain};
 use crate::front::Front;
 use crate::io::Io;
 use crate::listener::ListenerRef;
 use crate::serve::scratch::nobody;
-use crate::start::{self, AcceptedConnection, read_proxy_header};
+use crate::start::{self, AcceptedConnection, BrokenHeader, read_proxy_header};
 use crate::tls::session_handshake_timeout;
 
 /// Begins a session at an address of `stream`; nothing where there is none.
@@ -86,7 +86,7 @@ async fn read_header(x: &mut Exchange, stream: &Stream) -> bool {
             }
             return true;
         }
-        Ok(Err(())) => {
+        Ok(Err(BrokenHeader)) => {
             let shown = String::from_utf8_lossy(&input).into_owned();
             complain(x, Level::Error, &format!("broken header: \"{shown}\""));
             BROKEN_HEADER
@@ -115,7 +115,7 @@ struct Tcp {
 impl Transport for Tcp {
     /// The SSL phase. Until the handshake is over the exchange's connection is nobody's; whoever drops the future there
     /// closes the session. Behind it the session's client speaks through TLS, and received bytes count anew.
-    fn secure<'a>(&'a mut self, x: &'a mut Exchange) -> LocalFuture<'a, Result<(), u16>> {
+    fn secure<'a>(&'a mut self, x: &'a mut Exchange) -> LocalFuture<'a, Result<(), SessionError>> {
         Box::pin(async move {
             if !self.tls {
                 return Ok(());
@@ -137,7 +137,7 @@ impl Transport for Tcp {
                     x.progress.action = "SSL handshaking";
                     complain(x, Level::Info, "SSL_do_handshake() failed (SSL: wrong version)");
                 }
-                return Err(INTERNAL_ERROR);
+                return Err(SessionError::Handshake);
             };
             let name = info.tls.as_ref().and_then(|tls| tls.server_name.as_deref());
             let host = name.and_then(|name| parse_host(name.as_bytes()));
@@ -151,7 +151,7 @@ impl Transport for Tcp {
                 self.client = Some(client);
             }
             match crate::tls::session_refusal(x) {
-                true => Err(INTERNAL_ERROR),
+                true => Err(SessionError::Certificate),
                 false => Ok(()),
             }
         })
@@ -165,8 +165,8 @@ impl Transport for Tcp {
         })
     }
 
-    fn pass(&mut self, front: &Rc<Front>, x: &mut Exchange, to: &Address) -> Result<(), String> {
-        let missing = || format!("no listening socket for \"{}\" of \"pass\"", to.text());
+    fn pass(&mut self, front: &Rc<Front>, x: &mut Exchange, to: &Address) -> Result<(), PassError> {
+        let missing = || PassError::NoListener(to.text());
         let (plan, local) = (front.plan(), &x.connection.local);
         let http = listener(&plan, to);
         let http = http.and_then(|at| Some((at.clone(), ListenerRef::find(&plan, &at, local)?)));

@@ -15,7 +15,7 @@ use tidegate_core::session::{Datagrams, Session, SessionClient, Traffic};
 use tidegate_rt::clock;
 use tidegate_rt::net::Datagram;
 
-use super::Transport;
+use super::{PassError, SessionError, Transport};
 use crate::front::Front;
 use crate::listener::ListenerRef;
 
@@ -146,12 +146,12 @@ struct Udp {
 }
 
 impl Transport for Udp {
-    fn secure<'a>(&'a mut self, _x: &'a mut Exchange) -> LocalFuture<'a, Result<(), u16>> {
+    fn secure<'a>(&'a mut self, _x: &'a mut Exchange) -> LocalFuture<'a, Result<(), SessionError>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn pass(&mut self, _: &Rc<Front>, _: &mut Exchange, _: &Address) -> Result<(), String> {
-        Err("datagrams cannot be passed on by \"pass\"".to_owned())
+    fn pass(&mut self, _: &Rc<Front>, _: &mut Exchange, _: &Address) -> Result<(), PassError> {
+        Err(PassError::Datagrams)
     }
 
     fn close<'a>(&'a mut self, _x: &'a mut Exchange) -> LocalFuture<'a, ()> {

@@ -3,6 +3,8 @@
 //! An answer is fetched when the plan comes into use, by a thread of its own for the time that takes, and
 //! again before it is too old. No handshake waits for it.
 
+use std::fmt;
+use std::io;
 use std::net::ToSocketAddrs;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,7 +17,7 @@ use tidegate_core::plan::Service;
 use tidegate_http::uri::{Escape, escape};
 use tidegate_rt::net::{ConnectOptions, ListenAddr, Stream};
 use tidegate_rt::timer;
-use tidegate_tls::stapling::StatusCheck;
+use tidegate_tls::stapling::{StatusCheck, StatusError};
 use tidegate_tls::{Stapled, key_files};
 
 use super::conf::Conf;
@@ -155,8 +157,8 @@ impl Asked {
         let now = tidegate_rt::clock::unix_seconds();
         let result = match fetched {
             Ok(Ok(answer)) => answer.and_then(|answer| self.take(answer, now)),
-            Ok(Err(_)) => Err("no answer in time".to_owned()),
-            Err(error) => Err(error.to_string()),
+            Ok(Err(_)) => Err(FetchError::Late),
+            Err(error) => Err(FetchError::Loop(error)),
         };
         match result {
             Ok(time) => time,
@@ -173,8 +175,8 @@ impl Asked {
     }
 
     /// Takes an answer; how long it holds.
-    fn take(&self, answer: Vec<u8>, now: i64) -> Result<Duration, String> {
-        let next = self.check.take(answer, now).map_err(|error| error.to_string())?;
+    fn take(&self, answer: Vec<u8>, now: i64) -> Result<Duration, FetchError> {
+        let next = self.check.take(answer, now).map_err(FetchError::Status)?;
         let left = next.map(|next| next.saturating_sub(now).max(1));
         let left = left.and_then(|left| u64::try_from(left).ok()).map(Duration::from_secs);
         Ok(left.map_or(REFRESH, |left| left.min(REFRESH)))
@@ -204,36 +206,73 @@ impl Target {
     }
 
     /// Asks; the thread is this fetch's own, so the name may be looked up by the system.
-    async fn fetch(&self) -> Result<Vec<u8>, String> {
+    async fn fetch(&self) -> Result<Vec<u8>, FetchError> {
         let addresses = (self.host.as_str(), self.port).to_socket_addrs();
-        let addresses = addresses.map_err(|error| format!("host not found ({error})"))?;
-        let mut reason = "host not found".to_owned();
+        let addresses = addresses.map_err(|error| FetchError::Host(Some(error)))?;
+        let mut reason = FetchError::Host(None);
         for address in addresses {
             let options = ConnectOptions::default();
             match Stream::connect(&ListenAddr::Inet(address), &options).await {
                 Ok(stream) => return self.ask(&stream).await,
-                Err(error) => reason = format!("connect() failed ({error})"),
+                Err(error) => reason = FetchError::Connect(error),
             }
         }
         Err(reason)
     }
 
-    async fn ask(&self, stream: &Stream) -> Result<Vec<u8>, String> {
-        let failed = |error: std::io::Error| format!("OCSP responder failed ({error})");
-        stream.write_all(self.head.as_bytes()).await.map_err(failed)?;
+    async fn ask(&self, stream: &Stream) -> Result<Vec<u8>, FetchError> {
+        stream.write_all(self.head.as_bytes()).await.map_err(FetchError::Responder)?;
         let mut bytes = Vec::new();
         loop {
             bytes.reserve(4096);
-            if stream.read_append(&mut bytes).await.map_err(failed)? == 0 {
+            if stream.read_append(&mut bytes).await.map_err(FetchError::Responder)? == 0 {
                 break;
             }
             if bytes.len() > ANSWER_BYTES_MAX {
-                return Err("OCSP responder sent too much".to_owned());
+                return Err(FetchError::TooLong);
             }
         }
-        body(&bytes).ok_or_else(|| "OCSP responder sent invalid response".to_owned())
+        body(&bytes).ok_or(FetchError::Invalid)
     }
 }
+
+/// Why there is no answer of a responder.
+#[derive(Debug)]
+enum FetchError {
+    /// The responder's name leads to no address.
+    Host(Option<io::Error>),
+    Connect(io::Error),
+    /// The connection broke.
+    Responder(io::Error),
+    /// More than [`ANSWER_BYTES_MAX`].
+    TooLong,
+    /// No answer with status 200.
+    Invalid,
+    /// None within [`FETCH_TIME_MAX`].
+    Late,
+    /// The answer is not good for the certificate.
+    Status(StatusError),
+    /// The thread got no event loop.
+    Loop(io::Error),
+}
+
+impl fmt::Display for FetchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FetchError::Host(Some(error)) => write!(f, "host not found ({error})"),
+            FetchError::Host(None) => f.write_str("host not found"),
+            FetchError::Connect(error) => write!(f, "connect() failed ({error})"),
+            FetchError::Responder(error) => write!(f, "OCSP responder failed ({error})"),
+            FetchError::TooLong => f.write_str("OCSP responder sent too much"),
+            FetchError::Invalid => f.write_str("OCSP responder sent invalid response"),
+            FetchError::Late => f.write_str("no answer in time"),
+            FetchError::Status(error) => error.fmt(f),
+            FetchError::Loop(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for FetchError {}
 
 /// The body of a successful answer that ends with its connection. Lines may end without a CR.
 fn body(bytes: &[u8]) -> Option<Vec<u8>> {

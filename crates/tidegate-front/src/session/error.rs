@@ -1,0 +1,55 @@
+//! Why a session does not get to its content, and why it cannot be passed on.
+
+use std::fmt;
+
+/// A session ends before its content. The reason has been logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SessionError {
+    /// The TLS handshake failed, or took longer than `ssl_handshake_timeout`.
+    Handshake,
+    /// The client's certificate is not what `ssl_verify_client` wants.
+    Certificate,
+    /// The plan has no listener at the address that the session came by.
+    NoListener,
+}
+
+impl SessionError {
+    /// The status for the log.
+    pub(crate) fn status(self) -> u16 {
+        super::INTERNAL_ERROR
+    }
+}
+
+impl fmt::Display for SessionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SessionError::Handshake => "the TLS handshake failed",
+            SessionError::Certificate => "the client's certificate is not accepted",
+            SessionError::NoListener => "no listener at the session's address",
+        })
+    }
+}
+
+impl std::error::Error for SessionError {}
+
+/// A session cannot be passed on (`pass`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PassError {
+    /// Nothing listens at this address.
+    NoListener(String),
+    /// The session is one of UDP.
+    Datagrams,
+}
+
+impl fmt::Display for PassError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PassError::NoListener(address) => {
+                write!(f, "no listening socket for \"{address}\" of \"pass\"")
+            }
+            PassError::Datagrams => f.write_str("datagrams cannot be passed on by \"pass\""),
+        }
+    }
+}
+
+impl std::error::Error for PassError {}
