@@ -1,6 +1,7 @@
 //! Logs whose names depend on the request. Files that the system has at hand are written at once, as other logs
 //! are; a thread of a pool opens and creates those that a disk may have to be asked for.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -73,7 +74,8 @@ impl Named {
             path::of_vec(root)
         });
         let own_from = if path.starts_with(&self.prefix) { self.prefix.len() } else { 0 };
-        let place = path::check(&path, own_from).map_err(|error| opening(&path, &error));
+        let place =
+            path::check(&path, own_from).map_err(|error| NamedError::Open(path.clone(), error));
         match place.and_then(|()| self.files.at_once(root.as_deref(), &path, now)) {
             Ok(Some(file)) => append(&file, text),
             Ok(None) => {
@@ -89,8 +91,8 @@ impl Named {
                     context: with_context(x, format_args!("")),
                 });
             }
-            Err(message) if self.files.may_complain(clock::unix_seconds()) => {
-                x.log(Level::Crit, format_args!("{message}"));
+            Err(error) if self.files.may_complain(clock::unix_seconds()) => {
+                x.log(Level::Crit, format_args!("{error}"));
             }
             Err(_) => {}
         }
@@ -104,7 +106,7 @@ impl Files {
         root: Option<&Path>,
         path: &Path,
         now: Instant,
-    ) -> Result<Option<Arc<File>>, String> {
+    ) -> Result<Option<Arc<File>>, NamedError> {
         if self.waiting().is_served {
             return Ok(None);
         }
@@ -153,15 +155,14 @@ impl Files {
 
     /// Blocks.
     fn write_line(&self, line: &Line, now: Instant) {
-        if let Err(mut message) = self.try_line(line, now)
+        if let Err(error) = self.try_line(line, now)
             && self.may_complain(clock::unix_seconds())
         {
-            message.push_str(&line.context);
-            line.log.write(Level::Crit, line.number, &message);
+            line.log.write(Level::Crit, line.number, &format!("{error}{}", line.context));
         }
     }
 
-    fn try_line(&self, line: &Line, now: Instant) -> Result<(), String> {
+    fn try_line(&self, line: &Line, now: Instant) -> Result<(), NamedError> {
         if let Some(root) = &line.root {
             check_root(root, file::stat(root, true))?;
         }
@@ -169,7 +170,8 @@ impl Files {
             Some(kept) => kept.open(&line.path, now),
             None => open_append(&line.path).map(Arc::new),
         };
-        append(&*file.map_err(|error| opening(&line.path, &error))?, &line.text);
+        let file = file.map_err(|error| NamedError::Open(line.path.clone(), error))?;
+        append(&file, &line.text);
         Ok(())
     }
 
@@ -191,16 +193,35 @@ impl Files {
 
 /// As nginx documents, for requests: without the request's root folder there is no log, so that a client cannot make
 /// files by inventing host names.
-fn check_root(root: &Path, found: io::Result<Stat>) -> Result<(), String> {
+fn check_root(root: &Path, found: io::Result<Stat>) -> Result<(), NamedError> {
     match found {
         Ok(found) if found.kind == FileKind::Directory => Ok(()),
-        _ => Err(format!("testing \"{}\" existence failed", root.display())),
+        _ => Err(NamedError::Root(root.to_owned())),
     }
 }
 
-fn opening(path: &Path, error: &io::Error) -> String {
-    format!("open() \"{}\" failed ({})", path.display(), os_error(error))
+/// Why a line is not written.
+#[derive(Debug)]
+enum NamedError {
+    /// The request's root folder is not there.
+    Root(PathBuf),
+    Open(PathBuf, io::Error),
 }
+
+impl fmt::Display for NamedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NamedError::Root(root) => {
+                write!(f, "testing \"{}\" existence failed", root.display())
+            }
+            NamedError::Open(path, error) => {
+                write!(f, "open() \"{}\" failed ({})", path.display(), os_error(error))
+            }
+        }
+    }
+}
+
+impl std::error::Error for NamedError {}
 
 /// A full disk loses lines, as a log must not stop the server.
 fn append(mut file: &File, text: &[u8]) {

@@ -7,6 +7,7 @@ use tidegate_core::subrequest::Options;
 use tidegate_http::uri::{Escape, escape, escape_html, unescape};
 
 use super::DateFormat;
+use super::error::CommandError;
 use super::expression::{Condition, condition, expand};
 use super::render::{BRANCHES_MAX, Block, Branch, EXPANDED_BYTES_MAX, Renderer, Source};
 use super::tag::Command;
@@ -48,29 +49,32 @@ impl Command {
     }
 }
 
-/// Whether the command exists and has what it needs; the error is for the log.
-fn check(command: &Command) -> Result<(), String> {
-    let shown = String::from_utf8_lossy(&command.name);
+/// Whether the command exists and has what it needs.
+fn check(command: &Command) -> Result<(), CommandError> {
+    let shown = || shown(&command.name);
     let Some(rule) = RULES.iter().find(|rule| rule.name == command.name) else {
-        return Err(format!("invalid SSI command: \"{shown}\""));
+        return Err(CommandError::Unknown { command: shown() });
     };
     for (index, (name, _)) in command.parameters.iter().enumerate() {
         let parameter = String::from_utf8_lossy(name);
         if !rule.parameters.contains(&&*parameter) {
-            return Err(format!(
-                "invalid parameter name: \"{parameter}\" in \"{shown}\" SSI command"
-            ));
+            let parameter = parameter.into_owned();
+            return Err(CommandError::ParameterUnknown { parameter, command: shown() });
         }
         if command.parameters[..index].iter().any(|(earlier, _)| earlier == name) {
-            return Err(format!("duplicate \"{parameter}\" parameter in \"{shown}\" SSI command"));
+            let parameter = parameter.into_owned();
+            return Err(CommandError::ParameterTwice { parameter, command: shown() });
         }
     }
     match rule.mandatory.iter().find(|name| command.parameter(name).is_none()) {
         None => Ok(()),
-        Some(name) => {
-            Err(format!("mandatory \"{name}\" parameter is absent in \"{shown}\" SSI command"))
-        }
+        Some(parameter) => Err(CommandError::ParameterMissing { parameter, command: shown() }),
     }
+}
+
+/// A text as errors show it.
+fn shown(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).into_owned()
 }
 
 impl Renderer {
@@ -82,14 +86,18 @@ impl Renderer {
         }
         match self.try_command(source, command) {
             Ok(wait) => wait,
-            Err(message) => {
-                self.fail(&message);
+            Err(error) => {
+                self.fail(&error);
                 false
             }
         }
     }
 
-    fn try_command(&mut self, source: &mut Source, command: &Command) -> Result<bool, String> {
+    fn try_command(
+        &mut self,
+        source: &mut Source,
+        command: &Command,
+    ) -> Result<bool, CommandError> {
         check(command)?;
         match &command.name[..] {
             b"include" => return self.include_command(command),
@@ -106,11 +114,10 @@ impl Renderer {
             }
             b"endblock" => match source.block.take() {
                 Some(Block { name, too_long: true, .. }) => {
-                    let name = String::from_utf8_lossy(&name);
-                    return Err(format!("the \"{name}\" SSI block is too long"));
+                    return Err(CommandError::BlockTooLong { name: shown(&name) });
                 }
                 Some(block) => self.page.set_block(block.name, block.text.freeze())?,
-                None => return Err("invalid context of SSI command: \"endblock\"".to_owned()),
+                None => return Err(CommandError::Context { command: shown(&command.name) }),
             },
             _ => self.decide(source, command)?,
         }
@@ -118,11 +125,11 @@ impl Renderer {
     }
 
     /// `if`, `elif`, `else`, `endif`.
-    fn decide(&mut self, source: &mut Source, command: &Command) -> Result<(), String> {
+    fn decide(&mut self, source: &mut Source, command: &Command) -> Result<(), CommandError> {
         if command.name == b"if" {
             if source.branches.len() >= BRANCHES_MAX {
                 source.too_deep += 1;
-                return Err(format!("more than {BRANCHES_MAX} SSI conditions within each other"));
+                return Err(CommandError::TooDeep);
             }
             // The inside of what is left out is not looked at.
             let outer = source.is_active();
@@ -130,8 +137,7 @@ impl Renderer {
             source.branches.push(Branch { active, taken: active || !outer, had_else: false });
             return Ok(());
         }
-        let name = String::from_utf8_lossy(&command.name);
-        let invalid = || Err(format!("invalid context of SSI command: \"{name}\""));
+        let invalid = || Err(CommandError::Context { command: shown(&command.name) });
         if source.too_deep > 0 {
             source.too_deep -= u64::from(command.name == b"endif");
             return Ok(());
@@ -177,24 +183,20 @@ impl Renderer {
         self.push(Bytes::from(out));
     }
 
-    fn include_command(&mut self, command: &Command) -> Result<bool, String> {
+    fn include_command(&mut self, command: &Command) -> Result<bool, CommandError> {
         let target = match (command.parameter("virtual"), command.parameter("file")) {
             (Some(target), None) | (None, Some(target)) => target,
             (Some(target), Some(file)) => {
-                let (target, file) =
-                    (String::from_utf8_lossy(target), String::from_utf8_lossy(file));
-                return Err(format!(
-                    "inclusion may be either virtual=\"{target}\" or file=\"{file}\""
-                ));
+                let (target, file) = (shown(target), shown(file));
+                return Err(CommandError::TwoTargets { target, file });
             }
-            (None, None) => return Err("no parameter in \"include\" SSI command".to_owned()),
+            (None, None) => return Err(CommandError::NoTarget),
         };
         let mut wait = match command.parameter("wait") {
             None | Some(b"no") => false,
             Some(b"yes") => true,
             Some(other) => {
-                let other = String::from_utf8_lossy(other);
-                return Err(format!("invalid value \"{other}\" in the \"wait\" parameter"));
+                return Err(CommandError::Wait { value: shown(other) });
             }
         };
         let target = self.expanded(target, false)?;
@@ -203,10 +205,7 @@ impl Renderer {
             None => None,
             Some(name) => match self.page.blocks.borrow().get(name) {
                 Some(text) => Some(text.clone()),
-                None => {
-                    let name = String::from_utf8_lossy(name);
-                    return Err(format!("\"stub\"=\"{name}\" for \"include\" not found"));
-                }
+                None => return Err(CommandError::Stub { name: shown(name) }),
             },
         };
         let set = command.parameter("set").map(<[u8]>::to_ascii_lowercase);
@@ -231,7 +230,7 @@ impl Renderer {
     }
 
     /// Path and arguments of an include; a relative path begins at the page's folder.
-    fn target(&self, target: Vec<u8>) -> Result<(Vec<u8>, Vec<u8>), String> {
+    fn target(&self, target: Vec<u8>) -> Result<(Vec<u8>, Vec<u8>), CommandError> {
         let (written, args) = split_args(target);
         let mut path = Vec::with_capacity(written.len() + 32);
         if !written.starts_with(b"/") {
@@ -242,16 +241,14 @@ impl Renderer {
         unescape(&written, &mut path);
         let climbs = path.split(|byte| *byte == b'/').any(|segment| segment == b"..");
         if climbs || path.contains(&0) || !path.starts_with(b"/") {
-            let shown = String::from_utf8_lossy(&written);
-            return Err(format!("unsafe URI \"{shown}\" was detected"));
+            return Err(CommandError::UnsafeUri { uri: shown(&written) });
         }
         Ok((path, args))
     }
 
     /// Whether a condition is true.
-    fn holds(&mut self, text: &[u8]) -> Result<bool, String> {
-        let shown = || String::from_utf8_lossy(text).into_owned();
-        match condition(text).ok_or_else(|| format!("invalid expression in \"{}\"", shown()))? {
+    fn holds(&mut self, text: &[u8]) -> Result<bool, CommandError> {
+        match condition(text).ok_or_else(|| CommandError::Expression { text: shown(text) })? {
             Condition::Present(text) => Ok(!self.expanded(text, false)?.is_empty()),
             Condition::Equal { left, right, negated } => {
                 Ok((self.expanded(left, false)? == self.expanded(right, false)?) != negated)
@@ -264,8 +261,9 @@ impl Renderer {
         }
     }
 
-    fn matches(&mut self, subject: &[u8], regex: &[u8]) -> Result<bool, String> {
-        let regex = Regex::compile_late(&String::from_utf8_lossy(regex))?;
+    fn matches(&mut self, subject: &[u8], regex: &[u8]) -> Result<bool, CommandError> {
+        let regex = Regex::compile_late(&String::from_utf8_lossy(regex))
+            .map_err(|error| CommandError::Regex(error.to_string()))?;
         match regex.capture_into(&mut self.captures, subject) {
             Ok(false) => Ok(false),
             Ok(true) => {
@@ -276,11 +274,11 @@ impl Renderer {
                 }
                 Ok(true)
             }
-            Err(_) => Err(format!("matching \"{}\" hit the backtracking limit", regex.text())),
+            Err(_) => Err(CommandError::BacktrackingLimit { regex: regex.text().to_owned() }),
         }
     }
 
-    fn expanded(&mut self, text: &[u8], lenient: bool) -> Result<Vec<u8>, String> {
+    fn expanded(&mut self, text: &[u8], lenient: bool) -> Result<Vec<u8>, CommandError> {
         let mut out = Vec::with_capacity(text.len());
         let look_up = |name: &[u8], out: &mut Vec<u8>| {
             // Nothing is added to what is too long already.
@@ -290,15 +288,10 @@ impl Renderer {
         };
         match expand(text, lenient, &mut out, look_up) {
             Ok(()) if out.len() > EXPANDED_BYTES_MAX => {
-                let shown = String::from_utf8_lossy(text);
-                Err(format!(
-                    "\"{shown}\" gets longer than {EXPANDED_BYTES_MAX} bytes in an SSI command"
-                ))
+                Err(CommandError::TooLong { text: shown(text) })
             }
             Ok(()) => Ok(out),
-            Err(()) => {
-                Err(format!("invalid variable name in \"{}\"", String::from_utf8_lossy(text)))
-            }
+            Err(()) => Err(CommandError::VariableName { text: shown(text) }),
         }
     }
 

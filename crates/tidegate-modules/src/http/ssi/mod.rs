@@ -13,6 +13,7 @@
 
 mod commands;
 mod date;
+mod error;
 mod expression;
 mod render;
 mod tag;

@@ -3,6 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
+use std::fmt::Display;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use tidegate_core::{Exchange, Level, LocalFuture};
 use tidegate_rt::share;
 
 use super::Settings;
+use super::error::NoRoom;
 use super::tag::{Token, Tokenizer};
 
 /// Includes that may be under way at a time; the page is not read on before the first has ended.
@@ -31,7 +33,7 @@ const BLOCK_BYTES_MAX: usize = 1 << 20;
 pub(super) const BRANCHES_MAX: usize = 64;
 /// Variables and blocks of a request, names included: a page that sets a variable to twice itself again and again
 /// would else take all memory there is.
-const KEPT_BYTES_MAX: usize = 4 << 20;
+pub(super) const KEPT_BYTES_MAX: usize = 4 << 20;
 /// What a kept value costs beside its bytes.
 const KEPT_ENTRY_BYTES: usize = 64;
 /// A parameter with its variables replaced.
@@ -51,13 +53,13 @@ impl Page {
     /// Gives a variable its value.
     ///
     /// # Errors
-    /// There is no room for it; the text is for the log.
-    pub(super) fn set(&self, name: Vec<u8>, value: Bytes) -> Result<(), String> {
+    /// There is no room for it.
+    pub(super) fn set(&self, name: Vec<u8>, value: Bytes) -> Result<(), NoRoom> {
         self.keep(&self.variables, name, value)
     }
 
     /// Keeps a block; errors as of [`Page::set`].
-    pub(super) fn set_block(&self, name: Vec<u8>, text: Bytes) -> Result<(), String> {
+    pub(super) fn set_block(&self, name: Vec<u8>, text: Bytes) -> Result<(), NoRoom> {
         self.keep(&self.blocks, name, text)
     }
 
@@ -66,15 +68,12 @@ impl Page {
         among: &RefCell<HashMap<Vec<u8>, Bytes>>,
         name: Vec<u8>,
         value: Bytes,
-    ) -> Result<(), String> {
+    ) -> Result<(), NoRoom> {
         let mut among = among.borrow_mut();
         let cost = |value: &Bytes| name.len() + value.len() + KEPT_ENTRY_BYTES;
         let kept = self.kept_bytes.get() - among.get(&name).map_or(0, cost) + cost(&value);
         if kept > KEPT_BYTES_MAX {
-            let name = String::from_utf8_lossy(&name);
-            return Err(format!(
-                "\"{name}\" would make SSI variables and blocks larger than {KEPT_BYTES_MAX} bytes"
-            ));
+            return Err(NoRoom { name: String::from_utf8_lossy(&name).into_owned() });
         }
         self.kept_bytes.set(kept);
         among.insert(name, value);
@@ -250,8 +249,8 @@ impl Renderer {
     }
 
     /// A command that cannot be run: its place is taken by the error text.
-    pub(super) fn fail(&mut self, message: &str) {
-        self.x.log(Level::Error, format_args!("{message}"));
+    pub(super) fn fail(&mut self, reason: &dyn Display) {
+        self.x.log(Level::Error, format_args!("{reason}"));
         self.push_error_text();
     }
 
@@ -346,8 +345,8 @@ impl Renderer {
             if (200..300).contains(&reply.status()) {
                 let bytes_max = reply.exchange().settings().subrequest_output_bytes_max;
                 let value = reply.read(bytes_max).await?;
-                if let Err(message) = self.page.set(name, value) {
-                    self.x.log(Level::Error, format_args!("{message}"));
+                if let Err(error) = self.page.set(name, value) {
+                    self.x.log(Level::Error, format_args!("{error}"));
                 }
             }
             return Ok(());
