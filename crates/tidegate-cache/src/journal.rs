@@ -16,26 +16,22 @@
 //! the snapshot is missing, foreign or of another version. Nothing is ever served by what is read
 //! here: a file is verified when it is opened.
 
+mod record;
 mod snapshot;
 
 use std::io;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
-
 use crate::disk::{Disk, FileHandle, read_full_at, write_full_at};
-use crate::evict::HEAT_MAX;
-use crate::index::Remembered;
-use crate::key::{KeyHash, Levels};
+use crate::key::Levels;
 use crate::sync::Mutex;
+pub(crate) use record::Change;
+use record::{RECORD_BYTES, VERSION, checksum, decode, encode, number};
 pub(crate) use snapshot::{SnapshotReader, SnapshotWriter};
 
 const JOURNAL_PREFIX: &str = ".journal.";
 const JOURNAL_MAGIC: [u8; 8] = *b"\x89TGJRNL\n";
-const VERSION: u16 = 1;
-
-const RECORD_BYTES: usize = 32;
 const ENTRY_BYTES: usize = RECORD_BYTES + 8;
 const JOURNAL_HEAD_BYTES: usize = 32;
 
@@ -47,13 +43,6 @@ const WAITING_BYTES_MAX: usize = 4 << 20;
 
 /// Journals that follow one snapshot: each failed attempt at a new snapshot leaves one.
 const JOURNALS_MAX: u64 = 64;
-
-/// A change of the index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
-    Placed(Remembered),
-    Removed(KeyHash),
-}
 
 pub(crate) fn journal_path(root: &Path, sequence: u64) -> PathBuf {
     root.join(format!("{JOURNAL_PREFIX}{sequence}"))
@@ -251,59 +240,6 @@ fn journal_head(sequence: u64) -> Vec<u8> {
     let sum = checksum(&head, sequence, u64::MAX);
     head.extend_from_slice(&sum.to_le_bytes());
     head
-}
-
-const PLACED_SMALL: u8 = 0x10;
-const PLACED_MAIN: u8 = 0x20;
-const REMOVED: u8 = 0x30;
-
-fn encode(change: &Change, bytes: &mut Vec<u8>) {
-    let (hash, body_bytes, last_access, blocks, kind) = match change {
-        Change::Removed(hash) => (hash, 0, 0, 0, REMOVED),
-        Change::Placed(known) => {
-            let kind = if known.is_main { PLACED_MAIN } else { PLACED_SMALL };
-            let kind = kind | known.heat.min(HEAT_MAX);
-            (&known.hash, known.body_bytes, known.last_access, known.blocks, kind)
-        }
-    };
-    // Rounded up: nothing is to be thought older than it is.
-    let seconds = u32::try_from(last_access.div_ceil(1000)).unwrap_or(u32::MAX);
-    bytes.extend_from_slice(&hash.0);
-    bytes.extend_from_slice(&body_bytes.to_le_bytes()[..6]);
-    bytes.extend_from_slice(&seconds.to_le_bytes());
-    bytes.extend_from_slice(&blocks.to_le_bytes());
-    bytes.extend_from_slice(&[kind, 0]);
-}
-
-fn decode(record: &[u8]) -> Option<Change> {
-    let hash = KeyHash(record.get(..16)?.try_into().ok()?);
-    let kind = *record.get(30)?;
-    let is_main = match kind & 0xF0 {
-        REMOVED => return Some(Change::Removed(hash)),
-        PLACED_MAIN => true,
-        PLACED_SMALL => false,
-        _ => return None,
-    };
-    Some(Change::Placed(Remembered {
-        hash,
-        body_bytes: number(record, 16, 6),
-        last_access: number(record, 22, 4) * 1000,
-        blocks: number(record, 26, 4) as u32,
-        heat: kind & 0x0F,
-        is_main,
-    }))
-}
-
-/// A number of up to eight bytes; the caller has checked the length.
-fn number(bytes: &[u8], at: usize, length: usize) -> u64 {
-    let mut number = [0; 8];
-    number[..length].copy_from_slice(&bytes[at..at + length]);
-    u64::from_le_bytes(number)
-}
-
-fn checksum(bytes: &[u8], sequence: u64, position: u64) -> u64 {
-    let seed = sequence.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ position;
-    xxh3_64_with_seed(bytes, seed)
 }
 
 /// Reading any bytes as snapshot or journal ends, and gives no more than they hold.

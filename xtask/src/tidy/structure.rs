@@ -14,7 +14,7 @@ const CIRCLE_FILES_MAX: usize = 8;
 
 /// Crates with a larger circle, which must not grow: the engine and its plan know each other, and an object of the
 /// store its place in the index.
-const CIRCLES_LARGER: &[(&str, usize)] = &[("tidegate-cache", 12)];
+const CIRCLES_LARGER: &[(&str, usize)] = &[];
 
 /// The share of the product's lines that one crate may have, in hundredths.
 const SHARE_MAX: usize = 25;

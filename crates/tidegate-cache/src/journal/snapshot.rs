@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Change, RECORD_BYTES, VERSION, checksum, decode, encode, number};
+use super::record::{Change, RECORD_BYTES, VERSION, checksum, decode, encode, number};
 use crate::disk::{Disk, FileHandle, read_full_at, write_full_at};
 use crate::index::Remembered;
 use crate::key::Levels;

@@ -1,9 +1,8 @@
 //! What the disk refuses: counted, and kept until somebody asks who can tell the administrator.
 
 use std::io;
-use std::sync::atomic::Ordering;
 
-use super::{Store, StoreInner};
+use crate::sync::Mutex;
 
 /// Failures of the disk since they were last asked for.
 #[derive(Debug)]
@@ -14,26 +13,21 @@ pub struct DiskFailures {
     pub error: io::Error,
 }
 
-impl Store {
-    /// What the disk has refused since the last call. In memory only; never blocks.
-    pub fn take_failures(&self) -> Option<DiskFailures> {
-        self.inner.failures.lock().take()
-    }
-}
+/// The failures since somebody last asked.
+#[derive(Default)]
+pub(super) struct Failures(Mutex<Option<DiskFailures>>);
 
-impl StoreInner {
-    pub(crate) fn disk_failed(&self, doing: &'static str, error: &io::Error) {
-        self.counters.disk_errors.fetch_add(1, Ordering::Relaxed);
+impl Failures {
+    /// Counts a failure; of several the last one is kept.
+    pub(super) fn note(&self, doing: &'static str, error: &io::Error) {
         let copied = error.raw_os_error().map(io::Error::from_raw_os_error);
         let error = copied.unwrap_or_else(|| error.kind().into());
-        let mut failures = self.failures.lock();
+        let mut failures = self.0.lock();
         let count = failures.take().map_or(1, |before| before.count.saturating_add(1));
         *failures = Some(DiskFailures { count, doing, error });
     }
 
-    /// Notes an error on its way up.
-    pub(crate) fn counted(&self, doing: &'static str, error: io::Error) -> io::Error {
-        self.disk_failed(doing, &error);
-        error
+    pub(super) fn take(&self) -> Option<DiskFailures> {
+        self.0.lock().take()
     }
 }

@@ -8,8 +8,9 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
+use super::inner::StoreInner;
+use super::options::Sync;
 use super::room::present;
-use super::{StoreInner, Sync, disk_bytes};
 use crate::disk::{DiskFile, FileHandle, read_full_at, write_full_at};
 use crate::fill::{Fill, FillHead};
 use crate::format::{FormatError, Header, Layout, encode};
@@ -460,11 +461,6 @@ impl DamageHandler for StoreInner {
             self.forget_damaged(hash, generation);
         }
     }
-}
-
-/// Room on disk of a file with this layout.
-pub(crate) fn disk_bytes_of(layout: Layout, body_bytes: u64) -> u64 {
-    disk_bytes(layout.file_bytes(body_bytes))
 }
 
 fn read_start(file: &dyn DiskFile, bytes: usize) -> io::Result<Bytes> {

@@ -6,17 +6,18 @@
 //! Only names that this store makes are touched: folders and files as `levels` places them, and
 //! temporary files. Everything else is left alone.
 
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
-use super::restore::Restoring;
+use super::files::Found;
+use super::handle::Store;
+use super::inner::StoreInner;
+use super::options::Options;
 use super::room::present;
-use super::{Options, StoreInner};
+use super::walk::{Folder, Place};
 use crate::disk::FolderItem;
 use crate::index::Seen;
 use crate::journal::journal_sequence;
 use crate::key::{KeyHash, is_temporary_name};
-use crate::store::files::Found;
 
 /// What one step of the loader did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,48 +36,11 @@ pub struct LoadReport {
     pub done: bool,
 }
 
-/// How far the walk has come.
-pub(super) struct Loader {
-    restoring: Option<Restoring>,
-    folders: Vec<Folder>,
-    items: Vec<FolderItem>,
-    /// The folder that the items are in.
-    place: Place,
-    /// After the walk: remembered files that were not met.
-    unseen: Vec<KeyHash>,
-    shards_checked: usize,
-}
-
-struct Folder {
-    path: PathBuf,
-    place: Place,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// So many folders below the root of the cache.
-    Cache(usize),
-    TemporaryFolder,
-}
-
-impl Loader {
-    pub(super) fn new(options: &Options, is_owner: bool) -> Loader {
-        let mut folders = Vec::new();
-        folders.extend(
-            options
-                .temporary_folder
-                .clone()
-                .map(|path| Folder { path, place: Place::TemporaryFolder }),
-        );
-        folders.push(Folder { path: options.path.clone(), place: Place::Cache(0) });
-        Loader {
-            restoring: is_owner.then_some(Restoring::Begin),
-            folders,
-            items: Vec::new(),
-            place: Place::Cache(0),
-            unseen: Vec::new(),
-            shards_checked: 0,
-        }
+impl Store {
+    /// One step of the cache loader: looks at about `budget` files (`loader_files`) and adds them
+    /// to the index; removes leftovers. Blocks.
+    pub fn load_step(&self, now: u64, budget: usize) -> LoadReport {
+        self.inner.load_step(now, budget)
     }
 }
 

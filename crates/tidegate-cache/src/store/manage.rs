@@ -2,7 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Garbage, Options, StoreInner};
+use super::handle::Store;
+use super::inner::{Garbage, StoreInner};
+use super::options::Options;
 use crate::evict::Need;
 use crate::index::Victim;
 
@@ -19,6 +21,15 @@ pub struct ManageReport {
     pub more: bool,
     /// Otherwise come again in so many milliseconds.
     pub come_again_in: u64,
+}
+
+impl Store {
+    /// One step of the cache manager: removes at most about `budget` files that are waiting for
+    /// removal, were not used for `inactive`, or are too many for `max_size` and `min_free`.
+    /// Blocks. `manager_files` is nginx's budget.
+    pub fn manage_step(&self, now: u64, budget: usize) -> ManageReport {
+        self.inner.manage_step(now, budget)
+    }
 }
 
 impl StoreInner {

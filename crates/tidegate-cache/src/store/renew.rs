@@ -4,8 +4,10 @@ use std::io;
 
 use bytes::Bytes;
 
-use super::files::{Found, copy_bytes, disk_bytes_of};
-use super::{Room, Store, StoreInner};
+use super::files::{Found, copy_bytes};
+use super::handle::Store;
+use super::inner::StoreInner;
+use super::room::{Room, disk_bytes_of};
 use crate::disk::{FileHandle, write_full_at};
 use crate::format::{Header, Layout, encode};
 use crate::key::Key;

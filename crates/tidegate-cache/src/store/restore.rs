@@ -8,15 +8,17 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use super::load::Loader;
-use super::{Options, StoreInner, Sync};
+use super::books::Restoring;
+use super::handle::Store;
+use super::inner::StoreInner;
+use super::options::{Options, Sync};
+use super::walk::Loader;
 use crate::disk::{FileHandle, read_full_at, write_full_at};
 use crate::index::{BLOCK_BYTES, Present, Remembered};
-use crate::journal::{Change, Journal, JournalReader, SnapshotReader, SnapshotWriter};
+use crate::journal::{Change, JournalReader, SnapshotReader, SnapshotWriter};
 use crate::key::KeyHash;
-use crate::sync::Mutex;
 
 /// Name of the file that is locked.
 const LOCK_NAME: &str = ".lock";
@@ -45,24 +47,17 @@ const SNAPSHOT_RETRY_AFTER: u64 = 10 * 1000;
 /// What is noted is written at once when it is this much.
 const JOURNAL_WRITE_BYTES: usize = 64 * 1024;
 
-/// What a store keeps beside its files.
-#[derive(Default)]
-pub(super) struct Books {
-    journal: Journal,
-    /// Held while this process is the owner.
-    lock: Mutex<Option<FileHandle>>,
-    is_owner: AtomicBool,
-    /// What the last owner left has been taken up.
-    is_restored: AtomicBool,
-    last_snapshot: AtomicU64,
-    last_attempt: AtomicU64,
-}
+impl Store {
+    /// Writes what has changed in the index to its journal, and a snapshot when one is due. Blocks.
+    /// To be called every second or so; `manage_step` does it, too.
+    pub fn keep_index(&self, now: u64) {
+        self.inner.keep_books(now);
+    }
 
-/// How far the taking up has come.
-pub(super) enum Restoring {
-    Begin,
-    Snapshot { reader: SnapshotReader, passed: u64 },
-    Journal { reader: Option<JournalReader>, sequence: u64, oldest: u64, passed: u64 },
+    /// Leaves the index for the next start, at the end of the process. Blocks.
+    pub fn finish(&self, now: u64) {
+        self.inner.close_books(now);
+    }
 }
 
 impl StoreInner {

@@ -3,10 +3,11 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Options, StoreInner, disk_bytes_of};
+use super::inner::StoreInner;
+use super::options::Options;
 use crate::evict::Need;
 use crate::format::Layout;
-use crate::index::{Index, Present};
+use crate::index::{BLOCK_BYTES, Index, Present};
 
 /// Files removed in one call to make room for a fill. The fill goes on between two calls, and the
 /// pace of its readers does not depend on how many small files a large one drives out.
@@ -104,4 +105,14 @@ fn write_limit(options: &Options) -> Option<u64> {
 pub(super) fn present(index: &Index, layout: Layout, body_bytes: u64) -> Present {
     let disk_bytes = disk_bytes_of(layout, body_bytes);
     Present { body_bytes, disk_bytes, generation: index.next_generation() }
+}
+
+/// Room on disk of a file with this layout.
+pub(crate) fn disk_bytes_of(layout: Layout, body_bytes: u64) -> u64 {
+    disk_bytes(layout.file_bytes(body_bytes))
+}
+
+/// Room that a file of this size takes: whole blocks, as nginx counts.
+fn disk_bytes(file_bytes: u64) -> u64 {
+    file_bytes.checked_next_multiple_of(BLOCK_BYTES).unwrap_or(u64::MAX)
 }

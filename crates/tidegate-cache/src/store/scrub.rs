@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::Weak;
 
 use super::files::Found;
-use super::{Store, StoreInner};
-use crate::disk::FileHandle;
+use super::handle::Store;
+use super::inner::StoreInner;
+use super::scrubber::Current;
 use crate::key::KeyHash;
 use crate::sums::BLOCK_BYTES;
 use crate::verify::{DamageHandler, Subject, Verification};
@@ -25,24 +26,6 @@ pub struct ScrubReport {
     pub damaged: Vec<PathBuf>,
     /// The whole cache was walked; the next step begins anew.
     pub round_ended: bool,
-}
-
-/// How far the scrubber has come.
-#[derive(Default)]
-pub(super) struct Scrubber {
-    /// Keys of this shard, and in a while those of the next one.
-    shard: usize,
-    keys: Vec<KeyHash>,
-    current: Option<Current>,
-}
-
-/// The file that is being read.
-struct Current {
-    file: FileHandle,
-    path: PathBuf,
-    verification: Verification,
-    offset: u64,
-    body_bytes: u64,
 }
 
 impl Store {

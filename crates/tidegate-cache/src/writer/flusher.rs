@@ -11,7 +11,9 @@ use crate::disk::{FileHandle, write_all_at, write_full_at};
 use crate::fill::state::{Chunk, End, Leftover, State};
 use crate::fill::{Fill, FillHead};
 use crate::format::{Layout, encode};
-use crate::store::{Room, StoreInner, disk_bytes_of};
+use crate::store::files::Placed;
+use crate::store::inner::StoreInner;
+use crate::store::room::{Room, disk_bytes_of};
 use crate::sums::BodySums;
 
 /// How much one flush step takes up at most.
@@ -195,7 +197,7 @@ impl FillFlusher {
             let Some(file) = state.file.clone() else { return Ok(false) };
             (file, body, state.watermark(), std::mem::take(&mut state.reserved))
         };
-        let placed = crate::store::Placed { layout, head: &head, file, body, body_bytes };
+        let placed = Placed { layout, head: &head, file, body, body_bytes };
         self.store.place(&self.fill, temporary, placed, reserved, now)
     }
 

@@ -1,0 +1,174 @@
+//! The rules of purges that a store keeps ([`crate::purge`]), and the file in which they outlast a restart.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::disk::{Disk, read_full_at};
+use crate::key::KeyHash;
+use crate::purge::{Bearing, MetadataReader, PURGE_RULES_MAX, Rules, Scope, Verdict};
+use crate::sync::{Mutex, RwLock};
+
+/// The file of rules, in the cache folder; no name of an entry.
+const RULES_FILE: &str = ".purges";
+const RULES_FILE_NEW: &str = ".purges.new";
+
+/// The rules are swept away when there are so many, whether a purger is wanted or not.
+const RULES_CROWDED: usize = PURGE_RULES_MAX / 2;
+
+/// What to purge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Purge {
+    pub scope: Scope,
+    /// Entries become stale and are kept; else they are as if they were not there.
+    pub soft: bool,
+}
+
+/// Why a purge did not take place.
+#[derive(Debug)]
+pub enum PurgeError {
+    /// There are too many that have not been swept yet, or the text is too long.
+    Refused,
+    /// It has taken effect, but is not remembered over a restart.
+    Disk(io::Error),
+}
+
+impl fmt::Display for PurgeError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PurgeError::Refused => formatter.write_str("too many purges, or too long a text"),
+            PurgeError::Disk(error) => write!(formatter, "purge could not be saved ({error})"),
+        }
+    }
+}
+
+impl std::error::Error for PurgeError {}
+
+/// The rules and what belongs to them.
+pub(crate) struct Purges {
+    pub(super) rules: RwLock<Rules>,
+    /// Copies of what the rules say, so that who is not concerned needs no lock.
+    pub(super) serial: AtomicU64,
+    pub(super) latest: AtomicU64,
+    /// The latest moment that a fill was told, which may be ahead of a clock that was set back.
+    pub(super) latest_asked: AtomicU64,
+    /// Held by every fill that began since the latest rule.
+    pub(super) present: Mutex<Arc<()>>,
+    pub(super) reader: OnceLock<MetadataReader>,
+    pub(super) sweep: Mutex<Sweep>,
+    /// Held while the file of rules is written.
+    pub(super) saving: Mutex<()>,
+}
+
+/// How far a sweep has come.
+#[derive(Default)]
+pub(super) struct Sweep {
+    /// The rules up to this one are superfluous when it ends; 0: no sweep is under way.
+    pub(super) through: u64,
+    pub(super) shard: usize,
+    pub(super) hashes: Vec<KeyHash>,
+    /// Some file could not be removed or marked.
+    pub(super) failed: bool,
+}
+
+impl Purges {
+    /// The rules of the cache folder. A file that cannot be read purges everything that is older than
+    /// this process, since nobody knows what it forbade.
+    pub(crate) fn load(folder: &Path, disk: &dyn Disk, now: u64) -> Purges {
+        let rules = match read_rules(folder, disk) {
+            Ok(None) => Rules::default(),
+            Ok(Some(bytes)) => Rules::decode(&bytes).unwrap_or_else(|| everything(now)),
+            Err(_) => everything(now),
+        };
+        Purges {
+            serial: AtomicU64::new(rules.serial()),
+            latest: AtomicU64::new(rules.latest()),
+            latest_asked: AtomicU64::new(0),
+            rules: RwLock::new(rules),
+            present: Mutex::new(Arc::new(())),
+            reader: OnceLock::new(),
+            sweep: Mutex::default(),
+            saving: Mutex::new(()),
+        }
+    }
+
+    /// What a fill that begins now has to hold as long as it runs.
+    pub(crate) fn present(&self) -> Arc<()> {
+        self.present.lock().clone()
+    }
+
+    /// A moment that is later than every purge.
+    pub(crate) fn after_all(&self, now: u64) -> u64 {
+        let moment = match self.serial.load(Ordering::Acquire) {
+            0 => now,
+            _ => now.max(self.latest.load(Ordering::Acquire) + 1),
+        };
+        self.latest_asked.fetch_max(moment, Ordering::AcqRel);
+        moment
+    }
+
+    pub(super) fn add(&self, purge: Purge, now: u64) -> Result<(), PurgeError> {
+        let mut rules = self.rules.write();
+        let mut present = self.present.lock();
+        let before = std::mem::replace(&mut *present, Arc::new(()));
+        let older_fills = Arc::downgrade(&before);
+        let asked = self.latest_asked.load(Ordering::Acquire);
+        drop(before);
+        rules
+            .add(purge.scope, purge.soft, (now, asked), older_fills)
+            .map_err(|_| PurgeError::Refused)?;
+        self.latest.store(rules.latest(), Ordering::Release);
+        self.serial.store(rules.serial(), Ordering::Release);
+        Ok(())
+    }
+
+    pub(super) fn read<'m>(&self, metadata: &'m [u8]) -> Option<Bearing<'m>> {
+        self.reader.get().and_then(|reader| reader(metadata))
+    }
+
+    /// What the rules say of an entry, and up to which one.
+    pub(super) fn judge(&self, key: &[u8], metadata: &[u8], checked: u64) -> (Verdict, u64) {
+        let serial = self.serial.load(Ordering::Acquire);
+        if checked >= serial {
+            return (Verdict::Kept, checked);
+        }
+        let Some(bearing) = self.read(metadata) else { return (Verdict::Kept, checked) };
+        let rules = self.rules.read();
+        (rules.judge(key, bearing, checked), rules.serial())
+    }
+
+    /// Whether a sweep is worth it.
+    pub(super) fn is_sweep_due(&self, now: u64, inactive: u64, eager: bool) -> bool {
+        let rules = self.rules.read();
+        let oldest = rules.list().first();
+        oldest.is_some_and(|rule| {
+            eager || rules.list().len() > RULES_CROWDED || rule.at.saturating_add(inactive) < now
+        })
+    }
+}
+
+fn everything(now: u64) -> Rules {
+    let mut rules = Rules::default();
+    // A first rule is never refused.
+    let _ = rules.add(Scope::Prefix(Box::default()), false, (now, now), std::sync::Weak::new());
+    rules
+}
+
+pub(super) fn rule_files(folder: &Path) -> (PathBuf, PathBuf) {
+    (folder.join(RULES_FILE_NEW), folder.join(RULES_FILE))
+}
+
+fn read_rules(folder: &Path, disk: &dyn Disk) -> io::Result<Option<Vec<u8>>> {
+    let file = match disk.open(&rule_files(folder).1) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let length = usize::try_from(file.length()?).map_err(io::Error::other)?;
+    let mut bytes = vec![0; length];
+    let count = read_full_at(&*file, &mut bytes, 0)?;
+    bytes.truncate(count);
+    Ok(Some(bytes))
+}

@@ -1,0 +1,25 @@
+//! How far the scrubber has come.
+
+use std::path::PathBuf;
+
+use crate::disk::FileHandle;
+use crate::key::KeyHash;
+use crate::verify::Verification;
+
+/// How far the scrubber has come.
+#[derive(Default)]
+pub(super) struct Scrubber {
+    /// Keys of this shard, and in a while those of the next one.
+    pub(super) shard: usize,
+    pub(super) keys: Vec<KeyHash>,
+    pub(super) current: Option<Current>,
+}
+
+/// The file that is being read.
+pub(super) struct Current {
+    pub(super) file: FileHandle,
+    pub(super) path: PathBuf,
+    pub(super) verification: Verification,
+    pub(super) offset: u64,
+    pub(super) body_bytes: u64,
+}

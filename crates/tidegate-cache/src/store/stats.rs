@@ -1,0 +1,57 @@
+//! The figures of a store.
+
+use std::sync::atomic::Ordering;
+
+use super::handle::Store;
+use super::inner::StoreInner;
+
+/// Figures of a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    pub keys: usize,
+    pub keys_max: usize,
+    /// Keys that have a file.
+    pub entries: usize,
+    /// Room taken by files.
+    pub disk_bytes: u64,
+    /// The same, and what fills have reserved or wrote, and what is to be removed; never more than
+    /// `max_size`, unless that was lowered or the loader found more.
+    pub charged_bytes: u64,
+    pub memory_bytes: usize,
+    pub open_files: usize,
+    /// Files removed for want of room or use.
+    pub evicted: u64,
+    /// Fills that were not stored for want of room (`max_size`, `min_free`).
+    pub refused: u64,
+    /// Files found torn, short or foreign, and removed.
+    pub torn: u64,
+    /// Failed disk calls, removals included.
+    pub disk_errors: u64,
+    pub loaded: bool,
+}
+
+impl Store {
+    pub fn stats(&self) -> Stats {
+        self.inner.stats()
+    }
+}
+
+impl StoreInner {
+    fn stats(&self) -> Stats {
+        let (memory_bytes, open_files) = self.hot.totals();
+        Stats {
+            keys: self.index.keys(),
+            keys_max: self.index.keys_max(),
+            entries: self.index.entries(),
+            disk_bytes: self.index.disk_bytes(),
+            charged_bytes: self.index.charged(),
+            memory_bytes,
+            open_files,
+            evicted: self.counters.evicted.load(Ordering::Relaxed),
+            refused: self.counters.refused.load(Ordering::Relaxed),
+            torn: self.counters.torn.load(Ordering::Relaxed),
+            disk_errors: self.counters.disk_errors.load(Ordering::Relaxed),
+            loaded: self.counters.loaded.load(Ordering::Acquire),
+        }
+    }
+}
