@@ -31,7 +31,7 @@ fn main() {
     let Ok(Some(entry)) = store.open_entry(&key(0), 1) else { return };
     println!("opened, first megabyte compared   {:?}", start.elapsed());
     let start = exact_now();
-    let sound = entry.verify(0, u64::MAX).is_ok_and(|sound| sound);
+    let sound = entry.verify(0, u64::MAX, 1).is_ok_and(|sound| sound);
     let time = start.elapsed();
     println!(
         "{megabytes} MB compared ({sound})         {time:?}, {:.2} GB/s",

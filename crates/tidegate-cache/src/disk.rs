@@ -75,13 +75,20 @@ pub struct Stamp {
 
 /// So long behind a change another one may carry the same time: the clock of file systems stands still for up to
 /// 10 ms.
-const YOUNG_NANOS: u128 = 50_000_000;
+const YOUNG_NANOS: i128 = 50_000_000;
+
+const NANOS_OF_MILLI: i128 = 1_000_000;
+
+/// A change may be so much later than the moment that a look at the file began, in milliseconds, as the disk is slow. What
+/// is further ahead comes of a clock that was set back.
+const AHEAD_MILLIS: i128 = 60_000;
 
 impl Stamp {
-    /// Whether a further change may leave this stamp as it is.
-    pub fn is_young(&self) -> bool {
-        let now = tidegate_os::time::clock_realtime_coarse().as_nanos();
-        now.abs_diff(u128::try_from(self.changed).unwrap_or(0)) < YOUNG_NANOS
+    /// Whether a further change may leave this stamp as it is, where the look at the file began at `now`, in unix
+    /// milliseconds.
+    pub fn is_young(&self, now: u64) -> bool {
+        let age = i128::from(now) * NANOS_OF_MILLI - self.changed;
+        (-AHEAD_MILLIS * NANOS_OF_MILLI..YOUNG_NANOS).contains(&age)
     }
 }
 

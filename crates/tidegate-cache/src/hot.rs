@@ -20,6 +20,9 @@ const SHARDS: usize = 8;
 const ENTRY_COST_BYTES: usize = 400;
 
 /// A whole object, ready to be served. Cheap to clone; stays valid after removal or replacement.
+///
+/// What compares the body takes `now`, in unix milliseconds, as it was when the work began: damage that is found makes
+/// all files suspect for a while, and a file that was changed a moment ago may be changed again unseen.
 #[derive(Clone)]
 pub struct OpenEntry {
     inner: Arc<OpenInner>,
@@ -93,23 +96,23 @@ impl OpenEntry {
     /// How far the body may be served from this offset on without [`OpenEntry::verify`]: the offset
     /// itself if no byte may, as when somebody has changed the file since. One system call where the body is in a
     /// file; never blocks.
-    pub fn verified_to(&self, offset: u64) -> u64 {
+    pub fn verified_to(&self, offset: u64, now: u64) -> u64 {
         self.is_unchanged();
-        self.known_to(offset)
+        self.known_to(offset, now)
     }
 
     /// As [`OpenEntry::verified_to`] by the last look at the file: for who has just found the entry.
-    pub fn known_to(&self, offset: u64) -> u64 {
+    pub fn known_to(&self, offset: u64, now: u64) -> u64 {
         match &self.inner.verification {
-            Some(verification) => verification.compared_to(offset),
+            Some(verification) => verification.compared_to(offset, now),
             None => self.inner.body_bytes.max(offset),
         }
     }
 
     /// Whether the body is to be served by [`OpenEntry::read_verified`] alone: damage was found in the cache a moment
     /// ago.
-    pub fn is_suspect(&self) -> bool {
-        self.inner.verification.as_ref().is_some_and(|verification| verification.is_suspect())
+    pub fn is_suspect(&self, now: u64) -> bool {
+        self.inner.verification.as_ref().is_some_and(|verification| verification.is_suspect(now))
     }
 
     /// Looks at the file, and returns how many changes were noticed until now: another number than before says that
@@ -138,10 +141,10 @@ impl OpenEntry {
 
     /// Compares a part of the body with its checksums; false when it is damaged, and then the file
     /// is gone. Blocks.
-    pub fn verify(&self, offset: u64, length: u64) -> io::Result<bool> {
+    pub fn verify(&self, offset: u64, length: u64, now: u64) -> io::Result<bool> {
         match (&self.inner.verification, &self.inner.source) {
             (Some(verification), BodySource::File(file)) => {
-                verification.verify(&**file, offset, length)
+                verification.verify(&**file, offset, length, now)
             }
             _ => Ok(true),
         }
@@ -149,10 +152,10 @@ impl OpenEntry {
 
     /// Reads at most `length` bytes of the body and compares them with their checksums; `None` when they are damaged,
     /// and then the file is gone. For a file that somebody keeps changing. Blocks.
-    pub fn read_verified(&self, offset: u64, length: u64) -> io::Result<Option<Bytes>> {
+    pub fn read_verified(&self, offset: u64, length: u64, now: u64) -> io::Result<Option<Bytes>> {
         match (&self.inner.verification, &self.inner.source) {
             (Some(verification), BodySource::File(file)) => {
-                verification.read(&**file, offset, length)
+                verification.read(&**file, offset, length, now)
             }
             _ => Ok(None),
         }
@@ -165,10 +168,10 @@ impl OpenEntry {
     }
 
     /// Compares what is compared when a file is opened. Blocks.
-    pub(crate) fn is_sound_at_start(&self) -> io::Result<bool> {
+    pub(crate) fn is_sound_at_start(&self, now: u64) -> io::Result<bool> {
         match (&self.inner.verification, &self.inner.source) {
             (Some(verification), BodySource::File(file)) => {
-                verification.compare(&**file, 0, VERIFIED_AT_OPEN)
+                verification.compare(&**file, 0, VERIFIED_AT_OPEN, now)
             }
             _ => Ok(true),
         }

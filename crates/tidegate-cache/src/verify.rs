@@ -39,24 +39,20 @@ pub(crate) struct Alarm {
 }
 
 impl Alarm {
-    pub(crate) fn raise(&self) {
-        self.until.store(now_millis() + ALARM.as_millis() as u64, Ordering::Relaxed);
+    pub(crate) fn raise(&self, now: u64) {
+        self.until.store(now + ALARM.as_millis() as u64, Ordering::Relaxed);
     }
 
-    fn is_raised(&self) -> bool {
+    fn is_raised(&self, now: u64) -> bool {
         match self.until.load(Ordering::Relaxed) {
             0 => false,
-            until if now_millis() < until => true,
+            until if now < until => true,
             _ => {
                 self.until.store(0, Ordering::Relaxed);
                 false
             }
         }
     }
-}
-
-fn now_millis() -> u64 {
-    tidegate_os::time::clock_realtime_coarse().as_millis() as u64
 }
 
 /// Which blocks of an open file are known to be sound.
@@ -79,7 +75,7 @@ pub(crate) trait DamageHandler: Send + Sync {
     /// The body of a file of this generation could not be read.
     fn read_failed(&self, error: &io::Error);
     /// The body of a file of this generation is damaged: it is no longer to be served. Blocks.
-    fn remove_damaged(&self, hash: &KeyHash, generation: u64);
+    fn remove_damaged(&self, hash: &KeyHash, generation: u64, now: u64);
 }
 
 /// The file that a verification is about.
@@ -137,8 +133,8 @@ impl Verification {
     }
 
     /// Whether bodies are to be served from memory for the moment.
-    pub(crate) fn is_suspect(&self) -> bool {
-        self.alarm.is_raised()
+    pub(crate) fn is_suspect(&self, now: u64) -> bool {
+        self.alarm.is_raised(now)
     }
 
     /// How many changes were noticed until now, by whomever.
@@ -159,8 +155,8 @@ impl Verification {
 
     /// How far the file may be served from this offset on, by what was compared until now; the offset itself if its
     /// block was not, or if bodies are to be served from memory. Never blocks.
-    pub(crate) fn compared_to(&self, offset: u64) -> u64 {
-        if self.is_suspect() {
+    pub(crate) fn compared_to(&self, offset: u64, now: u64) -> u64 {
+        if self.is_suspect(now) {
             return offset;
         }
         let first = offset / BLOCK_BYTES;
@@ -182,8 +178,14 @@ impl Verification {
     /// Compares a part of the body; false when it is damaged, and then the file is removed. So it is when
     /// it cannot be read: the next request shall not end there, too. Blocks, and takes the lock of the
     /// key's path.
-    pub(crate) fn verify(&self, file: &dyn DiskFile, offset: u64, length: u64) -> io::Result<bool> {
-        self.judged(self.compare(file, offset, length))
+    pub(crate) fn verify(
+        &self,
+        file: &dyn DiskFile,
+        offset: u64,
+        length: u64,
+        now: u64,
+    ) -> io::Result<bool> {
+        self.judged(self.compare(file, offset, length, now), now)
     }
 
     /// The bytes from an offset on, compared as they were read: at most `length`, and of [`READ_BYTES`] at most.
@@ -193,13 +195,14 @@ impl Verification {
         file: &dyn DiskFile,
         offset: u64,
         length: u64,
+        now: u64,
     ) -> io::Result<Option<Bytes>> {
         let first = offset / BLOCK_BYTES;
         let wanted = offset.saturating_add(length).min(self.body_bytes);
         let end = wanted.min(first * BLOCK_BYTES + READ_BYTES).div_ceil(BLOCK_BYTES);
         let (mut bytes, mut buffer) = (Vec::new(), Vec::new());
         for block in first..end {
-            if !self.judged(self.read_block(file, block, &mut buffer))? {
+            if !self.judged(self.read_block(file, block, &mut buffer), now)? {
                 return Ok(None);
             }
             bytes.extend_from_slice(&buffer);
@@ -212,14 +215,14 @@ impl Verification {
     }
 
     /// Removes a file that proved to be damaged.
-    fn judged(&self, compared: io::Result<bool>) -> io::Result<bool> {
+    fn judged(&self, compared: io::Result<bool>, now: u64) -> io::Result<bool> {
         if !matches!(compared, Ok(true))
             && let Some(store) = self.store.upgrade()
         {
             if let Err(error) = &compared {
                 store.read_failed(error);
             }
-            store.remove_damaged(&self.hash, self.generation.load(Ordering::Acquire));
+            store.remove_damaged(&self.hash, self.generation.load(Ordering::Acquire), now);
         }
         compared
     }
@@ -231,6 +234,7 @@ impl Verification {
         file: &dyn DiskFile,
         offset: u64,
         length: u64,
+        now: u64,
     ) -> io::Result<bool> {
         let end = offset.saturating_add(length).min(self.body_bytes);
         let mut buffer = Vec::new();
@@ -247,7 +251,7 @@ impl Verification {
             let seen = self.seen.lock();
             if before == after
                 && *seen == after
-                && !after.is_young()
+                && !after.is_young(now)
                 && let Some(word) = self.done.get((block / 64) as usize)
             {
                 word.fetch_or(1 << (block % 64), Ordering::Release);

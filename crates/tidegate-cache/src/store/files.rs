@@ -86,7 +86,7 @@ impl StoreInner {
         }
         let path = self.path_of(key.hash());
         if let Found::Whole(opened) = self.examine(key.hash(), &path)?
-            && let Some(entry) = self.entry_of(*opened, known.generation)?
+            && let Some(entry) = self.entry_of(*opened, known.generation, now)?
         {
             // Replaced or renewed between the two looks: right to serve, not to keep.
             return Ok(entry.is_of(key).then(|| self.keep(key.hash(), known.generation, entry)));
@@ -95,7 +95,7 @@ impl StoreInner {
         let _path_lock = self.lock_path(key.hash());
         let Some(known) = self.index.peek(key.hash()).present else { return Ok(None) };
         let found = match self.examine(key.hash(), &path)? {
-            Found::Whole(opened) => match self.entry_of(*opened, known.generation)? {
+            Found::Whole(opened) => match self.entry_of(*opened, known.generation, now)? {
                 Some(entry) => {
                     let is_own = entry.is_of(key);
                     return Ok(is_own.then(|| self.keep(key.hash(), known.generation, entry)));
@@ -105,7 +105,7 @@ impl StoreInner {
             found => found,
         };
         match found {
-            Found::Torn | Found::Whole(_) => self.forget_damaged(key.hash(), known.generation),
+            Found::Torn | Found::Whole(_) => self.forget_damaged(key.hash(), known.generation, now),
             Found::Nothing => {
                 self.index.forget_file(key.hash(), known.generation);
                 self.note_removed(key.hash());
@@ -127,7 +127,7 @@ impl StoreInner {
             Found::Nothing => return Ok(None),
         };
         let generation = self.add_found(key.hash(), &opened.header, now);
-        let Some(entry) = self.entry_of(*opened, generation.unwrap_or(0))? else {
+        let Some(entry) = self.entry_of(*opened, generation.unwrap_or(0), now)? else {
             if let Some(generation) = generation {
                 self.index.forget_file(key.hash(), generation);
                 self.note_removed(key.hash());
@@ -198,7 +198,7 @@ impl StoreInner {
 
     /// Makes the entry to be served, with a small body in memory; `None` when the body is damaged as
     /// far as it is compared now.
-    fn entry_of(&self, opened: Opened, generation: u64) -> io::Result<Option<OpenEntry>> {
+    fn entry_of(&self, opened: Opened, generation: u64, now: u64) -> io::Result<Option<OpenEntry>> {
         let Opened { header, file, read } = opened;
         let limit = self.options().memory_body_bytes_max as u64;
         let in_memory = header.body_bytes <= limit;
@@ -240,13 +240,13 @@ impl StoreInner {
             companion: OnceLock::new(),
             checked: AtomicU64::new(0),
         });
-        let sound = entry.is_sound_at_start().map_err(|error| self.counted(READING, error))?;
+        let sound = entry.is_sound_at_start(now).map_err(|error| self.counted(READING, error))?;
         Ok(sound.then_some(entry))
     }
 
     /// Removes the file of this generation. The caller holds the path lock.
-    pub(super) fn forget_damaged(&self, hash: &KeyHash, generation: u64) {
-        self.alarm.raise();
+    pub(super) fn forget_damaged(&self, hash: &KeyHash, generation: u64, now: u64) {
+        self.alarm.raise(now);
         self.index.forget_file(hash, generation);
         self.note_removed(hash);
         self.hot.forget(hash);
@@ -453,12 +453,12 @@ impl DamageHandler for StoreInner {
         self.disk_failed(READING, error);
     }
 
-    fn remove_damaged(&self, hash: &KeyHash, generation: u64) {
+    fn remove_damaged(&self, hash: &KeyHash, generation: u64, now: u64) {
         let _path_lock = self.lock_path(hash);
         let known = self.index.peek(hash).present;
         // Else it has been replaced or removed meanwhile, or the caller removes it himself.
         if known.is_some_and(|known| known.generation == generation) {
-            self.forget_damaged(hash, generation);
+            self.forget_damaged(hash, generation, now);
         }
     }
 }

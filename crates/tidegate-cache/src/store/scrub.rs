@@ -31,8 +31,8 @@ pub struct ScrubReport {
 impl Store {
     /// One step of the scrubber: compares about `bytes` of files with their checksums and removes what is damaged.
     /// Blocks.
-    pub fn scrub_step(&self, bytes: u64) -> ScrubReport {
-        self.inner.scrub_step(bytes)
+    pub fn scrub_step(&self, bytes: u64, now: u64) -> ScrubReport {
+        self.inner.scrub_step(bytes, now)
     }
 }
 
@@ -49,17 +49,17 @@ impl StoreInner {
         Subject { hash: *hash, generation, store, alarm, body_start, body_bytes }
     }
 
-    fn scrub_step(&self, bytes: u64) -> ScrubReport {
+    fn scrub_step(&self, bytes: u64, now: u64) -> ScrubReport {
         let mut scrubber = self.scrubber.lock();
         let mut report = ScrubReport::default();
         // Each turn costs bytes or comes nearer to the last shard.
         while report.bytes < bytes {
             if let Some(current) = scrubber.current.take() {
                 let length = (bytes - report.bytes).max(BLOCK_BYTES);
-                scrubber.current = self.compare_part(current, length, &mut report);
+                scrubber.current = self.compare_part(current, (length, now), &mut report);
             } else if let Some(hash) = scrubber.keys.pop() {
                 report.bytes += KEY_BYTES;
-                scrubber.current = self.begin(&hash, &mut report);
+                scrubber.current = self.begin(&hash, now, &mut report);
             } else if let Some(keys) = self.index.with_files(scrubber.shard) {
                 scrubber.shard += 1;
                 scrubber.keys = keys;
@@ -73,7 +73,7 @@ impl StoreInner {
     }
 
     /// Opens a key's file; removes it when its header is damaged.
-    fn begin(&self, hash: &KeyHash, report: &mut ScrubReport) -> Option<Current> {
+    fn begin(&self, hash: &KeyHash, now: u64, report: &mut ScrubReport) -> Option<Current> {
         let known = self.index.peek(hash).present?;
         let path = self.path_of(hash);
         let opened = match self.examine_header(hash, &path).ok()? {
@@ -84,7 +84,7 @@ impl StoreInner {
                 let _path_lock = self.lock_path(hash);
                 let is_torn = matches!(self.examine_header(hash, &path), Ok(Found::Torn));
                 let known = self.index.peek(hash).present.filter(|_| is_torn)?;
-                self.forget_damaged(hash, known.generation);
+                self.forget_damaged(hash, known.generation, now);
                 report.damaged.push(path);
                 return None;
             }
@@ -99,12 +99,12 @@ impl StoreInner {
     fn compare_part(
         &self,
         mut current: Current,
-        length: u64,
+        (length, now): (u64, u64),
         report: &mut ScrubReport,
     ) -> Option<Current> {
         let length = length.min(current.body_bytes - current.offset);
         report.bytes += length;
-        match current.verification.verify(&*current.file, current.offset, length) {
+        match current.verification.verify(&*current.file, current.offset, length, now) {
             Ok(true) => current.offset += length,
             Ok(false) => {
                 report.damaged.push(current.path);

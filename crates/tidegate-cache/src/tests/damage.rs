@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::support::*;
+use crate::disk::Stamp;
 use crate::fake::{Faults, MemoryDisk};
 use crate::fuzz::block_on;
 use crate::{Committed, Options, Piece, RealDisk, Store, Sync};
@@ -25,11 +26,12 @@ fn read_verified(store: &Store, name: &str) -> Option<Result<Vec<u8>, Vec<u8>>> 
     let (_, whole) = contents(&entry);
     let mut offset = 0;
     while offset < entry.body_bytes() {
-        if entry.verified_to(offset) == offset && !entry.verify(offset, 1).expect("disk") {
+        if entry.verified_to(offset, 0) == offset && !entry.verify(offset, 1, 0).expect("disk") {
             return Some(Err(whole[..offset as usize].to_vec()));
         }
-        offset = match entry.verified_to(offset) {
-            same if same == offset => match entry.read_verified(offset, u64::MAX).expect("disk") {
+        offset = match entry.verified_to(offset, 0) {
+            same if same == offset => match entry.read_verified(offset, u64::MAX, 0).expect("disk")
+            {
                 Some(bytes) => offset + bytes.len() as u64,
                 None => return Some(Err(whole[..offset as usize].to_vec())),
             },
@@ -80,19 +82,35 @@ fn damage_in_one_file_makes_the_others_be_read_into_memory() {
     let path = disk.paths().remove(0);
     fill(&store, &key("b"), "m", &whole, 1);
     let entry = store.open_entry(&key("b"), 0).expect("disk").expect("entry");
-    assert_eq!((entry.known_to(0), entry.is_suspect()), (700_000, false));
+    assert_eq!((entry.known_to(0, 0), entry.is_suspect(0)), (700_000, false));
     let mut bytes = disk.contents(&path).expect("file");
     bytes[500_000] ^= 1;
     disk.put(&path, bytes);
     assert!(store.open_entry(&key("a"), 0).expect("disk").is_none());
-    assert_eq!((entry.known_to(0), entry.is_suspect()), (0, true));
+    assert_eq!((entry.known_to(0, 0), entry.is_suspect(0)), (0, true));
     // Several blocks at a time, from within one on, and no more than was asked for.
-    let part = |offset: u64, length: u64| entry.read_verified(offset, length).expect("disk");
+    let part = |offset: u64, length: u64| entry.read_verified(offset, length, 0).expect("disk");
     assert_eq!(part(0, u64::MAX).as_deref(), Some(&whole[..4 << 16]));
     assert_eq!(part(70_000, 200_000).as_deref(), Some(&whole[70_000..270_000]));
     assert_eq!(part(690_000, 1 << 20).as_deref(), Some(&whole[690_000..]));
     assert_eq!(part(5, 1).as_deref(), Some(&whole[5..6]));
     assert_eq!(part(700_000, 1), None);
+    // For a minute.
+    for (now, suspect, known) in [(59_999, true, 0), (60_000, false, 700_000)] {
+        assert_eq!((entry.is_suspect(now), entry.known_to(0, now)), (suspect, known), "{now}");
+    }
+}
+
+#[test]
+fn a_change_is_young_for_as_long_as_another_one_may_carry_its_time() {
+    // A file that changed a second after the epoch, by the moment at which a look at it began. What changed in the
+    // course of that look is young; what is to change in an hour comes of a clock that was set back.
+    let stamp = Stamp { changed: 1_000_000_000, ..Stamp::default() };
+    for (now, young) in [(1_000, true), (1_049, true), (1_050, false), (900, true), (0, true)] {
+        assert_eq!(stamp.is_young(now), young, "{now}");
+    }
+    let ahead = Stamp { changed: 3_600_000_000_000, ..Stamp::default() };
+    assert!(!ahead.is_young(1_000) && ahead.is_young(3_599_000));
 }
 
 #[test]
@@ -108,11 +126,11 @@ fn changes_of_an_open_file_are_counted() {
     bytes[100_000] ^= 1;
     disk.overwrite(&path, bytes);
     // Somebody else may have been told of it before.
-    assert_eq!(entry.verified_to(0), 0);
+    assert_eq!(entry.verified_to(0, 0), 0);
     assert_eq!((entry.changes(), entry.changes()), (1, 1));
     disk.overwrite(&path, good);
     assert_eq!(entry.changes(), 2);
-    assert!(entry.verify(0, 200_000).expect("disk"));
+    assert!(entry.verify(0, 200_000, 0).expect("disk"));
 }
 
 #[test]
@@ -136,17 +154,17 @@ fn a_block_is_compared_once() {
     let store = loaded(&disk, options());
     fill(&store, &key("a"), "m", &body(2_000_000, 5), 1);
     let entry = store.open_entry(&key("a"), 0).expect("disk").expect("entry");
-    assert_eq!(entry.verified_to(0), 2_000_000, "what this process wrote it trusts");
+    assert_eq!(entry.verified_to(0, 0), 2_000_000, "what this process wrote it trusts");
     let store = loaded(&disk.after_crash(), options());
     let entry = store.open_entry(&key("a"), 0).expect("disk").expect("entry");
-    assert_eq!(entry.verified_to(100), 1 << 20, "the first megabyte is compared at open");
-    assert_eq!(entry.verified_to(1 << 20), 1 << 20);
-    assert!(entry.verify((1 << 20) + 5, 70_000).expect("disk"));
-    assert_eq!(entry.verified_to(1 << 20), (1 << 20) + 2 * 65_536);
-    assert!(entry.verify(0, u64::MAX).expect("disk"));
-    assert_eq!(entry.verified_to(0), 2_000_000);
+    assert_eq!(entry.verified_to(100, 0), 1 << 20, "the first megabyte is compared at open");
+    assert_eq!(entry.verified_to(1 << 20, 0), 1 << 20);
+    assert!(entry.verify((1 << 20) + 5, 70_000, 0).expect("disk"));
+    assert_eq!(entry.verified_to(1 << 20, 0), (1 << 20) + 2 * 65_536);
+    assert!(entry.verify(0, u64::MAX, 0).expect("disk"));
+    assert_eq!(entry.verified_to(0, 0), 2_000_000);
     let again = store.open_entry(&key("a"), 0).expect("disk").expect("entry");
-    assert_eq!(again.verified_to(0), 2_000_000);
+    assert_eq!(again.verified_to(0, 0), 2_000_000);
 }
 
 #[test]
@@ -165,20 +183,20 @@ fn a_file_that_is_changed_while_it_is_open_is_compared_again() {
             renew(&store, &key("a"), Bytes::from_static(b"n"), times(2)).expect("disk");
         }
         let entry = store.open_entry(&key("a"), 0).expect("disk").expect("entry");
-        assert_eq!(entry.verified_to(0), length as u64);
+        assert_eq!(entry.verified_to(0, 0), length as u64);
         let path = disk.paths().remove(0);
         let mut bytes = disk.contents(&path).expect("file");
         bytes[entry.body_start() as usize + at] ^= 1;
         disk.overwrite(&path, bytes);
         // Who has it open already.
-        assert_eq!(entry.verified_to(0), 0);
+        assert_eq!(entry.verified_to(0, 0), 0);
         let block = at as u64 / 65_536 * 65_536;
         if block > 0 {
-            assert!(entry.verify(0, block).expect("disk"));
-            assert_eq!(entry.verified_to(0), block);
+            assert!(entry.verify(0, block, 0).expect("disk"));
+            assert_eq!(entry.verified_to(0, 0), block);
         }
-        assert!(entry.read_verified(0, 100).expect("disk").is_some() == (block > 0));
-        assert!(!entry.verify(block, 1).expect("disk"));
+        assert!(entry.read_verified(0, 100, 0).expect("disk").is_some() == (block > 0));
+        assert!(!entry.verify(block, 1, 0).expect("disk"));
         // Who comes now.
         assert_eq!(store.open_entry(&key("a"), 0).expect("disk").map(|_| ()), None);
         assert!(disk.paths().is_empty());
@@ -210,7 +228,7 @@ fn the_scrubber_finds_damage_that_nobody_asks_for() {
         let (mut sound, mut damaged) = (0, Vec::new());
         rounds += 1;
         loop {
-            let report = store.scrub_step(100_000);
+            let report = store.scrub_step(100_000, 0);
             assert!(report.bytes < 300_000, "a step is short");
             sound += report.sound;
             damaged.extend(report.damaged);
@@ -314,7 +332,7 @@ fn what_cannot_be_read_to_its_end_goes() {
     let store = loaded(&disk, forgetful());
     let entry = store.open_entry(&key("a"), 0).expect("disk").expect("entry");
     disk.set_faults(Faults { fail_at: Some(1), ..Faults::default() });
-    assert!(entry.verify(1 << 20, 1).is_err());
+    assert!(entry.verify(1 << 20, 1, 0).is_err());
     assert!(store.open_entry(&key("a"), 0).expect("disk").is_none());
     assert!(disk.paths().is_empty());
 }

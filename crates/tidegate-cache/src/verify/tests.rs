@@ -15,7 +15,7 @@ struct NoStore;
 
 impl DamageHandler for NoStore {
     fn read_failed(&self, _: &io::Error) {}
-    fn remove_damaged(&self, _: &KeyHash, _: u64) {}
+    fn remove_damaged(&self, _: &KeyHash, _: u64, _: u64) {}
 }
 
 /// A body of which these blocks were compared.
@@ -54,7 +54,7 @@ proptest! {
     ) {
         let body_bytes = blocks.len() as u64 * BLOCK_BYTES - missing;
         let offset = offset % (body_bytes + BLOCK_BYTES);
-        let end = compared(body_bytes, &blocks).compared_to(offset);
+        let end = compared(body_bytes, &blocks).compared_to(offset, 0);
         prop_assert_eq!(end, walked(body_bytes, &blocks, offset));
     }
 
@@ -62,6 +62,6 @@ proptest! {
     fn what_this_process_wrote_may_be_served(body_bytes in 0u64..200 * BLOCK_BYTES, offset in 0u64..200 * BLOCK_BYTES) {
         let verification = compared(body_bytes, &[]);
         verification.done.iter().for_each(|word| word.store(u64::MAX, Ordering::Release));
-        prop_assert_eq!(verification.compared_to(offset), body_bytes.max(offset));
+        prop_assert_eq!(verification.compared_to(offset, 0), body_bytes.max(offset));
     }
 }

@@ -74,7 +74,7 @@ pub fn handle<'a>(
     if !bypass
         && let Some(CacheLookup { entry: Some(stored), fill: None, .. }) = &lookup
         && lookup::is_fresh(stored, terms.as_ref(), now)
-        && let Some(step) = entry::answer(x, &**gateway, stored, CacheStatus::Hit)
+        && let Some(step) = entry::answer(x, &**gateway, stored, CacheStatus::Hit, now)
     {
         if cache.rfc9111 {
             passed::finish(x, &step, now);

@@ -173,7 +173,10 @@ impl CacheSession {
     }
 
     fn serve(&self, x: &mut Exchange, stored: Option<&OpenEntry>, status: CacheStatus) -> Next {
-        match stored.and_then(|stored| entry::answer(x, &*self.gateway, stored, status)) {
+        let answered = stored.and_then(|stored| {
+            entry::answer(x, &*self.gateway, stored, status, clock::unix_millis())
+        });
+        match answered {
             Some(step) => Next::Answer(step),
             None => Next::Do(Output::Pass),
         }
@@ -308,7 +311,8 @@ impl CacheSession {
                     step
                 }
                 FillEvent::Serve(stored, status) => {
-                    let step = entry::answer(x, &*self.gateway, &stored, status);
+                    let step =
+                        entry::answer(x, &*self.gateway, &stored, status, clock::unix_millis());
                     step.unwrap_or(Step::Status(502))
                 }
                 FillEvent::Failed(error, status) => {

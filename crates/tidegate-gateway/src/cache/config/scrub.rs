@@ -6,6 +6,7 @@ use tidegate_cache::Store;
 use tidegate_core::Level;
 use tidegate_core::error_log::ErrorLog;
 use tidegate_core::plan::Service;
+use tidegate_rt::clock;
 
 /// Bytes that a step reads: other services wait for it.
 const STEP_BYTES: u64 = 256 * 1024;
@@ -41,7 +42,7 @@ impl Service for Scrubbing {
         if !stats.loaded {
             return rest(0, 0, self.round);
         }
-        let report = self.store.scrub_step(STEP_BYTES);
+        let report = self.store.scrub_step(STEP_BYTES, clock::unix_millis());
         for path in &report.damaged {
             let (name, path) = (&self.name, path.display());
             let message = format!("cache \"{name}\": file \"{path}\" is damaged and is removed");

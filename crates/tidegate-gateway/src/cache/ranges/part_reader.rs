@@ -98,9 +98,9 @@ pub(crate) async fn open(
 
 /// Whether a part of a stored body is as it was written; else its file has gone.
 pub(crate) async fn is_sound(entry: &OpenEntry, start: u64, length: u64) -> bool {
-    if entry.verified_to(start) >= start.saturating_add(length) {
+    if entry.verified_to(start, clock::unix_millis()) >= start.saturating_add(length) {
         return true;
     }
     let entry = entry.clone();
-    blocking::run(move || entry.verify(start, length)).await.unwrap_or(false)
+    blocking::run(move || entry.verify(start, length, clock::unix_millis())).await.unwrap_or(false)
 }

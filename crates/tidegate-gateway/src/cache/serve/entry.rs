@@ -15,6 +15,7 @@ pub(crate) fn answer(
     gateway: &dyn Gateway,
     entry: &OpenEntry,
     status: CacheStatus,
+    now: u64,
 ) -> Option<Step<'static>> {
     let Decoded { meta, head } = decoded(entry)?;
     note(x, |note| {
@@ -25,7 +26,7 @@ pub(crate) fn answer(
     let mut content_length = meta.head_length.filter(|_| x.request.method == Method::Head);
     let body = match entry.body_in_memory() {
         Some(bytes) => Body::from(bytes),
-        None => verified::body(x, entry),
+        None => verified::body(x, entry, now),
     };
     if let Body::Stream(_) = body {
         content_length = content_length.or(Some(entry.body_bytes()));

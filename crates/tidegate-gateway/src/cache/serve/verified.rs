@@ -13,6 +13,7 @@ use tidegate_core::{
     Body, BodyError, BodyStream, Chunk, Exchange, FileRange, Level, LocalFuture, blocking,
 };
 use tidegate_http::range::ByteRange;
+use tidegate_rt::clock;
 
 /// Bytes that are compared at a time, and the most of one piece.
 const PART_BYTES: u64 = 1 << 20;
@@ -21,14 +22,14 @@ const PART_BYTES: u64 = 1 << 20;
 const TAIL_BYTES: u64 = 16 << 10;
 
 /// The body of an entry that is not in memory.
-pub(crate) fn body(x: &Exchange, entry: &OpenEntry) -> Body {
+pub(crate) fn body(x: &Exchange, entry: &OpenEntry, now: u64) -> Body {
     let Some(file) = entry.file().and_then(|file| file.system_file()) else { return Body::Empty };
     let length = entry.body_bytes();
     if length == 0 {
         return Body::Empty;
     }
     // The entry has just been found, and its file been looked at.
-    if length <= PART_BYTES && entry.known_to(0) == length {
+    if length <= PART_BYTES && entry.known_to(0, now) == length {
         return Body::File(FileRange::new(file.clone(), entry.body_start(), length));
     }
     Body::Stream(Box::new(VerifiedBody {
@@ -89,18 +90,18 @@ impl BodyStream for VerifiedBody {
             if let Some(sent) = self.sent.take()
                 && sent.changes != changes
             {
-                self.compare(move |entry| verify(entry, sent.offset, sent.length));
+                self.compare(move |entry, now| verify(entry, sent.offset, sent.length, now));
                 continue;
             }
             if self.offset >= self.end {
                 return Poll::Ready(None);
             }
-            let sound = self.entry.known_to(self.offset).min(self.end);
+            let sound = self.entry.known_to(self.offset, clock::unix_millis()).min(self.end);
             if sound > self.offset {
                 return Poll::Ready(Some(self.piece(sound, changes)));
             }
             let (offset, length) = (self.offset, PART_BYTES.min(self.end - self.offset));
-            self.compare(move |entry| compare(entry, offset, length));
+            self.compare(move |entry, now| compare(entry, offset, length, now));
         }
     }
 
@@ -118,35 +119,35 @@ impl BodyStream for VerifiedBody {
 }
 
 /// Compares a part that was sent. Blocks.
-fn verify(entry: &OpenEntry, offset: u64, length: u64) -> io::Result<Compared> {
-    Ok(if entry.verify(offset, length)? { Compared::Sound } else { Compared::Damaged })
+fn verify(entry: &OpenEntry, offset: u64, length: u64, now: u64) -> io::Result<Compared> {
+    Ok(if entry.verify(offset, length, now)? { Compared::Sound } else { Compared::Damaged })
 }
 
 /// Compares a part; reads the begin of it where the file does not keep still, or others did not. Blocks.
-fn compare(entry: &OpenEntry, offset: u64, length: u64) -> io::Result<Compared> {
-    if !entry.is_suspect() {
-        if !entry.verify(offset, length)? {
+fn compare(entry: &OpenEntry, offset: u64, length: u64, now: u64) -> io::Result<Compared> {
+    if !entry.is_suspect(now) {
+        if !entry.verify(offset, length, now)? {
             return Ok(Compared::Damaged);
         }
-        if entry.verified_to(offset) > offset {
+        if entry.verified_to(offset, now) > offset {
             return Ok(Compared::Sound);
         }
     }
-    Ok(entry.read_verified(offset, length)?.map_or(Compared::Damaged, Compared::Read))
+    Ok(entry.read_verified(offset, length, now)?.map_or(Compared::Damaged, Compared::Read))
 }
 
 impl VerifiedBody {
     /// Has a pool thread look at the file, or does it itself where the pool is full.
     fn compare(
         &mut self,
-        how: impl Fn(&OpenEntry) -> io::Result<Compared> + Clone + Send + 'static,
+        how: impl Fn(&OpenEntry, u64) -> io::Result<Compared> + Clone + Send + 'static,
     ) {
         let (entry, job) = (self.entry.clone(), how.clone());
         self.comparing = Some(Box::pin(async move {
             let work = entry.clone();
-            match blocking::run(move || Ok(job(&work))).await {
+            match blocking::run(move || Ok(job(&work, clock::unix_millis()))).await {
                 Ok(compared) => compared,
-                Err(_) => how(&entry),
+                Err(_) => how(&entry, clock::unix_millis()),
             }
         }));
     }
