@@ -12,10 +12,6 @@ use super::source::{Kind, Source};
 /// Files that a circle of imports may have.
 const CIRCLE_FILES_MAX: usize = 8;
 
-/// Crates with a larger circle, which must not grow: the engine and its plan know each other, and an object of the
-/// store its place in the index.
-const CIRCLES_LARGER: &[(&str, usize)] = &[];
-
 /// The share of the product's lines that one crate may have, in hundredths.
 const SHARE_MAX: usize = 25;
 
@@ -91,16 +87,12 @@ pub(super) fn check(crates: &BTreeMap<String, Crate>, booleans: usize) -> Vec<Vi
     for (name, found) in crates {
         let mut refuse =
             |reason: String| violations.push(Violation::new(&format!("crates/{name}"), 0, reason));
-        let larger = CIRCLES_LARGER.iter().find(|(known, _)| known == name);
-        let most = larger.map_or(CIRCLE_FILES_MAX, |(_, most)| *most);
         let files = found.circle.len();
-        if files > most {
+        if files > CIRCLE_FILES_MAX {
             let circle = found.circle.join(", ");
             refuse(format!(
-                "{files} files import each other in a circle, at most {most}: {circle}"
+                "{files} files import each other in a circle, at most {CIRCLE_FILES_MAX}: {circle}"
             ));
-        } else if larger.is_some() && files < most {
-            refuse(format!("its largest circle has {files} files: lower its limit of {most}"));
         }
         if found.lines * 100 > all * SHARE_MAX {
             let lines = found.lines;

@@ -403,14 +403,6 @@ fn the_shape_of_crates_is_kept() {
     check(of(100, 9), 6, &[(0, "9 files import each other")]);
     check(of(50, 0), 6, &[(0, "lines"), (0, "lines"), (0, "lines")]);
     check(of(100, 0), 7, &[(0, "7 booleans")]);
-    for (name, most) in structure::CIRCLES_LARGER {
-        let shrunk = [((*name).to_owned(), of(0, most - 1))].into_iter().collect();
-        expect(
-            &structure::check(&shrunk, 0),
-            &[(0, "lower its limit")],
-            "a circle that has shrunk",
-        );
-    }
 }
 
 #[test]

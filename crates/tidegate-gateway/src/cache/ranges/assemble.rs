@@ -204,7 +204,7 @@ async fn put(
     (start, at, end): (u64, u64, u64),
     out: &Yielder,
 ) -> Result<u64, BodyError> {
-    if !is_sound(entry, at - start, end - at).await {
+    if !is_sound(entry, at - start, end - at, clock::unix_millis()).await {
         return Ok(at);
     }
     out.put(cut(entry, at - start, end - at)?).await;

@@ -33,7 +33,7 @@ impl PartReader {
         let (entry, fill) = open(store, key, now).await;
         let source = match entry {
             Some(entry) if entry.body_bytes() != length => return None,
-            Some(entry) if !is_sound(&entry, 0, length).await => return None,
+            Some(entry) if !is_sound(&entry, 0, length, now).await => return None,
             Some(entry) => match (entry.body_in_memory(), entry.file()) {
                 (Some(bytes), _) => Source::Memory(bytes),
                 (None, Some(handle)) => {
@@ -96,11 +96,11 @@ pub(crate) async fn open(
     (opened.ok().flatten(), lookup.fill)
 }
 
-/// Whether a part of a stored body is as it was written; else its file has gone.
-pub(crate) async fn is_sound(entry: &OpenEntry, start: u64, length: u64) -> bool {
-    if entry.verified_to(start, clock::unix_millis()) >= start.saturating_add(length) {
+/// Whether a part of a stored body is as it was written; else its file has gone. `now` is in Unix milliseconds.
+pub(crate) async fn is_sound(entry: &OpenEntry, start: u64, length: u64, now: u64) -> bool {
+    if entry.verified_to(start, now) >= start.saturating_add(length) {
         return true;
     }
     let entry = entry.clone();
-    blocking::run(move || entry.verify(start, length, clock::unix_millis())).await.unwrap_or(false)
+    blocking::run(move || entry.verify(start, length, now)).await.unwrap_or(false)
 }
