@@ -58,6 +58,7 @@ step_aside() {
 step_cases() {
     cargo build --quiet --package tidegate --package tidegate-faults --package tidegate-example \
         --features tidegate/wasm
+    cargo xtask docs --check target/debug/tidegate
     step_wasm
     cases --world tidegate --tidegate target/debug/tidegate-faults --quiet tests/handlers
     cases --world tidegate --tidegate target/debug/tidegate-example --quiet tests/examples

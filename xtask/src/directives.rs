@@ -128,7 +128,7 @@ fn configuration(module: &str, name: &str, context: &str) -> String {
 }
 
 /// Module and name of all that the page says to be taken without effect.
-fn accepted(page: &str) -> BTreeSet<(String, String)> {
+pub(crate) fn accepted(page: &str) -> BTreeSet<(String, String)> {
     let mut module = "";
     let mut found = BTreeSet::new();
     for line in page.lines() {

@@ -2,11 +2,13 @@
 //!
 //! - `tidy` checks what the compiler does not: sizes, dependency edges, forbidden calls.
 //! - `directives` writes the table of nginx's directives by asking the server.
+//! - `docs` writes the reference of directives, which the server prints.
 //! - `mistakes` shows what the server and nginx print of typical mistakes.
 //! - `fuzz` replays the kept fuzz seeds and mutates them, on a stable compiler.
 #![forbid(unsafe_code)]
 
 mod directives;
+mod docs;
 mod fuzz;
 mod mistakes;
 mod tidy;
@@ -23,6 +25,8 @@ usage: cargo xtask <chore>
         --add with it also writes new entries (a reviewer should see why)
   directives PROGRAM
         write docs/directives.md by asking PROGRAM about each of nginx's directives
+  docs [--check] PROGRAM
+        write docs/reference/ as PROGRAM prints it, with --check only compare
   mistakes --nginx PROGRAM --tidegate PROGRAM
         print what both say of each configuration in tests/mistakes
   fuzz [--seconds N] [--iterations N] [--seed N] [--target NAME] [--careful]
@@ -35,6 +39,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.split_first() {
         Some((chore, rest)) if chore == "tidy" => tidy::run(&repository_root(), rest),
         Some((chore, rest)) if chore == "directives" => directives::run(&repository_root(), rest),
+        Some((chore, rest)) if chore == "docs" => docs::run(&repository_root(), rest),
         Some((chore, rest)) if chore == "mistakes" => mistakes::run(&repository_root(), rest),
         Some((chore, rest)) if chore == "fuzz" => fuzz::run(&repository_root(), rest),
         Some((chore, _)) if chore == "help" || chore == "--help" || chore == "-h" => {

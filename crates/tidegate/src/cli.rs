@@ -11,7 +11,7 @@ use crate::configuration::{self, Origin, Parsed};
 use crate::generation::{Built, Generation};
 use crate::options::{self, Options};
 use crate::report::Report;
-use crate::{demo, order, start, tune, version};
+use crate::{demo, manual, order, start, tune, version};
 
 const DEMO_ARGUMENT: &str = "demo";
 
@@ -23,6 +23,9 @@ pub(crate) fn run() -> ExitCode {
     }
     if arguments.get(1).is_some_and(|argument| argument == DEMO_ARGUMENT) {
         return demo::run(&arguments[2..]);
+    }
+    if arguments.get(1).is_some_and(|argument| argument == manual::ARGUMENT) {
+        return manual::run(&arguments[2..]);
     }
     run_with(arguments)
 }

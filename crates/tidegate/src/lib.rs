@@ -29,6 +29,7 @@ mod generation;
 #[cfg(unix)]
 mod handover;
 mod listening;
+mod manual;
 #[cfg(unix)]
 mod master;
 mod options;

@@ -73,6 +73,7 @@ Usage: nginx [-?hvVtTq] [-s signal] [-p prefix]
              [-e filename] [-c filename] [-g directives]
        tidegate demo [--port number]
        tidegate tune [-p prefix] [-c filename] [-g directives]
+       tidegate help [directive...]
 
 Options:
   -?,-h         : this help
@@ -88,6 +89,7 @@ Options:
   -g directives : set global directives out of configuration file
 
   tune          : compare the settings of Linux' kernel with a configuration, change nothing
+  help          : what directives do, where they may stand, how they differ from nginx
   demo          : a built-in configuration with a slow origin behind a streaming cache
 ",
         CHOSEN.error_log, CHOSEN.conf

@@ -1,0 +1,86 @@
+//! One directive of one module, with all that the manual says of it.
+
+use tidegate_conf::{Contexts, Kind, KnownDirective, Row, known_directives};
+use tidegate_core::ErasedModule;
+
+use super::notes::{Notes, notes};
+
+/// Directives that nginx Plus has and nginx lacks, one name in each line.
+const PLUS: &str = include_str!("../../data/nginx-plus-directives.txt");
+
+/// The blocks of `stream`.
+const STREAM: Contexts = Contexts::STREAM_AND_SERVER.union(Contexts::STREAM_UPSTREAM);
+
+/// Where a directive comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// This module of nginx has it.
+    Nginx(&'static str),
+    /// nginx Plus has it.
+    Plus,
+    /// Tidegate alone has it.
+    Own,
+}
+
+/// A directive of a module.
+pub(super) struct Entry {
+    /// Tidegate's name of the module.
+    pub(super) module: &'static str,
+    pub(super) row: Row,
+    pub(super) origin: Origin,
+    pub(super) notes: &'static Notes,
+}
+
+impl Entry {
+    fn new(module: &'static str, row: Row) -> Entry {
+        let origin = origin(row.name, row.contexts);
+        let stream = !row.contexts.intersects(!STREAM);
+        Entry { module, row, origin, notes: notes(row.name, stream) }
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        self.row.name
+    }
+
+    /// How it ends, where that is not a semicolon.
+    pub(super) fn ending(&self) -> &'static str {
+        match self.row.kind {
+            Kind::Simple => "",
+            Kind::Block => ", and a block",
+            Kind::Either => ", and a block or none",
+        }
+    }
+
+    pub(super) fn default(&self) -> &'static str {
+        if self.row.default.is_empty() { "none" } else { self.row.default }
+    }
+
+    /// The module of nginx, or whose the directive is.
+    pub(super) fn provenance(&self) -> &'static str {
+        match self.origin {
+            Origin::Nginx(module) => module,
+            Origin::Plus => "nginx Plus",
+            Origin::Own => "Tidegate's own",
+        }
+    }
+}
+
+/// All directives, by name and then in the order of the modules.
+pub(super) fn all() -> Vec<Entry> {
+    let of_module = |module: &&'static dyn ErasedModule| {
+        let name = module.name();
+        module.rows().into_iter().map(move |row| Entry::new(name, row))
+    };
+    let mut entries: Vec<Entry> = tidegate_modules::MODULES.iter().flat_map(of_module).collect();
+    entries.sort_by_key(Entry::name);
+    entries
+}
+
+fn origin(name: &str, contexts: Contexts) -> Origin {
+    let same = |known: &&KnownDirective| known.name == name && known.contexts.intersects(contexts);
+    match known_directives().find(same) {
+        Some(known) => Origin::Nginx(known.module),
+        None if PLUS.lines().any(|plus| plus == name) => Origin::Plus,
+        None => Origin::Own,
+    }
+}

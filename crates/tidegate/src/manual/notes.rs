@@ -1,0 +1,45 @@
+//! What the rows do not know of a directive: an example, whether it has an effect, how it differs from nginx.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// Lines of directive, `http` or `stream`, kind of note and text, separated by tabs; written by `cargo xtask docs`.
+const TABLE: &str = include_str!("../../data/manual.tsv");
+
+/// The notes on one directive.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    /// A statement as one would write it.
+    pub(super) example: Option<&'static str>,
+    /// A valid value is taken and changes nothing.
+    pub(super) without_effect: bool,
+    /// Rows of `docs/differences.md`, in words.
+    pub(super) differences: Vec<&'static str>,
+}
+
+/// The notes on a directive of the `stream` block, or of any other.
+pub(super) fn notes(name: &'static str, stream: bool) -> &'static Notes {
+    static PARSED: LazyLock<HashMap<(&str, &str), Notes>> = LazyLock::new(parse);
+    static NONE: Notes = Notes { example: None, without_effect: false, differences: Vec::new() };
+    PARSED.get(&(name, if stream { "stream" } else { "http" })).unwrap_or(&NONE)
+}
+
+fn parse() -> HashMap<(&'static str, &'static str), Notes> {
+    let mut table: HashMap<(&str, &str), Notes> = HashMap::new();
+    for line in TABLE.lines() {
+        let mut fields = line.splitn(4, '\t');
+        let (Some(name), Some(scope), Some(kind), Some(text)) =
+            (fields.next(), fields.next(), fields.next(), fields.next())
+        else {
+            continue;
+        };
+        let notes = table.entry((name, scope)).or_default();
+        match kind {
+            "example" => notes.example = Some(text),
+            "no-effect" => notes.without_effect = true,
+            "differs" => notes.differences.push(text),
+            _ => {}
+        }
+    }
+    table
+}

@@ -1,0 +1,90 @@
+//! The reference in Markdown: one page for each module, and a page with all names.
+
+use std::fmt::Write as _;
+
+use super::entry::{Entry, Origin};
+use crate::version;
+
+/// Begins a page; the file's name follows.
+const FILE: &str = "=== ";
+
+/// All pages, each behind a line with its file's name.
+pub(super) fn all(entries: &[Entry]) -> String {
+    let mut text = index(entries);
+    for module in tidegate_modules::MODULES {
+        let own: Vec<_> = entries.iter().filter(|entry| entry.module == module.name()).collect();
+        if !own.is_empty() {
+            page(&mut text, module.name(), &own);
+        }
+    }
+    text
+}
+
+fn index(entries: &[Entry]) -> String {
+    let count = |wanted: fn(&Entry) -> bool| {
+        let mut names: Vec<_> =
+            entries.iter().filter(|entry| wanted(entry)).map(Entry::name).collect();
+        names.dedup();
+        names.len()
+    };
+    let mut text = format!(
+        "{FILE}README.md\n# Reference of directives\n\n\
+         Written by `cargo xtask docs` from the rows that a configuration is checked against; `tidegate help NAME` \
+         prints the same.\n\n\
+         {} directives are nginx's (version {}), {} are nginx Plus', {} are Tidegate's own.\n\n\
+         | directive | contexts | default | from |\n|---|---|---|---|\n",
+        count(|entry| matches!(entry.origin, Origin::Nginx(_))),
+        version::NGINX,
+        count(|entry| entry.origin == Origin::Plus),
+        count(|entry| entry.origin == Origin::Own),
+    );
+    for entry in entries {
+        let (name, module) = (entry.name(), entry.module);
+        let _ = writeln!(
+            text,
+            "| [`{name}`]({module}.md#{}) | {} | {} | {} |",
+            anchor(name),
+            entry.row.contexts.describe(),
+            cell(entry.default()),
+            entry.provenance(),
+        );
+    }
+    text
+}
+
+fn page(text: &mut String, module: &str, entries: &[&Entry]) {
+    let _ = writeln!(text, "{FILE}{module}.md\n# Module `{module}`");
+    for entry in entries {
+        let row = &entry.row;
+        let _ = writeln!(text, "\n## `{}`\n\n{}\n", row.name, row.doc);
+        if entry.notes.without_effect {
+            text.push_str("A valid value is accepted and has no effect.\n\n");
+        }
+        let _ = writeln!(text, "- contexts: {}", row.contexts.describe());
+        let _ = writeln!(text, "- takes: {}{}", row.arity.describe(), entry.ending());
+        let _ = writeln!(text, "- default: {}", cell(entry.default()));
+        let _ = writeln!(text, "- from: {}", entry.provenance());
+        if let Some(example) = entry.notes.example {
+            let _ = writeln!(text, "- example: `{example}`");
+        }
+        if !entry.notes.differences.is_empty() {
+            text.push_str("\nDifferences from nginx:\n\n");
+        }
+        for difference in &entry.notes.differences {
+            let _ = writeln!(text, "- {difference}");
+        }
+    }
+}
+
+/// A default as code, and `none` as a word.
+fn cell(default: &str) -> String {
+    match default {
+        "none" => default.to_owned(),
+        default => format!("`{}`", default.replace('|', "\\|")),
+    }
+}
+
+/// What a heading in code is called in links.
+fn anchor(name: &str) -> String {
+    name.to_lowercase()
+}

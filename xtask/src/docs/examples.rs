@@ -1,0 +1,116 @@
+//! Examples of directives: statements of the configurations that the end-to-end cases run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use tidegate_conf::{FsLoader, Parser, Statement, print_word};
+
+use super::{Scope, Subject};
+
+/// Longest example.
+const BYTES_MAX: usize = 90;
+/// What stands for a case's placeholders.
+const NAMES: [(&str, &str); 8] = [
+    ("{front}", "127.0.0.1:8080"),
+    ("{front2}", "127.0.0.1:8081"),
+    ("{o1}", "backend.example"),
+    ("{o2}", "backup.example"),
+    ("{dir}", "/srv"),
+    ("{s1}", "127.0.0.1:514"),
+    ("{n1}", "127.0.0.53"),
+    ("{u1}", "127.0.0.1:5353"),
+];
+
+/// For each directive the statement that stands in most cases; of two the shorter one, then the first by letters.
+pub(super) fn collect(folder: &Path) -> Result<BTreeMap<Subject, String>, String> {
+    let mut counts: BTreeMap<Subject, BTreeMap<String, usize>> = BTreeMap::new();
+    for text in files(folder)? {
+        for case in text.split("\n# ") {
+            for (subject, statement) in of_case(case) {
+                *counts.entry(subject).or_default().entry(statement).or_default() += 1;
+            }
+        }
+    }
+    let best = |(subject, found): (Subject, BTreeMap<String, usize>)| {
+        let example = found.into_iter().max_by(|(a, count), (b, other)| {
+            count.cmp(other).then(b.len().cmp(&a.len())).then(b.cmp(a))
+        });
+        example.map(|(statement, _)| (subject, statement))
+    };
+    Ok(counts.into_iter().filter_map(best).collect())
+}
+
+fn files(folder: &Path) -> Result<Vec<String>, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+    let mut texts = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.is_dir() {
+            texts.extend(files(&path)?);
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            texts.push(std::fs::read_to_string(&path).map_err(failed)?);
+        }
+    }
+    Ok(texts)
+}
+
+/// The statements of a case's own configuration. Those of further ones are often mistakes on purpose, and so are
+/// those of cases about messages.
+fn of_case(case: &str) -> BTreeSet<(Subject, String)> {
+    let block = case.split("```nginx\n").nth(1).and_then(|rest| rest.split("```").next());
+    let wrong = case.contains("check output") || case.contains("```each");
+    let mut found = BTreeSet::new();
+    if let Some(block) = block.filter(|_| !wrong) {
+        let text = NAMES.iter().fold(block.to_owned(), |text, (from, to)| text.replace(from, to));
+        let statements = Parser::new(&FsLoader, "/nowhere").parse_fragment("case", text.as_bytes());
+        gather(&statements, Scope::Http, &mut found);
+    }
+    found
+}
+
+fn gather(statements: &[Statement], scope: Scope, found: &mut BTreeSet<(Subject, String)>) {
+    for statement in statements {
+        let name = statement.name.display().into_owned();
+        let within = if name == "stream" { Scope::Stream } else { scope };
+        gather(statement.children(), within, found);
+        let text = written(statement);
+        if text.len() <= BYTES_MAX && !text.contains('`') && text.is_ascii() {
+            found.insert(((name, scope), text));
+        }
+    }
+}
+
+fn written(statement: &Statement) -> String {
+    let mut bytes = Vec::new();
+    for word in std::iter::once(&statement.name).chain(&statement.args) {
+        if !bytes.is_empty() {
+            bytes.push(b' ');
+        }
+        print_word(word, &mut bytes);
+    }
+    bytes.extend_from_slice(if statement.block.is_some() { b" { ... }" } else { b";" });
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_case;
+    use crate::docs::Scope;
+
+    #[test]
+    fn examples_are_the_statements_of_a_cases_own_configuration() {
+        let case = "Title\n```nginx\nstream { server { listen {front}; } }\nroot \"/a b\";\n```\n\
+                    ```nginx other\nwrong;\n```\n```script\nGET / -> 200\n```\n";
+        let found = of_case(case);
+        let expected = [
+            ("listen", Scope::Stream, "listen 127.0.0.1:8080;"),
+            ("root", Scope::Http, "root \"/a b\";"),
+            ("server", Scope::Stream, "server { ... }"),
+            ("stream", Scope::Http, "stream { ... }"),
+        ];
+        let expected =
+            expected.map(|(name, scope, text)| ((name.to_owned(), scope), text.to_owned()));
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), expected);
+        assert!(of_case(&case.replace("GET / -> 200", "check output contains \"x\"")).is_empty());
+    }
+}
