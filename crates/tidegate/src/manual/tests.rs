@@ -1,5 +1,8 @@
 //! The manual says something of every directive, and its texts are of use.
 
+use tidegate_conf::{Args, Contexts, FsLoader, Parser, Row};
+use tidegate_core::ErasedModule;
+
 use super::entry::{Origin, all};
 use super::{pages, text};
 
@@ -51,4 +54,29 @@ fn each_name_of_the_index_has_its_page() {
         assert!(pages.contains(&format!("\n## `{}`\n", entry.name())), "{}", entry.name());
     }
     assert!(entries.iter().any(|entry| entry.origin == Origin::Plus));
+}
+
+/// A written default that is no value: what happens where the directive is absent.
+const IN_WORDS: [&str; 4] = ["listen", "types", "map_hash_bucket_size", "userid_service"];
+
+#[test]
+fn each_written_default_is_a_value_that_the_directive_takes() {
+    let mut refused = Vec::new();
+    for module in tidegate_modules::MODULES {
+        for (index, row) in module.rows().into_iter().enumerate() {
+            if !row.default.is_empty() && !takes_default(*module, index, &row) {
+                refused.push(row.name);
+            }
+        }
+    }
+    assert_eq!(refused, IN_WORDS);
+}
+
+fn takes_default(module: &dyn ErasedModule, index: usize, row: &Row) -> bool {
+    let text = format!("{} {};", row.name, row.default);
+    let statements = Parser::new(&FsLoader, "/").parse_fragment("default", text.as_bytes());
+    let context = Contexts::all().iter().find(|context| row.contexts.contains(*context));
+    let ([statement], Some(context)) = (&statements[..], context) else { return false };
+    let args = Args::new(statement, context);
+    row.arity.allows(args.len()) && module.set(&mut module.new_conf(), index, &args).is_ok()
 }
