@@ -99,6 +99,11 @@ impl Reply {
     }
 }
 
+/// Answers a command: reads its body, carries it out, and writes the group's state before the client hears of it.
+///
+/// Invariant: a command is carried out whole or not at all, between two awaits. Cancelling: dropped while the body is
+/// read it has changed nothing; dropped while the state is written it has changed the group, and the pool writes the
+/// file all the same.
 async fn handle(x: &mut Exchange, settings: &Settings) -> Step<'static> {
     let body = match read(x).await {
         Ok(body) => body,
@@ -203,6 +208,18 @@ fn route(
     Ok(Reply::of(value))
 }
 
+/// Commands about one group, by nginx's API (`/http/upstreams/NAME/…`). `now` is in Unix milliseconds.
+///
+/// | method | the group | `servers` | `servers/ID` |
+/// |---|---|---|---|
+/// | GET, HEAD | its servers and figures | parameters of all | parameters of one |
+/// | POST | | adds one: 201 with its place | |
+/// | PATCH | | | changes parameters |
+/// | DELETE | sets its figures to zero: 204 | | removes it |
+///
+/// # Errors
+/// In this order: 404 for a group that there is not and 400 for one without a `zone`, 405 for a change without
+/// `write=on`, then those of the command. What is not in the table is 405, a path that there is not 404.
 fn upstream(
     x: &Exchange,
     settings: &Settings,

@@ -122,7 +122,10 @@ fn parameters(number: u32, server: &str, options: &ServerOptions) -> Map<String,
     value
 }
 
-/// A server with what it has done.
+/// A server with what it has done by `now`, in Unix milliseconds, as nginx's API shows a peer.
+///
+/// The figures are counted without locks by many threads: each is true for itself, and their sums need not agree.
+/// Fields that say nothing yet (no check, no response so far) are left out. Times are milliseconds.
 fn peer(slot: &SlotView, now: u64) -> Value {
     let (peer, figures) = (&slot.peer, &slot.peer.figures);
     let responses: Vec<u64> = figures.responses.iter().map(|count| count.load(Relaxed)).collect();

@@ -123,7 +123,13 @@ async fn serve_by_body<P: Protocol>(
     }
 }
 
-/// Passes a request on and answers it.
+/// Passes a request on and answers it: body (`*_request_buffering`), target (`*_pass`), request, origin, response.
+///
+/// Invariant: each step that does not succeed is the end, with its own step for the client; the reason was logged
+/// there.
+///
+/// Cancelling: dropped at an await it drops what it waits for: the rest of the client's body stays unread, a query of
+/// the resolver goes, and the origin's connection is closed and not kept.
 async fn serve<P: Protocol>(x: &mut Exchange, protocol: Arc<P>) -> Step<'static> {
     let reads_first =
         protocol.gateway().request_buffering || (P::TELLS_LENGTH && x.request.body.chunked);

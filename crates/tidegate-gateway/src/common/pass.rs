@@ -70,7 +70,10 @@ impl Pass {
         Ok(Pass { to: To::Fixed(target, key), schemes, resolver: None })
     }
 
-    /// The server of this request.
+    /// The server of this request: a fixed one is borrowed from the settings; a text with variables is read anew, and
+    /// names an `upstream`, an address, or a name that the `resolver` is asked for.
+    ///
+    /// Cancelling: there is one await, the query; dropping it there gives up this request's part in it.
     ///
     /// # Errors
     /// 500 for a URL that is none, 502 for a name that cannot be resolved.

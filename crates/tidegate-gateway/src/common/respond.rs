@@ -48,7 +48,13 @@ const SINGLE: [Known; 8] = [
     Known::Server,
 ];
 
-/// Makes the answer: internal redirect, intercepted error, tunnel, or head and body.
+/// Makes the response: internal redirect (`X-Accel-Redirect`), intercepted error (`*_intercept_errors`), tunnel (101),
+/// or head and body.
+///
+/// Invariant: the origin's head is kept for variables in each of these. `X-Accel-*` fields
+/// count unless `*_ignore_headers` names them, the first one that leads elsewhere ends it. Who is bound to a server
+/// (`sticky`) is told so in the head that the client gets. The body is not touched here: it is pulled later, at the
+/// pace of the client or of `*_buffering`.
 pub fn respond(
     x: &mut Exchange,
     response: OriginResponse,
@@ -205,7 +211,12 @@ pub fn remember(x: &mut Exchange, head: ResponseHead) {
     GatewayState::of(x).head = Some(head);
 }
 
-/// Copies status and fields, without those that are hidden or belong to the connection.
+/// Copies status and fields, without those that are hidden (`*_hide_header`, `*_pass_header`) or belong to the
+/// connection.
+///
+/// Invariant: of a field that there can be one of, the first counts (RFC 9110 section 5.3 forbids more). What our own
+/// server derives from fields (length, modification, charset) is derived from the
+/// origin's head, hidden or not.
 pub fn copy_head(x: &mut Exchange, head: &ResponseHead, settings: &GatewaySettings) {
     let upgraded = head.status == 101;
     x.clear_response();

@@ -17,6 +17,10 @@ const HEAD_BYTES: usize = 2048;
 const SMALL_BODY_BYTES: u64 = 16 * 1024;
 
 /// Makes the request. The body is taken out of the exchange where it is to be streamed.
+///
+/// Invariant: `head` holds whole records (FastCGI 1.0, sections 3.3 and 5): `FCGI_BEGIN_REQUEST`, `FCGI_PARAMS` and its
+/// empty end. Where no body follows by itself it holds `FCGI_STDIN` to its empty end as well, so that one write sends
+/// the whole request; else the upload frames the body and ends it. `fastcgi_keep_conn` is told in the first record.
 pub(super) fn create(
     x: &mut Exchange,
     settings: &Settings,

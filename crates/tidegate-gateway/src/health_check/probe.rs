@@ -69,6 +69,10 @@ impl HttpProbe {
         HttpProbe { settings, uri, rules, port, keepalive_time, log, targets }
     }
 
+    /// Asks, and judges the response: by its `match`, or that the status is 2xx or 3xx (`health_check`).
+    ///
+    /// Cancelling: the limit in `check` and the end of the plan drop this. That closes the connection, at whatever
+    /// await.
     async fn ask(&self, peer: &Peer) -> Result<(), ProbeError> {
         let request = self.request(peer);
         let fetch = self.settings.gateway.fetch.clone();
@@ -93,6 +97,12 @@ impl HttpProbe {
         }
     }
 
+    /// The request as `proxy_pass` would make it for a GET of `uri` without fields of its own (RFC 9112 section 3).
+    ///
+    /// Invariant: what only a request could tell is left out. A field made of variables is not sent, except that `Host`
+    /// falls back to the one of `proxy_pass`, since HTTP/1.1 has no request without it; lengths and framing of a body
+    /// are not sent, as there is none. Without `keepalive_time` the connection is closed afterwards, and the server is
+    /// told so.
     fn request(&self, peer: &Peer) -> OriginRequest {
         let settings = &self.settings;
         let mut head = format!("GET {} ", self.uri).into_bytes();

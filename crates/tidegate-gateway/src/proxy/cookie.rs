@@ -145,7 +145,11 @@ pub(super) fn apply(x: &mut Exchange, rules: &CookieRules) {
     x.response.headers = changed;
 }
 
-/// One field's value with all rules applied.
+/// One field's value with all rules applied (`proxy_cookie_domain`, `proxy_cookie_path`, `proxy_cookie_flags`; the
+/// attributes of RFC 6265 section 4.1).
+///
+/// Invariant: name and value of the cookie and attributes without a rule stay byte for byte, in their order. An
+/// attribute that a flag speaks of goes where it stood, and comes back once at the end if the flag sets it.
 fn cookie(x: &mut Exchange, rules: &CookieRules, value: &[u8]) -> Vec<u8> {
     let mut parts = value.split(|byte| *byte == b';');
     let pair = parts.next().unwrap_or_default();

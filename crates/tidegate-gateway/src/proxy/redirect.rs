@@ -78,7 +78,11 @@ fn pair(from: &Word, to: &Word, plan: &mut PlanBuilder<'_>) -> Result<Rule, Diag
     Ok(Rule { pattern, replacement: plan.template(to)? })
 }
 
-/// Rewrites the answer's fields.
+/// Rewrites the response's `Location` (RFC 9110 section 10.2.2) and `Refresh`, by the first rule that fits each
+/// (`proxy_redirect`).
+///
+/// Invariant: a field that no rule fits stays as it is, byte for byte; of `Refresh` nothing before the URL changes. A
+/// path that a rule has made becomes a whole URL in `Location` only, as `absolute_redirect` says.
 pub(super) fn apply(x: &mut Exchange, redirects: &Redirects) {
     if redirects.0.is_empty() {
         return;
@@ -101,6 +105,7 @@ pub(super) fn apply(x: &mut Exchange, redirects: &Redirects) {
     }
 }
 
+/// The URL by the first rule that fits. Captures are the rule's own: what the request had before it has afterwards.
 fn rewritten(x: &mut Exchange, redirects: &Redirects, url: &[u8]) -> Option<Vec<u8>> {
     for rule in &redirects.0 {
         match &rule.pattern {

@@ -19,6 +19,15 @@ use crate::common::pass::TargetRef;
 use crate::common::state::GatewayState;
 
 /// Makes the request. The body is taken out of the exchange where it is to be streamed.
+///
+/// Invariant: the head is whole when this returns (request line, fields, empty line; RFC 9112 sections 2.1 and 3), its
+/// target lies at `target` in it, and what the client or a variable put there ends neither the line nor a field
+/// (`encode_breaks`, `blank_breaks`). Its framing says of the body what is sent: by `Content-Length`, by chunks
+/// (RFC 9112 section 6.1), or nothing where there is none. The order counts: `$proxy_host` and the like are noted
+/// first, since fields and the body's template may name them; the body is looked at before the fields, which tell its
+/// length; the server is chosen last.
+///
+/// `proxy_pass`, `proxy_method`, `proxy_set_body`, `proxy_http_version`.
 pub fn create(
     x: &mut Exchange,
     settings: &ProxySettings,
@@ -130,6 +139,13 @@ fn write_method(
 }
 
 /// The target: the client's as received, or the path with the location's name replaced.
+///
+/// | `proxy_pass` | the path | what is sent |
+/// |---|---|---|
+/// | with variables and a URI | | the URI of the directive, alone |
+/// | with a URI | still the location's | the URI, what is behind the location's name, encoded anew, and the arguments |
+/// | without a URI | as the client sent it | the client's bytes (origin form, RFC 9112 section 3.2.1) |
+/// | either | changed by `rewrite` | the changed path, encoded anew, and the arguments |
 pub(super) fn write_uri(
     x: &Exchange,
     settings: &ProxySettings,
@@ -200,6 +216,13 @@ fn write_escaped(path: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Writes the fields: first those that `proxy_set_header` and the defaults set, then the client's that none of them
+/// replaces.
+///
+/// Invariant: a field without a value is not written at all, name and colon are taken back; so `proxy_set_header NAME
+/// ""` removes one. Variables are decoded texts and may hold line ends, which become spaces (RFC 9110 section 5.5). The
+/// client's fields were checked when its request was parsed, and are copied as they are, in their order, where
+/// `proxy_pass_request_headers` allows it. HTTP/0.9 has none.
 fn write_fields(
     x: &mut Exchange,
     (settings, fields): (&ProxySettings, &Fields),

@@ -91,6 +91,10 @@ const HIDDEN: &[&str] = &[
 ];
 
 /// Compiles a block's settings. `keeps_date`: clients get the origin's `Date`.
+///
+/// # Errors
+/// A URL that is none or has a path where none may be, a text with variables that there are not, files of TLS that
+/// cannot be used.
 pub fn settings(
     (word, conf): (&Word, &Conf),
     store: Option<StoreSettings>,
@@ -142,8 +146,16 @@ fn may_have_uri(place: &Place) -> Result<(), &'static str> {
     }
 }
 
-/// Fields as written, then the defaults that were not written. Requests for the cache have defaults of
-/// their own: none of the client's ranges and conditions, but those of the stored object.
+/// Fields as written, then the defaults that were not written (`proxy_set_header`). Requests for the cache have
+/// defaults of their own: none of the client's ranges and conditions, but those of the stored object (RFC 9111 section
+/// 4.3.1).
+///
+/// Invariant: each name is decided in one place, the first of these: what is written, what every request has, what
+/// fills have. A name with a value is set; one without is known too, so that the client's field does not pass. The
+/// fields of one connection (RFC 9110 section 7.6.1) are among the defaults and never pass by themselves.
+///
+/// # Errors
+/// A text with variables that there are not.
 fn fields(
     conf: &Conf,
     version: Version,

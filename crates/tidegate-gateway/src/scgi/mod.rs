@@ -115,6 +115,9 @@ impl Protocol for Settings {
         &self.0.pass
     }
 
+    /// The request as the SCGI specification has it: `CONTENT_LENGTH` is the first of the pairs and says what is sent,
+    /// so a body of unknown length was read before (`TELLS_LENGTH`); the netstring around the pairs is closed last,
+    /// when its length is known; the body follows bare.
     fn create(
         &self,
         x: &mut Exchange,

@@ -67,6 +67,18 @@ impl BodyStream for Sliced {
 }
 
 impl Parts {
+    /// Gives the wanted bytes, part after part (`slice`).
+    ///
+    /// Invariant: all before `position` has been given, once and in order, and every part is of the same whole as the
+    /// first (entity tag and size). A part is asked for when the one before has been taken, so no more than one is on
+    /// its way, at the pace of the client.
+    ///
+    /// States: the first part, whose body is at hand, unless the range begins behind it; further parts, each a
+    /// repetition of the request; the end. A part that does not fit, or ends early, ends the response visibly broken
+    /// (RFC 9112 section 8); as long as less than `postpone_output` was held back, there is none at all.
+    ///
+    /// Cancelling: the client's leaving drops this at an await. A repetition in progress ends with it; a cache's fill
+    /// that it has begun goes on by itself.
     async fn give(mut self, wanted: ByteRange, out: Yielder) -> Result<(), BodyError> {
         let mut out = Postponed { out, held: Vec::new(), bytes_left: self.held_bytes_max as u64 };
         let mut position = wanted.start;

@@ -107,7 +107,13 @@ fn known_part(x: &Exchange) -> Option<Part> {
     x.modules.extensions.of::<Part>().copied().filter(|part| part.location == x.routing.location)
 }
 
-/// Makes an answer of the whole from the first part.
+/// Makes a response of the whole from the first part.
+///
+/// | the response | what becomes of it |
+/// |---|---|
+/// | is no 206 | passes as it is; the request asks for parts no longer |
+/// | is a 206 of another part than was asked for | none: 444, and the log tells why |
+/// | is the part | 200 with the length of the whole (RFC 9110 section 15.3.1), whose range the client's `Range` is cut from |
 fn filter(x: &mut Exchange, body: Body) -> Body {
     let Some(part) = known_part(x).filter(|_| !x.is_subrequest()) else { return body };
     if x.disposition.status() != 206 {

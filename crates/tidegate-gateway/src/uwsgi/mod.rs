@@ -167,6 +167,9 @@ impl Protocol for Settings {
         self.cgi.tls.as_ref()
     }
 
+    /// The packet as the uwsgi protocol has it: four bytes (modifier 1, length, modifier 2), which are left open until
+    /// the length is known, then the pairs and `uwsgi_string`; the body follows bare. The length has two bytes: what
+    /// does not fit is an error of the settings, 500, and no byte of it is sent.
     fn create(
         &self,
         x: &mut Exchange,

@@ -97,7 +97,7 @@ enum State {
 ///   Waiting
 /// ```
 /// Invariants: a request waits since one moment, whatever fills it waits for, so `proxy_cache_lock_timeout` bounds the
-/// whole; it looks again no more than [`ROUNDS_MAX`] times; what it demands of the cache (RFC 9111 section 5.2.1) bounds
+/// whole; it looks again no more than `ROUNDS_MAX` times; what it demands of the cache (RFC 9111 section 5.2.1) bounds
 /// every output.
 #[derive(Debug)]
 pub struct CacheDecision {

@@ -91,7 +91,8 @@ impl RangeAssembler {
         self.store.peek(&self.object.part_key(part.start)).entry.is_some()
     }
 
-    /// Waits until the first byte of a range is there; false when it does not come.
+    /// Waits until the first byte of a range is there; false when it does not come. It comes before the head is sent,
+    /// since then there can still be another response.
     pub(crate) async fn prepare(&self, wanted: ByteRange) -> bool {
         let part = plan::block_of(wanted.start, self.object.size);
         match self.source(part, wanted.end).await {
@@ -141,6 +142,12 @@ impl RangeAssembler {
     }
 
     /// Where a part comes from; it is asked for if need be, with those behind it.
+    ///
+    /// In this order: its file, whoever is fetching it, the whole if that has been stored since, the origin. Somebody
+    /// else may be faster between the look and the asking: then there is another look, [`TRIES_MAX`] times.
+    ///
+    /// Cancelling: dropping it while the disk is asked changes nothing. What was asked of the origin is done by a task,
+    /// which ends with its part once nobody wants the body.
     async fn source(&self, part: ByteRange, end: u64) -> Option<Source> {
         let key = self.object.part_key(part.start);
         for _ in 0..TRIES_MAX {

@@ -53,8 +53,16 @@ impl PartFetch {
         PartFetch { store, object, resume, at: start, end }
     }
 
-    /// Fills part after part, beginning with `part`; `rest` is the answer where it is at hand. It stops at
-    /// the end, at a part that is there, and at the end of a part when whom it is for has gone.
+    /// Fills part after part, beginning with `part`; `rest` is the response where it is at hand. It stops at the end,
+    /// at a part that is there, and at the end of a part when whom it is for has gone (`wanted`).
+    ///
+    /// Invariant: at most one writer is open, that of the part in which `at` lies. Each round copies one response; if
+    /// that broke off, the rest of the part is asked for from `at` on (`Range`, RFC 9110 section 14.2), as often as
+    /// `Resume` allows. Each of them bears the object's validator; when the origin has another one, the object's head
+    /// goes and all parts with it.
+    ///
+    /// Cancelling: it runs in a task of its own. The end of the thread drops it: then the open writer is dropped, and
+    /// its part breaks off for those who read it. Parts that were finished stay.
     pub(crate) async fn go(
         mut self,
         part: FillWriter,

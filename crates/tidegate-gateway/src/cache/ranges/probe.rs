@@ -71,6 +71,19 @@ pub(crate) fn join_or_start_probe(
 
 impl RangeProbe {
     /// Asks, and stores what comes; tells those who wait as soon as there is a head.
+    ///
+    /// ```text
+    ///   ask ──► no response ──────────────────────► released: all ask for themselves
+    ///    ├────► no part of it to be had ──────────► released, and not tried for a while
+    ///    └────► a part ──► its writer ──► the head is stored ──► published ──► PartFetch goes on
+    ///                                          └──► something else lies there: released
+    /// ```
+    /// Invariant: whoever waits for the probe is woken, whatever came: it is published and aborted, or released. The
+    /// part's writer is there before the head is, since with the head come readers who look for the part and would ask
+    /// for it. A part is kept only where the whole would be stored (RFC 9111 section 3.4).
+    ///
+    /// Cancelling: it runs in a task of its own, which no client ends. The end of the thread drops it, at whatever
+    /// await; then the writers go, and with them all who wait are woken.
     async fn begin(self, origin: Origin, probe: FillWriter) {
         let RequestedRange { start, end } = self.wanted.widened();
         // The rest of a longer one is asked for by whoever still wants it then.

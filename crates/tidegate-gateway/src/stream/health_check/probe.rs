@@ -77,6 +77,11 @@ impl SessionProbe {
         }
     }
 
+    /// Connects, sends what `match` says, and looks at what comes. A connection alone is enough where nothing is
+    /// expected.
+    ///
+    /// Order, as in a session: the PROXY header, the handshake of TLS, `send`, `expect`. Cancelling: dropping this,
+    /// which `health_check_timeout` does, closes the connection at whatever await.
     async fn ask(&self, address: &Addr) -> Result<(), ProbeError> {
         let settings = &self.settings;
         let stream = dial(address, &self.options(), settings.connect_timeout).await;
@@ -107,6 +112,7 @@ impl SessionProbe {
         self.read(&io).await
     }
 
+    /// Reads until `expect` is decided, the other side ends, or there is more than it may take.
     async fn read(&self, io: &Io) -> Result<(), ProbeError> {
         let mut received = Vec::new();
         loop {

@@ -32,6 +32,15 @@ enum End {
 }
 
 /// Opens a socket to a server and passes datagrams.
+///
+/// Invariant: the socket is connected, so that what comes is the server's and the system tells of a port that nobody
+/// listens at. What was sent may have arrived, so once it is sent no other server is tried; only a socket that cannot
+/// be made is a failed attempt.
+///
+/// Cancelling: there is one await; dropping it there closes the socket, and what the server sends then is lost, as
+/// datagrams may be.
+///
+/// `proxy_requests`, `proxy_responses`, `proxy_timeout`, `proxy_protocol`, the rates.
 pub(super) async fn attempt(
     x: &mut Exchange,
     settings: &Settings,
@@ -179,6 +188,12 @@ impl Passing<'_> {
         all && self.has_enough()
     }
 
+    /// Passes what there is, until the session is over.
+    ///
+    /// States, told by the counts alone: open; released, when the client has sent `proxy_requests` datagrams and its
+    /// next one begins another session; done, when each of them has its `proxy_responses` and no more may come.
+    /// `proxy_timeout` counts from the last datagram of either direction. A turn takes one datagram each way, so that
+    /// neither starves the other.
     fn poll(&mut self, context: &mut Context<'_>, buffer: &mut [u8], idle: &Deadline) -> Poll<End> {
         while share::poll(context).is_ready() {
             if self.is_done() {

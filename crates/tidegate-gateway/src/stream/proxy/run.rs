@@ -30,7 +30,18 @@ const BAD_GATEWAY: u16 = 502;
 const CONNECTING: &str = "connecting to upstream";
 const PROXYING: &str = "proxying connection";
 
-/// Serves a session.
+/// Serves a session (`proxy_pass` of `stream`).
+///
+/// ```text
+///   target ──► next server ──► attempt ──► Status: the session is over
+///                  ▲              └──► Failed: nothing has reached the server
+///                  └── proxy_next_upstream, and tries and time are left ──┘
+/// ```
+/// Invariant: a server is left for another one only before any byte of the client has been sent to it, so no byte is
+/// sent twice. The group hears of an attempt once at most, before the next one begins.
+///
+/// Cancelling: dropping it closes, at each await, what is open by then (the socket of the attempt, the relay). The
+/// lease of the server goes with it, so that its count of sessions is right.
 pub(super) async fn serve(x: &mut Exchange, settings: Arc<Settings>) -> Step<'static> {
     x.progress.action = CONNECTING;
     let target = match settings.pass.target(x, settings.resolver.as_ref()).await {
@@ -89,7 +100,8 @@ impl<'s> Tries<'s> {
         }
     }
 
-    /// The next server; `None`, which is logged, when there is none.
+    /// The next server, by the rules of its group at `now`; `None`, which is logged, when there is none. The attempt
+    /// before it ends here, and the new one is what `$upstream_*` tell of from now on.
     fn next(&mut self, x: &mut Exchange, report: &SharedReport, now: Instant) -> Option<Lease> {
         let group = &self.target.group;
         x.progress.action = CONNECTING;
@@ -120,6 +132,7 @@ impl<'s> Tries<'s> {
     }
 }
 
+/// One attempt at one server: by the kind of the session, bytes or datagrams.
 async fn attempt(
     x: &mut Exchange,
     settings: &Settings,
@@ -145,6 +158,21 @@ async fn attempt(
     }
 }
 
+/// Connects and relays bytes to the end of the session.
+///
+/// ```text
+///   dial ──► PROXY header, if TLS follows ──► handshake ──► relay ──► shutdown ──► figures and the log line
+///     └──────────────┴─────────────────────────────┴──► Failed: another server may be tried
+/// ```
+/// Invariant: until the relay begins only our own bytes are sent (the PROXY header, which stands before the handshake,
+/// and the handshake), so a failure until then may go to another server. From then on it may not. What the preread
+/// phase has of the client (`preread_buffer_size`) goes first, behind the header.
+///
+/// Cancelling: dropping it closes the origin's socket, at each await. What was relayed by then is in no figure, since
+/// these are written when the relay has ended.
+///
+/// `proxy_connect_timeout`, `proxy_protocol`, `proxy_ssl`, `proxy_timeout`, `proxy_half_close`, `proxy_upload_rate`,
+/// `proxy_download_rate`.
 async fn connect_and_relay(
     x: &mut Exchange,
     settings: &Settings,

@@ -46,7 +46,11 @@ pub struct Settings {
 const SECOND: Duration = Duration::from_secs(1);
 const BUFFER_BYTES: u64 = 16 * 1024;
 
-/// Compiles a server's settings.
+/// Compiles a server's settings: here the defaults of all directives are filled in, and a 0 becomes what it means.
+///
+/// # Errors
+/// An address that is none or cannot be found, a text with variables that there are not, files of TLS that cannot be
+/// used, a `resolver` that is none.
 pub fn compile(
     conf: &Conf,
     word: &Word,
