@@ -5,6 +5,7 @@
 //! lock. So each master of a family shares a lock for as long as it lives: the new binary has it before the
 //! old one is told to end, and a worker that dies leaves no gap. Who is no relative gets no share.
 
+use std::fmt;
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -33,12 +34,29 @@ enum Attempt {
     Taken(String),
 }
 
+/// A directory that another server uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClaimError {
+    folder: PathBuf,
+    /// The name of the other family, as far as it is known.
+    family: String,
+}
+
+impl fmt::Display for ClaimError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (folder, family) = (self.folder.display(), &self.family);
+        write!(f, "cache folder \"{folder}\" is in use by another server ({family})")
+    }
+}
+
+impl std::error::Error for ClaimError {}
+
 /// Takes a share of the lock of each directory. Where the system gives no locks (a disk that is read-only or full,
 /// a file of another user) there is nothing to share; the worker tells what it makes of that.
 ///
 /// # Errors
-/// Another server uses one of them: the message for the log.
-pub(crate) fn take(folders: &[PathBuf]) -> Result<Vec<File>, String> {
+/// Another server uses one of them.
+pub(crate) fn take(folders: &[PathBuf]) -> Result<Vec<File>, ClaimError> {
     let mut claims = Vec::new();
     for folder in folders {
         claims.extend(take_patiently(folder, family::name())?);
@@ -46,16 +64,13 @@ pub(crate) fn take(folders: &[PathBuf]) -> Result<Vec<File>, String> {
     Ok(claims)
 }
 
-fn take_patiently(folder: &Path, name: &str) -> Result<Option<File>, String> {
+fn take_patiently(folder: &Path, name: &str) -> Result<Option<File>, ClaimError> {
     let mut tries = 1;
     loop {
         match attempt(folder, name) {
             Ok(Attempt::Shared(file)) => return Ok(Some(file)),
-            Ok(Attempt::Taken(other)) if tries == TRIES => {
-                let folder = folder.display();
-                return Err(format!(
-                    "cache folder \"{folder}\" is in use by another server ({other})"
-                ));
+            Ok(Attempt::Taken(family)) if tries == TRIES => {
+                return Err(ClaimError { folder: folder.to_owned(), family });
             }
             Ok(Attempt::Taken(_)) => tries += 1,
             Err(_) => return Ok(None),

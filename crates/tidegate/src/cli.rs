@@ -34,8 +34,8 @@ pub(crate) fn run() -> ExitCode {
 pub(crate) fn run_with(arguments: Vec<OsString>) -> ExitCode {
     let options = match options::parse(arguments.iter().skip(1).cloned()) {
         Ok(options) => options,
-        Err(message) => {
-            print(&format!("nginx: {message}"));
+        Err(error) => {
+            print(&format!("nginx: {error}"));
             return ExitCode::FAILURE;
         }
     };
@@ -65,8 +65,8 @@ pub(crate) fn run_with(arguments: Vec<OsString>) -> ExitCode {
     built.generation.bundle = loader.into_bundle();
     match start::start(origin, built, arguments, &report) {
         Ok(code) => code,
-        Err(message) => {
-            report.say(Level::Emerg, &message);
+        Err(error) => {
+            report.say(Level::Emerg, &error.to_string());
             ExitCode::FAILURE
         }
     }

@@ -41,6 +41,7 @@ mod resources;
 mod rights;
 mod single;
 mod start;
+mod start_error;
 mod tune;
 mod version;
 mod worker;

@@ -50,6 +50,8 @@ impl std::fmt::Display for BindError {
     }
 }
 
+impl std::error::Error for BindError {}
+
 /// What opening gave.
 #[derive(Debug, Default)]
 pub(crate) struct Opening {

@@ -1,6 +1,7 @@
 //! The command line's options, with nginx's names, abbreviations and errors.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 
 use lexopt::Arg;
@@ -46,31 +47,60 @@ pub(crate) struct Options {
 /// Reads the arguments behind the program's name.
 ///
 /// # Errors
-/// nginx's line without its `nginx: `.
-pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Options, String> {
+/// An option that is none, or lacks its value.
+pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Options, OptionError> {
     let mut options = Options::default();
     let mut parser = lexopt::Parser::from_args(arguments);
     loop {
         match parser.next() {
             Ok(None) => return Ok(options),
             Ok(Some(Arg::Short(letter))) => option(&mut options, letter, &mut parser)?,
-            Ok(Some(Arg::Long(name))) => return Err(format!("invalid option: \"--{name}\"")),
+            Ok(Some(Arg::Long(name))) => return Err(OptionError::Unknown(format!("--{name}"))),
             Ok(Some(Arg::Value(value))) if value == crate::tune::ARGUMENT => options.tune = true,
             Ok(Some(Arg::Value(value))) => {
-                return Err(format!("invalid option: \"{}\"", value.to_string_lossy()));
+                return Err(OptionError::Unknown(value.to_string_lossy().into_owned()));
             }
-            Err(error) => return Err(format!("invalid option: {error}")),
+            Err(error) => return Err(OptionError::Parser(error)),
         }
     }
 }
 
-fn option(options: &mut Options, letter: char, parser: &mut lexopt::Parser) -> Result<(), String> {
-    let mut value = |what: &str| {
-        let value = parser.value().map_err(|_| format!("option \"-{letter}\" requires {what}"))?;
-        if value.is_empty() {
-            return Err(format!("option \"-{letter}\" requires {what}"));
+/// A mistake on the command line; as a text it is nginx's line without its `nginx: `.
+#[derive(Debug)]
+pub(crate) enum OptionError {
+    /// No such option, as it was written, or a value that the option does not take.
+    Unknown(String),
+    /// What the parser cannot make an option of.
+    Parser(lexopt::Error),
+    /// An option without its value: what that has to be.
+    Value { letter: char, what: &'static str },
+}
+
+impl fmt::Display for OptionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OptionError::Unknown(text) => write!(f, "invalid option: \"{text}\""),
+            OptionError::Parser(error) => write!(f, "invalid option: {error}"),
+            OptionError::Value { letter, what } => {
+                write!(f, "option \"-{letter}\" requires {what}")
+            }
         }
-        value.into_string().map_err(|_| format!("option \"-{letter}\" requires UTF-8 text"))
+    }
+}
+
+impl std::error::Error for OptionError {}
+
+/// Takes the option `letter`, with its value where it has one.
+fn option(
+    options: &mut Options,
+    letter: char,
+    parser: &mut lexopt::Parser,
+) -> Result<(), OptionError> {
+    let mut value = |what: &'static str| {
+        let value = parser.value().ok().filter(|value| !value.is_empty());
+        let value = value.ok_or(OptionError::Value { letter, what })?;
+        let what = "UTF-8 text";
+        value.into_string().map_err(|_| OptionError::Value { letter, what })
     };
     match letter {
         '?' | 'h' => {
@@ -96,18 +126,18 @@ fn option(options: &mut Options, letter: char, parser: &mut lexopt::Parser) -> R
             options.error_log = Some(target);
         }
         'g' => options.directives = Some(value("parameter")?),
-        _ => return Err(format!("invalid option: \"{letter}\"")),
+        _ => return Err(OptionError::Unknown(letter.to_string())),
     }
     Ok(())
 }
 
-fn order(name: &str) -> Result<Order, String> {
+fn order(name: &str) -> Result<Order, OptionError> {
     match name {
         "stop" => Ok(Order::Stop),
         "quit" => Ok(Order::Quit),
         "reload" => Ok(Order::Reload),
         "reopen" => Ok(Order::Reopen),
-        _ => Err(format!("invalid option: \"-s {name}\"")),
+        _ => Err(OptionError::Unknown(format!("-s {name}"))),
     }
 }
 

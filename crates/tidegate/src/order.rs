@@ -50,8 +50,8 @@ pub(crate) fn run(origin: &Origin, order: Order, report: &Report) -> ExitCode {
     };
     let pid = match pidfile::read(&plan.main.pid) {
         Ok(pid) => pid,
-        Err(message) => {
-            report.say(Level::Error, &message);
+        Err(error) => {
+            report.say(Level::Error, &error.to_string());
             return ExitCode::FAILURE;
         }
     };

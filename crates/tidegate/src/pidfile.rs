@@ -1,5 +1,6 @@
 //! The file with the master's process id, which init systems and `-s` read.
 
+use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -21,17 +22,17 @@ impl PidFile {
     /// Writes the file.
     ///
     /// # Errors
-    /// nginx's line.
-    pub(crate) fn create(path: &Path) -> Result<PidFile, String> {
-        write(path).map_err(|error| open_failed(path, &error))?;
+    /// It cannot be written.
+    pub(crate) fn create(path: &Path) -> Result<PidFile, PidFileError> {
+        write(path).map_err(|error| PidFileError::Open(path.to_owned(), error))?;
         Ok(PidFile { path: path.to_owned(), is_old: false })
     }
 
     /// After a reload that names another file.
     ///
     /// # Errors
-    /// nginx's line; the old file stays then.
-    pub(crate) fn move_to(&mut self, path: &Path) -> Result<(), String> {
+    /// The new file cannot be written; the old one stays then.
+    pub(crate) fn move_to(&mut self, path: &Path) -> Result<(), PidFileError> {
         if path == self.path || self.is_old {
             return Ok(());
         }
@@ -44,13 +45,12 @@ impl PidFile {
     /// Makes room for the file of a new binary.
     ///
     /// # Errors
-    /// nginx's line.
-    pub(crate) fn set_aside(&mut self) -> Result<(), String> {
-        let old = old_name(&self.path);
-        std::fs::rename(&self.path, &old).map_err(|error| {
-            let (from, to) = (self.path.display(), old.display());
-            format!("rename() {from} to {to} failed ({})", os_error(&error))
-        })?;
+    /// It cannot be renamed.
+    pub(crate) fn set_aside(&mut self) -> Result<(), PidFileError> {
+        let to = old_name(&self.path);
+        if let Err(error) = std::fs::rename(&self.path, &to) {
+            return Err(PidFileError::Rename { from: self.path.clone(), to, error });
+        }
         self.is_old = true;
         Ok(())
     }
@@ -74,24 +74,53 @@ impl PidFile {
 /// Whether the file can be written, as long as that can be told to who starts the program.
 ///
 /// # Errors
-/// nginx's line.
-pub(crate) fn check(path: &Path) -> Result<(), String> {
+/// It cannot.
+pub(crate) fn check(path: &Path) -> Result<(), PidFileError> {
     let opened = std::fs::File::options().append(true).create(true).open(path);
-    opened.map(drop).map_err(|error| open_failed(path, &error))
+    opened.map(drop).map_err(|error| PidFileError::Open(path.to_owned(), error))
 }
 
 /// The process id in a file.
 ///
 /// # Errors
-/// nginx's line.
-pub(crate) fn read(path: &Path) -> Result<u32, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| open_failed(path, &error))?;
+/// There is no such file, or it holds something else.
+pub(crate) fn read(path: &Path) -> Result<u32, PidFileError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| PidFileError::Open(path.to_owned(), error))?;
     let text = text.trim();
-    text.parse()
-        .ok()
-        .filter(|pid| *pid > 0)
-        .ok_or_else(|| format!("invalid PID number \"{text}\" in \"{}\"", path.display()))
+    let pid = text.parse().ok().filter(|pid| *pid > 0);
+    pid.ok_or_else(|| PidFileError::Number(text.to_owned(), path.to_owned()))
 }
+
+/// What is wrong with a pid file; as a text it is nginx's line.
+#[derive(Debug)]
+pub(crate) enum PidFileError {
+    Open(PathBuf, io::Error),
+    Rename {
+        from: PathBuf,
+        to: PathBuf,
+        error: io::Error,
+    },
+    /// The text in it is not the number of a process.
+    Number(String, PathBuf),
+}
+
+impl fmt::Display for PidFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PidFileError::Open(path, error) => f.write_str(&open_failed(path, error)),
+            PidFileError::Rename { from, to, error } => {
+                let (from, to, error) = (from.display(), to.display(), os_error(error));
+                write!(f, "rename() {from} to {to} failed ({error})")
+            }
+            PidFileError::Number(text, path) => {
+                write!(f, "invalid PID number \"{text}\" in \"{}\"", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for PidFileError {}
 
 fn write(path: &Path) -> io::Result<()> {
     let mut file = std::fs::File::create(path)?;

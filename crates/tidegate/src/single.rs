@@ -21,6 +21,7 @@ use crate::listening::{self, Listening, open_patiently, remove_socket_files};
 use crate::pidfile::PidFile;
 use crate::report::log_diagnostic;
 use crate::resources::{Opened, Received};
+use crate::start_error::StartError;
 use crate::worker::{Server, threads};
 use crate::{events, panics};
 
@@ -51,21 +52,21 @@ struct Single {
 ///
 /// # Errors
 /// What could not be had at the start.
-pub(crate) fn run(origin: Origin, first: Generation) -> Result<ExitCode, String> {
+pub(crate) fn run(origin: Origin, first: Generation) -> Result<ExitCode, StartError> {
     let log = first.log().clone();
     let (sender, events) = events::queue();
-    events::watch_signals(sender.clone()).map_err(|error| error.to_string())?;
+    events::watch_signals(sender.clone()).map_err(StartError::System)?;
     let (logs, survivors) = (LogFiles::default(), Survivors::default());
-    let pid_file = PidFile::create(&first.main.pid)?;
+    let pid_file = PidFile::create(&first.main.pid).map_err(StartError::PidFile)?;
     let plan = first_plan(&origin, &first, &logs, &survivors);
-    let plan = plan.inspect_err(|message| {
-        log.say(Level::Emerg, format_args!("{message}"));
+    let plan = plan.inspect_err(|error| {
+        log.say(Level::Emerg, format_args!("{error}"));
     });
     let plan = match plan {
         Ok(plan) => plan,
-        Err(message) => {
+        Err(error) => {
             pid_file.remove();
-            return Err(message);
+            return Err(error);
         }
     };
     panics::log_to(plan.main.error_log.clone());
@@ -74,7 +75,7 @@ pub(crate) fn run(origin: Origin, first: Generation) -> Result<ExitCode, String>
         .say(Level::Notice, format_args!("using the \"{EVENT_METHOD}\" event method"));
     let ended = Arc::new(move |number| drop(sender.send(Event::ThreadEnded(number))));
     let listening = first.listening;
-    let server = Server::start(plan, &listening, ended).map_err(|error| error.to_string())?;
+    let server = Server::start(plan, &listening, ended).map_err(StartError::System)?;
     let mut single =
         Single { origin, logs, survivors, server, listening, ending: false, abort_at: None };
     single.run_events(&events);
@@ -169,12 +170,13 @@ fn first_plan(
     first: &Generation,
     logs: &LogFiles,
     survivors: &Survivors,
-) -> Result<Arc<Plan>, String> {
+) -> Result<Arc<Plan>, StartError> {
     let resources = Received::new(logs, first.findings.clone(), Vec::new());
     let mut parsed = configuration::parse(origin, &BundleLoader::new(first.bundle.clone()));
     let making =
         Making { resources: &resources, survivors, generation: first.number, for_use: true };
-    parsed.plan(origin, &making).map(Arc::new).ok_or_else(|| parsed.first_mistake())
+    let plan = parsed.plan(origin, &making);
+    plan.map(Arc::new).ok_or_else(|| StartError::Configuration(parsed.first_mistake()))
 }
 
 /// The plan of a reload.

@@ -5,6 +5,7 @@ mod origin;
 mod pages;
 
 use std::ffi::OsString;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,6 +18,7 @@ use crate::generation::Generation;
 use crate::options::Options;
 use crate::report::Report;
 use crate::single;
+use crate::start_error::StartError;
 
 const PORT_DEFAULT: u16 = 8080;
 /// Folders for temporary files that are tried before giving up.
@@ -30,31 +32,30 @@ pub(crate) fn run(arguments: &[OsString]) -> ExitCode {
             println!("Usage: tidegate demo [--port number]");
             return ExitCode::SUCCESS;
         }
-        Err(message) => return fail(&message),
+        Err(error) => return fail(&error),
     };
-    if let Err(message) = check_port(port) {
-        return fail(&message);
+    if let Err(error) = check_port(port) {
+        return fail(&error);
     }
     let folder = match Folder::create() {
         Ok(folder) => folder,
-        Err(error) => return fail(&format!("cannot make a folder for temporary files: {error}")),
+        Err(error) => return fail(&DemoError::Folder(error)),
     };
     match serve(&folder.path, port) {
         Ok(code) => code,
-        Err(message) => fail(&message),
+        Err(error) => fail(&error),
     }
 }
 
-fn serve(folder: &Path, port: u16) -> Result<ExitCode, String> {
-    let origin_port =
-        origin::start().map_err(|error| format!("cannot start the origin: {error}"))?;
+fn serve(folder: &Path, port: u16) -> Result<ExitCode, DemoError> {
+    let origin_port = origin::start().map_err(DemoError::Origin)?;
     let file = folder.join("nginx.conf");
     let write = |path: &Path, text: String| {
-        std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+        std::fs::write(path, text).map_err(|error| DemoError::File(path.to_owned(), error))
     };
     write(&file, pages::configuration(folder, port, origin_port))?;
     let html = folder.join("html");
-    std::fs::create_dir(&html).map_err(|error| format!("{}: {error}", html.display()))?;
+    std::fs::create_dir(&html).map_err(|error| DemoError::File(html.clone(), error))?;
     write(&html.join("index.html"), pages::welcome(port))?;
 
     let options = Options {
@@ -68,12 +69,12 @@ fn serve(folder: &Path, port: u16) -> Result<ExitCode, String> {
     let mut parsed = configuration::parse(&origin, &FsLoader);
     let built = Generation::build(&origin, &mut parsed, 1);
     tell(&report, &parsed.diagnostics, &parsed.sources);
-    let built = built.ok_or("the built-in configuration is not understood: a mistake of ours")?;
+    let built = built.ok_or(DemoError::Configuration)?;
     let first = built
         .open_sockets(&mut Vec::new(), |error| report.failure(&error.to_string()))
-        .map_err(|_| "cannot listen".to_owned())?;
+        .map_err(|_| DemoError::Bind)?;
     println!("{}", pages::instructions(folder, port));
-    single::run(origin, first)
+    single::run(origin, first).map_err(DemoError::Start)
 }
 
 fn tell(report: &Report, diagnostics: &[tidegate_conf::Diagnostic], sources: &SourceMap) {
@@ -81,39 +82,82 @@ fn tell(report: &Report, diagnostics: &[tidegate_conf::Diagnostic], sources: &So
 }
 
 /// `--port`, or the default; `None` for `--help`.
-fn port(arguments: &[OsString]) -> Result<Option<u16>, String> {
+fn port(arguments: &[OsString]) -> Result<Option<u16>, DemoError> {
     let mut port = PORT_DEFAULT;
     let mut parser = lexopt::Parser::from_args(arguments);
-    while let Some(argument) = parser.next().map_err(|error| error.to_string())? {
+    while let Some(argument) = parser.next().map_err(DemoError::Arguments)? {
         match argument {
             Arg::Long("port") | Arg::Short('p') => {
-                let value = parser.value().map_err(|error| error.to_string())?;
+                let value = parser.value().map_err(DemoError::Arguments)?;
                 let number = value.to_str().and_then(|text| text.parse().ok());
                 port = number
                     .filter(|port| *port > 0)
-                    .ok_or_else(|| format!("invalid port {}", value.to_string_lossy()))?;
+                    .ok_or_else(|| DemoError::Port(value.to_string_lossy().into_owned()))?;
             }
             Arg::Long("help") | Arg::Short('h') => return Ok(None),
-            other => return Err(other.unexpected().to_string()),
+            other => return Err(DemoError::Arguments(other.unexpected())),
         }
     }
     Ok(Some(port))
 }
 
 /// Tells of a taken port at once: a demonstration need not be patient.
-fn check_port(port: u16) -> Result<(), String> {
+fn check_port(port: u16) -> Result<(), DemoError> {
     match std::net::TcpListener::bind(("127.0.0.1", port)) {
         Ok(_) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            let other = port.checked_add(1).unwrap_or(PORT_DEFAULT);
-            Err(format!(
-                "port {port} is taken by another program; try another one:\n  \
-                 tidegate demo --port {other}\n  make run ARGUMENTS=\"--port {other}\""
-            ))
-        }
-        Err(error) => Err(format!("cannot listen on port {port}: {error}")),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(DemoError::PortTaken(port)),
+        Err(error) => Err(DemoError::Listen(port, error)),
     }
 }
+
+/// Why there is no demonstration.
+#[derive(Debug)]
+enum DemoError {
+    Arguments(lexopt::Error),
+    /// The value of `--port` is no port.
+    Port(String),
+    PortTaken(u16),
+    Listen(u16, io::Error),
+    /// There is no folder for temporary files.
+    Folder(io::Error),
+    Origin(io::Error),
+    File(PathBuf, io::Error),
+    /// The built-in configuration is wrong; its mistakes were reported.
+    Configuration,
+    /// No socket; the reason was reported.
+    Bind,
+    Start(StartError),
+}
+
+impl fmt::Display for DemoError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DemoError::Arguments(error) => error.fmt(f),
+            DemoError::Port(text) => write!(f, "invalid port {text}"),
+            DemoError::PortTaken(port) => {
+                let other = port.checked_add(1).unwrap_or(PORT_DEFAULT);
+                write!(
+                    f,
+                    "port {port} is taken by another program; try another one:\n  \
+                     tidegate demo --port {other}\n  make run ARGUMENTS=\"--port {other}\""
+                )
+            }
+            DemoError::Listen(port, error) => write!(f, "cannot listen on port {port}: {error}"),
+            DemoError::Folder(error) => {
+                write!(f, "cannot make a folder for temporary files: {error}")
+            }
+            DemoError::Origin(error) => write!(f, "cannot start the origin: {error}"),
+            DemoError::File(path, error) => write!(f, "{}: {error}", path.display()),
+            DemoError::Configuration => {
+                f.write_str("the built-in configuration is not understood: a mistake of ours")
+            }
+            DemoError::Bind => f.write_str("cannot listen"),
+            DemoError::Start(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for DemoError {}
 
 /// A fresh folder that goes with this value.
 struct Folder {
@@ -142,7 +186,7 @@ impl Drop for Folder {
     }
 }
 
-fn fail(message: &str) -> ExitCode {
-    eprintln!("tidegate demo: {message}");
+fn fail(error: &DemoError) -> ExitCode {
+    eprintln!("tidegate demo: {error}");
     ExitCode::FAILURE
 }

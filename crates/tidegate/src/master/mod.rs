@@ -22,6 +22,7 @@ use crate::generation::Generation;
 use crate::handover::ToMaster;
 use crate::listening::remove_socket_files;
 use crate::pidfile::PidFile;
+use crate::start_error::StartError;
 use crate::{panics, version};
 use children::Children;
 use upgrade::Upgrade;
@@ -72,15 +73,15 @@ pub(crate) fn run(
     first: Generation,
     arguments: Vec<OsString>,
     inherited: bool,
-) -> Result<ExitCode, String> {
+) -> Result<ExitCode, StartError> {
     let line: Vec<_> = arguments.iter().map(|word| word.to_string_lossy()).collect();
     title::set_process_title(&format!("nginx: master process {}", line.join(" ")));
     process::ignore_sigpipe();
     let log = first.log().clone();
     panics::log_to(log.clone());
     let (sender, events) = events::queue();
-    events::watch_signals(sender.clone()).map_err(|error| error.to_string())?;
-    let pid_file = PidFile::create(&first.main.pid)?;
+    events::watch_signals(sender.clone()).map_err(StartError::System)?;
+    let pid_file = PidFile::create(&first.main.pid).map_err(StartError::PidFile)?;
     greet(&log);
     let mut master = Master {
         origin,
@@ -203,8 +204,8 @@ impl Master {
         let Some(next) = self.pending.take() else { return };
         let before = std::mem::replace(&mut self.current, next);
         remove_socket_files(&before.listening, &self.current.listening);
-        if let Err(message) = self.pid_file.move_to(&self.current.main.pid) {
-            self.say(Level::Emerg, &message);
+        if let Err(error) = self.pid_file.move_to(&self.current.main.pid) {
+            self.say(Level::Emerg, &error.to_string());
         }
         self.reload_if_asked();
     }

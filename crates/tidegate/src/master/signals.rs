@@ -15,6 +15,7 @@ use super::{Ending, Master};
 use crate::generation::Generation;
 use crate::handover::ToWorker;
 use crate::report::{log_diagnostic, open_failed};
+use crate::start_error::StartError;
 use crate::{claims, configuration, listening};
 
 /// A worker told to end at once gets so long.
@@ -118,14 +119,15 @@ impl Master {
                 return None;
             }
         };
-        let given = next.give_folders().map_err(|found| found.message);
-        match given.and_then(|()| claims::take(&next.folders.claimed)) {
+        let given = next.give_folders().map_err(StartError::Folder);
+        let claim = || claims::take(&next.folders.claimed).map_err(StartError::Claim);
+        match given.and_then(|()| claim()) {
             Ok(claims) => {
                 next.claims = claims;
                 Some(next)
             }
-            Err(message) => {
-                self.say(Level::Emerg, &message);
+            Err(error) => {
+                self.say(Level::Emerg, &error.to_string());
                 self.take_back(&next);
                 None
             }
@@ -202,7 +204,7 @@ impl Master {
         let started = self.upgrade.start(&self.current.listening, environment, &mut self.pid_file);
         match started {
             Ok(pid) => self.say(Level::Notice, &format!("start new binary process {pid}")),
-            Err(message) => self.say(Level::Alert, &message),
+            Err(error) => self.say(Level::Alert, &error.to_string()),
         }
     }
 }

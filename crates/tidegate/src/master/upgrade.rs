@@ -1,13 +1,15 @@
 //! Changing the binary without closing a socket: the new master inherits them (`USR2`).
 
 use std::ffi::OsString;
+use std::fmt;
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::parent_id;
 
 use tidegate_os::{inherit, process};
 
 use crate::listening::{Listening, place_of};
-use crate::pidfile::PidFile;
+use crate::pidfile::{PidFile, PidFileError};
 
 /// The variable in which nginx lists inherited sockets, and so do we: each can follow the other.
 pub(crate) const VARIABLE: &str = "NGINX";
@@ -27,7 +29,7 @@ pub(crate) struct Upgrade {
 ///
 /// # Errors
 /// What the environment lists is not what it says.
-pub(crate) fn inherited() -> std::io::Result<Vec<Listening>> {
+pub(crate) fn inherited() -> io::Result<Vec<Listening>> {
     let mut listening: Vec<Listening> = Vec::new();
     for socket in inherit::env_inherited_listeners(VARIABLE)? {
         let place = place_of(&socket)?;
@@ -38,6 +40,32 @@ pub(crate) fn inherited() -> std::io::Result<Vec<Listening>> {
     }
     Ok(listening)
 }
+
+/// Why no new binary is started.
+#[derive(Debug)]
+pub(crate) enum UpgradeError {
+    /// One runs already.
+    Running,
+    /// This program was started without a name.
+    NoName,
+    PidFile(PidFileError),
+    Spawn(String, io::Error),
+}
+
+impl fmt::Display for UpgradeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UpgradeError::Running => f.write_str("a new binary runs already"),
+            UpgradeError::NoName => f.write_str("the name of the program is not known"),
+            UpgradeError::PidFile(error) => error.fmt(f),
+            UpgradeError::Spawn(program, error) => {
+                write!(f, "cannot start new binary \"{program}\": {error}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for UpgradeError {}
 
 impl Upgrade {
     pub(crate) fn new(arguments: Vec<OsString>, inherited: bool) -> Upgrade {
@@ -53,9 +81,9 @@ impl Upgrade {
         listening: &[Listening],
         mut environment: Vec<(OsString, OsString)>,
         pid_file: &mut PidFile,
-    ) -> Result<u32, String> {
+    ) -> Result<u32, UpgradeError> {
         if self.newer.is_some() {
-            return Err("a new binary runs already".to_owned());
+            return Err(UpgradeError::Running);
         }
         let sockets: Vec<&OwnedFd> = listening.iter().flat_map(|one| &one.sockets).collect();
         let numbers: Vec<i32> = (FIRST..).take(sockets.len()).collect();
@@ -64,9 +92,9 @@ impl Upgrade {
         let passed: Vec<_> =
             sockets.iter().map(|socket| socket.as_fd()).zip(numbers.iter().copied()).collect();
         let Some((program, arguments)) = self.arguments.split_first() else {
-            return Err("the name of the program is not known".to_owned());
+            return Err(UpgradeError::NoName);
         };
-        pid_file.set_aside()?;
+        pid_file.set_aside().map_err(UpgradeError::PidFile)?;
         match process::spawn(program, program, arguments, &environment, &passed) {
             Ok(started) => {
                 self.newer = Some(started.pid);
@@ -74,8 +102,7 @@ impl Upgrade {
             }
             Err(error) => {
                 pid_file.restore();
-                let program = program.to_string_lossy();
-                Err(format!("cannot start new binary \"{program}\": {error}"))
+                Err(UpgradeError::Spawn(program.to_string_lossy().into_owned(), error))
             }
         }
     }

@@ -4,7 +4,8 @@ use super::*;
 
 fn check(line: &str, expected: Result<Options, &str>) {
     let arguments = line.split(' ').filter(|word| !word.is_empty()).map(OsString::from);
-    assert_eq!(parse(arguments), expected.map_err(str::to_owned), "{line}");
+    let parsed = parse(arguments).map_err(|error| error.to_string());
+    assert_eq!(parsed, expected.map_err(str::to_owned), "{line}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ fn a_new_binary_has_the_name_until_it_ends() {
     let folder = tempfile::tempdir().unwrap();
     let (path, old) = (folder.path().join("n.pid"), folder.path().join("n.pid.oldbin"));
     let mut file = PidFile::create(&path).unwrap();
-    assert_eq!(read(&path), Ok(std::process::id()));
+    assert_eq!(read(&path).unwrap(), std::process::id());
     file.set_aside().unwrap();
     assert!(!path.exists() && old.exists());
     // The configuration may name another file meanwhile: the old one stays where it is.
@@ -30,13 +30,13 @@ fn nonsense_is_no_process() {
     for text in ["", "x", "0", "-1", "1 2"] {
         std::fs::write(&path, text).unwrap();
         let message = format!("invalid PID number \"{text}\" in \"{}\"", path.display());
-        assert_eq!(read(&path), Err(message));
+        assert_eq!(read(&path).unwrap_err().to_string(), message);
     }
     std::fs::write(&path, "12\n").unwrap();
-    assert_eq!(read(&path), Ok(12));
+    assert_eq!(read(&path).unwrap(), 12);
     let absent = folder.path().join("absent/n.pid");
     let message = format!("open() \"{}\" failed (2: No such file or directory)", absent.display());
-    assert_eq!(read(&absent), Err(message.clone()));
-    assert_eq!(check(&absent), Err(message.clone()));
-    assert_eq!(PidFile::create(&absent).map(drop), Err(message));
+    for failed in [read(&absent).map(drop), check(&absent), PidFile::create(&absent).map(drop)] {
+        assert_eq!(failed.unwrap_err().to_string(), message);
+    }
 }

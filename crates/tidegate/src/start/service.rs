@@ -9,13 +9,14 @@
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::{fmt, io};
 
 use tidegate_os::process::{self, Signal};
 use tidegate_os::service;
 
 use crate::cli;
 use crate::configuration::Origin;
-use crate::options;
+use crate::options::{self, OptionError};
 
 /// The first argument.
 pub(crate) const ARGUMENT: &str = "service";
@@ -31,22 +32,50 @@ pub(crate) fn run(arguments: &[OsString]) -> ExitCode {
     let rest = arguments.get(3..).unwrap_or_default();
     let done = match what {
         "install" => install(rest),
-        "remove" => service::remove(NAME).map_err(|error| error.to_string()),
+        "remove" => service::remove(NAME).map_err(ServiceError::System),
         "run" => serve(arguments.first().cloned().unwrap_or_default(), rest),
-        _ => Err(USAGE.to_owned()),
+        _ => Err(ServiceError::Usage),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("tidegate service: {message}");
+        Err(error) => {
+            eprintln!("tidegate service: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn install(rest: &[OsString]) -> Result<(), String> {
-    let options = options::parse(rest.iter().cloned())?;
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+/// Why the program does not become a service, or does not run as one.
+#[derive(Debug)]
+enum ServiceError {
+    /// The second argument is none that there is.
+    Usage,
+    Options(OptionError),
+    Path(String, io::Error),
+    System(io::Error),
+    /// The program was not started by the service manager.
+    Manager(io::Error),
+}
+
+impl fmt::Display for ServiceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ServiceError::Usage => f.write_str(USAGE),
+            ServiceError::Options(error) => error.fmt(f),
+            ServiceError::Path(path, error) => write!(f, "{path}: {error}"),
+            ServiceError::System(error) => error.fmt(f),
+            ServiceError::Manager(error) => {
+                write!(f, "{error}; \"run\" is for the service manager")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ServiceError {}
+
+fn install(rest: &[OsString]) -> Result<(), ServiceError> {
+    let options = options::parse(rest.iter().cloned()).map_err(ServiceError::Options)?;
+    let program = std::env::current_exe().map_err(ServiceError::System)?;
     // Services start in a folder of the system's: where things are is written out.
     let origin = Origin::new(&options);
     let mut line = vec![
@@ -64,12 +93,13 @@ fn install(rest: &[OsString]) -> Result<(), String> {
         }
     }
     let line: Vec<String> = line.iter().map(|word| quoted(word)).collect();
-    service::install(NAME, SHOWN, &line.join(" ")).map_err(|error| error.to_string())
+    service::install(NAME, SHOWN, &line.join(" ")).map_err(ServiceError::System)
 }
 
-fn absolute(path: &str) -> Result<String, String> {
-    let path = std::path::absolute(path).map_err(|error| format!("{path}: {error}"))?;
-    let written = tidegate_os::path::as_written(path.as_os_str().as_encoded_bytes());
+fn absolute(path: &str) -> Result<String, ServiceError> {
+    let whole = std::path::absolute(path);
+    let whole = whole.map_err(|error| ServiceError::Path(path.to_owned(), error))?;
+    let written = tidegate_os::path::as_written(whole.as_os_str().as_encoded_bytes());
     Ok(String::from_utf8_lossy(&written).into_owned())
 }
 
@@ -94,11 +124,10 @@ fn quoted(word: &str) -> String {
     out
 }
 
-fn serve(program: OsString, rest: &[OsString]) -> Result<(), String> {
+fn serve(program: OsString, rest: &[OsString]) -> Result<(), ServiceError> {
     let arguments: Vec<OsString> = std::iter::once(program).chain(rest.iter().cloned()).collect();
     let work = move || cli::run_with(arguments) == ExitCode::SUCCESS;
-    service::run(NAME, stop, work)
-        .map_err(|error| format!("{error}; \"run\" is for the service manager"))
+    service::run(NAME, stop, work).map_err(ServiceError::Manager)
 }
 
 /// As `-s quit`.

@@ -10,6 +10,7 @@ use crate::generation::{Built, Generation};
 use crate::listening::{self, BindError};
 use crate::master::{self, upgrade};
 use crate::report::Report;
+use crate::start_error::StartError;
 use crate::worker::process;
 use crate::{claims, pidfile, single};
 
@@ -34,30 +35,29 @@ pub(crate) fn start(
     built: Built,
     arguments: Vec<OsString>,
     report: &Report,
-) -> Result<ExitCode, String> {
+) -> Result<ExitCode, StartError> {
     tidegate_os::process::ignore_stray_signals();
-    let mut present = upgrade::inherited().map_err(|error| {
-        format!("invalid sockets in environment variable {}: {error}", upgrade::VARIABLE)
-    })?;
+    let mut present = upgrade::inherited()
+        .map_err(|error| StartError::Inherited { variable: upgrade::VARIABLE, error })?;
     let inherited = !present.is_empty();
     let tell = |error: &BindError| report.say(Level::Emerg, &error.to_string());
     let mut first = match built.open_sockets(&mut present, tell) {
         Ok(first) => first,
         Err(failed) => {
             listening::remove_socket_files(&failed, &[]);
-            return Err("still could not bind()".to_owned());
+            return Err(StartError::Bind);
         }
     };
     // What an older binary listened on and this configuration does not.
     drop(present);
-    if let Err(message) = prepare(&mut first) {
+    if let Err(error) = prepare(&mut first) {
         if !inherited {
             listening::remove_socket_files(&first.listening, &[]);
         }
-        return Err(message);
+        return Err(error);
     }
     if first.main.daemon && !inherited {
-        tidegate_os::daemon::daemonize().map_err(|error| format!("daemon() failed ({error})"))?;
+        tidegate_os::daemon::daemonize().map_err(StartError::Daemon)?;
     }
     if first.main.master_process {
         master::run(origin, first, arguments, inherited)
@@ -67,9 +67,10 @@ pub(crate) fn start(
 }
 
 /// What is to be had before anybody is told that the server runs.
-fn prepare(first: &mut Generation) -> Result<(), String> {
-    first.give_folders().map_err(|found| found.message)?;
+fn prepare(first: &mut Generation) -> Result<(), StartError> {
+    first.give_folders().map_err(StartError::Folder)?;
     first.claims = claims::take(&first.folders.claimed)
-        .inspect_err(|message| first.log().say(Level::Emerg, format_args!("{message}")))?;
-    pidfile::check(&first.main.pid)
+        .inspect_err(|error| first.log().say(Level::Emerg, format_args!("{error}")))
+        .map_err(StartError::Claim)?;
+    pidfile::check(&first.main.pid).map_err(StartError::PidFile)
 }

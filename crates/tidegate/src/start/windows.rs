@@ -10,6 +10,7 @@ use crate::configuration::Origin;
 use crate::generation::Built;
 use crate::listening::BindError;
 use crate::report::Report;
+use crate::start_error::StartError;
 use crate::{pidfile, single};
 
 /// Runs as a service or changes one, if the first argument says so.
@@ -27,12 +28,10 @@ pub(crate) fn start(
     built: Built,
     _arguments: Vec<OsString>,
     report: &Report,
-) -> Result<ExitCode, String> {
+) -> Result<ExitCode, StartError> {
     let tell = |error: &BindError| report.say(Level::Emerg, &error.to_string());
-    let first = built
-        .open_sockets(&mut Vec::new(), tell)
-        .map_err(|_| "still could not bind()".to_owned())?;
-    pidfile::check(&first.main.pid)?;
+    let first = built.open_sockets(&mut Vec::new(), tell).map_err(|_| StartError::Bind)?;
+    pidfile::check(&first.main.pid).map_err(StartError::PidFile)?;
     // From here on connections are not refused.
     tidegate_os::service::serving();
     single::run(origin, first)

@@ -97,9 +97,9 @@ impl Server {
     /// Takes note of an ended thread; answers whether all have ended. One that ended unasked is
     /// logged and replaced.
     pub(crate) fn thread_ended(&mut self, number: usize, listening: &[Listening]) -> bool {
-        let (asked, result) = self.threads.collect(number);
+        let (asked, panic) = self.threads.collect(number);
         let log = &self.plan.main.error_log;
-        if let Err(panic) = &result {
+        if let Some(panic) = panic {
             log.say(Level::Alert, format_args!("worker thread {number} panicked: {panic}"));
         }
         if !asked {

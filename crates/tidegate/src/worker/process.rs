@@ -27,6 +27,7 @@ use crate::listening::Listening;
 use crate::panics;
 use crate::resources::Received;
 use crate::rights::Rights;
+use crate::start_error::StartError;
 
 /// The descriptor under which a worker finds its socket to the master.
 pub(crate) const SOCKET: i32 = 3;
@@ -68,8 +69,8 @@ pub(crate) fn run(name: &str) -> ExitCode {
     let generation = handover.generation;
     match Worker::start(*handover, socket.clone()) {
         Ok((worker, events)) => worker.run(&events),
-        Err(message) => {
-            let _ = ToMaster::Failed(generation, message).send(&*socket);
+        Err(error) => {
+            let _ = ToMaster::Failed(generation, error.to_string()).send(&*socket);
             ExitCode::FAILURE
         }
     }
@@ -92,20 +93,20 @@ impl Worker {
     fn start(
         handover: Handover,
         socket: Arc<OwnedFd>,
-    ) -> Result<(Worker, Receiver<Event>), String> {
+    ) -> Result<(Worker, Receiver<Event>), StartError> {
         let told = take_rights(&handover.rights)?;
         let (logs, survivors) = (LogFiles::default(), Survivors::default());
         let generation = handover.generation;
         let (plan, listening, _) = plan(handover, &logs, &survivors)?;
         panics::log_to(plan.main.error_log.clone());
-        for message in told {
-            plan.main.error_log.say(Level::Alert, format_args!("{message}"));
+        for error in told {
+            plan.main.error_log.say(Level::Alert, format_args!("{error}"));
         }
         let (sender, events) = events::queue();
-        events::watch_signals(sender.clone()).map_err(|error| error.to_string())?;
-        listen_to_master(socket.clone(), sender.clone()).map_err(|error| error.to_string())?;
+        events::watch_signals(sender.clone()).map_err(StartError::System)?;
+        listen_to_master(socket.clone(), sender.clone()).map_err(StartError::System)?;
         let ended = Arc::new(move |number| drop(sender.send(Event::ThreadEnded(number))));
-        let server = Server::start(plan, &listening, ended).map_err(|error| error.to_string())?;
+        let server = Server::start(plan, &listening, ended).map_err(StartError::System)?;
         let _ = ToMaster::Ready(generation).send(&*socket);
         let worker = Worker {
             socket,
@@ -191,7 +192,7 @@ impl Worker {
         let made = plan(handover, &self.logs, &self.survivors).and_then(|made| {
             let (plan, listening, again) = made;
             let before = self.server.plan().clone();
-            self.server.reload(plan, &listening).map_err(|error| error.to_string())?;
+            self.server.reload(plan, &listening).map_err(StartError::System)?;
             Ok((before, listening, again))
         });
         let answer = match made {
@@ -209,7 +210,7 @@ impl Worker {
                 self.say(&format!("gracefully shutting down generation {}", before.generation));
                 ToMaster::Ready(generation)
             }
-            Err(message) => ToMaster::Failed(generation, message),
+            Err(error) => ToMaster::Failed(generation, error.to_string()),
         };
         let _ = answer.send(&*self.socket);
     }
@@ -254,23 +255,21 @@ impl Worker {
 type Made = (Arc<Plan>, Vec<Listening>, Vec<(PathBuf, File)>);
 
 /// Builds the plan that the master has checked. The files that are left over belong to logs that were open.
-fn plan(handover: Handover, logs: &LogFiles, survivors: &Survivors) -> Result<Made, String> {
+fn plan(handover: Handover, logs: &LogFiles, survivors: &Survivors) -> Result<Made, StartError> {
     let Handover { generation, origin, bundle, findings, logs: files, listening, .. } = handover;
     let resources = Received::new(logs, findings, files);
     let mut parsed = configuration::parse(&origin, &BundleLoader::new(bundle));
     let making = Making { resources: &resources, survivors, generation, for_use: true };
     match parsed.plan(&origin, &making) {
         Some(plan) => Ok((Arc::new(plan), listening, resources.into_unused())),
-        None => Err(parsed.first_mistake()),
+        None => Err(StartError::Configuration(parsed.first_mistake())),
     }
 }
 
 /// Limits, priority, user, folder: what a process does once, in the order in which each step still
 /// has the privileges it needs. Answers what did not succeed and need not, as in nginx.
-fn take_rights(rights: &Rights) -> Result<Vec<String>, String> {
-    let failed = |what: &str, error: io::Error| {
-        format!("{what} failed ({})", tidegate_core::builder::os_error(&error))
-    };
+fn take_rights(rights: &Rights) -> Result<Vec<StartError>, StartError> {
+    let failed = |what: &str, error| StartError::Right { call: what.to_owned(), error };
     let mut told = Vec::new();
     if let Some(Err(error)) = rights.priority.map(process::set_priority) {
         told.push(failed("setpriority()", error));

@@ -131,13 +131,14 @@ impl Threads {
         }
     }
 
-    /// Takes note that a thread has ended. Answers whether that was asked for, and what went wrong in it.
-    pub(crate) fn collect(&mut self, number: usize) -> (bool, Result<(), String>) {
+    /// Takes note that a thread has ended: whether that was asked for, and the message of the panic that ended it, if
+    /// one did.
+    pub(crate) fn collect(&mut self, number: usize) -> (bool, Option<String>) {
         let Some(place) = self.running.iter().position(|thread| thread.number == number) else {
-            return (true, Ok(()));
+            return (true, None);
         };
         let thread = self.running.swap_remove(place);
-        (thread.ending, thread.worker.join())
+        (thread.ending, thread.worker.join().err().map(|panic| panic.to_string()))
     }
 
     pub(crate) fn is_empty(&self) -> bool {

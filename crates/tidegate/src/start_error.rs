@@ -1,0 +1,63 @@
+//! Why the program does not become a server, or a worker does not come to serve.
+
+use std::{fmt, io};
+
+use tidegate_conf::Diagnostic;
+use tidegate_core::builder::os_error;
+
+#[cfg(unix)]
+use crate::claims::ClaimError;
+use crate::pidfile::PidFileError;
+
+/// What could not be had. As a text it is the line for the error log, and for who starts the program; most of them are
+/// nginx's.
+#[derive(Debug)]
+pub(crate) enum StartError {
+    /// The variable of the environment that lists the sockets of an older binary does not.
+    Inherited {
+        variable: &'static str,
+        error: io::Error,
+    },
+    /// Not every address is listened on; why not was reported one by one.
+    Bind,
+    /// A directory could not be made, or given to the worker's user.
+    Folder(Diagnostic),
+    /// Another server uses a cache's directory.
+    #[cfg(unix)]
+    Claim(ClaimError),
+    PidFile(PidFileError),
+    /// The process cannot leave its terminal (`daemon`).
+    Daemon(io::Error),
+    /// A call by which a worker becomes what it has to be.
+    Right {
+        call: String,
+        error: io::Error,
+    },
+    /// The configuration does not become a plan: the first line of its first mistake.
+    Configuration(String),
+    /// No thread or descriptor could be had.
+    System(io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Inherited { variable, error } => {
+                write!(f, "invalid sockets in environment variable {variable}: {error}")
+            }
+            StartError::Bind => f.write_str("still could not bind()"),
+            StartError::Folder(found) => f.write_str(&found.message),
+            #[cfg(unix)]
+            StartError::Claim(error) => error.fmt(f),
+            StartError::PidFile(error) => error.fmt(f),
+            StartError::Daemon(error) => write!(f, "daemon() failed ({error})"),
+            StartError::Right { call, error } => {
+                write!(f, "{call} failed ({})", os_error(error))
+            }
+            StartError::Configuration(line) => f.write_str(line),
+            StartError::System(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
