@@ -4,6 +4,7 @@
 mod tests;
 
 use std::cell::Cell;
+use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
@@ -34,6 +35,19 @@ pub(crate) enum SendError {
     /// The body broke off: the client is made to notice.
     Body(BodyError),
 }
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SendError::Client(error) => write!(f, "the client cannot be written to ({error})"),
+            SendError::Left => f.write_str("the client left"),
+            SendError::Timeout => f.write_str("the client does not read"),
+            SendError::Body(_) => f.write_str("the body broke off"),
+        }
+    }
+}
+
+impl std::error::Error for SendError {}
 
 /// The pieces of one body, asked for as its source and the response's head want it.
 ///

@@ -36,6 +36,14 @@ struct Slot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NoRoom;
 
+impl std::fmt::Display for NoRoom {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("no room for another key")
+    }
+}
+
+impl std::error::Error for NoRoom {}
+
 impl Default for Buckets {
     fn default() -> Buckets {
         Buckets {

@@ -1,5 +1,6 @@
 //! The identifier in the cookie: four numbers of 32 bits, in base64.
 
+use std::fmt;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -32,6 +33,17 @@ pub(super) enum BadCookie {
     TooShort,
     Invalid,
 }
+
+impl fmt::Display for BadCookie {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            BadCookie::TooShort => "too short userid cookie",
+            BadCookie::Invalid => "invalid userid cookie",
+        })
+    }
+}
+
+impl std::error::Error for BadCookie {}
 
 impl Id {
     /// A new identifier: who gave it out, when, what tells this process from others, and a counter.

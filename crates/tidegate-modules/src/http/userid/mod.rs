@@ -27,7 +27,7 @@ use tidegate_http::Known;
 use tidegate_rt::clock;
 
 use conf::{Conf, Mode, ROWS, Settings};
-use cookie::{BadCookie, Id, Version};
+use cookie::{Id, Version};
 
 /// `ngx_http_userid_filter_module`.
 pub struct UserId;
@@ -111,20 +111,12 @@ fn ids(x: &mut Exchange, settings: &Settings) -> Ids {
 
 fn got(x: &Exchange, settings: &Settings) -> Option<Id> {
     let value = tidegate_http::cookie::find(&x.request.head.headers, &settings.name)?;
-    let shown = || String::from_utf8_lossy(value).into_owned();
-    let name = || String::from_utf8_lossy(&settings.name).into_owned();
     match Id::parse(value) {
         Ok(id) => Some(id),
-        Err(BadCookie::TooShort) => {
-            let (name, value) = (name(), shown());
-            let message = format_args!("client sent too short userid cookie \"{name}={value}\"");
-            x.log(Level::Error, message);
-            None
-        }
-        Err(BadCookie::Invalid) => {
-            let (name, value) = (name(), shown());
-            let message = format_args!("client sent invalid userid cookie \"{name}={value}\"");
-            x.log(Level::Error, message);
+        Err(error) => {
+            let name = String::from_utf8_lossy(&settings.name);
+            let value = String::from_utf8_lossy(value);
+            x.log(Level::Error, format_args!("client sent {error} \"{name}={value}\""));
             None
         }
     }
