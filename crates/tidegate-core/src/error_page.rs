@@ -1,8 +1,5 @@
 //! Answers made from a bare status: `error_page`, redirects, built-in pages.
 
-#[cfg(test)]
-mod tests;
-
 use bytes::Bytes;
 use tidegate_http::request::Method;
 use tidegate_http::{Known, pages};

@@ -1,8 +1,5 @@
 //! From a request's path to a file's: `root` and `alias`.
 
-#[cfg(test)]
-mod tests;
-
 use crate::exchange::{Exchange, PathState};
 
 /// The file-system path of the request's path, or `None` when `alias` cannot be applied.

@@ -1,10 +1,9 @@
-//! The core: what a request is, how it goes through phases and filters, and how a configuration
-//! becomes the plan that decides all of it. Knows no socket, no protocol and no module but its own.
+//! The engine: what a request is, how it goes through phases and filters, and the frozen plan that decides all of it.
+//! Knows no socket, no protocol, no module and no directive.
 #![forbid(unsafe_code)]
 
 pub mod blocking;
 pub mod body;
-pub mod builder;
 pub mod byte_body;
 pub mod client;
 pub mod counters;
@@ -19,19 +18,15 @@ pub mod gathered;
 pub mod generated;
 mod handler;
 pub mod host_names;
-pub mod http_core;
 mod ids;
 mod level;
 pub mod listen;
-mod loaded_modules;
 pub mod location;
 mod location_set;
 pub mod log_context;
 pub mod log_file;
-mod machine;
-pub mod main_core;
+pub mod machine;
 pub mod main_settings;
-pub mod module;
 pub mod pace;
 pub mod pause;
 mod phase_cursor;
@@ -43,13 +38,10 @@ pub mod request_body;
 pub mod session;
 pub mod settings;
 pub mod step;
-pub mod stream_core;
 pub mod subrequest;
 pub mod syslog;
 pub mod temp_file;
 pub mod template;
-#[cfg(any(test, feature = "testing"))]
-pub mod testing;
 #[cfg(test)]
 mod tests;
 pub mod variables;
@@ -60,7 +52,6 @@ pub type LocalFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + 'a>>;
 pub use body::{Body, BodyError, BodyStream, Chunk, FileRange, Resident};
 pub use error_log::Level;
 pub use exchange::Exchange;
-pub use module::{Entry, ErasedModule, Module};
 pub use phases::{Answer, Phase};
 pub use step::{Jump, Step};
 pub use template::Template;

@@ -1,8 +1,5 @@
 //! Listening addresses and the choice of a server by name.
 
-#[cfg(test)]
-mod tests;
-
 use std::net::IpAddr;
 use std::time::Duration;
 

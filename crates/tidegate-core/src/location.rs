@@ -1,8 +1,5 @@
 //! Which location serves a path: exact name, longest prefix, first matching regular expression.
 
-#[cfg(test)]
-mod tests;
-
 use crate::exchange::{Exchange, PathState};
 use crate::ids::LocationId;
 pub use crate::location_set::LocationSet;

@@ -1,8 +1,5 @@
 //! Error log lines of a request or session: the message, and what nginx adds to it.
 
-#[cfg(test)]
-mod tests;
-
 use std::fmt::{self, Write as _};
 
 use crate::error_log::{Level, shortened};

@@ -15,9 +15,6 @@
 //!
 //! The answer then passes the location's filters in the order of the module list.
 
-#[cfg(test)]
-mod tests;
-
 use tidegate_http::{Headers, Known};
 
 use crate::body::Body;

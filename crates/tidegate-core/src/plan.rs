@@ -62,7 +62,7 @@ pub struct Location {
     pub nested: LocationSet,
     /// `limit_except`: methods that stay here; others go to the other location.
     pub limit_except: Option<(u32, LocationId)>,
-    pub(crate) phases: [Vec<Handler>; PHASE_COUNT],
+    pub phases: [Vec<Handler>; PHASE_COUNT],
     /// The location's own content handler (`proxy_pass`, `return` is not one, `stub_status`, …).
     pub content: Option<Handler>,
     pub filters: Vec<Filter>,
@@ -86,8 +86,8 @@ impl Location {
 pub struct Plan {
     pub main: MainSettings,
     pub listeners: Vec<ListenerPlan>,
-    pub(crate) servers: Vec<Server>,
-    pub(crate) locations: Vec<Location>,
+    pub servers: Vec<Server>,
+    pub locations: Vec<Location>,
     pub variables: VariableTable,
     pub slot_count: usize,
     /// Number of this generation, counted from 1.

@@ -1,8 +1,5 @@
 //! What a session of `stream` has beside an exchange's other parts: the client's bytes.
 
-#[cfg(test)]
-mod tests;
-
 use std::cell::Cell;
 use std::fmt::{self, Write as _};
 use std::future::poll_fn;

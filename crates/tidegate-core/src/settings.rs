@@ -1,8 +1,5 @@
 //! The core module's settings as they are at request time: everything decided, nothing optional.
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;

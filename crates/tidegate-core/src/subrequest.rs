@@ -10,9 +10,6 @@
 //! server's rewrites on, and is let in without access checks, which its parent has passed. It is owned by
 //! whoever made it: dropping it ends it.
 
-#[cfg(test)]
-mod tests;
-
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;

@@ -1,8 +1,5 @@
 //! Strings with variables, compiled once to literals and numbers.
 
-#[cfg(test)]
-mod tests;
-
 use bytes::Bytes;
 use tidegate_conf::{Diagnostic, Span};
 

@@ -1,32 +1,4 @@
-//! What the engine's tests stand on: the bench with the core's own modules, and with one whose handlers do what
-//! the configuration says ([`probe`]).
-
-pub(crate) mod probe;
-
-use crate::http_core::HttpCore;
-use crate::main_core::MainCore;
-use crate::module::{Entry, ErasedModule};
-use crate::stream_core::StreamCore;
-use crate::testing::ModuleList;
-use probe::Probe;
-
-pub(crate) use crate::testing::Reply;
-
-/// A plan of the core's modules and the probe.
-pub(crate) type Bench = crate::testing::Bench<Core>;
-
-pub(crate) struct Core;
-
-impl ModuleList for Core {
-    fn modules() -> &'static [&'static dyn ErasedModule] {
-        &[
-            &Entry::<MainCore>::NEW,
-            &Entry::<HttpCore>::NEW,
-            &Entry::<StreamCore>::NEW,
-            &Entry::<Probe>::NEW,
-        ]
-    }
-}
+//! What tests of the engine need.
 
 /// Waits for a future on a loop of its own.
 pub(crate) fn wait<F: Future>(future: F) -> F::Output {

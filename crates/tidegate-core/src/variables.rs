@@ -1,8 +1,5 @@
 //! Variables: what modules declare, the table that gives each used name a number, and evaluation by number.
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 

@@ -8,12 +8,12 @@ use std::net::{TcpListener, TcpStream};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tidegate_core::builder::Survivors;
 use tidegate_core::client::Address;
-use tidegate_core::http_core::HttpCore;
-use tidegate_core::main_core::MainCore;
-use tidegate_core::module::{Entry, ErasedModule};
 use tidegate_front::Shared;
+use tidegate_plan::Survivors;
+use tidegate_plan::http_core::HttpCore;
+use tidegate_plan::main_core::MainCore;
+use tidegate_plan::module::{Entry, ErasedModule};
 use tidegate_rt::net::Listener;
 use tidegate_rt::{Worker, spawn_local, yield_now};
 

@@ -13,13 +13,14 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_core::builder::{LocationBuilder, Survivors};
 use tidegate_core::client::{Address, CancelCode, Client};
 use tidegate_core::exchange::PieceSending;
-use tidegate_core::main_core::MainCore;
-use tidegate_core::module::{Arity, Contexts, Diagnostic, Directive, Entry, ErasedModule, Kind};
-use tidegate_core::{Body, Chunk, Module, Step, http_core::HttpCore};
+use tidegate_core::{Body, Chunk, Step};
 use tidegate_front::{Front, Shared};
+use tidegate_plan::main_core::MainCore;
+use tidegate_plan::module::{Arity, Contexts, Diagnostic, Directive, Entry, ErasedModule, Kind};
+use tidegate_plan::{LocationBuilder, Survivors};
+use tidegate_plan::{Module, http_core::HttpCore};
 use tidegate_rt::net::Listener;
 use tidegate_rt::sync::oneshot;
 use tidegate_rt::{Task, Worker, spawn_local};

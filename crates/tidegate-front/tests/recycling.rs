@@ -16,16 +16,17 @@ use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use tidegate_core::builder::{LocationBuilder, Survivors};
 use tidegate_core::client::{Address, ClientAddress};
 use tidegate_core::exchange::{
     ClientAbort, Conditions, FieldOwner, HeadSending, PieceSending, RangeSupport,
 };
-use tidegate_core::http_core::HttpCore;
-use tidegate_core::main_core::MainCore;
-use tidegate_core::module::{Arity, Contexts, Diagnostic, Directive, Entry, ErasedModule, Kind};
-use tidegate_core::{Body, Exchange, Jump, Module, Step};
+use tidegate_core::{Body, Exchange, Jump, Step};
 use tidegate_front::Shared;
+use tidegate_plan::Module;
+use tidegate_plan::http_core::HttpCore;
+use tidegate_plan::main_core::MainCore;
+use tidegate_plan::module::{Arity, Contexts, Diagnostic, Directive, Entry, ErasedModule, Kind};
+use tidegate_plan::{LocationBuilder, Survivors};
 use tidegate_rt::Worker;
 use tidegate_rt::net::Listener;
 

@@ -1,10 +1,10 @@
 //! The bench of the engine with the modules of this crate.
 
-use tidegate_core::http_core::HttpCore;
-use tidegate_core::main_core::MainCore;
-use tidegate_core::stream_core::StreamCore;
-use tidegate_core::testing::ModuleList;
-use tidegate_core::{Entry, ErasedModule};
+use tidegate_plan::http_core::HttpCore;
+use tidegate_plan::main_core::MainCore;
+use tidegate_plan::stream_core::StreamCore;
+use tidegate_plan::testing::ModuleList;
+use tidegate_plan::{Entry, ErasedModule};
 
 use crate::api::Api;
 use crate::fastcgi::{FastCgi, FastCgiCache};
@@ -18,10 +18,10 @@ use crate::stream::proxy::SessionProxy;
 use crate::upstream::Upstream;
 use crate::uwsgi::{Uwsgi, UwsgiCache};
 
-pub(crate) use tidegate_core::testing::Reply;
+pub(crate) use tidegate_plan::testing::Reply;
 
-/// A plan of these modules, see [`tidegate_core::testing`].
-pub(crate) type Bench = tidegate_core::testing::Bench<Gateways>;
+/// A plan of these modules, see [`tidegate_plan::testing`].
+pub(crate) type Bench = tidegate_plan::testing::Bench<Gateways>;
 
 pub(crate) struct Gateways;
 

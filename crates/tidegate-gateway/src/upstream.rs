@@ -25,10 +25,10 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use tidegate_conf::{Contexts, Diagnostic, Directive, Span, Word};
-use tidegate_core::builder::{Outline, PlanBuilder, Resources};
-use tidegate_core::http_core::HttpCore;
-use tidegate_core::module::{BlockRow, Module};
 use tidegate_core::variables::Variable;
+use tidegate_plan::http_core::HttpCore;
+use tidegate_plan::module::{BlockRow, Module};
+use tidegate_plan::{Outline, PlanBuilder, Resources};
 use tidegate_upstream::care::names::NamesDuty;
 use tidegate_upstream::care::{Caretaker, Duties, PlanCare};
 use tidegate_upstream::peers::{Kept, Stickiness};

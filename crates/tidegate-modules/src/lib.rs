@@ -8,10 +8,10 @@ pub mod stream;
 #[cfg(test)]
 mod testing;
 
-use tidegate_core::http_core::HttpCore;
-use tidegate_core::main_core::MainCore;
-use tidegate_core::stream_core::StreamCore;
-use tidegate_core::{Entry, ErasedModule};
+use tidegate_plan::http_core::HttpCore;
+use tidegate_plan::main_core::MainCore;
+use tidegate_plan::stream_core::StreamCore;
+use tidegate_plan::{Entry, ErasedModule};
 
 use http::access::Access;
 use http::addition::Addition;

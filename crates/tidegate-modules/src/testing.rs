@@ -1,12 +1,12 @@
 //! The bench of the engine with all modules.
 
-use tidegate_core::ErasedModule;
-use tidegate_core::testing::ModuleList;
+use tidegate_plan::ErasedModule;
+use tidegate_plan::testing::ModuleList;
 
-pub(crate) use tidegate_core::testing::Reply;
+pub(crate) use tidegate_plan::testing::Reply;
 
-/// A plan of all modules, see [`tidegate_core::testing`].
-pub(crate) type Bench = tidegate_core::testing::Bench<All>;
+/// A plan of all modules, see [`tidegate_plan::testing`].
+pub(crate) type Bench = tidegate_plan::testing::Bench<All>;
 
 /// [`crate::MODULES`].
 pub(crate) struct All;

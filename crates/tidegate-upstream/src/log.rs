@@ -100,5 +100,5 @@ impl LogContext {
 
 /// An operating system error as nginx prints it: `111: Connection refused`.
 pub fn os_error(error: &std::io::Error) -> String {
-    tidegate_core::builder::os_error(error)
+    tidegate_os::os_error(error)
 }

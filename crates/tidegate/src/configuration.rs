@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use tidegate_conf::{Diagnostic, Loader, Parser, SourceMap, Span, Statement};
-use tidegate_core::builder::{Environment, Resources, Survivors, build};
 use tidegate_core::plan::Plan;
+use tidegate_plan::{Environment, Resources, Survivors, build};
 
 use tidegate_os::layout::CHOSEN;
 use tidegate_os::path;

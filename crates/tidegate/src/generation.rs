@@ -4,12 +4,12 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use tidegate_conf::{Bundle, Diagnostic};
-use tidegate_core::builder::Survivors;
 use tidegate_core::error_log::ErrorLog;
 use tidegate_core::listen::ListenerPlan;
 use tidegate_core::log_file::LogFiles;
 use tidegate_core::main_settings::MainSettings;
 use tidegate_core::plan::Plan;
+use tidegate_plan::Survivors;
 
 use crate::configuration::{Making, Origin, Parsed};
 use crate::listening::{self, BindError, Listening, open_patiently, socket_file};

@@ -11,12 +11,12 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use tidegate_conf::Bundle;
-use tidegate_core::builder::Machine;
 use tidegate_core::client::Address;
 use tidegate_core::error_log::Level;
 use tidegate_core::listen::Place;
 use tidegate_core::log_file::open_append;
 use tidegate_os::{Credentials, pass};
+use tidegate_plan::Machine;
 
 use crate::configuration::Origin;
 use crate::generation::Generation;

@@ -5,10 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tidegate_core::builder::os_error;
 use tidegate_core::client::Address;
 use tidegate_core::listen::{ListenerPlan, Place, SocketOptions};
 use tidegate_os::listen::{HAS_REUSEPORT, apply_listen_options, listen_socket};
+use tidegate_os::os_error;
 use tidegate_os::{Keepalive, ListenAddr, ListenOptions, OwnedSocket, Transport};
 
 /// A port that is taken is tried again so often, with this pause, as nginx does: the one who has it

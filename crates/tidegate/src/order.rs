@@ -6,10 +6,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use tidegate_conf::FsLoader;
-use tidegate_core::builder::{Resources, Survivors, os_error};
 use tidegate_core::error_log::Level;
 use tidegate_core::log_file::LogFile;
+use tidegate_os::os_error;
 use tidegate_os::process::{self, Signal};
+use tidegate_plan::{Resources, Survivors};
 
 use crate::configuration::{self, Making, Origin};
 use crate::options::Order;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use tidegate_core::builder::os_error;
+use tidegate_os::os_error;
 
 use crate::report::open_failed;
 

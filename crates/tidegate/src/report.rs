@@ -5,10 +5,10 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 
 use tidegate_conf::{Diagnostic, Severity, SourceMap};
-use tidegate_core::builder::os_error;
 use tidegate_core::error_log::{ErrorLog, Level, Sink};
 use tidegate_core::log_file::{LogFile, open_append};
 use tidegate_core::settings::full_path;
+use tidegate_os::os_error;
 
 use crate::configuration::Origin;
 

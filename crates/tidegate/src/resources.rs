@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_conf::HostNames;
-use tidegate_core::builder::{Machine, Resources, SystemNames};
 use tidegate_core::log_file::{LogFile, LogFiles, open_append};
+use tidegate_plan::{Machine, Resources, SystemNames};
 
 /// Contents of files by their paths.
 pub(crate) type Contents = Vec<(PathBuf, Vec<u8>)>;

@@ -3,7 +3,7 @@
 use std::{fmt, io};
 
 use tidegate_conf::Diagnostic;
-use tidegate_core::builder::os_error;
+use tidegate_os::os_error;
 
 #[cfg(unix)]
 use crate::claims::ClaimError;

@@ -73,6 +73,7 @@ const REQUEST_PATH: &[&str] = &[
     "tidegate-rt",
     "tidegate-cache",
     "tidegate-core",
+    "tidegate-plan",
     "tidegate-upstream",
     "tidegate-front",
     "tidegate-modules",

@@ -33,6 +33,7 @@ pub(super) const TABLE: &[Row] = &[
             "tidegate-modules",
             "tidegate-front",
             "tidegate-upstream",
+            "tidegate-plan",
             "tidegate-tls",
             "tidegate-core",
             "tidegate-cache",
@@ -62,6 +63,7 @@ pub(super) const TABLE: &[Row] = &[
         name: "tidegate-modules",
         may_depend_on: &[
             "tidegate-gateway",
+            "tidegate-plan",
             // For its module of TLS, which stands in the list with all others.
             "tidegate-front",
             "tidegate-core",
@@ -81,6 +83,7 @@ pub(super) const TABLE: &[Row] = &[
     Row {
         name: "tidegate-gateway",
         may_depend_on: &[
+            "tidegate-plan",
             "tidegate-core",
             "tidegate-upstream",
             "tidegate-tls",
@@ -103,6 +106,7 @@ pub(super) const TABLE: &[Row] = &[
     Row {
         name: "tidegate-front",
         may_depend_on: &[
+            "tidegate-plan",
             "tidegate-core",
             "tidegate-tls",
             "tidegate-http",
@@ -128,6 +132,18 @@ pub(super) const TABLE: &[Row] = &[
         name: "tidegate-tls",
         may_depend_on: &["tidegate-conf", "tidegate-rt", "tidegate-os"],
         never: &[],
+    },
+    // From a configuration to what the engine runs.
+    Row {
+        name: "tidegate-plan",
+        may_depend_on: &[
+            "tidegate-core",
+            "tidegate-http",
+            "tidegate-conf",
+            "tidegate-rt",
+            "tidegate-os",
+        ],
+        never: TLS_LIBRARY,
     },
     Row {
         name: "tidegate-core",

@@ -1,10 +1,7 @@
-//! Pools by name: kept over reloads while they stay the same, and found by what a location says.
+//! Pools by name: kept over reloads while they stay the same.
 
 use super::*;
-use crate::exchange::Exchange;
-use crate::pool_choice::PoolChoice;
-use crate::template::Template;
-use crate::tests::{Bench, wait};
+use crate::tests::wait;
 
 fn settings(name: &str, threads: usize) -> PoolSettings {
     PoolSettings { name: name.to_owned(), threads, max_queue: 5 }
@@ -26,33 +23,6 @@ fn pools_outlast_a_reload_while_their_directive_stays() {
     assert_eq!(wait(run_on(Some(&b), || Ok(7))).unwrap(), 7);
     let names: Vec<String> = figures().into_iter().map(|(name, _)| name).collect();
     assert!(["a", "b", "c", HANDLERS].iter().all(|name| names.iter().any(|known| known == name)));
-
-    let bench = Bench::new("server { location / { do own respond a; } }");
-    let mut x = bench.get("/?pool=a").x;
-    let pick = |x: &mut Exchange, template: &str| {
-        let mut variables = crate::variables::VariableTable::new([].into_iter());
-        let span = tidegate_conf::Span::NONE;
-        let template = Template::compile(template.as_bytes(), span, &mut variables).unwrap();
-        let choice = match template.literal() {
-            Some(name) => PoolChoice::named(String::from_utf8_lossy(name).into_owned()),
-            None => PoolChoice::computed(template),
-        };
-        // The second look is the first one's.
-        let picked = [choice.pick(x), choice.pick(x)];
-        picked.map(|pool| pool.map(|pool| pool.name().to_owned()))[1].clone()
-    };
-    assert_eq!(pick(&mut x, "a").as_deref(), Some("a"));
-    assert_eq!(pick(&mut x, "absent"), None);
-    assert_eq!(pick(&mut x, "$1"), None);
-    let log = bench.read("logs/error.log");
-    assert!(
-        log.contains("thread pool \"absent\" not found")
-            && log.contains("thread pool \"\" not found")
-    );
-    assert_eq!(
-        PoolChoice::handlers().pick(&mut x).map(|pool| pool.name().to_owned()).as_deref(),
-        Some(HANDLERS)
-    );
     apply(&[]).unwrap();
     assert!(pool("a").is_none());
 }

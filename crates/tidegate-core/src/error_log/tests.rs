@@ -4,7 +4,6 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::log_file::open_append;
-use crate::tests::Bench;
 
 /// A line without its time: `[level] process#thread: *connection message`, numbers as `N`.
 fn shape(level: Level, connection: u64, message: &str) -> String {
@@ -66,38 +65,6 @@ fn each_sink_has_its_level() {
     assert_eq!([count("crit"), count("warn")], [6, 10]);
     let none = ErrorLog::default();
     assert!(!none.enabled(Level::Emerg) && ErrorLog::stderr(Level::Info).enabled(Level::Info));
-}
-
-/// A log of a location takes the place of those outside.
-#[test]
-fn logs_are_inherited_as_a_whole() {
-    let bench = Bench::of_file(
-        "error_log {dir}/main alert;
-         http { log text; server { log text;
-           location / { log main; } location /own { error_log {dir}/own; error_log {dir}/own2 emerg; log own; } } }",
-    );
-    for target in ["/", "/own", "/"] {
-        bench.get(target);
-    }
-    let lines = |name: &str| bench.read(name).lines().count();
-    assert_eq!([lines("main"), lines("own"), lines("own2")], [2, 1, 0]);
-}
-
-#[test]
-fn directives_of_the_log_that_are_mistakes() {
-    for (directive, expected) in [
-        ("error_log {dir}/log nope;", "invalid log level \"nope\""),
-        ("error_log {dir}/log warn nope;", "duplicate log level \"nope\""),
-        ("error_log syslog:;", "unknown syslog parameter \"\""),
-    ] {
-        let errors = Bench::errors(&format!("{directive} server {{ }}"));
-        assert_eq!(errors, [expected], "{directive}");
-    }
-    let missing = Bench::errors("error_log {dir}/absent/log; server { }");
-    assert!(
-        missing[0].ends_with("/absent/log\" failed (2: No such file or directory)"),
-        "{missing:?}"
-    );
 }
 
 #[test]

@@ -1,35 +1,17 @@
 //! What a request leaves to the next one on its connection: memory, and nothing that was in it.
 
 use std::cell::Cell;
-use std::io;
-use std::path::Path;
 
 use bytes::Bytes;
-use tidegate_conf::{FsLoader, Parser, Span};
 use tidegate_http::request::{Method, ParseOptions, RequestHead, parse_request};
 
 use super::progress::FIRST_ACTION;
 use super::*;
-use crate::builder::{Environment, Resources, Survivors, build};
 use crate::client::{ClientAddress, NoClient};
-use crate::http_core::HttpCore;
-use crate::log_file::LogFile;
-use crate::main_core::MainCore;
-use crate::module::Entry;
+use crate::main_settings::{Count, MainSettings};
 use crate::plan::{LocationId, ServerId};
 use crate::request_body::{BodySource, RequestBody, RequestBodyError};
-
-struct NoFiles;
-
-impl Resources for NoFiles {
-    fn read(&self, _path: &Path) -> io::Result<Vec<u8>> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn log_file(&self, path: &Path) -> io::Result<Arc<LogFile>> {
-        Ok(Arc::new(LogFile::new(path.to_owned(), tempfile::tempfile()?)))
-    }
-}
+use crate::variables::VariableTable;
 
 struct NoBytes;
 
@@ -52,24 +34,44 @@ impl BodySource for NoBytes {
 
 /// A plan without servers, which has `slot_count` variables of `set`.
 fn plan(slot_count: usize) -> PlanRef {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("nginx.conf");
-    std::fs::write(&file, "events { }").unwrap();
-    let loader = FsLoader;
-    let statements = Parser::new(&loader, folder.path()).parse_file(&file);
-    let environment = Environment {
-        modules: &[&Entry::<MainCore>::NEW, &Entry::<HttpCore>::NEW],
-        prefix: "/",
-        conf_folder: Path::new("/"),
-        error_log: "error.log",
-        layout: &tidegate_os::layout::PREFIX,
-        resources: &NoFiles,
-        survivors: &Survivors::default(),
+    PlanRef::new(Arc::new(Plan {
+        main: main_settings(),
+        listeners: vec![],
+        servers: vec![],
+        locations: vec![],
+        variables: VariableTable::new([].into_iter()),
+        slot_count,
         generation: 1,
-        for_use: false,
-    };
-    let Ok((plan, _)) = build(&environment, &statements, Span::NONE) else { panic!("no plan") };
-    PlanRef::new(Arc::new(Plan { slot_count, ..plan }))
+        services: vec![],
+        sessions: None,
+    }))
+}
+
+fn main_settings() -> MainSettings {
+    MainSettings {
+        prefix: "/".to_owned(),
+        machine: Default::default(),
+        daemon: false,
+        master_process: false,
+        worker_processes: Count::Number(1),
+        worker_cpu_affinity: None,
+        worker_priority: None,
+        worker_rlimit_nofile: None,
+        worker_rlimit_core: None,
+        worker_shutdown_timeout: None,
+        working_directory: None,
+        loop_watchdog: None,
+        user: None,
+        user_spans: None,
+        pid: Default::default(),
+        env: vec![],
+        thread_pools: vec![],
+        worker_connections: 1,
+        accept_mutex: false,
+        accept_mutex_delay: Default::default(),
+        multi_accept: false,
+        error_log: Default::default(),
+    }
 }
 
 /// An exchange in the middle of a request: no field has its first value.

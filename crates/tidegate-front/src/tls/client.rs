@@ -3,9 +3,9 @@
 
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::Exchange;
-use tidegate_core::builder::PlanBuilder;
 use tidegate_core::client::{CertificateFault, ClientCertificate};
 use tidegate_core::error_log::Level;
+use tidegate_plan::PlanBuilder;
 use tidegate_tls::x509::Fault;
 use tidegate_tls::{ClientTrust, ServerSettings, ShownCertificate, key_files};
 

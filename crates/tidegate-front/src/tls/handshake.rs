@@ -175,5 +175,5 @@ fn failed(reason: &str) -> String {
 }
 
 fn io_text(error: &io::Error) -> String {
-    format!("recv() failed ({})", tidegate_core::builder::os_error(error))
+    format!("recv() failed ({})", tidegate_os::os_error(error))
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use tidegate_conf::{Diagnostic, Word};
-use tidegate_core::builder::PlanBuilder;
+use tidegate_plan::PlanBuilder;
 use tidegate_tls::key_files::{certificates, private_key};
 use tidegate_tls::{KeyError, KeyPair};
 

@@ -23,10 +23,10 @@ mod stapling;
 mod trust_rows;
 mod variables;
 
-use tidegate_core::Module;
-use tidegate_core::builder::{PlanBuilder, ServerBuilder};
-use tidegate_core::module::{BlockInfo, Contexts, Diagnostic, Directive};
 use tidegate_core::variables::Variable;
+use tidegate_plan::Module;
+use tidegate_plan::module::{BlockInfo, Contexts, Diagnostic, Directive};
+use tidegate_plan::{PlanBuilder, ServerBuilder};
 
 pub(crate) use client::{refusal, session_refusal};
 pub use handshake::accept;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_conf::{Diagnostic, Word};
-use tidegate_core::builder::{Outline, PlanBuilder};
 use tidegate_core::client::Address;
-use tidegate_core::http_core::HttpCore;
-use tidegate_core::http_core::listen::ListenConf;
 use tidegate_core::plan::{Plan, ServerId};
+use tidegate_plan::http_core::HttpCore;
+use tidegate_plan::http_core::listen::ListenConf;
+use tidegate_plan::{Outline, PlanBuilder};
 use tidegate_tls::{
     Groups, RandomKeys, ServerOptions, ServerProtocols, ServerSettings, SessionCache, Stapled,
     TicketKey, TicketKeys, cipher_suites, groups, key_files,

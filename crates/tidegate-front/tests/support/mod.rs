@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tidegate_conf::{SourceMap, Word};
-use tidegate_core::builder::{LocationBuilder, Survivors};
 use tidegate_core::client::Address;
-use tidegate_core::main_core::MainCore;
-use tidegate_core::module::{Arity, Contexts, Diagnostic, Directive, Entry, ErasedModule, Kind};
-use tidegate_core::{Body, Module, Step, http_core::HttpCore};
+use tidegate_core::{Body, Step};
 use tidegate_front::Shared;
+use tidegate_plan::main_core::MainCore;
+use tidegate_plan::module::{Arity, Contexts, Diagnostic, Directive, Entry, ErasedModule, Kind};
+use tidegate_plan::{LocationBuilder, Survivors};
+use tidegate_plan::{Module, http_core::HttpCore};
 use tidegate_rt::Worker;
 use tidegate_rt::net::Listener;
 

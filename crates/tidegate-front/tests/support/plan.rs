@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidegate_conf::{Bundle, BundleLoader, Parser, SourceMap, Span};
-use tidegate_core::builder::{Environment, Resources, Survivors, build};
 use tidegate_core::log_file::LogFile;
-use tidegate_core::module::{Diagnostic, ErasedModule};
 use tidegate_core::plan::Plan;
+use tidegate_plan::module::{Diagnostic, ErasedModule};
+use tidegate_plan::{Environment, Resources, Survivors, build};
 
 struct Files;
 

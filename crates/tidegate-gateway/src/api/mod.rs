@@ -17,11 +17,11 @@ mod tests;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
-use tidegate_core::builder::LocationBuilder;
-use tidegate_core::module::Module;
 use tidegate_core::{Body, Exchange, Level, Step};
 use tidegate_http::Known;
 use tidegate_http::request::Method;
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::Module;
 use tidegate_rt::clock;
 
 use super::common::content::read_body;

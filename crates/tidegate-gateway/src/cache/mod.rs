@@ -45,11 +45,11 @@ mod tests;
 use std::marker::PhantomData;
 
 use tidegate_conf::{Diagnostic, Directive};
-use tidegate_core::builder::{Outline, PlanBuilder};
-use tidegate_core::http_core::conf::TempPath;
-use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::variables::Variable;
 use tidegate_os::layout::Layout;
+use tidegate_plan::http_core::conf::TempPath;
+use tidegate_plan::module::{BlockInfo, Module};
+use tidegate_plan::{Outline, PlanBuilder};
 
 use config::conf::CacheConf;
 pub(super) use config::rows::cache_rows;
@@ -99,7 +99,7 @@ impl<C: CacheCaller> Module for Cache<C> {
 
     fn prepare(
         conf: &CacheConf,
-        location: &mut tidegate_core::builder::LocationBuilder<'_, '_>,
+        location: &mut tidegate_plan::LocationBuilder<'_, '_>,
     ) -> Result<(), Diagnostic> {
         settings::check_zone(C::PREFIX, conf, location.plan)?;
         purge::install(C::PREFIX, conf, location)

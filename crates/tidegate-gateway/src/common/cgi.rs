@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use tidegate_conf::{Diagnostic, Span};
 use tidegate_core::Exchange;
-use tidegate_core::builder::{LocationBuilder, PlanBuilder};
-use tidegate_core::module::BlockInfo;
 use tidegate_http::Known;
 use tidegate_http::request::Method;
 use tidegate_os::layout::Layout;
+use tidegate_plan::module::BlockInfo;
+use tidegate_plan::{LocationBuilder, PlanBuilder};
 use tidegate_upstream::{Keeping, OriginRequest, RequestPayload, Wire};
 
 use super::content::{self, Shape};

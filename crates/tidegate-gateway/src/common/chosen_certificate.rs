@@ -10,12 +10,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{error, fmt, io};
 
-use tidegate_conf::{Diagnostic, Word};
-use tidegate_core::builder::{PlanBuilder, os_error};
-use tidegate_core::{Exchange, Level, Template, blocking};
-use tidegate_tls::{SettingsError, TlsOptions, TlsSettings, pem};
-
 use crate::Refused;
+use tidegate_conf::{Diagnostic, Word};
+use tidegate_core::{Exchange, Level, Template, blocking};
+use tidegate_os::os_error;
+use tidegate_plan::PlanBuilder;
+use tidegate_tls::{SettingsError, TlsOptions, TlsSettings, pem};
 
 /// Certificates of a location that are in use at the same time; with more they begin anew.
 const CERTIFICATES_MAX: usize = 256;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidegate_conf::{Args, Diagnostic, Word, once};
-use tidegate_core::http_core::conf::TempPath;
-use tidegate_core::http_core::temp_path;
+use tidegate_plan::http_core::conf::TempPath;
+use tidegate_plan::http_core::temp_path;
 use tidegate_upstream::NextUpstream;
 
 /// Settings of modules that contain the shared ones.

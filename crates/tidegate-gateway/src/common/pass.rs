@@ -1,8 +1,8 @@
 //! `proxy_pass` and its kin: the server of each request, fixed or made of variables.
 
 use tidegate_conf::{Diagnostic, Word};
-use tidegate_core::builder::LocationBuilder;
 use tidegate_core::{Exchange, Level, Template};
+use tidegate_plan::LocationBuilder;
 use tidegate_upstream::resolve::{ResolveError, Resolver};
 
 use super::target::{self, FindError, Scheme, Target, Url, UrlError};

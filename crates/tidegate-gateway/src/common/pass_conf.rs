@@ -1,8 +1,8 @@
 //! `*_pass` as written: where it stands, which blocks inherit it, and in which of them requests can be.
 
 use tidegate_conf::{Contexts, Word};
-use tidegate_core::builder::LocationBuilder;
-use tidegate_core::module::BlockInfo;
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::BlockInfo;
 
 /// The directive of one block.
 #[derive(Clone, Default)]

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_conf::Diagnostic;
-use tidegate_core::builder::PlanBuilder;
-use tidegate_core::http_core::conf::TempPath;
 use tidegate_core::{Exchange, Template};
 use tidegate_http::{Headers, Known};
 use tidegate_os::layout::Layout;
+use tidegate_plan::PlanBuilder;
+use tidegate_plan::http_core::conf::TempPath;
 use tidegate_upstream::{FetchSettings, LocalAddress, NextUpstream};
 
 use super::options::{self, GatewayConf};

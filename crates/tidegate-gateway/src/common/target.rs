@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_core::builder::Environment;
+use tidegate_plan::Environment;
 use tidegate_upstream::peers::ServerName;
 use tidegate_upstream::resolve::{self, HostPort};
 use tidegate_upstream::{Group, GroupOptions, Keepalive, Member, Method, ServerOptions};

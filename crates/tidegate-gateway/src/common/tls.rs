@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tidegate_conf::{Args, Diagnostic, Span, Word, once};
-use tidegate_core::builder::PlanBuilder;
 use tidegate_core::{Exchange, Template};
+use tidegate_plan::PlanBuilder;
 use tidegate_tls::openssl_commands::{self, Command};
 use tidegate_tls::{Protocols, TlsOptions, TlsSettings, TlsTarget, cipher_suites, key_files};
 

@@ -25,11 +25,11 @@ use std::sync::Arc;
 
 use tidegate_conf::{Diagnostic, Directive, Word};
 use tidegate_core::Exchange;
-use tidegate_core::builder::{LocationBuilder, Outline};
-use tidegate_core::http_core::conf::TempPath;
-use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::variables::Variable;
 use tidegate_os::layout::Layout;
+use tidegate_plan::http_core::conf::TempPath;
+use tidegate_plan::module::{BlockInfo, Module};
+use tidegate_plan::{LocationBuilder, Outline};
 use tidegate_upstream::{FastCgi as Rules, Keeping, OriginRequest};
 
 use super::cache::config::conf::CacheConf;

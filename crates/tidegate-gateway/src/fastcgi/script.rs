@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::Exchange;
-use tidegate_core::builder::LocationBuilder;
 use tidegate_core::exchange::Captures;
 use tidegate_core::regex::Regex;
 use tidegate_core::variables::Variable;
+use tidegate_plan::LocationBuilder;
 
 pub(super) const VARIABLES: &[Variable] = &[
     Variable::fixed("fastcgi_script_name", |x, out| {

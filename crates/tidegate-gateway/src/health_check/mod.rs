@@ -19,8 +19,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, row};
-use tidegate_core::builder::{LocationBuilder, PlanBuilder};
-use tidegate_core::module::Module;
+use tidegate_plan::module::Module;
+use tidegate_plan::{LocationBuilder, PlanBuilder};
 use tidegate_upstream::Group;
 
 use super::common::pass::To;

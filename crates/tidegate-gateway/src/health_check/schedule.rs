@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tidegate_conf::{Args, Diagnostic, Span, Statement};
-use tidegate_core::builder::PlanBuilder;
+use tidegate_plan::PlanBuilder;
 use tidegate_upstream::Group;
 use tidegate_upstream::care::Duties;
 use tidegate_upstream::care::checks::{CheckDuty, CheckPlan, Probe};

@@ -13,12 +13,12 @@
 use std::sync::Arc;
 
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
-use tidegate_core::builder::LocationBuilder;
-use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::{Exchange, Level, Template};
 use tidegate_http::Known;
 use tidegate_http::request::Method;
 use tidegate_http::uri::{Escape, escape};
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_upstream::{
     Keeping, Memcached as Ask, NextUpstream, OriginRequest, RequestPayload, Wire,
 };

@@ -1,7 +1,7 @@
 //! The `proxy_*` directives of one block as written, and their inheritance.
 
 use tidegate_conf::Word;
-use tidegate_core::module::BlockInfo;
+use tidegate_plan::module::BlockInfo;
 
 use crate::common::options::{self, GatewayConf, HasGateway};
 use crate::common::pass_conf::PassConf;

@@ -13,12 +13,12 @@ use std::sync::Arc;
 
 use tidegate_conf::{Diagnostic, Directive};
 use tidegate_core::Exchange;
-use tidegate_core::builder::{LocationBuilder, Outline};
-use tidegate_core::http_core::conf::TempPath;
-use tidegate_core::module::{BlockInfo, Module};
 use tidegate_http::cgi::{scgi_close, scgi_pair};
 use tidegate_http::range::write_number;
 use tidegate_os::layout::Layout;
+use tidegate_plan::http_core::conf::TempPath;
+use tidegate_plan::module::{BlockInfo, Module};
+use tidegate_plan::{LocationBuilder, Outline};
 use tidegate_upstream::{OriginRequest, RequestPayload, Wire};
 
 use super::cache::config::conf::CacheConf;

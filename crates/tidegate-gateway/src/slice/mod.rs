@@ -26,12 +26,12 @@ mod tests;
 use std::io::Write;
 
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
-use tidegate_core::builder::LocationBuilder;
 use tidegate_core::exchange::{HeadSending, RangeSupport};
-use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::variables::Variable;
 use tidegate_core::{Body, Exchange, Level};
 use tidegate_http::Known;
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::{BlockInfo, Module};
 
 use super::cache::StoredAt;
 use body::Sliced;

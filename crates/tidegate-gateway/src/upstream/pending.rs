@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tidegate_conf::HostNames;
-use tidegate_core::builder::SystemNames;
 use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_core::plan::Service;
+use tidegate_plan::SystemNames;
 use tidegate_upstream::Group;
 use tidegate_upstream::peers::Place;
 use tidegate_upstream::resolve::{self, HostPort};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidegate_conf::{Diagnostic, Span};
-use tidegate_core::builder::{Outline, PlanBuilder};
-use tidegate_core::http_core::HttpCore;
+use tidegate_plan::http_core::HttpCore;
+use tidegate_plan::{Outline, PlanBuilder};
 use tidegate_upstream::resolve::Resolver;
 
 /// Reports what is wrong with the `resolver`s of a block and of those within it.

@@ -45,7 +45,7 @@ impl Saved {
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => {
-                let error = tidegate_core::builder::os_error(&error);
+                let error = tidegate_os::os_error(&error);
                 Err(fail(format!("open() \"{shown}\" failed ({error})")))
             }
         }

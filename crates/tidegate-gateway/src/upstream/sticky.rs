@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_conf::{Args, Diagnostic, Span};
-use tidegate_core::builder::PlanBuilder;
 use tidegate_core::{Exchange, Template};
 use tidegate_http::{cookie, date};
+use tidegate_plan::PlanBuilder;
 use tidegate_rt::clock;
 use tidegate_upstream::{Group, Peer};
 

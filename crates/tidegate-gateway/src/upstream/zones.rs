@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tidegate_conf::Diagnostic;
-use tidegate_core::builder::{Outline, PlanBuilder};
+use tidegate_plan::{Outline, PlanBuilder};
 
 use super::{Upstream, ZoneSize};
 

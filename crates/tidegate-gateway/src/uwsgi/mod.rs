@@ -16,12 +16,12 @@ mod tests;
 use std::sync::Arc;
 
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, once, row};
-use tidegate_core::builder::{LocationBuilder, Outline};
-use tidegate_core::http_core::conf::TempPath;
-use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::{Exchange, Level};
 use tidegate_http::cgi::{uwsgi_close, uwsgi_open};
 use tidegate_os::layout::Layout;
+use tidegate_plan::http_core::conf::TempPath;
+use tidegate_plan::module::{BlockInfo, Module};
+use tidegate_plan::{LocationBuilder, Outline};
 use tidegate_upstream::{OriginRequest, Wire};
 
 use super::cache::config::conf::CacheConf;

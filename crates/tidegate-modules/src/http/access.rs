@@ -10,10 +10,10 @@
 mod tests;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, row};
-use tidegate_core::builder::LocationBuilder;
 use tidegate_core::client::Address;
-use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::{Exchange, Level, Phase, Step};
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::{BlockInfo, Module};
 
 use tidegate_conf::network::{self, Network};
 
@@ -54,7 +54,7 @@ impl Module for Access {
 
     fn prepare_http(
         conf: &Conf,
-        plan: &mut tidegate_core::builder::PlanBuilder<'_>,
+        plan: &mut tidegate_plan::PlanBuilder<'_>,
     ) -> Result<(), Diagnostic> {
         plan.diagnostics.extend(conf.warnings.iter().cloned());
         Ok(())
@@ -62,7 +62,7 @@ impl Module for Access {
 
     fn prepare_stream(
         conf: &Conf,
-        plan: &mut tidegate_core::builder::PlanBuilder<'_>,
+        plan: &mut tidegate_plan::PlanBuilder<'_>,
     ) -> Result<(), Diagnostic> {
         Access::prepare_http(conf, plan)
     }

@@ -11,11 +11,11 @@
 //! `client_body_buffer_size` goes to a file as always, and `$request_body` is empty.
 
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, row};
-use tidegate_core::builder::LocationBuilder;
-use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::request_body::StoreOptions;
 use tidegate_core::template::any_holds;
 use tidegate_core::{Exchange, Phase, Step, Template, location};
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::{BlockInfo, Module};
 
 use tidegate_gateway::common::content::read_body_by;
 

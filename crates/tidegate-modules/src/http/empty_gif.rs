@@ -9,11 +9,11 @@ mod tests;
 
 use bytes::Bytes;
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, row};
-use tidegate_core::builder::LocationBuilder;
-use tidegate_core::module::Module;
 use tidegate_core::{Body, Exchange, Step};
 use tidegate_http::request::Method;
 use tidegate_http::{Known, date};
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::Module;
 
 /// `ngx_http_empty_gif_module`.
 pub struct EmptyGif;

@@ -17,10 +17,10 @@ mod tests;
 use std::io;
 use std::sync::Arc;
 
-use tidegate_core::builder::os_error;
 use tidegate_core::phases::Handler;
 use tidegate_core::{Exchange, Level, Step};
 use tidegate_os::FileKind;
+use tidegate_os::os_error;
 
 use super::static_files::{self, Entry};
 

@@ -6,10 +6,10 @@ mod tests;
 
 use bytes::Bytes;
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, row};
-use tidegate_core::builder::LocationBuilder;
-use tidegate_core::module::Module;
 use tidegate_core::{Body, Exchange};
 use tidegate_http::range::ByteRange;
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::Module;
 
 use super::static_files::{OpenFile, part, serve, whole};
 

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_conf::{Args, Diagnostic, Span, parse_size};
-use tidegate_core::builder::PlanBuilder;
 use tidegate_core::{Exchange, Level, Template};
+use tidegate_plan::PlanBuilder;
 
 /// Longer keys are logged and not limited, as in nginx.
 pub const KEY_BYTES_MAX: usize = 65_535;

@@ -1,8 +1,8 @@
 //! Blocks that make a variable out of others (`map`, `geo`, `split_clients`): its name.
 
 use tidegate_conf::{Args, Diagnostic, Span};
-use tidegate_core::builder::PlanBuilder;
 use tidegate_core::variables::Changeable;
+use tidegate_plan::PlanBuilder;
 
 /// The name of the variable that an argument names by `$name`.
 pub fn name(args: &Args<'_>, index: usize) -> Result<String, Diagnostic> {

@@ -17,11 +17,11 @@ use std::sync::Arc;
 use tidegate_conf::{
     Args, Arity, Contexts, Diagnostic, Directive, Kind, Span, Statement, Word, once, row,
 };
-use tidegate_core::builder::PlanBuilder;
 use tidegate_core::host_names::{HostNames, NotTaken};
-use tidegate_core::module::Module;
 use tidegate_core::regex::Regex;
 use tidegate_core::{Exchange, Template};
+use tidegate_plan::PlanBuilder;
+use tidegate_plan::module::Module;
 
 use super::made_variable;
 

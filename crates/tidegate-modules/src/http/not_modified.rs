@@ -5,12 +5,12 @@
 mod tests;
 
 use tidegate_conf::{Diagnostic, Directive};
-use tidegate_core::builder::LocationBuilder;
 use tidegate_core::exchange::{Conditions, RangeSupport};
-use tidegate_core::module::Module;
 use tidegate_core::{Body, Exchange};
 use tidegate_http::Known;
 use tidegate_http::conditional::{Condition, evaluate};
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::Module;
 
 use tidegate_gateway::cache::decide::conditions;
 

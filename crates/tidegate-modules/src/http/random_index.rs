@@ -12,11 +12,11 @@ use std::fs::ReadDir;
 use std::io;
 
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
-use tidegate_core::builder::LocationBuilder;
-use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::step::Jump;
 use tidegate_core::{Exchange, Phase, Step, blocking, file_path};
 use tidegate_http::request::Method;
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::{BlockInfo, Module};
 
 use super::files;
 

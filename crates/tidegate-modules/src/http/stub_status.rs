@@ -9,14 +9,14 @@ mod tests;
 
 use bytes::Bytes;
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, row};
-use tidegate_core::builder::LocationBuilder;
 use tidegate_core::counters::{self, Figures};
-use tidegate_core::module::Module;
 use tidegate_core::variables::Variable;
 use tidegate_core::{Body, Exchange, Step};
 use tidegate_http::Known;
 use tidegate_http::range::write_number;
 use tidegate_http::request::Method;
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::Module;
 
 /// `ngx_http_stub_status_module`.
 pub struct StubStatus;

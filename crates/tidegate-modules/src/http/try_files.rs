@@ -10,10 +10,10 @@
 mod tests;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once, row};
-use tidegate_core::builder::LocationBuilder;
-use tidegate_core::module::Module;
 use tidegate_core::step::Jump;
 use tidegate_core::{Exchange, Phase, Step, Template, error_page, file_path};
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::Module;
 
 use super::files::{self, Cold, Kind, Looks};
 

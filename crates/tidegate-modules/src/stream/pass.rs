@@ -7,11 +7,11 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, once, row};
-use tidegate_core::builder::LocationBuilder;
 use tidegate_core::client::Address;
-use tidegate_core::module::Module;
 use tidegate_core::session::PassTo;
 use tidegate_core::{Exchange, Level, Step, Template};
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::Module;
 use tidegate_upstream::resolve::{self, HostPort};
 
 /// `ngx_stream_pass_module`.

@@ -9,10 +9,10 @@ use std::io;
 use std::time::Duration;
 
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, once, row};
-use tidegate_core::builder::LocationBuilder;
-use tidegate_core::module::Module;
 use tidegate_core::session::SessionClient;
 use tidegate_core::{Exchange, Level, Step};
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::Module;
 use tidegate_rt::timer::timeout;
 
 /// `ngx_stream_return_module`.
@@ -76,7 +76,7 @@ async fn send(x: &mut Exchange, text: Vec<u8>) -> Step<'static> {
     match sent {
         Ok(()) => Step::Status(200),
         Err(error) => {
-            let error = tidegate_core::builder::os_error(&error);
+            let error = tidegate_os::os_error(&error);
             x.log(Level::Info, format_args!("send() failed ({error})"));
             Step::Status(500)
         }

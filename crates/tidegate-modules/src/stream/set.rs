@@ -5,9 +5,9 @@
 //! ```
 
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, row};
-use tidegate_core::builder::LocationBuilder;
-use tidegate_core::module::Module;
 use tidegate_core::{Phase, Step};
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::Module;
 
 use crate::http::rewrite::assignment::{Assignment, SetConf, TooLong};
 

@@ -6,12 +6,12 @@
 //! ```
 
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
-use tidegate_core::builder::LocationBuilder;
-use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::session::read_more;
 use tidegate_core::variables::Variable;
 use tidegate_core::{Exchange, Phase, Step};
 use tidegate_http::client_hello::{self, ClientHello, ParsedHello, version_name};
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::{BlockInfo, Module};
 
 /// `ngx_stream_ssl_preread_module`.
 pub struct SslPreread;

@@ -1,7 +1,7 @@
 //! One directive of one module, with all that the manual says of it.
 
 use tidegate_conf::{Contexts, Kind, KnownDirective, Row, known_directives};
-use tidegate_core::ErasedModule;
+use tidegate_plan::ErasedModule;
 
 use super::notes::{Notes, notes};
 

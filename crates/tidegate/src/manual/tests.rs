@@ -1,7 +1,7 @@
 //! The manual says something of every directive, and its texts are of use.
 
 use tidegate_conf::{Args, Contexts, FsLoader, Parser, Row};
-use tidegate_core::ErasedModule;
+use tidegate_plan::ErasedModule;
 
 use super::entry::{Origin, all};
 use super::{pages, text};

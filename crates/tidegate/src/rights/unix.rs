@@ -5,9 +5,9 @@ use std::os::unix::fs::{MetadataExt, chown, fchown};
 use std::path::Path;
 
 use tidegate_conf::{Diagnostic, Span};
-use tidegate_core::builder::os_error;
 use tidegate_core::main_settings::MainSettings;
 use tidegate_os::layout::CHOSEN;
+use tidegate_os::os_error;
 use tidegate_os::{Credentials, file, identity};
 
 use super::Rights;

@@ -12,12 +12,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use tidegate_conf::FsLoader;
-use tidegate_core::builder::{Resources, Survivors};
 use tidegate_core::client::Address;
 use tidegate_core::listen::ListenerPlan;
 use tidegate_core::log_file::{LogFile, LogFiles};
 use tidegate_core::plan::Plan;
 use tidegate_os::places;
+use tidegate_plan::{Resources, Survivors};
 
 use crate::configuration::{self, Making, Origin};
 use crate::listening::BACKLOG_DEFAULT;

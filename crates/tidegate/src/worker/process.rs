@@ -10,12 +10,12 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tidegate_conf::BundleLoader;
-use tidegate_core::builder::Survivors;
 use tidegate_core::error_log::Level;
 use tidegate_core::log_file::{LogFiles, open_append};
 use tidegate_core::plan::Plan;
 use tidegate_modules::http::log::flush_all;
 use tidegate_os::{identity, inherit, process, title};
+use tidegate_plan::Survivors;
 use tidegate_rt::clock::exact_now;
 use tidegate_rt::signal::ProcessSignal;
 

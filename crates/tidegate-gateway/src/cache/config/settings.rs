@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_conf::{Diagnostic, Word};
-use tidegate_core::builder::PlanBuilder;
 use tidegate_core::{Exchange, Level, Template};
 use tidegate_http::caching::IgnoredFields;
 use tidegate_http::request::Method;
+use tidegate_plan::PlanBuilder;
 
 use crate::cache::config::conf::CacheConf;
 use crate::cache::config::purge::{PurgeConf, PurgeSettings, PurgeTrigger};

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use tidegate_cache::{DiskFailures, Levels, Options, RealDisk, Store};
 use tidegate_conf::Diagnostic;
 use tidegate_core::Level;
-use tidegate_core::builder::{PlanBuilder, os_error};
 use tidegate_core::error_log::ErrorLog;
 use tidegate_core::family;
 use tidegate_core::plan::Service;
+use tidegate_os::os_error;
+use tidegate_plan::PlanBuilder;
 use tidegate_rt::clock;
 
 use crate::cache::config::conf::{Pace, PathConf};

@@ -14,9 +14,9 @@ use std::{error, fmt};
 
 use bytes::Bytes;
 use tidegate_core::body::{BodyError, BodyStream};
-use tidegate_core::builder::os_error;
 use tidegate_core::{Body, Chunk, Level, LocalFuture, blocking, temp_file};
 use tidegate_http::Headers;
+use tidegate_os::os_error;
 use tidegate_upstream::LogContext;
 
 use super::super::settings::SpoolSettings;

@@ -20,8 +20,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, once, row};
-use tidegate_core::builder::{LocationBuilder, PlanBuilder};
-use tidegate_core::module::{BlockInfo, Module};
+use tidegate_plan::module::{BlockInfo, Module};
+use tidegate_plan::{LocationBuilder, PlanBuilder};
 
 use super::proxy::settings::Settings;
 use super::proxy::target::Pass;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tidegate_conf::{Diagnostic, Statement};
-use tidegate_core::builder::PlanBuilder;
 use tidegate_core::regex::Regex;
+use tidegate_plan::PlanBuilder;
 
 /// A block. Without `send` nothing is sent, without `expect` nothing is waited for.
 #[derive(Default)]

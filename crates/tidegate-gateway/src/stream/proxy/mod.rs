@@ -26,8 +26,8 @@ use std::sync::Arc;
 
 use tidegate_conf::{Diagnostic, Directive};
 use tidegate_core::Step;
-use tidegate_core::builder::LocationBuilder;
-use tidegate_core::module::{BlockInfo, Module};
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::{BlockInfo, Module};
 
 use conf::Conf;
 

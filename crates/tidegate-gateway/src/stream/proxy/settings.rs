@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidegate_conf::{Diagnostic, Word};
-use tidegate_core::builder::{LocationBuilder, PlanBuilder};
 use tidegate_core::{Exchange, Template};
+use tidegate_plan::{LocationBuilder, PlanBuilder};
 use tidegate_upstream::relay::Closing;
 use tidegate_upstream::resolve::Resolver;
 

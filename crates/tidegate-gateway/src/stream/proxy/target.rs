@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tidegate_conf::{Diagnostic, Word};
-use tidegate_core::builder::PlanBuilder;
 use tidegate_core::{Exchange, Level, Template};
+use tidegate_plan::PlanBuilder;
 use tidegate_rt::net::Addr;
 use tidegate_upstream::peers::address_text;
 use tidegate_upstream::resolve::{self, HostPort, ResolveError, Resolver};

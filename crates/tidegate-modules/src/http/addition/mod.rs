@@ -11,8 +11,8 @@ mod filter;
 mod tests;
 
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
-use tidegate_core::builder::LocationBuilder;
-use tidegate_core::module::{BlockInfo, Module};
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::{BlockInfo, Module};
 
 use super::media_types::MediaTypes;
 use filter::AdditionFilter;

@@ -20,10 +20,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, once, row};
-use tidegate_core::builder::{LocationBuilder, os_error};
-use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::{Exchange, Level, Phase, Step, Template, blocking, credentials};
 use tidegate_http::Known;
+use tidegate_os::os_error;
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_rt::blocking::ThreadPool;
 
 use hash::Cost;

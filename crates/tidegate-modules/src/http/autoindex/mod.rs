@@ -16,11 +16,11 @@ mod tests;
 
 use bytes::Bytes;
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
-use tidegate_core::builder::LocationBuilder;
-use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::{Body, Exchange, Level, Phase, Step, blocking, file_path};
 use tidegate_http::Known;
 use tidegate_http::request::Method;
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::{BlockInfo, Module};
 
 use super::{charset, files};
 use page::Form;

@@ -16,10 +16,10 @@ use std::sync::Arc;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, row};
 use tidegate_core::Exchange;
-use tidegate_core::builder::LocationBuilder;
-use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::variables::Variable;
 use tidegate_http::Known;
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::{BlockInfo, Module};
 
 use logic::{Age, Rules};
 

@@ -6,11 +6,11 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use tidegate_conf::Diagnostic;
 use tidegate_core::body::{BodyError, BodyStream, Chunk};
-use tidegate_core::builder::PlanBuilder;
 use tidegate_core::byte_body::{ByteBody, Piece};
 use tidegate_core::exchange::RangeSupport;
 use tidegate_core::{Body, Exchange, Level, Template};
 use tidegate_http::{Headers, Known};
+use tidegate_plan::PlanBuilder;
 
 use super::conf::{Conf, Name};
 use super::recode::Recoder;

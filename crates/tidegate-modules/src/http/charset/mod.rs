@@ -20,8 +20,8 @@ use std::sync::Arc;
 
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Kind, once, row};
 use tidegate_core::Exchange;
-use tidegate_core::builder::{LocationBuilder, PlanBuilder};
-use tidegate_core::module::{BlockInfo, Module};
+use tidegate_plan::module::{BlockInfo, Module};
+use tidegate_plan::{LocationBuilder, PlanBuilder};
 
 use super::media_types::MediaTypes;
 use conf::{Conf, MapConf, Name};

@@ -21,11 +21,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, Span, Statement};
-use tidegate_core::builder::PlanBuilder;
 use tidegate_core::client::Address;
-use tidegate_core::module::Module;
 use tidegate_core::{Exchange, Template};
 use tidegate_http::Known;
+use tidegate_plan::PlanBuilder;
+use tidegate_plan::module::Module;
 
 use super::made_variable;
 use super::realip::{self, Trusted};

@@ -15,10 +15,11 @@ use std::sync::Arc;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once, row};
 use tidegate_core::Exchange;
-use tidegate_core::builder::{PlanBuilder, os_error};
 use tidegate_core::client::Address;
-use tidegate_core::module::Module;
 use tidegate_http::Known;
+use tidegate_os::os_error;
+use tidegate_plan::PlanBuilder;
+use tidegate_plan::module::Module;
 
 use database::{City, Country, Database, Kind};
 

@@ -16,12 +16,12 @@ mod tests;
 use std::sync::Arc;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once, row};
-use tidegate_core::builder::LocationBuilder;
 use tidegate_core::exchange::RangeSupport;
-use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::{Body, Exchange};
 use tidegate_http::Known;
 use tidegate_http::request::Method;
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::{BlockInfo, Module};
 
 use super::gzip::accept::Rules;
 use super::gzip::weaken_etag;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use tidegate_conf::Diagnostic;
 use tidegate_core::Exchange;
-use tidegate_core::builder::PlanBuilder;
 use tidegate_core::exchange::{Response, Routing};
 use tidegate_core::regex::Regex;
 use tidegate_http::request::Version;
 use tidegate_http::{Headers, Known, date};
+use tidegate_plan::PlanBuilder;
 use tidegate_rt::clock;
 
 use super::conf::Conf;

@@ -27,9 +27,9 @@ use std::sync::Arc;
 
 use tidegate_conf::{Diagnostic, Directive};
 use tidegate_core::Exchange;
-use tidegate_core::builder::LocationBuilder;
-use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::variables::Variable;
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::{BlockInfo, Module};
 
 use accept::Rules;
 use codec::Coding;

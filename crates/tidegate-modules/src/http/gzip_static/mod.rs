@@ -17,11 +17,12 @@ mod tests;
 use std::sync::Arc;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once, row};
-use tidegate_core::builder::{LocationBuilder, os_error};
-use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::{Exchange, Level, Phase, Step, file_path};
 use tidegate_http::Known;
 use tidegate_http::request::Method;
+use tidegate_os::os_error;
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::{BlockInfo, Module};
 
 use super::files::{self, Cold, Looks};
 use super::gzip::accept::Rules;

@@ -14,9 +14,9 @@ mod stream;
 mod tests;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once, row};
-use tidegate_core::builder::LocationBuilder;
-use tidegate_core::module::Module;
 use tidegate_handler::server;
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::Module;
 
 pub use parameters::Parameters;
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_conf::{Args, Diagnostic, Span, Word, parse_milliseconds, parse_size};
-use tidegate_core::builder::LocationBuilder;
 use tidegate_core::pool_choice::PoolChoice;
 use tidegate_handler::Handler;
+use tidegate_plan::LocationBuilder;
 
 use super::serve::Target;
 

@@ -1,9 +1,9 @@
 //! `expires`: its forms, and what `Expires` and `Cache-Control` they make.
 
 use tidegate_conf::{Args, Diagnostic, Word};
-use tidegate_core::builder::PlanBuilder;
 use tidegate_core::{Exchange, Template};
 use tidegate_http::{Known, date};
+use tidegate_plan::PlanBuilder;
 use tidegate_rt::clock;
 
 /// As written: a fixed rule, or one with variables.

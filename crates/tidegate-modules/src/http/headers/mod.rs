@@ -11,11 +11,11 @@ mod tests;
 
 use bytes::Bytes;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once, row};
-use tidegate_core::builder::LocationBuilder;
-use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::{Body, Exchange, Template};
 use tidegate_http::Known;
 use tidegate_http::request::{Method, Version};
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::{BlockInfo, Module};
 
 use expires::{Expires, ExpiresConf};
 

@@ -16,10 +16,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tidegate_conf::{Diagnostic, Directive};
-use tidegate_core::builder::{LocationBuilder, PlanBuilder};
-use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::variables::Variable;
 use tidegate_core::{Exchange, Phase, Step};
+use tidegate_plan::module::{BlockInfo, Module};
+use tidegate_plan::{LocationBuilder, PlanBuilder};
 
 use super::limits::{self, Refusal, States};
 use conf::{Conf, REFUSAL_ROWS, ROWS, RuleText};

@@ -18,11 +18,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_conf::{Diagnostic, Directive};
-use tidegate_core::builder::{LocationBuilder, PlanBuilder};
-use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::pause::pause;
 use tidegate_core::variables::Variable;
 use tidegate_core::{Exchange, Level, Phase, Step};
+use tidegate_plan::module::{BlockInfo, Module};
+use tidegate_plan::{LocationBuilder, PlanBuilder};
 
 use super::limits::{self, Refusal};
 use buckets::{Buckets, NoRoom};

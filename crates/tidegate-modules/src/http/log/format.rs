@@ -1,8 +1,8 @@
 //! Formats: templates whose values are escaped in place.
 
 use tidegate_conf::{Diagnostic, Span};
-use tidegate_core::builder::PlanBuilder;
 use tidegate_core::{Exchange, Template};
+use tidegate_plan::PlanBuilder;
 
 use super::conf::FormatConf;
 

@@ -25,8 +25,8 @@ use std::sync::Arc;
 
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, row};
 use tidegate_core::Exchange;
-use tidegate_core::builder::{LocationBuilder, PlanBuilder};
-use tidegate_core::module::{BlockInfo, Module};
+use tidegate_plan::module::{BlockInfo, Module};
+use tidegate_plan::{LocationBuilder, PlanBuilder};
 
 pub use buffer::flush_all;
 use buffer::{Buffer, FlushService};

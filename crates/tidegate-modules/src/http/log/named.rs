@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use tidegate_core::builder::os_error;
 use tidegate_core::error_log::ErrorLog;
 use tidegate_core::log_context::with_context;
 use tidegate_core::log_file::open_append;
 use tidegate_core::{Exchange, Level, Template, blocking, file_path};
+use tidegate_os::os_error;
 use tidegate_os::{FileKind, Stat, file, open, path};
 use tidegate_rt::clock;
 use tidegate_rt::sync::oneshot;

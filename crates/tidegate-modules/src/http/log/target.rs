@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tidegate_conf::{Diagnostic, Span};
-use tidegate_core::builder::PlanBuilder;
 use tidegate_core::log_file::{LogFile, write_gathered};
 use tidegate_core::syslog::Syslog;
 use tidegate_core::{Exchange, Template};
+use tidegate_plan::PlanBuilder;
 use tidegate_rt::clock;
 
 use super::Shared;

@@ -11,11 +11,11 @@ mod text;
 
 use bytes::Bytes;
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
-use tidegate_core::builder::LocationBuilder;
-use tidegate_core::module::Module;
 use tidegate_core::{Body, Exchange, Step, blocking, counters};
 use tidegate_http::Known;
 use tidegate_http::request::Method;
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::Module;
 use tidegate_rt::turn;
 
 /// The module.

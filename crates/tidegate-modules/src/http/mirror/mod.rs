@@ -20,11 +20,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
-use tidegate_core::builder::LocationBuilder;
 use tidegate_core::client::NoClient;
-use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::subrequest::{Options, SubrequestBody};
 use tidegate_core::{Exchange, Level, Phase, Step};
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_rt::spawn_local;
 
 /// Copies that a thread has under way at most; requests beyond are not mirrored. A mirror that answers slowly

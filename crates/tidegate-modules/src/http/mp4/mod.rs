@@ -19,13 +19,14 @@ mod track;
 
 use bytes::Bytes;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once, row};
-use tidegate_core::builder::{LocationBuilder, os_error};
 use tidegate_core::exchange::Exchange;
-use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::{Level, Step, blocking, file_path};
 use tidegate_http::range::ByteRange;
 use tidegate_http::request::Method;
 use tidegate_http::{Known, conditional};
+use tidegate_os::os_error;
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::{BlockInfo, Module};
 
 use super::static_files::{self, Content, answer, head, open, open_at_once, serve, warm, whole};
 use cut::{Cut, Piece};

@@ -6,9 +6,7 @@ mod tests;
 
 use tidegate_conf::{Diagnostic, Directive};
 use tidegate_core::body::cut;
-use tidegate_core::builder::LocationBuilder;
 use tidegate_core::exchange::RangeSupport;
-use tidegate_core::module::Module;
 use tidegate_core::{Body, Exchange};
 use tidegate_http::Known;
 use tidegate_http::range::{
@@ -16,6 +14,8 @@ use tidegate_http::range::{
     write_unsatisfied_range,
 };
 use tidegate_http::request::Version;
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::Module;
 
 /// `ngx_http_range_filter_module`.
 pub struct Ranges;

@@ -16,12 +16,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once, row};
-use tidegate_core::builder::{LocationBuilder, PlanBuilder};
 use tidegate_core::client::{Address, ClientAddress};
-use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::variables::Variable;
 use tidegate_core::{Exchange, Phase, Step};
 use tidegate_http::Known;
+use tidegate_plan::module::{BlockInfo, Module};
+use tidegate_plan::{LocationBuilder, PlanBuilder};
 
 pub use logic::{Trusted, client, is_trusted};
 use tidegate_conf::network::{self, Network};

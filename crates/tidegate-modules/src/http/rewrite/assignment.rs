@@ -1,9 +1,9 @@
 //! `set`, of requests and of sessions.
 
 use tidegate_conf::{Args, Diagnostic, Span, Word};
-use tidegate_core::builder::PlanBuilder;
 use tidegate_core::variables::{Changeable, Setter};
 use tidegate_core::{Exchange, Level, Template};
+use tidegate_plan::PlanBuilder;
 
 /// A `set` as written.
 #[derive(Clone)]

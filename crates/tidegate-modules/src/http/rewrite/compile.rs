@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::Template;
-use tidegate_core::builder::{LocationBuilder, Outline, PlanBuilder};
 use tidegate_core::plan::LocationId;
 use tidegate_core::regex::Regex;
+use tidegate_plan::{LocationBuilder, Outline, PlanBuilder};
 
 use super::Rewrite;
 use super::assignment::Assignment;

@@ -21,8 +21,8 @@ mod tests;
 
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Kind, once, row};
 use tidegate_core::Phase;
-use tidegate_core::builder::LocationBuilder;
-use tidegate_core::module::{BlockInfo, BlockRow, Module};
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::{BlockInfo, BlockRow, Module};
 
 use super::files;
 use assignment::SetConf;

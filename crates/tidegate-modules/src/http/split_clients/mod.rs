@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, Span, Statement, Word};
 use tidegate_core::Exchange;
-use tidegate_core::builder::PlanBuilder;
-use tidegate_core::module::Module;
+use tidegate_plan::PlanBuilder;
+use tidegate_plan::module::Module;
 
 use super::made_variable;
 

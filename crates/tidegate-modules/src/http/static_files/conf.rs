@@ -5,9 +5,9 @@ use std::time::Duration;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once, row};
 use tidegate_core::Template;
 use tidegate_core::blocking::DEFAULT;
-use tidegate_core::builder::PlanBuilder;
 use tidegate_core::exchange::Exchange;
 use tidegate_core::pool_choice::PoolChoice;
+use tidegate_plan::PlanBuilder;
 
 use super::cache::{Memory, Policy};
 use super::direct::{ALIGNMENT_MIN, Reading};

@@ -22,12 +22,13 @@ mod tests;
 use std::io;
 
 use tidegate_conf::{Diagnostic, Directive};
-use tidegate_core::builder::LocationBuilder;
 use tidegate_core::exchange::Exchange;
-use tidegate_core::module::BlockInfo;
 use tidegate_core::phases::Handler;
-use tidegate_core::{Module, Phase, blocking, file_path, pool_choice};
+use tidegate_core::{Phase, blocking, file_path, pool_choice};
 use tidegate_os::path::HAS_ALIASES;
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::Module;
+use tidegate_plan::module::BlockInfo;
 
 use cache::Policy;
 

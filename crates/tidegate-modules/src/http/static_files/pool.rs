@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tidegate_core::body::{BodyError, BodyStream};
-use tidegate_core::builder::LocationBuilder;
 use tidegate_core::pool_choice::{self, PoolChoice};
 use tidegate_core::{Body, Chunk};
 use tidegate_http::Headers;
 use tidegate_http::range::ByteRange;
+use tidegate_plan::LocationBuilder;
 use tidegate_rt::blocking::ThreadPool;
 
 /// Has a location's files read on another pool than the default one, whoever answers with them: a filter

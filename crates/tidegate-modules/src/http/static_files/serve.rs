@@ -3,13 +3,13 @@
 use std::cell::Cell;
 
 use bytes::Bytes;
-use tidegate_core::builder::os_error;
 use tidegate_core::exchange::{Exchange, RangeSupport};
 use tidegate_core::settings::Settings;
 use tidegate_core::{Body, Level, Step, error_page, file_path};
 use tidegate_http::request::Method;
 use tidegate_http::uri::{Escape, escape};
 use tidegate_http::{Headers, Known};
+use tidegate_os::os_error;
 
 use super::{
     Entry, Links, OpenFile, Options, What, is_absent, is_refused, open, open_at_once, warm,

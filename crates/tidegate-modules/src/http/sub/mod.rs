@@ -13,8 +13,8 @@ mod search;
 mod tests;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once, row};
-use tidegate_core::builder::LocationBuilder;
-use tidegate_core::module::{BlockInfo, Module};
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::{BlockInfo, Module};
 
 use super::media_types::MediaTypes;
 use filter::SubFilter;

@@ -18,12 +18,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tidegate_conf::{Diagnostic, Directive};
-use tidegate_core::builder::LocationBuilder;
 use tidegate_core::client::Address;
-use tidegate_core::module::{BlockInfo, Module};
 use tidegate_core::variables::Variable;
 use tidegate_core::{Exchange, Level};
 use tidegate_http::Known;
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_rt::clock;
 
 use conf::{Conf, Mode, ROWS, Settings};

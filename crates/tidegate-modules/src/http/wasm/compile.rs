@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 
 use tidegate_conf::Diagnostic;
-use tidegate_core::builder::{PlanBuilder, os_error};
 use tidegate_handler::Handler;
+use tidegate_os::os_error;
+use tidegate_plan::PlanBuilder;
 use tidegate_wasm::{Application, MEMORY_BYTES_DEFAULT, Programs, Settings};
 
 use super::{Conf, Folder, Written};

@@ -14,8 +14,8 @@ mod compile;
 mod tests;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once, parse_size, row};
-use tidegate_core::builder::LocationBuilder;
-use tidegate_core::module::{BlockInfo, Module};
+use tidegate_plan::LocationBuilder;
+use tidegate_plan::module::{BlockInfo, Module};
 
 use super::handler::{CONTEXTS, Parameters};
 

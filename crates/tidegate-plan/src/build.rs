@@ -1,0 +1,161 @@
+//! From a parsed configuration to a plan: outline, inherit, prepare, freeze.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tidegate_conf::{Diagnostic, Span, Statement};
+use tidegate_core::listen::ListenerPlan;
+use tidegate_core::main_settings::MainSettings;
+use tidegate_core::plan::{Location, Plan};
+use tidegate_core::variables::VariableTable;
+
+use crate::main_core;
+use crate::outline::{Outline, Outliner};
+use crate::plan_builder::{Environment, PlanBuilder};
+use crate::resources::NamesOf;
+use crate::values::Value;
+use crate::{locations, servers};
+
+/// Builds a plan. On any error nothing has changed and all mistakes are returned.
+pub fn build(
+    environment: &Environment<'_>,
+    statements: &[Statement],
+    span: Span,
+) -> Result<(Plan, Vec<Diagnostic>), Vec<Diagnostic>> {
+    let names = NamesOf(environment.resources);
+    let mut outliner = Outliner::new(environment.modules, &names);
+    let root = outliner.outline(statements, span);
+    let mut diagnostics = std::mem::take(&mut outliner.diagnostics);
+    let values = std::mem::take(&mut outliner.values);
+    let main = match main_core::prepare(environment, &root) {
+        Ok(main) => main,
+        Err(diagnostic) => {
+            diagnostics.push(diagnostic);
+            return Err(diagnostics);
+        }
+    };
+    let mut part = |block: Option<&Outline>, stream: bool| {
+        let (plan, found) = part(environment, &main, (block, stream), &values);
+        diagnostics.extend(found);
+        plan
+    };
+    let plan = part(root.blocks("http").next(), false);
+    let sessions = match root.blocks("stream").next() {
+        Some(block) => part(Some(block), true).map(|plan| Some(Arc::new(plan))),
+        None => Some(None),
+    };
+    leave_out_consequences(&mut diagnostics);
+    let fatal = diagnostics.iter().any(|diagnostic| diagnostic.severity.is_fatal());
+    match (plan, sessions) {
+        (Some(mut plan), Some(sessions)) if !fatal => {
+            // Background work is one list, whichever block it comes from.
+            plan.services.extend(sessions.iter().flat_map(|plan| plan.services.iter().cloned()));
+            Ok((Plan { sessions, ..plan }, diagnostics))
+        }
+        _ => Err(diagnostics),
+    }
+}
+
+/// The plan of the `http` block, or of the `stream` block: each has its own servers and variables.
+fn part(
+    environment: &Environment<'_>,
+    main: &MainSettings,
+    (block, stream): (Option<&Outline>, bool),
+    values: &[Value],
+) -> (Option<Plan>, Vec<Diagnostic>) {
+    let declared = environment.modules.iter().flat_map(|module| match stream {
+        false => module.variables(),
+        true => module.session_variables(),
+    });
+    let mut plan = PlanBuilder {
+        environment,
+        main,
+        variables: VariableTable::new(declared),
+        locations: Vec::new(),
+        servers: Vec::new(),
+        services: Vec::new(),
+        shared: HashMap::new(),
+        server_names: Vec::new(),
+        block: None,
+        stream,
+        diagnostics: Vec::new(),
+    };
+    let listeners = match block {
+        Some(block) => plan.fill(block),
+        None => Vec::new(),
+    };
+    plan.check_values(values);
+    let unresolved = plan.variables.unresolved();
+    plan.diagnostics.extend(unresolved);
+    let PlanBuilder { variables, locations, servers, services, diagnostics, .. } = plan;
+    let locations: Option<Vec<Location>> = locations.into_iter().collect();
+    let slot_count = variables.slot_count();
+    let plan = locations.map(|locations| Plan {
+        main: main.clone(),
+        listeners,
+        servers,
+        locations,
+        variables,
+        slot_count,
+        generation: environment.generation,
+        services,
+        sessions: None,
+    });
+    (plan, diagnostics)
+}
+
+/// What a block lacks is no mistake of its own while another one may be why it lacks it.
+fn leave_out_consequences(diagnostics: &mut Vec<Diagnostic>) {
+    let is_consequence = |diagnostic: &Diagnostic| {
+        [locations::NO_HANDLER, servers::NO_LISTEN].contains(&diagnostic.message.as_str())
+    };
+    let is_cause = |found: &Diagnostic| found.severity.is_fatal() && !is_consequence(found);
+    if diagnostics.iter().any(is_cause) {
+        diagnostics.retain(|found| !is_consequence(found));
+    }
+}
+
+impl<'e> PlanBuilder<'e> {
+    /// Builds all servers of its block.
+    fn fill<'b>(&mut self, block: &'b Outline) -> Vec<ListenerPlan>
+    where
+        'b: 'e,
+    {
+        self.block = Some(block);
+        for (module, conf) in self.environment.modules.iter().zip(&block.confs) {
+            let prepared = match self.stream {
+                false => module.prepare_http(conf, self),
+                true => module.prepare_stream(conf, self),
+            };
+            if let Err(diagnostic) = prepared {
+                self.diagnostics.push(diagnostic);
+            }
+        }
+        let servers: Vec<&Outline> = block.blocks("server").collect();
+        for server in &servers {
+            self.server(server);
+        }
+        self.listeners(&servers)
+    }
+
+    /// Compiles values of the plan's block and forgets them. Mistakes that are known already come first: their
+    /// values would only be told of twice.
+    fn check_values(&mut self, values: &[Value]) {
+        if self.diagnostics.iter().any(|found| found.severity.is_fatal()) {
+            return;
+        }
+        let stream = self.stream;
+        for value in values.iter().filter(|value| value.stream == stream) {
+            let word = &value.word;
+            let text = word.bytes.strip_prefix(b"~").filter(|_| value.may_be_regex);
+            let found = match text {
+                Some([b'*', regex @ ..] | regex) => self.regex(regex, true, word.span).map(drop),
+                None => self.template(word).map(drop),
+            };
+            self.diagnostics.extend(found.err());
+        }
+    }
+}

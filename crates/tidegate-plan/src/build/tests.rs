@@ -1,0 +1,153 @@
+//! From a text to a plan: what is refused and how it is said, what is inherited, what outlasts a reload.
+
+use std::sync::Arc;
+
+use tidegate_core::plan::Location;
+
+use crate::Survivors;
+use crate::tests::Bench;
+
+/// An `http` block that must be refused, with all that is wrong with it.
+fn check(http: &str, expected: &[&str]) {
+    assert_eq!(Bench::errors(http), expected, "{http}");
+}
+
+#[test]
+fn locations_that_cannot_be() {
+    for (locations, expected) in [
+        ("location /a { } location /a { }", "duplicate location \"/a\""),
+        ("location /a { } location ^~ /a { }", "duplicate location \"/a\""),
+        ("location = /a { } location =/a { }", "duplicate location \"/a\""),
+        ("location /a { location /a/b { } location /a/b { } }", "duplicate location \"/a/b\""),
+        ("location == /a { }", "invalid location modifier \"==\""),
+        ("location a /b { }", "invalid location modifier \"a\""),
+        ("location /a { location /b { } }", "location \"/b\" is outside location \"/a\""),
+        ("location /a { location = /b { } }", "location \"/b\" is outside location \"/a\""),
+        ("location ~ ^/a { location /a { } }", "location \"/a\" is outside location \"^/a\""),
+        (
+            "location = /a { location /a/b { } }",
+            "location \"/a/b\" cannot be inside the exact location \"/a\"",
+        ),
+        (
+            "location @a { location /b { } }",
+            "location \"/b\" cannot be inside the named location \"@a\"",
+        ),
+        (
+            "location /a { location @b { } }",
+            "named location \"@b\" can be on the server level only",
+        ),
+        ("location ~ ( { }", "pcre2_compile() failed: missing closing parenthesis in \"(\""),
+        ("location ~ (?<uri>.) { }", "the duplicate \"uri\" variable"),
+        ("location / { limit_except ODD { } }", "invalid method \"ODD\""),
+        (
+            "location / { limit_except GET { } limit_except PUT { } }",
+            "\"limit_except\" directive is duplicate",
+        ),
+    ] {
+        check(&format!("server {{ {locations} }}"), &[expected]);
+    }
+    // Names may be the same where the kinds or the levels differ.
+    Bench::new(
+        "server { location /a { } location = /a { } location ~ /a { } location ~ /a { } location @a { } location @a { }
+                  location /b { location /b { } location = /b { } } location = /c { location ~ x { } } }
+         server { location /a { } location @a { } }",
+    );
+}
+
+#[test]
+fn all_mistakes_are_reported_at_once() {
+    check(
+        "sendfile maybe;
+         server { listen 0; location / { root /a; root /b; } location /a { } location /a { } }
+         server { listen 81; listen 81; server_name a*; }",
+        &[
+            "invalid value \"maybe\" in \"sendfile\" directive, it must be \"on\" or \"off\"",
+            "invalid port in \"0\" of the \"listen\" directive",
+            "\"root\" directive is duplicate",
+            "duplicate location \"/a\"",
+            "a duplicate listen 0.0.0.0:81",
+            "invalid server name or wildcard \"a*\"",
+        ],
+    );
+    // A block in the wrong place is read all the same.
+    check(
+        "location / { root; }",
+        &[
+            "invalid number of arguments in \"root\" directive",
+            "\"location\" directive is not allowed here",
+        ],
+    );
+    check("server { } upstreams { absent; }", &["unknown directive \"upstreams\""]);
+}
+
+#[test]
+fn the_file_level() {
+    for (file, expected) in [
+        ("http { } http { }", &["\"http\" directive is duplicate"][..]),
+        ("events { }", &["\"events\" directive is duplicate"]),
+        ("stream { } stream { }", &["\"stream\" directive is duplicate"]),
+        ("server { }", &["\"server\" directive is not allowed here"]),
+        ("stream { server { listen 1.1.1.1:5; } }", &["no handler for server"]),
+        // What a block lacks may be the consequence of another mistake.
+        (
+            "stream { server { listen 0:1:2; absent; } }",
+            &[
+                "invalid port in \"0:1:2\" of the \"listen\" directive",
+                "unknown directive \"absent\"",
+            ],
+        ),
+        (
+            "stream { server { listen 1.1.1.1; } }",
+            &["no port in \"1.1.1.1\" of the \"listen\" directive"],
+        ),
+    ] {
+        assert_eq!(Bench::errors_of_file(file), expected, "{file}");
+    }
+    let mut lacking = Bench::errors_of_file("stream { server { } }");
+    lacking.sort();
+    assert_eq!(lacking, ["no \"listen\" is defined for server", "no handler for server"]);
+    // No block, no servers.
+    let empty = Bench::of_file("");
+    assert_eq!((empty.plan.servers().len(), empty.plan.listeners.len()), (0, 0));
+    assert!(empty.plan.sessions.is_none() && Bench::of_file("stream { }").plan.sessions.is_some());
+}
+
+#[test]
+fn a_plan_has_numbers_for_servers_and_locations() {
+    let bench = Bench::new(
+        "server { location /a { location /a/b { } if { } limit_except GET { } } location @n { } }
+         server { server_name second; location ^~ /a { } location = /b { } location ~ c { } }",
+    );
+    let plan = &bench.plan;
+    assert_eq!(plan.servers().len(), 2);
+    assert_eq!(
+        (plan.servers()[0].named(b"@n").is_some(), plan.servers()[1].named(b"@n")),
+        (true, None)
+    );
+    let kinds: Vec<String> = plan
+        .locations
+        .iter()
+        .map(|location| {
+            let Location { name, exact, no_regex, is_regex, is_named, limit_except, .. } = location;
+            let flags = [(exact, '='), (no_regex, '^'), (is_regex, '~'), (is_named, '@')];
+            let flags: String = flags.iter().filter(|(is, _)| **is).map(|(_, mark)| mark).collect();
+            let limited = if limit_except.is_some() { "!" } else { "" };
+            format!("{flags}{}{limited}", String::from_utf8_lossy(name))
+        })
+        .collect();
+    assert_eq!(kinds, ["", "/a!", "", "GET", "/a/b", "@@n", "", "^/a", "=/b", "~c"]);
+    assert_eq!(plan.all_listeners().count(), 1);
+}
+
+#[test]
+fn objects_outlast_reloads_by_type_and_name() {
+    let survivors = Survivors::default();
+    let get =
+        |name: &str, value: u32| survivors.get_or_make::<u32, ()>(name, || Ok(value)).unwrap();
+    assert_eq!([*get("a", 1), *get("a", 2), *get("b", 3)], [1, 1, 3]);
+    let other = survivors.get_or_make::<String, ()>("a", || Ok("text".to_owned())).unwrap();
+    assert_eq!((other.as_str(), Arc::ptr_eq(&get("a", 4), &get("a", 5))), ("text", true));
+    // What could not be made is made the next time.
+    assert_eq!(survivors.get_or_make::<u8, _>("c", || Err("no room")).unwrap_err(), "no room");
+    assert_eq!(*survivors.get_or_make::<u8, ()>("c", || Ok(7)).unwrap(), 7);
+}

@@ -1,0 +1,255 @@
+//! The `listen` directive: an address and how its socket is made.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::RangeInclusive;
+
+use tidegate_conf::{Args, Contexts, Diagnostic, HostNames, Span, parse_seconds, parse_size};
+use tidegate_core::client::Address;
+use tidegate_core::listen::{SoKeepalive, SocketOptions};
+
+#[cfg(test)]
+mod tests;
+
+/// One `listen` directive.
+#[derive(Clone, Debug)]
+pub struct ListenConf {
+    pub address: Address,
+    pub default_server: bool,
+    pub tls: bool,
+    pub proxy_protocol: bool,
+    /// UDP, in `stream` only.
+    pub datagram: bool,
+    pub socket: SocketOptions,
+    pub span: Span,
+}
+
+/// Port when none is written and the master is privileged.
+const PORT_DEFAULT: u16 = 80;
+
+/// Reads the arguments; a name that stands for several addresses (`localhost`) gives several.
+pub fn parse(args: &Args<'_>) -> Result<Vec<ListenConf>, Diagnostic> {
+    let text = args.text(0)?;
+    let addresses = parse_addresses(text, args.names).map_err(|message| args.error(0, message))?;
+    let mut listen = ListenConf {
+        address: Address::Unix(String::new()),
+        default_server: false,
+        tls: false,
+        proxy_protocol: false,
+        datagram: false,
+        socket: SocketOptions::default(),
+        span: args.word(0).span,
+    };
+    let in_stream = args.context.intersects(Contexts::STREAM_SERVER);
+    if in_stream && has_default_port(text) {
+        return Err(args.error(0, format!("no port in \"{text}\" of the \"listen\" directive")));
+    }
+    for index in 1..args.len() {
+        parameter(&mut listen, args, index, &addresses)?;
+    }
+    if listen.datagram {
+        check_datagram(&listen, args)?;
+    }
+    Ok(addresses.into_iter().map(|address| ListenConf { address, ..listen.clone() }).collect())
+}
+
+/// UDP has neither connections nor, yet, TLS.
+fn check_datagram(listen: &ListenConf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let socket = &listen.socket;
+    let refused = [
+        ("backlog", socket.backlog.is_some()),
+        ("ssl", listen.tls),
+        ("so_keepalive", socket.so_keepalive.is_some()),
+        ("proxy_protocol", listen.proxy_protocol),
+        ("fastopen", socket.fastopen.is_some()),
+        ("deferred", socket.deferred),
+    ];
+    match refused.iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((name, _)) => {
+            Err(args.error(0, format!("\"{name}\" parameter is incompatible with \"udp\"")))
+        }
+    }
+}
+
+/// No port is written.
+fn has_default_port(text: &str) -> bool {
+    !text.starts_with("unix:") && split_ports(text).is_ok_and(|(host, _)| host == text)
+}
+
+fn parameter(
+    listen: &mut ListenConf,
+    args: &Args<'_>,
+    index: usize,
+    addresses: &[Address],
+) -> Result<(), Diagnostic> {
+    let (name, value) = args.parameter(index)?;
+    let socket = &mut listen.socket;
+    match (name, value) {
+        ("default_server" | "default", None) => listen.default_server = true,
+        ("ssl", None) => listen.tls = true,
+        ("proxy_protocol", None) => listen.proxy_protocol = true,
+        ("http2" | "spdy" | "quic" | "http3", None)
+            if args.context.intersects(Contexts::SERVER) =>
+        {
+            return Err(not_yet(args, index));
+        }
+        ("udp", None) if args.context.intersects(Contexts::STREAM_SERVER) => {
+            if addresses.iter().any(|address| matches!(address, Address::Unix(_))) {
+                let message = "\"udp\" is not supported yet on unix domain sockets";
+                return Err(args.error(index, message));
+            }
+            listen.datagram = true;
+        }
+        _ => {
+            socket.written = true;
+            socket_option(socket, name, value).map_err(|fault| match fault {
+                Fault::Unknown => args.invalid_parameter(index),
+                Fault::Text(message) => args.error(index, message),
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// A protocol that nginx knows here.
+fn not_yet(args: &Args<'_>, index: usize) -> Diagnostic {
+    let (name, help) = match args.text(index) {
+        Ok(name @ ("quic" | "http3")) => {
+            (name, "leave this `listen` out; `listen PORT ssl;` serves HTTP/1.1")
+        }
+        Ok(name) => (name, "leave the parameter out; the server speaks HTTP/1.1 then"),
+        Err(error) => return error,
+    };
+    args.error(index, format!("the parameter \"{name}\" of \"listen\" is not supported yet"))
+        .label("known to nginx")
+        .help(help)
+}
+
+enum Fault {
+    Unknown,
+    Text(String),
+}
+
+fn socket_option(socket: &mut SocketOptions, name: &str, value: Option<&str>) -> Result<(), Fault> {
+    let shown = value.unwrap_or_default();
+    let invalid = || Fault::Text(format!("invalid {name} \"{name}={shown}\""));
+    match (name, value) {
+        ("bind", None) => {}
+        ("backlog", Some(text)) => {
+            let backlog = text.parse().ok().filter(|n| *n > 0 || *n == -1);
+            socket.backlog = Some(backlog.ok_or_else(invalid)?);
+        }
+        ("rcvbuf", Some(text)) => socket.rcvbuf = Some(bytes(text).ok_or_else(invalid)?),
+        ("sndbuf", Some(text)) => socket.sndbuf = Some(bytes(text).ok_or_else(invalid)?),
+        ("fastopen", Some(text)) => {
+            socket.fastopen = Some(text.parse().ok().filter(|n| *n >= 0).ok_or_else(invalid)?);
+        }
+        ("deferred", None) => socket.deferred = true,
+        ("reuseport", None) => socket.reuseport = true,
+        ("multipath", None) => socket.multipath = true,
+        ("ipv6only", Some(text)) => {
+            socket.ipv6only = Some(match text {
+                "on" => true,
+                "off" => false,
+                _ => return Err(Fault::Unknown),
+            });
+        }
+        ("so_keepalive", Some(text)) => {
+            let invalid = || Fault::Text(format!("invalid so_keepalive value: \"{text}\""));
+            socket.so_keepalive = Some(so_keepalive(text).ok_or_else(invalid)?);
+        }
+        _ => return Err(Fault::Unknown),
+    }
+    Ok(())
+}
+
+fn bytes(text: &str) -> Option<usize> {
+    usize::try_from(parse_size(text.as_bytes())?).ok()
+}
+
+/// `on`, `off` or `idle:interval:count`. Parts that are empty or left out at the end are the system's affair; one of
+/// them must be there, and none is zero.
+fn so_keepalive(text: &str) -> Option<SoKeepalive> {
+    match text {
+        "on" => return Some(SoKeepalive { on: true, ..SoKeepalive::default() }),
+        "off" => return Some(SoKeepalive::default()),
+        _ => {}
+    }
+    let mut parts = text.split(':');
+    let mut part = || parts.next().filter(|part| !part.is_empty());
+    let (idle, interval, count) = (part(), part(), part());
+    let time = |text: Option<&str>| match text {
+        Some(text) => parse_seconds(text.as_bytes()).filter(|time| !time.is_zero()).map(Some),
+        None => Some(None),
+    };
+    let count = match count {
+        Some(count) => Some(count.parse().ok().filter(|count| *count > 0)?),
+        None => None,
+    };
+    let found = SoKeepalive { on: true, idle: time(idle)?, interval: time(interval)?, count };
+    let is_said = found.idle.is_some() || found.interval.is_some() || found.count.is_some();
+    (is_said && parts.next().is_none()).then_some(found)
+}
+
+/// `*:80`, `80`, `127.0.0.1`, `127.0.0.1:80`, `[::1]:80`, `localhost:80`, `unix:/path`; ports also as a
+/// range: `8000-8010`.
+pub fn parse_addresses(text: &str, names: &dyn HostNames) -> Result<Vec<Address>, String> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        if path.is_empty() {
+            return Err(format!(
+                "no path in the unix domain socket in \"{text}\" of the \"listen\" directive"
+            ));
+        }
+        return Ok(vec![Address::Unix(path.to_owned())]);
+    }
+    let (host, ports) = split_ports(text)?;
+    let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let ip = match host {
+        "" | "*" => any,
+        _ => match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            Some(inner) => IpAddr::V6(inner.parse::<Ipv6Addr>().map_err(|_| {
+                format!("invalid IPv6 address in \"{text}\" of the \"listen\" directive")
+            })?),
+            None => match host.parse::<Ipv4Addr>() {
+                Ok(ip) => IpAddr::V4(ip),
+                Err(_) => return resolve(text, host, ports, names),
+            },
+        },
+    };
+    Ok(ports.map(|port| Address::Inet(SocketAddr::new(ip, port))).collect())
+}
+
+/// The host and the ports, from the first to the last.
+fn split_ports(text: &str) -> Result<(&str, RangeInclusive<u16>), String> {
+    let bare = text.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit());
+    let (host, ports) = match text.rfind(':') {
+        _ if bare => ("", text),
+        // An IPv6 address stands in brackets: what is behind its first colon is no port.
+        Some(colon) if !text.starts_with('[') && text[..colon].contains(':') => ("", ":"),
+        Some(colon) if !text[colon..].contains(']') => (&text[..colon], &text[colon + 1..]),
+        _ => return Ok((text, PORT_DEFAULT..=PORT_DEFAULT)),
+    };
+    let (first, last) = ports.split_once('-').unwrap_or((ports, ports));
+    match (port(first), port(last)) {
+        (Some(first), Some(last)) if first <= last => Ok((host, first..=last)),
+        _ => Err(format!("invalid port in \"{text}\" of the \"listen\" directive")),
+    }
+}
+
+fn port(text: &str) -> Option<u16> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|port| digits && *port > 0)
+}
+
+fn resolve(
+    text: &str,
+    host: &str,
+    ports: RangeInclusive<u16>,
+    names: &dyn HostNames,
+) -> Result<Vec<Address>, String> {
+    let failed = || format!("host not found in \"{text}\" of the \"listen\" directive");
+    let found = names.addresses(host).map_err(|_| failed())?;
+    let all = ports.flat_map(|port| found.iter().map(move |ip| SocketAddr::new(*ip, port)));
+    let all: Vec<Address> = all.map(Address::Inet).collect();
+    if all.is_empty() { Err(failed()) } else { Ok(all) }
+}

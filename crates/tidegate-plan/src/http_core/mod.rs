@@ -1,0 +1,62 @@
+//! The core module: the directives that servers and locations are made of.
+
+pub mod conf;
+pub mod listen;
+mod location_rows;
+mod prepare;
+mod server_rows;
+#[cfg(test)]
+mod tests;
+mod transfer_rows;
+pub(crate) mod variables;
+
+use tidegate_conf::Diagnostic;
+use tidegate_core::variables::Variable;
+
+use crate::module::{BlockInfo, BlockRow, Contexts, Directive, Module};
+
+pub use conf::Conf;
+pub use location_rows::temp_path;
+pub use prepare::{server_settings, settings};
+
+/// `ngx_http_core_module`'s part that belongs to no other module.
+pub struct HttpCore;
+
+impl Module for HttpCore {
+    type Conf = Conf;
+    const NAME: &'static str = "http_core";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] =
+        &[server_rows::BLOCK_ROWS, server_rows::ROWS, location_rows::ROWS, transfer_rows::ROWS];
+    const VARIABLES: &'static [Variable] = variables::VARIABLES;
+
+    const BLOCKS: &'static [BlockRow] = &[
+        BlockRow { name: "http", within: Contexts::MAIN, opens: Contexts::HTTP },
+        BlockRow { name: "server", within: Contexts::HTTP, opens: Contexts::SERVER },
+        BlockRow { name: "server", within: Contexts::STREAM, opens: Contexts::STREAM_SERVER },
+        BlockRow { name: "location", within: Contexts::SERVER_LOCATION, opens: Contexts::LOCATION },
+        BlockRow {
+            name: "limit_except",
+            within: Contexts::LOCATION,
+            opens: Contexts::LIMIT_EXCEPT,
+        },
+    ];
+
+    fn close_block(conf: &mut Conf, block: BlockInfo<'_>) -> Result<(), Diagnostic> {
+        if let (Some(root), Some(name)) = (&mut conf.root, block.args.last()) {
+            // The modifier may stand before the name without a space between.
+            let modifier = match &name.bytes[..] {
+                _ if block.args.len() > 1 => 0,
+                [b'=', ..] => 1,
+                [b'^', b'~', ..] => 2,
+                _ => 0,
+            };
+            root.alias_length = name.bytes.len() - modifier;
+            root.alias_regex = block.args[0].bytes.starts_with(b"~");
+        }
+        Ok(())
+    }
+
+    fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
+        conf::inherit(child, parent);
+    }
+}

@@ -1,0 +1,134 @@
+//! Variables of the connection, the server, the process and the clock.
+
+use std::net::{IpAddr, SocketAddr};
+
+use tidegate_core::client::{Address, ProxyProtocol};
+use tidegate_core::exchange::Exchange;
+use tidegate_core::variables::Variable;
+use tidegate_http::proxy_protocol::{ProxyHeader, tlv_type};
+
+use super::{put, put_number, put_seconds};
+
+pub(super) const COUNT: usize = VARIABLES.len();
+
+/// Of requests only.
+pub(super) const VARIABLES: &[Variable] = &[
+    Variable::fixed("server_protocol", server_protocol),
+    Variable::fixed("scheme", |x, out| {
+        put(Some(if x.connection.tls.is_some() { b"https" } else { b"http" }), out)
+    }),
+    Variable::fixed("https", |x, out| {
+        put(Some(if x.connection.tls.is_some() { b"on" } else { b"" }), out)
+    }),
+    Variable::fixed("http2", |x, out| protocol(x, &["h2", "h2c"], out)),
+    Variable::fixed("http3", |x, out| protocol(x, &["h3", "hq"], out)),
+    Variable::fixed("connection_requests", |x, out| put_number(x.ordinal, out)),
+    Variable::fixed("connection_time", |x, out| {
+        let now = tidegate_rt::clock::unix_millis();
+        put_seconds(now.saturating_sub(x.connection.accepted_unix_millis), out)
+    }),
+    Variable::fixed("tcpinfo_rtt", |x, out| tcp_info(x, 0, out)),
+    Variable::fixed("tcpinfo_rttvar", |x, out| tcp_info(x, 1, out)),
+    Variable::fixed("tcpinfo_snd_cwnd", |x, out| tcp_info(x, 2, out)),
+    Variable::fixed("tcpinfo_rcv_space", |x, out| tcp_info(x, 3, out)),
+];
+
+/// Those that sessions have as well.
+pub(crate) const SHARED: &[Variable] = &[
+    Variable::fixed("remote_addr", |x, out| put(Some(x.client_text().as_bytes()), out)),
+    Variable::fixed("binary_remote_addr", binary_remote_addr),
+    Variable::fixed("remote_port", |x, out| {
+        // An address that was told without a port has port 0, and shows none.
+        let port = x.client_address().port().filter(|port| *port > 0);
+        port.is_none_or(|port| put_number(u64::from(port), out))
+    }),
+    Variable::fixed("server_addr", |x, out| match &x.connection.local {
+        Address::Inet(address) => put(Some(address.ip().to_string().as_bytes()), out),
+        Address::Unix(path) => put(Some(format!("unix:{path}").as_bytes()), out),
+    }),
+    Variable::fixed("server_port", |x, out| {
+        x.connection.local.port().is_none_or(|port| put_number(u64::from(port), out))
+    }),
+    Variable::fixed("server_name", |x, out| put(Some(x.server().name.as_bytes()), out)),
+    Variable::fixed("connection", |x, out| put_number(x.connection.number, out)),
+    Variable::fixed("hostname", |x, out| put(Some(x.plan.main.machine.host_name.as_bytes()), out)),
+    Variable::fixed("pid", |_, out| put_number(u64::from(std::process::id()), out)),
+    Variable::fixed("nginx_version", |_, out| put(Some(env!("CARGO_PKG_VERSION").as_bytes()), out)),
+    Variable::fixed("proxy_protocol_addr", |x, out| {
+        proxy_address(x, |told| told.client).is_some_and(|from| put_ip(from, out))
+    }),
+    Variable::fixed("proxy_protocol_port", |x, out| {
+        proxy_address(x, |told| told.client).is_some_and(|from| put_port(from, out))
+    }),
+    Variable::fixed("proxy_protocol_server_addr", |x, out| {
+        proxy_address(x, |told| told.server).is_some_and(|to| put_ip(to, out))
+    }),
+    Variable::fixed("proxy_protocol_server_port", |x, out| {
+        proxy_address(x, |told| told.server).is_some_and(|to| put_port(to, out))
+    }),
+    Variable::prefixed("proxy_protocol_tlv_", proxy_tlv),
+    Variable::fixed("msec", |_, out| put_seconds(tidegate_rt::clock::unix_millis(), out)),
+    Variable::fixed("time_iso8601", |_, out| {
+        tidegate_rt::clock::log_time_iso8601(|time| put(Some(time), out))
+    }),
+    Variable::fixed("time_local", |_, out| {
+        tidegate_rt::clock::log_time_local(|time| put(Some(time), out))
+    }),
+];
+
+fn binary_remote_addr(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    match x.client_address() {
+        Address::Inet(address) => match address.ip() {
+            IpAddr::V4(ip) => out.extend_from_slice(&ip.octets()),
+            IpAddr::V6(ip) => out.extend_from_slice(&ip.octets()),
+        },
+        Address::Unix(_) => out.extend_from_slice(b"unix:"),
+    }
+    true
+}
+
+/// The connection's protocol, if it is one of these.
+fn protocol(x: &Exchange, of: &[&str], out: &mut Vec<u8>) -> bool {
+    let spoken = x.connection.protocol;
+    of.contains(&spoken) && put(Some(spoken.as_bytes()), out)
+}
+
+/// The last word of the request line; nothing for requests that name no protocol.
+fn server_protocol(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    let last = x.request.head.line().rsplit(|byte| *byte == b' ').next().unwrap_or_default();
+    let valid = !x.request.head.method_bytes().is_empty();
+    put((valid && last.starts_with(b"HTTP/")).then_some(last), out)
+}
+
+fn tcp_info(x: &mut Exchange, index: usize, out: &mut Vec<u8>) -> bool {
+    x.client.tcp_info().is_some_and(|figures| put_number(u64::from(figures[index]), out))
+}
+
+fn proxy_address(
+    x: &Exchange,
+    side: impl Fn(&ProxyProtocol) -> Option<SocketAddr>,
+) -> Option<SocketAddr> {
+    side(x.connection.proxy_protocol.as_ref()?)
+}
+
+fn put_ip(address: SocketAddr, out: &mut Vec<u8>) -> bool {
+    put(Some(address.ip().to_string().as_bytes()), out)
+}
+
+fn put_port(address: SocketAddr, out: &mut Vec<u8>) -> bool {
+    put_number(u64::from(address.port()), out)
+}
+
+fn proxy_tlv(x: &mut Exchange, name: &[u8], out: &mut Vec<u8>) -> bool {
+    let Some(told) = &x.connection.proxy_protocol else { return false };
+    let header = ProxyHeader { tlvs: told.tlvs.clone(), ..ProxyHeader::default() };
+    if name == b"ssl_verify" {
+        return header.ssl_verify().is_some_and(|verify| put_number(u64::from(verify), out));
+    }
+    let found = match std::str::from_utf8(name).ok().and_then(tlv_type) {
+        Some((true, kind)) => header.ssl_tlv(kind),
+        Some((false, kind)) => header.tlv(kind),
+        None => None,
+    };
+    put(found, out)
+}

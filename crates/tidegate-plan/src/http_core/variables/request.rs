@@ -1,0 +1,170 @@
+//! Variables of the request: target, fields, cookies, arguments, body, files.
+
+use tidegate_core::exchange::Exchange;
+use tidegate_core::variables::{Changeable, Value, Variable};
+use tidegate_http::{Known, cookie, request};
+
+use super::{put, put_fields, put_number};
+
+pub(super) const COUNT: usize = VARIABLES.len();
+
+pub(super) const VARIABLES: &[Variable] = &[
+    Variable::fixed("http_host", |x, out| put(x.request.header(Known::Host), out)),
+    Variable::fixed("http_user_agent", |x, out| known(x, Known::UserAgent, b", ", out)),
+    Variable::fixed("http_referer", |x, out| known(x, Known::Referer, b", ", out)),
+    Variable::fixed("http_via", |x, out| known(x, Known::Via, b", ", out)),
+    Variable::fixed("http_x_forwarded_for", |x, out| known(x, Known::XForwardedFor, b", ", out)),
+    Variable::fixed("http_cookie", |x, out| known(x, Known::Cookie, b"; ", out)),
+    Variable::prefixed("http_", |x, name, out| put_fields(&x.request.head.headers, name, out)),
+    Variable::prefixed("cookie_", |x, name, out| {
+        put(cookie::find(&x.request.head.headers, name), out)
+    }),
+    Variable::prefixed("arg_", |x, name, out| put(argument(&x.request.args, name), out)),
+    Variable::fixed("content_length", content_length),
+    Variable::fixed("content_type", |x, out| known(x, Known::ContentType, b", ", out)),
+    Variable::fixed("host", |x, out| put(Some(x.host()), out)),
+    Variable::fixed("request_port", |x, out| {
+        request_port(x).is_none_or(|port| put_number(u64::from(port), out))
+    }),
+    Variable::fixed("is_request_port", |x, out| {
+        put(Some(if request_port(x).is_some() { b":" } else { b"" }), out)
+    }),
+    Variable::fixed("request", |x, out| put(non_empty(x.request.head.line()), out)),
+    Variable::fixed("request_uri", |x, out| put(non_empty(x.request.target()), out)),
+    Variable::fixed("request_method", request_method),
+    Variable::fixed("uri", path),
+    Variable::fixed("document_uri", path),
+    Variable {
+        name: "args",
+        value: Value::Fixed(|x, out| put(non_empty(&x.request.args), out)),
+        change: Changeable::By(|x, value| {
+            x.request.args.clear();
+            x.request.args.extend_from_slice(value);
+        }),
+    },
+    Variable::fixed("query_string", |x, out| put(non_empty(&x.request.args), out)),
+    Variable::fixed("is_args", |x, out| {
+        put(Some(if x.request.args.is_empty() { b"" } else { b"?" }), out)
+    }),
+    Variable::fixed("remote_user", remote_user),
+    Variable::fixed("document_root", |x, out| {
+        tidegate_core::file_path::append_root(x, out);
+        true
+    }),
+    Variable::fixed("realpath_root", realpath_root),
+    Variable::fixed("request_filename", |x, out| match tidegate_core::file_path::map(x) {
+        Some(path) => put(Some(&path), out),
+        None => false,
+    }),
+    Variable::fixed("request_body", request_body),
+    Variable::fixed("request_body_file", request_body_file),
+    Variable::fixed("request_length", request_length),
+    Variable::fixed("request_id", request_id),
+];
+
+/// Head and body as they were received; nothing of a subrequest was, as in nginx.
+fn request_length(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    let of_body = if x.is_subrequest() { 0 } else { x.client.body_bytes() };
+    put_number(x.outcome.request_length + of_body, out)
+}
+
+fn non_empty(text: &[u8]) -> Option<&[u8]> {
+    (!text.is_empty()).then_some(text)
+}
+
+/// All values of a well-known field, joined.
+fn known(x: &mut Exchange, name: Known, divider: &[u8], out: &mut Vec<u8>) -> bool {
+    let mut found = false;
+    for value in x.request.head.headers.all(name) {
+        if found {
+            out.extend_from_slice(divider);
+        }
+        found = true;
+        out.extend_from_slice(value);
+    }
+    found
+}
+
+/// The value of an argument, undecoded; names are compared without regard to case.
+fn argument<'a>(args: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    if name.is_empty() {
+        return None;
+    }
+    args.split(|byte| *byte == b'&').find_map(|pair| {
+        let (key, value) = pair.split_at_checked(name.len())?;
+        if key.eq_ignore_ascii_case(name) { value.strip_prefix(b"=") } else { None }
+    })
+}
+
+fn content_length(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    match (x.request.header(Known::ContentLength), x.request.body.stored()) {
+        (Some(text), _) => put(Some(text), out),
+        // A body in chunks has a length once it was read.
+        (None, Some(stored)) => put_number(stored.length, out),
+        (None, None) => false,
+    }
+}
+
+/// The port that came with the host in the target, else in the `Host` field.
+fn request_port(x: &Exchange) -> Option<u16> {
+    request::parse_authority(x.request.head.host_text()?)?.1
+}
+
+fn request_method(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    let head = &x.request.head;
+    // An error page is fetched with GET whatever the request was.
+    // One whose method was not understood has none until then.
+    let asked = !head.method_bytes().is_empty() || !x.routing.is_internal();
+    let name = match x.request.method == head.method && asked {
+        true => head.method_bytes(),
+        false => x.request.method.name().as_bytes(),
+    };
+    put(non_empty(name), out)
+}
+
+fn path(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    out.extend_from_slice(&x.request.path);
+    !x.request.path.is_empty() || !x.request.target().is_empty()
+}
+
+fn remote_user(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    let field = x.request.header(Known::Authorization);
+    let user = field.and_then(tidegate_core::credentials::basic).map(|(user, _)| user);
+    put(user.as_deref(), out)
+}
+
+fn realpath_root(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    let mut root = Vec::new();
+    tidegate_core::file_path::append_root(x, &mut root);
+    let path = tidegate_os::path::of(&root);
+    match tidegate_os::path::real(path) {
+        Ok(real) => put(Some(real.as_os_str().as_encoded_bytes()), out),
+        Err(error) => {
+            let (path, error) = (path.display(), tidegate_os::os_error(&error));
+            x.log(
+                tidegate_core::Level::Crit,
+                format_args!("realpath() \"{path}\" failed ({error})"),
+            );
+            false
+        }
+    }
+}
+
+/// The body where it is in memory.
+fn request_body(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    let Some(stored) = x.request.body.stored() else { return false };
+    if stored.file.is_some() || stored.memory.is_empty() {
+        return false;
+    }
+    stored.memory.iter().for_each(|bytes| out.extend_from_slice(bytes));
+    true
+}
+
+fn request_body_file(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    let path = x.request.body.stored().and_then(|stored| stored.path.as_ref());
+    put(path.map(|path| path.as_os_str().as_encoded_bytes()), out)
+}
+
+fn request_id(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    put(Some(x.request.made_id().as_bytes()), out)
+}

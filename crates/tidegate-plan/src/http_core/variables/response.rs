@@ -1,0 +1,103 @@
+//! Variables of the answer: status, bytes, sent fields, speed, and the time of the request.
+
+use tidegate_core::exchange::Exchange;
+use tidegate_core::variables::{Changeable, Value, Variable};
+use tidegate_http::Known;
+
+use super::{put, put_fields, put_number, put_seconds};
+
+pub(super) const COUNT: usize = VARIABLES.len();
+
+pub(super) const VARIABLES: &[Variable] = &[
+    Variable::fixed("status", |x, out| {
+        let status = x.disposition.logged_status();
+        let digit = |value: u16| b'0' + (value % 10) as u8;
+        out.extend_from_slice(&[digit(status / 100), digit(status / 10), digit(status)]);
+        true
+    }),
+    Variable::fixed("bytes_sent", |x, out| put_number(x.outcome.bytes_sent, out)),
+    Variable::fixed("body_bytes_sent", |x, out| put_number(x.outcome.body_bytes_sent, out)),
+    Variable::fixed("request_completion", |x, out| {
+        put(Some(if x.outcome.complete { b"OK" } else { b"" }), out)
+    }),
+    Variable::fixed("request_time", |x, out| {
+        let passed = tidegate_rt::clock::exact_now().saturating_duration_since(x.progress.started);
+        put_seconds(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX), out)
+    }),
+    Variable::fixed("pipe", |x, out| put(Some(if x.outcome.pipelined { b"p" } else { b"." }), out)),
+    Variable::fixed("sent_http_content_type", |x, out| {
+        put(x.response.headers.first(Known::ContentType), out)
+    }),
+    Variable::fixed("sent_http_content_length", sent_content_length),
+    Variable::fixed("sent_http_last_modified", sent_last_modified),
+    Variable::fixed("sent_http_connection", sent_connection),
+    Variable::fixed("sent_http_keep_alive", sent_keep_alive),
+    Variable::fixed("sent_http_transfer_encoding", |x, out| {
+        put(x.outcome.chunked.then_some(b"chunked"), out)
+    }),
+    // Those of the family that the configuration may not change.
+    Variable::fixed("sent_http_location", |x, out| sent(x, b"location", out)),
+    Variable::fixed("sent_http_cache_control", |x, out| sent(x, b"cache_control", out)),
+    Variable::fixed("sent_http_link", |x, out| sent(x, b"link", out)),
+    Variable::prefixed("sent_http_", sent),
+    Variable::prefixed("sent_trailer_", |x, name, out| put_fields(&x.response.trailers, name, out)),
+    Variable {
+        name: "limit_rate",
+        value: Value::Fixed(limit_rate),
+        change: Changeable::By(set_limit_rate),
+    },
+];
+
+fn sent(x: &mut Exchange, name: &[u8], out: &mut Vec<u8>) -> bool {
+    put_fields(&x.response.headers, name, out)
+}
+
+fn sent_content_length(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    match (x.response.content_length, x.response.headers.first(Known::ContentLength)) {
+        (Some(length), _) => put_number(length, out),
+        (None, text) => put(text, out),
+    }
+}
+
+fn sent_last_modified(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    match (x.response.headers.first(Known::LastModified), x.response.last_modified) {
+        (Some(text), _) => put(Some(text), out),
+        (None, Some(time)) => put(Some(&tidegate_http::date::format_http(time)), out),
+        (None, None) => false,
+    }
+}
+
+fn sent_connection(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    let text: &[u8] = match (x.disposition.status(), x.disposition.keeps_connection()) {
+        (101, _) => b"upgrade",
+        (_, true) => b"keep-alive",
+        (_, false) => b"close",
+    };
+    put(Some(text), out)
+}
+
+fn sent_keep_alive(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    let Some(time) = x.settings().keepalive_header.filter(|_| x.disposition.keeps_connection())
+    else {
+        return false;
+    };
+    out.extend_from_slice(b"timeout=");
+    put_number(time.as_secs(), out)
+}
+
+fn limit_rate(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    if let Some(rate) = x.limit_rate {
+        return put_number(rate, out);
+    }
+    let location = x.hold_location();
+    let template = location.settings.limit_rate.as_ref();
+    let rate = template.and_then(|rate| tidegate_conf::parse_size(&rate.value(x)));
+    put_number(rate.unwrap_or(0), out)
+}
+
+/// What is no size changes nothing, as in nginx.
+fn set_limit_rate(x: &mut Exchange, value: &[u8]) {
+    if let Some(rate) = tidegate_conf::parse_size(value) {
+        x.limit_rate = Some(rate);
+    }
+}

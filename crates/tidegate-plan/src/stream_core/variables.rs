@@ -1,0 +1,32 @@
+//! Variables of sessions: those of connections that requests have as well, and a few of their own.
+
+use tidegate_core::exchange::Exchange;
+use tidegate_core::session::Traffic;
+use tidegate_core::variables::Variable;
+
+use crate::http_core::variables::{SHARED, joined, put, put_number, put_seconds};
+
+/// All of them.
+pub(super) const VARIABLES: &[Variable] = &joined::<COUNT>(&[SHARED, OWN]);
+
+const COUNT: usize = SHARED.len() + OWN.len();
+
+const OWN: &[Variable] = &[
+    Variable::fixed("bytes_received", |x, out| traffic(x, out, |traffic| traffic.received.get())),
+    Variable::fixed("bytes_sent", |x, out| traffic(x, out, |traffic| traffic.sent.get())),
+    Variable::fixed("session_time", |x, out| {
+        let now = tidegate_rt::clock::unix_millis();
+        put_seconds(now.saturating_sub(x.connection.accepted_unix_millis), out)
+    }),
+    Variable::fixed("status", |x, out| {
+        put(Some(format!("{:03}", x.disposition.status()).as_bytes()), out)
+    }),
+    Variable::fixed("protocol", |x, out| {
+        let datagram = x.session().is_some_and(|session| session.is_datagram());
+        put(Some(if datagram { b"UDP" } else { b"TCP" }), out)
+    }),
+];
+
+fn traffic(x: &mut Exchange, out: &mut Vec<u8>, of: fn(&Traffic) -> u64) -> bool {
+    x.session().is_some_and(|session| put_number(of(&session.traffic), out))
+}

@@ -1,0 +1,348 @@
+//! A bench for tests of the engine and of modules: a plan built from a text, requests sent through the phases
+//! without a socket. Other crates turn it on for their tests by the feature `testing`.
+//!
+//! ```ignore
+//! type Bench = tidegate_plan::testing::Bench<AllModules>;
+//!
+//! let bench = Bench::new("server { location / { return 200 $uri; } }");
+//! let reply = bench.get("/a");
+//! assert_eq!((reply.status, reply.text()), (200, "/a"));
+//! ```
+//! `{dir}` in a configuration is a temporary directory of the bench, which is the prefix as well.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io;
+use std::marker::PhantomData;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tidegate_conf::{Diagnostic, FsLoader, Parser, Span};
+use tidegate_core::client::{Address, Connection, NoClient};
+use tidegate_core::exchange::{Captures, PathSource, PlanRef};
+use tidegate_core::log_file::{LogFile, LogFiles, open_append};
+use tidegate_core::request_body::{RequestBody, StoredBody};
+use tidegate_core::{Answer, Body, Chunk, Exchange, phases};
+use tidegate_http::request::{Parse, RequestMeta, parse_request};
+use tidegate_http::{Headers, uri};
+
+use crate::module::ErasedModule;
+use crate::{Environment, Machine, Resources, Survivors, build};
+
+/// Turns of the loop that tasks get behind an answer.
+const TURNS: usize = 8;
+
+/// The modules that a bench reads configurations with.
+pub trait ModuleList {
+    fn modules() -> &'static [&'static dyn ErasedModule];
+}
+
+/// A plan and a directory for its files.
+pub struct Bench<L> {
+    pub plan: PlanRef,
+    pub dir: tempfile::TempDir,
+    pub warnings: Vec<String>,
+    pub peer: Address,
+    list: PhantomData<L>,
+}
+
+/// What a request was answered with.
+pub struct Reply {
+    /// 0 when the connection was closed without an answer.
+    pub status: u16,
+    pub headers: Headers,
+    pub body: Vec<u8>,
+    pub trailers: Option<Headers>,
+    /// The body broke off.
+    pub broken: bool,
+    pub x: Exchange,
+}
+
+#[derive(Default)]
+struct Files(LogFiles);
+
+impl Resources for Files {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        std::fs::read(path)
+    }
+
+    fn log_file(&self, path: &Path) -> io::Result<Arc<LogFile>> {
+        self.0.open(path, |path: &Path| -> io::Result<File> { open_append(path) })
+    }
+
+    fn machine(&self) -> Machine {
+        Machine { privileged: true, host_name: HOST_NAME.to_owned() }
+    }
+}
+
+/// The machine's name, as configurations of a bench see it.
+pub const HOST_NAME: &str = "bench";
+
+impl<L: ModuleList> Bench<L> {
+    /// A bench whose `http` block holds `config`.
+    pub fn new(config: &str) -> Bench<L> {
+        Bench::with_files(config, &[])
+    }
+
+    /// The same, or the first lines of its diagnostics.
+    pub fn try_new(config: &str) -> Result<Bench<L>, Vec<String>> {
+        Bench::try_build(&format!("http {{\n{config}\n}}"), &[])
+    }
+
+    /// The same with files (name, content) in the directory before the plan is built; a name that ends in `/`
+    /// is a directory.
+    pub fn with_files(config: &str, files: &[(&str, &str)]) -> Bench<L> {
+        let config = format!("http {{\n{config}\n}}");
+        match Bench::try_build(&config, files) {
+            Ok(bench) => bench,
+            Err(errors) => panic!("{}", errors.join("\n")),
+        }
+    }
+
+    /// The first lines of the diagnostics of a configuration that must be refused.
+    pub fn errors(config: &str) -> Vec<String> {
+        Bench::<L>::errors_of_file(&format!("http {{\n{config}\n}}"))
+    }
+
+    /// The same for what a whole file says but `events`.
+    pub fn errors_of_file(config: &str) -> Vec<String> {
+        match Bench::<L>::try_build(config, &[]) {
+            Ok(_) => panic!("accepted: {config}"),
+            Err(errors) => errors,
+        }
+    }
+
+    /// A bench for what a whole file says but `events`.
+    pub fn of_file(config: &str) -> Bench<L> {
+        match Bench::try_build(config, &[]) {
+            Ok(bench) => bench,
+            Err(errors) => panic!("{}", errors.join("\n")),
+        }
+    }
+
+    fn try_build(config: &str, files: &[(&str, &str)]) -> Result<Bench<L>, Vec<String>> {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("logs")).unwrap();
+        for (name, content) in files {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            match name.ends_with('/') {
+                true => std::fs::create_dir_all(&path).unwrap(),
+                false => std::fs::write(&path, content).unwrap(),
+            }
+        }
+        let directory = dir.path().to_str().unwrap().to_owned();
+        let text = format!("events {{ }}\n{}\n", config.replace("{dir}", &directory));
+        let file = dir.path().join("bench.conf");
+        std::fs::write(&file, text).unwrap();
+        let loader = FsLoader;
+        let mut parser = Parser::new(&loader, dir.path());
+        let statements = parser.parse_file(&file);
+        let (sources, diagnostics) = parser.finish();
+        if !diagnostics.is_empty() {
+            return Err(messages(&diagnostics));
+        }
+        let prefix = format!("{directory}/");
+        let (resources, survivors) = (Files::default(), Survivors::default());
+        let environment = Environment {
+            modules: L::modules(),
+            prefix: &prefix,
+            conf_folder: dir.path(),
+            error_log: "logs/error.log",
+            layout: &tidegate_os::layout::PREFIX,
+            resources: &resources,
+            survivors: &survivors,
+            generation: 1,
+            for_use: true,
+        };
+        match build(&environment, &statements, Span::NONE) {
+            Ok((plan, mut warnings)) => {
+                // As the program shows them.
+                Diagnostic::sort(&mut warnings, &sources);
+                Ok(Bench {
+                    plan: PlanRef::new(Arc::new(plan)),
+                    warnings: messages(&warnings),
+                    dir,
+                    peer: Address::Inet("192.0.2.7:4711".parse().unwrap()),
+                    list: PhantomData,
+                })
+            }
+            Err(errors) => Err(messages(&errors)),
+        }
+    }
+
+    /// `GET target`, HTTP/1.1, `Host: localhost`.
+    pub fn get(&self, target: &str) -> Reply {
+        self.get_with(target, &[])
+    }
+
+    /// The same with further fields.
+    pub fn get_with(&self, target: &str, fields: &[&str]) -> Reply {
+        let fields: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
+        self.send(&format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"))
+    }
+
+    /// The body's text of a `GET`, for tables.
+    pub fn text(&self, target: &str) -> String {
+        let reply = self.get(target);
+        assert!(!reply.broken, "{target}: the body broke off");
+        reply.text().to_owned()
+    }
+
+    /// Sends a head, and behind it a body, which is there at once.
+    pub fn send(&self, request: &str) -> Reply {
+        self.run(self.received(request))
+    }
+
+    /// Takes an exchange through the phases, and its response to the end.
+    pub fn run(&self, mut x: Exchange) -> Reply {
+        self.settled(async {
+            let answer = phases::run(&mut x).await;
+            reply(x, answer).await
+        })
+    }
+
+    /// Responds to an exchange with `status` instead of taking it through the phases.
+    pub fn refuse(&self, mut x: Exchange, status: u16) -> Reply {
+        self.settled(async {
+            let answer = phases::refuse(&mut x, status).await;
+            reply(x, answer).await
+        })
+    }
+
+    fn settled(&self, reply: impl Future<Output = Reply>) -> Reply {
+        let settled = async {
+            let reply = reply.await;
+            // What the request started beside itself and need not wait for anything.
+            for _ in 0..TURNS {
+                tidegate_rt::yield_now().await;
+            }
+            reply
+        };
+        tidegate_rt::block_on(settled).unwrap()
+    }
+
+    /// An exchange with a request that has not been taken through the phases.
+    pub fn received(&self, request: &str) -> Exchange {
+        let mut x = self.exchange();
+        let options = Default::default();
+        let Parse::Complete(length) =
+            parse_request(request.as_bytes(), &options, &mut x.request.head).unwrap()
+        else {
+            panic!("the head is not complete: {request:?}");
+        };
+        self.prepare(&mut x, &request.as_bytes()[length..]);
+        x
+    }
+
+    /// An exchange without a request.
+    pub fn exchange(&self) -> Exchange {
+        let connection = Connection {
+            number: 1,
+            peer_text: Default::default(),
+            peer: self.peer.clone(),
+            local: Address::Inet("192.0.2.1:8080".parse().unwrap()),
+            proxy_protocol: None,
+            tls: None,
+            protocol: "",
+            requests: Cell::new(1),
+            accepted_unix_millis: tidegate_rt::clock::unix_millis(),
+        };
+        Exchange::new(self.plan.clone(), Rc::new(connection), Rc::new(NoClient))
+    }
+
+    fn prepare(&self, x: &mut Exchange, body: &[u8]) {
+        let head = std::mem::take(&mut x.request.head);
+        let meta = RequestMeta::of(&head).unwrap();
+        if let Some(host) = &meta.host {
+            x.request.host.extend_from_slice(host.as_bytes());
+        }
+        x.request.method = head.method;
+        if meta.keep_alive {
+            x.disposition.keep_connection();
+        }
+        x.progress.action = "";
+        let mut decoded = Vec::new();
+        let target = head.path_and_args();
+        let parsed = uri::normalise(target, true, &mut decoded).unwrap();
+        x.request.source = PathSource::Target;
+        x.request.path = parsed.path(target, &decoded).to_vec();
+        x.request.args = parsed.args(target).to_vec();
+        let stored = StoredBody {
+            memory: vec![bytes::Bytes::copy_from_slice(body)],
+            length: body.len() as u64,
+            ..StoredBody::default()
+        };
+        if !body.is_empty() {
+            x.request.body = RequestBody::default();
+            x.request.body.set_stored(Arc::new(stored));
+        }
+        x.outcome.request_length = (head.headers.text().len() + body.len()) as u64;
+        let mut captures = Captures::default();
+        let servers = &self.plan.listeners[0].servers;
+        x.routing.server = servers.find(&x.request.host, &mut captures).0;
+        x.routing.location = self.plan.server(x.routing.server).location;
+        drop(meta);
+        x.request.head = head;
+    }
+
+    /// The content of a file in the directory.
+    pub fn read(&self, name: &str) -> String {
+        let bytes = std::fs::read(self.dir.path().join(name)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+impl Reply {
+    /// The body as text.
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap_or("(not UTF-8)")
+    }
+
+    /// All values of a field, joined by `|`; `-` for none.
+    pub fn field(&self, name: &str) -> String {
+        let values = self.headers.all_named(name.as_bytes());
+        let values: Vec<_> = values.map(|value| String::from_utf8_lossy(value)).collect();
+        if values.is_empty() { "-".to_owned() } else { values.join("|") }
+    }
+}
+
+async fn reply(mut x: Exchange, answer: Answer) -> Reply {
+    let (mut body, mut broken, mut trailers) = (Vec::new(), false, None);
+    let closed = matches!(answer, Answer::Close);
+    if let Answer::Send(mut source) = answer {
+        broken = !collect(&mut source, &mut body).await;
+        if x.delivery.expects_trailers {
+            trailers = Some(phases::trailers(&mut x, &mut source).clone());
+        }
+    }
+    x.outcome.body_bytes_sent = body.len() as u64;
+    x.outcome.complete = !broken && !closed;
+    phases::log(&mut x);
+    let status = if closed { 0 } else { x.disposition.status() };
+    Reply { status, headers: x.response.headers.clone(), body, trailers, broken, x }
+}
+
+async fn collect(source: &mut Body, out: &mut Vec<u8>) -> bool {
+    while let Some(chunk) = source.next().await {
+        match chunk {
+            Ok(Chunk::Bytes(bytes)) => out.extend_from_slice(&bytes),
+            Ok(Chunk::File(range)) => {
+                let mut bytes = vec![0; range.length as usize];
+                assert_eq!(
+                    tidegate_os::file::pread(&range.file, &mut bytes, range.offset).unwrap(),
+                    bytes.len()
+                );
+                out.extend_from_slice(&bytes);
+            }
+            Ok(Chunk::Flush) => {}
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+fn messages(diagnostics: &[Diagnostic]) -> Vec<String> {
+    diagnostics.iter().map(|diagnostic| diagnostic.message.clone()).collect()
+}

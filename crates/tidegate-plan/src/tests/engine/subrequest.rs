@@ -1,0 +1,310 @@
+//! Subrequests: what they have of their parent, how many there may be, and when they end.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use tidegate_core::LocalFuture;
+use tidegate_core::client::{CancelCode, Client};
+use tidegate_core::exchange::Exchange;
+use tidegate_core::request_body::StoredBody;
+use tidegate_core::subrequest::{
+    COUNT_MAX, DEPTH_MAX, Options, Reply, Subrequest, SubrequestBody, TooMany,
+};
+use tidegate_http::Headers;
+use tidegate_http::request::Method;
+
+use crate::tests::probe::trace;
+use crate::tests::{Bench, wait};
+
+/// The response to `POST /?q=1` of a server whose `/` includes `/part`, which has these handlers.
+fn check(part: &str, expected: &str) {
+    let bench = Bench::new(&format!(
+        "server {{ location / {{ do rewrite set $v parent; do own include /part; }}
+                   location /part {{ {part} }}
+                   location /e {{ do own respond \"page $uri\"; }} }}"
+    ));
+    let reply =
+        bench.send("POST /?q=1 HTTP/1.1\r\nHost: h\r\nX-A: field\r\nContent-Length: 4\r\n\r\nbody");
+    assert_eq!(reply.text(), expected, "{part}");
+}
+
+#[test]
+fn a_part_shares_fields_and_variables_and_passes_the_phases_anew() {
+    for (part, expected) in [
+        ("do own respond \"$uri [$args] $http_x_a $v $host\";", "[200 /part [] field parent h]"),
+        ("do own respond $request_method;", "[200 GET]"),
+        ("do own respond \"[$request_body]\";", "[200 []]"),
+        ("do own respond $request_uri;", "[200 /?q=1]"),
+        ("do rewrite set $v part; do own respond $v;", "[200 part]"),
+        ("do rewrite path /e; do own respond never;", "[200 page /e]"),
+        ("do own jump /e;", "[200 page /e]"),
+        // Its parent has been let in, and internal locations are for it.
+        ("do access status 403; do preaccess decline; do own respond in;", "[200 in]"),
+        ("internal; do own respond in;", "[200 in]"),
+        ("do preaccess status 429; error_page 429 /e;", "[429 page /e]"),
+        ("do own close;", "[0 ]"),
+        ("do own status 204;", "[204 ]"),
+        ("client_max_body_size 1; do own respond in;", "[200 in]"),
+        ("filter add F 1; filter instead 404; error_page 404 /e;", "[404 page /e]"),
+    ] {
+        check(part, expected);
+    }
+}
+
+/// The handlers of a part leave no trace in its parent: modules' state is its own.
+#[test]
+fn state_of_modules_is_a_parts_own() {
+    let bench = Bench::new(
+        "server { location / { do rewrite decline; do own include /part; }
+                  location /part { do rewrite decline; do own respond p; } }",
+    );
+    let reply = bench.get("/");
+    assert_eq!(trace(&reply.x), "rewrite decline, own include /part");
+}
+
+/// nginx's limit of fifty below the first.
+#[test]
+fn parts_of_parts_have_a_limit() {
+    let bench = Bench::new(
+        "server { subrequest_output_buffer_size 1m; location / { do own include /x; } }",
+    );
+    let reply = bench.get("/");
+    let depth = reply.text().matches("[200 ").count();
+    assert_eq!((depth, reply.text().matches("too many").count()), (usize::from(DEPTH_MAX), 1));
+    let log = bench.read("logs/error.log");
+    assert_eq!(log.matches("subrequests cycle while processing \"/x\"").count(), 1, "{log}");
+    assert!(log.contains(", subrequest: \"/x\""), "{log}");
+}
+
+#[test]
+fn a_request_has_a_limited_number_of_parts() {
+    let bench = Bench::new("server { location / { do own respond a; } }");
+    let mut x = bench.received("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    let make = |x: &mut Exchange| x.subrequest(b"/p".to_vec(), vec![], Options::default());
+    let mut first = make(&mut x).ok().unwrap();
+    let mut made = 1;
+    // Parts of parts count too.
+    while make(if made % 2 == 0 { &mut x } else { first.exchange() }).is_ok() {
+        made += 1;
+    }
+    assert_eq!((made, make(&mut x).err()), (COUNT_MAX, Some(TooMany)));
+    assert!(make(first.exchange()).is_err());
+    // Repetitions have no limit here: their maker limits them.
+    drop(x.repetition());
+}
+
+/// A subrequest that has been polled this often.
+fn begun(x: &mut Exchange, path: &str) -> LocalFuture<'static, Reply> {
+    let part = x.subrequest(path.into(), vec![], Options::default());
+    part.ok().unwrap().run()
+}
+
+#[test]
+fn dropping_a_subrequest_ends_it() {
+    struct Guard(Rc<Cell<bool>>);
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            self.0.set(true);
+        }
+    }
+    let bench = Bench::new(
+        "server { log \"ended $uri\"; location / { log_subrequest on; log \"logged $uri\"; do own wait respond a; } }",
+    );
+    let mut x = bench.received("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    let ended = Rc::<Cell<bool>>::default();
+    let mut part = x.subrequest(b"/p".to_vec(), vec![], Options::default()).ok().unwrap();
+    part.exchange().modules.extensions.insert(Guard(ended.clone()));
+    let mut run = part.run();
+    let pending = wait(poll_fn(|context| Poll::Ready(run.as_mut().poll(context).is_pending())));
+    assert!(pending && !ended.get());
+    drop(run);
+    assert!(ended.get());
+    assert_eq!(bench.read("logs/error.log"), "");
+}
+
+/// Loggers run when the body is over or given up, not before.
+#[test]
+fn a_part_is_logged_when_its_body_is_over_or_dropped() {
+    let bench = Bench::new(
+        "server { location / { log \"logged $uri $body_bytes_sent [$request_completion]\"; do own respond abc; } }",
+    );
+    let mut x = bench.received("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    let lines = || -> Vec<String> {
+        let log = bench.read("logs/error.log");
+        log.lines()
+            .map(|line| {
+                line.split(": ").nth(1).unwrap().split(", client").next().unwrap().to_owned()
+            })
+            .collect()
+    };
+    let whole = wait(begun(&mut x, "/whole"));
+    assert_eq!((whole.status(), lines().len()), (200, 0));
+    wait(whole.discard());
+    assert!(lines()[0].ends_with("logged /whole 3 [OK]"), "{:?}", lines());
+    let body = wait(begun(&mut x, "/dropped")).into_body();
+    assert_eq!(lines().len(), 1);
+    drop(body);
+    assert!(lines()[1].ends_with("logged /dropped 0 []"), "{:?}", lines());
+    drop(wait(begun(&mut x, "/unread")));
+    assert!(lines()[2].ends_with("logged /unread 0 []"), "{:?}", lines());
+}
+
+#[test]
+fn a_response_that_is_read_into_memory_has_a_limit() {
+    let bench = Bench::new(
+        "server { location / { do own respond abcd; } location /e { do own status 403; } }",
+    );
+    let mut x = bench.received("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    for (bytes_max, expected) in [(4, Some("abcd")), (100, Some("abcd")), (3, None), (0, None)] {
+        let read = wait(wait(begun(&mut x, "/p")).read(bytes_max));
+        assert_eq!(read.ok().as_deref(), expected.map(str::as_bytes), "{bytes_max}");
+    }
+    let log = bench.read("logs/error.log");
+    assert!(log.contains("too big subrequest response: 3 bytes are allowed"), "{log}");
+    let refused = wait(begun(&mut x, "/e"));
+    assert_eq!((refused.status(), refused.refused_with()), (403, Some(403)));
+    assert_eq!(wait(begun(&mut x, "/p")).refused_with(), None);
+}
+
+/// The parent's variables are its own until it takes those that a part has changed.
+#[test]
+fn variables_are_taken_over_where_they_were_changed() {
+    let bench = Bench::new(
+        "server { location / { do rewrite set $a 1; do rewrite set $b 1; do own respond \"$a $b $c\"; }
+                  location /part { do rewrite set $b 2; do rewrite set $c 2; do own respond x; } }",
+    );
+    let mut reply = bench.get("/");
+    let x = &mut reply.x;
+    let part = wait(begun(x, "/part"));
+    let value = |x: &mut Exchange, name: &str| {
+        let mut out = Vec::new();
+        let found = x.variable_named(name.as_bytes(), &mut out);
+        (found, String::from_utf8(out).unwrap())
+    };
+    let owned = |found, text: &str| (found, text.to_owned());
+    assert_eq!([value(x, "b"), value(x, "c")], [owned(true, "1"), owned(false, "")]);
+    x.take_variables(&part);
+    assert_eq!(
+        [value(x, "a"), value(x, "b"), value(x, "c")],
+        [owned(true, "1"), owned(true, "2"), owned(true, "2")]
+    );
+}
+
+#[test]
+fn options_choose_method_and_body() {
+    let bench = Bench::new(
+        "server { location / { do own respond \"$request_method [$request_body] $content_length\"; } }",
+    );
+    let mut x = bench.received("PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody");
+    let stored = |text: &'static str| {
+        let memory = vec![Bytes::from(text)];
+        Arc::new(StoredBody { memory, length: text.len() as u64, ..StoredBody::default() })
+    };
+    for (method, body, expected) in [
+        (Method::Get, SubrequestBody::None, "GET [] 4"),
+        (Method::Head, SubrequestBody::Shared, "HEAD [body] 4"),
+        (Method::Post, SubrequestBody::Stored(stored("other")), "POST [other] 4"),
+    ] {
+        let part = x.subrequest(b"/".to_vec(), vec![], Options { method, body }).ok().unwrap();
+        assert_eq!(wait(wait(part.run()).read(100)).unwrap(), expected);
+    }
+}
+
+/// What is the same for all of a request: its number, its type, what makers of subrequests leave.
+#[test]
+fn a_family_of_exchanges() {
+    let bench = Bench::new("server { location / { do own respond $request_id; } }");
+    let mut x = bench.received("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    x.response.headers.push(b"Content-Type", b"text/css");
+    let left = Rc::new(RefCell::new(vec![1]));
+    x.lineage.inherited.insert(left.clone());
+    x.lineage.inherited.insert(Rc::new("text"));
+    let mut part = x.subrequest(b"/".to_vec(), vec![], Options::default()).ok().unwrap();
+    part.exchange().response.headers.push(b"Content-Type", b"text/html");
+    let mut inner =
+        part.exchange().subrequest(b"/".to_vec(), vec![], Options::default()).ok().unwrap();
+    inner.exchange().lineage.inherited.of::<RefCell<Vec<i32>>>().unwrap().borrow_mut().push(2);
+    assert_eq!(*left.borrow(), [1, 2]);
+    assert_eq!(inner.exchange().lineage.inherited.of::<&str>().as_deref(), Some(&"text"));
+    assert!(inner.exchange().lineage.inherited.of::<u8>().is_none());
+    assert_eq!(inner.exchange().lineage.page_type.as_deref(), Some(&b"text/css"[..]));
+    let number = |part: Subrequest| wait(wait(part.run()).read(100)).unwrap();
+    let mut own = Vec::new();
+    assert!(x.variable_named(b"request_id", &mut own));
+    let (outer, inner) = (number(part), number(inner));
+    assert_eq!((outer.len(), &outer), (32, &inner));
+    assert_eq!(own, outer);
+}
+
+/// A client that counts the informational responses it gets.
+#[derive(Default)]
+struct Counting {
+    gone: Cell<bool>,
+    interim: Cell<u32>,
+}
+
+impl Client for Counting {
+    fn poll_gone(&self, _context: &mut Context<'_>) -> Poll<()> {
+        if self.gone.get() { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    fn cancel(&self, _code: CancelCode) {}
+
+    fn send_interim<'a>(
+        &'a self,
+        _status: u16,
+        _headers: &'a Headers,
+    ) -> LocalFuture<'a, io::Result<()>> {
+        self.interim.set(self.interim.get() + 1);
+        Box::pin(async { Ok(()) })
+    }
+
+    fn tcp_info(&self) -> Option<[u32; 4]> {
+        Some([1, 2, 3, 4])
+    }
+}
+
+#[test]
+fn a_parts_client_can_leave_and_gets_no_informational_responses() {
+    let bench = Bench::new("server { location / { do own respond a; } }");
+    let mut x = bench.received("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    let client = Rc::new(Counting::default());
+    x.client = client.clone();
+    let mut part = x.subrequest(b"/".to_vec(), vec![], Options::default()).ok().unwrap();
+    let of_part = part.exchange().client.clone();
+    let gone = || wait(poll_fn(|context| Poll::Ready(of_part.poll_gone(context).is_ready())));
+    assert!(!gone());
+    client.gone.set(true);
+    assert!(gone());
+    wait(of_part.send_interim(103, &Headers::new())).unwrap();
+    assert_eq!((client.interim.get(), of_part.tcp_info()), (0, Some([1, 2, 3, 4])));
+}
+
+/// The same request once more: its content handler alone.
+#[test]
+fn a_repetition_is_the_content_and_nothing_else() {
+    let bench = Bench::new(
+        "server { error_page 404 /e; location /e { do own respond page; }
+                  location / { filter add F 1; do access status 403; do preaccess decline; do own respond \"$uri $request_method\"; }
+                  location /404 { filter add F 1; do own status 404; }
+                  location /close { do own close; } location /jump { do own jump /e; } }",
+    );
+    for (target, expected) in
+        [("/a?b", "200 /a GET"), ("/404", "404 "), ("/close", "0 "), ("/jump", "0 ")]
+    {
+        let mut x = bench.received(&format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
+        // In the location that serves the request.
+        let found = tidegate_core::location::find_config(&mut x, &bench.plan);
+        assert!(matches!(found, tidegate_core::Step::Decline));
+        let mut reply = wait(x.repetition().run());
+        assert!(!reply.exchange().response.headers.iter().any(|(_, name, _)| name == b"F"));
+        let status = reply.status();
+        let text = wait(reply.read(100)).unwrap();
+        assert_eq!(format!("{status} {}", String::from_utf8_lossy(&text)), expected, "{target}");
+    }
+}

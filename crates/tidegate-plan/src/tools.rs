@@ -1,0 +1,201 @@
+//! Compilers of texts that modules use while a plan is built.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tidegate_conf::{Diagnostic, NamedFiles, Span, Word};
+use tidegate_core::blocking;
+use tidegate_core::error_log::{ErrorLog, Level, Sink};
+use tidegate_core::log_file::LogFile;
+use tidegate_core::pool_choice::PoolChoice;
+use tidegate_core::regex::Regex;
+use tidegate_core::settings::full_path;
+use tidegate_core::syslog::Syslog;
+use tidegate_core::template::Template;
+use tidegate_os::os_error;
+
+use crate::http_core::conf::ErrorLogConf;
+use crate::plan_builder::{Environment, PlanBuilder};
+use crate::resources::NamesOf;
+
+impl PlanBuilder<'_> {
+    /// Keeps a warning. What several blocks inherit may come for each of them: it is told once in the end
+    /// ([`Diagnostic::sort`]).
+    ///
+    /// # Errors
+    /// The diagnostic itself, when it is a mistake.
+    pub fn note(&mut self, diagnostic: Diagnostic) -> Result<(), Diagnostic> {
+        match diagnostic.severity.is_fatal() {
+            true => Err(diagnostic),
+            false => {
+                self.diagnostics.push(diagnostic);
+                Ok(())
+            }
+        }
+    }
+
+    /// A word with variables.
+    pub fn template(&mut self, word: &Word) -> Result<Template, Diagnostic> {
+        Template::compile(&word.bytes, word.span, &mut self.variables)
+    }
+
+    /// Words with variables.
+    pub fn templates(&mut self, words: &[Word]) -> Result<Vec<Template>, Diagnostic> {
+        words.iter().map(|word| self.template(word)).collect()
+    }
+
+    /// A text with variables that is a part of a word.
+    pub fn template_text(&mut self, text: &[u8], span: Span) -> Result<Template, Diagnostic> {
+        Template::compile(text, span, &mut self.variables)
+    }
+
+    /// A regular expression.
+    pub fn regex(
+        &mut self,
+        text: &[u8],
+        caseless: bool,
+        span: Span,
+    ) -> Result<Arc<Regex>, Diagnostic> {
+        self.plain_regex(text, caseless, span).map(Arc::new)
+    }
+
+    pub(crate) fn plain_regex(
+        &mut self,
+        text: &[u8],
+        caseless: bool,
+        span: Span,
+    ) -> Result<Regex, Diagnostic> {
+        let text = String::from_utf8_lossy(text);
+        Regex::compile(&text, caseless, &mut self.variables)
+            .map_err(|error| Diagnostic::emerg(error).at(span))
+    }
+
+    /// The pool that a directive names, by a text which may hold variables.
+    ///
+    /// # Errors
+    /// There is no such pool.
+    pub fn pool_choice(&mut self, name: &Word) -> Result<PoolChoice, Diagnostic> {
+        let template = self.template(name)?;
+        let Some(fixed) = template.literal() else { return Ok(PoolChoice::computed(template)) };
+        let fixed = String::from_utf8_lossy(fixed).into_owned();
+        let needs_directive = fixed != blocking::DEFAULT && fixed != blocking::HANDLERS;
+        if needs_directive && !self.main.thread_pools.iter().any(|pool| pool.name == fixed) {
+            let message = format!("unknown thread pool \"{fixed}\"");
+            let help = "pools are made by `thread_pool NAME threads=N;` at the file's top level";
+            return Err(Diagnostic::emerg(message).at(name.span).help(help));
+        }
+        Ok(PoolChoice::named(fixed))
+    }
+
+    /// A path below the prefix, unless it is absolute.
+    pub fn path(&self, path: &str) -> PathBuf {
+        full_path(self.environment.prefix, path)
+    }
+
+    /// A path below the folder of the configuration file, unless it is absolute: of certificates, keys and
+    /// password files, as in nginx.
+    pub fn conf_path(&self, path: &str) -> PathBuf {
+        self.environment.conf_folder.join(path)
+    }
+
+    /// The content of a file that a directive names, see [`PlanBuilder::conf_path`].
+    ///
+    /// # Errors
+    /// `open() "X" failed (2: No such file or directory)`, at the name.
+    pub fn read_file(&self, file: &Word) -> Result<Vec<u8>, Diagnostic> {
+        let path = self.conf_path(&file.display());
+        self.environment.resources.read(&path).map_err(|error| {
+            let message = format!("open() \"{}\" failed ({})", path.display(), os_error(&error));
+            Diagnostic::emerg(message).at(file.span)
+        })
+    }
+
+    /// An open log.
+    pub fn log_file(&self, path: &Path, span: Span) -> Result<Arc<LogFile>, Diagnostic> {
+        open_log(self.environment, path, Some(span))
+    }
+
+    /// A destination in syslog, by what stands behind `syslog:`; the error is the message for the diagnostic.
+    ///
+    /// # Errors
+    /// A parameter is unknown or wrong, or the server's name has no address.
+    pub fn syslog(&self, parameters: &str) -> Result<Syslog, String> {
+        syslog(self.environment, parameters)
+    }
+
+    /// The error log of a block.
+    pub fn error_log(&self, confs: &[ErrorLogConf]) -> Result<ErrorLog, Diagnostic> {
+        error_log(self.environment, confs)
+    }
+}
+
+impl NamedFiles for PlanBuilder<'_> {
+    fn path_of(&self, name: &str) -> PathBuf {
+        self.conf_path(name)
+    }
+
+    fn content_of(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.environment.resources.read(path)
+    }
+}
+
+fn open_log(
+    environment: &Environment<'_>,
+    path: &Path,
+    span: Option<Span>,
+) -> Result<Arc<LogFile>, Diagnostic> {
+    environment.resources.log_file(path).map_err(|error| {
+        let message = format!("open() \"{}\" failed ({})", path.display(), os_error(&error));
+        let diagnostic = Diagnostic::emerg(message);
+        match span {
+            Some(span) => diagnostic.at(span),
+            None => diagnostic,
+        }
+    })
+}
+
+/// Opens what `error_log` directives name; without any, the built-in default.
+pub(crate) fn error_log(
+    environment: &Environment<'_>,
+    confs: &[ErrorLogConf],
+) -> Result<ErrorLog, Diagnostic> {
+    if confs.is_empty() {
+        let sink = sink(environment, environment.error_log, None)?;
+        return Ok(ErrorLog::new(vec![(sink, Level::Error)]));
+    }
+    let mut sinks = Vec::new();
+    for conf in confs {
+        sinks.push((sink(environment, &conf.target, Some(conf.span))?, conf.level));
+    }
+    Ok(ErrorLog::new(sinks))
+}
+
+/// Compiles what stands behind `syslog:`; the error is the message for the diagnostic.
+fn syslog(environment: &Environment<'_>, parameters: &str) -> Result<Syslog, String> {
+    let resources = environment.resources;
+    Syslog::parse(parameters, resources.machine().host_name, &NamesOf(resources))
+}
+
+fn sink(
+    environment: &Environment<'_>,
+    target: &str,
+    span: Option<Span>,
+) -> Result<Sink, Diagnostic> {
+    // An empty name is that of standard error, as in nginx.
+    if matches!(target, "stderr" | "") {
+        return Ok(Sink::Stderr);
+    }
+    if let Some(parameters) = target.strip_prefix("syslog:") {
+        let syslog = syslog(environment, parameters).map_err(|message| {
+            let diagnostic = Diagnostic::emerg(message);
+            match span {
+                Some(span) => diagnostic.at(span),
+                None => diagnostic,
+            }
+        })?;
+        return Ok(Sink::Syslog(Arc::new(syslog)));
+    }
+    let path = full_path(environment.prefix, target);
+    open_log(environment, &path, span).map(Sink::File)
+}
