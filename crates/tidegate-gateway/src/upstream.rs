@@ -10,14 +10,14 @@
 //! }
 //! ```
 
-pub mod key;
+pub(crate) mod key;
 mod pending;
 mod resolvers;
 mod rows;
-pub mod saved;
-pub mod server;
+pub(crate) mod saved;
+pub(crate) mod server;
 mod sessions;
-pub mod sticky;
+pub(crate) mod sticky;
 mod zones;
 
 use std::collections::{BTreeMap, HashMap};
@@ -36,7 +36,7 @@ use tidegate_upstream::resolve::{NOT_FOUND, Resolver};
 use tidegate_upstream::{Group, GroupOptions, Keepalive, Method};
 
 use super::common::variables;
-pub use key::{GroupKey, HashKey};
+pub(crate) use key::{GroupKey, HashKey};
 use pending::{Asking, Pending};
 use saved::Saved;
 use server::ServerConf;

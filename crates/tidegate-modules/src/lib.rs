@@ -59,17 +59,10 @@ use stream::reply::SessionReply;
 use stream::set::SessionSet;
 use stream::ssl_preread::SslPreread;
 use tidegate_front::Ssl;
-use tidegate_gateway::api::Api;
-use tidegate_gateway::fastcgi::{FastCgi, FastCgiCache};
-use tidegate_gateway::health_check::HealthCheck;
-use tidegate_gateway::memcached::Memcached;
-use tidegate_gateway::proxy::{Proxy, ProxyCache};
-use tidegate_gateway::scgi::{Scgi, ScgiCache};
-use tidegate_gateway::slice::Slice;
-use tidegate_gateway::stream::health_check::SessionHealthCheck;
-use tidegate_gateway::stream::proxy::SessionProxy;
-use tidegate_gateway::upstream::Upstream;
-use tidegate_gateway::uwsgi::{Uwsgi, UwsgiCache};
+use tidegate_gateway::{
+    Api, FastCgi, FastCgiCache, HealthCheck, Memcached, Proxy, ProxyCache, Scgi, ScgiCache,
+    SessionHealthCheck, SessionProxy, Slice, Upstream, Uwsgi, UwsgiCache,
+};
 
 /// All modules. Within a phase handlers run in this order, and so do response filters; the groups follow
 /// the way of a request.

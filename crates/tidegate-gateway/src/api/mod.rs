@@ -85,7 +85,7 @@ const ROWS: &[Directive<Conf>] = &[row(
 )];
 
 /// What a command ends with.
-pub struct Reply {
+pub(crate) struct Reply {
     pub status: u16,
     /// `None` has no body.
     pub value: Option<Value>,

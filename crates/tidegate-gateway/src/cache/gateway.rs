@@ -10,7 +10,7 @@ use tidegate_upstream::{FetchError, FetchSettings, OriginRequest, OriginResponse
 /// What the request for a whole object is like: no `Range`, and no conditions but those that the
 /// exchange's `CacheNote` holds (`If-Modified-Since`, `If-None-Match`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FillRequestOptions {
+pub(crate) struct FillRequestOptions {
     /// GET in place of HEAD.
     pub convert_head: bool,
     /// The client waits for the answer's head, so it may be given interim ones (`early_hints`).
@@ -18,7 +18,7 @@ pub struct FillRequestOptions {
 }
 
 /// A gateway in one location.
-pub trait Gateway: Send + Sync {
+pub(crate) trait Gateway: Send + Sync {
     /// Makes the request, reading the client's body first if there is one to be sent. The request
     /// holds nothing of the exchange afterwards.
     fn request<'a>(
@@ -56,7 +56,7 @@ pub trait Gateway: Send + Sync {
 }
 
 /// An answer out of the cache.
-pub struct StoredResponse<'a> {
+pub(crate) struct StoredResponse<'a> {
     /// As the origin sent it, without the fields of its connection and without a length.
     pub head: &'a ResponseHead,
     pub body: Body,
@@ -67,7 +67,7 @@ pub struct StoredResponse<'a> {
 /// Whether a request asks for another protocol (RFC 9110 section 7.8): what it misses in the cache is asked for on its
 /// own, since a tunnel belongs to one client. `h2c` counts as not asked for: clients offer it with every request, and
 /// no origin behind a proxy grants it.
-pub fn switches(x: &Exchange) -> bool {
+pub(crate) fn switches(x: &Exchange) -> bool {
     let asked = x.request.header(Known::Upgrade);
     !x.is_subrequest() && asked.is_some_and(|protocol| !protocol.eq_ignore_ascii_case(b"h2c"))
 }

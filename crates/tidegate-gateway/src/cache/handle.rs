@@ -26,7 +26,7 @@ use crate::slice;
 ///
 /// # Errors
 /// The exchange is given back when the cache has nothing to do with it.
-pub fn handle<'a>(
+pub(crate) fn handle<'a>(
     x: &'a mut Exchange,
     cache: &Arc<CacheSettings>,
     gateway: &Arc<dyn Gateway>,
@@ -39,7 +39,7 @@ pub fn handle<'a>(
         return Err(x);
     }
     let store = match cache.zone(x) {
-        ZoneSelection::Zone(zone) => match &zone.store {
+        ZoneSelection::Zone(zone) => match zone.store() {
             Some(store) => store,
             None => return Err(x),
         },

@@ -32,7 +32,7 @@ const TAGS_BYTES_MAX: usize = 16 * 1024;
 
 /// A stored response's head.
 #[derive(Clone, Debug, Default)]
-pub struct Meta {
+pub(crate) struct Meta {
     pub status: u16,
     /// As sent by the origin, when it is not empty.
     pub reason: Bytes,
@@ -59,7 +59,7 @@ pub struct Meta {
 
 /// What it takes to find the parts of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PartsOf {
+pub(crate) struct PartsOf {
     /// Bytes of the whole object.
     pub size: u64,
     /// Tells this object's parts from those of another one that had its key.
@@ -68,7 +68,7 @@ pub struct PartsOf {
 
 impl Meta {
     /// Of a response's head. `head_length` is for responses to HEAD.
-    pub fn of(
+    pub(crate) fn of(
         status: u16,
         reason: &[u8],
         headers: &Headers,
@@ -94,7 +94,7 @@ impl Meta {
     /// Makes it fit RFC 9111: without the fields that only a proxy uses for itself (section 3.1), and
     /// with the `Date` that every stored response has (RFC 9110 section 6.6.1). `now` is in Unix
     /// milliseconds.
-    pub fn make_rfc9111(&mut self, must_revalidate: bool, now: u64) {
+    pub(crate) fn make_rfc9111(&mut self, must_revalidate: bool, now: u64) {
         const OF_PROXIES: [&[u8]; 3] =
             [b"Proxy-Authenticate", b"Proxy-Authentication-Info", b"Proxy-Authorization"];
         let headers = &mut self.headers;
@@ -105,7 +105,7 @@ impl Meta {
         self.must_revalidate = must_revalidate;
     }
 
-    pub fn encode(&self) -> Bytes {
+    pub(crate) fn encode(&self) -> Bytes {
         let texts = self.variant.len() + self.reason.len() + self.tags.len();
         let size = self.headers.text().len() + texts + 64;
         let mut out = Vec::with_capacity(size + 6 * self.headers.len());
@@ -145,7 +145,7 @@ impl Meta {
     ///
     /// Nothing is read beyond the end, no count is believed before its bytes are there, and what is left over makes the
     /// whole invalid: so what decodes encodes to the same bytes.
-    pub fn decode(bytes: &[u8]) -> Option<Meta> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Meta> {
         let mut input = Input(bytes);
         if input.u8()? != VERSION {
             return None;
@@ -201,7 +201,7 @@ impl Meta {
     }
 
     /// `asked_at` and `tags` alone, of encoded metadata.
-    pub fn purge_terms(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    pub(crate) fn purge_terms(bytes: &[u8]) -> Option<(u64, &[u8])> {
         let mut input = Input(bytes);
         if input.u8()? != VERSION {
             return None;
@@ -214,7 +214,7 @@ impl Meta {
     }
 
     /// Whether a request with this variant text may be given this response.
-    pub fn serves(&self, request: &Headers, scratch: &mut Vec<u8>) -> bool {
+    pub(crate) fn serves(&self, request: &Headers, scratch: &mut Vec<u8>) -> bool {
         if self.vary.is_empty() {
             return true;
         }
@@ -224,12 +224,12 @@ impl Meta {
     }
 
     /// `Last-Modified` as sent, of those responses for which conditions mean something.
-    pub fn last_modified(&self) -> Option<&[u8]> {
+    pub(crate) fn last_modified(&self) -> Option<&[u8]> {
         self.headers.first(Known::LastModified).filter(|_| self.may_be_revalidated())
     }
 
     /// `ETag` as sent, likewise.
-    pub fn etag(&self) -> Option<&[u8]> {
+    pub(crate) fn etag(&self) -> Option<&[u8]> {
         self.headers.first(Known::Etag).filter(|_| self.may_be_revalidated())
     }
 
@@ -239,7 +239,7 @@ impl Meta {
 
     /// The head after the origin's 304: its fields replace those of the same name, but for those that
     /// describe the body which was not sent.
-    pub fn refreshed(&self, not_modified: &Headers) -> Meta {
+    pub(crate) fn refreshed(&self, not_modified: &Headers) -> Meta {
         const KEPT: [Known; 7] = [
             Known::ContentLength,
             Known::ContentEncoding,
@@ -255,7 +255,7 @@ impl Meta {
 
     /// The same by RFC 9111 section 3.2, which excepts nothing but the length; or the head after the
     /// origin's answer to HEAD. `now` is in Unix milliseconds.
-    pub fn refreshed_rfc9111(&self, newer: &Headers, now: u64) -> Meta {
+    pub(crate) fn refreshed_rfc9111(&self, newer: &Headers, now: u64) -> Meta {
         // `Content-Range` tells what was asked for, not what is stored.
         const KEPT: [Known; 3] = [Known::ContentLength, Known::ContentRange, Known::Vary];
         let mut newer = newer.clone();
@@ -290,7 +290,7 @@ impl Meta {
 
 /// A number that no variant set had before: the time, or one more than the last one, since the clock may be
 /// coarser than the time between two of them.
-pub fn new_variant_set(now: u64) -> u64 {
+pub(crate) fn new_variant_set(now: u64) -> u64 {
     static LATEST: AtomicU64 = AtomicU64::new(0);
     let next = |latest: u64| now.max(latest + 1);
     let latest =
@@ -303,7 +303,7 @@ fn http_date(now: u64) -> [u8; 29] {
 }
 
 /// A stored head as decoded once for all its hits.
-pub struct Decoded {
+pub(crate) struct Decoded {
     pub meta: Meta,
     /// The same in the form of a head that has just been received.
     pub head: ResponseHead,
@@ -311,11 +311,11 @@ pub struct Decoded {
 
 impl Decoded {
     /// `None` for bytes that `Meta::encode` did not make.
-    pub fn of(bytes: &[u8]) -> Option<Decoded> {
+    pub(crate) fn of(bytes: &[u8]) -> Option<Decoded> {
         Some(Decoded::of_meta(Meta::decode(bytes)?))
     }
 
-    pub fn of_meta(meta: Meta) -> Decoded {
+    pub(crate) fn of_meta(meta: Meta) -> Decoded {
         let mut head = ResponseHead::new();
         head.status = meta.status;
         // The reason phrase is a part of a head's text.
@@ -405,13 +405,13 @@ impl<'a> Input<'a> {
 }
 
 /// The decoded head of an open entry, decoded once for all its hits.
-pub fn decoded(entry: &OpenEntry) -> Option<&Decoded> {
+pub(crate) fn decoded(entry: &OpenEntry) -> Option<&Decoded> {
     entry.companion(|| Decoded::of(entry.metadata()))?.as_ref()
 }
 
 /// The tags of an answer, separated by spaces: all words of the fields of these names, in which they may
 /// be separated by commas as well.
-pub fn tags_of(headers: &Headers, names: &[Box<[u8]>]) -> Vec<u8> {
+pub(crate) fn tags_of(headers: &Headers, names: &[Box<[u8]>]) -> Vec<u8> {
     let mut tags = Vec::new();
     for word in names.iter().flat_map(|name| headers.all_named(name)).flat_map(words) {
         if tags.len() + word.len() + 1 > TAGS_BYTES_MAX {
@@ -426,23 +426,13 @@ pub fn tags_of(headers: &Headers, names: &[Box<[u8]>]) -> Vec<u8> {
 }
 
 /// What the store has to know of metadata to hold them against purges.
-pub fn bearing(metadata: &[u8]) -> Option<Bearing<'_>> {
+pub(crate) fn bearing(metadata: &[u8]) -> Option<Bearing<'_>> {
     let (asked_at, tags) = Meta::purge_terms(metadata)?;
     Some(Bearing { asked_at, tags })
 }
 
 /// The words of a text in which they are separated by spaces or commas.
-pub fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let is_between = |byte: &u8| matches!(byte, b' ' | b',' | b'\t');
     text.split(move |byte| is_between(byte)).filter(|word| !word.is_empty())
-}
-
-/// For fuzzers: what decodes, encodes to the same again.
-#[doc(hidden)]
-pub fn fuzz_meta(data: &[u8]) {
-    if let Some(meta) = Meta::decode(data) {
-        let again = meta.encode();
-        let decoded = Meta::decode(&again);
-        assert_eq!(decoded.map(|decoded| decoded.encode()), Some(again));
-    }
 }

@@ -27,18 +27,18 @@
 //! | `gateway` | what a gateway (proxy, fastcgi, …) has to offer |
 //! | `config/` | directives, once for all prefixes; compiled settings; the caches and their managers |
 
-pub mod config;
-pub mod decide;
+pub(crate) mod config;
+pub(crate) mod decide;
 mod fill;
-pub mod gateway;
+pub(crate) mod gateway;
 mod handle;
 mod lookup;
-pub mod meta;
+pub(crate) mod meta;
 mod purge;
 mod ranges;
 mod serve;
 mod session;
-pub mod status;
+pub(crate) mod status;
 #[cfg(test)]
 mod tests;
 
@@ -53,11 +53,11 @@ use tidegate_plan::{Outline, PlanBuilder};
 
 use config::conf::CacheConf;
 pub(super) use config::rows::cache_rows;
-pub use config::settings::CacheSettings;
+pub(crate) use config::settings::CacheSettings;
 use config::{settings, zones};
-pub use gateway::Gateway;
-pub use handle::handle;
-pub use purge::StoredAt;
+pub(crate) use gateway::Gateway;
+pub(crate) use handle::handle;
+pub(crate) use purge::StoredAt;
 
 /// The `*_cache…` directives of a gateway's module. The handler is the gateway's.
 pub struct Cache<C>(PhantomData<fn() -> C>);

@@ -48,14 +48,14 @@ pub(super) enum PurgeTarget {
 }
 
 /// The object that an answer is, or becomes, for those who find out that it contradicts another one.
-pub struct StoredAt {
+pub(crate) struct StoredAt {
     pub store: Store,
     pub key: Key,
 }
 
 impl StoredAt {
     /// Removes it: who asks next gets what the origin has now.
-    pub async fn forget(self) {
+    pub(crate) async fn forget(self) {
         // If the disk fails the contradiction is found once more.
         let _ = blocking::run(move || self.store.remove(&self.key)).await;
     }
@@ -174,7 +174,7 @@ pub(super) fn install(
     };
     let key = Arc::new(location.plan.template(key)?);
     location.content(Box::new(move |x| {
-        let (Some(store), key) = (found.store.clone(), key.clone()) else {
+        let (Some(store), key) = (found.store().cloned(), key.clone()) else {
             return Step::Status(500);
         };
         Step::Wait(Box::pin(async move {

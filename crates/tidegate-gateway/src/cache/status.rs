@@ -13,7 +13,7 @@ use crate::cache::meta::decoded;
 
 /// The values of `$upstream_cache_status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CacheStatus {
+pub(crate) enum CacheStatus {
     Miss,
     Bypass,
     Expired,
@@ -24,7 +24,7 @@ pub enum CacheStatus {
 }
 
 impl CacheStatus {
-    pub fn text(self) -> &'static [u8] {
+    pub(crate) fn text(self) -> &'static [u8] {
         match self {
             CacheStatus::Miss => b"MISS",
             CacheStatus::Bypass => b"BYPASS",
@@ -39,7 +39,7 @@ impl CacheStatus {
 
 /// What a request has to do with the cache; kept in the exchange's extensions.
 #[derive(Clone)]
-pub struct CacheNote {
+pub(crate) struct CacheNote {
     pub status: CacheStatus,
     /// The text of the key.
     pub key: Arc<[u8]>,
@@ -55,36 +55,36 @@ pub struct CacheNote {
 }
 
 impl CacheNote {
-    pub fn new(key: Arc<[u8]>, status: CacheStatus) -> CacheNote {
+    pub(crate) fn new(key: Arc<[u8]>, status: CacheStatus) -> CacheNote {
         let (last_modified, etag) = (Vec::new(), Vec::new());
         CacheNote { status, key, stored_at: 0, last_modified, etag, rfc9111: false, entry: None }
     }
 }
 
 /// Changes what the exchange knows of its way through the cache.
-pub fn note(x: &mut Exchange, change: impl FnOnce(&mut CacheNote)) {
+pub(crate) fn note(x: &mut Exchange, change: impl FnOnce(&mut CacheNote)) {
     if let Some(note) = x.modules.extensions.of_mut::<CacheNote>() {
         change(note);
     }
 }
 
 /// Whether this request is answered by a cache that follows RFC 9111.
-pub fn follows_rfc9111(x: &Exchange) -> bool {
+pub(crate) fn follows_rfc9111(x: &Exchange) -> bool {
     x.modules.extensions.of::<CacheNote>().is_some_and(|note| note.rfc9111)
 }
 
 /// Whether the answer came out of the cache.
-pub fn is_hit(x: &Exchange) -> bool {
+pub(crate) fn is_hit(x: &Exchange) -> bool {
     x.modules.extensions.of::<CacheNote>().is_some_and(|note| note.status == CacheStatus::Hit)
 }
 
 /// The origin's head of the object that is served, for `$upstream_http_*`.
-pub fn stored_head(x: &Exchange) -> Option<&ResponseHead> {
+pub(crate) fn stored_head(x: &Exchange) -> Option<&ResponseHead> {
     let note = x.modules.extensions.of::<CacheNote>()?;
     decoded(note.entry.as_ref()?).map(|decoded| &decoded.head)
 }
 
-pub const VARIABLES: &[Variable] = &[
+pub(crate) const VARIABLES: &[Variable] = &[
     Variable::fixed("upstream_cache_status", |x, out| {
         with_note(x, out, |note, out| {
             out.extend_from_slice(note.status.text());

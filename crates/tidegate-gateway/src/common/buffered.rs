@@ -25,7 +25,7 @@ use tidegate_rt::timer;
 use super::settings::SpoolSettings;
 
 /// Where what a client has not taken goes.
-pub struct Spool {
+pub(crate) struct Spool {
     pub settings: Arc<SpoolSettings>,
     /// Of which a thread creates and writes the file.
     pub pool: Option<Arc<ThreadPool>>,
@@ -34,10 +34,10 @@ pub struct Spool {
 }
 
 /// Says in the error log that an answer goes through a file, or why it does not.
-pub type SpillLog = Box<dyn Fn(Result<&Path, &io::Error>)>;
+pub(crate) type SpillLog = Box<dyn Fn(Result<&Path, &io::Error>)>;
 
 /// The body for the client; with `spool` the origin is read whatever the client's speed.
-pub fn body<S: BodyStream + 'static>(
+pub(crate) fn body<S: BodyStream + 'static>(
     source: Box<S>,
     spool: Option<Spool>,
     trailers: Rc<RefCell<Headers>>,

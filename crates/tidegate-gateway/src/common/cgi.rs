@@ -31,7 +31,7 @@ pub struct CgiConf {
 }
 
 /// Settings of modules that contain these.
-pub trait HasCgi {
+pub(crate) trait HasCgi {
     fn cgi(&mut self) -> &mut CgiConf;
 }
 

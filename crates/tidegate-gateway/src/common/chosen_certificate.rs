@@ -27,7 +27,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 type Made = HashMap<(Vec<u8>, Vec<u8>), Arc<TlsSettings>>;
 
 /// Two names made of variables.
-pub struct ChosenCertificate {
+pub(crate) struct ChosenCertificate {
     certificate: Template,
     key: Template,
     passwords: Vec<Vec<u8>>,
@@ -44,7 +44,7 @@ struct Choice(Arc<TlsSettings>);
 impl ChosenCertificate {
     /// # Errors
     /// A variable that there is not.
-    pub fn compile(
+    pub(crate) fn compile(
         (certificate, key): (&Word, &Word),
         passwords: Vec<Vec<u8>>,
         options: &TlsOptions,
@@ -64,7 +64,7 @@ impl ChosenCertificate {
     ///
     /// # Errors
     /// 500 where it cannot be used; the reason was logged.
-    pub async fn choose(self: &Arc<Self>, x: &mut Exchange) -> Result<(), Refused> {
+    pub(crate) async fn choose(self: &Arc<Self>, x: &mut Exchange) -> Result<(), Refused> {
         x.modules.extensions.remove::<Choice>();
         let (certificate, key) = (self.certificate.value(x), self.key.value(x));
         if certificate.is_empty() {
@@ -86,7 +86,7 @@ impl ChosenCertificate {
     }
 
     /// What was chosen for the request.
-    pub fn of(x: &Exchange) -> Option<Arc<TlsSettings>> {
+    pub(crate) fn of(x: &Exchange) -> Option<Arc<TlsSettings>> {
         x.modules.extensions.of::<Choice>().map(|choice| choice.0.clone())
     }
 

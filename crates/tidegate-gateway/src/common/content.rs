@@ -28,7 +28,7 @@ use crate::cache::gateway::{FillRequestOptions, StoredResponse};
 use crate::cache::{self, Cache, CacheCaller, CacheSettings, Gateway};
 
 /// What a protocol makes of a location's settings.
-pub trait Protocol: Rewriter + Send + Sync + 'static {
+pub(crate) trait Protocol: Rewriter + Send + Sync + 'static {
     fn gateway(&self) -> &Arc<GatewaySettings>;
 
     fn pass(&self) -> &Pass;
@@ -68,12 +68,15 @@ pub struct Shape {
 }
 
 /// Makes a location's requests go through a protocol.
-pub fn install_uncached<P: Protocol>(protocol: Arc<P>, location: &mut LocationBuilder<'_, '_>) {
+pub(crate) fn install_uncached<P: Protocol>(
+    protocol: Arc<P>,
+    location: &mut LocationBuilder<'_, '_>,
+) {
     location.gateway(Box::new(move |x| Step::Wait(Box::pin(serve(x, protocol.clone())))));
 }
 
 /// Makes a location's requests go through a protocol, and through its cache if there is one.
-pub fn install<P: Protocol, C: CacheCaller>(
+pub(crate) fn install<P: Protocol, C: CacheCaller>(
     protocol: Arc<P>,
     location: &mut LocationBuilder<'_, '_>,
 ) -> Result<(), Diagnostic> {
@@ -197,7 +200,7 @@ pub async fn read_body_by(
 }
 
 /// The client's body as it is passed on; a stream's body is still in the exchange.
-pub fn payload(x: &Exchange, gateway: &GatewaySettings, chunks: bool) -> RequestPayload {
+pub(crate) fn payload(x: &Exchange, gateway: &GatewaySettings, chunks: bool) -> RequestPayload {
     if !gateway.pass_request_body || !x.request.body.is_present() {
         return RequestPayload::None;
     }
@@ -210,7 +213,7 @@ pub fn payload(x: &Exchange, gateway: &GatewaySettings, chunks: bool) -> Request
 }
 
 /// Puts the body of a stream into its place.
-pub fn take_stream(x: &mut Exchange, payload: RequestPayload) -> RequestPayload {
+pub(crate) fn take_stream(x: &mut Exchange, payload: RequestPayload) -> RequestPayload {
     match payload {
         RequestPayload::Stream { chunked, keep_max, .. } => {
             let body = Box::new(std::mem::take(&mut x.request.body));
@@ -221,7 +224,7 @@ pub fn take_stream(x: &mut Exchange, payload: RequestPayload) -> RequestPayload 
 }
 
 /// What the choice of a server depends on.
-pub fn choice(x: &mut Exchange, target: &TargetRef<'_>) -> Choice {
+pub(crate) fn choice(x: &mut Exchange, target: &TargetRef<'_>) -> Choice {
     match target.key() {
         Some(key) => key.choice(x, &target.target().group, clock::now()),
         None => Choice::default(),

@@ -12,7 +12,7 @@ use tidegate_http::Headers;
 use super::settings::GatewaySettings;
 
 /// The client, who gets no interim fields that `*_hide_header` and its defaults hide.
-pub struct HintedClient {
+pub(crate) struct HintedClient {
     pub client: Rc<dyn Client>,
     pub settings: Arc<GatewaySettings>,
 }

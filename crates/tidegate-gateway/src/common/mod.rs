@@ -4,23 +4,23 @@
 //! A request's way: the protocol's module makes an `OriginRequest` → [`run::fetch`] (the client may leave
 //! meanwhile) → [`respond::respond`] makes the client's response of the origin's.
 
-pub mod buffered;
-pub mod cgi;
-pub mod chosen_certificate;
-pub mod content;
-pub mod hints;
-pub mod options;
-pub mod params;
-pub mod pass;
-pub mod pass_conf;
-pub mod respond;
-pub mod run;
-pub mod settings;
-pub mod state;
-pub mod store;
-pub mod target;
-pub mod tls;
-pub mod variables;
+pub(crate) mod buffered;
+pub(crate) mod cgi;
+pub(crate) mod chosen_certificate;
+pub(crate) mod content;
+pub(crate) mod hints;
+pub(crate) mod options;
+pub(crate) mod params;
+pub(crate) mod pass;
+pub(crate) mod pass_conf;
+pub(crate) mod respond;
+pub(crate) mod run;
+pub(crate) mod settings;
+pub(crate) mod state;
+pub(crate) mod store;
+pub(crate) mod target;
+pub(crate) mod tls;
+pub(crate) mod variables;
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@ use tidegate_plan::http_core::temp_path;
 use tidegate_upstream::NextUpstream;
 
 /// Settings of modules that contain the shared ones.
-pub trait HasGateway {
+pub(crate) trait HasGateway {
     fn gateway(&mut self) -> &mut GatewayConf;
 }
 
@@ -52,7 +52,7 @@ pub struct GatewayConf {
 }
 
 /// Header fields of origins that `*_ignore_headers` names, as bits.
-pub const IGNORABLE: &[(&str, u16)] = &[
+pub(crate) const IGNORABLE: &[(&str, u16)] = &[
     ("X-Accel-Redirect", IGNORE_REDIRECT),
     ("X-Accel-Expires", IGNORE_ACCEL_EXPIRES),
     ("X-Accel-Limit-Rate", IGNORE_LIMIT_RATE),
@@ -63,15 +63,15 @@ pub const IGNORABLE: &[(&str, u16)] = &[
     ("Set-Cookie", IGNORE_SET_COOKIE),
     ("Vary", IGNORE_VARY),
 ];
-pub const IGNORE_REDIRECT: u16 = 1;
-pub const IGNORE_ACCEL_EXPIRES: u16 = 1 << 1;
-pub const IGNORE_LIMIT_RATE: u16 = 1 << 2;
-pub const IGNORE_BUFFERING: u16 = 1 << 3;
-pub const IGNORE_CHARSET: u16 = 1 << 4;
-pub const IGNORE_EXPIRES: u16 = 1 << 5;
-pub const IGNORE_CACHE_CONTROL: u16 = 1 << 6;
-pub const IGNORE_SET_COOKIE: u16 = 1 << 7;
-pub const IGNORE_VARY: u16 = 1 << 8;
+pub(crate) const IGNORE_REDIRECT: u16 = 1;
+pub(crate) const IGNORE_ACCEL_EXPIRES: u16 = 1 << 1;
+pub(crate) const IGNORE_LIMIT_RATE: u16 = 1 << 2;
+pub(crate) const IGNORE_BUFFERING: u16 = 1 << 3;
+pub(crate) const IGNORE_CHARSET: u16 = 1 << 4;
+pub(crate) const IGNORE_EXPIRES: u16 = 1 << 5;
+pub(crate) const IGNORE_CACHE_CONTROL: u16 = 1 << 6;
+pub(crate) const IGNORE_SET_COOKIE: u16 = 1 << 7;
+pub(crate) const IGNORE_VARY: u16 = 1 << 8;
 
 /// The cases of `*_next_upstream`.
 const CASES: &[(&str, NextUpstream)] = &[
@@ -194,21 +194,21 @@ macro_rules! gateway_rows {
 }
 pub(crate) use gateway_rows;
 
-pub fn set_buffers(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
+pub(crate) fn set_buffers(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let buffers = (args.number(0, 2..=u64::MAX)?, args.buffer_size(1)?);
     once(&mut conf.buffers, buffers, args)
 }
 
-pub fn set_temp_path(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
+pub(crate) fn set_temp_path(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
     once(&mut conf.temp_path, temp_path(args)?, args)
 }
 
-pub fn set_next_upstream(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
+pub(crate) fn set_next_upstream(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
     set_cases(conf, args, CASES)
 }
 
 /// `*_next_upstream` of a protocol that has these cases. Several lines add up, as in nginx.
-pub fn set_cases(
+pub(crate) fn set_cases(
     conf: &mut GatewayConf,
     args: &Args<'_>,
     known: &[(&'static str, NextUpstream)],
@@ -221,17 +221,20 @@ pub fn set_cases(
     Ok(())
 }
 
-pub fn set_pass_header(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
+pub(crate) fn set_pass_header(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
     conf.pass_header.get_or_insert_default().push(args.word(0).clone());
     Ok(())
 }
 
-pub fn set_hide_header(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
+pub(crate) fn set_hide_header(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
     conf.hide_header.get_or_insert_default().push(args.word(0).clone());
     Ok(())
 }
 
-pub fn set_ignore_headers(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
+pub(crate) fn set_ignore_headers(
+    conf: &mut GatewayConf,
+    args: &Args<'_>,
+) -> Result<(), Diagnostic> {
     let mut bits = 0;
     for index in 0..args.len() {
         bits |= args.choice(index, IGNORABLE)?;
@@ -241,14 +244,14 @@ pub fn set_ignore_headers(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(),
     Ok(())
 }
 
-pub fn set_limit_rate(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
+pub(crate) fn set_limit_rate(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
     if !args.bytes(0).contains(&b'$') {
         args.size(0)?;
     }
     once(&mut conf.limit_rate, args.word(0).clone(), args)
 }
 
-pub fn set_bind(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
+pub(crate) fn set_bind(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let transparent = match args.bytes(1) {
         b"" => false,
         b"transparent" => true,
@@ -275,7 +278,7 @@ macro_rules! inherit {
 }
 
 /// http → server → location.
-pub fn inherit(child: &mut GatewayConf, parent: &GatewayConf) {
+pub(crate) fn inherit(child: &mut GatewayConf, parent: &GatewayConf) {
     inherit!(child, parent;
         buffering, request_buffering, ignore_client_abort, bind, socket_keepalive, connect_timeout,
         send_timeout, read_timeout, send_lowat, socket_rcvbuf, socket_sndbuf, intercept_errors, pass_request_headers,

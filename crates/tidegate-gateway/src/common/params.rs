@@ -35,7 +35,7 @@ impl Packing {
 }
 
 /// The parameters of a location.
-pub struct Params {
+pub(crate) struct Params {
     packing: Packing,
     items: Vec<Item>,
     /// Names of client's fields that are not passed on by themselves, as in `HTTP_…` behind the prefix.
@@ -70,7 +70,7 @@ const CACHE_DEFAULTS: [(&str, &str); 6] = [
 ///
 /// # Errors
 /// The third argument is not `if_not_empty`.
-pub fn add(list: &mut Option<Vec<ParamConf>>, args: &Args<'_>) -> Result<(), Diagnostic> {
+pub(crate) fn add(list: &mut Option<Vec<ParamConf>>, args: &Args<'_>) -> Result<(), Diagnostic> {
     let if_not_empty = match args.bytes(2) {
         b"" => false,
         b"if_not_empty" => true,
@@ -83,7 +83,7 @@ pub fn add(list: &mut Option<Vec<ParamConf>>, args: &Args<'_>) -> Result<(), Dia
 
 impl Params {
     /// Compiles a block's parameters.
-    pub fn compile(
+    pub(crate) fn compile(
         conf: Option<&[ParamConf]>,
         packing: Packing,
         pass_headers: bool,
@@ -142,7 +142,7 @@ impl Params {
     }
 
     /// Appends the parameters and the client's fields.
-    pub fn write(&self, x: &mut Exchange, out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, x: &mut Exchange, out: &mut Vec<u8>) {
         for item in &self.items {
             match item {
                 Item::Packed(packed) => out.extend_from_slice(packed),

@@ -149,7 +149,7 @@ impl TargetRef<'_> {
 }
 
 /// A number for a location that is the same after a reload (FNV-1a of its name).
-pub fn location_tag(name: &[u8]) -> u64 {
+pub(crate) fn location_tag(name: &[u8]) -> u64 {
     let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     name.iter().fold(0xcbf2_9ce4_8422_2325, mix)
 }

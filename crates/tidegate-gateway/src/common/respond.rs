@@ -21,7 +21,7 @@ use crate::upstream::sticky;
 use tidegate_core::pool_choice;
 
 /// What a protocol changes in the client's head: redirects, cookies.
-pub trait Rewriter {
+pub(crate) trait Rewriter {
     /// Works on `x.response` after fields were copied; most protocols change nothing.
     fn rewrite(&self, _x: &mut Exchange) {}
 }
@@ -55,7 +55,7 @@ const SINGLE: [Known; 8] = [
 /// count unless `*_ignore_headers` names them, the first one that leads elsewhere ends it. Who is bound to a server
 /// (`sticky`) is told so in the head that the client gets. The body is not touched here: it is pulled later, at the
 /// pace of the client or of `*_buffering`.
-pub fn respond(
+pub(crate) fn respond(
     x: &mut Exchange,
     response: OriginResponse,
     settings: &GatewaySettings,
@@ -166,7 +166,7 @@ fn spool(x: &mut Exchange, settings: &GatewaySettings) -> Spool {
 }
 
 /// Makes the answer of a stored head: internal redirect, intercepted error, or head and body.
-pub fn respond_stored(
+pub(crate) fn respond_stored(
     x: &mut Exchange,
     stored: StoredResponse<'_>,
     settings: &GatewaySettings,
@@ -207,7 +207,7 @@ pub fn respond_stored(
 }
 
 /// Keeps the origin's head for variables.
-pub fn remember(x: &mut Exchange, head: ResponseHead) {
+pub(crate) fn remember(x: &mut Exchange, head: ResponseHead) {
     GatewayState::of(x).head = Some(head);
 }
 
@@ -217,7 +217,7 @@ pub fn remember(x: &mut Exchange, head: ResponseHead) {
 /// Invariant: of a field that there can be one of, the first counts (RFC 9110 section 5.3 forbids more). What our own
 /// server derives from fields (length, modification, charset) is derived from the
 /// origin's head, hidden or not.
-pub fn copy_head(x: &mut Exchange, head: &ResponseHead, settings: &GatewaySettings) {
+pub(crate) fn copy_head(x: &mut Exchange, head: &ResponseHead, settings: &GatewaySettings) {
     let upgraded = head.status == 101;
     x.clear_response();
     x.disposition.set_status(head.status);

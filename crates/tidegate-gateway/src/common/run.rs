@@ -12,7 +12,7 @@ use super::settings::GatewaySettings;
 use super::state::GatewayState;
 
 /// Asks the origins. The error is the step that ends the request.
-pub fn fetch<'a>(
+pub(crate) fn fetch<'a>(
     x: &'a mut Exchange,
     request: OriginRequest,
     settings: &Arc<GatewaySettings>,
@@ -80,7 +80,7 @@ fn give_back(x: &mut Exchange, body: Option<Box<RequestBody>>, streamed: bool) {
 }
 
 /// The client closed its connection: the log says 499.
-pub fn client_left(x: &mut Exchange) -> Step<'static> {
+pub(crate) fn client_left(x: &mut Exchange) -> Step<'static> {
     if let Some(attempt) = GatewayState::of(x).report.borrow_mut().last() {
         attempt.finished();
     }

@@ -90,7 +90,7 @@ const NEVER_PASSED: [Known; 4] =
 const KIB: u64 = 1024;
 
 /// Compiles the shared settings. `hidden` are the names that the protocol leaves out by default.
-pub fn settings(
+pub(crate) fn settings(
     conf: &GatewayConf,
     hidden: &[&str],
     temp_folder: Option<fn(&Layout) -> &'static str>,
@@ -200,7 +200,7 @@ impl GatewaySettings {
 }
 
 /// A `*_bind` as written.
-pub fn bind(
+pub(crate) fn bind(
     conf: &GatewayConf,
     plan: &mut PlanBuilder<'_>,
 ) -> Result<Option<(Template, bool)>, Diagnostic> {
@@ -212,14 +212,17 @@ pub fn bind(
 }
 
 /// A `*_bind` for this request or session.
-pub fn local_address(bind: Option<&(Template, bool)>, x: &mut Exchange) -> Option<LocalAddress> {
+pub(crate) fn local_address(
+    bind: Option<&(Template, bool)>,
+    x: &mut Exchange,
+) -> Option<LocalAddress> {
     let (template, transparent) = bind?;
     let address = parse_local(&template.value(x))?;
     Some(LocalAddress { address, transparent: *transparent })
 }
 
 /// A local address with an optional port.
-pub fn parse_local(text: &[u8]) -> Option<SocketAddr> {
+pub(crate) fn parse_local(text: &[u8]) -> Option<SocketAddr> {
     let text = std::str::from_utf8(text).ok()?;
     if let Ok(address) = text.parse::<SocketAddr>() {
         return Some(address);

@@ -12,7 +12,7 @@ use tidegate_upstream::{Report, SharedReport};
 use crate::upstream::sticky::Bound;
 
 /// Lives in the exchange's extensions from the first fetch to the end of the request.
-pub struct GatewayState {
+pub(crate) struct GatewayState {
     pub report: SharedReport,
     /// The last origin's head as received.
     pub head: Option<ResponseHead>,
@@ -26,7 +26,7 @@ pub struct GatewayState {
 
 impl GatewayState {
     /// The request's state, made at its first fetch.
-    pub fn of(x: &mut Exchange) -> &mut GatewayState {
+    pub(crate) fn of(x: &mut Exchange) -> &mut GatewayState {
         if x.modules.extensions.of::<GatewayState>().is_none() {
             x.modules.extensions.insert(GatewayState {
                 report: Report::shared(),
@@ -45,7 +45,7 @@ impl GatewayState {
     }
 
     /// Another location answers in the origin's place: log lines go on to name what the origin was asked.
-    pub fn leave(x: &mut Exchange) {
+    pub(crate) fn leave(x: &mut Exchange) {
         let asked = std::mem::take(&mut GatewayState::of(x).report.borrow_mut().asked);
         x.progress.upstream = asked;
     }

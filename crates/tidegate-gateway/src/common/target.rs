@@ -22,17 +22,18 @@ pub struct Scheme {
 }
 
 /// `proxy_pass`.
-pub const HTTP: &[Scheme] = &[
+pub(crate) const HTTP: &[Scheme] = &[
     Scheme { prefix: "https://", port: Some(443), tls: true, has_uri: true },
     Scheme { prefix: "http://", port: Some(80), tls: false, has_uri: true },
 ];
 
 /// `memcached_pass`: an address and no more.
-pub const ADDRESS: &[Scheme] = &[Scheme { prefix: "", port: None, tls: false, has_uri: false }];
+pub(crate) const ADDRESS: &[Scheme] =
+    &[Scheme { prefix: "", port: None, tls: false, has_uri: false }];
 
 /// A URL without its scheme, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Url {
+pub(crate) struct Url {
     /// `host`, `host:port` or `unix:/path` as written.
     pub authority: String,
     /// Path and arguments; `None` when there are none.
@@ -55,13 +56,13 @@ pub struct Target {
 
 /// What is wrong with a `proxy_pass`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum UrlError {
+pub(crate) enum UrlError {
     Prefix,
     Invalid(&'static str),
 }
 
 /// Splits a URL.
-pub fn split(text: &[u8], schemes: &[Scheme]) -> Result<Url, UrlError> {
+pub(crate) fn split(text: &[u8], schemes: &[Scheme]) -> Result<Url, UrlError> {
     let has_scheme = |scheme: &&Scheme| {
         let prefix = scheme.prefix.as_bytes();
         text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
@@ -122,7 +123,7 @@ impl Url {
     }
 
     /// The target of a fixed URL; names are looked up now.
-    pub fn resolve_now(
+    pub(crate) fn resolve_now(
         self,
         groups: &Groups,
         environment: &Environment<'_>,
@@ -170,7 +171,10 @@ impl Url {
     }
 
     /// The target of a URL whose name a resolver knew.
-    pub fn with_addresses(self, addresses: Vec<std::net::IpAddr>) -> Result<Target, UrlError> {
+    pub(crate) fn with_addresses(
+        self,
+        addresses: Vec<std::net::IpAddr>,
+    ) -> Result<Target, UrlError> {
         let default = self.scheme.port.unwrap_or_default();
         let number = match self.host_port()? {
             HostPort::Inet { port, .. } => port.unwrap_or(default),
@@ -183,7 +187,7 @@ impl Url {
     }
 
     /// The target of a URL that was made for one request: a known group or an address.
-    pub fn find(self, groups: &Groups) -> Result<Target, FindError> {
+    pub(crate) fn find(self, groups: &Groups) -> Result<Target, FindError> {
         let invalid = |wrong| match wrong {
             UrlError::Invalid(what) => FindError::Invalid(what),
             UrlError::Prefix => FindError::Invalid("invalid host"),
@@ -203,7 +207,7 @@ impl Url {
 
 /// Why a request's URL leads nowhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FindError {
+pub(crate) enum FindError {
     /// What is wrong with its address.
     Invalid(&'static str),
     /// A name that only a resolver could know.

@@ -103,7 +103,7 @@ pub(crate) use gateway_tls_rows;
 /// A setter of a flag or of a word.
 macro_rules! setters {
     ($($set:ident $field:ident $value:expr;)*) => {
-        $(pub fn $set<C: HasGateway>(conf: &mut C, args: &Args<'_>) -> Result<(), Diagnostic> {
+        $(pub(crate) fn $set<C: HasGateway>(conf: &mut C, args: &Args<'_>) -> Result<(), Diagnostic> {
             let value: fn(&Args<'_>) -> Result<_, Diagnostic> = $value;
             once(&mut conf.gateway().tls.$field, value(args)?, args)
         })*
@@ -125,7 +125,10 @@ setters! {
     set_alpn alpn |args| Ok(args.words().to_vec());
 }
 
-pub fn set_protocols<C: HasGateway>(conf: &mut C, args: &Args<'_>) -> Result<(), Diagnostic> {
+pub(crate) fn set_protocols<C: HasGateway>(
+    conf: &mut C,
+    args: &Args<'_>,
+) -> Result<(), Diagnostic> {
     let conf = &mut conf.gateway().tls;
     let (mut tls12, mut tls13) = (false, false);
     for index in 0..args.len() {
@@ -156,7 +159,10 @@ pub fn set_protocols<C: HasGateway>(conf: &mut C, args: &Args<'_>) -> Result<(),
 }
 
 /// A directive that may be given several times.
-pub fn set_conf_command<C: HasGateway>(conf: &mut C, args: &Args<'_>) -> Result<(), Diagnostic> {
+pub(crate) fn set_conf_command<C: HasGateway>(
+    conf: &mut C,
+    args: &Args<'_>,
+) -> Result<(), Diagnostic> {
     let commands = openssl_commands::of_directive(args)?;
     if commands.iter().any(|(command, _)| *command == Command::Groups) {
         let message = format!("\"{} {}\" is not supported yet", args.name(), args.text(0)?);
@@ -191,7 +197,7 @@ impl TlsConf {
 }
 
 /// http → server → location.
-pub fn inherit(child: &mut TlsConf, parent: &TlsConf) {
+pub(crate) fn inherit(child: &mut TlsConf, parent: &TlsConf) {
     macro_rules! take_over {
         ($($field:ident),*) => {
             $(if child.$field.is_none() { child.$field.clone_from(&parent.$field); })*
@@ -219,7 +225,7 @@ pub fn inherit(child: &mut TlsConf, parent: &TlsConf) {
 }
 
 /// Compiles the directives of a location that asks origins by TLS.
-pub fn compile(
+pub(crate) fn compile(
     conf: &TlsConf,
     prefix: &str,
     plan: &mut PlanBuilder<'_>,

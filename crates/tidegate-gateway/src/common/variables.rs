@@ -7,7 +7,7 @@ use tidegate_upstream::report::{Attempt, write_millis};
 
 use super::state::GatewayState;
 
-pub const VARIABLES: &[Variable] = &[
+pub(crate) const VARIABLES: &[Variable] = &[
     Variable::fixed("upstream_addr", address),
     Variable::fixed("upstream_status", |x, out| {
         list(x, out, |attempt, out| match attempt.status {
@@ -29,7 +29,7 @@ pub const VARIABLES: &[Variable] = &[
 ];
 
 /// Those of sessions.
-pub const SESSION_VARIABLES: &[Variable] = &[
+pub(crate) const SESSION_VARIABLES: &[Variable] = &[
     Variable::fixed("upstream_addr", address),
     Variable::fixed("upstream_connect_time", connect_time),
     Variable::fixed("upstream_first_byte_time", header_time),

@@ -10,7 +10,7 @@
 
 mod probe;
 mod rule;
-pub mod schedule;
+pub(crate) mod schedule;
 
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ use tidegate_upstream::peers::CheckRule;
 
 /// One `health_check` as written, without what is particular to its kind.
 #[derive(Clone, Debug)]
-pub struct Schedule {
+pub(crate) struct Schedule {
     plan: CheckPlan,
     /// `match`
     pub rules: Option<String>,
@@ -25,7 +25,7 @@ pub struct Schedule {
 
 /// The `match` blocks as written.
 #[derive(Default)]
-pub struct Blocks(Vec<(String, Span, Vec<Statement>)>);
+pub(crate) struct Blocks(Vec<(String, Span, Vec<Statement>)>);
 
 /// The `match` blocks of one kind by name.
 struct Named<R>(HashMap<String, Arc<R>>);
@@ -38,7 +38,7 @@ impl<R> Default for Named<R> {
 
 impl Blocks {
     /// Takes note of a block.
-    pub fn add(&mut self, args: &Args<'_>) -> Result<(), Diagnostic> {
+    pub(crate) fn add(&mut self, args: &Args<'_>) -> Result<(), Diagnostic> {
         let (name, span) = (args.text(0)?.to_owned(), args.word(0).span);
         self.0.push((name, span, args.entries()?.to_vec()));
         Ok(())
@@ -48,7 +48,7 @@ impl Blocks {
     ///
     /// # Errors
     /// Those of `compile`; two of the same name.
-    pub fn compile<R: Send + Sync + 'static>(
+    pub(crate) fn compile<R: Send + Sync + 'static>(
         &self,
         plan: &mut PlanBuilder<'_>,
         compile: fn(&[Statement], &mut PlanBuilder<'_>) -> Result<R, Diagnostic>,
@@ -69,7 +69,7 @@ impl Schedule {
     ///
     /// # Errors
     /// Unknown parameters and values out of bounds.
-    pub fn parse(
+    pub(crate) fn parse(
         args: &Args<'_>,
         mut other: impl FnMut(usize, &str, Option<&str>) -> Result<bool, Diagnostic>,
     ) -> Result<Schedule, Diagnostic> {
@@ -122,7 +122,7 @@ impl Schedule {
     }
 
     /// A mistake of this directive.
-    pub fn error(&self, message: impl Into<String>) -> Diagnostic {
+    pub(crate) fn error(&self, message: impl Into<String>) -> Diagnostic {
         Diagnostic::emerg(message).at(self.span)
     }
 
@@ -130,7 +130,7 @@ impl Schedule {
     ///
     /// # Errors
     /// There are none of that name.
-    pub fn named<R: Send + Sync + 'static>(
+    pub(crate) fn named<R: Send + Sync + 'static>(
         &self,
         plan: &mut PlanBuilder<'_>,
     ) -> Result<Option<Arc<R>>, Diagnostic> {
@@ -143,7 +143,7 @@ impl Schedule {
     ///
     /// # Errors
     /// The group cannot change while it works.
-    pub fn begin(
+    pub(crate) fn begin(
         &self,
         name: String,
         group: Arc<Group>,

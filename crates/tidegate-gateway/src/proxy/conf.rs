@@ -44,7 +44,7 @@ impl HasGateway for Conf {
 }
 
 /// http → server → location → `if`.
-pub fn inherit(child: &mut Conf, parent: &Conf, block: BlockInfo<'_>) {
+pub(crate) fn inherit(child: &mut Conf, parent: &Conf, block: BlockInfo<'_>) {
     options::inherit(&mut child.gateway, &parent.gateway);
     child.pass.inherit(&parent.pass, block);
     macro_rules! take_over {

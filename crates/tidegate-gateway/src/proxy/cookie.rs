@@ -13,7 +13,7 @@ use super::conf::Conf;
 
 /// All three kinds of rules.
 #[derive(Default)]
-pub struct CookieRules {
+pub(crate) struct CookieRules {
     domains: Vec<Rule>,
     paths: Vec<Rule>,
     flags: Vec<FlagRule>,
@@ -36,7 +36,10 @@ enum Pattern {
 
 impl CookieRules {
     /// Compiles a block's rules.
-    pub fn compile(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<CookieRules, Diagnostic> {
+    pub(crate) fn compile(
+        conf: &Conf,
+        plan: &mut PlanBuilder<'_>,
+    ) -> Result<CookieRules, Diagnostic> {
         let mut rules = CookieRules::default();
         for (from, to) in conf.cookie_domain.iter().flatten() {
             let from = match from.bytes.strip_prefix(b".") {

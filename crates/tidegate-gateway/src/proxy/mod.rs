@@ -12,12 +12,12 @@
 //! `conf` holds what is written, `settings` what runs, `request` makes the origin's request, `redirect` and
 //! `cookie` change the answer; everything else is shared with the other gateways.
 
-pub mod conf;
+pub(crate) mod conf;
 mod cookie;
 mod redirect;
-pub mod request;
+pub(crate) mod request;
 mod rows;
-pub mod settings;
+pub(crate) mod settings;
 mod variables;
 
 #[cfg(test)]
@@ -42,7 +42,7 @@ use super::common::respond::Rewriter;
 use super::common::settings::GatewaySettings;
 use super::common::tls::GatewayTls;
 use crate::Refused;
-pub use conf::Conf;
+pub(crate) use conf::Conf;
 use settings::ProxySettings;
 
 /// `ngx_http_proxy_module`.

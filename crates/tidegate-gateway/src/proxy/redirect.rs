@@ -13,7 +13,7 @@ use crate::common::target;
 
 /// Rules in order; the first that fits decides.
 #[derive(Default)]
-pub struct Redirects(Vec<Rule>);
+pub(crate) struct Redirects(Vec<Rule>);
 
 struct Rule {
     pattern: Pattern,

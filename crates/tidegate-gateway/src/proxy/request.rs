@@ -28,7 +28,7 @@ use crate::common::state::GatewayState;
 /// length; the server is chosen last.
 ///
 /// `proxy_pass`, `proxy_method`, `proxy_set_body`, `proxy_http_version`.
-pub fn create(
+pub(crate) fn create(
     x: &mut Exchange,
     settings: &ProxySettings,
     target: &TargetRef<'_>,

@@ -19,7 +19,7 @@ use crate::common::target;
 use crate::common::tls::{self, GatewayTls};
 
 /// Everything a request through `proxy_pass` needs.
-pub struct ProxySettings {
+pub(crate) struct ProxySettings {
     pub gateway: Arc<GatewaySettings>,
     pub version: Version,
     pub method: Option<Template>,
@@ -40,14 +40,14 @@ pub struct ProxySettings {
 
 /// Fields that are set, in order, and the client's fields they replace.
 #[derive(Default)]
-pub struct Fields {
+pub(crate) struct Fields {
     pub set: Vec<(Box<[u8]>, FieldValue)>,
     known: u64,
     others: Vec<Box<[u8]>>,
 }
 
 /// The value of a set field.
-pub enum FieldValue {
+pub(crate) enum FieldValue {
     Template(Template),
     ProxyHost,
     /// A host that was written, or `$proxy_host` where that is empty.
@@ -60,7 +60,7 @@ pub enum FieldValue {
 
 impl Fields {
     /// Whether the client's field of this name is not passed on.
-    pub fn replaces(&self, known: Known, name: &[u8]) -> bool {
+    pub(crate) fn replaces(&self, known: Known, name: &[u8]) -> bool {
         match known {
             Known::Other => self.others.iter().any(|other| other.eq_ignore_ascii_case(name)),
             known => self.known & (1 << known as u8) != 0,
@@ -95,7 +95,7 @@ const HIDDEN: &[&str] = &[
 /// # Errors
 /// A URL that is none or has a path where none may be, a text with variables that there are not, files of TLS that
 /// cannot be used.
-pub fn settings(
+pub(crate) fn settings(
     (word, conf): (&Word, &Conf),
     store: Option<StoreSettings>,
     keeps_date: bool,
@@ -225,12 +225,12 @@ fn fields(
 
 impl ProxySettings {
     /// Whether this request's client gets 103 answers.
-    pub fn wants_early_hints(&self, x: &mut Exchange) -> bool {
+    pub(crate) fn wants_early_hints(&self, x: &mut Exchange) -> bool {
         any_holds(&self.early_hints, x)
     }
 
     /// Writes what is asked and of whom, the default key of a cache: the URL that is passed to.
-    pub fn write_key(&self, x: &mut Exchange, out: &mut Vec<u8>) {
+    pub(crate) fn write_key(&self, x: &mut Exchange, out: &mut Vec<u8>) {
         match &self.pass.to {
             To::Fixed(target, key) => {
                 out.extend_from_slice(if target.tls { b"https://" } else { b"http://" });

@@ -98,7 +98,7 @@ fn present_part(x: &mut Exchange) -> Option<Part> {
 }
 
 /// Whether this request asks for a part.
-pub fn is_part(x: &Exchange) -> bool {
+pub(crate) fn is_part(x: &Exchange) -> bool {
     known_part(x).is_some()
 }
 

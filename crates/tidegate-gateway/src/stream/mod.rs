@@ -1,4 +1,4 @@
 //! Sessions of TCP and UDP that are passed on, and the checks of their servers.
 
-pub mod health_check;
-pub mod proxy;
+pub(crate) mod health_check;
+pub(crate) mod proxy;

@@ -22,9 +22,9 @@ pub struct ServerConf {
 }
 
 /// Where none is written.
-pub const PORT: u16 = 80;
+pub(crate) const PORT: u16 = 80;
 
-pub fn set_server(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+pub(crate) fn set_server(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let mut server = ServerConf {
         address: args.text(0)?.to_owned(),
         options: ServerOptions::default(),
@@ -70,7 +70,11 @@ fn read_parameters(
 
 /// Sets what is the same for servers of the configuration and those that come later. `None`: there is no
 /// such parameter, or its value is none.
-pub fn set_option(options: &mut ServerOptions, name: &str, value: Option<&str>) -> Option<()> {
+pub(crate) fn set_option(
+    options: &mut ServerOptions,
+    name: &str,
+    value: Option<&str>,
+) -> Option<()> {
     let number = || value.and_then(|value| value.parse::<u32>().ok());
     let time = || value.and_then(|value| tidegate_conf::parse_seconds(value.as_bytes()));
     match (name, value) {

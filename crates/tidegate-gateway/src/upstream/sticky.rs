@@ -89,7 +89,7 @@ pub struct Learn {
 }
 
 /// A request's session, from its choice of a server to the end of its answer.
-pub struct Bound {
+pub(crate) struct Bound {
     sticky: Arc<Sticky>,
     group: Arc<Group>,
     looked_up: Vec<u8>,
@@ -128,7 +128,7 @@ impl Drop for Bound {
 }
 
 /// Reads the words of the directive.
-pub fn parse(args: &Args<'_>) -> Result<StickyConf, Diagnostic> {
+pub(crate) fn parse(args: &Args<'_>) -> Result<StickyConf, Diagnostic> {
     let kind = match args.bytes(0) {
         b"cookie" => KindConf::Cookie(parse_cookie(args)?),
         b"route" => {
@@ -246,7 +246,7 @@ impl StickyConf {
 }
 
 /// The route that a request asks for; what answers it is remembered in the exchange.
-pub fn begin(
+pub(crate) fn begin(
     x: &mut Exchange,
     sticky: &Arc<Sticky>,
     group: &Arc<Group>,
@@ -274,7 +274,7 @@ fn first_value(x: &mut Exchange, templates: &[Template]) -> Option<Vec<u8>> {
 
 /// A server has answered: the client is told, or the session remembered. `whole`: the answer is there
 /// with its body. The time is told by both clocks, monotonic and in Unix seconds.
-pub fn answered(x: &mut Exchange, whole: bool, (now, unix_now): (Instant, i64)) {
+pub(crate) fn answered(x: &mut Exchange, whole: bool, (now, unix_now): (Instant, i64)) {
     let state = GatewayState::of(x);
     let peer = state.report.borrow().attempts().last().and_then(|attempt| attempt.peer().cloned());
     let (Some(bound), Some(peer)) = (state.bound.take(), peer) else { return };

@@ -17,7 +17,7 @@ use tidegate_core::{Exchange, Phase, Step, Template, location};
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};
 
-use tidegate_gateway::common::content::read_body_by;
+use tidegate_gateway::read_body_by;
 
 /// `client_body_early_read` of `ngx_http_core_module`.
 pub struct EarlyBody;

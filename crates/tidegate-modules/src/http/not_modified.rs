@@ -12,7 +12,7 @@ use tidegate_http::conditional::{Condition, evaluate};
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::Module;
 
-use tidegate_gateway::cache::decide::conditions;
+use tidegate_gateway::if_modified_since;
 
 /// `ngx_http_not_modified_filter_module`.
 pub struct NotModified;
@@ -42,7 +42,7 @@ fn filter(x: &mut Exchange, body: Body) -> Body {
         return body;
     }
     let etag = x.response.headers.first(Known::Etag);
-    match evaluate(fields, etag, x.response.last_modified, conditions::comparison(x)) {
+    match evaluate(fields, etag, x.response.last_modified, if_modified_since(x)) {
         Condition::Proceed => body,
         Condition::Failed => {
             x.response.headers.clear();

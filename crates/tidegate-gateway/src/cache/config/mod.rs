@@ -8,9 +8,9 @@
 //! | `zones` | the caches of `*_cache_path` and their managers |
 //! | `scrub` | the pace of a cache's scrubber |
 
-pub mod conf;
-pub mod purge;
-pub mod rows;
+pub(crate) mod conf;
+pub(crate) mod purge;
+pub(crate) mod rows;
 mod scrub;
-pub mod settings;
-pub mod zones;
+pub(crate) mod settings;
+pub(crate) mod zones;

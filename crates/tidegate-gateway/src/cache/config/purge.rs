@@ -56,7 +56,7 @@ impl ByMethod {
 ///
 /// # Errors
 /// What neither dialect means: above all a condition without a variable, by which every request would be a purge.
-pub fn set(conf: &mut Option<PurgeConf>, args: &Args<'_>) -> Result<(), Diagnostic> {
+pub(crate) fn set(conf: &mut Option<PurgeConf>, args: &Args<'_>) -> Result<(), Diagnostic> {
     match (conf.as_mut(), read(args)?) {
         (None, read) => *conf = Some(read),
         (Some(PurgeConf::Conditions(known)), PurgeConf::Conditions(more)) => known.extend(more),
@@ -131,7 +131,7 @@ fn open_to_all(args: &Args<'_>, index: usize) -> Diagnostic {
 
 /// What makes a request a purge.
 #[derive(Default)]
-pub enum PurgeTrigger {
+pub(crate) enum PurgeTrigger {
     #[default]
     Nothing,
     /// Any value neither empty nor `0`.
@@ -141,7 +141,7 @@ pub enum PurgeTrigger {
 
 /// Purges by a location's settings.
 #[derive(Default)]
-pub struct PurgeSettings {
+pub(crate) struct PurgeSettings {
     pub by: PurgeTrigger,
     pub tags: Vec<Template>,
     pub soft: Vec<Template>,
@@ -149,7 +149,7 @@ pub struct PurgeSettings {
 
 impl PurgeSettings {
     /// Whether a request is a purge, allowed or not.
-    pub fn wants(&self, x: &mut Exchange) -> bool {
+    pub(crate) fn wants(&self, x: &mut Exchange) -> bool {
         match &self.by {
             PurgeTrigger::Nothing => false,
             PurgeTrigger::Conditions(conditions) => any_holds(conditions, x),

@@ -29,7 +29,7 @@ enum ZoneChoice {
 }
 
 /// A location's settings for the cache.
-pub struct CacheSettings {
+pub(crate) struct CacheSettings {
     choice: ZoneChoice,
     /// `None`: the gateway's own text (scheme, origin, path and query as sent to it).
     pub key: Option<Template>,
@@ -53,7 +53,7 @@ pub struct CacheSettings {
 
 /// What the gateway's settings mean for the cache's rules; most of it is `proxy_ignore_headers`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Ignored {
+pub(crate) struct Ignored {
     pub fields: IgnoredFields,
     /// `X-Accel-Redirect`: an answer with it is stored like any other.
     pub redirect: bool,
@@ -62,7 +62,7 @@ pub struct Ignored {
 }
 
 /// What the choice of a cache came to.
-pub enum ZoneSelection<'a> {
+pub(crate) enum ZoneSelection<'a> {
     Zone(&'a Arc<Zone>),
     /// No cache for this request.
     Off,
@@ -77,7 +77,7 @@ impl CacheSettings {
     ///
     /// # Errors
     /// A zone that nobody defines, a bad text with variables.
-    pub fn compile(
+    pub(crate) fn compile(
         prefix: &'static str,
         conf: &CacheConf,
         ignored: Ignored,
@@ -149,7 +149,7 @@ impl CacheSettings {
     }
 
     /// Decides about a response's head at `now`, in Unix milliseconds, by the rules of this location.
-    pub fn decide(&self, exchanged: Exchanged<'_>, now: u64) -> Result<Stored, Refusal> {
+    pub(crate) fn decide(&self, exchanged: Exchanged<'_>, now: u64) -> Result<Stored, Refusal> {
         let (validity, ignored) = (&self.validity, self.ignored.fields);
         if !self.ignored.buffering.applies(exchanged.headers) {
             return Err(Refusal::Unbuffered);
@@ -161,12 +161,12 @@ impl CacheSettings {
     }
 
     /// Whether responses to requests of this method are kept.
-    pub fn serves(&self, x: &Exchange) -> bool {
+    pub(crate) fn serves(&self, x: &Exchange) -> bool {
         x.request.method.bit() & self.methods != 0
     }
 
     /// The cache of this request.
-    pub fn zone(&self, x: &mut Exchange) -> ZoneSelection<'_> {
+    pub(crate) fn zone(&self, x: &mut Exchange) -> ZoneSelection<'_> {
         let (name, zones) = match &self.choice {
             ZoneChoice::Fixed(zone) => return ZoneSelection::Zone(zone),
             ZoneChoice::Named { name, zones } => (name, zones),
@@ -187,7 +187,7 @@ impl CacheSettings {
 }
 
 /// Complains about a cache that nobody defines, once: in the block that names it.
-pub fn check_zone(
+pub(crate) fn check_zone(
     prefix: &'static str,
     conf: &CacheConf,
     plan: &mut PlanBuilder<'_>,
@@ -205,7 +205,7 @@ pub fn check_zone(
 }
 
 /// The error for the name of a cache that nobody defines.
-pub fn unknown_zone(prefix: &'static str, word: &Word) -> Diagnostic {
+pub(crate) fn unknown_zone(prefix: &'static str, word: &Word) -> Diagnostic {
     let name = word.display();
     let message = format!("\"{prefix}cache\" zone \"{name}\" is unknown");
     let advice = format!("define it by `{prefix}cache_path … keys_zone={name}:10m`");

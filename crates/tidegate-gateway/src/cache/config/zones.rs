@@ -35,28 +35,34 @@ const PURGER_REST_UNWANTED: Duration = Duration::from_secs(10);
 const INDEX_PAUSE: Duration = Duration::from_secs(1);
 
 /// A cache in use.
-pub struct Zone {
-    pub name: String,
+pub(crate) struct Zone {
     /// `None` while a configuration is only tested.
-    pub store: Option<Store>,
+    store: Option<Store>,
+}
+
+impl Zone {
+    /// Where it stores; `None` while a configuration is only tested.
+    pub(crate) fn store(&self) -> Option<&Store> {
+        self.store.as_ref()
+    }
 }
 
 /// All caches of a configuration, by prefix (`proxy_`) and name.
 #[derive(Default)]
-pub struct Zones {
+pub(crate) struct Zones {
     by_name: HashMap<(&'static str, String), Arc<Zone>>,
     paths: HashMap<PathBuf, tidegate_conf::Span>,
 }
 
 /// The caches of one prefix by name, for `proxy_cache $variable`.
-pub type ZoneTable = Arc<HashMap<Vec<u8>, Arc<Zone>>>;
+pub(crate) type ZoneTable = Arc<HashMap<Vec<u8>, Arc<Zone>>>;
 
 impl Zones {
-    pub fn find(&self, prefix: &'static str, name: &str) -> Option<Arc<Zone>> {
+    pub(crate) fn find(&self, prefix: &'static str, name: &str) -> Option<Arc<Zone>> {
         self.by_name.get(&(prefix, name.to_owned())).cloned()
     }
 
-    pub fn table(&self, prefix: &'static str) -> ZoneTable {
+    pub(crate) fn table(&self, prefix: &'static str) -> ZoneTable {
         let own = self.by_name.iter().filter(|((of, _), _)| *of == prefix);
         Arc::new(own.map(|((_, name), zone)| (name.clone().into_bytes(), zone.clone())).collect())
     }
@@ -67,7 +73,7 @@ impl Zones {
 ///
 /// Invariant: a name and a path stand once in a configuration, and a path is opened once in a process, however often
 /// the configuration is loaded. While a configuration is only tested nothing is opened and no service begins.
-pub fn open(
+pub(crate) fn open(
     prefix: &'static str,
     conf: &PathConf,
     temporary: PathBuf,
@@ -94,7 +100,7 @@ pub fn open(
         true => Some(open_store(prefix, conf, &path, temporary, plan)?),
         false => None,
     };
-    let zone = Arc::new(Zone { name: conf.name.clone(), store: store.clone() });
+    let zone = Arc::new(Zone { store: store.clone() });
     plan.shared::<Zones>().by_name.insert((prefix, conf.name.clone()), zone);
     if let Some(store) = store {
         let (manager, loader) = (conf.manager, conf.loader);

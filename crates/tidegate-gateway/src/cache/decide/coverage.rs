@@ -11,7 +11,7 @@ use super::conditions;
 use crate::cache::meta::Meta;
 
 /// How many bytes of a fill's body answer a request; `None`: all of them.
-pub fn needed(x: &Exchange, head: &FillHead) -> Option<u64> {
+pub(crate) fn needed(x: &Exchange, head: &FillHead) -> Option<u64> {
     if x.is_subrequest() {
         return None;
     }
@@ -23,7 +23,7 @@ pub fn needed(x: &Exchange, head: &FillHead) -> Option<u64> {
 }
 
 /// The same by the request's fields, for GET.
-pub fn needed_by(
+pub(crate) fn needed_by(
     request: &Headers,
     meta: &Meta,
     size: Option<u64>,

@@ -28,7 +28,7 @@ const ROUNDS_MAX: u8 = 8;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Input {
+pub(crate) enum Input {
     Found(StoredState),
     Filling(FillState),
     Absent {
@@ -45,7 +45,7 @@ pub enum Input {
 
 /// How a fetch stands to other requests of the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sharing {
+pub(crate) enum Sharing {
     /// Others find it and follow or wait; if somebody was faster, he is followed.
     Shared,
     /// Nobody else finds it.
@@ -56,7 +56,7 @@ pub enum Sharing {
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Output {
+pub(crate) enum Output {
     /// The object as it is.
     Serve(CacheStatus),
     /// The fill, from its first byte, as it grows.
@@ -100,7 +100,7 @@ enum State {
 /// whole; it looks again no more than `ROUNDS_MAX` times; what it demands of the cache (RFC 9111 section 5.2.1) bounds
 /// every output.
 #[derive(Debug)]
-pub struct CacheDecision {
+pub(crate) struct CacheDecision {
     state: State,
     /// `$upstream_cache_status` of an answer from the origin.
     status: CacheStatus,
@@ -117,26 +117,26 @@ impl Default for CacheDecision {
 }
 
 impl CacheDecision {
-    pub fn new(demands: Demands) -> CacheDecision {
+    pub(crate) fn new(demands: Demands) -> CacheDecision {
         let (state, status) = (State::Looking, CacheStatus::Miss);
         CacheDecision { state, status, rounds: 0, released: false, demands }
     }
 
     /// A decision that does not ask the cache (`proxy_cache_bypass`), but stores what the origin says.
-    pub fn bypassing() -> CacheDecision {
+    pub(crate) fn bypassing() -> CacheDecision {
         let state = State::Fetching { stale: None };
         CacheDecision { state, status: CacheStatus::Bypass, ..CacheDecision::default() }
     }
 
     /// `$upstream_cache_status` as far as it is known.
-    pub fn status(&self) -> CacheStatus {
+    pub(crate) fn status(&self) -> CacheStatus {
         self.status
     }
 
     /// The decision about the answer to the fetch that [`Output::Fetch`], [`Output::Revalidate`] or
     /// [`Output::ServeStaleAndRefresh`] asks for. It belongs to whoever fetches; what is left here knows nothing of it,
     /// and may look again.
-    pub fn begin_fetch(&mut self) -> OriginDecision {
+    pub(crate) fn begin_fetch(&mut self) -> OriginDecision {
         let stale = match std::mem::replace(&mut self.state, State::Looking) {
             State::Fetching { stale } => stale,
             State::Looking | State::Waiting { .. } => None,
@@ -145,7 +145,7 @@ impl CacheDecision {
     }
 
     /// Takes what happened, answers what to do.
-    pub fn step(&mut self, rules: &Rules, input: Input, now: u64) -> Output {
+    pub(crate) fn step(&mut self, rules: &Rules, input: Input, now: u64) -> Output {
         let output = self.undemanding(rules, input, now);
         let asks = matches!(output, Output::Fetch(_) | Output::Revalidate(_));
         match output {

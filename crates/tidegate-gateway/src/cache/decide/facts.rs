@@ -3,7 +3,7 @@
 /// Bodies above this are followed while they arrive even with `proxy_cache_lock` alone: to wait for
 /// the whole of a small one costs little and hides a broken fetch, to wait for a large one is what
 /// makes clients give up.
-pub const FOLLOW_FROM_BYTES: u64 = 64 * 1024;
+pub(crate) const FOLLOW_FROM_BYTES: u64 = 64 * 1024;
 
 /// Longest pause of an origin in which a small body counts as just arriving.
 const NEARLY_MILLIS_MAX: u64 = 100;
@@ -49,7 +49,7 @@ impl UseStale {
 
 /// The directives that decide here. Times in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rules {
+pub(crate) struct Rules {
     pub lock: bool,
     pub lock_age: u64,
     pub lock_timeout: u64,
@@ -67,7 +67,7 @@ pub struct Rules {
 
 /// What a request demands (RFC 9111 section 5.2.1); the default demands nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Demands {
+pub(crate) struct Demands {
     /// The origin is not to be asked.
     pub only_if_cached: bool,
     /// What the origin answers is not to be stored.
@@ -76,7 +76,7 @@ pub struct Demands {
 
 /// A whole object as it stands now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StoredState {
+pub(crate) struct StoredState {
     pub fresh: bool,
     /// Within `stale-while-revalidate`.
     pub may_serve_while_updating: bool,
@@ -94,7 +94,7 @@ pub struct StoredState {
 
 /// A fill as it stands now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FillState {
+pub(crate) struct FillState {
     pub has_head: bool,
     /// Bytes of the body that are there.
     pub arrived: u64,
@@ -114,7 +114,7 @@ pub struct FillState {
 
 impl FillState {
     /// A small body that is just arriving: there in less time than another fetch would take.
-    pub fn is_nearly_whole(&self, now: u64) -> bool {
+    pub(crate) fn is_nearly_whole(&self, now: u64) -> bool {
         self.has_head
             && self.promised.is_some_and(|promised| promised <= FOLLOW_FROM_BYTES)
             && now.saturating_sub(self.last_progress) < NEARLY_MILLIS_MAX

@@ -15,7 +15,7 @@ const SETTLED_SECONDS: i64 = 60;
 
 /// What the parts of one representation have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub(crate) struct Identity {
     /// `ETag` or `Last-Modified`.
     field: Known,
     validator: Vec<u8>,
@@ -25,14 +25,14 @@ pub struct Identity {
 
 /// A part that fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub(crate) struct Part {
     pub skip: u64,
     pub end: Option<u64>,
 }
 
 /// Why an answer is not the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unfit {
+pub(crate) enum Unfit {
     Status(u16),
     Validator,
     Encoding,
@@ -55,7 +55,7 @@ impl fmt::Display for Unfit {
 impl Identity {
     /// Of a whole response. `None` without a strong validator, for encoded bodies (whose bytes may
     /// differ each time they are made) and where the origin says that it has no ranges.
-    pub fn of(status: u16, headers: &Headers, size: Option<u64>) -> Option<Identity> {
+    pub(crate) fn of(status: u16, headers: &Headers, size: Option<u64>) -> Option<Identity> {
         let no_ranges = headers
             .first(Known::AcceptRanges)
             .is_some_and(|units| units.trim_ascii().eq_ignore_ascii_case(b"none"));
@@ -67,12 +67,12 @@ impl Identity {
     }
 
     /// What `If-Range` names.
-    pub fn validator(&self) -> &[u8] {
+    pub(crate) fn validator(&self) -> &[u8] {
         &self.validator
     }
 
     /// Length of the whole, if it is known.
-    pub fn size(&self) -> Option<u64> {
+    pub(crate) fn size(&self) -> Option<u64> {
         self.size
     }
 
@@ -85,7 +85,7 @@ impl Identity {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn judge(
+    pub(crate) fn judge(
         &mut self,
         status: u16,
         headers: &Headers,

@@ -11,11 +11,11 @@
 //! | `coverage` | how much of a fill a request needs |
 //! | `conditions` | how `If-Modified-Since` is compared |
 
-pub mod conditions;
-pub mod coverage;
-pub mod decision;
-pub mod facts;
-pub mod identity;
-pub mod origin;
-pub mod policy;
+pub(crate) mod conditions;
+pub(crate) mod coverage;
+pub(crate) mod decision;
+pub(crate) mod facts;
+pub(crate) mod identity;
+pub(crate) mod origin;
+pub(crate) mod policy;
 pub(crate) mod rfc9111;

@@ -8,7 +8,7 @@ use crate::cache::status::CacheStatus;
 
 /// Why there is no response from the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub(crate) enum Failure {
     Error,
     Timeout,
     InvalidHeader,
@@ -16,7 +16,7 @@ pub enum Failure {
 
 /// What an origin's head is to the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HeadKind {
+pub(crate) enum HeadKind {
     /// To be stored, and so followed.
     Storable,
     NotStorable,
@@ -26,14 +26,14 @@ pub enum HeadKind {
 
 /// What became of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OriginResult {
+pub(crate) enum OriginResult {
     Head { status: u16, kind: HeadKind },
     Failed(Failure),
 }
 
 /// What to do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OriginVerdict {
+pub(crate) enum OriginVerdict {
     /// The response is stored, and the client follows it.
     Store,
     /// The response is the answer, and is not stored.
@@ -50,23 +50,23 @@ pub enum OriginVerdict {
 ///
 /// Invariant: `stale` is what the request found before it asked, and does not change while the origin is asked.
 #[derive(Debug, PartialEq, Eq)]
-pub struct OriginDecision {
+pub(crate) struct OriginDecision {
     stale: Option<StoredState>,
     status: CacheStatus,
 }
 
 impl OriginDecision {
-    pub fn new(stale: Option<StoredState>, status: CacheStatus) -> OriginDecision {
+    pub(crate) fn new(stale: Option<StoredState>, status: CacheStatus) -> OriginDecision {
         OriginDecision { stale, status }
     }
 
     /// `$upstream_cache_status` of a response from the origin.
-    pub fn status(&self) -> CacheStatus {
+    pub(crate) fn status(&self) -> CacheStatus {
         self.status
     }
 
     /// The verdict about the result of the fetch.
-    pub fn verdict(&self, rules: &Rules, result: OriginResult) -> OriginVerdict {
+    pub(crate) fn verdict(&self, rules: &Rules, result: OriginResult) -> OriginVerdict {
         match result {
             OriginResult::Head { status, kind } => self.about_head(rules, status, kind),
             OriginResult::Failed(failure) => self.about_failure(rules, failure),

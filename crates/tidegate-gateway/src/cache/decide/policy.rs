@@ -34,7 +34,7 @@ impl Validity {
 
 /// What a response's head means for the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub(crate) struct Stored {
     pub times: Times,
     /// Nothing but `stale-while-revalidate` and `stale-if-error` permits serving it stale.
     pub must_revalidate: bool,
@@ -44,7 +44,7 @@ pub struct Stored {
 
 /// Why a response is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub(crate) enum Refusal {
     /// By the rules of HTTP and the origin's fields.
     Rules(NotStorable),
     /// 1xx, 304 and parts that nobody asked for are no whole responses.
@@ -56,7 +56,7 @@ pub enum Refusal {
 }
 
 /// Decides about a response's head at `now`, in Unix milliseconds, by nginx's rules.
-pub fn decide(
+pub(crate) fn decide(
     status: u16,
     headers: &Headers,
     validity: &Validity,
@@ -88,7 +88,7 @@ pub fn decide(
 
 /// A response's head, what it answers, and when that was asked, Unix milliseconds.
 #[derive(Clone, Copy)]
-pub struct Exchanged<'a> {
+pub(crate) struct Exchanged<'a> {
     pub request: &'a Headers,
     pub asked_at: u64,
     pub status: u16,
@@ -97,7 +97,7 @@ pub struct Exchanged<'a> {
 
 /// The same by the rules of RFC 9111 (`proxy_cache_rfc9111`). `created` is the time since which the
 /// response's age counts.
-pub fn decide_rfc9111(
+pub(crate) fn decide_rfc9111(
     exchanged: Exchanged<'_>,
     validity: &Validity,
     ignored: IgnoredFields,
@@ -136,7 +136,7 @@ fn check_whole(status: u16, validity: &Validity) -> Result<(), Refusal> {
 }
 
 /// How an object stands for a request that says `terms`; by nginx's rules (`None`) it says nothing.
-pub fn standing(
+pub(crate) fn standing(
     times: Times,
     must_revalidate: bool,
     terms: Option<&RequestTerms>,
@@ -163,13 +163,13 @@ pub fn standing(
 }
 
 /// Whether an object is never fresh: it is stored to be revalidated at each use.
-pub fn is_always_stale(times: Times) -> bool {
+pub(crate) fn is_always_stale(times: Times) -> bool {
     times.valid_until <= times.created
 }
 
 /// Whether a request that says `terms` may be answered by what another one has asked for at
 /// `asked_at`. `times` are those of the response, when its head is there.
-pub fn is_joinable(
+pub(crate) fn is_joinable(
     times: Option<Times>,
     asked_at: u64,
     terms: Option<&RequestTerms>,
@@ -194,7 +194,7 @@ fn millis(seconds: i64) -> u64 {
 
 /// What a `Range` field asks for, as far as `proxy_cache_max_range_offset` is concerned: whether the
 /// (first) range begins beyond `max`.
-pub fn range_is_beyond(field: &[u8], max: u64) -> bool {
+pub(crate) fn range_is_beyond(field: &[u8], max: u64) -> bool {
     let Some(set) = field.get(..6).filter(|unit| unit.eq_ignore_ascii_case(b"bytes=")) else {
         return false;
     };
@@ -213,12 +213,12 @@ pub fn range_is_beyond(field: &[u8], max: u64) -> bool {
 }
 
 /// What the keys of all variants of an object begin with.
-pub fn variant_prefix(main: &[u8]) -> Vec<u8> {
+pub(crate) fn variant_prefix(main: &[u8]) -> Vec<u8> {
     variant_key(main, b"")
 }
 
 /// The text of a variant's key: the main key and what tells the variant apart.
-pub fn variant_key(main: &[u8], variant: &[u8]) -> Vec<u8> {
+pub(crate) fn variant_key(main: &[u8], variant: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(main.len() + variant.len() + 1);
     key.extend_from_slice(main);
     key.push(0);

@@ -24,7 +24,7 @@ use tidegate_upstream::LogContext;
 use super::options::GatewayConf;
 use super::settings::SpoolSettings;
 use crate::cache::config::conf::ZoneName;
-pub use copy::{Copied, Copy};
+pub(crate) use copy::Copy;
 use tidegate_conf::file_mode;
 
 /// Permissions without `*_store_access`.
@@ -85,7 +85,7 @@ macro_rules! gateway_store_rows {
 }
 pub(crate) use gateway_store_rows;
 
-pub fn set_store(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
+pub(crate) fn set_store(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let to = match args.bytes(0) {
         b"off" => To::Off,
         b"on" => To::Path,
@@ -96,13 +96,13 @@ pub fn set_store(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnost
     once(&mut conf.store.written, written, args)
 }
 
-pub fn set_access(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
+pub(crate) fn set_access(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let mode = file_mode::read(args)?;
     once(&mut conf.store.access, mode, args)
 }
 
 /// http → server → location.
-pub fn inherit(child: &mut StoreConf, parent: &StoreConf) {
+pub(crate) fn inherit(child: &mut StoreConf, parent: &StoreConf) {
     if child.written.is_none() {
         child.written = parent.written.clone();
         child.written.iter_mut().for_each(|written| written.distance += 1);

@@ -60,7 +60,7 @@ impl HasGateway for Conf {
 }
 
 /// stream → server.
-pub fn inherit(child: &mut Conf, parent: &Conf) {
+pub(crate) fn inherit(child: &mut Conf, parent: &Conf) {
     options::inherit(&mut child.gateway, &parent.gateway);
     child.timeout = child.timeout.or(parent.timeout);
     child.rcvbuf = child.rcvbuf.or(parent.rcvbuf);
@@ -81,9 +81,9 @@ pub fn inherit(child: &mut Conf, parent: &Conf) {
 
 const ALL: Contexts = Contexts::STREAM_AND_SERVER;
 
-pub const TLS: &[Directive<Conf>] = gateway_tls_rows!("proxy_", Conf, ALL);
+pub(crate) const TLS: &[Directive<Conf>] = gateway_tls_rows!("proxy_", Conf, ALL);
 
-pub const ROWS: &[Directive<Conf>] = &[
+pub(crate) const ROWS: &[Directive<Conf>] = &[
     row(
         "proxy_pass",
         Contexts::STREAM_SERVER,

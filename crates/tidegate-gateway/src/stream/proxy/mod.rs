@@ -16,11 +16,11 @@
 //! `conf` holds what is written, `settings` what runs, `target` finds the group of servers, `run` opens the
 //! connection and relays, `datagrams` does so for UDP.
 
-pub mod conf;
+pub(crate) mod conf;
 mod datagrams;
 mod run;
-pub mod settings;
-pub mod target;
+pub(crate) mod settings;
+pub(crate) mod target;
 
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ use crate::common::settings;
 use crate::common::tls::{self, GatewayTls};
 
 /// Everything a session needs.
-pub struct Settings {
+pub(crate) struct Settings {
     pub pass: Pass,
     pub connect_timeout: Duration,
     /// `proxy_timeout`.
@@ -51,7 +51,7 @@ const BUFFER_BYTES: u64 = 16 * 1024;
 /// # Errors
 /// An address that is none or cannot be found, a text with variables that there are not, files of TLS that cannot be
 /// used, a `resolver` that is none.
-pub fn compile(
+pub(crate) fn compile(
     conf: &Conf,
     word: &Word,
     server: &mut LocationBuilder<'_, '_>,
@@ -105,12 +105,12 @@ fn rate(word: Option<&Word>, plan: &mut PlanBuilder<'_>) -> Result<Option<Templa
 
 impl Settings {
     /// Bytes a second from the client; 0 for no limit.
-    pub fn upload_rate(&self, x: &mut Exchange) -> u64 {
+    pub(crate) fn upload_rate(&self, x: &mut Exchange) -> u64 {
         value(self.upload_rate.as_ref(), x)
     }
 
     /// Bytes a second from the origin; 0 for no limit.
-    pub fn download_rate(&self, x: &mut Exchange) -> u64 {
+    pub(crate) fn download_rate(&self, x: &mut Exchange) -> u64 {
         value(self.download_rate.as_ref(), x)
     }
 }

@@ -14,20 +14,20 @@ use crate::Refused;
 use crate::upstream::{GroupKey, Groups};
 
 /// Where `proxy_pass` leads.
-pub enum Pass {
+pub(crate) enum Pass {
     Fixed(Target),
     Variable(Template, Groups),
 }
 
 /// A group, and what the choice in it depends on.
 #[derive(Clone)]
-pub struct Target {
+pub(crate) struct Target {
     pub group: Arc<Group>,
     pub key: Option<GroupKey>,
 }
 
 /// Compiles a `proxy_pass`; names are looked up now.
-pub fn compile(word: &Word, plan: &mut PlanBuilder<'_>) -> Result<Pass, Diagnostic> {
+pub(crate) fn compile(word: &Word, plan: &mut PlanBuilder<'_>) -> Result<Pass, Diagnostic> {
     let groups = plan.shared::<Groups>().clone();
     if word.bytes.contains(&b'$') {
         return Ok(Pass::Variable(plan.template(word)?, groups));
@@ -71,7 +71,7 @@ impl Pass {
     ///
     /// # Errors
     /// There is none; the log tells the reason.
-    pub async fn target(
+    pub(crate) async fn target(
         &self,
         x: &mut Exchange,
         resolver: Option<&Resolver>,

@@ -20,7 +20,7 @@ use tidegate_rt::blocking::{JobError, JobHandle, Reply, submit_replying};
 use tidegate_rt::{clock, timer};
 
 use super::stream::{self, Pieces, Streamed};
-use tidegate_gateway::common::content::read_body;
+use tidegate_gateway::read_body;
 
 /// Seconds after which a client may try again when too many requests wait for a thread.
 const RETRY_AFTER: &[u8] = b"1";
