@@ -158,6 +158,9 @@ impl Front {
     }
 
     /// Waits until no connection is left.
+    ///
+    /// The wait begins before the count is read, so that no end is missed. Dropped at its await it leaves nothing
+    /// behind.
     pub async fn drained(&self) {
         loop {
             let empty = self.empty.notified();

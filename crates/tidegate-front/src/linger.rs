@@ -12,6 +12,9 @@ use crate::link::Link;
 const READ_BYTES: usize = 4096;
 
 /// Says that nothing more comes, and reads until the client closes as well.
+///
+/// Bounded by `lingering_time` as a whole and `lingering_timeout` for each read. Dropped at its awaits, the socket
+/// closes sooner, and what the client still sends resets the connection.
 pub(crate) async fn close(link: &Link, limits: Linger) {
     link.io.shutdown().await;
     let drain = async {

@@ -42,6 +42,9 @@ pub(crate) async fn serve(front: Rc<Front>, link: Rc<Link>, begun: Option<Servin
 }
 
 /// Runs a connection; a panic ends it alone, and so does an abort.
+///
+/// An abort is looked for at each poll, before the connection is run. Dropped at its await it drops the run: see
+/// [`run`].
 async fn guarded(
     front: &Rc<Front>,
     link: &Rc<Link>,

@@ -163,6 +163,9 @@ impl BodySource for H1Body {
 
 /// Reads the rest of a body and drops it; `false` when it does not end in time. However large it is: the client has
 /// been told that the connection stays.
+///
+/// Dropped at its await it leaves the body where it is; the connection closes. Sources: `lingering_time`,
+/// `lingering_timeout`.
 pub(super) async fn discard(body: &mut RequestBody, limits: Linger) -> bool {
     body.set_limit(None);
     let drain = async {

@@ -152,6 +152,8 @@ enum More {
     Timeout,
 }
 
+/// Waits for more bytes of a head that has begun, within `client_header_timeout` from its first byte on; of one that
+/// has not begun it takes what is there. Dropped at its await it has taken nothing that is not in `link.received`.
 async fn more(link: &Rc<Link>, x: &Exchange, begun: bool, options: &ParseOptions) -> More {
     let mut waited = false;
     let read = poll_fn(|context| {

@@ -79,6 +79,15 @@ pub(crate) async fn serve(front: Rc<Front>, link: Rc<Link>) -> ConnectionAction 
 }
 
 /// Receives one request, responds to it and logs it.
+///
+/// | received | then |
+/// |---|---|
+/// | nothing, the end | no request: nothing is counted or logged |
+/// | a part of a head | logged with 400 or 408, no response |
+/// | a broken head, or one that may not ask | refused: a response without the phases |
+/// | a request | the phases, then the response unless it was given up meanwhile |
+///
+/// Dropped at an await, the request ends unlogged; its connection closes ([`serve`]).
 async fn request(front: &Front, link: &Rc<Link>, scratch: &mut Scratch) -> ConnectionAction {
     let Scratch { exchange: x, output, client } = scratch;
     output.clear();
@@ -196,6 +205,8 @@ async fn respond(
 }
 
 /// Sends what did not leave at once: the bytes sent, and how it ended.
+///
+/// Dropped at an await, the response is cut off on the wire; [`respond`] is dropped with it.
 async fn send_rest(
     link: &Link,
     x: &mut Exchange,
@@ -290,6 +301,8 @@ fn settle_keep_alive(front: &Front, link: &Link, x: &mut Exchange) {
 }
 
 /// Gives the connection to a tunnel (101, CONNECT) until that ends.
+///
+/// Bytes that were received behind the request belong to the tunnel. Dropped at an await, the connection closes.
 async fn take_over(
     link: &Rc<Link>,
     x: &mut Exchange,

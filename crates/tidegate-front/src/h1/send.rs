@@ -148,6 +148,10 @@ impl<'a> Sender<'a> {
     }
 
     /// Sends head and body; what ends the answer is left to [`Sender::finish`].
+    ///
+    /// Invariant: what was collected in `out` leaves before a piece that is larger than [`COPY_BYTES_MAX`], so bytes
+    /// keep their order. The head waits for the body's first bytes only where [`Pull::may_flush`] says no. A body that
+    /// breaks off is sent as far as it came. Dropped at an await, what was collected is lost with the response.
     pub(super) async fn run(&mut self, body: &mut Body) -> Result<(), SendError> {
         if self.framing == Framing::None {
             return self.flush().await;
@@ -265,6 +269,10 @@ impl<'a> Sender<'a> {
 
     /// Sends a range without copying it. What is to be sent is looked for in the page cache, where it stays for
     /// the moment, but not while the client takes its time.
+    ///
+    /// Invariant: `offset <= warm_to <= end`; what is before `warm_to` was in the page cache when it was last looked
+    /// at. A wait for the socket sets it back, as the pages may have gone meanwhile. Dropped at an await, a part of the
+    /// range has left; `sent` has its bytes. Sources: `sendfile`, `sendfile_max_chunk`, `limit_rate`.
     async fn sendfile(&mut self, range: FileRange) -> Result<(), SendError> {
         let Some(stream) = self.link.io.plain() else { return Ok(()) };
         let mut offset = range.offset;

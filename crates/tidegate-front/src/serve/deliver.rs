@@ -138,6 +138,9 @@ impl Pull {
     }
 
     /// Waits for something that is not the client, and gives up when the client leaves meanwhile.
+    ///
+    /// The source is asked first: what is there is not lost to a client that has just left. Dropped at its await,
+    /// `wait` is dropped with it. Source: `proxy_ignore_client_abort` and its kin.
     pub(crate) async fn unless_left<T>(
         &self,
         client: &dyn Client,
@@ -171,6 +174,9 @@ pub(crate) async fn limited(
 }
 
 /// Runs a future until the deadline that is set when it has to wait.
+///
+/// `set` runs once, at the first poll that has to wait: what is ready at once touches no timer. Dropped at its await it
+/// leaves the deadline set; whoever uses it next sets it anew.
 async fn until<T>(
     deadline: &Deadline,
     set: impl Fn(&Deadline),
@@ -211,6 +217,8 @@ pub(crate) fn count(x: &mut Exchange, bytes: u64, head_bytes: u64) {
 }
 
 /// Gives the client's bytes to a tunnel (101, CONNECT) until that ends; `sent` is what `io` counts.
+///
+/// Dropped at its await, the tunnel ends in the middle of what it carries (RFC 9110 section 7.8), and counts nothing.
 pub(crate) async fn tunnel(x: &mut Exchange, tunnel: Tunnel, io: ClientIo, sent: Rc<Cell<u64>>) {
     tunnel(io).await;
     x.outcome.bytes_sent += sent.get();

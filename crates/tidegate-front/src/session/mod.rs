@@ -143,6 +143,10 @@ async fn run_entered(
 }
 
 /// The phases up to the content; the status for the log.
+///
+/// The server may change twice, by the name in the TLS hello and by the one that `ssl_preread` finds; its location's
+/// handlers are those that run from there on. A phase ends the walk by a status. Dropped at an await, the session ends
+/// where it is: see [`run_entered`], which alone drops it. Source: nginx's "How nginx processes a TCP/UDP session".
 async fn walk(x: &mut Exchange, listener_ref: ListenerRef, transport: &mut impl Transport) -> u16 {
     for phase in [Phase::PostRead, Phase::Preaccess, Phase::Access] {
         if let Some(status) = handlers(x, phase).await {

@@ -46,6 +46,8 @@ pub(crate) fn enter(front: &Rc<Front>, connection: AcceptedConnection, address: 
     tidegate_rt::spawn_local(async move { begin(&front, x, listener_ref, transport).await });
 }
 
+/// A session from its first byte on: the PROXY header where `listen` says so, then the phases. Dropped at its awaits
+/// (the thread ends), the socket closes; nothing is logged.
 async fn begin(front: &Rc<Front>, mut x: Exchange, listener_ref: ListenerRef, transport: Tcp) {
     describe(&x);
     if transport.proxy_protocol && !read_header(&mut x, &transport.stream).await {
@@ -69,6 +71,9 @@ fn describe(x: &Exchange) {
 }
 
 /// Reads the header of the PROXY protocol; `false` when the session is over. It is logged then.
+///
+/// A broken header is status 400, a late one 200, as nginx has them. Dropped at its await, the session is not logged.
+/// Source: `proxy_protocol_timeout`.
 async fn read_header(x: &mut Exchange, stream: &Stream) -> bool {
     let settings = x.location().extensions.of::<SessionSettings>().copied().unwrap_or_default();
     let mut input = Vec::new();

@@ -70,6 +70,12 @@ impl From<HandshakeError> for Failure {
     }
 }
 
+/// The handshake: the first bytes tell TLS from plain text, the hello's name chooses the server, whose settings accept
+/// it (RFC 8446 section 4, RFC 6066 section 3).
+///
+/// Invariant: the server is chosen before anything is answered, so that a name which is rejected gets an alert and no
+/// certificate. Dropped at an await (its time is over), the socket closes. Sources: `ssl_reject_handshake`,
+/// `ssl_certificate`.
 async fn begin(
     plan: &Plan,
     servers: &VirtualServers,

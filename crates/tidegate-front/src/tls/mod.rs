@@ -1,17 +1,14 @@
 //! TLS termination: the `ssl` directives, the choice of a certificate by name, handshakes, sessions.
-//! Nothing outside of this folder names the TLS library.
+//! Values go to `tidegate-tls`, which alone names the TLS library.
 //!
 //! | file | what |
 //! |---|---|
 //! | conf, trust_rows | directives and how they inherit |
-//! | server | from directives to one server's compiled settings |
+//! | server | from directives to one server's settings |
 //! | client | clients' certificates: asked for, verified, refused |
 //! | keys | certificates and private keys from PEM |
-//! | ciphers, curves | OpenSSL's names on both ways |
-//! | sessions, tickets | resumption over threads and reloads |
 //! | stapling | answers of OCSP responders for our certificates |
 //! | handshake | from a socket to a stream and what is known of it |
-//! | stream | the stream itself |
 //! | variables | `$ssl_*` |
 
 mod client;

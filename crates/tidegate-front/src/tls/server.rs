@@ -49,6 +49,10 @@ const RECORD_BYTES_DEFAULT: u64 = 16 * 1024;
 ///
 /// # Errors
 /// The first mistake, in nginx's words.
+///
+/// Invariant: a server without certificates has no settings of its own; a handshake that means it borrows those of the
+/// default server ([`super::handshake`]). Session caches and ticket keys are kept by name over reloads. Sources: the
+/// `ssl_*` directives; what is missing here stands in `client` (`ssl_verify_client`) and `stapling`.
 pub(super) fn compile(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<TlsServer, Diagnostic> {
     let reject = conf.reject_handshake.unwrap_or(false);
     let handshake_timeout = conf.handshake_timeout.unwrap_or(HANDSHAKE_TIMEOUT_DEFAULT);

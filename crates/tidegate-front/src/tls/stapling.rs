@@ -206,6 +206,9 @@ impl Target {
     }
 
     /// Asks; the thread is this fetch's own, so the name may be looked up by the system.
+    ///
+    /// Addresses are tried in the order in which the system gives them; the reason of the last one is told. Dropped at
+    /// an await (its time is over), the connection closes.
     async fn fetch(&self) -> Result<Vec<u8>, FetchError> {
         let addresses = (self.host.as_str(), self.port).to_socket_addrs();
         let addresses = addresses.map_err(|error| FetchError::Host(Some(error)))?;
