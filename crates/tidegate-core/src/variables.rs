@@ -21,6 +21,8 @@ pub type Setter = fn(&mut Exchange, &[u8]);
 pub struct Variable {
     /// Without `$`; a family's prefix ends in `_`.
     pub name: &'static str,
+    /// Its value, in words; one sentence.
+    pub doc: &'static str,
     pub value: Value,
     /// What the configuration may do to it.
     pub change: Changeable,
@@ -34,17 +36,17 @@ pub enum Value {
 }
 
 impl Variable {
-    pub const fn fixed(name: &'static str, value: Fixed) -> Variable {
-        Variable { name, value: Value::Fixed(value), change: Changeable::Never }
+    pub const fn fixed(name: &'static str, doc: &'static str, value: Fixed) -> Variable {
+        Variable { name, doc, value: Value::Fixed(value), change: Changeable::Never }
     }
 
     /// One that `set`, `map` and the like may give another value.
-    pub const fn replaceable(name: &'static str, value: Fixed) -> Variable {
-        Variable { name, value: Value::Fixed(value), change: Changeable::Free }
+    pub const fn replaceable(name: &'static str, doc: &'static str, value: Fixed) -> Variable {
+        Variable { name, doc, value: Value::Fixed(value), change: Changeable::Free }
     }
 
-    pub const fn prefixed(name: &'static str, value: Prefixed) -> Variable {
-        Variable { name, value: Value::Prefixed(value), change: Changeable::Never }
+    pub const fn prefixed(name: &'static str, doc: &'static str, value: Prefixed) -> Variable {
+        Variable { name, doc, value: Value::Prefixed(value), change: Changeable::Never }
     }
 }
 

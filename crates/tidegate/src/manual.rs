@@ -1,6 +1,6 @@
-//! `tidegate help`: the manual of directives, made of the modules' own rows.
+//! `tidegate help`: the manual of directives and variables, made of the modules' own rows.
 //!
-//! `tidegate help NAME` prints one directive; the same entries in Markdown are the pages of `docs/reference`, which
+//! `tidegate help NAME` prints one directive or variable; the same entries in Markdown are the pages of `docs/reference`, which
 //! `cargo xtask docs` writes. Meaning, contexts, number of arguments and default are those of the rows that the
 //! configuration is checked against. What no row knows, an example and the differences from nginx, is collected
 //! from the end-to-end cases and from `docs/differences.md` into `data/manual.tsv`.
@@ -11,12 +11,11 @@ mod pages;
 #[cfg(test)]
 mod tests;
 mod text;
+mod variables;
 
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
-
-use entry::Entry;
 
 /// First word of the command line.
 pub(crate) const ARGUMENT: &str = "help";
@@ -26,21 +25,26 @@ const PAGES: &str = "--pages";
 /// Prints what is asked for on the standard output; `arguments` are the words behind `help`.
 pub(crate) fn run(arguments: &[OsString]) -> ExitCode {
     let words: Vec<_> = arguments.iter().map(|word| word.to_string_lossy()).collect();
+    let (entries, variables) = (entry::all(), variables::all());
     if words.is_empty() {
-        return print(&text::overview(&entry::all()));
+        return print(&text::overview(&entries, &variables));
     }
     if words.iter().any(|word| word == PAGES) {
-        return print(&pages::all(&entry::all()));
+        return print(&pages::all(&entries, &variables));
     }
-    let entries = entry::all();
     let mut code = ExitCode::SUCCESS;
     for word in &words {
-        let found: Vec<&Entry> = entries.iter().filter(|entry| entry.name() == word).collect();
-        if found.is_empty() {
-            let _ = writeln!(std::io::stderr(), "{}", text::unknown(word, &entries));
-            code = ExitCode::FAILURE;
-        } else if print(&text::entries(&found)) != ExitCode::SUCCESS {
-            return ExitCode::FAILURE;
+        let found = match word.strip_prefix('$') {
+            Some(name) => text::variable(name, &variables),
+            None => text::directive(word, &entries),
+        };
+        match found {
+            Ok(text) if print(&text) == ExitCode::SUCCESS => {}
+            Ok(_) => return ExitCode::FAILURE,
+            Err(message) => {
+                let _ = writeln!(std::io::stderr(), "tidegate: {message}");
+                code = ExitCode::FAILURE;
+            }
         }
     }
     code

@@ -12,85 +12,173 @@ use tidegate_tls::x509::{Certificate, fingerprint, names};
 use tidegate_tls::{cipher_suites, groups};
 
 pub(super) const VARIABLES: &[Variable] = &[
-    Variable::replaceable("ssl_protocol", |x, out| put(x, out, |tls| Some(tls.protocol))),
-    Variable::replaceable("ssl_cipher", |x, out| put(x, out, |tls| Some(tls.cipher))),
-    Variable::replaceable("ssl_curve", |x, out| put(x, out, |tls| Some(tls.curve))),
-    Variable::replaceable("ssl_ciphers", |x, out| {
-        put_list(x, out, |tls| &tls.offered_ciphers, cipher_suites::name)
+    Variable::replaceable("ssl_protocol", "Version of TLS of the connection.", |x, out| {
+        put(x, out, |tls| Some(tls.protocol))
     }),
-    Variable::replaceable("ssl_curves", |x, out| {
-        put_list(x, out, |tls| &tls.offered_groups, groups::name)
+    Variable::replaceable("ssl_cipher", "Cipher suite of the connection.", |x, out| {
+        put(x, out, |tls| Some(tls.cipher))
     }),
-    Variable::replaceable("ssl_session_reused", |x, out| {
-        put(x, out, |tls| Some(if tls.session_reused { "r" } else { "." }))
+    Variable::replaceable("ssl_curve", "Group of the key exchange.", |x, out| {
+        put(x, out, |tls| Some(tls.curve))
     }),
-    Variable::replaceable("ssl_server_name", |x, out| {
-        put(x, out, |tls| tls.server_name.as_deref())
+    Variable::replaceable(
+        "ssl_ciphers",
+        "Cipher suites that the client offers, joined by `:`; known for new sessions \
+            alone.",
+        |x, out| put_list(x, out, |tls| &tls.offered_ciphers, cipher_suites::name),
+    ),
+    Variable::replaceable(
+        "ssl_curves",
+        "Groups that the client offers, joined by `:`.",
+        |x, out| put_list(x, out, |tls| &tls.offered_groups, groups::name),
+    ),
+    Variable::replaceable(
+        "ssl_session_reused",
+        "`r` if the TLS session was resumed, else `.`.",
+        |x, out| put(x, out, |tls| Some(if tls.session_reused { "r" } else { "." })),
+    ),
+    Variable::replaceable(
+        "ssl_server_name",
+        "Server name that the client asked for (SNI).",
+        |x, out| put(x, out, |tls| tls.server_name.as_deref()),
+    ),
+    Variable::replaceable("ssl_alpn_protocol", "Protocol that ALPN selected.", |x, out| {
+        put(x, out, |tls| tls.alpn.as_deref())
     }),
-    Variable::replaceable("ssl_alpn_protocol", |x, out| put(x, out, |tls| tls.alpn.as_deref())),
     // The library does not tell session ids and algorithms of signatures; early data and encrypted hellos are
     // never taken.
-    Variable::replaceable("ssl_sigalg", nothing),
-    Variable::replaceable("ssl_sigalgs", nothing),
-    Variable::replaceable("ssl_client_sigalg", nothing),
-    Variable::replaceable("ssl_ech_status", nothing),
-    Variable::replaceable("ssl_ech_outer_server_name", nothing),
-    Variable::replaceable("ssl_session_id", nothing),
-    Variable::replaceable("ssl_early_data", nothing),
-    Variable::replaceable("ssl_client_verify", |x, out| {
-        let Some(tls) = x.connection.tls.as_deref() else { return false };
-        let text = match tls.client.as_deref() {
-            None => "NONE".to_owned(),
-            Some(ClientCertificate { fault: None, .. }) => "SUCCESS".to_owned(),
-            Some(ClientCertificate { fault: Some(fault), .. }) => {
-                format!("FAILED:{}", fault.text)
-            }
-        };
-        out.extend_from_slice(text.as_bytes());
-        true
+    Variable::replaceable(
+        "ssl_sigalg",
+        "Signature algorithm of the server's certificate in the handshake.",
+        nothing,
+    ),
+    Variable::replaceable(
+        "ssl_sigalgs",
+        "Signature algorithms that the client offers, joined by `:`.",
+        nothing,
+    ),
+    Variable::replaceable(
+        "ssl_client_sigalg",
+        "Signature algorithm of the client's certificate in the handshake.",
+        nothing,
+    ),
+    Variable::replaceable("ssl_ech_status", "Result of Encrypted Client Hello.", nothing),
+    Variable::replaceable(
+        "ssl_ech_outer_server_name",
+        "Public server name of Encrypted Client Hello.",
+        nothing,
+    ),
+    Variable::replaceable(
+        "ssl_session_id",
+        "Identifier of the TLS session, in hexadecimal digits.",
+        nothing,
+    ),
+    Variable::replaceable(
+        "ssl_early_data",
+        "`1` if the request came as TLS 1.3 early data before the handshake was \
+            complete, else empty.",
+        nothing,
+    ),
+    Variable::replaceable(
+        "ssl_client_verify",
+        "Result of verifying the client's certificate: `SUCCESS`, `FAILED:reason` or \
+            `NONE`.",
+        |x, out| {
+            let Some(tls) = x.connection.tls.as_deref() else { return false };
+            let text = match tls.client.as_deref() {
+                None => "NONE".to_owned(),
+                Some(ClientCertificate { fault: None, .. }) => "SUCCESS".to_owned(),
+                Some(ClientCertificate { fault: Some(fault), .. }) => {
+                    format!("FAILED:{}", fault.text)
+                }
+            };
+            out.extend_from_slice(text.as_bytes());
+            true
+        },
+    ),
+    Variable::replaceable(
+        "ssl_client_cert",
+        "Client's certificate in PEM, each line but the first behind a tab; \
+            deprecated in nginx.",
+        |x, out| {
+            // As a field of a request: lines behind the first begin with a tab.
+            put_client(x, out, |der| Some(pem(der).trim_end().replace('\n', "\n\t")))
+        },
+    ),
+    Variable::replaceable("ssl_client_raw_cert", "Client's certificate in PEM.", |x, out| {
+        put_client(x, out, |der| Some(pem(der)))
     }),
-    Variable::replaceable("ssl_client_cert", |x, out| {
-        // As a field of a request: lines behind the first begin with a tab.
-        put_client(x, out, |der| Some(pem(der).trim_end().replace('\n', "\n\t")))
-    }),
-    Variable::replaceable("ssl_client_raw_cert", |x, out| put_client(x, out, |der| Some(pem(der)))),
-    Variable::replaceable("ssl_client_escaped_cert", |x, out| {
-        let Some(client) = client(x) else { return false };
-        escape(pem(&client.der).as_bytes(), Escape::Component, out);
-        true
-    }),
-    Variable::replaceable("ssl_client_s_dn", |x, out| {
-        put_client(x, out, |der| Some(names::rfc2253(Certificate::parse(der)?.subject)))
-    }),
-    Variable::replaceable("ssl_client_i_dn", |x, out| {
-        put_client(x, out, |der| Some(names::rfc2253(Certificate::parse(der)?.issuer)))
-    }),
-    Variable::replaceable("ssl_client_s_dn_legacy", |x, out| {
-        put_client(x, out, |der| Some(names::oneline(Certificate::parse(der)?.subject)))
-    }),
-    Variable::replaceable("ssl_client_i_dn_legacy", |x, out| {
-        put_client(x, out, |der| Some(names::oneline(Certificate::parse(der)?.issuer)))
-    }),
-    Variable::replaceable("ssl_client_serial", |x, out| {
-        put_client(x, out, |der| Some(Certificate::parse(der)?.serial_text()))
-    }),
-    Variable::replaceable("ssl_client_fingerprint", |x, out| {
-        put_client(x, out, |der| {
-            Some(fingerprint(der).iter().map(|byte| format!("{byte:02x}")).collect())
-        })
-    }),
-    Variable::replaceable("ssl_client_v_start", |x, out| {
-        put_client(x, out, |der| Some(format_certificate(Certificate::parse(der)?.validity()?.0)))
-    }),
-    Variable::replaceable("ssl_client_v_end", |x, out| {
-        put_client(x, out, |der| Some(format_certificate(Certificate::parse(der)?.validity()?.1)))
-    }),
-    Variable::replaceable("ssl_client_v_remain", |x, out| {
-        put_client(x, out, |der| {
-            let (_, last) = Certificate::parse(der)?.validity()?;
-            Some(days_left(last, tidegate_rt::clock::unix_seconds()).to_string())
-        })
-    }),
+    Variable::replaceable(
+        "ssl_client_escaped_cert",
+        "Client's certificate in PEM, percent-encoded.",
+        |x, out| {
+            let Some(client) = client(x) else { return false };
+            escape(pem(&client.der).as_bytes(), Escape::Component, out);
+            true
+        },
+    ),
+    Variable::replaceable(
+        "ssl_client_s_dn",
+        "Subject of the client's certificate, by RFC 2253.",
+        |x, out| put_client(x, out, |der| Some(names::rfc2253(Certificate::parse(der)?.subject))),
+    ),
+    Variable::replaceable(
+        "ssl_client_i_dn",
+        "Issuer of the client's certificate, by RFC 2253.",
+        |x, out| put_client(x, out, |der| Some(names::rfc2253(Certificate::parse(der)?.issuer))),
+    ),
+    Variable::replaceable(
+        "ssl_client_s_dn_legacy",
+        "Subject of the client's certificate, with slashes.",
+        |x, out| put_client(x, out, |der| Some(names::oneline(Certificate::parse(der)?.subject))),
+    ),
+    Variable::replaceable(
+        "ssl_client_i_dn_legacy",
+        "Issuer of the client's certificate, with slashes.",
+        |x, out| put_client(x, out, |der| Some(names::oneline(Certificate::parse(der)?.issuer))),
+    ),
+    Variable::replaceable(
+        "ssl_client_serial",
+        "Serial number of the client's certificate.",
+        |x, out| put_client(x, out, |der| Some(Certificate::parse(der)?.serial_text())),
+    ),
+    Variable::replaceable(
+        "ssl_client_fingerprint",
+        "SHA-1 fingerprint of the client's certificate.",
+        |x, out| {
+            put_client(x, out, |der| {
+                Some(fingerprint(der).iter().map(|byte| format!("{byte:02x}")).collect())
+            })
+        },
+    ),
+    Variable::replaceable(
+        "ssl_client_v_start",
+        "Beginning of the client's certificate's validity.",
+        |x, out| {
+            put_client(x, out, |der| {
+                Some(format_certificate(Certificate::parse(der)?.validity()?.0))
+            })
+        },
+    ),
+    Variable::replaceable(
+        "ssl_client_v_end",
+        "End of the client's certificate's validity.",
+        |x, out| {
+            put_client(x, out, |der| {
+                Some(format_certificate(Certificate::parse(der)?.validity()?.1))
+            })
+        },
+    ),
+    Variable::replaceable(
+        "ssl_client_v_remain",
+        "Days until the client's certificate expires.",
+        |x, out| {
+            put_client(x, out, |der| {
+                let (_, last) = Certificate::parse(der)?.validity()?;
+                Some(days_left(last, tidegate_rt::clock::unix_seconds()).to_string())
+            })
+        },
+    ),
 ];
 
 /// Names of variables that need the client's lists, which are otherwise not kept.

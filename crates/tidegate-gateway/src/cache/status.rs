@@ -85,33 +85,46 @@ pub(crate) fn stored_head(x: &Exchange) -> Option<&ResponseHead> {
 }
 
 pub(crate) const VARIABLES: &[Variable] = &[
-    Variable::fixed("upstream_cache_status", |x, out| {
-        with_note(x, out, |note, out| {
-            out.extend_from_slice(note.status.text());
-            true
-        })
-    }),
-    Variable::fixed("upstream_cache_key", |x, out| {
+    Variable::fixed(
+        "upstream_cache_status",
+        "What the cache did: `MISS`, `BYPASS`, `EXPIRED`, `STALE`, `UPDATING`, \
+            `REVALIDATED` or `HIT`.",
+        |x, out| {
+            with_note(x, out, |note, out| {
+                out.extend_from_slice(note.status.text());
+                true
+            })
+        },
+    ),
+    Variable::fixed("upstream_cache_key", "Key of the response in the cache.", |x, out| {
         with_note(x, out, |note, out| {
             out.extend_from_slice(&note.key);
             true
         })
     }),
-    Variable::fixed("upstream_cache_age", |x, out| {
-        with_note(x, out, |note, out| {
-            let age = rfc9111::age(note.stored_at, clock::unix_millis());
-            let Some(age) = age else { return false };
-            out.extend_from_slice(age.to_string().as_bytes());
-            true
-        })
-    }),
-    Variable::fixed("upstream_cache_last_modified", |x, out| {
-        with_note(x, out, |note, out| {
-            out.extend_from_slice(&note.last_modified);
-            !note.last_modified.is_empty()
-        })
-    }),
-    Variable::fixed("upstream_cache_etag", |x, out| {
+    Variable::fixed(
+        "upstream_cache_age",
+        "Seconds that the response has been in the cache.",
+        |x, out| {
+            with_note(x, out, |note, out| {
+                let age = rfc9111::age(note.stored_at, clock::unix_millis());
+                let Some(age) = age else { return false };
+                out.extend_from_slice(age.to_string().as_bytes());
+                true
+            })
+        },
+    ),
+    Variable::fixed(
+        "upstream_cache_last_modified",
+        "`Last-Modified` field of the stored response.",
+        |x, out| {
+            with_note(x, out, |note, out| {
+                out.extend_from_slice(&note.last_modified);
+                !note.last_modified.is_empty()
+            })
+        },
+    ),
+    Variable::fixed("upstream_cache_etag", "`ETag` field of the stored response.", |x, out| {
         with_note(x, out, |note, out| {
             out.extend_from_slice(&note.etag);
             !note.etag.is_empty()

@@ -8,34 +8,85 @@ use tidegate_upstream::report::{Attempt, write_millis};
 use super::state::GatewayState;
 
 pub(crate) const VARIABLES: &[Variable] = &[
-    Variable::fixed("upstream_addr", address),
-    Variable::fixed("upstream_status", |x, out| {
+    Variable::fixed(
+        "upstream_addr",
+        "Addresses of the origins that were asked, in order, joined by `, ` and \
+            between groups by ` : `.",
+        address,
+    ),
+    Variable::fixed("upstream_status", "Status of each origin's response.", |x, out| {
         list(x, out, |attempt, out| match attempt.status {
             0 => out.push(b'-'),
             status => number(u64::from(status), out),
         })
     }),
-    Variable::fixed("upstream_connect_time", connect_time),
-    Variable::fixed("upstream_header_time", header_time),
-    Variable::fixed("upstream_response_time", response_time),
-    Variable::fixed("upstream_response_length", |x, out| {
-        list(x, out, |attempt, out| number(attempt.response_length, out))
-    }),
-    Variable::fixed("upstream_bytes_received", bytes_received),
-    Variable::fixed("upstream_bytes_sent", bytes_sent),
-    Variable::prefixed("upstream_http_", header),
-    Variable::prefixed("upstream_cookie_", cookie),
-    Variable::prefixed("upstream_trailer_", trailer),
+    Variable::fixed(
+        "upstream_connect_time",
+        "Seconds until the connection to each origin was there, TLS included, with \
+            milliseconds.",
+        connect_time,
+    ),
+    Variable::fixed(
+        "upstream_header_time",
+        "Seconds until the head of each origin's response was there, with milliseconds.",
+        header_time,
+    ),
+    Variable::fixed(
+        "upstream_response_time",
+        "Seconds until the whole of each origin's response was there, with \
+            milliseconds.",
+        response_time,
+    ),
+    Variable::fixed(
+        "upstream_response_length",
+        "Bytes of the body of each origin's response.",
+        |x, out| list(x, out, |attempt, out| number(attempt.response_length, out)),
+    ),
+    Variable::fixed("upstream_bytes_received", "Bytes received from each origin.", bytes_received),
+    Variable::fixed("upstream_bytes_sent", "Bytes sent to each origin.", bytes_sent),
+    Variable::prefixed(
+        "upstream_http_",
+        "Field of this name in the head of the last origin's response.",
+        header,
+    ),
+    Variable::prefixed(
+        "upstream_cookie_",
+        "Cookie of this name in the `Set-Cookie` fields of the last origin's response.",
+        cookie,
+    ),
+    Variable::prefixed(
+        "upstream_trailer_",
+        "Field of this name in the trailers of the last origin's response.",
+        trailer,
+    ),
 ];
 
 /// Those of sessions.
 pub(crate) const SESSION_VARIABLES: &[Variable] = &[
-    Variable::fixed("upstream_addr", address),
-    Variable::fixed("upstream_connect_time", connect_time),
-    Variable::fixed("upstream_first_byte_time", header_time),
-    Variable::fixed("upstream_session_time", response_time),
-    Variable::fixed("upstream_bytes_received", bytes_received),
-    Variable::fixed("upstream_bytes_sent", bytes_sent),
+    Variable::fixed(
+        "upstream_addr",
+        "Addresses of the origins that were asked, in order, joined by `, ` and \
+            between groups by ` : `.",
+        address,
+    ),
+    Variable::fixed(
+        "upstream_connect_time",
+        "Seconds until the connection to each origin was there, TLS included, with \
+            milliseconds.",
+        connect_time,
+    ),
+    Variable::fixed(
+        "upstream_first_byte_time",
+        "Seconds until the first byte of each origin, with milliseconds.",
+        header_time,
+    ),
+    Variable::fixed(
+        "upstream_session_time",
+        "Seconds that the session with each origin lasted, with milliseconds.",
+        response_time,
+    ),
+    Variable::fixed("upstream_bytes_received", "Bytes received from each origin.", bytes_received),
+    Variable::fixed("upstream_bytes_sent", "Bytes sent to each origin.", bytes_sent),
 ];
 
 fn address(x: &mut Exchange, out: &mut Vec<u8>) -> bool {

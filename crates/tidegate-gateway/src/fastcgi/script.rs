@@ -11,20 +11,29 @@ use tidegate_core::variables::Variable;
 use tidegate_plan::LocationBuilder;
 
 pub(super) const VARIABLES: &[Variable] = &[
-    Variable::fixed("fastcgi_script_name", |x, out| {
-        let (script, _) = split(x);
-        let path = x.request.path.get(script).unwrap_or_default();
-        out.extend_from_slice(path);
-        if let (true, Some(rule)) = (path.ends_with(b"/"), rule(x)) {
-            out.extend_from_slice(&rule.index);
-        }
-        true
-    }),
-    Variable::fixed("fastcgi_path_info", |x, out| {
-        let (_, info) = split(x);
-        out.extend_from_slice(x.request.path.get(info).unwrap_or_default());
-        true
-    }),
+    Variable::fixed(
+        "fastcgi_script_name",
+        "Path of the script: the first capture of `fastcgi_split_path_info`, or \
+            `$uri`, with `fastcgi_index` behind a slash.",
+        |x, out| {
+            let (script, _) = split(x);
+            let path = x.request.path.get(script).unwrap_or_default();
+            out.extend_from_slice(path);
+            if let (true, Some(rule)) = (path.ends_with(b"/"), rule(x)) {
+                out.extend_from_slice(&rule.index);
+            }
+            true
+        },
+    ),
+    Variable::fixed(
+        "fastcgi_path_info",
+        "Second capture of `fastcgi_split_path_info`.",
+        |x, out| {
+            let (_, info) = split(x);
+            out.extend_from_slice(x.request.path.get(info).unwrap_or_default());
+            true
+        },
+    ),
 ];
 
 /// What a location says of scripts.

@@ -7,13 +7,35 @@ use tidegate_http::Known;
 use crate::common::state::GatewayState;
 
 pub(super) const VARIABLES: &[Variable] = &[
-    Variable::replaceable("proxy_host", |x, out| text(x, out, |state| &state.host)),
-    Variable::replaceable("proxy_port", |x, out| text(x, out, |state| &state.port)),
-    Variable::fixed("proxy_add_x_forwarded_for", add_x_forwarded_for),
+    Variable::replaceable("proxy_host", "Host and port of `proxy_pass`.", |x, out| {
+        text(x, out, |state| &state.host)
+    }),
+    Variable::replaceable(
+        "proxy_port",
+        "Port of `proxy_pass`, or the default port of its scheme.",
+        |x, out| text(x, out, |state| &state.port),
+    ),
+    Variable::fixed(
+        "proxy_add_x_forwarded_for",
+        "`X-Forwarded-For` fields of the request with `$remote_addr` behind them.",
+        add_x_forwarded_for,
+    ),
     // nginx's own notes, which have no value outside of it: their names are taken all the same.
-    Variable::fixed("proxy_internal_body_length", |_, _| false),
-    Variable::fixed("proxy_internal_chunked", |_, _| false),
-    Variable::fixed("grpc_internal_trailers", |_, _| false),
+    Variable::fixed(
+        "proxy_internal_body_length",
+        "Length of the body that is sent to the origin.",
+        |_, _| false,
+    ),
+    Variable::fixed(
+        "proxy_internal_chunked",
+        "Value for the `Transfer-Encoding` field towards the origin.",
+        |_, _| false,
+    ),
+    Variable::fixed(
+        "grpc_internal_trailers",
+        "Value for the `TE` field of a request to a gRPC server.",
+        |_, _| false,
+    ),
 ];
 
 fn text(x: &mut Exchange, out: &mut Vec<u8>, of: fn(&GatewayState) -> &[u8]) -> bool {

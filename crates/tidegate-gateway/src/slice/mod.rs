@@ -59,7 +59,12 @@ impl Module for Slice {
         "Size of the parts in which an answer is fetched; 0 for no parts. The part is asked for by `$slice_range`.",
         |conf, args| once(&mut conf.size, args.size(0)?, args),
     )]];
-    const VARIABLES: &'static [Variable] = &[Variable::fixed("slice_range", slice_range)];
+    const VARIABLES: &'static [Variable] = &[Variable::fixed(
+        "slice_range",
+        "Range of the present slice, for the `Range` field towards the origin and the \
+            cache's key.",
+        slice_range,
+    )];
 
     fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
         child.size = child.size.or(parent.size);

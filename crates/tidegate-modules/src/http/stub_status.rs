@@ -31,10 +31,26 @@ impl Module for StubStatus {
     const NAME: &'static str = "stub_status";
     const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
     const VARIABLES: &'static [Variable] = &[
-        Variable::fixed("connections_active", |_, out| put(counters::figures().active, out)),
-        Variable::fixed("connections_reading", |_, out| put(counters::figures().reading, out)),
-        Variable::fixed("connections_writing", |_, out| put(counters::figures().writing, out)),
-        Variable::fixed("connections_waiting", |_, out| put(counters::figures().waiting, out)),
+        Variable::fixed(
+            "connections_active",
+            "Client connections that are open, the waiting ones included.",
+            |_, out| put(counters::figures().active, out),
+        ),
+        Variable::fixed(
+            "connections_reading",
+            "Connections whose request head is being read.",
+            |_, out| put(counters::figures().reading, out),
+        ),
+        Variable::fixed(
+            "connections_writing",
+            "Connections to which a response is being sent.",
+            |_, out| put(counters::figures().writing, out),
+        ),
+        Variable::fixed(
+            "connections_waiting",
+            "Idle connections that wait for a request.",
+            |_, out| put(counters::figures().waiting, out),
+        ),
     ];
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {

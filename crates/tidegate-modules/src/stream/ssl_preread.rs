@@ -34,15 +34,21 @@ impl Module for SslPreread {
         |conf: &mut Conf, args| once(&mut conf.on, args.flag(0)?, args),
     )]];
     const SESSION_VARIABLES: &'static [Variable] = &[
-        Variable::fixed("ssl_preread_protocol", |x, out| {
-            put(x, out, |hello| version_name(hello.version).as_bytes().to_vec())
-        }),
-        Variable::fixed("ssl_preread_server_name", |x, out| {
-            put(x, out, |hello| hello.server_name.clone())
-        }),
-        Variable::fixed("ssl_preread_alpn_protocols", |x, out| {
-            put(x, out, |hello| hello.alpn.join(&b','))
-        }),
+        Variable::fixed(
+            "ssl_preread_protocol",
+            "Highest version of TLS that the client offers.",
+            |x, out| put(x, out, |hello| version_name(hello.version).as_bytes().to_vec()),
+        ),
+        Variable::fixed(
+            "ssl_preread_server_name",
+            "Server name that the client asks for (SNI).",
+            |x, out| put(x, out, |hello| hello.server_name.clone()),
+        ),
+        Variable::fixed(
+            "ssl_preread_alpn_protocols",
+            "Protocols that the client offers by ALPN, joined by `,`.",
+            |x, out| put(x, out, |hello| hello.alpn.join(&b',')),
+        ),
     ];
 
     fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {

@@ -12,16 +12,24 @@ pub(super) const VARIABLES: &[Variable] = &joined::<COUNT>(&[SHARED, OWN]);
 const COUNT: usize = SHARED.len() + OWN.len();
 
 const OWN: &[Variable] = &[
-    Variable::fixed("bytes_received", |x, out| traffic(x, out, |traffic| traffic.received.get())),
-    Variable::fixed("bytes_sent", |x, out| traffic(x, out, |traffic| traffic.sent.get())),
-    Variable::fixed("session_time", |x, out| {
-        let now = tidegate_rt::clock::unix_millis();
-        put_seconds(now.saturating_sub(x.connection.accepted_unix_millis), out)
+    Variable::fixed("bytes_received", "Bytes received from the client.", |x, out| {
+        traffic(x, out, |traffic| traffic.received.get())
     }),
-    Variable::fixed("status", |x, out| {
+    Variable::fixed("bytes_sent", "Bytes sent to the client.", |x, out| {
+        traffic(x, out, |traffic| traffic.sent.get())
+    }),
+    Variable::fixed(
+        "session_time",
+        "Seconds that the session lasted, with milliseconds.",
+        |x, out| {
+            let now = tidegate_rt::clock::unix_millis();
+            put_seconds(now.saturating_sub(x.connection.accepted_unix_millis), out)
+        },
+    ),
+    Variable::fixed("status", "Status of the response, or of the session.", |x, out| {
         put(Some(format!("{:03}", x.disposition.status()).as_bytes()), out)
     }),
-    Variable::fixed("protocol", |x, out| {
+    Variable::fixed("protocol", "Protocol of the session: `TCP` or `UDP`.", |x, out| {
         let datagram = x.session().is_some_and(|session| session.is_datagram());
         put(Some(if datagram { b"UDP" } else { b"TCP" }), out)
     }),

@@ -73,21 +73,21 @@ impl Module for Probe {
     const BLOCKS: &'static [BlockRow] =
         &[BlockRow { name: "if", within: Contexts::LOCATION, opens: Contexts::LOCATION_IF }];
     const VARIABLES: &'static [Variable] = &[
-        Variable::fixed("where", |x, out| {
+        Variable::fixed("where", "For tests.", |x, out| {
             out.extend_from_slice(&x.location().name.clone());
             true
         }),
-        Variable::fixed("counted", |_, out| {
+        Variable::fixed("counted", "For tests.", |_, out| {
             static NEXT: AtomicU64 = AtomicU64::new(0);
             out.extend_from_slice(NEXT.fetch_add(1, Ordering::Relaxed).to_string().as_bytes());
             true
         }),
-        Variable::fixed("nothing", |_, _| false),
-        Variable::replaceable("soft", |_, out| {
+        Variable::fixed("nothing", "For tests.", |_, _| false),
+        Variable::replaceable("soft", "For tests.", |_, out| {
             out.extend_from_slice(b"default");
             true
         }),
-        Variable::prefixed("shout_", |_, name, out| {
+        Variable::prefixed("shout_", "For tests.", |_, name, out| {
             out.extend(name.to_ascii_uppercase());
             !name.is_empty()
         }),

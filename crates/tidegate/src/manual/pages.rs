@@ -3,14 +3,16 @@
 use std::fmt::Write as _;
 
 use super::entry::{Entry, Origin};
+use super::variables::VariableEntry;
 use crate::version;
 
 /// Begins a page; the file's name follows.
 const FILE: &str = "=== ";
 
 /// All pages, each behind a line with its file's name.
-pub(super) fn all(entries: &[Entry]) -> String {
+pub(super) fn all(entries: &[Entry], variables: &[VariableEntry]) -> String {
     let mut text = index(entries);
+    variables_page(&mut text, variables);
     for module in tidegate_modules::MODULES {
         let own: Vec<_> = entries.iter().filter(|entry| entry.module == module.name()).collect();
         if !own.is_empty() {
@@ -30,7 +32,7 @@ fn index(entries: &[Entry]) -> String {
     let mut text = format!(
         "{FILE}README.md\n# Reference of directives\n\n\
          Written by `cargo xtask docs` from the rows that a configuration is checked against; `tidegate help NAME` \
-         prints the same.\n\n\
+         prints the same. Variables have a [page](variables.md) of their own.\n\n\
          {} directives are nginx's (version {}), {} are nginx Plus', {} are Tidegate's own.\n\n\
          | directive | contexts | default | from |\n|---|---|---|---|\n",
         count(|entry| matches!(entry.origin, Origin::Nginx(_))),
@@ -73,6 +75,21 @@ fn page(text: &mut String, module: &str, entries: &[&Entry]) {
         for difference in &entry.notes.differences {
             let _ = writeln!(text, "- {difference}");
         }
+    }
+}
+
+fn variables_page(text: &mut String, variables: &[VariableEntry]) {
+    let _ = writeln!(
+        text,
+        "{FILE}variables.md\n# Variables\n\n`set`, `map` and the like may give those marked * another value. \
+         Captures (`$1`, `$name`) and what `map`, `geo`, `split_clients`, `geoip_country` and `geoip_city` define \
+         come besides.\n\n| variable | meaning | contexts | from |\n|---|---|---|---|"
+    );
+    for entry in variables {
+        let mark = if entry.can_be_set { " *" } else { "" };
+        let doc = entry.doc.replace('|', "\\|");
+        let (contexts, from) = (entry.contexts(), entry.provenance());
+        let _ = writeln!(text, "| `{}`{mark} | {doc} | {contexts} | {from} |", entry.name);
     }
 }
 

@@ -4,7 +4,7 @@ use tidegate_conf::{Args, Contexts, FsLoader, Parser, Row};
 use tidegate_plan::ErasedModule;
 
 use super::entry::{Origin, all};
-use super::{pages, text};
+use super::{pages, text, variables};
 
 #[test]
 fn every_directive_has_a_meaning_and_a_context() {
@@ -18,10 +18,7 @@ fn every_directive_has_a_meaning_and_a_context() {
 #[test]
 fn an_entry_says_where_a_directive_may_stand_and_whose_it_is() {
     let entries = all();
-    let found = |name: &str| {
-        let found: Vec<_> = entries.iter().filter(|entry| entry.name() == name).collect();
-        text::entries(&found)
-    };
+    let found = |name: &str| text::directive(name, &entries).unwrap();
     let lock = found("proxy_cache_lock");
     for part in ["http, server, location", "default   off", "ngx_http_proxy_module"] {
         assert!(lock.contains(part), "{lock}");
@@ -34,13 +31,34 @@ fn an_entry_says_where_a_directive_may_stand_and_whose_it_is() {
 #[test]
 fn an_unknown_name_gets_a_suggestion() {
     let entries = all();
-    assert!(text::unknown("proxy_pas", &entries).contains("did you mean \"proxy_pass\"?"));
-    assert!(text::unknown("qqqqqqqqqqqq", &entries).contains("`tidegate help` lists them"));
+    let message = |name: &str| text::directive(name, &entries).unwrap_err();
+    assert_eq!(message("proxy_pas"), "no directive \"proxy_pas\"; did you mean \"proxy_pass\"?");
+    assert!(message("qqqqqqqqqqqq").contains("`tidegate help` lists them"));
+    let variable = text::variable("remote_adr", &variables::all()).unwrap_err();
+    assert!(variable.contains("did you mean \"remote_addr\"?"), "{variable}");
+}
+
+#[test]
+fn every_variable_has_a_meaning_and_those_of_a_prefix_share_it() {
+    let variables = variables::all();
+    for entry in &variables {
+        assert!(
+            entry.doc.len() > 10 && entry.doc.ends_with('.'),
+            "{}: {:?}",
+            entry.name,
+            entry.doc
+        );
+    }
+    let text = |name: &str| text::variable(name, &variables).unwrap();
+    assert!(text("http_x_any").starts_with("$http_NAME\n"));
+    assert!(text("http_referer").starts_with("$http_referer\n"));
+    assert!(text("remote_addr").contains("http, stream") && text("protocol").contains("  stream"));
+    assert!(text("args").contains("another value") && !text("uri").contains("another value"));
 }
 
 #[test]
 fn no_line_of_the_overview_is_wider_than_a_terminal() {
-    let overview = text::overview(&all());
+    let overview = text::overview(&all(), &variables::all());
     assert!(overview.lines().all(|line| line.len() <= 80));
     assert!(overview.contains("worker_processes"));
 }
@@ -48,7 +66,7 @@ fn no_line_of_the_overview_is_wider_than_a_terminal() {
 #[test]
 fn each_name_of_the_index_has_its_page() {
     let entries = all();
-    let pages = pages::all(&entries);
+    let pages = pages::all(&entries, &variables::all());
     for entry in &entries {
         assert!(pages.contains(&format!("=== {}.md\n", entry.module)), "{}", entry.module);
         assert!(pages.contains(&format!("\n## `{}`\n", entry.name())), "{}", entry.name());

@@ -5,15 +5,17 @@ use std::fmt::Write as _;
 use tidegate_conf::closest;
 
 use super::entry::{Entry, Origin};
+use super::variables::VariableEntry;
 
 /// Columns of a terminal's line.
 const WIDTH: usize = 80;
 
 /// `tidegate help`: how to ask, and all names.
-pub(super) fn overview(entries: &[Entry]) -> String {
+pub(super) fn overview(entries: &[Entry], variables: &[VariableEntry]) -> String {
     let mut text = String::from(
         "\
 usage: tidegate help DIRECTIVE...
+       tidegate help '$VARIABLE'...
 
 Prints what directives do, where they may stand, and how they differ from nginx.
 `tidegate -h` lists the options of the command line. The directives are:
@@ -23,12 +25,45 @@ Prints what directives do, where they may stand, and how they differ from nginx.
     let mut names: Vec<_> = entries.iter().map(Entry::name).collect();
     names.dedup();
     text.push_str(&wrapped(&names.join(" "), "  "));
+    text.push_str("\nThe variables are:\n\n");
+    let names: Vec<_> = variables.iter().map(|entry| entry.name.as_str()).collect();
+    text.push_str(&wrapped(&names.join(" "), "  "));
     text
 }
 
-/// Entries of one name, one behind the other.
-pub(super) fn entries(found: &[&Entry]) -> String {
-    found.iter().map(|found| entry(found)).collect::<Vec<_>>().join("\n")
+/// All entries of a directive.
+///
+/// # Errors
+/// No module has it; the message suggests one that was perhaps meant.
+pub(super) fn directive(name: &str, entries: &[Entry]) -> Result<String, String> {
+    let found: Vec<_> = entries.iter().filter(|entry| entry.name() == name).collect();
+    if found.is_empty() {
+        return Err(unknown("directive", name, entries.iter().map(Entry::name)));
+    }
+    Ok(found.into_iter().map(entry).collect::<Vec<_>>().join("\n"))
+}
+
+/// The entry of a variable, whose name is given without `$`.
+///
+/// # Errors
+/// No module has it; the message suggests one that was perhaps meant.
+pub(super) fn variable(name: &str, variables: &[VariableEntry]) -> Result<String, String> {
+    let plain = |entry: &VariableEntry| entry.name.trim_start_matches('$').to_owned();
+    let of_prefix = |entry: &&VariableEntry| {
+        plain(entry).strip_suffix("NAME").is_some_and(|prefix| name.starts_with(prefix))
+    };
+    let exact = variables.iter().find(|entry| plain(entry) == name);
+    let Some(found) = exact.or_else(|| variables.iter().find(of_prefix)) else {
+        let names: Vec<_> = variables.iter().map(plain).collect();
+        return Err(unknown("variable", name, names.iter().map(String::as_str)));
+    };
+    let mut text = format!("{}\n\n{}\n", found.name, wrapped(found.doc, "  "));
+    let _ = writeln!(text, "  {:<10}{}", "contexts", found.contexts());
+    let _ = writeln!(text, "  {:<10}{}", "from", found.provenance());
+    if found.can_be_set {
+        text.push_str("\n  `set`, `map` and the like may give it another value.\n");
+    }
+    Ok(text)
 }
 
 fn entry(entry: &Entry) -> String {
@@ -68,11 +103,10 @@ fn entry(entry: &Entry) -> String {
 }
 
 /// What is said of a name that no module has.
-pub(super) fn unknown(name: &str, entries: &[Entry]) -> String {
-    let suggestion = closest(name, entries.iter().map(Entry::name));
-    match suggestion {
-        Some(meant) => format!("tidegate: no directive \"{name}\"; did you mean \"{meant}\"?"),
-        None => format!("tidegate: no directive \"{name}\"; `tidegate help` lists them"),
+fn unknown<'a>(kind: &str, name: &str, names: impl Iterator<Item = &'a str>) -> String {
+    match closest(name, names) {
+        Some(meant) => format!("no {kind} \"{name}\"; did you mean \"{meant}\"?"),
+        None => format!("no {kind} \"{name}\"; `tidegate help` lists them"),
     }
 }
 

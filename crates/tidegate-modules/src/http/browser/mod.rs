@@ -46,14 +46,26 @@ impl Module for Browser {
     const NAME: &'static str = "browser";
     const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
     const VARIABLES: &'static [Variable] = &[
-        Variable::replaceable("modern_browser", |x, out| show(x, Age::Modern, out)),
-        Variable::replaceable("ancient_browser", |x, out| show(x, Age::Ancient, out)),
-        Variable::replaceable("msie", |x, out| {
-            if logic::is_msie(x.request.header(Known::UserAgent).unwrap_or_default()) {
-                out.push(b'1');
-            }
-            true
-        }),
+        Variable::replaceable(
+            "modern_browser",
+            "Value of `modern_browser_value` if the browser is a modern one.",
+            |x, out| show(x, Age::Modern, out),
+        ),
+        Variable::replaceable(
+            "ancient_browser",
+            "Value of `ancient_browser_value` if the browser is an ancient one.",
+            |x, out| show(x, Age::Ancient, out),
+        ),
+        Variable::replaceable(
+            "msie",
+            "`1` if the browser is any version of Internet Explorer.",
+            |x, out| {
+                if logic::is_msie(x.request.header(Known::UserAgent).unwrap_or_default()) {
+                    out.push(b'1');
+                }
+                true
+            },
+        ),
     ];
 
     fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {

@@ -46,9 +46,22 @@ impl Module for Gzip {
     const DIRECTIVES: &'static [&'static [Directive<Conf>]] =
         &[rows::GZIP, rows::GZIP_ONLY, rows::BROTLI, rows::BROTLI_ONLY, rows::ZSTD, rows::SHARED];
     const VARIABLES: &'static [Variable] = &[
-        Variable::fixed("gzip_ratio", |x, out| ratio(x, Coding::Gzip, out)),
-        Variable::fixed("brotli_ratio", |x, out| ratio(x, Coding::Brotli, out)),
-        Variable::fixed("zstd_ratio", |x, out| ratio(x, Coding::Zstd, out)),
+        Variable::fixed(
+            "gzip_ratio",
+            "Size of the response before gzip compression divided by its size after it.",
+            |x, out| ratio(x, Coding::Gzip, out),
+        ),
+        Variable::fixed(
+            "brotli_ratio",
+            "Size of the response before Brotli compression divided by its size after it.",
+            |x, out| ratio(x, Coding::Brotli, out),
+        ),
+        Variable::fixed(
+            "zstd_ratio",
+            "Size of the response before Zstandard compression divided by its size after \
+            it.",
+            |x, out| ratio(x, Coding::Zstd, out),
+        ),
     ];
 
     fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {

@@ -69,11 +69,16 @@ impl Module for LimitConn {
     }
 }
 
-const VARIABLES: &[Variable] = &[Variable::fixed("limit_conn_status", |x, out| {
-    let Some(status) = x.lineage.inherited.of::<Status>() else { return false };
-    out.extend_from_slice(status.name().as_bytes());
-    true
-})];
+const VARIABLES: &[Variable] = &[Variable::fixed(
+    "limit_conn_status",
+    "What limits of connections decided: `PASSED`, `REJECTED` or \
+            `REJECTED_DRY_RUN`.",
+    |x, out| {
+        let Some(status) = x.lineage.inherited.of::<Status>() else { return false };
+        out.extend_from_slice(status.name().as_bytes());
+        true
+    },
+)];
 
 /// A zone with the number of requests of each key.
 type Zone = limits::Zone<Counts, ()>;

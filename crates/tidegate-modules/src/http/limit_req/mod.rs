@@ -35,11 +35,16 @@ impl Module for LimitReq {
     type Conf = Conf;
     const NAME: &'static str = "limit_req";
     const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS, REFUSAL_ROWS];
-    const VARIABLES: &'static [Variable] = &[Variable::fixed("limit_req_status", |x, out| {
-        let Some(status) = x.lineage.inherited.of::<Status>() else { return false };
-        out.extend_from_slice(status.name().as_bytes());
-        true
-    })];
+    const VARIABLES: &'static [Variable] = &[Variable::fixed(
+        "limit_req_status",
+        "What limits of requests decided: `PASSED`, `DELAYED`, `REJECTED`, \
+            `DELAYED_DRY_RUN` or `REJECTED_DRY_RUN`.",
+        |x, out| {
+            let Some(status) = x.lineage.inherited.of::<Status>() else { return false };
+            out.extend_from_slice(status.name().as_bytes());
+            true
+        },
+    )];
 
     fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
         if child.rules.is_empty() {

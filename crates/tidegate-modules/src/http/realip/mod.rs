@@ -111,16 +111,24 @@ impl Module for RealIp {
 }
 
 const VARIABLES: &[Variable] = &[
-    Variable::fixed("realip_remote_addr", |x, out| {
-        out.extend_from_slice(x.connection.peer_text().as_bytes());
-        true
-    }),
-    Variable::fixed("realip_remote_port", |x, out| {
-        if let Some(port) = x.connection.peer.port() {
-            out.extend_from_slice(port.to_string().as_bytes());
-        }
-        true
-    }),
+    Variable::fixed(
+        "realip_remote_addr",
+        "Client's address before `set_real_ip_from` changed it.",
+        |x, out| {
+            out.extend_from_slice(x.connection.peer_text().as_bytes());
+            true
+        },
+    ),
+    Variable::fixed(
+        "realip_remote_port",
+        "Client's port before `set_real_ip_from` changed it.",
+        |x, out| {
+            if let Some(port) = x.connection.peer.port() {
+                out.extend_from_slice(port.to_string().as_bytes());
+            }
+            true
+        },
+    ),
 ];
 
 const ROWS: &[Directive<Conf>] = &[

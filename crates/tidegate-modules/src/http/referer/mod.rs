@@ -36,13 +36,17 @@ impl Module for Referer {
     type Conf = Conf;
     const NAME: &'static str = "referer";
     const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
-    const VARIABLES: &'static [Variable] = &[Variable::replaceable("invalid_referer", |x, out| {
-        let Some(rules) = x.location().extensions.of::<Arc<Rules>>() else { return true };
-        if !rules.allow(x.request.header(Known::Referer)) {
-            out.push(b'1');
-        }
-        true
-    })];
+    const VARIABLES: &'static [Variable] = &[Variable::replaceable(
+        "invalid_referer",
+        "`1` if the `Referer` field is not one that `valid_referers` names, else empty.",
+        |x, out| {
+            let Some(rules) = x.location().extensions.of::<Arc<Rules>>() else { return true };
+            if !rules.allow(x.request.header(Known::Referer)) {
+                out.push(b'1');
+            }
+            true
+        },
+    )];
 
     fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
         if child.valid.is_empty() {

@@ -44,15 +44,25 @@ impl Module for SecureLink {
     const NAME: &'static str = "secure_link";
     const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
     const VARIABLES: &'static [Variable] = &[
-        Variable::fixed("secure_link", |x, out| {
-            put(checked(x).and_then(|checked| checked.link.as_deref()), out)
-        }),
-        Variable::fixed("secure_link_expires", |x, out| {
-            put(
-                x.modules.extensions.of::<Checked>().and_then(|checked| checked.expires.as_deref()),
-                out,
-            )
-        }),
+        Variable::fixed(
+            "secure_link",
+            "Result of `secure_link`: empty if the link is wrong, `0` if it has expired, \
+            else `1` or the path that the hash covers.",
+            |x, out| put(checked(x).and_then(|checked| checked.link.as_deref()), out),
+        ),
+        Variable::fixed(
+            "secure_link_expires",
+            "Time at which the link expires, as the request names it.",
+            |x, out| {
+                put(
+                    x.modules
+                        .extensions
+                        .of::<Checked>()
+                        .and_then(|checked| checked.expires.as_deref()),
+                    out,
+                )
+            },
+        ),
     ];
 
     fn close_block(conf: &mut Conf, _block: BlockInfo<'_>) -> Result<(), Diagnostic> {

@@ -65,16 +65,24 @@ impl Module for Ssi {
     const NAME: &'static str = "ssi";
     const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
     const VARIABLES: &'static [Variable] = &[
-        Variable::fixed("date_local", |x, out| {
-            let unix_seconds = tidegate_rt::clock::unix_seconds();
-            let offset = tidegate_rt::clock::local_utc_offset();
-            let zone = tidegate_os::time::local_zone_name(unix_seconds);
-            write_date(x, &Moment { unix_seconds, offset, zone: &zone }, out)
-        }),
-        Variable::fixed("date_gmt", |x, out| {
-            let unix_seconds = tidegate_rt::clock::unix_seconds();
-            write_date(x, &Moment { unix_seconds, offset: 0, zone: "GMT" }, out)
-        }),
+        Variable::fixed(
+            "date_local",
+            "Present time in the local zone, in the format that SSI's `timefmt` sets.",
+            |x, out| {
+                let unix_seconds = tidegate_rt::clock::unix_seconds();
+                let offset = tidegate_rt::clock::local_utc_offset();
+                let zone = tidegate_os::time::local_zone_name(unix_seconds);
+                write_date(x, &Moment { unix_seconds, offset, zone: &zone }, out)
+            },
+        ),
+        Variable::fixed(
+            "date_gmt",
+            "Present time in GMT, in the format that SSI's `timefmt` sets.",
+            |x, out| {
+                let unix_seconds = tidegate_rt::clock::unix_seconds();
+                write_date(x, &Moment { unix_seconds, offset: 0, zone: "GMT" }, out)
+            },
+        ),
     ];
 
     fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {

@@ -37,10 +37,23 @@ impl Module for UserId {
     const NAME: &'static str = "userid";
     const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
     const VARIABLES: &'static [Variable] = &[
-        Variable::fixed("uid_got", |x, out| show(x, out, |ids| ids.got)),
-        Variable::fixed("uid_set", |x, out| show(x, out, |ids| ids.set)),
+        Variable::fixed(
+            "uid_got",
+            "Name of the `userid` cookie and the identifier that the client sent.",
+            |x, out| show(x, out, |ids| ids.got),
+        ),
+        Variable::fixed(
+            "uid_set",
+            "Name of the `userid` cookie and the identifier that was sent to the client.",
+            |x, out| show(x, out, |ids| ids.set),
+        ),
         // Set by the configuration: a value other than `0` asks for a new cookie, `log` for a log line too.
-        Variable::replaceable("uid_reset", |_, _| false),
+        Variable::replaceable(
+            "uid_reset",
+            "Has `userid` set a new identifier if not empty and not `0`; with `log`, that \
+            is logged too.",
+            |_, _| false,
+        ),
     ];
 
     fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {

@@ -13,65 +13,139 @@ pub(super) const COUNT: usize = VARIABLES.len();
 
 /// Of requests only.
 pub(super) const VARIABLES: &[Variable] = &[
-    Variable::fixed("server_protocol", server_protocol),
-    Variable::fixed("scheme", |x, out| {
+    Variable::fixed(
+        "server_protocol",
+        "Protocol of the request, such as `HTTP/1.1`.",
+        server_protocol,
+    ),
+    Variable::fixed("scheme", "`http` or `https`.", |x, out| {
         put(Some(if x.connection.tls.is_some() { b"https" } else { b"http" }), out)
     }),
-    Variable::fixed("https", |x, out| {
+    Variable::fixed("https", "`on` if the connection is secured by TLS, else empty.", |x, out| {
         put(Some(if x.connection.tls.is_some() { b"on" } else { b"" }), out)
     }),
-    Variable::fixed("http2", |x, out| protocol(x, &["h2", "h2c"], out)),
-    Variable::fixed("http3", |x, out| protocol(x, &["h3", "hq"], out)),
-    Variable::fixed("connection_requests", |x, out| put_number(x.ordinal, out)),
-    Variable::fixed("connection_time", |x, out| {
-        let now = tidegate_rt::clock::unix_millis();
-        put_seconds(now.saturating_sub(x.connection.accepted_unix_millis), out)
-    }),
-    Variable::fixed("tcpinfo_rtt", |x, out| tcp_info(x, 0, out)),
-    Variable::fixed("tcpinfo_rttvar", |x, out| tcp_info(x, 1, out)),
-    Variable::fixed("tcpinfo_snd_cwnd", |x, out| tcp_info(x, 2, out)),
-    Variable::fixed("tcpinfo_rcv_space", |x, out| tcp_info(x, 3, out)),
+    Variable::fixed(
+        "http2",
+        "Protocol of HTTP/2 that was negotiated, `h2` or `h2c`; else empty.",
+        |x, out| protocol(x, &["h2", "h2c"], out),
+    ),
+    Variable::fixed(
+        "http3",
+        "Protocol of HTTP/3 that was negotiated, `h3`; else empty.",
+        |x, out| protocol(x, &["h3", "hq"], out),
+    ),
+    Variable::fixed(
+        "connection_requests",
+        "Requests of this connection up to now, this one included.",
+        |x, out| put_number(x.ordinal, out),
+    ),
+    Variable::fixed(
+        "connection_time",
+        "Seconds since the connection was accepted, with milliseconds.",
+        |x, out| {
+            let now = tidegate_rt::clock::unix_millis();
+            put_seconds(now.saturating_sub(x.connection.accepted_unix_millis), out)
+        },
+    ),
+    Variable::fixed(
+        "tcpinfo_rtt",
+        "Round-trip time of the client's connection, in microseconds.",
+        |x, out| tcp_info(x, 0, out),
+    ),
+    Variable::fixed(
+        "tcpinfo_rttvar",
+        "Variance of the round-trip time, in microseconds.",
+        |x, out| tcp_info(x, 1, out),
+    ),
+    Variable::fixed(
+        "tcpinfo_snd_cwnd",
+        "Congestion window of the client's connection, in segments.",
+        |x, out| tcp_info(x, 2, out),
+    ),
+    Variable::fixed(
+        "tcpinfo_rcv_space",
+        "Receive window that the system plans for the client's connection, in bytes.",
+        |x, out| tcp_info(x, 3, out),
+    ),
 ];
 
 /// Those that sessions have as well.
 pub(crate) const SHARED: &[Variable] = &[
-    Variable::fixed("remote_addr", |x, out| put(Some(x.client_text().as_bytes()), out)),
-    Variable::fixed("binary_remote_addr", binary_remote_addr),
-    Variable::fixed("remote_port", |x, out| {
+    Variable::fixed("remote_addr", "Client's address.", |x, out| {
+        put(Some(x.client_text().as_bytes()), out)
+    }),
+    Variable::fixed(
+        "binary_remote_addr",
+        "Client's address in 4 bytes (IPv4) or 16 bytes (IPv6).",
+        binary_remote_addr,
+    ),
+    Variable::fixed("remote_port", "Client's port.", |x, out| {
         // An address that was told without a port has port 0, and shows none.
         let port = x.client_address().port().filter(|port| *port > 0);
         port.is_none_or(|port| put_number(u64::from(port), out))
     }),
-    Variable::fixed("server_addr", |x, out| match &x.connection.local {
-        Address::Inet(address) => put(Some(address.ip().to_string().as_bytes()), out),
-        Address::Unix(path) => put(Some(format!("unix:{path}").as_bytes()), out),
-    }),
-    Variable::fixed("server_port", |x, out| {
+    Variable::fixed(
+        "server_addr",
+        "Address of the server that accepted the connection.",
+        |x, out| match &x.connection.local {
+            Address::Inet(address) => put(Some(address.ip().to_string().as_bytes()), out),
+            Address::Unix(path) => put(Some(format!("unix:{path}").as_bytes()), out),
+        },
+    ),
+    Variable::fixed("server_port", "Port of the server that accepted the connection.", |x, out| {
         x.connection.local.port().is_none_or(|port| put_number(u64::from(port), out))
     }),
-    Variable::fixed("server_name", |x, out| put(Some(x.server().name.as_bytes()), out)),
-    Variable::fixed("connection", |x, out| put_number(x.connection.number, out)),
-    Variable::fixed("hostname", |x, out| put(Some(x.plan.main.machine.host_name.as_bytes()), out)),
-    Variable::fixed("pid", |_, out| put_number(u64::from(std::process::id()), out)),
-    Variable::fixed("nginx_version", |_, out| put(Some(env!("CARGO_PKG_VERSION").as_bytes()), out)),
-    Variable::fixed("proxy_protocol_addr", |x, out| {
-        proxy_address(x, |told| told.client).is_some_and(|from| put_ip(from, out))
+    Variable::fixed("server_name", "Name of the server that accepted the request.", |x, out| {
+        put(Some(x.server().name.as_bytes()), out)
     }),
-    Variable::fixed("proxy_protocol_port", |x, out| {
-        proxy_address(x, |told| told.client).is_some_and(|from| put_port(from, out))
+    Variable::fixed(
+        "connection",
+        "Number of the connection, unique within the server.",
+        |x, out| put_number(x.connection.number, out),
+    ),
+    Variable::fixed("hostname", "Name of the machine.", |x, out| {
+        put(Some(x.plan.main.machine.host_name.as_bytes()), out)
     }),
-    Variable::fixed("proxy_protocol_server_addr", |x, out| {
-        proxy_address(x, |told| told.server).is_some_and(|to| put_ip(to, out))
+    Variable::fixed("pid", "Number of the worker process.", |_, out| {
+        put_number(u64::from(std::process::id()), out)
     }),
-    Variable::fixed("proxy_protocol_server_port", |x, out| {
-        proxy_address(x, |told| told.server).is_some_and(|to| put_port(to, out))
+    Variable::fixed(
+        "nginx_version",
+        "Version of nginx whose language this server speaks.",
+        |_, out| put(Some(env!("CARGO_PKG_VERSION").as_bytes()), out),
+    ),
+    Variable::fixed(
+        "proxy_protocol_addr",
+        "Client's address in the PROXY protocol's head.",
+        |x, out| proxy_address(x, |told| told.client).is_some_and(|from| put_ip(from, out)),
+    ),
+    Variable::fixed(
+        "proxy_protocol_port",
+        "Client's port in the PROXY protocol's head.",
+        |x, out| proxy_address(x, |told| told.client).is_some_and(|from| put_port(from, out)),
+    ),
+    Variable::fixed(
+        "proxy_protocol_server_addr",
+        "Server's address in the PROXY protocol's head.",
+        |x, out| proxy_address(x, |told| told.server).is_some_and(|to| put_ip(to, out)),
+    ),
+    Variable::fixed(
+        "proxy_protocol_server_port",
+        "Server's port in the PROXY protocol's head.",
+        |x, out| proxy_address(x, |told| told.server).is_some_and(|to| put_port(to, out)),
+    ),
+    Variable::prefixed(
+        "proxy_protocol_tlv_",
+        "TLV of this name or hexadecimal type in the PROXY protocol's head.",
+        proxy_tlv,
+    ),
+    Variable::fixed("msec", "Present time in seconds since 1970, with milliseconds.", |_, out| {
+        put_seconds(tidegate_rt::clock::unix_millis(), out)
     }),
-    Variable::prefixed("proxy_protocol_tlv_", proxy_tlv),
-    Variable::fixed("msec", |_, out| put_seconds(tidegate_rt::clock::unix_millis(), out)),
-    Variable::fixed("time_iso8601", |_, out| {
+    Variable::fixed("time_iso8601", "Local time in the format of ISO 8601.", |_, out| {
         tidegate_rt::clock::log_time_iso8601(|time| put(Some(time), out))
     }),
-    Variable::fixed("time_local", |_, out| {
+    Variable::fixed("time_local", "Local time in the Common Log Format.", |_, out| {
         tidegate_rt::clock::log_time_local(|time| put(Some(time), out))
     }),
 ];

@@ -23,13 +23,13 @@ const COUNT: usize =
 
 /// Tables as one, whose rows are `N` together.
 pub(crate) const fn joined<const N: usize>(tables: &[&[Variable]]) -> [Variable; N] {
-    let mut all = [const { Variable::fixed("", |_, _| false) }; N];
+    let mut all = [const { Variable::fixed("", "", |_, _| false) }; N];
     let (mut at, mut table) = (0, 0);
     while table < tables.len() {
         let mut row = 0;
         while row < tables[table].len() {
-            let Variable { name, value, change } = &tables[table][row];
-            all[at] = Variable { name, value: *value, change: *change };
+            let Variable { name, doc, value, change } = &tables[table][row];
+            all[at] = Variable { name, doc, value: *value, change: *change };
             at += 1;
             row += 1;
         }

@@ -9,57 +9,120 @@ use super::{put, put_fields, put_number};
 pub(super) const COUNT: usize = VARIABLES.len();
 
 pub(super) const VARIABLES: &[Variable] = &[
-    Variable::fixed("http_host", |x, out| put(x.request.header(Known::Host), out)),
-    Variable::fixed("http_user_agent", |x, out| known(x, Known::UserAgent, b", ", out)),
-    Variable::fixed("http_referer", |x, out| known(x, Known::Referer, b", ", out)),
-    Variable::fixed("http_via", |x, out| known(x, Known::Via, b", ", out)),
-    Variable::fixed("http_x_forwarded_for", |x, out| known(x, Known::XForwardedFor, b", ", out)),
-    Variable::fixed("http_cookie", |x, out| known(x, Known::Cookie, b"; ", out)),
-    Variable::prefixed("http_", |x, name, out| put_fields(&x.request.head.headers, name, out)),
-    Variable::prefixed("cookie_", |x, name, out| {
+    Variable::fixed("http_host", "`Host` field of the request.", |x, out| {
+        put(x.request.header(Known::Host), out)
+    }),
+    Variable::fixed("http_user_agent", "`User-Agent` field of the request.", |x, out| {
+        known(x, Known::UserAgent, b", ", out)
+    }),
+    Variable::fixed("http_referer", "`Referer` field of the request.", |x, out| {
+        known(x, Known::Referer, b", ", out)
+    }),
+    Variable::fixed("http_via", "`Via` fields of the request, joined by `, `.", |x, out| {
+        known(x, Known::Via, b", ", out)
+    }),
+    Variable::fixed(
+        "http_x_forwarded_for",
+        "`X-Forwarded-For` fields of the request, joined by `, `.",
+        |x, out| known(x, Known::XForwardedFor, b", ", out),
+    ),
+    Variable::fixed("http_cookie", "`Cookie` fields of the request, joined by `; `.", |x, out| {
+        known(x, Known::Cookie, b"; ", out)
+    }),
+    Variable::prefixed(
+        "http_",
+        "Field of the request's head of this name, in lower case and with underscores \
+            for hyphens.",
+        |x, name, out| put_fields(&x.request.head.headers, name, out),
+    ),
+    Variable::prefixed("cookie_", "Cookie of this name.", |x, name, out| {
         put(cookie::find(&x.request.head.headers, name), out)
     }),
-    Variable::prefixed("arg_", |x, name, out| put(argument(&x.request.args, name), out)),
-    Variable::fixed("content_length", content_length),
-    Variable::fixed("content_type", |x, out| known(x, Known::ContentType, b", ", out)),
-    Variable::fixed("host", |x, out| put(Some(x.host()), out)),
-    Variable::fixed("request_port", |x, out| {
-        request_port(x).is_none_or(|port| put_number(u64::from(port), out))
+    Variable::prefixed("arg_", "Argument of this name in the query, as sent.", |x, name, out| {
+        put(argument(&x.request.args, name), out)
     }),
-    Variable::fixed("is_request_port", |x, out| {
-        put(Some(if request_port(x).is_some() { b":" } else { b"" }), out)
+    Variable::fixed("content_length", "`Content-Length` field of the request.", content_length),
+    Variable::fixed("content_type", "`Content-Type` field of the request.", |x, out| {
+        known(x, Known::ContentType, b", ", out)
     }),
-    Variable::fixed("request", |x, out| put(non_empty(x.request.head.line()), out)),
-    Variable::fixed("request_uri", |x, out| put(non_empty(x.request.target()), out)),
-    Variable::fixed("request_method", request_method),
-    Variable::fixed("uri", path),
-    Variable::fixed("document_uri", path),
+    Variable::fixed(
+        "host",
+        "Host of the request line, else of the `Host` field, else the name of the \
+            server; in lower case and without a port.",
+        |x, out| put(Some(x.host()), out),
+    ),
+    Variable::fixed(
+        "request_port",
+        "Port of the request's host if it names one, else empty.",
+        |x, out| request_port(x).is_none_or(|port| put_number(u64::from(port), out)),
+    ),
+    Variable::fixed(
+        "is_request_port",
+        "`:` if `$request_port` is not empty, else empty.",
+        |x, out| put(Some(if request_port(x).is_some() { b":" } else { b"" }), out),
+    ),
+    Variable::fixed("request", "Request line as received.", |x, out| {
+        put(non_empty(x.request.head.line()), out)
+    }),
+    Variable::fixed(
+        "request_uri",
+        "Target of the request as received, with its query.",
+        |x, out| put(non_empty(x.request.target()), out),
+    ),
+    Variable::fixed("request_method", "Method of the request.", request_method),
+    Variable::fixed("uri", "Path of the request, normalized; internal redirects change it.", path),
+    Variable::fixed("document_uri", "Path of the request, normalized: the same as `$uri`.", path),
     Variable {
         name: "args",
+        doc: "Query of the request, without the question mark; `set` changes it.",
         value: Value::Fixed(|x, out| put(non_empty(&x.request.args), out)),
         change: Changeable::By(|x, value| {
             x.request.args.clear();
             x.request.args.extend_from_slice(value);
         }),
     },
-    Variable::fixed("query_string", |x, out| put(non_empty(&x.request.args), out)),
-    Variable::fixed("is_args", |x, out| {
+    Variable::fixed(
+        "query_string",
+        "Query of the request, without the question mark.",
+        |x, out| put(non_empty(&x.request.args), out),
+    ),
+    Variable::fixed("is_args", "`?` if the request has a query, else empty.", |x, out| {
         put(Some(if x.request.args.is_empty() { b"" } else { b"?" }), out)
     }),
-    Variable::fixed("remote_user", remote_user),
-    Variable::fixed("document_root", |x, out| {
+    Variable::fixed(
+        "remote_user",
+        "User's name in the `Authorization` field (Basic).",
+        remote_user,
+    ),
+    Variable::fixed("document_root", "Value of `root` or `alias` for this request.", |x, out| {
         tidegate_core::file_path::append_root(x, out);
         true
     }),
-    Variable::fixed("realpath_root", realpath_root),
-    Variable::fixed("request_filename", |x, out| match tidegate_core::file_path::map(x) {
-        Some(path) => put(Some(&path), out),
-        None => false,
-    }),
-    Variable::fixed("request_body", request_body),
-    Variable::fixed("request_body_file", request_body_file),
-    Variable::fixed("request_length", request_length),
-    Variable::fixed("request_id", request_id),
+    Variable::fixed(
+        "realpath_root",
+        "Value of `root` or `alias` for this request, with symbolic links resolved.",
+        realpath_root,
+    ),
+    Variable::fixed(
+        "request_filename",
+        "Path of the file for the request, from `root` or `alias` and the URI.",
+        |x, out| match tidegate_core::file_path::map(x) {
+            Some(path) => put(Some(&path), out),
+            None => false,
+        },
+    ),
+    Variable::fixed("request_body", "Request's body, where it was read into memory.", request_body),
+    Variable::fixed(
+        "request_body_file",
+        "Name of the temporary file with the request's body.",
+        request_body_file,
+    ),
+    Variable::fixed("request_length", "Bytes of the request: line, head and body.", request_length),
+    Variable::fixed(
+        "request_id",
+        "Identifier of the request: 32 random hexadecimal digits.",
+        request_id,
+    ),
 ];
 
 /// Head and body as they were received; nothing of a subrequest was, as in nginx.

@@ -82,8 +82,10 @@ fn names_that_nothing_defines_are_mistakes_with_a_near_name() {
 
 #[test]
 fn a_near_name_is_offered() {
-    static DECLARED: [Variable; 2] =
-        [Variable::fixed("uri", |_, _| false), Variable::prefixed("http_", |_, _, _| false)];
+    static DECLARED: [Variable; 2] = [
+        Variable::fixed("uri", "For tests.", |_, _| false),
+        Variable::prefixed("http_", "For tests.", |_, _, _| false),
+    ];
     let mut table = VariableTable::new(DECLARED.iter());
     table.resolve("uro", Span::NONE);
     table.resolve("http_x", Span::NONE);
@@ -102,15 +104,16 @@ fn a_near_name_is_offered() {
 #[test]
 fn a_table_of_names() {
     static DECLARED: [Variable; 5] = [
-        Variable::fixed("never", |_, _| false),
-        Variable::replaceable("free", |_, _| false),
+        Variable::fixed("never", "For tests.", |_, _| false),
+        Variable::replaceable("free", "For tests.", |_, _| false),
         Variable {
             name: "by",
+            doc: "For tests.",
             value: Value::Fixed(|_, _| false),
             change: Changeable::By(|_, _| {}),
         },
-        Variable::prefixed("p_", |_, _, _| false),
-        Variable::prefixed("p_long_", |_, _, _| false),
+        Variable::prefixed("p_", "For tests.", |_, _, _| false),
+        Variable::prefixed("p_long_", "For tests.", |_, _, _| false),
     ];
     let mut table = VariableTable::new(DECLARED.iter());
     let kind = |table: &VariableTable, name: &str| match table.changeable(name) {
