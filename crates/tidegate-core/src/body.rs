@@ -13,12 +13,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::task::{Context, Poll};
 
-use crate::LocalFuture;
 use bytes::Bytes;
 use tidegate_http::range::ByteRange;
 use tidegate_rt::blocking::ThreadPool;
 
 use crate::client::ClientIo;
+use crate::future::LocalFuture;
 
 /// Up to so many bytes, copying them from memory costs a server no more than `sendfile`. (Both as measured over
 /// loopback; a network card that takes bytes from where they are moves it down.)

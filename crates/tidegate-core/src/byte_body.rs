@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 
-use crate::LocalFuture;
 use crate::body::{Body, BodyError, Chunk, FileRange};
+use crate::future::LocalFuture;
 
 /// Bytes of a file that are read at once.
 const READ_BYTES: usize = 32 << 10;

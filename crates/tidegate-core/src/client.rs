@@ -10,9 +10,10 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use crate::LocalFuture;
 use bytes::Bytes;
 use tidegate_http::Headers;
+
+use crate::future::LocalFuture;
 
 /// An address of either family; Unix peers have none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -11,8 +11,8 @@ use std::task::{Context, Poll};
 
 use tidegate_http::Headers;
 
-use crate::LocalFuture;
 use crate::body::{Body, BodyError, BodyStream, Chunk};
+use crate::future::LocalFuture;
 
 /// Where the function puts its pieces.
 pub struct Yielder(Rc<RefCell<Slot>>);

@@ -14,6 +14,7 @@ pub mod exchange;
 pub mod family;
 pub mod file_path;
 pub mod file_read;
+mod future;
 pub mod gathered;
 pub mod generated;
 mod handler;
@@ -46,12 +47,10 @@ pub mod template;
 mod tests;
 pub mod variables;
 
-/// A future of the connection's own thread.
-pub type LocalFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + 'a>>;
-
 pub use body::{Body, BodyError, BodyStream, Chunk, FileRange, Resident};
 pub use error_log::Level;
 pub use exchange::Exchange;
+pub use future::LocalFuture;
 pub use phases::{Answer, Phase};
 pub use step::{Jump, Step};
 pub use template::Template;

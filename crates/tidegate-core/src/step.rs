@@ -1,7 +1,7 @@
 //! What a phase handler answers: how the request goes on.
 
-use crate::LocalFuture;
 use crate::body::Body;
+use crate::future::LocalFuture;
 
 /// The answer of a phase handler.
 pub enum Step<'a> {

@@ -19,13 +19,13 @@ use bytes::{Bytes, BytesMut};
 use tidegate_http::request::Method;
 use tidegate_http::{Headers, Known};
 
-use crate::LocalFuture;
 use crate::body::{Body, BodyError, BodyStream, Chunk};
 use crate::byte_body::{ByteBody, Piece};
 use crate::client::{CancelCode, Client};
 use crate::error_log::Level;
 use crate::exchange::{DeliveryHints, Exchange, Kind, Outcome};
 pub use crate::exchange::{Inherited, Lineage};
+use crate::future::LocalFuture;
 use crate::phases::{self, Answer};
 use crate::request_body::{RequestBody, StoredBody};
 

@@ -1,4 +1,4 @@
-//! The contract between the core and a module: its tables, its settings and what it adds to the plan.
+//! The contract of a module: its tables, its settings and what it adds to the plan.
 
 use std::any::Any;
 use std::marker::PhantomData;
