@@ -42,7 +42,9 @@ use saved::Saved;
 use server::ServerConf;
 use sticky::StickyConf;
 
-/// `ngx_http_upstream_module` with its keepalive, zone and balancing companions.
+/// `ngx_http_upstream_module` with its keepalive, zone and balancing companions, and the same of `stream`: the blocks
+/// `upstream`, and the variables `$upstream_*`. It makes the groups before a gateway looks for them, so it stands in
+/// front of them on the list of modules.
 pub struct Upstream;
 
 /// One `upstream` block as written.

@@ -20,7 +20,7 @@ use crate::stream::TlsStream;
 use crate::x509::Fault;
 use crate::{cipher_suites, groups};
 
-/// Bytes asked for a client's first message at once: nearly all fit.
+/// Bytes asked for a client's first message at once: nearly all fit, and a longer one is read on.
 pub const HELLO_BYTES: usize = 2048;
 /// First bytes that mean TLS: a handshake record, and what an SSLv2 hello begins with.
 const HANDSHAKE_RECORD: u8 = 0x16;
@@ -28,10 +28,13 @@ const SSL2_BIT: u8 = 0x80;
 /// A fatal alert `unrecognized_name` (RFC 6066 section 3) in a record of its own.
 const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 112];
 
-/// A client's first message (ClientHello, RFC 8446 section 4.1.2), and the handshake that waits behind it.
+/// A client's first message (ClientHello, RFC 8446 section 4.1.2), and the handshake that waits behind it: the caller
+/// looks at the name, chooses a server's settings, and lets it [`accept`](Hello::accept) by them, or refuses. Nothing
+/// has been sent to the client by then. Dropping it ends the handshake without a word.
 pub struct Hello(Accepted);
 
-/// What a handshake came to, as variables and logs show it.
+/// What a handshake came to, as variables and logs show it: a plain value, taken once and independent of the stream, so
+/// that it can be asked for when that has gone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Negotiated {
     /// `TLSv1.2` or `TLSv1.3`.
@@ -48,7 +51,8 @@ pub struct Negotiated {
     pub client: Option<ShownCertificate>,
 }
 
-/// A certificate that a client has shown. It has the key, whether or not it is trusted.
+/// A certificate that a client has shown. It has the key, whether or not it is trusted: a handshake takes any, and it
+/// is for the caller to refuse requests by `fault` (`ssl_verify_client`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownCertificate {
     /// DER.

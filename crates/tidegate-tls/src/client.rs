@@ -22,7 +22,9 @@ use crate::suites;
 use crate::verify::OriginVerifier;
 use crate::x509::possession::Possession;
 
-/// What a configuration says of TLS towards origins.
+/// What a configuration says of TLS towards origins, as plain values: numbers, DER and flags, no directive and no file.
+/// Made while a configuration is built, and used up by [`TlsSettings::new`]. Two that are the same by
+/// [`TlsOptions::identity`] may share their settings, over locations and reloads.
 #[derive(Clone, Debug, Default)]
 pub struct TlsOptions {
     /// Whether TLS 1.2 is spoken.
@@ -51,7 +53,9 @@ pub struct TlsOptions {
     pub key: Vec<u8>,
 }
 
-/// Compiled settings, with the sessions that can be resumed.
+/// Compiled settings, with the sessions that can be resumed: what costs to make is made once, and handshakes of all
+/// threads share it. Sessions are kept by peer and offer, up to 1024 of them with 32 names each, and go with the
+/// settings; one lock is taken for a handshake, none for a byte.
 pub struct TlsSettings {
     config: ClientConfig,
     session_reuse: bool,
@@ -60,18 +64,18 @@ pub struct TlsSettings {
     peers: Mutex<HashMap<(Addr, Protocols), Arc<ClientConfig>>>,
 }
 
-/// Settings and the name that an origin is asked by.
+/// Settings and the name that an origin is asked by: all that [`connect`](crate::connect()) takes besides a socket.
+/// Made for each request; a clone costs three counters. Two that are equal may use each other's connections: their
+/// settings are one object, and name and offer are the same.
 #[derive(Clone, Debug)]
 pub struct TlsTarget {
-    /// What handshakes need.
-    pub settings: Arc<TlsSettings>,
-    /// `proxy_ssl_name` without a port.
-    pub name: Arc<[u8]>,
-    /// Protocols that are offered by ALPN.
-    pub alpn: Protocols,
+    pub(crate) settings: Arc<TlsSettings>,
+    name: Arc<[u8]>,
+    pub(crate) alpn: Protocols,
 }
 
-/// Protocols that are offered by ALPN (RFC 7301), the preferred first; empty for no offer.
+/// Protocols that are offered by ALPN (RFC 7301), the preferred first; empty for no offer. Shared, since most requests
+/// of a location offer the same.
 pub type Protocols = Arc<[Vec<u8>]>;
 
 /// Peers whose sessions are kept; more begin anew.
@@ -168,6 +172,19 @@ fn own_certificate(options: &TlsOptions) -> Result<SingleCertAndKey, KeyError> {
     let key = key.map_err(|reason| KeyError::Unusable(reason.to_owned()))?;
     let pair = KeyPair::new(options.certificate.clone(), &PrivateKey(key))?;
     Ok(SingleCertAndKey::from(pair.0))
+}
+
+impl TlsTarget {
+    /// A handshake by `settings` with the origin called `name` (`proxy_ssl_name`, without a port), to which the
+    /// protocols of `alpn` are offered.
+    pub fn new(settings: Arc<TlsSettings>, name: Arc<[u8]>, alpn: Protocols) -> TlsTarget {
+        TlsTarget { settings, name, alpn }
+    }
+
+    /// The name that is sent to the origin (SNI) and that its certificate has to be for, as far as the settings say so.
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
 }
 
 impl PartialEq for TlsTarget {

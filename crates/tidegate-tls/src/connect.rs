@@ -28,12 +28,12 @@ pub async fn connect(
     target: &TlsTarget,
 ) -> Result<Rc<TlsStream<Client>>, ConnectError> {
     let connector = TlsConnector::from(target.settings.config(peer, &target.alpn));
-    let connecting = connector.connect(name(&target.name, peer), StreamIo(stream.clone()));
+    let connecting = connector.connect(name(target.name(), peer), StreamIo(stream.clone()));
     let session = connecting.await.map_err(HandshakeError::from)?;
     if target.settings.verify {
         // Resumed sessions know the certificates of their first handshake.
         let chain = session.get_ref().1.peer_certificates().unwrap_or_default();
-        let fits = chain.first().is_some_and(|leaf| verify::is_for(leaf, &target.name));
+        let fits = chain.first().is_some_and(|leaf| verify::is_for(leaf, target.name()));
         if !fits {
             return Err(ConnectError::OtherName);
         }

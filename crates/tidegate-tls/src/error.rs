@@ -23,7 +23,8 @@ pub enum HandshakeError {
     Internal(String),
 }
 
-/// Why there is no TLS with an origin.
+/// Why there is no TLS with an origin: the handshake failed, or it succeeded with somebody else. In both cases nothing
+/// of a request has been sent.
 #[derive(Debug)]
 pub enum ConnectError {
     /// The handshake came to nothing.
@@ -32,7 +33,7 @@ pub enum ConnectError {
     OtherName,
 }
 
-/// Why settings cannot be used, in the library's words.
+/// Why settings cannot be used, in the library's words; found while a configuration is built, never in a handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingsError {
     /// Nothing can be negotiated with the protocols, suites and groups that are left.

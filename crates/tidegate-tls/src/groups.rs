@@ -8,7 +8,8 @@ use std::{error, fmt};
 use tokio_rustls::rustls::crypto::SupportedKxGroup;
 use tokio_rustls::rustls::crypto::aws_lc_rs::kx_group;
 
-/// What a list of groups came to.
+/// What a list of groups came to (`ssl_ecdh_curve`): those that there are, in the order of the list, and the names of
+/// those that OpenSSL would have. The caller decides whether these are an error.
 #[derive(Debug)]
 pub struct Groups {
     /// The preferred first.

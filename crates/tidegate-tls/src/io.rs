@@ -12,6 +12,9 @@ use crate::side::Side;
 use crate::stream::TlsStream;
 
 /// A peer's byte stream; clones are the same stream. `S` is our side of it.
+///
+/// What reads and writes need not know whether there is TLS. A call that is not ready keeps the waker of its context
+/// and calls it once; reading and writing wait apart from each other. A stream belongs to its thread.
 pub enum Io<S: Side> {
     /// Bytes as they are.
     Plain(Rc<Stream>),

@@ -15,7 +15,7 @@ use crate::pem::PrivateKey;
 use crate::x509;
 
 /// A certificate, those between it and its root, and its private key, ready to sign. Clones share it: the
-/// certificates of many servers are often the same.
+/// certificates of many servers are often the same. That key and certificate fit was checked when it was made.
 #[derive(Clone)]
 pub struct KeyPair(pub(crate) Arc<CertifiedKey>);
 

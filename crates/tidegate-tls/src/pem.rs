@@ -10,18 +10,20 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tidegate_os::os_error;
 
-/// Why a text cannot be used.
+/// Why a text cannot be used as a certificate or a key, in words for the log; for a configuration also what is wrong at
+/// the place that names it, and what can be done about it.
 #[derive(Debug)]
 pub struct Fault {
     /// In OpenSSL's words.
-    pub reason: String,
+    reason: String,
     /// What is wrong at the place that names the text.
-    pub label: Option<&'static str>,
+    pub(crate) label: Option<&'static str>,
     /// What can be done about it.
-    pub help: Option<&'static str>,
+    pub(crate) help: Option<&'static str>,
 }
 
-/// A private key as its text had it: PKCS#8 (RFC 5958), PKCS#1 or SEC1.
+/// A private key as its text had it: PKCS#8 (RFC 5958), PKCS#1 or SEC1. Whether it can sign is found out when it
+/// becomes part of a [`KeyPair`](crate::KeyPair). `Debug` does not show it.
 pub struct PrivateKey(pub(crate) PrivateKeyDer<'static>);
 
 impl PrivateKey {

@@ -22,7 +22,8 @@ use crate::tickets::{TicketKeys, Tickets};
 /// rest of its settings is looked at.
 pub struct ServerProtocols(ConfigBuilder<ServerConfig, WantsVerifier>);
 
-/// What a configuration says of TLS for clients.
+/// What a configuration says of TLS for clients of one server, as plain values. Made while a configuration is built,
+/// and used up by [`ServerSettings::new`].
 #[derive(Debug)]
 pub struct ServerOptions {
     /// Versions, cipher suites and groups.
@@ -46,7 +47,8 @@ pub struct ServerOptions {
     pub tickets: Option<TicketKeys>,
 }
 
-/// Compiled settings of one server. Handshakes of all threads share them.
+/// Compiled settings of one server. Handshakes of all threads share them, and connections go on by those that they
+/// began with when a reload brings others.
 pub struct ServerSettings {
     pub(crate) config: Arc<ServerConfig>,
     clients: Option<ClientTrust>,

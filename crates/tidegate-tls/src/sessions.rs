@@ -15,8 +15,9 @@ const SESSION_BYTES: u64 = 256;
 /// Parts with a lock each, so that threads seldom meet.
 const SHARDS: usize = 16;
 
-/// Sessions by key, the oldest replaced when there is no room. Servers share one by its name; each finds only
-/// sessions of servers with the same certificates.
+/// Sessions by key, the oldest replaced when there is no room. Servers share one by its name; each finds only sessions
+/// of servers with the same certificates. It lives as long as a server uses it, over reloads, and takes no more memory
+/// than it was made with; a lock is held for a copy of a session, by one handshake at a time in each part.
 pub struct SessionCache {
     shards: [Mutex<Shard>; SHARDS],
     shard_entries_max: usize,

@@ -5,7 +5,8 @@ use tidegate_rt::sync::{AsyncBufRead, AsyncWrite, StreamIo};
 use tokio_rustls::rustls::ConnectionCommon;
 use tokio_rustls::{client, server};
 
-/// One side of TLS: [`Server`] or [`Client`]. There are no others.
+/// One side of TLS: [`Server`] or [`Client`]. There are no others. It is a parameter of [`Io`](crate::Io) and
+/// [`TlsStream`](crate::TlsStream), which both sides share; nobody has a value of it.
 pub trait Side: sealed::Sealed {
     /// The library's session over a socket.
     type Session: AsyncBufRead + AsyncWrite + Unpin;

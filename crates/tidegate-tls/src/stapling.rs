@@ -15,13 +15,15 @@ use crate::x509::ocsp;
 pub use crate::x509::ocsp::StatusError;
 use crate::x509::{Certificate, Purpose, Trust};
 
-/// A certificate with the answer that goes along with it at the moment. No handshake waits for one.
+/// A certificate with the OCSP response that goes along with it at the moment (`ssl_stapling`). No handshake waits for
+/// one: they take what there is, and whoever has a newer one puts it in its place, for all servers that share this.
 pub struct Stapled {
     plain: KeyPair,
     current: RwLock<Arc<CertifiedKey>>,
 }
 
-/// What is asked about one certificate, and who may answer.
+/// What is asked about one certificate, and who may answer. It holds no connection and no timer: the caller sends the
+/// question to the responder, brings the response back, and is told when to ask again.
 #[derive(Debug)]
 pub struct StatusCheck {
     own: Arc<Stapled>,

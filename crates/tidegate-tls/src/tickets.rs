@@ -21,7 +21,7 @@ const NAME_BYTES: usize = 16;
 const SALT_BYTES: usize = 32;
 const TIME_BYTES: usize = 8;
 
-/// A key for tickets, with the name that its tickets begin with.
+/// A key for tickets (RFC 5077), with the name that its tickets begin with. It has no `Debug`.
 #[derive(Clone)]
 pub struct TicketKey {
     name: [u8; NAME_BYTES],
@@ -115,7 +115,8 @@ impl RandomKeys {
     }
 }
 
-/// Where a server's keys come from.
+/// Where a server's keys come from. Clones are the same keys, so that servers which share them resume each other's
+/// sessions.
 #[derive(Clone)]
 pub enum TicketKeys {
     /// Files: the first key encrypts, all decrypt.

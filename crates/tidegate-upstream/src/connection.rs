@@ -116,7 +116,7 @@ fn failure(error: &tidegate_tls::ConnectError, tls: &TlsTarget) -> String {
     let error = match error {
         tidegate_tls::ConnectError::Handshake(error) => error,
         tidegate_tls::ConnectError::OtherName => {
-            let name = String::from_utf8_lossy(&tls.name);
+            let name = String::from_utf8_lossy(tls.name());
             return format!("upstream SSL certificate does not match \"{name}\"");
         }
     };

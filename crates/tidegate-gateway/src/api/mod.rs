@@ -28,7 +28,8 @@ use super::common::content::read_body;
 use super::upstream::Groups;
 use error::ApiError;
 
-/// `ngx_http_api_module`.
+/// `ngx_http_api_module`: the directive `api`, whose location answers requests about groups of servers in JSON and,
+/// with `write=on`, changes them while they work.
 pub struct Api;
 
 #[derive(Default)]
@@ -86,11 +87,11 @@ const ROWS: &[Directive<Conf>] = &[row(
 
 /// What a command ends with.
 pub(crate) struct Reply {
-    pub status: u16,
+    status: u16,
     /// `None` has no body.
-    pub value: Option<Value>,
+    value: Option<Value>,
     /// Where what was made is to be found, below the version.
-    pub place: Option<String>,
+    place: Option<String>,
 }
 
 impl Reply {

@@ -51,8 +51,8 @@ enum Found {
 /// What an object under the main key says of its variants.
 pub(super) struct Variants {
     /// The request fields that tell them apart.
-    pub names: Vec<Vec<u8>>,
-    pub variant_set: u64,
+    names: Vec<Vec<u8>>,
+    variant_set: u64,
 }
 
 /// Looks without waiting; `None` when a file has to be opened first. Counts a use.

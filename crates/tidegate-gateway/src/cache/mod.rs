@@ -59,7 +59,8 @@ pub(crate) use gateway::Gateway;
 pub(crate) use handle::handle;
 pub(crate) use purge::StoredAt;
 
-/// The `*_cache…` directives of a gateway's module. The handler is the gateway's.
+/// The `*_cache…` directives of a gateway's module, once for all of them. The handler is the gateway's, which takes the
+/// settings of its own cache from here; the caches themselves are shared by name and survive reloads.
 pub struct Cache<C>(PhantomData<fn() -> C>);
 
 /// What a gateway's module gives the cache in front of it.

@@ -12,7 +12,7 @@ use crate::upstream::{GroupKey, Groups};
 /// Where a location's requests go.
 pub struct Pass {
     pub to: To,
-    pub schemes: &'static [Scheme],
+    schemes: &'static [Scheme],
     /// `resolver`, for names that are known per request only.
     resolver: Option<Resolver>,
 }

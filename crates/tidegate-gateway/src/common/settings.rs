@@ -32,7 +32,7 @@ pub struct GatewaySettings {
     pub force_ranges: bool,
     /// Bits of `options::IGNORABLE`.
     pub ignore: u16,
-    pub bind: Option<(Template, bool)>,
+    bind: Option<(Template, bool)>,
     pub limit_rate: Option<Template>,
     pub hidden: HiddenFields,
     pub spool: Arc<SpoolSettings>,

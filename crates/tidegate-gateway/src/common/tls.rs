@@ -319,11 +319,7 @@ impl GatewayTls {
     /// For a request that no client has made: names made of variables count as not written.
     pub fn fixed_target(&self, host: &[u8]) -> TlsTarget {
         let name = self.name.as_ref().and_then(Template::literal).unwrap_or(host);
-        TlsTarget {
-            settings: self.settings.clone(),
-            name: without_port(name).into(),
-            alpn: self.no_alpn.clone(),
-        }
+        TlsTarget::new(self.settings.clone(), without_port(name).into(), self.no_alpn.clone())
     }
 
     /// Reads our own certificate where variables name it; to be awaited before [`GatewayTls::target`].
@@ -352,7 +348,7 @@ impl GatewayTls {
             }
         };
         let chosen = self.chosen.as_ref().and_then(|_| ChosenCertificate::of(x));
-        TlsTarget { settings: chosen.unwrap_or_else(|| self.settings.clone()), name, alpn }
+        TlsTarget::new(chosen.unwrap_or_else(|| self.settings.clone()), name, alpn)
     }
 }
 

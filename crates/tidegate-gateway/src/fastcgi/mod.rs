@@ -43,7 +43,8 @@ use super::common::settings::GatewaySettings;
 use super::common::target;
 use crate::Refused;
 
-/// `ngx_http_fastcgi_module`.
+/// `ngx_http_fastcgi_module`: the `fastcgi_*` directives but those of its cache ([`FastCgiCache`]), `fastcgi_pass` as
+/// the content of a location, and the variables of a script's name.
 pub struct FastCgi;
 
 /// One block.
@@ -83,7 +84,7 @@ impl CacheCaller for FastCgiCaller {
     }
 }
 
-/// `fastcgi_cache…`.
+/// The `fastcgi_cache…` directives.
 pub type FastCgiCache = Cache<FastCgiCaller>;
 
 impl Module for FastCgi {

@@ -32,7 +32,8 @@ use super::common::settings::{self, GatewaySettings};
 use super::common::target;
 use crate::Refused;
 
-/// `ngx_http_memcached_module`.
+/// `ngx_http_memcached_module`: the `memcached_*` directives, and `memcached_pass` as the content of a location, which
+/// gives values that others have stored. It has no cache of its own.
 pub struct Memcached;
 
 /// One block.

@@ -45,7 +45,8 @@ use crate::Refused;
 pub(crate) use conf::Conf;
 use settings::ProxySettings;
 
-/// `ngx_http_proxy_module`.
+/// `ngx_http_proxy_module`: the `proxy_*` directives but those of its cache ([`ProxyCache`]), `proxy_pass` as the
+/// content of a location, and the variables `$proxy_*`.
 pub struct Proxy;
 
 /// What the cache takes from this module.
@@ -63,7 +64,7 @@ impl CacheCaller for ProxyCaller {
     }
 }
 
-/// `proxy_cache…`.
+/// The `proxy_cache…` directives, and the variables of all caches (`$upstream_cache_*`).
 pub type ProxyCache = Cache<ProxyCaller>;
 
 impl Module for Proxy {

@@ -34,7 +34,8 @@ use super::common::store::gateway_store_rows;
 use super::common::target;
 use crate::Refused;
 
-/// `ngx_http_scgi_module`.
+/// `ngx_http_scgi_module`: the `scgi_*` directives but those of its cache ([`ScgiCache`]), and `scgi_pass` as the
+/// content of a location.
 pub struct Scgi;
 
 /// One block.
@@ -70,7 +71,7 @@ impl CacheCaller for ScgiCaller {
     }
 }
 
-/// `scgi_cache…`.
+/// The `scgi_cache…` directives.
 pub type ScgiCache = Cache<ScgiCaller>;
 
 impl Module for Scgi {

@@ -37,7 +37,8 @@ use super::cache::StoredAt;
 use body::Sliced;
 use part::Part;
 
-/// `ngx_http_slice_module`.
+/// `ngx_http_slice_module`: the directive `slice`, the variable `$slice_range`, and the filter that makes one response
+/// of the parts. It works with each gateway and each cache, and knows none of them.
 pub struct Slice;
 
 #[derive(Default)]

@@ -38,7 +38,8 @@ use super::common::target::Scheme;
 use super::common::tls::{GatewayTls, gateway_tls_rows};
 use crate::Refused;
 
-/// `ngx_http_uwsgi_module`.
+/// `ngx_http_uwsgi_module`: the `uwsgi_*` directives but those of its cache ([`UwsgiCache`]), and `uwsgi_pass` as the
+/// content of a location.
 pub struct Uwsgi;
 
 /// One block.
@@ -102,7 +103,7 @@ impl CacheCaller for UwsgiCaller {
     }
 }
 
-/// `uwsgi_cache…`.
+/// The `uwsgi_cache…` directives.
 pub type UwsgiCache = Cache<UwsgiCaller>;
 
 impl Module for Uwsgi {

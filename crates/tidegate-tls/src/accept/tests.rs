@@ -65,7 +65,7 @@ fn client() -> TlsOptions {
 fn target(options: &TlsOptions, alpn: &[&str]) -> TlsTarget {
     let settings = Arc::new(TlsSettings::new(options).expect("settings"));
     let alpn: Protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
-    TlsTarget { settings, name: b"localhost"[..].into(), alpn }
+    TlsTarget::new(settings, b"localhost"[..].into(), alpn)
 }
 
 /// What the server has learnt, and what both have sent each other.

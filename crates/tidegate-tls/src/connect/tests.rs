@@ -20,7 +20,7 @@ use crate::io::Io;
 /// A handshake with an origin whose certificate is for `localhost`; what the origin received, or the error.
 fn greet(options: TlsOptions, own: &Own, name: &str) -> Result<String, ConnectError> {
     let settings = Arc::new(TlsSettings::new(&options).expect("settings"));
-    let target = TlsTarget { settings, name: name.as_bytes().into(), alpn: Arc::default() };
+    let target = TlsTarget::new(settings, name.as_bytes().into(), Arc::default());
     let acceptor = TlsAcceptor::from(own.config.clone());
     tidegate_rt::block_on(async move {
         let (left, right) = Stream::pair().expect("a pair");

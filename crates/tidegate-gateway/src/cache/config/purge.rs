@@ -32,7 +32,7 @@ pub enum PurgeConf {
 /// Purges by requests with one method.
 #[derive(Clone, Debug)]
 pub struct ByMethod {
-    pub method: Vec<u8>,
+    method: Vec<u8>,
     /// All of the cache, whatever the key.
     pub everything: bool,
     /// `None`: from everywhere.

@@ -38,7 +38,7 @@ pub(crate) struct CacheSettings {
     pub ignored: Ignored,
     pub bypass: Vec<Template>,
     pub no_cache: Vec<Template>,
-    pub methods: u32,
+    methods: u32,
     pub max_range_offset: Option<u64>,
     /// Ranges are fetched by themselves, and kept.
     pub ranges: bool,

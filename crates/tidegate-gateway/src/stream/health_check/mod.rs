@@ -29,7 +29,8 @@ use crate::health_check::schedule::{Blocks, Schedule};
 use probe::SessionProbe;
 use rule::Rules;
 
-/// `ngx_stream_upstream_hc_module`.
+/// `ngx_stream_upstream_hc_module`: the directives `health_check`, `health_check_timeout` and `match` of `stream`. As
+/// [`HealthCheck`](crate::HealthCheck) it has nothing on the way of a session.
 pub struct SessionHealthCheck;
 
 /// What is written in one block.

@@ -31,7 +31,8 @@ use tidegate_plan::module::{BlockInfo, Module};
 
 use conf::Conf;
 
-/// `ngx_stream_proxy_module`.
+/// `ngx_stream_proxy_module`: the `proxy_*` directives of `stream`, and `proxy_pass` as what a server does with a
+/// session, whether of TCP or of UDP.
 pub struct SessionProxy;
 
 impl Module for SessionProxy {

@@ -78,7 +78,7 @@ pub(super) enum Ended {
 /// The servers that are tried.
 pub(super) struct Tries<'s> {
     settings: &'s Settings,
-    pub target: Target,
+    target: Target,
     choice: Choice,
     left: u32,
     until: Option<Instant>,
