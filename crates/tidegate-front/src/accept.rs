@@ -60,8 +60,7 @@ fn takes_more(front: &Front, taken: usize) -> bool {
 /// Waits while `worker_connections` are in use; idle connections are closed to make room.
 ///
 /// Invariant: the wait for room begins before the count is read, so that a connection which ends in between is not
-/// missed. Dropped at its await it leaves nothing behind. Source: `worker_connections`, `worker_connections are not
-/// enough`.
+/// missed. Dropped at its await it leaves nothing behind. Source: `worker_connections`.
 async fn wait_for_room(front: &Rc<Front>) {
     loop {
         let room = front.room.notified();

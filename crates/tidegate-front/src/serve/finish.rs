@@ -14,8 +14,8 @@ const LOGGING_MAX: Duration = Duration::from_secs(1);
 
 /// Does what follows a response, whether it arrived or not; `closes` when the client sees an end behind it.
 ///
-/// Invariant: a request that was received is logged once. Dropped in `post_action` it is not logged; dropped behind the log it is,
-/// and the connection closes without waiting for the line. Sources: `post_action`, `access_log`.
+/// Invariant: a request that was received is logged once. Dropped in `post_action` it is not logged; dropped behind
+/// that it is, and the connection closes without waiting for the line. Sources: `post_action`, `access_log`.
 pub(crate) async fn request(x: &mut Exchange, closes: bool) {
     if x.settings().post_action.is_some() {
         Box::pin(phases::post_action(x)).await;

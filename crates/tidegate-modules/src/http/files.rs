@@ -105,6 +105,8 @@ impl Looks {
         self.made <= self.warmed
     }
 
+    /// Has a pool thread make the look that was refused; the looks up to it are free in the next run. Dropped at its
+    /// await, the look is made for nobody.
     async fn warm(&mut self, x: &mut Exchange, cold: Cold) {
         static_files::warm(x, &cold.0).await;
         (self.made, self.warmed) = (0, self.made);

@@ -91,6 +91,12 @@ fn warn_absolute(names: &[Word], plan: &mut PlanBuilder<'_>) {
     }
 }
 
+/// Goes over to the first of the names that is there, by an internal redirect; declines when none is.
+///
+/// Run again from the name that it has reached, where the disk has to be asked first ([`Looks`]); the values of names
+/// before it are not made again. A name that begins with a slash is taken without a look. Whether the folder itself is
+/// there is looked at once, behind the first name that is not: then the answer is 403 or 404 for the folder. Source:
+/// `index`.
 fn answer(names: &[Template], x: &mut Exchange, looks: &mut Looks) -> Result<Step<'static>, Cold> {
     if !x.request.path.ends_with(b"/")
         || !matches!(x.request.method, Method::Get | Method::Head | Method::Post)

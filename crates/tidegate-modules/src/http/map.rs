@@ -124,6 +124,10 @@ fn define(map: &MapConf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
+/// Takes one line of the block: the default, a regular expression, or a key.
+///
+/// Invariant: keys are in lower case and each is there once; regular expressions keep their order, as the first that
+/// matches counts, and come behind keys. What follows a backslash is a key, whatever it says. Source: `map`.
 fn add(table: &mut Table, entry: &Statement, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
     let error = |message: String| {
         Err(Diagnostic::emerg(message).at(entry.name.span).line_at(entry.terminator()))

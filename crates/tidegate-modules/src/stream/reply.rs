@@ -53,6 +53,7 @@ impl Module for SessionReply {
     }
 }
 
+/// Dropped at its await, a part of the text may have left; the session closes. Source: `return` of `stream`.
 async fn send(x: &mut Exchange, text: Vec<u8>) -> Step<'static> {
     let Some(session) = x.session() else { return Step::Status(500) };
     let client = session.client.clone();

@@ -67,6 +67,10 @@ impl Module for SslPreread {
 }
 
 /// Reads until the hello is whole, or something else.
+///
+/// Invariant: nothing is taken from the session's input, which the content handler passes on. Of datagrams only the
+/// first is looked at. Bounded by `preread_buffer_size` and `preread_timeout` (in `read_more`); dropped there, the
+/// session has what was received. Sources: `ssl_preread`, RFC 8446 section 4.1.2, RFC 6066 section 3.
 async fn look(x: &mut Exchange) -> Step<'static> {
     loop {
         let Some(session) = x.session() else { return Step::Decline };

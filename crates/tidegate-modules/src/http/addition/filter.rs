@@ -48,6 +48,9 @@ fn part(x: &mut Exchange, path: &[u8]) -> Option<Subrequest> {
     x.subrequest(path.to_vec(), Vec::new(), Options::default()).ok()
 }
 
+/// One part after the other; the response's trailers are those of the body. A part that breaks off breaks the response
+/// off. Dropped at an await, the subrequest in progress ends, and the one behind it is not begun. Sources:
+/// `add_before_body`, `add_after_body`.
 async fn joined(
     out: Yielder,
     before: Option<Subrequest>,

@@ -129,6 +129,9 @@ impl Check {
     }
 }
 
+/// Dropped at its await, a look at the file or a hash that waits in a pool is not begun; one that runs ends for nobody.
+/// A file that is not there is 403, one that cannot be read 500, as in nginx. Sources: `auth_basic_user_file`, RFC 7617
+/// section 2.
 async fn decide(
     x: &mut Exchange,
     realm: Vec<u8>,
@@ -164,6 +167,8 @@ fn challenge(x: &mut Exchange, realm: &[u8]) -> Step<'static> {
     Step::Status(401)
 }
 
+/// The file is read each time, on a pool thread, so that changes count at once. Hashes that are meant to be slow have a
+/// pool of their own, so that passwords do not keep disks waiting.
 async fn verdict(file: PathBuf, user: Vec<u8>, password: Vec<u8>) -> io::Result<Verdict> {
     let found = blocking::run(move || Ok(find_user(&read(&file)?, &user))).await?;
     let Some(hash) = found else { return Ok(Verdict::Unknown) };

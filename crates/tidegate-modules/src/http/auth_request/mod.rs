@@ -139,6 +139,15 @@ impl Check {
         Step::Wait(Box::pin(async move { check.run(x).await }))
     }
 
+    /// | the subrequest's status | the request |
+    /// |---|---|
+    /// | 2xx | goes on |
+    /// | 401, 403 | gets it, 401 with the challenges |
+    /// | any other | 500, logged |
+    ///
+    /// Invariant: variables are set before the verdict, as error pages may show them. The body is read by a task of its
+    /// own, so that its connection to an origin can be kept. Dropped at its await, the subrequest ends. Sources:
+    /// `auth_request`, `auth_request_set`.
     async fn run(&self, x: &mut Exchange) -> Step<'static> {
         let Ok(subrequest) = x.subrequest(self.path.clone(), Vec::new(), Options::default()) else {
             return Step::Status(500);

@@ -56,6 +56,12 @@ impl CharsetFilter {
         })
     }
 
+    /// Names the response's charset, and recodes the body where it has another one.
+    ///
+    /// Invariant: the head never names a charset that the body does not have. What has a content coding is left alone,
+    /// as it cannot be recoded; so is a pair of charsets without a `charset_map`, which is logged. Redirects and types
+    /// that `charset_types` does not list stay as they are. Sources: `charset`, `source_charset`, `override_charset`,
+    /// RFC 9110 section 8.3.2.
     pub(super) fn apply(&self, x: &mut Exchange, body: Body) -> Body {
         let asked = x.response.charset.take();
         if self.charset.is_none() && asked.is_none() && !x.is_subrequest() {
@@ -176,6 +182,8 @@ struct Recoded {
     trailers: Option<Headers>,
 }
 
+/// A piece may end within a character: its beginning stays in `left` until the rest comes, at most the bytes of one
+/// character. Nothing is taken from the source before it is ready, so dropping a poll that waits loses nothing.
 impl BodyStream for Recoded {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         let mut out = Vec::new();

@@ -237,6 +237,12 @@ fn make_folder(x: &mut Exchange, place: Place, rule: LinkRule, options: Options)
     })
 }
 
+/// COPY and MOVE (RFC 4918 sections 9.8 and 9.9): what the client's fields ask for is checked here, without a look at
+/// the disk; the work and its checks of links are one job on a pool thread.
+///
+/// Invariant: both ends lie below the location's root, and are both folders or both files. `Depth` is `infinity`, or
+/// zero for a copy; `Overwrite` is on unless it says `F`. A request that is dropped while its job waits has it not
+/// begun; a job that runs goes on to its end, and what it replaces is replaced as a whole (`tree.rs`).
 fn transfer(x: &mut Exchange, from: Place, rule: LinkRule, options: Options) -> Step<'_> {
     let is_move = x.request.method == Method::Move;
     let target = match fields::destination(x) {

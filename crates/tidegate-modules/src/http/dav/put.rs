@@ -24,7 +24,16 @@ pub(super) fn refuse_folder(x: &Exchange) -> Step<'static> {
     Step::Status(409)
 }
 
-/// Answers a PUT.
+/// | step | on | dropped there |
+/// |---|---|---|
+/// | begin: folder, links, temporary file | pool | the temporary file goes |
+/// | body, in batches of [`BATCH_BYTES`] | loop and pool | the same |
+/// | finish: mode, time, rename | pool | done to its end if it has begun |
+///
+/// Invariant: the target is what it was until the rename, and whole behind it. The upload moves into each job and back,
+/// so that one of them owns it at any time; whoever drops it removes the temporary file. A client that closes early
+/// gets no answer (logged as 400). Sources: `dav_methods PUT`, `create_full_put_path`, `dav_access`, RFC 9110 section
+/// 9.3.4 (no ranges), RFC 4918 section 9.7.
 pub(super) async fn put(
     x: &mut Exchange,
     place: Place,
@@ -75,6 +84,8 @@ enum Trouble {
     Writing(Failure),
 }
 
+/// Writes a body as it comes. Not more than one batch is in memory, as the next one is not read before it is written; a
+/// batch that is being written when the request is dropped goes with its file.
 async fn receive(x: &mut Exchange, mut upload: Upload) -> Result<Upload, Trouble> {
     loop {
         let (mut batch, mut length, mut at_end) = (Vec::new(), 0, false);

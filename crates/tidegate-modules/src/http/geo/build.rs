@@ -63,6 +63,11 @@ impl<'d> Builder<'d> {
         }
     }
 
+    /// Takes one line of the block: an option, a range, or a network.
+    ///
+    /// Invariant: `ranges` comes before all networks, as the two ways of writing exclude each other; from then on lines
+    /// are ranges. An error is of this line alone, others are still read. `default` of networks is a network of all
+    /// addresses, that of ranges has a place of its own. Source: `geo`.
     fn add(&mut self, entry: &Statement) -> Result<(), Diagnostic> {
         match (&entry.name.bytes[..], &entry.args[..]) {
             (b"ranges", []) => {

@@ -43,6 +43,9 @@ struct Unpacked {
     trailers: Option<Headers>,
 }
 
+/// Invariant: the source is asked only when input and decompressor have no more to give, so memory is one piece of
+/// input and one of output. Members may follow each other (RFC 1952 section 2.2); a stream that ends within one is an
+/// error. Nothing is taken from the source before it is ready: a poll that waits can be dropped.
 impl BodyStream for Unpacked {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         loop {

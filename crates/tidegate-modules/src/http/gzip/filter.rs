@@ -192,6 +192,16 @@ struct Compressed {
     trailers: Option<Headers>,
 }
 
+/// | state | what is where | then |
+/// |---|---|---|
+/// | clean | nothing is in the compressor | input is fed: holding |
+/// | holding | the compressor has bytes that the receiver has not | a flush, a source that waits or ends: clean |
+/// | flushed | a flush of the source, whose bytes are out | the flush itself is passed on: clean |
+///
+/// Invariant: a source that is not ready leaves nothing in the compressor: what it had so far is decoded by the client
+///  while it waits. Output leaves in pieces of about [`OUTPUT_BYTES`], and the turn
+/// of the connection ends with its share. Nothing is taken from the source before it is ready: a poll that waits can be
+/// dropped.
 impl BodyStream for Compressed {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         let mut out = Vec::new();

@@ -121,6 +121,12 @@ struct Sibling {
     always: bool,
 }
 
+/// Sends the first of a file's compressed siblings that is there and that the client takes.
+///
+/// Run again from the sibling that it has reached, where the disk has to be asked first ([`Looks`]): headers are
+/// therefore only set where a sibling was found. `Vary` is added where a client that takes it would get another one,
+/// and not under `always`. A sibling that cannot be read is logged and passed over. Sources: `gzip_static`,
+/// `gzip_vary`, RFC 9110 section 12.5.3.
 fn answer(
     siblings: &[Sibling],
     x: &mut Exchange,

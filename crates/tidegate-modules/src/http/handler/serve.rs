@@ -73,6 +73,15 @@ impl Drop for Waiting {
 }
 
 /// Has the handler answer.
+///
+/// | step | waits for | dropped there |
+/// |---|---|---|
+/// | body | the client | nothing has begun |
+/// | job | the handler, its time limit, the client | a job that waits is not begun; one that runs is told that it is abandoned |
+///
+/// Invariant: `waiting` lives as long as somebody wants the answer, with a streamed body in it, and tells the handler
+/// by its end. What went wrong becomes a status in [`settle`] alone. Source: `handler` with `timeout=`
+/// and `max_body=`.
 pub(super) async fn serve(x: &mut Exchange, target: Arc<Target>) -> Step<'static> {
     if let Some(max) = target.body_bytes_max {
         if x.request.body.length.is_some_and(|length| length > max) {
@@ -164,6 +173,8 @@ fn run(handler: &dyn Handler, request: Request, reply: Reply<Result<Answer, Prob
     }
 }
 
+/// The first of: the job ended, the client left, the time is over. In that order, so that an answer that is there
+/// counts. Dropped at its await, the job is given up.
 async fn outcome(
     x: &Exchange,
     job: JobHandle<Result<Answer, Problem>>,

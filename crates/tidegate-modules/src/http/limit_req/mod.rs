@@ -137,6 +137,16 @@ enum Verdict<'r> {
 }
 
 impl Limits {
+    /// | verdict | dry run | else |
+    /// |---|---|---|
+    /// | no key in any rule | declined, as if there were no limit | the same |
+    /// | within all rates | PASSED | the same |
+    /// | above a rate, within the burst | DELAYED_DRY_RUN | DELAYED: waits, then declines |
+    /// | above a burst, or no room in the zone | REJECTED_DRY_RUN | REJECTED: the status of `limit_req_status` |
+    ///
+    /// Invariant: a request is counted once, however often internal redirects bring it here: its status is kept with it
+    /// and its subrequests. Dropped while it waits, it stays counted, as in nginx. Sources: `limit_req`,
+    /// `limit_req_dry_run`, `limit_req_log_level`, `$limit_req_status`.
     fn apply<'a>(&self, x: &'a mut Exchange) -> Step<'a> {
         if x.lineage.inherited.of::<Status>().is_some() {
             return Step::Decline;

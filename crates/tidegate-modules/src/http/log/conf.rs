@@ -77,6 +77,11 @@ pub(super) fn set_format(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnos
     Ok(())
 }
 
+/// Reads `access_log PATH [FORMAT [buffer=…] [gzip[=…]] [flush=…] [if=…]]`, or `off`.
+///
+/// Invariant: a log has a buffer exactly where `buffer` or `gzip` is given; `flush` alone is a mistake, as in nginx.
+/// What is sent to syslog, or to a file whose name has variables, has none. Whether one file is given two different
+/// buffers is checked when the plan is made.
 pub(super) fn set_log(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     if args.bytes(0) == b"off" {
         conf.off = true;

@@ -46,6 +46,11 @@ impl OpenFiles {
     }
 
     /// The open file of this name, opened if it is not or leads elsewhere by now. Blocks.
+    ///
+    /// Invariant: at most `max` names are known, and a descriptor is kept of those that were used `min_uses` times
+    /// within `inactive`. One that was not compared with the disk for `valid` is compared now, and opened anew where
+    /// its name leads to another file. The lock is held while the disk is asked; a loop uses [`OpenFiles::known`],
+    /// which does not wait for it. Source: `open_log_file_cache`.
     pub(super) fn open(&self, path: &Path, now: Instant) -> io::Result<Arc<File>> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = entries.fresh(path, now, &self.conf) {

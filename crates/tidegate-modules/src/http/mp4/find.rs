@@ -35,6 +35,10 @@ impl Found {
 ///
 /// # Errors
 /// Files that cannot be read, do not have them, or are not made of boxes.
+///
+/// Invariant: `at` grows by the size of a box, which is never smaller than its header, so the loop ends; boxes are at
+/// most [`BOXES_MAX`], and only `ftyp` and `moov` are read, each within its limit. Where `moov` comes first the media
+/// between is not looked at.
 pub(super) fn find(content: &Content, size: u64, index_max: u64) -> Result<Found, Problem> {
     let mut found = Found::default();
     let (mut moov, mut mdat) = (false, false);

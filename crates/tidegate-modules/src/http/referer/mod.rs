@@ -117,6 +117,11 @@ fn number(args: &Args<'_>) -> Result<u64, Diagnostic> {
     args.number(0, 0..=u64::MAX)
 }
 
+/// Takes one word of `valid_referers`.
+///
+/// Invariant: a host is there once, but for those of `server_names`, which may be named by themselves as well. A path
+/// behind a host counts as its beginning; a text behind `~` is a regular expression for what follows the scheme.
+/// Source: `valid_referers`.
 fn add(rules: &mut Rules, word: &Word, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
     match &word.bytes[..] {
         b"none" => rules.none = true,

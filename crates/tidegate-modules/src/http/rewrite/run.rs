@@ -105,6 +105,18 @@ fn answer(status: u16, text: Option<&Template>, x: &mut Exchange) -> Step<'stati
     Step::Respond(text.unwrap_or_default().into())
 }
 
+/// Runs one `rewrite`: what follows is told by its flag.
+///
+/// | flag | the path | then |
+/// |---|---|---|
+/// | none | is the new one | the next directive |
+/// | `last` | is the new one, its location is looked for anew | no more directives of this block |
+/// | `break` | is the new one, in this location | no more rewrite directives |
+/// | `redirect`, `permanent`, a replacement with a scheme | is as it was | 301 or 302 |
+///
+/// Invariant: captures that were decoded when the path was are encoded again where they become part of a target. The
+/// arguments of the request are appended unless the replacement ends in `?`. An empty path is a mistake of the
+/// configuration (500). A rewritten request may enter `internal` locations. Source: `rewrite`.
 fn run_rewrite(rewrite: &RewriteOp, x: &mut Exchange) -> Flow {
     match matches_path(rewrite, x) {
         Ok(false) => return Flow::Go,

@@ -125,6 +125,18 @@ impl Renderer {
     }
 
     /// `if`, `elif`, `else`, `endif`.
+    ///
+    /// Each `if` is a [`Branch`]; the inside counts while all branches are active.
+    ///
+    /// | command | needs | then |
+    /// |---|---|---|
+    /// | `if` | – | a branch: active where the condition holds and the outside counts |
+    /// | `elif` | a branch without `else` | active where none before was and the condition holds |
+    /// | `else` | the same | active where none before was |
+    /// | `endif` | a branch | it ends |
+    ///
+    /// Invariant: what is left out is not evaluated, and an `if` in it is left out whole (`taken`). Beyond
+    /// [`BRANCHES_MAX`] only their number is kept, so that each finds its `endif`.
     fn decide(&mut self, source: &mut Source, command: &Command) -> Result<(), CommandError> {
         if command.name == b"if" {
             if source.branches.len() >= BRANCHES_MAX {
@@ -183,6 +195,13 @@ impl Renderer {
         self.push(Bytes::from(out));
     }
 
+    /// `include`: begins a subrequest, whose place in the page is kept ([`Renderer::push_include`]); the page is read
+    /// on unless this one has to be waited for.
+    ///
+    /// Invariant: of `virtual` and `file` there is one, and its path climbs out of nothing. A variable of `set` is
+    /// there from now on, empty, and makes the page wait, as what follows may use it. An include beyond the limits of
+    /// subrequests leaves the error text. True when the page waits. Source: nginx's `ngx_http_ssi_module`, "SSI
+    /// Commands".
     fn include_command(&mut self, command: &Command) -> Result<bool, CommandError> {
         let target = match (command.parameter("virtual"), command.parameter("file")) {
             (Some(target), None) | (None, Some(target)) => target,

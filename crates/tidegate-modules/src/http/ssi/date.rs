@@ -50,6 +50,9 @@ pub(super) fn format(moment: &Moment<'_>, format: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(rest);
 }
 
+/// One conversion of `strftime` (POSIX, and GNU's `k`, `l`, `P`, `s`) in the C locale. What is none is copied with its
+/// percent sign. Composed ones run [`format`] again on texts without composed ones, so that depth is two. Source:
+/// `timefmt` of SSI's `config`.
 fn convert(letter: u8, moment: &Moment<'_>, civil: Civil, out: &mut Vec<u8>) {
     let weekday = WEEKDAYS[usize::from(civil.weekday % 7)];
     let month = MONTHS[usize::from(civil.month.clamp(1, 12) - 1)];

@@ -199,6 +199,19 @@ impl Renderer {
     }
 
     /// Reads the page to its end and gives what it becomes.
+    ///
+    /// The page is read and run piece by piece into a queue, in the page's order:
+    ///
+    /// | item | ready | at its turn |
+    /// |---|---|---|
+    /// | text, flush | at once | leaves |
+    /// | include | when its subrequest has an answer | its body leaves, or goes to a variable, or its stub is run |
+    /// | block | at once | is run, in front of all that waits |
+    ///
+    /// Invariant: an include runs while what is before it leaves: at each poll here all of the queue are moved on. The
+    /// queue has at most [`INCLUDES_MAX`] includes and about [`WAITING_BYTES_MAX`] of text; the page is not read on
+    /// beyond. Variables of an include are the page's before the text behind it is run. Dropped at an await, the
+    /// subrequests end with their page; what has left stays left, and the response is cut off.
     pub(super) async fn run(mut self, mut body: ByteBody, out: Yielder) -> Result<(), BodyError> {
         let mut source = Source::new(&self.settings);
         loop {
@@ -332,6 +345,11 @@ impl Renderer {
         Ok(())
     }
 
+    /// An include at its turn: its answer is waited for, then it goes to a variable, or its body leaves as it comes,
+    /// or, where there was none, its stub is run in its place.
+    ///
+    /// Invariant: other includes are moved on while this one is waited for. A body that breaks off breaks the page off.
+    /// A variable changes only by a success, within `subrequest_output_buffer_size`.
     async fn include(&mut self, mut include: Include, out: &Yielder) -> Result<(), BodyError> {
         let reply = poll_fn(|context| {
             self.advance_includes(context);

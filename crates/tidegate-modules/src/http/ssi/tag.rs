@@ -55,6 +55,16 @@ impl Tokenizer {
     }
 
     /// The next piece; `None` when it takes more bytes to know.
+    ///
+    /// | pending begins with | gives |
+    /// |---|---|
+    /// | text | the text up to `<!--#`, or up to what may be the beginning of one |
+    /// | a whole command | the command |
+    /// | a command without its end | nothing: more is needed |
+    /// | a broken command | why; then all is skipped to the next `-->` |
+    ///
+    /// Invariant: what is given and what is pending are the page in its order; of skipped bytes only what may be a part
+    /// of `-->` is kept. A command is bounded by its parameters' number and lengths, so pending is as well.
     pub(super) fn next(&mut self) -> Option<Token> {
         if self.skipping {
             let Some(end) = memmem::find(&self.pending, CLOSE) else {

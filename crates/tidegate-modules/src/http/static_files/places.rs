@@ -241,6 +241,17 @@ impl Places {
     }
 
     /// The place of a name in a folder.
+    ///
+    /// | found | watched | the place is |
+    /// |---|---|---|
+    /// | a symbolic link | the link | what its target is ([`Places::link`]) |
+    /// | a file, a folder | itself, and for a folder its name in the parent | that |
+    /// | nothing | new names of the parent | missing |
+    /// | anything else | nothing | unwatchable |
+    ///
+    /// Invariant: what was seen is what is watched. Between the look and the watch it may be replaced, so it is looked
+    /// at again behind the watch, at most [`RACES_MAX`] times. In a folder that was reached by a link the place follows
+    /// that of the real folder. A watch that no place stands on is taken back.
     fn child(
         &mut self,
         watcher: &Watcher,
@@ -298,6 +309,9 @@ impl Places {
     }
 
     /// The place of a symbolic link, which is watched itself.
+    ///
+    /// Invariant: `links_left` falls with each link, so that loops of links end. The place depends on the link and on
+    /// all on its target's way; it is what the target is. `watch` is taken back on each way out without a place.
     fn link(
         &mut self,
         watcher: &Watcher,

@@ -74,6 +74,9 @@ struct Replaced {
     trailers: Option<Headers>,
 }
 
+/// Of what has come only an end that may begin a match is held back, shorter than the longest pattern; a flush does not
+/// bring it out. Once each pattern was found (`sub_filter_once`) pieces pass as they are. Nothing is taken from the
+/// source before it is ready: a poll that waits can be dropped.
 impl BodyStream for Replaced {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         let mut out = Vec::new();
