@@ -31,6 +31,10 @@ pub(crate) fn run() -> ExitCode {
 }
 
 /// The server, or what else its options ask for. The first argument is the program's name.
+///
+/// In nginx's order: `-v` and `-V` answer even beside `-t`; then `tune`, `-s`, `-t` and `-T`, and else the server. The
+/// configuration is read once: the server begins with the very files that were checked ([`RecordingLoader`]), which may
+/// change meanwhile.
 pub(crate) fn run_with(arguments: Vec<OsString>) -> ExitCode {
     let options = match options::parse(arguments.iter().skip(1).cloned()) {
         Ok(options) => options,

@@ -103,6 +103,10 @@ pub(crate) fn open(
 }
 
 /// Opens as [`open`], and tries taken ports again for a while. `tell` is called for each failure.
+///
+/// Invariant: what was opened in one round is kept for the next ([`open`] takes it from `present`), so a socket is
+/// opened once, and `new` has all that were not there before. Only a taken port is worth another round: a server that
+/// ends may have it. As nginx: 5 tries, half a second between them.
 pub(crate) fn open_patiently(
     wanted: &[&ListenerPlan],
     present: &mut Vec<Listening>,

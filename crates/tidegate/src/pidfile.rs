@@ -12,6 +12,16 @@ use crate::report::open_failed;
 const OLD: &str = ".oldbin";
 
 /// The file of this process; it stays when this is dropped.
+///
+/// ```text
+///             set aside (a new binary is started)
+///    plain ─────────────────────────────────────▶ old
+///      ▲                                           │
+///      └───────────────────────────────────────────┘
+///             restored (the new binary has ended)
+/// ```
+///
+/// While it is old its name belongs to the new binary, so a reload that names another file moves nothing.
 pub(crate) struct PidFile {
     path: PathBuf,
     /// Named `….oldbin`, since a new binary runs.

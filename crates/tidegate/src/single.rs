@@ -37,6 +37,15 @@ impl From<ProcessSignal> for Event {
 }
 
 /// A process that is all there is.
+///
+/// | `ending` | happens | then |
+/// |---|---|---|
+/// | no | HUP | reloaded; older generations are ended at `abort_at` |
+/// | any | QUIT | listeners close, connections finish: yes |
+/// | any | TERM, INT | listeners and connections close: yes |
+/// | any | a thread has ended | replaced if it was not asked to; the process ends with the last one while ending |
+///
+/// It is master and worker in one: nothing is replaced by another process, so USR2 and WINCH do nothing.
 struct Single {
     origin: Origin,
     logs: LogFiles,
@@ -86,6 +95,7 @@ pub(crate) fn run(origin: Origin, first: Generation) -> Result<ExitCode, StartEr
 }
 
 impl Single {
+    /// Ends with the last thread, once it was told to. See [`Single`] for what each event does.
     fn run_events(&mut self, events: &Receiver<Event>) {
         loop {
             let event = match self.abort_at {
@@ -129,6 +139,9 @@ impl Single {
         }
     }
 
+    /// Invariant: a step that fails is logged and leaves what serves: sockets are copied and only kept where the
+    /// threads have gone over. Sockets that the configuration has no more close with their last thread; files of Unix
+    /// ones are removed.
     fn reload(&mut self) {
         self.say(Level::Notice, "reconfiguring");
         let generation = self.server.plan().generation + 1;

@@ -44,6 +44,16 @@ struct Child {
 }
 
 /// What a worker process is to its master.
+///
+/// ```text
+///              told that it serves
+///   Successor ─────────────────────▶ Serving
+///       │                               │ the successor serves, or WINCH
+///       │ the reload is given up        ▼
+///       └──────────────────────────▶ Leaving
+/// ```
+///
+/// Invariant: at most one is `Serving` and one `Successor`. Only a `Serving` one that ends is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// Is to be replaced when it ends.
@@ -133,6 +143,7 @@ impl Children {
         }
     }
 
+    /// What fails behind the start leaves the process in `running`: its end is collected as any other's.
     fn try_start(
         &mut self,
         handover: Handover,
@@ -233,6 +244,10 @@ impl Children {
     }
 
     /// Takes note of an end. Returns what the worker was; `None` when it was no worker.
+    ///
+    /// How soon the next one is started is decided here: at once behind one that lived for [`LIFE_MIN`], else behind a
+    /// pause that doubles from [`RESPAWN_PAUSE`] up to [`RESPAWN_PAUSE_MAX`], so that a worker that cannot live does
+    /// not take the machine.
     pub(super) fn ended(&mut self, pid: u32) -> Option<Role> {
         let place = self.running.iter().position(|child| child.pid == pid)?;
         let child = self.running.swap_remove(place);

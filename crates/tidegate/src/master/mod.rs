@@ -41,6 +41,16 @@ impl From<ProcessSignal> for Event {
 }
 
 /// How the master comes to its end.
+///
+/// ```text
+///         QUIT                    TERM, INT
+///    No ──────▶ Graceful ───────────────────▶ Fast
+///     └───────────────────────────────────────▲ │ each KILL_AFTER: those that still run are killed
+///                  TERM, INT, no first worker └─┘
+/// ```
+///
+/// The master ends when no worker is left. Invariant: it is left for nothing but `Fast`; reloads and new workers are
+/// for `No` alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     No,
@@ -50,6 +60,18 @@ enum Ending {
 }
 
 /// A running master process.
+///
+/// A reload, as far as the master goes:
+///
+/// | `pending` | happens | then |
+/// |---|---|---|
+/// | none | HUP | read, checked, sockets opened: handed to the worker, `pending` |
+/// | some | HUP | `reload_again`: begun once this one is over |
+/// | some | the worker serves by it | `commit`: it is `current`, and the pid file and sockets are its |
+/// | some | the worker cannot, or ends | `roll_back`: its sockets and directories are taken back |
+///
+/// Invariant: `current` is what serves, or what the next worker is started with; nothing of it is given up before the
+/// worker has told that it serves by the next. Numbers of generations are not used twice.
 pub(crate) struct Master {
     origin: Origin,
     current: Generation,

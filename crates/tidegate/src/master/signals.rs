@@ -50,6 +50,10 @@ impl Master {
     }
 
     /// Reads the configuration again; only a worker that serves by it makes it the current one.
+    ///
+    /// Without a worker that serves (it died, or WINCH ended it) there is nobody to ask: the generation counts as soon
+    /// as it is checked, and the next worker begins with it. Source: nginx's "Controlling nginx", "Changing
+    /// Configuration".
     pub(super) fn reload(&mut self) {
         if self.ending != Ending::No {
             return;
@@ -89,6 +93,10 @@ impl Master {
     }
 
     /// The next generation, checked, with its sockets open.
+    ///
+    /// Invariant: the sockets of `current` are copied, not moved, so that whatever fails leaves them as they are; files
+    /// of new Unix sockets are removed again. Directories are given to the new worker's user before their locks are
+    /// taken: both are taken back where the second fails. Each failure is logged as it happens, in nginx's words.
     fn read_next(&mut self) -> Option<Generation> {
         let number = self.next_generation;
         self.next_generation += 1;
@@ -173,6 +181,13 @@ impl Master {
         }
     }
 
+    /// Signals of the same kind may come as one, so all that have ended are looked for.
+    ///
+    /// | ended | then |
+    /// |---|---|
+    /// | the new binary | the pid file has its name back; a worker is started where WINCH had ended it |
+    /// | a worker that was to end, or any while the master ends | nothing |
+    /// | the worker that serves, or its successor | a reload in progress is given up; a worker is due if none serves |
     fn collect_children(&mut self) {
         while let Some((pid, status)) = wait_any_nohang() {
             if self.upgrade.has_ended(pid, &mut self.pid_file) {
@@ -196,6 +211,8 @@ impl Master {
         }
     }
 
+    /// USR2: the new binary inherits the sockets and has the pid file's name, this one's becomes `….oldbin`. Both serve
+    /// until one of them is told to end (nginx's "Upgrading Executable on the Fly").
     fn change_binary(&mut self) {
         if self.ending != Ending::No {
             return;

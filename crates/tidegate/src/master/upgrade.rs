@@ -18,6 +18,12 @@ pub(crate) const VARIABLE: &str = "NGINX";
 const FIRST: i32 = 3;
 
 /// The master's older and newer relatives.
+///
+/// | state | USR2 | the new binary ends | this one ends |
+/// |---|---|---|---|
+/// | alone | starts one | – | files of Unix sockets are removed |
+/// | `newer` runs | refused | alone, the pid file has its name back | they stay |
+/// | `older` lives | starts one | – | they stay |
 pub(crate) struct Upgrade {
     arguments: Vec<OsString>,
     /// The master whose sockets this one inherited, while it lives.
@@ -76,6 +82,10 @@ impl Upgrade {
     ///
     /// # Errors
     /// A new binary runs already, or cannot be started.
+    ///
+    /// Invariant: the pid file has its old name exactly while a new binary is there: it is set aside before the start,
+    /// as the new one writes its own, and restored where the start fails. The sockets are passed under the numbers that
+    /// [`VARIABLE`] lists.
     pub(crate) fn start(
         &mut self,
         listening: &[Listening],

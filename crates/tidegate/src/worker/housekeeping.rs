@@ -77,6 +77,10 @@ impl Duties {
     }
 
     /// Runs every service that is due once; how long until the next one is.
+    ///
+    /// Invariant: a service runs on this thread alone, one step at a time, and is next due no sooner than [`PAUSE_MIN`]
+    /// behind its step, so that none takes a processor; one that panics is tried again in [`PAUSE_MAX`]. Steps are
+    /// meant to be short: they hold up each other, and the end of the process.
     fn work(&mut self, now: Instant) -> Duration {
         let mut next = now + PAUSE_MAX;
         for (due, service) in &mut self.due {

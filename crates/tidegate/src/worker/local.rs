@@ -66,6 +66,9 @@ pub(super) fn with(errand: impl FnOnce(&Rc<Local>)) {
 }
 
 /// A worker thread's whole life.
+///
+/// Until it is told to end, then it leaves the connections that are there. Errands of other threads ([`with`]) find it
+/// from the first poll to the end.
 pub(super) async fn run(
     plan: Arc<Plan>,
     shared: Arc<Shared>,
@@ -106,6 +109,9 @@ impl Local {
     }
 
     /// Lets the connections finish, within `limit` if there is one, then ends the thread.
+    ///
+    /// Invariant: nothing new is accepted from here on. Connections that are left when `limit` is over are told to end
+    /// at once and get [`ABORT_GRACE`] for it; the thread ends behind that, whatever is left.
     pub(super) fn finish(self: &Rc<Self>, limit: Option<Duration>) {
         self.close_listeners();
         self.front.drain(tidegate_rt::clock::now());
@@ -211,6 +217,9 @@ fn watch_turns(plan: &Plan) {
 }
 
 /// Accepts for ever; a panic is logged, and accepting goes on.
+///
+/// Never ends by itself; dropped at an await it accepts no more, and connections that it has begun go on. The pause
+/// behind a panic keeps one that comes again and again from taking the thread.
 async fn accepting<F: Future<Output = ()>>(
     front: Rc<Front>,
     address: Address,
@@ -231,6 +240,9 @@ async fn accepting<F: Future<Output = ()>>(
 
 /// With `accept_mutex` one thread at a time accepts, until it has accepted something or `delay` is over:
 /// so threads get connections evenly.
+///
+/// Invariant: the listeners are open only while the baton is held. Dropped at an await the baton goes back; who dropped
+/// it pauses or resumes the listeners ([`Local::apply`]). Sources: `accept_mutex`, `accept_mutex_delay`.
 async fn take_turns(listeners: Vec<Rc<Listener>>, baton: Arc<Semaphore>, delay: Duration) {
     while let Ok(_turn) = baton.acquire().await {
         let done = Rc::new(Notify::new());

@@ -76,6 +76,16 @@ pub(crate) fn run(name: &str) -> ExitCode {
     }
 }
 
+/// | `finishing` | happens | then |
+/// |---|---|---|
+/// | no | a generation from the master | swapped in; the answer is Ready or Failed, and the one before is among `older` |
+/// | no | Quit, QUIT | listeners close, connections finish: yes |
+/// | any | Terminate, TERM, the master is gone | listeners and connections close: yes |
+/// | any | a thread has ended | replaced if it was not asked to; the process ends with the last one while finishing |
+///
+/// Invariant: the process serves by one plan at a time; a request goes on with the one that it began with. A generation
+/// is `older` until nothing holds its plan, which is told to the master once (Retired). `worker_shutdown_timeout`
+/// counts from the last reload.
 struct Worker {
     socket: Arc<OwnedFd>,
     logs: LogFiles,
@@ -187,6 +197,9 @@ impl Worker {
         self.server.stop();
     }
 
+    /// Invariant: it succeeds as a whole or leaves what serves, but for threads that may have gone over already when
+    /// others could not. Logs that both generations have go on in one file, the one that the master has opened anew.
+    /// The answer is sent last: the master counts on it.
     fn reload(&mut self, handover: Handover) {
         let generation = handover.generation;
         let made = plan(handover, &self.logs, &self.survivors).and_then(|made| {
@@ -231,6 +244,8 @@ impl Worker {
         [look, abort].into_iter().flatten().min()
     }
 
+    /// Polled while there are older generations, every [`LOOK_PAUSE`], as nothing tells when the last holder of a plan
+    /// lets go. It is on no request's way.
     fn look_after_older(&mut self) {
         if self.older_until.is_some_and(|until| until <= exact_now()) {
             self.older_until = None;

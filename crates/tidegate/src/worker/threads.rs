@@ -71,6 +71,17 @@ impl Threads {
     ///
     /// # Errors
     /// No thread or descriptor could be had; what runs then still runs.
+    ///
+    /// | a thread is | then |
+    /// |---|---|
+    /// | one of the first `wanted` | swaps the plan and its sockets on its own loop |
+    /// | beyond them | finishes its connections, within `worker_shutdown_timeout` |
+    /// | missing | started, behind the others |
+    ///
+    /// Invariant: positions are counted without threads that end, so that each position of `wanted` has one thread,
+    /// with the sockets and processors of that position. The wait for running ones is bounded ([`APPLY_TIME`]): a loop
+    /// that is held up goes over when it comes to it. Sources: `worker_processes`, `worker_cpu_affinity`,
+    /// `accept_mutex`, `reuseport`.
     pub(crate) fn apply(&mut self, plan: &Arc<Plan>, listening: &[Listening]) -> io::Result<()> {
         let wanted = count(&plan.main);
         self.shared.set_threads(wanted);
