@@ -21,8 +21,12 @@ const ACCEPT_BATCH: usize = 64;
 /// Pause after running out of descriptors, as in nginx.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(500);
 
-/// Accepts until the task is dropped. `address` finds the listener again in each new plan.
-pub async fn run(front: Rc<Front>, listener: Rc<Listener>, address: Address) {
+/// Accepts connections, and begins to serve them on this thread, until it is dropped; those that it has begun go on then.
+/// `address` finds the listener again in each new plan, whether it is one of `http` or of `stream`.
+///
+/// It waits while `worker_connections` are in use, and takes no more of a batch than `multi_accept` says. Without
+/// descriptors it closes idle connections, or waits for half a second.
+pub async fn accept_connections(front: Rc<Front>, listener: Rc<Listener>, address: Address) {
     let address = Rc::new(address);
     loop {
         wait_for_room(&front).await;

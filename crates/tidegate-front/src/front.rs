@@ -20,7 +20,9 @@ use crate::session::running::Sessions;
 const AHEAD: u64 = 8;
 const AHEAD_SHARE: u64 = 32;
 
-/// What the threads of a worker share.
+/// What the threads of a worker share: numbers of connections, and how many threads there are, so that one that has many
+/// more connections than the others leaves new ones to them. One for the process, given to [`crate::open`] by each
+/// thread.
 #[derive(Default)]
 pub struct Shared {
     next_connection: AtomicU64,
@@ -34,7 +36,12 @@ impl Shared {
     }
 }
 
-/// A worker thread's front side.
+/// A worker thread's front side: the plan for what is new, the thread's connections and sessions, and memory for requests.
+/// It belongs to the thread whose loop it was opened on.
+///
+/// A change of the plan ([`Front::set_plan`]) closes nothing: requests and sessions end with the plan that they began
+/// with, connections stay. To end, [`Front::drain`] keeps no connection longer than its request, and
+/// [`Front::abort_all`] none at all; [`Front::drained`] waits for the last one.
 pub struct Front {
     plan: RefCell<PlanRef>,
     shared: Arc<Shared>,
@@ -43,13 +50,13 @@ pub struct Front {
     connections: RefCell<slab::Slab<Weak<Link>>>,
     pub(crate) sessions: Sessions,
     pub(crate) parking: Parking,
-    pub counters: Arc<Counters>,
+    pub(crate) counters: Arc<Counters>,
     spares: Spares,
     draining: Cell<bool>,
     /// Told when the last connection has gone while draining.
     empty: Notify,
     /// Told when a connection has gone: an acceptor may be waiting for room.
-    pub room: Notify,
+    pub(crate) room: Notify,
 }
 
 impl Front {
@@ -76,7 +83,7 @@ impl Front {
     }
 
     /// The plan for new sessions.
-    pub fn session_plan(&self) -> Option<PlanRef> {
+    pub(crate) fn session_plan(&self) -> Option<PlanRef> {
         self.session_plan.borrow().clone()
     }
 
@@ -87,11 +94,11 @@ impl Front {
         self.spares.clear();
     }
 
-    pub fn next_number(&self) -> u64 {
+    pub(crate) fn next_number(&self) -> u64 {
         self.shared.next_connection.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    pub fn is_draining(&self) -> bool {
+    pub(crate) fn is_draining(&self) -> bool {
         self.draining.get()
     }
 
@@ -102,7 +109,7 @@ impl Front {
 
     /// Those that count against `worker_connections`: sessions of UDP, which anybody can begin, have a limit of their
     /// own and leave no others without room.
-    pub fn connected(&self) -> usize {
+    pub(crate) fn connected(&self) -> usize {
         self.live().saturating_sub(self.sessions.datagrams())
     }
 
@@ -195,7 +202,7 @@ impl Front {
 
     /// Closes the connections that have been idle longest, to make room; those that may not be closed `now` stay
     /// (`keepalive_min_timeout`). `false` when there are none.
-    pub fn reuse_idle(&self, now: Instant) -> bool {
+    pub(crate) fn reuse_idle(&self, now: Instant) -> bool {
         if self.parking.close_oldest(now) {
             self.left();
             return true;

@@ -1,15 +1,34 @@
 //! The front side: listeners, TLS and HTTP/1, from a socket to an [`tidegate_core::Exchange`] and back.
 //!
-//! A worker's thread [`open`]s its front side, and runs [`accept`] for each listener. What knows no HTTP: [`link`] (a
-//! connection), [`parking`] (where idle ones wait), `parked_loop` and `task` (who serves them). A protocol is a folder
-//! beside [`h1`] and a row in each function of `protocol`; what all of them need of a request is in `serve`.
+//! A worker's thread has one [`Front`], made by [`open`]. For each listening socket it runs one of two futures until it
+//! drops them: [`accept_connections`], or [`receive_datagrams`] for UDP. What it shows is that, and nothing of a
+//! connection or a protocol:
+//!
+//! ```no_run
+//! # use std::rc::Rc;
+//! # use std::sync::Arc;
+//! # use tidegate_core::client::Address;
+//! # use tidegate_core::plan::Plan;
+//! # use tidegate_rt::net::Listener;
+//! async fn worker(plan: Arc<Plan>, listener: Rc<Listener>, address: Address) {
+//!     let front = tidegate_front::open(plan, Arc::default());
+//!     tidegate_rt::spawn_local(tidegate_front::accept_connections(front.clone(), listener, address));
+//!     // … until the process is told to end:
+//!     front.drain(tidegate_rt::clock::now());
+//!     front.drained().await;
+//! }
+//! ```
+//!
+//! Inside, what knows no HTTP: `link` (a connection), `parking` (where idle ones wait), `parked_loop` and `task` (who
+//! serves them), `session` (those of `stream`), `tls`. A protocol is a folder beside `h1` and a row in each function of
+//! `protocol`; what all of them need of a request is in `serve`.
 #![forbid(unsafe_code)]
 
-pub mod accept;
+mod accept;
 mod action;
 mod client;
 mod duplex;
-pub mod front;
+mod front;
 mod h1;
 mod io;
 mod linger;
@@ -19,11 +38,13 @@ mod parked_loop;
 mod parking;
 mod protocol;
 mod serve;
-pub mod session;
+mod session;
 mod start;
 mod task;
-pub mod tls;
+mod tls;
 
+pub use accept::accept_connections;
 pub use front::{Front, Shared};
 pub use parked_loop::open;
+pub use session::udp::receive_datagrams;
 pub use tls::Ssl;

@@ -11,19 +11,19 @@ use tidegate_core::plan::Plan;
 
 /// A listener of one plan, and the local address's own servers there if it has any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ListenerRef {
+pub(crate) struct ListenerRef {
     pub listener: u32,
     pub local: Option<u32>,
 }
 
 impl ListenerRef {
     /// Where a connection to `local`, accepted at `address`, belongs in a plan.
-    pub fn find(plan: &Plan, address: &Address, local: &Address) -> Option<ListenerRef> {
+    pub(crate) fn find(plan: &Plan, address: &Address, local: &Address) -> Option<ListenerRef> {
         ListenerRef::find_for(plan, address, local, false)
     }
 
     /// The same for UDP, if `datagram`.
-    pub fn find_for(
+    pub(crate) fn find_for(
         plan: &Plan,
         address: &Address,
         local: &Address,
@@ -40,7 +40,7 @@ impl ListenerRef {
     }
 
     /// Whether TLS and the PROXY protocol are spoken there.
-    pub fn transport(self, plan: &Plan) -> Option<(bool, bool)> {
+    pub(crate) fn transport(self, plan: &Plan) -> Option<(bool, bool)> {
         let listener = plan.listeners.get(self.listener as usize)?;
         match self.local {
             None => Some((listener.tls, listener.proxy_protocol)),
@@ -52,7 +52,7 @@ impl ListenerRef {
     }
 
     /// The servers that can be meant, in the plan that it belongs to.
-    pub fn servers(self, plan: &Plan) -> Option<&VirtualServers> {
+    pub(crate) fn servers(self, plan: &Plan) -> Option<&VirtualServers> {
         let listener = plan.listeners.get(self.listener as usize)?;
         match self.local {
             None => Some(&listener.servers),

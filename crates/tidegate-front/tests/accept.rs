@@ -40,7 +40,8 @@ fn taken_at_once(threads: usize, events: &str) -> (usize, usize) {
         let front = tidegate_front::open(plan, shared);
         listener.set_nonblocking(true).expect("non-blocking");
         let listener = Rc::new(Listener::from_fd(listener.into()).expect("a watched listener"));
-        let running = tidegate_front::accept::run(front.clone(), listener, Address::Inet(address));
+        let running =
+            tidegate_front::accept_connections(front.clone(), listener, Address::Inet(address));
         spawn_local(running);
         while front.live() == 0 {
             yield_now().await;

@@ -248,7 +248,7 @@ fn serve(config: &str) -> (Worker, SocketAddr) {
         FRONT.with(|place| place.replace(Some(front.clone())));
         probe.set_nonblocking(true).expect("non-blocking");
         let listener = Rc::new(Listener::from_fd(probe.into()).expect("a watched listener"));
-        tidegate_front::accept::run(front, listener, Address::Inet(address)).await;
+        tidegate_front::accept_connections(front, listener, Address::Inet(address)).await;
     });
     (worker.expect("a worker"), address)
 }

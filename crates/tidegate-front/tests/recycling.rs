@@ -227,7 +227,7 @@ impl Server {
             let front = tidegate_front::open(plan, Arc::new(Shared::default()));
             probe.set_nonblocking(true).expect("non-blocking");
             let listener = Rc::new(Listener::from_fd(probe.into()).expect("a watched listener"));
-            tidegate_front::accept::run(front, listener, Address::Inet(address)).await;
+            tidegate_front::accept_connections(front, listener, Address::Inet(address)).await;
         });
         Server { _worker: worker.expect("a worker"), address, log }
     }

@@ -16,8 +16,8 @@
 mod error;
 mod order;
 pub(crate) mod running;
-pub mod tcp;
-pub mod udp;
+pub(crate) mod tcp;
+pub(crate) mod udp;
 
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;

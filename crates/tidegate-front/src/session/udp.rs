@@ -35,8 +35,10 @@ struct Port {
 /// A client's address and, where the socket is bound to all, the local address that it sends to.
 type Ends = (SocketAddr, Option<IpAddr>);
 
-/// Receives until the task is dropped. `address` finds the listener again in each new plan.
-pub async fn run(front: Rc<Front>, socket: Datagram, address: Address) {
+/// Receives datagrams, and begins sessions of `stream` with those of new clients, until it is dropped; sessions that it
+/// has begun go on then. `address` finds the listener again in each new plan. Sessions are at most half of
+/// `worker_connections`.
+pub async fn receive_datagrams(front: Rc<Front>, socket: Datagram, address: Address) {
     if let Address::Inet(bound) = &address
         && bound.ip().is_unspecified()
         && let Err(error) = socket.set_packet_info(bound.is_ipv6())

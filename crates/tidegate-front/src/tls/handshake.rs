@@ -23,7 +23,7 @@ use crate::listener::ListenerRef;
 
 /// Takes a connection through the handshake within `limit`, or finds that it speaks plain HTTP.
 /// `input` is what was received already, and what the answer has left of it. Failures are logged here.
-pub async fn accept(
+pub(crate) async fn accept(
     plan: PlanRef,
     stream: Rc<Stream>,
     mut info: Connection,

@@ -26,7 +26,7 @@ use tidegate_plan::module::{BlockInfo, Contexts, Diagnostic, Directive};
 use tidegate_plan::{PlanBuilder, ServerBuilder};
 
 pub(crate) use client::{refusal, session_refusal};
-pub use handshake::accept;
+pub(crate) use handshake::accept;
 pub(crate) use server::session_handshake_timeout;
 
 /// `ngx_http_ssl_module` and `ngx_stream_ssl_module`: the `ssl_*` directives and variables, and what each server's

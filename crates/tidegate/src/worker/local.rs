@@ -12,8 +12,7 @@ use tidegate_core::client::Address;
 use tidegate_core::error_log::Level;
 use tidegate_core::listen::Place;
 use tidegate_core::plan::Plan;
-use tidegate_front::session::udp;
-use tidegate_front::{Front, Shared, accept};
+use tidegate_front::{Front, Shared, accept_connections, receive_datagrams};
 use tidegate_os::OwnedSocket;
 use tidegate_rt::net::{Datagram, Listener};
 use tidegate_rt::sync::{Notify, Semaphore};
@@ -182,7 +181,7 @@ impl Local {
                 let socket = socket.try_clone().and_then(Datagram::from_fd);
                 async move {
                     if let Ok(socket) = socket {
-                        udp::run(front, socket, address).await;
+                        receive_datagrams(front, socket, address).await;
                     }
                 }
             };
@@ -192,7 +191,7 @@ impl Local {
         }
         let listener = Rc::new(Listener::from_fd(socket)?);
         let listening = listener.clone();
-        let run = move || accept::run(front.clone(), listening.clone(), address.clone());
+        let run = move || accept_connections(front.clone(), listening.clone(), address.clone());
         let task = accepting(self.front.clone(), place.address.clone(), run);
         let task = Running(spawn_local(task));
         Ok(Acceptor { place, inode, listener: Some(listener), _task: task })
