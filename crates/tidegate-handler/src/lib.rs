@@ -28,6 +28,7 @@
 
 mod abandonment;
 mod body;
+mod invalid;
 mod registry;
 mod request;
 mod response;

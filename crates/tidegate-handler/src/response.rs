@@ -6,6 +6,7 @@ use std::io;
 use bytes::Bytes;
 use tidegate_http::{Headers, Known};
 
+use crate::invalid::InvalidResponse;
 use crate::writer::{Collected, Writer};
 
 /// Longest name of a field.
@@ -31,7 +32,7 @@ pub struct Response {
     content_length: Option<u64>,
     payload: Payload,
     /// The first thing that is wrong with it.
-    problem: Option<String>,
+    problem: Option<InvalidResponse>,
 }
 
 /// A body.
@@ -126,7 +127,7 @@ impl Response {
     pub fn status(mut self, status: u16) -> Response {
         self.status = status;
         if !(200..=599).contains(&status) {
-            self.spoil(format!("status {status}"));
+            self.spoil(InvalidResponse::Status(status));
         }
         self
     }
@@ -142,11 +143,11 @@ impl Response {
         if let Some(problem) = problem_of(name, value, known) {
             self.spoil(problem);
         } else if self.head_bytes > HEAD_BYTES_MAX {
-            self.spoil("header fields, which are too long".to_owned());
+            self.spoil(InvalidResponse::HeadTooLong);
         } else if known == Known::ContentLength {
             match str::from_utf8(value).ok().and_then(|text| text.parse().ok()) {
                 Some(length) => self.content_length = Some(length),
-                None => self.spoil(format!("header \"{}\"", shown(name, value))),
+                None => self.spoil(InvalidResponse::Field(shown(name, value))),
             }
         } else if known == Known::ContentType {
             self.headers.set_known(known, value);
@@ -188,8 +189,8 @@ impl Response {
     /// Takes the response apart.
     ///
     /// # Errors
-    /// What is wrong with it, as the end of a sentence.
-    pub(crate) fn take(mut self) -> Result<Taken, String> {
+    /// The first thing that is wrong with it.
+    pub(crate) fn take(mut self) -> Result<Taken, InvalidResponse> {
         let known = match &self.payload {
             Payload::Bytes(bytes) => Some(bytes.len() as u64),
             Payload::File(_, length) => Some(*length),
@@ -198,7 +199,7 @@ impl Response {
         if let (Some(known), Some(said)) = (known, self.content_length)
             && known != said
         {
-            self.spoil(format!("Content-Length {said} for a body of {known} bytes"));
+            self.spoil(InvalidResponse::Length { said, known });
         }
         match self.problem {
             Some(problem) => Err(problem),
@@ -211,15 +212,15 @@ impl Response {
         }
     }
 
-    fn spoil(&mut self, problem: String) {
+    fn spoil(&mut self, problem: InvalidResponse) {
         self.problem.get_or_insert(problem);
     }
 }
 
 impl TryFrom<Response> for Taken {
-    type Error = String;
+    type Error = InvalidResponse;
 
-    fn try_from(response: Response) -> Result<Taken, String> {
+    fn try_from(response: Response) -> Result<Taken, InvalidResponse> {
         response.take()
     }
 }
@@ -233,14 +234,14 @@ impl std::fmt::Debug for Response {
     }
 }
 
-fn problem_of(name: &[u8], value: &[u8], known: Known) -> Option<String> {
+fn problem_of(name: &[u8], value: &[u8], known: Known) -> Option<InvalidResponse> {
     if SERVERS_OWN.contains(&known) {
-        return Some(format!("header \"{}\", which is the server's own", name.escape_ascii()));
+        return Some(InvalidResponse::FieldOfServer(name.escape_ascii().to_string()));
     }
     let token = !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.iter().all(is_token_byte);
     let control = |byte: &u8| (*byte < b' ' && *byte != b'\t') || *byte == 0x7f;
     let valid = token && !value.iter().any(control);
-    (!valid).then(|| format!("header \"{}\"", shown(name, value)))
+    (!valid).then(|| InvalidResponse::Field(shown(name, value)))
 }
 
 /// RFC 9110, 5.6.2.

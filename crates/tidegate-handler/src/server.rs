@@ -2,6 +2,7 @@
 //! interface that applications may rely on.
 
 pub use crate::abandonment::Abandonment;
+pub use crate::invalid::InvalidResponse;
 pub use crate::registry::{find, names, register};
 pub use crate::request::Parts;
 pub use crate::response::{Payload, Taken};

@@ -13,7 +13,7 @@ use crate::writer::{Sink, run};
 use crate::{Handler, Request, Response, server, with_variables};
 
 fn problem(response: Response) -> Option<String> {
-    Taken::try_from(response).err()
+    Taken::try_from(response).err().map(|problem| problem.to_string())
 }
 
 #[test]

@@ -18,7 +18,7 @@ use std::time::Instant;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
-use crate::worker::panic_message;
+use crate::worker::Panic;
 pub use threads::{Figures, ThreadPool};
 
 /// Work for a pool.
@@ -50,7 +50,7 @@ pub trait Pool: Send + Sync {
 /// The result of a job to come. Dropping it cancels the job if it has not begun.
 #[derive(Debug)]
 pub struct JobHandle<T> {
-    result: oneshot::Receiver<Result<T, String>>,
+    result: oneshot::Receiver<Result<T, Panic>>,
     cancelled: Arc<AtomicBool>,
 }
 
@@ -68,7 +68,7 @@ pub struct Reply<T> {
     sender: Rc<RefCell<Option<ResultSender<T>>>>,
 }
 
-type ResultSender<T> = oneshot::Sender<Result<T, String>>;
+type ResultSender<T> = oneshot::Sender<Result<T, Panic>>;
 
 /// Gives work to a pool. The result wakes the task that awaits the handle; the wake-up of its loop
 /// is a descriptor in the loop's own poll set. A loop takes a bounded number of results before it looks
@@ -104,7 +104,7 @@ where
         let outcome = catch_unwind(AssertUnwindSafe(|| work(reply)));
         if let (Err(panic), Some(sender)) = (outcome, sender.take()) {
             // Fails when the handle was dropped meanwhile: nobody wants the result.
-            let _ = sender.send(Err(panic_message(&*panic)));
+            let _ = sender.send(Err(Panic::of(&*panic)));
         }
     });
     let submitted = crate::clock::exact_now();
@@ -166,7 +166,7 @@ impl<T> Future for JobHandle<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.result).poll(context).map(|received| match received {
-            Ok(outcome) => outcome.map_err(JobError::Panicked),
+            Ok(outcome) => outcome.map_err(|panic| JobError::Panicked(panic.into_text())),
             Err(_) => Err(JobError::Cancelled),
         })
     }

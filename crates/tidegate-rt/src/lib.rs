@@ -19,7 +19,9 @@ pub mod timer;
 pub mod turn;
 pub mod worker;
 
-pub use worker::{Handle, Remote, Task, Worker, block_on, spawn_local, unconstrained, yield_now};
+pub use worker::{
+    Handle, Panic, Remote, Task, Worker, block_on, spawn_local, unconstrained, yield_now,
+};
 
 #[cfg(test)]
 mod tests;

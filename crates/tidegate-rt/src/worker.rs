@@ -62,6 +62,10 @@ pub enum TaskError {
     Aborted,
 }
 
+/// A panic that ended a thread or a job: the text that it gave, empty when it was none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Panic(String);
+
 impl Worker {
     /// Starts a thread named `name`, bound to the processors of `pin` (see
     /// `tidegate_os::affinity::pin_thread`), which runs the future that `main` makes until it is
@@ -119,10 +123,10 @@ impl Worker {
     /// Waits for the end of the thread (blocking).
     ///
     /// # Errors
-    /// The main future panicked; the message.
-    pub fn join(self) -> Result<(), String> {
+    /// The main future panicked.
+    pub fn join(self) -> Result<(), Panic> {
         drop(self.remote);
-        self.thread.join().map_err(|panic| panic_message(&*panic))
+        self.thread.join().map_err(|panic| Panic::of(&*panic))
     }
 }
 
@@ -201,7 +205,7 @@ impl<T> Future for Task<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.join).poll(context).map_err(|error| match error.try_into_panic() {
-            Ok(panic) => TaskError::Panicked(panic_message(&*panic)),
+            Ok(panic) => TaskError::Panicked(Panic::of(&*panic).into_text()),
             Err(_) => TaskError::Aborted,
         })
     }
@@ -229,11 +233,26 @@ impl std::fmt::Display for TaskError {
 
 impl std::error::Error for TaskError {}
 
-/// The text of a panic.
-pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_string());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+impl Panic {
+    /// What a thread or `catch_unwind` has caught.
+    pub(crate) fn of(caught: &(dyn Any + Send)) -> Panic {
+        let text = caught.downcast_ref::<&str>().map(|text| (*text).to_string());
+        Panic(text.or_else(|| caught.downcast_ref::<String>().cloned()).unwrap_or_default())
+    }
+
+    /// Its text.
+    pub fn into_text(self) -> String {
+        self.0
+    }
 }
+
+impl std::fmt::Display for Panic {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Panic {}
 
 async fn run_errands(mut errands: Mailbox<Errand>) {
     while let Some(errand) = errands.receive().await {

@@ -10,8 +10,9 @@ use wasmtime_wasi_http::p2::bindings::http::types::Scheme;
 
 use crate::Settings;
 use crate::call::{Call, HeadSlot};
+use crate::failure::{Failure, one_line};
 use crate::host::State;
-use crate::program::{Program, one_line};
+use crate::program::Program;
 use crate::request::{Incoming, convert};
 use crate::watch::Watch;
 
@@ -71,7 +72,7 @@ async fn serve(
     request: http::Request<Incoming>,
     head: HeadSlot,
     watch: Arc<Watch>,
-) -> Result<(), String> {
+) -> Result<(), Failure> {
     let idle = shared.idle().pop();
     let mut instance = match idle {
         Some(idle) => idle,
@@ -93,8 +94,9 @@ impl Shared {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn instantiate(&self, watch: Arc<Watch>) -> Result<Instance, String> {
-        let state = State::new(&self.settings, watch).map_err(|error| one_line(&error))?;
+    async fn instantiate(&self, watch: Arc<Watch>) -> Result<Instance, Failure> {
+        let state = State::new(&self.settings, watch)
+            .map_err(|error| Failure::Instance(one_line(&error)))?;
         let mut store = Store::new(&self.program.engine, state);
         store.limiter(|state| &mut state.limits);
         store.set_hostcall_fuel(COPIED_BYTES_MAX);
@@ -104,7 +106,7 @@ impl Shared {
             Ok(if over { UpdateDeadline::Interrupt } else { UpdateDeadline::Continue(1) })
         });
         // Instantiation may run code of the program.
-        allow(&mut store, &self.settings).map_err(|error| one_line(&error))?;
+        allow(&mut store, &self.settings).map_err(|error| Failure::Instance(one_line(&error)))?;
         let made = self.program.proxy.instantiate_async(&mut store).await;
         let proxy = made.map_err(|error| problem(&error, store.data()))?;
         Ok(Instance { store, proxy, served: 0 })
@@ -147,7 +149,7 @@ pub(crate) fn allow(store: &mut Store<State>, settings: &Settings) -> wasmtime::
 }
 
 /// Why an instance failed, and what it had to say.
-fn problem(error: &wasmtime::Error, state: &State) -> String {
+fn problem(error: &wasmtime::Error, state: &State) -> Failure {
     let mut text = match error.downcast_ref::<Trap>() {
         Some(Trap::OutOfFuel) => "used up its fuel".to_owned(),
         Some(trap) => {
@@ -164,5 +166,5 @@ fn problem(error: &wasmtime::Error, state: &State) -> String {
         text.push_str("; it wrote: ");
         text.push_str(&output);
     }
-    text
+    Failure::Instance(text)
 }

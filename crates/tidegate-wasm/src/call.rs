@@ -14,6 +14,7 @@ use tidegate_handler::{Response, Writer};
 use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
 use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
 
+use crate::failure::Failure;
 use crate::watch::Watch;
 
 /// A response of up to so many bytes is sent as a whole, with its length, when the program has ended.
@@ -22,7 +23,7 @@ const WHOLE_BYTES_MAX: usize = 256 << 10;
 const SMALL_BYTES: usize = 8 << 10;
 
 /// The program at work; gives what is wrong when it has ended.
-pub(crate) type Guest = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+pub(crate) type Guest = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 
 /// Where the program puts the head of its response.
 pub(crate) type HeadSlot = Arc<Mutex<Option<Result<http::Response<HyperOutgoingBody>, ErrorCode>>>>;
@@ -44,7 +45,7 @@ enum Event {
     End,
 }
 
-type Polled = Poll<Result<Event, String>>;
+type Polled = Poll<Result<Event, Failure>>;
 
 impl Call {
     pub(crate) fn new(guest: Guest, head: HeadSlot, watch: Arc<Watch>) -> Call {
@@ -55,8 +56,8 @@ impl Call {
     ///
     /// # Errors
     /// The program failed; how.
-    pub(crate) fn respond(mut self) -> Result<Response, String> {
-        let Event::Head(head) = self.wait()? else { return Err("has no response".to_owned()) };
+    pub(crate) fn respond(mut self) -> Result<Response, Failure> {
+        let Event::Head(head) = self.wait()? else { return Err(Failure::NoResponse) };
         let mut pieces = Vec::new();
         let mut length = 0;
         loop {
@@ -95,12 +96,12 @@ impl Call {
         }
     }
 
-    fn wait(&mut self) -> Result<Event, String> {
+    fn wait(&mut self) -> Result<Event, Failure> {
         block_on(poll_fn(|context| self.poll(context)))?
     }
 
     /// The next event, unless the program waits for something.
-    fn progress(&mut self) -> Result<Option<Event>, String> {
+    fn progress(&mut self) -> Result<Option<Event>, Failure> {
         block_on(poll_fn(|context| {
             Poll::Ready(match self.poll(context) {
                 Poll::Ready(event) => event.map(Some),
@@ -111,7 +112,7 @@ impl Call {
 
     fn poll(&mut self, context: &mut Context<'_>) -> Polled {
         if self.watch.poll_over(context.waker()) {
-            return Poll::Ready(Err("is not waited for any more".to_owned()));
+            return Poll::Ready(Err(Failure::Abandoned));
         }
         if let Some(guest) = &mut self.guest
             && let Poll::Ready(ended) = guest.as_mut().poll(context)
@@ -127,7 +128,7 @@ impl Call {
                 self.body = Some(body);
                 Poll::Ready(Ok(Event::Head(Box::new(head))))
             }
-            Some(Err(code)) => Poll::Ready(Err(format!("gave the error {code:?}"))),
+            Some(Err(code)) => Poll::Ready(Err(Failure::Gave(code))),
             None => self.poll_body(context),
         }
     }
@@ -142,19 +143,17 @@ impl Call {
                     }
                 }
                 Poll::Ready(None) => return Poll::Ready(Ok(Event::End)),
-                Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(UNFINISHED.to_owned())),
+                Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(Failure::Unfinished)),
                 Poll::Pending => break,
             }
         }
         match (&self.guest, &self.body) {
             (Some(_), _) => Poll::Pending,
-            (None, Some(_)) => Poll::Ready(Err(UNFINISHED.to_owned())),
-            (None, None) => Poll::Ready(Err("ended without a response".to_owned())),
+            (None, Some(_)) => Poll::Ready(Err(Failure::Unfinished)),
+            (None, None) => Poll::Ready(Err(Failure::EndedWithout)),
         }
     }
 }
-
-const UNFINISHED: &str = "left its response unfinished";
 
 fn whole(head: &Parts, mut pieces: Vec<Bytes>) -> Response {
     let response = with_head(Response::new(200), head);
@@ -176,8 +175,8 @@ fn write(out: &mut Writer<'_>, piece: Bytes) -> io::Result<()> {
 }
 
 /// Runs on this thread, with the loop that the interface's clocks need.
-fn block_on<T>(future: impl Future<Output = T>) -> Result<T, String> {
+fn block_on<T>(future: impl Future<Output = T>) -> Result<T, Failure> {
     // The program's parts wait for each other, which must not look as if they had taken long.
     let future = tidegate_rt::unconstrained(future);
-    tidegate_rt::blocking::wait(future).map_err(|error| format!("has no loop: {error}"))
+    tidegate_rt::blocking::wait(future).map_err(Failure::NoLoop)
 }

@@ -6,7 +6,7 @@
 //!
 //! let bytes = b"(not a component)";
 //! let problem = Programs::default().program(bytes, false, 1).map(|_| ()).unwrap_err();
-//! assert!(problem.contains("expected"));
+//! assert!(problem.to_string().contains("expected"));
 //! # let _ = |program| Application::new(program, Settings::default());
 //! ```
 //! A [`Program`] is compiled once; an [`Application`] runs it as its [`Settings`] say. Each request has an
@@ -20,6 +20,7 @@
 
 mod application;
 mod call;
+mod failure;
 mod host;
 mod limits;
 mod output;
@@ -32,6 +33,7 @@ mod watch;
 use std::path::PathBuf;
 
 pub use application::Application;
+pub use failure::ProgramError;
 pub use program::{Program, Programs};
 
 /// Largest memory of an instance when the configuration does not say.

@@ -1,12 +1,13 @@
 //! Components, compiled: once for each content of a file, over reloads.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use wasmtime::component::{Component, Linker};
 use wasmtime::{Config, Engine};
 use wasmtime_wasi_http::p2::bindings::ProxyPre;
 use xxhash_rust::xxh3::xxh3_128;
 
+use crate::failure::ProgramError;
 use crate::host::State;
 
 /// A component that answers requests, ready to be instantiated.
@@ -43,7 +44,12 @@ impl Programs {
     ///
     /// # Errors
     /// The file is no component, or not one that this server can run; why.
-    pub fn program(&self, bytes: &[u8], metered: bool, generation: u64) -> Result<Program, String> {
+    pub fn program(
+        &self,
+        bytes: &[u8],
+        metered: bool,
+        generation: u64,
+    ) -> Result<Program, ProgramError> {
         let key = (xxh3_128(bytes), bytes.len(), metered);
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|entry| entry.generation.saturating_add(1) >= generation);
@@ -57,10 +63,10 @@ impl Programs {
     }
 }
 
-fn compile(bytes: &[u8], metered: bool) -> Result<Program, String> {
+fn compile(bytes: &[u8], metered: bool) -> Result<Program, ProgramError> {
     let engine = engine(metered)?;
-    let component = Component::new(&engine, bytes).map_err(|error| one_line(&error))?;
-    let proxy = prepare(&engine, &component).map_err(|error| one_line(&error))?;
+    let component = Component::new(&engine, bytes).map_err(|error| ProgramError::of(&error))?;
+    let proxy = prepare(&engine, &component).map_err(|error| ProgramError::of(&error))?;
     Ok(Program { engine, proxy })
 }
 
@@ -73,19 +79,15 @@ fn prepare(engine: &Engine, component: &Component) -> wasmtime::Result<ProxyPre<
 
 /// One for code that counts fuel, which costs time, and one for code that does not. An engine starts no
 /// threads: a master may compile before it forks.
-pub(crate) fn engine(metered: bool) -> Result<Engine, String> {
-    static ENGINES: [OnceLock<Result<Engine, Arc<str>>>; 2] = [OnceLock::new(), OnceLock::new()];
+pub(crate) fn engine(metered: bool) -> Result<Engine, ProgramError> {
+    static ENGINES: [OnceLock<Result<Engine, ProgramError>>; 2] =
+        [OnceLock::new(), OnceLock::new()];
     let made = ENGINES[usize::from(metered)].get_or_init(|| {
         let mut config = Config::new();
         config.epoch_interruption(true).consume_fuel(metered);
         // What failed where is for who wrote the program; it costs every trap and a table.
         config.wasm_backtrace_max_frames(None).generate_address_map(false);
-        Engine::new(&config).map_err(|error| one_line(&error).into())
+        Engine::new(&config).map_err(|error| ProgramError::of(&error))
     });
-    made.clone().map_err(|error| error.to_string())
-}
-
-/// An error with its causes.
-pub(crate) fn one_line(error: &wasmtime::Error) -> String {
-    format!("{error:#}").lines().map(str::trim).collect::<Vec<_>>().join(" ")
+    made.clone()
 }

@@ -12,6 +12,8 @@ use tidegate_http::uri::{Escape, escape, unescape};
 use wasmtime_wasi_http::Error;
 use wasmtime_wasi_http::p2::bindings::http::types::Scheme;
 
+use crate::failure::Failure;
+
 /// Bytes of a body that are read at a time.
 const READ_BYTES: usize = 32 << 10;
 
@@ -19,7 +21,7 @@ const READ_BYTES: usize = 32 << 10;
 ///
 /// # Errors
 /// A method or target that the interface has no words for.
-pub(crate) fn convert(request: Request) -> Result<(Scheme, http::Request<Incoming>), String> {
+pub(crate) fn convert(request: Request) -> Result<(Scheme, http::Request<Incoming>), Failure> {
     let told = |name| request.variable(name).unwrap_or_default();
     let (scheme, name) = match told("scheme") {
         b"https" => (Scheme::Https, "https"),
@@ -27,13 +29,13 @@ pub(crate) fn convert(request: Request) -> Result<(Scheme, http::Request<Incomin
     };
     let host = [told("host"), b"localhost"].into_iter().find(|host| !host.is_empty());
     let host = host.unwrap_or_default();
-    let method = Method::from_bytes(request.method()).map_err(|error| error.to_string())?;
+    let method = Method::from_bytes(request.method()).map_err(Failure::Method)?;
     let uri = Uri::builder()
         .scheme(name)
         .authority(host)
         .path_and_query(target(&request))
         .build()
-        .map_err(|error| format!("has no words for the request: {error}"))?;
+        .map_err(Failure::Target)?;
     let mut converted = http::Request::new(());
     *converted.method_mut() = method;
     *converted.uri_mut() = uri;

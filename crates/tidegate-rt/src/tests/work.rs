@@ -49,7 +49,7 @@ fn a_worker_runs_local_tasks_and_errands() {
 #[test]
 fn a_worker_reports_panics_and_refused_masks() {
     let worker = Worker::run("fails", None, |_| async { panic!("as asked") }).unwrap();
-    assert_eq!(worker.join(), Err("as asked".to_string()));
+    assert_eq!(worker.join().map_err(|panic| panic.to_string()), Err("as asked".to_string()));
     assert!(Worker::run("nowhere", Some(vec![0]), |_| async {}).is_err());
     let cpu = tidegate_os::affinity::thread_cpus().unwrap()[0];
     let mut mask = vec![0; cpu / 64 + 1];
