@@ -29,6 +29,7 @@ use tidegate_core::variables::Variable;
 use tidegate_plan::http_core::HttpCore;
 use tidegate_plan::module::{BlockRow, Module};
 use tidegate_plan::{Outline, PlanBuilder, Resources};
+use tidegate_rt::clock;
 use tidegate_upstream::care::names::NamesDuty;
 use tidegate_upstream::care::{Caretaker, Duties, PlanCare};
 use tidegate_upstream::peers::{Kept, Stickiness};
@@ -254,12 +255,13 @@ fn entry(
         resolves: resolver.is_some(),
     };
     let method = conf.method.unwrap_or_default();
-    let mut group = Group::with(&name, method, keepalive(conf), options, members);
+    let now = clock::now();
+    let mut group = Group::with(&name, (method, keepalive(conf), options), members, now);
     let make = || Ok::<_, Diagnostic>(Latest::default());
     let latest = plan.environment.survivors.get_or_make(survivor(plan), make)?;
     let mut latest = latest.0.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(before) = latest.get(&name) {
-        group.inherit(before);
+        group.inherit(before, now);
     }
     let group = Arc::new(group);
     latest.insert(name.clone(), group.clone());

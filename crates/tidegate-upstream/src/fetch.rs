@@ -1,33 +1,37 @@
 //! One answer from an origin: servers are tried until one answers or the rules say to give up.
 
 mod answer;
+mod connecting;
 mod sending;
 #[cfg(test)]
 mod tests;
+mod trouble;
 
 use std::future::poll_fn;
-use std::io;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Instant;
 
 use tidegate_core::error_log::Level;
-use tidegate_core::request_body::{RequestBody, RequestBodyError};
+use tidegate_core::request_body::RequestBody;
 use tidegate_http::Known;
 use tidegate_http::request::Method;
 use tidegate_http::response::{ResponseFraming, ResponseHead};
 use tidegate_rt::clock;
 
 use answer::{Parts, Received};
+use connecting::{Connected, Wanted, connect};
 use sending::Sending;
+pub use trouble::READING_HEAD;
+use trouble::{CONNECTING, SENDING, Trouble, send_failed, trouble_of_connect, trouble_of_send};
 
-use crate::connection::{ConnectError, OriginConnection};
+use crate::connection::OriginConnection;
 use crate::h1::receive::{HeadReader, ReceiveError};
 use crate::h1::scratch::Behind;
-use crate::h1::send::{self, SendError, UploadEnd};
+use crate::h1::send::{self, UploadEnd};
 use crate::log::{LogContext, os_error};
 use crate::peers::line::Waiting;
 use crate::peers::{Lease, Outcome, Peer};
-use crate::pool::{self, handover};
 use crate::report::SharedReport;
 use crate::request::{Keeping, OriginRequest, RequestPayload};
 use crate::response::{FetchError, OriginResponse};
@@ -48,12 +52,13 @@ pub fn fetch(
     log: LogContext,
 ) -> impl Future<Output = Result<OriginResponse, FetchError>> {
     report.borrow_mut().begin_fetch();
+    let now = clock::now();
     let retry = Retry {
         policy: settings.next_upstream,
         tries_left: tries(&request, &settings),
         until: match settings.next_upstream_timeout {
             time if time.is_zero() => None,
-            time => clock::now().checked_add(time),
+            time => now.checked_add(time),
         },
         idempotent: !matches!(request.method, Method::Post | Method::Lock | Method::Patch),
         repeatable: !matches!(request.payload, RequestPayload::Stream { .. }),
@@ -62,8 +67,8 @@ pub fn fetch(
     let mut fetch = Fetch { request, settings, report, log, retry, fresh: false, given_back: None };
     // `run` borrows: handed over, what it works on would lie in its future twice.
     async move {
-        let (answer, lease) = fetch.run().await?;
-        Ok(fetch.respond(answer, lease))
+        let (answer, lease, now) = fetch.run(now).await?;
+        Ok(fetch.respond(answer, lease, now))
     }
 }
 
@@ -91,15 +96,6 @@ struct Fetch {
     given_back: Option<Box<RequestBody>>,
 }
 
-/// A failed attempt.
-struct Trouble {
-    event: Event,
-    message: String,
-    action: &'static str,
-    /// The client's fault, with its status: nobody else is asked.
-    client_status: Option<u16>,
-}
-
 /// A head that came, and what is left to do on its connection.
 struct Answer {
     connection: Box<OriginConnection>,
@@ -110,46 +106,46 @@ struct Answer {
     sending: Sending,
 }
 
-const CONNECTING: &str = "connecting to upstream";
-const SENDING: &str = "sending request to upstream";
-/// What is done while an origin's head is awaited, for log lines.
-pub const READING_HEAD: &str = "reading response header from upstream";
-
 impl Fetch {
-    async fn run(&mut self) -> Result<(Answer, Lease), FetchError> {
+    /// Tries servers from `now` on: the head that is accepted, its server, and when it came.
+    async fn run(&mut self, mut now: Instant) -> Result<(Answer, Lease, Instant), FetchError> {
         let mut held = None;
         loop {
-            let now = clock::now();
             let chosen = match held.take() {
                 Some(same) => Some(same),
                 None => match self.request.group.choose(&mut self.request.choice, now) {
-                    None if self.request.group.options().queue.is_some() => self.queue().await,
+                    None if self.request.group.options().queue.is_some() => {
+                        let had = self.queue().await;
+                        now = had.as_ref().map_or_else(clock::now, |(_, now)| *now);
+                        had.map(|(lease, _)| lease)
+                    }
                     chosen => chosen,
                 },
             };
-            let Some(lease) = chosen else { return Err(self.no_peer()) };
-            self.report.borrow_mut().begin(&self.request.group, Some(lease.peer()));
+            let Some(lease) = chosen else { return Err(self.no_peer(now)) };
+            self.report.borrow_mut().begin(&self.request.group, Some(lease.peer()), now);
             self.retry.sent = false;
-            let result = self.attempt(lease.peer()).await;
+            let result = self.attempt(lease.peer(), now).await;
+            // The event: a head has come, or the attempt has failed.
+            now = clock::now();
             let event = match &result {
                 Ok(answer) => Event::Head(answer.head.status),
                 Err(trouble) => trouble.event,
             };
-            let now = clock::now();
             let (decision, blame) = match &result {
                 Err(Trouble { client_status: Some(status), .. }) => {
                     (Decision::GiveUp(*status), Blame::None)
                 }
                 _ => self.retry.decide(event, now),
             };
-            self.settle(lease.peer(), blame, decision, event);
+            self.settle(lease.peer(), blame, (decision, event), now);
             if let Err(trouble) = &result {
                 self.complain(lease.peer(), trouble, decision);
             }
             if decision != Decision::Accept
                 && let Some(attempt) = self.report.borrow_mut().last()
             {
-                attempt.finished();
+                attempt.finished(now);
             }
             match decision {
                 Decision::Accept => {
@@ -157,7 +153,7 @@ impl Fetch {
                     if may_answer_elsewhere(&answer.head) {
                         self.note_asked();
                     }
-                    return Ok((answer, lease));
+                    return Ok((answer, lease, now));
                 }
                 Decision::SamePeer => {
                     self.fresh = true;
@@ -182,18 +178,18 @@ impl Fetch {
     }
 
     /// Waits for a server (`queue`). Boxed: few groups have a queue.
-    fn queue(&mut self) -> impl Future<Output = Option<Lease>> {
+    fn queue(&mut self) -> impl Future<Output = Option<(Lease, Instant)>> {
         let OriginRequest { group, choice, .. } = &mut self.request;
         Box::pin(group.wait(choice))
     }
 
     /// All servers are tried, failing, busy or down.
-    fn no_peer(&mut self) -> FetchError {
+    fn no_peer(&mut self, now: Instant) -> FetchError {
         let mut report = self.report.borrow_mut();
-        report.begin(&self.request.group, None);
+        report.begin(&self.request.group, None, now);
         if let Some(attempt) = report.last() {
             attempt.status = 502;
-            attempt.finished();
+            attempt.finished(now);
         }
         drop(report);
         let upstream = self.request.url(&self.request.group.name);
@@ -209,8 +205,19 @@ impl Fetch {
         report.asked = asked.unwrap_or_default();
     }
 
-    /// Tells the group how an attempt went.
-    fn settle(&self, peer: &Peer, blame: Blame, decision: Decision, event: Event) {
+    /// Tells the report and the group how an attempt went.
+    fn settle(
+        &self,
+        peer: &Peer,
+        blame: Blame,
+        (decision, event): (Decision, Event),
+        now: Instant,
+    ) {
+        let mut report = self.report.borrow_mut();
+        if let (Event::Head(status), Some(attempt)) = (event, report.last()) {
+            attempt.header_received(status, now);
+        }
+        drop(report);
         let outcome = match (blame, decision) {
             (Blame::Failed, _) => Outcome::Failure,
             (Blame::None, Decision::SamePeer) => return,
@@ -224,7 +231,7 @@ impl Fetch {
                 _ => 502,
             };
         }
-        self.request.group.report(peer, outcome, clock::now());
+        self.request.group.report(peer, outcome, now);
     }
 
     fn complain(&self, peer: &Peer, trouble: &Trouble, decision: Decision) {
@@ -237,12 +244,18 @@ impl Fetch {
     }
 
     /// One server: connection, request, head.
-    async fn attempt(&mut self, peer: &Peer) -> Result<Answer, Trouble> {
-        let (mut connection, reused) = self.connect(peer).await?;
+    async fn attempt(&mut self, peer: &Peer, now: Instant) -> Result<Answer, Trouble> {
+        let wanted = Wanted {
+            careful: !self.retry.idempotent || !self.retry.repeatable,
+            fresh: std::mem::take(&mut self.fresh),
+        };
+        let connecting = connect(&self.request, &self.settings, wanted, peer, now);
+        let connected = connecting.await.map_err(trouble_of_connect)?;
+        let Connected { mut connection, reused, at } = connected;
         // Until the head is here.
         let _waiting = self.enter(peer, &mut connection, reused);
         if let Some(attempt) = self.report.borrow_mut().last() {
-            attempt.connected();
+            attempt.connected(at);
         }
         connection.requests += 1;
         self.retry.sent = true;
@@ -283,9 +296,6 @@ impl Fetch {
             let action = READING_HEAD;
             return Err(Trouble { event: Event::Invalid, message, action, client_status: None });
         }
-        if let Some(attempt) = self.report.borrow_mut().last() {
-            attempt.header_received(head.status);
-        }
         if let Some(error) = sending.failure() {
             let upstream = self.request.url(&peer.text);
             self.log.write(Level::Info, &send_failed(error), SENDING, &upstream);
@@ -318,43 +328,8 @@ impl Fetch {
         if self.request.keeping != Keeping::Briefly {
             return None;
         }
-        let place = connection.place.insert(peer.line().enter());
+        let place = connection.place.insert(peer.line().enter(clock::exact_now()));
         (!reused).then(|| place.wait())
-    }
-
-    /// A kept connection or a new one; `true` for a kept one.
-    async fn connect(&mut self, peer: &Peer) -> Result<(Box<OriginConnection>, bool), Trouble> {
-        let group = &self.request.group;
-        // What cannot be sent twice is worth a look at the socket first.
-        let careful = !self.retry.idempotent || !self.retry.repeatable;
-        let is_brief = self.request.keeping == Keeping::Briefly;
-        let is_late = is_brief && peer.line().is_closing();
-        if is_late {
-            pool::close_idle(group, &self.request.fit(peer));
-        }
-        let only_new = is_late || (careful && is_brief);
-        if !(std::mem::take(&mut self.fresh) || only_new) {
-            let fit = self.request.fit(peer);
-            while let Some(connection) = pool::take(group, &fit, clock::now()) {
-                if !careful || connection.is_quiet_now() {
-                    return Ok((connection, true));
-                }
-            }
-            if let Some(owner) = handover::owner(group, &fit, clock::now()) {
-                // Boxed: few requests need room for it.
-                let connection = Box::pin(handover::ask(owner, group.id, fit)).await;
-                if let Some(connection) = connection.filter(|other| other.is_quiet_now()) {
-                    return Ok((connection, true));
-                }
-            }
-        }
-        let opened = {
-            let OriginRequest { local, tls, .. } = &self.request;
-            // Boxed: most requests find an open connection and need no room for opening one.
-            Box::pin(OriginConnection::open(&peer.address, *local, tls.as_ref(), &self.settings))
-                .await
-        };
-        opened.map(|connection| (connection, false)).map_err(trouble_of_connect)
     }
 
     /// Sends what is left while reading until a head is whole. An origin that takes no more of the request may
@@ -447,7 +422,7 @@ impl Fetch {
     }
 
     /// Makes the answer of a head: the body whole if it is there, else a stream.
-    fn respond(self, answer: Answer, lease: Lease) -> OriginResponse {
+    fn respond(self, answer: Answer, lease: Lease, now: Instant) -> OriginResponse {
         let Answer { connection, head, input, framing, codec, sending } = answer;
         let request_body = self.given_back;
         let fetch = Parts {
@@ -457,41 +432,8 @@ impl Fetch {
             report: self.report,
             log: self.log,
         };
-        let received = Received { input, framing, codec };
+        let received = Received { input, framing, codec, at: now };
         let body = fetch.body(connection, &head, received, sending, lease);
         OriginResponse { head, body, request_body }
-    }
-}
-
-fn trouble_of_connect(error: ConnectError) -> Trouble {
-    let (message, action) = error.describe();
-    let event = match error {
-        ConnectError::TimedOut | ConnectError::HandshakeTimedOut => Event::ConnectTimedOut,
-        ConnectError::Failed(_) | ConnectError::SocketFailed(..) | ConnectError::Handshake(_) => {
-            Event::Refused
-        }
-    };
-    Trouble { event, message, action, client_status: None }
-}
-
-fn send_failed(error: &io::Error) -> String {
-    format!("send() failed ({})", os_error(error))
-}
-
-fn trouble_of_send(error: SendError, lost: Event) -> Trouble {
-    let trouble =
-        |event, message: String| Trouble { event, message, action: SENDING, client_status: None };
-    match error {
-        SendError::Origin(error) => trouble(lost, send_failed(&error)),
-        SendError::TimedOut => {
-            trouble(Event::TimedOut, "upstream timed out (110: Connection timed out)".to_owned())
-        }
-        SendError::Client(error) => Trouble {
-            client_status: Some(match &error {
-                RequestBodyError::Closed => 499,
-                other => other.status(),
-            }),
-            ..trouble(Event::Lost, String::new())
-        },
     }
 }

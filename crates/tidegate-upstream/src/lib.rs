@@ -19,6 +19,7 @@ pub mod connection;
 mod fetch;
 pub mod h1;
 pub mod log;
+mod moment;
 pub mod part;
 pub mod peers;
 pub mod pool;

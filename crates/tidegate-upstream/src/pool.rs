@@ -153,13 +153,12 @@ pub fn close_idle(group: &Group, fit: &Fit) {
 }
 
 /// Keeps a connection whose response was read to its end, within the group's limits.
-pub fn give(group: &Group, fit: Fit, mut connection: Box<OriginConnection>) {
-    if connection.place.take().is_some_and(|place| !place.may_keep()) {
+pub fn give(group: &Group, fit: Fit, mut connection: Box<OriginConnection>, now: Instant) {
+    if connection.place.take().is_some_and(|place| !place.may_keep(clock::exact_now())) {
         return;
     }
     let limits = fit.limits(group);
     let brief = fit.brief;
-    let now = clock::now();
     let fits = limits.idle_max > 0
         && group.id != 0
         && connection.requests < limits.requests_max

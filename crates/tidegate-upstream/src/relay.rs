@@ -13,12 +13,12 @@ use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidegate_core::client::ByteStream;
 use tidegate_core::pace::{Rate, Steps};
+use tidegate_rt::share;
 use tidegate_rt::timer::Deadline;
-use tidegate_rt::{clock, share};
 
 use crate::Io;
 
@@ -76,8 +76,9 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// A direction in which some bytes wait to be delivered. `rate`: most bytes a second, 0 for no limit.
-    pub fn new(pending: Vec<u8>, rate: u64) -> Flow {
+    /// A direction in which some bytes wait to be delivered. `rate`: most bytes a second from `now` on, 0 for no limit;
+    /// `now` is exact.
+    pub fn new(pending: Vec<u8>, rate: u64, now: Instant) -> Flow {
         Flow {
             buffer: pending,
             start: 0,
@@ -86,7 +87,7 @@ impl Flow {
             read: 0,
             moved: 0,
             on_first: None,
-            rate: Rate::new(rate, Steps::Seconds, clock::exact_now()),
+            rate: Rate::new(rate, Steps::Seconds, now),
             held: false,
         }
     }

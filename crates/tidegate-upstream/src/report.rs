@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use smallvec::SmallVec;
-use tidegate_rt::clock;
 
 use crate::peers::{Group, InFlight, Peer};
 
@@ -72,8 +71,8 @@ impl Report {
         self.continues = true;
     }
 
-    /// Begins an attempt.
-    pub fn begin(&mut self, group: &Arc<Group>, peer: Option<&Arc<Peer>>) {
+    /// Begins an attempt; without a server it is one that found none.
+    pub fn begin(&mut self, group: &Arc<Group>, peer: Option<&Arc<Peer>>, now: Instant) {
         let first_of_fetch = std::mem::take(&mut self.next_is_first);
         self.attempts.push(Attempt {
             at: match peer {
@@ -81,7 +80,7 @@ impl Report {
                 None => At::Nobody(group.clone()),
             },
             first_of_fetch,
-            started: clock::now(),
+            started: now,
             status: 0,
             connect_millis: NONE,
             header_millis: NONE,
@@ -93,7 +92,7 @@ impl Report {
                 .method
                 .time()
                 .zip(peer)
-                .map(|(kind, peer)| InFlight::begin(peer, kind)),
+                .map(|(kind, peer)| InFlight::begin(peer, kind, now)),
             is_counted: group.is_changing(),
         });
     }
@@ -121,37 +120,39 @@ impl Report {
 
 impl Attempt {
     /// Milliseconds since the attempt began.
-    pub fn elapsed(&self) -> u32 {
-        let passed = clock::since(self.started).as_millis();
+    fn passed(&self, now: Instant) -> u32 {
+        let passed = now.saturating_duration_since(self.started).as_millis();
         u32::try_from(passed).unwrap_or(NONE - 1)
     }
 
-    pub fn connected(&mut self) {
-        self.connect_millis = self.elapsed();
-        if self.in_flight.as_ref().is_some_and(InFlight::connected) {
+    /// The connection stands (`$upstream_connect_time`).
+    pub fn connected(&mut self, now: Instant) {
+        self.connect_millis = self.passed(now);
+        if self.in_flight.as_ref().is_some_and(|request| request.connected(now)) {
             self.in_flight = None;
         }
     }
 
-    pub fn header_received(&mut self, status: u16) {
+    /// The head has come (`$upstream_header_time`).
+    pub fn header_received(&mut self, status: u16, now: Instant) {
         self.status = status;
-        self.header_millis = self.elapsed();
-        if self.in_flight.as_ref().is_some_and(InFlight::header) {
+        self.header_millis = self.passed(now);
+        if self.in_flight.as_ref().is_some_and(|request| request.header(now)) {
             self.in_flight = None;
         }
     }
 
-    /// The first byte of a session has come.
-    pub fn first_byte_received(&mut self) {
-        self.header_received(self.status);
+    /// The first byte of a session has come (`$upstream_first_byte_time`).
+    pub fn first_byte_received(&mut self, now: Instant) {
+        self.header_received(self.status, now);
     }
 
-    /// The attempt is over.
-    pub fn finished(&mut self) {
+    /// The attempt is over (`$upstream_response_time`, `$upstream_session_time`). Only the first call counts.
+    pub fn finished(&mut self, now: Instant) {
         if self.response_millis == NONE {
-            self.response_millis = self.elapsed();
+            self.response_millis = self.passed(now);
             if let Some(in_flight) = self.in_flight.take() {
-                in_flight.last_byte();
+                in_flight.last_byte(now);
             }
         }
     }

@@ -3,6 +3,7 @@
 use tidegate_core::body::Tunnel;
 use tidegate_core::client::ClientIo;
 use tidegate_core::error_log::Level;
+use tidegate_rt::clock;
 
 use crate::h1::body::Upgraded;
 use crate::relay::{Closing, Flow, RelayEnd, RelayOptions, relay};
@@ -17,8 +18,9 @@ pub fn tunnel(upgraded: Upgraded) -> Tunnel {
 
 async fn run(upgraded: Upgraded, client: ClientIo) {
     let Upgraded { connection, prefetched, settings, report, log, upstream, lease } = upgraded;
-    let mut up = Flow::new(client.prefetched.to_vec(), 0);
-    let mut down = Flow::new(prefetched.to_vec(), 0);
+    let begun = clock::exact_now();
+    let mut up = Flow::new(client.prefetched.to_vec(), 0, begun);
+    let mut down = Flow::new(prefetched.to_vec(), 0, begun);
     let options = RelayOptions {
         buffer_bytes: BUFFER_BYTES,
         idle: settings.read_timeout,
@@ -33,7 +35,7 @@ async fn run(upgraded: Upgraded, client: ClientIo) {
         attempt.bytes_received += down.moved;
         attempt.bytes_sent += up.moved;
         attempt.response_length = down.moved;
-        attempt.finished();
+        attempt.finished(clock::now());
     }
     drop(lease);
 }

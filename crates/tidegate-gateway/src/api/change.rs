@@ -6,7 +6,7 @@ use tidegate_upstream::resolve::{self, HostPort};
 use tidegate_upstream::{Group, Member, ServerOptions};
 
 use super::error::ApiError;
-use super::view;
+use super::view::{self, Now};
 use crate::upstream::server::{PORT, set_option};
 
 /// Parameters of a server as a command gives them.
@@ -18,7 +18,7 @@ struct Wanted {
 }
 
 /// Adds a server: its number and what it is.
-pub(super) fn add(group: &Group, body: &[u8]) -> Result<(u32, Value), ApiError> {
+pub(super) fn add(group: &Group, body: &[u8], now: Now) -> Result<(u32, Value), ApiError> {
     let wanted = parse(body)?;
     let Some(server) = &wanted.server else {
         return Err(ApiError::new(400, "UpstreamConfFormatError", "missing \"server\" argument"));
@@ -26,22 +26,22 @@ pub(super) fn add(group: &Group, body: &[u8]) -> Result<(u32, Value), ApiError> 
     let mut options = ServerOptions::default();
     wanted.apply(&mut options)?;
     let member = member(group, server, wanted.service.as_deref(), options)?;
-    let known: Vec<u32> = group.view().iter().map(|slot| slot.number).collect();
-    group.change_members(|members| members.push(member));
+    let known: Vec<u32> = group.view(now.monotonic).iter().map(|slot| slot.number).collect();
+    group.change_members(now.monotonic, |members| members.push(member));
     let members = group.members();
     if let Some(member) = members.last()
         && let Some(number) = member.number
     {
         return Ok((number, view::parent(member, number)));
     }
-    let added = group.view().into_iter().find(|slot| !known.contains(&slot.number));
+    let added = group.view(now.monotonic).into_iter().find(|slot| !known.contains(&slot.number));
     let number = added.map(|slot| slot.number).ok_or_else(ApiError::no_server)?;
-    let value = view::server(group, number).ok_or_else(ApiError::no_server)?;
+    let value = view::server(group, number, now).ok_or_else(ApiError::no_server)?;
     Ok((number, value))
 }
 
 /// Changes parameters of a server.
-pub(super) fn patch(group: &Group, number: u32, body: &[u8]) -> Result<(), ApiError> {
+pub(super) fn patch(group: &Group, number: u32, body: &[u8], now: Now) -> Result<(), ApiError> {
     let wanted = parse(body)?;
     if wanted.server.is_some() || wanted.service.is_some() {
         let text = "server address and service cannot be changed";
@@ -53,14 +53,14 @@ pub(super) fn patch(group: &Group, number: u32, body: &[u8]) -> Result<(), ApiEr
     }
     // Tried on a copy: either all of it holds or nothing.
     wanted.apply(&mut ServerOptions::default())?;
-    let changed = group.change(number, |options| {
+    let changed = group.change(number, now.monotonic, |options| {
         let _ = wanted.apply(options);
     });
     if changed { Ok(()) } else { Err(ApiError::no_server()) }
 }
 
-pub(super) fn remove(group: &Group, number: u32) -> Result<(), ApiError> {
-    if group.remove(number) { Ok(()) } else { Err(ApiError::no_server()) }
+pub(super) fn remove(group: &Group, number: u32, now: Now) -> Result<(), ApiError> {
+    if group.remove(number, now.monotonic) { Ok(()) } else { Err(ApiError::no_server()) }
 }
 
 fn member(

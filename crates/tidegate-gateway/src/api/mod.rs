@@ -27,6 +27,7 @@ use tidegate_rt::clock;
 use super::common::content::read_body;
 use super::upstream::Groups;
 use error::ApiError;
+use view::Now;
 
 /// `ngx_http_api_module`: the directive `api`, whose location answers requests about groups of servers in JSON and,
 /// with `write=on`, changes them while they work.
@@ -112,7 +113,8 @@ async fn handle(x: &mut Exchange, settings: &Settings) -> Step<'static> {
     };
     let path = String::from_utf8_lossy(x.request.path.get(settings.prefix..).unwrap_or_default());
     let path = path.into_owned();
-    let answer = route(x, settings, &path, &body, clock::unix_millis());
+    let now = Now { monotonic: clock::now(), unix_millis: clock::unix_millis() };
+    let answer = route(x, settings, &path, &body, now);
     if answer.is_ok() {
         save(x, settings, &path).await;
     }
@@ -167,13 +169,13 @@ fn request_id(x: &mut Exchange) -> String {
     String::from_utf8_lossy(&id).into_owned()
 }
 
-/// Carries a command out and makes the response. `now` is in Unix milliseconds.
+/// Carries a command out and makes the response.
 fn route(
     x: &Exchange,
     settings: &Settings,
     path: &str,
     body: &[u8],
-    now: u64,
+    now: Now,
 ) -> Result<Reply, ApiError> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let [version, rest @ ..] = &parts[..] else {
@@ -209,7 +211,7 @@ fn route(
     Ok(Reply::of(value))
 }
 
-/// Commands about one group, by nginx's API (`/http/upstreams/NAME/…`). `now` is in Unix milliseconds.
+/// Commands about one group, by nginx's API (`/http/upstreams/NAME/…`).
 ///
 /// | method | the group | `servers` | `servers/ID` |
 /// |---|---|---|---|
@@ -226,7 +228,7 @@ fn upstream(
     settings: &Settings,
     version: &str,
     (name, rest): (&str, &[&str]),
-    (body, now): (&[u8], u64),
+    (body, now): (&[u8], Now),
 ) -> Result<Reply, ApiError> {
     let groups = settings.groups.changing();
     let Some((group, zone)) = groups.get(name) else {
@@ -250,26 +252,26 @@ fn upstream(
             Ok(Reply::of(value))
         }
         (Method::Delete, []) => {
-            group.view().iter().for_each(|slot| slot.peer.figures.reset());
+            group.view(now.monotonic).iter().for_each(|slot| slot.peer.figures.reset());
             Ok(Reply { status: 204, value: None, place: None })
         }
-        (Method::Get | Method::Head, ["servers"]) => Ok(Reply::of(view::servers(group))),
+        (Method::Get | Method::Head, ["servers"]) => Ok(Reply::of(view::servers(group, now))),
         (Method::Post, ["servers"]) => {
-            let (number, value) = change::add(group, body)?;
+            let (number, value) = change::add(group, body, now)?;
             let place = format!("/{version}/http/upstreams/{name}/servers/{number}/");
             Ok(Reply { status: 201, value: Some(value), place: Some(place) })
         }
         (Method::Get | Method::Head, ["servers", text]) => {
-            view::server(group, id(text)?).map(Reply::of).ok_or_else(ApiError::no_server)
+            view::server(group, id(text)?, now).map(Reply::of).ok_or_else(ApiError::no_server)
         }
         (Method::Patch, ["servers", text]) => {
             let number = id(text)?;
-            change::patch(group, number, body)?;
-            view::server(group, number).map(Reply::of).ok_or_else(ApiError::no_server)
+            change::patch(group, number, body, now)?;
+            view::server(group, number, now).map(Reply::of).ok_or_else(ApiError::no_server)
         }
         (Method::Delete, ["servers", text]) => {
-            change::remove(group, id(text)?)?;
-            Ok(Reply::of(view::servers(group)))
+            change::remove(group, id(text)?, now)?;
+            Ok(Reply::of(view::servers(group, now)))
         }
         (_, [] | ["servers"] | ["servers", _]) => {
             Err(ApiError::new(405, "MethodNotSupported", "method not supported"))

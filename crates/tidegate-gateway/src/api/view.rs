@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 use tidegate_core::Exchange;
@@ -12,13 +13,21 @@ use tidegate_upstream::{Group, ServerOptions, pool};
 
 use crate::upstream::Groups;
 
-/// The process at `now`, in Unix milliseconds.
-pub(super) fn process(x: &Exchange, now: u64) -> Value {
+/// The time of a command, by both clocks.
+#[derive(Clone, Copy)]
+pub(super) struct Now {
+    pub(super) monotonic: Instant,
+    /// Milliseconds since 1970.
+    pub(super) unix_millis: u64,
+}
+
+/// The process at `now`.
+pub(super) fn process(x: &Exchange, now: Now) -> Value {
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "build": "tidegate",
         "generation": x.plan.generation,
-        "timestamp": time(now),
+        "timestamp": time(now.unix_millis),
         "pid": std::process::id(),
     })
 }
@@ -39,7 +48,7 @@ pub(super) fn requests() -> Value {
 }
 
 /// All groups by name.
-pub(super) fn upstreams(groups: &Groups, now: u64) -> Value {
+pub(super) fn upstreams(groups: &Groups, now: Now) -> Value {
     let groups = groups.changing();
     let value = |(name, (group, zone)): (String, (Arc<Group>, String))| {
         (name, upstream(&group, &zone, now))
@@ -48,8 +57,8 @@ pub(super) fn upstreams(groups: &Groups, now: u64) -> Value {
 }
 
 /// A group with its servers.
-pub(super) fn upstream(group: &Group, zone: &str, now: u64) -> Value {
-    let peers: Vec<Value> = group.view().iter().map(|slot| peer(slot, now)).collect();
+pub(super) fn upstream(group: &Group, zone: &str, now: Now) -> Value {
+    let peers: Vec<Value> = group.view(now.monotonic).iter().map(|slot| peer(slot, now)).collect();
     let mut value = json!({
         "peers": peers,
         "keepalive": pool::idle_of(group),
@@ -63,19 +72,19 @@ pub(super) fn upstream(group: &Group, zone: &str, now: u64) -> Value {
 }
 
 /// The servers with their parameters.
-pub(super) fn servers(group: &Group) -> Value {
+pub(super) fn servers(group: &Group, now: Now) -> Value {
     let members = group.members();
-    group.view().iter().map(|slot| configured(slot, &members)).collect()
+    group.view(now.monotonic).iter().map(|slot| configured(slot, &members)).collect()
 }
 
 /// One server with its parameters.
-pub(super) fn server(group: &Group, number: u32) -> Option<Value> {
+pub(super) fn server(group: &Group, number: u32, now: Now) -> Option<Value> {
     let members = group.members();
     let named = members.iter().find(|member| member.number == Some(number));
     if let Some(member) = named {
         return Some(parent(member, number));
     }
-    let view = group.view();
+    let view = group.view(now.monotonic);
     let slot = view.iter().find(|slot| slot.number == number)?;
     Some(configured(slot, &members))
 }
@@ -122,15 +131,17 @@ fn parameters(number: u32, server: &str, options: &ServerOptions) -> Map<String,
     value
 }
 
-/// A server with what it has done by `now`, in Unix milliseconds, as nginx's API shows a peer.
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A server with what it has done by `now`, as nginx's API shows a peer.
 ///
 /// The figures are counted without locks by many threads: each is true for itself, and their sums need not agree.
 /// Fields that say nothing yet (no check, no response so far) are left out. Times are milliseconds.
-fn peer(slot: &SlotView, now: u64) -> Value {
+fn peer(slot: &SlotView, now: Now) -> Value {
     let (peer, figures) = (&slot.peer, &slot.peer.figures);
     let responses: Vec<u64> = figures.responses.iter().map(|count| count.load(Relaxed)).collect();
-    let since = figures.down_since.load(Relaxed);
-    let passed = if since > 0 { now.saturating_sub(since) } else { 0 };
     let mut value = json!({
         "id": slot.number,
         "server": &*peer.text,
@@ -157,19 +168,19 @@ fn peer(slot: &SlotView, now: u64) -> Value {
             "fails": figures.checks_failed.load(Relaxed),
             "unhealthy": figures.unhealthy.load(Relaxed),
         },
-        "downtime": figures.down_time.load(Relaxed) + passed,
+        "downtime": millis(figures.down_time(now.monotonic)),
     });
     match figures.last_check.load(Relaxed) {
         0 => {}
         check => value["health_checks"]["last_passed"] = (check == 2).into(),
     }
-    let mut put = |name: &str, at: u64| {
-        if at > 0 {
-            value[name] = time(at).into();
+    let mut put = |name: &str, ago: Option<Duration>| {
+        if let Some(ago) = ago {
+            value[name] = time(now.unix_millis.saturating_sub(millis(ago))).into();
         }
     };
-    put("downstart", since);
-    put("selected", figures.selected.load(Relaxed));
+    put("downstart", figures.down_for(now.monotonic));
+    put("selected", figures.since_selected(now.monotonic));
     if slot.options.max_conns > 0 {
         value["max_conns"] = slot.options.max_conns.into();
     }

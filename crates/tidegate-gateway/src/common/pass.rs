@@ -3,6 +3,7 @@
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::{Exchange, Level, Template};
 use tidegate_plan::LocationBuilder;
+use tidegate_rt::clock;
 use tidegate_upstream::resolve::{ResolveError, Resolver};
 
 use super::target::{self, FindError, Scheme, Target, Url, UrlError};
@@ -107,7 +108,7 @@ impl Pass {
             return Err(Refused::BAD_GATEWAY);
         };
         // Boxed: the state of a query is large, and most targets need none.
-        match Box::pin(resolver.resolve(&name)).await {
+        match Box::pin(resolver.resolve(&name, clock::now())).await {
             Ok(addresses) => {
                 let target = url.with_addresses(addresses).map_err(|_| Refused::INTERNAL)?;
                 Ok(TargetRef::Made(Box::new(target), None))

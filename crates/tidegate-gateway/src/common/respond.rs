@@ -122,7 +122,7 @@ fn stream(
     copy: Option<store::Copy>,
 ) -> Body {
     if settings.limit_rate.is_some() {
-        reader.limit_rate(settings.rate(x));
+        reader.limit_rate(settings.rate(x), clock::exact_now());
     }
     if buffering {
         x.delivery.pieces = PieceSending::Gathered;

@@ -6,6 +6,7 @@ use std::task::Poll;
 
 use tidegate_core::request_body::RequestBody;
 use tidegate_core::{Exchange, Level, Step};
+use tidegate_rt::clock;
 use tidegate_upstream::{FetchError, LogContext, OriginRequest, OriginResponse, RequestPayload};
 
 use super::settings::GatewaySettings;
@@ -82,7 +83,7 @@ fn give_back(x: &mut Exchange, body: Option<Box<RequestBody>>, streamed: bool) {
 /// The client closed its connection: the log says 499.
 pub(crate) fn client_left(x: &mut Exchange) -> Step<'static> {
     if let Some(attempt) = GatewayState::of(x).report.borrow_mut().last() {
-        attempt.finished();
+        attempt.finished(clock::now());
     }
     x.log(Level::Info, format_args!("client prematurely closed connection"));
     x.disposition.leave_unanswered(499);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_plan::Environment;
+use tidegate_rt::clock;
 use tidegate_upstream::peers::ServerName;
 use tidegate_upstream::resolve::{self, HostPort};
 use tidegate_upstream::{Group, GroupOptions, Keepalive, Member, Method, ServerOptions};
@@ -153,8 +154,8 @@ impl Url {
             .collect();
         let key = format!("implicit {} {servers:?}", self.authority);
         let make = || {
-            let keepalive = Keepalive::DEFAULT;
-            Ok::<_, UrlError>(Group::new(&self.authority, Method::RoundRobin, keepalive, servers))
+            let (method, keepalive, now) = (Method::RoundRobin, Keepalive::DEFAULT, clock::now());
+            Ok::<_, UrlError>(Group::new(&self.authority, method, keepalive, servers, now))
         };
         let group = environment.survivors.get_or_make(&key, make)?;
         groups.add_implicit(&self.authority, tls, group.clone());
@@ -166,8 +167,8 @@ impl Url {
         let host = self.authority.as_str().into();
         let name = ServerName { host, port, service: None };
         let member = Member::named(&self.authority, name, ServerOptions::default());
-        let (method, options) = (Method::RoundRobin, GroupOptions::default());
-        Group::with(&self.authority, method, Keepalive::DEFAULT, options, vec![member])
+        let manner = (Method::RoundRobin, Keepalive::DEFAULT, GroupOptions::default());
+        Group::with(&self.authority, manner, vec![member], clock::now())
     }
 
     /// The target of a URL whose name a resolver knew.
@@ -182,7 +183,7 @@ impl Url {
         };
         let addresses: Vec<tidegate_rt::net::Addr> =
             addresses.into_iter().map(|ip| std::net::SocketAddr::new(ip, number).into()).collect();
-        let group = Arc::new(Group::transient(&self.authority, addresses));
+        let group = Arc::new(Group::transient(&self.authority, addresses, clock::now()));
         self.target(group)
     }
 
@@ -200,7 +201,7 @@ impl Url {
             HostPort::Inet { literal: Some(address), .. } => address.into(),
             HostPort::Inet { host, .. } => return Err(FindError::Name(host)),
         };
-        let group = Arc::new(Group::transient(&self.authority, vec![address]));
+        let group = Arc::new(Group::transient(&self.authority, vec![address], clock::now()));
         self.target(group).map_err(invalid)
     }
 }

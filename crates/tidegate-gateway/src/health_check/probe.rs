@@ -10,6 +10,7 @@ use std::{error, fmt};
 use tidegate_core::body::{BodyStream, Chunk};
 use tidegate_core::error_log::ErrorLog;
 use tidegate_http::request::Method as HttpMethod;
+use tidegate_rt::clock;
 use tidegate_rt::net::Addr;
 use tidegate_rt::timer;
 use tidegate_upstream::care::checks::Probe;
@@ -178,8 +179,8 @@ impl HttpProbe {
                 },
             };
             let member = Member::fixed(&peer.text, vec![address], ServerOptions::default());
-            let options = Default::default();
-            Arc::new(Group::with(&peer.text, Method::RoundRobin, keepalive, options, vec![member]))
+            let manner = (Method::RoundRobin, keepalive, Default::default());
+            Arc::new(Group::with(&peer.text, manner, vec![member], clock::now()))
         };
         targets.entry(peer.id).or_insert_with(make).clone()
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tidegate_conf::{Args, Diagnostic, Span, Statement};
 use tidegate_plan::PlanBuilder;
+use tidegate_rt::clock;
 use tidegate_upstream::Group;
 use tidegate_upstream::care::Duties;
 use tidegate_upstream::care::checks::{CheckDuty, CheckPlan, Probe};
@@ -156,7 +157,8 @@ impl Schedule {
             return Err(self.error(what).help("add `zone NAME SIZE;` to the group"));
         }
         let Schedule { mandatory, persistent, .. } = *self;
-        let number = group.add_check(CheckRule { name: name.into(), mandatory, persistent });
+        let number =
+            group.add_check(CheckRule { name: name.into(), mandatory, persistent }, clock::now());
         let log = plan.main.error_log.clone();
         let duties = plan.shared::<Duties>().clone();
         duties.add(Arc::new(CheckDuty { group, number, plan: self.plan, probe, log }));

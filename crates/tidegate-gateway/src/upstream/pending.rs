@@ -16,6 +16,7 @@ use tidegate_conf::HostNames;
 use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_core::plan::Service;
 use tidegate_plan::SystemNames;
+use tidegate_rt::clock;
 use tidegate_upstream::Group;
 use tidegate_upstream::peers::Place;
 use tidegate_upstream::resolve::{self, HostPort};
@@ -85,7 +86,7 @@ impl Service for Asking {
             {
                 Ok(addresses) => {
                     let places = addresses.into_iter().map(Place::of).collect();
-                    wanted.group.set_places(wanted.number, places);
+                    wanted.group.set_places(wanted.number, places, clock::now());
                     self.log.say(Level::Notice, format_args!("host found in upstream \"{name}\""));
                     false
                 }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tidegate_core::error_log::{ErrorLog, Level};
-use tidegate_rt::{random, timer};
+use tidegate_rt::{clock, random, timer};
 
 use super::{Duty, Running};
 use crate::peers::{Group, Health, Peer};
@@ -84,7 +84,7 @@ impl Duty for CheckDuty {
             let mut tasks: HashMap<u64, Running> = HashMap::new();
             loop {
                 let altered = self.group.altered();
-                let view = self.group.view();
+                let view = self.group.view(clock::now());
                 tasks.retain(|id, _| view.iter().any(|slot| slot.peer.id == *id));
                 for slot in view.into_iter().filter(|slot| !slot.options.down) {
                     tasks.entry(slot.peer.id).or_insert_with(|| {
@@ -113,7 +113,7 @@ impl CheckDuty {
             }
             let next = standing.after(result.is_ok(), &self.plan);
             if next.health != standing.health {
-                self.group.judge(&peer, self.number, next.health);
+                self.group.judge(&peer, self.number, next.health, clock::now());
                 self.tell(&peer, next.health, result.as_ref().err());
             }
             standing = next;

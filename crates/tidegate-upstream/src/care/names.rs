@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_rt::net::Addr;
-use tidegate_rt::timer;
+use tidegate_rt::{clock, timer};
 
 use super::{Duty, Running};
 use crate::peers::{Group, Place, ServerName};
@@ -76,9 +76,10 @@ impl Watch {
             None => self.addresses().await,
             Some(service) => self.service(service).await,
         };
+        let now = clock::now();
         match found {
             Ok((places, time)) => {
-                self.group.set_places(self.number, places);
+                self.group.set_places(self.number, places, now);
                 time
             }
             // Who does not answer may know all the same: what was known stays.
@@ -89,7 +90,7 @@ impl Watch {
             Err(error) => {
                 self.complain(&self.name.host, error);
                 if error.is_not_found() {
-                    self.group.set_places(self.number, Vec::new());
+                    self.group.set_places(self.number, Vec::new(), now);
                 }
                 self.resolver.valid.unwrap_or(PAUSE_WITHOUT)
             }

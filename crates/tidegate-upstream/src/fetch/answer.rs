@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use tidegate_http::Known;
@@ -37,6 +38,8 @@ pub(super) struct Received {
     pub input: Behind,
     pub framing: ResponseFraming,
     pub codec: Codec,
+    /// When the head came.
+    pub at: Instant,
 }
 
 impl Parts {
@@ -62,7 +65,7 @@ impl Parts {
                 lease: Some(lease),
             }));
         }
-        let Received { input, framing, codec } = received;
+        let Received { input, framing, codec, at } = received;
         let refused = sending.failure().is_some();
         let upload = sending.into_upload();
         let keep = self.request.keeping != Keeping::Never
@@ -79,7 +82,7 @@ impl Parts {
             && let Some((length, is_clean)) =
                 self.whole_length(&codec, framing, head.status, input.bytes(), &lease)
         {
-            return self.whole(connection, input, length, keep && is_clean);
+            return self.whole(connection, input, (length, keep && is_clean), at);
         }
         let framing = framing_of(codec, framing);
         let upstream = Rc::from(self.upstream(&lease));
@@ -158,15 +161,15 @@ impl Parts {
         self,
         connection: Box<OriginConnection>,
         input: Behind,
-        length: usize,
-        keep: bool,
+        (length, keep): (usize, bool),
+        now: Instant,
     ) -> OriginBody {
         if let Some(attempt) = self.report.borrow_mut().last() {
             attempt.response_length = length as u64;
-            attempt.finished();
+            attempt.finished(now);
         }
         if keep {
-            pool::give(&self.request.group, self.fit, connection);
+            pool::give(&self.request.group, self.fit, connection, now);
         }
         if length == 0 {
             scratch::give_buffer(input.buffer);

@@ -14,6 +14,7 @@ use tidegate_rt::net::{Addr, ListenOptions, Listener, Stream};
 use super::*;
 use crate::OriginBody;
 use crate::peers::{Choice, Group, Keepalive, Method, ServerOptions};
+use crate::pool::{self, handover};
 use crate::report::Report;
 use crate::retry::NextUpstream;
 
@@ -39,7 +40,7 @@ fn listening(keepalive: Keepalive) -> (Listener, Arc<Group>) {
     let listener = Listener::bind(&any, &ListenOptions::default()).expect("a port");
     let address = listener.local_addr().expect("an address");
     let server = (String::from("origin"), address, ServerOptions::default());
-    (listener, Arc::new(Group::new("g", Method::RoundRobin, keepalive, vec![server])))
+    (listener, Arc::new(Group::new("g", Method::RoundRobin, keepalive, vec![server], clock::now())))
 }
 
 async fn origin(listener: Listener, script: Script) {
@@ -358,7 +359,7 @@ fn a_request_takes_the_idle_connection_of_another_thread() {
         tidegate_rt::block_on(serve(&stream, &answers)).expect("a loop");
     });
     let server = (String::from("origin"), Addr::Inet(address), ServerOptions::default());
-    let group = Group::new("g", Method::RoundRobin, Keepalive::DEFAULT, vec![server]);
+    let group = Group::new("g", Method::RoundRobin, Keepalive::DEFAULT, vec![server], clock::now());
     let group = Arc::new(group);
     let (sender, results) = std::sync::mpsc::channel();
     let mut threads = Vec::new();
@@ -367,7 +368,7 @@ fn a_request_takes_the_idle_connection_of_another_thread() {
         let (end, ended) = tidegate_rt::sync::oneshot::channel::<()>();
         let worker = tidegate_rt::Worker::run(name, None, move |_| async move {
             let request = request(&group, "GET");
-            let peer = group.view().remove(0).peer;
+            let peer = group.view(clock::now()).remove(0).peer;
             let fit = request.fit(&peer);
             // The second one begins when the first one has had its connection to spare for a while.
             while name == "second" && handover::owner(&group, &fit, clock::now()).is_none() {

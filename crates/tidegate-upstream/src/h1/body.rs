@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
 use bytes::Bytes;
 use tidegate_core::body::{Body, BodyError, BodyStream, Chunk};
@@ -133,13 +134,13 @@ impl BodyReader {
         }
     }
 
-    /// Reads at most so many bytes a second, those already received counted; 0 is no limit.
-    pub fn limit_rate(&mut self, rate: u64) {
+    /// Reads at most so many bytes a second from `now` on, which is exact; those already received count. 0 is no limit.
+    pub fn limit_rate(&mut self, rate: u64, now: Instant) {
         let received = match self.start.report.borrow_mut().last() {
             Some(attempt) => attempt.bytes_received,
             None => 0,
         };
-        let rate = Rate::new(rate, Steps::Seconds, clock::exact_now());
+        let rate = Rate::new(rate, Steps::Seconds, now);
         self.pace = rate.map(|rate| Box::new(Pace { rate, received }));
     }
 
@@ -224,8 +225,10 @@ impl BodyReader {
 
     /// The body is over: `whole`, or given up; `clean` when nothing came behind it.
     fn end(&mut self, whole: bool, clean: bool) {
+        // The event is the body's end, wherever it was noticed.
+        let now = clock::now();
         if let Some(attempt) = self.start.report.borrow_mut().last() {
-            attempt.finished();
+            attempt.finished(now);
         }
         let Some(connection) = self.connection.take() else { return };
         self.start.lease = None;
@@ -235,7 +238,7 @@ impl BodyReader {
         }
         let sent = self.start.upload.is_none();
         if let (true, true, Some((group, fit))) = (whole, sent, self.start.keep.take()) {
-            pool::give(&group, fit, connection);
+            pool::give(&group, fit, connection, now);
         }
     }
 

@@ -11,7 +11,7 @@ const START: &str = "GET /a?b HTTP/1.1\r\n";
 fn request(method: &str, head: &str) -> OriginRequest {
     let address = Addr::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 80)));
     OriginRequest {
-        group: Arc::new(Group::transient("origin", vec![address])),
+        group: Arc::new(Group::transient("origin", vec![address], tidegate_rt::clock::now())),
         choice: Choice::default(),
         method: Method::of(method.as_bytes()),
         target: 4..8,
@@ -69,7 +69,7 @@ fn a_server_that_is_excluded_is_not_chosen() {
     let whole = request("GET", &format!("{START}\r\n"));
     let mut rest = PartRequest::of(&whole).expect("can be sent again");
     assert_eq!(rest.servers(), 1);
-    let only = whole.group.view()[0].peer.clone();
+    let only = whole.group.view(tidegate_rt::clock::now())[0].peer.clone();
     rest.exclude(&only);
     let mut part = rest.part(1, None, None);
     assert!(part.group.choose(&mut part.choice, tidegate_rt::clock::now()).is_none());

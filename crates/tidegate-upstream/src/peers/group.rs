@@ -82,28 +82,28 @@ impl Group {
         method: Method,
         keepalive: Keepalive,
         servers: Vec<(String, Addr, ServerOptions)>,
+        now: Instant,
     ) -> Group {
         let member = |(server, address, options): (String, Addr, ServerOptions)| {
             Member::fixed(&server, vec![address], options)
         };
         let members = servers.into_iter().map(member).collect();
-        Group::with(name, method, keepalive, GroupOptions::default(), members)
+        Group::with(name, (method, keepalive, GroupOptions::default()), members, now)
     }
 
     /// A group with all that can be said of one.
     pub fn with(
         name: &str,
-        method: Method,
-        keepalive: Keepalive,
-        options: GroupOptions,
+        (method, keepalive, options): (Method, Keepalive, GroupOptions),
         mut members: Vec<Member>,
+        now: Instant,
     ) -> Group {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let mut state = State::new(method, options.sticky);
         for member in members.iter_mut().filter(|member| member.name.is_some()) {
             member.number = Some(state.reserve_number());
         }
-        state.replace(members.iter().flat_map(Member::specs).collect(), clock::now());
+        state.replace(members.iter().flat_map(Member::specs).collect(), now);
         let mut group = Group {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             name: name.into(),
@@ -125,19 +125,19 @@ impl Group {
     }
 
     /// One server whose connections are not kept: for addresses that are known per request only.
-    pub fn transient(name: &str, addresses: Vec<Addr>) -> Group {
+    pub fn transient(name: &str, addresses: Vec<Addr>, now: Instant) -> Group {
         let servers = addresses
             .into_iter()
             .map(|address| (address_text(&address), address, ServerOptions::default()))
             .collect();
-        let mut group = Group::new(name, Method::RoundRobin, Keepalive::OFF, servers);
+        let mut group = Group::new(name, Method::RoundRobin, Keepalive::OFF, servers, now);
         group.id = 0;
         group
     }
 
     /// Takes over what the group of this name knew in an earlier configuration: its idle connections and
     /// the state of servers that both have.
-    pub fn inherit(&mut self, before: &Group) {
+    pub fn inherit(&mut self, before: &Group, now: Instant) {
         self.id = before.id;
         let mut members = self.lock_members();
         for member in members.iter_mut().filter(|member| member.name.is_some()) {
@@ -146,8 +146,8 @@ impl Group {
             member.places = places.unwrap_or_default();
         }
         let mut state = self.lock();
-        state.replace(members.iter().flat_map(Member::specs).collect(), clock::now());
-        state.inherit(&before.lock(), clock::now());
+        state.replace(members.iter().flat_map(Member::specs).collect(), now);
+        state.inherit(&before.lock(), now);
         drop((state, members));
         self.settled();
     }
@@ -176,7 +176,7 @@ impl Group {
         let peer = state.choose(choice, now)?;
         let group = self.counts.load(Ordering::Relaxed).then(|| self.clone());
         if group.is_some() {
-            peer.enter();
+            peer.enter(now);
             if state.is_large() {
                 state.refresh(&peer, now);
             }
@@ -184,24 +184,26 @@ impl Group {
         Some(Lease { peer, group })
     }
 
-    /// Waits in the `queue` for a server, where there is one. `None`: the queue is full, or it took too
-    /// long.
-    pub async fn wait(self: &Arc<Self>, choice: &mut Choice) -> Option<Lease> {
+    /// Waits in the `queue` for a server, where there is one, and says when it was had. `None`: the queue is full, or
+    /// it took too long.
+    pub async fn wait(self: &Arc<Self>, choice: &mut Choice) -> Option<(Lease, Instant)> {
         let (most, time) = self.options.queue?;
         let ticket = Ticket::take(self, most)?;
         let waiting = async {
             loop {
                 let freed = self.freed.notified();
-                if let Some(lease) = self.choose(choice, clock::now()) {
-                    return lease;
+                // A server was freed, or the rest of one may be over.
+                let now = clock::now();
+                if let Some(lease) = self.choose(choice, now) {
+                    return (lease, now);
                 }
                 // Servers that rest come back without anybody telling.
                 let _ = tidegate_rt::timer::timeout(REST_CHECK, freed).await;
             }
         };
-        let lease = tidegate_rt::timer::timeout(time, waiting).await.ok();
+        let had = tidegate_rt::timer::timeout(time, waiting).await.ok();
         drop(ticket);
-        lease
+        had
     }
 
     /// Reports what became of an attempt.
@@ -222,8 +224,8 @@ impl Group {
     }
 
     /// The servers as they are now.
-    pub fn view(&self) -> Vec<SlotView> {
-        self.lock().view(clock::now())
+    pub fn view(&self, now: Instant) -> Vec<SlotView> {
+        self.lock().view(now)
     }
 
     /// Requests in the `queue`.
@@ -241,7 +243,7 @@ impl Group {
     }
 
     /// Changes the servers; those that stay keep their state.
-    pub fn change_members<T>(&self, change: impl FnOnce(&mut Vec<Member>) -> T) -> T {
+    pub fn change_members<T>(&self, now: Instant, change: impl FnOnce(&mut Vec<Member>) -> T) -> T {
         let mut members = self.lock_members();
         let result = change(&mut members);
         let mut state = self.lock();
@@ -250,7 +252,7 @@ impl Group {
                 member.number = Some(state.reserve_number());
             }
         }
-        state.replace(members.iter().flat_map(Member::specs).collect(), clock::now());
+        state.replace(members.iter().flat_map(Member::specs).collect(), now);
         drop((state, members));
         self.changed();
         result
@@ -258,13 +260,13 @@ impl Group {
 
     /// The addresses of a server with a name from now on. `false`: there is no such server, or they are
     /// the same.
-    pub fn set_places(&self, number: u32, places: Vec<Place>) -> bool {
+    pub fn set_places(&self, number: u32, places: Vec<Place>, now: Instant) -> bool {
         let known = |member: &&mut Member| member.number == Some(number);
         let news = |member: &mut Member| member.places != places;
         if !self.lock_members().iter_mut().find(known).is_some_and(news) {
             return false;
         }
-        self.change_members(|members| {
+        self.change_members(now, |members| {
             members.iter_mut().filter(|member| member.number == Some(number)).for_each(|member| {
                 member.places.clone_from(&places);
             });
@@ -273,9 +275,14 @@ impl Group {
     }
 
     /// Changes the parameters of the server of which this is an address. `false`: there is none.
-    pub fn change(&self, number: u32, change: impl FnOnce(&mut ServerOptions)) -> bool {
+    pub fn change(
+        &self,
+        number: u32,
+        now: Instant,
+        change: impl FnOnce(&mut ServerOptions),
+    ) -> bool {
         let Some(peer) = self.numbered(number) else { return false };
-        self.change_members(|members| {
+        self.change_members(now, |members| {
             let found = members.iter_mut().find(|member| {
                 member.number == Some(number) || member.find(&peer.server, &peer.text).is_some()
             });
@@ -284,9 +291,9 @@ impl Group {
     }
 
     /// Takes an address out of the group; a server without any is gone. `false`: there is none.
-    pub fn remove(&self, number: u32) -> bool {
+    pub fn remove(&self, number: u32, now: Instant) -> bool {
         let Some(peer) = self.numbered(number) else { return false };
-        self.change_members(|members| {
+        self.change_members(now, |members| {
             for at in 0..members.len() {
                 if let Some(place) = members[at].find(&peer.server, &peer.text) {
                     members[at].places.remove(place);
@@ -306,13 +313,13 @@ impl Group {
     }
 
     /// Another check that servers have to pass; its number for [`Group::judge`].
-    pub fn add_check(&self, check: CheckRule) -> usize {
-        self.lock().add_check(check, clock::now())
+    pub fn add_check(&self, check: CheckRule, now: Instant) -> usize {
+        self.lock().add_check(check, now)
     }
 
     /// What a check says of a server from now on.
-    pub fn judge(&self, peer: &Peer, check: usize, health: Health) {
-        self.lock().judge(peer, check, health, clock::now());
+    pub fn judge(&self, peer: &Peer, check: usize, health: Health, now: Instant) {
+        self.lock().judge(peer, check, health, now);
         self.freed.notify_waiters();
     }
 
@@ -337,6 +344,7 @@ impl Group {
     /// A request has left a server.
     fn left(&self, peer: &Peer) {
         if self.is_large.load(Ordering::Relaxed) {
+            // A lease is dropped wherever its request ends: this is that event's reading.
             self.lock().refresh(peer, clock::now());
         }
         if self.waiting.load(Ordering::Relaxed) > 0 {

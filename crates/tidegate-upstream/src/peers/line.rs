@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use tidegate_rt::clock::exact_now;
 use tidegate_rt::net::Addr;
 
 /// The requests that go to one address, from all threads and groups.
@@ -69,10 +68,10 @@ impl Line {
         line
     }
 
-    /// A request's place, as it is sent.
-    pub fn enter(self: &Arc<Line>) -> Place {
+    /// A request's place, as it is sent. `now` is exact: what is compared may be shorter than a tick of the loop's clock.
+    pub fn enter(self: &Arc<Line>, now: Instant) -> Place {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        Place { line: self.clone(), number, since: exact_now() }
+        Place { line: self.clone(), number, since: now }
     }
 
     /// Whether others wait, so that a kept connection must not be used.
@@ -90,10 +89,9 @@ impl Place {
         waiting
     }
 
-    /// It was answered: whether its connection may be kept.
-    pub fn may_keep(self) -> bool {
+    /// It was answered: whether its connection may be kept. `now` is exact, as that of [`Line::enter`].
+    pub fn may_keep(self, now: Instant) -> bool {
         let line = &self.line;
-        let now = exact_now();
         let key = key(line);
         let oldest = HERE.with_borrow(|here| {
             let (found, since) = here.range((key, 0)..(key, self.number)).next()?;

@@ -2,15 +2,14 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
-use std::time::Duration;
-
-use tidegate_rt::clock::unix_millis;
 use tidegate_rt::net::Addr;
 
 use super::line::Line;
 use super::options::TimeKind;
 use crate::address::address_text;
+use crate::moment;
 
 /// One address that requests can go to.
 #[derive(Debug)]
@@ -47,12 +46,12 @@ pub struct Figures {
     pub unhealthy: AtomicU64,
     /// 0: no check yet; 1: the last one failed; 2: it passed.
     pub last_check: AtomicU8,
-    /// Milliseconds since 1970 of the last request; 0: none.
-    pub selected: AtomicU64,
-    /// Milliseconds since 1970 since which it is unavailable; 0: it is not.
-    pub down_since: AtomicU64,
+    /// The last request, as [`moment::millis`]; 0: none.
+    selected: AtomicU64,
+    /// Since when it is unavailable, as [`moment::millis`]; 0: it is not.
+    down_since: AtomicU64,
     /// Milliseconds of former unavailability.
-    pub down_time: AtomicU64,
+    down_time: AtomicU64,
 }
 
 /// Times of answers, for `least_time`.
@@ -61,7 +60,7 @@ struct Times {
     header: Average,
     last_byte: Average,
     connect: Average,
-    /// Requests whose time is still running, and the sum of their beginnings (milliseconds since 1970).
+    /// Requests whose time is still running, and the sum of their beginnings ([`moment::millis`]).
     running: AtomicU64,
     begun: AtomicU64,
 }
@@ -71,7 +70,7 @@ struct Times {
 struct Average {
     /// Microseconds, 0 before the first.
     value: AtomicU64,
-    /// When it was set, in milliseconds since 1970.
+    /// When it was set, as [`moment::millis`].
     at: AtomicU64,
 }
 
@@ -132,36 +131,33 @@ pub struct InFlight {
 }
 
 impl InFlight {
-    pub fn begin(peer: &Arc<Peer>, kind: TimeKind) -> InFlight {
-        InFlight::begun_at(peer, kind, unix_millis())
-    }
-
-    pub(super) fn begun_at(peer: &Arc<Peer>, kind: TimeKind, begun: u64) -> InFlight {
+    pub fn begin(peer: &Arc<Peer>, kind: TimeKind, now: Instant) -> InFlight {
+        let begun = moment::millis(now);
         peer.times.running.fetch_add(1, Ordering::Relaxed);
         peer.times.begun.fetch_add(begun, Ordering::Relaxed);
         InFlight { peer: peer.clone(), kind, begun }
     }
 
     /// The connection stands. `true`: that was the time that counts.
-    pub fn connected(&self) -> bool {
+    pub fn connected(&self, now: Instant) -> bool {
         let counts = matches!(self.kind, TimeKind::Connect { .. });
         if counts {
-            let now = unix_millis();
+            let now = moment::millis(now);
             self.peer.times.connect.add(now.saturating_sub(self.begun), now);
         }
         counts
     }
 
     /// The head has come. `true`: that was the time that counts.
-    pub fn header(&self) -> bool {
-        let now = unix_millis();
+    pub fn header(&self, now: Instant) -> bool {
+        let now = moment::millis(now);
         self.peer.times.header.add(now.saturating_sub(self.begun), now);
         matches!(self.kind, TimeKind::Header { .. })
     }
 
     /// The last byte has come.
-    pub fn last_byte(&self) {
-        let now = unix_millis();
+    pub fn last_byte(&self, now: Instant) {
+        let now = moment::millis(now);
         self.peer.times.last_byte.add(now.saturating_sub(self.begun), now);
     }
 }
@@ -191,6 +187,22 @@ impl Figures {
         all.for_each(|count| count.store(0, Ordering::Relaxed));
     }
 
+    /// How long ago the last request was.
+    pub fn since_selected(&self, now: Instant) -> Option<Duration> {
+        since(&self.selected, now)
+    }
+
+    /// How long it has been unavailable, if it is.
+    pub fn down_for(&self, now: Instant) -> Option<Duration> {
+        since(&self.down_since, now)
+    }
+
+    /// For how long it was unavailable in all, until now.
+    pub fn down_time(&self, now: Instant) -> Duration {
+        let former = Duration::from_millis(self.down_time.load(Ordering::Relaxed));
+        former + self.down_for(now).unwrap_or_default()
+    }
+
     /// Counts an attempt that is over.
     pub fn add(&self, status: u16, sent: u64, received: u64) {
         let class = usize::from(status / 100).wrapping_sub(1);
@@ -200,6 +212,12 @@ impl Figures {
         self.sent.fetch_add(sent, Ordering::Relaxed);
         self.received.fetch_add(received, Ordering::Relaxed);
     }
+}
+
+/// The time since a noted one; `None` where none is noted.
+fn since(noted: &AtomicU64, now: Instant) -> Option<Duration> {
+    let then = Some(noted.load(Ordering::Relaxed)).filter(|then| *then > 0)?;
+    Some(Duration::from_millis(moment::millis(now).saturating_sub(then)))
 }
 
 impl Peer {
@@ -228,10 +246,10 @@ impl Peer {
         self.active.load(Ordering::Relaxed)
     }
 
-    pub(super) fn enter(&self) {
+    pub(super) fn enter(&self, now: Instant) {
         self.active.fetch_add(1, Ordering::Relaxed);
         self.figures.requests.fetch_add(1, Ordering::Relaxed);
-        self.figures.selected.store(unix_millis(), Ordering::Relaxed);
+        self.figures.selected.store(moment::millis(now), Ordering::Relaxed);
     }
 
     pub(super) fn leave(&self) {
@@ -248,9 +266,9 @@ impl Peer {
 
     /// The time that the next request will take, in microseconds, as far as the past tells: what is known
     /// holds for `rest` (`fail_timeout`), then it fades.
-    pub(super) fn expected_time(&self, kind: TimeKind, rest: Duration) -> u64 {
+    pub(super) fn expected_time(&self, kind: TimeKind, rest: Duration, now: Instant) -> u64 {
         let times = &self.times;
-        let now = unix_millis();
+        let now = moment::millis(now);
         let past = times.of(kind).at(now, rest);
         let running = times.running.load(Ordering::Relaxed);
         if !kind.inflight() || running == 0 {
@@ -262,31 +280,31 @@ impl Peer {
     }
 
     /// A slow server that was left alone for long is asked once: it may have become faster.
-    pub(super) fn is_to_be_probed(&self, kind: TimeKind, pause: Duration) -> bool {
-        self.times.of(kind).is_old(unix_millis(), pause)
+    pub(super) fn is_to_be_probed(&self, kind: TimeKind, pause: Duration, now: Instant) -> bool {
+        self.times.of(kind).is_old(moment::millis(now), pause)
     }
 
     /// Whether it is known as slower than what the clock can tell.
-    pub(super) fn is_slow(&self, kind: TimeKind, rest: Duration) -> bool {
-        self.expected_time(kind, rest) > TIME_MIN
+    pub(super) fn is_slow(&self, kind: TimeKind, rest: Duration, now: Instant) -> bool {
+        self.expected_time(kind, rest, now) > TIME_MIN
     }
 
     /// Failures keep it from being tried from now on.
-    pub(super) fn became_unavailable(&self) {
+    pub(super) fn became_unavailable(&self, now: Instant) {
         self.figures.unavailable.fetch_add(1, Ordering::Relaxed);
-        self.note_down();
+        self.note_down(now);
     }
 
-    pub(super) fn note_down(&self) {
-        let now = unix_millis();
+    pub(super) fn note_down(&self, now: Instant) {
+        let now = moment::millis(now);
         let since = &self.figures.down_since;
         let _ = since.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    pub(super) fn became_available(&self) {
+    pub(super) fn became_available(&self, now: Instant) {
         let since = self.figures.down_since.swap(0, Ordering::Relaxed);
         if since > 0 {
-            let passed = unix_millis().saturating_sub(since);
+            let passed = moment::millis(now).saturating_sub(since);
             self.figures.down_time.fetch_add(passed, Ordering::Relaxed);
         }
     }

@@ -208,21 +208,21 @@ impl Slot {
     }
 
     /// What the method compares, as a fraction: requests or time by weight.
-    pub(super) fn load(&self, method: Method) -> (u64, u64) {
+    pub(super) fn load(&self, method: Method, now: Instant) -> (u64, u64) {
         let weight = u64::from(self.options.weight.max(1));
         let active = u64::from(self.peer.active());
         let Some(kind) = method.time() else {
             return if method.counts() { (active, weight) } else { (0, 1) };
         };
-        let time = self.peer.expected_time(kind, self.options.fail_timeout);
-        if active == 0 && self.peer.is_to_be_probed(kind, self.options.fail_timeout) {
+        let time = self.peer.expected_time(kind, self.options.fail_timeout, now);
+        if active == 0 && self.peer.is_to_be_probed(kind, self.options.fail_timeout, now) {
             return (0, 1);
         }
         (time.saturating_mul(active + 1), weight)
     }
 
-    pub(super) fn load_scaled(&self, method: Method) -> u64 {
-        let (load, weight) = self.load(method);
+    pub(super) fn load_scaled(&self, method: Method, now: Instant) -> u64 {
+        let (load, weight) = self.load(method, now);
         (u128::from(load) * (1 << 16) / u128::from(weight)).min(u128::from(u64::MAX)) as u64
     }
 }

@@ -250,9 +250,9 @@ impl State {
         let Some(slot) = self.tiers[rank].slots.get_mut(at) else { return };
         let unavailable = slot.report(outcome, now) && !self.lone;
         if unavailable {
-            peer.became_unavailable();
+            peer.became_unavailable(now);
         } else if outcome == Outcome::Success && !peer.is_troubled() {
-            peer.became_available();
+            peer.became_available(now);
         }
         self.tiers[rank].refresh(at, self.method, now);
     }
@@ -283,9 +283,9 @@ impl State {
             (Health::Unhealthy, Health::Unhealthy) => {}
             (_, Health::Unhealthy) => {
                 peer.figures.unhealthy.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                peer.note_down();
+                peer.note_down(now);
             }
-            (_, Health::Fine) if !slot.is_resting(self.lone, now) => peer.became_available(),
+            (_, Health::Fine) if !slot.is_resting(self.lone, now) => peer.became_available(now),
             _ => {}
         }
         self.tiers[rank].refresh(at, self.method, now);

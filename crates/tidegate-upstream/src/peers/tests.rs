@@ -17,7 +17,7 @@ fn group(method: Method, servers: &[(&str, ServerOptions)]) -> Arc<Group> {
             ((*name).to_owned(), address, options.clone())
         })
         .collect();
-    Arc::new(Group::new("g", method, Keepalive::DEFAULT, servers))
+    Arc::new(Group::new("g", method, Keepalive::DEFAULT, servers, tidegate_rt::clock::now()))
 }
 
 /// The place of a server among those of [`A`], [`B`], [`C`].
@@ -31,7 +31,7 @@ fn pick(group: &Arc<Group>, choice: &mut Choice, now: Instant) -> Option<usize> 
 }
 
 fn report(group: &Group, at: usize, outcome: Outcome, now: Instant) {
-    let view = group.view();
+    let view = group.view(now);
     let found = view.iter().find(|slot| place(&slot.peer) == at).expect("a server");
     group.report(&found.peer, outcome, now);
 }
@@ -138,7 +138,7 @@ fn draining_servers_keep_who_is_bound_to_them() {
     };
     let options = GroupOptions { sticky: Stickiness::Routes, ..GroupOptions::default() };
     let specs = vec![routed("a", true), routed("b", false)];
-    let group = Group::with("g", Method::RoundRobin, Keepalive::DEFAULT, options, specs);
+    let group = Group::with("g", (Method::RoundRobin, Keepalive::DEFAULT, options), specs, now);
     let group = Arc::new(group);
     assert_eq!(order(&group, 3, now), "bbb");
     let bound = |route: &[u8]| Choice::bound_to(route);
@@ -165,9 +165,8 @@ fn servers_that_come_back_start_slowly() {
 }
 
 /// A request to a server takes so many milliseconds.
-fn slot_takes(peer: &Arc<Peer>, kind: TimeKind, millis: u64) {
-    let begun = tidegate_rt::clock::unix_millis() - millis;
-    InFlight::begun_at(peer, kind, begun).header();
+fn slot_takes(peer: &Arc<Peer>, kind: TimeKind, millis: u64, now: Instant) {
+    InFlight::begin(peer, kind, now - Duration::from_millis(millis)).header(now);
 }
 
 #[test]
@@ -175,13 +174,37 @@ fn faster_servers_are_preferred() {
     let now = tidegate_rt::clock::now();
     let kind = TimeKind::Header { inflight: false };
     let group = group(Method::LeastTime(kind), &[(A, weight(1)), (B, weight(1))]);
-    let slow = group.view().into_iter().find(|slot| place(&slot.peer) == 0).expect("a server");
-    slot_takes(&slow.peer, kind, 90);
+    let slow = group.view(now).into_iter().find(|slot| place(&slot.peer) == 0).expect("a server");
+    slot_takes(&slow.peer, kind, 90, now);
     assert_eq!(order(&group, 4, now), "bbbb");
     // With five in progress it would take longer than the slow one.
     let leases: Vec<_> = (0..4).map(|_| group.choose(&mut Choice::default(), now)).collect();
     assert_eq!(leases.iter().flatten().filter(|lease| place(lease.peer()) == 1).count(), 4);
     assert_eq!(order(&group, 1, now), "a");
+}
+
+#[test]
+fn figures_tell_how_long_ago_it_was() {
+    let now = tidegate_rt::clock::now();
+    let group = group(Method::LeastConnections, &[(A, weight(1)), (B, weight(1))]);
+    let first = group.view(now)[0].peer.clone();
+    let times = |at: u64| {
+        let (figures, at) = (&first.figures, now + Duration::from_secs(at));
+        let seconds = |time: Option<Duration>| time.map(|time| time.as_secs());
+        (
+            seconds(figures.since_selected(at)),
+            seconds(figures.down_for(at)),
+            figures.down_time(at).as_secs(),
+        )
+    };
+    assert_eq!(times(1), (None, None, 0));
+    assert_eq!(order(&group, 1, now + Duration::from_secs(1)), "a");
+    report(&group, 0, Outcome::Failure, now + Duration::from_secs(2));
+    assert_eq!(times(5), (Some(4), Some(3), 3));
+    let back = now + Duration::from_secs(20);
+    assert!(order(&group, 4, back).contains('a'));
+    report(&group, 0, Outcome::Success, back);
+    assert_eq!(times(30), (Some(10), None, 18));
 }
 
 #[test]
@@ -192,24 +215,19 @@ fn servers_that_stay_keep_their_state() {
         Member::fixed(address, vec![Addr::Inet(address.parse().expect("an address"))], options)
     };
     let make = |specs| {
-        Group::with(
-            "g",
-            Method::RoundRobin,
-            Keepalive::DEFAULT,
-            GroupOptions { kept: Kept::Changing, ..GroupOptions::default() },
-            specs,
-        )
+        let options = GroupOptions { kept: Kept::Changing, ..GroupOptions::default() };
+        Group::with("g", (Method::RoundRobin, Keepalive::DEFAULT, options), specs, now)
     };
     let group = Arc::new(make(vec![spec(A, 1), spec(B, 1)]));
     report(&group, 0, Outcome::Failure, now);
-    group.change_members(|members| *members = vec![spec(A, 1), spec(C, 1)]);
+    group.change_members(now, |members| *members = vec![spec(A, 1), spec(C, 1)]);
     assert_eq!(order(&group, 2, now), "cc", "the failure is remembered");
     let mut next = make(vec![spec(B, 1), spec(A, 3)]);
-    next.inherit(&group);
+    next.inherit(&group, now);
     let next = Arc::new(next);
     assert_eq!(next.id, group.id);
     assert_eq!(order(&next, 2, now), "bb");
-    let numbers: Vec<_> = next.view().iter().map(|slot| slot.number).collect();
+    let numbers: Vec<_> = next.view(now).iter().map(|slot| slot.number).collect();
     assert_eq!(numbers, [3, 0], "numbers are never used again");
 }
 
@@ -219,16 +237,16 @@ fn the_worst_check_decides() {
     let group = group(Method::RoundRobin, &[(A, weight(1)), (B, weight(1))]);
     let rule =
         |name: &str, mandatory| CheckRule { name: name.into(), mandatory, persistent: false };
-    let first = group.view()[0].peer.clone();
-    let quick = group.add_check(rule("quick", false));
+    let first = group.view(now)[0].peer.clone();
+    let quick = group.add_check(rule("quick", false), now);
     assert!(order(&group, 2, now).contains('a'));
-    group.judge(&first, quick, Health::Unhealthy);
+    group.judge(&first, quick, Health::Unhealthy, now);
     assert_eq!(order(&group, 2, now), "bb");
-    let thorough = group.add_check(rule("thorough", true));
+    let thorough = group.add_check(rule("thorough", true), now);
     assert_eq!(order(&group, 2, now), "--", "nobody has passed the mandatory check");
-    group.judge(&first, thorough, Health::Fine);
+    group.judge(&first, thorough, Health::Fine, now);
     assert_eq!(order(&group, 2, now), "--");
-    group.judge(&first, quick, Health::Fine);
+    group.judge(&first, quick, Health::Fine, now);
     assert_eq!(order(&group, 2, now), "aa");
 }
 
@@ -237,7 +255,8 @@ fn what_checks_said_outlasts_a_reload() {
     let now = tidegate_rt::clock::now();
     let members = || vec![Member::fixed(A, vec![Addr::Inet(A.parse().expect("one"))], weight(1))];
     let options = GroupOptions { kept: Kept::Changing, ..GroupOptions::default() };
-    let make = || Group::with("g", Method::RoundRobin, Keepalive::DEFAULT, options, members());
+    let make =
+        || Group::with("g", (Method::RoundRobin, Keepalive::DEFAULT, options), members(), now);
     for (mandatory, persistent, said, after) in [
         (false, false, Health::Unhealthy, "-"),
         (true, true, Health::Fine, "a"),
@@ -245,11 +264,11 @@ fn what_checks_said_outlasts_a_reload() {
     ] {
         let rule = CheckRule { name: "check".into(), mandatory, persistent };
         let before = Arc::new(make());
-        let check = before.add_check(rule.clone());
-        before.judge(&before.view()[0].peer, check, said);
+        let check = before.add_check(rule.clone(), now);
+        before.judge(&before.view(now)[0].peer, check, said, now);
         let mut next = make();
-        next.inherit(&before);
-        next.add_check(rule.clone());
+        next.inherit(&before, now);
+        next.add_check(rule.clone(), now);
         assert_eq!(order(&Arc::new(next), 1, now), after, "{rule:?}");
     }
 }

@@ -86,10 +86,11 @@ impl Tier {
     pub(super) fn refresh(&mut self, at: usize, method: Method, now: Instant) {
         let (Some(large), Some(slot)) = (&mut self.large, self.slots.get(at)) else { return };
         let ready = slot.is_ready(false, now);
-        let value = ready.then(|| (slot.load_scaled(method), slot.options.weight));
+        let value = ready.then(|| (slot.load_scaled(method, now), slot.options.weight));
         large.tree.set(at, value);
-        let fades =
-            method.time().is_some_and(|kind| slot.peer.is_slow(kind, slot.options.fail_timeout));
+        let fades = method
+            .time()
+            .is_some_and(|kind| slot.peer.is_slow(kind, slot.options.fail_timeout, now));
         let again = match slot.is_resting(false, now) {
             true => slot.checked_at.and_then(|at| at.checked_add(slot.options.fail_timeout)),
             false => fades.then_some(now + FADING),
@@ -133,7 +134,7 @@ impl Tier {
         self.smooth(now, |slot| {
             slot.is_ready(lone, now)
                 && !choice.has_tried(&slot.peer)
-                && lowest.is_none_or(|lowest| !less(lowest, slot.load(method)))
+                && lowest.is_none_or(|lowest| !less(lowest, slot.load(method, now)))
         })
     }
 
@@ -147,7 +148,7 @@ impl Tier {
         let mut lowest: Option<(u64, u64)> = None;
         for slot in &self.slots {
             if slot.is_ready(lone, now) && !choice.has_tried(&slot.peer) {
-                let load = slot.load(method);
+                let load = slot.load(method, now);
                 if lowest.is_none_or(|lowest| less(load, lowest)) {
                     lowest = Some(load);
                 }
@@ -278,7 +279,7 @@ impl Tier {
         for _ in 0..draws {
             let Some(drawn) = self.draw(choice, &excluded, lone, now) else { break };
             excluded.push(drawn);
-            let load = |at: usize| self.slots[at].load(method);
+            let load = |at: usize| self.slots[at].load(method, now);
             best = match best {
                 Some(best) if !less(load(drawn), load(best)) => Some(best),
                 _ => Some(drawn),

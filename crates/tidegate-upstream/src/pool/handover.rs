@@ -10,10 +10,9 @@ mod tests;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use tidegate_rt::clock;
 use tidegate_rt::mail::MailSender;
 use tidegate_rt::net::Stream;
 use tidegate_rt::sync::oneshot;
@@ -23,12 +22,13 @@ use super::fit::Fit;
 use super::shelf::{Idle, SPARE_AFTER, Shelf, server_bit};
 use crate::Io;
 use crate::connection::OriginConnection;
+use crate::moment;
 use crate::peers::Group;
 
 /// What other threads see of a thread's idle connections of a group. Only that thread writes.
 pub struct Share {
     idle: AtomicUsize,
-    /// When the one that has been idle longest became so, as [`moment`]; [`NEVER`] where there is none.
+    /// When the one that has been idle longest became so, as [`moment::nanos`]; [`NEVER`] where there is none.
     oldest: AtomicU64,
     /// [`Shelf::servers`], perhaps with some that are no longer there.
     servers: AtomicU64,
@@ -83,7 +83,7 @@ impl Share {
     /// Tells of a shelf after it has changed; servers that went are told later by [`Share::tell_servers`].
     pub fn tell<T>(&self, shelf: &Shelf<T>) {
         self.idle.store(shelf.len(), Ordering::Relaxed);
-        self.oldest.store(shelf.oldest().map_or(NEVER, moment), Ordering::Relaxed);
+        self.oldest.store(shelf.oldest().map_or(NEVER, moment::nanos), Ordering::Relaxed);
     }
 
     /// Tells of a server that came.
@@ -119,7 +119,7 @@ pub fn owner(group: &Group, fit: &Fit, now: Instant) -> Option<Arc<Share>> {
     if group.keepalive.idle_max == 0 || fit.brief || fit.tls.is_some() {
         return None;
     }
-    let now = moment(now);
+    let now = moment::nanos(now);
     let shares = SHARES.lock().unwrap_or_else(PoisonError::into_inner);
     let known = shares.get(&group.id)?.iter().filter_map(Weak::upgrade);
     known
@@ -165,11 +165,4 @@ impl Parcel {
             place: None,
         })
     }
-}
-
-/// A time as a number that threads can share: nanoseconds since the first one asked for.
-fn moment(time: Instant) -> u64 {
-    static START: OnceLock<Instant> = OnceLock::new();
-    let start = START.get_or_init(clock::now);
-    u64::try_from(time.saturating_duration_since(*start).as_nanos()).unwrap_or(NEVER - 1)
 }

@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tidegate_core::client::ByteStream;
+use tidegate_rt::clock;
 use tidegate_rt::net::Stream;
 
 use super::{Closing, Flow, RelayEnd, RelayOptions, relay};
@@ -65,7 +66,9 @@ fn run(closing: Closing, from_client: &[u8], from_origin: &[u8], client_first: b
         let near = Plain(near);
         let far = Io::Plain(Rc::new(far));
         let options = RelayOptions { buffer_bytes: 1000, idle: Duration::from_secs(30), closing };
-        let (mut up, mut down) = (Flow::new(b"first ".to_vec(), 0), Flow::new(Vec::new(), 0));
+        let now = clock::now();
+        let (mut up, mut down) =
+            (Flow::new(b"first ".to_vec(), 0, now), Flow::new(Vec::new(), 0, now));
         let relaying = async {
             let end = relay(&near, &far, &mut up, &mut down, options).await;
             drop((near, far));
@@ -140,8 +143,8 @@ fn what_has_arrived_is_delivered_though_its_sender_has_gone() {
                 let options = RelayOptions { buffer_bytes: 1000, idle, closing };
                 // Whoever has gone does not take these.
                 let pending = |gone: bool| if gone { b"lost".to_vec() } else { Vec::new() };
-                let mut up = Flow::new(pending(!client_leaves), 0);
-                let mut down = Flow::new(pending(client_leaves), 0);
+                let mut up = Flow::new(pending(!client_leaves), 0, clock::now());
+                let mut down = Flow::new(pending(client_leaves), 0, clock::now());
                 let relaying = async {
                     let end = relay(&near, &far, &mut up, &mut down, options).await;
                     drop((near, far));

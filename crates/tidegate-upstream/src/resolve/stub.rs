@@ -126,11 +126,10 @@ impl Resolver {
         Ok(resolver)
     }
 
-    /// The addresses of a name, from the thread's cache or the name servers.
-    pub async fn resolve(&self, name: &str) -> Result<Vec<IpAddr>, ResolveError> {
+    /// The addresses of a name, from the thread's cache as far as it holds `now`, or from the name servers.
+    pub async fn resolve(&self, name: &str, now: Instant) -> Result<Vec<IpAddr>, ResolveError> {
         let name = name.to_ascii_lowercase();
         let key = (self.servers.clone(), self.ipv4, self.ipv6, name.clone());
-        let now = clock::now();
         let kept = KEPT.with_borrow(|kept| {
             let kept = kept.get(&key).filter(|kept| kept.until > now);
             kept.map(|kept| kept.addresses.clone())
@@ -140,6 +139,7 @@ impl Resolver {
             return Ok(addresses);
         }
         let (addresses, time) = self.look_up(&name).await?;
+        // It holds from when it came.
         if let Some(until) = clock::now().checked_add(time) {
             KEPT.with_borrow_mut(|kept| {
                 if kept.len() >= KEPT_MAX {

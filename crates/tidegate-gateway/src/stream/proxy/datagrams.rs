@@ -57,7 +57,7 @@ pub(super) async fn attempt(
         }
     };
     if let Some(attempt) = report.borrow_mut().last() {
-        attempt.connected();
+        attempt.connected(clock::now());
     }
     x.progress.action = "proxying connection";
     let mut first = header(x, settings.protocol, true);
@@ -225,7 +225,7 @@ impl Passing<'_> {
             if self.responses == 1
                 && let Some(attempt) = self.report.borrow_mut().last()
             {
-                attempt.first_byte_received();
+                attempt.first_byte_received(clock::now());
             }
             self.received += length as u64;
             self.client.send(&buffer[..length])?;

@@ -62,7 +62,7 @@ pub(super) async fn serve(x: &mut Exchange, settings: Arc<Settings>) -> Step<'st
         }
     };
     if let Some(attempt) = report.borrow_mut().last() {
-        attempt.finished();
+        attempt.finished(clock::now());
     }
     Step::Status(status)
 }
@@ -106,10 +106,10 @@ impl<'s> Tries<'s> {
         let group = &self.target.group;
         x.progress.action = CONNECTING;
         if let Some(before) = report.borrow_mut().last() {
-            before.finished();
+            before.finished(now);
         }
         let found = group.choose(&mut self.choice, now);
-        report.borrow_mut().begin(group, found.as_ref().map(Lease::peer));
+        report.borrow_mut().begin(group, found.as_ref().map(Lease::peer), now);
         self.left = self.left.saturating_sub(1);
         match &found {
             Some(lease) => x.progress.upstream = lease.peer().text.to_string(),
@@ -206,21 +206,23 @@ async fn connect_and_relay(
             }
         }
     };
-    tries.report(peer, Outcome::Success, clock::now());
+    let now = clock::now();
+    tries.report(peer, Outcome::Success, now);
     if let Some(attempt) = report.borrow_mut().last() {
-        attempt.connected();
+        attempt.connected(now);
     }
     connected(x, &stream);
     x.progress.action = PROXYING;
     if let Some(session) = x.modules.extensions.of_mut::<Session>() {
         pending.append(&mut session.input);
     }
-    let mut up = Flow::new(pending, settings.upload_rate(x));
-    let mut down = Flow::new(Vec::new(), settings.download_rate(x));
+    let begun = clock::exact_now();
+    let mut up = Flow::new(pending, settings.upload_rate(x), begun);
+    let mut down = Flow::new(Vec::new(), settings.download_rate(x), begun);
     let first = report.clone();
     down.on_first = Some(Box::new(move || {
         if let Some(attempt) = first.borrow_mut().last() {
-            attempt.first_byte_received();
+            attempt.first_byte_received(clock::now());
         }
     }));
     let options = RelayOptions {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::{Exchange, Level, Template};
 use tidegate_plan::PlanBuilder;
+use tidegate_rt::clock;
 use tidegate_rt::net::Addr;
 use tidegate_upstream::peers::address_text;
 use tidegate_upstream::resolve::{self, HostPort, ResolveError, Resolver};
@@ -46,8 +47,10 @@ pub(crate) fn compile(word: &Word, plan: &mut PlanBuilder<'_>) -> Result<Pass, D
         .map(|address| (address_text(&address), address, ServerOptions::default()))
         .collect();
     let identity = format!("implicit stream {text} {servers:?}");
-    let make =
-        || Ok::<_, Diagnostic>(Group::new(&text, Method::RoundRobin, Keepalive::OFF, servers));
+    let make = || {
+        let (method, now) = (Method::RoundRobin, clock::now());
+        Ok::<_, Diagnostic>(Group::new(&text, method, Keepalive::OFF, servers, now))
+    };
     let group = plan.environment.survivors.get_or_make(&identity, make)?;
     Ok(Pass::Fixed(Target { group, key: None }))
 }
@@ -96,7 +99,7 @@ impl Pass {
                 resolved(x, resolver, &host, port.unwrap_or_default()).await?
             }
         };
-        Ok(Target { group: Arc::new(Group::transient(&text, addresses)), key: None })
+        Ok(Target { group: Arc::new(Group::transient(&text, addresses, clock::now())), key: None })
     }
 }
 
@@ -110,7 +113,7 @@ async fn resolved(
         x.log(Level::Error, format_args!("no resolver defined to resolve {name}"));
         return Err(Refused::INTERNAL);
     };
-    match Box::pin(resolver.resolve(name)).await {
+    match Box::pin(resolver.resolve(name, clock::now())).await {
         Ok(addresses) => {
             let with_port = |ip| Addr::Inet(std::net::SocketAddr::new(ip, port));
             Ok(addresses.into_iter().map(with_port).collect())

@@ -57,10 +57,11 @@ fn servers_that_come_later_are_checked_too() {
     let options = GroupOptions { kept: Kept::Changing, ..GroupOptions::default() };
     let (first, second) = ("127.0.0.1:1", "127.0.0.1:2");
     let members = vec![member(first)];
-    let group = Group::with("g", Method::RoundRobin, Keepalive::DEFAULT, options, members);
+    let group =
+        Group::with("g", (Method::RoundRobin, Keepalive::DEFAULT, options), members, clock::now());
     let group = Arc::new(group);
     let rule = CheckRule { name: "c".into(), mandatory: true, persistent: false };
-    let number = group.add_check(rule);
+    let number = group.add_check(rule, clock::now());
     let probe = Arc::new(Scripted::default());
     probe.ill.lock().expect("a list").push(second.to_owned());
     let plan = CheckPlan { interval: Duration::from_millis(1), ..CheckPlan::default() };
@@ -72,7 +73,7 @@ fn servers_that_come_later_are_checked_too() {
         log: ErrorLog::default(),
     };
     let health = |text: &str| {
-        let view = group.view();
+        let view = group.view(clock::now());
         view.iter().find(|slot| &*slot.peer.text == text).map(|slot| slot.health)
     };
     let done = tidegate_rt::block_on(async {
@@ -83,7 +84,7 @@ fn servers_that_come_later_are_checked_too() {
             }
         };
         until(first, Health::Fine).await;
-        group.change_members(|members| members.push(member(second)));
+        group.change_members(clock::now(), |members| members.push(member(second)));
         until(second, Health::Unhealthy).await;
         probe.ill.lock().expect("a list").clear();
         until(second, Health::Fine).await;

@@ -1,5 +1,7 @@
 //! When connections of an application's processes are kept, and when they are closed for those who wait.
 
+use tidegate_rt::clock;
+
 use super::*;
 
 fn line() -> Arc<Line> {
@@ -28,27 +30,28 @@ fn a_connection_is_kept_unless_somebody_is_left_behind() {
 #[test]
 fn who_came_later_and_was_served_first_has_its_connection_closed() {
     let line = line();
-    let first = line.enter();
+    let start = clock::now();
+    let first = line.enter(start);
     let waiting = first.wait();
-    while exact_now() == first.since {}
-    // Another has come and gone while the first one waits: it took no time to speak of.
-    let later = Place { since: exact_now() + Duration::from_secs(1), ..line.enter() };
-    assert!(!later.may_keep());
+    // Another comes and goes while the first one waits: it takes no time to speak of.
+    let now = start + Duration::from_millis(1);
+    assert!(!line.enter(now).may_keep(now));
     assert!(line.is_closing());
     let closed =
-        (0..).take_while(|_| !line.enter().may_keep()).take(2 * CLOSED_PER_WAITING).count();
+        (0..).take_while(|_| !line.enter(now).may_keep(now)).take(2 * CLOSED_PER_WAITING).count();
     assert!(closed >= CLOSED_PER_WAITING, "{closed}");
     drop(waiting);
-    assert!(first.may_keep() && !line.is_closing(), "nobody waits any more");
+    assert!(first.may_keep(now) && !line.is_closing(), "nobody waits any more");
 }
 
 #[test]
 fn who_came_before_those_that_wait_keeps_its_connection() {
     let line = line();
-    let first = line.enter();
-    let second = line.enter();
+    let now = clock::now();
+    let first = line.enter(now);
+    let second = line.enter(now);
     let _waiting = second.wait();
-    assert!(first.may_keep());
+    assert!(first.may_keep(now));
     assert!(!line.is_closing());
 }
 

@@ -18,7 +18,7 @@ fn large(method: Method, weights: &[u32]) -> Arc<Group> {
         (address.to_string(), Addr::Inet(address), options)
     };
     let servers = weights.iter().enumerate().map(server).collect();
-    Arc::new(Group::new("g", method, Keepalive::DEFAULT, servers))
+    Arc::new(Group::new("g", method, Keepalive::DEFAULT, servers, tidegate_rt::clock::now()))
 }
 
 fn shares(group: &Arc<Group>, count: u32, now: Instant) -> BTreeMap<u64, u32> {
@@ -44,7 +44,7 @@ fn every_server_gets_its_share() {
 fn failing_servers_rest_and_come_back() {
     let now = tidegate_rt::clock::now();
     let group = large(Method::RoundRobin, &[1; 100]);
-    let view = group.view();
+    let view = group.view(now);
     for slot in &view[..90] {
         group.report(&slot.peer, Outcome::Failure, now);
     }

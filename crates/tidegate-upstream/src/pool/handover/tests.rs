@@ -4,8 +4,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc;
 
-use tidegate_rt::Worker;
 use tidegate_rt::net::Addr;
+use tidegate_rt::{Worker, clock};
 
 use super::*;
 use crate::connection::dial;
@@ -15,7 +15,7 @@ use crate::pool;
 fn group_of(address: SocketAddr) -> Arc<Group> {
     let server = ("origin".to_owned(), Addr::Inet(address), ServerOptions::default());
     let keepalive = Keepalive { local: false, ..Keepalive::DEFAULT };
-    Arc::new(Group::new("g", Method::RoundRobin, keepalive, vec![server]))
+    Arc::new(Group::new("g", Method::RoundRobin, keepalive, vec![server], clock::now()))
 }
 
 const FIT: Fit = Fit { peer: 1, tag: 0, wire: 0, brief: false, local: None, tls: None };
@@ -67,7 +67,7 @@ fn a_thread_without_connections_gets_that_of_another() {
     let owned = group.clone();
     let ((), first) = on_thread("first", move || async move {
         let (connection, before) = (connected(address).await, clock::now());
-        pool::give(&owned, FIT, connection);
+        pool::give(&owned, FIT, connection, clock::now());
         // Not before it is known that it is not needed there.
         let told = |after| owner(&owned, &FIT, before + after).is_some();
         assert!(!told(Duration::ZERO) && told(Duration::from_secs(60)));
@@ -107,7 +107,7 @@ fn a_thread_without_connections_gets_that_of_another() {
                 connection.write_all(b"more", limit).await.expect("in time").expect("written");
             }
         }
-        pool::give(&taking, FIT, connection);
+        pool::give(&taking, FIT, connection, clock::now());
         String::from_utf8(answer)
     });
     assert_eq!(told, Ok("onetwo".to_owned()));

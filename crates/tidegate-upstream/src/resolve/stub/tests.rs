@@ -249,7 +249,7 @@ fn a_name_is_asked_for_once_however_many_wait_for_it() {
             let resolver = Resolver::parse(&words, Duration::from_secs(20), |_| unreachable!())
                 .expect("a resolver");
             // The first gives up before there is an answer.
-            let mut first = Box::pin(resolver.resolve("A.example"));
+            let mut first = Box::pin(resolver.resolve("A.example", clock::now()));
             std::future::poll_fn(|context| {
                 assert!(first.as_mut().poll(context).is_pending());
                 std::task::Poll::Ready(())
@@ -257,7 +257,7 @@ fn a_name_is_asked_for_once_however_many_wait_for_it() {
             .await;
             let others = (0..100).map(|_| {
                 let resolver = resolver.clone();
-                spawn_local(async move { resolver.resolve("a.example").await })
+                spawn_local(async move { resolver.resolve("a.example", clock::now()).await })
             });
             let others: Vec<_> = others.collect();
             drop(first);
