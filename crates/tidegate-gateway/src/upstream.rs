@@ -33,7 +33,7 @@ use tidegate_rt::clock;
 use tidegate_upstream::care::names::NamesDuty;
 use tidegate_upstream::care::{Caretaker, Duties, PlanCare};
 use tidegate_upstream::peers::{Kept, Stickiness};
-use tidegate_upstream::resolve::{NOT_FOUND, Resolver};
+use tidegate_upstream::resolve::{NOT_FOUND, Resolver, ResolverError};
 use tidegate_upstream::{Group, GroupOptions, Keepalive, Method};
 
 use super::common::variables;
@@ -334,7 +334,8 @@ fn resolver(
     let timeout = conf.resolver_timeout.or(core.and_then(|core| core.resolver_timeout));
     let timeout = timeout.unwrap_or(RESOLVER_TIMEOUT);
     let look_up = |host: &str| resources.addresses(host);
-    words.map(|words| Resolver::parse(&words, timeout, look_up).map_err(error)).transpose()
+    let wrong = |wrong: ResolverError| error(wrong.to_string());
+    words.map(|words| Resolver::parse(&words, timeout, look_up).map_err(wrong)).transpose()
 }
 
 const RESOLVER_TIMEOUT: Duration = Duration::from_secs(30);

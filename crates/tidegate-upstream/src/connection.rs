@@ -1,5 +1,6 @@
 //! One connection to an origin.
 
+use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
@@ -12,7 +13,7 @@ use tidegate_rt::timer::{Deadline, timeout};
 
 use crate::Io;
 use crate::address::address_text;
-use crate::log::os_error;
+use crate::log::{TIMED_OUT, os_error};
 use crate::peers::line::Place;
 use crate::settings::{FetchSettings, LocalAddress};
 use tidegate_tls::{HandshakeError, TlsTarget, connect};
@@ -47,20 +48,37 @@ pub enum ConnectError {
     HandshakeTimedOut,
 }
 
-impl ConnectError {
-    /// What the error log says: the message, and what was being done.
-    pub fn describe(&self) -> (String, &'static str) {
-        let timed_out = || "upstream timed out (110: Connection timed out)".to_owned();
+impl fmt::Display for ConnectError {
+    /// The error log's message.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ConnectError::TimedOut => (timed_out(), CONNECTING),
-            ConnectError::HandshakeTimedOut => (timed_out(), HANDSHAKING),
-            ConnectError::Failed(error) => {
-                (format!("connect() failed ({})", os_error(error)), CONNECTING)
-            }
+            ConnectError::TimedOut | ConnectError::HandshakeTimedOut => f.write_str(TIMED_OUT),
+            ConnectError::Failed(error) => write!(f, "connect() failed ({})", os_error(error)),
             ConnectError::SocketFailed(socket, error) => {
-                (format!("connect() to {socket} failed ({})", os_error(error)), CONNECTING)
+                write!(f, "connect() to {socket} failed ({})", os_error(error))
             }
-            ConnectError::Handshake(message) => (message.clone(), HANDSHAKING),
+            ConnectError::Handshake(message) => f.write_str(message),
+        }
+    }
+}
+
+impl std::error::Error for ConnectError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ConnectError::Failed(error) | ConnectError::SocketFailed(_, error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl ConnectError {
+    /// What was being done, for the error log.
+    pub fn action(&self) -> &'static str {
+        match self {
+            ConnectError::TimedOut | ConnectError::Failed(_) | ConnectError::SocketFailed(..) => {
+                CONNECTING
+            }
+            ConnectError::Handshake(_) | ConnectError::HandshakeTimedOut => HANDSHAKING,
         }
     }
 }
@@ -126,7 +144,7 @@ fn failure(error: &tidegate_tls::ConnectError, tls: &TlsTarget) -> String {
         }
         HandshakeError::Closed => "peer closed connection in SSL handshake".to_owned(),
         HandshakeError::Socket(error) => {
-            format!("SSL_do_handshake() failed ({})", crate::log::os_error(error))
+            format!("SSL_do_handshake() failed ({})", os_error(error))
         }
         HandshakeError::Protocol(reason) | HandshakeError::Internal(reason) => {
             format!("SSL_do_handshake() failed (SSL: {reason})")

@@ -23,13 +23,14 @@ use answer::{Parts, Received};
 use connecting::{Connected, Wanted, connect};
 use sending::Sending;
 pub use trouble::READING_HEAD;
-use trouble::{CONNECTING, SENDING, Trouble, send_failed, trouble_of_connect, trouble_of_send};
+use trouble::{CONNECTING, SENDING, Trouble, send_failed};
+use trouble::{trouble_of_connect, trouble_of_receive, trouble_of_send};
 
 use crate::connection::OriginConnection;
 use crate::h1::receive::{HeadReader, ReceiveError};
 use crate::h1::scratch::Behind;
 use crate::h1::send::{self, UploadEnd};
-use crate::log::{LogContext, os_error};
+use crate::log::{LogContext, TIMED_OUT};
 use crate::peers::line::Waiting;
 use crate::peers::{Lease, Outcome, Peer};
 use crate::report::SharedReport;
@@ -286,15 +287,13 @@ impl Fetch {
         }
         let (head, input, codec) = reader.finish();
         let framing = codec.framing(&head, self.request.method).map_err(|error| {
-            let message = error.message(head.headers.text());
-            Trouble { event: Event::Invalid, message, action: READING_HEAD, client_status: None }
+            Trouble::reading(Event::Invalid, error.message(head.headers.text()))
         })?;
         // An application has no protocol to switch to that nobody asked for; an HTTP server's 101 is passed on,
         // and the connection ends behind it.
         if head.status == 101 && !self.request.upgrade && !matches!(codec, Codec::Http) {
             let message = "upstream switched protocols unasked".to_owned();
-            let action = READING_HEAD;
-            return Err(Trouble { event: Event::Invalid, message, action, client_status: None });
+            return Err(Trouble::reading(Event::Invalid, message));
         }
         if let Some(error) = sending.failure() {
             let upstream = self.request.url(&peer.text);
@@ -372,29 +371,14 @@ impl Fetch {
         if let (Some(Some(Err(ReceiveError::Closed | ReceiveError::Io(_)))), Some(error)) =
             (&read, sending.failure())
         {
-            let message = send_failed(error);
-            return Err(Trouble { event: lost, message, action: SENDING, client_status: None });
+            return Err(Trouble::sending(lost, send_failed(error)));
         }
         let lost = if reader.received > 0 { Event::Lost } else { lost };
-        let (event, message) = match read {
-            Some(Some(Ok(()))) => return Ok(()),
-            Some(Some(Err(ReceiveError::Closed))) => {
-                (lost, "upstream prematurely closed connection".to_owned())
-            }
-            Some(Some(Err(ReceiveError::Io(error)))) => {
-                (lost, format!("recv() failed ({})", os_error(&error)))
-            }
-            Some(Some(Err(ReceiveError::Head(HeadError::Invalid(message))))) => {
-                (Event::Invalid, message)
-            }
-            Some(Some(Err(ReceiveError::Head(HeadError::Refused(message))))) => {
-                (Event::Lost, message)
-            }
-            Some(None) | None => {
-                (Event::TimedOut, "upstream timed out (110: Connection timed out)".to_owned())
-            }
-        };
-        Err(Trouble { event, message, action: READING_HEAD, client_status: None })
+        match read {
+            Some(Some(Ok(()))) => Ok(()),
+            Some(Some(Err(error))) => Err(trouble_of_receive(&error, lost)),
+            Some(None) | None => Err(Trouble::reading(Event::TimedOut, TIMED_OUT.to_owned())),
+        }
     }
 
     /// Passes an interim head on and goes to the next one.
@@ -404,21 +388,12 @@ impl Fetch {
         {
             let _ = client.send_interim(103, &reader.head().headers).await;
         }
-        match reader.skip() {
-            Ok(()) => Ok(()),
-            Err(ReceiveError::Head(HeadError::Invalid(message))) => Err(Trouble {
-                event: Event::Invalid,
-                message,
-                action: READING_HEAD,
-                client_status: None,
-            }),
-            Err(_) => Err(Trouble {
-                event: lost,
-                message: String::new(),
-                action: READING_HEAD,
-                client_status: None,
-            }),
-        }
+        reader.skip().map_err(|error| match error {
+            ReceiveError::Head(HeadError::Invalid(message)) => {
+                Trouble::reading(Event::Invalid, message)
+            }
+            _ => Trouble::reading(lost, String::new()),
+        })
     }
 
     /// Makes the answer of a head: the body whole if it is there, else a stream.

@@ -98,6 +98,9 @@ impl LogContext {
     }
 }
 
+/// Nothing came, or nothing could be sent, for as long as a `*_timeout` says.
+pub(crate) const TIMED_OUT: &str = "upstream timed out (110: Connection timed out)";
+
 /// An operating system error as nginx prints it: `111: Connection refused`.
 pub fn os_error(error: &std::io::Error) -> String {
     tidegate_os::os_error(error)

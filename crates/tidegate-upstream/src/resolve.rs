@@ -8,6 +8,6 @@ mod shared;
 mod stub;
 
 pub use dns::ServiceRecord;
-pub use error::ResolveError;
+pub use error::{ResolveError, ResolverError};
 pub use host_port::{HostPort, NOT_FOUND, addresses, parse};
 pub use stub::Resolver;

@@ -1,5 +1,7 @@
 //! What a fetch gives: an origin's response, or why there is none.
 
+use std::fmt;
+
 use tidegate_core::request_body::RequestBody;
 use tidegate_http::response::ResponseHead;
 
@@ -14,7 +16,7 @@ pub struct OriginResponse {
     pub request_body: Option<Box<RequestBody>>,
 }
 
-/// There is no answer.
+/// There is no response. What happened was logged.
 pub struct FetchError {
     /// 502, 504; 400, 408, 413 for a client's body that could not be read; 500.
     pub status: u16,
@@ -22,3 +24,22 @@ pub struct FetchError {
     pub invalid_header: bool,
     pub request_body: Option<Box<RequestBody>>,
 }
+
+impl fmt::Debug for FetchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let FetchError { status, invalid_header, request_body } = self;
+        f.debug_struct("FetchError")
+            .field("status", status)
+            .field("invalid_header", invalid_header)
+            .field("request_body", &request_body.is_some())
+            .finish()
+    }
+}
+
+impl fmt::Display for FetchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no response from any server: {}", self.status)
+    }
+}
+
+impl std::error::Error for FetchError {}

@@ -6,6 +6,7 @@ use tidegate_core::error_log::Level;
 use tidegate_rt::clock;
 
 use crate::h1::body::Upgraded;
+use crate::log::TIMED_OUT;
 use crate::relay::{Closing, Flow, RelayEnd, RelayOptions, relay};
 
 /// Bytes of each direction that wait for the other side to take them.
@@ -28,8 +29,7 @@ async fn run(upgraded: Upgraded, client: ClientIo) {
     };
     let end = relay(&*client.io, &connection.io, &mut up, &mut down, options).await;
     if let RelayEnd::TimedOut = end {
-        let message = "upstream timed out (110: Connection timed out)";
-        log.write(Level::Error, message, "proxying upgraded connection", &upstream);
+        log.write(Level::Error, TIMED_OUT, "proxying upgraded connection", &upstream);
     }
     if let Some(attempt) = report.borrow_mut().last() {
         attempt.bytes_received += down.moved;

@@ -2,6 +2,7 @@
 //!
 //! All share the connections, the retry machine, uploads and body streams; only what is here differs.
 
+use std::fmt;
 use std::sync::Arc;
 
 use tidegate_core::error_log::Level;
@@ -112,6 +113,16 @@ pub(crate) enum HeadError {
     Refused(String),
 }
 
+impl fmt::Display for HeadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HeadError::Invalid(message) | HeadError::Refused(message) => f.write_str(message),
+        }
+    }
+}
+
+impl std::error::Error for HeadError {}
+
 /// Reads one answer's head out of a buffer.
 pub(crate) enum Codec {
     Http,
@@ -210,7 +221,7 @@ impl Codec {
 /// A stream of records that cannot be read on.
 fn refused(error: RecordError) -> HeadError {
     match error {
-        RecordError::Refused(_) => HeadError::Refused(error.message()),
-        _ => HeadError::Invalid(error.message()),
+        RecordError::Refused(_) => HeadError::Refused(error.to_string()),
+        _ => HeadError::Invalid(error.to_string()),
     }
 }

@@ -4,7 +4,7 @@ use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::{Exchange, Level, Template};
 use tidegate_plan::LocationBuilder;
 use tidegate_rt::clock;
-use tidegate_upstream::resolve::{ResolveError, Resolver};
+use tidegate_upstream::resolve::Resolver;
 
 use super::target::{self, FindError, Scheme, Target, Url, UrlError};
 use crate::Refused;
@@ -47,7 +47,7 @@ impl Pass {
                     let look_up = |host: &str| plan.environment.resources.addresses(host);
                     let timeout = core.resolver_timeout;
                     let resolver = Resolver::parse(&core.resolver, timeout, look_up);
-                    Some(resolver.map_err(Diagnostic::emerg)?)
+                    Some(resolver.map_err(|error| Diagnostic::emerg(error.to_string()))?)
                 }
             };
             return Ok(Pass { to, schemes, resolver });
@@ -113,8 +113,8 @@ impl Pass {
                 let target = url.with_addresses(addresses).map_err(|_| Refused::INTERNAL)?;
                 Ok(TargetRef::Made(Box::new(target), None))
             }
-            Err(ResolveError(code, text)) => {
-                x.log(Level::Error, format_args!("{name} could not be resolved ({code}: {text})"));
+            Err(error) => {
+                x.log(Level::Error, format_args!("{name} could not be resolved ({error})"));
                 Err(Refused::BAD_GATEWAY)
             }
         }

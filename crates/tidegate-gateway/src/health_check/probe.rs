@@ -13,7 +13,7 @@ use tidegate_http::request::Method as HttpMethod;
 use tidegate_rt::clock;
 use tidegate_rt::net::Addr;
 use tidegate_rt::timer;
-use tidegate_upstream::care::checks::Probe;
+use tidegate_upstream::care::checks::{CheckFailure, Probe};
 use tidegate_upstream::peers::Choice;
 use tidegate_upstream::request::Keeping;
 use tidegate_upstream::{
@@ -46,13 +46,15 @@ impl Probe for HttpProbe {
     fn check(
         self: Arc<Self>,
         peer: Arc<Peer>,
-    ) -> Pin<Box<dyn Future<Output = Result<(), String>>>> {
+    ) -> Pin<Box<dyn Future<Output = Result<(), CheckFailure>>>> {
         Box::pin(async move {
             let fetch = &self.settings.gateway.fetch;
             // Each step has its own limit; a body that trickles has none but this.
             let limit = fetch.connect_timeout * 2 + fetch.send_timeout + fetch.read_timeout;
             let asked = timer::timeout(limit, self.ask(&peer)).await;
-            asked.unwrap_or(Err(ProbeError::TooSlow)).map_err(|error| error.to_string())
+            asked
+                .unwrap_or(Err(ProbeError::TooSlow))
+                .map_err(|error| CheckFailure::from(error.to_string()))
         })
     }
 }

@@ -23,8 +23,8 @@ fn within(block: &Outline, plan: &mut PlanBuilder<'_>, read: &mut Vec<Span>) {
         let texts: Vec<String> = words.iter().map(|word| word.display().into_owned()).collect();
         let resources = plan.environment.resources;
         let found = Resolver::parse(&texts, Duration::ZERO, |host| resources.addresses(host));
-        if let Err(message) = found {
-            plan.diagnostics.push(Diagnostic::emerg(message).at(first.span));
+        if let Err(error) = found {
+            plan.diagnostics.push(Diagnostic::emerg(error.to_string()).at(first.span));
         }
     }
     for child in &block.children {

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+
 use crate::headers::Headers;
 use crate::lines::{FieldRules, Line, read_field};
 use crate::uri::hex_digit;
@@ -29,6 +31,20 @@ pub enum ChunkError {
     /// More trailer than the limit.
     TrailerTooLarge,
 }
+
+impl fmt::Display for ChunkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ChunkError::Size => "invalid size of a chunk",
+            ChunkError::Extension => "invalid or too long extension of a chunk",
+            ChunkError::LineEnd => "no line end where a chunk's line or data ends",
+            ChunkError::Trailer => "invalid trailer field",
+            ChunkError::TrailerTooLarge => "too large trailer section",
+        })
+    }
+}
+
+impl std::error::Error for ChunkError {}
 
 /// What one call of `decode` found.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+
 /// What a hello tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientHello {
@@ -27,6 +29,14 @@ pub enum ParsedHello {
 /// The bytes are no client's hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotHello;
+
+impl fmt::Display for NotHello {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the bytes are no client's hello")
+    }
+}
+
+impl std::error::Error for NotHello {}
 
 /// Record type of handshakes (RFC 8446 section 5.1).
 const HANDSHAKE: u8 = 22;

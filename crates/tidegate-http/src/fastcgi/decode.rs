@@ -1,5 +1,7 @@
 //! The records that an application sends, taken apart as they arrive.
 
+use std::fmt;
+
 use super::{END_REQUEST, HEADER_BYTES, REQUEST_ID, STDERR, STDOUT, VERSION};
 
 /// Bytes of a request's error stream that are kept; the rest is dropped.
@@ -17,21 +19,21 @@ pub enum RecordError {
     Refused(u8),
 }
 
-impl RecordError {
+impl fmt::Display for RecordError {
     /// The error log's text.
-    pub fn message(self) -> String {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RecordError::Version(version) => {
-                format!("upstream sent unsupported FastCGI protocol version: {version}")
+                write!(f, "upstream sent unsupported FastCGI protocol version: {version}")
             }
             RecordError::RequestId(id) => {
-                format!("upstream sent unexpected FastCGI request id: {id}")
+                write!(f, "upstream sent unexpected FastCGI request id: {id}")
             }
             RecordError::Kind(kind) => {
-                format!("upstream sent invalid FastCGI record type: {kind}")
+                write!(f, "upstream sent invalid FastCGI record type: {kind}")
             }
             RecordError::EndLength(length) => {
-                format!("upstream sent FastCGI end of request with {length} bytes")
+                write!(f, "upstream sent FastCGI end of request with {length} bytes")
             }
             RecordError::Refused(status) => {
                 let reason = match status {
@@ -40,11 +42,13 @@ impl RecordError {
                     3 => "it does not know the role of a responder",
                     _ => "it gives no known reason",
                 };
-                format!("upstream refused the FastCGI request: {reason} ({status})")
+                write!(f, "upstream refused the FastCGI request: {reason} ({status})")
             }
         }
     }
 }
+
+impl std::error::Error for RecordError {}
 
 /// Takes records apart in place: what stays in the buffer is the application's output.
 #[derive(Clone, Debug)]

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+
 use memchr::memchr;
 
 use crate::headers::Known;
@@ -58,22 +60,33 @@ pub enum ReplyError {
     TooBig,
 }
 
+impl fmt::Display for ReplyError {
+    /// The error log's text, but for the key that was asked for.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReplyError::Line(line) => write!(f, "memcached sent invalid response: \"{line}\""),
+            ReplyError::Key(line) => {
+                write!(f, "memcached sent invalid key in response \"{line}\"")
+            }
+            ReplyError::Flags(line) => {
+                write!(f, "memcached sent invalid flags in response \"{line}\"")
+            }
+            ReplyError::Length(line) => {
+                write!(f, "memcached sent invalid length in response \"{line}\"")
+            }
+            ReplyError::TooBig => f.write_str("upstream sent too big header"),
+        }
+    }
+}
+
+impl std::error::Error for ReplyError {}
+
 impl ReplyError {
     /// The error log's text.
     pub fn message(&self, key: &[u8]) -> String {
         match self {
-            ReplyError::Line(line) => format!("memcached sent invalid response: \"{line}\""),
-            ReplyError::Key(line) => {
-                let key = loggable(key);
-                format!("memcached sent invalid key in response \"{line}\" for key \"{key}\"")
-            }
-            ReplyError::Flags(line) => {
-                format!("memcached sent invalid flags in response \"{line}\"")
-            }
-            ReplyError::Length(line) => {
-                format!("memcached sent invalid length in response \"{line}\"")
-            }
-            ReplyError::TooBig => "upstream sent too big header".to_owned(),
+            ReplyError::Key(_) => format!("{self} for key \"{}\"", loggable(key)),
+            _ => self.to_string(),
         }
     }
 }

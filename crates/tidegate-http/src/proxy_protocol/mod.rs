@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+
 use crate::range::write_number;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -19,6 +21,14 @@ pub const HEADER_BYTES_MAX: usize = 4096;
 /// The bytes are no PROXY protocol header (log: `broken header`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProxyProtocolError;
+
+impl fmt::Display for ProxyProtocolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the bytes are no header of the PROXY protocol")
+    }
+}
+
+impl std::error::Error for ProxyProtocolError {}
 
 /// A parsed header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! What can be wrong with a request head: one table of statuses and log texts.
 
+use std::fmt;
+
 use crate::lines::loggable;
 use crate::span::Span;
 
@@ -37,6 +39,22 @@ pub enum Fault {
     TraceMethod,
     ConnectMethod,
 }
+
+impl fmt::Display for Fault {
+    /// The error log's text without the line at fault.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.row().1)
+    }
+}
+
+impl fmt::Display for RequestError {
+    /// As its fault; [`RequestError::message`] shows the line as well.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fault.fmt(f)
+    }
+}
+
+impl std::error::Error for RequestError {}
 
 impl RequestError {
     pub fn new(fault: Fault, line: Span) -> RequestError {

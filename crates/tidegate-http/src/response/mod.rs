@@ -1,5 +1,7 @@
 //! Response heads: parsing an upstream's, what follows it, and writing our own.
 
+use std::fmt;
+
 use crate::chunked::ChunkError;
 use crate::connection::{ConnectionOptions, parse_length};
 use crate::headers::{Headers, Known};
@@ -43,30 +45,43 @@ pub enum ResponseError {
     Chunk(ChunkError),
 }
 
+impl fmt::Display for ResponseError {
+    /// The error log's text without the bytes at fault.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ResponseError::StatusLine => "upstream sent no valid HTTP/1.0 header",
+            ResponseError::StatusInvalid(_) => "upstream sent invalid status",
+            ResponseError::TooBig => "upstream sent too big header",
+            ResponseError::InvalidHeader(_) => "upstream sent invalid header",
+            ResponseError::Repeated(_) => "upstream sent duplicate header line",
+            ResponseError::ContentLengthInvalid(_) => {
+                "upstream sent invalid \"Content-Length\" header"
+            }
+            ResponseError::ContentLengthWithTransferEncoding => {
+                "upstream sent \"Content-Length\" and \"Transfer-Encoding\" headers at the same time"
+            }
+            ResponseError::TransferEncodingUnknown(_) => {
+                "upstream sent unknown \"Transfer-Encoding\""
+            }
+            ResponseError::Chunk(_) => "upstream sent invalid chunked response",
+        })
+    }
+}
+
+impl std::error::Error for ResponseError {}
+
 impl ResponseError {
     /// The error log's text; `text` is the head's text.
     pub fn message(&self, text: &[u8]) -> String {
-        let show = |what: &str, span: Span| {
-            format!("upstream sent {what}: \"{}\"", loggable(span.of(text)))
+        let span = match self {
+            ResponseError::StatusInvalid(span)
+            | ResponseError::InvalidHeader(span)
+            | ResponseError::ContentLengthInvalid(span)
+            | ResponseError::TransferEncodingUnknown(span) => *span,
+            ResponseError::Repeated(span) => line_of(*span, text),
+            _ => return self.to_string(),
         };
-        match self {
-            ResponseError::StatusLine => "upstream sent no valid HTTP/1.0 header".into(),
-            ResponseError::StatusInvalid(span) => show("invalid status", *span),
-            ResponseError::TooBig => "upstream sent too big header".into(),
-            ResponseError::InvalidHeader(span) => show("invalid header", *span),
-            ResponseError::Repeated(span) => show("duplicate header line", line_of(*span, text)),
-            ResponseError::ContentLengthInvalid(span) => {
-                show("invalid \"Content-Length\" header", *span)
-            }
-            ResponseError::ContentLengthWithTransferEncoding => {
-                let both = "\"Content-Length\" and \"Transfer-Encoding\"";
-                format!("upstream sent {both} headers at the same time")
-            }
-            ResponseError::TransferEncodingUnknown(span) => {
-                show("unknown \"Transfer-Encoding\"", *span)
-            }
-            ResponseError::Chunk(_) => "upstream sent invalid chunked response".into(),
-        }
+        format!("{self}: \"{}\"", loggable(span.of(text)))
     }
 }
 

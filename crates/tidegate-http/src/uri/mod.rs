@@ -8,12 +8,22 @@ mod tests;
 
 pub use escape::{Escape, escape, escape_html, escaped_len, unescape};
 
+use std::fmt;
+
 use crate::span::Span;
 
 /// The target cannot be decoded (400): a wrong `%XX`, an encoded zero byte, or `..` above the
 /// root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UriError;
+
+impl fmt::Display for UriError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the target cannot be decoded")
+    }
+}
+
+impl std::error::Error for UriError {}
 
 /// Where the parts of a target are. The spans lie in the target that was given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,9 @@
 //! Servers are asked now and then whether they are well (`health_check`). What is asked is the caller's;
 //! here is when, and what follows from the answers.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -35,10 +37,36 @@ impl Default for CheckPlan {
 
 /// One check of one server.
 pub trait Probe: Send + Sync {
-    /// What is wrong with a server, in words for the log.
-    fn check(self: Arc<Self>, peer: Arc<Peer>)
-    -> Pin<Box<dyn Future<Output = Result<(), String>>>>;
+    /// Asks a server whether it is well.
+    fn check(
+        self: Arc<Self>,
+        peer: Arc<Peer>,
+    ) -> Pin<Box<dyn Future<Output = Result<(), CheckFailure>>>>;
 }
+
+/// What is wrong with a server that fails a check. Displayed in words for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckFailure(Cow<'static, str>);
+
+impl From<&'static str> for CheckFailure {
+    fn from(reason: &'static str) -> CheckFailure {
+        CheckFailure(Cow::Borrowed(reason))
+    }
+}
+
+impl From<String> for CheckFailure {
+    fn from(reason: String) -> CheckFailure {
+        CheckFailure(Cow::Owned(reason))
+    }
+}
+
+impl fmt::Display for CheckFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for CheckFailure {}
 
 /// Checks a group's servers as long as the group is in use.
 pub struct CheckDuty {
@@ -121,7 +149,7 @@ impl CheckDuty {
         }
     }
 
-    fn tell(&self, peer: &Peer, health: Health, reason: Option<&String>) {
+    fn tell(&self, peer: &Peer, health: Health, reason: Option<&CheckFailure>) {
         let (group, peer) = (&self.group.name, &peer.text);
         match (health, reason) {
             (Health::Unhealthy, Some(reason)) => self.log.say(

@@ -141,10 +141,10 @@ impl Watch {
         }
     }
 
-    fn complain(&self, name: &str, ResolveError(code, text): ResolveError) {
+    fn complain(&self, name: &str, error: ResolveError) {
         let group = &self.group.name;
         let text = format_args!(
-            "{name} could not be resolved ({code}: {text}) while resolving, upstream: \"{group}\""
+            "{name} could not be resolved ({error}) while resolving, upstream: \"{group}\""
         );
         self.log.say(Level::Error, text);
     }

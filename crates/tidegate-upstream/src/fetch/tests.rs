@@ -244,7 +244,7 @@ fn a_body_is_over_with_its_last_piece() {
         });
         let log = LogContext::detached(ErrorLog::default());
         let response = fetch(request(&group, "GET"), settings(), Report::shared(), log).await;
-        let OriginBody::Stream(mut stream) = response.ok().expect("a head").body else {
+        let OriginBody::Stream(mut stream) = response.expect("a head").body else {
             return (Vec::new(), Vec::new());
         };
         go_on.send(()).expect("the origin waits");
@@ -279,7 +279,7 @@ fn a_dropped_body_gives_its_connection_up() {
         });
         let log = LogContext::detached(ErrorLog::default());
         let response = fetch(request(&group, "GET"), settings(), Report::shared(), log).await;
-        drop(response.ok().expect("a head"));
+        drop(response.expect("a head"));
         origin.await.expect("the origin sees the end")
     });
     assert_eq!(result.expect("a loop"), 0);

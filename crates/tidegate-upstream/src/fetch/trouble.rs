@@ -5,9 +5,11 @@ use std::io;
 use tidegate_core::request_body::RequestBodyError;
 
 use crate::connection::ConnectError;
+use crate::h1::receive::ReceiveError;
 use crate::h1::send::SendError;
 use crate::log::os_error;
 use crate::retry::Event;
+use crate::wire::HeadError;
 
 pub(super) const CONNECTING: &str = "connecting to upstream";
 pub(super) const SENDING: &str = "sending request to upstream";
@@ -23,8 +25,20 @@ pub(super) struct Trouble {
     pub client_status: Option<u16>,
 }
 
+impl Trouble {
+    /// What came while a head was awaited is none.
+    pub(super) fn reading(event: Event, message: String) -> Trouble {
+        Trouble { event, message, action: READING_HEAD, client_status: None }
+    }
+
+    pub(super) fn sending(event: Event, message: String) -> Trouble {
+        Trouble { event, message, action: SENDING, client_status: None }
+    }
+}
+
+/// A boundary: why there is no connection, as the retry machine and the log take it.
 pub(super) fn trouble_of_connect(error: ConnectError) -> Trouble {
-    let (message, action) = error.describe();
+    let (message, action) = (error.to_string(), error.action());
     let event = match error {
         ConnectError::TimedOut | ConnectError::HandshakeTimedOut => Event::ConnectTimedOut,
         ConnectError::Failed(_) | ConnectError::SocketFailed(..) | ConnectError::Handshake(_) => {
@@ -34,24 +48,32 @@ pub(super) fn trouble_of_connect(error: ConnectError) -> Trouble {
     Trouble { event, message, action, client_status: None }
 }
 
-pub(super) fn send_failed(error: &io::Error) -> String {
-    format!("send() failed ({})", os_error(error))
-}
-
+/// A boundary: why the request could not be sent. `lost` is what a broken connection counts as.
 pub(super) fn trouble_of_send(error: SendError, lost: Event) -> Trouble {
-    let trouble =
-        |event, message: String| Trouble { event, message, action: SENDING, client_status: None };
     match error {
-        SendError::Origin(error) => trouble(lost, send_failed(&error)),
-        SendError::TimedOut => {
-            trouble(Event::TimedOut, "upstream timed out (110: Connection timed out)".to_owned())
-        }
+        SendError::Origin(_) => Trouble::sending(lost, error.to_string()),
+        SendError::TimedOut => Trouble::sending(Event::TimedOut, error.to_string()),
         SendError::Client(error) => Trouble {
             client_status: Some(match &error {
                 RequestBodyError::Closed => 499,
                 other => other.status(),
             }),
-            ..trouble(Event::Lost, String::new())
+            ..Trouble::sending(Event::Lost, String::new())
         },
     }
+}
+
+/// A boundary: why there is no head. `lost` is what a broken connection counts as.
+pub(super) fn trouble_of_receive(error: &ReceiveError, lost: Event) -> Trouble {
+    let event = match error {
+        ReceiveError::Closed | ReceiveError::Io(_) => lost,
+        ReceiveError::Head(HeadError::Invalid(_)) => Event::Invalid,
+        ReceiveError::Head(HeadError::Refused(_)) => Event::Lost,
+    };
+    Trouble::reading(event, error.to_string())
+}
+
+/// The line about an origin that takes no more of a request.
+pub(super) fn send_failed(error: &io::Error) -> String {
+    format!("send() failed ({})", os_error(error))
 }

@@ -17,7 +17,7 @@ use super::framing::{Framing, Piece};
 use super::scratch;
 use super::send::Upload;
 use crate::connection::OriginConnection;
-use crate::log::{LogContext, os_error};
+use crate::log::{LogContext, TIMED_OUT, os_error};
 use crate::peers::{Group, Lease};
 use crate::pool::{self, fit::Fit};
 use crate::report::SharedReport;
@@ -185,8 +185,7 @@ impl BodyReader {
                 return Poll::Pending;
             }
             Poll::Ready(None) => {
-                let message = "upstream timed out (110: Connection timed out)";
-                return Poll::Ready(Err(self.broken(message)));
+                return Poll::Ready(Err(self.broken(TIMED_OUT)));
             }
             Poll::Ready(Some(result)) => result,
         };
@@ -202,7 +201,7 @@ impl BodyReader {
                 let mut received = buffer.unwrap_or_default();
                 let begin = match self.start.take_apart(&mut received) {
                     Ok(begin) => begin,
-                    Err(error) => return Poll::Ready(Err(self.broken(&error.message()))),
+                    Err(error) => return Poll::Ready(Err(self.broken(&error.to_string()))),
                 };
                 self.start.input = scratch::into_bytes(received, begin);
                 Poll::Ready(Ok(true))

@@ -1,5 +1,6 @@
 //! Reading a response head, past interim ones.
 
+use std::fmt;
 use std::io;
 use std::task::{Context, Poll, ready};
 
@@ -7,6 +8,7 @@ use tidegate_http::response::ResponseHead;
 
 use super::scratch::{self, Behind};
 use crate::connection::OriginConnection;
+use crate::log::os_error;
 use crate::wire::{Codec, HeadError};
 
 /// Why there is no head.
@@ -18,6 +20,19 @@ pub(crate) enum ReceiveError {
     /// What came is no head.
     Head(HeadError),
 }
+
+impl fmt::Display for ReceiveError {
+    /// The error log's text.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReceiveError::Io(error) => write!(f, "recv() failed ({})", os_error(error)),
+            ReceiveError::Closed => f.write_str("upstream prematurely closed connection"),
+            ReceiveError::Head(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ReceiveError {}
 
 impl From<HeadError> for ReceiveError {
     fn from(error: HeadError) -> ReceiveError {

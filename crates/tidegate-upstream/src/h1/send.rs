@@ -1,6 +1,7 @@
 //! Sending a request: the head and a small body with one write; larger and streamed bodies go on while
 //! the answer is awaited.
 
+use std::fmt;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll};
@@ -15,6 +16,7 @@ use tidegate_http::fastcgi;
 use tidegate_rt::timer::timeout;
 
 use crate::Io;
+use crate::log::{TIMED_OUT, os_error};
 use crate::request::RequestPayload;
 use crate::wire::Wire;
 
@@ -47,6 +49,19 @@ pub(crate) enum SendError {
     /// The client's body could not be read.
     Client(RequestBodyError),
 }
+
+impl fmt::Display for SendError {
+    /// The error log's text; that of the client's body is written where the body is read.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SendError::Origin(error) => write!(f, "send() failed ({})", os_error(error)),
+            SendError::TimedOut => f.write_str(TIMED_OUT),
+            SendError::Client(_) => f.write_str("the client's body could not be read"),
+        }
+    }
+}
+
+impl std::error::Error for SendError {}
 
 /// Begins to send. `Ok(None)`: all is sent.
 pub(crate) fn begin(

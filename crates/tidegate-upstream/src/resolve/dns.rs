@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What is asked for.
@@ -57,6 +58,19 @@ pub(super) enum DnsError {
     /// The server's code, 1 to 15; 3: no such name.
     Refused(u8),
 }
+
+impl fmt::Display for DnsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DnsError::Foreign => f.write_str("the answer to another question"),
+            DnsError::Malformed => f.write_str("no message of RFC 1035"),
+            DnsError::Truncated => f.write_str("the answer is cut off"),
+            DnsError::Refused(code) => write!(f, "the name server's code is {code}"),
+        }
+    }
+}
+
+impl std::error::Error for DnsError {}
 
 const CNAME: u16 = 5;
 const IN: u16 = 1;

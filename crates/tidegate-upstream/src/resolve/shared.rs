@@ -19,7 +19,7 @@ pub(super) type Answer<T> = Result<(Vec<T>, u32), ResolveError>;
 pub(super) type Key = (Vec<SocketAddr>, bool, bool, Duration, String);
 
 /// The loop that asked has ended.
-const ENDED: ResolveError = ResolveError(2, "Server failure");
+const ENDED: ResolveError = ResolveError::FAILED;
 
 /// Where the answer will be.
 type Told<T> = watch::Receiver<Option<Answer<T>>>;

@@ -15,7 +15,7 @@ use tidegate_rt::net::{Addr, ConnectOptions, Datagram, Stream};
 use tidegate_rt::{clock, random, timer};
 
 use super::dns::{self, DnsError, Kind, ServiceRecord};
-use super::error::{NOT_FOUND, ResolveError, TIMED_OUT};
+use super::error::{ResolveError, ResolverError};
 use super::host_port;
 use super::shared::Questions;
 
@@ -32,9 +32,6 @@ pub struct Resolver {
     /// Names take the servers in turn.
     turn: Arc<AtomicUsize>,
 }
-
-const REFUSED: [&str; 6] =
-    ["", "Format error", "Server failure", "Host not found", "Unimplemented", "Operation refused"];
 
 /// What is being asked for, of all threads.
 static ADDRESSES: Questions<IpAddr> = Questions::new();
@@ -80,7 +77,7 @@ impl Resolver {
         words: &[String],
         timeout: Duration,
         look_up: impl Fn(&str) -> io::Result<Vec<IpAddr>>,
-    ) -> Result<Resolver, String> {
+    ) -> Result<Resolver, ResolverError> {
         let (ipv4, ipv6) = (true, true);
         let mut resolver = Resolver {
             servers: Vec::new(),
@@ -91,7 +88,7 @@ impl Resolver {
             turn: Arc::default(),
         };
         for word in words {
-            let invalid = || format!("invalid parameter: {word}");
+            let invalid = || ResolverError::Parameter(word.clone());
             let flag = |text: &str| match text {
                 "on" => Ok(true),
                 "off" => Ok(false),
@@ -106,7 +103,7 @@ impl Resolver {
                 Some(("ipv6", text)) => resolver.ipv6 = flag(text)?,
                 Some(("status_zone", _)) => {}
                 _ => {
-                    let in_resolver = |what: &str| format!("{what} in resolver \"{word}\"");
+                    let in_resolver = |wrong| ResolverError::Server { word: word.clone(), wrong };
                     let host = host_port::parse(word, 53).map_err(in_resolver)?;
                     let found = host_port::addresses(&host, 53, &look_up);
                     for address in found.map_err(in_resolver)? {
@@ -118,10 +115,10 @@ impl Resolver {
             }
         }
         if !resolver.ipv4 && !resolver.ipv6 {
-            return Err("\"ipv4\" and \"ipv6\" cannot both be \"off\"".to_owned());
+            return Err(ResolverError::NoFamily);
         }
         if resolver.servers.is_empty() {
-            return Err("no name servers defined".to_owned());
+            return Err(ResolverError::NoServers);
         }
         Ok(resolver)
     }
@@ -159,7 +156,7 @@ impl Resolver {
         let asker = self.clone();
         let ask = || async move {
             let asked = timer::timeout(asker.timeout, asker.ask_all(&name)).await;
-            asked.unwrap_or(Err(TIMED_OUT))
+            asked.unwrap_or(Err(ResolveError::TIMED_OUT))
         };
         let (addresses, ttl) = ADDRESSES.answer(key, ask).await?;
         Ok((addresses, self.valid_for(ttl)))
@@ -175,7 +172,9 @@ impl Resolver {
         let asker = self.clone();
         let ask = || async move {
             let asked = timer::timeout(asker.timeout, asker.follow(&name, Kind::Srv)).await;
-            asked.unwrap_or(Err(TIMED_OUT)).map(|(answer, ttl)| (answer.services, ttl))
+            asked
+                .unwrap_or(Err(ResolveError::TIMED_OUT))
+                .map(|(answer, ttl)| (answer.services, ttl))
         };
         let (services, ttl) = SERVICES.answer(key, ask).await?;
         Ok((services, self.valid_for(ttl)))
@@ -202,10 +201,10 @@ impl Resolver {
             match answer.alias {
                 _ if !answer.addresses.is_empty() => return Ok((answer.addresses, ttl)),
                 Some(alias) => name = alias,
-                None => return Err(NOT_FOUND),
+                None => return Err(ResolveError::NOT_FOUND),
             }
         }
-        Err(NOT_FOUND)
+        Err(ResolveError::NOT_FOUND)
     }
 
     /// One family, along aliases.
@@ -218,12 +217,12 @@ impl Resolver {
             match answer.alias.take() {
                 Some(alias) => name = alias,
                 None if answer.addresses.is_empty() && answer.services.is_empty() => {
-                    return Err(NOT_FOUND);
+                    return Err(ResolveError::NOT_FOUND);
                 }
                 None => return Ok((answer, ttl)),
             }
         }
-        Err(NOT_FOUND)
+        Err(ResolveError::NOT_FOUND)
     }
 
     /// Whose turn it is; both families of a name are asked of the same server.
@@ -234,23 +233,22 @@ impl Resolver {
     /// One question; server after server until one answers.
     async fn ask(&self, name: &str, kind: Kind, first: usize) -> Result<dns::Answer, ResolveError> {
         if self.servers.is_empty() {
-            return Err(NOT_FOUND);
+            return Err(ResolveError::NOT_FOUND);
         }
         for turn in 0.. {
             let server = self.servers[first.wrapping_add(turn) % self.servers.len()];
             match timer::timeout(RETRY, exchange(server, name, kind)).await {
                 Ok(Ok(Ok(answer))) => return Ok(answer),
                 Ok(Ok(Err(DnsError::Refused(code)))) => {
-                    let text = REFUSED.get(usize::from(code)).copied().unwrap_or("Unknown error");
-                    return Err(ResolveError(u16::from(code), text));
+                    return Err(ResolveError::refused(code));
                 }
-                Ok(Ok(Err(_))) => return Err(ResolveError(2, "Server failure")),
+                Ok(Ok(Err(_))) => return Err(ResolveError::FAILED),
                 // Unreachable just now: wait for the others' turn.
                 Ok(Err(_)) => timer::sleep(Duration::from_secs(1)).await,
                 Err(_) => {}
             }
         }
-        Err(TIMED_OUT)
+        Err(ResolveError::TIMED_OUT)
     }
 }
 

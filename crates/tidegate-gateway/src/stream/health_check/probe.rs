@@ -11,7 +11,7 @@ use std::{error, fmt};
 
 use tidegate_rt::net::{Addr, ConnectOptions, Datagram};
 use tidegate_rt::timer;
-use tidegate_upstream::care::checks::Probe;
+use tidegate_upstream::care::checks::{CheckFailure, Probe};
 use tidegate_upstream::connection::{ConnectError, connect_options, dial, secure};
 use tidegate_upstream::log::os_error;
 use tidegate_upstream::{Io, Peer};
@@ -40,7 +40,7 @@ impl Probe for SessionProbe {
     fn check(
         self: Arc<Self>,
         peer: Arc<Peer>,
-    ) -> Pin<Box<dyn Future<Output = Result<(), String>>>> {
+    ) -> Pin<Box<dyn Future<Output = Result<(), CheckFailure>>>> {
         Box::pin(async move {
             let mut address = peer.address.clone();
             if let (Addr::Inet(address), Some(port)) = (&mut address, self.port) {
@@ -52,7 +52,7 @@ impl Probe for SessionProbe {
                     .await
                     .unwrap_or(Err(ProbeError::TimedOut)),
             };
-            asked.map_err(|error| error.to_string())
+            asked.map_err(|error| CheckFailure::from(error.to_string()))
         })
     }
 }
@@ -180,7 +180,7 @@ enum ProbeError {
 impl fmt::Display for ProbeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ProbeError::Connect(error) => f.write_str(&error.describe().0),
+            ProbeError::Connect(error) => write!(f, "{error}"),
             ProbeError::Socket(error) => {
                 write!(f, "communication failed ({})", os_error(error))
             }

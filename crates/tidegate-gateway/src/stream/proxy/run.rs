@@ -275,9 +275,8 @@ pub(super) fn failed(
     (peer, now): (&Peer, Instant),
     error: &ConnectError,
 ) -> Ended {
-    let (message, action) = error.describe();
-    x.progress.action = action;
-    x.log(Level::Error, format_args!("{message}"));
+    x.progress.action = error.action();
+    x.log(Level::Error, format_args!("{error}"));
     tries.report(peer, Outcome::Failure, now);
     Ended::Failed
 }

@@ -62,7 +62,7 @@ pub(crate) fn compile(
         false => {
             let look_up = |host: &str| server.plan.environment.resources.addresses(host);
             let resolver = Resolver::parse(&core.resolver, core.resolver_timeout, look_up);
-            Some(resolver.map_err(Diagnostic::emerg)?)
+            Some(resolver.map_err(|error| Diagnostic::emerg(error.to_string()))?)
         }
     };
     let plan = &mut *server.plan;

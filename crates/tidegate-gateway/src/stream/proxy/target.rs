@@ -8,7 +8,7 @@ use tidegate_plan::PlanBuilder;
 use tidegate_rt::clock;
 use tidegate_rt::net::Addr;
 use tidegate_upstream::peers::address_text;
-use tidegate_upstream::resolve::{self, HostPort, ResolveError, Resolver};
+use tidegate_upstream::resolve::{self, HostPort, Resolver};
 use tidegate_upstream::{Group, Keepalive, Method, ServerOptions};
 
 use crate::Refused;
@@ -118,8 +118,8 @@ async fn resolved(
             let with_port = |ip| Addr::Inet(std::net::SocketAddr::new(ip, port));
             Ok(addresses.into_iter().map(with_port).collect())
         }
-        Err(ResolveError(code, text)) => {
-            x.log(Level::Error, format_args!("{name} could not be resolved ({code}: {text})"));
+        Err(error) => {
+            x.log(Level::Error, format_args!("{name} could not be resolved ({error})"));
             Err(Refused::INTERNAL)
         }
     }

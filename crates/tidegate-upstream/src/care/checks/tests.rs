@@ -38,13 +38,17 @@ impl Probe for Scripted {
     fn check(
         self: Arc<Self>,
         peer: Arc<Peer>,
-    ) -> Pin<Box<dyn Future<Output = Result<(), String>>>> {
+    ) -> Pin<Box<dyn Future<Output = Result<(), CheckFailure>>>> {
         let text = peer.text.to_string();
         let ill = self.ill.lock().is_ok_and(|ill| ill.contains(&text));
         if let Ok(mut asked) = self.asked.lock() {
             asked.push(text);
         }
-        Box::pin(std::future::ready(if ill { Err("it is ill".to_owned()) } else { Ok(()) }))
+        Box::pin(std::future::ready(if ill {
+            Err(CheckFailure::from("it is ill"))
+        } else {
+            Ok(())
+        }))
     }
 }
 

@@ -113,7 +113,7 @@ fn nothing(_: &str, _: u16) -> (u16, Vec<(u16, Vec<u8>)>) {
 #[test]
 fn servers_that_fail() {
     let (found, _) = ask(|_, _| (0x8182, Vec::new()), nothing, &["ipv6=off"]);
-    assert_eq!(found, Err(ResolveError(2, "Server failure")));
+    assert_eq!(found, Err(ResolveError::FAILED));
     let (found, _) = ask(|_, _| (0x8183, Vec::new()), nothing, &[]);
     assert!(found.is_err_and(ResolveError::is_not_found));
     let (found, _) = ask(nothing, nothing, &[]);
@@ -133,7 +133,7 @@ fn what_both_families_say() {
         };
         assert_eq!(of_both(answer(four), answer(six)), answer(expected), "{four:?} {six:?}");
     };
-    let failed = Err(ResolveError(2, "Server failure"));
+    let failed = Err(ResolveError::FAILED);
     let (one, six): (Said, Said) = (Ok((&["10.0.0.1"], None)), Ok((&["::1"], None)));
     let (b, c): (Said, Said) = (Ok((&[], Some("b.example"))), Ok((&[], Some("c.example"))));
     let empty: Said = Ok((&[], None));
@@ -141,7 +141,7 @@ fn what_both_families_say() {
     check(one, failed, one);
     check(failed, six, failed);
     check(empty, failed, failed);
-    check(failed, Err(NOT_FOUND), Err(NOT_FOUND));
+    check(failed, Err(ResolveError::NOT_FOUND), Err(ResolveError::NOT_FOUND));
     check(b, failed, b);
     check(b, empty, b);
     check(empty, c, c);
@@ -314,4 +314,35 @@ fn service(_: &str, _: u16) -> (u16, Vec<(u16, Vec<u8>)>) {
 
 fn here(_: &str, kind: u16) -> (u16, Vec<(u16, Vec<u8>)>) {
     (GOOD, if kind == A { vec![(A, vec![10, 0, 0, 1])] } else { Vec::new() })
+}
+
+#[test]
+fn mistakes_in_the_directive_are_told_in_nginx_words() {
+    let check = |words: &[&str], expected: &str| {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let unknown = |_: &str| Err(io::ErrorKind::NotFound.into());
+        let error = Resolver::parse(&words, Duration::from_secs(1), unknown).err();
+        assert_eq!(error.map(|error| error.to_string()).as_deref(), Some(expected), "{words:?}");
+    };
+    check(&["127.0.0.1", "valid=soon"], "invalid parameter: valid=soon");
+    check(&["127.0.0.1", "ipv6=no"], "invalid parameter: ipv6=no");
+    check(&["127.0.0.1:0"], "invalid port in resolver \"127.0.0.1:0\"");
+    check(&["ns.example"], "host not found in resolver \"ns.example\"");
+    let neither = "\"ipv4\" and \"ipv6\" cannot both be \"off\"";
+    check(&["127.0.0.1", "ipv4=off", "ipv6=off"], neither);
+    check(&["valid=1s"], "no name servers defined");
+}
+
+#[test]
+fn refusals_have_the_texts_of_rfc_1035() {
+    let texts = [1, 2, 3, 4, 5, 6].map(|code| ResolveError::refused(code).to_string());
+    let expected = [
+        "1: Format error",
+        "2: Server failure",
+        "3: Host not found",
+        "4: Unimplemented",
+        "5: Operation refused",
+        "6: Unknown error",
+    ];
+    assert_eq!(texts, expected);
 }
