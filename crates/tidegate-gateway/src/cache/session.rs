@@ -35,7 +35,7 @@ use tidegate_upstream::LogContext;
 use crate::cache::config::settings::CacheSettings;
 use crate::cache::decide::decision::{CacheDecision, Input, Output, Sharing};
 use crate::cache::fill::origin::OriginFetch;
-use crate::cache::fill::task::{FillEvent, FillTask, start};
+use crate::cache::fill::task::{FillEvent, FillTask, next_event, start};
 use crate::cache::gateway::{FillRequestOptions, Gateway, switches};
 use crate::cache::lookup::{self, CacheLookup, filling_of};
 use crate::cache::meta::decoded;
@@ -293,7 +293,7 @@ impl CacheSession {
     /// What the task of this request's fill tells. A client that leaves meanwhile ends nothing.
     async fn follow_task(&self, x: &mut Exchange, mut events: mpsc::Receiver<FillEvent>) -> Next {
         loop {
-            let Some(event) = wait::next_event(x, &mut events).await else {
+            let Some(event) = next_event(x, &mut events).await else {
                 return Next::Do(Output::Leave);
             };
             return Next::Answer(match event {

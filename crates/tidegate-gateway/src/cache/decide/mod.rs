@@ -2,8 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `decision` | what a request does until it has an answer or asks the origin: a state machine |
-//! | `origin` | what becomes of an origin's response |
+//! | `decision` | what a request does until it has an answer or asks the origin, a state machine; what becomes of the origin's response |
 //! | `facts` | what the decisions go by: directives, demands, what is there |
 //! | `policy` | may this response be stored, until when, and as which variant |
 //! | `identity` | which bytes belong to one representation |
@@ -16,6 +15,5 @@ pub(crate) mod coverage;
 pub(crate) mod decision;
 pub(crate) mod facts;
 pub(crate) mod identity;
-pub(crate) mod origin;
 pub(crate) mod policy;
 pub(crate) mod rfc9111;

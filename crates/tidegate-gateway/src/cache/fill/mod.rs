@@ -3,11 +3,10 @@
 //! | file | what |
 //! |---|---|
 //! | `task` | the detached task of a fill: asks, judges the head, stores |
-//! | `origin` | what the origin is asked, the first time and again |
+//! | `origin` | what the origin is asked, the first time and again for the rest of a body |
 //! | `pump` | the body's way into the cache |
 //! | `flush` | from memory into the file |
 //! | `successor` | the fill that has taken the place of another one |
-//! | `resume` | the rest of a body whose origin broke off |
 //! | `wakeups` | how often the readers of a fill are woken |
 //! | `disk_slots` | who may work on a cache's files at a time |
 
@@ -15,7 +14,6 @@ pub(super) mod disk_slots;
 pub(super) mod flush;
 pub(super) mod origin;
 pub(super) mod pump;
-pub(super) mod resume;
 pub(super) mod successor;
 pub(super) mod task;
 pub(super) mod wakeups;

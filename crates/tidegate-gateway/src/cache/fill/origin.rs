@@ -1,14 +1,29 @@
 //! What the origin is asked, the first time and again for the rest.
+//!
+//! When an origin breaks off in the middle of a body the rest is asked for by `Range` and `If-Range`, of the same or
+//! another server, and goes on where the first part ended. Readers notice nothing. It needs a strong validator (RFC 9110
+//! section 8.8.1), and every part has to bear the same one: rather a response that is visibly broken than one that is
+//! patched together of two.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
-use tidegate_cache::{Fill, TAIL_BYTES_MAX_DEFAULT};
+use tidegate_cache::{Fill, FillHead, TAIL_BYTES_MAX_DEFAULT};
+use tidegate_core::{Body, Level};
+use tidegate_http::response::ResponseHead;
 use tidegate_upstream::{
     FetchSettings, LogContext, NextUpstream, OriginBody, OriginRequest, OriginResponse,
     PartRequest, Report, SharedReport, fetch,
 };
 
-use crate::cache::decide::identity::Identity;
+use crate::cache::decide::identity::{Identity, Part, Unfit};
+use crate::cache::meta::Meta;
+
+/// Most requests for the rest of one response; `proxy_next_upstream_tries` may allow fewer. An origin
+/// that breaks off more often has more to be asked of than a cache can mend.
+const RESUMES_MAX: u32 = 5;
+
+const READING: &str = "reading upstream";
 
 /// What is asked of the origin; owns all that it needs.
 pub(crate) struct OriginFetch {
@@ -21,10 +36,10 @@ pub(crate) struct OriginFetch {
 /// What it takes to ask the origin once more.
 #[derive(Clone)]
 pub(crate) struct Origin {
-    pub request: PartRequest,
-    pub settings: Arc<FetchSettings>,
-    pub report: SharedReport,
-    pub log: LogContext,
+    request: PartRequest,
+    settings: Arc<FetchSettings>,
+    report: SharedReport,
+    log: LogContext,
 }
 
 impl Origin {
@@ -74,6 +89,154 @@ impl Origin {
         report.borrow_mut().continue_fetch();
         let part = request.part(at, last, identity.map(Identity::validator));
         fetch(part, settings.clone(), report.clone(), log.clone()).await.ok()
+    }
+}
+
+/// A response that can be completed by parts.
+pub(crate) struct Resume {
+    origin: Origin,
+    identity: Identity,
+    left: u32,
+    refusals: u32,
+    /// An origin has another representation now.
+    changed: bool,
+}
+
+/// The rest of a body.
+pub(crate) struct Rest {
+    pub body: Body,
+    /// So many bytes at its start have arrived already.
+    pub skip: u64,
+    /// Where in the whole body it ends, if that is known.
+    pub end: Option<u64>,
+}
+
+/// How far a body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Its length is not known.
+    Open,
+    Whole,
+    Unfinished,
+    /// There is more of it than there can be.
+    TooLong,
+}
+
+impl Resume {
+    /// `None` when nothing would tell that a part belongs to this response.
+    pub(crate) fn of(origin: Origin, head: &ResponseHead, length: Option<u64>) -> Option<Resume> {
+        let identity = Identity::of(head.status, &head.headers, length)?;
+        let left = match origin.settings.next_upstream_tries {
+            0 => RESUMES_MAX,
+            // The first request is the first try.
+            tries => (tries - 1).min(RESUMES_MAX),
+        };
+        Some(Resume { origin, identity, left, refusals: 0, changed: false })
+    }
+
+    /// Whether this fill's head is one of the same representation.
+    pub(crate) fn is_same(&self, head: &FillHead) -> bool {
+        let size = self.identity.size();
+        let Some(meta) = Meta::decode(&head.metadata) else { return false };
+        let other = Identity::of(meta.status, &meta.headers, head.body_bytes);
+        size.is_some() && other.is_some_and(|other| other == self.identity)
+    }
+
+    /// How far a body of `at` bytes is.
+    pub(crate) fn progress(&self, at: u64) -> Progress {
+        match self.identity.size().map(|size| at.cmp(&size)) {
+            None => Progress::Open,
+            Some(Ordering::Equal) => Progress::Whole,
+            Some(Ordering::Less) => Progress::Unfinished,
+            Some(Ordering::Greater) => Progress::TooLong,
+        }
+    }
+
+    /// One of which nothing but parts will be asked for.
+    pub(crate) fn in_parts(origin: Origin, identity: Identity) -> Resume {
+        Resume { origin, identity, left: RESUMES_MAX, refusals: 0, changed: false }
+    }
+
+    /// Whether an origin had another representation when it was asked.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// Where the rest is asked for.
+    pub(crate) fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// What the parts have in common.
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Asks for what is missing behind `at` bytes, since an origin broke off; `None` when nobody has it.
+    pub(crate) async fn rest(&mut self, at: u64) -> Option<Rest> {
+        if self.left > 0 {
+            let text = format!("upstream broke off after {at} bytes, asking for the rest");
+            self.log(Level::Warn, &text);
+        }
+        self.ask(at, None, true).await
+    }
+
+    /// Asks for what is behind `at` bytes, since those before it came from elsewhere.
+    pub(crate) async fn behind(&mut self, at: u64) -> Option<Rest> {
+        self.left += 1;
+        self.ask(at, None, true).await
+    }
+
+    /// Asks for what is behind `at` bytes, since those who had it have it no longer.
+    pub(crate) async fn instead(&mut self, at: u64) -> Option<Rest> {
+        if self.left > 0 {
+            let text = format!(
+                "cache fill has no file and is ahead, asking for the rest after {at} bytes"
+            );
+            self.log(Level::Warn, &text);
+        }
+        self.ask(at, None, true).await
+    }
+
+    /// Asks for a part, which no whole answer will do for.
+    pub(crate) async fn part(&mut self, start: u64, end: u64) -> Option<Rest> {
+        self.ask(start, Some(end.checked_sub(1)?), false).await
+    }
+
+    async fn ask(&mut self, at: u64, last: Option<u64>, or_whole: bool) -> Option<Rest> {
+        while self.left > 0 && self.refusals < self.origin.request.servers() {
+            self.left -= 1;
+            // Whatever failed was logged, and all servers were asked.
+            let response = self.origin.ask(at, last, Some(&self.identity)).await?;
+            let (length, headers) = (length_of(&response), &response.head.headers);
+            let unfit = match self.identity.judge(response.head.status, headers, length, at) {
+                Ok(Part { skip, .. }) if skip > 0 && !or_whole => Unfit::Status(200),
+                Ok(Part { skip, end }) => {
+                    let body = response.body.into_body();
+                    return Some(Rest { body, skip, end });
+                }
+                Err(unfit) => unfit,
+            };
+            drop(response);
+            self.refused(unfit);
+        }
+        None
+    }
+
+    fn refused(&mut self, unfit: Unfit) {
+        self.refusals += 1;
+        self.changed |= matches!(unfit, Unfit::Validator | Unfit::Length | Unfit::Status(416));
+        let report = self.origin.report.borrow();
+        let peer = report.attempts().last().and_then(|attempt| attempt.peer());
+        peer.into_iter().for_each(|peer| self.origin.request.exclude(peer));
+        drop(report);
+        let text = format!("upstream did not send the rest of its response: {unfit}");
+        self.log(Level::Error, &text);
+    }
+
+    fn log(&self, level: Level, text: &str) {
+        let Origin { request, log, .. } = &self.origin;
+        log.write(level, text, READING, &request.url());
     }
 }
 

@@ -12,7 +12,7 @@ use tidegate_rt::timer::Deadline;
 use tidegate_rt::{clock, yield_now};
 
 use crate::cache::fill::flush::{Flush, written_from};
-use crate::cache::fill::resume::{Progress, Rest, Resume};
+use crate::cache::fill::origin::{Progress, Rest, Resume};
 use crate::cache::fill::successor::Successor;
 use crate::cache::ranges::part_reader::PartReader;
 use crate::cache::ranges::plan::{self, BLOCK_BYTES};

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 
 use tidegate_cache::{Fill, FillReader, FillWriter, Head};
 
-use crate::cache::fill::resume::Resume;
+use crate::cache::fill::origin::Resume;
 
 /// What is known of a fill's successor.
 pub(crate) enum Successor {

@@ -12,11 +12,13 @@
 //! It owns the decision about the response ([`OriginDecision`]); the request learns of it by one [`FillEvent`]. The
 //! head goes to the request once, and before it is published, where `proxy_no_cache` has to be evaluated with it.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tidegate_cache::{FillReader, FillWriter, Key, OpenEntry, Store};
-use tidegate_core::blocking;
+use tidegate_core::{Exchange, blocking};
 use tidegate_http::caching::write_variant;
 use tidegate_http::request::Method;
 use tidegate_http::response::ResponseHead;
@@ -28,13 +30,14 @@ use tidegate_rt::worker::spawn_local;
 use tidegate_upstream::{FetchError, OriginBody, OriginResponse, fetch};
 
 use crate::cache::config::settings::CacheSettings;
-use crate::cache::decide::origin::{
+use crate::cache::decide::decision::{
     Failure, HeadKind, OriginDecision, OriginResult, OriginVerdict,
 };
 use crate::cache::decide::policy::{Exchanged, Refusal, Stored};
-use crate::cache::fill::origin::{Origin, OriginFetch, length_of, may_leave_readers_behind};
+use crate::cache::fill::origin::{
+    Origin, OriginFetch, Resume, length_of, may_leave_readers_behind,
+};
 use crate::cache::fill::pump::pump;
-use crate::cache::fill::resume::Resume;
 use crate::cache::meta::{Meta, decoded, new_variant_set, tags_of};
 use crate::cache::ranges::object::PartialObject;
 use crate::cache::status::CacheStatus;
@@ -86,6 +89,25 @@ pub(crate) enum FillEvent {
 
 /// The way back to whoever began a fill.
 pub(crate) type FillEvents = mpsc::Sender<FillEvent>;
+
+/// What the task of a fill tells next; `None` when the client has left.
+pub(crate) async fn next_event(
+    x: &Exchange,
+    events: &mut mpsc::Receiver<FillEvent>,
+) -> Option<FillEvent> {
+    let client = &x.client;
+    let watch = !x.is_subrequest();
+    poll_fn(|context| {
+        if let Poll::Ready(event) = events.poll_recv(context) {
+            return Poll::Ready(event);
+        }
+        if watch && client.poll_gone(context).is_ready() {
+            return Poll::Ready(None);
+        }
+        Poll::Pending
+    })
+    .await
+}
 
 /// Starts a fill on this thread. `to` is `None` when nobody waits for it.
 pub(crate) fn start(

@@ -9,8 +9,7 @@ use tidegate_rt::clock;
 
 use crate::cache::fill::disk_slots::DiskSlots;
 use crate::cache::fill::flush::Flush;
-use crate::cache::fill::origin::Origin;
-use crate::cache::fill::resume::{Rest, Resume};
+use crate::cache::fill::origin::{Origin, Rest, Resume};
 use crate::cache::ranges::object::PartialObject;
 use crate::cache::ranges::plan;
 

@@ -1,17 +1,25 @@
 //! Fills as answers: their heads, and their bodies while they are still arriving.
+//!
+//! A reader may be left behind: when the disk fails in the middle, memory has what came last, and who is further behind
+//! asks the origin for the rest himself, as the fill would have asked. As for the fill it takes a strong validator; else
+//! the response ends visibly broken. Nothing is made ready before it is needed: a disk seldom fails.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use tidegate_cache::{BreakReason, FillReader, Head, Piece};
-use tidegate_core::{Body, BodyError, BodyStream, Chunk, Exchange, FileRange, Step};
+use tidegate_cache::{BreakReason, Fill, FillHead, FillReader, Head, Piece};
+use tidegate_core::generated::{Yielder, generate};
+use tidegate_core::{Body, BodyError, BodyStream, Chunk, Exchange, FileRange, Level, Step};
 use tidegate_http::request::Method;
 use tidegate_rt::{Task, spawn_local};
+use tidegate_upstream::LogContext;
 
+use crate::cache::decide::identity::Identity;
+use crate::cache::fill::origin::{Origin, Progress, Rest, Resume, may_leave_readers_behind};
 use crate::cache::fill::wakeups::MANY_READERS;
 use crate::cache::gateway::{Gateway, StoredResponse};
-use crate::cache::meta::Decoded;
-use crate::cache::serve::fallback::FallbackFetch;
+use crate::cache::meta::{Decoded, Meta};
 use crate::cache::status::{CacheStatus, note};
 
 /// Most bytes handed out in one piece: as many as go into one `sendfile`, small enough that a client that
@@ -175,6 +183,75 @@ impl BodyStream for FillBody {
                 count
             }
             Source::Rest(_) => 0,
+        }
+    }
+}
+
+/// What a reader does without the fill.
+pub(crate) struct FallbackFetch {
+    head: Arc<FillHead>,
+    log: LogContext,
+}
+
+impl FallbackFetch {
+    /// For a reader of a fill; `None` where it needs none.
+    pub(crate) fn of(x: &Exchange, fill: &Fill, head: &Arc<FillHead>) -> Option<FallbackFetch> {
+        let is_stored = fill.is_whole() && fill.has_file();
+        let may_be_needed = may_leave_readers_behind(head.body_bytes) && !is_stored;
+        (may_be_needed && x.request.method == Method::Get)
+            .then(|| FallbackFetch { head: head.clone(), log: LogContext::of(x) })
+    }
+
+    /// The body of the fill behind `at` bytes; `None`: there is none.
+    pub(crate) fn body(self, fill: &Fill, at: u64) -> Option<Body> {
+        let FallbackFetch { head, log } = self;
+        let meta = Meta::decode(&head.metadata)?;
+        let Some(identity) = Identity::of(meta.status, &meta.headers, head.body_bytes) else {
+            // Nothing would tell that what comes is the rest of the same.
+            let text = format!(
+                "cache fill has no file and is ahead, and nothing tells what the rest after {at} \
+                 bytes belongs to"
+            );
+            log.write(Level::Error, &text, "sending to client", "");
+            return None;
+        };
+        let resume = Resume::in_parts(Origin::of_fill(fill, log)?, identity);
+        Some(generate(move |out| give(resume, at, out)))
+    }
+}
+
+/// Gives what is behind `at` bytes, which have been given: one response after another, as [`Resume`] gets them.
+///
+/// Invariant: each byte is given once and in its place; a response that repeats what is known is cut. Cancelling: the
+/// client's leaving drops this at an await, and with it the request to the origin.
+async fn give(mut resume: Resume, mut at: u64, out: Yielder) -> Result<(), BodyError> {
+    loop {
+        let Some(Rest { mut body, mut skip, end }) = resume.instead(at).await else {
+            return Err(BodyError::Incomplete);
+        };
+        let ended = loop {
+            let bytes = match body.next().await {
+                None => break true,
+                Some(Err(_)) => break false,
+                Some(Ok(Chunk::Bytes(bytes))) => bytes,
+                Some(Ok(Chunk::Flush | Chunk::File(_))) => continue,
+            };
+            let known = usize::try_from(skip).unwrap_or(usize::MAX).min(bytes.len());
+            skip -= known as u64;
+            let bytes = bytes.slice(known..);
+            at += bytes.len() as u64;
+            if end.is_some_and(|end| at > end) {
+                return Err(BodyError::Incomplete);
+            }
+            if !bytes.is_empty() {
+                out.put(Chunk::Bytes(bytes)).await;
+            }
+        };
+        match resume.progress(at) {
+            Progress::Whole => return Ok(()),
+            Progress::Open if ended => return Ok(()),
+            Progress::TooLong => return Err(BodyError::Incomplete),
+            Progress::Open | Progress::Unfinished => {}
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Waiting with an eye on the client: for the task of a fill, its head, its progress.
+//! Waiting with an eye on the client: for the head of a fill, and for its progress.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -8,33 +8,12 @@ use std::time::Duration;
 use tidegate_cache::{Fill, FillHead, FillReader, Head};
 use tidegate_core::Exchange;
 use tidegate_http::caching::rfc9111::reuse::RequestTerms;
-use tidegate_rt::sync::mpsc;
 use tidegate_rt::{clock, timer};
 
 use crate::cache::decide::coverage;
 use crate::cache::decide::decision::Input;
 use crate::cache::decide::facts::FOLLOW_FROM_BYTES;
-use crate::cache::fill::task::FillEvent;
 use crate::cache::lookup::filling_of;
-
-/// What the task of a fill tells next; `None` when the client has left.
-pub(crate) async fn next_event(
-    x: &Exchange,
-    events: &mut mpsc::Receiver<FillEvent>,
-) -> Option<FillEvent> {
-    let client = &x.client;
-    let watch = !x.is_subrequest();
-    poll_fn(|context| {
-        if let Poll::Ready(event) = events.poll_recv(context) {
-            return Poll::Ready(event);
-        }
-        if watch && client.poll_gone(context).is_ready() {
-            return Poll::Ready(None);
-        }
-        Poll::Pending
-    })
-    .await
-}
 
 /// The head of a fill, if it gets one; `None` when the client has left.
 pub(crate) async fn head_of(

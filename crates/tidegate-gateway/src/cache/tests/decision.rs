@@ -2,13 +2,13 @@
 
 use proptest::prelude::*;
 
+use crate::cache::decide::decision::HeadKind::{NotModified, NotStorable, Storable};
 use crate::cache::decide::decision::Sharing::{Alone, Shared, TakeOver};
 use crate::cache::decide::decision::{CacheDecision, Input, Output};
+use crate::cache::decide::decision::{Failure, HeadKind, OriginResult, OriginVerdict};
 use crate::cache::decide::facts::{
     Demands, FOLLOW_FROM_BYTES, FillState, Rules, StoredState, UseStale,
 };
-use crate::cache::decide::origin::HeadKind::{NotModified, NotStorable, Storable};
-use crate::cache::decide::origin::{Failure, HeadKind, OriginResult, OriginVerdict};
 use crate::cache::status::CacheStatus::{Bypass, Expired, Hit, Miss, Stale, Updating};
 
 const RULES: Rules = Rules {
