@@ -1,4 +1,4 @@
 //! Fuzzes databases in the legacy GeoIP format.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tidegate_modules::http::geoip::database::fuzz_geoip(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tidegate_modules::fuzz_geoip(data));

@@ -1,10 +1,22 @@
-//! One file or folder for each nginx module, and the one list of them.
+//! nginx's modules: one file or folder for each, and the one list of them all.
+//!
+//! A module is a type that implements [`tidegate_core::Module`]: rows of directives, variables, and what of a
+//! configuration becomes handlers and filters. Nothing outside names one; whoever makes a plan of a configuration gives
+//! [`MODULES`] to the builder:
+//!
+//! ```
+//! let names: Vec<_> = tidegate_modules::MODULES.iter().map(|module| module.name()).collect();
+//! assert!(names.contains(&"autoindex"));
+//! ```
+//!
+//! To add one, write its file or folder in `http` or `stream` and one line in the list, at the place where its handlers
+//! and filters are to run.
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
 mod gateway_tests;
-pub mod http;
-pub mod stream;
+mod http;
+mod stream;
 #[cfg(test)]
 mod testing;
 
@@ -64,7 +76,14 @@ use tidegate_gateway::{
     SessionHealthCheck, SessionProxy, Slice, Upstream, Uwsgi, UwsgiCache,
 };
 
-/// All modules. Within a phase handlers run in this order, and so do response filters; the groups follow
+/// Writes out all buffers of access logs of this process (`access_log … buffer=`), on the calling thread: before logs
+/// are reopened, and at the end of the process. A disk that is full loses the lines.
+pub use http::log::flush_logs;
+
+#[doc(hidden)]
+pub use http::geoip::database::fuzz_geoip;
+
+/// All modules: those of this crate, of the gateways, of the front side and of the engine. Within a phase handlers run in this order, and so do response filters; the groups follow
 /// the way of a request.
 pub static MODULES: &[&'static dyn ErasedModule] = &[
     // What everything else stands on: the file level, servers and locations.

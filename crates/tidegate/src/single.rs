@@ -9,7 +9,7 @@ use tidegate_conf::{BundleLoader, FsLoader};
 use tidegate_core::error_log::Level;
 use tidegate_core::log_file::{LogFiles, open_append};
 use tidegate_core::plan::Plan;
-use tidegate_modules::http::log::flush_all;
+use tidegate_modules::flush_logs;
 use tidegate_os::places::EVENT_METHOD;
 use tidegate_plan::Survivors;
 use tidegate_rt::clock::exact_now;
@@ -124,7 +124,7 @@ impl Single {
                 Event::Signal(ProcessSignal::Hangup) if !self.ending => self.reload(),
                 Event::Signal(ProcessSignal::User1) => {
                     self.say(Level::Notice, "reopening logs");
-                    flush_all();
+                    flush_logs();
                     for (path, error) in self.logs.reopen(open_append) {
                         self.say(Level::Emerg, &crate::report::open_failed(&path, &error));
                     }

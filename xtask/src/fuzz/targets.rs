@@ -15,7 +15,7 @@ pub(super) const TARGETS: &[Target] = &[
     Target { name: "fastcgi", run: tidegate_http::fuzzing::fuzz_fastcgi },
     Target { name: "memcached", run: tidegate_http::fuzzing::fuzz_memcached },
     Target { name: "client_hello", run: tidegate_http::fuzzing::fuzz_client_hello },
-    Target { name: "geoip", run: tidegate_modules::http::geoip::database::fuzz_geoip },
+    Target { name: "geoip", run: tidegate_modules::fuzz_geoip },
     Target { name: "cache_header", run: tidegate_cache::fuzz_header },
     Target { name: "cache_journal", run: tidegate_cache::fuzz_journal },
     Target { name: "purge_rules", run: tidegate_cache::fuzz_purge_rules },

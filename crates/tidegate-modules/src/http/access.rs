@@ -18,11 +18,11 @@ use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_conf::network::{self, Network};
 
 /// `ngx_http_access_module`.
-pub struct Access;
+pub(crate) struct Access;
 
 /// One block's rules in order.
 #[derive(Clone, Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     rules: Vec<Rule>,
     warnings: Vec<Diagnostic>,
 }

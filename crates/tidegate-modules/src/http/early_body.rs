@@ -20,11 +20,11 @@ use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_gateway::read_body_by;
 
 /// `client_body_early_read` of `ngx_http_core_module`.
-pub struct EarlyBody;
+pub(crate) struct EarlyBody;
 
 /// One block's directive.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     conditions: Option<Vec<Word>>,
 }
 

@@ -16,10 +16,10 @@ use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::Module;
 
 /// `ngx_http_empty_gif_module`.
-pub struct EmptyGif;
+pub(crate) struct EmptyGif;
 
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     on: Option<()>,
 }
 

@@ -26,7 +26,7 @@ use super::static_files::{self, Entry};
 
 /// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     File,
     Directory,
     /// A socket, device or pipe.
@@ -35,18 +35,18 @@ pub enum Kind {
 
 /// What a test tells of a file.
 #[derive(Clone, Copy, Debug)]
-pub struct Found {
+pub(crate) struct Found {
     pub kind: Kind,
     /// Executable by its owner, as `if (-x …)` asks.
     pub executable: bool,
 }
 
 /// The path of a look for which the disk might have to be waited for.
-pub struct Cold(Vec<u8>);
+pub(crate) struct Cold(Vec<u8>);
 
 /// The looks of one handler at one request: by the present location's cache of open files and `disable_symlinks`.
 #[derive(Default)]
-pub struct Looks {
+pub(crate) struct Looks {
     /// The element of its list that the handler has come to.
     element: usize,
     /// Looks made for it since the handler was run, and how many of these may wait: a pool thread has made them before.
@@ -56,12 +56,12 @@ pub struct Looks {
 
 impl Looks {
     /// The element from which the handler has to go on.
-    pub fn from(&self) -> usize {
+    pub(crate) fn from(&self) -> usize {
         self.element
     }
 
     /// Tells that the handler has done with the elements before this one, so that it is not run from there again.
-    pub fn reach(&mut self, element: usize) {
+    pub(crate) fn reach(&mut self, element: usize) {
         if element != self.element {
             *self = Looks { element, ..Looks::default() };
         }
@@ -71,7 +71,11 @@ impl Looks {
     ///
     /// # Errors
     /// The look has to be made by another thread first; within, those of stat.
-    pub fn test(&mut self, x: &mut Exchange, path: &[u8]) -> Result<io::Result<Found>, Cold> {
+    pub(crate) fn test(
+        &mut self,
+        x: &mut Exchange,
+        path: &[u8],
+    ) -> Result<io::Result<Found>, Cold> {
         let tested = match self.may_wait() {
             true => Some(static_files::test(x, path)),
             false => static_files::test_at_once(x, path),
@@ -91,7 +95,7 @@ impl Looks {
     ///
     /// # Errors
     /// The look has to be made by another thread first.
-    pub fn open(&mut self, x: &mut Exchange, path: &[u8]) -> Result<Arc<Entry>, Cold> {
+    pub(crate) fn open(&mut self, x: &mut Exchange, path: &[u8]) -> Result<Arc<Entry>, Cold> {
         let entry = match self.may_wait() {
             true => Some(static_files::open(x, path)),
             false => static_files::open_at_once(x, path),
@@ -114,7 +118,7 @@ impl Looks {
 }
 
 /// A handler that looks at files. It can be run several times for one request, from the element on that it has reached.
-pub fn handler<F>(decide: F) -> Handler
+pub(crate) fn handler<F>(decide: F) -> Handler
 where
     F: Fn(&mut Exchange, &mut Looks) -> Result<Step<'static>, Cold> + Send + Sync + 'static,
 {
@@ -143,14 +147,14 @@ where
 ///
 /// # Errors
 /// Absent, no folder, another name than its own.
-pub fn read_folder(path: &[u8], from: usize) -> io::Result<std::fs::ReadDir> {
+pub(crate) fn read_folder(path: &[u8], from: usize) -> io::Result<std::fs::ReadDir> {
     let path = tidegate_os::path::of(path);
     tidegate_os::path::check(path, from)?;
     std::fs::read_dir(path)
 }
 
 /// True for errors that mean "there is no such file", so that another may be tried.
-pub fn is_absent(error: &io::Error) -> bool {
+pub(crate) fn is_absent(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::NotFound
@@ -161,12 +165,12 @@ pub fn is_absent(error: &io::Error) -> bool {
 }
 
 /// True for errors that mean "not for you": no permission, or a link that must not be followed.
-pub fn is_refused(error: &io::Error) -> bool {
+pub(crate) fn is_refused(error: &io::Error) -> bool {
     static_files::is_refused(static_files::errno(error))
 }
 
 /// Logs why a folder could not be listed, and answers.
-pub fn folder_failed(x: &Exchange, folder: &[u8], error: &io::Error) -> Step<'static> {
+pub(crate) fn folder_failed(x: &Exchange, folder: &[u8], error: &io::Error) -> Step<'static> {
     let (status, level) = match () {
         () if is_absent(error) => (404, Level::Error),
         () if is_refused(error) => (403, Level::Error),

@@ -14,10 +14,10 @@ use tidegate_plan::module::Module;
 use super::static_files::{OpenFile, part, serve, whole};
 
 /// `ngx_http_flv_module`.
-pub struct Flv;
+pub(crate) struct Flv;
 
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     on: Option<()>,
 }
 

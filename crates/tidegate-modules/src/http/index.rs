@@ -20,11 +20,11 @@ use tidegate_plan::{LocationBuilder, PlanBuilder};
 use super::files::{self, Cold, Found, Kind, Looks};
 
 /// `ngx_http_index_module`.
-pub struct Index;
+pub(crate) struct Index;
 
 /// Names in order.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     names: Vec<Word>,
 }
 

@@ -9,12 +9,12 @@ use tidegate_core::{Exchange, Level, Template};
 use tidegate_plan::PlanBuilder;
 
 /// Longer keys are logged and not limited, as in nginx.
-pub const KEY_BYTES_MAX: usize = 65_535;
+pub(crate) const KEY_BYTES_MAX: usize = 65_535;
 /// The smallest zone: nginx asks for eight pages.
 const ZONE_BYTES_MIN: u64 = 8 * 4096;
 
 /// Levels that `limit_*_log_level` takes.
-pub const LEVELS: &[(&str, Level)] = &[
+pub(crate) const LEVELS: &[(&str, Level)] = &[
     ("info", Level::Info),
     ("notice", Level::Notice),
     ("warn", Level::Warn),
@@ -71,7 +71,7 @@ pub(crate) use refusal_rows;
 
 /// What `limit_*_status`, `limit_*_log_level` and `limit_*_dry_run` say.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct RefusalConf {
+pub(crate) struct RefusalConf {
     pub status: Option<u16>,
     pub level: Option<Level>,
     pub dry_run: Option<bool>,
@@ -79,7 +79,7 @@ pub struct RefusalConf {
 
 /// The same, decided.
 #[derive(Clone, Copy, Debug)]
-pub struct Refusal {
+pub(crate) struct Refusal {
     pub status: u16,
     pub level: Level,
     pub dry_run: bool,
@@ -87,14 +87,14 @@ pub struct Refusal {
 
 impl RefusalConf {
     /// Takes over what is left open here.
-    pub fn inherit(&mut self, parent: RefusalConf) {
+    pub(crate) fn inherit(&mut self, parent: RefusalConf) {
         self.status = self.status.or(parent.status);
         self.level = self.level.or(parent.level);
         self.dry_run = self.dry_run.or(parent.dry_run);
     }
 
     /// With the defaults.
-    pub fn settings(self) -> Refusal {
+    pub(crate) fn settings(self) -> Refusal {
         Refusal {
             status: self.status.unwrap_or(503),
             level: self.level.unwrap_or(Level::Error),
@@ -105,7 +105,7 @@ impl RefusalConf {
 
 /// A zone as written, with what its module has for it beside the key.
 #[derive(Clone, Debug)]
-pub struct ZoneConf<P> {
+pub(crate) struct ZoneConf<P> {
     /// The key with its variables.
     key: Vec<u8>,
     name: String,
@@ -115,7 +115,7 @@ pub struct ZoneConf<P> {
 }
 
 /// Reads the value of a `zone=name:size` argument: name and size in bytes.
-pub fn parse_zone(
+pub(crate) fn parse_zone(
     args: &Args<'_>,
     index: usize,
     value: &str,
@@ -136,7 +136,7 @@ pub fn parse_zone(
 }
 
 /// Adds the zone of a directive whose first argument is the key.
-pub fn add_zone<P>(
+pub(crate) fn add_zone<P>(
     zones: &mut Vec<ZoneConf<P>>,
     args: &Args<'_>,
     (name, bytes): (String, usize),
@@ -153,7 +153,7 @@ pub fn add_zone<P>(
 }
 
 /// A zone with this configuration's settings; `S` is what it counts.
-pub struct Zone<S, P> {
+pub(crate) struct Zone<S, P> {
     pub name: String,
     key: Template,
     pub bytes_max: usize,
@@ -162,7 +162,7 @@ pub struct Zone<S, P> {
 }
 
 /// What of a zone outlives a reload.
-pub struct States<S> {
+pub(crate) struct States<S> {
     key: Vec<u8>,
     counted: Mutex<S>,
 }
@@ -187,7 +187,7 @@ where
 {
     /// Opens the zones that a module declares; `directive` is what nginx calls them when their key has
     /// changed since the last configuration.
-    pub fn open_all(
+    pub(crate) fn open_all(
         confs: &[ZoneConf<P>],
         directive: &str,
         plan: &mut PlanBuilder<'_>,
@@ -225,7 +225,7 @@ where
     }
 
     /// The zone that a rule names.
-    pub fn find(
+    pub(crate) fn find(
         plan: &mut PlanBuilder<'_>,
         name: &str,
         span: Span,
@@ -246,7 +246,7 @@ where
 impl<S, P> Zone<S, P> {
     /// Writes a request's key behind `out`; `false`, with nothing written, if the request is not limited by
     /// this zone.
-    pub fn write_key(&self, x: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    pub(crate) fn write_key(&self, x: &mut Exchange, out: &mut Vec<u8>) -> bool {
         let start = out.len();
         self.key.write(x, out);
         let length = out.len() - start;
@@ -262,7 +262,7 @@ impl<S, P> Zone<S, P> {
 
 impl<S> States<S> {
     /// What is counted.
-    pub fn lock(&self) -> MutexGuard<'_, S> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, S> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,7 +5,7 @@ use tidegate_core::variables::Changeable;
 use tidegate_plan::PlanBuilder;
 
 /// The name of the variable that an argument names by `$name`.
-pub fn name(args: &Args<'_>, index: usize) -> Result<String, Diagnostic> {
+pub(crate) fn name(args: &Args<'_>, index: usize) -> Result<String, Diagnostic> {
     match args.bytes(index) {
         [b'$', name @ ..] if !name.is_empty() => Ok(String::from_utf8_lossy(name).into_owned()),
         _ => {
@@ -16,7 +16,7 @@ pub fn name(args: &Args<'_>, index: usize) -> Result<String, Diagnostic> {
 }
 
 /// Defines the variables of all `blocks`; what is wrong with one of them does not hide the others' mistakes.
-pub fn define_all<Block>(
+pub(crate) fn define_all<Block>(
     blocks: &[Block],
     plan: &mut PlanBuilder<'_>,
     define: impl Fn(&Block, &mut PlanBuilder<'_>) -> Result<(), Diagnostic>,
@@ -30,7 +30,7 @@ pub fn define_all<Block>(
 }
 
 /// Refuses a name that a module keeps for itself.
-pub fn check_free(plan: &PlanBuilder<'_>, name: &str, span: Span) -> Result<(), Diagnostic> {
+pub(crate) fn check_free(plan: &PlanBuilder<'_>, name: &str, span: Span) -> Result<(), Diagnostic> {
     match plan.variables.changeable(name) {
         // What `set` then does to a name with a setter is still the setter's.
         Changeable::Free | Changeable::By(_) => Ok(()),
@@ -39,6 +39,6 @@ pub fn check_free(plan: &PlanBuilder<'_>, name: &str, span: Span) -> Result<(), 
 }
 
 /// The error for a name that cannot be given another value.
-pub fn duplicate(name: &str, span: Span) -> Diagnostic {
+pub(crate) fn duplicate(name: &str, span: Span) -> Diagnostic {
     Diagnostic::emerg(format!("the duplicate \"{name}\" variable")).at(span)
 }

@@ -26,11 +26,11 @@ use tidegate_plan::module::Module;
 use super::made_variable;
 
 /// `ngx_http_map_module`.
-pub struct Map;
+pub(crate) struct Map;
 
 /// All maps as written.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     maps: Vec<MapConf>,
     hash_max_size: Option<u64>,
     hash_bucket_size: Option<u64>,

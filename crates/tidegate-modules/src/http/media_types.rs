@@ -4,14 +4,14 @@ use tidegate_conf::{Args, Diagnostic};
 
 /// Media types in lower case, or all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MediaTypes {
+pub(crate) struct MediaTypes {
     any: bool,
     types: Vec<Vec<u8>>,
 }
 
 impl MediaTypes {
     /// The types of a directive's default.
-    pub fn of(types: &[&str]) -> MediaTypes {
+    pub(crate) fn of(types: &[&str]) -> MediaTypes {
         MediaTypes {
             any: false,
             types: types.iter().map(|name| name.as_bytes().to_vec()).collect(),
@@ -19,7 +19,7 @@ impl MediaTypes {
     }
 
     /// Reads a `*_types` directive: `text/html` always counts, `*` means all.
-    pub fn read(slot: &mut Option<MediaTypes>, args: &Args<'_>) -> Result<(), Diagnostic> {
+    pub(crate) fn read(slot: &mut Option<MediaTypes>, args: &Args<'_>) -> Result<(), Diagnostic> {
         let list = slot.get_or_insert_with(|| MediaTypes::of(&["text/html"]));
         for word in args.words() {
             let name = word.bytes.to_ascii_lowercase();
@@ -34,7 +34,7 @@ impl MediaTypes {
 
     /// Whether a `Content-Type` names one of the types; its parameters do not count. `*` means answers
     /// without one as well.
-    pub fn matches(&self, content_type: Option<&[u8]>) -> bool {
+    pub(crate) fn matches(&self, content_type: Option<&[u8]>) -> bool {
         let Some(content_type) = content_type else { return self.any };
         let name = content_type.split(|byte| *byte == b';').next().unwrap_or_default();
         let name = name.trim_ascii();

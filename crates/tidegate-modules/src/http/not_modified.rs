@@ -15,7 +15,7 @@ use tidegate_plan::module::Module;
 use tidegate_gateway::if_modified_since;
 
 /// `ngx_http_not_modified_filter_module`.
-pub struct NotModified;
+pub(crate) struct NotModified;
 
 impl Module for NotModified {
     type Conf = ();

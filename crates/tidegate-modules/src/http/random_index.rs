@@ -21,10 +21,10 @@ use tidegate_plan::module::{BlockInfo, Module};
 use super::files;
 
 /// `ngx_http_random_index_module`.
-pub struct RandomIndex;
+pub(crate) struct RandomIndex;
 
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     on: Option<bool>,
 }
 

@@ -5,7 +5,7 @@ use tidegate_http::Known;
 
 /// Empties the head and sets `Location`. A path becomes absolute as `absolute_redirect` says; anything else
 /// stays as it is. Control bytes are encoded: a decoded line feed of the client's must not end the field.
-pub fn set_location(x: &mut Exchange, place: &[u8]) {
+pub(crate) fn set_location(x: &mut Exchange, place: &[u8]) {
     let clean = encoded_controls(place);
     if clean.starts_with(b"/") {
         error_page::redirect_headers(x, &clean);

@@ -19,10 +19,10 @@ use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::Module;
 
 /// `ngx_http_stub_status_module`.
-pub struct StubStatus;
+pub(crate) struct StubStatus;
 
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     on: Option<()>,
 }
 

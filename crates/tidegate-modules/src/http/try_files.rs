@@ -18,11 +18,11 @@ use tidegate_plan::module::Module;
 use super::files::{self, Cold, Kind, Looks};
 
 /// `ngx_http_try_files_module`.
-pub struct TryFiles;
+pub(crate) struct TryFiles;
 
 /// The words and, if the last is `=code`, the code.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     words: Option<(Vec<Word>, Option<u16>)>,
 }
 

@@ -15,11 +15,11 @@ use tidegate_plan::module::Module;
 use tidegate_upstream::resolve::{self, HostPort};
 
 /// `ngx_stream_pass_module`.
-pub struct Pass;
+pub(crate) struct Pass;
 
 /// One server's directive.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     to: Option<Word>,
 }
 

@@ -16,11 +16,11 @@ use tidegate_plan::module::Module;
 use tidegate_rt::timer::timeout;
 
 /// `ngx_stream_return_module`.
-pub struct SessionReply;
+pub(crate) struct SessionReply;
 
 /// One server's directive.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     text: Option<Word>,
 }
 

@@ -12,11 +12,11 @@ use tidegate_plan::module::Module;
 use crate::http::rewrite::assignment::{Assignment, SetConf, TooLong};
 
 /// `ngx_stream_set_module`.
-pub struct SessionSet;
+pub(crate) struct SessionSet;
 
 /// One server's directives.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     sets: Vec<SetConf>,
 }
 

@@ -14,11 +14,11 @@ use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};
 
 /// `ngx_stream_ssl_preread_module`.
-pub struct SslPreread;
+pub(crate) struct SslPreread;
 
 /// One block's directive.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     on: Option<bool>,
 }
 

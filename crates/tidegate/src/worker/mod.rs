@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use tidegate_core::error_log::Level;
 use tidegate_core::plan::Plan;
-use tidegate_modules::http::log::flush_all;
+use tidegate_modules::flush_logs;
 use tidegate_rt::clock::exact_now;
 
 use crate::listening::Listening;
@@ -123,7 +123,7 @@ impl Server {
             let log = &self.plan.main.error_log;
             log.say(Level::Alert, format_args!("jobs of thread pools have not ended in time"));
         }
-        flush_all();
+        flush_logs();
     }
 }
 

@@ -13,7 +13,7 @@ use tidegate_conf::BundleLoader;
 use tidegate_core::error_log::Level;
 use tidegate_core::log_file::{LogFiles, open_append};
 use tidegate_core::plan::Plan;
-use tidegate_modules::http::log::flush_all;
+use tidegate_modules::flush_logs;
 use tidegate_os::{identity, inherit, process, title};
 use tidegate_plan::Survivors;
 use tidegate_rt::clock::exact_now;
@@ -163,7 +163,7 @@ impl Worker {
             | Event::MasterGone => self.stop(),
             Event::Signal(ProcessSignal::User1) => {
                 self.say("reopening logs");
-                flush_all();
+                flush_logs();
                 self.logs.reopen(open_append);
             }
             Event::Signal(_) | Event::ThreadEnded(_) => {}
@@ -172,7 +172,7 @@ impl Worker {
                 ToWorker::Serve(_) => {}
                 ToWorker::Reopen(files) => {
                     self.say("reopening logs");
-                    flush_all();
+                    flush_logs();
                     self.replace_logs(files);
                 }
                 ToWorker::Quit => self.finish(),

@@ -18,11 +18,11 @@ use super::media_types::MediaTypes;
 use filter::AdditionFilter;
 
 /// `ngx_http_addition_module`.
-pub struct Addition;
+pub(crate) struct Addition;
 
 /// One block's directives as written. An empty path takes back what an outer block says.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     before: Option<Vec<u8>>,
     after: Option<Vec<u8>>,
     types: Option<MediaTypes>,

@@ -35,11 +35,11 @@ const QUEUE_MAX: usize = 4096;
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// `ngx_http_auth_basic_module`.
-pub struct AuthBasic;
+pub(crate) struct AuthBasic;
 
 /// One block's directives.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     realm: Option<Word>,
     user_file: Option<Word>,
 }

@@ -35,11 +35,11 @@ use super::made_variable;
 const BODY_BYTES_MAX: u64 = 64 << 10;
 
 /// `ngx_http_auth_request_module`.
-pub struct AuthRequest;
+pub(crate) struct AuthRequest;
 
 /// One block's directives.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     /// `Some(None)` is `off`.
     path: Option<Option<Vec<u8>>>,
     sets: Vec<SetConf>,

@@ -26,11 +26,11 @@ use super::{charset, files};
 use page::Form;
 
 /// `ngx_http_autoindex_module`.
-pub struct Autoindex;
+pub(crate) struct Autoindex;
 
 /// Directives as written.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     on: Option<bool>,
     exact_size: Option<bool>,
     localtime: Option<bool>,

@@ -24,11 +24,11 @@ use tidegate_plan::module::{BlockInfo, Module};
 use logic::{Age, Rules};
 
 /// `ngx_http_browser_module`.
-pub struct Browser;
+pub(crate) struct Browser;
 
 /// One block's directives.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     rules: Rules,
     modern_value: Option<Vec<u8>>,
     ancient_value: Option<Vec<u8>>,

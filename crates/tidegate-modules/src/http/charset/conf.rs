@@ -6,7 +6,7 @@ use crate::http::media_types::MediaTypes;
 
 /// One block's directives.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     pub charset: Option<Name>,
     pub source: Option<Name>,
     pub overrides: Option<bool>,
@@ -16,7 +16,7 @@ pub struct Conf {
 
 /// A charset.
 #[derive(Clone)]
-pub enum Name {
+pub(crate) enum Name {
     Off,
     Fixed(Vec<u8>, Span),
     /// With variables.
@@ -24,7 +24,7 @@ pub enum Name {
 }
 
 /// A `charset_map`.
-pub struct MapConf {
+pub(crate) struct MapConf {
     pub from: Word,
     pub to: Word,
     pub entries: Vec<Statement>,

@@ -29,7 +29,7 @@ use filter::CharsetFilter;
 use recode::Recoder;
 
 /// `ngx_http_charset_filter_module`.
-pub struct Charset;
+pub(crate) struct Charset;
 
 impl Module for Charset {
     type Conf = Conf;
@@ -75,7 +75,7 @@ impl Module for Charset {
 }
 
 /// The charset that the answer will be in, as its head is now; `None` where it is not named.
-pub fn of_answer(x: &mut Exchange) -> Option<Vec<u8>> {
+pub(crate) fn of_answer(x: &mut Exchange) -> Option<Vec<u8>> {
     x.hold_location().extensions.of::<Arc<CharsetFilter>>()?.of_answer(x)
 }
 

@@ -38,11 +38,11 @@ use fields::{Depth, Destination};
 use tree::{Failure, Place, Transfer};
 
 /// `ngx_http_dav_module`.
-pub struct Dav;
+pub(crate) struct Dav;
 
 /// Directives as written.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     methods: Option<u32>,
     access: Option<u32>,
     full_path: Option<bool>,

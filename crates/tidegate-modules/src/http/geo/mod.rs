@@ -32,11 +32,11 @@ use super::realip::{self, Trusted};
 use table::Table;
 
 /// `ngx_http_geo_module`.
-pub struct Geo;
+pub(crate) struct Geo;
 
 /// All `geo` blocks as written.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     blocks: Vec<Block>,
 }
 

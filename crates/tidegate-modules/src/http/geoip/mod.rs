@@ -8,7 +8,7 @@
 //! geoip_proxy_recursive on;
 //! ```
 
-pub mod database;
+pub(crate) mod database;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -27,11 +27,11 @@ use super::realip::{self, Trusted};
 use tidegate_conf::network::{self, Network};
 
 /// `ngx_http_geoip_module` and that of `stream`.
-pub struct GeoIp;
+pub(crate) struct GeoIp;
 
 /// The directives as written.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     country: Option<File>,
     city: Option<File>,
     org: Option<File>,

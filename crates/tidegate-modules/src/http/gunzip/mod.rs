@@ -27,10 +27,10 @@ use super::gzip::accept::Rules;
 use super::gzip::weaken_etag;
 
 /// `ngx_http_gunzip_filter_module`.
-pub struct Gunzip;
+pub(crate) struct Gunzip;
 
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     on: Option<bool>,
     buffer_bytes: Option<usize>,
 }

@@ -15,21 +15,21 @@ use super::conf::Conf;
 
 /// The values of `gzip_proxied` as a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Proxied(u16);
+pub(crate) struct Proxied(u16);
 
 impl Proxied {
-    pub const NONE: Proxied = Proxied(0);
-    pub const OFF: Proxied = Proxied(1);
-    pub const EXPIRED: Proxied = Proxied(1 << 1);
-    pub const NO_CACHE: Proxied = Proxied(1 << 2);
-    pub const NO_STORE: Proxied = Proxied(1 << 3);
-    pub const PRIVATE: Proxied = Proxied(1 << 4);
-    pub const NO_LAST_MODIFIED: Proxied = Proxied(1 << 5);
-    pub const NO_ETAG: Proxied = Proxied(1 << 6);
-    pub const AUTH: Proxied = Proxied(1 << 7);
-    pub const ANY: Proxied = Proxied(1 << 8);
+    pub(crate) const NONE: Proxied = Proxied(0);
+    pub(crate) const OFF: Proxied = Proxied(1);
+    pub(crate) const EXPIRED: Proxied = Proxied(1 << 1);
+    pub(crate) const NO_CACHE: Proxied = Proxied(1 << 2);
+    pub(crate) const NO_STORE: Proxied = Proxied(1 << 3);
+    pub(crate) const PRIVATE: Proxied = Proxied(1 << 4);
+    pub(crate) const NO_LAST_MODIFIED: Proxied = Proxied(1 << 5);
+    pub(crate) const NO_ETAG: Proxied = Proxied(1 << 6);
+    pub(crate) const AUTH: Proxied = Proxied(1 << 7);
+    pub(crate) const ANY: Proxied = Proxied(1 << 8);
 
-    pub const fn with(self, other: Proxied) -> Proxied {
+    pub(crate) const fn with(self, other: Proxied) -> Proxied {
         Proxied(self.0 | other.0)
     }
 
@@ -39,7 +39,7 @@ impl Proxied {
 }
 
 /// A location's rules. They lie in the location's extensions as `Arc<Rules>`.
-pub struct Rules {
+pub(crate) struct Rules {
     version_min: Version,
     proxied: Proxied,
     disabled_agents: Vec<Arc<Regex>>,
@@ -48,7 +48,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    pub fn compile(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Rules, Diagnostic> {
+    pub(crate) fn compile(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Rules, Diagnostic> {
         let (mut disabled_agents, mut disabled_msie6) = (Vec::new(), false);
         for word in conf.disable.iter().flatten() {
             match &word.bytes[..] {
@@ -68,12 +68,12 @@ impl Rules {
     }
 
     /// Whether the client may get an answer of a content coding with the present header fields.
-    pub fn allow(&self, x: &Exchange, coding: &[u8]) -> bool {
+    pub(crate) fn allow(&self, x: &Exchange, coding: &[u8]) -> bool {
         self.weight(x, coding) > 0
     }
 
     /// How much the client would like a content coding, in thousandths; zero if it may not get it.
-    pub fn weight(&self, x: &Exchange, coding: &[u8]) -> u16 {
+    pub(crate) fn weight(&self, x: &Exchange, coding: &[u8]) -> u16 {
         let fields = &x.request.head.headers;
         let weight = fields.first(Known::AcceptEncoding).map_or(0, |value| weight(value, coding));
         let allowed = weight > 0
@@ -86,12 +86,12 @@ impl Rules {
     }
 
     /// `gzip_vary`.
-    pub fn vary(&self) -> bool {
+    pub(crate) fn vary(&self) -> bool {
         self.vary
     }
 
     /// Adds `Vary: Accept-Encoding` if `gzip_vary` wants it: the answer depends on the client.
-    pub fn add_vary(&self, routing: &Routing, response: &mut Response) {
+    pub(crate) fn add_vary(&self, routing: &Routing, response: &mut Response) {
         let headers = &mut response.headers;
         let named = |value: &[u8]| {
             let mut names = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
@@ -153,7 +153,7 @@ fn is_past(expires: &[u8], response: &Headers, now: impl FnOnce() -> i64) -> boo
 
 /// The weight of a content coding in an `Accept-Encoding`, in thousandths (RFC 9110 section 12.5.3); zero if
 /// it is not taken. `*` does not count, as in nginx: clients that mean one name it.
-pub fn weight(value: &[u8], wanted: &[u8]) -> u16 {
+pub(crate) fn weight(value: &[u8], wanted: &[u8]) -> u16 {
     for coding in value.split(|byte| *byte == b',') {
         let mut parts = coding.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
         if !parts.next().is_some_and(|name| name.eq_ignore_ascii_case(wanted)) {

@@ -10,7 +10,7 @@ use crate::http::media_types::MediaTypes;
 
 /// One block's directives.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     pub gzip: CodingConf,
     pub brotli: CodingConf,
     pub zstd: CodingConf,
@@ -26,7 +26,7 @@ pub struct Conf {
 
 /// What each content coding has directives for.
 #[derive(Default)]
-pub struct CodingConf {
+pub(crate) struct CodingConf {
     pub enabled: Option<bool>,
     pub level: Option<u32>,
     pub types: Option<MediaTypes>,
@@ -38,7 +38,7 @@ pub struct CodingConf {
 
 impl Conf {
     /// Takes over what is left open here.
-    pub fn inherit(&mut self, parent: &Conf) {
+    pub(crate) fn inherit(&mut self, parent: &Conf) {
         self.gzip.inherit(&parent.gzip);
         self.brotli.inherit(&parent.brotli);
         self.zstd.inherit(&parent.zstd);

@@ -144,7 +144,7 @@ fn change_head(x: &mut Exchange, coding: Coding) {
 }
 
 /// Makes an entity tag a weak one: the bytes differ from those that it was made of. What is no tag goes.
-pub fn weaken_etag(headers: &mut Headers) {
+pub(crate) fn weaken_etag(headers: &mut Headers) {
     let Some(etag) = headers.first(Known::Etag) else { return };
     match etag {
         [b'W', b'/', ..] => {}

@@ -15,7 +15,7 @@
 //! A compressed answer has no length and no ranges, and its entity tag is a weak one. What an origin
 //! sends slowly reaches the client as it comes: the compressor is flushed whenever nothing more is there.
 
-pub mod accept;
+pub(crate) mod accept;
 mod codec;
 mod conf;
 mod filter;
@@ -34,11 +34,11 @@ use tidegate_plan::module::{BlockInfo, Module};
 use accept::Rules;
 use codec::Coding;
 use conf::Conf;
-pub use filter::weaken_etag;
+pub(crate) use filter::weaken_etag;
 use filter::{CompressionFilter, Sizes};
 
 /// `ngx_http_gzip_filter_module` with its kin for other codings, and the core's directives that modules with compressed answers share.
-pub struct Gzip;
+pub(crate) struct Gzip;
 
 impl Module for Gzip {
     type Conf = Conf;

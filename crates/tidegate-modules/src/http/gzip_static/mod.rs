@@ -29,11 +29,11 @@ use super::gzip::accept::Rules;
 use super::static_files::{What, head, is_absent, is_refused, whole};
 
 /// `ngx_http_gzip_static_module`, and the same for two more codings.
-pub struct GzipStatic;
+pub(crate) struct GzipStatic;
 
 /// Directives as written.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     brotli: Option<Mode>,
     zstd: Option<Mode>,
     gzip: Option<Mode>,

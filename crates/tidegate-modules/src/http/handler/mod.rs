@@ -18,17 +18,17 @@ use tidegate_handler::server;
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::Module;
 
-pub use parameters::Parameters;
+pub(crate) use parameters::Parameters;
 
 /// Where a directive stands whose requests are answered on a pool.
-pub const CONTEXTS: Contexts =
+pub(crate) const CONTEXTS: Contexts =
     Contexts::LOCATION.union(Contexts::LOCATION_IF).union(Contexts::LIMIT_EXCEPT);
 
 /// The module.
-pub struct Handlers;
+pub(crate) struct Handlers;
 
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     handler: Option<Written>,
 }
 

@@ -15,7 +15,7 @@ const TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
 
 /// `pool=`, `timeout=` and `max_body=`.
 #[derive(Default)]
-pub struct Parameters {
+pub(crate) struct Parameters {
     pool: Option<Word>,
     timeout: Option<Duration>,
     max_body: Option<u64>,
@@ -26,7 +26,7 @@ impl Parameters {
     ///
     /// # Errors
     /// Its value is invalid.
-    pub fn take(&mut self, args: &Args<'_>, index: usize) -> Result<bool, Diagnostic> {
+    pub(crate) fn take(&mut self, args: &Args<'_>, index: usize) -> Result<bool, Diagnostic> {
         let invalid = || args.invalid_parameter(index);
         match args.parameter(index)? {
             ("pool", Some(name)) if !name.is_empty() => {
@@ -49,7 +49,7 @@ impl Parameters {
     ///
     /// # Errors
     /// There is no such pool.
-    pub fn target(
+    pub(crate) fn target(
         &self,
         title: String,
         handler: Arc<dyn Handler>,
@@ -76,7 +76,7 @@ impl Parameters {
 
 impl Target {
     /// Makes it what a location answers with.
-    pub fn install(self, location: &mut LocationBuilder<'_, '_>) {
+    pub(crate) fn install(self, location: &mut LocationBuilder<'_, '_>) {
         let target = Arc::new(self);
         location.content(Box::new(move |x| {
             tidegate_core::Step::Wait(Box::pin(super::serve::serve(x, target.clone())))

@@ -26,7 +26,7 @@ use tidegate_gateway::read_body;
 const RETRY_AFTER: &[u8] = b"1";
 
 /// What a location passes its requests to.
-pub struct Target {
+pub(crate) struct Target {
     /// How messages call it.
     pub title: String,
     pub handler: Arc<dyn Handler>,

@@ -20,11 +20,11 @@ use tidegate_plan::module::{BlockInfo, Module};
 use expires::{Expires, ExpiresConf};
 
 /// `ngx_http_headers_module`.
-pub struct AddedHeaders;
+pub(crate) struct AddedHeaders;
 
 /// One block's directives.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     expires: Option<ExpiresConf>,
     headers: Vec<FieldConf>,
     trailers: Vec<FieldConf>,

@@ -9,7 +9,7 @@ const CONNECTIONS_MAX: u64 = 65_535;
 
 /// One block's directives.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     pub zones: Vec<ZoneConf<()>>,
     pub rules: Vec<RuleText>,
     pub refusal: RefusalConf,
@@ -17,7 +17,7 @@ pub struct Conf {
 
 /// A `limit_conn` as written.
 #[derive(Clone)]
-pub struct RuleText {
+pub(crate) struct RuleText {
     pub zone: String,
     pub most: u32,
     pub span: Span,

@@ -26,7 +26,7 @@ use conf::{Conf, REFUSAL_ROWS, ROWS, RuleText};
 use counts::Counts;
 
 /// `ngx_http_limit_conn_module`.
-pub struct LimitConn;
+pub(crate) struct LimitConn;
 
 impl Module for LimitConn {
     type Conf = Conf;

@@ -7,7 +7,7 @@ use crate::http::limits::{self, RefusalConf, ZoneConf};
 
 /// One block's directives.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     pub zones: Vec<ZoneConf<Rate>>,
     pub rules: Vec<RuleText>,
     pub refusal: RefusalConf,
@@ -15,11 +15,11 @@ pub struct Conf {
 
 /// Thousandths of a request a second.
 #[derive(Clone, Copy, Debug)]
-pub struct Rate(pub u64);
+pub(crate) struct Rate(pub u64);
 
 /// A `limit_req` as written; excesses in thousandths of a request.
 #[derive(Clone)]
-pub struct RuleText {
+pub(crate) struct RuleText {
     pub zone: String,
     /// Excess beyond this is refused.
     pub burst: u64,

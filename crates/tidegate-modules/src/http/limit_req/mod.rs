@@ -29,7 +29,7 @@ use buckets::{Buckets, NoRoom};
 use conf::{Conf, REFUSAL_ROWS, ROWS, Rate, RuleText};
 
 /// `ngx_http_limit_req_module`.
-pub struct LimitReq;
+pub(crate) struct LimitReq;
 
 impl Module for LimitReq {
     type Conf = Conf;

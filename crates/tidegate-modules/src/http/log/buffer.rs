@@ -33,7 +33,7 @@ const SHARD_COUNT: usize = 32;
 static BUFFERS: Mutex<Vec<Weak<Buffer>>> = Mutex::new(Vec::new());
 
 /// Writes out every buffer of the process: before logs are reopened, and at the end.
-pub fn flush_all() {
+pub fn flush_logs() {
     let buffers: Vec<_> = {
         let buffers = lock(&BUFFERS);
         buffers.iter().filter_map(Weak::upgrade).collect()

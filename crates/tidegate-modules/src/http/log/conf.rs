@@ -10,7 +10,7 @@ use super::format::Escape;
 
 /// One block's directives.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     pub formats: Vec<FormatConf>,
     pub logs: Vec<LogConf>,
     pub off: bool,
@@ -19,7 +19,7 @@ pub struct Conf {
 }
 
 /// A `log_format`.
-pub struct FormatConf {
+pub(crate) struct FormatConf {
     pub name: Word,
     pub escape: Escape,
     /// All further words, which belong together without a gap.
@@ -29,7 +29,7 @@ pub struct FormatConf {
 
 /// An `access_log`.
 #[derive(Clone)]
-pub struct LogConf {
+pub(crate) struct LogConf {
     pub path: Word,
     pub format: Option<Word>,
     pub buffer: Option<BufferConf>,
@@ -38,7 +38,7 @@ pub struct LogConf {
 
 /// `buffer`, `flush` and `gzip`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BufferConf {
+pub(crate) struct BufferConf {
     pub bytes: usize,
     pub flush: Option<Duration>,
     /// Compression level.
@@ -47,7 +47,7 @@ pub struct BufferConf {
 
 /// `open_log_file_cache`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OpenFilesConf {
+pub(crate) struct OpenFilesConf {
     pub max: usize,
     pub inactive: Duration,
     pub valid: Duration,

@@ -8,7 +8,7 @@ use super::conf::FormatConf;
 
 /// `escape=`: how values are made harmless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Escape {
+pub(crate) enum Escape {
     /// `"`, `\`, controls and bytes above 126 as `\xHH`; `-` for what has no value.
     Default,
     /// As within a JSON string.

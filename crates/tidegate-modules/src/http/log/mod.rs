@@ -6,7 +6,7 @@
 //! ```
 //! Without `buffer` a line is written at the end of its loop's turn, with the others of that turn, or before its
 //! connection is closed. Buffers are kept per thread; they are written out when full, by the plan's flush service
-//! when `flush` has passed (up to a quarter later), and by [`flush_all`], which the process calls before it reopens
+//! when `flush` has passed (up to a quarter later), and by [`flush_logs`], which the process calls before it reopens
 //! its logs and before it ends.
 
 mod buffer;
@@ -28,14 +28,14 @@ use tidegate_core::Exchange;
 use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_plan::{LocationBuilder, PlanBuilder};
 
-pub use buffer::flush_all;
+pub use buffer::flush_logs;
 use buffer::{Buffer, FlushService};
 use conf::Conf;
 use format::Format;
 use target::Target;
 
 /// `ngx_http_log_module`.
-pub struct AccessLog;
+pub(crate) struct AccessLog;
 
 impl Module for AccessLog {
     type Conf = Conf;

@@ -1,7 +1,7 @@
 //! Lines, where they go and when.
 use std::time::Duration;
 
-use super::buffer::flush_all;
+use super::buffer::flush_logs;
 use super::conf::OpenFilesConf;
 use super::format::{escape_default, escape_json};
 use super::open_files::OpenFiles;
@@ -161,7 +161,7 @@ fn buffers_are_written_when_full_and_on_demand() {
         !lines("timed.log").is_empty()
     });
     assert_eq!(lines("timed.log"), "/timed\n");
-    flush_all();
+    flush_logs();
     assert_eq!(lines("buf.log"), "/buf1\n/buf2\n/buf3\n");
     let bytes = std::fs::read(bench.dir.path().join("gz.log")).unwrap();
     let mut text = String::new();

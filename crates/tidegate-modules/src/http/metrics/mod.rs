@@ -19,10 +19,10 @@ use tidegate_plan::module::Module;
 use tidegate_rt::turn;
 
 /// The module.
-pub struct Metrics;
+pub(crate) struct Metrics;
 
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     on: Option<()>,
 }
 

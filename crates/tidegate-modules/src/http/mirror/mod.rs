@@ -32,11 +32,11 @@ use tidegate_rt::spawn_local;
 const MIRRORS_MAX: usize = 4096;
 
 /// `ngx_http_mirror_module`.
-pub struct Mirror;
+pub(crate) struct Mirror;
 
 /// One block's directives.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     paths: Vec<Vec<u8>>,
     off: bool,
     body: Option<bool>,

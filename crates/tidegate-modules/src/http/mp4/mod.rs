@@ -33,10 +33,10 @@ use cut::{Cut, Piece};
 use find::Problem;
 
 /// `ngx_http_mp4_module`.
-pub struct Mp4;
+pub(crate) struct Mp4;
 
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     on: Option<()>,
     buffer_size: Option<u64>,
     max_buffer_size: Option<u64>,
@@ -109,20 +109,6 @@ const ROWS: &[Directive<Conf>] = &[
 
 fn size(slot: &mut Option<u64>, args: &Args<'_>) -> Result<(), Diagnostic> {
     once(slot, args.size(0)?, args)
-}
-
-/// Feeds arbitrary bytes to the module as a file. The first byte says what is asked for.
-#[doc(hidden)]
-pub fn fuzz_mp4(data: &[u8]) {
-    let Some((choice, file)) = data.split_first() else { return };
-    let start = u64::from(choice & 15) * 250;
-    let length = (choice & 16 != 0).then_some(700);
-    let wanted = Cut { start, length, key_frame: choice & 32 != 0 };
-    let content = Content::Memory(Bytes::copy_from_slice(file));
-    if let Ok(Some(piece)) = piece(&content, file.len() as u64, u64::MAX, &wanted) {
-        let end = piece.start.checked_add(piece.length);
-        assert!(end.is_some_and(|end| end <= file.len() as u64), "the part is in the file");
-    }
 }
 
 fn handle(x: &mut Exchange, index_max: u64, key_frame: bool) -> Step<'_> {

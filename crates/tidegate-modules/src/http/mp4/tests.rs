@@ -210,3 +210,16 @@ proptest! {
         fuzz_mp4(&data);
     }
 }
+
+/// Feeds arbitrary bytes to the module as a file. The first byte says what is asked for.
+fn fuzz_mp4(data: &[u8]) {
+    let Some((choice, file)) = data.split_first() else { return };
+    let start = u64::from(choice & 15) * 250;
+    let length = (choice & 16 != 0).then_some(700);
+    let wanted = Cut { start, length, key_frame: choice & 32 != 0 };
+    let content = Content::Memory(Bytes::copy_from_slice(file));
+    if let Ok(Some(piece)) = piece(&content, file.len() as u64, u64::MAX, &wanted) {
+        let end = piece.start.checked_add(piece.length);
+        assert!(end.is_some_and(|end| end <= file.len() as u64), "the part is in the file");
+    }
+}

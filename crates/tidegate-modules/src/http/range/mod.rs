@@ -18,7 +18,7 @@ use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::Module;
 
 /// `ngx_http_range_filter_module`.
-pub struct Ranges;
+pub(crate) struct Ranges;
 
 impl Module for Ranges {
     type Conf = ();

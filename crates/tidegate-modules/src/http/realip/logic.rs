@@ -8,13 +8,13 @@ use tidegate_conf::network::Network;
 
 /// A proxy whose word is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trusted {
+pub(crate) enum Trusted {
     Unix,
     Network(Network),
 }
 
 /// Whether `address` is one of the trusted ones.
-pub fn is_trusted(trusted: &[Trusted], address: &Address) -> bool {
+pub(crate) fn is_trusted(trusted: &[Trusted], address: &Address) -> bool {
     trusted.iter().any(|one| match (one, address) {
         (Trusted::Unix, Address::Unix(_)) => true,
         (Trusted::Network(network), Address::Inet(address)) => network.contains(address.ip()),
@@ -25,7 +25,7 @@ pub fn is_trusted(trusted: &[Trusted], address: &Address) -> bool {
 /// The client that the trusted `peer` tells of in lists of addresses (`X-Forwarded-For`), where each proxy
 /// has added its own client at the end: the last address or, if `recursive`, the last that is not trusted.
 /// What is behind something that is no address is believed, what is before it is not looked at.
-pub fn client<'v>(
+pub(crate) fn client<'v>(
     values: impl DoubleEndedIterator<Item = &'v [u8]>,
     trusted: &[Trusted],
     recursive: bool,

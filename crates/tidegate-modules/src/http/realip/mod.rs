@@ -23,15 +23,15 @@ use tidegate_http::Known;
 use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_plan::{LocationBuilder, PlanBuilder};
 
-pub use logic::{Trusted, client, is_trusted};
+pub(crate) use logic::{Trusted, client, is_trusted};
 use tidegate_conf::network::{self, Network};
 
 /// `ngx_http_realip_module`.
-pub struct RealIp;
+pub(crate) struct RealIp;
 
 /// One block's directives.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     trusted: Vec<Trusted>,
     header: Option<Source>,
     recursive: Option<bool>,

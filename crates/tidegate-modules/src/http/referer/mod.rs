@@ -22,11 +22,11 @@ use tidegate_plan::{LocationBuilder, PlanBuilder};
 use logic::Rules;
 
 /// `ngx_http_referer_module`.
-pub struct Referer;
+pub(crate) struct Referer;
 
 /// One block's directives.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     valid: Vec<Word>,
     hash_max_size: Option<u64>,
     hash_bucket_size: Option<u64>,

@@ -7,7 +7,7 @@ use tidegate_plan::PlanBuilder;
 
 /// A `set` as written.
 #[derive(Clone)]
-pub struct SetConf {
+pub(crate) struct SetConf {
     name: String,
     value: Word,
     span: Span,
@@ -18,21 +18,21 @@ const VALUE_BYTES_MAX: usize = 16 << 20;
 
 /// A value above [`VALUE_BYTES_MAX`], which has been logged.
 #[derive(Debug)]
-pub struct TooLong;
+pub(crate) struct TooLong;
 
 /// A compiled `set`.
-pub enum Assignment {
+pub(crate) enum Assignment {
     Slot { slot: usize, value: Template },
     BuiltIn { setter: Setter, value: Template },
 }
 
 impl SetConf {
-    pub fn read(args: &Args<'_>) -> Result<SetConf, Diagnostic> {
+    pub(crate) fn read(args: &Args<'_>) -> Result<SetConf, Diagnostic> {
         let name = crate::http::made_variable::name(args, 0)?;
         Ok(SetConf { name, value: args.word(1).clone(), span: args.word(0).span })
     }
 
-    pub fn compile(&self, plan: &mut PlanBuilder<'_>) -> Result<Assignment, Diagnostic> {
+    pub(crate) fn compile(&self, plan: &mut PlanBuilder<'_>) -> Result<Assignment, Diagnostic> {
         let value = plan.template(&self.value)?;
         match plan.variables.changeable(&self.name) {
             Changeable::By(setter) => Ok(Assignment::BuiltIn { setter, value }),
@@ -52,7 +52,7 @@ impl Assignment {
     ///
     /// # Errors
     /// The value is too long; the variable keeps the one that it has.
-    pub fn apply(&self, x: &mut Exchange) -> Result<(), TooLong> {
+    pub(crate) fn apply(&self, x: &mut Exchange) -> Result<(), TooLong> {
         match self {
             Assignment::Slot { slot, value } => match value.literal() {
                 Some(text) => x.set_slot(*slot, Some(text)),

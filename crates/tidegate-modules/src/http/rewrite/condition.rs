@@ -4,7 +4,7 @@ use tidegate_conf::{Args, Diagnostic, Span, Word};
 
 /// A condition as written.
 #[derive(Clone)]
-pub enum ConditionConf {
+pub(crate) enum ConditionConf {
     /// `($name)`: not empty and not `0`.
     True { name: Word },
     /// `($name = text)`, `($name != text)`.
@@ -17,7 +17,7 @@ pub enum ConditionConf {
 
 /// What is asked about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileTest {
+pub(crate) enum FileTest {
     Plain,
     Directory,
     Exists,

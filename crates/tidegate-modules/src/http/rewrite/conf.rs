@@ -7,7 +7,7 @@ use super::condition::ConditionConf;
 
 /// One block's statements in order.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     pub statements: Vec<Statement>,
     pub log: Option<bool>,
     pub warn_uninitialized: Option<bool>,
@@ -15,7 +15,7 @@ pub struct Conf {
 
 /// One statement.
 #[derive(Clone)]
-pub enum Statement {
+pub(crate) enum Statement {
     Rewrite(RewriteConf),
     Return(ReturnConf),
     Set(SetConf),
@@ -26,7 +26,7 @@ pub enum Statement {
 
 /// The third argument of `rewrite`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flag {
+pub(crate) enum Flag {
     None,
     Last,
     Break,
@@ -36,7 +36,7 @@ pub enum Flag {
 
 /// `rewrite REGEX REPLACEMENT [FLAG]`.
 #[derive(Clone)]
-pub struct RewriteConf {
+pub(crate) struct RewriteConf {
     pub regex: Word,
     pub replacement: Word,
     pub flag: Flag,
@@ -44,7 +44,7 @@ pub struct RewriteConf {
 
 /// `return`: a status and a text or address.
 #[derive(Clone)]
-pub struct ReturnConf {
+pub(crate) struct ReturnConf {
     pub status: u16,
     pub text: Option<Word>,
 }

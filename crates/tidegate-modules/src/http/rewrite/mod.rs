@@ -11,7 +11,7 @@
 //! A block's statements are compiled into one program when the plan is built. An `if` holds its own program
 //! inside that of its block and switches the request to the settings of its braces.
 
-pub mod assignment;
+pub(crate) mod assignment;
 mod compile;
 mod condition;
 mod conf;
@@ -29,7 +29,7 @@ use assignment::SetConf;
 use conf::{Conf, Statement};
 
 /// `ngx_http_rewrite_module`.
-pub struct Rewrite;
+pub(crate) struct Rewrite;
 
 const EVERYWHERE: Contexts = Contexts::HTTP_SERVER_LOCATION_IF.union(Contexts::SERVER_IF);
 

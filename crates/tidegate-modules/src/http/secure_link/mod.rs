@@ -29,11 +29,11 @@ use tidegate_plan::module::{BlockInfo, Module};
 use check::Verdict;
 
 /// `ngx_http_secure_link_module`.
-pub struct SecureLink;
+pub(crate) struct SecureLink;
 
 /// Directives as written.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     link: Option<Word>,
     signed: Option<Word>,
     secret: Option<Vec<u8>>,

@@ -23,11 +23,11 @@ use tidegate_plan::module::Module;
 use super::made_variable;
 
 /// `ngx_http_split_clients_module`.
-pub struct SplitClients;
+pub(crate) struct SplitClients;
 
 /// All blocks as written.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     blocks: Vec<Block>,
 }
 

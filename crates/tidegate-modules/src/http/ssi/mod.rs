@@ -39,11 +39,11 @@ use date::Moment;
 use render::{Page, Renderer};
 
 /// `ngx_http_ssi_module`.
-pub struct Ssi;
+pub(crate) struct Ssi;
 
 /// One block's directives.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     enabled: Option<bool>,
     silent_errors: Option<bool>,
     min_file_chunk: Option<u64>,

@@ -37,7 +37,7 @@ use shared::shared;
 
 /// How a location wants it.
 #[derive(Clone, Copy, Debug)]
-pub struct Policy {
+pub(crate) struct Policy {
     /// `open_file_cache_valid`: a look of so long ago will do. `None`: only what holds now.
     pub window: Option<Duration>,
     /// `open_file_cache_errors`: so it does for what does not exist.
@@ -49,7 +49,7 @@ pub struct Policy {
 
 /// What may be kept in memory (`open_file_cache_memory`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Memory {
+pub(crate) struct Memory {
     /// Bytes of all files.
     pub bytes_max: usize,
     /// Bytes of one file.
@@ -142,7 +142,7 @@ struct Cold;
 
 /// What a test tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tested {
+pub(crate) struct Tested {
     pub kind: FileKind,
     pub executable: bool,
 }

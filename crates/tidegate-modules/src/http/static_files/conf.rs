@@ -17,7 +17,7 @@ const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
 
 /// Directives as written.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     disable_symlinks: Option<(Links, Option<Word>)>,
     open_file_cache: Option<bool>,
     open_file_cache_valid: Option<Duration>,
@@ -316,7 +316,7 @@ impl Conf {
 
 /// How a location looks at files.
 #[derive(Clone, Default)]
-pub struct Options {
+pub(crate) struct Options {
     pub links: Links,
     from: Option<Template>,
     pub policy: Policy,
@@ -324,7 +324,7 @@ pub struct Options {
 
 impl Options {
     /// The rule for one path.
-    pub fn rule(&self, x: &mut Exchange, path: &[u8]) -> LinkRule {
+    pub(crate) fn rule(&self, x: &mut Exchange, path: &[u8]) -> LinkRule {
         let (Some(from), true) = (&self.from, self.links != Links::Follow) else {
             return LinkRule { links: self.links, from: 0 };
         };

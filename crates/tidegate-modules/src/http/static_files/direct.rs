@@ -42,7 +42,7 @@ pub(super) fn handle(x: &mut Exchange) -> Step<'_> {
 }
 
 /// A file as a body, read as the location says. Its path is the request's, and `suffix`.
-pub fn whole(x: &mut Exchange, suffix: &str, file: &OpenFile) -> Body {
+pub(crate) fn whole(x: &mut Exchange, suffix: &str, file: &OpenFile) -> Body {
     let Some(reading) = Reading::of(x) else { return file.body() };
     if let Some(direct) = reading.direct(x, suffix, file) {
         x.response.content_length = Some(file.size);
@@ -58,7 +58,7 @@ pub fn whole(x: &mut Exchange, suffix: &str, file: &OpenFile) -> Body {
 }
 
 /// A part of the request's file behind bytes that the file does not have.
-pub fn part(x: &mut Exchange, file: &OpenFile, lead: Bytes, range: ByteRange) -> Body {
+pub(crate) fn part(x: &mut Exchange, file: &OpenFile, lead: Bytes, range: ByteRange) -> Body {
     let direct = Reading::of(x).and_then(|reading| reading.direct(x, "", file));
     if let Some(mut direct) = direct {
         direct.narrow(range);

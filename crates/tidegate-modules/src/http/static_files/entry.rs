@@ -15,7 +15,7 @@ use tidegate_os::{FileKind, Stat, error, file, open};
 
 /// Which symbolic links a path may hold (`disable_symlinks`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Links {
+pub(crate) enum Links {
     #[default]
     Follow,
     /// `on`: none.
@@ -26,7 +26,7 @@ pub enum Links {
 
 /// How links are treated in one path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LinkRule {
+pub(crate) struct LinkRule {
     pub links: Links,
     /// Bytes at the path's begin that are not looked at (`from=`, and `root` where files have aliases).
     pub from: usize,
@@ -34,7 +34,7 @@ pub struct LinkRule {
 
 /// Where a file's bytes are.
 #[derive(Clone, Debug)]
-pub enum Content {
+pub(crate) enum Content {
     Memory(Bytes),
     /// With a copy in memory, for those that cannot use `sendfile`.
     File(Arc<File>, Option<Arc<Resident>>),
@@ -42,7 +42,7 @@ pub enum Content {
 
 /// A regular file, open or read.
 #[derive(Debug)]
-pub struct OpenFile {
+pub(crate) struct OpenFile {
     pub size: u64,
     /// Seconds since 1970.
     pub modified: i64,
@@ -54,7 +54,7 @@ pub struct OpenFile {
 
 /// What is at a path.
 #[derive(Debug)]
-pub enum What {
+pub(crate) enum What {
     File(OpenFile),
     Directory,
     /// A FIFO, socket or device: never opened.
@@ -65,7 +65,7 @@ pub enum What {
 
 /// An answer; in the cache it is valid until its place changes.
 #[derive(Debug)]
-pub struct Entry {
+pub(crate) struct Entry {
     pub what: What,
     /// Executable by the owner, for `if (-x …)`.
     pub executable: bool,
@@ -82,7 +82,7 @@ pub struct Entry {
 
 impl OpenFile {
     /// The whole file as a response body.
-    pub fn body(&self) -> Body {
+    pub(crate) fn body(&self) -> Body {
         match &self.content {
             Content::Memory(bytes) => Body::from(bytes.clone()),
             Content::File(..) if self.size == 0 => Body::Empty,
@@ -91,7 +91,7 @@ impl OpenFile {
     }
 
     /// Bytes that it takes in memory.
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         match &self.content {
             Content::Memory(bytes) => bytes.len(),
             Content::File(_, resident) => resident.as_ref().map_or(0, |it| it.bytes.len()),
@@ -99,7 +99,7 @@ impl OpenFile {
     }
 
     /// Whether a descriptor is held.
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         matches!(self.content, Content::File(..))
     }
 
@@ -117,7 +117,7 @@ impl OpenFile {
 impl Entry {
     /// Asks the file system. A file is opened, and read if it has at most `memory_max` bytes: unless that is 0
     /// the disk may have to be waited for.
-    pub fn load(path: &[u8], rule: LinkRule, memory_max: u64) -> Entry {
+    pub(crate) fn load(path: &[u8], rule: LinkRule, memory_max: u64) -> Entry {
         match look(path, rule) {
             Err(error) => Entry::of(What::Failed(errno(&error)), false),
             Ok(stat) => {
@@ -162,7 +162,7 @@ impl Entry {
     }
 
     /// The file, if it is one.
-    pub fn file(&self) -> Option<&OpenFile> {
+    pub(crate) fn file(&self) -> Option<&OpenFile> {
         match &self.what {
             What::File(file) => Some(file),
             What::Directory | What::Other | What::Failed(_) => None,
@@ -171,7 +171,7 @@ impl Entry {
 }
 
 /// Describes what is at a path, by the rule for links.
-pub fn look(path: &[u8], rule: LinkRule) -> io::Result<Stat> {
+pub(crate) fn look(path: &[u8], rule: LinkRule) -> io::Result<Stat> {
     let name = tidegate_os::path::of(path);
     match rule.links {
         Links::Follow => open::stat_own(name, rule.from),
@@ -259,7 +259,7 @@ fn settled_nanos(now_millis: u64) -> i128 {
 }
 
 /// The system's number of an error.
-pub fn errno(error: &io::Error) -> i32 {
+pub(crate) fn errno(error: &io::Error) -> i32 {
     error.raw_os_error().unwrap_or(error::INVALID)
 }
 

@@ -32,14 +32,14 @@ use tidegate_plan::module::BlockInfo;
 
 use cache::Policy;
 
-pub use cache::Tested;
-pub use conf::Options;
-pub use direct::{part, whole};
-pub use entry::{Content, Entry, LinkRule, Links, OpenFile, What, errno, look};
-pub use serve::{answer, head, serve, type_of};
+pub(crate) use cache::Tested;
+pub(crate) use conf::Options;
+pub(crate) use direct::{part, whole};
+pub(crate) use entry::{Content, Entry, LinkRule, Links, OpenFile, What, errno, look};
+pub(crate) use serve::{answer, head, serve};
 
 /// The module.
-pub struct StaticFiles;
+pub(crate) struct StaticFiles;
 
 impl Module for StaticFiles {
     type Conf = conf::Conf;
@@ -74,19 +74,19 @@ impl Module for StaticFiles {
 }
 
 /// The file, folder or error at a path, under the present location's rules and up to date.
-pub fn open(x: &mut Exchange, path: &[u8]) -> std::sync::Arc<Entry> {
+pub(crate) fn open(x: &mut Exchange, path: &[u8]) -> std::sync::Arc<Entry> {
     let (rule, policy) = rules(x, path);
     cache::find(path, rule, &policy)
 }
 
 /// As [`open`], but nothing where the disk might have to be waited for; then [`warm`] comes first.
-pub fn open_at_once(x: &mut Exchange, path: &[u8]) -> Option<std::sync::Arc<Entry>> {
+pub(crate) fn open_at_once(x: &mut Exchange, path: &[u8]) -> Option<std::sync::Arc<Entry>> {
     let (rule, policy) = rules(x, path);
     cache::find_at_once(path, rule, &policy)
 }
 
 /// Has a pool thread look at a path, so that the kernel has its names in memory.
-pub async fn warm(x: &mut Exchange, path: &[u8]) {
+pub(crate) async fn warm(x: &mut Exchange, path: &[u8]) {
     let rule = link_rule(x, path);
     let pool = pool_choice::pool_of(x);
     let path = path.to_vec();
@@ -98,19 +98,19 @@ pub async fn warm(x: &mut Exchange, path: &[u8]) {
 ///
 /// # Errors
 /// Those of stat; `FilesystemLoop` for a link that `disable_symlinks` refuses.
-pub fn test(x: &mut Exchange, path: &[u8]) -> io::Result<Tested> {
+pub(crate) fn test(x: &mut Exchange, path: &[u8]) -> io::Result<Tested> {
     let (rule, policy) = rules(x, path);
     cache::test(path, rule, &policy)
 }
 
 /// As [`test`], but nothing where the disk might have to be waited for; then [`warm`] comes first.
-pub fn test_at_once(x: &mut Exchange, path: &[u8]) -> Option<io::Result<Tested>> {
+pub(crate) fn test_at_once(x: &mut Exchange, path: &[u8]) -> Option<io::Result<Tested>> {
     let (rule, policy) = rules(x, path);
     cache::test_at_once(path, rule, &policy)
 }
 
 /// How links in a path are treated in the present location.
-pub fn link_rule(x: &mut Exchange, path: &[u8]) -> LinkRule {
+pub(crate) fn link_rule(x: &mut Exchange, path: &[u8]) -> LinkRule {
     rules(x, path).0
 }
 
@@ -126,11 +126,11 @@ fn rules(x: &mut Exchange, path: &[u8]) -> (LinkRule, Policy) {
 }
 
 /// Errors that mean "there is no such file", so that another may be tried.
-pub fn is_absent(errno: i32) -> bool {
+pub(crate) fn is_absent(errno: i32) -> bool {
     tidegate_os::error::is_absent(errno)
 }
 
 /// Errors that mean "not for you".
-pub fn is_refused(errno: i32) -> bool {
+pub(crate) fn is_refused(errno: i32) -> bool {
     tidegate_os::error::is_refused(errno)
 }

@@ -24,7 +24,7 @@ pub(super) fn handle<'a>(x: &'a mut Exchange) -> Step<'a> {
 pub(super) type MakeBody = fn(&mut Exchange, &OpenFile) -> Body;
 
 /// Serves the file that the request names, with the body that `body` makes of it.
-pub fn serve(x: &mut Exchange, body: MakeBody) -> Step<'_> {
+pub(crate) fn serve(x: &mut Exchange, body: MakeBody) -> Step<'_> {
     if !matches!(x.request.method, Method::Get | Method::Head | Method::Post) {
         return Step::Status(405);
     }
@@ -54,7 +54,12 @@ thread_local! {
 }
 
 /// Answers with what was found at the path.
-pub fn answer(x: &mut Exchange, path: &[u8], entry: &Entry, body: MakeBody) -> Step<'static> {
+pub(crate) fn answer(
+    x: &mut Exchange,
+    path: &[u8],
+    entry: &Entry,
+    body: MakeBody,
+) -> Step<'static> {
     match &entry.what {
         What::File(_) if x.request.method == Method::Post => Step::Status(405),
         What::File(file) => {
@@ -73,7 +78,7 @@ pub fn answer(x: &mut Exchange, path: &[u8], entry: &Entry, body: MakeBody) -> S
 }
 
 /// The head of a whole file.
-pub fn head(x: &mut Exchange, file: &OpenFile) {
+pub(crate) fn head(x: &mut Exchange, file: &OpenFile) {
     x.disposition.set_status(200);
     let response = &mut x.response;
     response.last_modified = Some(file.modified);
@@ -106,7 +111,7 @@ fn set_type(headers: &mut Headers, settings: &Settings, path: &[u8]) {
 }
 
 /// The media type of a path by its extension, as `types` and `default_type` say.
-pub fn type_of<'a>(settings: &'a Settings, path: &[u8]) -> &'a Bytes {
+fn type_of<'a>(settings: &'a Settings, path: &[u8]) -> &'a Bytes {
     let dot = memchr::memrchr2(b'.', b'/', path).filter(|at| path.get(*at) == Some(&b'.'));
     let Some(dot) = dot else { return &settings.default_type };
     let extension = path.get(dot + 1..).unwrap_or_default();

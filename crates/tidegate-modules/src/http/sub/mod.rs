@@ -20,11 +20,11 @@ use super::media_types::MediaTypes;
 use filter::SubFilter;
 
 /// `ngx_http_sub_module`.
-pub struct Sub;
+pub(crate) struct Sub;
 
 /// One block's directives as written.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     /// What is searched and what comes in its place.
     pairs: Option<Vec<(Word, Word)>>,
     types: Option<MediaTypes>,

@@ -9,7 +9,7 @@ use super::cookie::Version;
 
 /// What is done with the cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub(crate) enum Mode {
     Off,
     /// Only read.
     Log,
@@ -36,7 +36,7 @@ pub(super) struct Flags {
 
 /// One block's directives. An inner `None` is `none` or `off` as written.
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     pub mode: Option<Mode>,
     name: Option<Box<[u8]>>,
     domain: Option<Option<Box<[u8]>>>,
@@ -49,7 +49,7 @@ pub struct Conf {
 }
 
 /// A location's settings.
-pub struct Settings {
+pub(crate) struct Settings {
     pub mode: Mode,
     pub name: Box<[u8]>,
     pub mark: Option<u8>,
@@ -62,7 +62,7 @@ pub struct Settings {
 }
 
 impl Conf {
-    pub fn inherit(&mut self, parent: &Conf) {
+    pub(crate) fn inherit(&mut self, parent: &Conf) {
         let text = |own: &mut Option<Box<[u8]>>, parent: &Option<Box<[u8]>>| {
             *own = own.take().or_else(|| parent.clone());
         };
@@ -77,7 +77,7 @@ impl Conf {
         self.service = self.service.or(parent.service);
     }
 
-    pub fn settings(&self) -> Settings {
+    pub(crate) fn settings(&self) -> Settings {
         Settings {
             mode: self.mode.unwrap_or(Mode::Off),
             name: self.name.clone().unwrap_or_else(|| b"uid"[..].into()),
@@ -94,7 +94,7 @@ impl Conf {
 
 impl Settings {
     /// What follows the value in `Set-Cookie`; `now` in seconds since 1970.
-    pub fn write_attributes(&self, now: i64, out: &mut Vec<u8>) {
+    pub(crate) fn write_attributes(&self, now: i64, out: &mut Vec<u8>) {
         match self.expires {
             Expires::Off => {}
             Expires::Max => out.extend_from_slice(b"; expires=Thu, 31-Dec-37 23:55:55 GMT"),

@@ -14,7 +14,7 @@ const SEQUENCE_FIRST: u32 = 0x0303_0302;
 
 /// The formats of mod_uid: numbers as little-endian bytes, or as big-endian ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
+pub(crate) enum Version {
     One,
     Two,
 }

@@ -30,7 +30,7 @@ use conf::{Conf, Mode, ROWS, Settings};
 use cookie::{Id, Version};
 
 /// `ngx_http_userid_filter_module`.
-pub struct UserId;
+pub(crate) struct UserId;
 
 impl Module for UserId {
     type Conf = Conf;

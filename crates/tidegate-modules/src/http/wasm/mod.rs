@@ -23,12 +23,12 @@ use super::handler::{CONTEXTS, Parameters};
 const MEMORY_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=4 << 30;
 
 /// The module.
-pub struct Wasm;
+pub(crate) struct Wasm;
 
 // Without the feature what was written is only checked.
 #[cfg_attr(not(feature = "wasm"), allow(dead_code))]
 #[derive(Default)]
-pub struct Conf {
+pub(crate) struct Conf {
     wasm: Option<Written>,
     environment: Vec<(String, String)>,
     folders: Vec<Folder>,

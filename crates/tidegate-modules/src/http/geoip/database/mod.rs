@@ -10,11 +10,11 @@ mod tests;
 
 use std::net::{IpAddr, Ipv4Addr};
 
-pub use names::{Country, country, region_name};
+pub(crate) use names::{Country, country, region_name};
 
 /// A database as it was read.
 #[derive(Debug)]
-pub struct Database {
+pub(crate) struct Database {
     bytes: Vec<u8>,
     /// The number that MaxMind gave this kind of database.
     pub edition: u8,
@@ -29,7 +29,7 @@ pub struct Database {
 
 /// What a database tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Country,
     Name,
     City,
@@ -37,7 +37,7 @@ pub enum Kind {
 
 /// What is known of a place. Texts are in ISO 8859-1.
 #[derive(Clone, Debug, PartialEq)]
-pub struct City<'a> {
+pub(crate) struct City<'a> {
     pub country: u8,
     pub region: &'a [u8],
     pub name: &'a [u8],
@@ -60,7 +60,7 @@ const AREAS_COUNTRY: u8 = 225;
 
 impl Database {
     /// Reads a database; `None` for what is none, or of a kind that tells no places.
-    pub fn parse(bytes: Vec<u8>) -> Option<Database> {
+    pub(crate) fn parse(bytes: Vec<u8>) -> Option<Database> {
         let mut edition = 1;
         let mut behind: &[u8] = &[];
         for back in 0..DESCRIPTION_PLACES {
@@ -93,7 +93,7 @@ impl Database {
         found.is_sound().then_some(found)
     }
 
-    pub fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> Kind {
         self.kind
     }
 
@@ -107,19 +107,19 @@ impl Database {
     }
 
     /// The number of an address's country; `None` for none. Databases of countries only.
-    pub fn country(&self, address: IpAddr) -> Option<u8> {
+    pub(crate) fn country(&self, address: IpAddr) -> Option<u8> {
         let leaf = self.leaf(address).filter(|_| self.kind == Kind::Country)?;
         u8::try_from(leaf - self.nodes).ok().filter(|number| *number > 0)
     }
 
     /// The name that belongs to an address, in ISO 8859-1. Databases of names only.
-    pub fn name(&self, address: IpAddr) -> Option<&[u8]> {
+    pub(crate) fn name(&self, address: IpAddr) -> Option<&[u8]> {
         let record = self.record(address).filter(|_| self.kind == Kind::Name)?;
         Some(text(record)?.0)
     }
 
     /// What is known of an address's place. Databases of cities only.
-    pub fn city(&self, address: IpAddr) -> Option<City<'_>> {
+    pub(crate) fn city(&self, address: IpAddr) -> Option<City<'_>> {
         let record = self.record(address).filter(|_| self.kind == Kind::City)?;
         let (country, rest) = record.split_first()?;
         let (region, rest) = text(rest)?;

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 /// A country.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Country {
+pub(crate) struct Country {
     /// Two letters (ISO 3166-1).
     pub code: &'static str,
     /// Three letters.
@@ -38,11 +38,11 @@ static BY_CODES: LazyLock<HashMap<(&str, &str), &str>> = LazyLock::new(|| {
 });
 
 /// The country with a number; `None` for 0 and for numbers that nobody has.
-pub fn country(number: u8) -> Option<Country> {
+pub(crate) fn country(number: u8) -> Option<Country> {
     BY_NUMBER.get(usize::from(number)).copied().filter(|_| number > 0)
 }
 
 /// The name of a country's region.
-pub fn region_name(country: &str, region: &str) -> Option<&'static str> {
+pub(crate) fn region_name(country: &str, region: &str) -> Option<&'static str> {
     BY_CODES.get(&(country, region)).copied()
 }
