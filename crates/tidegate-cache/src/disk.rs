@@ -27,6 +27,7 @@ pub trait Disk: Send + Sync + 'static {
     fn open_for_update(&self, path: &Path) -> io::Result<FileHandle>;
     /// Renames a file, replacing the file that had the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file; an error when there is none.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Lists a folder: names that are not UTF-8 are left out, since none of ours are such.
     fn list(&self, path: &Path) -> io::Result<Vec<FolderItem>>;
@@ -55,6 +56,7 @@ pub trait DiskFile: Send + Sync {
         let first = pieces.iter().find(|piece| !piece.is_empty());
         first.map_or(Ok(0), |first| self.write_at(first, offset))
     }
+    /// The file's length in bytes.
     fn length(&self) -> io::Result<u64>;
     /// What tells whether somebody changes the file. Does not block: one call to the system.
     fn stamp(&self) -> io::Result<Stamp>;
@@ -95,8 +97,11 @@ impl Stamp {
 /// One item of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FolderItem {
+    /// The last part of the path.
     pub name: String,
+    /// Where it is: the path that was listed, and the name.
     pub path: PathBuf,
+    /// Whether it is a directory. A link to a directory is none.
     pub is_folder: bool,
 }
 
@@ -108,6 +113,7 @@ pub struct RealDisk {
 }
 
 impl RealDisk {
+    /// A disk that asks `free_bytes` how many bytes the file system of a path has left for this process.
     pub fn new(free_bytes: fn(&Path) -> io::Result<u64>) -> RealDisk {
         RealDisk { free_bytes }
     }

@@ -47,7 +47,7 @@ const SLOT_CAPACITY_MAX: usize = METADATA_BYTES_MAX + 2 * SLOT_SPARE_BYTES;
 
 /// Why bytes are no cache file's beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FormatError {
+pub(crate) enum FormatError {
     /// More bytes are needed; how many in all.
     Short(usize),
     /// Not a file of this format and version.
@@ -91,7 +91,7 @@ impl Layout {
 
 /// The beginning of a cache file, read and verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Header {
+pub(crate) struct Header {
     pub hash: KeyHash,
     pub key_text: Bytes,
     pub metadata: Bytes,
@@ -105,7 +105,7 @@ pub struct Header {
 
 impl Header {
     /// Reads the beginning of a file; `bytes` may reach into the body.
-    pub fn parse(bytes: &Bytes) -> Result<Header, FormatError> {
+    pub(crate) fn parse(bytes: &Bytes) -> Result<Header, FormatError> {
         let fixed =
             bytes.get(..PREFIX_FIXED_BYTES).ok_or(FormatError::Short(PREFIX_FIXED_BYTES))?;
         if fixed[..8] != MAGIC || number_u16(fixed, 8) != VERSION {
@@ -151,7 +151,7 @@ impl Header {
     }
 
     /// Size that a whole file with this header has; `None` when the numbers are absurd.
-    pub fn file_bytes(&self) -> Option<u64> {
+    pub(crate) fn file_bytes(&self) -> Option<u64> {
         self.body_start.checked_add(self.body_bytes)?.checked_add(sums_bytes(self.body_bytes))
     }
 

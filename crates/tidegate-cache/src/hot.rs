@@ -44,7 +44,8 @@ pub(crate) struct OpenInner {
 
 /// Where the body of an open entry is.
 #[derive(Clone)]
-pub enum BodySource {
+pub(crate) enum BodySource {
+    /// In memory, all of it.
     Memory(Bytes),
     /// In the file, from [`OpenEntry::body_start`] on.
     File(FileHandle),
@@ -60,6 +61,7 @@ impl OpenEntry {
         &self.inner.metadata
     }
 
+    /// When the object was made, and until when it may be used.
     pub fn times(&self) -> Times {
         self.inner.times
     }
@@ -69,12 +71,9 @@ impl OpenEntry {
         self.inner.body_start
     }
 
+    /// The length of the body.
     pub fn body_bytes(&self) -> u64 {
         self.inner.body_bytes
-    }
-
-    pub fn source(&self) -> &BodySource {
-        &self.inner.source
     }
 
     /// The whole body, when the memory tier has it. Otherwise [`OpenEntry::file`] does.

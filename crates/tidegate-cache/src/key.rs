@@ -104,6 +104,7 @@ impl Key {
         Key { hash, text: text.into() }
     }
 
+    /// The hash, which names the file.
     pub fn hash(&self) -> &KeyHash {
         &self.hash
     }

@@ -4,6 +4,7 @@
 /// these for its callers and decides nothing by them.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Times {
+    /// When the object was made.
     pub created: u64,
     /// Fresh before this moment.
     pub valid_until: u64,

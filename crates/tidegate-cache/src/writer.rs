@@ -57,6 +57,7 @@ pub struct Pending {
 /// What became of a committed fill.
 #[derive(Debug)]
 pub enum Committed {
+    /// There is a cache file, and whoever looks the key up finds it.
     Stored,
     /// The readers got everything, the cache nothing. With the disk's error if that was the
     /// reason; none: the disk failed earlier, or the key was removed or refilled meanwhile.
@@ -71,10 +72,12 @@ impl FillWriter {
         FillWriter { flusher: FillFlusher { fill, store }, ended: false, _began: began }
     }
 
+    /// The fill that is written.
     pub fn fill(&self) -> &Arc<Fill> {
         &self.flusher.fill
     }
 
+    /// The half that writes to the disk, for another thread.
     pub fn flusher(&self) -> FillFlusher {
         self.flusher.clone()
     }

@@ -12,6 +12,7 @@
 //! print, because people's tools read it; below it comes a picture of the place and a suggestion.
 //! The crate reads files only through [`Loader`].
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod args;
 mod bundle;

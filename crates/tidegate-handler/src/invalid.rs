@@ -15,7 +15,12 @@ pub enum InvalidResponse {
     /// The fields together are too long.
     HeadTooLong,
     /// The handler named another length than that of the body.
-    Length { said: u64, known: u64 },
+    Length {
+        /// Bytes, by `Content-Length` (RFC 9110, section 8.6).
+        said: u64,
+        /// Bytes of the body.
+        known: u64,
+    },
 }
 
 impl fmt::Display for InvalidResponse {

@@ -25,6 +25,7 @@
 //! answered for with 504; nothing can stop it, so it should look at [`Request::is_abandoned`] in long
 //! loops. Its memory is the process's: what it allocates is not limited.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod abandonment;
 mod body;

@@ -20,19 +20,25 @@ pub struct Request {
 /// What the server knows of a request.
 #[derive(Debug, Default)]
 pub struct Parts {
+    /// As received (RFC 9110, section 9.1).
     pub method: Vec<u8>,
     /// As received.
     pub target: Vec<u8>,
     /// Decoded and normalised.
     pub path: Vec<u8>,
+    /// What stands behind the question mark, as received; empty when there is none.
     pub query: Vec<u8>,
+    /// The header fields, in the order in which they came.
     pub headers: Headers,
     /// Names without `$`, and the values that they have.
     pub variables: Vec<(Arc<str>, Option<Vec<u8>>)>,
+    /// The address of the client, after `set_real_ip_from`, in text.
     pub client_address: String,
+    /// The pieces of a body that is in memory.
     pub body_memory: Vec<Bytes>,
     /// The body and its length, when it is not in memory.
     pub body_file: Option<(Arc<File>, u64)>,
+    /// When the handler's time is over (`timeout=`).
     pub deadline: Option<Instant>,
     /// Told when nobody waits for the response any more.
     pub abandoned: Arc<Abandonment>,

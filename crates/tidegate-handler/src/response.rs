@@ -39,10 +39,13 @@ pub struct Response {
 #[derive(Default)]
 pub enum Payload {
     #[default]
+    /// There is no body.
     Empty,
+    /// The whole body.
     Bytes(Bytes),
     /// The file and how many bytes of it.
     File(File, u64),
+    /// What this function writes.
     Stream(Write),
 }
 
@@ -51,10 +54,13 @@ pub(crate) type Write = Box<dyn FnOnce(&mut Writer<'_>) -> io::Result<()> + Send
 
 /// A response whose head is known to be good.
 pub struct Taken {
+    /// From 200 to 599 (RFC 9110, section 15).
     pub status: u16,
+    /// The header fields, whose names and values have been checked.
     pub headers: Headers,
     /// `Content-Length` as the handler gave it: for a streamed body, or for one that is left out.
     pub content_length: Option<u64>,
+    /// The body.
     pub payload: Payload,
 }
 

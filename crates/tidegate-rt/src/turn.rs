@@ -28,6 +28,7 @@ pub const BUCKETS_MICROS: [u64; 9] = [50, 100, 500, 1_000, 5_000, 10_000, 50_000
 /// A turn that took too long.
 #[derive(Debug)]
 pub struct LongTurn<'a> {
+    /// From the moment when the loop had looked for events to the next look.
     pub length: Duration,
     /// Runs of tasks in it.
     pub runs: u32,
@@ -52,11 +53,13 @@ struct Sums {
 /// One thread's turns since it was started, as far as they were watched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
+    /// The name of the thread.
     pub thread: String,
     /// Turns by length, each bucket for itself; see [`BUCKETS_MICROS`].
     pub buckets: [u64; BUCKETS_MICROS.len() + 1],
     /// All turns together.
     pub length: Duration,
+    /// The longest turn.
     pub length_max: Duration,
     /// Turns that were reported.
     pub long: u64,

@@ -17,6 +17,7 @@
 //! What it does wrong ends its own request: a trap, too much memory, used-up fuel. One that nobody waits
 //! for any more is interrupted, whether it computes or waits.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod application;
 mod call;
@@ -48,16 +49,20 @@ pub struct Settings {
     pub fuel: Option<u64>,
     /// Requests that an instance serves, one after the other; at least one.
     pub requests_max: u32,
+    /// Variables of the environment that instances see: names and values.
     pub environment: Vec<(String, String)>,
+    /// Directories that instances see.
     pub folders: Vec<Folder>,
 }
 
 /// A folder that instances see.
 #[derive(Clone, Debug)]
 pub struct Folder {
+    /// The directory as the server sees it.
     pub host: PathBuf,
     /// Its name for the instance.
     pub guest: String,
+    /// Whether instances may change what is in it.
     pub writable: bool,
 }
 

@@ -10,7 +10,9 @@ use crate::times::Times;
 /// What the writer published before the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FillHead {
+    /// Opaque to the store; of at most [`crate::METADATA_BYTES_MAX`] bytes, or the object is not stored.
     pub metadata: Bytes,
+    /// When the object was made, and until when it may be used.
     pub times: Times,
     /// The promised length of the body, where the origin gave one.
     pub body_bytes: Option<u64>,
@@ -24,7 +26,12 @@ pub enum BreakReason {
     /// The writer was dropped.
     WriterGone,
     /// The body is not as long as was promised.
-    LengthMismatch { promised: u64, received: u64 },
+    LengthMismatch {
+        /// Bytes, by the head.
+        promised: u64,
+        /// Bytes that have arrived.
+        received: u64,
+    },
     /// The response may not be cached: readers must go their own way.
     Uncacheable,
     /// This reader fell behind a fill that could not be written to disk.
@@ -52,6 +59,7 @@ impl std::error::Error for BreakReason {}
 /// What a reader learns of the head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Head {
+    /// The head is there; a body follows.
     Ready(Arc<FillHead>),
     /// The response may not be cached: go your own way.
     Uncacheable,

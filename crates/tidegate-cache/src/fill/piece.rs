@@ -8,11 +8,15 @@ use crate::disk::FileHandle;
 /// The next part of a body.
 #[derive(Clone)]
 pub enum Piece {
+    /// Bytes out of memory.
     Bytes(Bytes),
     /// A range of the file, already written; `offset` is the file's, not the body's.
     File {
+        /// The fill's file; it stays readable when its name changes or goes.
         handle: FileHandle,
+        /// Where the bytes begin, from the start of the file on.
         offset: u64,
+        /// How many bytes there are; at least one.
         length: u64,
         /// Written lately.
         is_fresh: bool,

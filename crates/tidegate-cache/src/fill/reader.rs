@@ -36,6 +36,7 @@ impl FillReader {
         FillReader { fill, slot, offset }
     }
 
+    /// The fill that is read: another one after a handover ([`crate::FillWriter::hand_over`]).
     pub fn fill(&self) -> &Arc<Fill> {
         &self.fill
     }

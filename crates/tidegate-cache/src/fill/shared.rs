@@ -60,6 +60,7 @@ impl Fill {
         })
     }
 
+    /// The key that is filled.
     pub fn key(&self) -> &Key {
         &self.key
     }

@@ -7,9 +7,11 @@ use crate::sync::Mutex;
 /// Failures of the disk since they were last asked for.
 #[derive(Debug)]
 pub struct DiskFailures {
+    /// How many calls failed.
     pub count: u64,
     /// What the store was about when it met the last of them, as in "writing a file".
     pub doing: &'static str,
+    /// The last error.
     pub error: io::Error,
 }
 

@@ -36,6 +36,7 @@ impl Store {
         Ok(Store { inner })
     }
 
+    /// The settings as they are now.
     pub fn options(&self) -> Arc<Options> {
         self.inner.options()
     }
@@ -88,7 +89,7 @@ impl Store {
         FillWriter::new(fill, self.inner.clone())
     }
 
-    /// Opens the file of a key. Blocks, unless the open entry is at hand (see [`Lookup::open`]).
+    /// Opens the file of a key. Blocks, unless the open entry is at hand (see [`crate::Lookup::open`]).
     ///
     /// `None`: there is no such file, or it is torn (then it is removed), or it is another key's
     /// of the same hash. An error: the disk failed; the entry stays known.

@@ -37,6 +37,7 @@ pub struct Lookup {
 pub struct EntryInfo {
     /// Differs for each file of the key and each renewal of its metadata.
     pub generation: u64,
+    /// The length of the body.
     pub body_bytes: u64,
     /// Room taken on disk.
     pub disk_bytes: u64,
@@ -66,7 +67,7 @@ impl Store {
 
     /// Marks a key whose response proved not to be cacheable, so that until then (unix
     /// milliseconds) its requests need not queue for one another. A stored response ends it. To be
-    /// called before [`FillWriter::release`]. Never blocks.
+    /// called before [`crate::FillWriter::release`]. Never blocks.
     pub fn mark_uncacheable(&self, key: &Key, until: u64) {
         self.inner.index.mark_uncacheable(key.hash(), until);
     }

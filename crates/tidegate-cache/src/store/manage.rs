@@ -14,6 +14,7 @@ const REST_MAX: u64 = 10_000;
 /// What one step of the manager did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ManageReport {
+    /// Files removed, whole or temporary.
     pub removed_files: usize,
     /// Keys forgotten, with or without a file.
     pub removed_keys: usize,

@@ -9,7 +9,9 @@ use crate::key::Levels;
 /// Settings of a store: `proxy_cache_path` and its parameters. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
+    /// The directory of the cache, made if it is not there.
     pub path: PathBuf,
+    /// `levels`: how files are spread over directories.
     pub levels: Levels,
     /// Size of `keys_zone`; about 8000 keys for each megabyte.
     pub keys_bytes: u64,
@@ -66,6 +68,7 @@ impl Options {
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub enum Sync {
     #[default]
+    /// Nothing is written through: a power cut may cost what was stored a moment before.
     Off,
     /// A file's contents are on disk before it gets its name.
     Data,

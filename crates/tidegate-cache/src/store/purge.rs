@@ -23,6 +23,7 @@ use crate::purge::{MetadataReader, Verdict};
 pub struct PurgeReport {
     /// Files looked at.
     pub scanned: usize,
+    /// Files removed.
     pub removed: usize,
     /// Files marked as stale.
     pub staled: usize,

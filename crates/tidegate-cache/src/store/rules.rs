@@ -21,6 +21,7 @@ const RULES_CROWDED: usize = PURGE_RULES_MAX / 2;
 /// What to purge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Purge {
+    /// What is concerned.
     pub scope: Scope,
     /// Entries become stale and are kept; else they are as if they were not there.
     pub soft: bool,

@@ -8,7 +8,9 @@ use super::inner::StoreInner;
 /// Figures of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
+    /// Keys that are known, with or without a file.
     pub keys: usize,
+    /// Keys that `keys_zone` has room for.
     pub keys_max: usize,
     /// Keys that have a file.
     pub entries: usize,
@@ -17,7 +19,9 @@ pub struct Stats {
     /// The same, and what fills have reserved or wrote, and what is to be removed; never more than
     /// `max_size`, unless that was lowered or the loader found more.
     pub charged_bytes: u64,
+    /// Bytes of memory that open entries take, small bodies included.
     pub memory_bytes: usize,
+    /// Descriptors that open entries hold.
     pub open_files: usize,
     /// Files removed for want of room or use.
     pub evicted: u64,
@@ -27,10 +31,12 @@ pub struct Stats {
     pub torn: u64,
     /// Failed disk calls, removals included.
     pub disk_errors: u64,
+    /// The loader has walked the whole cache since the start.
     pub loaded: bool,
 }
 
 impl Store {
+    /// Figures of this moment; each is exact, all of them together need not be. Never blocks for long.
     pub fn stats(&self) -> Stats {
         self.inner.stats()
     }

@@ -42,6 +42,7 @@ pub struct FillFlusher {
 /// What a flush step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlushReport {
+    /// Bytes that this step has put into the file.
     pub written: u64,
     /// Bytes left to be flushed.
     pub unflushed: u64,
@@ -50,6 +51,7 @@ pub struct FlushReport {
 }
 
 impl FillFlusher {
+    /// The fill that is written.
     pub fn fill(&self) -> &Arc<Fill> {
         &self.fill
     }

@@ -24,7 +24,9 @@ pub struct ThreadPool {
 /// What a pool does and has done since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
+    /// Threads of the pool.
     pub threads: usize,
+    /// Jobs that may wait (`thread_pool … max_queue=`).
     pub max_queue: usize,
     /// Jobs that wait for a thread.
     pub queued: usize,
@@ -88,6 +90,7 @@ impl ThreadPool {
         Ok(pool)
     }
 
+    /// The name of the pool, after which its threads are named.
     pub fn name(&self) -> &str {
         &self.name
     }
