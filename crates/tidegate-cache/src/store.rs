@@ -8,13 +8,14 @@
 
 mod books;
 mod failures;
-pub(crate) mod files;
+mod files;
 mod handle;
 pub(crate) mod inner;
 mod load;
 mod lookup;
 mod manage;
 mod options;
+pub(crate) mod place;
 mod purge;
 mod renew;
 mod restore;

@@ -11,8 +11,8 @@ use crate::disk::{FileHandle, write_all_at, write_full_at};
 use crate::fill::state::{Chunk, End, Leftover, State};
 use crate::fill::{Fill, FillHead};
 use crate::format::{Layout, encode};
-use crate::store::files::Placed;
 use crate::store::inner::StoreInner;
+use crate::store::place::Placed;
 use crate::store::room::{Room, disk_bytes_of};
 use crate::sums::BodySums;
 
