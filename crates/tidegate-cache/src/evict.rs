@@ -11,7 +11,7 @@
 //! others to enter the main queue, where it takes the place of many.
 //!
 //! The queues hold tickets only; what is used how often is told by [`Residents`]. Tickets of
-//! objects that are gone are passed over, and cleared away by [`Eviction::sweep`].
+//! objects that are gone are passed over, and cleared away by [`Eviction::take_for_sweep`].
 
 use std::collections::VecDeque;
 
@@ -133,6 +133,9 @@ impl Eviction for S3Fifo {
         self.queue(queue).push_back(ticket);
     }
 
+    /// Each turn of the loop takes a ticket that is void out of its queue, passes over one that is busy (once for each
+    /// place in the queue), moves one on, which costs it uses, or ends. Bounded by the tickets there are and
+    /// [`SEARCH_STEPS_MAX`]; what is next then goes, used or not.
     fn victim(&mut self, need: Need, residents: &impl Residents) -> Option<(Ticket, Queue)> {
         let mut steps = 0;
         // What is busy goes to the back; a queue where all are has nobody who can go.

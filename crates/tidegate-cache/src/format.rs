@@ -105,6 +105,10 @@ pub(crate) struct Header {
 
 impl Header {
     /// Reads the beginning of a file; `bytes` may reach into the body.
+    ///
+    /// Invariant: whatever the bytes say, nothing outside of them is read, and no more than the longest key and the
+    /// largest slots are asked for ([`FormatError::Short`]). The lengths of key and slots are compared with limits before they are added.
+    /// Of two slots whose checksums are right the one with the higher sequence counts.
     pub(crate) fn parse(bytes: &Bytes) -> Result<Header, FormatError> {
         let fixed =
             bytes.get(..PREFIX_FIXED_BYTES).ok_or(FormatError::Short(PREFIX_FIXED_BYTES))?;

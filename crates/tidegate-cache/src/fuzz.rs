@@ -127,6 +127,8 @@ impl Wake for Flag {
 }
 
 impl Run {
+    /// One operation, which bytes of the input choose. Whatever they are, the store must hold what [`Run`] expects of it:
+    /// an operation that makes no sense at this moment (a commit without a fill) does nothing.
     fn step(&mut self, operation: u8, small: u8, large: u8) {
         self.now += u64::from(small);
         match operation {

@@ -99,6 +99,8 @@ pub(crate) struct Journal {
     written: Mutex<Option<Written>>,
 }
 
+/// What is to be written. Bounded by [`WAITING_BYTES_MAX`]: beyond that a change is only counted (`lost`), and the journal
+/// is of no use before the next snapshot, which has everything.
 #[derive(Default)]
 struct Waiting {
     records: Vec<u8>,
@@ -108,6 +110,10 @@ struct Waiting {
     lost: bool,
 }
 
+/// The journal that is written now.
+///
+/// Invariant: entries `0..position` are on disk with their checksums. An entry behind a write that failed has the same
+/// position as what that write began, so it is written over. The journals `oldest..=sequence` continue the snapshot.
 struct Written {
     file: FileHandle,
     sequence: u64,

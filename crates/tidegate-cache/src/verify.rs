@@ -56,6 +56,14 @@ impl Alarm {
 }
 
 /// Which blocks of an open file are known to be sound.
+///
+/// A block is unknown or done; a bit of `done` says which. It becomes done when it was compared while the file looked
+/// the same before and behind, and all of them become unknown when the file is seen to have changed. A block that
+/// differs ends it all: the file is removed ([`DamageHandler`]).
+///
+/// Invariant: bits are set and cleared under the lock of `seen`, so none is set by what the file looked like before a
+/// change that somebody else has noticed meanwhile. Bits are read without it: a change behind that is found by the next
+/// look at the file.
 pub(crate) struct Verification {
     hash: KeyHash,
     generation: AtomicU64,

@@ -24,6 +24,15 @@ pub use flusher::{FillFlusher, FlushReport};
 const FLUSH_DUE_PART: u64 = 4;
 
 /// The writing end of a fill; there is one. Dropping it breaks the fill off.
+///
+/// ```text
+/// begun → head published → appending → finished → committed: stored, or not
+///   │           │              │           └──→ aborted: the readers have all, nothing is stored
+///   │           └──────────────┴──→ aborted, handed over, dropped: the readers end where it ends
+///   └──→ released: may not be cached
+/// ```
+/// Invariant: whichever way it goes, the index forgets the fill, its reserved and claimed bytes are given back or become
+/// those of the file, and a temporary file is left to the manager. That is done once (`ended`).
 pub struct FillWriter {
     flusher: FillFlusher,
     ended: bool,
@@ -174,7 +183,8 @@ impl FillWriter {
 
     /// Waits until more may be appended. While the fill is stored: until no more than the limit
     /// is unflushed, so somebody has to flush. Else: until the foremost reader has all but half
-    /// the limit; at once if there is none. Cancel-safe.
+    /// the limit; at once if there is none. Cancel-safe: dropped at its await it leaves a waker, which the next event
+    /// takes and wakes in vain.
     pub async fn backpressure(&self) {
         poll_fn(|context| {
             let mut state = self.fill().state.lock();
@@ -188,7 +198,7 @@ impl FillWriter {
     }
 
     /// Waits until there is no reader: at once if there never was one, so the initiator takes its
-    /// own reader first. Readers may come again later. Cancel-safe.
+    /// own reader first. Readers may come again later. Cancel-safe, as [`FillWriter::backpressure`].
     pub async fn abandoned(&self) {
         poll_fn(|context| {
             let mut state = self.fill().state.lock();

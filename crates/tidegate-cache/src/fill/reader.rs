@@ -11,6 +11,10 @@ use super::shared::Fill;
 use super::state::End;
 
 /// One reader's place in a fill. `Send`; dropping it tells the writer.
+///
+/// Invariant: `offset` is where the next byte of the body is read, in whichever fill that is, and the fill knows it as
+/// the offset of `slot`. A waker that is left there is taken by the first event that concerns it: the head, a byte at
+/// `offset`, the end, the outcome. Dropped at an await of its functions it has taken nothing.
 pub struct FillReader {
     fill: Arc<Fill>,
     slot: usize,
@@ -23,7 +27,8 @@ impl Fill {
         FillReader::new(self.clone(), offset)
     }
 
-    /// Waits until it is decided whether the response became a cache file.
+    /// Waits until it is decided whether the response became a cache file. Dropped at its await it leaves its place as a
+    /// reader; the fill goes on.
     pub async fn placed(self: &Arc<Fill>) -> bool {
         let mut reader = self.reader(self.watermark());
         poll_fn(|context| reader.poll_stored(context)).await

@@ -23,6 +23,18 @@ const TAILS_MAX: u64 = 4;
 /// So much of what was written last is taken to be in the page cache still.
 const FRESH_BYTES: u64 = 4 << 20;
 
+/// The state of a fill. Each part of it only goes forward:
+///
+/// | part | states |
+/// |---|---|
+/// | head | waiting → ready; from either → uncacheable ([`State::release`]) |
+/// | body | open → whole, broken, or moved to another fill ([`State::finish`], once) |
+/// | file | storing → not storing, on a failure of the disk, for want of room, or at the end of what is not stored |
+/// | outcome | `stored` unknown → known, when the writer has ended |
+///
+/// Invariant: `shown <= watermark` and `flushed <= watermark`. The chunks of the tail follow each other without a gap,
+/// from `tail_start` to `watermark`. While storing `tail_start <= flushed`: each byte is in memory or in the file. A body
+/// that is not open any more is shown up to its watermark.
 pub(crate) struct State {
     head: HeadState,
     end: End,
@@ -260,6 +272,9 @@ impl State {
     }
 
     /// Drops what nobody needs from memory: all that is in the file, but for a small body.
+    ///
+    /// Without a file a chunk goes when all readers have passed it, or, where more than the limit is held, when only slow
+    /// readers need it; those end with [`BreakReason::ReaderTooSlow`]. So memory is bounded by [`TAILS_MAX`] limits.
     pub(crate) fn trim(&mut self, limits: FillLimits) {
         let keep_whole = self.storing && self.watermark <= limits.kept_bytes_max;
         // With a file it does not matter where they are, and there may be many.

@@ -7,6 +7,14 @@ use crate::journal::{Journal, JournalReader, SnapshotReader};
 use crate::sync::Mutex;
 
 /// What a store keeps beside its files.
+///
+/// | `is_owner` | `is_restored` | state |
+/// |---|---|---|
+/// | no | no | guest: notes nothing, asks in each step of the manager whether the owner has ended |
+/// | yes | no | owner that takes up what the last one left: notes changes in memory |
+/// | yes | yes | owner: writes journal and snapshots |
+///
+/// It only goes down in this table. Without `owner` among the options it stays a guest.
 #[derive(Default)]
 pub(super) struct Books {
     pub(super) journal: Journal,

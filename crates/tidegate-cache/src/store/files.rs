@@ -47,6 +47,11 @@ pub(super) enum Found {
 }
 
 impl StoreInner {
+    /// Opens the file that the index knows, or one that the loader has not reached yet.
+    ///
+    /// The first look takes no lock, as most files are as the index says. What does not fit may be a file that somebody
+    /// renames or renews at this moment, so it is looked at again under the lock of its path; what does not fit then
+    /// is removed and forgotten. An error of the disk changes nothing.
     pub(super) fn open_entry(&self, key: &Key, now: u64) -> io::Result<Option<OpenEntry>> {
         let view = self.index.peek(key.hash());
         let Some(known) = view.present else {
@@ -172,6 +177,10 @@ impl StoreInner {
 
     /// Makes the entry to be served, with a small body in memory; `None` when the body is damaged as
     /// far as it is compared now.
+    ///
+    /// Invariant: a body in memory is compared whole, and no file is asked again. A body in a file is compared up to
+    /// [`crate::verify::VERIFIED_AT_OPEN`]; the rest is as it is served. The file may change at any moment, so its
+    /// length, which was compared with the header, is not relied upon: each read may end early.
     fn entry_of(&self, opened: Opened, generation: u64, now: u64) -> io::Result<Option<OpenEntry>> {
         let Opened { header, file, read } = opened;
         let limit = self.options().memory_body_bytes_max as u64;

@@ -45,6 +45,15 @@ impl Store {
 }
 
 impl StoreInner {
+    /// One step of the loader's walk, whose state is [`super::walk::Loader`]:
+    ///
+    /// ```text
+    /// restoring ──→ walking: a file, or the next directory ──→ checking what was not met, shard by shard ──→ loaded
+    /// ```
+    /// Each turn of the loop takes one thing off a list or fills one; a list holds what one directory or one shard
+    /// of the index has. The loader's lock is held, so two steps never run at once; a guest that becomes
+    /// the owner puts a new walk in its place between two steps. Until `loaded` a miss of the index is none:
+    /// [`StoreInner::open_entry`] looks on the disk. Sources: `loader_files`, `loader_sleep`.
     pub(super) fn load_step(&self, now: u64, budget: usize) -> LoadReport {
         let options = self.options();
         let mut report = LoadReport::default();
@@ -88,6 +97,11 @@ impl StoreInner {
         report
     }
 
+    /// Takes up a file of the walk, or removes what nobody will ever find: a journal or a temporary file of an earlier
+    /// process, a file of other `levels`, a torn one. Names that no store makes are left alone.
+    ///
+    /// A temporary file is left over when it was last written before this process started. A newer one is being filled, by
+    /// this process or by one of its family.
     fn load_file(
         &self,
         options: &Options,

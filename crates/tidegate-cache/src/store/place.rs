@@ -46,6 +46,19 @@ impl StoreInner {
     /// Gives a whole temporary file its name and makes it known; false when the key was
     /// removed meanwhile. The temporary name is gone afterwards, one way or the other, and the
     /// `reserved` bytes are those of the file or given back.
+    ///
+    /// | step | a crash behind it leaves |
+    /// |---|---|
+    /// | the index still wants it, and no purge forbids it | a temporary file, which the loader removes |
+    /// | the header once more, where it was made stale meanwhile | the same |
+    /// | contents to the disk (`Sync::Data`) | the same |
+    /// | the rename | a cache file, which the loader finds |
+    /// | the name to the disk (`Sync::All`) | the same, after a power cut too |
+    /// | index and journal | the same, known |
+    ///
+    /// Invariant: the lock of the key's path is held all along, so that the index says of the name what is true of it.
+    /// The index may answer otherwise at the last step than at the first, as fills begin and are offered without that
+    /// lock: then the file goes again.
     pub(crate) fn place(
         &self,
         fill: &Arc<Fill>,

@@ -71,6 +71,13 @@ impl StoreInner {
 
     /// Renews a file's metadata. `granted` bytes are charged for a copy; what was used of them is
     /// subtracted.
+    ///
+    /// In place, where they fit: the slot that is not in use is written, and counts from the moment on when its
+    /// checksum is right. Else by a copy, which takes the file's name. A crash leaves the old or the new metadata.
+    ///
+    /// Invariant: the lock of the key's path is held, so nothing is evicted for the copy meanwhile: that would take
+    /// locks of other paths. Where room is missing, [`Renewed::NeedsRoom`] goes back to the caller, who asks again with
+    /// more. Source: RFC 9111 section 4.3.4, freshening stored responses.
     fn renew(&self, key: &Key, change: &Change, granted: &mut u64) -> io::Result<Renewed> {
         let hash = key.hash();
         let _path_lock = self.lock_path(hash);

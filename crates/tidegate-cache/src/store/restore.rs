@@ -218,6 +218,14 @@ impl StoreInner {
     }
 
     /// Takes up a part of what the last owner left; what remains to be done.
+    ///
+    /// ```text
+    /// begin ─ no snapshot ─→ a snapshot is written: done
+    ///   └─→ snapshot N, block by block ─→ journal N ─→ journal N+1 ─→ … ─→ the first that is missing: done
+    /// ```
+    /// Invariant: what is newer wins. A key that was placed or is being filled since the start is left alone, and a
+    /// later change in a journal goes over an earlier one. Until this is done no journal is written (`is_restored`), so
+    /// a crash finds the same files again. Damage ends a file early; what stood behind it is found by the walk.
     pub(super) fn restore_step(
         &self,
         options: &Options,

@@ -63,7 +63,8 @@ pub(crate) struct Purges {
     pub(super) saving: Mutex<()>,
 }
 
-/// How far a sweep has come.
+/// How far a sweep has come: none (`through` is 0) → over all shards → the rules up to `through` are forgotten, unless
+/// a file could not be dealt with. Rules that come meanwhile need the next sweep.
 #[derive(Default)]
 pub(super) struct Sweep {
     /// The rules up to this one are superfluous when it ends; 0: no sweep is under way.

@@ -15,7 +15,8 @@ pub(super) struct Scrubber {
     pub(super) current: Option<Current>,
 }
 
-/// The file that is being read.
+/// The file that is being read. It may be replaced or removed meanwhile: it stays readable, and what is found to be
+/// damaged is removed only if the name still has the same generation.
 pub(super) struct Current {
     pub(super) file: FileHandle,
     pub(super) path: PathBuf,

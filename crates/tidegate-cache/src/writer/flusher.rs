@@ -124,6 +124,9 @@ impl FillFlusher {
 
     /// Sees to it that the file may grow to hold so much of the body: all of it, if its length is
     /// known, so that a fill either has room to its end or does not begin. False: not yet.
+    ///
+    /// Invariant: what is charged here is in `reserved` when this returns, or given back: the state is looked at again
+    /// under its lock, since the fill may have been broken off meanwhile.
     fn keep_room(&self, layout: Layout, body_end: u64) -> io::Result<bool> {
         let (reserved, claimed, written, whole, grows) = {
             let state = self.fill.state.lock();
@@ -204,7 +207,13 @@ impl FillFlusher {
     }
 
     /// Writes all that is missing: body and checksums first, then everything before it. Returns the temporary
-    /// file's name, which the caller is now responsible for.
+    /// file's name, which the caller is now responsible for; `None` when the fill is not stored any more.
+    ///
+    /// Invariant: `sums` has the checksums of exactly what is flushed, as only the owner of the disk's turn writes.
+    /// What makes a cache file of the bytes is written last, so whatever a crash leaves is no cache file; the one write
+    /// of a small object ends with the checksums, which a torn one lacks. Each turn of the loop writes a step, or frees
+    /// room ([`Room::More`]), or ends; an error ends storing, and the caller's `end` gives everything back. Sources:
+    /// `max_size` and `min_free` of `proxy_cache_path`.
     fn write_whole(
         &self,
         sums: &mut BodySums,
