@@ -1,5 +1,8 @@
 //! A worker thread's front side: the current plan, its connections, and spare memory for requests.
 
+#[cfg(test)]
+mod tests;
+
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -116,11 +119,7 @@ impl Front {
     /// Whether this thread has so many more connections than the others that new ones should be theirs.
     pub(crate) fn is_ahead(&self) -> bool {
         let threads = self.shared.threads.load(Ordering::Relaxed) as u64;
-        if threads < 2 {
-            return false;
-        }
-        let mean = counters::active() / threads;
-        self.counters.active() > mean + mean / AHEAD_SHARE + AHEAD
+        threads >= 2 && is_ahead(self.counters.active(), counters::active(), threads)
     }
 
     /// Those of them that are parked.
@@ -239,6 +238,12 @@ impl Front {
     pub(crate) fn give_back_input(&self, input: Vec<u8>) {
         self.spares.give_back_input(input);
     }
+}
+
+/// Whether `own` connections of a thread are that many more than the mean of `all` that `threads` have.
+fn is_ahead(own: u64, all: u64, threads: u64) -> bool {
+    let mean = all / threads.max(1);
+    own > mean + mean / AHEAD_SHARE + AHEAD
 }
 
 fn session_plan(plan: &Plan) -> Option<PlanRef> {

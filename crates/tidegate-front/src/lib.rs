@@ -41,6 +41,8 @@ mod serve;
 mod session;
 mod start;
 mod task;
+#[cfg(test)]
+mod testing;
 mod tls;
 
 pub use accept::accept_connections;

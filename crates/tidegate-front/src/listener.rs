@@ -1,5 +1,8 @@
 //! The listener that a connection came in by, and where it stands in the plans of one generation and the next.
 
+#[cfg(test)]
+mod tests;
+
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};

@@ -10,6 +10,9 @@ use tidegate_http::Known;
 use tidegate_http::request::{Method, Version};
 use tidegate_http::response::{write_status_line, write_status_line_with};
 
+#[cfg(test)]
+mod tests;
+
 /// How a body ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {

@@ -4,18 +4,20 @@ mod body;
 mod framing;
 mod head;
 mod send;
+#[cfg(test)]
+mod tests;
 
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tidegate_core::Exchange;
 use tidegate_core::body::{Body, Tunnel};
 use tidegate_core::client::{CancelCode, ClientIo};
 use tidegate_core::phases::{self, Answer};
-use tidegate_core::settings::Lingering;
+use tidegate_core::settings::{Lingering, Settings};
 use tidegate_http::request::Version;
 use tidegate_rt::clock;
 
@@ -252,14 +254,18 @@ fn close(link: &Link, x: &Exchange, unread: bool) -> ConnectionAction {
     let settings = x.settings();
     // What was read last filled its room: more may wait in the socket, and closing now would reset the connection.
     let more = !link.received.borrow().is_empty() || link.unread.get();
-    let lingers = match settings.lingering_close {
-        Lingering::Off => false,
-        Lingering::On => unread || more,
-        Lingering::Always => true,
-    };
-    match lingers {
+    match lingers(settings.lingering_close, unread || more) {
         true => ConnectionAction::Linger(Linger::of(settings)),
         false => ConnectionAction::Close,
+    }
+}
+
+/// Whether a connection that closes is read on first; `more` where the client may still be sending.
+fn lingers(mode: Lingering, more: bool) -> bool {
+    match mode {
+        Lingering::Off => false,
+        Lingering::On => more,
+        Lingering::Always => true,
     }
 }
 
@@ -284,12 +290,8 @@ fn settle_keep_alive(front: &Front, link: &Link, x: &mut Exchange) {
     let unasked = x.request.expects_continue
         && !x.request.body.is_finished()
         && x.request.body.received() == 0;
-    let settings = x.settings();
-    let requests = x.ordinal;
     let life = x.progress.started.saturating_duration_since(link.accepted);
-    let keep = !settings.keepalive_timeout.is_zero()
-        && requests < settings.keepalive_requests
-        && life < settings.keepalive_time
+    let keep = may_stay(x.settings(), x.ordinal, life)
         && !front.is_draining()
         && !link.is_closing()
         && !unasked
@@ -298,6 +300,14 @@ fn settle_keep_alive(front: &Front, link: &Link, x: &mut Exchange) {
     if !keep {
         x.disposition.close_connection();
     }
+}
+
+/// Whether a connection may have another request behind this one, its `ordinal` one counted from 1, after a `life` since
+/// it was accepted (`keepalive_timeout`, `keepalive_requests`, `keepalive_time`).
+fn may_stay(settings: &Settings, ordinal: u64, life: Duration) -> bool {
+    !settings.keepalive_timeout.is_zero()
+        && ordinal < settings.keepalive_requests
+        && life < settings.keepalive_time
 }
 
 /// Gives the connection to a tunnel (101, CONNECT) until that ends.

@@ -1,5 +1,8 @@
 //! From a parsed head to a response: the server that is meant, the target, refusals, the phases.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::time::Instant;
 

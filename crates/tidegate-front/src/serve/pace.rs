@@ -1,5 +1,8 @@
 //! `limit_rate` and `limit_rate_after`: how many bytes of a response may leave by now.
 
+#[cfg(test)]
+mod tests;
+
 use std::task::{Context, Poll, ready};
 
 use tidegate_core::Exchange;

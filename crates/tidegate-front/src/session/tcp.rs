@@ -1,5 +1,8 @@
 //! Sessions of TCP and of Unix sockets.
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};

@@ -3,6 +3,9 @@
 //! An answer is fetched when the plan comes into use, by a thread of its own for the time that takes, and
 //! again before it is too old. No handshake waits for it.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::io;
 use std::net::ToSocketAddrs;

@@ -1,5 +1,8 @@
 //! `$ssl_*`.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt::Write as _;
 
 use tidegate_core::Exchange;

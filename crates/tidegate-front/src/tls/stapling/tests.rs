@@ -1,0 +1,64 @@
+//! Whom an OCSP question goes to, and what counts as an answer.
+
+use super::{FetchError, Target, body};
+
+#[test]
+fn a_question_goes_to_the_responders_path() {
+    for (url, host, port, line) in [
+        ("http://ocsp.test", "ocsp.test", 80, "GET /QQ%3D%3D HTTP/1.0\r\nHost: ocsp.test"),
+        ("http://ocsp.test/", "ocsp.test", 80, "GET /QQ%3D%3D HTTP/1.0\r\nHost: ocsp.test"),
+        ("http://a:81/p", "a", 81, "GET /p/QQ%3D%3D HTTP/1.0\r\nHost: a:81"),
+        ("http://a/p/", "a", 80, "GET /p/QQ%3D%3D HTTP/1.0\r\nHost: a"),
+        ("http://[::1]:81/", "::1", 81, "GET /QQ%3D%3D HTTP/1.0\r\nHost: [::1]:81"),
+        ("http://[::1]", "::1", 80, "GET /QQ%3D%3D HTTP/1.0\r\nHost: [::1]"),
+    ] {
+        let target = Target::new(url, b"A").unwrap();
+        assert_eq!((&*target.host, target.port), (host, port), "{url}");
+        assert_eq!(target.head, format!("{line}\r\n\r\n"), "{url}");
+    }
+    for url in [
+        "",
+        "https://a/",
+        "a",
+        "http://",
+        "http:///p",
+        "http://a:x/",
+        "http://a b/",
+        "http://a/b c",
+    ] {
+        assert!(Target::new(url, b"A").is_none(), "{url}");
+    }
+}
+
+#[test]
+fn an_answer_has_status_200_and_what_follows_its_head() {
+    for (bytes, expected) in [
+        ("HTTP/1.1 200 OK\r\nA: b\r\n\r\nxyz", Some("xyz")),
+        ("HTTP/1.0 200 OK\n\nxyz", Some("xyz")),
+        ("HTTP/1.0 200\r\n\r\n", Some("")),
+        ("HTTP/1.1 404 Not Found\r\n\r\nxyz", None),
+        ("HTTP/1.1 200 OK\r\nA: b\r\n", None),
+        ("200 OK\r\n\r\nxyz", None),
+        ("", None),
+    ] {
+        let found = body(bytes.as_bytes());
+        assert_eq!(found.as_deref(), expected.map(str::as_bytes), "{bytes}");
+    }
+}
+
+#[test]
+fn the_log_says_why_there_is_no_answer() {
+    let broken = || std::io::Error::other("broken");
+    for (error, text) in [
+        (FetchError::Host(None), "host not found"),
+        (FetchError::Host(Some(broken())), "host not found (broken)"),
+        (FetchError::Connect(broken()), "connect() failed (broken)"),
+        (FetchError::Responder(broken()), "OCSP responder failed (broken)"),
+        (FetchError::TooLong, "OCSP responder sent too much"),
+        (FetchError::Invalid, "OCSP responder sent invalid response"),
+        (FetchError::Late, "no answer in time"),
+        (FetchError::Loop(broken()), "broken"),
+    ] {
+        assert_eq!(error.to_string(), text);
+    }
+}
