@@ -22,6 +22,14 @@ use crate::worker::Panic;
 pub use threads::{Figures, ThreadPool};
 
 /// Work for a pool.
+///
+/// ```text
+/// queued ─→ running ─→ has replied ─→ ended
+///   │          └─ a panic before the reply: the handle's error
+///   └─ cancelled (the handle was dropped) when its turn comes: never runs
+/// ```
+/// Invariant: a job that runs is not interrupted, whoever has left; it may ask [`Reply::is_abandoned`]. Whoever waits gets
+/// the reply, the panic or [`JobError::Cancelled`]: the sender goes with the job.
 pub struct Job {
     cancelled: Arc<AtomicBool>,
     submitted: Instant,
@@ -47,7 +55,8 @@ pub trait Pool: Send + Sync {
     fn running(&self) -> usize;
 }
 
-/// The result of a job to come. Dropping it cancels the job if it has not begun.
+/// The result of a job to come. Dropping it cancels the job if it has not begun; one that runs goes on, and its result is
+/// lost.
 #[derive(Debug)]
 pub struct JobHandle<T> {
     result: oneshot::Receiver<Result<T, Panic>>,

@@ -17,6 +17,10 @@ pub struct DrainGuard {
     shared: Arc<Shared>,
 }
 
+/// Open → draining, for good ([`Drain::begin`]). Work may be counted in both.
+///
+/// Invariant: `live` is the number of guards. It is 0 and draining when [`Drain::drained`] ends, and may grow again after
+/// that: whoever drains has stopped what begins new work.
 #[derive(Debug)]
 struct Shared {
     live: AtomicUsize,
@@ -72,6 +76,8 @@ impl Drain {
     }
 
     /// Waits until draining has begun and nothing runs any more.
+    ///
+    /// Dropped at an await it leaves nothing behind: the work goes on, and another wait may begin.
     pub async fn drained(&self) {
         wait_closing(&self.shared).await;
         loop {

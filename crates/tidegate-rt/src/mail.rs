@@ -63,7 +63,7 @@ impl<T> Clone for MailSender<T> {
 }
 
 impl<T> Mailbox<T> {
-    /// The next message; `None` when the box is empty and all senders are gone.
+    /// The next message; `None` when the box is empty and all senders are gone. Dropped at its await it has taken none.
     pub async fn receive(&mut self) -> Option<T> {
         self.receiver.recv().await
     }

@@ -39,6 +39,12 @@ const UNITS_BETWEEN: usize = 4;
 const UNIT_BYTES: usize = 16 * 1024;
 
 /// A share beyond its units.
+///
+/// ```text
+/// unasked ─ units used up ─→ until: the clock was asked ─ time or turn over ─→ until, with no units: the task waits
+/// ```
+/// A share begins unasked in each run of a task ([`run`]) and in each part of it ([`apart`]); what stands outside has its
+/// own back afterwards. Outside of tasks there is no bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Limit {
     /// None: no task of a loop is running.

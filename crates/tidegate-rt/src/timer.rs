@@ -10,6 +10,18 @@ use tokio::time::Sleep;
 
 /// A deadline of a connection that moves with every byte. Setting a later one is a store: the
 /// armed timer fires at the old time, finds the new one, and is armed again. One task waits for it.
+///
+/// | `wanted` | `sleep` | `armed` | state |
+/// |---|---|---|---|
+/// | none | none | none | never waited for, or released; [`Deadline::set`] wakes who waits |
+/// | none | a timer | none | cleared, the timer has fired; as above |
+/// | none | a timer | t | cleared, the timer still knows who waits |
+/// | w | a timer | t ≤ w | runs: fires at t, and is armed for w then |
+/// | w | none | none | set, and not waited for yet |
+///
+/// Invariant: an armed timer never fires later than the deadline, as [`Deadline::set`] moves it when that comes nearer;
+/// and whoever waits is known to the armed timer, or to `waiting` where none is armed. ([`Deadline::release`] forgets him:
+/// it is for when nobody waits.) Dropped at an await the deadline stays as it is.
 #[derive(Default)]
 pub struct Deadline {
     wanted: Cell<Option<Instant>>,
@@ -98,7 +110,8 @@ impl Deadline {
         poll_fn(|context| self.poll_elapsed(context)).await;
     }
 
-    /// Runs a future under this deadline, which may move meanwhile.
+    /// Runs a future under this deadline, which may move meanwhile. The future goes first: what is ready in the moment
+    /// when the time is over counts. Dropped at its await it drops the future; the deadline stays.
     ///
     /// # Errors
     /// The deadline passed first.
@@ -157,7 +170,7 @@ pub async fn sleep_until(at: Instant) {
     tokio::time::sleep_until(at.into()).await;
 }
 
-/// Runs a future for a limited time.
+/// Runs a future for a limited time. Dropped at its await it drops the future.
 ///
 /// # Errors
 /// The time ran out; the future is dropped.

@@ -254,6 +254,11 @@ impl Sums {
 }
 
 pin_project! {
+    // Each run of the task: with the mark of its work, a share of the turn and a reading of the clock of its own.
+    //
+    // Invariant: what the thread keeps of a run is as before when the run ends; that holds for a panic too as far as
+    // shares and clock go. A run behind `share::later` says that the loop has looked for events, which the runtime does
+    // not: the first such run of a turn ends that turn and begins the next.
     /// A task whose runs are watched.
     pub(crate) struct Watched<F> {
         #[pin]

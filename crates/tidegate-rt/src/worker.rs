@@ -72,7 +72,13 @@ impl Worker {
     /// complete. Tasks that are left then are dropped.
     ///
     /// A processor mask that the system refuses is reported through `main` never running and the
-    /// error being returned from here.
+    /// error being returned from here. Blocks until the thread has begun or failed to.
+    ///
+    /// ```text
+    /// starting ─→ running `main`, and errands beside it ─→ `main` is complete: tasks and errands are dropped ─→ ended
+    ///     └─→ failed: no mask, no loop
+    /// ```
+    /// Sources: `worker_processes`, `worker_cpu_affinity`.
     ///
     /// # Errors
     /// No thread or event loop can be made, or the mask is refused.
@@ -254,6 +260,8 @@ impl std::fmt::Display for Panic {
 
 impl std::error::Error for Panic {}
 
+/// Runs errands one after the other, until all that could send some are gone. It is dropped with the loop, and what waits
+/// then is not run ([`RemoteError::Ended`] from then on).
 async fn run_errands(mut errands: Mailbox<Errand>) {
     while let Some(errand) = errands.receive().await {
         // One errand's panic must not take the later ones with it; what it shares with others is

@@ -54,6 +54,7 @@ struct Shared {
     quiet: Condvar,
 }
 
+/// Open → closed, for good: new jobs are refused, those in the queue still run, then the threads end.
 #[derive(Default)]
 struct State {
     queue: VecDeque<Job>,
@@ -220,7 +221,15 @@ impl Shared {
         }
     }
 
-    /// The next job. `ran` is how long the one before took, if there was one.
+    /// The next job; `None` when the pool is closed and its queue empty. `ran` is how long the one before took, if there
+    /// was one.
+    ///
+    /// Each turn of the loop takes a job, or passes over a cancelled one, or sleeps until somebody wakes this thread.
+    ///
+    /// Invariant: a thread is in `idle` exactly while it sleeps and nobody has woken it, and `waking` is set from the
+    /// wake-up to its look at the queue; whoever wakes it takes it off the list, so that waking up without a reason is
+    /// told apart. A job that is to run is in the queue or counted as running at any moment outside of the lock. The drops of a
+    /// cancelled job run without the lock: they may take other ones. Sources: `thread_pool NAME threads= max_queue=`.
     fn next(&self, ran: Option<Duration>) -> Option<Job> {
         let mut state = self.lock();
         if let Some(ran) = ran {

@@ -42,7 +42,8 @@ impl Crowd {
 
     /// Waits until something happened to members, and appends what: once for each time. Whoever is told
     /// reads until nothing is left, and up to the end where the peer has `ended`. Answers whether there is
-    /// more news than one call brings: then others of the loop are due before the next one.
+    /// more news than one call brings: then others of the loop are due before the next one. Dropped at its await it has
+    /// taken nothing.
     ///
     /// # Errors
     /// The loop is ending.

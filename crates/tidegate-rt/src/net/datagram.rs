@@ -56,7 +56,8 @@ impl Datagram {
         socket::local_addr(self.socket())
     }
 
-    /// Receives one datagram, cut to the buffer, and its sender where it has a name.
+    /// Receives one datagram, cut to the buffer, and its sender where it has a name. Dropped at an await it has taken
+    /// none.
     ///
     /// # Errors
     /// `ConnectionRefused` when a connected peer's port is closed.
@@ -126,7 +127,7 @@ impl Datagram {
         }
     }
 
-    /// Waits for an error that belongs to no call: the peer's port is closed.
+    /// Waits for an error that belongs to no call: the peer's port is closed. Dropped at its await it has taken none.
     pub async fn failed(&self) -> io::Error {
         loop {
             let mut guard = match self.io.ready(Interest::ERROR).await {
@@ -140,7 +141,7 @@ impl Datagram {
         }
     }
 
-    /// Sends one datagram: to an address, or to the connected peer.
+    /// Sends one datagram: to an address, or to the connected peer. Dropped at its await it has sent none.
     ///
     /// # Errors
     /// Too large, unreachable, refused.

@@ -17,6 +17,12 @@ use super::watched::{Watched, watched};
 use crate::share;
 
 /// A listening socket, opened here or inherited. One task accepts from it.
+///
+/// | `paused` | `turn` | state |
+/// |---|---|---|
+/// | no | none | accepts |
+/// | no | some | accepts once ([`Listener::resume_for_turn`]), says so and pauses |
+/// | yes | any | connections wait in the kernel's queue; `waiting` is woken by the next resume |
 pub struct Listener {
     io: Watched,
     paused: Cell<bool>,
@@ -68,6 +74,9 @@ impl Listener {
 
     /// Waits for connections and hands over those that have come (at least one) for as long as `each` says
     /// that another one may be taken in this turn. Returns how many.
+    ///
+    /// There is one await, before the first connection: dropped there, no connection is lost. An accepted one is with
+    /// `each` before anything else happens. Sources: `multi_accept`, `accept_mutex`.
     ///
     /// # Errors
     /// As [`Listener::accept`]; only if there was no connection before the error.

@@ -31,6 +31,16 @@ use crate::share;
 pub const SENDFILE_CHUNK: u64 = 2 * 1024 * 1024;
 
 /// A connection, TCP or Unix.
+///
+/// | `watch` | `ask_read`, `ask_write` | the next read or write |
+/// |---|---|---|
+/// | none | yes | asks the kernel; where it would wait the watch begins |
+/// | none | no | the kernel has refused, and the watch could not begin: it is tried again |
+/// | some | yes | asks the kernel once: the other direction began the watch, whose first event may still be to come |
+/// | some | no | waits until the loop tells of readiness, which a refusal or a short result ends |
+///
+/// Dropped at an await, `readable`, `writable`, `read`, `read_append` and `peer_closed` have taken nothing; `write_all`,
+/// `write_vectored_all` and `sendfile` may have sent a part, of which `sendfile` keeps count in `offset`.
 #[derive(Debug)]
 pub struct Stream {
     /// There once somebody has had to wait. Before `fd`, so that it ends before that closes.
@@ -64,7 +74,7 @@ impl Stream {
         Stream { watch: RefCell::new(None), ask_read, ask_write, unix, fd }
     }
 
-    /// Connects. Time limits are the caller's: see `timer::timeout`.
+    /// Connects. Time limits are the caller's: see `timer::timeout`. Dropped at its await it closes the socket.
     ///
     /// # Errors
     /// Refused, unreachable, no local address, no descriptors left.

@@ -35,7 +35,8 @@ impl Signals {
         })
     }
 
-    /// The next signal. Equal ones that arrive before the first is taken count once.
+    /// The next signal. Equal ones that arrive before the first is taken count once. Dropped at its await it has taken
+    /// none. Of several the order of `streams` decides.
     pub async fn next(&mut self) -> ProcessSignal {
         poll_fn(|context| {
             for (name, stream) in &mut self.streams {

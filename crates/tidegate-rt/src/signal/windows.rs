@@ -54,7 +54,7 @@ impl Signals {
         })
     }
 
-    /// The next order.
+    /// The next order. Dropped at its await it has taken none.
     pub async fn next(&mut self) -> ProcessSignal {
         poll_fn(|context| {
             if self.interrupt.poll_recv(context).is_ready()
