@@ -1,13 +1,13 @@
 //! The bench of the engine with what the front side needs: the core modules and that of TLS.
 
-use tidegate_core::http_core::HttpCore;
-use tidegate_core::main_settings::MainCore;
-use tidegate_core::stream_core::StreamCore;
-use tidegate_core::testing::ModuleList;
-use tidegate_core::{Entry, ErasedModule};
+use tidegate_plan::http_core::HttpCore;
+use tidegate_plan::main_core::MainCore;
+use tidegate_plan::stream_core::StreamCore;
+use tidegate_plan::testing::ModuleList;
+use tidegate_plan::{Entry, ErasedModule};
 
-/// A plan without handlers, see [`tidegate_core::testing`].
-pub(crate) type Bench = tidegate_core::testing::Bench<Core>;
+/// A plan without handlers, see [`tidegate_plan::testing`].
+pub(crate) type Bench = tidegate_plan::testing::Bench<Core>;
 
 /// The modules of the engine, and [`crate::Ssl`].
 pub(crate) struct Core;

@@ -6,10 +6,10 @@ mod plan;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tidegate_core::builder::Survivors;
 use tidegate_core::client::Address;
 use tidegate_core::plan::Plan;
-use tidegate_core::testing::ModuleList;
+use tidegate_plan::Survivors;
+use tidegate_plan::testing::ModuleList;
 
 use super::{Binding, ListenerRef};
 use crate::testing::{Bench, Core};
