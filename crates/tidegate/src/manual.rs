@@ -6,6 +6,7 @@
 //! from the end-to-end cases and from `docs/differences.md` into `data/manual.tsv`.
 
 mod entry;
+mod man;
 mod notes;
 mod pages;
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! The reference in Markdown: one page for each module, and a page with all names.
+//! The reference: a page in Markdown for each module, one with all names, one with the variables, and those for `man`.
 
 use std::fmt::Write as _;
 
 use super::entry::{Entry, Origin};
+use super::man;
 use super::variables::VariableEntry;
 use crate::version;
 
@@ -19,6 +20,7 @@ pub(super) fn all(entries: &[Entry], variables: &[VariableEntry]) -> String {
             page(&mut text, module.name(), &own);
         }
     }
+    text.push_str(&man::all(entries, variables, FILE));
     text
 }
 

@@ -98,3 +98,18 @@ fn takes_default(module: &dyn ErasedModule, index: usize, row: &Row) -> bool {
     let args = Args::new(statement, context);
     row.arity.allows(args.len()) && module.set(&mut module.new_conf(), index, &args).is_ok()
 }
+
+#[test]
+fn pages_for_man_hold_the_options_and_all_names_and_no_line_that_roff_takes_for_a_request() {
+    let pages = pages::all(&all(), &variables::all());
+    let (_, man) = pages.split_once("=== tidegate.8\n").unwrap();
+    for part in [".B \\-t\n", "=== tidegate.conf.5\n", ".B proxy_cache_lock\n", ".B $remote_addr\n"]
+    {
+        assert!(man.contains(part), "{part}");
+    }
+    const REQUESTS: [&str; 8] = [".TH", ".SH", ".TP", ".B", ".BR", ".br", ".nf", ".fi"];
+    for line in man.lines().filter(|line| line.starts_with(['.', '\''])) {
+        let request = line.split(' ').next().unwrap_or_default();
+        assert!(REQUESTS.contains(&request), "{line}");
+    }
+}
